@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A01: what share of the window was compute, communication, copies, and, where a GPU did nothing, what threads did.
+// A01: the shares of compute, communication and copies in the window and, where a GPU did nothing, of the threads'
+// work.
 #include <string>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A02: what costs most? The rows of FindTop (pitot/analyze/top.h) by operator and by kernel, down to where they are
-// most of it, and how sure their order is.
+// A02: what costs most? The first rows of FindTop (pitot/analyze/top.h) by operator and by kernel, until they are most
+// of it, and how sure their order is.
 #include <algorithm>
 #include <string>
 
@@ -16,7 +16,7 @@ namespace analyze {
 namespace {
 
 constexpr Threshold kThresholds[] = {
-    {"covered", 0.8, "1", "HTA"},  // by the rows that are told
+    {"covered", 0.8, "1", "HTA"},  // by the reported rows
     {"most_rows", 10, "1", "HTA"},
     {"dear_share", 0.3, "1", "pitot"},
     {"sure", 0.95, "1", "pitot"},
@@ -63,7 +63,7 @@ class TopCosts final : public Analyzer {
     Judge(analysis, table, all_ns);
   }
 
-  // The first three, and what of their order is not sure.
+  // Reports the first three, and the doubts about their order.
   static void Judge(Analysis& analysis, const TopTable& table, int64_t all_ns) {
     const bool is_gpu = table.gpu_ns != 0, is_kernel = table.by == TopBy::kKernel;
     const Threshold dear = analysis.threshold("dear_share");
@@ -81,7 +81,7 @@ class TopCosts final : public Analyzer {
         unsure += (unsure.empty() ? "" : ", ") + std::to_string(i + 1) + " and " + std::to_string(i + 2);
     }
     const double share = Share(first_ns, all_ns);
-    // Rows in brackets say that no operator is known: nothing is dear then.
+    // Rows in brackets stand for unknown operators: nothing is dear then.
     const bool is_named = std::any_of(table.rows.begin(), table.rows.begin() + static_cast<std::ptrdiff_t>(count),
                                       [](const TopRow& row) { return row.name.substr(0, 1) != "("; });
     if (share < dear.value || !is_named) return;
@@ -95,7 +95,7 @@ class TopCosts final : public Analyzer {
     }
     Finding finding = Judged(is_kernel ? "a02.kernels" : "a02.operators", is_gpu ? "GPU time" : "CPU time",
                              "of the first three / all", share, dear);
-    // That all three are above what comes next.
+    // How sure it is that all three are above the next.
     finding.confidence = table.resampled == 0 ? 0.5 : 1;
     for (size_t i = 0; i < count; ++i) {
       if (table.rows[i].above_next >= 0) finding.confidence = std::min(finding.confidence, table.rows[i].above_next);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A03: is the GPU used? How long kernels ran, how many multiprocessors they could fill, how full those were.
+// A03: is the GPU used? How long kernels ran, how many multiprocessors they could fill, and how full those were.
 //
-// That a kernel ran says nothing of how much of the device it used (nvidia-smi's "utilization" is no more than that):
-// estimated efficiency and occupancy, from launch shapes alone, say more, and are upper bounds.
+// A running kernel says nothing about its share of the device (nvidia-smi's "utilization" is no more than that).
+// Estimated efficiency and occupancy, from launch shapes alone, say more, and are upper bounds.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -33,10 +33,10 @@ constexpr Threshold kThresholds[] = {
     {"efficiency_low", 0.5, "1", "pitot"},
 };
 
-// What a kernel could fill, by its launch: blocks for each multiprocessor, and the share of its threads that they are.
+// The room a kernel could fill, by its launch: blocks for each multiprocessor, and their share of its threads.
 struct Fill {
-  double blocks_per_multiprocessor = 0;  // 0: not known
-  double occupancy = -1;                 // negative: not known
+  double blocks_per_multiprocessor = 0;  // 0: unknown
+  double occupancy = -1;                 // negative: unknown
 };
 double Product(const uint32_t (&sizes)[3]) {
   return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) * static_cast<double>(sizes[2]);
@@ -48,7 +48,7 @@ Fill FillOf(const model::DeviceRow& device, const model::KernelShape& shape) {
   fill.blocks_per_multiprocessor = Product(shape.grid) / device.multiprocessors;
   const double percent = model::TheoreticalOccupancyPercent(device, shape);
   if (percent == 0 || threads == 0) return fill;
-  // As Kineto's "est. achieved occupancy", in floats: as many blocks as there are, at most as many as fit.
+  // Like Kineto's "est. achieved occupancy", in floats: as many blocks as there are, at most as many as fit.
   const double warps = std::ceil(threads / 32);
   const double most_warps = std::floor(static_cast<double>(device.threads_per_multiprocessor) / 32);
   const double most_blocks = std::round(percent / 100 * most_warps / warps);
@@ -63,7 +63,7 @@ struct Kernel {
   Fill fill;
 };
 
-// The mean over `whole_ns` of the multiprocessors' share that kernels which run at once could fill together.
+// The share of the multiprocessors that kernels running at once could fill together, as a mean over `whole_ns`.
 double EfficiencyOf(const std::vector<Kernel>& kernels, int64_t whole_ns) {
   struct Edge {
     int64_t at_ns;
@@ -81,7 +81,7 @@ double EfficiencyOf(const std::vector<Kernel>& kernels, int64_t whole_ns) {
   for (size_t i = 0; i < edges.size(); ++i) {
     if (open > 0) filled_ns += std::min(1.0, running) * static_cast<double>(edges[i].at_ns - edges[i - 1].at_ns);
     open = edges[i].change > 0 ? open + 1 : open - 1;
-    running = open == 0 ? 0 : running + edges[i].change;  // what rounding left does not stay
+    running = open == 0 ? 0 : running + edges[i].change;  // rounding errors do not stay
   }
   return whole_ns == 0 ? 0 : filled_ns / static_cast<double>(whole_ns);
 }
@@ -133,7 +133,7 @@ class Utilisation final : public Analyzer {
       has_fill |= kernel.fill.blocks_per_multiprocessor > 0;
       if (kernel.fill.occupancy < 0) continue;
       const int64_t ns = kernel.time.end_ns - kernel.time.begin_ns;
-      // Its files have whole percents.
+      // The plug-in's files have whole percents.
       const double occupancy = is_tb ? std::floor(kernel.fill.occupancy * 100 + 0.5) / 100 : kernel.fill.occupancy;
       weighted += occupancy * static_cast<double>(ns);
       Accumulate(&known_ns, ns);
@@ -144,7 +144,7 @@ class Utilisation final : public Analyzer {
     Judge(analysis, subject, utilisation, AskedOf(trace, window, busy), has_fill, efficiency);
   }
 
-  // Of the time in which there was work to do: all where the trace does not say.
+  // The time in which there was work to do: all of it if the trace has no requests.
   struct Asked {
     int64_t time_ns, busy_ns;
     double Utilisation() const { return Share(busy_ns, time_ns); }
@@ -170,7 +170,7 @@ class Utilisation final : public Analyzer {
            .summary = summary,
            .recommendation = "see a04 for what the GPU waited for; a larger batch helps where it is launches"});
     }
-    // Of a device that is busy: are its kernels too small for it?
+    // A busy device: are its kernels too small for it?
     if (!has_fill || efficiency >= poor.value * utilisation) return;
     const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window, but had blocks for " +
                                 Percent(efficiency) + " of the multiprocessors' time at most";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A04: why was the GPU idle? Each gap between two things that a device did belongs to what ended it: until that was
-// launched, to what the launching thread did; from there on, to the launch. Where that thread was in a wait that the
-// host records, it had nothing to launch: there was no request, or requests were elsewhere.
+// A04: why was the GPU idle? Each gap between two operations of a device belongs to the one that ended it: until its
+// launch to the launching thread's work, from there on to the launch. If that thread was in a recorded wait of the
+// host, it had nothing to launch: there was no request, or requests were elsewhere.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -36,18 +36,18 @@ constexpr Threshold kThresholds[] = {
 
 struct Gap {
   Interval time;
-  uint32_t gpu_row = kNone;  // that ended it
-  int64_t launched_ns = 0;   // within it, or its beginning; its end if nothing says
+  uint32_t gpu_row = kNone;  // ended the gap
+  int64_t launched_ns = 0;   // within it, or its beginning; its end if unknown
 };
 
-// What gaps are made of. The host's classes come first.
+// The parts of gaps. The host's classes come first.
 enum Cause : uint32_t {
-  kNoRequest = model::kHostClasses,  // the launching thread was in a wait of the host's while no request was open
+  kNoRequest = model::kHostClasses,  // the launching thread was in a wait of the host while no request was open
   kWait,                             // the same while one was
-  kUntraced,                         // the launching thread did nothing that is recorded
+  kUntraced,                         // the launching thread recorded nothing
   kLaunch,                           // from the call to the work
-  kDispatch,                         // the work was launched before the gap: the GPU's own time between two things
-  kUnknown,                          // what ended the gap has no call
+  kDispatch,                         // the work was launched before the gap: the GPU's own time between two operations
+  kUnknown,                          // the work that ended the gap has no call
   kCauses,
 };
 const char* CauseName(uint32_t cause) {
@@ -92,7 +92,7 @@ std::vector<Gap> GapsOf(Analysis& analysis, uint32_t device) {
   return gaps;
 }
 
-// When a thread was in a PITOT_WAIT, pitot::Mutex or pitot::ConditionVariable and in nothing within it.
+// When a thread was in a PITOT_WAIT, pitot::Mutex or pitot::ConditionVariable, and in nothing inside it.
 Intervals RecordedWaits(const Trace& trace, uint32_t thread) {
   Intervals waits;
   if (thread == kNone) return waits;
@@ -121,7 +121,7 @@ class IdleGaps final : public Analyzer {
     const Trace& trace = analysis.trace();
     const std::vector<Gap> gaps = GapsOf(analysis, device);
     std::vector<int64_t> causes(kCauses);
-    std::map<uint32_t, Intervals> waits;  // by the thread that launched: until it did
+    std::map<uint32_t, Intervals> waits;  // by the launching thread: until it launched
     int64_t idle_ns = 0;
     for (const Gap& gap : gaps) {
       idle_ns += gap.time.end_ns - gap.time.begin_ns;
@@ -145,7 +145,7 @@ class IdleGaps final : public Analyzer {
       const std::vector<Intervals> classes = InnermostOf(trace, thread);
       Intervals recorded = RecordedWaits(trace, thread);
       for (uint32_t k = 0; k < model::kHostClasses; ++k) {
-        // Calls, and waiting for data, say more than a wait around them; scopes and operators around it say less.
+        // Calls and waits for data say more than a wait around them; scopes and operators around it say less.
         const bool is_around = k >= static_cast<uint32_t>(HostClass::kOperator);
         count(k, is_around ? Difference(classes[k], recorded) : classes[k]);
         if (!is_around) recorded = Difference(recorded, classes[k]);
@@ -185,7 +185,7 @@ class IdleGaps final : public Analyzer {
       const auto next = static_cast<uint32_t>(std::max_element(rest.begin(), rest.end()) - rest.begin());
       if (rest[next] > 0) summary += "; then " + base::Duration(rest[next]) + " " + TextOf(next);
     }
-    // A launch that took so long is a first upload, or records were lost: the trace does not tell which.
+    // Such a long launch is a first upload, or records were lost: the trace does not tell which.
     const Gap& largest = *std::max_element(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {
       return a.time.end_ns - a.time.begin_ns < b.time.end_ns - b.time.begin_ns;
     });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A05: does the GPU wait for its input? Time in which a thread waited for its next batch of data and no GPU worked; of
-// a server, in which requests were held up before their batch, several at once, and neither executors nor GPUs worked.
-// A single one is under way; two are in each other's.
+// A05: does the GPU wait for its input? Finds time in which a thread waited for its next batch of data and no GPU
+// worked. For a server: time in which several requests at once were held up before their batch, and neither executors
+// nor GPUs worked. A single request is under way; two are in each other's way.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -28,7 +28,7 @@ constexpr Threshold kThresholds[] = {
     {"exposed_share_high", 0.2, "1", "XProf"},
 };
 
-// When at least two requests had not come to the queue of their batch, or to it where there is none.
+// When at least two requests had not come to the queue of their batch, or to the batch where it has no queue.
 Intervals HeldUp(Analysis& analysis) {
   const Trace& trace = analysis.trace();
   std::vector<int64_t> joins(trace.requests.size(), INT64_MAX);
@@ -74,7 +74,7 @@ class InputPipeline final : public Analyzer {
     if (const Intervals& loading = analysis.indexes().sets.Host(HostClass::kLoader); !loading.empty()) {
       const Intervals exposed = Difference(loading, gpu_busy);
       const int64_t loading_ns = TotalNs(loading), exposed_ns = TotalNs(exposed);
-      // With as many workers as make loading as fast as the rest, none of it is waited for.
+      // With enough workers to load as fast as the rest goes on, nothing waits for loading.
       const int64_t others_ns = std::max<int64_t>(1, window_ns - exposed_ns);
       const int64_t workers = (loading_ns + others_ns - 1) / others_ns + 1;
       Judge(analysis,
@@ -83,7 +83,7 @@ class InputPipeline final : public Analyzer {
              "load ahead in other processes (DataLoader's num_workers): one now does in " + base::Duration(loading_ns) +
                  " what the rest consumes in " + base::Duration(others_ns) + ", so " + std::to_string(workers) +
                  " workers or more; pinned memory and prefetching besides",
-             gpu_busy.empty() ? 0.6 : 0.9},  // of a trace without a GPU, whom did it keep waiting?
+             gpu_busy.empty() ? 0.6 : 0.9},  // without a GPU in the trace, nobody may have been kept waiting
             loading_ns, exposed);
     }
     if (trace.members.empty()) return Status();

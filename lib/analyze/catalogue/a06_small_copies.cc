@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A06: are there many copies that are too small? What a copy takes is t0 + bytes / bandwidth; below t0 x bandwidth it
-// is mostly t0, and several would have cost hardly more than one.
+// A06: are there many copies that are too small? A copy takes t0 + bytes / bandwidth. Below t0 x bandwidth it is mostly
+// t0, and several would have cost hardly more than one.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -26,7 +26,7 @@ using model::Trace;
 
 constexpr Threshold kThresholds[] = {
     {"copies_per_second", 100, "1", "pitot"},
-    {"copies_per_request", 5, "1", "analyzers.md"},  // more than these are often, too
+    {"copies_per_request", 5, "1", "analyzers.md"},  // more than this counts as often, too
     {"exposed_share", 0.05, "1", "pitot"},
     {"start", 10000, "ns", "pitot, where no large copy tells"},
     {"bandwidth", 25, "bytes/ns", "PCIe 4 x16, where no large copy tells"},
@@ -34,7 +34,7 @@ constexpr Threshold kThresholds[] = {
 
 constexpr uint64_t kTinyBytes = 4096, kLargeBytes = 1 << 20;
 
-// What one direction's copies take.
+// The time of copies in one direction.
 struct Line {
   double start_ns = 0, bytes_per_ns = 0;
   double Knee() const { return start_ns * bytes_per_ns; }
@@ -58,7 +58,7 @@ class SmallCopies final : public Analyzer {
   }
 
  private:
-  // By the fastest of each size: what waits for others on the way says nothing of the line.
+  // Fits the line by the fastest of each size, because a copy may wait for others on the way.
   static Line Fit(Analysis& analysis, const std::vector<uint32_t>& rows) {
     const model::GpuColumns& gpu = analysis.trace().gpu;
     Line line = {analysis.threshold("start").value, analysis.threshold("bandwidth").value};
@@ -68,7 +68,7 @@ class SmallCopies final : public Analyzer {
       if (gpu.bytes[row] <= kTinyBytes && (fastest_ns == 0 || ns < fastest_ns)) fastest_ns = ns;
       if (gpu.bytes[row] >= kLargeBytes) widest = std::max(widest, static_cast<double>(gpu.bytes[row]) / ns);
     }
-    // The device's part; the host's is what the call takes, and what the threshold is for.
+    // The device's part; the host's is the time of the call, and the threshold stands for it.
     if (fastest_ns > 0) line.start_ns = std::max(line.start_ns, fastest_ns);
     if (widest > 0) line.bytes_per_ns = widest;
     return line;
@@ -85,7 +85,7 @@ class SmallCopies final : public Analyzer {
     for (const uint32_t row : rows) {
       bytes += trace.gpu.bytes[row];
       if (static_cast<double>(trace.gpu.bytes[row]) >= line.Knee()) continue;
-      // Whatever the stream did in between may need the one before, or make the next.
+      // The stream's work in between may need the copy before, or make the next one's data.
       const bool goes_on =
           !small.empty() && small.back() + 1 == row && trace.gpu.stream[small.back()] == trace.gpu.stream[row];
       runs += goes_on ? 0 : 1;
@@ -98,7 +98,7 @@ class SmallCopies final : public Analyzer {
       longest.Show(row, TimeOf(trace, row));
     }
     const model::IntervalSets& sets = analysis.indexes().sets;
-    // The device's own computing hides what copies and their calls take.
+    // The device's own computing hides the time of copies and their calls.
     const Intervals exposed = Difference(Union(std::move(times)), sets.Gpu(device, model::GpuClass::kCompute));
     const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns, exposed_ns = TotalNs(exposed);
     const double rate = window_ns == 0 ? 0 : static_cast<double>(small.size()) * 1e9 / static_cast<double>(window_ns);
@@ -118,7 +118,7 @@ class SmallCopies final : public Analyzer {
     const bool is_often = rate >= analysis.threshold("copies_per_second").value ||
                           a_request > analysis.threshold("copies_per_request").value;
     if (!is_often || share < least.value) return;
-    // Those between which their stream did nothing else in one: a start for each such run, and the bytes.
+    // Copies with nothing else between them on their stream become one: a start for each such run, and the bytes.
     const double at_once_ns =
         static_cast<double>(runs) * line.start_ns + static_cast<double>(small_bytes) / line.bytes_per_ns;
     const std::string summary = base::Count(small.size()) + " small copies, " + base::Format("%.0f", rate) +

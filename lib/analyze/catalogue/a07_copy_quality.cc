@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A07: do copies block who makes them? Asynchronous calls of pageable memory do, and calls that wait by design, as
-// those that set memory of the host's or managed memory.
+// A07: do copies block their callers? Asynchronous calls do with pageable memory. So do calls waiting by design, and
+// sets of the host's memory or managed memory.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -24,13 +24,13 @@ using model::kNone;
 using model::Trace;
 
 constexpr Threshold kThresholds[] = {
-    {"blocked_share", 0.01, "1", "pitot"}, {"small_upload", 65536, "bytes", "Nsight Systems"},  // those do not block
+    {"blocked_share", 0.01, "1", "pitot"}, {"small_upload", 65536, "bytes", "Nsight Systems"},  // these do not block
 };
 
-// What copies of one kind cost the threads that made them.
+// The cost of copies of one kind for the threads that made them.
 struct Blocked {
   explicit Blocked(const char* note) : longest(EvidenceTable::kCalls, note) {}
-  // Of `call` from `from_ns` on.
+  // Counts `call` from `from_ns` on.
   void Show(const Trace& trace, uint32_t call, int64_t from_ns) {
     const int64_t begin_ns = trace.calls.begin_ns[call], end_ns = trace.CallEnd(call);
     const Interval time = {std::clamp(from_ns, begin_ns, end_ns), end_ns};
@@ -43,7 +43,7 @@ struct Blocked {
   Longest longest;
 };
 
-// Those of device memory return at once, by whatever call. By the names of collectors and of readers.
+// Whether a set waits; sets of device memory return at once, by any call. By the names of collectors and of readers.
 bool IsWaitingSet(const Trace& trace, uint32_t row) {
   const std::string_view memory = trace.strings[trace.gpu.name[row]];
   return trace.gpu.kind[row] == model::GpuKind::kMemset &&
@@ -73,7 +73,7 @@ class CopyQuality final : public Analyzer {
       const std::string_view direction = DirectionOf(trace, row);
       if (direction == "DtoD" || (direction == "HtoD" && static_cast<double>(trace.gpu.bytes[row]) <= small_bytes))
         continue;
-      // Until the copy began the call waited for what was before it, as a synchronisation does (a09).
+      // Until the copy began, the call waited for earlier work, like a synchronisation (a09).
       waiting.Show(trace, call, trace.gpu.begin_ns[row]);
     }
     if (trace.gpu.size() == 0) return Status();

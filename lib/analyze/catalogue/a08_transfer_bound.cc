@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A08: is it copies rather than computing? Of the time in which a device worked: copies from and to the host that no
-// computing hid. Idle time is a04's; what a first call costs is not counted here, or small programs would look bound by
-// what they do once.
+// A08: is it copies rather than computing? Counts, in a device's working time, copies from and to the host not hidden
+// by computing. Idle time is a04's. The cost of a first call is not counted here, or small programs would look bound by
+// work they do once.
 #include <string>
 #include <vector>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A09: do waits for the GPU leave it idle? That a thread waits costs nothing while the GPU works. What costs is what
-// comes after: the GPU has ended what was waited for, the thread has yet to launch more. A thread that had not waited
-// would have launched it earlier by as long as it waited.
+// A09: do waits for the GPU leave it idle? A waiting thread costs nothing while the GPU works. The cost comes
+// afterwards: the GPU has ended the awaited work, and the thread has yet to launch more. Without the wait it would have
+// launched that earlier, by as long as it waited.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -29,7 +29,7 @@ constexpr Threshold kThresholds[] = {{"stall_share", 0.05, "1", "community"}};
 
 struct Stall {
   uint32_t call;
-  Interval idle;  // from the end of what was waited for to the next work of the thread
+  Interval idle;  // from the end of the awaited work to the next work of the thread
   int64_t most_ns;
 };
 
@@ -52,7 +52,7 @@ class SyncStalls final : public Analyzer {
       working.insert(working.end(), busy.begin(), busy.end());
     }
     const Intervals busy = Union(std::move(working));
-    // A thread that nobody asks for anything has nothing to launch.
+    // A thread without a request has nothing to launch.
     const Intervals open = HasRequests(trace) ? OpenRequests(trace) : Intervals{{INT64_MIN, INT64_MAX}};
     const auto is_open = [&](int64_t at_ns) {
       const auto next =
@@ -88,7 +88,7 @@ class SyncStalls final : public Analyzer {
   }
 
  private:
-  // Who asks again and again whether the GPU is done waits for it, too, and takes a CPU for it.
+  // Asking again and again whether the GPU is done is waiting for it, too, and takes a CPU.
   static void AddPolls(Analysis& analysis) {
     const Trace& trace = analysis.trace();
     std::vector<int8_t> is_poll(trace.strings.size(), -1);
@@ -113,7 +113,7 @@ class SyncStalls final : public Analyzer {
     const Trace& trace = analysis.trace();
     const model::Indexes& indexes = analysis.indexes();
     std::vector<int8_t> is_wait(trace.strings.size(), -1);
-    // Backwards, so that the thread's next work is known: the earliest of what its later calls launched.
+    // Backwards, so that the thread's next work is known: the earliest launched by its later calls.
     int64_t next_ns = INT64_MAX;
     for (uint32_t call = trace.calls.size(); call-- > 0;) {
       if (call + 1 < trace.calls.size() && trace.calls.thread[call] != trace.calls.thread[call + 1])
@@ -132,7 +132,7 @@ class SyncStalls final : public Analyzer {
   }
 
   static constexpr int64_t kNothing = INT64_MIN;
-  // When what it waited for was done.
+  // When the awaited work was done.
   static int64_t ReleasedAt(Analysis& analysis, uint32_t call, Interval wait) {
     const Trace& trace = analysis.trace();
     const uint32_t row = analysis.indexes().waits.Last(call, wait.end_ns);

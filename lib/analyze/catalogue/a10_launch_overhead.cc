@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A10: is the work too small for its launches? How long calls that launch took, how long what they launched took to
+// A10: is the work too small for its launches? Measures how long launching calls took, how long their work took to
 // begin and to run, and how much of the GPU's idle time passed while threads were launching.
 #include <algorithm>
 #include <string>
@@ -29,7 +29,7 @@ constexpr Threshold kThresholds[] = {
     {"slow_launch", 100000, "ns", "HTA"},       {"launch_hole", 10000000, "ns", "pitot"},
 };
 
-// A call and one thing that it launched.
+// A call and one operation it launched.
 struct Launch {
   int64_t call_ns = 0, gpu_ns = 0, delay_ns = 0;
 };
@@ -128,13 +128,13 @@ class LaunchOverhead final : public Analyzer {
     const model::WaitingCalls waiting(trace);
     std::vector<Interval> launching;
     for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
-      // Those that wait for what they launched (copies) are no overhead of launching.
+      // Calls that wait for their own work (copies) are not an overhead of launching.
       if (launches_here[call] && !waiting.Has(call))
         launching.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
     }
     const Intervals busy = DeviceBusy(trace, device);
     if (busy.empty()) return;
-    // Launching that the GPU's own work does not hide.
+    // Launching not hidden by the GPU's own work.
     const Intervals extent = {{busy.front().begin_ns, busy.back().end_ns}};
     const Intervals exposed = Intersection(Difference(extent, busy), Union(std::move(launching)));
     const int64_t exposed_ns = TotalNs(exposed);
@@ -162,7 +162,8 @@ class LaunchOverhead final : public Analyzer {
                           Percent(short_share) + " of its " + base::Count(kernels) + " kernels are short";
     int64_t longest_ns = 0;
     for (const Interval& piece : exposed) longest_ns = std::max(longest_ns, piece.end_ns - piece.begin_ns);
-    // Launches are many and short; one that takes most of it loads a module, uploads a graph, or has records missing.
+    // Launches are many and short. One that takes most of the time loads a module, uploads a graph, or has records
+    // missing.
     const bool is_one_call = 2 * longest_ns > exposed_ns && static_cast<double>(longest_ns) > hole.value;
     if (is_one_call) summary += "; most of it, " + base::Duration(longest_ns) + ", in one call";
     Conclude(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A11: is the host ahead of the GPU? On each stream, how much was launched and had not begun. While no request is open
-// there is nothing to launch: that a queue is empty then says nothing of the host.
+// A11: is the host ahead of the GPU? Follows on each stream how much was launched and had not begun. While no request
+// is open there is nothing to launch, so an empty queue says nothing about the host then.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -25,7 +25,7 @@ using model::Intervals;
 using model::kNone;
 using model::Trace;
 
-// HTA takes 1,024 for full; what was seen at most in its traces is 1,022.
+// HTA takes 1,024 for full; the most in its traces is 1,022.
 constexpr Threshold kThresholds[] = {
     {"full_length", 1000, "1", "HTA, as seen"},
     {"full_share", 0.01, "1", "pitot"},
@@ -37,7 +37,7 @@ struct Change {
   int by;
 };
 struct Queue {
-  double mean_of_changes = 0;  // HTA's mean: over moments at which it changed, however far apart
+  double mean_of_changes = 0;  // HTA's mean: over the moments of changes, however far apart
   int64_t most = 0;
   uint64_t changes = 0;
   double mean = 0;  // over time
@@ -46,7 +46,7 @@ struct Queue {
   int64_t full_at_ns = 0;
 };
 
-// Of changes in their order.
+// Follows changes in their order.
 Queue Follow(const std::vector<Change>& changes, double full_length) {
   Queue queue;
   int64_t length = 0;
@@ -90,7 +90,7 @@ Streams Changes(Analysis& analysis) {
     changes.push_back({launched_ns, 1});
     changes.push_back({std::max(trace.gpu.begin_ns[row], launched_ns), -1});
   }
-  // Launches come before what begins at the same moment.
+  // Launches come before work that begins at the same moment.
   for (auto& [stream, changes] : streams) {
     std::sort(changes.begin(), changes.end(),
               [](const Change& a, const Change& b) { return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.by > b.by; });
@@ -98,7 +98,7 @@ Streams Changes(Analysis& analysis) {
   return streams;
 }
 
-// HTA sorts what launches, followed by what begins, by whole us, with a sort that is not stable.
+// HTA sorts launches, followed by begins, by whole us, with a sort that is not stable.
 Streams HtaChanges(const Trace& trace) {
   struct Row {
     uint32_t stream;

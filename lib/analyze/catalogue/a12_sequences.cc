@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A12: which kernels come again and again in the same order, with gaps between them? Candidates for a CUDA graph or for
-// fusion. A gap that a graph would close is at most what lies between two kernels of an occurrence. Where the thread
-// waited for the GPU in between, the host may have decided what comes next: no graph holds both.
+// A12: which kernels come again and again in the same order, with gaps between them? They are candidates for a CUDA
+// graph or for fusion. A graph would close at most the gaps between two kernels of an occurrence. If the thread waited
+// for the GPU in between, the host may have decided the next kernel: no graph holds both.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -26,27 +26,27 @@ using model::Trace;
 constexpr Threshold kThresholds[] = {
     {"least_repeats", 5, "1", "msprof"},
     {"gap_share", 0.02, "1", "pitot"},
-    {"longest_gap", 100000, "ns", "pitot"},  // beyond it something else happens in between
+    {"longest_gap", 100000, "ns", "pitot"},  // a longer gap has something else in it
 };
 
 constexpr uint32_t kLengths[] = {2, 3, 4, 6, 8, 12, 16};
 constexpr size_t kMostShown = 5;
 
-// A pattern of `length` kernels, by where it is first.
+// A pattern of `length` kernels, by its first occurrence.
 struct Pattern {
   uint32_t first = 0, length = 0;
   uint64_t repeats = 0;
   int64_t kernels_ns = 0, gaps_ns = 0;
 };
 
-// A stretch of a stream's kernels without a gap too long: rows, and sums over those before.
+// A stretch of a stream's kernels without a long gap: rows, and running sums before each.
 struct Stretch {
   std::vector<uint32_t> rows;
   std::vector<uint64_t> hashes;               // of the names of the first k
   std::vector<uint64_t> kernels_ns, gaps_ns;  // may wrap: only differences are used
 };
 
-// How many calls before each waited for GPUs.
+// For each call, how many calls before it waited for GPUs.
 std::vector<uint32_t> WaitsBefore(Analysis& analysis) {
   const Trace& trace = analysis.trace();
   const model::WaitingCalls waiting(trace);
@@ -62,14 +62,14 @@ bool WaitedBetween(const Trace& trace, const std::vector<uint32_t>& waits, uint3
   return waits[next] != waits[call + 1];
 }
 
-// Of sums.
+// The difference of two running sums.
 int64_t Between(const std::vector<uint64_t>& sums, size_t first, size_t last) {
   return static_cast<int64_t>(std::min<uint64_t>(sums[last] - sums[first], INT64_MAX));
 }
 
 constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
 
-// Where patterns of one length were met: open addressing, by hash.
+// The patterns of one length met so far: open addressing, by hash.
 class Table {
  public:
   explicit Table(size_t rows) {
@@ -80,7 +80,7 @@ class Table {
   struct Cell {
     uint64_t hash = 0;
     Pattern pattern;
-    uint64_t free_from = 0;  // positions before it are of an occurrence already counted
+    uint64_t free_from = 0;  // earlier positions are in an occurrence already counted
   };
   Cell& Of(uint64_t hash) {
     for (size_t at = hash & (cells_.size() - 1);; at = (at + 1) & (cells_.size() - 1)) {
@@ -148,7 +148,7 @@ class Sequences final : public Analyzer {
     return stretches;
   }
 
-  // Those that come often enough. Of one kernel alone, repeated, a graph would be made just as well.
+  // The patterns that come often enough. Repeats of a single kernel suit a graph just as well.
   static std::vector<Pattern> PatternsOf(Analysis& analysis, const std::vector<uint32_t>& waits, uint32_t stream) {
     const std::vector<Stretch> stretches = StretchesOf(analysis, waits, stream);
     const double least = analysis.threshold("least_repeats").value;
@@ -213,7 +213,7 @@ class Sequences final : public Analyzer {
     Conclude(analysis,
              Judged("a12.repeated_sequence", subject.c_str(), "gaps within the sequence / window", share, least),
              {.severity = Severity::kLow,
-              .confidence = 0.7,  // that they depend on nothing that the host decides in between is not known
+              .confidence = 0.7,  // they may depend on decisions of the host in between
               .cost_ns = pattern.gaps_ns,
               .summary = summary,
               .recommendation = "capture them as one CUDA graph, or fuse them: at most the time between them is saved"},

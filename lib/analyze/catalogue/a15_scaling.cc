@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A15: does more at once bring more? Of batches: how their time goes with the number of requests in them (the Universal
-// Scalability Law), where a window has three sizes or more. Of several GPUs: the most that their communication leaves;
-// what it would be with more of them does not follow from one number of GPUs.
+// A15: does more at once bring more? For batches: how their time depends on their number of requests (the Universal
+// Scalability Law), if a window has three sizes or more. For several GPUs: the limit set by their communication. The
+// limit with more GPUs does not follow from one number of them.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -27,12 +27,12 @@ using model::Trace;
 constexpr Threshold kThresholds[] = {
     {"least_batches", 30, "1", "pitot"},
     {"serial", 0.5, "1", "pitot"},
-    {"least_of_size", 5, "1", "pitot"},     // batches; of fewer a median says little
+    {"least_of_size", 5, "1", "pitot"},     // batches; with fewer a median says little
     {"gain", 0.05, "1", "model_analyzer"},  // throughput of the best size over that of the largest; less is a plateau
     {"communication_share", 0.1, "1", "torch-tb-profiler"},
 };
 
-constexpr size_t kMostBatches = 2000;  // of an executor; of more, so many evenly
+constexpr size_t kMostBatches = 2000;  // of an executor; if there are more, so many evenly
 
 class Scaling final : public Analyzer {
  public:
@@ -100,7 +100,7 @@ class Scaling final : public Analyzer {
                     const char* threshold, const std::string& summary, const char* advice, const Longest& longest) {
     Conclude(analysis, Judged(code, subject.c_str(), metric, value, analysis.threshold(threshold)),
              {.severity = Severity::kMedium,
-              .confidence = 0.8,  // that larger batches had not larger requests is not known
+              .confidence = 0.8,  // larger batches may have had larger requests
               .summary = summary,
               .recommendation = advice},
              longest);

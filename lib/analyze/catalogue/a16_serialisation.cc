@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A16: did work wait for other work that it could have run beside? Work of one request does not depend on that of
-// another. So what was launched, and waited only while its stream or device did something for others, was held up by
-// the order of streams (one stream for all, the legacy default stream), unless the device was full: then it would have
-// waited in any case.
+// A16: did work wait for other work that could have run at the same time? Work of one request does not depend on that
+// of another. So launched work that waited only while its stream or device worked for others was held up by the order
+// of streams (one stream for all, the legacy default stream). If the device was full, it would have waited in any case.
 //
-// Where work has no request or batch, that of another thread counts as another's, and it is only possible that they
-// are independent. Which events streams wait for is not recorded.
+// Work without a request or batch counts as its thread's, and that of other threads is only possibly independent. Which
+// events streams wait for is not recorded.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -32,13 +31,13 @@ using model::Trace;
 
 constexpr Threshold kThresholds[] = {
     {"waited_share", 0.05, "1", "pitot"},
-    {"handover", 20000, "ns", "pitot"},  // from the end of what was waited for to the beginning
+    {"handover", 20000, "ns", "pitot"},  // from the end of the awaited work to the beginning
 };
 
 constexpr uint32_t kMostLooked = 64;
 constexpr uint32_t kLegacyStream = 7;  // CUPTI's number of the default stream
 
-// For whom work was done. Threads stand in for requests where there are none.
+// The owner of work. Threads stand in for requests where there are none.
 using Owner = uint64_t;
 constexpr Owner kNobody = UINT64_MAX;
 constexpr Owner kThreads = Owner{3} << 62;
@@ -50,7 +49,7 @@ Owner OwnerOf(const Trace& trace, uint32_t gpu_row) {
   return trace.calls.thread[call] == kNone ? kNobody : kThreads | trace.calls.thread[call];
 }
 
-// The share of its device that a kernel can fill at most; 1 where that is not known.
+// The largest share of its device that a kernel can fill; 1 if unknown.
 double FillOf(const Trace& trace, uint32_t device, uint32_t shape) {
   if (shape == kNone || device == kNone) return 1;
   const model::KernelShape& of = trace.shapes[shape];
@@ -63,7 +62,7 @@ double FillOf(const Trace& trace, uint32_t device, uint32_t shape) {
   return room <= 0 ? 1 : std::min(1.0, threads * blocks / room);
 }
 
-// What waited on one stream for what ran on one.
+// Waits on one stream for work of another one.
 struct Waits {
   std::vector<Interval> times;
   uint64_t count = 0, known = 0;  // of those, where both have requests
@@ -84,7 +83,7 @@ class Serialisation final : public Analyzer {
     const Trace& trace = analysis.trace();
     std::vector<double> fills;
     for (uint32_t shape = 0; shape < trace.shapes.size(); ++shape) fills.push_back(FillOf(trace, device, shape));
-    // One copy engine each way beside the multiprocessors.
+    // One copy engine each way next to the multiprocessors.
     const auto fits = [&](uint32_t a, uint32_t b) {
       const bool is_copy_a = trace.gpu.kind[a] == GpuKind::kMemcpy, is_copy_b = trace.gpu.kind[b] == GpuKind::kMemcpy;
       if (is_copy_a || is_copy_b) return is_copy_a != is_copy_b || DirectionOf(trace, a) != DirectionOf(trace, b);
@@ -100,7 +99,7 @@ class Serialisation final : public Analyzer {
                      [&](uint32_t a, uint32_t b) { return trace.gpu.begin_ns[a] < trace.gpu.begin_ns[b]; });
 
     const double handover_ns = analysis.threshold("handover").value;
-    std::unordered_map<Owner, int64_t> ended;  // the last of each owner's
+    std::unordered_map<Owner, int64_t> ended;  // the last end of each owner's work
     std::map<std::pair<uint32_t, uint32_t>, Waits> waits;
     for (const uint32_t i : EachOf(analysis, rows.size())) {
       const uint32_t row = rows[i];
@@ -117,7 +116,7 @@ class Serialisation final : public Analyzer {
         const uint32_t other = rows[--back];
         const Interval theirs = TimeOf(trace, other);
         if (theirs.end_ns > time.begin_ns) {
-          blocker = kNone;  // it did run beside another: nobody kept it from that
+          blocker = kNone;  // it did run next to another: nobody kept it from that
           break;
         }
         if (theirs.end_ns <= ready_ns) break;

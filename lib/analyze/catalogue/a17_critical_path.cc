@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A17: what does the window have to wait for, and what would it save to make that faster? The critical path is the
-// chain from the last thing that ended back through whatever was last to allow each; its parts add up to the window.
-// What could be saved is by playing the window again: a second path may be nearly as long. Time in which no request was
-// open waits for nothing that could be faster. Of one request `pitot why` says more.
+// A17: what did the window have to wait for, and how much would faster parts save? The critical path leads from the
+// last end back through the last enabler of each step; its parts add up to the window. Possible savings come from
+// playing the window again, because a second path may be nearly as long. Time without an open request waits for nothing
+// that could be faster. For one request `pitot why` says more.
 #include <algorithm>
 #include <string>
 
@@ -25,8 +25,8 @@ using model::Trace;
 
 constexpr Threshold kThresholds[] = {
     {"path_share", 0.3, "1", "pitot"},
-    {"saved_share", 0.05, "1", "pitot"},     // of the window; less is no bottleneck: another way is nearly as long
-    {"unlinked_share", 0.01, "1", "pitot"},  // of GPU work, whose calls are not known
+    {"saved_share", 0.05, "1", "pitot"},     // of the window; less is not a bottleneck: another way is nearly as long
+    {"unlinked_share", 0.01, "1", "pitot"},  // of GPU work, with unknown calls
     {"launch_hole", 10000000, "ns", "pitot"},
 };
 
@@ -89,7 +89,7 @@ class CriticalPath final : public Analyzer {
   }
 
  private:
-  // What comes after the last thing is nobody's, and what comes while nobody asks.
+  // The time after the last operation belongs to nobody, and so does the time without a request.
   static bool CanBeFaster(PathClass of) { return of != PathClass::kEnd && of != PathClass::kNoRequest; }
 
   static void DearestKernel(Analysis& analysis, const Path& path, int64_t window_ns, Replay* replay) {
@@ -116,7 +116,7 @@ class CriticalPath final : public Analyzer {
     const double share = Share(path.ns[most], trace.window_end_ns - trace.window_begin_ns - no_request_ns);
     if (share < least.value) return;
     const auto of = static_cast<PathClass>(most);
-    // One launch that took so long is a first upload, or records were lost: the trace does not tell which.
+    // One such long launch is a first upload, or records were lost: the trace does not tell which.
     const bool is_hole = of == PathClass::kLaunch && 2 * path.longest_launch_ns > path.ns[most] &&
                          static_cast<double>(path.longest_launch_ns) > analysis.threshold("launch_hole").value;
     const bool is_unlinked = unlinked_share > analysis.threshold("unlinked_share").value;

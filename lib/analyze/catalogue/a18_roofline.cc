@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A18: is an operator bound by computing or by memory, and how close is it to that bound? The analytic roofline
-// (Williams, Waterman, Patterson 2009): floating point operations as recorded (TorchOptions::shapes), bytes as the
-// least that its tensors take, time as its kernels took, peaks as the data sheet says at the clock that was recorded.
-// Caches, and what a kernel moves twice, are not known without counters: bytes are a lower bound, so what is found
-// memory-bound is.
+// (Williams, Waterman, Patterson 2009). It takes floating point operations as recorded (TorchOptions::shapes), the
+// least bytes for the tensors, the time of the kernels, and the data sheet's peaks at the recorded clock. Without
+// counters, caches and repeated moves of a kernel are unknown. So bytes are a lower bound, and an operator found
+// memory-bound really is.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -45,7 +45,7 @@ struct Group {
   uint32_t device = 0;
   Precision precision = Precision::kUnknown;
   uint64_t calls = 0;
-  double flops = 0, bytes = 0;  // bytes 0: not known
+  double flops = 0, bytes = 0;  // bytes 0: unknown
   int64_t ns = 0;
   Longest longest{EvidenceTable::kEvents, "such an operator"};
 };
@@ -113,7 +113,7 @@ class Roofline final : public Analyzer {
     return devices;
   }
 
-  // In MHz, the median over time of what was recorded; 0: not known.
+  // In MHz, the median of the records over time; 0: unknown.
   static double ClockOf(const Trace& trace, uint32_t device) {
     const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace);
     for (const auto& [index, gpu] : gpus) {
@@ -188,7 +188,7 @@ class Roofline final : public Analyzer {
     const std::string subject = std::string(group.name) + " " + std::string(group.shapes);
     AddNumber(analysis, "intensity", subject, group.flops / group.bytes, "flop/byte");
     AddNumber(analysis, "efficiency", subject, efficiency);
-    // Above the roof: operations that were not done (masks), or a clock that was higher.
+    // Above the roof: operations not really done (masks), or a higher clock.
     if (efficiency > low.value && (efficiency < high.value || efficiency > 1.2)) return;
     const bool is_low = efficiency <= low.value;
     const auto spare_ns = static_cast<int64_t>(std::clamp(static_cast<double>(group.ns) * (1 - efficiency), 0.0, 9e18));

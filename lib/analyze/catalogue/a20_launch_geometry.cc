@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A20: do launch shapes waste the device? By grid, block, registers and shared memory alone, without counters: threads
-// that fill no warp, grids that leave multiprocessors empty, a last wave that does. After the LaunchConfiguration and
-// TheoreticalOccupancy rules of Nsight Compute. What could be saved is a bound, of kernels that ran alone on their
-// device: beside others what one leaves empty another fills. It costs no more than the window would be shorter without
-// it: what the host or another path takes meanwhile is not saved.
+// A20: do launch shapes waste the device? It goes by grid, block, registers and shared memory alone, without counters:
+// threads that fill no warp, grids that leave multiprocessors empty, a last wave that does. It follows the
+// LaunchConfiguration and TheoreticalOccupancy rules of Nsight Compute. The saving is a bound, for kernels that ran
+// alone on their device, because others could fill the empty part. The cost is at most how much shorter the window
+// would be: time that the host or another path takes meanwhile is not saved.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -42,10 +42,10 @@ constexpr uint32_t kThreadsPerWarp = 32;
 
 enum Waste : uint32_t { kPartialWarps, kSmallGrid, kTail, kWastes };
 
-// Of a launch shape: the share of a kernel's time that each waste may cost, 0 where nothing is known.
+// For a launch shape: the share of a kernel's time that each waste may cost, 0 if unknown.
 struct Geometry {
   double share[kWastes] = {};
-  double occupancy = -1;  // theoretical; negative: not known
+  double occupancy = -1;  // theoretical; negative: unknown
 };
 
 double Product(const uint32_t (&sizes)[3]) {
@@ -73,7 +73,7 @@ Geometry GeometryOf(const model::DeviceRow& device, const model::KernelShape& sh
 
 struct Wasted {
   double ns = 0;
-  std::vector<std::pair<uint32_t, float>> rows;  // which, and the share of each
+  std::vector<std::pair<uint32_t, float>> rows;  // the kernels, and the share of each
   std::unordered_map<model::StringId, double> by_kernel;
   Longest longest{EvidenceTable::kGpu, "launched so"};
 };
@@ -91,7 +91,7 @@ class LaunchGeometry final : public Analyzer {
   }
 
  private:
-  // What the window would be shorter without a waste. The window is made ready to be played when first asked for.
+  // How much shorter the window would be without a waste. The replay is prepared at the first question.
   class Exposure {
    public:
     explicit Exposure(const Analysis& analysis) : analysis_(analysis) {}
@@ -172,7 +172,7 @@ class LaunchGeometry final : public Analyzer {
     wasted->by_kernel[trace.gpu.name[row]] += ns;
     wasted->longest.Show(row, TimeOf(trace, row));
   }
-  // The kernel with most of it; of equal ones the first by name.
+  // The kernel with most of it; on a tie the first by name.
   static std::string Dearest(const Trace& trace, const Wasted& wasted) {
     std::pair<double, model::StringId> most = {-1, 0};
     for (const auto& [name, ns] : wasted.by_kernel) {
@@ -208,7 +208,7 @@ class LaunchGeometry final : public Analyzer {
              wasted.longest);
   }
 
-  // Says nothing of what it costs: products of matrices are fast at a low one, by design.
+  // Claims no cost: products of matrices are fast at a low occupancy, by design.
   static void JudgeOccupancy(Analysis& analysis, const std::string& subject, const Wasted& unoccupied,
                              int64_t known_ns) {
     const Threshold least = analysis.threshold("low_occupancy_share");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A22: is a framework used in a way that has a cheaper one? Values read back one by one, the allocator's cache emptied
-// for each request, softmax on the CPU, tensors made there and copied, autograd in a server, sizes that miss the tensor
-// cores. What operators and their shapes tell is known where those were recorded (depth `ops`, TorchOptions::shapes).
+// A22: does a use of the framework have a cheaper way? Values read back one by one, the allocator's cache emptied for
+// each request, softmax on the CPU. Tensors made there and copied, autograd in a server, sizes unsuited to tensor
+// cores. Some need recorded operators and shapes (depth `ops`, TorchOptions::shapes).
 #include <algorithm>
 #include <set>
 #include <string>
@@ -26,14 +26,14 @@ using model::kNone;
 using model::Trace;
 
 constexpr Threshold kThresholds[] = {
-    {"readback_bytes", 8, "bytes", "pitot"}, {"least", 10, "1", "PyTorch"},  // repeats of its for-loop pattern
+    {"readback_bytes", 8, "bytes", "pitot"}, {"least", 10, "1", "PyTorch"},  // repeats of PyTorch's for-loop pattern
     {"readback_share", 0.01, "1", "pitot"},  {"emptying_share", 0.5, "1", "pitot"},
     {"least_requests", 5, "1", "pitot"},     {"host_share", 0.02, "1", "pitot"},
     {"copied_share", 0.005, "1", "pitot"},   {"autograd_share", 0.1, "1", "pitot"},
     {"unaligned_share", 0.05, "1", "pitot"},
 };
 
-// What was found of a pattern, and what to say of it.
+// A pattern's numbers, and the words for them.
 struct Said {
   const char* code;
   const char* metric;
@@ -71,7 +71,7 @@ class FrameworkPatterns final : public Analyzer {
     return Share(ns, trace.window_end_ns - trace.window_begin_ns);
   }
 
-  // Copies of a value to the host whose thread waits for them: in the call, or in the one that it makes next.
+  // Copies of a value to the host whose thread waits for them: in the call, or in its next one.
   static void Readbacks(Analysis& analysis) {
     const Trace& trace = analysis.trace();
     const double most_bytes = analysis.threshold("readback_bytes").value;
@@ -108,7 +108,7 @@ class FrameworkPatterns final : public Analyzer {
         longest);
   }
 
-  // Calls that free device memory, by the requests and batches in whose context they were made.
+  // Calls that free device memory, by the request or batch of their context.
   static void Emptying(Analysis& analysis) {
     const Trace& trace = analysis.trace();
     std::vector<int8_t> frees(trace.strings.size(), -1);
@@ -153,7 +153,7 @@ class FrameworkPatterns final : public Analyzer {
 
     const auto time_in = [](Pattern* of) { return TotalNs(Union(std::move(of->times))); };
     const int64_t host_ns = time_in(&found.on_host), copied_ns = time_in(&found.copied);
-    // Of a program that uses no GPU the CPU is the place.
+    // In a program without a GPU the CPU is the place for it.
     if (const double share = OfWindow(trace, host_ns); gpu_ns > 0 && share >= analysis.threshold("host_share").value) {
       Say(analysis,
           {"a22.host_softmax", "in them / window", "host_share", share, Severity::kLow, 0.7, host_ns,

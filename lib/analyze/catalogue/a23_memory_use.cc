@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A23: does memory run out, and why? What allocators and devices had given out over time (counters), what was said when
-// there was no more (instants of PyTorch's allocator), and whether what is left behind by requests grows. Which tensors
-// they are is not recorded.
+// A23: does memory run out, and why? Uses the memory given out by allocators and devices over time (counters) and the
+// instants of PyTorch's allocator when there was no more. Also tells whether the memory left behind by requests grows.
+// The tensors themselves are not recorded.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -66,8 +66,8 @@ class MemoryUse final : public Analyzer {
     return row.device == kNone ? name : GpuName(trace, row.device) + ": " + name;
   }
 
-  // What is given out as requests end, the least of each few that end together: what a request needs for itself is
-  // gone at one of them, what it leaves behind is not.
+  // The memory given out as requests end, the least of every few that end together. Memory a request needs for itself
+  // is gone at one of these ends; memory it leaves behind is not.
   static void Leak(Analysis& analysis, const model::CounterIndex& counters, uint32_t counter) {
     const Trace& trace = analysis.trace();
     std::vector<int64_t> ends;
@@ -139,12 +139,12 @@ class MemoryUse final : public Analyzer {
     }
   }
 
-  // What PyTorch's allocator could not give, of one device, for one reason. It has one allocator for each.
+  // Memory that PyTorch's allocator refused, on one device, for one reason. There is one allocator for each device.
   struct Refusals {
     std::vector<uint32_t> events;  // by time
     uint32_t largest = kNone;
   };
-  // One that fails often asks for much the same again: one finding for all.
+  // Repeated failures ask for much the same again: one finding for all.
   static void OutOfMemory(Analysis& analysis) {
     const Trace& trace = analysis.trace();
     const Argument bytes(trace, "bytes"), free_bytes(trace, "free_bytes"), reserved(trace, "reserved"),
@@ -191,7 +191,7 @@ class MemoryUse final : public Analyzer {
           EvidenceOf(trace, refusals));
     }
   }
-  // The first, and the largest where that is another.
+  // The first, and the largest if it is another.
   static std::vector<Evidence> EvidenceOf(const Trace& trace, const Refusals& refusals) {
     std::vector<Evidence> evidence;
     for (const uint32_t event : {refusals.events[0], refusals.largest}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A24: do calls of the driver's allocator hold up work, and does memory go back and forth? After warm-up a pool serves
-// everything: what still calls the driver waits for its lock, and a free waits for the GPU.
+// everything. Calls that still reach the driver wait for its lock, and a free waits for the GPU.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -31,7 +31,7 @@ constexpr Threshold kThresholds[] = {
     {"thrash_pairs", 5, "1", "pitot"},
 };
 
-// What PyTorch's caching allocator asked the driver for; retries are after it had freed all that it cached.
+// A retry: PyTorch's caching allocator calls the driver again after freeing all cached memory.
 constexpr std::string_view kRetry = "cudaMalloc after cached memory was freed";
 
 bool IsFree(std::string_view call) { return call.find("Free") != std::string_view::npos; }
@@ -55,7 +55,7 @@ class AllocatorStalls final : public Analyzer {
     Calls calls = Find(analysis, warm_ns.value_or(trace.window_begin_ns));
     const Intervals times = Union(std::move(calls.times));
     const int64_t ns = TotalNs(times);
-    // A free, and an allocation that finds no room, wait for what the GPU does.
+    // A free, and an allocation that finds no room, wait for the GPU's work.
     std::vector<Interval> working;
     for (const uint32_t device : DevicesAtWork(trace)) {
       const Intervals busy = DeviceBusy(trace, device);
@@ -110,7 +110,7 @@ class AllocatorStalls final : public Analyzer {
   static void Judge(Analysis& analysis, const Calls& calls, int64_t ns, bool knows_warm_up) {
     const Trace& trace = analysis.trace();
     const Threshold pairs = analysis.threshold("thrash_pairs"), most = analysis.threshold("stall_share");
-    // Where nothing says what was warm-up, it may be that.
+    // If the warm-up is unknown, it may be that.
     const double confidence = knows_warm_up ? 0.9 : 0.5;
     const std::string in_all = base::Plural(calls.allocations, "allocation") + " and " +
                                base::Plural(calls.frees, "free") + " by the driver" +

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A25: what does the first time cost? A kernel's code is loaded at its first launch (lazy loading), compiled where the
-// binary has none for the device (JIT), graphs are captured and instantiated. What of it is known: the driver's own
-// records of loading and compiling (they say which), calls by name, and first launches that are much longer than those
-// that follow (which look like both). A window does not hold the process's past: a kernel that is first in it need not
-// be new.
+// A25: what does the first time cost? A kernel's code is loaded at its first launch (lazy loading) and compiled if the
+// binary has none for the device (JIT); graphs are captured and instantiated. It knows the driver's own records of
+// loading and compiling (they say which), calls by name, and first launches much longer than later ones (which look
+// like both). A window does not hold the process's past: a kernel that is first in it need not be new.
 #include <string>
 #include <vector>
 
@@ -91,7 +90,7 @@ class ColdStart final : public Analyzer {
     if (call != kNone) found->longest.Show(call, time);
   }
 
-  // Of kernels that were launched often enough to tell: the first launch, where it is far above all that follow.
+  // First launches far above all later ones, for kernels launched often enough to tell.
   static void FirstLaunches(Analysis& analysis, Found* found) {
     const Trace& trace = analysis.trace();
     const model::Intervals recorded[] = {model::Union(found[kJit].spent), model::Union(found[kLazyLoad].spent)};

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A26: did low clocks make kernels slow? A clock that is low costs nothing by itself: an idle GPU lowers it, and a
-// kernel that waits for memory does not feel it. So it takes both: kernels ran at a clock below that of the rest of the
-// window, and the same kernels (name and launch shape) took longer there, about as the clock is lower. The latter is
-// the slope of log(duration) against log(1 / clock) within kernels: 1 for what only computes, 0 for what does not feel
-// the clock.
+// A26: did low clocks make kernels slow? A low clock alone costs nothing: an idle GPU lowers it, and a kernel that
+// waits for memory does not feel it. So it takes both. Kernels ran at a clock below that of the rest of the window, and
+// the same kernels (name and launch shape) took longer there, about in proportion. That proportion is the slope of
+// log(duration) against log(1 / clock) within kernels: 1 for pure computing, 0 for kernels that do not feel the clock.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -36,11 +35,11 @@ constexpr Threshold kThresholds[] = {
     {"slope", 0.5, "1", "pitot"},
 };
 
-constexpr uint32_t kLeastSamples = 8;    // of a kernel, to say anything of it
-constexpr double kBasePercentile = 0.9;  // the clock that kernels have where nothing holds it
+constexpr uint32_t kLeastSamples = 8;    // of a kernel, for any claim about it
+constexpr double kBasePercentile = 0.9;  // the clock of kernels when nothing holds it
 
 constexpr std::string_view kHeldBy = "clocks held by ";
-// For want of power or cooling; the others are settings and want of work.
+// For lack of power or cooling; the others are settings and lack of work.
 constexpr std::string_view kThrottling[] = {"SW power cap", "HW slowdown", "SW thermal", "HW thermal",
                                             "HW power brake"};
 
@@ -51,7 +50,7 @@ struct Kernel {
   int64_t ns;
 };
 
-// Within kernels of a key: how log(duration) goes with -log(clock).
+// Within kernels of a key: how log(duration) depends on -log(clock).
 struct Slope {
   double value = 0, error = INFINITY;
   uint64_t kernels = 0;
@@ -134,7 +133,7 @@ class Clocks final : public Analyzer {
     if (state.low_ns == 0 || state.ns == 0) JudgeHeld(analysis, subject, gpu, clocks, state.ns > 0);
   }
 
-  // Kernels with the clock in their middle, and what of them was low.
+  // Fills in kernels with the clock in their middle, and the low part of their time.
   static void Join(Analysis& analysis, const std::vector<Held>& clocks, uint32_t device, State* state) {
     const Trace& trace = analysis.trace();
     std::unordered_map<uint64_t, uint32_t> keys;
@@ -178,7 +177,7 @@ class Clocks final : public Analyzer {
     int64_t ns = 0;
     bool is_throttling = false;
   };
-  // What held clocks most of that time.
+  // The reason that held clocks for most of that time.
   static Reason ReasonOf(const Trace& trace, const GpuCounters& gpu, const Intervals& low) {
     Reason most;
     for (const auto& [name, counter] : gpu.counters) {
@@ -239,7 +238,7 @@ class Clocks final : public Analyzer {
         longest);
   }
 
-  // All at one clock, and something held it all the time: what kernels would take without is not in the trace.
+  // All kernels at one clock, held all the time: their length without that is not in the trace.
   static void JudgeHeld(Analysis& analysis, const std::string& subject, const GpuCounters& gpu,
                         const std::vector<Held>& clocks, bool is_joined) {
     const Trace& trace = analysis.trace();
@@ -248,7 +247,7 @@ class Clocks final : public Analyzer {
     const Threshold least = analysis.threshold("low_share");
     const double share = Share(reason.ns, TotalNs(all));
     if (!reason.is_throttling || share < least.value) return;
-    // Where it did not hold them all the time, kernels did run without, and at hardly another clock.
+    // If it did not hold them all the time, kernels did run without it, and at hardly another clock.
     if (is_joined && share <= 1 - least.value) return;
     const std::string summary = "clocks were held by " + reason.name + " for " + Percent(share) + " of the time; " +
                                 (is_joined ? "kernels ran at no other clock to compare with"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A27: does code wait for CPUs, for memory that is on a disk, or for what nobody recorded? Of each thread with counters
-// of pitot::host: how long it was in scopes, and how much of that it was on no CPU, and why (docs/reference/why.md, "Code that
-// did not run"). What it waited for in recorded waits and calls is not in it.
+// A27: does code wait for CPUs, for memory that is on a disk, or for something unrecorded? For each thread with
+// counters of pitot::host it gives the time in scopes, the part of it on no CPU, and why (docs/reference/why.md, "Code
+// that did not run"). Recorded waits and calls that wait are not included.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -21,13 +21,13 @@ namespace {
 using model::kNone;
 using model::Trace;
 
-// analyzers.md A27: "preemption if runqueue >= 10 % of scope". Page faults as much. That code is blocked in what nobody
-// recorded is the same question.
+// analyzers.md A27: "preemption if runqueue >= 10 % of scope". The limit is the same for page faults, and for code
+// blocked in something unrecorded.
 constexpr Threshold kThresholds[] = {{"runqueue_share", 0.10, "1", "pitot"},
                                      {"pagefault_share", 0.10, "1", "pitot"},
                                      {"blocked_share", 0.10, "1", "pitot"}};
 
-// What a thread's code was, in ns.
+// The parts of a thread's code, in ns.
 struct CodeTime {
   int64_t code_ns = 0, runqueue_ns = 0, pagefault_ns = 0, blocked_ns = 0;
 };
@@ -85,7 +85,7 @@ class HostContention final : public Analyzer {
     return std::string(name) + (name.empty() ? "thread #" : " #") + std::to_string(trace.threads[thread].number);
   }
 
-  // Where counters of the thread say something.
+  // Covers the time known by the thread's counters.
   static CodeTime TimeOf(Analysis& analysis, const Index& index, uint32_t thread, std::vector<Longest>* longest) {
     CodeTime time;
     const model::Interval known = index.host.KnownOf(thread);
@@ -128,7 +128,7 @@ class HostContention final : public Analyzer {
       summary += "; the hypervisor took " + base::Duration(stolen_ns) + " of the machine's CPUs";
     Conclude(analysis, Judged(way.code, kAll, way.metric, share, least),
              {.severity = SeverityOf(share, least.value),
-              // That it was not on a CPU is sure; why is told by switches, faults and delays of the stretch around it.
+              // Being off the CPU is sure; the reason comes from switches, faults and delays of the stretch around it.
               .confidence = 0.9,
               .cost_ns = ns,
               .summary = summary,

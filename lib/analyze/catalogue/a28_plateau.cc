@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A28: what holds the server's throughput? Operational laws (Denning and Buzen, 1978): of each station, a group of
-// threads of one name or a GPU, how long it works for a request and how much of the time. No server is faster than its
-// busiest station allows, and a full GPU is a better reason than a full thread before an idle one.
+// A28: what limits the server's throughput? Operational laws (Denning and Buzen, 1978). A station is a group of threads
+// of one name, or a GPU; its numbers are its work for a request and its share of the time. No server is faster than its
+// busiest station allows, and a full GPU is a better reason than a full thread in front of an idle one.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -30,10 +30,11 @@ using model::Trace;
 constexpr Threshold kThresholds[] = {
     {"least_requests", 50, "1", "pitot"},
     {"saturated", 0.8, "1", "pitot"},  // of a station's time
-    {"gpu_busy", 0.8, "1", "pitot"},   // a GPU that works for as much is no idle one
+    {"gpu_busy", 0.8, "1", "pitot"},   // a GPU that works for as much is not idle
 };
 
-// A member's part of batches' time, of all and of the fullest, which take little longer for many more members.
+// A member's part of batches' time: for all batches, and for the fullest, which take little longer for many more
+// members.
 class BatchCost {
  public:
   void Add(uint32_t members, int64_t ns) {
@@ -41,7 +42,7 @@ class BatchCost {
     all_.Add(members, ns);
     if (members == most_) of_fullest_.Add(members, ns);
   }
-  // How much less a member costs when all are as full as the fullest.
+  // How much less a member costs when all batches are as full as the fullest.
   double WhenFull() const {
     const double all = all_.OfMember(), fullest = of_fullest_.OfMember();
     return all > 0 && fullest > 0 ? std::min(1.0, fullest / all) : 1;
@@ -69,7 +70,7 @@ struct Station {
   uint32_t thread = kNone;  // one of them
   BatchCost batches;
   double Utilisation(int64_t time_ns) const { return Share(busy_ns, time_ns) / servers; }
-  // Of what it can do, with full batches.
+  // The share of its capacity with full batches.
   double Load(int64_t time_ns) const { return Utilisation(time_ns) * batches.WhenFull(); }
 };
 
@@ -135,7 +136,7 @@ class Plateau final : public Analyzer {
   }
 
  private:
-  // How full batches are beside the largest, and how much of their time they only wait for members.
+  // How full batches are compared with the largest, and how much of their time they only wait for members.
   static void AddBatches(Analysis& analysis) {
     const Trace& trace = analysis.trace();
     uint32_t largest = 0;
@@ -150,7 +151,7 @@ class Plateau final : public Analyzer {
     if (all_ns > 0) AddNumber(analysis, "batches wait for members", kAll, Share(waited_ns, all_ns));
   }
 
-  // Of the thirds of the time. perf_analyzer calls it stable while it is within 10 % of 1.
+  // Compares the thirds of the time. perf_analyzer calls a ratio within 10 % of 1 stable.
   static void AddSteadiness(Analysis& analysis, const std::vector<uint32_t>& requests, Interval time) {
     const Trace& trace = analysis.trace();
     uint64_t done[3] = {};
@@ -164,14 +165,14 @@ class Plateau final : public Analyzer {
                 static_cast<double>(*most) / static_cast<double>(*least));
   }
 
-  // Requests a second, were it never idle, and its batches as full as its fullest.
+  // Requests a second if it were never idle, and its batches as full as its fullest.
   static double Ceiling(const Station& station, double done) {
     const double busy_ns = static_cast<double>(station.busy_ns) * station.batches.WhenFull();
     return station.busy_ns == 0 ? INFINITY : done * station.servers / (busy_ns * 1e-9);
   }
 
-  // A thread works in scopes of requests and batches, but where its innermost one is a wait, and but for calls that
-  // wait for GPUs.
+  // A thread works in scopes of requests and batches, unless its innermost one is a wait, and except in calls that wait
+  // for GPUs.
   static std::vector<Station> HostStations(Analysis& analysis, Interval time) {
     const Trace& trace = analysis.trace();
     std::map<std::string, Station> groups;
@@ -229,7 +230,7 @@ class Plateau final : public Analyzer {
     const Station& busiest = stations[0];
     const double load = busiest.Load(time_ns);
     if (load < saturated.value) return;
-    // Where no GPU was recorded, threads that run batches are the model itself.
+    // If no GPU was recorded, threads that run batches are the model itself.
     const bool is_serial = !busiest.is_gpu && most_gpu < gpu_busy.value && (has_gpu || !busiest.runs_batches);
     std::string summary = busiest.name + (busiest.is_gpu ? "" : " (" + base::Plural(busiest.servers, "thread") + ")") +
                           " worked for " + Percent(busiest.Utilisation(time_ns)) + " of the time: it allows " +
@@ -246,7 +247,7 @@ class Plateau final : public Analyzer {
         {.severity = !is_serial             ? Severity::kLow
                      : busiest.servers == 1 ? Severity::kHigh
                                             : Severity::kMedium,
-         .confidence = stations.size() > 1 ? 0.9 : 0.6,  // what else there is was not recorded
+         .confidence = stations.size() > 1 ? 0.9 : 0.6,  // other stations were not recorded
          .cost_ns = is_serial && stations.size() > 1
                         ? std::llround((1 - stations[1].Load(time_ns) / load) * static_cast<double>(time_ns))
                         : 0,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A29: what makes tokens late, where one batch follows another and requests join and leave? The time to the first token
-// is waiting for the first iteration, then reading the prompt. Between tokens an iteration is long because prompts of
-// others are read in it, or was not the request's: it had to leave (preemption).
+// is the wait for the first iteration, then reading the prompt. Between tokens, an iteration is long because it reads
+// prompts of others, or it was not the request's: the request had to leave (preemption).
 #include <algorithm>
 #include <map>
 #include <string>
@@ -23,7 +23,7 @@ using model::Interval;
 using model::kNone;
 using model::Trace;
 
-// Of the time to first tokens: where events of more of it were lost, the first iteration that is known may be a later.
+// Of the time to first tokens. If events of more of it were lost, the first known iteration may be a later one.
 constexpr double kMostLost = 0.1;
 
 constexpr Threshold kThresholds[] = {
@@ -31,7 +31,7 @@ constexpr Threshold kThresholds[] = {
     {"queue_share", 0.5, "1", "pitot"},       // of the time to the first token
     {"mixed_share", 0.05, "1", "pitot"},      // of the time between tokens
     {"preempted_share", 0.05, "1", "pitot"},  // likewise
-    {"gap_share", 0.05, "1", "pitot"},        // likewise, of what nobody explains
+    {"gap_share", 0.05, "1", "pitot"},        // likewise, of unexplained time
     {"spike", 3, "1", "pitot"},               // times the usual gap
 };
 
@@ -141,7 +141,7 @@ class LlmServing final : public Analyzer {
       for (const uint32_t* at = batch; at != batches.end() && trace.batches[*at].begin_ns < gap.time.end_ns; ++at) {
         covered_ns += std::min(trace.BatchEnd(trace.batches[*at]), gap.time.end_ns) -
                       std::max(trace.batches[*at].begin_ns, gap.time.begin_ns);
-        // The iteration whose end the gap begins in was that of the token before.
+        // The iteration at whose end the gap begins belongs to the token before.
         gap.is_mixed |= has_prompts[*at] && trace.batches[*at].begin_ns >= gap.time.begin_ns;
       }
       gap.outside_ns = std::max<int64_t>(0, gap.Length() - covered_ns);
@@ -161,7 +161,7 @@ class LlmServing final : public Analyzer {
     if (!plain.empty()) AddNumber(analysis, "usual gap, no prompt", name, base::Median(plain), "ns");
     if (!mixed.empty()) AddNumber(analysis, "usual gap, with a prompt", name, base::Median(mixed), "ns");
     AddNumber(analysis, "gaps with a prompt", name, static_cast<double>(mixed.size()));
-    // Without a gap that is plain nobody knows how long one is.
+    // Without a plain gap the usual length is unknown.
     if (plain.empty()) return;
     const auto usual_ns = static_cast<int64_t>(base::Median(plain));
     const double spike = analysis.threshold("spike").value;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A30: can requests be as fast as they are to be, and by what? Each lever shortens some parts of the mean request; what
-// levers save is worked out one after the other, on what the ones before have left, so that nothing is saved twice.
-// Levers can spoil each other (behind a faster GPU less can be hidden), so all sets of them are tried.
+// A30: can requests reach their target latency, and how? Each lever shortens some parts of the mean request. Savings
+// are computed one lever after the other, on the time left by the ones before, so nothing is saved twice. Levers can
+// spoil each other (a faster GPU hides less), so all sets of them are tried.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,9 +20,9 @@ namespace {
 
 constexpr Threshold kThresholds[] = {
     {"least_requests", 20, "1", "pitot"},
-    {"target", 0, "ns", "pitot"},          // what the mean latency is to be; 0: nobody said
+    {"target", 0, "ns", "pitot"},          // the target of the mean latency; 0: none
     {"kernel_speedup", 2, "1", "pitot"},   // of kernels in half the precision: a bound where memory limits them
-    {"least_saving", 0.01, "1", "pitot"},  // of the latency: less is no lever
+    {"least_saving", 0.01, "1", "pitot"},  // of the latency: less is not a lever
 };
 
 using Means = std::array<double, kBlames>;
@@ -43,13 +43,13 @@ struct Lever {
 void Clear(Means* means, std::initializer_list<Blame> blames) {
   for (const Blame blame : blames) At(means, blame) = 0;
 }
-// Of two that can go on at once only the longer remains.
+// Keeps only the longer of two parts that can go on at once.
 void Overlap(Means* means, Blame hidden, double beside_ns) {
   At(means, hidden) = std::max(0.0, At(means, hidden) - beside_ns);
 }
 double GpuOf(Means* means) { return At(means, Blame::kGpuExecExpected) + At(means, Blame::kGpuExcessUnknown); }
 
-// In the order in which they are pulled: what computing takes comes before what is hidden behind it.
+// In the order in which they apply: shorter computing comes before hiding behind it.
 constexpr Lever kLevers[] = {
     {"lower_precision", "compute in half the precision",
      [](Means* m, double speedup) { At(m, Blame::kGpuExecExpected) /= speedup; }},
@@ -114,7 +114,7 @@ class StageBudget final : public Analyzer {
     const double least_ns = now_ns * analysis.threshold("least_saving").value;
     const Threshold target = analysis.threshold("target");
     Add(analysis, "mean latency", route, std::llround(now_ns));
-    uint32_t useful = 0;  // what saves nothing by itself saves nothing with others
+    uint32_t useful = 0;  // a lever that saves nothing by itself saves nothing with others
     for (uint32_t k = 0; k < std::size(kLevers); ++k) {
       const double saved_ns = now_ns - Total(With(means, 1u << k, speedup));
       if (saved_ns < least_ns) continue;
@@ -127,7 +127,7 @@ class StageBudget final : public Analyzer {
     }
     Add(analysis, "least latency", route, std::llround(fastest_ns));
     if (target.value <= 0 || now_ns <= target.value) return;
-    // The fewest levers that reach it, of those the set that saves most; where none do, that come as near as any.
+    // The fewest levers that reach it, with the largest saving; if none do, those that come as near as any.
     const bool is_reached = fastest_ns <= target.value;
     const double enough_ns = is_reached ? target.value : fastest_ns + least_ns;
     uint32_t best = useful;
@@ -171,7 +171,7 @@ class StageBudget final : public Analyzer {
     Conclude(analysis,
              Judged(is_reached ? "a30.plan" : "a30.unreachable", route.c_str(), "mean latency", now_ns, target),
              {.severity = is_reached ? Severity::kMedium : Severity::kHigh,
-              .confidence = is_reached ? 0.6 : 0.8,  // savings are upper bounds: what they do not reach nothing does
+              .confidence = is_reached ? 0.6 : 0.8,  // savings are upper bounds: a target beyond them is out of reach
               .cost_ns = std::llround((now_ns - target.value) * static_cast<double>(blames.size())),
               .summary = summary,
               .recommendation = advice},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A31: how much faster can requests become, if one part of them does? At most 1 / (1 - p), of its share p of the chain
-// that the latency is made of (Amdahl), not of CPU time: what runs beside that chain saves nothing.
+// A31: how much faster can requests become if one part of them does? At most 1 / (1 - p) times (Amdahl), by the part's
+// share p of the chain that the latency is made of. A share of CPU time would not do: work next to the chain saves
+// nothing.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -19,11 +20,11 @@ namespace {
 constexpr Threshold kThresholds[] = {
     {"least_requests", 20, "1", "pitot"},
     {"share", 0.5, "1", "pitot"},  // from which one part alone can halve the latency
-    {"speedup", 2, "1", "pitot"},  // of the part: what its share is worth then
+    {"speedup", 2, "1", "pitot"},  // of the part, to show the worth of its share
 };
 
-// The part's share of the latency over all requests, and its 95 % interval: of a ratio of means (Cochran, "Sampling
-// techniques", 2.11), widened where neighbours are alike.
+// The part's share of the latency over all requests, and its 95 % interval. It is that of a ratio of means (Cochran,
+// "Sampling techniques", 2.11), widened where neighbours are alike.
 Estimate ShareOf(const std::vector<const RequestBlame*>& blames, uint32_t k) {
   double part = 0, whole = 0;
   for (const RequestBlame* blame : blames) {

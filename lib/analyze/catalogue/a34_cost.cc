@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A34: what does a request cost? What GPUs and threads did for it, and its part of what they were paid for and did not
-// use. Prices are the host's.
+// A34: what does a request cost? The work of GPUs and threads for it, and its part of their paid but unused time.
+// Prices are the host's.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -20,13 +20,13 @@ using model::kNone;
 using model::Trace;
 
 constexpr Threshold kThresholds[] = {
-    {"gpu_hour", 0, "money", "the host"},  // of one GPU; 0: not said
+    {"gpu_hour", 0, "money", "the host"},  // of one GPU; 0: not given
     {"cpu_hour", 0, "money", "the host"},  // of one thread at work
-    {"idle_share", 0.5, "1", "pitot"},     // of what GPUs cost
+    {"idle_share", 0.5, "1", "pitot"},     // of the cost of GPUs
     {"least_requests", 20, "1", "pitot"},
 };
 
-// At work for any request or batch.
+// The time of threads at work for any request or batch.
 int64_t CpuTime(Analysis& analysis) {
   const Trace& trace = analysis.trace();
   int64_t cpu_ns = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A35: did something change for good? Page and Hinkley's test (Page, "Continuous inspection schemes", 1954), as it
-// could run beside a server: what is above the usual by more than a little adds up, and is forgotten when it is not.
-// Values far out count for three sigmas: one spike is no change.
+// A35: was there a lasting change? Page and Hinkley's test (Page, "Continuous inspection schemes", 1954), as it could
+// run next to a server. Excess over the usual beyond a small tolerance adds up, and shrinks again when there is none.
+// Values far out count for three sigmas: one spike is not a change.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -27,7 +27,7 @@ using model::Trace;
 
 constexpr Threshold kThresholds[] = {
     {"least_requests", 60, "1", "pitot"},
-    {"delta", 0.5, "1", "pitot"},         // sigmas that are no change
+    {"delta", 0.5, "1", "pitot"},         // sigmas that are not a change
     {"lambda", 20, "1", "pitot"},         // sigmas, added up, that are one
     {"least_change", 0.1, "1", "pitot"},  // of the median before
     {"p", 0.01, "1", "pitot"},            // Mann and Whitney's, of before and after
@@ -36,8 +36,8 @@ constexpr Threshold kThresholds[] = {
 constexpr double kLogisticSigma = 0.5513288954217920;  // sqrt(3) / pi: log odds of ranks have this variance's root
 constexpr size_t kLeastAfter = 10;
 
-// The first value after a rise; 0: there is none. Values count by their ranks among the first, so that neither tails
-// nor units matter: the log odds of the rank, of variance 1.
+// The first value after a rise; 0: there is none. Values count by their ranks among the first ones, so that neither
+// tails nor units matter: by the log odds of the rank, of variance 1.
 size_t FindRise(const std::vector<double>& values, double delta, double lambda) {
   const size_t reference = std::clamp<size_t>(values.size() / 4, 30, 200);
   if (values.size() < reference + kLeastAfter) return 0;
@@ -63,7 +63,7 @@ struct Series {
   const char* advice;
   std::vector<uint32_t> requests;  // by end
   std::vector<double> values;      // of each
-  std::vector<double> whole;  // the same with all of each request's batches', which must have grown as much; or none
+  std::vector<double> whole;       // the same with whole batches, which must have grown as much; or none
 };
 
 class ChangePoints final : public Analyzer {
@@ -87,7 +87,7 @@ class ChangePoints final : public Analyzer {
     for (auto& [route, requests] : routes) {
       if (static_cast<double>(requests.size()) < least) continue;
       if (analysis.IsOver()) return Status();
-      // As they end is how a server sees them.
+      // By their ends, as a server sees them.
       std::stable_sort(requests.begin(), requests.end(), [&](uint32_t a, uint32_t b) {
         return trace.RequestEnd(trace.requests[a]) < trace.RequestEnd(trace.requests[b]);
       });
@@ -123,7 +123,7 @@ class ChangePoints final : public Analyzer {
   }
 
  private:
-  // Of each request, with all of its batches' rather than its shares: smaller batches share theirs between fewer.
+  // For each request, its batches' whole GPU time instead of its shares: members of smaller batches have larger shares.
   static std::vector<double> WholeGpuTimes(Analysis& analysis, const model::GpuTime& gpu_time) {
     const Trace& trace = analysis.trace();
     std::vector<double> whole;
@@ -136,7 +136,7 @@ class ChangePoints final : public Analyzer {
     return whole;
   }
 
-  // Of each request, with its shares of its batches' or with all of theirs.
+  // For each request, with its shares of its batches or with whole batches.
   enum class Batches : uint8_t { kShares, kWhole };
   static std::vector<double> AllocationsOf(Analysis& analysis, Batches batches) {
     const Trace& trace = analysis.trace();

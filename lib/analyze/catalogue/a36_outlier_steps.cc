@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A36: are there steps far out of line, and do they come regularly? Of steps of PyTorch's profiler, and of batches of
-// an executor with as many members of as large requests: larger ones take longer, which is no outlier; nor are those
-// that waited for members or, where the host's counters tell, got no CPU (a27). What comes every so many steps is
+// A36: are there steps far out of line, and do they come regularly? Steps are those of PyTorch's profiler, or batches
+// of an executor with as many members and as large requests: larger ones take longer, and are not outliers. Nor are
+// batches that waited for members or, if the host's counters tell, got no CPU (a27). Outliers every so many steps are
 // somebody's housekeeping.
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,7 @@ struct Step {
   uint32_t batch;  // kNone: a step
 };
 
-// The slowest of those that were in any of these batches, slowest first.
+// The slowest members of any of these batches, slowest first.
 std::vector<uint32_t> SlowestMembers(const Trace& trace, const std::vector<uint32_t>& batches) {
   std::vector<uint32_t> requests;
   for (const uint32_t row : batches) {
@@ -60,7 +60,7 @@ std::vector<uint32_t> SlowestMembers(const Trace& trace, const std::vector<uint3
   return requests;
 }
 
-// The first sizes of a batch's requests together, by powers of two; 0: they have none.
+// The sum of the first sizes of a batch's requests, by powers of two; 0: they have none.
 int SizeBucket(const Trace& trace, const model::BatchRow& batch) {
   double size = 0;
   for (uint32_t i = 0; i < batch.member_count; ++i) {
@@ -70,7 +70,7 @@ int SizeBucket(const Trace& trace, const model::BatchRow& batch) {
   return size >= 1 && std::isfinite(size) ? 1 + std::ilogb(size) : 0;
 }
 
-// How many steps are between outliers, where that is always the same within one; else 0.
+// How many steps are between outliers, if that is always the same within one; otherwise 0.
 size_t PeriodOf(const std::vector<size_t>& outliers) {
   if (outliers.size() < 3) return 0;
   std::vector<double> gaps;

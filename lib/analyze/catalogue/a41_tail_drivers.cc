@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A41: what makes slow requests slow, over all of a route? The variance of the latency is the sum of its parts'
-// covariances with it (VProfiler's variance tree in one line): what varies with it drives it, what is merely large does
-// not.
+// covariances with it (VProfiler's variance tree in one line). A part that varies with the latency drives it; a part
+// that is merely large does not.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -19,7 +19,7 @@ namespace analyze {
 namespace {
 
 constexpr Threshold kThresholds[] = {
-    {"least_requests", 60, "1", "analyzers.md"},  // as A40 needs to name anything
+    {"least_requests", 60, "1", "analyzers.md"},  // as a verdict needs to name anything
     {"tail_ratio", 1.5, "1", "pitot"},            // p99 / p50 from which there is a tail to explain
     {"share", 0.3, "1", "pitot"},                 // of the variance
 };
@@ -90,7 +90,7 @@ class TailDrivers final : public Analyzer {
     }
   }
 
-  // `blames` by latency. Shares add up to 1; those that matter, the largest first.
+  // `blames` by latency. Shares add up to 1; the important ones, the largest first.
   static std::vector<Driver> Drivers(const std::vector<const RequestBlame*>& blames) {
     const size_t n = blames.size(), tail = n - n / 20 - 1, low = n / 4, high = 3 * n / 4;
     std::vector<Driver> drivers;

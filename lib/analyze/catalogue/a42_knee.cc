@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A42: is there more load than the server can use? The window is cut into slices; those with as many requests in flight
-// are one level of load. At the knee throughput / latency, the power of Kleinrock (1979), is largest; beyond it
-// requests only wait for each other. Requests are many in flight, too, where the server has become slow: then it does
-// less while it has any than it does at the knee.
+// A42: is there more load than the server can use? The window is cut into slices; slices with as many requests in
+// flight are one level of load. At the knee throughput / latency, Kleinrock's power (1979), is largest; beyond it
+// requests only wait for each other. Many requests are also in flight if the server has become slow: then its
+// throughput while it has any is below that at the knee.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -26,8 +26,8 @@ using model::Trace;
 
 constexpr Threshold kThresholds[] = {
     {"latency_growth", 1.5, "1", "pitot"},             // beyond the knee, times the latency at it
-    {"throughput_gain", 0.05, "1", "model_analyzer"},  // less more is a plateau
-    {"pace", 0.8, "1", "pitot"},                       // done a second with any in flight, of that at the knee
+    {"throughput_gain", 0.05, "1", "model_analyzer"},  // a smaller gain is a plateau
+    {"pace", 0.8, "1", "pitot"},                       // done a second with any in flight, relative to the knee
     {"share", 0.2, "1", "pitot"},                      // of the requests
     {"least_levels", 3, "1", "pitot"},
 };
@@ -69,7 +69,7 @@ class Knee final : public Analyzer {
   }
 
  private:
-  // By load; those of which too little is known are left out.
+  // By load; levels with too little data are left out.
   static std::vector<Level> LevelsOf(Analysis& analysis) {
     const Trace& trace = analysis.trace();
     const std::vector<uint32_t> rows = WholeRequests(trace);
@@ -83,7 +83,7 @@ class Knee final : public Analyzer {
     const int64_t slice_ns = (time.end_ns - time.begin_ns) / count + 1;
     std::vector<Level> slices(static_cast<size_t>(count));
     for (Level& slice : slices) slice.time_ns = slice_ns;
-    // Adds what of a stretch is in each slice.
+    // Adds a stretch's part in each slice.
     const auto add = [&](int64_t begin_ns, int64_t end_ns, int64_t Level::*to) {
       for (int64_t i = begin_ns / slice_ns; i < count && i * slice_ns < end_ns; ++i)
         Accumulate(&(slices[static_cast<size_t>(i)].*to),
@@ -148,7 +148,7 @@ class Knee final : public Analyzer {
     const Evidence evidence = {EvidenceTable::kWindow, 0, 0, trace.window_begin_ns, trace.window_end_ns, "the window"};
     Conclude(analysis, Judged("a42.beyond_knee", kAll, "requests beyond the knee / requests", share, least),
              {.severity = share >= 0.5 ? Severity::kHigh : Severity::kMedium,
-              .confidence = 0.7,  // load and time are mixed: what else changed meanwhile is in it
+              .confidence = 0.7,  // load and time are mixed: other changes meanwhile are in it
               .cost_ns = std::llround(cost_ns),
               .summary = summary,
               .recommendation = advice},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A43: what energy does a request take, and how much goes into GPUs that do nothing? From the power that the NVML
-// collector samples; a sample holds until the next.
+// A43: what energy does a request take, and how much goes into GPUs that do nothing? Uses the power samples of the NVML
+// collector; a sample holds until the next.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -46,7 +46,7 @@ std::vector<Power> PowersOf(Analysis& analysis) {
   return powers;
 }
 
-// In `idle` in particular.
+// Adds up the energy, and separately its part in `idle`.
 void Integrate(Analysis& analysis, const Intervals& idle, Power* power) {
   const Trace& trace = analysis.trace();
   auto rest = idle.begin();
@@ -83,7 +83,7 @@ class Energy final : public Analyzer {
                     "add the NVML collector (MakeNvmlCollector)");
       return Status();
     }
-    // NVML numbers GPUs in another way than CUDA does: which one was idle is known where there is one of each.
+    // NVML and CUDA may number GPUs differently: the idle one is known only if there is one of each.
     const bool is_same = powers.size() == 1 && devices.size() == 1;
     const Interval window = {trace.window_begin_ns, trace.window_end_ns};
     const Intervals idle = is_same ? Difference({window}, DeviceBusy(trace, devices[0])) : Intervals();

@@ -38,7 +38,7 @@ int64_t CpuNs() {
 
 std::string Text(const char* text) { return text == nullptr ? "" : text; }
 
-// What all analyzers are given. The index is made, and walked by, for whoever asks then.
+// Shared by all analyzers. The index and the walks are made when an analyzer first asks for them.
 struct Shared {
   std::vector<Damage> damages;
   std::optional<BlameIndex> index;
@@ -147,7 +147,7 @@ class Running final : public Analysis {
     was_over_ = was_over_ || SpentNs() > options_.budget_ns;
     return was_over_;
   }
-  // Whether it was told so.
+  // Whether it was told that time is over.
   bool was_over() const { return was_over_; }
   int64_t SpentNs() const { return CpuNs() - begin_ns_ - asking_ns_; }
 
@@ -163,12 +163,12 @@ class Running final : public Analysis {
   AnalyzerReport& report_;
 };
 
-// Most severe first, of those the dearest.
+// Most severe first, among equals the dearest.
 bool IsGraver(const FindingRow& a, const FindingRow& b) {
   return a.severity != b.severity ? a.severity > b.severity : a.cost_ns > b.cost_ns;
 }
 
-// Of sorted findings those that say less of the same are counted in the first that says it.
+// Counts repeated findings, later in the order, with the first of the same code, subject and metric.
 void LeaveOutRepeats(std::vector<FindingRow>* findings) {
   using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
   std::map<Key, size_t> firsts;
@@ -204,7 +204,7 @@ void RunOne(const model::Trace& trace, const model::Indexes& indexes, const Anal
   shared->asker = &running;
   try {
     report->status = analyzer->Run(running);
-  } catch (const Over&) {  // it was told so: named below
+  } catch (const Over&) {  // it was told that time is over: named below
   } catch (const std::bad_alloc&) {
     report->status = Status(StatusCode::kResourceExhausted, "no memory");
   } catch (const std::exception& error) {
@@ -227,7 +227,7 @@ bool IsNamed(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-constexpr double kMostThreshold = 1e15;  // is a count, too
+constexpr double kMostThreshold = 1e15;  // also for a count
 
 Status Check(const std::vector<std::unique_ptr<Analyzer>>& analyzers, const AnalyzeOptions& options) {
   std::vector<std::string> names, thresholds;

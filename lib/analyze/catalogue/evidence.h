@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How findings end: how grave and sure they are, what they cost, in words, and the rows that prove them best.
+// The end of a finding: its severity, confidence and cost, its words, and the rows that prove it best.
 #ifndef PITOT_LIB_ANALYZE_CATALOGUE_EVIDENCE_H_
 #define PITOT_LIB_ANALYZE_CATALOGUE_EVIDENCE_H_
 
@@ -15,7 +15,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// The few that take longest of those that were shown, longest first.
+// Keeps the few longest of the rows shown to it, longest first.
 class Longest {
  public:
   explicit Longest(EvidenceTable table, const char* note) : table_(table), note_(note) {}
@@ -40,7 +40,7 @@ class Longest {
   std::vector<Evidence> rows_;
 };
 
-// What is said of a judged value.
+// The conclusion about a judged value.
 struct Conclusion {
   Severity severity = Severity::kInfo;
   double confidence = 0;

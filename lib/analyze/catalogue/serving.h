@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What analyzers of servers share: whole requests, and how they say that something was not recorded.
+// Shared parts of the analyzers of servers: whole requests, and a finding for unrecorded facts.
 #ifndef PITOT_LIB_ANALYZE_CATALOGUE_SERVING_H_
 #define PITOT_LIB_ANALYZE_CATALOGUE_SERVING_H_
 
@@ -25,7 +25,7 @@ inline std::string RouteName(const model::Trace& trace, model::StringId route) {
   return route == 0 ? "(no route)" : std::string(trace.strings[route]);
 }
 
-// Walked requests by route, where there are enough of one.
+// Walked requests by route, for routes with enough of them.
 inline std::map<std::string, std::vector<const RequestBlame*>> WalksByRoute(const model::Trace& trace,
                                                                             const Walks& walks, double least) {
   std::map<std::string, std::vector<const RequestBlame*>> routes;
@@ -36,7 +36,7 @@ inline std::map<std::string, std::vector<const RequestBlame*>> WalksByRoute(cons
   return routes;
 }
 
-// Requests whose GPU time is known: that GPUs did nothing for one only where all of its time was recorded.
+// Requests with known GPU time. A GPU time of 0 is known only if all of the request's time was recorded.
 inline std::vector<uint32_t> WithGpuTime(const model::Trace& trace, const model::GpuTime& gpu_time,
                                          const std::vector<uint32_t>& requests) {
   const model::RequestIndex index(trace);
@@ -64,7 +64,7 @@ inline std::string RequestNames(const model::Trace& trace, const std::vector<uin
   return names;
 }
 
-// What the question needs is not in the trace: said, not guessed.
+// Adds a finding that the trace lacks the facts for the question, instead of a guess.
 inline void AddNotKnown(Analysis& analysis, const char* code, const char* summary, const char* recommendation) {
   Finding finding = Judged(code, kAll, "recorded", 0, Threshold{"recorded", 1, "1", "pitot"});
   finding.is_undetermined = true;
