@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a verdict says when evidence is missing. Servers are played whose slow requests have known causes; then kinds of
-// rows are taken out of their traces, one at a time, and the same requests are judged again: by requests that lack as
-// much, and by requests that do not. The cause may become coarser or unknown, and what is said surer of nothing: no
-// other cause than those that the whole trace proves is named with as much confidence.
+// A verdict with missing evidence. Servers are played whose slow requests have known causes. Then kinds of rows are
+// taken out of their traces, one at a time, and the same requests are judged again. The baseline is once of requests
+// with the same rows missing, and once of complete ones. The cause may become coarser or unknown, but no claim surer.
+// No cause is named with as much confidence unless the whole trace proves it.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -32,8 +32,8 @@ namespace {
 
 constexpr int64_t kUs = 1'000, kMs = 1'000 * kUs;
 
-// ---- Servers. Most requests are of one route; now and then one of others holds the lock, a thread, the executor or
-// the GPU for long, and whoever comes then is slow because of it.
+// ---- Servers. Most requests are of one route. Now and then one of another route holds the lock, a thread, the
+// executor or the GPU for long, and slows down whoever comes then.
 
 ServerSpec Server(uint64_t seed, std::vector<Step> rare) {
   ServerSpec spec;
@@ -83,7 +83,7 @@ std::vector<ServerSpec> Servers() {
       Server(seed++, {Step::Compute("segment", {100 * kUs, kUs},
                                     {Step::Launch(0, "unet", {15 * kMs, kMs}, api), Step::Sync(0, sync)})}));
   servers.push_back(Server(seed++, {Step::Compute("decode", {kMs, kUs}), Step::Infer(0, 2)}));
-  // Every handler is at work for the others: who comes has to wait to be begun.
+  // Every handler is at work for the others: a new request has to wait to begin.
   servers.push_back(Server(seed++, {Step::Compute("archive", {40 * kMs, kMs})}));
   servers.back().routes[1].weight = 4;
   // The executor does something of its own now and then.
@@ -120,10 +120,10 @@ std::string Say(const Verdict& v) {
   return text;
 }
 
-// Behind others' work, whatever kind it was.
+// Behind others' work, of any kind.
 bool IsCoarser(Blame blame, Blame than) { return blame == Blame::kQueueWaitOthers && than == Blame::kExecutorBusy; }
 
-// "" or what is wrong with what is said with less evidence.
+// "", or the fault of the answer with less evidence.
 std::string Wrong(const Verdict& whole, const Verdict& less) {
   if (less.kind == VerdictKind::kMoreWork || less.kind == VerdictKind::kUniform)
     return less.kind == whole.kind ? "" : "another kind of verdict";
@@ -143,7 +143,7 @@ std::string Wrong(const Verdict& whole, const Verdict& less) {
 
 }  // namespace
 
-TEST_CASE("with fewer normal requests, and where events were lost, a verdict is less sure", "[verdict][ablation]") {
+TEST_CASE("a verdict is less sure with fewer normal requests, and where events were lost", "[verdict][ablation]") {
   const Trace trace = small_server::Server().Make(200);
   BlameIndex index;
   REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
@@ -178,7 +178,7 @@ TEST_CASE("with fewer normal requests, and where events were lost, a verdict is 
   CHECK(too_few.causes.empty());
 }
 
-TEST_CASE("where times of GPUs are moved, nothing that rests on them is said as surely", "[verdict][ablation]") {
+TEST_CASE("answers that rest on times of GPUs are less sure when these are moved", "[verdict][ablation]") {
   const simulator::Run run = Simulate(Servers()[2]);  // the GPU is taken by others
   uint32_t sure = 0, compared = 0;
   for (const int64_t later_ns : {int64_t{0}, -2 * kMs, -400 * kUs, 400 * kUs, 2 * kMs}) {
@@ -210,7 +210,7 @@ TEST_CASE("where times of GPUs are moved, nothing that rests on them is said as 
   CHECK(compared > 20);
 }
 
-TEST_CASE("with less evidence no other cause is named as surely", "[verdict][ablation]") {
+TEST_CASE("no other cause is named as surely with less evidence", "[verdict][ablation]") {
   uint32_t judged = 0;
   std::map<Blame, uint32_t> causes;
   for (const ServerSpec& server : Servers()) {

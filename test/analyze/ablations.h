@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kinds of rows that are taken out of a trace, to see what is said without them. What is left is consistent.
+// Kinds of rows to take out of a trace, to compare the answers without them. The rest of the trace stays consistent.
 #ifndef PITOT_TEST_ANALYZE_ABLATIONS_H_
 #define PITOT_TEST_ANALYZE_ABLATIONS_H_
 

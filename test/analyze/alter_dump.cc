@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes evidence out of a dump, or moves the times of its GPUs, for the scoreboard to see what is said then.
+// Takes evidence out of a dump, or moves the times of its GPUs, for the scoreboard to compare the answers.
 #include <cstdio>
 #include <fstream>
 #include <iterator>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How analyzers are run: what they are given, what becomes of what they answer, and of those that fail.
+// How analyzers are run: their input, the treatment of their answers, and of analyzers that fail.
 #include "pitot/analyze/analyze.h"
 
 #include <catch2/catch.hpp>
@@ -29,7 +29,7 @@ using analyze::AnalyzeOptions;
 
 constexpr Threshold kThresholds[] = {{"limit", 3, "1", "a paper"}};
 
-// Does what it is told.
+// An analyzer that does as it is told.
 class Told final : public Analyzer {
  public:
   using Does = Status (*)(Analysis&);
@@ -84,7 +84,7 @@ void AddNamed(Analysis& analysis, const char* code, const char* subject, int64_t
   analysis.Add(finding);
 }
 
-// Of one analyzer, each 0.8 sure.
+// A report of one analyzer; each finding has confidence 0.8.
 AnalysisReport ReportOf(const std::vector<std::pair<const char*, const char*>>& findings) {
   AnalysisReport report;
   report.analyzers.resize(1);
@@ -98,7 +98,7 @@ AnalysisReport ReportOf(const std::vector<std::pair<const char*, const char*>>& 
   return report;
 }
 
-// All times, later by so much.
+// Moves all times by `ns`.
 void Shift(int64_t ns, model::Trace* trace) {
   const auto shift = [&](int64_t& at_ns) { at_ns += ns; };
   for (int64_t* const at_ns : {&trace->window_begin_ns, &trace->window_end_ns}) shift(*at_ns);
@@ -126,7 +126,7 @@ void Shift(int64_t ns, model::Trace* trace) {
   for (model::GpuLossRow& row : trace->gpu_losses) shift(row.begin_ns), shift(row.end_ns);
 }
 
-// All that was answered, but what it cost and when it was.
+// All answers, without their cost and time.
 std::string TextOf(const AnalysisReport& report) {
   std::string text;
   for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
@@ -143,8 +143,8 @@ std::string TextOf(const AnalysisReport& report) {
   return text;
 }
 
-// Something to say for each analyzer of the catalogue: `n` requests one after the other, each in a batch, with an
-// operator, calls, a copy and kernels, and counters of all collectors.
+// Something to report for each analyzer of the catalogue. There are `n` requests one after the other, each in a batch,
+// with an operator, calls, a copy and kernels; and counters of all collectors.
 model::Trace BusyTrace(uint32_t n) {
   constexpr int64_t kUs = 1000, kEveryNs = 100 * kUs;
   test::TraceMaker maker;
@@ -197,7 +197,7 @@ model::Trace BusyTrace(uint32_t n) {
   return maker.Finish();
 }
 
-// Says that the time is up once it was asked `most` times.
+// Reports that the time is up after `most` questions.
 struct Clock {
   int64_t most = INT64_MAX, asked = 0;
   static bool IsOver(void* clock) { return ++static_cast<Clock*>(clock)->asked > static_cast<Clock*>(clock)->most; }
@@ -225,7 +225,7 @@ Status Walk(Analysis& analysis) {
 
 }  // namespace
 
-TEST_CASE("whoever of the catalogue is told that the time is up says nothing, and is named", "[analyze]") {
+TEST_CASE("every analyzer of the catalogue stops silently when its time is up, and is named", "[analyze]") {
   const model::Trace trace = BusyTrace(200);
   REQUIRE(FindInconsistency(trace) == "");
   for (const std::unique_ptr<Analyzer>& analyzer : analyze::MakeCatalogue()) {
@@ -239,9 +239,9 @@ TEST_CASE("whoever of the catalogue is told that the time is up says nothing, an
   }
 }
 
-TEST_CASE("the more there is to look at, the more often each of the catalogue asks for the time", "[analyze]") {
+TEST_CASE("every analyzer of the catalogue asks for the time more often in a larger trace", "[analyze]") {
   const model::Trace small = BusyTrace(200), large = BusyTrace(10'000);
-  // What takes these long is a pass or two over the trace as a whole, around which they ask.
+  // These spend their time in a pass or two over the whole trace, and ask only around it.
   const std::set<std::string> whole = {"a01", "a02", "a39"};
   for (const std::unique_ptr<Analyzer>& analyzer : analyze::MakeCatalogue()) {
     const char* const name = analyzer->Info().name;
@@ -253,7 +253,7 @@ TEST_CASE("the more there is to look at, the more often each of the catalogue as
   }
 }
 
-TEST_CASE("what analyzers share is made once, for whoever asks first", "[analyze]") {
+TEST_CASE("shared indexes are made once, for the first analyzer that asks", "[analyze]") {
   static std::vector<const analyze::BlameIndex*> seen;
   seen.clear();
   const Told::Does see = [](Analysis& analysis) {
@@ -267,7 +267,7 @@ TEST_CASE("what analyzers share is made once, for whoever asks first", "[analyze
   CHECK(seen[1] == seen[0]);
 }
 
-TEST_CASE("who has no time for what analyzers share is named, and the next one makes it", "[analyze]") {
+TEST_CASE("an analyzer without time for a shared index is named, and the next one makes it", "[analyze]") {
   static Clock clock;
   clock = {};
   const Told::Does in_haste = [](Analysis& analysis) {
@@ -318,7 +318,7 @@ TEST_CASE("an analyzer that overruns its CPU budget is cut off and named", "[ana
   CHECK(report.analyzers[1].status.ok());
 }
 
-TEST_CASE("what is done where an analyzer asks for the time is no cost of it", "[analyze]") {
+TEST_CASE("an analyzer does not pay for work done while it asks for the time", "[analyze]") {
   AnalyzeOptions options;
   options.budget_ns = 50'000'000;
   options.is_over = [](void*) {
@@ -353,7 +353,7 @@ TEST_CASE("findings keep their texts, their threshold and its source", "[analyze
   CHECK(finding.confidence == Approx(0.8));
 }
 
-TEST_CASE("a host's threshold is used, and said to be its own", "[analyze]") {
+TEST_CASE("a host's threshold is used, and named as the host's", "[analyze]") {
   AnalyzeOptions options;
   options.thresholds = {{"t1.limit", 7}};
   const AnalysisReport report = Run({{"t1", AddFinding}, {"t2", AddFinding}}, options);
@@ -363,7 +363,7 @@ TEST_CASE("a host's threshold is used, and said to be its own", "[analyze]") {
   CHECK(report.analyzers[1].findings[0].threshold.value == 3);
 }
 
-TEST_CASE("confidence falls with what was lost", "[analyze]") {
+TEST_CASE("confidence falls with the share of lost records", "[analyze]") {
   model::Trace trace;
   trace.window_end_ns = 1000;
   trace.gpu_losses.push_back({model::kNone, 0, 900, 2000, 0});
@@ -372,8 +372,7 @@ TEST_CASE("confidence falls with what was lost", "[analyze]") {
   CHECK(Run({{"t1", AddFinding}}, {}, trace).analyzers[0].findings[0].confidence == Approx(0.4));
 }
 
-TEST_CASE("findings that exclude each other are kept, half as sure, and each says which other contradicts it",
-          "[analyze]") {
+TEST_CASE("findings that exclude each other are kept, half as sure, and each names the other", "[analyze]") {
   struct Pair {
     const char *one, *of_one, *other, *of_other;
   };
@@ -403,7 +402,7 @@ TEST_CASE("findings that exclude each other are kept, half as sure, and each say
   }
 }
 
-TEST_CASE("what is of another GPU, or claims nothing, contradicts nothing", "[analyze]") {
+TEST_CASE("findings of different GPUs, and undetermined ones, contradict nothing", "[analyze]") {
   AnalysisReport report = ReportOf({{"a10.launch_bound", "GPU 1"},
                                     {"a11.queue_full", "GPU 0 stream 7"},
                                     {"a11.queue_full", "GPU 10 stream 7"},
@@ -423,7 +422,7 @@ TEST_CASE("what is of another GPU, or claims nothing, contradicts nothing", "[an
   }
 }
 
-TEST_CASE("a finding that two others contradict names both, and is half as sure once", "[analyze]") {
+TEST_CASE("a finding with two contradictions names both, and is half as sure once", "[analyze]") {
   const AnalysisReport report = Run({{"t1",
                                       [](Analysis& analysis) {
                                         AddNamed(analysis, "a11.queue_full", "GPU 0 stream 7");
@@ -440,8 +439,7 @@ TEST_CASE("a finding that two others contradict names both, and is half as sure 
   CHECK(report.analyzers[0].findings[1].confidence == Approx(0.4));
 }
 
-TEST_CASE("of findings that judge the same of the same the gravest is kept, and says how many there were",
-          "[analyze]") {
+TEST_CASE("repeated findings become one, the gravest, with their number", "[analyze]") {
   const AnalysisReport report = Run({{"t1", [](Analysis& analysis) {
                                         AddNamed(analysis, "t1.found", "GPU 0", 5, Severity::kLow);
                                         AddNamed(analysis, "t1.found", "GPU 0", 3, Severity::kHigh);
@@ -459,7 +457,7 @@ TEST_CASE("of findings that judge the same of the same the gravest is kept, and 
   for (size_t i = 1; i < findings.size(); ++i) CHECK(findings[i].repeats == 0);
 }
 
-TEST_CASE("findings of all analyzers are ranked by severity, then by what they cost", "[analyze]") {
+TEST_CASE("findings of all analyzers are ranked by severity, then by cost", "[analyze]") {
   const AnalysisReport report = Run({{"t1",
                                       [](Analysis& analysis) {
                                         AddNamed(analysis, "t1.low", "all", 9, Severity::kLow);
@@ -476,7 +474,7 @@ TEST_CASE("findings of all analyzers are ranked by severity, then by what they c
   CHECK(codes == std::vector<std::string>{"t2.dearer", "t1.dear", "t1.low"});
 }
 
-TEST_CASE("analyzers and thresholds that there are not are refused by name", "[analyze]") {
+TEST_CASE("unknown analyzers and thresholds are refused by name", "[analyze]") {
   std::vector<std::unique_ptr<Analyzer>> analyzers;
   analyzers.push_back(std::make_unique<Told>("t1", AddOne));
   AnalysisReport report;
@@ -494,7 +492,7 @@ TEST_CASE("analyzers and thresholds that there are not are refused by name", "[a
   }
 }
 
-TEST_CASE("only those that were asked for run", "[analyze]") {
+TEST_CASE("only the chosen analyzers run", "[analyze]") {
   AnalyzeOptions options;
   options.only = {"t2"};
   const AnalysisReport report = Run({{"t1", AddOne}, {"t2", AddOne}}, options);
@@ -503,7 +501,7 @@ TEST_CASE("only those that were asked for run", "[analyze]") {
   CHECK(report.analyzers[0].name == "t2");
 }
 
-TEST_CASE("the whole catalogue answers a trace of nothing", "[analyze]") {
+TEST_CASE("the whole catalogue answers an empty trace", "[analyze]") {
   AnalysisReport report;
   REQUIRE(Analyze({}, analyze::MakeCatalogue(), {}, &report).ok());
   for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
@@ -517,7 +515,7 @@ TEST_CASE("the whole catalogue answers a trace of nothing", "[analyze]") {
   }
 }
 
-TEST_CASE("the whole catalogue answers whatever a trace holds, within it and in numbers", "[analyze]") {
+TEST_CASE("the whole catalogue answers any trace, with times within it and finite numbers", "[analyze]") {
   for (uint32_t seed = 1; seed <= 200; ++seed) {
     INFO("seed " << seed);
     const model::Trace trace = test::RandomTrace(seed, 20 + 5 * seed);
@@ -544,7 +542,7 @@ TEST_CASE("the whole catalogue answers whatever a trace holds, within it and in 
   }
 }
 
-TEST_CASE("the same later is the same: no analyzer depends on when it was", "[analyze]") {
+TEST_CASE("no analyzer depends on the time of day: a shifted trace has the same answers", "[analyze]") {
   for (uint32_t seed = 1; seed <= 40; ++seed) {
     INFO("seed " << seed);
     model::Trace trace = test::RandomTrace(seed, 20 + 5 * seed);

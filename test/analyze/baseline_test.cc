@@ -41,7 +41,7 @@ std::string Saved(const Baseline& baseline) {
   return bytes;
 }
 
-// With a checksum that holds.
+// Appends a valid checksum.
 std::string Sealed(std::string body) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : body) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
@@ -49,7 +49,7 @@ std::string Sealed(std::string body) {
   return body;
 }
 
-// A request of a version before, which had so many bytes less at the end.
+// A baseline of an earlier version, whose requests had `less` fewer bytes at the end.
 std::string OfVersion(char version, size_t less) {
   Baseline baseline;
   BaselineRow row = Row(77);
@@ -61,7 +61,7 @@ std::string OfVersion(char version, size_t less) {
   return Sealed(bytes);
 }
 
-// What a small server's normal requests teach.
+// The baseline of a small server's normal requests.
 Baseline Learned() {
   const model::Trace trace = small_server::Server().Make(40);
   analyze::BlameIndex index;
@@ -83,7 +83,7 @@ TEST_CASE("a full cell forgets its oldest request", "[baseline]") {
   CHECK(baseline.size() == 3);
 }
 
-TEST_CASE("a request is compared with its size, else with its route, else with all, else with none", "[baseline]") {
+TEST_CASE("a request is compared by size, otherwise by route, otherwise with all, otherwise with none", "[baseline]") {
   Baseline baseline;
   for (int i = 0; i < 10; ++i) {
     REQUIRE(baseline.Add("/classify", 3, Row(1)).ok());
@@ -102,7 +102,7 @@ TEST_CASE("a request is compared with its size, else with its route, else with a
   CHECK(rows.empty());
 }
 
-TEST_CASE("what is older than an epoch and the one before is no longer compared with", "[baseline]") {
+TEST_CASE("requests older than this epoch and the last are not compared with", "[baseline]") {
   Baseline baseline;
   REQUIRE(baseline.Add("/classify", 3, Row(1, 100 * kSecond)).ok());
   REQUIRE(baseline.Add("/classify", 3, Row(2, 700 * kSecond)).ok());
@@ -112,7 +112,7 @@ TEST_CASE("what is older than an epoch and the one before is no longer compared 
   CHECK(Latencies(baseline, 9'000 * kSecond).empty());
 }
 
-TEST_CASE("more cells than there is room for are counted, until one is stale", "[baseline]") {
+TEST_CASE("cells beyond the limit are counted until an old one is stale", "[baseline]") {
   Baseline baseline(BaselineOptions{8, 2, 600 * kSecond});
   REQUIRE(baseline.Add("/a", 0, Row(1, 0)).ok());
   REQUIRE(baseline.Add("/b", 0, Row(1, 0)).ok());
@@ -144,7 +144,7 @@ TEST_CASE("requests of hours are kept in coarser units, others to the nanosecond
   CHECK(latencies[1] > 7'200 * kSecond - 8'192);
 }
 
-TEST_CASE("a baseline survives as bytes, and counts as of the epoch before", "[baseline]") {
+TEST_CASE("a baseline survives as bytes, and counts as of the previous epoch", "[baseline]") {
   std::mt19937_64 random(1);
   Baseline before;
   std::vector<BaselineRow> expected;
@@ -175,7 +175,7 @@ TEST_CASE("a baseline survives as bytes, and counts as of the epoch before", "[b
   CHECK(after.Find("/classify", 3, 6'000 * kSecond, 1, &rows) == Baseline::Level::kNone);
 }
 
-TEST_CASE("how long scopes take survives with a baseline", "[baseline]") {
+TEST_CASE("usual lengths of scopes survive with a baseline", "[baseline]") {
   const Baseline before = Learned();
   Baseline after;
   REQUIRE(after.Load(Saved(before), 0).ok());
@@ -198,7 +198,8 @@ TEST_CASE("the bytes of a baseline are those of docs/reference/formats/baseline.
   CheckGolden("baseline_3.txt", lines);
 }
 
-TEST_CASE("a baseline of version 2 has no scopes, of version 1 it is as deep as its launches say", "[baseline]") {
+TEST_CASE("a baseline of version 2 has no scopes, and one of version 1 takes its depth from its launches",
+          "[baseline]") {
   Baseline second = Learned(), first;
   REQUIRE(second.Load(OfVersion(2, 4), 0).ok());
   REQUIRE(first.Load(OfVersion(1, 5), 0).ok());
@@ -212,7 +213,7 @@ TEST_CASE("a baseline of version 2 has no scopes, of version 1 it is as deep as 
   CHECK(first.Load(OfVersion(4, 0), 0).code() == StatusCode::kDataLoss);
 }
 
-TEST_CASE("bytes that are cut or bent are refused, and what was there stays", "[baseline]") {
+TEST_CASE("cut or altered bytes are refused, and the old contents stay", "[baseline]") {
   const std::string bytes = Saved(Learned());
   const std::string_view body = std::string_view(bytes).substr(0, bytes.size() - 8);
   Baseline other;
@@ -225,8 +226,7 @@ TEST_CASE("bytes that are cut or bent are refused, and what was there stays", "[
     bent[at] = static_cast<char>(bent[at] ^ 0x10);
     REQUIRE(other.Load(bent, 0).code() == StatusCode::kDataLoss);
   }
-  // With a checksum that holds: cut; then other buckets than the one that ends it: the same twice, one beyond the last,
-  // one of too many.
+  // With a valid checksum: cut bytes; then wrong buckets at the end: the same twice, one beyond the last, one too many.
   for (size_t size = 0; size < body.size(); ++size)
     REQUIRE(other.Load(Sealed(std::string(body.substr(0, size))), 0).code() == StatusCode::kDataLoss);
   const std::string bucket(body.substr(body.size() - 4)), before(body.substr(0, body.size() - 8));

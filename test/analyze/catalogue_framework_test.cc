@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Analyzers of how frameworks, allocators and first calls are used: each on a fault and on what looks like it.
+// Analyzers of frameworks, allocators and first calls: each on a fault and on a harmless trace that looks like it.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char *kToPageable = "DtoH, device to pageable", *kToPinned = "DtoH, device to pinned";
 
-// A copy of `bytes` to the host every 100 us, each followed by a wait where `waits`.
+// A copy of `bytes` to the host every 100 us, each followed by a wait if `waits`.
 GpuTrace Readbacks(uint64_t bytes, bool waits, int count = 40, const char* name = kToPinned) {
   GpuTrace made(10000);
   for (int64_t i = 0; i < count; ++i) {
@@ -26,7 +26,7 @@ GpuTrace Readbacks(uint64_t bytes, bool waits, int count = 40, const char* name 
   return made;
 }
 
-// `count` requests of 900 us, one a ms, each of which makes `calls`, 50 us long, after its launch.
+// `count` requests of 900 us, one a ms; each makes `calls`, 50 us long, after its launch.
 GpuTrace Requests(int count, const std::vector<std::string>& calls, int64_t call_us = 50) {
   GpuTrace made(1000 * count);
   for (int64_t i = 0; i < count; ++i) {
@@ -54,13 +54,13 @@ TEST_CASE("a22 finds single values that are read back again and again", "[a22]")
   CHECK(Measured(Readbacks(4, false, 40, kToPageable).Run("a22"), "in_readbacks") == 40 * 5);
 }
 
-TEST_CASE("a22 leaves copies alone that are larger, that nobody waits for, or that are few", "[a22]") {
+TEST_CASE("a22 ignores readbacks that are large, few, or not waited for", "[a22]") {
   CHECK(Readbacks(4096, true).Run("a22").analyzers[0].findings.empty());
   CHECK(Readbacks(4, false).Run("a22").analyzers[0].findings.empty());
   CHECK(Readbacks(4, true, 9).Run("a22").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a22 finds requests that give device memory back, and not one that does", "[a22]") {
+TEST_CASE("a22 finds requests that give device memory back, but not a single one", "[a22]") {
   const std::optional<analyze::FindingRow> finding = Found(Requests(10, {"cudaFree"}).Run("a22"), "a22.empty_cache");
   REQUIRE(finding.has_value());
   CHECK(finding->value == 1);
@@ -72,7 +72,7 @@ TEST_CASE("a22 finds requests that give device memory back, and not one that doe
   CHECK(Requests(10, {"cudaFreeAsync"}).Run("a22").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a22 finds softmax on the CPU of a program with a GPU, and not on the GPU", "[a22]") {
+TEST_CASE("a22 finds softmax on the CPU in a program with a GPU, but not on the GPU", "[a22]") {
   GpuTrace on_host(1000), on_gpu(1000), without_gpu(1000);
   for (GpuTrace* const made : {&on_host, &on_gpu, &without_gpu}) {
     made->Event(SiteKind::kOperator, "aten::softmax", 500, 100);
@@ -88,7 +88,7 @@ TEST_CASE("a22 finds softmax on the CPU of a program with a GPU, and not on the 
   CHECK(without_gpu.Run("a22").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a22 finds tensors that are made on the CPU to be copied, and not those that are loaded", "[a22]") {
+TEST_CASE("a22 finds tensors made on the CPU to be copied, but not loaded ones", "[a22]") {
   GpuTrace made(10000), loaded(10000);
   for (int64_t i = 0; i < 20; ++i) {
     for (GpuTrace* const one : {&made, &loaded}) {
@@ -121,7 +121,7 @@ TEST_CASE("a22 finds products of halves whose sizes miss the tensor cores", "[a2
   CHECK_FALSE(product(""));
 }
 
-TEST_CASE("a22 finds autograd in requests, and not outside of them", "[a22]") {
+TEST_CASE("a22 finds autograd in requests, but not outside of them", "[a22]") {
   GpuTrace serving(1000), training(1000), inference(1000);
   for (GpuTrace* const made : {&serving, &training, &inference}) {
     if (made != &training) made->For(made->Request(0, 900));
@@ -136,7 +136,7 @@ TEST_CASE("a22 finds autograd in requests, and not outside of them", "[a22]") {
 
 TEST_CASE("a24 finds memory that goes back and forth, and an allocator that holds up requests", "[a24]") {
   const analyze::AnalysisReport thrash = Requests(20, {"cudaMalloc", "cudaFree"}).Run("a24");
-  CHECK(Measured(thrash, "allocations") == 17);  // of three that warm up nothing
+  CHECK(Measured(thrash, "allocations") == 17);  // of three warm-up requests, none
   CHECK(Measured(thrash, "in_allocator") == 17 * 100);
   const std::optional<analyze::FindingRow> finding = Found(thrash, "a24.alloc_thrash");
   REQUIRE(finding.has_value());
@@ -148,7 +148,7 @@ TEST_CASE("a24 finds memory that goes back and forth, and an allocator that hold
   CHECK_FALSE(Found(stall, "a24.alloc_thrash").has_value());
 }
 
-TEST_CASE("a24 leaves warm-up and short calls alone, and is less sure where warm-up is not known", "[a24]") {
+TEST_CASE("a24 ignores warm-up and short calls, and is less sure if the warm-up is unknown", "[a24]") {
   GpuTrace warm = Requests(3, {"cudaMalloc", "cudaFree"});
   for (int64_t i = 3; i < 20; ++i) warm.Request(1000 * i, 900);
   warm.trace.window_end_ns = 20'000'000;
@@ -163,7 +163,7 @@ TEST_CASE("a24 leaves warm-up and short calls alone, and is less sure where warm
   CHECK(finding->confidence == Approx(0.5));
 }
 
-TEST_CASE("a24 does not take what is freed in the end for back and forth", "[a24]") {
+TEST_CASE("a24 does not take memory freed at the end for back and forth", "[a24]") {
   GpuTrace made = Requests(20, {"cudaMalloc"});
   made.For(kNone);
   for (int64_t i = 0; i < 20; ++i) made.Call("cudaFree", 19500 + 10 * i, 10);
@@ -174,7 +174,7 @@ TEST_CASE("a24 does not take what is freed in the end for back and forth", "[a24
   CHECK_FALSE(Found(report, "a24.alloc_thrash").has_value());
 }
 
-TEST_CASE("a24 tells an allocator that had to empty its cache", "[a24]") {
+TEST_CASE("a24 reports an allocator that had to empty its cache", "[a24]") {
   GpuTrace made = Requests(5, {});
   made.For(4);
   made.Event(SiteKind::kInstant, "cudaMalloc after cached memory was freed", 4100, 0, {{"bytes", 1 << 20}});
@@ -188,7 +188,7 @@ TEST_CASE("a24 tells an allocator that had to empty its cache", "[a24]") {
 
 namespace {
 
-// Launches of a kernel, the first of which takes `first_us`, and each later one `later_us`.
+// Launches of a kernel: the first takes `first_us`, and each later one `later_us`.
 GpuTrace FirstLaunch(int64_t first_us, int64_t later_us, int64_t slow_one_us = 0) {
   GpuTrace made(20000);
   made.Launch("_Z4gemmv", 0, first_us, first_us + 5, 20);
@@ -199,7 +199,7 @@ GpuTrace FirstLaunch(int64_t first_us, int64_t later_us, int64_t slow_one_us = 0
 
 }  // namespace
 
-TEST_CASE("a25 tells kernels' code that is loaded from code that is compiled", "[a25]") {
+TEST_CASE("a25 tells loading of kernels' code from compiling", "[a25]") {
   GpuTrace loaded = FirstLaunch(2000, 10), compiled = FirstLaunch(2000, 10);
   const char* const said = GENERATE("driver compiler", "compiling PTX");
   compiled.trace.overheads.push_back({100'000, 1'500'000, compiled.trace.strings.Add(said)});
@@ -218,7 +218,7 @@ TEST_CASE("a25 tells kernels' code that is loaded from code that is compiled", "
   CHECK_FALSE(Found(report, "a25.lazy_load").has_value());
 }
 
-TEST_CASE("a25 believes the driver's own records, and calls that say what they do", "[a25]") {
+TEST_CASE("a25 believes the driver's own records, and calls with telling names", "[a25]") {
   GpuTrace made(10000);
   made.trace.overheads.push_back({0, 300'000, made.trace.strings.Add("lazy function loading")});
   made.Call("cudaGraphInstantiateWithFlags", 1000, 400);
@@ -233,7 +233,7 @@ TEST_CASE("a25 believes the driver's own records, and calls that say what they d
   CHECK(Found(report, "a25.graph_capture").has_value());
 }
 
-TEST_CASE("a25 leaves a first launch alone that is short, as long as others, or the only one", "[a25]") {
+TEST_CASE("a25 ignores a first launch that is short, as long as others, or the only one", "[a25]") {
   CHECK(FirstLaunch(150, 10).Run("a25").analyzers[0].findings.empty());
   CHECK(FirstLaunch(800, 10, 900).Run("a25").analyzers[0].findings.empty());
   GpuTrace once(10000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Analyzers of kernels, by shapes and launches: each on a fault and on what looks like it.
+// Analyzers of kernels, by shapes and launches: each on a fault and on a harmless trace that looks like it.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -43,7 +43,7 @@ analyze::AnalysisReport Launched(uint32_t blocks, uint32_t threads, uint32_t reg
   return made.Run("a20");
 }
 
-// An operator of `flops` and shapes, whose kernel takes so long; beside 100 us of something else.
+// An operator of `flops` and shapes, with a kernel of `us`; next to 100 us of something else.
 analyze::AnalysisReport Operator(const std::string& op, uint64_t flops, const std::string& shapes, int64_t us,
                                  double megahertz = 0, const std::string& device = "NVIDIA H100 80GB HBM3") {
   GpuTrace made(10000);
@@ -61,7 +61,7 @@ const std::string kSquare = "4096x4096 f16, 4096x4096 f16";
 
 }  // namespace
 
-TEST_CASE("a02 names what costs most, and how sure the order is", "[a02]") {
+TEST_CASE("a02 names the largest costs, and how sure their order is", "[a02]") {
   const auto report_of = [](int64_t requests) {
     GpuTrace made(1000 * requests);
     for (int64_t i = 0; i < requests; ++i) {
@@ -76,7 +76,7 @@ TEST_CASE("a02 names what costs most, and how sure the order is", "[a02]") {
   const analyze::AnalysisReport report = report_of(100);
   CHECK(Measured(report, "self_gpu", "gemm()") == 100 * 400);
   CHECK(Measured(report, "above_next", "gemm()") == 1);
-  CHECK(Measured(report, "others_gpu", "kernels") == 100 * 95);  // enough was told
+  CHECK(Measured(report, "others_gpu", "kernels") == 100 * 95);  // enough is covered
   const std::optional<analyze::FindingRow> kernels = Found(report, "a02.kernels");
   REQUIRE(kernels.has_value());
   CHECK(kernels->summary.find("gemm (40.0 ms, 67") != std::string::npos);
@@ -89,13 +89,13 @@ TEST_CASE("a02 names what costs most, and how sure the order is", "[a02]") {
   CHECK(few->summary.find("not known") != std::string::npos);
 }
 
-TEST_CASE("a02 does not name kernels where none is dear", "[a02]") {
+TEST_CASE("a02 names no kernels if none is dear", "[a02]") {
   GpuTrace made(10000);
   for (int64_t i = 0; i < 40; ++i) made.Gpu(GpuKind::kKernel, "k" + std::to_string(i), 20 * i, 10, kNone);
   CHECK_FALSE(Found(made.Run("a02"), "a02.kernels").has_value());
 }
 
-TEST_CASE("a20 finds blocks that fill no whole warps, and not those that do", "[a20]") {
+TEST_CASE("a20 finds blocks without whole warps, but not those with whole ones", "[a20]") {
   const std::optional<analyze::FindingRow> finding = Found(Launched(132 * 64, 33), "a20.partial_warps");
   REQUIRE(finding.has_value());
   CHECK(finding->value == Approx(1 - 33.0 / 64));
@@ -103,7 +103,7 @@ TEST_CASE("a20 finds blocks that fill no whole warps, and not those that do", "[
   CHECK_FALSE(Found(Launched(132 * 64, 64), "a20.partial_warps").has_value());
 }
 
-TEST_CASE("a20 finds grids that leave multiprocessors empty, unless others run beside them", "[a20]") {
+TEST_CASE("a20 finds grids that leave multiprocessors empty, unless other kernels run next to them", "[a20]") {
   const std::optional<analyze::FindingRow> finding = Found(Launched(33, 256), "a20.small_grid");
   REQUIRE(finding.has_value());
   CHECK(finding->value == Approx(0.75));
@@ -113,10 +113,10 @@ TEST_CASE("a20 finds grids that leave multiprocessors empty, unless others run b
   CHECK(Launched(33, 256, 32, false, "ncclKernel_AllReduce").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a20 costs no more than the window would be shorter: the host, or another device, may take as long",
+TEST_CASE("a20 costs at most how much shorter the window would be: the host or another device may take as long",
           "[a20]") {
-  // Steps of 100 us of a kernel that could take a quarter of that, after which the thread computes for `host_us`; if it
-  // does not wait for the kernel, that hides it.
+  // Steps of 100 us of a kernel that could take a quarter of that; then the thread computes for `host_us`. A thread
+  // that does not wait for the kernel hides it.
   const auto run = [](bool waits, int64_t host_us, int64_t other_us = 0) {
     const int64_t step_us = waits ? 100 + host_us : std::max<int64_t>(100, host_us);
     GpuTrace made(10 * step_us);
@@ -160,7 +160,7 @@ TEST_CASE("a20 finds a last wave that leaves the device empty, of few waves and 
   CHECK_FALSE(Found(Launched(20 * 1056 + 1, 256), "a20.tail").has_value());
 }
 
-TEST_CASE("a20 says where registers leave few warps, without a cost", "[a20]") {
+TEST_CASE("a20 reports few warps due to registers, without a cost", "[a20]") {
   const std::optional<analyze::FindingRow> finding = Found(Launched(10560, 256, 255), "a20.low_occupancy");
   REQUIRE(finding.has_value());
   CHECK(finding->severity == Severity::kInfo);
@@ -168,7 +168,7 @@ TEST_CASE("a20 says where registers leave few warps, without a cost", "[a20]") {
   CHECK_FALSE(Found(Launched(10560, 256, 32), "a20.low_occupancy").has_value());
 }
 
-TEST_CASE("shapes say how many bytes an operator takes at least", "[a18]") {
+TEST_CASE("the least bytes of an operator follow from its shapes", "[a18]") {
   const auto bytes = [](const char* op, const char* shapes, double flops = 0) {
     return analyze::LeastBytes(op, analyze::ReadShapes(shapes), flops);
   };
@@ -185,7 +185,7 @@ TEST_CASE("shapes say how many bytes an operator takes at least", "[a18]") {
   CHECK(bytes("aten::mm", "[[3,5],[5,7]]") == 0);
 }
 
-TEST_CASE("a device is known by its own name, not by one that begins like it", "[a18]") {
+TEST_CASE("a device is known by its own name, not by one with the same beginning", "[a18]") {
   using analyze::PeaksOf;
   using analyze::Precision;
   CHECK(PeaksOf("NVIDIA H100 80GB HBM3", Precision::kF16).flops_per_clock * 132 * 1830e6 ==
@@ -201,7 +201,7 @@ TEST_CASE("a device is known by its own name, not by one that begins like it", "
   CHECK(PeaksOf("NVIDIA H100 80GB HBM3", Precision::kUnknown).bytes_per_ns == 0);
 }
 
-TEST_CASE("a18 tells what computing bounds from what memory bounds", "[a18]") {
+TEST_CASE("a18 tells operators bound by computing from those bound by memory", "[a18]") {
   // 137 Gflop in 180 us are 763 Tflop/s, of 989.
   const analyze::AnalysisReport compute = Operator("aten::mm", kFlops, kSquare, 180);
   CHECK(Measured(compute, "compute_bound") == 180);
@@ -216,7 +216,7 @@ TEST_CASE("a18 tells what computing bounds from what memory bounds", "[a18]") {
   CHECK(Found(memory, "a18.memory_bound")->value == Approx(0.835).epsilon(0.01));
 }
 
-TEST_CASE("a18 finds an operator that is far from both bounds, and says what it could save", "[a18]") {
+TEST_CASE("a18 finds an operator far from both bounds, and its possible saving", "[a18]") {
   const std::optional<analyze::FindingRow> finding =
       Found(Operator("aten::mm", kFlops, kSquare, 1800), "a18.low_efficiency");
   REQUIRE(finding.has_value());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Analyzers of what counters say, memory and clocks: each on a fault and on what looks like it.
+// Analyzers of counters, memory and clocks: each on a fault and on a harmless trace that looks like it.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
 
-// Requests one a ms, as the i-th of which ends so many MiB are given out.
+// Requests one a ms; so many MiB are given out as the i-th ends.
 GpuTrace Memory(int count, const std::function<double(int)>& mebibytes) {
   GpuTrace made(1000 * count);
   const uint32_t counter = made.Counter("GPU 0 (LibTorch): LibTorch allocated", "bytes");
@@ -60,7 +60,7 @@ struct Throttled {
 
 }  // namespace
 
-TEST_CASE("a trend is the median slope, and sure only where a series goes one way", "[a23]") {
+TEST_CASE("a trend is the median slope, and sure only if a series goes one way", "[a23]") {
   std::vector<double> rising, flat, jumping;
   for (int i = 0; i < 20; ++i) {
     rising.push_back(10 + 2 * i + (i % 2));
@@ -71,13 +71,13 @@ TEST_CASE("a trend is the median slope, and sure only where a series goes one wa
   CHECK(analyze::FindTrend(rising).p < 1e-6);
   CHECK(analyze::FindTrend(flat).p > 0.5);
   CHECK(analyze::FindTrend(jumping).slope == 0);
-  // S = 6 of n = 4, too few to say; and of 10 in order: z = 44 / sqrt(125).
+  // S = 6 of n = 4 is too few for a claim; and of 10 in order: z = 44 / sqrt(125).
   CHECK(analyze::FindTrend({1, 2, 3, 4}).p == 1);
   CHECK(analyze::FindTrend({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}).p == Approx(8.3e-5).epsilon(0.01));
   CHECK(analyze::FindTrend({}).p == 1);
 }
 
-TEST_CASE("a23 finds memory that requests leave behind", "[a23]") {
+TEST_CASE("a23 finds memory left behind by requests", "[a23]") {
   for (const int count : {100, 1000}) {
     const analyze::AnalysisReport report = Memory(count, [](int i) { return 1000 + i; }).Run("a23");
 
@@ -89,7 +89,7 @@ TEST_CASE("a23 finds memory that requests leave behind", "[a23]") {
   }
 }
 
-TEST_CASE("a23 leaves memory alone that fills once, goes up and down, or grows by nothing to speak of", "[a23]") {
+TEST_CASE("a23 ignores memory that fills once, goes up and down, or hardly grows", "[a23]") {
   CHECK(Memory(100, [](int i) { return i < 5 ? 500.0 : 1000.0; }).Run("a23").analyzers[0].findings.empty());
   CHECK(Memory(100, [](int i) { return 1000 + 30.0 * (i % 10); }).Run("a23").analyzers[0].findings.empty());
   CHECK(Memory(100, [](int i) { return 1000 + 0.01 * i; }).Run("a23").analyzers[0].findings.empty());
@@ -107,7 +107,7 @@ TEST_CASE("a23 tells memory in pieces from no memory", "[a23]") {
   CHECK_FALSE(Found(none, "a23.fragmentation").has_value());
 }
 
-TEST_CASE("a23 says once for a GPU what it could not have again and again", "[a23]") {
+TEST_CASE("a23 reports repeated refusals of a GPU's memory once", "[a23]") {
   GpuTrace made(10'000);
   const auto refuse = [&](int64_t at_us, uint64_t device, uint64_t mebibytes) {
     made.Event(SiteKind::kInstant, "out of GPU memory", at_us, 0,
@@ -143,7 +143,7 @@ TEST_CASE("a23 says once for a GPU what it could not have again and again", "[a2
   CHECK(findings[2].summary.find("first 7.00 ms into the window, memory could not be had, 600 MiB: ") == 0);
 }
 
-TEST_CASE("a23 says of which GPU an allocator is where each has one", "[a23]") {
+TEST_CASE("a23 names the GPU of an allocator if each has one", "[a23]") {
   GpuTrace made(1000);
   made.trace.devices.resize(2);
   made.trace.devices[1].ordinal = 1;
@@ -170,7 +170,7 @@ TEST_CASE("a23 finds a device that is nearly full", "[a23]") {
   CHECK_FALSE(has_peak(85));
 }
 
-TEST_CASE("a26 finds a GPU that was throttled, by how its kernels slowed down", "[a26]") {
+TEST_CASE("a26 finds a throttled GPU by its slower kernels", "[a26]") {
   const analyze::AnalysisReport report = Throttled().Make().Run("a26");
 
   CHECK(Measured(report, "slope") == Approx(1).epsilon(0.01));
@@ -186,14 +186,14 @@ TEST_CASE("a26 finds a GPU that was throttled, by how its kernels slowed down", 
   CHECK(Found(later, "a26.throttled")->cost_ns == finding->cost_ns);
 }
 
-TEST_CASE("a26 calls it a clock that is low where no want of power or cooling held it", "[a26]") {
+TEST_CASE("a26 calls it a low clock if no lack of power or cooling held it", "[a26]") {
   const analyze::AnalysisReport report = Throttled{1500, 1, "application clocks"}.Make().Run("a26");
 
   CHECK(Found(report, "a26.clock_low").has_value());
   CHECK_FALSE(Found(report, "a26.throttled").has_value());
 }
 
-TEST_CASE("a26 leaves a low clock alone that kernels do not feel, and slow kernels without one", "[a26]") {
+TEST_CASE("a26 ignores a low clock that kernels do not feel, and slow kernels without one", "[a26]") {
   CHECK(Throttled{1000, 0}.Make().Run("a26").analyzers[0].findings.empty());
   CHECK(Throttled{1950, 1}.Make().Run("a26").analyzers[0].findings.empty());
   GpuTrace slow = Throttled{1000, 1}.Make();
@@ -201,7 +201,7 @@ TEST_CASE("a26 leaves a low clock alone that kernels do not feel, and slow kerne
   CHECK(slow.Run("a26").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a26 does not say what kernels would take at a clock that they never had", "[a26]") {
+TEST_CASE("a26 makes no claim about kernels at a clock they never had", "[a26]") {
   GpuTrace made = Throttled().Make();
   for (double& value : made.trace.samples.value) value = value > 1 ? 1000 : 1;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Analyzers of how work is put on streams: each on a fault and on what looks like it.
+// Analyzers of work on streams: each on a fault and on a harmless trace that looks like it.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -18,8 +18,8 @@ using model::kNone;
 
 namespace {
 
-// Two workers, each with a request whose kernels of 300 us come every ms; the second one's are launched while the
-// first one's run.
+// Two workers, each with a request and kernels of 300 us every ms. The second one's are launched while the first one's
+// run.
 struct TwoWorkers {
   bool one_stream = false, by_requests = true, are_small = true, are_late = false, run_beside = false;
   int64_t shift_us = 0;
@@ -79,7 +79,7 @@ TEST_CASE("a16 finds requests that wait for each other on one stream, and on two
   }
 }
 
-TEST_CASE("a16 leaves work alone that fills the device, runs beside, or was launched late", "[a16]") {
+TEST_CASE("a16 ignores work that fills the device, runs at the same time, or was launched late", "[a16]") {
   for (const bool one_stream : {true, false}) {
     TwoWorkers full, late;
     full.one_stream = late.one_stream = one_stream;
@@ -93,7 +93,7 @@ TEST_CASE("a16 leaves work alone that fills the device, runs beside, or was laun
   CHECK(beside.Run().analyzers[0].findings.empty());
 }
 
-TEST_CASE("a16 does not know whether threads' work depends on each other's", "[a16]") {
+TEST_CASE("a16 is undecided about the work of different threads without requests", "[a16]") {
   TwoWorkers workers;
   workers.by_requests = false;
   const std::optional<analyze::FindingRow> finding = Found(workers.Run(), "a16.serialised_streams");
@@ -102,7 +102,7 @@ TEST_CASE("a16 does not know whether threads' work depends on each other's", "[a
   CHECK(finding->confidence < 0.5);
 }
 
-TEST_CASE("a16 finds the same later, and whatever the threads' order", "[a16]") {
+TEST_CASE("a16 finds the same in a shifted trace, and in any order of threads", "[a16]") {
   TwoWorkers workers, later, reversed;
   later.shift_us = 123'456;
   reversed.reversed = true;
@@ -128,7 +128,7 @@ GpuTrace Steps(int64_t kernel_us, int64_t host_us) {
   return made;
 }
 
-// Batches of 1 to 32 requests, ten of each, whose time is that of its size and a little more or less.
+// Batches of 1 to 32 requests, ten of each; a batch's time depends on its size, a little more or less.
 analyze::AnalysisReport Batches(const std::function<double(double)>& us, uint32_t most = 32, int64_t shift_us = 0) {
   GpuTrace made(1'000'000 + shift_us);
   int64_t at_us = shift_us;
@@ -145,7 +145,7 @@ analyze::AnalysisReport Batches(const std::function<double(double)>& us, uint32_
 
 }  // namespace
 
-TEST_CASE("the scalability law is found again in times that it made, and not in too few sizes", "[a15]") {
+TEST_CASE("the scalability law is recovered from its own times, but not from too few sizes", "[a15]") {
   const analyze::ScalingLaw made = {1000, 0.2, 0.01};
   std::map<uint32_t, std::vector<double>> times;
   for (const uint32_t n : {1, 2, 4, 8, 16}) times[n] = {made.TimeNs(n), made.TimeNs(n), 9 * made.TimeNs(n)};
@@ -160,7 +160,7 @@ TEST_CASE("the scalability law is found again in times that it made, and not in 
   CHECK(analyze::FitScaling(falling).serial == 0);
 }
 
-TEST_CASE("a15 finds batches that do one request after another, and those that are too large", "[a15]") {
+TEST_CASE("a15 finds batches that do one request after another, and batches that are too large", "[a15]") {
   const analyze::AnalysisReport serial = Batches([](double n) { return 200 + 200 * (n - 1); });
   CHECK(Measured(serial, "serial") == Approx(1).epsilon(0.05));
   REQUIRE(Found(serial, "a15.serial").has_value());
@@ -169,31 +169,31 @@ TEST_CASE("a15 finds batches that do one request after another, and those that a
   const auto crosstalk = [](double n) { return 500 + 10 * (n - 1) + 5 * n * (n - 1); };
   const std::optional<analyze::FindingRow> finding = Found(Batches(crosstalk), "a15.crosstalk");
   REQUIRE(finding.has_value());
-  CHECK(finding->value == Approx(10 / 1'040.0 / (32 / 5'770.0) - 1).epsilon(0.05));  // 10 beside 32
+  CHECK(finding->value == Approx(10 / 1'040.0 / (32 / 5'770.0) - 1).epsilon(0.05));  // 10 next to 32
   CHECK(finding->threshold.source == "model_analyzer");
   CHECK(Found(Batches(crosstalk, 32, 777), "a15.crosstalk")->value == finding->value);
 }
 
-TEST_CASE("a15 leaves batches alone that bring what they should, and sizes too alike to tell", "[a15]") {
+TEST_CASE("a15 ignores batches that bring enough, and sizes too alike to tell", "[a15]") {
   CHECK(Batches([](double n) { return 1000 + 20 * (n - 1); }).analyzers[0].findings.empty());
   CHECK(Batches([](double n) { return 200 + 200 * (n - 1); }, 2).analyzers[0].findings.empty());
 }
 
-TEST_CASE("a15 advises smaller batches only where they would bring something, of sizes seen often enough", "[a15]") {
-  // Most throughput at 24, of which 32 have 98 %.
+TEST_CASE("a15 advises smaller batches only where they bring something, of sizes seen often enough", "[a15]") {
+  // Most throughput at 24; 32 have 98 % of it.
   const auto slight = [](double n) { return 500 + 60 * (n - 1) + 0.75 * n * (n - 1); };
   const analyze::AnalysisReport report = Batches(slight);
   CHECK(Measured(report, "best_size") == Approx(24).margin(1));
   CHECK(Measured(report, "gain_of_best_size") < 0.05);
   CHECK_FALSE(Found(report, "a15.crosstalk").has_value());
-  // One batch of 32 that took long proves nothing of batches of 32.
+  // One long batch of 32 proves nothing about batches of 32.
   GpuTrace made(1'000'000);
   for (int64_t i = 0; i < 30; ++i) made.Batch("unet", i * 2'000, 1'000 + 20 * (1 << i % 4), 1u << i % 4);
   made.Batch("unet", 80'000, 300'000, 32);
   CHECK(made.Run("a15").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a15 does not take the time in which a batch waits for members for its work", "[a15]") {
+TEST_CASE("a15 does not count a batch's wait for members as work", "[a15]") {
   GpuTrace made(1'000'000);
   int64_t at_us = 0;
   for (int64_t i = 0; i < 60; ++i) {
@@ -211,7 +211,7 @@ TEST_CASE("a15 does not take the time in which a batch waits for members for its
   CHECK(report.analyzers[0].findings.empty());
 }
 
-TEST_CASE("a15 says what communication leaves, and that other numbers of GPUs are not known", "[a15]") {
+TEST_CASE("a15 reports the limit set by communication, and claims nothing about other numbers of GPUs", "[a15]") {
   const auto run = [](int64_t communication_us) {
     GpuTrace made(1000);
     made.Gpu(GpuKind::kKernel, "gemm", 0, 700, kNone);
@@ -244,8 +244,8 @@ TEST_CASE("a17 finds the path: kernels where they are long, code where they are 
   CHECK(Found(host, "a17.critical_path")->cost_ns == 9 * 300'000);
 }
 
-TEST_CASE("a17 calls nothing the bottleneck beside which another way is nearly as long", "[a17]") {
-  // Nobody waits for the kernels, which take 98 of each 100 us, as long as the code between their launches.
+TEST_CASE("a17 calls nothing a bottleneck if another way is nearly as long", "[a17]") {
+  // Nobody waits for the kernels. They take 98 of each 100 us, as long as the code between their launches.
   GpuTrace made(2000);
   for (int64_t i = 0; i < 20; ++i)
     made.Gpu(GpuKind::kKernel, "_Z4gemmv", i * 100 + 1, 98, made.Call("cudaLaunchKernel", i * 100, 1));
@@ -259,8 +259,8 @@ TEST_CASE("a17 calls nothing the bottleneck beside which another way is nearly a
   CHECK(finding->recommendation.find("bottleneck") == std::string::npos);
 }
 
-TEST_CASE("a17 says what is saved by playing again: what is hidden saves nothing", "[a17]") {
-  // A copy on another stream, that ends while the kernels still run; what is on the path saves as far as the copy.
+TEST_CASE("a17 computes savings by playing again: hidden work saves nothing", "[a17]") {
+  // A copy on another stream that ends while the kernels still run. Work on the path saves time down to the copy.
   GpuTrace made(1000);
   const uint32_t kernel = made.Call("cudaLaunchKernel", 0, 10), copy = made.Call("cudaMemcpyAsync", 10, 10);
   made.Call("cudaDeviceSynchronize", 20, 980);
@@ -275,8 +275,8 @@ TEST_CASE("a17 says what is saved by playing again: what is hidden saves nothing
   CHECK(Measured(report, "saved_without_compute") == 990 - 630);
 }
 
-TEST_CASE("a17 does not call it code between calls that no request came", "[a17]") {
-  // Ten requests of 500 us, one every 10 ms: 100 us of code, then a kernel of 300 us that is waited for.
+TEST_CASE("a17 does not call time without requests code between calls", "[a17]") {
+  // Ten requests of 500 us, one every 10 ms: 100 us of code, then a kernel of 300 us and a wait for it.
   const auto make = [] {
     GpuTrace made(100'000);
     for (int64_t at_us = 0; at_us < 100'000; at_us += 10'000) {
@@ -291,7 +291,7 @@ TEST_CASE("a17 does not call it code between calls that no request came", "[a17]
   const analyze::AnalysisReport report = asked.Run("a17"), without = make().Run("a17");
 
   CHECK(Measured(report, "path_no_request") == 10 * 9'500);
-  CHECK(Measured(report, "path_host") == 10 * 100 + 9 * 90);  // after the wait to the request's end, too
+  CHECK(Measured(report, "path_host") == 10 * 100 + 9 * 90);  // from the wait to the request's end, too
   CHECK(Measured(report, "path_compute") == 10 * 290);
   CHECK(Measured(report, "path_end") == 90);
   CHECK(Measured(report, "saved_without_host") == 10 * 100 + 9 * 90);
@@ -306,7 +306,7 @@ TEST_CASE("a17 does not call it code between calls that no request came", "[a17]
   CHECK(Found(without, "a17.critical_path")->cost_ns == 10 * 100'000 + 9 * 9'590'000);
 }
 
-TEST_CASE("a17 does not take calls and launches for slow that only outlast a time without requests", "[a17]") {
+TEST_CASE("a17 does not call calls and launches slow for outlasting a time without requests", "[a17]") {
   const auto run = [](const char* of, const auto& make) {
     INFO(of);
     GpuTrace made(1000);
@@ -326,7 +326,7 @@ TEST_CASE("a17 does not take calls and launches for slow that only outlast a tim
   run("dispatch", [](GpuTrace* made) { made->Gpu(GpuKind::kKernel, "_Z1kv", 950, 50, kNone); });
 }
 
-TEST_CASE("a17 is not sure of a path through work whose calls are not known", "[a17]") {
+TEST_CASE("a17 is not sure of a path through work with unknown calls", "[a17]") {
   GpuTrace made = Steps(200, 30);
   made.trace.gpu.call[4] = kNone;
   const std::optional<analyze::FindingRow> finding = Found(made.Run("a17"), "a17.critical_path");
@@ -337,7 +337,7 @@ TEST_CASE("a17 is not sure of a path through work whose calls are not known", "[
   CHECK(without.Run("a17").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a17 does not call it launching where one hole between a call and its work is most of it", "[a17]") {
+TEST_CASE("a17 does not call it launching if one hole between a call and its work is most of it", "[a17]") {
   GpuTrace made(500'000);
   made.Launch("first", 0, 10, 20, 80);
   made.Launch("after the hole", 110, 10, 400'000, 100'000);
@@ -347,7 +347,7 @@ TEST_CASE("a17 does not call it launching where one hole between a call and its 
   CHECK(finding->confidence < 0.5);
 }
 
-TEST_CASE("a window that is played again as it was takes as long, and its path adds up to it", "[a17]") {
+TEST_CASE("an unchanged replay of a window takes as long, and its path adds up to it", "[a17]") {
   for (uint32_t seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);
     const model::Trace trace = RandomTrace(seed, 20 + 3 * seed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each analyzer on a trace made for its question, and on one that looks like it and is not.
+// Each analyzer on a trace made for its question, and on a harmless one that looks like it.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -36,7 +36,7 @@ TEST_CASE("a01 tiles each device's window: its measures add up to it", "[a01]") 
   CHECK(total == Measured(report, "window"));
 }
 
-TEST_CASE("a01 says what threads did where no GPU was recorded", "[a01]") {
+TEST_CASE("a01 reports the threads' work if no GPU was recorded", "[a01]") {
   GpuTrace made(100);
   made.Event(SiteKind::kScope, "decode", 10, 40);
 
@@ -46,7 +46,7 @@ TEST_CASE("a01 says what threads did where no GPU was recorded", "[a01]") {
   CHECK(Measured(report, "untraced", "all") == 60);
 }
 
-TEST_CASE("a03 says how long kernels ran, and how much of the device they could fill", "[a03]") {
+TEST_CASE("a03 reports how long kernels ran, and how much of the device they could fill", "[a03]") {
   GpuTrace made(1000);
   const auto kernel = [&](int64_t begin_us, int64_t duration_us, uint32_t blocks) {
     model::KernelShape shape;
@@ -56,7 +56,7 @@ TEST_CASE("a03 says how long kernels ran, and how much of the device they could 
     made.Shape(made.Gpu(GpuKind::kKernel, "k", begin_us, duration_us, kNone), shape);
   };
   kernel(0, 400, 50);      // half of 100 multiprocessors
-  kernel(100, 200, 30);    // beside it
+  kernel(100, 200, 30);    // next to it
   kernel(500, 200, 1000);  // more than all
 
   const analyze::AnalysisReport report = made.Run("a03");
@@ -80,8 +80,8 @@ TEST_CASE("a03 finds a device that is idle most of the time", "[a03]") {
   CHECK(finding->threshold.source == "torch-tb-profiler");
 }
 
-TEST_CASE("a03 finds kernels too small for a device that is busy, and not those that fill it together", "[a03]") {
-  // A kernel all the time, with blocks for `blocks` of 100 multiprocessors; of another stream beside it as many.
+TEST_CASE("a03 finds kernels too small for a busy device, but not those that fill it together", "[a03]") {
+  // A kernel all the time, with blocks for `blocks` of 100 multiprocessors; with `beside` as many on another stream.
   const auto run = [](uint32_t blocks, bool beside) {
     GpuTrace made(1000);
     model::KernelShape shape;
@@ -99,7 +99,7 @@ TEST_CASE("a03 finds kernels too small for a device that is busy, and not those 
   REQUIRE(finding.has_value());
   CHECK(finding->value == Approx(0.27));
   CHECK(finding->severity == Severity::kLow);
-  CHECK(finding->cost_ns == 0);  // what larger batches would bring is not known
+  CHECK(finding->cost_ns == 0);  // the gain from larger batches is unknown
   CHECK(finding->summary.find("ran for 90.0 % of the window, but had blocks for 27.0 %") != std::string::npos);
   CHECK(run(30, true).analyzers[0].findings.empty());
   CHECK(run(60, false).analyzers[0].findings.empty());
@@ -130,7 +130,7 @@ TEST_CASE("a03 and a09 count no time without requests as a cost", "[a03][a09]") 
   CHECK(Found(make(250).Run("a09"), "a09.sync_stalls")->evidence.size() == 1);
 }
 
-TEST_CASE("a04 gives each gap to what the launching thread did until it launched", "[a04]") {
+TEST_CASE("a04 gives each gap to the launching thread's work until its launch", "[a04]") {
   GpuTrace made(1000);
   made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 200, 300);
   made.Launch("first", 0, 10, 20, 80);
@@ -153,7 +153,7 @@ TEST_CASE("a04 gives each gap to what the launching thread did until it launched
   CHECK(finding->evidence[0].end_ns == 580000);
 }
 
-TEST_CASE("a04 does not say why where one hole between a call and its work is most of the time", "[a04]") {
+TEST_CASE("a04 gives no reason if one hole between a call and its work is most of the time", "[a04]") {
   GpuTrace made(500000);
   made.Launch("first", 0, 10, 20, 80);
   made.Launch("after the hole", 110, 10, 400000, 100);
@@ -165,7 +165,7 @@ TEST_CASE("a04 does not say why where one hole between a call and its work is mo
   CHECK(finding->confidence < 0.5);
 }
 
-TEST_CASE("a04 does not blame a server whose GPU was idle because no request was there", "[a04]") {
+TEST_CASE("a04 does not blame a server whose GPU was idle for lack of requests", "[a04]") {
   const auto make = [](int64_t second_begins_us) {
     GpuTrace made(1000);
     made.Request(0, 110);
@@ -190,7 +190,7 @@ TEST_CASE("a04 does not blame a server whose GPU was idle because no request was
   CHECK(finding->summary.find("; then 100 us in scopes") != std::string::npos);
   CHECK(finding->recommendation.find("no work came") != std::string::npos);
 
-  finding = Found(make(120), "a04.idle");  // it was there all the while, and somewhere else
+  finding = Found(make(120), "a04.idle");  // it was there all the while, somewhere else
 
   REQUIRE(finding.has_value());
   CHECK(finding->severity == Severity::kHigh);
@@ -198,7 +198,7 @@ TEST_CASE("a04 does not blame a server whose GPU was idle because no request was
   CHECK(finding->recommendation.find("what the thread waited for") != std::string::npos);
 }
 
-TEST_CASE("a04 takes a batch for work from its first member on, also beyond its requests", "[a04]") {
+TEST_CASE("a04 counts a batch as work from its first member on, also beyond its requests", "[a04]") {
   GpuTrace made(1000);
   made.Request(0, 110);
   made.Batch("unet", 0, 600, 1);
@@ -219,7 +219,7 @@ TEST_CASE("a04 takes a batch for work from its first member on, also beyond its 
   CHECK(Measured(made.Run("a04"), "idle_wait") == 100 + 50);
 }
 
-TEST_CASE("a04 says most of what is more than half only, and names scopes of the host's as such", "[a04]") {
+TEST_CASE("a04 says most only of more than half, and names scopes of the host as such", "[a04]") {
   GpuTrace made(1000);
   made.Launch("first", 0, 10, 0, 100);
   made.Event(SiteKind::kScope, "tokenize", 100, 400);
@@ -232,7 +232,7 @@ TEST_CASE("a04 says most of what is more than half only, and names scopes of the
   CHECK(finding->recommendation.find("--by scope") != std::string::npos);
 }
 
-TEST_CASE("a04 leaves a device alone that is hardly idle", "[a04]") {
+TEST_CASE("a04 ignores a device that is hardly idle", "[a04]") {
   GpuTrace made(1000);
   made.Launch("first", 0, 10, 20, 400);
   made.Launch("second", 100, 10, 450, 400);
@@ -240,7 +240,7 @@ TEST_CASE("a04 leaves a device alone that is hardly idle", "[a04]") {
   CHECK(made.Run("a04").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a05 finds a GPU that waits for data, and says how many workers it takes", "[a05]") {
+TEST_CASE("a05 finds a GPU that waits for data, and the number of workers needed", "[a05]") {
   GpuTrace made(1000);
   made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 0, 600);
   made.Launch("k", 600, 5, 610, 390);
@@ -254,7 +254,7 @@ TEST_CASE("a05 finds a GPU that waits for data, and says how many workers it tak
   CHECK(finding->recommendation.find("so 3 workers or more") != std::string::npos);
 }
 
-TEST_CASE("a05 says nothing of data that is loaded while the GPU works", "[a05]") {
+TEST_CASE("a05 ignores data loaded while the GPU works", "[a05]") {
   GpuTrace made(1000);
   made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 100, 600);
   made.Launch("k", 0, 5, 10, 900);
@@ -281,8 +281,8 @@ TEST_CASE("a05 knows the names of other input pipelines", "[a05]") {
   CHECK(Found(other.Run("a05"), "a05.input_bound") == std::nullopt);
 }
 
-TEST_CASE("a05 finds requests that are held up before they come to an executor that has nothing to do", "[a05]") {
-  // Requests arrive two at a time. Before their batch they take 4 ms, one after the other or beside each other.
+TEST_CASE("a05 finds requests held up before they come to an idle executor", "[a05]") {
+  // Requests arrive two at a time. Before their batch they take 4 ms, one after the other or at the same time.
   enum class Queued { kNo, kAtOnce };
   const auto run = [](bool one_after_the_other, Queued queued = Queued::kNo) {
     GpuTrace made(100'000);
@@ -305,11 +305,11 @@ TEST_CASE("a05 finds requests that are held up before they come to an executor t
   CHECK(finding->value == Approx(0.4));
   CHECK(finding->cost_ns == 40'000'000);
   CHECK(Found(run(false), "a05.input_bound") == std::nullopt);
-  // What waits in the executor's own queue is ready: it is not input that is waited for.
+  // A request in the executor's own queue is ready: nothing waits for its input.
   CHECK(Found(run(true, Queued::kAtOnce), "a05.input_bound") == std::nullopt);
 }
 
-TEST_CASE("a06 finds many small copies, and what one of all their bytes would take", "[a06]") {
+TEST_CASE("a06 finds many small copies, and the time of one with all their bytes", "[a06]") {
   GpuTrace made(10000);
   for (int64_t i = 0; i < 100; ++i) {
     const uint32_t call = made.Call("cudaMemcpyAsync", 100 * i, 10);
@@ -329,7 +329,7 @@ TEST_CASE("a06 finds many small copies, and what one of all their bytes would ta
   CHECK(finding->evidence.size() == 5);
 }
 
-TEST_CASE("a06 gathers only copies between which their stream did nothing else", "[a06]") {
+TEST_CASE("a06 gathers only copies with nothing else between them on their stream", "[a06]") {
   // Ten times four copies of 1 KiB, and then a kernel, or a kernel after each.
   const auto run = [](bool kernel_after_each) {
     GpuTrace made(10'000);
@@ -354,7 +354,7 @@ TEST_CASE("a06 gathers only copies between which their stream did nothing else",
   CHECK(Found(each, "a06.small_copies")->recommendation.find("other work of the stream is between any two") == 0);
 }
 
-TEST_CASE("a06 finds requests that make many small copies each, however seldom they come", "[a06]") {
+TEST_CASE("a06 finds requests with many small copies each, however seldom they come", "[a06]") {
   const auto run = [](int64_t copies) {
     GpuTrace made(200'000);
     made.For(made.Request(0, 100'000));
@@ -370,7 +370,7 @@ TEST_CASE("a06 finds requests that make many small copies each, however seldom t
   CHECK(run(5).analyzers[0].findings.empty());
 }
 
-TEST_CASE("a06 leaves a few small copies and many large ones alone", "[a06]") {
+TEST_CASE("a06 ignores a few small copies and many large ones", "[a06]") {
   GpuTrace few(1000000), large(100000);
   for (int64_t i = 0; i < 10; ++i)
     few.Gpu(GpuKind::kMemcpy, "HtoD", 100 * i, 2, few.Call("cudaMemcpyAsync", 100 * i - (i > 0), 1), 1024);
@@ -400,7 +400,7 @@ TEST_CASE("a07 finds asynchronous copies of pageable memory and copies that wait
   CHECK(waiting->cost_ns == 100000);  // from the copy's beginning
 }
 
-TEST_CASE("a07 finds sets of the host's memory that wait, not those of a device's or asynchronous ones", "[a07]") {
+TEST_CASE("a07 finds waiting sets of the host's memory, but not of a device's, nor asynchronous ones", "[a07]") {
   GpuTrace made(1000);
   made.Gpu(GpuKind::kMemset, "pinned", 110, 90, made.Call("cudaMemset", 100, 110), 1 << 20);
   made.Gpu(GpuKind::kMemset, "managed", 310, 90, made.Call("cudaMemset", 300, 110), 1 << 20);
@@ -415,7 +415,7 @@ TEST_CASE("a07 finds sets of the host's memory that wait, not those of a device'
   CHECK(Found(report, "a07.waiting_set")->cost_ns == 290'000);
 }
 
-TEST_CASE("a08 tells a vector addition that is bound by its copies from a long kernel", "[a08]") {
+TEST_CASE("a08 tells a vector addition bound by its copies from a long kernel", "[a08]") {
   GpuTrace add(1000), train(1000);
   for (GpuTrace* const made : {&add, &train}) {
     const bool is_add = made == &add;
@@ -433,13 +433,13 @@ TEST_CASE("a08 tells a vector addition that is bound by its copies from a long k
   CHECK(Found(other, "a08.transfer_heavy").has_value());
 }
 
-TEST_CASE("a09 counts what the GPU is idle after a wait, not the wait", "[a09]") {
+TEST_CASE("a09 counts the GPU's idle time after a wait, not the wait", "[a09]") {
   GpuTrace made(1000);
   made.Launch("a", 0, 5, 10, 290);
   made.Call("cudaStreamSynchronize", 20, 285);  // the GPU works until 300
   made.Launch("b", 350, 5, 360, 100);
   made.Call("cudaStreamSynchronize", 370, 95);
-  made.Launch("c", 800, 5, 810, 100);  // as late as it waited, not as it is
+  made.Launch("c", 800, 5, 810, 100);  // costs as much as the wait, not the whole gap
 
   const analyze::AnalysisReport report = made.Run("a09");
 
@@ -451,7 +451,7 @@ TEST_CASE("a09 counts what the GPU is idle after a wait, not the wait", "[a09]")
   CHECK(finding->cost_ns == 155000);
 }
 
-TEST_CASE("a09 counts how often threads asked whether the GPU is done, and how long", "[a09]") {
+TEST_CASE("a09 counts how often and how long threads asked whether the GPU is done", "[a09]") {
   GpuTrace made(1000);
   made.Launch("a", 0, 5, 10, 290);
   for (int64_t i = 0; i < 10; ++i) made.Call(i % 2 == 0 ? "cudaEventQuery" : "cuStreamQuery", 20 + 10 * i, 7);
@@ -462,7 +462,7 @@ TEST_CASE("a09 counts how often threads asked whether the GPU is done, and how l
   CHECK(Measured(report, "polling") == 70);
 }
 
-TEST_CASE("a09 says nothing of a wait while other work was queued", "[a09]") {
+TEST_CASE("a09 ignores a wait while other work was queued", "[a09]") {
   GpuTrace made(1000);
   made.Launch("a", 0, 5, 10, 290);
   const uint32_t queued = made.Call("cudaLaunchKernel", 10, 5);
@@ -473,7 +473,7 @@ TEST_CASE("a09 says nothing of a wait while other work was queued", "[a09]") {
   CHECK(Measured(made.Run("a09"), "stalled") == 0);
 }
 
-TEST_CASE("a09 takes a wait for one of the thread's own work, not of what else ended meanwhile", "[a09]") {
+TEST_CASE("a09 takes a wait as one for the thread's own work, not for other work that ended meanwhile", "[a09]") {
   GpuTrace made(1000);
   made.Launch("a", 0, 5, 10, 90);
   const uint32_t wait = made.Call("cudaEventSynchronize", 20, 185);
@@ -487,7 +487,7 @@ TEST_CASE("a09 takes a wait for one of the thread's own work, not of what else e
   CHECK(Measured(made.Run("a09"), "stalled") == 50);
 }
 
-TEST_CASE("a12 finds the kernels that come again and again with gaps between them", "[a12]") {
+TEST_CASE("a12 finds kernels that come again and again with gaps between them", "[a12]") {
   GpuTrace made(10000);
   for (int64_t i = 0; i < 20; ++i) {
     made.Gpu(GpuKind::kKernel, "gemm", 300 * i, 10, kNone);
@@ -503,7 +503,7 @@ TEST_CASE("a12 finds the kernels that come again and again with gaps between the
   CHECK(finding->summary.find("20 times the same 3 kernels, gemm, bias, ...") == 0);
 }
 
-TEST_CASE("a12 does not put kernels in a sequence between which their thread waited for the GPU", "[a12]") {
+TEST_CASE("a12 makes no sequence of kernels if their thread waited for the GPU between them", "[a12]") {
   const auto run = [](const char* between) {
     GpuTrace made(10'000);
     for (int64_t i = 0; i < 20; ++i) {
@@ -518,7 +518,7 @@ TEST_CASE("a12 does not put kernels in a sequence between which their thread wai
   CHECK(Found(run("cudaGetDevice"), "a12.repeated_sequence").has_value());
   CHECK(run("cudaStreamSynchronize").analyzers[0].findings.empty());
 
-  // What one thread waits for in the end is not between its kernels and those of another.
+  // One thread's wait at the end is not between its kernels and those of another.
   GpuTrace two(10'000);
   std::vector<uint32_t> calls;
   for (int64_t i = 0; i < 20; ++i) calls.push_back(two.Call("cudaLaunchKernel", 300 * i, 5));
@@ -532,7 +532,7 @@ TEST_CASE("a12 does not put kernels in a sequence between which their thread wai
   CHECK(Found(two.Run("a12"), "a12.repeated_sequence").has_value());
 }
 
-TEST_CASE("a12 leaves kernels alone that do not repeat or have no gaps", "[a12]") {
+TEST_CASE("a12 ignores kernels that do not repeat or have no gaps", "[a12]") {
   GpuTrace different(1000), dense(1000);
   for (int64_t i = 0; i < 40; ++i) {
     different.Gpu(GpuKind::kKernel, "k" + std::to_string(i), 20 * i, 10, kNone);
@@ -543,7 +543,7 @@ TEST_CASE("a12 leaves kernels alone that do not repeat or have no gaps", "[a12]"
   CHECK(dense.Run("a12").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a10 finds kernels that are shorter than their launches", "[a10]") {
+TEST_CASE("a10 finds kernels shorter than their launches", "[a10]") {
   GpuTrace made(1000);
   for (int64_t i = 0; i < 40; ++i) made.Launch("tiny", 20 * i, 15, 20 * i + 16, 3);
 
@@ -559,7 +559,7 @@ TEST_CASE("a10 finds kernels that are shorter than their launches", "[a10]") {
   CHECK(finding->recommendation.find("CUDA graph") != std::string::npos);
 }
 
-TEST_CASE("a10 says how much is launched for a request", "[a10]") {
+TEST_CASE("a10 reports how much is launched for a request", "[a10]") {
   GpuTrace made(1000);
   made.Launch("nobody's", 0, 5, 10, 20);
   made.For(made.Request(100, 800));
@@ -569,7 +569,7 @@ TEST_CASE("a10 says how much is launched for a request", "[a10]") {
   CHECK(Measured(made.Run("a10"), "launches_a_request") == 2.5);
 }
 
-TEST_CASE("a10 takes calls that copy pageable memory, and so wait for it, for no launches", "[a10]") {
+TEST_CASE("a10 does not count copies of pageable memory, which wait, as launches", "[a10]") {
   for (const char* const memory : {"pageable", "pinned"}) {
     INFO(memory);
     GpuTrace made(1000);
@@ -583,7 +583,7 @@ TEST_CASE("a10 takes calls that copy pageable memory, and so wait for it, for no
   }
 }
 
-TEST_CASE("a10 does not call it launch-bound where one call took most of the time", "[a10]") {
+TEST_CASE("a10 does not call it launch-bound if one call took most of the time", "[a10]") {
   GpuTrace made(100000);
   made.Launch("first", 0, 5, 10, 20);
   made.Launch("loads a module", 50, 50000, 50060, 20);
@@ -595,7 +595,7 @@ TEST_CASE("a10 does not call it launch-bound where one call took most of the tim
   CHECK(finding->confidence < 0.5);
 }
 
-TEST_CASE("a10 says nothing where long kernels hide their launches", "[a10]") {
+TEST_CASE("a10 reports nothing if long kernels hide their launches", "[a10]") {
   GpuTrace made(10000);
   for (int64_t i = 0; i < 20; ++i) made.Launch("long", 20 * i, 15, 100 + 400 * i, 400);
 
@@ -626,7 +626,7 @@ TEST_CASE("a11 tells a full queue from an empty one", "[a11]") {
 
 TEST_CASE("a11 does not blame a host for an empty queue while no request is open", "[a11]") {
   enum class Asked { kNever, kByRequests, kByBatches, kAllTheWhile };
-  // 1 ms of work that is launched ahead, then 9 ms of nothing, ten times.
+  // 1 ms of work launched ahead, then 9 ms of nothing, ten times.
   const auto run = [](Asked how) {
     GpuTrace made(100'000);
     for (int64_t at_us = 0; at_us < 100'000; at_us += 10'000) {
@@ -658,11 +658,11 @@ TEST_CASE("a11 does not blame a host for an empty queue while no request is open
   CHECK(without.Find("a11", "empty_no_request") == nullptr);
 }
 
-// ---- A27
+// ---- a27
 
 namespace {
 
-// A thread that is in a scope for 100 ms, of which it was on a CPU for `cpu_us`.
+// A thread in a scope for 100 ms, of which it was on a CPU for `cpu_us`.
 GpuTrace HostTrace(int64_t cpu_us, int64_t voluntary, int64_t involuntary, int64_t major_faults) {
   GpuTrace made(200'000);
   made.trace.threads[0].tid = 41;
@@ -705,7 +705,7 @@ TEST_CASE("a27 finds code that got no CPU", "[a27]") {
   CHECK_FALSE(Found(report, "a27.blocked").has_value());
 }
 
-TEST_CASE("a27 says where a CPU quota was spent", "[a27]") {
+TEST_CASE("a27 names an exhausted CPU quota", "[a27]") {
   GpuTrace made = HostTrace(60'000, 0, 9, 0);
   made.trace.samples.value.back() = 30'000'007;
 
@@ -729,7 +729,7 @@ TEST_CASE("a27 tells page faults from sleep", "[a27]") {
   CHECK_FALSE(Found(sleep, "a27.pagefaults").has_value());
 }
 
-TEST_CASE("a27 leaves threads alone that ran nine tenths of their code, and says nothing without counters", "[a27]") {
+TEST_CASE("a27 ignores threads that ran nine tenths of their code, and threads without counters", "[a27]") {
   const analyze::AnalysisReport report = HostTrace(91'000, 5, 9, 2).Run("a27");
   CHECK(report.analyzers.at(0).findings.empty());
   GpuTrace made(1000);

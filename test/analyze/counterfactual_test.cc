@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The proof of savings: servers made by chance are played with something that takes longer, and again without. What a
-// verdict says that it would save at most is held against what it does save. PITOT_SERVERS in the environment is how
-// many servers; it prints the table of docs/reference/why.md.
+// The proof of savings: random servers are played with something that takes longer, and again without it. The most that
+// a verdict says it would save is compared with the actual saving. PITOT_SERVERS in the environment is the number of
+// servers; the test prints the table of docs/reference/why.md.
 #include "analyze/verdict/counterfactual.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ auto Of(Blame blame) {
   return [blame](const BlameSegment& segment) { return segment.blame == blame; };
 }
 
-// Code before and after 10 ms in a model, of which the thread waited for 4 ms.
+// Code before and after 10 ms in a model; the thread waited for 4 ms of these.
 RequestBlame WithDetour() {
   RequestBlame blame;
   const auto add = [&](int64_t ms, Blame of) {
@@ -62,7 +62,7 @@ uint64_t Servers() {
 
 enum class Load { kAlone, kCrowded };  // at most one request at a time; some
 
-// As it was made, but that nobody is turned away, gives up or is in a hurry.
+// The same server, but nobody is turned away, gives up or is in a hurry.
 ServerSpec Patient(ServerSpec spec, Load load) {
   const int64_t interval_ns = std::max(spec.mean_interval_ns, 50 * kUs);
   spec.mean_interval_ns = load == Load::kAlone ? 2'000 * interval_ns : 8 * interval_ns;
@@ -128,7 +128,7 @@ class Played {
   std::map<uint32_t, uint32_t> rows_;
 };
 
-// What was said to be saved at most, by what was, of what was.
+// The errors of stated savings, relative to the actual ones.
 class Errors {
  public:
   void Add(int64_t said_ns, int64_t saved_ns) {
@@ -158,13 +158,13 @@ class Errors {
 };
 
 struct Found {
-  Errors usual;    // one delay, compared with what is usual; of requests that are not unusual without it
-  Errors itself;   // the same, compared with itself without
-  Errors of_two;   // two delays, the cause that one of them is; compared with itself without either
-  Errors meeting;  // one delay of another request, compared with itself without
+  Errors usual;    // one delay, compared with what is usual; for requests that are not unusual without it
+  Errors itself;   // the same, compared with itself without the delay
+  Errors of_two;   // two delays, for the cause that one of them is; compared with itself without either
+  Errors meeting;  // one delay of another request, compared with itself without it
 };
 
-// The part that a delay makes longest.
+// The part that a delay lengthens most.
 Blame Grown(const BlameVector& with, const BlameVector& without) {
   uint32_t most = 0;
   for (uint32_t k = 0; k < kBlames; ++k) {
@@ -188,7 +188,7 @@ void PlayTwo(uint32_t number, const Played& clean, const Played& with_a, const P
   }
 }
 
-// Plays each server without and with a delay, with another of the same request, and with both.
+// Plays each server without and with a delay, with another delay of the same request, and with both.
 template <class Make> Found PlayServers(const Make& make, Load load) {
   constexpr int kMostMeeting = 8;  // of a server
   Found found;
@@ -225,7 +225,7 @@ template <class Make> Found PlayServers(const Make& make, Load load) {
 
 }  // namespace
 
-TEST_CASE("a request takes as long as it did with nothing taken from it, whatever the server", "[verdict]") {
+TEST_CASE("the latency is unchanged if nothing is taken from it, on any server", "[verdict]") {
   for (uint64_t seed = 0; seed < Servers() * static_cast<uint64_t>(fakes::Scaled(10)); ++seed) {
     const Played played(seed % 2 == 0 ? simulator::RandomServer(seed) : simulator::RandomGpuServer(seed), {});
     for (const auto& [number, row] : played.rows()) {
@@ -242,7 +242,7 @@ TEST_CASE("a request takes as long as it did with nothing taken from it, whateve
   }
 }
 
-TEST_CASE("without a part a request is shorter by it, and in a detour by no more than its thread waited", "[verdict]") {
+TEST_CASE("a request is shorter by a removed part, and in a detour at most by its thread's wait", "[verdict]") {
   const RequestBlame blame = WithDetour();
   const Counterfactual play(blame);
   CHECK(play.LatencyWithout(IsNone) == 13 * kMs);
@@ -252,7 +252,7 @@ TEST_CASE("without a part a request is shorter by it, and in a detour by no more
   CHECK(play.LatencyWithout([](const BlameSegment&) { return true; }) == 6 * kMs);
 }
 
-TEST_CASE("a detour in a detour leaves no more than either", "[verdict]") {
+TEST_CASE("a nested detour leaves no more than either detour", "[verdict]") {
   RequestBlame blame = WithDetour();
   blame.detours = {{9 * kMs, 12 * kMs, 1 * kMs}, {2 * kMs, 12 * kMs, 4 * kMs}};
   const Counterfactual play(blame);
@@ -261,7 +261,7 @@ TEST_CASE("a detour in a detour leaves no more than either", "[verdict]") {
   CHECK(play.LatencyWithout(Of(Blame::kHostOncpuFramework)) == 9 * kMs);
 }
 
-TEST_CASE("a cause saves what it is said to save at most, of random servers with one request at a time", "[verdict]") {
+TEST_CASE("a cause saves at most the stated amount on random servers with one request at a time", "[verdict]") {
   for (const auto make : {simulator::RandomServer, simulator::RandomGpuServer}) {
     const Found found = PlayServers(make, Load::kAlone);
     REQUIRE(found.itself.size() + found.of_two.size() >= Servers());
@@ -272,7 +272,7 @@ TEST_CASE("a cause saves what it is said to save at most, of random servers with
   }
 }
 
-TEST_CASE("where requests meet a cause mostly saves no more than is said", "[verdict]") {
+TEST_CASE("where requests meet, a cause mostly saves no more than stated", "[verdict]") {
   for (const auto make : {simulator::RandomServer, simulator::RandomGpuServer}) {
     const Found found = PlayServers(make, Load::kCrowded);
     CHECK(found.itself.Held() >= 0.6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace of a server of language models that puts out tokens in iterations, one of them late.
+// The trace of a server of language models: it puts out tokens in iterations, and one token is late.
 #ifndef PITOT_TEST_ANALYZE_DECODE_SERVER_H_
 #define PITOT_TEST_ANALYZE_DECODE_SERVER_H_
 
@@ -16,8 +16,8 @@ inline constexpr int64_t kMs = 1'000'000;
 inline constexpr uint32_t kIterations = 200, kLate = 120;
 inline constexpr int64_t kUsualNs = 10 * kMs, kPromptNs = 90 * kMs;
 
-// A server that decodes for two requests in iterations of 10 ms, and puts out a token of each at the end. In one of
-// them it first reads the prompt of a third by itself, for 90 ms; the triggers fire for the first request's token.
+// A server that decodes for two requests in iterations of 10 ms, and puts out a token of each at the end. One iteration
+// first reads the prompt of a third request by itself, for 90 ms; the triggers fire for the first request's token.
 struct DecodeServer {
   DecodeServer() {
     scheduler = maker.Thread("scheduler");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What changed between two traces: each regression as what it is, and what looks like one and is not.
+// Changes between two traces: each regression is found as what it is, and harmless changes that look like one are not.
 #include "pitot/analyze/diff.h"
 
 #include <catch2/catch.hpp>
@@ -57,7 +57,7 @@ Version Slower() {
 
 }  // namespace
 
-TEST_CASE("the same version twice is no regression", "[diff]") {
+TEST_CASE("the same version twice is not a regression", "[diff]") {
   Version more;
   more.requests = 90;
 
@@ -71,7 +71,7 @@ TEST_CASE("the same version twice is no regression", "[diff]") {
   }
 }
 
-TEST_CASE("the gate of GPU time says what its table adds up to, of however many requests", "[diff]") {
+TEST_CASE("the gate of GPU time equals the sum of its table, with any number of requests", "[diff]") {
   Version many;
   many.requests = 955;
   Trace trace = Make(many);
@@ -82,7 +82,7 @@ TEST_CASE("the gate of GPU time says what its table adds up to, of however many 
   CHECK(std::llround(Gate(diff, "gpu time").before) == Table(diff, "gpu").before_ns);
 }
 
-TEST_CASE("a slower kernel is a regression by its duration and not by its count (F35)", "[diff]") {
+TEST_CASE("a slower kernel is a regression by its duration and not by its count", "[diff]") {
   const Diff diff = Compare(Version(), Slower());
 
   CHECK(diff.outcome == DiffOutcome::kRegression);
@@ -99,7 +99,7 @@ TEST_CASE("a slower kernel is a regression by its duration and not by its count 
   CHECK_FALSE(Row(diff, "gpu", "memcpy DtoH, device to pinned").is_significant);
 }
 
-TEST_CASE("more launches and copies are a regression by count and not by duration (F36)", "[diff]") {
+TEST_CASE("more launches and copies are a regression by count and not by duration", "[diff]") {
   Version after;
   after.gemms = 5;
   after.copies = 3;
@@ -121,7 +121,7 @@ TEST_CASE("more launches and copies are a regression by count and not by duratio
   }
 }
 
-TEST_CASE("where the gate says more launches, so do the rows that the time is blamed on", "[diff]") {
+TEST_CASE("the blame rows show more launches where the gate does", "[diff]") {
   Version before, after;
   before.gemm_us = after.gemm_us = 1;  // bound by launches
   before.gemms = 100;
@@ -139,7 +139,7 @@ TEST_CASE("where the gate says more launches, so do the rows that the time is bl
   }
 }
 
-TEST_CASE("rows add up to their table's change, and effects to their rows', whatever the traces", "[diff]") {
+TEST_CASE("rows add up to their table's change, and effects to their rows', for any traces", "[diff]") {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     const Diff diff = Compare(RandomTrace(2 * seed, 300), RandomTrace(2 * seed + 1, 400));
     CHECK(diff.within_ns + diff.between_ns == diff.after_latency_ns - diff.before_latency_ns);
@@ -165,7 +165,7 @@ TEST_CASE("parts of the latency add up to its change, by size, stage and blame",
   CHECK_FALSE(Row(diff, "latency by stage", "decode").is_significant);
 }
 
-TEST_CASE("more large requests are no regression: only the like are compared", "[diff]") {
+TEST_CASE("more large requests are not a regression: only like requests are compared", "[diff]") {
   Version before, after;
   before.large_percent = 10;
   after.large_percent = 60;
@@ -211,7 +211,7 @@ TEST_CASE("a kernel under another name of the build is the same kernel", "[diff]
   CHECK(replaced.outcome == DiffOutcome::kPass);
 }
 
-TEST_CASE("normal names are without what changes from build to build", "[diff]") {
+TEST_CASE("normal names lack the parts that change from build to build", "[diff]") {
   CHECK(NormalName("triton_poi_fused_add_0d1d2de") == "triton_poi_fused_add");
   CHECK(NormalName("void gemm<float, 128>(float*, int)") == "gemm");
   CHECK(NormalName("flash_fwd_3f9a21bc") == "flash_fwd");
@@ -219,7 +219,7 @@ TEST_CASE("normal names are without what changes from build to build", "[diff]")
   CHECK(NormalName("_7") == "_7");
 }
 
-TEST_CASE("a batch's work is its members', so that a request of a larger batch has less", "[diff]") {
+TEST_CASE("a batch's work is shared by its members, so a request of a larger batch has less", "[diff]") {
   Version after;
   after.members = 4;
 
@@ -230,7 +230,7 @@ TEST_CASE("a batch's work is its members', so that a request of a larger batch h
   CHECK(Row(diff, "gpu", "gemm").after_ns < 1'010'000);
 }
 
-TEST_CASE("a trace and itself do not differ, however few its requests are and whatever was lost", "[diff]") {
+TEST_CASE("a trace does not differ from itself, however few its requests and whatever was lost", "[diff]") {
   Version few;
   few.requests = 3;
   Trace trace = Make(few);
@@ -247,7 +247,7 @@ TEST_CASE("a trace and itself do not differ, however few its requests are and wh
   }
 }
 
-TEST_CASE("traces that differ in a name, a ns or a byte, and such without anything, are not the same", "[diff]") {
+TEST_CASE("traces that differ in a name, a ns or a byte are not the same, nor are empty ones", "[diff]") {
   const Trace trace = Make(Version());
   const auto is_same = [&](const auto& change) {
     Trace after = Make(Version());
@@ -287,7 +287,7 @@ TEST_CASE("too few requests, or too noisy ones, are inconclusive", "[diff]") {
   CHECK(Compare(noisy, noisy_after).outcome == DiffOutcome::kInconclusive);
 }
 
-TEST_CASE("what was lost makes counts inconclusive, not smaller", "[diff]") {
+TEST_CASE("losses make counts inconclusive, not smaller", "[diff]") {
   Version fewer;
   fewer.gemms = 3;
   Trace after = Make(fewer);
@@ -316,7 +316,7 @@ TEST_CASE("traces without requests are compared by their counts alone", "[diff]"
   CHECK(Compare(before, after).outcome == DiffOutcome::kRegression);
 }
 
-TEST_CASE("an option that is out of range is named", "[diff]") {
+TEST_CASE("an option out of range is named", "[diff]") {
   Diff diff;
   DiffOptions options;
   options.q = 0;

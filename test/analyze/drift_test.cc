@@ -18,13 +18,13 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000, kMinute = 60'000 * kMs;
 
-// One request every two seconds, with a jitter of +-20 %: mostly kernels, a fifth is code.
+// One request every two seconds, with a jitter of +-20 %: mostly kernels; a fifth is code.
 struct Route {
   Regimes& regimes;
   std::string name = "/classify";
   int64_t at_ns = 0;
   int number = 0;
-  // Recorded at these depths in turn: without its kernels their time is the model's code.
+  // Recorded at these depths in turn. Without its kernels, a request's time is the model's code.
   std::vector<Depth> depths = {Depth::kKernels};
   void Serve(int64_t minutes, double gpu_ms, double code_ms = 4) {
     for (const int64_t end_ns = at_ns + minutes * kMinute; at_ns < end_ns; at_ns += 2000 * kMs, ++number) {
@@ -44,7 +44,7 @@ struct Route {
 
 }  // namespace
 
-TEST_CASE("a route whose kernels take longer altogether drifts, and it is said by how much and since when", "[drift]") {
+TEST_CASE("a route with slower kernels drifts, and the text says how much and since when", "[drift]") {
   Regimes regimes;
   Route route{regimes};
   route.Serve(20, 16);
@@ -66,15 +66,15 @@ TEST_CASE("a route whose kernels take longer altogether drifts, and it is said b
   CHECK(text.find("host_oncpu_pre") == std::string::npos);
 }
 
-TEST_CASE("a drift compares what is known of GPUs at one depth, else folds it", "[drift]") {
+TEST_CASE("a drift compares GPUs' times at one depth, and folds them if there is none", "[drift]") {
   constexpr Depth kS = Depth::kScopes, kK = Depth::kKernels;
   using Depths = std::vector<Depth>;
   const auto [before, after, is_coarse] = GENERATE(table<Depths, Depths, bool>({
-      {{kK}, {kS}, true},                                          // recorded less deep since
-      {{kK, kS, Depth::kGraphs}, {kK, kS, Depth::kGraphs}, true},  // none at which most were
+      {{kK}, {kS}, true},                                          // less deep since then
+      {{kK, kS, Depth::kGraphs}, {kK, kS, Depth::kGraphs}, true},  // no depth has most
       {{kK, kS, kK, kK}, {kK, kK, kK, kS, kK}, false},             // most at one depth
-      {{kK, kS, kK, kK}, {kS, kS, kS, kK, kS}, true},              // but another
-      {{Depth::kOps}, {kK}, false},                                // which know the same of GPUs
+      {{kK, kS, kK, kK}, {kS, kS, kS, kK, kS}, true},              // most at another one
+      {{Depth::kOps}, {kK}, false},                                // the same knowledge of GPUs
   }));
   Regimes regimes;
   Route route{regimes};
@@ -95,7 +95,7 @@ TEST_CASE("a drift compares what is known of GPUs at one depth, else folds it", 
   CHECK((drift.after[Blame::kGpuExecExpected] == 0) == is_coarse);
 }
 
-TEST_CASE("a route that takes what it took, less, or a little more does not drift", "[drift]") {
+TEST_CASE("a route that is as fast as before, faster, or a little slower does not drift", "[drift]") {
   Regimes regimes;
   const auto [gpu_ms, drifts] = GENERATE(table<double, size_t>({{16, 0}, {10, 0}, {17.5, 0}, {21, 1}}));
   Route route{regimes};
@@ -116,8 +116,7 @@ TEST_CASE("a route that always went up and down does not drift", "[drift]") {
   CHECK(regimes.Find().empty());
 }
 
-TEST_CASE("where requests of one kind take very different times, a median that is a little higher is no drift",
-          "[drift]") {
+TEST_CASE("a slightly higher median is not a drift if requests of one kind differ much", "[drift]") {
   Regimes regimes({.least = 30});
   const auto serve = [&](int64_t minute, double ms) {
     for (int64_t i = 0; i < 31; ++i) {
@@ -134,7 +133,7 @@ TEST_CASE("where requests of one kind take very different times, a median that i
   CHECK(regimes.Find().size() == 1);
 }
 
-TEST_CASE("too few periods, or too few requests of one, say nothing", "[drift]") {
+TEST_CASE("too few periods, or too few requests in one, show no drift", "[drift]") {
   Regimes regimes;
   Route route{regimes};
   route.Serve(5, 16);
@@ -148,7 +147,7 @@ TEST_CASE("too few periods, or too few requests of one, say nothing", "[drift]")
   CHECK(few.Find().empty());
 }
 
-TEST_CASE("regimes are bounded in memory, and a route that is gone makes room", "[drift]") {
+TEST_CASE("regimes are bounded in memory, and a silent route makes room", "[drift]") {
   Regimes regimes;
   for (int i = 0; i < 100; ++i) Route{regimes, "/" + std::to_string(i)}.Serve(150, 16);
   CHECK(regimes.memory_bytes() < 2 << 20);

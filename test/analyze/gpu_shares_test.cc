@@ -16,7 +16,7 @@ namespace {
 
 double Ns(analyze::FineNs fine) { return static_cast<double>(fine) / static_cast<double>(analyze::Fine(1)); }
 
-// Whether a thread works for a kernel's batch (one of its members), or its request, or, where it has neither, at all.
+// Whether a thread works for a kernel's batch (one of its members) or its request or, if it has neither, at all.
 bool IsHidden(const Trace& trace, uint32_t row, int64_t at_ns) {
   const uint32_t call = trace.gpu.call[row];
   const uint32_t batch = call != kNone ? trace.calls.batch[call] : kNone;
@@ -58,8 +58,7 @@ bool IsHidden(const Trace& trace, uint32_t row, int64_t at_ns) {
 
 }  // namespace
 
-TEST_CASE("each moment in which a device works is divided between what it does, and hidden where a thread works for it",
-          "[top]") {
+TEST_CASE("a device's busy moment is divided among its operations, and hidden while a thread works for them", "[top]") {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     Trace trace = RandomTrace(seed, seed);
     if (trace.sites.size() > 2) trace.sites[1].kind = SiteKind::kWait;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small traces in microseconds, of one thread and one GPU if no more are asked for, for the tests of analyzers.
+// Small traces in microseconds, of one thread and one GPU unless more are asked for, for the tests of analyzers.
 #ifndef PITOT_TEST_ANALYZE_GPU_TRACE_H_
 #define PITOT_TEST_ANALYZE_GPU_TRACE_H_
 
@@ -15,8 +15,8 @@
 
 namespace pitot::test {
 
-// Rows are added in order: events, calls and each stream's work by their beginnings; what of a thread or a stream is
-// added after UseThread or UseStream, in their order.
+// Rows are added in order: events, calls and each stream's work by their beginnings. Rows added after UseThread or
+// UseStream belong to that thread or stream, in order.
 class GpuTrace {
  public:
   explicit GpuTrace(int64_t window_us) {
@@ -30,7 +30,7 @@ class GpuTrace {
     trace.streams[0].stream = 7;
   }
 
-  // What comes next is of a new thread, or of a new stream of this number of a device.
+  // The next rows are of a new thread, or of a new stream of this number of a device.
   void UseThread() {
     thread_ = static_cast<uint32_t>(trace.threads.size());
     trace.threads.resize(thread_ + 1);
@@ -44,7 +44,7 @@ class GpuTrace {
     trace.streams[stream_].stream = number;
     trace.streams[stream_].first_event = trace.gpu.size();
   }
-  // Events and calls that come next are of this request; kNone: of none.
+  // The next events and calls are of this request; kNone: of none.
   void For(uint32_t request) { request_ = request; }
   uint32_t Request(int64_t begin_us, int64_t duration_us) {
     model::RequestRow request;
@@ -55,7 +55,7 @@ class GpuTrace {
     trace.requests.push_back(request);
     return static_cast<uint32_t>(trace.requests.size() - 1);
   }
-  // Of the first request alone, as often as it has members.
+  // A batch of the first request alone, as often as it has members.
   uint32_t Batch(const std::string& executor, int64_t begin_us, int64_t duration_us, uint32_t members) {
     if (trace.requests.empty()) Request(0, trace.window_end_ns / 1000);
     model::BatchRow batch;
@@ -161,7 +161,7 @@ class GpuTrace {
   uint32_t thread_ = 0, stream_ = 0, request_ = model::kNone;
 };
 
-// In us where it is a time.
+// A measure; in us if it is a time.
 inline double Measured(const analyze::AnalysisReport& report, const std::string& name,
                        const std::string& subject = "") {
   const analyze::MeasureRow* const row = report.Find(report.analyzers.at(0).name, name, subject);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The built-in judge in a host: from requests that were served to files beside the incident.
+// The built-in judge in a host: from served requests to files next to the incident.
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <mutex>
@@ -68,7 +68,7 @@ TEST_CASE("a host's samples are learned from without an incident", "[judge]") {
   CHECK(host.incidents().empty());
 }
 
-TEST_CASE("what a request that is open does is known to its last moment, asleep or not", "[judge]") {
+TEST_CASE("an open request is known to its last moment, asleep or not", "[judge]") {
   Host host;
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(pitot::MakeHostCollector()).ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The built-in judge: what it says of an incident, and what it has learned by then.
+// The built-in judge: its answer to an incident, and the facts it has learned by then.
 #include "pitot/analyze/judge.h"
 
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ bool Opens(const std::string& text, const std::string& with) { return text.compa
 
 uint64_t JustNow() noexcept { return small_server::kBegin + 3'600'000'000'000; }
 
-// A host's own, which says what it is told to.
+// A host's own analyzer, with a given summary.
 class OwnAnalyzer final : public pitot::Analyzer {
  public:
   OwnAnalyzer(const char* name, const char* summary) : name_(name), summary_(summary) {}
@@ -61,7 +61,7 @@ class OwnAnalyzer final : public pitot::Analyzer {
   const char* const summary_;
 };
 
-// Keeps what is said.
+// A hearing that keeps all answers.
 class KeepingHearing final : public pitot::Hearing {
  public:
   explicit KeepingHearing(const Trace& trace, int64_t most_asks = INT64_MAX) : trace_(trace), most_asks_(most_asks) {}
@@ -108,7 +108,7 @@ WhyJudgeOptions NoWarmUp() {
 
 }  // namespace
 
-TEST_CASE("an incident's report opens with its number and the verdict, with files beside it", "[judge]") {
+TEST_CASE("an incident's report opens with its number and the verdict, with files next to it", "[judge]") {
   const Trace trace = Incident(140);
   KeepingHearing hearing(trace);
 
@@ -122,7 +122,7 @@ TEST_CASE("an incident's report opens with its number and the verdict, with file
   CHECK(Contains(hearing.files["report.html"], "1. executor_busy"));
 }
 
-TEST_CASE("a cause in a scope says how long that took, and how long it normally takes", "[judge]") {
+TEST_CASE("a cause in a scope comes with the scope's length, now and normally", "[judge]") {
   const Trace trace = Incident(140), few = Incident(20);
   KeepingHearing hearing(trace), of_few(few);
 
@@ -140,11 +140,11 @@ TEST_CASE("a cause in a scope says how long that took, and how long it normally 
   CHECK_FALSE(Contains(of_few.opening, "scope  "));
 }
 
-TEST_CASE("of two late tokens the one that was judged is not named again, the other's request is", "[judge]") {
+TEST_CASE("the judged one of two late tokens is not named again, but the other's request is", "[judge]") {
   decode_server::DecodeServer server;
   const int64_t at_ns = server.maker.trace.firings[0].at_ns;
   server.Fire("token_gap /generate", at_ns + 100, 11);
-  server.maker.trace.requests[1].duration_ns += 1'000;  // slower than the one whose token is judged
+  server.maker.trace.requests[1].duration_ns += 1'000;  // slower than the request of the judged token
   const Trace trace = server.Finish();
   KeepingHearing hearing(trace);
 
@@ -156,7 +156,7 @@ TEST_CASE("of two late tokens the one that was judged is not named again, the ot
   CHECK(Contains(hearing.opening, "also fired  000000000000000b 2090.0 ms: "));
 }
 
-TEST_CASE("one of the others that cannot be judged takes no line from those after it", "[judge]") {
+TEST_CASE("a request without a verdict takes no line from the next ones", "[judge]") {
   Trace trace = Incident(140);
   for (const uint64_t id : {small_server::kOther, uint64_t{0x1000}})
     trace.firings.push_back({trace.window_end_ns, id, trace.strings.Add("latency /classify"), 0});
@@ -172,7 +172,7 @@ TEST_CASE("one of the others that cannot be judged takes no line from those afte
   CHECK(Contains(hearing.opening, "also fired  0000000000001000 "));
 }
 
-TEST_CASE("the slowest of the others that fired get a line each, whose fault it was", "[judge]") {
+TEST_CASE("the slowest others that fired get a line each, with the culprit", "[judge]") {
   Trace trace = Incident(140);
   const auto fire = [&](uint64_t id) {
     trace.firings.push_back({trace.window_end_ns, id, trace.strings.Add("latency /classify"), 0});
@@ -196,7 +196,7 @@ TEST_CASE("the slowest of the others that fired get a line each, whose fault it 
   CHECK(Contains(hearing.files["report.html"], "Also fired: 00000000000077aa 22.5 ms: "));
 }
 
-TEST_CASE("a finding that another contradicts says so in the report", "[judge]") {
+TEST_CASE("a finding with a contradiction names it in the report", "[judge]") {
   pitot::analyze::AnalysisReport analysis;
   analysis.analyzers.resize(1);
   pitot::analyze::FindingRow row;
@@ -210,7 +210,7 @@ TEST_CASE("a finding that another contradicts says so in the report", "[judge]")
         "in window   a10.launch_bound: idle; but a11.queue_full: either the one or the other\n");
 }
 
-TEST_CASE("a cause whose thread held a lock meanwhile says whom it kept waiting", "[judge]") {
+TEST_CASE("a cause whose thread held a lock meanwhile names the waiters", "[judge]") {
   Server server;
   server.KeepWaiting("cache", 3);
   const Trace trace = server.Make(140);
@@ -221,7 +221,7 @@ TEST_CASE("a cause whose thread held a lock meanwhile says whom it kept waiting"
   CHECK(Contains(Unwrapped(hearing.opening), "meanwhile it held \"cache\", for which 2 others came to wait"));
 }
 
-TEST_CASE("a host's own analyzers are asked about each incident, and one that fails is named", "[judge]") {
+TEST_CASE("a host's own analyzers are asked about each incident, and a failing one is named", "[judge]") {
   std::vector<std::unique_ptr<pitot::Analyzer>> own;
   own.push_back(std::make_unique<OwnAnalyzer>("fails", nullptr));
   own.push_back(nullptr);
@@ -239,7 +239,7 @@ TEST_CASE("a host's own analyzers are asked about each incident, and one that fa
   }
 }
 
-TEST_CASE("a route that is slower as a whole is said in the report and, for programs, in verdict.json", "[judge]") {
+TEST_CASE("a route that is slower as a whole appears in the report and in verdict.json", "[judge]") {
   const auto judge = MakeOne(NoWarmUp());
   const auto at = [](int minutes, int i) {
     Server server((minutes * 60'000 + i * 20'000) * small_server::kUs);
@@ -273,7 +273,7 @@ TEST_CASE("a route that is slower as a whole is said in the report and, for prog
   CHECK(nlohmann::json::parse(without.files["verdict.json"])["drifts"].empty());
 }
 
-TEST_CASE("incidents' windows are no drift of a route, where there are samples", "[judge]") {
+TEST_CASE("incidents' windows are not a drift of a route if there are samples", "[judge]") {
   const auto judge = MakeOne(NoWarmUp());
   std::string opening, drifts;
   for (int minutes = 0; minutes < 45; minutes += 5) {
@@ -299,7 +299,7 @@ TEST_CASE("incidents' windows are no drift of a route, where there are samples",
   CHECK(drifts == "[]");
 }
 
-TEST_CASE("where there is no time to learn what is normal, what was kept says it", "[judge]") {
+TEST_CASE("the kept baseline is used when there is no time to learn another", "[judge]") {
   const Trace trace = Incident(140);
   analyze::Baseline kept;
   {
@@ -321,7 +321,7 @@ TEST_CASE("where there is no time to learn what is normal, what was kept says it
     REQUIRE(judge(baseline, asks).ok());
     return asks;
   };
-  CHECK(least(nullptr) - least(&kept) == 140);  // that are learned
+  CHECK(least(nullptr) - least(&kept) == 140);  // the learned ones
 }
 
 TEST_CASE("the page can be left out", "[judge]") {
@@ -336,7 +336,7 @@ TEST_CASE("the page can be left out", "[judge]") {
   CHECK(hearing.files.count("verdict.json") == 1);
 }
 
-TEST_CASE("what is normal is learned from samples, and the next incident is compared with it", "[judge]") {
+TEST_CASE("a baseline is learned from samples, and the next incident is compared with it", "[judge]") {
   const auto judge = MakeOne(NoWarmUp());
   for (int64_t i = 0; i < 20; ++i) {
     const Trace trace = Sample(i / 2 * 10'000'000);  // each twice, and nothing is learned twice
@@ -357,7 +357,7 @@ TEST_CASE("what is normal is learned from samples, and the next incident is comp
   CHECK(Contains(hearing.opening, "1) executor_busy"));
 }
 
-TEST_CASE("what is normal is learned from incidents, and kept for the next", "[judge]") {
+TEST_CASE("a baseline is learned from incidents, and kept for the next", "[judge]") {
   const Trace first = Incident(140), second = Incident(3);
   const auto judge = MakeOne(NoWarmUp()), warming = analyze::MakeJudge({}, {}, JustNow);
   for (auto* one : {judge.get(), warming.get()}) {
@@ -375,7 +375,7 @@ TEST_CASE("what is normal is learned from incidents, and kept for the next", "[j
   CHECK(!Contains(warm.opening, "compared with"));
 }
 
-TEST_CASE("what is normal is kept in a file, which another judge begins with", "[judge]") {
+TEST_CASE("a baseline is kept in a file, and another judge begins with it", "[judge]") {
   const fakes::TempDirectory directory;
   const std::string file = directory / "normal";
   WhyJudgeOptions options = NoWarmUp();
@@ -401,10 +401,10 @@ TEST_CASE("what is normal is kept in a file, which another judge begins with", "
   CHECK(Contains(wrong.opening, "normal is no baseline"));
   std::string left;
   std::getline(std::ifstream(file), left);
-  CHECK(left == "garbage");  // whoever's file it is
+  CHECK(left == "garbage");  // whoever owns the file
 }
 
-TEST_CASE("a baseline that was cut is replaced; what is no file is not waited for", "[judge]") {
+TEST_CASE("a cut baseline is replaced, and a FIFO is not waited for", "[judge]") {
   const fakes::TempDirectory directory;
   const std::string file = directory / "normal", fifo = directory / "fifo";
   const Trace trace = Incident(140);
@@ -426,7 +426,7 @@ TEST_CASE("a baseline that was cut is replaced; what is no file is not waited fo
   CHECK(S_ISFIFO(info.st_mode));
 }
 
-TEST_CASE("a file that cannot be written is said", "[judge]") {
+TEST_CASE("a file that cannot be written is reported", "[judge]") {
   WhyJudgeOptions options = NoWarmUp();
   options.baseline_file = "/no/such/folder/normal";
   const Trace trace = Incident(140);
@@ -437,7 +437,7 @@ TEST_CASE("a file that cannot be written is said", "[judge]") {
   CHECK(Contains(hearing.opening, "baseline    cannot create /no/such/folder/normal.new: No such file or directory\n"));
 }
 
-TEST_CASE("a judge whose time is up stops, and keeps what it has said", "[judge]") {
+TEST_CASE("a judge out of time stops, and keeps its answers so far", "[judge]") {
   const Trace trace = Incident(140);
   KeepingHearing all(trace);
   REQUIRE(MakeOne(NoWarmUp())->Decide(all).ok());
@@ -456,7 +456,7 @@ TEST_CASE("a judge whose time is up stops, and keeps what it has said", "[judge]
   CHECK(had_verdict);
 }
 
-TEST_CASE("of several requests that a trigger fired for the slowest is asked about, unless one is named", "[judge]") {
+TEST_CASE("the slowest of several requests that fired is asked about, unless one is named", "[judge]") {
   Trace trace;
   for (const uint64_t id : {1, 2, 3}) {
     pitot::model::RequestRow request;
@@ -485,7 +485,7 @@ TEST_CASE("an analyzer that runs when the time is up is named", "[judge]") {
   CHECK(Contains(hearing.opening, ": not run: the time for all analyzers is up"));
 }
 
-TEST_CASE("a file that the disk does not take fails the judge, which says so", "[judge]") {
+TEST_CASE("a file that the disk refuses fails the judge with a message", "[judge]") {
   const Trace trace = Incident(140);
   KeepingHearing hearing(trace);
   hearing.file_status = Status(StatusCode::kResourceExhausted, "the disk is full");
@@ -494,7 +494,7 @@ TEST_CASE("a file that the disk does not take fails the judge, which says so", "
   CHECK(Contains(hearing.opening, "executor_busy"));
 }
 
-TEST_CASE("an incident without a request says that there is none", "[judge]") {
+TEST_CASE("an incident without a request has no verdict, and says why", "[judge]") {
   pitot::test::TraceMaker maker;
   const Trace trace = maker.Finish();
   KeepingHearing hearing(trace);
@@ -506,7 +506,7 @@ TEST_CASE("an incident without a request says that there is none", "[judge]") {
   CHECK(hearing.files.count("verdict.json") == 0);
 }
 
-TEST_CASE("a judge asks for samples unless it is told not to", "[judge]") {
+TEST_CASE("a judge asks for samples unless told not to", "[judge]") {
   WhyJudgeOptions options;
   options.budget_ms = 500;
   CHECK(MakeOne(options)->Needs().budget_ms == 500);

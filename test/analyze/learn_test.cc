@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which requests teach what is normal.
+// The choice of normal requests to learn from.
 #include "pitot/analyze/learn.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000, kBegin = 100'000 * kMs;
 
-// Eight seconds; rows are numbered in the order of Serve, which is that of begins.
+// Eight seconds; rows are numbered in the order of Serve, by begin.
 class Window {
  public:
   Window() {
@@ -45,7 +45,7 @@ class Window {
 
 }  // namespace
 
-TEST_CASE("requests that began and ended, well, teach what is normal", "[learn]") {
+TEST_CASE("requests that began and ended well are learned from", "[learn]") {
   Window window;
   window.Serve(3000);
   window.Serve(3100).outcome = Outcome::kFailed;
@@ -56,7 +56,7 @@ TEST_CASE("requests that began and ended, well, teach what is normal", "[learn]"
   CHECK(FindOrdinary(window.Make(), {}) == Rows{0, 4});
 }
 
-TEST_CASE("what a trigger fired for, and what ended when that had begun, teaches nothing", "[learn]") {
+TEST_CASE("requests that fired, and those that ended after one that fired had begun, are not learned from", "[learn]") {
   Window window;
   window.Serve(3000);
   const uint64_t slow = window.Serve(5000, 900).id;
@@ -67,8 +67,8 @@ TEST_CASE("what a trigger fired for, and what ended when that had begun, teaches
   CHECK(FindOrdinary(window.Make(), {}) == Rows{0});
 }
 
-TEST_CASE("how long a request took has no say in whether it teaches", "[learn]") {
-  // Whatever ends in the first quarter may have begun before the window, and what is longer than a quarter as well.
+TEST_CASE("the length of a request has no influence on whether it is learned from", "[learn]") {
+  // A request that ends in the first quarter may have begun before the window, and so may one longer than a quarter.
   Window window;
   window.Serve(0, 1900);
   window.Serve(100, 10);
@@ -79,7 +79,7 @@ TEST_CASE("how long a request took has no say in whether it teaches", "[learn]")
   CHECK(FindOrdinary(window.Make(), {}) == Rows{2, 4});
 }
 
-TEST_CASE("where the oldest events were left out, the window is what is whole", "[learn]") {
+TEST_CASE("only the whole part of the window counts if the oldest events were left out", "[learn]") {
   Window window;
   window.Serve(3000);
   window.Serve(5500);
@@ -88,7 +88,7 @@ TEST_CASE("where the oldest events were left out, the window is what is whole", 
   CHECK(FindOrdinary(window.Make(), {}) == Rows{1});
 }
 
-TEST_CASE("a warm-up teaches nothing, and nothing teaches twice", "[learn]") {
+TEST_CASE("a warm-up is not learned from, and nothing is learned twice", "[learn]") {
   Window window;
   for (int64_t at_ms = 3000; at_ms < 4000; at_ms += 100) window.Serve(at_ms);
   LearnOptions options;
@@ -99,7 +99,7 @@ TEST_CASE("a warm-up teaches nothing, and nothing teaches twice", "[learn]") {
   CHECK(FindOrdinary(window.Make(), options) == Rows{8, 9});
 }
 
-TEST_CASE("what begins right after the process was idle teaches nothing: clocks come up again", "[learn]") {
+TEST_CASE("requests right after an idle time are not learned from: clocks come up again", "[learn]") {
   Window window;
   window.Serve(0);
   window.Serve(5500);
@@ -115,7 +115,7 @@ TEST_CASE("what begins right after the process was idle teaches nothing: clocks 
   CHECK(FindOrdinary(busy.Make(), {}) == Rows{1, 2});
 }
 
-TEST_CASE("of a route and size as many are taken as are asked for, from all of the window", "[learn]") {
+TEST_CASE("as many requests of a route and size are taken as asked for, from all of the window", "[learn]") {
   Window window;
   for (int i = 0; i < 400; ++i) window.Serve(2000 + 10 * i, 5, i % 4 == 0 ? "/segment" : "/classify");
   LearnOptions options;

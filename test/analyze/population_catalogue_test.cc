@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What many requests show (a34, a35, a36, a42, a43), and the whole catalogue. Each on a trace made for its question,
-// and on one that looks like it and is not.
+// Facts of many requests (a34, a35, a36, a42, a43), and the whole catalogue. Each on a trace made for its question, and
+// on a harmless one that looks like it.
 #include "analyze/serving_trace.h"
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ namespace pitot::test {
 
 namespace {
 
-// 100 requests of 2 ms a GPU's work, `every_us` from one to the next.
+// 100 requests with 2 ms of GPU work each, `every_us` apart.
 Trace Paced(int64_t every_us) {
   TraceMaker maker;
   const uint32_t thread = maker.Thread("worker"), scope = maker.Site(SiteKind::kScope, "forward");
@@ -51,14 +51,14 @@ template <class Value> void AddCounter(Trace* trace, const std::string& name,
   trace->counters.push_back(counter);
 }
 
-// A counter of the NVML collector's.
+// A counter like the NVML collector's.
 void AddPower(Trace* trace, const std::vector<std::pair<int64_t, double>>& samples) {
   AddCounter(trace, "GPU 0 (NVIDIA H100): power", samples, "W");
 }
 
 }  // namespace
 
-TEST_CASE("a34 says what requests cost, and what of it is for idle GPUs", "[a34]") {
+TEST_CASE("a34 reports the cost of requests, and its part for idle GPUs", "[a34]") {
   AnalyzeOptions prices;
   prices.thresholds = {{"a34.gpu_hour", 3.6}, {"a34.cpu_hour", 0.36}};
   const AnalysisReport idle = Run(Paced(10'000), "a34", prices);
@@ -74,13 +74,13 @@ TEST_CASE("a34 says what requests cost, and what of it is for idle GPUs", "[a34]
   CHECK(finding->cost_ns == 800 * kMs);
 
   CHECK(Run(Paced(2'600), "a34", prices).analyzers[0].findings.empty());
-  CHECK(Run(Paced(10'000), "a34").analyzers[0].findings.empty());  // nobody said what anything costs
+  CHECK(Run(Paced(10'000), "a34").analyzers[0].findings.empty());  // without prices
   Server server;
   for (int i = 0; i < 30; ++i) server.Serve({});
   CHECK(Codes(Run(server.Finish(), "a34", prices)) == std::vector<std::string>{"a34.not_known"});
 }
 
-TEST_CASE("a35 says when requests became slower for good", "[a35]") {
+TEST_CASE("a35 finds a lasting slowdown of requests", "[a35]") {
   Server changed, spike;
   for (int i = 0; i < 200; ++i) {
     const int64_t noise = i * 37 % 100 * 5;
@@ -109,7 +109,7 @@ TEST_CASE("a35 hardly ever takes chance for a change", "[a35]") {
   CHECK(found <= 1);
 }
 
-TEST_CASE("a35 says when GPU work or allocations of requests grew", "[a35]") {
+TEST_CASE("a35 finds growth of requests' GPU work or allocations", "[a35]") {
   Trace trace = Paced(10'000);
   for (uint32_t i = 60; i < 100; ++i) {
     trace.gpu.duration_ns[i] = 3 * kMs;
@@ -118,14 +118,14 @@ TEST_CASE("a35 says when GPU work or allocations of requests grew", "[a35]") {
   CHECK(Codes(Run(trace, "a35")) == std::vector<std::string>{"a35.gpu_time", "a35.allocations"});
 }
 
-TEST_CASE("a34 and a35 leave requests out whose GPU time is not known", "[a34][a35]") {
-  // Of the first half nothing is known: the calls say no longer whose they were.
+TEST_CASE("a34 and a35 leave out requests with unknown GPU time", "[a34][a35]") {
+  // The first half is unknown: the calls no longer name their requests.
   Trace trace = Paced(10'000);
   for (uint32_t i = 0; i < 50; ++i) trace.calls.request[i] = kNone;
   CHECK(Codes(Run(trace, "a35", With("a35.least_requests", 20))).empty());
   CHECK(Measured(Run(trace, "a34"), "GPU time of a request") == Approx(2'000));
 
-  // Recorded, and the GPU did nothing for them: known to be none, of which nothing is a multiple.
+  // Recorded, without GPU work for them: known to be 0, and nothing is a multiple of that.
   trace.depths.push_back({trace.window_begin_ns, trace.window_end_ns, Depth::kKernels});
   const std::optional<FindingRow> risen = Found(Run(trace, "a35"), "a35.gpu_time");
   REQUIRE(risen.has_value());
@@ -134,7 +134,7 @@ TEST_CASE("a34 and a35 leave requests out whose GPU time is not known", "[a34][a
   CHECK(Measured(Run(trace, "a34"), "GPU time of a request") == Approx(1'000));
 }
 
-TEST_CASE("a35 does not call it more work that smaller batches share theirs between fewer requests", "[a35]") {
+TEST_CASE("a35 does not call it more work if smaller batches divide theirs among fewer requests", "[a35]") {
   const auto make = [](int64_t small_batch_us, int allocations) {
     TraceMaker maker;
     const uint32_t thread = maker.Thread("executor");
@@ -165,7 +165,7 @@ TEST_CASE("a35 does not call it more work that smaller batches share theirs betw
   CHECK(Codes(Run(make(1'500, 6), "a35")) == std::vector<std::string>{"a35.gpu_time", "a35.allocations"});
 }
 
-TEST_CASE("a36 finds batches far out of line and their period, not larger batches nor the first ones", "[a36]") {
+TEST_CASE("a36 finds batches far out of line and their period, but not larger batches or the first ones", "[a36]") {
   const auto make = [](const auto& length_us, int members) {
     TraceMaker maker;
     const uint32_t thread = maker.Thread("executor"), request = maker.Request(1, "/classify", 0, kMs);
@@ -208,7 +208,7 @@ TEST_CASE("a36 names the slowest requests of batches out of line, as pitot why t
     const bool is_slow = i >= 20 && i % 20 == 0;  // 20, 40, 60, 80
     const int64_t length = is_slow ? 30 * kMs : 5 * kMs, before = is_slow ? static_cast<int64_t>(i) * kUs : 0;
     const uint32_t request = maker.Request(0xab00 + i, "/classify", at - before, before + length);
-    maker.trace.requests[request].end_known = i != 80;  // of one the end was lost
+    maker.trace.requests[request].end_known = i != 80;  // the end of one was lost
     const uint32_t batch = maker.Batch(i + 1, "resnet", thread, at, length);
     maker.Member(batch, request, at);
     at += length + kMs;
@@ -221,7 +221,7 @@ TEST_CASE("a36 names the slowest requests of batches out of line, as pitot why t
   CHECK(Has(finding->summary, "; the slowest in them: request 000000000000ab3c, 000000000000ab28, 000000000000ab14"));
 }
 
-TEST_CASE("a36 compares batches with batches of as large requests, and does not take their window for work", "[a36]") {
+TEST_CASE("a36 compares batches of equally large requests, and does not count their window as work", "[a36]") {
   // Every fifth batch has a request four times as large, and takes as long; every tenth waits 20 ms for members.
   const auto make = [](bool is_larger_in_size) {
     TraceMaker maker;
@@ -250,7 +250,7 @@ TEST_CASE("a36 compares batches with batches of as large requests, and does not 
   CHECK(Measured(alike, "period") == 5);
 }
 
-TEST_CASE("a36 leaves alone what adds up to hardly anything, and steps that got no CPU", "[a36]") {
+TEST_CASE("a36 ignores outliers that add up to hardly anything, and steps that got no CPU", "[a36]") {
   enum class Long { kAtWork, kWithoutCpu };
   const auto make = [](Long how, int64_t longer_us) {
     constexpr int64_t kTid = 41;
@@ -290,9 +290,9 @@ TEST_CASE("a36 leaves alone what adds up to hardly anything, and steps that got 
   CHECK_FALSE(Found(few, "a36.outliers").has_value());
 }
 
-TEST_CASE("a42 says from which load on requests only wait for each other", "[a42]") {
-  // A server of `width` requests at once, 10 ms each, that is given 1, 2, 4 and 16 at once, for a second each.
-  // 16 at once may take `batched_ms` all together.
+TEST_CASE("a42 finds the load from which on requests only wait for each other", "[a42]") {
+  // A server of `width` requests at once, 10 ms each. It is given 1, 2, 4 and 16 at once, for a second each. 16 at once
+  // may take `batched_ms` all together.
   const auto make = [](int width, int64_t batched_ms = 0) {
     TraceMaker maker;
     maker.Thread("worker");
@@ -327,12 +327,12 @@ TEST_CASE("a42 says from which load on requests only wait for each other", "[a42
   CHECK(finding->value == Approx(200.0 / 700).epsilon(0.1));
   CHECK(Has(finding->recommendation, "about 2."));
   CHECK_FALSE(Found(Run(make(16), "a42"), "a42.beyond_knee").has_value());
-  // Later, but more: 533 requests/s in 30 ms beside 400 in 10 ms.
+  // Later, but more: 533 requests/s in 30 ms, against 400 in 10 ms.
   CHECK_FALSE(Found(Run(make(4, 30), "a42"), "a42.beyond_knee").has_value());
 }
 
-TEST_CASE("a42 finds no knee where requests hardly meet each other", "[a42]") {
-  // 10 a second, one to four at once, which take 10 ms each: 0.1 to 0.4 in flight.
+TEST_CASE("a42 finds no knee if requests hardly meet each other", "[a42]") {
+  // 10 a second, one to four at once, of 10 ms each: 0.1 to 0.4 in flight.
   TraceMaker maker;
   maker.Thread("worker");
   int64_t at = 0;
@@ -354,7 +354,7 @@ TEST_CASE("a42 finds no knee where requests hardly meet each other", "[a42]") {
 }
 
 TEST_CASE("a42 does not take a spell of slowness for more load", "[a42]") {
-  // 30 requests/s all the time; from 4 s on for a second each takes eight times as long, so that more are in flight.
+  // 30 requests/s all the time; in the second from 4 s on each takes eight times as long, so that more are in flight.
   TraceMaker maker;
   maker.Thread("worker");
   for (int i = 0; i < 300; ++i) {
@@ -369,13 +369,13 @@ TEST_CASE("a42 does not take a spell of slowness for more load", "[a42]") {
   CHECK_FALSE(Found(report, "a42.beyond_knee").has_value());
 }
 
-TEST_CASE("a42 says nothing where the load hardly varies", "[a42]") {
+TEST_CASE("a42 reports nothing if the load hardly varies", "[a42]") {
   Server server;
   for (int i = 0; i < 200; ++i) server.Serve({});
   CHECK(Run(server.Finish(), "a42").analyzers[0].measures.empty());
 }
 
-TEST_CASE("a43 says what energy requests take and how much goes into an idle GPU", "[a43]") {
+TEST_CASE("a43 reports the energy of requests and of an idle GPU", "[a43]") {
   Trace idle = Paced(10'000), busy = Paced(2'600);
   AddPower(&idle, {{0, 100}, {kSecond / 2, 200}});
   AddPower(&busy, {{0, 300}});
@@ -394,11 +394,11 @@ TEST_CASE("a43 says what energy requests take and how much goes into an idle GPU
   CHECK(Codes(Run(Paced(10'000), "a43")) == std::vector<std::string>{"a43.not_known"});
 }
 
-TEST_CASE("the whole catalogue answers of any consistent trace, with numbers that are some", "[analyze]") {
+TEST_CASE("the whole catalogue answers any consistent trace with finite numbers", "[analyze]") {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     const Trace trace = RandomTrace(seed, 50 + seed * 10);
     AnalyzeOptions options;
-    // As if every number were enough, so that all paths are walked.
+    // As if every number were enough, so that all paths are taken.
     for (const char* const name : {"a28.least_requests", "a29.least_tokens", "a30.least_requests", "a31.least_requests",
                                    "a34.least_requests", "a36.least_steps", "a41.least_requests", "a42.least_levels"})
       options.thresholds.push_back({name, 2});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Traces that others recorded, and what the tools of those who recorded them say of them: every value must be the same
-// to the last digit that the other tool prints. The traces are not in this repository: PITOT_PUBLIC_TRACES (environment
-// or CMake) names their folder; without it the test is skipped.
+// Traces recorded by others, and the numbers of the recorders' own tools: every value must be the same to the last
+// digit that the other tool prints. The traces are not in this repository: PITOT_PUBLIC_TRACES (environment or CMake)
+// names their folder; without it the test is skipped.
 //
 // Prints every value. Exits with 1 if one differs, with 77 if there is no folder.
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Case {
 
 constexpr double kUs = 1e-3, kMs = 1e-6, kPercent = 100, kOne = 1;
 
-// Of HTA: its temporal breakdown in us, and launches.
+// HTA's values: its temporal breakdown in us, and launches.
 std::vector<Value> Hta(const char* kernel, const char* idle, const char* compute, const char* non_compute,
                        std::vector<Value> more) {
   std::vector<Value> values = {{"a01", "kernel_time", "all", kUs, kernel},
@@ -60,7 +60,7 @@ std::vector<Value> HtaLaunches(const char* launches, const char* short_ones, con
   values.insert(values.end(), more.begin(), more.end());
   return values;
 }
-// Of its stream 7.
+// HTA's values of its stream 7.
 std::vector<Value> HtaIdle(const char* host_wait, const char* kernel_wait, const char* other,
                            std::vector<Value> more = {}) {
   std::vector<Value> values = {{"a04", "host_wait", "stream 7", kUs, host_wait},
@@ -146,15 +146,15 @@ const std::vector<Case>& Cases() {
   return kCases;
 }
 
-// Whether they differ by one in their last digit at most, where `expected` ends in "~": what HTA computes of things
-// that happen in one us depends on their order in the file, which the model does not keep.
+// Whether they are the same or, if `expected` ends in "~", differ by at most one in their last digit. HTA's results for
+// things of the same us depend on their order in the file, and the model does not keep that.
 bool IsSame(const std::string& got, std::string expected) {
   if (expected.back() != '~') return got == expected;
   expected.pop_back();
   return std::abs(std::atof(got.c_str()) - std::atof(expected.c_str())) < 0.0011;
 }
 
-// With as many digits after the point as `like` has.
+// Prints as many digits after the point as `like` has.
 std::string Print(double value, const std::string& like) {
   const size_t point = like.find('.');
   const size_t end = std::min(like.find('~'), like.size());

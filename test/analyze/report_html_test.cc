@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// report.html: what browsers make of names that want to be more than names. (How the page looks is in the golden file
+// report.html: how browsers treat names that try to be more than names. (For the look of the page see the golden file
 // of test/cli/why_test.cc.)
 #include "pitot/analyze/report_html.h"
 
@@ -22,7 +22,7 @@ constexpr int64_t kMs = 1'000'000, kBegin = 1'000 * kMs;
 constexpr char kHostile[] =
     "</title></style><script>alert('x')</script><img src=x onerror=\"alert(1)\">&lt;\xe2\x80\xae";
 
-// Everything that has a name has this one. The request is decoded, waits behind a batch and ends on a GPU.
+// Everything with a name has this one. The request is decoded, waits behind a batch and ends on a GPU.
 Trace MakeHostile(const std::string& name) {
   TraceMaker maker;
   Trace& trace = maker.trace;
@@ -107,11 +107,11 @@ TEST_CASE("names are shown and never become markup", "[html]") {
   CHECK(std::count(page.begin(), page.end(), '<') == std::count(plain.begin(), plain.end(), '<'));
   CHECK(page.find("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&lt;img src=x onerror=&quot;alert(1)&quot;&gt;") !=
         std::string::npos);
-  CHECK(page.find("&amp;lt;") != std::string::npos);      // what looks escaped is shown as it is
-  CHECK(page.find("\xe2\x80\xae") == std::string::npos);  // what turns the text around is not there
+  CHECK(page.find("&amp;lt;") != std::string::npos);      // escaped text is shown as it is
+  CHECK(page.find("\xe2\x80\xae") == std::string::npos);  // characters that turn the text around are gone
 }
 
-TEST_CASE("the page writes the id of the request that a thread was at work for with all of its digits", "[html]") {
+TEST_CASE("the page writes the id of the request its thread was at work for with all digits", "[html]") {
   Trace trace = MakeHostile("name");
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
     if (trace.events.batch[event] != 0) continue;
@@ -122,7 +122,7 @@ TEST_CASE("the page writes the id of the request that a thread was at work for w
   CHECK(PageOf(trace, "name").find("for request 0000000000000001 (name)") != std::string::npos);
 }
 
-TEST_CASE("what a verdict's words say of times adds up as it is printed", "[html]") {
+TEST_CASE("printed times of a verdict add up", "[html]") {
   const Trace trace = MakeHostile("name");
   pitot::analyze::Judgement judgement;
   REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
@@ -149,7 +149,7 @@ TEST_CASE("what a verdict's words say of times adds up as it is printed", "[html
   CHECK(page.find(rest + "; together +104.1 ms = 108.9 - 4.8") != std::string::npos);
 }
 
-TEST_CASE("the page says of the rest and of more launches what the text says", "[html]") {
+TEST_CASE("the page agrees with the text on the rest and on more launches", "[html]") {
   const Trace trace = MakeHostile("name");
   pitot::analyze::Judgement judgement;
   REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
@@ -178,7 +178,7 @@ TEST_CASE("the page says of the rest and of more launches what the text says", "
         std::string::npos);
 }
 
-TEST_CASE("the page says of the moment, of advice and of contradictions what the text says", "[html]") {
+TEST_CASE("the page agrees with the text on the moment, advice and contradictions", "[html]") {
   const Trace trace = MakeHostile("name");
   pitot::analyze::Judgement judgement;
   REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
@@ -236,7 +236,7 @@ TEST_CASE("the page needs nothing from elsewhere and runs nothing", "[html]") {
   }
 }
 
-TEST_CASE("bytes that are no text do not break the page", "[html]") {
+TEST_CASE("bytes that are not text do not break the page", "[html]") {
   const std::string name = std::string("\xff\xc0\x80") + '\x01' + "n\n";
   const std::string page = PageOf(MakeHostile(name), name);
 
@@ -244,7 +244,7 @@ TEST_CASE("bytes that are no text do not break the page", "[html]") {
   CHECK(page.find("\xef\xbf\xbd") != std::string::npos);
 }
 
-TEST_CASE("the page stays small whatever the trace holds", "[html]") {
+TEST_CASE("the page stays small for any trace", "[html]") {
   TraceMaker maker;
   maker.trace.window_begin_ns = kBegin;
   maker.trace.window_end_ns = kBegin + 2'000 * kMs;
@@ -261,7 +261,7 @@ TEST_CASE("the page stays small whatever the trace holds", "[html]") {
   CHECK(page.size() > 5'000);
 }
 
-TEST_CASE("a picture of more stretches than can be drawn shows what most of the time was, to the end", "[html]") {
+TEST_CASE("a crowded picture shows the largest share of each column, to the end", "[html]") {
   const Trace trace = MakeHostile("plain");
   pitot::analyze::Judgement judgement;
   REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The trace itself, and where the time of requests goes (a30, a31, a39, a41). Each on a trace made for its question,
-// and on one that looks like it and is not.
+// and on a harmless one that looks like it.
 #include "analyze/serving_trace.h"
 
 #include <catch2/catch.hpp>
@@ -25,7 +25,7 @@ GpuTrace Idle() {
 
 }  // namespace
 
-TEST_CASE("a39 says what was lost, and whoever reads it is less sure and says why (F37)", "[a39]") {
+TEST_CASE("a39 reports losses, and analyzers that read the lost rows are less sure and give the reason", "[a39]") {
   GpuTrace made = Idle();
   const double whole = Found(made.Run("a04"), "a04.idle")->confidence;
   made.trace.gpu_losses.push_back({0, 0, 700'000, 1'000'000, 40, 0});
@@ -42,7 +42,7 @@ TEST_CASE("a39 says what was lost, and whoever reads it is less sure and says wh
   CHECK(Has(idle->caveats[0], "lost in 30.0 % of the window"));
 }
 
-TEST_CASE("a39 and who reads the trace say nothing of what was lost in less than a thousandth of the window", "[a39]") {
+TEST_CASE("losses in less than a thousandth of the window are not mentioned", "[a39]") {
   GpuTrace made = Idle();
   made.trace.gpu_losses.push_back({0, 0, 700'000, 700'900, 40, 0});
   made.trace.losses.push_back({0, model::LossReason::kReserve, 700'000, 700'900, 40, 0});
@@ -51,7 +51,7 @@ TEST_CASE("a39 and who reads the trace say nothing of what was lost in less than
   CHECK(Found(made.Run("a04"), "a04.idle")->caveats.empty());
 }
 
-TEST_CASE("a39 says that threads lost events, how many and when, and who reads events is less sure", "[a39]") {
+TEST_CASE("a39 reports how many events threads lost and when, and readers of events are less sure", "[a39]") {
   GpuTrace made = Idle();
   made.trace.losses.push_back({0, model::LossReason::kOverwritten, 100'000, 300'000, 40, 0});
   made.trace.losses.push_back({0, model::LossReason::kReserve, 200'000, 350'000, 2, 0});
@@ -70,26 +70,26 @@ TEST_CASE("a39 says that threads lost events, how many and when, and who reads e
   CHECK(Found(made.Run("a39"), "a39.lost_events")->severity == Severity::kHigh);
 }
 
-TEST_CASE("a39 says that a dump is damaged, of which nobody knows what is missing", "[a39]") {
+TEST_CASE("a39 reports a damaged dump, with an unknown loss", "[a39]") {
   GpuTrace made = Idle();
   const double whole = Found(made.Run("a04"), "a04.idle")->confidence;
   made.trace.losses.push_back({kNone, model::LossReason::kDamaged, 700'000, 1'000'000, 0, 0});
 
   const AnalysisReport report = made.Run("a39");
 
-  CHECK(Codes(report) == std::vector<std::string>{"a39.damaged"});  // it counts as no loss of a thread's
+  CHECK(Codes(report) == std::vector<std::string>{"a39.damaged"});  // it does not count as a thread's loss
   const FindingRow& damaged = report.analyzers[0].findings[0];
   CHECK(damaged.severity == Severity::kHigh);
   CHECK(Has(damaged.recommendation, "pitot recover"));
   CHECK(Found(made.Run("a04"), "a04.idle")->confidence == Approx(0.5 * whole));
 }
 
-TEST_CASE("a39 says that a GPU's clock is early, or late, against the host's (F38)", "[a39]") {
+TEST_CASE("a39 reports a GPU's clock that is early, or late, against the host's", "[a39]") {
   GpuTrace early(100'000), late(100'000), queued(100'000), few(100'000);
   for (int i = 0; i < 200; ++i) {
     early.Launch("k", 100 + i * 100, 5, 60 + i * 100, 10);
     late.Launch("k", i * 100, 5, i * 100 + 400, 10);
-    queued.Launch("k", i * 100, 5, i == 0 ? 10 : i * 100 + 400, 10);  // one was not waited for
+    queued.Launch("k", i * 100, 5, i == 0 ? 10 : i * 100 + 400, 10);  // the first one begins soon after its launch
   }
   const std::optional<FindingRow> skew = Found(early.Run("a39"), "a39.clock_skew");
   REQUIRE(skew.has_value());
@@ -101,7 +101,7 @@ TEST_CASE("a39 says that a GPU's clock is early, or late, against the host's (F3
   CHECK(few.Run("a39").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a39 counts what has no call or no duration, requests that lost their ends, the profiler's own work",
+TEST_CASE("a39 counts work without a call or a duration, requests without an end, and the profiler's own work",
           "[a39]") {
   GpuTrace made(1000);
   made.Launch("k", 0, 10, 20, 80);
@@ -120,7 +120,7 @@ TEST_CASE("a39 counts what has no call or no duration, requests that lost their 
   CHECK(Found(report, "a39.endless")->value == 1);
 }
 
-TEST_CASE("a39 says nothing of a whole trace, and damage does not touch what does not rest on it", "[a39]") {
+TEST_CASE("a39 reports nothing for a whole trace, and damage affects only findings that rest on it", "[a39]") {
   GpuTrace made = Idle();
   CHECK(made.Run("a39").analyzers[0].findings.empty());
 
@@ -144,7 +144,7 @@ TEST_CASE("a39 says nothing of a whole trace, and damage does not touch what doe
   CHECK(report.analyzers[0].findings[0].caveats.empty());
 }
 
-TEST_CASE("a41 names what varies with the latency, not what is merely large", "[a41]") {
+TEST_CASE("a41 names parts that vary with the latency, not merely large ones", "[a41]") {
   Server lock, even;
   for (int i = 0; i < 200; ++i) {
     // 20 ms of decoding always; one of ten waits 30 ms in the queue.
@@ -200,7 +200,7 @@ TEST_CASE("walks of many requests keep where their time went, and none of their 
   }
 }
 
-TEST_CASE("analyzers of requests walk by the index that they are given", "[analyze]") {
+TEST_CASE("analyzers of requests walk with the given index", "[analyze]") {
   Server lock, even;
   for (int i = 0; i < 200; ++i) {
     lock.Serve({20'000 + i % 7 * 10, i % 10 == 0 ? 30'000 : 0, 5'000, 500});
@@ -214,11 +214,11 @@ TEST_CASE("analyzers of requests walk by the index that they are given", "[analy
   given.index = &own;
 
   CHECK(Codes(Run(trace, "a41", given)) == std::vector<std::string>{"a41.driver"});
-  given.index = &of_other;  // which nobody does, but it shows
+  given.index = &of_other;  // nobody does this, but it shows
   CHECK(Codes(Run(trace, "a41", given)).empty());
 }
 
-TEST_CASE("a31 says what a part of the latency can bring at most, and how sure its share is", "[a31]") {
+TEST_CASE("a31 reports the limit of speeding up a part, and how sure its share is", "[a31]") {
   Server one, even;
   for (int i = 0; i < 50; ++i) {
     one.Serve({8'000 + i % 5 * 100, 0, 2'000, 500});
@@ -237,12 +237,12 @@ TEST_CASE("a31 says what a part of the latency can bring at most, and how sure i
   CHECK_FALSE(Found(Run(even.Finish(), "a31"), "a31.dominant").has_value());
 }
 
-TEST_CASE("a30 says which levers reach a target, and when none do", "[a30]") {
+TEST_CASE("a30 reports the levers that reach a target, and targets out of reach", "[a30]") {
   Server server;
   for (int i = 0; i < 30; ++i) server.Serve({3'000, 7'000, 5'000, 500});
   const Trace trace = server.Finish();
 
-  CHECK(Run(trace, "a30").analyzers[0].findings.empty());  // nobody said how fast
+  CHECK(Run(trace, "a30").analyzers[0].findings.empty());  // no target given
   const std::optional<FindingRow> plan = Found(Run(trace, "a30", With("a30.target", 9e6)), "a30.plan");
   REQUIRE(plan.has_value());
   CHECK(plan->value == Approx(15e6));
@@ -254,9 +254,9 @@ TEST_CASE("a30 says which levers reach a target, and when none do", "[a30]") {
   CHECK(Run(trace, "a30", With("a30.target", 16e6)).analyzers[0].findings.empty());
 }
 
-TEST_CASE("a30 finds the fewest levers, not the one that saves most first", "[a30]") {
-  // 8 ms of decoding, 8 of a copy, 12 on the GPU. To compute four times as fast saves most at once, and leaves nothing
-  // to hide the others behind; the others alone, behind the GPU as it is, save 16.
+TEST_CASE("a30 finds the fewest levers, not the one with the largest first saving", "[a30]") {
+  // 8 ms of decoding, 8 of a copy, 12 on the GPU. Computing four times as fast saves most at once, but then nothing can
+  // hide behind it. The others alone, hidden behind the GPU as it is, save 16.
   GpuTrace made(30 * 28'010);
   for (int64_t i = 0; i < 30; ++i) {
     const int64_t at_us = i * 28'010;
@@ -280,8 +280,7 @@ TEST_CASE("a30 finds the fewest levers, not the one that saves most first", "[a3
   CHECK(Measured(report, "least latency") == Approx(12'000).epsilon(0.01));
 }
 
-TEST_CASE("a request whose parent sent a traceparent from elsewhere is whole, one whose parent is in the trace a part",
-          "[requests]") {
+TEST_CASE("a request with a parent elsewhere is whole, and one with a parent in the trace is a part", "[requests]") {
   GpuTrace made(1000);
   for (const uint64_t id : {1, 2, 3, 4}) {
     model::RequestRow request;
@@ -296,7 +295,7 @@ TEST_CASE("a request whose parent sent a traceparent from elsewhere is whole, on
   CHECK(analyze::WholeRequests(made.trace) == std::vector<uint32_t>{0, 1});
 }
 
-TEST_CASE("which way a copy goes is known by the names of collectors and of readers", "[copies]") {
+TEST_CASE("the direction of a copy is known by the names of collectors and of readers", "[copies]") {
   CHECK(analyze::DirectionOf("pageable to device") == "HtoD");
   CHECK(analyze::DirectionOf("HtoD, pageable to device") == "HtoD");
   CHECK(analyze::DirectionOf("array to pinned") == "DtoH");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a verdict says that a cause would save, against what it does save: the simulator plays the server with the cause
-// and without.
+// The stated savings of a cause against the actual ones: the simulator plays the server with the cause and without.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
@@ -21,7 +20,7 @@ namespace {
 
 constexpr int64_t kUs = 1'000, kMs = 1'000 * kUs;
 
-// One request at a time, no two of which differ but by when they come.
+// One request at a time; they differ only in their arrival.
 simulator::ServerSpec Server(std::vector<Step> steps, int64_t forward_ns) {
   simulator::ServerSpec spec;
   spec.requests = 100;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds a server (a28, a29). Each on a trace made for its question, and on one that looks like it
-// and is not.
+// The limits of a server (a28, a29). Each on a trace made for its question, and on a harmless one that looks like it.
 #include "analyze/serving_trace.h"
 
 #include <catch2/catch.hpp>
@@ -11,7 +10,8 @@ namespace pitot::test {
 
 namespace {
 
-// Decodes on one thread, 8 at a time, before `gpus` executors that keep a GPU busy for `gpu_us` of each request.
+// A server that decodes on one thread, 8 requests at a time, in front of an executor that keeps a GPU busy for `gpu_us`
+// of each request.
 Trace SerialServer(int64_t decode_us, int64_t gpu_us, int64_t idle_us = 0) {
   TraceMaker maker;
   const uint32_t decoder = maker.Thread("decoder"), executor = maker.Thread("executor-1");
@@ -45,7 +45,7 @@ Trace SerialServer(int64_t decode_us, int64_t gpu_us, int64_t idle_us = 0) {
 
 }  // namespace
 
-TEST_CASE("a28 names the thread that serialises a server whose GPU is idle (F02)", "[a28]") {
+TEST_CASE("a28 names the thread that serialises a server with an idle GPU", "[a28]") {
   const AnalysisReport report = Run(SerialServer(5'000, 1'000), "a28");
 
   const std::optional<FindingRow> finding = Found(report, "a28.serial_station");
@@ -59,18 +59,19 @@ TEST_CASE("a28 names the thread that serialises a server whose GPU is idle (F02)
   CHECK(Measured(report, "throughput") == Approx(199.5).epsilon(0.01));
 }
 
-TEST_CASE("a28 calls a full GPU full, and a server with time to spare nothing", "[a28]") {
+TEST_CASE("a28 calls a full GPU full, and reports nothing for a server with time to spare", "[a28]") {
   const AnalysisReport full = Run(SerialServer(1'000, 5'000), "a28");
   REQUIRE(full.analyzers[0].findings.size() == 1);
   CHECK(full.analyzers[0].findings[0].code == "a28.saturated");
   CHECK(full.analyzers[0].findings[0].subject == "GPU 0");
   CHECK(full.analyzers[0].findings[0].severity == Severity::kLow);
-  // A full thread before a GPU that is nearly full is no waste.
+  // A full thread in front of a nearly full GPU is not a waste.
   CHECK(Codes(Run(SerialServer(5'000, 4'500), "a28")) == std::vector<std::string>{"a28.saturated"});
   CHECK(Run(SerialServer(5'000, 1'000, 5'000), "a28").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a28 says how full batches are, how long they wait for members, and how steady the throughput is", "[a28]") {
+TEST_CASE("a28 reports how full batches are, how long they wait for members, and how steady the throughput is",
+          "[a28]") {
   const auto run = [](int64_t last_gap_ms) {
     TraceMaker maker;
     const uint32_t thread = maker.Thread("executor"), wait = maker.Site(SiteKind::kWait, "batch member"),
@@ -99,7 +100,7 @@ TEST_CASE("a28 says how full batches are, how long they wait for members, and ho
   CHECK(Measured(slower, "throughput of the best third to the worst") > 1.5);
 }
 
-TEST_CASE("a28 takes a thread for full by what full batches cost, which take as long as others", "[a28]") {
+TEST_CASE("a28 judges a thread by the cost of full batches, which take as long as others", "[a28]") {
   const auto run = [](uint64_t members_of_every_second) {
     TraceMaker maker;
     const uint32_t thread = maker.Thread("executor"), forward = maker.Site(SiteKind::kScope, "forward");
@@ -127,17 +128,17 @@ TEST_CASE("a28 takes a thread for full by what full batches cost, which take as 
 
 namespace {
 
-// One iteration follows another, of 10 ms; whoever is in one gets a token at its end.
+// One iteration follows another, of 10 ms; every member gets a token at its end.
 class Decoder {
  public:
   Decoder() { thread_ = maker_.Thread("scheduler"); }
-  // Requests in order of their beginnings. They are in the iterations from `first` to `last`, but for `left_out`.
+  // Requests in order of their beginnings. They are in the iterations from `first` to `last`, except for `left_out`.
   void Add(int64_t begin_ms, int first, int last, int left_out_from = -1, int left_out_to = -1) {
     const auto id = static_cast<uint64_t>(rows_.size()) + 1;
     rows_.push_back({begin_ms, first, last, left_out_from, left_out_to});
     maker_.Request(id, "/generate", begin_ms * kMs, kMs);
   }
-  // Iterations that read prompts take `prompt_ms` more; `slow` one takes that longer without any.
+  // Iterations that read prompts take `prompt_ms` more; iteration `slow` takes that longer without any.
   Trace Finish(int64_t prompt_ms, int slow = -1) {
     std::vector<std::vector<int64_t>> tokens(rows_.size());
     int64_t at_ms = 100;
@@ -182,7 +183,7 @@ class Decoder {
 
 }  // namespace
 
-TEST_CASE("a29 says that prompts of others make tokens late (F30)", "[a29]") {
+TEST_CASE("a29 blames prompts of others for late tokens", "[a29]") {
   Decoder mixed, alone;
   for (Decoder* const decoder : {&mixed, &alone}) decoder->Add(95, 0, 80);
   for (int i = 1; i < 8; ++i) mixed.Add(100 + 100 * i, 10 * i, 10 * i + 2);
@@ -199,7 +200,7 @@ TEST_CASE("a29 says that prompts of others make tokens late (F30)", "[a29]") {
   CHECK(Run(alone.Finish(60), "a29").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a29 says that requests had to leave (F29), and does not guess why a gap is long", "[a29]") {
+TEST_CASE("a29 reports requests that had to leave, and does not guess why a gap is long", "[a29]") {
   Decoder preempted, slow;
   preempted.Add(95, 0, 80);
   preempted.Add(96, 0, 80, 20, 50);
@@ -211,7 +212,7 @@ TEST_CASE("a29 says that requests had to leave (F29), and does not guess why a g
   CHECK(report.analyzers[0].findings[0].is_undetermined);
 }
 
-TEST_CASE("a29 says that the first token waits for room, in which stage", "[a29]") {
+TEST_CASE("a29 reports that the first token waits for room, and in which stage", "[a29]") {
   Decoder full, quick;
   for (int i = 0; i < 12; ++i) {
     full.Add(10 + i, 10, 20);
@@ -225,14 +226,14 @@ TEST_CASE("a29 says that the first token waits for room, in which stage", "[a29]
   CHECK(Run(quick.Finish(0), "a29").analyzers[0].findings.empty());
 }
 
-TEST_CASE("a29 does not say what the first token waits for where iterations may be lost", "[a29]") {
+TEST_CASE("a29 does not explain the wait for a first token if iterations may be lost", "[a29]") {
   Decoder full;
   for (int i = 0; i < 12; ++i) full.Add(10 + i, 10, 20);
   const Trace whole = full.Finish(0);
   Trace lost = whole, late = whole, little = whole;
   lost.losses.push_back({0, model::LossReason::kOverwritten, 20 * kMs, 120 * kMs, 9, 0});
   little.losses.push_back({0, model::LossReason::kOverwritten, 20 * kMs, 24 * kMs, 9, 0});
-  for (model::RequestRow& request : late.requests) request.first_token_ns = 50 * kMs;  // before any that is known
+  for (model::RequestRow& request : late.requests) request.first_token_ns = 50 * kMs;  // before any known one
 
   for (const Trace* trace : {&lost, &late}) {
     const std::optional<FindingRow> finding = Found(Run(*trace, "a29"), "a29.queueing");
@@ -248,7 +249,7 @@ TEST_CASE("a29 does not say what the first token waits for where iterations may 
   CHECK_FALSE(of_little->is_undetermined);
 }
 
-TEST_CASE("a29 says so where iterations or tokens were not recorded", "[a29]") {
+TEST_CASE("a29 reports missing records of iterations or tokens", "[a29]") {
   Server server;
   const uint32_t request = server.Serve({});
   server.maker.trace.requests[request].output_tokens = 20;

@@ -46,8 +46,8 @@ inline AnalyzeOptions With(const std::string& threshold, double value) {
   return options;
 }
 
-// Requests are decoded on one thread, wait in a queue while the executor does something of its own, and are run by it,
-// one a batch.
+// Requests are decoded on one thread and wait in a queue while the executor does something of its own. Then the
+// executor runs them, one a batch.
 class Server {
  public:
   struct Times {
@@ -60,7 +60,7 @@ class Server {
     forward_ = maker.Site(SiteKind::kScope, "forward");
     reload_ = maker.Site(SiteKind::kScope, "reload weights");
   }
-  // After the one before, the gap between them.
+  // Serves a request after the one before, with the gap between them.
   uint32_t Serve(const Times& times, const char* route = "/classify") {
     const int64_t begin = at, queued = begin + times.decode_us * kUs, taken = queued + times.queued_us * kUs;
     at = taken + times.forward_us * kUs;

@@ -24,7 +24,7 @@ inline constexpr uint64_t kSlow = 0x8f0c, kOther = 0x77aa;
 
 class Server {
  public:
-  // The window begins so long after kBegin.
+  // The window begins that much after kBegin.
   explicit Server(int64_t after_us = 0) : at_us_(after_us + 1'000) {
     Trace& trace = maker_.trace;
     trace.window_begin_ns = kBegin + after_us * kUs;
@@ -44,7 +44,7 @@ class Server {
     Serve(0x1000 + static_cast<uint64_t>(i), "/classify", http_, 4'000 + jitter,
           10'000 + slower_us_ + (i * 53 % 97) * 5, 1'000);
   }
-  // The model takes so much longer from now on.
+  // From now on the model takes that much longer.
   void SlowDown(int64_t by_us) { slower_us_ = by_us; }
   // Returns when its batch began.
   int64_t Serve(uint64_t id, const char* route, uint32_t thread, int64_t decode_us, int64_t forward_us,
@@ -66,9 +66,9 @@ class Server {
     at_us_ = end_us + 100;
     return take_us;
   }
-  // While the slow request's batch allocates two threads, in turn, come to wait for a lock that its thread has.
+  // While the slow request's batch allocates, two threads in turn begin to wait for a lock of its thread.
   void KeepWaiting(const char* lock, int waits) { lock_ = lock, waits_ = waits; }
-  // The long batch of another, the slow request behind it.
+  // The long batch of another request, and the slow request behind it.
   void Slow() {
     const int64_t begin_us = at_us_ + 5'000;
     Serve(kOther, "/segment", other_, 2'000, 20'000, 500);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What comparisons stand on: exact splits, rank tests and their intervals.
+// The basis of comparisons: exact splits, rank tests and their intervals.
 #include "analyze/facts/statistics.h"
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ namespace pitot::test {
 using namespace analyze;
 
 TEST_CASE("a change is split into its effects exactly, in whole ns", "[statistics]") {
-  // 3 of 10 ns become 5 of 14: (5 - 3) x 12 and (14 - 10) x 4, of one request each.
+  // 3 of 10 ns become 5 of 14: (5 - 3) x 12 and (14 - 10) x 4, for one request each.
   const auto changes = SplitChanges({{{30, 3'000'000}, {70, 5'000'000}}, {{0, 0}, {7, 1'000'000}}}, 1, 1);
 
   CHECK(changes[0].count_effect_ns == 24);
@@ -102,7 +102,7 @@ TEST_CASE("rank tests and intervals are those of the books", "[statistics]") {
 
 namespace {
 
-// Latencies of which neighbours are `like` each other.
+// Latencies with neighbours that are `like` each other.
 std::vector<double> DrawAlike(std::mt19937_64* random, size_t count, double like) {
   std::normal_distribution<double> normal;
   std::vector<double> values;
@@ -129,8 +129,7 @@ std::vector<double> DrawEpisodes(std::mt19937_64* random, size_t count, double s
 
 }  // namespace
 
-TEST_CASE("an interval of a shift holds the truth in 95 of 100 draws, of neighbours that are alike, too",
-          "[statistics]") {
+TEST_CASE("the interval of a shift holds the truth in 95 of 100 draws, also if neighbours are alike", "[statistics]") {
   std::mt19937_64 random(11);
   const auto held = [](const auto& draw) {
     int count = 0;
@@ -148,7 +147,7 @@ TEST_CASE("an interval of a shift holds the truth in 95 of 100 draws, of neighbo
   CHECK(held([&] { return DrawEpisodes(&random, 600, 0.2, 20, 1.4); }) >= 276);
 }
 
-TEST_CASE("a high quantile's interval holds the truth where the slowest requests come together", "[statistics]") {
+TEST_CASE("a high quantile's interval holds the truth if the slowest requests come together", "[statistics]") {
   std::mt19937_64 random(12);
   int apart = 0;
   for (int i = 0; i < 300; ++i) {

@@ -30,7 +30,7 @@ using model::Trace;
 
 namespace {
 
-// Of BlameOptions::is_over.
+// The context of BlameOptions::is_over.
 struct Asks {
   static bool Count(void* context) {
     auto* const asks = static_cast<Asks*>(context);
@@ -55,7 +55,7 @@ analyze::Asked Chosen(const Trace& trace) {
 
 }  // namespace
 
-TEST_CASE("a token is late for what was between it and the one before it, to the nanosecond", "[tokens]") {
+TEST_CASE("a token is late because of the time since the one before it, to the nanosecond", "[tokens]") {
   const Trace trace = DecodeServer().Finish();
   const uint32_t token = Chosen(trace).token;
   REQUIRE(token == 2 * kLate);
@@ -90,7 +90,7 @@ TEST_CASE("a token is compared with one of each other iteration, and none of its
   REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
   Baseline baseline;
   REQUIRE(LearnTokens(index, 2 * kLate, &baseline).ok());
-  CHECK(baseline.size() == kIterations - 2);  // not the first, which is of another kind, nor the late one
+  CHECK(baseline.size() == kIterations - 2);  // without the first, which is of another kind, and the late one
 
   std::vector<analyze::BaselineRow> rows;
   baseline.Find("/generate", 2, trace.tokens[2 * kLate].at_ns, 4, &rows);
@@ -98,8 +98,7 @@ TEST_CASE("a token is compared with one of each other iteration, and none of its
   for (const analyze::BaselineRow& row : rows) CHECK(row.blame.Total() == kUsualNs);
 }
 
-TEST_CASE("before a first token is all since its request arrived; before one whose like is lost is nothing known",
-          "[tokens]") {
+TEST_CASE("a first token is explained since its request arrived; one after a lost token is not", "[tokens]") {
   DecodeServer server;
   const Trace whole = server.Finish();
   BlameIndex index;
@@ -118,7 +117,7 @@ TEST_CASE("before a first token is all since its request arrived; before one who
   CHECK(FindTokenBlame(index, 2, &blame).ok());
 }
 
-TEST_CASE("a token is asked for by its number in its request, also where the first ones are lost", "[tokens]") {
+TEST_CASE("a token is found by its number in its request, also if the first ones are lost", "[tokens]") {
   Trace trace = DecodeServer().Finish();
   CHECK(analyze::TokenOf(trace, 0, 1) == 0);
   CHECK(analyze::TokenOf(trace, 1, kLate + 1) == 2 * kLate + 1);
@@ -130,8 +129,7 @@ TEST_CASE("a token is asked for by its number in its request, also where the fir
   CHECK(analyze::TokenOf(trace, 0, 2) == 0);
 }
 
-TEST_CASE("twice the tokens that no token is like, and twice the firings, are twice the steps, until the time is up",
-          "[tokens]") {
+TEST_CASE("twice the unlike tokens and firings take twice the steps, until the time is up", "[tokens]") {
   uint64_t before = 0;
   for (const uint64_t n : {50'000, 100'000}) {
     DecodeServer server;
@@ -172,7 +170,7 @@ TEST_CASE("twice the tokens that no token is like, and twice the firings, are tw
   }
 }
 
-TEST_CASE("only an incident that a late token made is about one", "[tokens]") {
+TEST_CASE("only an incident caused by a late token is about one", "[tokens]") {
   const auto chosen = [](const char* cause) {
     DecodeServer server;
     server.maker.trace.firings.clear();

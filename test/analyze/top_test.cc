@@ -32,7 +32,7 @@ TopTable Top(const Trace& trace, const TopOptions& options) {
 }
 TopTable Top(const Trace& trace, TopBy by) { return Top(trace, TopOptions{by, TopSort::kDefault, false, 0}); }
 
-// A row that is not there is all zeros.
+// The row of a name and shape; all zeros if there is none.
 TopRow Row(const TopTable& table, const std::string& name, const std::string& shape = "") {
   for (const TopRow& row : table.rows) {
     if (row.name == name && row.shape == shape) return row;
@@ -45,7 +45,7 @@ std::vector<std::string> Names(const TopTable& table) {
   return names;
 }
 
-// One thread and a device with two streams; `Launch` is a call and what it caused.
+// One thread and a device with two streams; `Launch` adds a call and its work.
 struct Made {
   Made() {
     maker.trace.window_end_ns = 1000;
@@ -68,7 +68,7 @@ struct Made {
   uint32_t thread, linear, addmm, forward, layer;
 };
 
-// All that has a row on a thread at a moment, the innermost last.
+// Everything with a row open on a thread at a moment, the innermost last.
 std::vector<uint32_t> OpenAt(const Trace& trace, TopBy by, uint32_t thread, int64_t at_ns) {
   std::vector<uint32_t> open;
   const model::ThreadRow& row = trace.threads[thread];
@@ -116,7 +116,7 @@ int64_t BusyNs(const Trace& trace) {
 
 }  // namespace
 
-TEST_CASE("self is what is not in a child, total is all, of the CPU and of the GPU", "[top]") {
+TEST_CASE("self time excludes children and total time includes them, on the CPU and on the GPU", "[top]") {
   Made made;
   made.maker.Event(made.thread, made.linear, 100, 100);
   made.maker.Event(made.thread, made.addmm, 120, 50);
@@ -149,7 +149,7 @@ TEST_CASE("an operator that calls itself has each moment and kernel once in its 
   CHECK(Row(table, "aten::addmm").gpu_total_ns == 10);
 }
 
-TEST_CASE("rows are exactly what looking at every moment finds", "[top]") {
+TEST_CASE("rows equal the result of looking at every moment", "[top]") {
   for (const TopBy by : {TopBy::kOperator, TopBy::kScope}) {
     for (uint32_t seed = 0; seed < 60; ++seed) {
       Trace trace = RandomOperators(seed);
@@ -192,7 +192,7 @@ TEST_CASE("rows are exactly what looking at every moment finds", "[top]") {
   }
 }
 
-TEST_CASE("rows add up to all that threads and GPUs did in the window, whatever they are by", "[top]") {
+TEST_CASE("rows add up to all work of threads and GPUs in the window, however they are grouped", "[top]") {
   for (uint32_t seed = 0; seed < 120; ++seed) {
     const Trace trace = RandomOperators(seed);
     int64_t gpu_ns = 0, op_ns = 0, scope_ns = 0;
@@ -212,7 +212,7 @@ TEST_CASE("rows add up to all that threads and GPUs did in the window, whatever 
       op_ns += model::TotalNs(model::Union(operators));
     }
     int64_t call_ns = 0;
-    std::map<uint32_t, std::vector<model::Interval>> calls;  // of threads; of none each on its own
+    std::map<uint32_t, std::vector<model::Interval>> calls;  // of threads; calls of no thread each on their own
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
       const uint32_t thread = trace.calls.thread[call];
       calls[thread != kNone ? thread : kNone - call].push_back(
@@ -228,7 +228,7 @@ TEST_CASE("rows add up to all that threads and GPUs did in the window, whatever 
       for (const TopRow& row : table.rows) {
         cpu_sum += row.self_cpu_ns, gpu_sum += row.self_gpu_ns;
         busy_sum += row.gpu_busy_ns, exposed_sum += row.gpu_exposed_ns;
-        REQUIRE(row.gpu_exposed_ns <= row.gpu_busy_ns + 1);  // the ns that rounding leaves
+        REQUIRE(row.gpu_exposed_ns <= row.gpu_busy_ns + 1);  // the ns left by rounding
         REQUIRE(row.cpu_total_ns >= row.self_cpu_ns);
         REQUIRE(row.gpu_total_ns >= row.self_gpu_ns);
       }
@@ -247,11 +247,11 @@ TEST_CASE("rows add up to all that threads and GPUs did in the window, whatever 
   }
 }
 
-TEST_CASE("GPU time that no thread's work hides is exposed", "[top]") {
+TEST_CASE("GPU time not hidden by a thread's work is exposed", "[top]") {
   Made made;
   made.maker.Event(made.thread, made.linear, 100, 50);
   made.Launch(110, 120, 100);                 // until 220, alone from 150 on
-  made.Launch(140, 200, 40, "other", "", 1);  // beside it for 20
+  made.Launch(140, 200, 40, "other", "", 1);  // next to it for 20
   SECTION("while it does something else") {
     const TopTable table = Top(made.maker.Finish(), TopBy::kKernel);
     CHECK(Row(table, "k").gpu_busy_ns == 90);
@@ -274,11 +274,11 @@ TEST_CASE("GPU time that no thread's work hides is exposed", "[top]") {
     const uint32_t request = made.maker.Request(1, "/a", 0, 1000), other = made.maker.Request(2, "/a", 0, 1000);
     made.maker.Event(made.thread, made.forward, 160, 40, {other});
     std::fill(made.maker.trace.calls.request.begin(), made.maker.trace.calls.request.end(), request);
-    CHECK(Top(made.maker.Finish(), TopBy::kKernel).gpu_exposed_ns == 120 - 1);  // but its call
+    CHECK(Top(made.maker.Finish(), TopBy::kKernel).gpu_exposed_ns == 120 - 1);  // except for its call
   }
 }
 
-TEST_CASE("what no operator launched is told apart by what is known of it", "[top]") {
+TEST_CASE("work launched by no operator is divided by the known facts about it", "[top]") {
   Made made;
   made.maker.trace.window_begin_ns = 50;
   made.maker.trace.depths = {{0, 500, Depth::kOps}, {500, 1000, Depth::kKernels}};
@@ -309,10 +309,10 @@ TEST_CASE("what no operator launched is told apart by what is known of it", "[to
   CHECK(Row(by_scope, "(scopes not recorded)").self_gpu_ns == 8 + 32);
 }
 
-TEST_CASE("what threads with operators do while these are not recorded has a row, and the share is said", "[top]") {
+TEST_CASE("unrecorded operators have a row for their threads' work, and a share of the window", "[top]") {
   Made made;
   made.maker.trace.operator_depths = {{0, 400, Depth::kScopes}, {400, 1000, Depth::kOps}};
-  made.maker.trace.depths = {{0, 1000, Depth::kKernels}};  // says nothing of operators
+  made.maker.trace.depths = {{0, 1000, Depth::kKernels}};  // says nothing about operators
   const uint32_t http = made.maker.Thread("http"), wait = made.maker.Site(SiteKind::kWait, "queue");
   const uint32_t early = made.maker.Request(1, "/a", 0, 300), late = made.maker.Request(2, "/a", 0, 1000);
   const uint32_t first = made.maker.Batch(3, "model", made.thread, 0, 300),
@@ -345,7 +345,7 @@ TEST_CASE("what threads with operators do while these are not recorded has a row
   CHECK_FALSE(Top(Made().maker.Finish(), TopBy::kOperator).operators.is_known);
 }
 
-TEST_CASE("of what was overwritten no operators count as recorded", "[top]") {
+TEST_CASE("overwritten time does not count as time with recorded operators", "[top]") {
   Made made;
   made.maker.trace.operator_depths = {{0, 1000, Depth::kOps}};
   const uint32_t http = made.maker.Thread("http");
@@ -359,7 +359,7 @@ TEST_CASE("of what was overwritten no operators count as recorded", "[top]") {
   Trace trace = made.maker.Finish();
   trace.losses = {{made.thread, model::LossReason::kOverwritten, 0, 350, 7, 0},
                   {made.thread, model::LossReason::kDepth, 900, 950, 0, 0},
-                  {http, model::LossReason::kOverwritten, 0, 480, 7, 0}};  // it runs none
+                  {http, model::LossReason::kOverwritten, 0, 480, 7, 0}};  // it runs no operators
   const TopTable table = Top(trace, TopBy::kOperator);
 
   CHECK((table.operators.covered_ns == 650 && table.operators.ran_ns == 1000));
@@ -383,7 +383,7 @@ TEST_CASE("waits for different things are different rows among scopes", "[top]")
   CHECK(Row(table, "wait: queue").self_wait_ns == 20);
 }
 
-TEST_CASE("what was captured in scopes and no operator is not of the operator that launched it", "[top]") {
+TEST_CASE("a node captured in scopes and no operator does not belong to the launching operator", "[top]") {
   Made made;
   made.maker.Event(made.thread, made.forward, 50, 1);
   made.maker.Event(made.thread, made.linear, 100, 50);
@@ -411,7 +411,7 @@ TEST_CASE("a layer is the path of the host's scopes, without operators", "[top]"
   CHECK((Row(table, "forward / layer1").self_cpu_ns == 100 && Row(table, "forward / layer1").self_gpu_ns == 10));
 }
 
-TEST_CASE("what of self time was waiting is said apart: for a GPU, and in waits of the host's", "[top]") {
+TEST_CASE("self time has its waiting part apart: for a GPU, and in waits of the host", "[top]") {
   Made made;
   const uint32_t lock = made.maker.Site(SiteKind::kWait, "lock");
   made.maker.Event(made.thread, made.forward, 100, 500);
@@ -426,7 +426,7 @@ TEST_CASE("what of self time was waiting is said apart: for a GPU, and in waits 
 
   const TopTable by_op = Top(trace, TopBy::kOperator);
   CHECK((Row(by_op, "aten::addmm").self_cpu_ns == 80 && Row(by_op, "aten::addmm").self_wait_ns == 50));
-  // The rest of the call and of the lock but for the scope within it; then the other call, to the operator's end.
+  // The rest of the call, and of the lock without the scope in it; then the other call, to the operator's end.
   CHECK(Row(by_op, "aten::linear").self_wait_ns == 55 - 10 + 10);
   CHECK(by_op.wait_ns == 50 + 55);
   const TopTable by_scope = Top(trace, TopBy::kScope);
@@ -437,12 +437,12 @@ TEST_CASE("what of self time was waiting is said apart: for a GPU, and in waits 
   TopOptions options{TopBy::kScope, TopSort::kSelfWait, false, 0};
   CHECK(Names(Top(trace, options))[0] == "forward");
 
-  // An asynchronous copy of pageable memory waits as well.
+  // An asynchronous copy of pageable memory waits, too.
   made.maker.Gpu(0, GpuKind::kMemcpy, "pageable to device", 118, 10, 0);
   CHECK(Row(Top(made.maker.Finish(), TopBy::kOperator), "aten::addmm").self_wait_ns == 50 + 15);
 }
 
-TEST_CASE("what a CUDA graph runs belongs to where it was captured", "[top]") {
+TEST_CASE("work of a CUDA graph belongs to the place of its capture", "[top]") {
   Made made;
   const uint32_t replay = made.maker.Site(SiteKind::kScope, "replay");
   made.maker.Event(made.thread, replay, 100, 50);
@@ -463,7 +463,7 @@ TEST_CASE("what a CUDA graph runs belongs to where it was captured", "[top]") {
   CHECK((Row(by_scope, "replay").gpu_total_ns == 7 && Row(by_scope, "replay").gpu_p50_ns == 7));
 }
 
-TEST_CASE("averages are over all calls, percentiles over those that are whole", "[top]") {
+TEST_CASE("averages are over all calls, percentiles over whole ones", "[top]") {
   Made made;
   made.maker.trace.window_begin_ns = 50;
   made.maker.Event(made.thread, made.linear, 0, 60);  // began before the window
@@ -479,7 +479,7 @@ TEST_CASE("averages are over all calls, percentiles over those that are whole", 
   CHECK((addmm.cpu_p50_ns == 3 && addmm.cpu_p99_ns == 4));  // half are 1 or 2, half 3 or 4: 2.5, rounded
 }
 
-TEST_CASE("what a CUDA graph runs is in a row that says so where nobody told of its nodes", "[top]") {
+TEST_CASE("work of a CUDA graph with unknown nodes is in a row of its own", "[top]") {
   Made made;
   made.maker.Event(made.thread, made.forward, 100, 50);
   made.Launch(110, 200, 1);   // in a scope
@@ -504,7 +504,7 @@ TEST_CASE("what a CUDA graph runs is in a row that says so where nobody told of 
   }
 }
 
-TEST_CASE("kernels that Inductor generated are named by what it fused", "[top]") {
+TEST_CASE("kernels generated by Inductor are named by their fused operators", "[top]") {
   const std::pair<const char*, const char*> rows[] = {
       {"triton_poi_fused_add_relu_3", "(compiled: fused_add_relu)"},
       {"triton_poi_fused_add_relu_12", "(compiled: fused_add_relu)"},
@@ -526,7 +526,7 @@ TEST_CASE("kernels that Inductor generated are named by what it fused", "[top]")
   }
 }
 
-TEST_CASE("averages are by call, rounded, and unknown where there was none", "[top]") {
+TEST_CASE("averages are by call, rounded, and unknown without a call", "[top]") {
   TopRow row;
   row.cpu_total_ns = 20;
   CHECK((row.CpuAverageNs() == TopRow::kUnset && row.GpuAverageNs() == TopRow::kUnset));
@@ -535,7 +535,7 @@ TEST_CASE("averages are by call, rounded, and unknown where there was none", "[t
   CHECK((row.CpuAverageNs() == 7 && row.GpuAverageNs() == 6));
 }
 
-TEST_CASE("kernels are counted by demangled name, and apart by grid and block where asked", "[top]") {
+TEST_CASE("kernels are counted by demangled name, and by grid and block if asked", "[top]") {
   Made made;
   made.maker.trace.shapes.push_back({{64, 1, 1}, {256, 1, 1}, 0, 0, 0, 32});
   made.maker.trace.shapes.push_back({{64, 2, 1}, {8, 8, 4}, 0, 0, 0, 32});
@@ -558,7 +558,7 @@ TEST_CASE("kernels are counted by demangled name, and apart by grid and block wh
   CHECK(Row(by_shape, "gemm(float*)", "grid 64x2, block 8x8x4").self_gpu_ns == 7);
 }
 
-TEST_CASE("operators are apart by the shapes of their inputs where asked", "[top]") {
+TEST_CASE("operators are divided by the shapes of their inputs if asked", "[top]") {
   Made made;
   const uint32_t shaped =
       made.maker.Site(SiteKind::kOperator, "operator", {{"", ArgType::kName}, {"shapes", ArgType::kString}});
@@ -593,7 +593,7 @@ TEST_CASE("an operator's floating point operations are those of its calls that b
   CHECK(Names(table) == std::vector<std::string>{"aten::mm", "aten::linear"});
 }
 
-TEST_CASE("requests share the time of their batches, and only theirs is counted for one that is asked for", "[top]") {
+TEST_CASE("requests share the time of their batches, and a chosen one has only its own", "[top]") {
   Made made;
   const uint32_t first = made.maker.Request(0x11, "/a", 0, 900), second = made.maker.Request(0x22, "/b", 0, 900);
   const uint32_t batch = made.maker.Batch(9, "e", made.thread, 100, 300);
@@ -628,7 +628,7 @@ TEST_CASE("requests share the time of their batches, and only theirs is counted 
   CHECK(FindTop(trace, {TopBy::kScope, TopSort::kName, false, 0x33}, &nothing).code() == StatusCode::kNotFound);
 }
 
-TEST_CASE("calls are counted with what they took at most, and what they caused on GPUs", "[top]") {
+TEST_CASE("calls are counted with their longest time and their GPU work", "[top]") {
   Made made;
   made.maker.Call(made.thread, "cudaMalloc", 100, 10);
   made.maker.Call(made.thread, "cudaMalloc", 200, 30);
@@ -663,12 +663,11 @@ TEST_CASE("a driver's call within one of the runtime's has its time, and both ha
   CHECK(table.cpu_ns == 50);
 }
 
-TEST_CASE("a call that is open over the whole window is the longest, and calls of other threads do not hide it",
-          "[top]") {
+TEST_CASE("a call open over the whole window is the longest, and other threads' calls do not hide it", "[top]") {
   Made made;
   made.maker.Call(made.thread, "cudaFree", -50, kOpen);
   made.maker.Call(kNone, "cudaFree", 100, 300);
-  made.maker.Call(kNone, "cudaFree", 200, 300);  // of another thread, that nobody knows either
+  made.maker.Call(kNone, "cudaFree", 200, 300);  // of another unknown thread
 
   const TopRow row = Row(Top(made.maker.Finish(), TopBy::kCall), "cudaFree");
 
@@ -692,7 +691,7 @@ TEST_CASE("rows can be in the order of any column", "[top]") {
     CHECK(first(sort) == "aten::linear");
 }
 
-TEST_CASE("an order is sure where requests agree on it, and not where as many have it the other way round", "[top]") {
+TEST_CASE("an order is sure if requests agree on it, and not if as many have it the other way round", "[top]") {
   const auto table_of = [](int requests, TopOptions options) {
     Made made;
     made.maker.trace.window_end_ns = 1'000'000;
@@ -727,14 +726,14 @@ TEST_CASE("an order is sure where requests agree on it, and not where as many ha
   CHECK_FALSE(is_known(300, {TopBy::kRequest, TopSort::kDefault, false, 0}));
 }
 
-TEST_CASE("without requests the steps of PyTorch's profiler say how sure an order is", "[top]") {
+TEST_CASE("the steps of PyTorch's profiler say how sure an order is if there are no requests", "[top]") {
   Made made;
   made.maker.trace.window_end_ns = 1'000'000;
   const uint32_t step = made.maker.Site(SiteKind::kScope, "ProfilerStep#1");
   for (int64_t i = 0; i < 20; ++i) {
     made.maker.Event(made.thread, step, 1000 * i, 900);
     made.Launch(1000 * i + 10, 1000 * i + 20, 200, "dear");
-    made.Launch(1000 * i + 11, 1000 * i + 300, i == 3 ? 800 : 150, "once");  // less than the other but for one step
+    made.Launch(1000 * i + 11, 1000 * i + 300, i == 3 ? 800 : 150, "once");  // less than the other, except in one step
   }
   made.Launch(21'000, 21'100, 1000, "dear");  // in no step
 
@@ -753,7 +752,7 @@ TEST_CASE("an empty trace has an empty table", "[top]") {
   }
 }
 
-// How long these two take is measured by pitot_analyze_benchmarks.
+// pitot_analyze_benchmarks measures how long these two take.
 TEST_CASE("a trace of very many threads is counted", "[top]") {
   Made made;
   for (uint32_t i = 0; i < 50'000; ++i) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a walk found, in the words of the simulator: so that it can be compared with the truth, nanosecond by
-// nanosecond.
+// The result of a walk in the words of the simulator, for a comparison with the truth, nanosecond by nanosecond.
 #ifndef PITOT_TEST_ANALYZE_TRUTH_H_
 #define PITOT_TEST_ANALYZE_TRUTH_H_
 
@@ -13,7 +12,7 @@
 
 namespace pitot::test {
 
-// The segments of `blame`, those joined that say the same to the simulator.
+// The segments of `blame`; neighbours that are the same to the simulator are joined.
 std::vector<simulator::Segment> AsTruth(const model::Trace& trace, const analyze::RequestBlame& blame);
 
 std::string Describe(const std::vector<simulator::Segment>& path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two versions of a small server: what a deployment may change, for the tests of what compares traces.
+// Two versions of a small server, with changes that a deployment may bring, for the tests of comparisons of traces.
 #ifndef PITOT_TEST_ANALYZE_TWO_VERSIONS_H_
 #define PITOT_TEST_ANALYZE_TWO_VERSIONS_H_
 

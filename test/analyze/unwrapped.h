@@ -6,7 +6,7 @@
 
 namespace pitot::test {
 
-// Without the breaks and indents of lines.
+// The text without breaks and indents of lines.
 inline std::string Unwrapped(const std::string& text) {
   std::string words;
   for (const char c : text) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often a verdict names what was injected, and names what was not, on blame drawn from distributions: the
-// simulation of Pitot's design, with the code that is shipped. 30 parts, lognormal or with heavy tails, correlated by
-// 0.4, 20 ms in all with a deviation of about 1 ms. PITOT_TRIALS is how many requests each row has.
+// How often a verdict names the injected fault, and how often something else, on blame drawn from distributions. It is
+// the simulation of Pitot's design, with the shipped code. There are 30 parts, lognormal or with heavy tails,
+// correlated by 0.4, and 20 ms in all with a deviation of about 1 ms. PITOT_TRIALS is the number of requests in each
+// row.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -22,7 +23,7 @@ namespace {
 
 constexpr int kParts = 30, kRepetitions = 6;
 constexpr uint32_t kUsualLaunches = 20, kMostLaunches = 60;
-// What more launches take more of.
+// Parts that grow with the number of launches.
 constexpr uint32_t kOfLaunches = BlameBit(Blame::kBatchWindow) | BlameBit(Blame::kHostOncpuFramework) |
                                  BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kH2d) |
                                  BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset) |
@@ -59,7 +60,7 @@ class Population {
     }
     return blame;
   }
-  // Launches, and parts that take as many times as long as usual.
+  // Draws launches, and stretches their parts in proportion.
   uint32_t DrawLaunches(double variation, BlameVector* blame) {
     if (variation == 0) return kUsualLaunches;
     const double factor = std::exp(variation * normal_(random_));
@@ -94,7 +95,7 @@ struct Score {
   double tested = 0;  // launches explain the excess
 };
 
-// A request of each number of launches, which is its row.
+// A request of each number of launches; the number is its row.
 model::Trace LaunchingRequests() {
   TraceMaker maker;
   const uint32_t thread = maker.Thread("executor");
@@ -176,8 +177,8 @@ Score Run(const Setting& setting) {
 
 }  // namespace
 
-// The design's table says 99.5 to 100 %, 0.01 to 0.08 wrong names, 2 to 7.5 % of requests without a fault. It asked
-// about requests faster than typical, too.
+// The design's table says 99.5 to 100 %, 0.01 to 0.08 wrong names, 2 to 7.5 % of requests without a fault. It also
+// covers requests faster than typical.
 TEST_CASE("a fault of a twentieth of the latency is named, and little else", "[verdict]") {
   for (const uint32_t n : {200u, 500u, 2000u}) {
     for (const double fault_ms : {1.0, 4.0}) {
@@ -189,7 +190,7 @@ TEST_CASE("a fault of a twentieth of the latency is named, and little else", "[v
   }
 }
 
-TEST_CASE("a normal request is named no oftener than alpha though its launches are tested, too", "[verdict]") {
+TEST_CASE("a normal request is named at most as often as alpha although its launches are tested, too", "[verdict]") {
   for (const uint32_t n : {200u, 500u, 2000u}) {
     const Score score = Run({Tails::kLognormal, n, 0, 1, 0, 0.15});
     CHECK(score.tested > 0);
@@ -197,21 +198,21 @@ TEST_CASE("a normal request is named no oftener than alpha though its launches a
   }
 }
 
-TEST_CASE("with few normal requests a fault of a fifth of the latency is still named", "[verdict]") {
+TEST_CASE("a fault of a fifth of the latency is still named with few normal requests", "[verdict]") {
   const Score score = Run({Tails::kLognormal, 60, 4, 1, 0});
   CHECK(score.recall > 0.95);
   CHECK(score.wrong < 0.2);
 }
 
-TEST_CASE("with heavy tails a fault of a fifth of the latency is named", "[verdict]") {
+TEST_CASE("a fault of a fifth of the latency is named with heavy tails", "[verdict]") {
   const Score score = Run({Tails::kHeavy, 500, 4, 1, 0});
   CHECK(score.recall > 0.97);
   CHECK(score.wrong < 0.2);
   CHECK(Run({Tails::kHeavy, 500, 1, 1, 0}).recall > 0.8);
 }
 
-// The table: 100 % at 4 ms, 12 to 22 % at 1 ms: what is that usual hides in the baseline.
-TEST_CASE("a large fault is named though a fifth of the normal requests has it, a small one hides", "[verdict]") {
+// The table says 100 % at 4 ms and 12 to 22 % at 1 ms: a usual fault hides in the baseline.
+TEST_CASE("a large fault is named although a fifth of the normal requests has it, and a small one hides", "[verdict]") {
   const Score large = Run({Tails::kLognormal, 500, 4, 1, 0.2}), small = Run({Tails::kLognormal, 500, 1, 1, 0.2});
   CHECK(large.recall > 0.97);
   CHECK(large.wrong < 0.12);
@@ -219,7 +220,7 @@ TEST_CASE("a large fault is named though a fifth of the normal requests has it, 
 }
 
 // The table: flagged 100, 90, 25 and 4 %; r 0.293 to 0.302 of 0.3.
-TEST_CASE("that everything was slower is told from a fault", "[verdict]") {
+TEST_CASE("a general slowdown is told from a fault", "[verdict]") {
   const Score slower = Run({Tails::kLognormal, 500, 4, 1.3, 0});
   CHECK(slower.uniform > 0.98);
   CHECK(slower.factor == Approx(0.3).margin(0.02));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a verdict says, case by case. How often it is right is in verdict_statistics_test.cc.
+// Verdicts, case by case. For how often they are right see verdict_statistics_test.cc.
 #include "pitot/analyze/verdict.h"
 
 #include <catch2/catch.hpp>
@@ -64,7 +64,7 @@ class Route {
       REQUIRE(baseline.Add("/classify", 4, row).ok());
     }
   }
-  // 512 rows, each what `change` makes of one that is drawn, by its number.
+  // Learns 512 rows: each is drawn, then altered by `change`, which also gets its number.
   template <class Change> void LearnEach(const Change& change) {
     for (int i = 0; i < 512; ++i) {
       BaselineRow row;
@@ -74,7 +74,7 @@ class Route {
       REQUIRE(baseline.Add("/classify", 4, row).ok());
     }
   }
-  // The request itself, of segments as long as the blame says, in the order of the enum.
+  // The request itself, with segments as long as in the blame, in the order of the enum.
   RequestBlame Make(const BlameVector& vector) const {
     RequestBlame blame;
     blame.request = request;
@@ -95,7 +95,7 @@ class Route {
     return verdict;
   }
 
-  // How deep GPUs were recorded, in its first half and in its second.
+  // Sets the depth of GPU records, in the first and in the second half.
   void Record(Depth first, Depth second) {
     trace_.depths = {{0, 50 * kMs, first}, {50 * kMs, 100'000 * kMs, second}};
     index = BlameIndex();
@@ -125,7 +125,7 @@ class Sized : public Route {
   }
 };
 
-// The same, whose executor has a lock that another thread comes to wait for every ms.
+// The same; its executor has a lock, and every ms another thread begins to wait for it.
 class Locking : public Route {
  public:
   static constexpr uint32_t kHolder = 0, kWaiter = 1;
@@ -160,8 +160,8 @@ class Scoped : public Route {
   }
 };
 
-// The same, with more batches of so many requests of its route and size, each of which took so long, and a last one of
-// 40 ms, of which it may have waited for members for 35.
+// The same, with more batches of `members` requests of its route and size, each `ms` long. The last batch takes 40 ms,
+// and may have waited for members for 35 of these.
 class Busy : public Route {
  public:
   explicit Busy(int64_t ms, int others = 10, int members = 1, bool has_waited = false) {
@@ -183,8 +183,8 @@ class Busy : public Route {
   uint32_t last;
 };
 
-// The same, with others of its route and size: open at 10 ms, of which some take 38 ms, and the rest 36; and as
-// many that are not open while the request is.
+// The same, with others of its route and size in flight at 10 ms: some take 38 ms, and the rest 36. As many others are
+// not in flight while the request is.
 class Meanwhile : public Route {
  public:
   Meanwhile(int slow, int others) {
@@ -199,8 +199,8 @@ class Meanwhile : public Route {
   }
 };
 
-// The same, whose batch launched a kernel for 5 ms at 30 ms, and nine times for 10 us from 36 ms on. Calls are recorded
-// since another.
+// The same; its batch launched a kernel for 5 ms at 30 ms, and nine times for 10 us from 36 ms on. Calls are recorded
+// since another one.
 class Loading : public Route {
  public:
   static constexpr uint32_t kFirst = 1;
@@ -217,7 +217,7 @@ class Loading : public Route {
   }
 };
 
-// Its first segment of that part becomes as many as there are of `each_ns` in it.
+// Divides its first segment of a part into equal ones of `each_ns`.
 void Split(RequestBlame* blame, Blame of, int64_t each_ns) {
   const auto whole = std::find_if(blame->segments.begin(), blame->segments.end(),
                                   [&](const BlameSegment& segment) { return segment.blame == of; });
@@ -230,10 +230,10 @@ void Split(RequestBlame* blame, Blame of, int64_t each_ns) {
   blame->segments.insert(blame->segments.erase(whole), parts.begin(), parts.end());
 }
 
-// The same, of whose batch 40 operations of a GPU are known, of one kernel or of as many.
+// The same; its batch has 40 known operations of a GPU, of one kernel or of as many.
 class Launching : public Route {
  public:
-  static constexpr uint32_t kMatmul = 0, kRelu = 1;  // events of one site, as all operators are
+  static constexpr uint32_t kMatmul = 0, kRelu = 1;  // events of one site, like all operators
   explicit Launching(bool is_one_kernel = true) {
     const uint32_t site = maker_.Site(SiteKind::kOperator, "operator", {{"name", ArgType::kName}});
     maker_.trace.sites[site].name_is_first_arg = true;
@@ -253,7 +253,7 @@ class Launching : public Route {
 
 }  // namespace
 
-TEST_CASE("a verdict names the part, its excess, whom it waited for and what to do", "[verdict]") {
+TEST_CASE("a verdict names the part, its excess, the culprit and the advice", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Draw();
@@ -280,8 +280,7 @@ TEST_CASE("a verdict names the part, its excess, whom it waited for and what to 
   CHECK(verdict.percentile == 1);
 }
 
-TEST_CASE("causes, what everything has in common and the rest add up to the excess, whatever the request",
-          "[verdict]") {
+TEST_CASE("causes, the common part and the rest add up to the excess for any request", "[verdict]") {
   Route route;
   route.Learn(300);
   std::mt19937_64 random(3);
@@ -291,7 +290,7 @@ TEST_CASE("causes, what everything has in common and the rest add up to the exce
       blame.ns[random() % kBlames] += static_cast<int64_t>(random() % (20 * kMs));
     const Verdict verdict = route.Judge(route.Make(blame));
     REQUIRE(verdict.normal.Total() == verdict.typical_ns);
-    // Of blame and what is normal, part by part.
+    // By blame and normal values, part by part.
     uint32_t named = 0;
     int64_t common_ns = verdict.common_ns;
     for (const Cause& cause : verdict.causes) {
@@ -308,13 +307,13 @@ TEST_CASE("causes, what everything has in common and the rest add up to the exce
   }
 }
 
-TEST_CASE("what is inferred is said with less confidence than what the trace proves", "[verdict]") {
+TEST_CASE("inferred causes have less confidence than proved ones", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Draw();
   slow[Blame::kQueueWaitOthers] += 15 * kMs;
   RequestBlame blame = route.Make(slow);
-  Find(&blame, Blame::kQueueWaitOthers)->by.thread = 0;  // that was at work, nobody says for whom
+  Find(&blame, Blame::kQueueWaitOthers)->by.thread = 0;  // at work for an unknown owner
 
   const Cause inferred = route.Judge(blame).causes.at(0);
   Find(&blame, Blame::kQueueWaitOthers)->by.request = route.other;
@@ -336,7 +335,7 @@ TEST_CASE("what is inferred is said with less confidence than what the trace pro
     CHECK(std::string(cause.unsure) == "no counter says that its thread was on a CPU");
 }
 
-TEST_CASE("work of a GPU of which nobody knows how long it usually takes is inferred to take as long", "[verdict]") {
+TEST_CASE("GPU work of unknown usual length is inferred to take as long as usual", "[verdict]") {
   const auto judge = [](bool is_one_kernel) {
     Launching route(is_one_kernel);
     route.Learn(512);
@@ -354,14 +353,14 @@ TEST_CASE("work of a GPU of which nobody knows how long it usually takes is infe
   CHECK(std::string(unknown.advice.code) == "compare_kernels");
 }
 
-TEST_CASE("work that only moved from a thread to the GPU, or back, is no cause", "[verdict]") {
+TEST_CASE("work that only moved from a thread to the GPU, or back, is not a cause", "[verdict]") {
   const auto judge = [](int64_t launching_ms) {
     Route route;
     route.LearnEach(
         [&](int, BlameVector& blame) { blame[Blame::kLaunchApi] = 5 * kMs + blame[Blame::kHostOncpuPre] % 9; });
     BlameVector slow = route.Typical();
     slow[Blame::kGpuQueueWaitOthers] += 8 * kMs;
-    slow[Blame::kGpuExecExpected] += 2 * kMs;  // else hidden behind launches
+    slow[Blame::kGpuExecExpected] += 2 * kMs;  // otherwise hidden behind launches
     slow[Blame::kLaunchApi] = launching_ms * kMs;
     std::string named;
     for (const Cause& cause : route.Judge(route.Make(slow)).causes) named += std::string(BlameName(cause.blame)) + " ";
@@ -371,7 +370,8 @@ TEST_CASE("work that only moved from a thread to the GPU, or back, is no cause",
   CHECK(judge(3) == "gpu_queue_wait_others ");
 }
 
-TEST_CASE("a launch that is only the first in the trace is less surely loading than one of a new kernel", "[verdict]") {
+TEST_CASE("a launch that is only the first in the trace is less sure to be loading than one of a new kernel",
+          "[verdict]") {
   const auto cause = [](int64_t recorded_since_ms) {
     Loading route(recorded_since_ms);
     route.Learn(512);
@@ -385,7 +385,7 @@ TEST_CASE("a launch that is only the first in the trace is less surely loading t
   CHECK(std::string(cause(29).unsure) == "what is first here need not be new");
 }
 
-TEST_CASE("faults that need not have taken so long are less sure than a wait that says that it is one", "[verdict]") {
+TEST_CASE("faults that may have been short are less sure than a wait marked as input or output", "[verdict]") {
   const auto cause = [](uint32_t counter) {
     Route route;
     route.Learn(512);
@@ -399,9 +399,8 @@ TEST_CASE("faults that need not have taken so long are less sure than a wait tha
   CHECK(std::string(cause(0).unsure) == "so few faults may take no time");
 }
 
-TEST_CASE("few requests are tested for their times alone where half of alpha is less than they can prove",
-          "[verdict]") {
-  const int normal = GENERATE(80, 200);  // with 80 half of 5 %, too, is less than the least p
+TEST_CASE("few requests are tested for their times alone if half of alpha is below their least p", "[verdict]") {
+  const int normal = GENERATE(80, 200);  // with 80, half of 5 % is also less than the least p
   CAPTURE(normal);
   Launching route;
   for (int i = 0; i < normal; ++i) {
@@ -423,7 +422,7 @@ TEST_CASE("few requests are tested for their times alone where half of alpha is 
   CHECK(verdict.causes[0].p <= verdict.alpha);
 }
 
-TEST_CASE("requests are compared with those that were recorded as deep", "[verdict]") {
+TEST_CASE("requests are compared with those recorded at the same depth", "[verdict]") {
   Route route;
   const auto fine = [&] {  // 10 ms of the model: 2 ms of code, and a kernel
     BlameVector blame = route.Draw();
@@ -457,7 +456,7 @@ TEST_CASE("requests are compared with those that were recorded as deep", "[verdi
     CHECK(verdict.typical_ns == verdict.normal.Total());
 
     slow = fine();
-    slow[Blame::kGpuQueueWaitOthers] += 15 * kMs;  // the GPU it is, but that it is so much more is known of all of it
+    slow[Blame::kGpuQueueWaitOthers] += 15 * kMs;  // it is the GPU, but only the whole is known to be so much more
     const RequestBlame blame = route.Make(slow);
     const Verdict gpu = route.Judge(blame);
     REQUIRE(gpu.causes.size() == 1);
@@ -503,12 +502,12 @@ TEST_CASE("requests are compared with those that were recorded as deep", "[verdi
   }
 }
 
-TEST_CASE("what is not normal and is no cause does not pass for the normal range", "[verdict]") {
+TEST_CASE("abnormal parts without a cause do not pass for the normal range", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Draw();
   for (const Blame part : {Blame::kAllocStall, Blame::kHostLock, Blame::kHandoff, Blame::kExecutorBusy})
-    slow[part] += 10 * kMs + static_cast<int64_t>(part);  // four, of which three are said
+    slow[part] += 10 * kMs + static_cast<int64_t>(part);  // four, three of them named
   const RequestBlame blame = route.Make(slow);
 
   const Verdict verdict = route.Judge(blame);
@@ -520,8 +519,7 @@ TEST_CASE("what is not normal and is no cause does not pass for the normal range
   CHECK(text.find(": +10.0 ms of 1 lesser cause") != std::string::npos);
 }
 
-TEST_CASE("where causes are longer than the excess the rest is what offsets them, and no saving is more than it",
-          "[verdict]") {
+TEST_CASE("the rest offsets causes longer than the excess, and no saving exceeds the excess", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Typical();
@@ -544,12 +542,12 @@ TEST_CASE("where causes are longer than the excess the rest is what offsets them
   CHECK(text.find("within the normal range") == std::string::npos);
 }
 
-TEST_CASE("a rest that is lesser causes and what offsets them says both, in lines of a hundred columns", "[verdict]") {
+TEST_CASE("a rest of lesser causes and offsets names both, in lines of a hundred columns", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Typical();
   for (const Blame part : {Blame::kAllocStall, Blame::kHostLock, Blame::kHandoff, Blame::kExecutorBusy})
-    slow[part] += 10 * kMs + static_cast<int64_t>(part);  // four, of which three are said
+    slow[part] += 10 * kMs + static_cast<int64_t>(part);  // four, three of them named
   slow[Blame::kHostOncpuFramework] -= 8 * kMs;
   const RequestBlame blame = route.Make(slow);
 
@@ -564,7 +562,7 @@ TEST_CASE("a rest that is lesser causes and what offsets them says both, in line
   CHECK(text.find("\n     sum of excess ", at) != std::string::npos);
 }
 
-TEST_CASE("only the first line of a verdict says why, and nothing that is 0.0 ms is listed", "[verdict]") {
+TEST_CASE("only the first line of a verdict gives the reason, and parts of 0.0 ms are not listed", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Draw();
@@ -589,7 +587,7 @@ TEST_CASE("only the first line of a verdict says why, and nothing that is 0.0 ms
   for (const Cause& part : diffuse.largest) CHECK(part.excess_ns >= 50 * kUs);
 }
 
-TEST_CASE("a size that is no number is none", "[verdict]") {
+TEST_CASE("a size that is not a number counts as none", "[verdict]") {
   for (const double size : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     Route route;
     route.Learn(512, {size, 0, 1, 0, Depth::kKernels});
@@ -614,7 +612,7 @@ TEST_CASE("two causes come in the order of their excess", "[verdict]") {
   CHECK(verdict.joint_saving_ns == verdict.causes[0].saving_ns + verdict.causes[1].saving_ns);
 }
 
-TEST_CASE("one slow part is no slow clock, though it is most of the time", "[verdict]") {
+TEST_CASE("one slow part is not a slow clock, even if it is most of the time", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Draw();
@@ -626,7 +624,7 @@ TEST_CASE("one slow part is no slow clock, though it is most of the time", "[ver
   CHECK(verdict.causes[0].blame == Blame::kHostOncpuFramework);
 }
 
-TEST_CASE("all code and kernels slower by the same factor are a slow clock, and no cause", "[verdict]") {
+TEST_CASE("all code and kernels slower by the same factor are a slow clock, and not a cause", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Typical();
@@ -642,7 +640,7 @@ TEST_CASE("all code and kernels slower by the same factor are a slow clock, and 
   CHECK(verdict.common_ns > 5 * kMs);
 }
 
-TEST_CASE("that everything was slower is no verdict where it is little of the excess", "[verdict]") {
+TEST_CASE("a general slowdown is not the verdict if it is little of the excess", "[verdict]") {
   const auto judge = [](int64_t waited_ms) {
     Route route;
     route.Learn(512);
@@ -661,9 +659,9 @@ TEST_CASE("that everything was slower is no verdict where it is little of the ex
   CHECK(verdict.common_ns == 0);
 }
 
-TEST_CASE("code and the launches that it makes are one part: both slower are no slow clock", "[verdict]") {
+TEST_CASE("code and its launches are one part: both slower are not a slow clock", "[verdict]") {
   Route route;
-  const auto draw = [&] {  // of a server that is bound by launches
+  const auto draw = [&] {  // of a launch-bound server
     BlameVector blame = route.Draw();
     blame[Blame::kLaunchApi] = blame[Blame::kHostOncpuFramework] * 7 / 10;
     blame[Blame::kGpuExecExpected] = 0;
@@ -686,7 +684,7 @@ TEST_CASE("code and the launches that it makes are one part: both slower are no 
   CHECK(verdict.causes[1].blame == Blame::kLaunchApi);
 }
 
-TEST_CASE("more launches for a request of the same size are no more work: what they took is named", "[verdict]") {
+TEST_CASE("more launches for a request of the same size are not more work: their part is named", "[verdict]") {
   for (const uint32_t bucket : {4u, 3u}) {  // its own, or another one: then it may be larger
     Launching route;
     for (int i = 0; i < 512; ++i) {
@@ -722,8 +720,7 @@ TEST_CASE("more launches for a request of the same size are no more work: what t
   }
 }
 
-TEST_CASE("what launches took is named where hardly a request like it launches so often, however much it varies",
-          "[verdict]") {
+TEST_CASE("launches are named if hardly a similar request makes so many, however much their time varies", "[verdict]") {
   for (const int every : {0, 96, 8}) {  // one in so many normal requests launches so often: none, 1.3 %, 12.5 %
     Launching route;
     for (int i = 0; i < 512; ++i) {
@@ -745,14 +742,14 @@ TEST_CASE("what launches took is named where hardly a request like it launches s
     const Cause& launches = every == 0 ? verdict.causes[0] : verdict.largest.at(0);
     CHECK(launches.blame == Blame::kLaunchApi);
     CHECK(launches.p > 0.02);                                 // its time varies as much
-    CHECK((launches.p_of_launches <= 0.01) == (every == 0));  // of two tests each has half
+    CHECK((launches.p_of_launches <= 0.01) == (every == 0));  // each of the two tests has half
     CHECK((launches.p_of_launches <= 0.02) == (every != 8));
     CHECK(verdict.alpha == Approx(every == 0 ? 0.02 : 0.01));
     if (every != 8) CHECK(VerdictText(route.index, blame, verdict).find(" of launches") != std::string::npos);
   }
 }
 
-TEST_CASE("a part that one in forty requests waits in for long does not hide what is farther from usual", "[verdict]") {
+TEST_CASE("a part in which one of forty requests waits long does not hide one farther from usual", "[verdict]") {
   Route route;
   route.LearnEach([](int i, BlameVector& blame) {
     const bool waits = i % 40 == 0 || i % 40 == 21;  // of those that learn and of those that calibrate
@@ -768,7 +765,7 @@ TEST_CASE("a part that one in forty requests waits in for long does not hide wha
   CHECK(verdict.causes[0].blame == Blame::kHostOncpuPre);
 }
 
-TEST_CASE("what is seldom, and small, in normal requests does not hide what is not small", "[verdict]") {
+TEST_CASE("seldom and small parts of normal requests do not hide a larger one", "[verdict]") {
   constexpr Blame kSeldom[] = {Blame::kNetIn,       Blame::kHostLock,           Blame::kHostGil,
                                Blame::kHostGc,      Blame::kHostPagefaultIo,    Blame::kAdmissionQueue,
                                Blame::kHandoff,     Blame::kHostBlockedUnknown, Blame::kAllocStall,
@@ -788,8 +785,7 @@ TEST_CASE("what is seldom, and small, in normal requests does not hide what is n
   CHECK(verdict.causes[0].blame == Blame::kHostOncpuFramework);
 }
 
-TEST_CASE("a wait for a GPU in which a thread went on launching is none that was lost, and hides no other",
-          "[verdict]") {
+TEST_CASE("a GPU wait in which the thread went on launching is not lost time, and hides no other", "[verdict]") {
   Route route;
   route.Learn(300);
   for (int i = 0; i < 30; ++i) {  // no slower for it
@@ -813,8 +809,8 @@ TEST_CASE("a wait for a GPU in which a thread went on launching is none that was
   CHECK(!names_wait(-5));
 }
 
-TEST_CASE("of what everything has in common clocks that were recorded say whether they were lower", "[verdict]") {
-  // The request is of the tenth second. A clock is said once a second.
+TEST_CASE("recorded clocks say whether they were lower during a general slowdown", "[verdict]") {
+  // The request is in the tenth second. A clock is sampled once a second.
   class Clocked : public Route {
    public:
     explicit Clocked(const char* name, double usually, double then) {
@@ -855,7 +851,7 @@ TEST_CASE("of what everything has in common clocks that were recorded say whethe
   CHECK(Clocked("GPU 0 (NVIDIA H100): power", 300, 100).JudgeSlower().clocks == "");
 }
 
-TEST_CASE("more of the same work is said to be that, and by how much", "[verdict]") {
+TEST_CASE("more of the same work is named as such, with its factor", "[verdict]") {
   for (const double size : {224.0, 896.0}) {
     Sized sized(size);
     sized.Learn(512);
@@ -870,8 +866,7 @@ TEST_CASE("more of the same work is said to be that, and by how much", "[verdict
   }
 }
 
-TEST_CASE("a cause is said to be in the scope that had most of it, and how much, not where it was longest at once",
-          "[verdict]") {
+TEST_CASE("a cause is placed in the scope with most of it, not in the longest single one", "[verdict]") {
   Scoped route;
   route.Learn(512);
   BlameVector slow = route.Typical();
@@ -891,7 +886,7 @@ TEST_CASE("a cause is said to be in the scope that had most of it, and how much,
   CHECK(EvidenceText(route.index, blame, cause) == "in \"convolve\" on executor (12.0 ms of it)");
 }
 
-TEST_CASE("what is called the same is one place, and what is called otherwise another", "[verdict]") {
+TEST_CASE("places are the same if their names are", "[verdict]") {
   Launching route(false);  // 40 kernels, one launch each
   route.Learn(512);
   const auto place = [&](Blame of, const auto& change) {
@@ -919,7 +914,7 @@ TEST_CASE("what is called the same is one place, and what is called otherwise an
   CHECK(operators.first.find("in \"aten::relu\" on executor") == 0);
 }
 
-TEST_CASE("who waited for one that took long is told to ask why that was slow, before adding capacity", "[verdict]") {
+TEST_CASE("a wait for something unusually long is told to ask why that was slow, before adding capacity", "[verdict]") {
   const Blame where = GENERATE(Blame::kExecutorBusy, Blame::kQueueWaitOthers);
   const auto advice = [&](const Busy& made, Culprit by) {
     BlameVector slow = made.Typical();
@@ -937,8 +932,8 @@ TEST_CASE("who waited for one that took long is told to ask why that was slow, b
   };
   CHECK(behind_batch(10, 10) == "look_at_blocker");
   CHECK(behind_batch(25, 10) == "add_capacity");
-  CHECK(behind_batch(10, 3) == "add_capacity");            // too few to say what is usual
-  CHECK(behind_batch(10, 10, 2) == "add_capacity");        // of others, whose like are other batches
+  CHECK(behind_batch(10, 3) == "add_capacity");            // too few to know the usual length
+  CHECK(behind_batch(10, 10, 2) == "add_capacity");        // of others, with other batches as their like
   CHECK(behind_batch(10, 10, 1, true) == "add_capacity");  // it was at work for 5 ms
 
   Busy route(10);
@@ -950,7 +945,7 @@ TEST_CASE("who waited for one that took long is told to ask why that was slow, b
   if (where == Blame::kQueueWaitOthers) CHECK(advice(route, by) == "look_at_blocker");
 }
 
-TEST_CASE("in a backlog a request is compared with others of the whole trace, not only with the nearest", "[verdict]") {
+TEST_CASE("a request in a backlog is compared with others of the whole trace, not only with the nearest", "[verdict]") {
   const auto typical_ns = [](int64_t slow_ms) {
     TraceMaker maker;
     maker.trace.window_end_ns = 1'000'000 * kMs;
@@ -974,10 +969,10 @@ TEST_CASE("in a backlog a request is compared with others of the whole trace, no
     return verdict.typical_ns;
   };
   CHECK(typical_ns(40) == 10 * kMs);
-  CHECK(typical_ns(14) == 14 * kMs);  // no more than 1.5 times as long: the moment is its measure
+  CHECK(typical_ns(14) == 14 * kMs);  // not more than 1.5 times as long: the moment is its measure
 }
 
-TEST_CASE("requests that ended near it and were slow, too, are said to be no measure", "[verdict]") {
+TEST_CASE("slow neighbours are reported to be no measure", "[verdict]") {
   const auto text = [](int64_t usual_ms) {
     Busy route(usual_ms, 40);
     route.Learn(512);
@@ -1002,7 +997,7 @@ TEST_CASE("requests that ended near it and were slow, too, are said to be no mea
   CHECK(text(15).find("which were slow") == std::string::npos);
 }
 
-TEST_CASE("how many of those that were open meanwhile were slow, too, is said where half of them were", "[verdict]") {
+TEST_CASE("slow requests in flight are counted if they are half of those in flight", "[verdict]") {
   const auto text = [](int slow, int others) {
     Meanwhile route(slow, others);
     route.Learn(512);
@@ -1027,7 +1022,7 @@ TEST_CASE("how many of those that were open meanwhile were slow, too, is said wh
   CHECK(VerdictText(route.index, usual, route.Judge(usual)).find("meanwhile") == std::string::npos);
 }
 
-TEST_CASE("who waited for another's work in its own batch is told to split that", "[verdict]") {
+TEST_CASE("a wait for another's work in the own batch is told to split the batch", "[verdict]") {
   for (const bool is_in_queue : {false, true}) {
     Route route;
     route.Learn(512);
@@ -1045,7 +1040,7 @@ TEST_CASE("who waited for another's work in its own batch is told to split that"
   }
 }
 
-TEST_CASE("what to do about launches depends on whether there were more, and who was in the way", "[verdict]") {
+TEST_CASE("advice on launches depends on their number, and on the thread in the way", "[verdict]") {
   const auto advice = [](int64_t normal_launches, bool is_in_driver) {
     Launching route;  // of 40
     for (int i = 0; i < 512; ++i) {
@@ -1068,8 +1063,8 @@ TEST_CASE("what to do about launches depends on whether there were more, and who
   CHECK(advice(40, true) == "keep_driver_free");
 }
 
-TEST_CASE("launches that are more than usual are not said to have taken longer instead", "[verdict]") {
-  Launching route;  // whose launches take 10 us
+TEST_CASE("more launches than usual are not reported as slower launches", "[verdict]") {
+  Launching route;  // with launches of 10 us
   route.LearnEach([](int, BlameVector& blame) { blame[Blame::kLaunchApi] = 2 * kMs; });
   BlameVector slow = route.Typical();
   slow[Blame::kLaunchApi] = 30 * kMs;
@@ -1079,7 +1074,7 @@ TEST_CASE("launches that are more than usual are not said to have taken longer i
   CHECK(std::string(route.Judge(blame).causes.at(0).advice.code) == "launch_less");
 }
 
-TEST_CASE("who had less than a tenth of a cause's time is not the one to blame", "[verdict]") {
+TEST_CASE("a culprit needs a tenth of a cause's time", "[verdict]") {
   const auto culprit = [](int64_t theirs_ms) {
     Route route;
     route.Learn(512);
@@ -1098,7 +1093,7 @@ TEST_CASE("who had less than a tenth of a cause's time is not the one to blame",
   CHECK(culprit(10) == std::pair(true, 10 * kMs));
 }
 
-TEST_CASE("to come back from the GPU often is not to come back late", "[verdict]") {
+TEST_CASE("coming back from the GPU often is not coming back late", "[verdict]") {
   const auto advice = [](int64_t each_ns) {
     Route route;
     route.Learn(512);
@@ -1114,7 +1109,7 @@ TEST_CASE("to come back from the GPU often is not to come back late", "[verdict]
   CHECK(advice(40 * kUs) == "return_from_sync");
 }
 
-TEST_CASE("parts that more work explains are no cause beside a longer wait, and it is said", "[verdict]") {
+TEST_CASE("parts explained by more work are not a cause next to a longer wait, and the text says so", "[verdict]") {
   Sized sized(896);
   sized.Learn(512);
   BlameVector slow = sized.Draw();
@@ -1134,7 +1129,7 @@ TEST_CASE("parts that more work explains are no cause beside a longer wait, and 
         std::string::npos);
 }
 
-TEST_CASE("what more work explains is not said to be slower in everything, nor to be diffuse", "[verdict]") {
+TEST_CASE("parts explained by more work are neither a general slowdown nor diffuse", "[verdict]") {
   Sized sized(896);
   sized.Learn(512);
   BlameVector slow = sized.Typical();
@@ -1149,7 +1144,7 @@ TEST_CASE("what more work explains is not said to be slower in everything, nor t
   CHECK(sized.Judge(sized.Make(slow), names_nothing).kind == VerdictKind::kMoreWork);
 }
 
-TEST_CASE("a part that took much longer than more work explains is a cause all the same", "[verdict]") {
+TEST_CASE("a part much longer than more work explains is still a cause", "[verdict]") {
   Sized sized(280);
   sized.Learn(512);
   BlameVector slow = sized.Typical();
@@ -1163,7 +1158,7 @@ TEST_CASE("a part that took much longer than more work explains is a cause all t
   CHECK(verdict.more_of.empty());
 }
 
-TEST_CASE("a part that grew for no more work is a cause, though another's saving hides it in the sum", "[verdict]") {
+TEST_CASE("a part that grew without more work is a cause, even if another's saving hides it in the sum", "[verdict]") {
   Sized sized(280);
   sized.Learn(512);
   BlameVector slow = sized.Typical();
@@ -1236,7 +1231,7 @@ TEST_CASE("a part that is nearly always 0 and now and then long does not hide a 
   CHECK(verdict.causes[0].blame == Blame::kHostOncpuPre);
 }
 
-TEST_CASE("where one part is nearly all that a clock stretches, nothing says that all was slower", "[verdict]") {
+TEST_CASE("one part with nearly all the stretched time does not prove a general slowdown", "[verdict]") {
   Route route;
   route.LearnEach([](int, BlameVector& blame) {
     blame[Blame::kHostOncpuPre] /= 10, blame[Blame::kHostOncpuPost] /= 10, blame[Blame::kGpuExecExpected] = 0;
@@ -1252,7 +1247,7 @@ TEST_CASE("where one part is nearly all that a clock stretches, nothing says tha
   CHECK(verdict.causes[0].blame == Blame::kHostOncpuFramework);
 }
 
-TEST_CASE("what nobody recorded is no cause to be sure of", "[verdict]") {
+TEST_CASE("unrecorded time is not a sure cause", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Draw();
@@ -1265,7 +1260,7 @@ TEST_CASE("what nobody recorded is no cause to be sure of", "[verdict]") {
   for (const Cause& cause : verdict.causes) CHECK(cause.confidence < 0.1);
 }
 
-TEST_CASE("that a thread slept is known, though not what for", "[verdict]") {
+TEST_CASE("the sleep of a thread is known, even if its reason is not", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Draw();
@@ -1282,7 +1277,7 @@ TEST_CASE("that a thread slept is known, though not what for", "[verdict]") {
   CHECK(route.Judge(route.Make(slow)).causes.at(0).confidence < 0.5);
 }
 
-TEST_CASE("what a thread slept for is known where its wait was recorded, but not who had it", "[verdict]") {
+TEST_CASE("a recorded wait names the reason of a sleep, but not the holder", "[verdict]") {
   Locking route;
   route.Learn(512);
   BlameVector slow = route.Draw();
@@ -1299,7 +1294,7 @@ TEST_CASE("what a thread slept for is known where its wait was recorded, but not
   CHECK(VerdictText(route.index, blame, verdict).find("no recorded wait") == std::string::npos);
 }
 
-TEST_CASE("who slept with a lock for which others came to wait is told to let go of it", "[verdict]") {
+TEST_CASE("a thread that slept with an awaited lock is told to release it", "[verdict]") {
   Locking route;
   route.Learn(512);
   BlameVector slow = route.Draw();
@@ -1311,7 +1306,7 @@ TEST_CASE("who slept with a lock for which others came to wait is told to let go
   };
 
   CHECK(advice(Locking::kHolder) == "sleep_without_lock");
-  // Others waited for it for 50 ms: of a second that is no matter.
+  // Others waited for it for 50 ms: in a second that does not matter.
   Find(&blame, Blame::kHostBlockedUnknown)->end_ns += 1'000 * kMs;
   CHECK(advice(Locking::kHolder) == "name_waits");
   Find(&blame, Blame::kHostBlockedUnknown)->end_ns -= 1'000 * kMs;
@@ -1319,7 +1314,7 @@ TEST_CASE("who slept with a lock for which others came to wait is told to let go
   CHECK(advice(model::kNone) == "name_waits");
 }
 
-TEST_CASE("where few of the normal requests calibrate, a p can be as small as alpha all the same", "[verdict]") {
+TEST_CASE("a p can be as small as alpha even if few of the normal requests calibrate", "[verdict]") {
   std::set<double> alphas;
   for (int n = 131; n <= 150; ++n) {
     Route route;
@@ -1337,8 +1332,7 @@ TEST_CASE("where few of the normal requests calibrate, a p can be as small as al
   CHECK(alphas == std::set<double>{0.02, 0.05});
 }
 
-TEST_CASE("a cause of more than the whole excess, as where others were shorter, is as sure as one of all of it",
-          "[verdict]") {
+TEST_CASE("a cause of more than the whole excess is as sure as one of all of it", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Typical();
@@ -1351,7 +1345,7 @@ TEST_CASE("a cause of more than the whole excess, as where others were shorter, 
   CHECK(more.confidence == Approx(all.confidence).margin(0.01));
 }
 
-TEST_CASE("requests of two kinds in turn are all compared with", "[verdict]") {
+TEST_CASE("requests of two alternating kinds are all compared with", "[verdict]") {
   Route route;
   route.LearnEach([](int i, BlameVector& blame) {
     if (i % 2 == 1) blame[Blame::kGpuExecExpected] += 10 * kMs;
@@ -1366,7 +1360,7 @@ TEST_CASE("requests of two kinds in turn are all compared with", "[verdict]") {
   CHECK(verdict.least_p < 0.01);
 }
 
-TEST_CASE("where no part could stand out the verdict is that nothing can be said", "[verdict]") {
+TEST_CASE("nothing can be said if no part could stand out", "[verdict]") {
   Route route;
   route.Learn(64);
   BlameVector slow = route.Draw();
@@ -1382,7 +1376,7 @@ TEST_CASE("where no part could stand out the verdict is that nothing can be said
   CHECK(route.Judge(route.Make(slow)).kind == VerdictKind::kCauses);
 }
 
-TEST_CASE("the smaller its share of the excess is the less sure is a cause", "[verdict]") {
+TEST_CASE("a cause is less sure the smaller its share of the excess is", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Draw();
@@ -1396,7 +1390,7 @@ TEST_CASE("the smaller its share of the excess is the less sure is a cause", "[v
   CHECK(both.causes[1].confidence == Approx(alone.confidence * (1 - 0.1 * 0.64)).margin(0.01));
 }
 
-TEST_CASE("without enough normal requests there is only blame", "[verdict]") {
+TEST_CASE("blame comes without a verdict if there are too few normal requests", "[verdict]") {
   Route route;
   route.Learn(59);
   BlameVector slow = route.Draw();
@@ -1411,7 +1405,7 @@ TEST_CASE("without enough normal requests there is only blame", "[verdict]") {
   CHECK(verdict.largest[0].blame == Blame::kHostLock);
 }
 
-TEST_CASE("few normal requests, others' sizes and losses lower the confidence, and are said", "[verdict]") {
+TEST_CASE("few normal requests, others' sizes and losses lower the confidence, and are named", "[verdict]") {
   const auto cause = [](int n, const char* route_name, uint32_t bucket, bool is_reliable) {
     Route route;
     for (int i = 0; i < n; ++i) {
@@ -1456,7 +1450,7 @@ TEST_CASE("times that contradict each other leave nothing to be said", "[verdict
   CHECK(verdict.why_not.find("contradict") != std::string::npos);
 }
 
-TEST_CASE("a normal request is not unusual, a slow one without a slow part is diffuse", "[verdict]") {
+TEST_CASE("a normal request is not unusual, and a slow one without a slow part is diffuse", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector fast = route.Draw(), slow = route.Draw();
@@ -1473,7 +1467,7 @@ TEST_CASE("a normal request is not unusual, a slow one without a slow part is di
   CHECK(diffuse.largest[0].blame == Blame::kHostLock);
 }
 
-TEST_CASE("beside another way that was nearly as long a cause saves only the difference", "[verdict]") {
+TEST_CASE("a cause next to a way nearly as long saves only the difference", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Draw();
@@ -1492,7 +1486,7 @@ TEST_CASE("beside another way that was nearly as long a cause saves only the dif
   CHECK(verdict.drags[0].ns == 3 * kMs);
 }
 
-TEST_CASE("two causes beside one way that was nearly as long save together no more than it leaves", "[verdict]") {
+TEST_CASE("two causes next to one way nearly as long save together at most the difference", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Typical();
@@ -1509,7 +1503,7 @@ TEST_CASE("two causes beside one way that was nearly as long save together no mo
   CHECK(verdict.joint_saving_ns == 3 * kMs);
 }
 
-TEST_CASE("of a part of which much is usual a verdict says what all of it would bring at most", "[verdict]") {
+TEST_CASE("a largely usual part also has the limit of removing all of it", "[verdict]") {
   Route route;
   route.Learn(512);
   const auto judge = [&](Blame slow) {
@@ -1532,7 +1526,7 @@ TEST_CASE("of a part of which much is usual a verdict says what all of it would 
   CHECK(lock.find("with none of it") == std::string::npos);
 }
 
-TEST_CASE("a request that is one part has no limit to be faster without it", "[verdict]") {
+TEST_CASE("a request of a single part has no speed limit without it", "[verdict]") {
   Route route;
   route.LearnEach([](int, BlameVector& blame) { blame = {}, blame[Blame::kHostOncpuPre] = 5 * kMs; });
   BlameVector slow;
@@ -1548,7 +1542,7 @@ TEST_CASE("a request that is one part has no limit to be faster without it", "[v
   CHECK(json.find("\"speedup_limit\": null") != std::string::npos);
 }
 
-TEST_CASE("that a request would be a hundred times as fast if it did nothing is not worth saying", "[verdict]") {
+TEST_CASE("a limit of a hundred times the speed is not mentioned", "[verdict]") {
   Route route;
   route.LearnEach([](int, BlameVector& blame) {
     blame = {}, blame[Blame::kHostOncpuPre] = 5 * kMs, blame[Blame::kHostOncpuPost] = 100'000;
@@ -1565,8 +1559,7 @@ TEST_CASE("that a request would be a hundred times as fast if it did nothing is 
   CHECK(VerdictText(route.index, blame, verdict).find("with none of it") == std::string::npos);
 }
 
-TEST_CASE("to have a part normal saves what it had in common with others, too, unless everything was slower",
-          "[verdict]") {
+TEST_CASE("making a part normal also saves its common share, unless everything was slower", "[verdict]") {
   Route route;
   route.Learn(512);
   const auto judge = [&](double factor) {
@@ -1585,7 +1578,7 @@ TEST_CASE("to have a part normal saves what it had in common with others, too, u
   CHECK(all.causes[0].saving_ns == all.causes[0].excess_ns);
 }
 
-TEST_CASE("each part has the advice that its evidence asks for", "[verdict]") {
+TEST_CASE("each part has the advice for its evidence", "[verdict]") {
   struct Row {
     Blame blame;
     const char* code;
@@ -1658,7 +1651,7 @@ TEST_CASE("each part has the advice that its evidence asks for", "[verdict]") {
     blames.insert(static_cast<uint32_t>(row.blame));
   }
   CHECK(blames.size() == kBlames);
-  // Nothing is ever advised that no line above is about.
+  // Only advice covered by a line above is ever given.
   for (uint32_t k = 0; k < kBlames; ++k) {
     for (int proof = 0; proof <= static_cast<int>(Proof::kNamedWait); ++proof) {
       for (int close = 0; close < 8; ++close)
@@ -1672,14 +1665,14 @@ TEST_CASE("each part has the advice that its evidence asks for", "[verdict]") {
   CHECK(named.find("page cache") == std::string::npos);
 }
 
-TEST_CASE("of verdicts without causes one that everything had in common has advice", "[verdict]") {
+TEST_CASE("a verdict without causes has advice if it is a general slowdown", "[verdict]") {
   CHECK(std::string(AdviceFor(VerdictKind::kUniform).code) == "look_at_machine");
   for (const VerdictKind kind : {VerdictKind::kCauses, VerdictKind::kMoreWork, VerdictKind::kDiffuse,
                                  VerdictKind::kNotUnusual, VerdictKind::kUndetermined})
     CHECK(std::string(AdviceFor(kind).code).empty());
 }
 
-TEST_CASE("two causes that explain the same kernels or calls are half as sure, and each names the other", "[verdict]") {
+TEST_CASE("two causes for the same kernels or calls are half as sure, and each names the other", "[verdict]") {
   struct Pair {
     Blame one, other;
     uint32_t BlameSegment::*row;
@@ -1691,7 +1684,7 @@ TEST_CASE("two causes that explain the same kernels or calls are half as sure, a
   REQUIRE(rows == std::size(pairs));
   for (const Pair& pair : pairs) {
     INFO(BlameName(pair.one));
-    // 2 ms of the one in each of three rows; the other 1 ms in so many of these, and in as many others.
+    // 2 ms of one in each of three rows; 1 ms of the other in `shared` of these, and in as many others.
     const auto causes = [&](uint32_t shared) {
       RequestBlame blame;
       const auto add = [&](Blame part, uint32_t row, int64_t ns) {
@@ -1751,7 +1744,7 @@ TEST_CASE("a contradiction of causes is in the verdict, its text and its JSON", 
   CHECK(json.find("\"blame\": \"gpu_contention\",") != std::string::npos);
 }
 
-TEST_CASE("a cause says what makes it least sure, where that takes a twentieth or more", "[verdict]") {
+TEST_CASE("a cause names its weakest factor if it takes a twentieth or more", "[verdict]") {
   Route route;
   route.Learn(512);
   BlameVector slow = route.Draw();
@@ -1783,7 +1776,7 @@ TEST_CASE("a cause says what makes it least sure, where that takes a twentieth o
   CHECK(std::string(dark.causes[0].unsure) == "nothing explains most of what was longer");
 }
 
-TEST_CASE("a verdict on a row that is none is refused", "[verdict]") {
+TEST_CASE("a verdict on a missing row is refused", "[verdict]") {
   Route route;
   RequestBlame blame;
   Verdict verdict;

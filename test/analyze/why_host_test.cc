@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Code that did not run, by counters of the threads: how the walk divides it. All times in us.
+// Code that did not run, by counters of the threads, and how the walk divides it. All times in us.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <map>
@@ -29,7 +29,7 @@ namespace {
 constexpr int64_t kUs = 1'000;
 constexpr int64_t kTid = 41;
 
-// A request from 1,000 to 21,000 on a thread that the operating system calls 41.
+// A request from 1,000 to 21,000 on a thread with number 41 in the operating system.
 struct Server {
   Server() {
     maker.trace.window_end_ns = 100'000 * kUs;
@@ -50,14 +50,14 @@ struct Server {
   void Sample(const base::CounterName& what, int64_t at_us, int64_t value) {
     samples[base::ThreadCounter(kTid, what)].emplace_back(at_us * kUs, value);
   }
-  // What the thread said of itself: `cpu_us` and what happened since it began.
+  // The thread's own reading: `cpu_us`, and the counts since its beginning.
   void Edge(int64_t at_us, int64_t cpu_us, int64_t voluntary, int64_t involuntary, int64_t major_faults = 0) {
     Sample(base::kOnCpu, at_us, cpu_us * kUs);
     Sample(base::kVoluntary, at_us, voluntary);
     Sample(base::kInvoluntary, at_us, involuntary);
     Sample(base::kMajorFaults, at_us, major_faults);
   }
-  // What was seen of it from outside.
+  // A reading from outside.
   void Look(int64_t at_us, int64_t cpu_us, int64_t delay_us) {
     Sample(base::kOnCpu, at_us, cpu_us * kUs);
     Sample(base::kRunQueueDelay, at_us, delay_us * kUs);
@@ -123,7 +123,7 @@ TEST_CASE("a thread that never slept and was taken off its CPU waited for one", 
   CHECK(server.proofs == std::vector<std::string>{"", "thread 41: involuntary switches"});
 }
 
-TEST_CASE("code that slept is blocked, by major faults where there were some", "[why]") {
+TEST_CASE("code that slept is blocked, by major faults if there were some", "[why]") {
   const auto walk = [](int64_t faults) {
     Server server;
     server.Scope(1'000, 21'000, server.decode);
@@ -136,8 +136,7 @@ TEST_CASE("code that slept is blocked, by major faults where there were some", "
   CHECK(walk(2) == "host_oncpu_pre 5000; host_pagefault_io 15000 by thread 41: major faults");
 }
 
-TEST_CASE("few major faults explain as much sleep as so many reads of a disk take, or as the I/O pressure grew",
-          "[why]") {
+TEST_CASE("few major faults explain as much sleep as reads of a disk take, or as the I/O pressure grew", "[why]") {
   const auto walk = [](int64_t faults, int64_t pressure_us) {
     Server server;
     server.Scope(1'000, 21'000, server.decode);
@@ -154,13 +153,13 @@ TEST_CASE("few major faults explain as much sleep as so many reads of a disk tak
            std::to_string((blame.blame[Blame::kHostPagefaultIo] + blame.blame[Blame::kHostBlockedUnknown]) / kUs);
   };
   CHECK(walk(1, -1) == "13000 of 18000");
-  CHECK(walk(1, 10) == "13000 of 18000");  // a thread that waits is a small part of the pressure where others run
+  CHECK(walk(1, 10) == "13000 of 18000");  // a waiting thread is a small part of the pressure if others run
   CHECK(walk(1, 16'000) == "16000 of 18000");
   CHECK(walk(1, 90'000) == "18000 of 18000");
   CHECK(walk(2, -1) == "18000 of 18000");
 }
 
-TEST_CASE("faults are proved to have taken so long by their number, or by the I/O pressure", "[why]") {
+TEST_CASE("the length of faults is proved by their number, or by the I/O pressure", "[why]") {
   const auto is_proved = [](int64_t faults, int64_t pressure_us) {
     Server server;
     server.Scope(1'000, 21'000, server.decode);
@@ -177,7 +176,7 @@ TEST_CASE("faults are proved to have taken so long by their number, or by the I/
   CHECK(is_proved(1, 5'000));
 }
 
-TEST_CASE("of code that slept as much as the thread waited for a CPU meanwhile is run queue", "[why]") {
+TEST_CASE("code that slept is run queue as far as its thread waited for a CPU meanwhile", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);
   server.Look(1'000, 0, 50);
@@ -189,7 +188,7 @@ TEST_CASE("of code that slept as much as the thread waited for a CPU meanwhile i
   CHECK(server.proofs[1] == "thread 41: run-queue delay");
 }
 
-TEST_CASE("from outside alone run-queue delay tells waiting for a CPU from sleeping", "[why]") {
+TEST_CASE("run-queue delay tells waiting for a CPU from sleeping with readings from outside alone", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);
   server.Look(1'000, 0, 0);
@@ -199,7 +198,7 @@ TEST_CASE("from outside alone run-queue delay tells waiting for a CPU from sleep
   CHECK(Text(server.Walk()) == "host_oncpu_pre 12000; host_runqueue 5000; host_blocked_unknown 3000");
 }
 
-TEST_CASE("a delay that is counted when it is over belongs to when it was", "[why]") {
+TEST_CASE("a delay counted at its end belongs to its own time", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);
   server.Look(1'000, 0, 0);
@@ -222,7 +221,7 @@ TEST_CASE("time in waits and outside of scopes is not taken for code that did no
         "host_oncpu_pre 3000");
 }
 
-TEST_CASE("what code lacks of CPU time is divided among it by its length", "[why]") {
+TEST_CASE("missing CPU time is divided among code by its length", "[why]") {
   Server server;
   server.Scope(1'000, 5'000, server.decode);
   server.Wait(WaitKind::kIo, 5'000, 15'000);
@@ -234,7 +233,7 @@ TEST_CASE("what code lacks of CPU time is divided among it by its length", "[why
         "host_oncpu_pre 2000; host_runqueue 2000; host_pagefault_io 10000; host_oncpu_pre 3000; host_runqueue 3000");
 }
 
-TEST_CASE("a thread that never slept waited for a CPU in proportion, in calls that spin, too", "[why]") {
+TEST_CASE("a thread that never slept waited for a CPU in proportion, also in calls that spin", "[why]") {
   Server server;
   server.Scope(1'000, 11'000, server.decode);
   server.Wait(WaitKind::kDevice, 11'000, 21'000);  // spins
@@ -292,7 +291,7 @@ TEST_CASE("a launch whose thread was taken off its CPU waited for one", "[why]")
   CHECK(server.proofs[2] == "thread 41: involuntary switches");
 }
 
-TEST_CASE("a launch whose thread slept was in the driver all the same", "[why]") {
+TEST_CASE("a launch whose thread slept was still in the driver", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);
   server.maker.Call(server.http, "cudaLaunchKernel", 6'000 * kUs, 10'000 * kUs, {server.request, kNone});
@@ -304,8 +303,7 @@ TEST_CASE("a launch whose thread slept was in the driver all the same", "[why]")
   CHECK(Text(server.Walk()) == "host_oncpu_pre 5000; launch_api 10000; host_oncpu_post 5000");
 }
 
-TEST_CASE("a thread that came back late from waiting for a GPU waited for a CPU as far as its run-queue delay says",
-          "[why]") {
+TEST_CASE("a thread that came back late from the GPU waited for a CPU as far as its run-queue delay says", "[why]") {
   const auto walk = [](int64_t done_us, int64_t delay_us) {
     Server server;
     server.maker.trace.devices.push_back({});
@@ -326,7 +324,7 @@ TEST_CASE("a thread that came back late from waiting for a GPU waited for a CPU 
   CHECK(walk(19'990, 4'000) == before + "gpu_exec_expected 16990; sync_return 10; host_oncpu_post 1000");
 }
 
-TEST_CASE("a run-queue delay is taken for one late wake-up, not for each", "[why]") {
+TEST_CASE("a run-queue delay is counted for one late wake-up, not for each", "[why]") {
   Server server;
   const uint32_t release =
       server.maker.Site(SiteKind::kInstant, "release", {{"kind", ArgType::kUint}, {"resource", ArgType::kName}});
@@ -378,8 +376,7 @@ TEST_CASE("untraced time in which a thread got no CPU and never slept is run que
         "host_oncpu_pre 5000; untraced_or_unexplained 1000; host_runqueue 9000; host_oncpu_pre 5000");
 }
 
-TEST_CASE("of untraced time in which a thread slept, too, its run-queue delay is run queue if it lost its CPU",
-          "[why]") {
+TEST_CASE("untraced time with sleep is run queue by its run-queue delay if the thread lost its CPU", "[why]") {
   const auto walk = [](int64_t involuntary, int64_t delay_us) {
     Server server;
     server.Scope(1'000, 6'000, server.decode);
@@ -396,7 +393,7 @@ TEST_CASE("of untraced time in which a thread slept, too, its run-queue delay is
         "host_oncpu_pre 5000; untraced_or_unexplained 1000; host_runqueue 9000; host_oncpu_pre 5000");
 }
 
-TEST_CASE("without counters of the thread code is code", "[why]") {
+TEST_CASE("code is code if its thread has no counters", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);
   server.maker.trace.threads[server.http].tid = kTid + 1;
@@ -406,7 +403,7 @@ TEST_CASE("without counters of the thread code is code", "[why]") {
   CHECK(Text(server.Walk()) == "host_oncpu_pre 20000");
 }
 
-TEST_CASE("what an open request's thread does since it was seen last is code only as far as counters say so", "[why]") {
+TEST_CASE("an open request's time since its last sign is code only as far as counters say so", "[why]") {
   const auto walk = [](auto furnish) {
     Server server;
     server.maker.trace.window_end_ns = 21'000 * kUs;
@@ -435,12 +432,12 @@ TEST_CASE("what an open request's thread does since it was seen last is code onl
           server->Edge(1'000, 0, 0, 0);
           server->Edge(21'100, 20'100, 0, 0);
         }) == "host_oncpu_pre 20000");
-  // What it did before is what it always was.
+  // Earlier code is the same as ever.
   CHECK(walk([](Server* server) { server->Scope(2'000, 5'000, server->decode); }) ==
         "host_oncpu_pre 1000; host_oncpu_pre 3000; untraced_or_unexplained 16000");
 }
 
-TEST_CASE("counters of a number that two threads had are of neither", "[why]") {
+TEST_CASE("counters of a number shared by two threads belong to neither", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);
   server.maker.trace.threads[server.maker.Thread("later")].tid = kTid;
@@ -464,7 +461,7 @@ TEST_CASE("counters that contradict the clock divide nothing beyond the code", "
   for (const int64_t ns : blame.blame.ns) CHECK(ns >= 0);
 }
 
-TEST_CASE("CPU time that was read later than it says makes neither side look asleep", "[why]") {
+TEST_CASE("CPU time read later than it says makes neither side look asleep", "[why]") {
   const auto walk = [](int64_t at_us, int64_t cpu_us) {
     Server server;
     server.Scope(1'000, 21'000, server.decode);
@@ -475,12 +472,12 @@ TEST_CASE("CPU time that was read later than it says makes neither side look asl
     return Text(server.Walk());
   };
   CHECK(walk(6'000, 5'000) == "host_oncpu_pre 20000");
-  CHECK(walk(6'000, 5'150) == "host_oncpu_pre 20000");   // as much as looking takes
-  CHECK(walk(6'000, 12'000) == "host_oncpu_pre 20000");  // more than time went by since
+  CHECK(walk(6'000, 5'150) == "host_oncpu_pre 20000");   // the time a look takes
+  CHECK(walk(6'000, 12'000) == "host_oncpu_pre 20000");  // more than the time since then
   CHECK(walk(15'800, 19'000) == "host_oncpu_pre 20000");
 }
 
-TEST_CASE("what was read later than it says divides nothing, unless by as little as looking takes", "[why]") {
+TEST_CASE("late readings divide nothing, unless they are late by only the time a look takes", "[why]") {
   const auto walk = [](int64_t cpu_us) {
     Server server;
     server.Scope(1'000, 6'000, server.decode);
@@ -496,7 +493,7 @@ TEST_CASE("what was read later than it says divides nothing, unless by as little
         "host_oncpu_pre 4000; host_blocked_unknown 1000; host_oncpu_pre 12000; host_blocked_unknown 3000");
 }
 
-TEST_CASE("the run-queue delay that was read later than it says divides nothing either", "[why]") {
+TEST_CASE("late readings of run-queue delay divide nothing either", "[why]") {
   Server server;
   const uint32_t release =
       server.maker.Site(SiteKind::kInstant, "release", {{"kind", ArgType::kUint}, {"resource", ArgType::kName}});
@@ -513,7 +510,7 @@ TEST_CASE("the run-queue delay that was read later than it says divides nothing 
         "host_oncpu_pre 6000; host_lock 1000; handoff 500; host_runqueue 2500; host_oncpu_pre 10000");
 }
 
-TEST_CASE("CPU time that was more than it is later was read later than it says", "[why]") {
+TEST_CASE("CPU time above a later reading was read later than it says", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);
   server.Edge(1'000, 0, 0, 0);
@@ -524,7 +521,7 @@ TEST_CASE("CPU time that was more than it is later was read later than it says",
   CHECK(Text(server.Walk()) == "host_oncpu_pre 12000; host_blocked_unknown 8000");
 }
 
-TEST_CASE("run-queue delay that was more than it is later was read later than it says", "[why]") {
+TEST_CASE("run-queue delay above a later reading was read later than it says", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);
   server.Look(1'000, 0, 0);
@@ -535,7 +532,7 @@ TEST_CASE("run-queue delay that was more than it is later was read later than it
   CHECK(Text(server.Walk()) == "host_oncpu_pre 8000; host_runqueue 4000; host_blocked_unknown 8000");
 }
 
-TEST_CASE("what was read of other threads at the same moment as what was read later says nothing of then", "[why]") {
+TEST_CASE("readings of other threads at the moment of a late reading do not count", "[why]") {
   const auto walk = [](int64_t other_cpu_us) {
     Server server;
     server.Scope(1'000, 6'000, server.decode);
@@ -568,8 +565,8 @@ TEST_CASE("code of a thread that neither slept nor was switched, and got no CPU 
   CHECK(walk(1, 0) == "host_oncpu_pre 12000; host_blocked_unknown 8000 by thread 41: on-CPU time");
 }
 
-TEST_CASE("of whom a thread without a CPU waited for is said what the machine says: a hypervisor, a quota", "[why]") {
-  // Of 8 ms; the counter of the host grew by so much between readings before and after.
+TEST_CASE("a thread without a CPU names the machine's reason: a hypervisor, a quota", "[why]") {
+  // Of 8 ms; the counter of the host grew by `grew_us` between readings before and after.
   const auto evidence = [](int64_t involuntary, const base::CounterName& of_host, int64_t grew_us,
                            analyze::Proof proof) {
     Server server;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The proof of the walk: on servers made by chance it says of every nanosecond of every request what the simulator
-// knows to be true. PITOT_SERVERS in the environment is how many servers.
+// The proof of the walk: on random servers it agrees with the simulator's truth on every nanosecond of every request.
+// PITOT_SERVERS in the environment is the number of servers.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
@@ -33,7 +33,7 @@ uint64_t Servers() {
   return static_cast<uint64_t>(fakes::Scaled(1500));
 }
 
-// Why a batch was closed is recorded when it has been submitted, or else when it ends.
+// The reason for closing a batch is recorded when it has been submitted, otherwise when it ends.
 std::vector<Segment> AsRecorded(std::vector<Segment> path, const Run& run) {
   std::set<uint64_t> open;
   for (const simulator::TrueBatch& batch : run.truth.batches) {
@@ -45,7 +45,7 @@ std::vector<Segment> AsRecorded(std::vector<Segment> path, const Run& run) {
   return path;
 }
 
-// Calls check(true request, what was found of it) for every request that ended.
+// Calls check(true request, its blame) for every request that ended.
 template <class Check> void ForEachRequest(const Run& run, const Check& check) {
   BlameIndex index;
   REQUIRE(BlameIndex::Make(run.trace, BlameOptions(), &index).ok());
@@ -61,7 +61,7 @@ template <class Check> void ForEachRequest(const Run& run, const Check& check) {
   }
 }
 
-// Plays servers and compares; returns how many requests there were, and of how many causes.
+// Plays servers and compares; returns the number of requests, and adds their causes.
 template <class Make> uint64_t CompareServers(const Make& make, std::set<simulator::Cause>* causes) {
   uint64_t requests = 0;
   for (uint64_t seed = 0; seed < Servers(); ++seed) {
@@ -84,14 +84,14 @@ template <class Make> uint64_t CompareServers(const Make& make, std::set<simulat
 
 }  // namespace
 
-TEST_CASE("of thousands of random servers the walk finds the true cause of every nanosecond", "[why]") {
+TEST_CASE("the walk finds the true cause of every nanosecond on thousands of random servers", "[why]") {
   std::set<simulator::Cause> causes;
   const uint64_t requests = CompareServers(RandomServer, &causes);
   CHECK(requests > 50 * Servers());
   CHECK(causes.size() == 7);
 }
 
-TEST_CASE("of thousands of random servers with GPUs the walk finds the true cause of every nanosecond", "[why]") {
+TEST_CASE("the walk finds the true cause of every nanosecond on thousands of random servers with GPUs", "[why]") {
   std::set<simulator::Cause> causes;
   const uint64_t requests = CompareServers(RandomGpuServer, &causes);
   CHECK(requests > 50 * Servers());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rules of the walk, one at a time, and that it adds up whatever the rows say. That it is right on whole servers is
-// proved in why_simulator_test.cc.
+// Rules of the walk, one at a time, and the sum of its segments for any rows. For the proof on whole servers see
+// why_simulator_test.cc.
 #include "pitot/analyze/why.h"
 
 #include <algorithm>
@@ -79,7 +79,7 @@ struct Server {
     maker.Event(thread, wait, begin_us * kUs, (end_us - begin_us) * kUs, context,
                 {static_cast<uint64_t>(kind), maker.String(resource), owner_thread, owner_request});
   }
-  // A call and, if `gpu_us` has a length, what it caused.
+  // A call and, if `gpu_us` has a length, its work.
   void Call(const char* name, int64_t begin_us, int64_t end_us, Context context, uint32_t stream = kNone) {
     maker.Call(executor, name, begin_us * kUs, (end_us - begin_us) * kUs, context, stream);
   }
@@ -92,7 +92,7 @@ struct Server {
     Scope(executor, forward, 100, end_us, {row, kNone});
     return row;
   }
-  // The same until 200 us, beside another's: its first kernel ends at `first_until_us`, what it launches at
+  // The same until 200 us, next to another's: its first kernel ends at `first_until_us`; the kernel it launches at
   // `launched_us` runs from `second_us` on. Call 0 is the other's, 1 its own.
   struct Two {
     uint32_t theirs, own;
@@ -128,7 +128,7 @@ Trace Shifted(Trace trace, int64_t by_ns) {
   return trace;
 }
 
-// Rows of all kinds that contradict each other; waits, releases and calls with names that mean something.
+// Rows of all kinds that contradict each other; waits, releases and calls with meaningful names.
 Trace Soup(uint32_t seed) {
   Trace trace = RandomTrace(seed, 20 + seed % 300);
   std::mt19937 random(seed);
@@ -175,7 +175,7 @@ TEST_CASE("code in scopes, waits and time outside of them are told apart, and ad
   CHECK(blame.is_reliable);
 }
 
-TEST_CASE("a request that had arrived waited for the request that its thread was at work for", "[why]") {
+TEST_CASE("a request that had arrived waited for the request its thread was at work for", "[why]") {
   Server server;
   const uint32_t first = server.Request(1, 50, 180, server.http), row = server.Request(2, 100, 200, server.http);
   server.Scope(server.http, server.decode, 50, 180, {first, kNone});
@@ -211,7 +211,7 @@ TEST_CASE("a scope around a request's own work is not taken for other work", "[w
   CHECK(Text(blame) == "host_oncpu_pre 30000; host_oncpu_pre 70000");
 }
 
-TEST_CASE("who waits for a batch that took it by no recorded queue waited for what the executor did", "[why]") {
+TEST_CASE("a request in a batch without a recorded queue waited for its executor's work", "[why]") {
   Server server;
   const uint32_t first = server.Request(1, 50, 160, server.other), row = server.Request(2, 100, 250, server.http);
   const uint32_t before = server.maker.Batch(11, "resnet50", server.executor, 60 * kUs, 90 * kUs);
@@ -232,7 +232,7 @@ TEST_CASE("who waits for a batch that took it by no recorded queue waited for wh
   CHECK(blame.segments[1].by.batch == before);
 }
 
-TEST_CASE("who got a stage after its batch was done waited for what its executor did until then", "[why]") {
+TEST_CASE("a request with a stage after its batch waited for its executor's work until then", "[why]") {
   const auto walk = [](int64_t stage_us, int64_t next_batch_us) {
     Server server;
     const uint32_t row = server.Request(1, 100, 250, server.http);
@@ -251,11 +251,11 @@ TEST_CASE("who got a stage after its batch was done waited for what its executor
   };
   const std::string before = "host_oncpu_pre 10000; host_oncpu_framework 90000; ";
   CHECK(walk(230, 300) == before + "host_oncpu_post 30000; handoff 10000; host_oncpu_post 10000");
-  CHECK(walk(240, 300) == before + "handoff 40000; host_oncpu_post 10000");  // its own thread said so
+  CHECK(walk(240, 300) == before + "handoff 40000; host_oncpu_post 10000");  // its own thread recorded it
   CHECK(walk(230, 225) == before + "handoff 40000; host_oncpu_post 10000");  // the executor was at work for others
 }
 
-TEST_CASE("a thread in nothing that was recorded while its batch was done elsewhere waited for that", "[why]") {
+TEST_CASE("a thread without a record waited for its batch while that was done elsewhere", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 250, server.http);
   const uint32_t own = server.maker.Batch(12, "resnet50", server.executor, 130 * kUs, 100 * kUs);
@@ -272,7 +272,7 @@ TEST_CASE("a thread in nothing that was recorded while its batch was done elsewh
         "host_oncpu_post 10000");
 }
 
-TEST_CASE("code that its thread did for another request is a wait for that one, as in a queue", "[why]") {
+TEST_CASE("code that a thread did for another request is a wait for that one, as in a queue", "[why]") {
   for (const bool is_in_batch : {true, false}) {
     Server server;
     const uint32_t other = server.Request(1, 50, 400, server.other), row = server.Request(2, 100, 300, server.executor);
@@ -295,7 +295,7 @@ TEST_CASE("code that its thread did for another request is a wait for that one, 
   }
 }
 
-TEST_CASE("what a part of the request did on its thread is the request's own", "[why]") {
+TEST_CASE("work of a part of the request on its thread is the request's own", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 300, server.http), part = server.Request(3, 110, 200, server.http);
   server.maker.trace.requests[part].parent_id = 2;
@@ -307,8 +307,8 @@ TEST_CASE("what a part of the request did on its thread is the request's own", "
   CHECK(Text(BlameOf(trace, part)) == "host_oncpu_pre 90000");
 }
 
-TEST_CASE("of several batches done in one wait the last to hand out a result is what was waited for", "[why]") {
-  // The thread looks every now and then only: a first result came just after it had begun to wait, or it was notified
+TEST_CASE("a wait with several finished batches was for the last one to hand out a result", "[why]") {
+  // The thread looks only every now and then: a first result came just after it had begun to wait. Or it was notified
   // of the last one, and the batch was over before the request.
   for (const bool is_notified : {false, true}) {
     Server server;
@@ -334,7 +334,7 @@ TEST_CASE("of several batches done in one wait the last to hand out a result is 
   }
 }
 
-TEST_CASE("a result that a batch hands out before it ends is what was waited for", "[why]") {
+TEST_CASE("a result handed out before its batch ends is the one waited for", "[why]") {
   for (const bool is_told : {false, true}) {
     Server server;
     const uint32_t row = server.Request(2, 100, 250, server.http);
@@ -356,7 +356,7 @@ TEST_CASE("a result that a batch hands out before it ends is what was waited for
           "host_oncpu_pre 10000; untraced_or_unexplained 5000; handoff 15000; untraced_or_unexplained 5000; "
           "host_oncpu_framework 95000; " +
               woken + "host_oncpu_framework 2000; untraced_or_unexplained 8000");
-    // What the thread did before it handed the request on saves all that it took.
+    // The thread's work before it handed the request on saves all of its time.
     REQUIRE(blame.detours.size() == 1);
     CHECK(blame.detours[0].begin_ns == 115 * kUs);
     CHECK(blame.detours[0].slack_ns == (is_told ? 98 : 115) * kUs);
@@ -382,7 +382,7 @@ TEST_CASE("a thread that went on while its batch handed out others' results did 
         "untraced_or_unexplained 10000; host_oncpu_framework 10000; untraced_or_unexplained 80000");
 }
 
-TEST_CASE("a thread that looks again and again whether it is done waits for it in all of its waits", "[why]") {
+TEST_CASE("a thread that looks again and again for a result waits for it in all of its waits", "[why]") {
   Server server;
   const uint32_t row = server.Request(0x8f0c, 0, 1'000, server.http);
   server.Scope(server.http, server.decode, 0, 100, {row, kNone});
@@ -400,7 +400,7 @@ TEST_CASE("a thread that looks again and again whether it is done waits for it i
   CHECK(blame.detours[0].slack_ns == (200 + 220 + 240) * kUs);
 }
 
-TEST_CASE("a hop to another thread that nothing recorded is untraced and blames nobody", "[why]") {
+TEST_CASE("an unrecorded hop to another thread is untraced and blames nobody", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 200, server.http);
   server.maker.trace.requests[row].end_thread = server.other;
@@ -412,7 +412,7 @@ TEST_CASE("a hop to another thread that nothing recorded is untraced and blames 
         "host_oncpu_pre 30000; untraced_or_unexplained 30000; host_oncpu_pre 40000");
 }
 
-TEST_CASE("a condition leads to the thread that notified, and to nobody where that is not known", "[why]") {
+TEST_CASE("a condition leads to its notifier, and to nobody if that is unknown", "[why]") {
   for (const bool is_known : {true, false}) {
     Server server;
     const uint32_t row = server.Request(2, 100, 200, server.http);
@@ -429,7 +429,7 @@ TEST_CASE("a condition leads to the thread that notified, and to nobody where th
   }
 }
 
-TEST_CASE("what a request in a queue waited for is not known where the thread that took it recorded nothing", "[why]") {
+TEST_CASE("a wait in a queue is unexplained if the receiving thread recorded nothing", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 200, server.http);
   server.maker.trace.requests[row].end_thread = server.other;
@@ -442,7 +442,7 @@ TEST_CASE("what a request in a queue waited for is not known where the thread th
         "host_oncpu_pre 10000; untraced_or_unexplained 40000; host_oncpu_pre 50000");
 }
 
-TEST_CASE("a wait for a condition in a batch of which nothing has run yet is for more members", "[why]") {
+TEST_CASE("a wait for a condition in a batch that has run nothing yet is for more members", "[why]") {
   for (const bool has_run : {false, true}) {
     Server server;
     const uint32_t row = server.Request(2, 100, 200, server.http);
@@ -464,8 +464,8 @@ TEST_CASE("a wait for a condition in a batch of which nothing has run yet is for
   }
 }
 
-TEST_CASE("a request is not behind the batch that took it because that had to wait for a lock", "[why]") {
-  for (const bool has_run : {false, true}) {  // else the executor was busy with those who had joined before
+TEST_CASE("a request is not behind the batch that took it if that batch only waited for a lock", "[why]") {
+  for (const bool has_run : {false, true}) {  // otherwise the executor was busy with earlier members
     Server server;
     const uint32_t row = server.Request(2, 100, 200, server.http);
     server.maker.trace.requests[row].end_thread = server.executor;
@@ -484,7 +484,7 @@ TEST_CASE("a request is not behind the batch that took it because that had to wa
   }
 }
 
-TEST_CASE("a thread that awaits a condition awaits work if who put some into the queue ended it", "[why]") {
+TEST_CASE("a thread awaits work if a condition is ended by a sender to its queue", "[why]") {
   for (const bool is_by_sender : {true, false}) {
     Server server;
     const uint32_t other = server.Request(3, 10, 300, server.other), row = server.Request(2, 100, 200, server.http);
@@ -502,7 +502,7 @@ TEST_CASE("a thread that awaits a condition awaits work if who put some into the
   }
 }
 
-TEST_CASE("a wait for a queue without a batch is for something of a pool, and not for members", "[why]") {
+TEST_CASE("a wait for a queue without a batch is for an object of a pool, not for members", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 200, server.http);
   server.Scope(server.http, server.decode, 100, 200, {row, kNone});
@@ -525,7 +525,7 @@ TEST_CASE("a lock of an interpreter is a category of its own", "[why]") {
   CHECK(blame.segments[1].by.request == owner);
 }
 
-TEST_CASE("an open request is walked from the window's end, and waits in the queue that nobody took it from", "[why]") {
+TEST_CASE("an open request is walked from the window's end, and waits in its last queue", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 900, 901, server.http);
   server.maker.trace.requests[row].duration_ns = kOpen;
@@ -537,7 +537,7 @@ TEST_CASE("an open request is walked from the window's end, and waits in the que
   CHECK(Text(BlameOf(server.maker.Finish(), row)) == "host_oncpu_pre 20000; queue_wait_others 80000");
 }
 
-TEST_CASE("futures that wait for each other in a circle end in what is not known", "[why]") {
+TEST_CASE("futures that wait for each other in a circle end in unexplained time", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 200, server.http);
   server.Wait(server.http, WaitKind::kFuture, "a", 100, 200, {row, kNone}, 2);
@@ -587,7 +587,7 @@ TEST_CASE("work of another batch before its own on the stream is named", "[why]"
   CHECK(blame.segments[1].by.gpu == 0);
 }
 
-TEST_CASE("what a GPU does in its batch for another request alone is a wait for that one", "[why]") {
+TEST_CASE("GPU work in its batch for another request alone is a wait for that request", "[why]") {
   Server server;
   const uint32_t other = server.Request(1, 50, 400, server.other), row = server.OnGpu(200);
   const uint32_t batch = server.maker.Batch(11, "decode", server.executor, 100 * kUs, 100 * kUs);
@@ -625,7 +625,7 @@ TEST_CASE("between its own kernels are gaps: short ones the GPU's, long ones une
         "gpu_exec_expected 10000; untraced_or_unexplained 50000; gpu_exec_expected 110000");
 }
 
-TEST_CASE("what another request did on another stream is not what was waited for", "[why]") {
+TEST_CASE("another request's work on another stream is not waited for", "[why]") {
   for (const bool is_told : {true, false}) {
     Server server;
     const uint32_t row = server.OnGpu(300);
@@ -645,8 +645,7 @@ TEST_CASE("what another request did on another stream is not what was waited for
   }
 }
 
-TEST_CASE("work that ends on another stream a moment before its own begins, no later than usual, is no cause of that",
-          "[why]") {
+TEST_CASE("work on another stream that ends just before an operation of usual delay is not its cause", "[why]") {
   const auto walk = [](int64_t first_until_us, int64_t launched_us, bool is_theirs) {
     Server server;
     const uint32_t row = server.OnGpuBesideAnother(first_until_us, launched_us, 160).own;
@@ -711,7 +710,7 @@ TEST_CASE("an operation that does not begin while another stream's work is on th
         "gpu_exec_expected 10000");
 }
 
-TEST_CASE("who kept the work before its own from beginning is who it waited for", "[why]") {
+TEST_CASE("a delay of the work before its own on the stream is blamed on the same culprit", "[why]") {
   Server server;
   const uint32_t third = server.Request(1, 40, 400, server.http);
   const uint32_t theirs = server.Request(2, 50, 160, server.other);
@@ -753,8 +752,7 @@ TEST_CASE("copies, sets and collectives have categories of their own", "[why]") 
   CHECK(blame.blame[Blame::kD2dMemset] == 5 * kUs);
   CHECK(blame.blame[Blame::kCommExposed] == 30 * kUs);
   CHECK(blame.blame[Blame::kD2h] == 42 * kUs);
-  CHECK(blame.blame[Blame::kLaunchApi] ==
-        0);  // nothing was launched but copies that are waited for  // the first copy's, and the rest of the last call
+  CHECK(blame.blame[Blame::kLaunchApi] == 0);  // only copies that are waited for were launched
 }
 
 TEST_CASE("a cudaMalloc is an allocation's own time; a cudaFree first waits for the GPU", "[why]") {
@@ -780,7 +778,7 @@ TEST_CASE("a cudaMalloc while the GPU works does not wait for it", "[why]") {
   CHECK(BlameOf(server.maker.Finish(), row).blame[Blame::kAllocStall] == 40 * kUs);
 }
 
-TEST_CASE("a launch that loaded a module says so", "[why]") {
+TEST_CASE("a launch that loaded a module is blamed on loading", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(200);
   server.Call("cudaLaunchKernel", 110, 170, {row, kNone});
@@ -793,7 +791,7 @@ TEST_CASE("a launch that loaded a module says so", "[why]") {
         "gpu_exec_expected 8000; host_oncpu_post 20000");
 }
 
-TEST_CASE("a call that does nothing but load or compile code says so", "[why]") {
+TEST_CASE("a call that only loads or compiles code is blamed on loading", "[why]") {
   const auto walk = [](const char* name) {
     Server server;
     const uint32_t row = server.OnGpu(200);
@@ -808,7 +806,7 @@ TEST_CASE("a call that does nothing but load or compile code says so", "[why]") 
   CHECK(walk("cuModuleGetLoadingMode") == "host_oncpu_pre 10000; host_oncpu_framework 40000; host_oncpu_post 50000");
 }
 
-TEST_CASE("a kernel's first launch that outlasts those that follow loaded its code", "[why]") {
+TEST_CASE("a kernel's first launch that is longer than later ones loaded its code", "[why]") {
   const auto walk = [](int64_t first_us, int launches) {
     Server server;
     const uint32_t row = server.OnGpu(900);
@@ -821,12 +819,11 @@ TEST_CASE("a kernel's first launch that outlasts those that follow loaded its co
     return std::pair(blame.blame[Blame::kLazyLoadJit] / kUs, blame.blame[Blame::kLaunchApi] / kUs);
   };
   CHECK(walk(302, 6) == std::pair<int64_t, int64_t>(300, 12));
-  CHECK(walk(199, 6) == std::pair<int64_t, int64_t>(0, 209));  // which may be anything
-  CHECK(walk(302, 4) == std::pair<int64_t, int64_t>(0, 308));  // what is usual is not known
+  CHECK(walk(199, 6) == std::pair<int64_t, int64_t>(0, 209));  // may be anything
+  CHECK(walk(302, 4) == std::pair<int64_t, int64_t>(0, 308));  // the usual length is unknown
 }
 
-TEST_CASE("a kernel's first launch in the trace is new where calls were recorded for longer than it ever pauses",
-          "[why]") {
+TEST_CASE("a kernel is new if calls were recorded before its first launch for longer than it ever pauses", "[why]") {
   const auto is_new = [](int64_t first_us, int64_t every_us, int64_t deep_since_us) {
     Server server;
     const uint32_t row = server.OnGpu(900);
@@ -849,7 +846,7 @@ TEST_CASE("a kernel's first launch in the trace is new where calls were recorded
   CHECK(is_new(450, 20, 120));
 }
 
-TEST_CASE("unusually long code that ends in loading code made what is loaded", "[why]") {
+TEST_CASE("unusually long code that ends in loading code made that code", "[why]") {
   const auto walk = [](const char* call, int64_t usual_us, int64_t last_us) {
     Server server;
     server.maker.trace.window_end_ns = 10'000 * kUs;
@@ -865,7 +862,7 @@ TEST_CASE("unusually long code that ends in loading code made what is loaded", "
     server.Call(call, at_us, at_us + 10, {row, kNone});
     server.Call("cudaLaunchKernel", at_us + 12, at_us + 13, {row, kNone});
     server.Gpu("digamma", at_us + 14, at_us + 20);
-    for (int64_t i = 0; i < 5; ++i)  // the rest of its code is no longer than that usually is
+    for (int64_t i = 0; i < 5; ++i)  // the rest of its code has its usual length
       server.Call("cudaGetDevice", at_us + 20 + (i + 1) * usual_us, at_us + 21 + (i + 1) * usual_us, {row, kNone});
     const Trace trace = server.maker.Finish();
     BlameIndex index;
@@ -885,7 +882,7 @@ TEST_CASE("unusually long code that ends in loading code made what is loaded", "
   CHECK(walk("cudaFuncGetAttributes", 20, 5'000) == Found(0, where));  // loads nothing
 }
 
-TEST_CASE("code that goes on after the request ended, and loads code then, was not that for it", "[why]") {
+TEST_CASE("code that outlasts its request, and loads code only then, is not blamed on loading", "[why]") {
   Server server;
   const uint32_t row = server.Request(0x8f0c, 120, 500, server.executor);
   server.Scope(server.executor, server.forward, 100, 900, {row, kNone});
@@ -898,7 +895,7 @@ TEST_CASE("code that goes on after the request ended, and loads code then, was n
   CHECK(BlameOf(later, row).blame[Blame::kLazyLoadJit] == 590 * kUs);
 }
 
-TEST_CASE("unusually long code before a kernel that is launched for the first time is named its first use", "[why]") {
+TEST_CASE("unusually long code before a kernel's first launch is named its first use", "[why]") {
   const auto evidence = [](const char* kernel) {
     Server server;
     const uint32_t row = server.OnGpu(990);
@@ -912,7 +909,7 @@ TEST_CASE("unusually long code before a kernel that is launched for the first ti
     BlameIndex index;
     REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
     const RequestBlame blame = BlameOf(trace, row);
-    CHECK(blame.blame[Blame::kLazyLoadJit] == 0);  // that it loads code nobody says
+    CHECK(blame.blame[Blame::kLazyLoadJit] == 0);  // nobody says that it loads code
     analyze::Cause cause;
     for (uint32_t i = 0; i < blame.segments.size(); ++i) {
       if (blame.segments[i].end_ns == 700 * kUs) cause.longest = {i};
@@ -923,7 +920,7 @@ TEST_CASE("unusually long code before a kernel that is launched for the first ti
   CHECK(evidence("gemm") == "in \"forward\" on executor");
 }
 
-TEST_CASE("code of an operator is no first use for being longer than code of another operator", "[why]") {
+TEST_CASE("code of an operator is not a first use for being longer than code of another operator", "[why]") {
   const auto evidence = [](const char* slow, int64_t usual_us) {
     Server server;
     server.maker.trace.window_end_ns = 100'000 * kUs;
@@ -957,7 +954,7 @@ TEST_CASE("code of an operator is no first use for being longer than code of ano
   CHECK(evidence("relu", 1'000) == "in \"relu\" on executor; first use of winograd");
 }
 
-TEST_CASE("a thread's first batch of a size that outlasts its like is named as that", "[why]") {
+TEST_CASE("a thread's unusually long first batch of a size is named as such", "[why]") {
   const auto evidence = [](int64_t first_us, uint32_t members) {
     Server server;
     std::vector<uint32_t> rows;
@@ -984,12 +981,12 @@ TEST_CASE("a thread's first batch of a size that outlasts its like is named as t
     return EvidenceText(index, blame, cause);
   };
   CHECK(evidence(400, 2) == "in \"forward\" on executor; its thread's first batch of 2");
-  CHECK(evidence(400, 4) == "in \"forward\" on executor; its thread's first batch of 4");  // beside smaller ones
-  CHECK(evidence(400, 40) == "in \"forward\" on executor");  // which would have taken as long
+  CHECK(evidence(400, 4) == "in \"forward\" on executor; its thread's first batch of 4");  // next to smaller ones
+  CHECK(evidence(400, 40) == "in \"forward\" on executor");  // these would have taken as long
   CHECK(evidence(190, 2) == "in \"forward\" on executor");
 }
 
-TEST_CASE("a device that stands still after an allocation holds up what was launched for that", "[why]") {
+TEST_CASE("a device that stands still after an allocation delays the next launched work", "[why]") {
   struct Case {
     const char* call;
     int64_t free_end_us, gpu_us;
@@ -1028,7 +1025,7 @@ TEST_CASE("a device that stands still after an allocation holds up what was laun
   CHECK(walk({"cudaFree", 250, 400, false, 2}, &by) == Parts(0, 139));  // of the other device, perhaps
 }
 
-TEST_CASE("between two operations of a request a device may stand still after another's allocation, too", "[why]") {
+TEST_CASE("a device may stand still after another's allocation between two operations of a request, too", "[why]") {
   const auto walk = [](const char* call) {
     Server server;
     const uint32_t row = server.OnGpu(900);
@@ -1045,7 +1042,7 @@ TEST_CASE("between two operations of a request a device may stand still after an
   CHECK(walk("cudaEventQuery") == std::pair<int64_t, int64_t>(0, 280));
 }
 
-TEST_CASE("a launch that took long while another thread was in the driver names that", "[why]") {
+TEST_CASE("a launch that took long while another thread was in the driver names that thread", "[why]") {
   const auto culprit = [](const char* call, int64_t end_us, int64_t launch_us) {
     Server server;
     const uint32_t row = server.OnGpu(900);
@@ -1064,11 +1061,11 @@ TEST_CASE("a launch that took long while another thread was in the driver names 
   CHECK(culprit("cudaMalloc", 290, 100) == 0);
   CHECK(culprit("cudaMemcpy", 290, 100) == 0);
   CHECK(culprit("cudaMalloc", 280, 100) == kNone);             // three quarters of it
-  CHECK(culprit("cudaMalloc", 216, 16) == kNone);              // no longer than eight launches
-  CHECK(culprit("cudaStreamSynchronize", 290, 100) == kNone);  // which holds up no launch
+  CHECK(culprit("cudaMalloc", 216, 16) == kNone);              // not longer than eight launches
+  CHECK(culprit("cudaStreamSynchronize", 290, 100) == kNone);  // holds up no launch
 }
 
-TEST_CASE("a launch that another's copy kept out of the driver waited for what that waited for", "[why]") {
+TEST_CASE("a launch kept out of the driver by another's copy waited for the same work", "[why]") {
   const auto walk = [](bool is_own, bool is_launch_waited_for, const char* call) {
     Server server;
     const uint32_t theirs = server.Request(1, 50, 400, server.http);
@@ -1101,15 +1098,15 @@ TEST_CASE("a launch that another's copy kept out of the driver waited for what t
         });
     CHECK(longest->by.request == 1);  // the third one's row
   }
-  // It waited for its own: until that was launched.
+  // It waited for its own, until the launch of that.
   const RequestBlame own = walk(true, false, "cudaMemcpy");
   CHECK(own.blame[Blame::kGpuExecExpected] == 165 * kUs);
   CHECK(own.blame[Blame::kGpuQueueWaitOthers] == 5 * kUs);
-  // An allocation waits for nothing that is on a GPU.
+  // An allocation waits for nothing on a GPU.
   CHECK(walk(false, false, "cudaMalloc").blame[Blame::kLaunchApi] == (16 + 95) * kUs);
 }
 
-TEST_CASE("code between calls that went on when another's copy was out of the driver waited for that", "[why]") {
+TEST_CASE("code between calls that went on when another's copy left the driver waited for that copy", "[why]") {
   struct Case {
     int64_t next_us = 400, copied_us = 385;
     const char* call = "cudaMemcpy";
@@ -1136,13 +1133,13 @@ TEST_CASE("code between calls that went on when another's copy was out of the dr
   CHECK(waited_us({400, 345}) == 0);                     // it went on long after that
   CHECK(waited_us({400, 420}) == 0);                     // before that
   CHECK(waited_us({250, 245}) == 0);                     // as short as other code
-  CHECK(waited_us({400, 385, "cudaMalloc"}) == 0);       // which waits for no GPU
-  CHECK(waited_us({400, 385, "cudaEventRecord"}) == 0);  // which holds nobody up
+  CHECK(waited_us({400, 385, "cudaMalloc"}) == 0);       // waits for no GPU
+  CHECK(waited_us({400, 385, "cudaEventRecord"}) == 0);  // holds nobody up
   CHECK(waited_us({400, 385, "cudaMemcpy", false}) == 0);
   CHECK(waited_us({400, 385, "cudaMemcpy", true, false}) == 0);
 }
 
-TEST_CASE("what a kernel took longer than usual is its overlap with others' work, the rest unknown", "[why]") {
+TEST_CASE("a kernel's excess is its overlap with others' work, and the rest is unknown", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(900);
   server.maker.Call(server.other, "cudaLaunchKernel", 400 * kUs, kUs, {});
@@ -1158,12 +1155,11 @@ TEST_CASE("what a kernel took longer than usual is its overlap with others' work
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
   CHECK(blame.blame[Blame::kGpuExecExpected] == 310 * kUs);
-  CHECK(blame.blame[Blame::kGpuContention] == 45 * kUs);  // half of what it took longer: half of it was overlapped
+  CHECK(blame.blame[Blame::kGpuContention] == 45 * kUs);  // half of its excess: half of it was overlapped
   CHECK(blame.blame[Blame::kGpuExcessUnknown] == 45 * kUs);
 }
 
-TEST_CASE("what a kernel took longer at a low clock is the clock's as far as that was lower, the rest unknown",
-          "[why]") {
+TEST_CASE("a kernel's excess at a low clock is the clock's in proportion, and the rest is unknown", "[why]") {
   const auto excess = [](double low_mhz, int64_t last_us) {
     Server server;
     const uint32_t row = server.OnGpu(900);
@@ -1188,11 +1184,11 @@ TEST_CASE("what a kernel took longer at a low clock is the clock's as far as tha
   CHECK(excess(1000, 20) == std::pair<int64_t, int64_t>(10, 0));  // half the clock, twice the time
   CHECK(excess(1000, 35) == std::pair<int64_t, int64_t>(10, 15));
   CHECK(excess(1000, 14) == std::pair<int64_t, int64_t>(4, 0));   // it did not feel all of it
-  CHECK(excess(1950, 20) == std::pair<int64_t, int64_t>(0, 10));  // which is no low clock
+  CHECK(excess(1950, 20) == std::pair<int64_t, int64_t>(0, 10));  // not a low clock
   CHECK(excess(2400, 20) == std::pair<int64_t, int64_t>(0, 10));
 }
 
-TEST_CASE("a long launch latency may be work that was launched before and is not in the trace", "[why]") {
+TEST_CASE("a long launch latency may be earlier work that is not in the trace", "[why]") {
   const auto untraced = [](bool is_lost, bool is_waited_for, int64_t begin_us) {
     Server server;
     const uint32_t row = server.OnGpu(500);
@@ -1207,10 +1203,10 @@ TEST_CASE("a long launch latency may be work that was launched before and is not
   CHECK(untraced(true, false, 200) == std::pair<int64_t, int64_t>(89, 0));
   CHECK(untraced(false, false, 200) == std::pair<int64_t, int64_t>(0, 89));
   CHECK(untraced(true, true, 200) == std::pair<int64_t, int64_t>(0, 89));   // it was done by then
-  CHECK(untraced(true, false, 125) == std::pair<int64_t, int64_t>(0, 14));  // which is usual
+  CHECK(untraced(true, false, 125) == std::pair<int64_t, int64_t>(0, 14));  // usual
 }
 
-TEST_CASE("a synchronisation that outlasts what was recorded may have waited for what was not", "[why]") {
+TEST_CASE("a synchronisation longer than the recorded work may have waited for unrecorded work", "[why]") {
   const auto blame_of = [](bool is_lost) {
     Server server;
     const uint32_t row = server.OnGpu(500);
@@ -1239,7 +1235,7 @@ TEST_CASE("a launch into a full queue waited until an operation began", "[why]")
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row, options);
 
-  CHECK(blame.blame[Blame::kLaunchQueueFull] == 10 * kUs);  // from where the third began
+  CHECK(blame.blame[Blame::kLaunchQueueFull] == 10 * kUs);  // from the beginning of the third
   CHECK(blame.blame[Blame::kGpuExecExpected] == 200 * kUs);
 }
 
@@ -1258,7 +1254,7 @@ TEST_CASE("an operation that began before its launch is bent, counted, and makes
   CHECK(blame.blame.Total() == 100 * kUs);
 }
 
-TEST_CASE("a copy of pageable memory waits whatever its call is named, and its time is the copy's", "[why]") {
+TEST_CASE("a copy of pageable memory waits, whatever its call's name, and its time is the copy's", "[why]") {
   for (const char* const memory : {"pageable", "pinned"}) {
     INFO(memory);
     Server server;
@@ -1274,7 +1270,7 @@ TEST_CASE("a copy of pageable memory waits whatever its call is named, and its t
   }
 }
 
-TEST_CASE("a kernel whose launch is not in the trace ends what can be said", "[why]") {
+TEST_CASE("a kernel with an unknown launch leaves the time before it unexplained", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(200);
   server.maker.Gpu(0, GpuKind::kKernel, "gemm", 110 * kUs, 60 * kUs, kNone);
@@ -1283,13 +1279,13 @@ TEST_CASE("a kernel whose launch is not in the trace ends what can be said", "[w
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
   CHECK(blame.blame[Blame::kGpuQueueWaitOthers] == 0);
-  CHECK(blame.blame[Blame::kUntraced] >= 55 * kUs);  // it waited for a kernel, from its call on: whose is not known
+  CHECK(blame.blame[Blame::kUntraced] >= 55 * kUs);  // it waited for a kernel of an unknown owner, from its call on
   CHECK(blame.segments[1].by.gpu == 0);
 }
 
 // ---- Whatever the rows say
 
-TEST_CASE("whatever the rows say, segments add up to the latency and the walk ends", "[why]") {
+TEST_CASE("segments add up to the latency and the walk ends, whatever the rows say", "[why]") {
   uint64_t walked = 0, unknown = 0;
   for (uint32_t seed = 0; seed < 3'000; ++seed) {
     const Trace trace = Soup(seed);
@@ -1321,7 +1317,7 @@ TEST_CASE("whatever the rows say, segments add up to the latency and the walk en
   CHECK(unknown > 1'000);
 }
 
-TEST_CASE("what happened an hour later is blamed the same way", "[why]") {
+TEST_CASE("the same an hour later is blamed the same way", "[why]") {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     const Trace trace = Soup(seed), later = Shifted(trace, int64_t{3'600'000'000'000});
     BlameIndex index, later_index;
@@ -1336,7 +1332,7 @@ TEST_CASE("what happened an hour later is blamed the same way", "[why]") {
   }
 }
 
-TEST_CASE("lost events of the time make a walk unreliable", "[why]") {
+TEST_CASE("lost events in its time make a walk unreliable", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(200);
   server.maker.trace.losses.push_back(
@@ -1350,8 +1346,8 @@ TEST_CASE("lost events of the time make a walk unreliable", "[why]") {
 
 namespace {
 
-// A request that goes to and fro between threads by ways that were not recorded, in so many batches of which all
-// overlap, beside as many of others that last until the end.
+// A request that goes to and fro between threads by unrecorded ways, in `n` batches that all overlap, next to as many
+// of others that last until the end.
 Trace Tangled(int64_t n) {
   Server server;
   const auto end_us = 10 * n + 1'000;
@@ -1447,7 +1443,7 @@ TEST_CASE("twice as many scopes in a wait for a lock that changes hands twice as
   }
 }
 
-TEST_CASE("a request that is handed on twice as often, to twice as many batches, takes twice the steps", "[why]") {
+TEST_CASE("a request handed on twice as often, to twice as many batches, takes twice the steps", "[why]") {
   uint64_t before = 0;
   for (const int64_t n : {10'000, 20'000}) {
     Server server;
@@ -1473,7 +1469,7 @@ TEST_CASE("a request that is handed on twice as often, to twice as many batches,
   }
 }
 
-TEST_CASE("a walk does not go through all that its threads did in the window", "[why]") {
+TEST_CASE("a walk does not go through all of its threads' time in the window", "[why]") {
   constexpr uint32_t kRequests = 2'000;
   Server server;
   for (uint32_t i = 0; i < kRequests; ++i) {
@@ -1503,7 +1499,7 @@ TEST_CASE("a walk does not go through all that its threads did in the window", "
   CHECK(asked.times == of_index);  // it is asked every 1,024 steps of a walk
 }
 
-TEST_CASE("indexing and walking end when it is over", "[why]") {
+TEST_CASE("indexing and walking end when the time is up", "[why]") {
   const Trace trace = Tangled(20'000);
   for (const uint64_t most : {0u, 5u, 60u}) {
     Asked asked;
@@ -1519,7 +1515,7 @@ TEST_CASE("indexing and walking end when it is over", "[why]") {
   }
 }
 
-TEST_CASE("what cannot be walked is said", "[why]") {
+TEST_CASE("requests that cannot be walked are refused with a reason", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(200), lost = server.Request(3, 300, 400, server.http);
   server.maker.trace.requests[lost].begin_known = false;
