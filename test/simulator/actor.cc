@@ -246,7 +246,7 @@ Actor::Block::Block(Actor* actor, Doing doing, const std::string& name, const Cu
 
 Actor::Block::~Block() {
   if (World::is_over()) return;
-  // Calls of the GPU's API are no events of the thread's ring.
+  // Calls of the GPU's API are not events of the thread's ring.
   if (actor_->activities_.back().doing != Doing::kCall)
     actor_->truth_->events.push_back(actor_->EventOf(actor_->activities_.back(), World::now_ns()));
   actor_->activities_.pop_back();

@@ -11,9 +11,9 @@
 
 using namespace simulator;
 
-TEST_CASE("a dump read back says what the trace says, cause by cause", "[simulator]") {
+TEST_CASE("a dump read back agrees with the trace, cause by cause", "[simulator]") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
-    // Half of them with losses, so that requests without a beginning or an end are among them.
+    // Half of them have losses, so that requests without a beginning or an end are among them.
     const Run run = Simulate(RandomServer(seed), {.ring_bytes = seed % 2 == 0 ? 16u << 20 : 4096u});
     fakes::StringSink sink;
     REQUIRE(pitot::MakeDumpSerializer()->Serialize(run.trace, sink).ok());

@@ -48,7 +48,7 @@ class Collector {
 std::string EventLine(uint32_t thread, SiteKind kind, std::string_view name, int64_t begin_ns, int64_t end_ns) {
   return Line("event on", thread, static_cast<int>(kind), name, begin_ns, end_ns);
 }
-// Parts that a request says at its end, or when it is open.
+// The details recorded at a request's end, or while it is open.
 std::string DetailLine(int64_t deadline_ns, std::string_view label, std::string_view size_name, double size,
                        uint32_t bucket) {
   return Line("deadline", deadline_ns, "label", label, "size", size_name, size, "bucket", bucket);
@@ -86,7 +86,7 @@ std::vector<Fact> Facts(const Truth& truth) {
       facts.Add(Line("request", request.id, pitot::OutcomeName(request.outcome), request.end_ns, request.end_thread),
                 records);
     const Tokens& of = tokens[request.id];
-    if (is_open && request.label.empty()) continue;  // a child: the trace cannot tell that it has nothing to say
+    if (is_open && request.label.empty()) continue;  // a child: the trace cannot tell that it has no details
     facts.Add(Line("request", request.id, "tokens", of.count, of.count != 0 ? of.first_ns - request.begin_ns : 0,
                    of.max_gap_ns),
               records);
@@ -112,7 +112,7 @@ std::vector<Fact> Facts(const Truth& truth) {
     }
     for (const TrueMember& member : batch.members) {
       facts.Add(Line("batch", batch.id, "joined by", member.request, member.join_ns), {{batch.thread, member.join_ns}});
-      // Who left is known only where it joined.
+      // A leaving member is known only if its join is.
       if (member.leave_ns != 0)
         facts.Add(Line("batch", batch.id, "left by", member.request, member.leave_ns),
                   {{batch.thread, member.join_ns}});
@@ -145,7 +145,7 @@ std::vector<Fact> Facts(const Truth& truth) {
 
 namespace {
 
-// Words of a trace's rows as the truth has them.
+// A trace's rows in the words of the truth.
 class Reader {
  public:
   explicit Reader(const Trace& trace) : trace_(trace) {}
@@ -193,7 +193,7 @@ std::vector<Fact> Facts(const Trace& trace) {
     if (request.end_known)
       facts.Add(
           Line("request", request.id, pitot::OutcomeName(request.outcome), end_ns, read.Number(request.end_thread)));
-    // A request without its end, which is not open either: that end was lost, and the rest with it.
+    // A request without an end that is not open: its end was lost, with the rest of it.
     if (!request.end_known && request.labels.empty()) continue;
     facts.Add(
         Line("request", request.id, "tokens", request.output_tokens, request.first_token_ns, request.max_token_gap_ns));
@@ -252,7 +252,7 @@ std::vector<Fact> Contexts(const Truth& truth) {
   std::unordered_map<uint64_t, int64_t> ends;
   for (const TrueRequest& request : truth.requests) ends[request.id] = request.end_ns;
   for (const TrueEvent& event : truth.events) {
-    // A thread's context does not outlive the request, though only the thread itself changes it.
+    // A thread's context does not outlive the request, although only the thread itself changes it.
     const auto end = ends.find(event.request);
     const bool is_over = end != ends.end() && end->second != kOpen && end->second < event.begin_ns;
     facts.Add(ContextLine(event.thread, event.begin_ns, event.end_ns, is_over ? 0 : event.request, event.batch));

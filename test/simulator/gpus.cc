@@ -17,13 +17,13 @@ bool IsSame(const Culprit& a, const Culprit& b) {
 
 }  // namespace
 
-// The way of what is next on the stream, could begin from `ready_ns` on, and begins at `begin_ns`: after its own kernel
-// before it, if that was still to be done, with what others did between. Else it begins at `ready_ns`, and others' may
-// be before it, too. `own` is what the time before it is if it is nobody else's fault.
+// The way to the next operation on the stream, which could begin from `ready_ns` on, and begins at `begin_ns`. If the
+// operation before it is its own and was still unfinished, the way begins after that, with others' work in between.
+// Otherwise it begins at `ready_ns`, and others' work may be before it, too. Time that is nobody else's fault is `own`.
 Gpus::Way Gpus::WayTo(uint32_t stream, int64_t ready_ns, int64_t begin_ns, const Culprit& whose, const Segment& own,
                       bool* is_after_own) const {
   const std::vector<Kernel>& kernels = streams_[stream];
-  size_t first = kernels.size();  // of others that it waits behind
+  size_t first = kernels.size();  // of others it waits behind
   while (first > 0 && kernels[first - 1].end_ns > ready_ns && !IsSame(kernels[first - 1].whose, whose)) --first;
   *is_after_own = first > 0 && kernels[first - 1].end_ns > ready_ns;
   Way way{ready_ns, {}};
@@ -33,7 +33,7 @@ Gpus::Way Gpus::WayTo(uint32_t stream, int64_t ready_ns, int64_t begin_ns, const
     at_ns = kernels[first - 1].end_ns;
   }
   for (size_t i = first; i < kernels.size(); ++i) {
-    // Up to the end of each; what is after the last one is its fault, too.
+    // Up to the end of each; the time after the last one is its fault, too.
     const int64_t until_ns = i + 1 == kernels.size() ? begin_ns : kernels[i].end_ns;
     Segment behind{at_ns, until_ns, Cause::kGpuQueueWait, 0, {}, kernels[i].whose, {}};
     AppendSegment(behind, &way.segments);
@@ -132,7 +132,7 @@ void Gpus::AddTo(int64_t now_ns, pitot::model::Trace* trace) const {
     if (device == trace->devices.size()) trace->devices.push_back({device, 0, 0, 0, 0, 0, 0});
     trace->streams.push_back({device, 1, 7 + stream % streams_per_device_, 0, trace->gpu.size(), 0});
     for (const Kernel& kernel : streams_[stream]) {
-      if (kernel.end_ns > now_ns) break;  // devices record what is done
+      if (kernel.end_ns > now_ns) break;  // devices record finished work
       trace->gpu.begin_ns.push_back(kernel.begin_ns);
       trace->gpu.duration_ns.push_back(kernel.end_ns - kernel.begin_ns);
       trace->gpu.kind.push_back(pitot::model::GpuKind::kKernel);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plays a server with faults that no real one may be given (the clock of a card is never changed), or that need a GPU,
-// and leaves what the scoreboard reads of a run: a dump, and what the simulator knows to be true of each request.
+// Plays a server with faults that no real one may be given (the clock of a card is never changed), or that need a GPU.
+// It leaves the scoreboard's input of a run: a dump, and the simulator's truth about each request.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace simulator {
 namespace {
 
 constexpr int64_t kUs = 1'000, kMs = 1'000 * kUs;
-// Before each dose, which is so long. Requests are compared with the 512 around them: of these a tenth are struck.
+// The quiet time before each dose, and the dose. Requests are compared with the 512 around them: a tenth of these is
+// hit.
 constexpr int64_t kQuietNs = 5'000 * kMs, kStruckNs = 600 * kMs;
 constexpr int64_t kMeanIntervalNs = 12 * kMs;
 constexpr uint32_t kRequests = 1'100;  // 13.2 s of them
@@ -118,7 +119,7 @@ std::string InjectionsOf(const Truth& truth) {
       if (segment.cause == Cause::kGpuQueueWait && segment.culprit.request != 0)
         log.Write(request, "neighbour", "dose_ms=10", ns,
                   ",\"holder\":\"" + Hexadecimal(segment.culprit.request) + "\"");
-      // No fault of its own, and true: its executor was at work for others.
+      // Not a fault of its own, but true: its executor was at work for others.
       if (segment.cause == Cause::kQueueWait) log.Write(request, "queued", "", ns, ",\"others\":[]");
     }
   }

@@ -38,7 +38,7 @@ class Maker {
       if (Chance(30)) {
         std::vector<Step> kernels;
         AddKernels(&kernels);
-        // Not before its first scope: that says when it was begun.
+        // Not before its first scope, because that is the sign of its begin.
         const auto first = std::find_if(route.steps.begin(), route.steps.end(),
                                         [](const Step& step) { return step.kind == Step::Kind::kCompute; });
         route.steps.insert(first + 1, kernels.begin(), kernels.end());
@@ -50,7 +50,7 @@ class Maker {
  private:
   bool Chance(uint32_t percent) { return random_() % 100 < percent; }
   uint32_t Below(uint32_t limit) { return static_cast<uint32_t>(random_() % limit); }
-  // Each order of magnitude as likely as another.
+  // Each order of magnitude is as likely as another.
   int64_t Log(int64_t least, int64_t most) {
     int64_t limit = least;
     while (limit < most && Chance(80)) limit *= 2;
@@ -66,7 +66,7 @@ class Maker {
     return queue;
   }
 
-  // Launches with code between, then a wait for the stream; more than once at times.
+  // Launches with code between, then a wait for the stream; sometimes more than once.
   void AddKernels(std::vector<Step>* steps) {
     for (uint32_t rounds = 1 + Below(2); rounds > 0; --rounds) {
       const uint32_t stream = Below(spec_.streams);

@@ -94,7 +94,7 @@ class Reconstruction {
       request = index_.Row(trace_.requests[request].parent_id);
     return request;
   }
-  // The row that has the thread then, or kNone; until when at most.
+  // The row that has the thread then, or kNone; and until when at most.
   static uint32_t RowAt(const std::vector<Tenure>& tenures, int64_t ns, int64_t* until_ns) {
     uint32_t row = kNone;
     for (const Tenure& tenure : tenures) {
@@ -104,7 +104,7 @@ class Reconstruction {
     }
     return row;
   }
-  // Of a lock, and the batch its thread served then.
+  // The holder of a lock, and the batch its thread served then.
   Culprit Holder(uint32_t thread, uint64_t request, int64_t ns) const {
     int64_t until_ns = kForever;
     const uint32_t batch = RowAt(batches_[thread], ns, &until_ns);
@@ -126,7 +126,7 @@ class Reconstruction {
     if (begin_ns < end_ns) visit(begin_ns, end_ns, kNone);
   }
 
-  // ---- Where a request was. Notes, too, which threads it kept busy.
+  // ---- Where a request was. Also notes the threads it kept busy.
   std::vector<Leg> Legs(uint32_t row) {
     const RequestRow& request = trace_.requests[row];
     const int64_t end_ns = trace_.RequestEnd(request);
@@ -150,8 +150,8 @@ class Reconstruction {
       const bool is_last = h + 1 == handoffs.end();
       const uint32_t next = is_last ? request.end_thread : trace_.handoffs[h[1]].from_thread;
       if (next == thread || next == kNone) continue;
-      // It left with its batch, and a thread that had sent it goes on; had that no need to wait, its way was the
-      // longer.
+      // It left with its batch, and the thread that had sent it goes on. If that thread had no need to wait, its way
+      // was the longer.
       const uint32_t* sent = h;
       while (trace_.handoffs[*sent].from_thread != next) --sent;
       const int64_t sent_ns = trace_.handoffs[*sent].enqueue_ns;
@@ -193,7 +193,7 @@ class Reconstruction {
     return result_ns;
   }
 
-  // The wait for a result that the thread was in when it was there.
+  // The thread's wait for a result at the time of the result.
   uint32_t FutureWait(uint32_t thread, int64_t result_ns) const {
     const uint32_t at = flat_.Find(thread, result_ns);
     if (at == kNone || flat_.Thread(thread)[at].end_ns <= result_ns) return kNone;
@@ -201,7 +201,7 @@ class Reconstruction {
     return IsWait(event, WaitKind::kFuture) ? event : kNone;
   }
 
-  // ---- What that was spent on.
+  // ---- The causes of that time.
   void Stay(uint32_t row, const Leg& leg, std::vector<Segment>* path) const {
     Walk(leg.thread, leg.begin_ns, leg.end_ns, [&](int64_t begin_ns, int64_t end_ns, uint32_t event) {
       Segment segment{begin_ns, end_ns, Cause::kOnCpu, Number(leg.thread), {}, {}, {}};
@@ -237,7 +237,7 @@ class Reconstruction {
     return next.batch;
   }
 
-  // When the lock that was waited for became the waiter's: at its last release. Then it only had to wake up.
+  // When the awaited lock became the waiter's: at its last release. From then on it only had to wake up.
   int64_t Granted(uint32_t event) const {
     const int64_t end_ns = trace_.EventEnd(event);
     const auto releases = releases_.find(Resource(event));
@@ -266,7 +266,7 @@ class Reconstruction {
     AppendSegment({granted_ns, end_ns, Cause::kHandoff, segment.thread, segment.name, {}, {}}, path);
   }
 
-  // What the thread that took it did meanwhile: was idle, worked for a batch or a request, or for itself.
+  // The activity of the later taker: idle, at work for a batch or a request, or for itself.
   void InQueue(const Leg& leg, std::vector<Segment>* path) const {
     Walk(leg.thread, leg.begin_ns, leg.end_ns, [&](int64_t begin_ns, int64_t end_ns, uint32_t event) {
       Segment segment{begin_ns, end_ns, Cause::kHandoff, Number(leg.thread), leg.name, {}, {}};

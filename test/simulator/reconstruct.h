@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proof that the events suffice: finds what each request's time was spent on from a trace alone, in the simplest way
-// that is exact where nothing was lost. Not an analyzer: it knows how the simulator's servers are instrumented.
+// Proof that the events suffice: finds the causes of each request's time from a trace alone, in the simplest way that
+// is exact without losses. Not an analyzer: it knows how the simulator's servers are instrumented.
 #ifndef PITOT_TEST_SIMULATOR_RECONSTRUCT_H_
 #define PITOT_TEST_SIMULATOR_RECONSTRUCT_H_
 
@@ -12,7 +12,7 @@
 
 namespace simulator {
 
-// For each row of trace.requests, the tiling of its latency; empty for those that did not end.
+// For each row of trace.requests, the tiling of its latency; empty for requests without an end.
 std::vector<std::vector<Segment>> Reconstruct(const pitot::model::Trace& trace);
 
 }  // namespace simulator

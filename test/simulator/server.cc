@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The programs of the server's threads. They read as a real server's would, but that each thing is also noted as truth:
-// Actor::Block beside a scope or wait, Actor::context_* beside what changes the recorder's context, and Path where
-// requests move.
+// The programs of the server's threads. They read like a real server's, except that each thing is also noted as truth.
+// Actor::Block stands next to a scope or wait, Actor::context_* next to changes of the recorder's context, and Path
+// where requests move.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -27,7 +27,7 @@ using pitot::SiteKind;
 using pitot::WaitKind;
 using Doing = Actor::Doing;
 
-// PITOT_WAIT takes literals only, this server's resources have names made at run time.
+// PITOT_WAIT takes literals only, but this server's resources have names made at run time.
 using WaitArgs = pitot::detail::ArgList<uint64_t, pitot::Name, uint64_t, uint64_t>;
 constexpr pitot::Site kWaitSite{pitot::kSiteMagic,
                                 SiteKind::kWait,
@@ -44,14 +44,14 @@ using Random = std::mt19937_64;
 
 // A request on its way.
 struct Job {
-  uint32_t number = 0;                // as it arrived
-  Random* random = nullptr;           // of what is done for it alone
-  Random* random_of_batch = nullptr;  // and for batches that it is the first member of
+  uint32_t number = 0;                // in order of arrival
+  Random* random = nullptr;           // of steps for it alone
+  Random* random_of_batch = nullptr;  // and for batches with it as the first member
   uint32_t steps_alone = 0, steps_in_batches = 0;
   const Route* route = nullptr;
   int64_t arrival_ns = 0;
   int64_t patience_end_ns = kForever;
-  Outcome fate = Outcome::kOk;  // how it ends before step `fate_step`
+  Outcome fate = Outcome::kOk;  // its end before step `fate_step`
   size_t fate_step = 0;
   size_t next_step = 0;
   double size = 0;
@@ -67,7 +67,7 @@ struct Job {
   // Its rows in the truth.
   size_t row = 0, handoff = 0, async = 0;
   Path path;
-  // While a thread waits for its result: the way through the model, beside that on the thread.
+  // While a thread waits for its result: the way through the model, next to that on the thread.
   bool is_awaited = false;
   int64_t awaited_from_ns = 0;
   int64_t result_ns = 0;  // 0: not there yet
@@ -78,7 +78,7 @@ struct Job {
   Path* MovingPath() { return is_awaited ? &detour : &path; }
 };
 
-// What goes through queues: a request, or the group that a batcher formed.
+// An item of a queue: a request, or a batcher's group.
 struct Work {
   static Work Of(Job* job) { return {{job}, BatchClose::kUnknown}; }
   std::vector<Job*> jobs;
@@ -109,7 +109,7 @@ struct Serving {  // a batch
   std::vector<Job*> members;
 };
 
-// What takes the time that is said.
+// Whether a step takes its given time.
 bool IsWork(Step::Kind kind) {
   return kind == Step::Kind::kCompute || kind == Step::Kind::kUntraced || kind == Step::Kind::kIo ||
          kind == Step::Kind::kSleep || kind == Step::Kind::kLaunch;
@@ -219,7 +219,7 @@ class Server {
   std::vector<CpuReading> cpu_readings_;
   std::vector<std::unique_ptr<Job>> jobs_;
   std::vector<std::unique_ptr<Actor>> actors_;
-  World world_;  // goes first, while all that its threads use is still there
+  World world_;  // goes first, while everything its threads use is still there
 };
 
 // ---- Chance and set-up.
@@ -230,7 +230,7 @@ int64_t Server::Exponential(Random* random, double mean_ns) {
   return static_cast<int64_t>(-mean_ns * std::log(uniform));
 }
 
-// Of one's own, if that is asked for.
+// A generator of its own, if asked for.
 Random* Server::Apart(uint64_t of, uint64_t what) {
   if (!spec_.draws_apart) return &random_;
   std::seed_seq seed{spec_.seed, of, what};
@@ -238,7 +238,7 @@ Random* Server::Apart(uint64_t of, uint64_t what) {
   return &apart_.back();
 }
 
-// Counts what is done for a request; by how much it was said to take longer.
+// Counts steps for a request, and returns the step's delay.
 int64_t Server::DelayOf(Job* job, bool is_in_batch) {
   int64_t delay_ns = 0;
   const uint32_t step = is_in_batch ? job->steps_in_batches++ : job->steps_alone++;
@@ -294,7 +294,7 @@ Run Server::Play() {
   if (!truth_.taken_cpus.empty()) AddCpuReadings(cpu_readings_, &run.trace);
   truth_.end_ns = now_ns();
   for (const auto& actor : actors_) actor->NoteOpen();
-  // Why a batch was closed is known once it was.
+  // The reason for closing a batch is known only afterwards.
   std::vector<std::pair<uint64_t, BatchClose>> closes;
   for (const TrueBatch& batch : truth_.batches) closes.emplace_back(batch.id, batch.close);
   std::sort(closes.begin(), closes.end());
@@ -351,7 +351,7 @@ Task<> Server::Arrivals(Actor* self) {
     if (Chance(random, route->percent_abandoned)) job->fate = Outcome::kAbandoned;
     job->fate_step = 1 + Below(random, route->steps.size());
     job->size = static_cast<double>(1 + Below(random, static_cast<uint64_t>(route->size_most)));
-    // The network's queue is no queue of the recorder's.
+    // The network's queue is not a queue of the recorder.
     Queue& queue = pools_[0].queue;
     queue.items.push_back(Work::Of(job));
     if (!queue.idle.empty()) {
@@ -446,7 +446,7 @@ Task<> Server::Serve(Actor* self, const Pool& pool, Job* job) {
       Queue* queue = is_inference ? &models_[step.target].queue : &pools_[step.target].queue;
       const bool was_sent = co_await Send(self, queue, job);
       if (!was_sent) break;
-      if (job->is_finished) self->WorkFor(0, 0);  // elsewhere, meanwhile: what is left to do is nobody's
+      if (job->is_finished) self->WorkFor(0, 0);  // elsewhere, meanwhile: the rest of the work is nobody's
       if (!pool.after_sending.empty()) co_await Compute(self, pool.after_sending, Draw(job->random, {500, 5'000}));
       co_return;
     }
@@ -507,7 +507,7 @@ Task<> Server::OnCpu(Actor* self, int64_t ns) {
   ReadCpu(self, ns, end_ns - begin_ns - ns);
 }
 
-// Its counters now, so much more than when they were read last.
+// Adds a reading of its counters, grown by this much since the last one.
 void Server::ReadCpu(Actor* self, int64_t on_cpu_ns, int64_t delay_ns) {
   if (truth_.taken_cpus.empty()) return;
   CpuReading& last = last_readings_[self];
@@ -608,7 +608,7 @@ Task<> Server::Sync(Actor* self, const Step& step, int64_t ns, Random* random) {
   Gpus::Way way = gpus_.Sync(stream, {is_of_device, begin_ns, end_ns, is_told}, context, self->culprit());
   const Actor::Block block(self, Doing::kCall, name);
   co_await world_.Delay(self, end_ns - begin_ns);
-  if (done_ns <= begin_ns) co_return;  // it needed not wait
+  if (done_ns <= begin_ns) co_return;  // it had no need to wait
   AppendSegment({done_ns, end_ns, Cause::kSyncReturn, self->number(), name, {}, {}}, &way.segments);
   self->Reroute(way.from_ns, way.segments);
 }
@@ -825,7 +825,7 @@ void Server::Finish(Actor* self, Job* job, Outcome outcome) {
   }
 }
 
-// Hands the result to whoever waits for it.
+// Hands the result to its waiter.
 void Server::Reply(Actor* self, Job* job) {
   self->Leave(job->MovingPath());
   if (job->is_awaited) {
@@ -936,7 +936,7 @@ Task<> Server::Scatter(Actor* self, const Model& model, Serving* serving) {
   if (model.leave_early) serving->members.clear();
 }
 
-// After the batch. Who waits for its end learns it first; the others are handed on one by one.
+// After the batch. Threads waiting for its end learn it first; the others are handed on one by one.
 Task<> Server::Respond(Actor* self, Serving* serving) {
   for (Job* job : serving->members) {
     if (job->is_awaited) Reply(self, job);
@@ -951,7 +951,7 @@ Task<> Server::Respond(Actor* self, Serving* serving) {
   }
 }
 
-// Only collects: what it takes time for is waiting, for members or for room.
+// Only collects: its time goes into waiting, for members or for room.
 Task<> Server::Batcher(Actor* self, ModelState* state) {
   const Model& model = *state->spec;
   for (;;) {

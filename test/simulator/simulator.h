@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A discrete-event simulator of an inference server, for tests: it plays threads, queues, batchers and locks in virtual
-// time on one real thread, records through Pitot's public API as a real server would, and keeps the truth beside it:
-// for every request, what each nanosecond between its arrival and its end was spent on, and whose fault that was.
+// A discrete-event simulator of an inference server, for tests. It plays threads, queues, batchers and locks in virtual
+// time on one real thread, and records through Pitot's public API as a real server would. Next to that it keeps the
+// truth: for every request, the cause and culprit of each nanosecond between its arrival and its end.
 //
 //   const simulator::Run run = simulator::Simulate(simulator::RandomServer(seed));
-//   run.trace   // what the recorder holds at the end, assembled
-//   run.truth   // what really happened, kept without looking at any event; the same ids
+//   run.trace   // the recorder's contents at the end, assembled
+//   run.truth   // the real events, kept without looking at any recorded one; the same ids
 //
 // A server is data (ServerSpec): pools of threads fed by queues, models whose executors form batches, locks, and routes
 // whose requests walk through them step by step. To play something new, add a step or a thread's program in server.cc,
@@ -31,13 +31,13 @@ inline constexpr uint32_t kNobody = 0xffffffff;
 // ---- The server.
 // -----------------------------------------------------------------------------------------------------
 
-// A random time: `least_ns` and an exponential part of that mean. Always at least 1 ns.
+// A random time: `least_ns` plus an exponential part with that mean. Always at least 1 ns.
 struct Time {
   int64_t least_ns = 1;
   int64_t mean_ns = 0;
 };
 
-// One thing that is done for a request (or, in a model, for a batch).
+// One thing done for a request (or, in a model, for a batch).
 struct Step {
   enum class Kind : uint8_t {
     kCompute,
@@ -56,7 +56,7 @@ struct Step {
     kSyncDevice
   };
 
-  // A scope of that name, and `inner` at the end of it. `each_ns`: more for every member of a batch.
+  // A scope of that name, and `inner` at its end. `each_ns`: more for every member of a batch.
   static Step Compute(std::string name, Time time, std::vector<Step> inner = {}, int64_t each_ns = 0) {
     return {
         .kind = Kind::kCompute, .name = std::move(name), .time = time, .each_ns = each_ns, .inner = std::move(inner)};
@@ -79,21 +79,22 @@ struct Step {
   // All of the batch is launched. Models only.
   static Step Submitted() { return {.kind = Kind::kSubmitted}; }
 
-  // Launches a kernel that takes `time` on a stream, by a call that takes `api`. Then Sync on that stream, or
-  // SyncDevice on one of its device, before the request or batch goes anywhere else or launches on another device.
+  // Launches a kernel that takes `time` on a stream, by a call of length `api`. Sync on that stream, or SyncDevice on
+  // one of its device, must follow before the request or batch goes anywhere else or launches on another device.
   static Step Launch(uint32_t stream, std::string kernel, Time time, Time api) {
     return {.kind = Kind::kLaunch, .name = std::move(kernel), .time = time, .target = stream, .api = api};
   }
-  // Waits until all is done that was launched on the stream. `time`: of a call that needs not wait, and to return.
+  // Waits for everything launched on the stream. `time`: the length of a call without a need to wait, and of its
+  // return.
   static Step Sync(uint32_t stream, Time time) { return {.kind = Kind::kSync, .time = time, .target = stream}; }
 
-  // The same of all streams of that stream's device.
+  // The same for all streams of that stream's device.
   static Step SyncDevice(uint32_t stream, Time time) {
     return {.kind = Kind::kSyncDevice, .time = time, .target = stream};
   }
 
-  // These move the request to other threads; they stand in Route::steps itself, not within other steps.
-  // Goes on in that pool.
+  // These move the request to other threads; they stand in Route::steps itself, not within other steps. Send: goes on
+  // in that pool.
   static Step Send(uint32_t pool) { return {.kind = Kind::kSend, .target = pool}; }
   // Is served by the model, then goes on in pool `reply` (whose queue must be unbounded).
   static Step Infer(uint32_t model, uint32_t reply) { return {.kind = Kind::kInfer, .target = model, .reply = reply}; }
@@ -120,14 +121,14 @@ struct Route {
   std::string size_name;           // "": no size
   int64_t size_most = 1;           // sizes are uniform in [1, size_most]
   uint32_t percent_failed = 0;     // end as failed somewhere on their way
-  uint32_t percent_abandoned = 0;  // whose handle is dropped there
+  uint32_t percent_abandoned = 0;  // lose their handle there
   std::vector<Step> steps;
 };
 
 struct QueueSpec {
   std::string name;
   uint32_t capacity = 0;  // 0: unbounded
-  bool sheds = false;     // when full: turns requests away; else those who push wait for room
+  bool sheds = false;     // when full: turns requests away; otherwise senders wait for room
 };
 
 // Threads that take requests from a queue and do their steps. Pool 0 takes them from the network.
@@ -156,7 +157,7 @@ struct Model {
   int64_t max_delay_ns = 0;
   std::vector<Step> steps;   // for a batch, or for each step of continuous batching
   Time scatter;              // a scope "scatter" for each member, before its result is handed out
-  bool leave_early = false;  // members leave when they are scattered, else at the end of the batch
+  bool leave_early = false;  // members leave when they are scattered, otherwise at the end of the batch
   uint32_t most_tokens = 0;  // kContinuous: members stay for 1 to as many steps
   uint32_t percent_maintenance = 0;
 };
@@ -168,10 +169,10 @@ struct Slow {
   double speed = 1;  // more than 0, up to 1
 };
 
-// Something that is done for a request takes longer: of what takes time, the `step`-th (from 0) that is done for it
-// alone, or for batches that it is in.
+// Lengthens something done for a request: the `step`-th (from 0) of the timed steps for it alone, or for batches it is
+// in.
 struct Delay {
-  uint32_t request = 0;  // as they arrive, from 0
+  uint32_t request = 0;  // in order of arrival, from 0
   bool is_in_batch = false;
   uint32_t step = 0;
   int64_t ns = 0;
@@ -179,62 +180,62 @@ struct Delay {
 
 struct ServerSpec {
   uint64_t seed = 1;
-  uint32_t requests = 200;  // that arrive
+  uint32_t requests = 200;  // number of arrivals
   int64_t mean_interval_ns = 100'000;
-  uint32_t burst_factor = 1;          // arrivals are so many times as dense in bursts
+  uint32_t burst_factor = 1;          // how many times as dense arrivals are in bursts
   int64_t mean_burst_ns = 2'000'000;  // length of bursts, and of the time between them
-  int64_t cut_ns = kForever;          // the snapshot is taken so long after the start, with whatever is open
-  bool stamps_arrivals = true;        // requests begin when they arrived, else when a thread took them
-  Time wake_up{500, 4'000};           // from when a thread is woken to when it runs
-  Time lock_wake_up{0, 0};            // the same for who gets a lock; least_ns 0 and no mean: at once
+  int64_t cut_ns = kForever;          // time of the snapshot after the start, with everything still open
+  bool stamps_arrivals = true;        // requests begin at their arrival, otherwise when a thread takes them
+  Time wake_up{500, 4'000};           // from a thread's wake-up until it runs
+  Time lock_wake_up{0, 0};            // the same for the next owner of a lock; least_ns 0 and no mean: at once
   std::vector<Pool> pools;
   std::vector<Model> models;
   std::vector<std::string> locks;  // first come, first served
   uint32_t streams = 0;            // of GPUs; each first come, first served
   uint32_t streams_per_device = 1;
-  uint32_t percent_told = 100;  // of the waits for GPUs that say for what, where nothing else would
+  uint32_t percent_told = 100;  // of the otherwise ambiguous waits for GPUs: how many record their target
   std::vector<Route> routes;
-  // In order, and apart. Where there are any, the clock of the (one) GPU is recorded; what CPU time threads had.
+  // In order, without overlaps. If there are any, the clock of the (one) GPU or the threads' CPU time is recorded.
   std::vector<Slow> slow_clocks;  // kernels do nothing but compute
-  std::vector<Slow> taken_cpus;   // of the CPUs' time others have the rest
+  std::vector<Slow> taken_cpus;   // others have the rest of the CPUs' time
   std::vector<Delay> delays;
-  // Each request draws its own times: what becomes slower changes those of no other, so that two plays are compared.
+  // Each request draws its own times: a delay changes those of no other request, so that two plays can be compared.
   bool draws_apart = false;
 };
 
-// A server made by chance: topologies, loads and routes of all kinds.
+// A random server: topologies, loads and routes of all kinds.
 ServerSpec RandomServer(uint64_t seed);
-// The same with streams that models and routes share.
+// The same with streams shared by models and routes.
 ServerSpec RandomGpuServer(uint64_t seed);
 
 // ---- The truth.
-// ------------------------------------------------------------------------------------------------------ Threads by
-// Pitot's number, requests and batches by the ids the recorder gave them, times in ns of the virtual clock.
+// ------------------------------------------------------------------------------------------------------
+// Threads by Pitot's number, requests and batches by the ids from the recorder, times in ns of the virtual clock.
 
 enum class Cause : uint8_t {
   kOnCpu,        // its thread computed, in scope `name` ("": in none)
   kQueueWait,    // was in queue `name` while the thread that took it later was busy: culprit
-  kHandoff,      // in queue `name` (or its result, or a lock, was there), and the thread that it needed was being woken
+  kHandoff,      // in queue `name` (or its result or lock was there), and the thread it needed was being woken
   kBatchWindow,  // was taken, but its batch waited for more members
   kLockWait,     // its thread waited for lock `name`, held by the culprit
   kIoWait,
   kSleep,
-  // Of GPUs. What a kernel needed last is the later of its launch and the end of what was before it on its stream.
+  // Of GPUs. A kernel's last cause is the later of its launch and the end of the work before it on its stream.
   kCall,           // its thread was in call `name` of the GPU's API
   kLaunchLatency,  // its kernel `name` was launched, and nothing was before it
   kKernel,         // its kernel `name` ran
   kDispatchGap,    // before its kernel `name`, after another of its own
-  kGpuQueueWait,   // a kernel of the culprit was before its own, or before the synchronisation that it waited in
+  kGpuQueueWait,   // a kernel of the culprit was before its own, or before the end of its synchronisation
   kSyncReturn,     // its kernels were done, and its thread had not returned from call `name` yet
 };
 const char* CauseName(Cause cause);
 
-// Whom a thread worked for: a batch or a request; or only what it did.
+// The owner of a thread's work: a batch or a request; or only its activity.
 struct Culprit {
   uint32_t thread = 0;
   uint64_t request = 0;
   uint64_t batch = 0;
-  std::string doing;  // scope or resource, where it is neither for a request nor for a batch
+  std::string doing;  // scope or resource, if it is neither for a request nor for a batch
   bool operator==(const Culprit&) const = default;
 };
 
@@ -242,7 +243,7 @@ struct Segment {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   Cause cause = Cause::kOnCpu;
-  uint32_t thread = 0;                                    // on which it was, or that took it
+  uint32_t thread = 0;                                    // of its stay, or of its taker
   std::string name;                                       // scope, queue, lock or resource
   Culprit culprit;                                        // of kQueueWait and kLockWait; of kBatchWindow the batch;
                                                           // of kOnCpu another request that its thread did this for
@@ -250,14 +251,14 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// Appends `segment`, joined to the last one if it goes on with the same; nothing if it is empty.
+// Appends `segment`, joined to the last one if it continues it; nothing if it is empty.
 void AppendSegment(const Segment& segment, std::vector<Segment>* to);
 // One line, for messages.
 std::string ToString(const Segment& segment);
 
 struct TrueRequest {
   uint64_t id = 0;
-  uint32_t number = 0;  // as it arrived; of a child its parent's
+  uint32_t number = 0;  // in order of arrival; of a child its parent's
   uint64_t parent_id = 0;
   uint64_t trace_id_high = 0, trace_id_low = 0;
   std::string route;
@@ -285,7 +286,7 @@ struct TrueBatch {
   uint32_t thread = 0;
   int64_t begin_ns = 0;
   int64_t end_ns = pitot::model::kOpen;
-  int64_t submitted_ns = 0;  // 0: not said
+  int64_t submitted_ns = 0;  // 0: not recorded
   pitot::BatchClose close = pitot::BatchClose::kUnknown;
   std::vector<TrueMember> members;
 };
@@ -297,7 +298,7 @@ struct TrueHandoff {
   uint32_t to_thread = 0;  // 0: not taken yet
   int64_t enqueue_ns = 0;
   int64_t take_ns = 0;
-  uint64_t batch = 0;  // that took it
+  uint64_t batch = 0;  // took it
 };
 
 // A scope, wait, instant or counter.
@@ -342,7 +343,7 @@ struct Truth {
 // ---- Both.
 // -----------------------------------------------------------------------------------------------------------
 
-// How it is recorded. The rings hold everything unless told otherwise.
+// Settings of the recorder. The rings hold everything unless told otherwise.
 struct Recording {
   uint64_t ring_bytes = 16 << 20;     // of every thread
   uint64_t reserve_bytes = 64 << 20;  // for the snapshot

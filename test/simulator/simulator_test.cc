@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the simulator proves of the recorder: that its events, put together, are what happened, that they suffice to say
-// what every nanosecond of a request was spent on, and that it says so where something is missing.
+// The simulator's proof of the recorder. Its events, put together, are the truth; they suffice to explain every
+// nanosecond of a request; and missing ones are reported as such.
 #include "simulator/simulator.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::string Describe(const std::vector<Segment>& path) {
   return text;
 }
 
-// Why a batch was closed is recorded when it ends.
+// The reason for closing a batch is recorded when it ends.
 std::vector<Segment> AsRecorded(std::vector<Segment> path, const std::set<uint64_t>& open_batches) {
   for (Segment& segment : path) {
     if (open_batches.count(segment.culprit.batch) != 0) segment.close = pitot::BatchClose::kUnknown;
@@ -54,7 +54,7 @@ template <class Check> void ForEachPath(const Run& run, Check check) {
   }
 }
 
-// True if a record that the thread wrote then may be missing from the trace, by what the trace itself says.
+// True if a record of the thread at that time may be missing from the trace, by the trace's own account.
 bool IsLost(const pitot::model::Trace& trace, const Fact::Record& record) {
   if (record.at_ns < trace.window_begin_ns) return true;
   return std::any_of(trace.losses.begin(), trace.losses.end(), [&](const pitot::model::LossRow& loss) {
@@ -66,7 +66,7 @@ bool IsLost(const pitot::model::Trace& trace, const Fact::Record& record) {
 // The first of the facts, for messages.
 std::string First(const std::vector<Fact>& facts) { return facts.empty() ? "" : facts[0].text; }
 
-// What is in the trace is true, what is not in it is said to be lost.
+// Checks that everything in the trace is true, and that missing facts are reported as lost.
 void CheckHonesty(const Run& run) {
   REQUIRE(FindInconsistency(run.trace) == "");
   const std::vector<Fact> truth = Facts(run.truth), trace = Facts(run.trace);
@@ -96,7 +96,7 @@ ServerSpec SmallServer(uint32_t threads, const std::vector<Step>& steps) {
 
 }  // namespace
 
-TEST_CASE("the same server leaves the same bytes, another one others", "[simulator]") {
+TEST_CASE("the same server leaves the same bytes, and another one others", "[simulator]") {
   for (const uint64_t seed : {1, 2, 3, 4, 5}) {
     const std::string once = DumpOf(Simulate(RandomServer(seed)).trace);
     const std::string again = DumpOf(Simulate(RandomServer(seed)).trace);
@@ -107,7 +107,7 @@ TEST_CASE("the same server leaves the same bytes, another one others", "[simulat
   }
 }
 
-TEST_CASE("of hundreds of random servers the trace holds exactly what happened", "[simulator]") {
+TEST_CASE("the trace holds exactly the true facts on hundreds of random servers", "[simulator]") {
   for (uint64_t seed = 0; seed < kServers; ++seed) {
     const Run run = Simulate(RandomServer(seed));
 
@@ -141,7 +141,7 @@ TEST_CASE("the events suffice to find the true cause of every nanosecond of a re
   }
 }
 
-TEST_CASE("with rings of 4 KiB all that is in the trace is true, and the rest is said to be lost", "[simulator]") {
+TEST_CASE("a trace from rings of 4 KiB is true, and the rest is reported as lost", "[simulator]") {
   uint64_t losses = 0;
   for (uint64_t seed = 0; seed < kServers / 2; ++seed) {
     const Run run = Simulate(RandomServer(seed), {.ring_bytes = 4096});
@@ -153,8 +153,7 @@ TEST_CASE("with rings of 4 KiB all that is in the trace is true, and the rest is
   REQUIRE(losses > kServers / 2);
 }
 
-TEST_CASE("with a snapshot reserve of 64 KiB all that is in the trace is true, and the rest is said to be lost",
-          "[simulator]") {
+TEST_CASE("a trace from a snapshot reserve of 64 KiB is true, and the rest is reported as lost", "[simulator]") {
   uint64_t losses = 0;
   for (uint64_t seed = 0; seed < kServers / 6; ++seed) {
     const Run run = Simulate(RandomServer(seed), {.reserve_bytes = 64 << 10});
@@ -167,7 +166,7 @@ TEST_CASE("with a snapshot reserve of 64 KiB all that is in the trace is true, a
   REQUIRE(losses > kServers / 6);
 }
 
-TEST_CASE("a part of a request of which all else was lost is of a request in the trace", "[simulator]") {
+TEST_CASE("a surviving part of a lost request belongs to a request of the trace", "[simulator]") {
   struct Programs {
     static Task<> Serve(World* world, Thread* self, pitot::Request* request) {
       *request = pitot::Request::Begin("/classify");
@@ -199,8 +198,7 @@ TEST_CASE("a part of a request of which all else was lost is of a request in the
   REQUIRE_FALSE(trace.requests[0].begin_known);
 }
 
-TEST_CASE("a request that is taken and handed on in the nanosecond of its enqueueing has each handoff once",
-          "[simulator]") {
+TEST_CASE("a request taken and handed on in the nanosecond of its enqueueing has each handoff once", "[simulator]") {
   struct Programs {
     static Task<> Serve(World* world, Thread* self) {
       auto request = pitot::Request::Begin("/classify");
@@ -225,7 +223,7 @@ TEST_CASE("a request that is taken and handed on in the nanosecond of its enqueu
   REQUIRE(trace.handoffs[1].take_ns == trace.handoffs[1].enqueue_ns + 10);
 }
 
-TEST_CASE("of parts enqueued in one nanosecond those not taken are still there", "[simulator]") {
+TEST_CASE("parts enqueued in one nanosecond are still there if they were not taken", "[simulator]") {
   struct Programs {
     static Task<> Serve(World* world, Thread* self, pitot::Request* request) {
       *request = pitot::Request::Begin("/classify");
@@ -246,7 +244,7 @@ TEST_CASE("of parts enqueued in one nanosecond those not taken are still there",
   REQUIRE(std::count_if(trace.handoffs.begin(), trace.handoffs.end(), [](auto& h) { return h.take_ns == 0; }) == 2);
 }
 
-TEST_CASE("a short window holds exactly what was recorded in it", "[simulator]") {
+TEST_CASE("a short window holds exactly its own records", "[simulator]") {
   for (uint64_t seed = 0; seed < kServers / 6; ++seed) {
     const Run run = Simulate(RandomServer(seed), {.window_ns = 2'000'000});
 
@@ -256,7 +254,7 @@ TEST_CASE("a short window holds exactly what was recorded in it", "[simulator]")
   }
 }
 
-TEST_CASE("random servers meet every cause, outcome and way a batch ends", "[simulator]") {
+TEST_CASE("random servers meet every cause, outcome and end of a batch", "[simulator]") {
   std::set<Cause> causes;
   std::set<pitot::Outcome> outcomes;
   std::set<pitot::BatchClose> closes;
@@ -285,7 +283,7 @@ TEST_CASE("random servers meet every cause, outcome and way a batch ends", "[sim
     CHECK(count > 10);
 }
 
-TEST_CASE("who waits for a lock is told of each holder in turn", "[simulator]") {
+TEST_CASE("a wait for a lock names each holder in turn", "[simulator]") {
   const Step locked = Step::Lock(0, {Step::Compute("look up", {10'000, 0})});
   ServerSpec server = SmallServer(3, {Step::Compute("read", {1'000, 0}), locked});
   server.requests = 3;
@@ -308,7 +306,7 @@ TEST_CASE("who waits for a lock is told of each holder in turn", "[simulator]") 
   });
 }
 
-TEST_CASE("who waited for a lock and got it still has to wake up", "[simulator]") {
+TEST_CASE("a thread that got a lock still has to wake up", "[simulator]") {
   const Step locked = Step::Lock(0, {Step::Compute("look up", {10'000, 0})});
   ServerSpec server = SmallServer(2, {Step::Compute("read", {1'000, 0}), locked});
   server.locks = {"cache"};

@@ -11,7 +11,7 @@
 namespace simulator {
 namespace {
 
-constexpr double kMegahertz = 1980;  // of the clock where nothing holds it
+constexpr double kMegahertz = 1980;  // of the clock if nothing holds it
 constexpr int64_t kSampleNs = 100'000'000, kAtLeastEveryNs = 1'000'000'000;
 
 uint32_t AddCounter(uint32_t device, const std::string& name, const char* unit, pitot::model::Trace* trace) {

@@ -31,7 +31,7 @@ int64_t Longest(const pitot::model::Trace& trace) {
 
 }  // namespace
 
-TEST_CASE("work takes longer by what is lost to it, wherever it begins", "[simulator]") {
+TEST_CASE("work takes longer by its lost time, wherever it begins", "[simulator]") {
   const std::vector<Slow> slows = {{100, 200, 0.5}, {300, 400, 0.25}};
   CHECK(EndOfWork(0, 100, slows) == 100);
   CHECK(EndOfWork(0, 110, slows) == 120);
@@ -46,7 +46,7 @@ TEST_CASE("work takes longer by what is lost to it, wherever it begins", "[simul
   CHECK(LostNs(0, 1000, {}) == 0);
 }
 
-TEST_CASE("a low clock stretches kernels, and is recorded as it was ten times a second", "[simulator]") {
+TEST_CASE("a low clock stretches kernels, and is recorded ten times a second", "[simulator]") {
   ServerSpec spec = Small();
   const Run usual = Simulate(spec);
   CHECK(usual.trace.counters.empty());
@@ -62,7 +62,7 @@ TEST_CASE("a low clock stretches kernels, and is recorded as it was ten times a 
   CHECK(std::count(low.trace.samples.value.begin(), low.trace.samples.value.end(), 990) == 1);
 }
 
-TEST_CASE("where others take CPUs code is longer by its run-queue delay", "[simulator]") {
+TEST_CASE("code is longer by its run-queue delay if others take CPUs", "[simulator]") {
   ServerSpec spec = Small();
   spec.taken_cpus = {{0, 1000 * kMs, 0.5}};
 

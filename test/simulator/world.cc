@@ -36,7 +36,7 @@ World::World(const Recording& recording, uint64_t seed) : recording_(recording),
 World::~World() {
   g_is_over = true;
   for (Thread* thread : threads_) {
-    Become(thread);  // what its frames hold closes on their thread
+    Become(thread);  // its frames close their scopes on their thread
     thread->program_ = {};
   }
   pitot::detail::t_ring = home_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Virtual time and simulated threads. A thread is a coroutine; the world resumes one at a time, each as the owner of
+// Virtual time and simulated threads. A thread is a coroutine. The world resumes one at a time, each as the owner of
 // its own ring, so that scopes live in its frames and close on the thread that opened them.
 #ifndef PITOT_TEST_SIMULATOR_WORLD_H_
 #define PITOT_TEST_SIMULATOR_WORLD_H_
@@ -108,7 +108,7 @@ class Thread {
   trace::ThreadRing* ring_ = nullptr;
   Task<> program_;
   std::coroutine_handle<> at_;
-  uint64_t pauses_ = 0;  // tells wake-ups for this pause from those for former ones
+  uint64_t pauses_ = 0;  // tells wake-ups for this pause from those for earlier ones
   bool woken_ = false;
 };
 
@@ -121,7 +121,7 @@ class World {
   World& operator=(const World&) = delete;
 
   static int64_t now_ns();
-  // At the end what the threads were in the middle of is torn down, in no order of theirs.
+  // Whether the end has come: the threads' unfinished work is torn down, in no order of theirs.
   static bool is_over();
 
   // Gives the thread a ring, and lets its program begin now. Without a name it has none: it must not record.
@@ -144,7 +144,7 @@ class World {
   // Plays until nothing is left to happen, or that time.
   void RunUntil(int64_t ns);
 
-  // A snapshot of what was recorded, assembled.
+  // A snapshot of the records, assembled.
   pitot::model::Trace TakeTrace() const;
 
  private:
@@ -162,7 +162,7 @@ class World {
   void Become(Thread* thread) const;
 
   Recording recording_;
-  pitot::detail::Ring* const home_;  // what the real thread's ring was
+  pitot::detail::Ring* const home_;  // the real thread's ring before
   trace::ClockReading start_;
   std::priority_queue<Resumption> agenda_;
   uint64_t next_order_ = 0;
