@@ -4,7 +4,7 @@
 #ifndef PITOT_EXPORT_H_
 #define PITOT_EXPORT_H_
 
-// Marks a symbol that crosses the library's border. Everything else is hidden.
+// Marks a symbol that crosses the library's border. All others are hidden.
 #define PITOT_EXPORT [[gnu::visibility("default")]]
 
 // Opens and closes the namespace of the public C++ API: source compatible within a major version.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a GPU did, in kinds: for collectors, which say it, and for traces, which hold it.
+// Kinds of GPU activities, for collectors and traces.
 #ifndef PITOT_GPU_KIND_H_
 #define PITOT_GPU_KIND_H_
 
@@ -15,8 +15,8 @@ enum class GpuKind : uint8_t {
   kKernel = 1,
   kMemcpy = 2,
   kMemset = 3,
-  kGraph = 4,  // a whole CUDA graph, where its nodes were not recorded
-  kSpan = 5,   // from one CUDA event to another: what was enqueued between the two, with the gaps in it
+  kGraph = 4,  // a whole CUDA graph, if its nodes were not recorded
+  kSpan = 5,   // from one CUDA event to another: the work enqueued in between, including gaps
 };
 
 PITOT_NAMESPACE_END

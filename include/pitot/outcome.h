@@ -19,7 +19,7 @@ enum class Outcome : uint8_t {
   kShed = 5,       // refused to protect the server
   kAbandoned = 6,  // the handle was dropped without an outcome
 };
-// Returns "ok", "failed" and so on; "open" for a number that is none of them.
+// Returns "ok", "failed" and so on; "open" for any other number.
 PITOT_EXPORT const char* OutcomeName(Outcome outcome) noexcept;
 
 PITOT_NAMESPACE_END

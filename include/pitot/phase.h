@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Back-to-back stages of a block, at one clock read per boundary: the cheapest record there is.
+// Back-to-back stages of a block, with one clock read per boundary: the cheapest kind of record.
 //
 //   PITOT_PHASES(stages);
 //   PITOT_PHASE(stages, "decode");  image = Decode(body);
@@ -23,7 +23,7 @@ class Phases {
   PITOT_DETAIL_INLINE void Next(const Site* site) {
     Ring* ring = ring_;
     if (ring == nullptr || ring != t_ring || ring->depth != depth_ + 1) return Begin(site);
-    // A block may outlive its recorder: then the next phase looks for a ring anew, or records nothing.
+    // A block may outlive its recorder: the next phase then looks for a ring again, or records nothing.
     if (__builtin_expect(ring->gate != __atomic_load_n(&g_gate, __ATOMIC_RELAXED), 0)) return Begin(site);
     const uint64_t now = Clock(ring->gate, Edge::kNext, site);
     Append(ring, site_, begin_, now, ArgList<>{});
@@ -65,8 +65,8 @@ PITOT_NAMESPACE_END
 
 #ifndef PITOT_DISABLED
 
-// Declares the back-to-back phases of a block; each PITOT_PHASE(phases, "name") ends the phase before it and begins the
-// next with one clock read; the last ends with the block or with PITOT_PHASES_END(phases).
+// Declares the back-to-back phases of a block. Each PITOT_PHASE(phases, "name") ends the previous phase and begins the
+// next with one clock read. The last phase ends with the block or with PITOT_PHASES_END(phases).
 #define PITOT_PHASES(phases) ::pitot::detail::Phases phases
 #define PITOT_PHASE(phases, name)                                                      \
   do {                                                                                 \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Control: starts and stops the one recorder of the process, and tells it what to watch for.
+// Control: starts and stops the process's only recorder, and adds triggers, collectors and outputs to it.
 //
 //   pitot::Options options;
 //   options.incident_directory = "/var/lib/myserver/incidents";
@@ -31,63 +31,69 @@ PITOT_NAMESPACE_BEGIN
 // The version of the linked library, "0.1.0".
 PITOT_EXPORT const char* Version() noexcept;
 
-// A handle. Movable; the functions may be called from any thread. Every failure leaves a server that runs unrecorded.
+// A movable handle; its functions may be called from any thread. On any failure the server runs on, unrecorded.
 class PITOT_EXPORT Recorder {
  public:
   // Not running: status() is kNotRunning.
   Recorder() noexcept;
-  // Starts the recorder of this process: maps nothing but what it needs, starts two threads (the first collector brings
-  // a third), opens the gate. Call it early in main; in a server that forks workers, in each worker. Errors (in
-  // status()): kInvalidArgument names the wrong field; kAlreadyRunning (also another copy of the library);
-  // kResourceExhausted; kUnavailable; kDisabled when the environment says PITOT_OFF=1. Cost: about 1 ms.
+  // Starts the recorder of this process. It maps only the memory it needs, starts two threads (the first collector adds
+  // a third), and enables recording. Call it early in main; in a server that forks workers, in each worker. Errors (in
+  // status()): kInvalidArgument names the wrong field; kAlreadyRunning (also for another copy of the library);
+  // kResourceExhausted; kUnavailable; kDisabled if the environment says PITOT_OFF=1.
+  // Cost: about 1 ms.
   static Recorder Start(const Options& options) noexcept;
   Recorder(Recorder&&) noexcept;
   Recorder& operator=(Recorder&&) noexcept;
   // Stops.
   ~Recorder();
 
-  // Ok while it records; else why it does not.
+  // Ok while it records; otherwise the reason.
   Status status() const noexcept;
 
-  // Adds a trigger or a serializer of incidents' files, for good. trace.pftrace, dump.pitot and report.txt need no Add;
-  // a serializer with the name of a file that is there replaces it. What goes wrong is also said through Options::log.
+  // Adds a trigger, or a serializer for incidents' files; they stay until Stop. trace.pftrace, dump.pitot and
+  // report.txt need no Add; a serializer with the name of an existing file replaces it. Errors are also sent to
+  // Options::log.
   Status Add(std::unique_ptr<Trigger> trigger) noexcept;
   Status Add(std::unique_ptr<Serializer> serializer) noexcept;
-  // Adds a collector and starts it, for good; Stop stops it. Errors: what its Start says.
+  // Adds a collector and starts it; Stop stops it.
+  // Errors: those of its Start.
   Status Add(std::unique_ptr<Collector> collector) noexcept;
-  // Has incidents judged from now on: by pitot/analyze/judge.h, say. One at a time; another takes its place.
+  // Has incidents judged from now on, for example by pitot/analyze/judge.h. There is one judge; another replaces it.
   Status Add(std::unique_ptr<Judge> judge) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
 
-  // How deep to record from now on, in place of Options::depth. Collectors have been told when this
-  // returns; a CUPTI that does not answer does what was asked when it does.
-  // Threads: any; not within a callback of CUPTI's. Errors: kNotRunning; kInvalidArgument: no depth. Cost: some 100 us
-  // (H100), 2 s at most where CUPTI does not answer (32 s at its first call, CuptiOptions::attach_at_start).
+  // Sets how deep to record from now on, in place of Options::depth. Collectors have been told when this returns. A
+  // hanging CUPTI does as requested once it answers.
+  // Threads: any; not in a callback of CUPTI.
+  // Errors: kNotRunning; kInvalidArgument: not a depth.
+  // Cost: up to a few hundred us; 2 s at most if CUPTI does not answer (32 s at its first call,
+  //   CuptiOptions::attach_at_start).
   Status SetDepth(Depth depth) noexcept;
-  // Hands CUPTI, which one profiler of a process can use at a time, to another, and takes it back. (PyTorch's profiler
-  // gets it without being asked; what one takes that cannot be seen to profile ResumeCupti takes back.)
-  // Without a collector that has it both do nothing.
-  // Threads: any; not within a callback of CUPTI's. Errors: kNotRunning; kUnavailable: CUPTI does not answer, and what
-  // was asked is done when it does; of ResumeCupti also: somebody else still has it. Cost: waits for the thread that
-  // calls CUPTI, less than a ms to some 20 ms, 2 s at most (as SetDepth at its first call).
+  // Hands CUPTI, which only one profiler of a process can use at a time, to another, and takes it back. PyTorch's
+  // profiler gets it without a call. ResumeCupti also takes it back from a profiler that cannot be detected. Both do
+  // nothing without a collector that uses CUPTI.
+  // Threads: any; not in a callback of CUPTI.
+  // Errors: kNotRunning; kUnavailable: CUPTI does not answer, and does as requested once it answers; for ResumeCupti
+  //   also: another tool still has it.
+  // Cost: waits for the thread that calls CUPTI, some ms to tens of ms, 2 s at most (as SetDepth at its first call).
   Status PauseCupti() noexcept;
   Status ResumeCupti() noexcept;
 
-  // Asks for an incident now. Errors: kNotRunning; kResourceExhausted (budget; cause "manual").
+  // Requests an incident now.
+  // Errors: kNotRunning; kResourceExhausted (budget; cause "manual").
   Status Trigger(const char* reason) noexcept;
-  // Waits until every incident asked for before the call is on disk and judged (or failed), at most `timeout_ms`.
-  // Errors: kNotRunning; kUnavailable when the time was up or the recorder was stopped meanwhile.
+  // Waits until every incident requested before the call is on disk and judged (or failed), at most `timeout_ms`.
+  // Errors: kNotRunning; kUnavailable if the time was up or the recorder was stopped meanwhile.
   Status Flush(uint32_t timeout_ms) noexcept;
 
-  // After Stop: as they were then. Of a recorder that never ran, or in the child of a fork: zeros and unknowns.
+  // After Stop: the values at that time. If the recorder never ran, or in the child of a fork: zeros and unknowns.
   pitot::Stats Stats() const noexcept;
 
-  // Stops recording and gives back memory and threads. An incident being written or judged is finished (at most
-  // `timeout_ms`; then one being written is cut off and left unnamed, one being judged stays without a verdict); one
-  // that waits for its post window is written with what there is; those that wait for a verdict get none, and say so. A
-  // trigger, serializer, judge, hook or collector that is being called is waited for, up to two seconds more, then left
-  // alone.
-  // Idempotent.
+  // Stops recording and frees memory and threads. An incident being written or judged is finished, within `timeout_ms`.
+  // After that one being written is cut off and left unnamed, and one being judged stays without a verdict. An incident
+  // that waits for its post window is written with the data so far. Incidents that wait for a verdict get none, and say
+  // so. A running trigger, serializer, judge, hook or collector is waited for, up to two more seconds, then left
+  // behind. Idempotent.
   void Stop(uint32_t timeout_ms = 5000) noexcept;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests, tokens and batches: what joins the events of many threads to one unit of service.
+// Requests, tokens and batches: they join the events of many threads to one unit of service.
 //
 //   auto request = pitot::Request::Begin("/classify", traceparent);   // in the handler
 //   queue.Push({image, request.Enqueue("images")});                   // a 32-byte token crosses threads
@@ -8,8 +8,9 @@
 //   for (const Job& job : jobs) batch.Join(job.token);
 //   request.Finish(pitot::Outcome::kOk);
 //
-// Requests overlap, nest in no stack, and may end on another thread than they began. Everything is inert and cheap
-// while no recorder runs. Names are C strings, interned on use: routes, labels, queues and stages come from small sets.
+// Requests overlap, do not nest on a stack, and may end on another thread than they began. Everything is inert and
+// cheap while no recorder runs. Names are C strings, interned on use: routes, labels, queues and stages must come from
+// small sets.
 #ifndef PITOT_REQUEST_H_
 #define PITOT_REQUEST_H_
 
@@ -25,57 +26,59 @@ PITOT_NAMESPACE_BEGIN
 enum class BatchClose : uint8_t { kUnknown = 0, kFull = 1, kTimeout = 2, kFlush = 3, kStep = 4 };
 PITOT_EXPORT const char* BatchCloseName(BatchClose close) noexcept;
 
-// A moment on the recorder's clock, for arrivals that are known before the request is. Zero is none.
+// A moment on the recorder's clock, for arrivals known before the request is. Zero means none.
 struct Timestamp {
   uint64_t ticks = 0;
 };
 PITOT_EXPORT Timestamp Now() noexcept;  // zero while no recorder runs
 
-// Stands for a request in a queue, on another thread, or in another process of this machine; plain bytes, copy at will.
-// Valid for as long as its request is open; a token whose request has ended is known as stale and does nothing. In
-// another process it joins, adopts and begins children by the request's id; queue and thread mean nothing there.
+// Represents a request in a queue, on another thread, or in another process of this machine. Plain bytes, free to copy.
+// Valid while its request is open; a token whose request has ended is recognised as stale and does nothing. In another
+// process it joins, adopts and begins children by the request's id; queue and thread have no meaning there.
 struct Token {
-  uint64_t request = 0;         // id; 0: of no request
+  uint64_t request = 0;         // id; 0: no request
   uint64_t enqueued_ticks = 0;  // 0: was never enqueued
   uint32_t slot = 0;
   uint32_t process = 0;
   uint32_t queue = 0;   // Name index
-  uint32_t thread = 0;  // that enqueued
+  uint32_t thread = 0;  // that enqueued it
 };
 static_assert(sizeof(Token) == 32, "tokens cross process borders");
 
-// True if the token's request is already later than its route's latency objective or its deadline. Cost: a clock read
-// and two loads. Threads: any.
+// Returns true if the token's request already exceeds its route's latency objective or its deadline.
+// Threads: any.
+// Cost: a clock read and two loads.
 PITOT_EXPORT bool IsLate(const Token& token) noexcept;
-// Begins the stage `name` of the token's request, which ends the stage before it. Threads: any, one at a time.
+// Begins the stage `name` of the token's request, which ends the previous stage.
+// Threads: any, one at a time.
 PITOT_EXPORT void Stage(const Token& token, const char* name) noexcept;
-// Marks `count` output tokens of the request: time to first token and gaps between tokens are measured on these.
+// Marks `count` output tokens of the request; time to first token and gaps between tokens are measured at these marks.
 // Threads: any.
 PITOT_EXPORT void Emit(const Token& token, uint32_t count = 1) noexcept;
 
-// A unit of service. Movable handle; used by one thread at a time (its tokens by any). Dropped without Finish it is
-// counted as abandoned.
+// A unit of service. A movable handle, used by one thread at a time (its tokens by any). If it is destroyed without
+// Finish, the request counts as abandoned.
 class Request {
  public:
-  // More are ignored and counted; with more stages the last one is "(later stages)", from its beginning on.
+  // Further ones are ignored and counted. With more stages the last one is "(later stages)", from its beginning on.
   static constexpr int kMaxLabels = 4, kMaxSizes = 4, kMaxStages = 16;
 
   // An inert request.
   Request() noexcept = default;
   // Begins a request and makes it this thread's context: events recorded here from now on belong to it, until it is
-  // finished, or another is begun or adopted here. `route` is the template ("/classify", never a path with ids): the
-  // first 63 routes are kept apart, the rest become "(other)". `traceparent` is W3C's header, null or invalid for a new
-  // trace id. `arrival` is when it arrived if that is earlier than now. When max_open_requests are open the result is
+  // finished, or another is begun or adopted here. `route` is the template ("/classify", never a path with ids). The
+  // first 63 routes are kept apart, the rest become "(other)". `traceparent` is W3C's header; null or invalid starts a
+  // new trace id. `arrival` is the time of arrival if earlier than now. If max_open_requests are open, the result is
   // inert and counted.
-  // Cost: about 0.2 us.
+  // Cost: a fraction of a microsecond.
   PITOT_EXPORT static Request Begin(const char* route, const char* traceparent = nullptr,
                                     Timestamp arrival = {}) noexcept;
-  // Begins a part of this request (a retry, a model of an ensemble, a call): a request of its own with this as parent,
-  // which is the thread's context again when the child is finished there.
+  // Begins a part of this request (a retry, a model of an ensemble, a call): a request of its own with this one as
+  // parent. When the child is finished there, the parent is the thread's context again.
   PITOT_EXPORT Request BeginChild(const char* route) noexcept;
-  // Begins a request with the token's as parent, arrived when that was enqueued. For a token of another process: a
-  // trace id has no room in a token, so the trace is a new one. To stay in the trace send WriteTraceparent's text along
-  // and begin with Begin(route, traceparent, Timestamp{token.enqueued_ticks}); the parent is then the same.
+  // Begins a request with the token's as parent; it arrived when the token was enqueued. For a token of another process
+  // it starts a new trace, since a token has no room for a trace id. To stay in the trace, also send WriteTraceparent's
+  // text, and begin with Begin(route, traceparent, Timestamp{token.enqueued_ticks}); the parent is then the same.
   PITOT_EXPORT static Request BeginFrom(const Token& token, const char* route) noexcept;
 
   Request(Request&& other) noexcept : slot_(other.slot_), id_(other.id_) { other.id_ = 0; }
@@ -86,29 +89,30 @@ class Request {
 
   // 0 when inert.
   uint64_t id() const noexcept { return id_; }
-  // Writes the W3C traceparent to send to services called for this request: 55 characters and a zero; "" when inert.
+  // Writes the W3C traceparent for services called for this request: 55 characters and a zero; "" when inert.
   PITOT_EXPORT void WriteTraceparent(char (&out)[56]) const noexcept;
 
   // A bounded dimension: model, version, tenant. The first 255 distinct values of a process are kept, the rest become
   // "(other)".
   PITOT_EXPORT void SetLabel(const char* key, const char* value) noexcept;
-  // How much work it is: pixels, prompt tokens, bytes. The first one set divides a route into size buckets, one per
-  // power of two: set it before other threads see the request.
+  // The amount of work: pixels, prompt tokens, bytes. The first size set divides a route into size buckets, one per
+  // power of two. Set it before other threads see the request.
   PITOT_EXPORT void SetSize(const char* name, double value) noexcept;
-  // When it must be done, ns after its arrival; 0 changes nothing, more than 2^62 is 2^62.
+  // The deadline, ns after its arrival; 0 changes nothing, values above 2^62 become 2^62.
   PITOT_EXPORT void SetDeadline(uint64_t ns) noexcept;
-  // As the functions of the same names that take tokens.
+  // Like the functions of the same names that take tokens.
   PITOT_EXPORT void Stage(const char* name) noexcept;
   PITOT_EXPORT void Emit(uint32_t count = 1) noexcept;
   PITOT_EXPORT bool IsLate() const noexcept;
 
-  // Returns a token that is not stamped as enqueued.
+  // Returns a token without an enqueue time.
   PITOT_EXPORT Token token() const noexcept;
-  // Stamps the hand-over to `queue` and returns the token that goes there.
+  // Records the hand-over to `queue` and returns the token to put there.
   PITOT_EXPORT Token Enqueue(const char* queue) noexcept;
 
-  // Ends the request, tells the triggers, and makes the handle inert. A number that is no outcome counts as kAbandoned.
-  // Threads: any. Cost when no trigger fires: about 0.2 us, of which the triggers take at most 0.1.
+  // Ends the request, calls the triggers, and makes the handle inert. An invalid outcome counts as kAbandoned.
+  // Threads: any.
+  // Cost: if no trigger fires, a fraction of a microsecond.
   PITOT_EXPORT void Finish(Outcome outcome) noexcept;
 
  private:
@@ -116,8 +120,8 @@ class Request {
   uint64_t id_ = 0;
 };
 
-// Makes the token's request this thread's context for a block: stamps the taking from the queue, and puts the former
-// context back at the end. Must end on the thread it began on.
+// Makes the token's request this thread's context for a block. Records its leaving the queue, and restores the former
+// context at the end. Must end on the thread it began on.
 class Adopt {
  public:
   PITOT_EXPORT explicit Adopt(const Token& token) noexcept;
@@ -130,7 +134,7 @@ class Adopt {
   uint64_t before_;
 };
 
-// One execution that serves several requests; used by one thread at a time. Its thread works for it until it ends.
+// One execution that serves several requests; used by one thread at a time. That thread works for it until it ends.
 class Batch {
  public:
   Batch() noexcept = default;
@@ -147,26 +151,27 @@ class Batch {
   }
 
   uint64_t id() const noexcept { return id_; }
-  // A request becomes a member; stamps its taking from the queue. Leave: it needs no more of this batch (continuous
+  // Join makes a request a member and records its leaving the queue. Leave ends its membership early (continuous
   // batching). Members that never left leave at the end.
   PITOT_EXPORT void Join(const Token& token) noexcept;
   PITOT_EXPORT void Leave(const Token& token) noexcept;
-  // Why no more members were awaited.
+  // The reason for accepting no more members.
   PITOT_EXPORT void Close(BatchClose why) noexcept;
-  // The host has launched all of it (GPU work may still run).
+  // The host has launched all of its work (GPU work may still run).
   PITOT_EXPORT void Submitted() noexcept;
-  // The results are there.
+  // The results are available.
   PITOT_EXPORT void Finish() noexcept;
 
  private:
   uint64_t id_ = 0;
   uint64_t begin_ = 0;      // ticks
-  uint64_t submitted_ = 0;  // ticks; 0: not said
-  uint64_t info_ = 0;       // executor name, why closed, how many joined
+  uint64_t submitted_ = 0;  // ticks; 0: not set
+  uint64_t info_ = 0;       // executor name, close reason, number of joins
 };
 
-// A part of a request that suspends or moves between threads (coroutines, asynchronous calls): belongs to the request,
-// not to a thread's stack. Made by PITOT_ASYNC_SCOPE; movable; ends with End() or its destructor, on any thread.
+// A part of a request that suspends or moves between threads (coroutines, asynchronous calls). It belongs to the
+// request, not to a thread's stack. Made by PITOT_ASYNC_SCOPE; movable; ends with End() or its destructor, on any
+// thread.
 class AsyncScope {
  public:
   AsyncScope() noexcept = default;
@@ -187,7 +192,7 @@ class AsyncScope {
 };
 
 namespace detail {
-// What PITOT_ASYNC_SCOPE is under PITOT_DISABLED: nothing, with the same members.
+// The result of PITOT_ASYNC_SCOPE under PITOT_DISABLED: empty, with the same members.
 struct [[maybe_unused]] NoAsyncScope {
   void End() noexcept {}
   operator AsyncScope() const noexcept { return {}; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Status: what every fallible function of Pitot returns. One pointer wide, null when ok, so that success costs nothing.
-// The codes are numbered for ever.
+// Status: the result of every Pitot function that can fail. One pointer wide and null when ok, so success costs
+// nothing. The numbers of the codes never change.
 #ifndef PITOT_STATUS_H_
 #define PITOT_STATUS_H_
 
@@ -14,10 +14,10 @@ PITOT_NAMESPACE_BEGIN
 enum class StatusCode : uint8_t {
   kOk = 0,
   kInvalidArgument = 1,    // an option or argument is wrong; the message names it
-  kAlreadyRunning = 2,     // a recorder is running in this process; the message says whose
+  kAlreadyRunning = 2,     // a recorder is running in this process; the message names its owner
   kNotRunning = 3,         // the recorder was stopped, never started, or belongs to the parent of a fork
   kResourceExhausted = 4,  // memory, threads, disk or an incident budget
-  kUnavailable = 5,        // the machine cannot do it: no such library, no permission
+  kUnavailable = 5,        // the machine does not support it: no such library, no permission
   kNotFound = 6,           // no such file, directory or request
   kDataLoss = 7,           // a file is truncated or corrupt
   kIoError = 8,            // a system call on a file failed
@@ -33,7 +33,7 @@ class Status {
   // Ok.
   Status() noexcept = default;
 
-  // An error with a message of at most 1,023 bytes, copied. When there is no memory for it the code survives and the
+  // An error with a message of at most 1,023 bytes, copied. Without memory for the message the code is kept, and the
   // message says so.
   PITOT_EXPORT Status(StatusCode code, const char* message) noexcept;
   PITOT_EXPORT Status(const Status& other) noexcept;

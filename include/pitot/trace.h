@@ -4,15 +4,15 @@
 //
 //   { PITOT_SCOPE("decode", bytes); image = Decode(body); }
 //
-// Off, a macro is one load and one branch; on, a scope is two clock reads and a 16-byte store (8 more per argument). No
-// lock, allocation or system call after a thread's first event. Nothing here starts a recorder: without one
-// (recorder.h) every macro does nothing. With PITOT_DISABLED defined before this header every macro compiles to no
-// instruction.
+// When off, a macro is one load and one branch. When on, a scope is two clock reads and a 16-byte store (8 more per
+// argument). After a thread's first event there is no lock, allocation or system call. Nothing here starts a recorder:
+// without one (recorder.h) every macro does nothing. If PITOT_DISABLED is defined before this header, every macro
+// compiles to no instruction.
 //
-// Names are string literals (anything else does not compile; see Intern). Arguments are integers, bool, enums, floating
-// point, Name, PITOT_LITERAL("text"), and strings (const char*, or anything with data() and size()), of which the first
-// 48 bytes are kept; at most 7; an argument is named by its source text. What the macros cannot do in the language is
-// in docs/guide/instrument.md: they are two declarations (no unbraced `if`, no `case` before another label) with a static
+// Names are string literals (anything else does not compile; see Intern). At most 7 arguments: integers, bool, enums,
+// floating point, Name, PITOT_LITERAL("text"), and strings (const char*, or anything with data() and size()). The first
+// 48 bytes of a string are kept. An argument is named by its source text. docs/guide/instrument.md lists the macros'
+// limits in the language: they are two declarations (no unbraced `if`, no `case` before another label) with a static
 // (no constexpr functions).
 #ifndef PITOT_TRACE_H_
 #define PITOT_TRACE_H_
@@ -23,7 +23,7 @@
 
 PITOT_NAMESPACE_BEGIN
 
-// What a site's records mean. The numbers are written to files: never change one.
+// The meaning of a site's records. The numbers are written to files: never change one.
 // clang-format off
 enum class SiteKind : uint8_t {
   kScope = 1, kLeaf = 2, kPhase = 3, kInstant = 4, kCounter = 5, kWait = 6, kAsyncBegin = 7, kAsyncEnd = 8,
@@ -36,9 +36,9 @@ enum class ArgType : uint8_t {
 // clang-format on
 
 // A place in the code: one static constant per macro use; records point at it. `arg_text` is the macro's arguments as
-// written, the name included; `arg_types` holds one ArgType per 4 bits, first argument lowest.
+// written, including the name; `arg_types` holds one ArgType per 4 bits, first argument lowest.
 struct Site {
-  uint32_t magic;  // kSiteMagic, so that a reader knows a site from what was mapped over an unloaded library
+  uint32_t magic;  // kSiteMagic: tells a site from other data mapped over an unloaded library
   SiteKind kind;
   uint8_t arg_count;
   uint16_t flags;  // kNameIsFirstArg
@@ -53,18 +53,19 @@ inline constexpr SiteKind kLastSiteKind = SiteKind::kOperator;
 inline constexpr uint32_t kSiteMagic = 0x50495431;  // "PIT1"
 inline constexpr uint16_t kNameIsFirstArg = 1;
 
-// A name made at run time. Index 0 is "(other)": what names become once the table is full.
+// A name made at run time. Index 0 is "(other)", for new names once the table is full.
 struct Name {
   uint32_t index;
 };
 
-// Returns the name equal to `text` (cut at 120 bytes), added to the process's table if new. The table holds 16,384
-// names of 640 KiB together, for the life of the process; when it is full the result is Name{0}, counted in
-// Stats::names_refused. Works without a recorder. Null is "". Threads: any. Cost: a hash and a compare (tens of ns)
-// when known; a lock when new. Keep the result.
+// Returns the name equal to `text` (cut at 120 bytes), adding it to the process's table if new. The table holds 16,384
+// names of 640 KiB together, for the life of the process. When it is full the result is Name{0}, counted in
+// Stats::names_refused. Works without a recorder. Null counts as "".
+// Threads: any.
+// Cost: a hash and a compare (tens of ns) if known; a lock if new. Keep the result.
 PITOT_EXPORT Name Intern(const char* text) noexcept;
 
-// Names the calling thread in traces (cut at 63 bytes, copied). Without it the operating system's name is used.
+// Names the calling thread in traces (cut at 63 bytes, copied). The default is the operating system's name.
 PITOT_EXPORT void SetThreadName(const char* name) noexcept;
 
 namespace detail {
@@ -76,7 +77,7 @@ struct OpenScope {
 };
 inline constexpr uint32_t kMaxOpen = 62, kMaxRecordWords = 64, kMaxStringBytes = 48;
 
-// The part of a thread's ring that inline code touches. Only the owner writes; docs/design.md, "The ring".
+// The part of a thread's ring used by inline code. Only the owner writes; docs/design.md, "The ring".
 struct alignas(128) Ring {
   uint64_t head;    // words ever written; readers acquire it
   uint64_t events;  // records ever written
@@ -84,23 +85,23 @@ struct alignas(128) Ring {
   uint64_t mask;
   uint32_t gate;  // equals g_gate while this ring belongs to the running recorder
   uint32_t depth;
-  uint64_t request;  // the context that the thread works in: ids, 0 for none
+  uint64_t request;  // the thread's context: ids, 0 for none
   uint64_t batch;
   alignas(128) OpenScope open[kMaxOpen];
 };
 
-// What a clock is read for.
+// The purpose of a clock read.
 enum class Edge : uint32_t { kNone, kBegin, kEnd, kNext };  // kNext: one scope ends where the next begins
 
-// 0: off. Else the recorder's generation times two, plus one where clocks are read by ClockSlow().
+// 0: off. Otherwise the recorder's generation times two, plus one if clocks are read by ClockSlow().
 PITOT_EXPORT extern uint32_t g_gate;
 PITOT_EXPORT extern uint64_t g_ticks_per_ns_q32;
 PITOT_EXPORT extern __thread Ring* t_ring __attribute__((tls_model("initial-exec")));
 PITOT_EXPORT Ring* Attach(uint32_t gate) noexcept;  // null: no ring for this thread
-// The operating system's clock, or the other one and a tool that is told of scopes (lib/trace/mirror.h). `name` is that
-// of a site that is named at run time.
+// Reads the clock out of line: if it is the operating system's, or while scopes are mirrored to a tool
+// (lib/trace/mirror.h). `name` is for a site that is named at run time.
 PITOT_EXPORT uint64_t ClockSlow(Edge edge, const Site* site, uint32_t name) noexcept;
-// Before Push, has dumps show the first 4 words of arguments while the scope is open; before Pop, `begin` 0.
+// Before Push: dumps then show the first 4 words of arguments while the scope is open. Before Pop: `begin` is 0.
 PITOT_EXPORT void ShowArgs(Ring* ring, uint32_t depth, uint64_t begin, const uint64_t* words, uint32_t count) noexcept;
 PITOT_EXPORT void CloseElsewhere() noexcept;
 PITOT_EXPORT void CloseMisnested(Ring* ring, uint32_t depth) noexcept;
@@ -120,7 +121,7 @@ PITOT_DETAIL_INLINE uint64_t Clock(uint32_t gate, Edge edge = Edge::kNone, const
 #endif
 }
 
-// The thread's ring while recording is on, else null.
+// The thread's ring while recording is on, otherwise null.
 PITOT_DETAIL_INLINE Ring* Enter() {
   const uint32_t gate = __atomic_load_n(&g_gate, __ATOMIC_RELAXED);
   if (__builtin_expect(gate == 0, 0)) return nullptr;
@@ -150,12 +151,12 @@ template <> struct TypeOf<Name> { static constexpr ArgType Get() { return ArgTyp
 template <class T> inline constexpr ArgType kTypeOf = TypeOf<T>::Get();
 // clang-format on
 
-// An argument takes one word; a string its whole size and then up to 6 words of bytes.
+// An argument takes one word; a string takes its full size, then up to 6 words of bytes.
 PITOT_DETAIL_INLINE uint32_t StoreString(uint64_t* out, const char* data, uint64_t size) {
   const uint64_t kept = size < kMaxStringBytes ? size : kMaxStringBytes, words = (kept + 7) / 8;
   out[0] = size;
-  out[words] = 0;  // the last word's unused bytes (of an empty string: the size itself)
-  if (kept != 0) __builtin_memcpy(out + 1, data, kept);  // of no bytes `data` may be null
+  out[words] = 0;  // clears unused bytes of the last word (for an empty string: the size itself)
+  if (kept != 0) __builtin_memcpy(out + 1, data, kept);  // without bytes `data` may be null
   return static_cast<uint32_t>(words + 1);
 }
 template <class T> PITOT_DETAIL_INLINE uint32_t Store(uint64_t* out, const T& value) {
@@ -176,7 +177,7 @@ template <class T> PITOT_DETAIL_INLINE uint32_t Store(uint64_t* out, const T& va
   return 1;
 }
 
-// The arguments of an event: their types, known to the compiler, and their words.
+// The arguments of an event: their types, known at compile time, and their words.
 template <class... Args> struct ArgList {
   static_assert(sizeof...(Args) <= 7, "PITOT: an event takes at most 7 arguments");
   static constexpr uint8_t kCount = sizeof...(Args);
@@ -199,9 +200,9 @@ template <class Skipped, class... Args> ArgList<Args...> ArgsAfterName(const Ski
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
-// Appends one record, header last: [args] [arg words if kind is 7] [duration if long] [end:40 | duration:24]
-// [site:48 | end:12 | long:1 | kind:3]. Kind is the number of argument words, 7 where a word says it. Every word is a
-// release store, so that a reader that saw one of a later record knows from the head that it was overtaken.
+// Appends one record, header last: [args] [arg words if kind is 7] [duration if long] [end:40 | duration:24] [site:48 |
+// end:12 | long:1 | kind:3]. Kind is the number of argument words; 7 means a word holds it. Every word is a release
+// store: a reader that saw a word of a later record then knows from the head that it was overtaken.
 template <class List>
 PITOT_DETAIL_INLINE void Append(Ring* ring, const Site* site, uint64_t begin, uint64_t end, const List& args) {
   uint64_t* const words = ring->words;
@@ -241,7 +242,7 @@ PITOT_DETAIL_INLINE uint64_t TicksOf(uint64_t ns) {
   return static_cast<uint64_t>(static_cast<Wide>(ns) * __atomic_load_n(&g_ticks_per_ns_q32, __ATOMIC_RELAXED) >> 32);
 }
 
-// kOpen shows in dumps while it is open, kNamed with its name; kSlow is one that is recorded only from as many ns on as
+// kOpen: dumps show it while open. kNamed: with its name, too. kSlow: recorded only if it takes at least as many ns as
 // its first argument says.
 enum class Keep { kOpen, kNamed, kLeaf, kSlow };
 
@@ -267,7 +268,7 @@ template <Keep kKeep, class List> class Scope {
       return;
     }
     const uint64_t end = Clock(ring->gate, Edge::kEnd);
-    // Recorded before it leaves the open stack: a snapshot that looks between finds it in one of the two.
+    // Recorded before it leaves the open stack: a concurrent snapshot finds it in one of the two.
     if (kKeep != Keep::kSlow || end - begin_ >= TicksOf(args_.words[0])) Append(ring, site_, begin_, end, args_);
     if constexpr (kKeep == Keep::kNamed) ShowArgs(ring, depth_, 0, nullptr, 0);
     if constexpr (kKeep != Keep::kLeaf) Pop(ring, depth_);
@@ -298,7 +299,7 @@ PITOT_NAMESPACE_END
 #define PITOT_DETAIL_CAT2(a, b) a##b
 #define PITOT_DETAIL_CAT(a, b) PITOT_DETAIL_CAT2(a, b)
 #define PITOT_DETAIL_FIRST(first, ...) first
-// The `""` refuses a name that is not a literal.
+// The `""` rejects a name that is not a literal.
 #define PITOT_DETAIL_NAME(...) "" PITOT_DETAIL_FIRST(__VA_ARGS__, )
 #define PITOT_DETAIL_SITE(variable, list, kind, flags, name, text)                                              \
   static constexpr ::pitot::Site variable {                                                                     \
@@ -319,15 +320,16 @@ PITOT_NAMESPACE_END
 
 // Records the time from here to the end of the block: PITOT_SCOPE("name", args...).
 #define PITOT_SCOPE(...) PITOT_DETAIL_SCOPE(kOpen, kScope, 0, PITOT_DETAIL_NAME(__VA_ARGS__), #__VA_ARGS__, __VA_ARGS__)
-// The same for short work that never blocks: a little cheaper, not shown in a dump taken while it runs.
+// The same for short work that never blocks: a little cheaper, but not shown in a dump taken while it runs.
 #define PITOT_LEAF(...) PITOT_DETAIL_SCOPE(kLeaf, kLeaf, 0, PITOT_DETAIL_NAME(__VA_ARGS__), #__VA_ARGS__, __VA_ARGS__)
 // PITOT_SCOPE named by the enclosing function.
 #define PITOT_FUNCTION() PITOT_DETAIL_SCOPE(kOpen, kScope, 0, __func__, "", "")
-// PITOT_SCOPE named at run time by a pitot::Name, which takes one argument's place: PITOT_SCOPE_NAMED(name, args...).
-// While it is open dumps show its name and the arguments that fit into 3 words (a string takes 1 and its bytes / 8).
+// PITOT_SCOPE named at run time by a pitot::Name, which takes the place of one argument: PITOT_SCOPE_NAMED(name,
+// args...). While it is open dumps show its name and the arguments that fit into 3 words (a string takes 1 and its
+// bytes / 8).
 #define PITOT_SCOPE_NAMED(...) \
   PITOT_DETAIL_SCOPE(kNamed, kScope, ::pitot::kNameIsFirstArg, "", "\"\", " #__VA_ARGS__, "", __VA_ARGS__)
-// PITOT_SCOPE that leaves a record only when it took at least `ns` nanoseconds, which takes one argument's place:
+// PITOT_SCOPE that is recorded only if it took at least `ns` nanoseconds; `ns` takes the place of one argument:
 // PITOT_SCOPE_IF_SLOWER("name", ns, args...).
 #define PITOT_SCOPE_IF_SLOWER(...) \
   PITOT_DETAIL_SCOPE(kSlow, kScope, 0, PITOT_DETAIL_NAME(__VA_ARGS__), #__VA_ARGS__, __VA_ARGS__)

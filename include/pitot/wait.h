@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits: what a thread waits for and who holds it, so that "waited for request 8f0c" can be said.
+// Waits: what a thread waits for and who holds it, so that reports can say "waited for request 8f0c".
 #ifndef PITOT_WAIT_H_
 #define PITOT_WAIT_H_
 
@@ -11,7 +11,7 @@
 
 PITOT_NAMESPACE_BEGIN
 
-// What kind of wait it is. The numbers are written to files.
+// The kind of a wait. The numbers are written to files.
 enum class WaitKind : uint8_t {
   kLock = 1,
   kCondition = 2,
@@ -24,7 +24,7 @@ enum class WaitKind : uint8_t {
 };
 PITOT_EXPORT const char* WaitKindName(WaitKind kind) noexcept;
 
-// Who holds or hands over a resource: the thread (Pitot's number for it) and the request it works for, 0 where unknown.
+// The holder of a resource: the thread (Pitot's number for it) and the request it works for; 0 if unknown.
 struct Owner {
   uint32_t thread = 0;
   uint64_t request = 0;
@@ -32,8 +32,8 @@ struct Owner {
 // The calling thread and its request; zeros while no recorder runs.
 PITOT_EXPORT Owner ThisOwner() noexcept;
 
-// Records the block as a wait. While it is open, incidents show what it waits for. `owner` may be found out only
-// afterwards: SetOwner. A text is interned if anything records.
+// Records the block as a wait. While it is open, incidents show the resource. If the owner is known only afterwards,
+// call SetOwner. A text is interned if a recorder runs.
 class Wait {
  public:
   PITOT_EXPORT Wait(const Site* site, WaitKind kind, Name resource, Owner owner) noexcept;
@@ -56,7 +56,7 @@ class Wait {
 
 PITOT_NAMESPACE_END
 
-// PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{}): the block waits for a resource, a literal, held by
+// PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{}): the block waits for a resource (a literal) held by
 // owner.
 #ifndef PITOT_DISABLED
 #define PITOT_WAIT(kind, resource, owner)                                                                            \
@@ -72,9 +72,10 @@ PITOT_NAMESPACE_END
 
 PITOT_NAMESPACE_BEGIN
 
-// std::mutex that knows who holds it and records only the locks that had to wait, and the unlocks that others waited
-// for: an instant "release" with the kind and the resource of their waits. Works with std::lock_guard, std::unique_lock
-// and ConditionVariable. Cost: uncontended 3 loads and 2 stores more than std::mutex; contended one record each.
+// A std::mutex that knows its holder. It records only locks that had to wait, and unlocks that others waited for: an
+// instant "release" with the kind and the resource of their waits. Works with std::lock_guard, std::unique_lock and
+// ConditionVariable.
+// Cost: uncontended 3 loads and 2 stores more than std::mutex; contended one record each.
 class PITOT_EXPORT Mutex {
  public:
   // `name` is interned.
@@ -94,7 +95,7 @@ class PITOT_EXPORT Mutex {
   uint64_t owner_request_ = 0;
 };
 
-// std::condition_variable_any on a Mutex, which records each wait and who notified.
+// A std::condition_variable_any for a Mutex. Records each wait and the notifier.
 class PITOT_EXPORT ConditionVariable {
  public:
   explicit ConditionVariable(const char* name) noexcept : name_(Intern(name)) {}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What normal requests look like, in bounded memory: of each route and size the blame of the newest of them, whole
-// vectors, so that what is usual adds up as what is asked about does, and how long scopes of a route take.
-// pitot/analyze/verdict.h compares.
+// Remembers normal requests in bounded memory. For each route and size it keeps the whole blame vectors of the newest
+// requests, so that typical parts add up just as those of the examined request do. It also keeps how long scopes of a
+// route take. pitot/analyze/verdict.h does the comparison.
 //
-// Feed it with a uniform sample of requests that ended well: what triggers picked because it was slow would teach it
-// that slow is normal. Keep what ran while the server warmed up out of it.
+// Feed it a uniform sample of requests that ended well. Requests picked by a trigger for being slow would teach it that
+// slow is normal. Leave out requests that ran while the server warmed up.
 #ifndef PITOT_ANALYZE_BASELINE_H_
 #define PITOT_ANALYZE_BASELINE_H_
 
@@ -26,23 +26,23 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 struct BaselineOptions {
-  // Requests kept of each cell (a route and size bucket), the newest. 512 of 168 bytes are 84 KiB.
+  // Requests kept per cell (a route and size bucket), the newest. 512 rows of 168 bytes take 84 KiB.
   uint32_t requests_per_cell = 512;
-  // Cells; requests of more are counted in `refused`. 64 cells are 5.3 MiB.
+  // Number of cells. Requests that would need another one are counted in `refused`. 64 cells take 5.3 MiB.
   uint32_t most_cells = 64;
-  // Requests older than this and the whole epoch before are no longer compared with: a deployment or a drift is
-  // forgotten after at most twice this.
+  // Epochs are counted from 0 of the clock. A request is compared with those of the current epoch and the one before. A
+  // deployment or a drift is therefore forgotten after at most twice this time.
   int64_t epoch_ns = int64_t{600} * 1'000'000'000;
 };
 
-// How much work a request was, beside its time.
+// The amount of work in a request, as opposed to its time.
 struct WorkDone {
-  double size = 0;        // the first of its sizes; 0: none
-  uint32_t launches = 0;  // operations of GPUs
-  uint32_t steps = 0;     // batches that it was in
-  uint32_t tokens = 0;    // that it put out
-  // How much of GPUs was recorded all the time that it took: one that was recorded deeper only once it was late was
-  // not.
+  double size = 0;        // the first of its sizes; 0: it has none
+  uint32_t launches = 0;  // operations on GPUs
+  uint32_t steps = 0;     // batches it was in
+  uint32_t tokens = 0;    // output tokens
+  // The lowest depth of GPU recording over the request's whole time. A request recorded deeper only after it was
+  // already late has the lower depth.
   Depth depth = Depth::kScopes;
 };
 
@@ -53,40 +53,43 @@ struct BaselineRow {
   WorkDone work;
 };
 
-// Threads: one at a time. Nothing throws but for memory, in the functions that say so.
+// Threads: one at a time. Only std::bad_alloc is thrown, and only by functions that say so.
 class PITOT_EXPORT Baseline {
  public:
-  // Whom a request is compared with.
+  // The requests that served for the comparison.
   enum class Level : uint8_t { kNone = 0, kCell = 1, kRoute = 2, kProcess = 3 };
 
   explicit Baseline(const BaselineOptions& options = {}) : options_(options) {}
 
-  // Adds a request. Values of more than 2.1 s are kept in units of a power of two ns, each rounded down.
-  // Errors: kResourceExhausted (nothing is added). Cost: O(cells), and once a cell 84 KiB.
+  // Adds a request. If its largest part is over 2.1 s, all parts are rounded down to a multiple of a power of two ns.
+  // Errors: kResourceExhausted (nothing is added).
+  // Cost: O(cells); a cell grows to 84 KiB.
   Status Add(std::string_view route, uint32_t size_bucket, const BaselineRow& row) noexcept;
 
-  // What is there to compare with at `now_ns`: of the cell if at least `least` of it are fresh, else of the route, else
-  // of all; kNone and none if that is too few, too. Oldest first within a cell. Throws std::bad_alloc.
+  // Fills `rows` with the requests to compare with at `now_ns`. They are those of the cell if at least `least` of these
+  // are fresh, otherwise those of the route, otherwise all. If even these are too few, returns kNone and no rows.
+  // Within a cell the oldest come first. Throws std::bad_alloc.
   Level Find(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t least,
              std::vector<BaselineRow>* rows) const;
 
-  // How long scopes of such requests take. LearnRequest (pitot/analyze/learn.h) adds to it, Add does not.
+  // How long scopes of such requests take. LearnRequest (pitot/analyze/learn.h) adds to it; Add does not.
   ScopeTimes& scopes() { return scopes_; }
   const ScopeTimes& scopes() const { return scopes_; }
 
-  static constexpr std::string_view kHead = "PITB";  // that all bytes of Save begin with
-  // All of it as bytes, and back: a baseline that survives a restart. What is loaded counts as of the epoch that is
-  // over at `now_ns`, for times of another boot mean nothing: it is forgotten as new requests take its place. Load
-  // replaces what was there. Errors: kResourceExhausted; of Load kDataLoss (not whole, or not written by Save).
+  static constexpr std::string_view kHead = "PITB";  // the first bytes of every Save
+  // Convert the whole baseline to bytes and back, so that it survives a restart. Times of another boot mean nothing:
+  // loaded requests count as those of the epoch before `now_ns`, and are forgotten as new ones replace them. Load
+  // replaces the current content.
+  // Errors: kResourceExhausted; Load: kDataLoss (incomplete, or not written by Save).
   Status Save(std::string* bytes) const noexcept;
   Status Load(std::string_view bytes, int64_t now_ns) noexcept;
 
-  uint64_t size() const;  // requests
+  uint64_t size() const;  // requests kept
   uint64_t refused() const { return refused_; }
   size_t memory_bytes() const;
 
  private:
-  // 32-bit parts with a common shift: half the memory of BaselineRow.
+  // 32-bit parts with a common shift take half the memory of a BaselineRow.
   struct Packed {
     int64_t at_ns = 0;
     int32_t parts[kBlames] = {};
@@ -96,7 +99,7 @@ class PITOT_EXPORT Baseline {
   struct Cell {
     std::string route;
     uint32_t size_bucket = 0;
-    uint32_t next = 0;  // once it is full, the oldest
+    uint32_t next = 0;  // the oldest row, once the ring is full
     std::vector<Packed> ring;
   };
   static Packed Pack(const BaselineRow& row);

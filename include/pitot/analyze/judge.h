@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Has each incident say why its request was slow: report.txt opens with the verdict, verdict.json and report.html are
-// added. In a host:
+// Explains in each incident why its request was slow. report.txt then opens with the verdict, and verdict.json and
+// report.html are added. In a host:
 //
 //   recorder.Add(pitot::MakeWhyJudge());
 //
-// What is normal it learns all the time (a small sample now and then), keeps across incidents, and across restarts
-// where it is given a file. docs/reference/why.md says how, and what that costs.
+// It keeps learning what is normal, from a small sample now and then, across incidents. With a file it also does so
+// across restarts. docs/reference/why.md describes the method and its cost.
 #ifndef PITOT_ANALYZE_JUDGE_H_
 #define PITOT_ANALYZE_JUDGE_H_
 
@@ -29,57 +29,57 @@
 PITOT_NAMESPACE_BEGIN
 
 struct WhyJudgeOptions {
-  // CPU time of one verdict with all that belongs to it, ms.
+  // CPU time of one verdict and everything that goes with it, ms.
   uint32_t budget_ms = 2000;
-  // Whether report.html is written, too.
+  // Whether to write report.html, too.
   bool html = true;
-  // A sample at most every so often, ms, and no more often than 0.5 % of one CPU allow; 0: only incidents teach what is
-  // normal. How far back it reaches, ms; at most 1 MiB of events, the newest.
+  // Shortest time between samples, ms; they also use at most 0.5 % of one CPU. 0: only incidents teach what is normal.
+  // sample_window_ms is how far back a sample reaches, ms; it holds the newest 1 MiB of events at most.
   uint32_t sample_every_ms = 10'000;
   uint32_t sample_window_ms = 8'000;
-  // Requests that began in the first so many ms after the judge was made are not normal.
+  // Requests that begin within this time after the judge was made are not normal, ms.
   uint32_t warm_up_ms = 30'000;
-  // Where what is normal is kept: read when the judge is made, written every five minutes and with each incident,
-  // whole. Null: nowhere. What is wrong with it is said in report.txt.
+  // File that keeps what is normal. It is read when the judge is made, and replaced as a whole every five minutes and
+  // with each incident. Null: no file. report.txt names any problem with it.
   const char* baseline_file = nullptr;
 };
 
-// Memory beside the recorder's budget: under 8 MiB for what is normal; while it judges, up to three times the
-// incident's trace (docs/reference/why.md has numbers). `analyzers` are the host's own, asked about each incident after the
-// built-in ones, on the recorder's worker, with half a second of CPU time each of what the verdict left of `budget_ms`;
-// one that fails, throws or overruns it is named in report.txt. Null: no memory.
+// Makes the judge; null without memory. Memory outside the recorder's budget: under 8 MiB for what is normal. While it
+// judges, up to three times the incident's trace (docs/reference/why.md has numbers). `analyzers` are the host's own.
+// They run on the recorder's worker for each incident, after the built-in ones. Each gets half a second of CPU time,
+// out of the rest of `budget_ms`. One that fails, throws or overruns it is named in report.txt.
 PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options = {},
                                                  std::vector<std::unique_ptr<Analyzer>> analyzers = {}) noexcept;
 
 namespace analyze {
 
-// The row of the request that is asked about: with the id; of id 0 the slowest of those that a trigger fired for, else
-// the slowest that began and ended in the trace. model::kNone: there is none.
+// Returns the row of the request with the id. For id 0 it is the slowest request that a trigger fired for, or else the
+// slowest that began and ended in the trace. model::kNone: there is none.
 PITOT_EXPORT uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept;
 
 struct Judgement {
   BlameIndex index;
   RequestBlame blame;
   Verdict verdict;
-  Learned learned;  // of the trace, for the next request
+  Learned learned;  // from the trace, for the next request
 };
 
-// The verdict on the request of that row, by `kept` (null: nothing is) where that knows enough of its route and size,
-// else by the other requests of the trace, if they know more. Makes the index unless it was made.
+// Judges the request of that row, by `kept` (null: nothing is kept) if it knows enough requests of that route and size.
+// Otherwise other requests of the trace are used, if they tell more. Makes the index if it was not made yet.
 // Errors: those of BlameIndex::Make, FindBlame, LearnBaseline and FindVerdict.
 PITOT_EXPORT Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline* kept,
                                  Judgement* judgement) noexcept;
 
-// ---- What report.txt says beside the verdict; all throw std::bad_alloc.
-// Of the three slowest others that a trigger fired for, whose fault it was: "0000000000008f0c 20.1 ms: host_lock ...".
-// Fewer where the index's time is up; what cannot be judged is left out. Others than the request that `judgement` is
-// of, which stays.
+// ---- Additional texts of report.txt; all throw std::bad_alloc. For each of the three slowest other requests that
+// fired a trigger, a line about the culprit: "0000000000008f0c 20.1 ms: host_lock ...". Leaves out requests that cannot
+// be judged, and ends early once the index's time is up. The request of `judgement` is not among them, and its verdict
+// stays.
 PITOT_EXPORT std::vector<std::string> OthersThatFired(const model::Trace& trace, const Baseline* kept,
                                                       Judgement* judgement);
-// A line of text for each: "also fired  0000000000008f0c 20.1 ms: host_lock ...", wrapped at `columns`.
+// Text for each of them: "also fired  0000000000008f0c 20.1 ms: host_lock ...", wrapped at `columns`.
 PITOT_EXPORT std::string AlsoFiredText(const std::vector<std::string>& others, size_t columns = 100);
-// The three gravest findings, without undetermined ones and those that claim nothing that is wrong: "in window
-// a04.idle: ..."; and which analyzers failed. Wrapped at `columns`.
+// The three gravest findings, "in window   a04.idle: ...", and the analyzers that failed. Leaves out undetermined and
+// merely informative findings. Wrapped at `columns`.
 PITOT_EXPORT std::string FindingsText(const AnalysisReport& analysis, size_t columns = 100);
 
 }  // namespace analyze

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An incident as one HTML file that needs nothing else, no network and no script: the verdict, a picture of the
-// request's time, its blame beside what is usual, and what analyzers found. For phones, screens and paper.
+// Renders an incident as one self-contained HTML file, without network or scripts. It shows the verdict, a picture of
+// the request's time, its blame next to the typical one, and the analyzers' findings. For phones, screens and paper.
 #ifndef PITOT_ANALYZE_REPORT_HTML_H_
 #define PITOT_ANALYZE_REPORT_HTML_H_
 
@@ -17,16 +17,16 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// What is known. Pointers may be null: then the page is without that.
+// The page's content. If a pointer is null the page is without that section.
 struct HtmlReport {
   const Judgement* judgement = nullptr;
-  std::string why_not;              // there is no judgement
+  std::string why_not;              // reason, if there is no judgement
   std::vector<std::string> others;  // OthersThatFired
   std::vector<Drift> drifts;
   const AnalysisReport* analysis = nullptr;
 };
 
-// All texts of the trace are escaped. At most about 1,000 shapes, whatever the trace holds. Throws std::bad_alloc.
+// All texts of the trace are escaped. Draws about 1,000 shapes at most, for any trace. Throws std::bad_alloc.
 PITOT_EXPORT std::string ReportHtml(const model::Trace& trace, const HtmlReport& report);
 
 }  // namespace analyze

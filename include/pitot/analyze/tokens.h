@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why was this token late: what a request did between one of its output tokens and the one before it (before the first:
-// since its arrival), walked and blamed as a request is (pitot/analyze/why.h), and compared with what is between other
-// tokens of the trace. What `pitot why` shows of an incident that a late token made, and the judge in a host.
+// Explains why a token was late. The time from the previous output token (for the first one, from the request's
+// arrival) is walked and blamed like a request (pitot/analyze/why.h). It is then compared with the time before other
+// tokens of the trace. `pitot why`, and the judge in a host, use it for an incident about a late token.
 #ifndef PITOT_ANALYZE_TOKENS_H_
 #define PITOT_ANALYZE_TOKENS_H_
 
@@ -19,35 +19,40 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// What a verdict is asked of: the time before a token, or, without one, all of a request.
+// The subject of a verdict: the time before a token, or without a token the whole request.
 struct Asked {
-  uint32_t request = model::kNone;  // of the token, where there is one
+  uint32_t request = model::kNone;  // the token's, if there is one
   uint32_t token = model::kNone;    // a row of Trace::tokens
 };
 
-// Fills `asked` with what an incident is about: where a late token was its first cause, of the tokens that made it, and
-// others of the same name, fire, the one that is latest after the one before it; else the request of
-// ChooseRequest(trace, 0). Errors: kInvalidArgument (an index that was not made), kNotFound (no request began and ended
-// in the trace), kResourceExhausted (BlameOptions::is_over), kInternal. Cost: O(log n) of the tokens for each firing.
+// Fills `asked` with the subject of an incident. If its first cause was a late token, that is the latest of all tokens
+// that fired a trigger of the same name, measured from the token before. Otherwise it is the request of
+// ChooseRequest(trace, 0).
+// Errors: kInvalidArgument (the index was not made), kNotFound (no request began and ended in the trace),
+//   kResourceExhausted (BlameOptions::is_over), kInternal.
+// Cost: O(log n) of the tokens for each firing.
 PITOT_EXPORT Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept;
 
-// The row in which a request put out its `number`th token, counted from 1. model::kNone: the trace does not hold it.
+// Returns the row that holds a request's `number`th token, counted from 1; model::kNone: not in the trace.
 // Cost: O(n) of the tokens.
 PITOT_EXPORT uint32_t TokenOf(const model::Trace& trace, uint32_t request, uint64_t number) noexcept;
 
-// As FindBlame, from the token before that of the row to it: RequestBlame::token says of which. Errors: those of
-// FindBlame; kNotFound also where the token before it is not in the trace.
+// Like FindBlame, for the time from the previous token to the one of that row; RequestBlame::token names the row.
+// Errors: those of FindBlame; also kNotFound if the previous token is not in the trace.
 PITOT_EXPORT Status FindTokenBlame(const BlameIndex& index, uint32_t token, RequestBlame* blame) noexcept;
 
-// Adds to `baseline`, which must hold nothing else, what is before tokens that the one of that row can be compared
-// with: first tokens with first ones of requests of the route; later ones with later ones, of each iteration (batch)
-// one, at most 256, the nearest, but none whose time is part of the asked one's, and none that a trigger fired for.
-// Cells are those of requests' sizes, or, of later tokens, of how many members the iteration had: 1, 2 to 3, 4 to 7 and
-// so on. Errors: as FindTokenBlame and Baseline::Add. Cost: a walk of each, and at most O(n log n) to find them.
+// Adds comparable tokens' times to `baseline`, which must hold nothing else. First tokens are compared with first
+// tokens of requests of the route, later ones with later ones. From each iteration (batch) one token is taken, at most
+// 256, the nearest. Tokens that a trigger fired for are left out, and so is time that overlaps the asked token's. Cells
+// are those of the requests' sizes; for later tokens they are the number of members in the iteration: 1, 2 to 3, 4 to 7
+// and so on.
+// Errors: as FindTokenBlame and Baseline::Add.
+// Cost: a walk of each, and at most O(n log n) to find them.
 PITOT_EXPORT Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) noexcept;
 
-// The verdict on the time before that token, by other tokens of the trace: what is kept of a process is requests. Makes
-// the index unless it was made. Errors: those of BlameIndex::Make, FindTokenBlame, LearnTokens and FindVerdict.
+// Judges the time before that token by other tokens of the trace; a process keeps only requests. Makes the index if it
+// was not made yet.
+// Errors: those of BlameIndex::Make, FindTokenBlame, LearnTokens and FindVerdict.
 PITOT_EXPORT Status JudgeToken(const model::Trace& trace, uint32_t token, Judgement* judgement) noexcept;
 
 // JudgeToken of its token, or without one JudgeRequest of its request.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the time of one request went, to the nanosecond, along the chain of what it waited for last: the question "why
+// Attributes the time of one request, to the nanosecond, along the chain of what it waited for last. The question "why
 // was this request slow" begins here. pitot/analyze/verdict.h compares the answer with other requests.
 //
-// The walk goes backwards from the end of the request. At each moment it asks what the request needed last: code of the
-// thread that it was on, the queue that it was in, the batch that waited for more members, a lock and who held it, the
-// GPU and whose work was on it. Each answer is a segment; segments follow each other from the request's arrival to its
-// end without a gap, so that their lengths add up to its latency in whole ns. What the trace does not say is a category
-// of its own (Blame::kUntraced), never left out.
+// The walk goes backwards from the end of the request. At each moment it asks what the request needed last: code of its
+// thread, its queue, the batch waiting for more members, a lock and its holder, the GPU and the work on it. Each answer
+// is a segment. Segments follow each other from the request's arrival to its end without a gap, so that their lengths
+// add up to its latency in whole ns. Time that the trace does not explain has a category of its own (Blame::kUntraced);
+// it is never left out.
 #ifndef PITOT_ANALYZE_WHY_H_
 #define PITOT_ANALYZE_WHY_H_
 
@@ -23,44 +23,45 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// What a stretch of a request's time is blamed on. The numbers are written to files: they are never reused, and there
-// are never more than kBlames. "Others" are other requests, their batches, and what threads do for nobody.
+// The category that a stretch of a request's time is blamed on. The numbers are written to files: they are never
+// reused, and there are never more than kBlames. "Others" are other requests, their batches, and unattributed work of
+// threads.
 enum class Blame : uint8_t {
   kNetIn = 0,                // from the network; nothing records it yet
-  kAdmissionQueue = 1,       // had arrived, and the thread that began it was at work for others
-  kHandoff = 2,              // was in a queue, or its result or lock was there, and an idle thread had to wake up
-  kQueueWaitOthers = 3,      // in a queue, or on a thread, while that was at work for another request
+  kAdmissionQueue = 1,       // had arrived, while the thread that began it was at work for others
+  kHandoff = 2,              // an idle thread had to wake up for its queue, result or lock
+  kQueueWaitOthers = 3,      // in a queue, or on a thread, that was at work for another request
   kBatchWindow = 4,          // its batch waited for more members
   kExecutorBusy = 5,         // the same for another batch; or, in its own batch, for another request
   kHostOncpuPre = 6,         // code before its last batch or GPU work
-  kHostOncpuFramework = 7,   // code in its batch, or between its calls of the GPU
+  kHostOncpuFramework = 7,   // code in its batch, or between its GPU calls
   kHostOncpuPost = 8,        // code after that
-  kHostRunqueue = 9,         // its thread could run and got no CPU: others had it, or a quota was spent
-  kHostLock = 10,            // a lock was held by another
-  kHostGil = 11,             // the same of an interpreter's: locks whose name has the word "gil"
+  kHostRunqueue = 9,         // its thread could run but got no CPU: others had it, or a quota was spent
+  kHostLock = 10,            // another held the lock
+  kHostGil = 11,             // the same for an interpreter's lock: its name contains the word "gil"
   kHostGc = 12,              // garbage collection; nothing records it yet
-  kHostPagefaultIo = 13,     // waited for input or output, or for memory that had to be read from a disk
-  kHostBlockedUnknown = 14,  // slept, or waited for what the trace does not name; in code, too
+  kHostPagefaultIo = 13,     // waited for input or output, or for memory that was on a disk
+  kHostBlockedUnknown = 14,  // slept, or waited for something the trace does not name; also within code
   kLaunchApi = 15,           // in calls that launch GPU work
   kLaunchLatency = 16,       // had been launched, and did not begin yet, though nothing was before it
-  kLaunchQueueFull = 17,     // a launch waited for room
+  kLaunchQueueFull = 17,     // launched, and not yet begun though nothing was ahead
   kAllocStall = 18,          // in calls that allocate or free memory
   kLazyLoadJit = 19,         // in calls that loaded or compiled code, or in code that led to loading it
-  kSyncReturn = 20,          // GPU work had ended, and the thread that waited for it did not go on yet
+  kSyncReturn = 20,          // GPU work had ended, and the thread waiting for it had not yet resumed
   kH2d = 21,                 // copies to the device
-  kD2h = 22,                 // and back
-  kD2dMemset = 23,           // within devices, between them, and sets
-  kGpuExecExpected = 24,     // its kernels, for as long as they usually take
+  kD2h = 22,                 // copies to the host
+  kD2dMemset = 23,           // copies within or between devices, and sets
+  kGpuExecExpected = 24,     // its kernels, as long as they usually take
   kGpuContention = 25,       // longer, while work of others overlapped them
   kGpuClock = 26,            // longer, while the SM clock was lower
-  kGpuExcessUnknown = 27,    // longer, nobody knows why
-  kGpuQueueWaitOthers = 28,  // had been launched, and work of others was before it
+  kGpuExcessUnknown = 27,    // longer, for unknown reasons
+  kGpuQueueWaitOthers = 28,  // launched, and work of others was ahead
   kDispatchGap = 29,         // between one of its GPU operations and the next
   kCommExposed = 30,         // collective communication
-  kUntraced = 31,            // outside of all that was recorded, or not explained by it
+  kUntraced = 31,            // outside of everything recorded, or not explained by it
 };
 inline constexpr uint32_t kBlames = 32;
-// "queue_wait_others"; "untraced_or_unexplained" for what no enumerator names. Never null.
+// "queue_wait_others"; "untraced_or_unexplained" for values without an enumerator. Never null.
 PITOT_EXPORT const char* BlameName(Blame blame) noexcept;
 
 inline constexpr uint32_t BlameBit(Blame blame) { return uint32_t{1} << static_cast<uint32_t>(blame); }
@@ -77,33 +78,33 @@ struct BlameVector {
   }
 };
 
-// Who or what had what the request waited for: rows of the trace, model::kNone where there is none.
+// The culprit: it had what the request waited for. Rows of the trace; model::kNone if there is none.
 struct Culprit {
   uint32_t thread = model::kNone;
-  uint32_t request = model::kNone;  // the outermost one, of calls within requests
+  uint32_t request = model::kNone;  // the outermost one, for requests within requests
   uint32_t batch = model::kNone;
-  uint32_t event = model::kNone;  // what the thread did, where that was for neither
-  uint32_t gpu = model::kNone;    // what was on the GPU
+  uint32_t event = model::kNone;  // the thread's activity, if that was for neither
+  uint32_t gpu = model::kNone;    // the activity on the GPU
   bool IsKnown() const { return (thread & request & batch & event & gpu) != model::kNone; }
 };
 
-// One step of the walk. Rows are of the trace, model::kNone where they mean nothing; together they prove the step.
+// One step of the walk. Rows of the trace prove the step together; those without meaning here are model::kNone.
 struct BlameSegment {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   Blame blame = Blame::kUntraced;
-  uint32_t thread = model::kNone;   // that the request was on; that took it from the queue; that launched
+  uint32_t thread = model::kNone;   // the request was on it; or it took the request from the queue, or launched
   uint32_t event = model::kNone;    // the scope or wait
   uint32_t call = model::kNone;     // of the GPU's API
-  uint32_t gpu = model::kNone;      // the request's own operation on the GPU
+  uint32_t gpu = model::kNone;      // the request's own GPU operation
   uint32_t handoff = model::kNone;  // the stay in the queue
-  uint32_t batch = model::kNone;    // that the request was in or joined next
-  uint32_t counter = model::kNone;  // that says why code did not run; when in the segment's code is not known
+  uint32_t batch = model::kNone;    // the request was in it, or joined it next
+  uint32_t counter = model::kNone;  // tells why code did not run; its time within the segment is unknown
   Culprit by;
 };
 
-// From `begin_ns` to `end_ns` it was worked on elsewhere, while its thread did other things and waited for no more than
-// `slack_ns` of it, all its waits together: no saving within it is worth more.
+// From `begin_ns` to `end_ns` the request was worked on elsewhere, and its thread did other things. All waits of that
+// thread together took at most `slack_ns`: no saving within the detour is worth more.
 struct Detour {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
@@ -112,53 +113,54 @@ struct Detour {
 
 struct RequestBlame {
   uint32_t request = model::kNone;
-  // Of the time before that output token alone (a row of Trace::tokens, pitot/analyze/tokens.h); kNone: of all of it.
+  // The output token (a row of Trace::tokens, pitot/analyze/tokens.h) if only the time before it counts; kNone: all.
   uint32_t token = model::kNone;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   std::vector<BlameSegment> segments;  // in order, from begin_ns to end_ns, none empty
-  BlameVector blame;                   // what they add up to
-  std::vector<Detour> detours;         // an outer one after those in it
-  // What had to be bent, because times of the trace contradict each other: a GPU operation before its launch, a result
-  // before its cause.
+  BlameVector blame;                   // the sums of the segments
+  std::vector<Detour> detours;         // an outer one follows those inside it
+  // Times of the trace that contradict each other and were bent: a GPU operation before its launch, or a result before
+  // its cause.
   uint64_t clamps = 0;
   int64_t clamped_ns = 0;
-  // Of `clamps` and losses: whether what the segments say can be trusted. False if threads or GPUs lost events of this
-  // time, or more than BlameOptions::most_clamped of the latency was bent.
+  // Whether the segments can be trusted, by `clamps` and losses. False if threads or GPUs lost events of this time, or
+  // if more than BlameOptions::most_clamped of the latency was bent.
   bool is_reliable = true;
-  uint64_t losses = 0;  // stretches of this time in which events were lost
+  uint64_t losses = 0;  // stretches of this time with lost events
 };
 
 struct BlameOptions {
-  // What is between two operations of a stream is the GPU's own doing up to here, else unexplained. HTA's limit for a
-  // "kernel wait" is 30 us; 20 us are what analyzers.md section 2.3 proposes.
+  // A gap between two operations of a stream up to this long is the GPU's own; a longer one is unexplained. HTA's limit
+  // for a "kernel wait" is 30 us; 20 us are what analyzers.md section 2.3 proposes.
   int64_t dispatch_gap_ns = 20'000;
-  // A call that waits for a GPU returns within this after that is done; what takes longer is the call's own time.
+  // A call that waits for a GPU returns within this time after the GPU is done. More than this is the call's own time.
   int64_t sync_return_ns = 50'000;
-  // A launch waited for room where it took so many times the median launch while so many operations were ahead. A
-  // stream holds 1,024 launches (1,022 were seen).
+  // A launch waited for room if it took this many times the median launch while this many operations were ahead. A
+  // stream holds 1,024 launches (1,022 in HTA's traces).
   double slow_launch_factor = 8;
   uint32_t full_queue_depth = 1'000;
   // Another thread's call was in the way of such a launch if it lasted for this share of it (analyzers.md, 2.5).
   double least_in_driver = 0.8;
-  // How often a kernel must be in the trace for its median to say how long it usually takes.
+  // A kernel must be this often in the trace for its median to count as its usual time.
   uint32_t least_samples = 20;
-  // What is done for the first time in the trace is known by taking longer than this, and than 99 % of its like that
-  // are not (analyzers.md, 2.5).
+  // A first use in the trace took longer than this, and longer than 99 % of its like that are not first ones
+  // (analyzers.md, 2.5).
   int64_t first_use_ns = 200'000;
-  // Code was on a CPU if, as far as counters of its thread say, no more than this of a stretch of it was not.
+  // Code was on a CPU if its thread's counters put at most this much of the stretch off it.
   int64_t least_off_cpu_ns = 20'000;
-  // A thread wakes up within this; what takes longer may be want of a CPU, where its counters say so.
+  // A thread wakes up within this time. More may be a lack of CPUs, if its counters say so.
   int64_t wake_up_ns = 200'000;
   // More clamped time than this share of the latency makes the walk unreliable (analyzers.md, 2.3).
   double most_clamped = 0.01;
-  // Asked about every 1,024 steps of indexing and walking, on the thread that does it: true ends it with
-  // kResourceExhausted. Null: nobody is asked.
+  // Polled about every 1,024 steps of indexing and walking, on the thread doing it; true ends it with
+  // kResourceExhausted. Null: it is never ended.
   bool (*is_over)(void* context) = nullptr;
   void* is_over_context = nullptr;
 };
 
-// What walks need to know of a trace; built once for all of them. Threads: any number may read it at once.
+// The data about a trace that walks need, built once for all of them.
+// Threads: any number may read it at once.
 class PITOT_EXPORT BlameIndex {
  public:
   BlameIndex() noexcept;
@@ -167,8 +169,8 @@ class PITOT_EXPORT BlameIndex {
   BlameIndex& operator=(BlameIndex&& other) noexcept;
 
   // Fills `index`. The trace must outlive it and pass FindInconsistency.
-  // Errors: kResourceExhausted (no memory, or BlameOptions::is_over). Cost: O(n log n) of the trace's rows; about 60
-  // bytes for each event.
+  // Errors: kResourceExhausted (no memory, or BlameOptions::is_over).
+  // Cost: O(n log n) of the trace's rows; about 60 bytes per event.
   static Status Make(const model::Trace& trace, const BlameOptions& options, BlameIndex* index) noexcept;
 
   struct Data;
@@ -178,14 +180,16 @@ class PITOT_EXPORT BlameIndex {
   std::unique_ptr<const Data> data_;
 };
 
-// Walks the request of that row back from its end. Fills `blame`, but for an error.
+// Walks the request of that row back from its end. Fills `blame` unless there is an error.
 //
-// The rules are C1 to C6 and G1 to G4 of Pitot's design (docs/reference/why.md). Of an open request the walk begins at the
-// window's end, on the thread that did something for it last.
+// docs/reference/why.md lists the rules. For an open request the walk begins at the window's end, on the last thread
+// that worked for it.
 //
-// Threads: any. Errors: kInvalidArgument (no such row, an index that was not made), kNotFound (the request's begin or
-// end is not in the trace), kResourceExhausted (no memory, or BlameOptions::is_over), kInternal (the segments did not
-// add up: a defect of Pitot; it never says something that does not add up). Cost: O(s log n), of s segments.
+// Threads: any.
+// Errors: kInvalidArgument (no such row, or the index was not made), kNotFound (the request's begin or end is not in
+//   the trace), kResourceExhausted (no memory, or BlameOptions::is_over), kInternal (the segments did not add up: a
+//   defect of Pitot; such a walk is never returned).
+// Cost: O(s log n) for s segments.
 PITOT_EXPORT Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame) noexcept;
 
 }  // namespace analyze

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collect: the state of NVIDIA GPUs over time, through NVML: clocks, power, throttling, memory, utilisation, errors.
-// What is recorded, how often, and what it costs: docs/guide/nvml.md.
+// Collect: samples the state of NVIDIA GPUs through NVML: clocks, power, throttling, memory, utilisation, errors.
+// docs/guide/nvml.md says what is recorded, how often, and at what cost.
 //
 //   recorder.Add(pitot::MakeNvmlCollector());
 #ifndef PITOT_COLLECT_NVML_H_
@@ -17,30 +17,31 @@
 PITOT_NAMESPACE_BEGIN
 
 struct NvmlOptions {
-  // The file of NVML; null: libnvidia-ml.so.1, as the loader finds it. It comes with the driver and is opened by Start;
-  // nothing of NVIDIA's is needed to build or to link. Copied.
+  // The file of NVML; null: libnvidia-ml.so.1, as the loader finds it. It comes with the driver, and Start opens it;
+  // building and linking need nothing from NVIDIA. The string is copied.
   const char* library = nullptr;
-  // How often every GPU is asked, Hz, 1 to 50. What takes the driver more than 250 us is asked once a second.
+  // How often to sample every GPU, Hz, 1 to 50. Queries that take the driver more than 250 us are made once a second.
   uint32_t rate_hz = 10;
-  // Host memory for samples, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes: half holds the newest
-  // samples, 24 bytes each, and half the copy for an incident. A busy GPU gives 100 to 200 samples a second at 10 Hz.
-  // Tables take 4 KB a GPU and 48 KB in all beside it.
+  // Host memory for samples, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes. Half holds the newest, 24
+  // bytes each; half holds the copy for an incident. A busy GPU gives 100 to 200 samples a second at 10 Hz. Tables take
+  // another 4 KB per GPU and 48 KB in all.
   uint64_t memory_bytes = 2ull << 20;
 };
 
-// Samples on a thread of its own, "pitot-nvml", from Recorder::Add to Recorder::Stop. A counter that a GPU, driver or
-// permission does not give is missing from incidents, whose attribute "nvml.<index>.<source>" says why. Null if there
+// Samples on its own thread, "pitot-nvml", from Recorder::Add to Recorder::Stop. A counter that GPU, driver or
+// permissions do not provide is missing from incidents; their attribute "nvml.<index>.<source>" says why. Null if there
 // is no memory.
-// Threads: any, but not while a library is being loaded: the thread waits for the loader, and Recorder::Add for it.
-// Errors: Recorder::Add says why GPUs are not sampled and what to do, and everything else is recorded.
-//   kInvalidArgument names the option. kNotFound: there is no NVML, or no GPU. kUnavailable: the library is not NVML or
-//   too old, the driver refuses, or it has not answered for 10 s. kResourceExhausted: no memory or thread.
-//   kAlreadyRunning: this collector was started before.
+// Threads: any, but not while a library is being loaded: the thread waits for the loader, and Recorder::Add for the
+//   thread.
+// Errors: Recorder::Add says why GPUs are not sampled and what to do; everything else is recorded. kInvalidArgument
+//   names the option. kNotFound: there is no NVML, or no GPU. kUnavailable: the library is not NVML or too old, the
+//   driver refuses, or it has not answered for 10 s. kResourceExhausted: no memory or thread. kAlreadyRunning: this
+//   collector was started before.
 // Lifetime: the recorder's. A thread that hangs in the driver when the recorder stops is left behind with its memory.
-// Cost: Recorder::Add waits until NVML has answered, 10 s at most, and Recorder::Stop for the round under way, 2 s at
-//   most. Then about 1 ms a GPU and round on that thread (H100, H200; up to 15 ms were seen), none on others that
-//   could be measured; each incident says "nvml.round_us". Every GPU that NVML sees is asked, in each process that
-//   records.
+// Cost: Recorder::Add waits until NVML has answered, 10 s at most. Recorder::Stop waits for the current round, 2 s at
+//   most. A round keeps the collector's thread in the driver for each GPU; each incident gives the time as
+//   "nvml.round_us". No measurable cost on other threads (docs/guide/nvml.md). Each recording process asks every GPU
+//   that NVML sees.
 PITOT_EXPORT std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

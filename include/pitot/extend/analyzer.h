@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extend: an analyzer asks a trace one question and answers it with measures (what is) and findings (what is wrong, how
-// sure that is, what it costs and what to do). The built-in ones (pitot/analyze/analyze.h) use this interface.
+// Extend: an analyzer asks a trace one question. It answers with measures (facts) and findings (problems, with
+// confidence, cost and advice). The built-in ones (pitot/analyze/analyze.h) use this interface.
 //
-// Texts that an analyzer gives are copied before the call returns; those it is given live as long as the trace.
+// Texts given by an analyzer are copied before the call returns; texts given to it live as long as the trace.
 #ifndef PITOT_EXTEND_ANALYZER_H_
 #define PITOT_EXTEND_ANALYZER_H_
 
@@ -23,7 +23,7 @@ class BlameIndex;
 struct Walks;
 }  // namespace analyze
 
-// Whose way of counting, where tools that answer the same question count differently.
+// The tool whose way of counting applies, where tools count differently.
 enum class Compat : uint8_t { kPitot = 0, kHta = 1, kTraceLens = 2, kTbPlugin = 3 };
 
 enum class Severity : uint8_t { kInfo = 0, kLow = 1, kMedium = 2, kHigh = 3 };
@@ -33,18 +33,18 @@ struct Threshold {
   const char* name;  // "idle_share"
   double value;
   const char* unit;    // "ns", "1" for shares and counts
-  const char* source;  // whose it is: "TraceLens", "pitot"
+  const char* source;  // its origin: "TraceLens", "pitot"
 };
 
-// Something measured. Times in ns are exact below 2^53 (104 days).
+// A measured value. Times in ns are exact below 2^53 (104 days).
 struct Measure {
   const char* name;     // "idle"
-  const char* subject;  // of what: "GPU 0", "GPU 0 stream 7"
+  const char* subject;  // the thing measured: "GPU 0", "GPU 0 stream 7"
   double value;
   const char* unit;  // "ns", "1", "bytes"
 };
 
-// Where in the trace to look. `rows` rows from `first_row` on; 0 rows: a stretch of time.
+// Where in the trace to look: `rows` rows from `first_row` on, or with 0 rows a stretch of time.
 enum class EvidenceTable : uint8_t { kWindow = 0, kEvents = 1, kCalls = 2, kGpu = 3 };
 struct Evidence {
   EvidenceTable table = EvidenceTable::kWindow;
@@ -54,49 +54,49 @@ struct Evidence {
 };
 
 struct Finding {
-  const char* code = "";     // "a04.idle": for ever
-  const char* subject = "";  // as Measure's
+  const char* code = "";     // "a04.idle"; stable for ever
+  const char* subject = "";  // as in Measure
   Severity severity = Severity::kInfo;
-  double confidence = 0;         // 0 to 1: how likely it is true, given what is in the trace
-  bool is_undetermined = false;  // the trace does not say; `summary` says what is missing
-  int64_t cost_ns = 0;           // of the window's time; findings' costs may overlap
-  const char* metric = "";       // what was judged
+  double confidence = 0;         // 0 to 1: how likely it is true, given the content of the trace
+  bool is_undetermined = false;  // the trace does not tell; `summary` names the missing data
+  int64_t cost_ns = 0;           // of the window's time; costs of findings may overlap
+  const char* metric = "";       // the judged metric
   double value = 0;
-  Threshold threshold = {"", 0, "", ""};  // by what
+  Threshold threshold = {"", 0, "", ""};  // it was judged by this
   const char* summary = "";
   const char* recommendation = "";
-  const Evidence* evidence = nullptr;  // the most telling
+  const Evidence* evidence = nullptr;  // the most telling first
   uint32_t evidence_count = 0;
 };
 
-// What an analyzer is given, and what it answers to.
+// The input of an analyzer, and the receiver of its answers.
 class Analysis {
  public:
   virtual const model::Trace& trace() const noexcept = 0;
   virtual const model::Indexes& indexes() const noexcept = 0;
-  // What walks of requests need to know (pitot/analyze/why.h), and where their time went (pitot/analyze/walks.h): found
-  // when first asked for, which the asker's budget pays, and then shared. Null: no memory, or the budget is spent.
+  // Data for walks of requests (pitot/analyze/why.h), and their results (pitot/analyze/walks.h). Made on first use, at
+  // the expense of the caller's budget, and then shared. Null: no memory, or the budget is spent.
   virtual const analyze::BlameIndex* blame_index() noexcept = 0;
   virtual const analyze::Walks* walks() noexcept = 0;
   virtual Compat compat() const noexcept = 0;
-  // One of the analyzer's own, as the host set it.
+  // One of the analyzer's own thresholds, as the host set it.
   virtual Threshold threshold(const char* name) const noexcept = 0;
   virtual void Add(const Measure& measure) = 0;
   virtual void Add(const Finding& finding) = 0;
-  // The CPU budget is spent: return. Ask once a millisecond of work. Who was told so, or does not ask and overruns it,
-  // is named, and what it added dropped.
+  // True once the CPU budget is spent: return then. Ask once per millisecond of work. An analyzer that got true, or
+  // that overruns the budget without asking, is named in the report, and its answers are dropped.
   virtual bool IsOver() noexcept = 0;
 
  protected:
   ~Analysis() = default;
 };
 
-// What answers rest on: where a part of the trace is damaged, findings of those that read it carry a caveat, and are
-// less sure.
+// Parts of a trace that answers can rest on. If a part is damaged, findings of analyzers that read it carry a caveat
+// and have less confidence.
 inline constexpr uint32_t kReadsEvents = 1;     // scopes, instants, counters of threads
-inline constexpr uint32_t kReadsCalls = 2;      // of the GPU's API
-inline constexpr uint32_t kReadsGpu = 4;        // what GPUs did
-inline constexpr uint32_t kReadsLaunches = 8;   // which call caused what, and when: the GPU's clock against the host's
+inline constexpr uint32_t kReadsCalls = 2;      // calls of the GPU's API
+inline constexpr uint32_t kReadsGpu = 4;        // activities of GPUs
+inline constexpr uint32_t kReadsLaunches = 8;   // the calls of activities, and the GPU's clock against the host's
 inline constexpr uint32_t kReadsRequests = 16;  // requests, batches, tokens
 inline constexpr uint32_t kReadsAll = 31;
 
@@ -112,7 +112,7 @@ class PITOT_EXPORT Analyzer {
  public:
   virtual ~Analyzer();
   virtual AnalyzerInfo Info() const noexcept = 0;
-  // On one thread, on its own; may allocate. What it throws or returns fails this analyzer alone.
+  // Runs alone on one thread; may allocate. An exception or an error fails only this analyzer.
   virtual Status Run(Analysis& analysis) = 0;
 };
 

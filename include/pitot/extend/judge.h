@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extend: a judge says of an incident why a request was slow, once the incident's files are on disk. What is normal it
-// learns from incidents and, where it asks for them, from samples of what happens between them. The built-in one
+// Extend: a judge explains why the request of an incident was slow, once the incident's files are on disk. It learns
+// what is normal from incidents and, if it asks for them, from samples taken between incidents. The built-in one
 // (pitot/analyze/judge.h) uses this interface.
 #ifndef PITOT_EXTEND_JUDGE_H_
 #define PITOT_EXTEND_JUDGE_H_
@@ -14,17 +14,18 @@
 
 PITOT_NAMESPACE_BEGIN
 
-// What a judge is given for one call, and what it answers to.
+// The input of a judge for one call, and the receiver of its answers.
 class Hearing {
  public:
   virtual const model::Trace& trace() const noexcept = 0;
-  // The CPU budget is spent, or the recorder stops: return. Ask once a millisecond of work: it keeps the judge within
-  // the worker's share of the CPU, and an incident that comes meanwhile is written in this call.
+  // True once the CPU budget is spent or the recorder stops: return then. Ask once per millisecond of work. The call
+  // keeps the judge within the worker's share of the CPU, and also writes an incident that has come meanwhile.
   virtual bool IsOver() noexcept = 0;
-  // What report.txt is to open with, for people; copied. Another text replaces it. Hooks are given it, too.
+  // Sets the text that report.txt opens with, for people; copied. A later text replaces it. Hooks receive it, too.
   virtual void OpenReport(const char* text) = 0;
-  // Adds a file to the incident, or replaces the one of that name, whole. Errors: kUnavailable (the call is over, it is
-  // a sample, or incidents are not kept on disk), what the serializer says, kResourceExhausted, kIoError.
+  // Adds a file to the incident, or replaces the file of that name as a whole.
+  // Errors: kUnavailable (the call is over, it is a sample, or incidents are not kept on disk), the serializer's
+  //   errors, kResourceExhausted, kIoError.
   virtual Status AddFile(Serializer& serializer) = 0;
 
  protected:
@@ -33,25 +34,25 @@ class Hearing {
 
 struct JudgeNeeds {
   uint32_t budget_ms = 2000;        // CPU time of one call
-  uint32_t sample_every_ms = 0;     // at least so long between two samples; 0: none
+  uint32_t sample_every_ms = 0;     // shortest time between two samples; 0: no samples
   uint32_t sample_window_ms = 0;    // how far back a sample reaches
-  uint32_t sample_permille = 5;     // of one CPU's time, that samples may take: what costs more comes less often
-  uint32_t sample_bytes = 1 << 20;  // of rings that a sample copies at most, the newest
+  uint32_t sample_permille = 5;     // samples' share of one CPU's time; expensive ones come less often
+  uint32_t sample_bytes = 1 << 20;  // rings copied for a sample, at most; the newest events
 };
 
-// Called on Pitot's worker at idle priority, one call at a time; may allocate. What it throws or returns as an error,
-// and a call that took more than its budget, is said in report.txt, logged and counted (Stats::verdicts_failed); what
-// it had answered by then stays. One that does not return holds up the incidents after it, but not Recorder::Stop.
+// Called on Pitot's worker at idle priority, one call at a time; may allocate. Exceptions, errors, and calls that
+// exceed their budget are noted in report.txt, logged and counted (Stats::verdicts_failed); answers given by then stay.
+// A call that does not return delays the incidents after it, but not Recorder::Stop.
 class PITOT_EXPORT Judge {
  public:
   virtual ~Judge();
-  // Named in messages: "why".
+  // Used in messages: "why".
   virtual const char* Name() const noexcept = 0;
-  // Asked once, by Recorder::Add.
+  // Called once, by Recorder::Add.
   virtual JudgeNeeds Needs() const noexcept = 0;
-  // An incident.
+  // Judges an incident.
   virtual Status Decide(Hearing& hearing) = 0;
-  // A sample: its trace has no firings.
+  // Learns from a sample: its trace has no firings.
   virtual Status Learn(Hearing& hearing);
 };
 

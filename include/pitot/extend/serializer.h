@@ -19,7 +19,7 @@ struct Trace;
 // Takes a file's bytes in order.
 class ByteSink {
  public:
-  // False once writing failed; the rest may be skipped. The conductor knows the reason.
+  // False once writing failed; the rest may be skipped. The caller of Serialize knows the reason.
   virtual bool Write(const void* data, uint64_t size) noexcept = 0;
 
  protected:
@@ -31,8 +31,8 @@ class PITOT_EXPORT Serializer {
   virtual ~Serializer();
   // The file's name in the incident directory: letters, digits, '.', '_' and '-'.
   virtual const char* FileName() const noexcept = 0;
-  // Writes `trace`. Runs on Pitot's worker at idle priority; may allocate; exceptions are caught and fail this file
-  // only.
+  // Writes `trace`. Runs on Pitot's worker at idle priority; may allocate. Exceptions are caught and fail only this
+  // file.
   virtual Status Serialize(const model::Trace& trace, ByteSink& sink) = 0;
 };
 

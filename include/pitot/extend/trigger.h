@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extend: a trigger decides that something is worth an incident. The built-in ones (pitot/trigger/) use this interface.
+// Extend: a trigger decides when to make an incident. The built-in ones (pitot/trigger/) use this interface.
 #ifndef PITOT_EXTEND_TRIGGER_H_
 #define PITOT_EXTEND_TRIGGER_H_
 
@@ -12,7 +12,7 @@
 
 PITOT_NAMESPACE_BEGIN
 
-// A finished or still open request as triggers see it. Times in ns; strings live for the call.
+// A finished or open request, as triggers see it. Times in ns; strings live for the call.
 struct RequestView {
   uint64_t id;
   const char* route;
@@ -26,30 +26,30 @@ struct RequestView {
   uint64_t max_token_gap_ns;
 };
 
-// What a trigger says when it fires.
+// A trigger's message when it fires.
 struct Firing {
   uint64_t request = 0;         // id; 0: no particular request
   const char* cause = "";       // short, stable, names the budget: "latency /classify"; copied
   const char* detail = "";      // a sentence for the report; copied
   uint32_t pre_window_ms = 0;   // 0: the recorder's
   uint32_t post_window_ms = 0;  // 0: the recorder's
-  bool joins_only = false;      // joins an incident that is pending, but begins none: the trigger cools down
+  bool joins_only = false;      // joins a pending incident, but begins none: the trigger cools down
 };
 
-// A scope that is still open as triggers see it.
+// An open scope, as triggers see it.
 struct OpenScopeView {
   const char* name;  // lives for the call
   uint32_t thread;   // Pitot's number for it
   uint64_t open_ns;  // so far
-  bool is_wait;      // it waits (PITOT_WAIT, Mutex, ConditionVariable), as idle threads do for long
+  bool is_wait;      // it is a wait (PITOT_WAIT, Mutex, ConditionVariable); idle threads wait for long
 };
 
-// Takes firings. Fire never blocks and never allocates; it returns false where the queue of firings is full. (Budgets
-// are applied later.)
+// Takes firings. Fire never blocks and never allocates; it returns false if the queue of firings is full. (Budgets are
+// applied later.)
 class FiringSink {
  public:
   virtual bool Fire(const Firing& firing) noexcept = 0;
-  // Whether an incident is pending, or about to be: a trigger that cools down asks before it fires with `joins_only`.
+  // Whether an incident is pending, or about to be. A trigger that cools down asks before it fires with `joins_only`.
   virtual bool MayJoin() noexcept { return false; }
 
  protected:
@@ -59,25 +59,25 @@ class FiringSink {
 class PITOT_EXPORT Trigger {
  public:
   virtual ~Trigger();
-  // Whether its options make sense; asked by Recorder::Add, which hands an error on.
+  // Whether its options make sense. Recorder::Add asks, and returns the error.
   virtual Status Check() const noexcept;
-  // The one route it watches, which is kept apart from "(other)" from then on; null: all. Lives as long as the trigger.
+  // The only route it watches, kept separate from "(other)" from then on; null: all. Lives as long as the trigger.
   virtual const char* Route() const noexcept;
-  // A request finished. On the host's thread, concurrently from many: no lock, no allocation, tens of ns unless it
-  // fires.
+  // A request finished. On the host's thread, concurrently from many: no locks, no allocations, and tens of ns unless
+  // it fires.
   virtual void OnFinish(const RequestView& request, FiringSink& sink) noexcept;
-  // A request marked output tokens; as OnFinish. `gap_ns` is the time since the mark before it (since arrival for the
-  // first).
+  // A request marked output tokens; rules as for OnFinish. `gap_ns` is the time since the previous mark (since arrival
+  // for the first).
   virtual void OnTokens(const RequestView& request, uint64_t gap_ns, FiringSink& sink) noexcept;
-  // Whether the function after it is to be called.
+  // Whether to call OnOpenRequest.
   virtual bool WatchesOpenRequests() const noexcept;
-  // Every tick (10 ms) for each open request. On Pitot's own thread.
+  // Called every tick (10 ms) for each open request. On Pitot's own thread.
   virtual void OnOpenRequest(const RequestView& request, FiringSink& sink) noexcept;
-  // Whether the function after it is to be called.
+  // Whether to call OnOpenScope.
   virtual bool WatchesOpenScopes() const noexcept;
-  // Every tick for each scope and wait open for at least 10 ms. On Pitot's own thread.
+  // Called every tick for each scope and wait open for at least 10 ms. On Pitot's own thread.
   virtual void OnOpenScope(const OpenScopeView& scope, FiringSink& sink) noexcept;
-  // The latency from which a request of `route` counts as late while it runs (Request::IsLate), ns; 0: never.
+  // The latency from which a running request of `route` counts as late (Request::IsLate), ns; 0: never.
   virtual uint64_t LateAfterNs(const char* route) noexcept;
 };
 

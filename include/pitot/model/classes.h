@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kind of work something is, and when each kind went on.
+// Classifies the work in a trace, and finds when each class was active.
 #ifndef PITOT_MODEL_CLASSES_H_
 #define PITOT_MODEL_CLASSES_H_
 
@@ -17,24 +17,25 @@
 PITOT_NAMESPACE_BEGIN
 namespace model {
 
-// Of what a GPU did, in the order in which a moment counts for them.
+// Classes of GPU work, by priority: a moment counts for the first class that is active.
 enum class GpuClass : uint8_t { kCompute = 0, kCommunication = 1, kMemcpy = 2, kMemset = 3 };
 inline constexpr uint32_t kGpuClasses = 4;
 PITOT_EXPORT const char* GpuClassName(GpuClass of);  // "communication"
 
-// Of what threads did, in the same order. A moment may be of several: an operator holds the call that waits in it.
+// Classes of threads' work, by the same rule. A moment may have several: an operator contains the call that waits in
+// it.
 enum class HostClass : uint8_t {
   kSynchronization = 0,  // calls that wait for a GPU
   kAllocation = 1,       // calls that allocate or free memory of devices, or pin it
   kApi = 2,              // other calls of the CUDA or HIP API
   kLoader = 3,           // waiting for the next batch of data
   kOperator = 4,         // a framework's operators
-  kScope = 5,            // scopes, but what frames a step or runs in it as Python
+  kScope = 5,            // scopes, except frames of a step and Python code in it
 };
 inline constexpr uint32_t kHostClasses = 6;
 PITOT_EXPORT const char* HostClassName(HostClass of);  // "synchronization"
 
-// By names, whichever vendor's: nccl, rccl, hccl.
+// By name, for any vendor: nccl, rccl, hccl.
 PITOT_EXPORT bool IsCommunicationKernel(std::string_view name);
 PITOT_EXPORT bool IsSynchronization(std::string_view call);  // "cudaStreamSynchronize", "hipEventSynchronize"
 PITOT_EXPORT bool IsSubmission(std::string_view call);       // "cudaLaunchKernel", "cuMemcpyAsync": work for a GPU
@@ -43,15 +44,15 @@ PITOT_EXPORT bool IsAllocation(std::string_view call);       // "cudaMalloc", "c
 // and a host's own "next batch".
 PITOT_EXPORT bool IsLoader(std::string_view scope);
 PITOT_EXPORT bool IsProfilerStep(std::string_view scope);  // "ProfilerStep#7": a step of a PyTorch trace
-// Kernels and graphs are compute or communication. Not of spans.
+// Kernels and graphs are compute or communication. Not defined for spans.
 PITOT_EXPORT GpuClass GpuClassOf(const Trace& trace, uint32_t gpu_row);
 
-// Interval sets (I4): when each class went on, as sets.
+// When each class was active, as interval sets.
 class PITOT_EXPORT IntervalSets {
  public:
-  // O(n log n). The trace must outlive nothing.
+  // O(n log n). Keeps no reference to the trace.
   explicit IntervalSets(const Trace& trace);
-  // On a device; kNone: on streams whose device is unknown. Spans are left out: they have gaps of their own.
+  // On a device; kNone: on streams whose device is unknown. Spans are left out, because they include gaps.
   const Intervals& Gpu(uint32_t device, GpuClass of) const {
     return gpu_[(device == kNone ? devices_ : device) * kGpuClasses + static_cast<uint32_t>(of)];
   }
@@ -63,7 +64,7 @@ class PITOT_EXPORT IntervalSets {
   std::vector<Intervals> gpu_, host_;
 };
 
-// The host's sets of one thread, by class; of `thread` kNone the calls whose thread is unknown. O(n log n) of its rows.
+// The host's sets of one thread, by class; for kNone those of calls whose thread is unknown. O(n log n) of its rows.
 PITOT_EXPORT std::vector<Intervals> HostSetsOf(const Trace& trace, uint32_t thread);
 
 }  // namespace model

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace's GPU part: what ran on devices, and the calls of the driver's or runtime's API that caused it.
+// The GPU part of a trace: activities on devices, and the calls of the driver's or runtime's API that caused them.
 #ifndef PITOT_MODEL_GPU_H_
 #define PITOT_MODEL_GPU_H_
 
@@ -17,12 +17,12 @@ PITOT_NAMESPACE_BEGIN
 namespace model {
 
 using pitot::GpuKind;
-PITOT_EXPORT const char* GpuKindName(GpuKind kind);  // "kernel"; "unknown" for what no enumerator names
+PITOT_EXPORT const char* GpuKindName(GpuKind kind);  // "kernel"; "unknown" for values without an enumerator
 
 struct DeviceRow {
   uint32_t ordinal = 0;  // CUDA's
   StringId name = 0;
-  uint32_t multiprocessors = 0;  // 0: unknown, as all below
+  uint32_t multiprocessors = 0;  // 0: unknown; likewise for all below
   uint32_t threads_per_multiprocessor = 0;
   uint32_t blocks_per_multiprocessor = 0;
   uint32_t registers_per_multiprocessor = 0;
@@ -34,12 +34,12 @@ struct StreamRow {
   uint32_t device = kNone;  // row of devices
   uint32_t context = 0;     // CUPTI's numbers
   uint32_t stream = 0;
-  StringId name = 0;         // no collector of Pitot's knows one (docs/guide/gpu.md)
-  uint32_t first_event = 0;  // its rows of `gpu`
+  StringId name = 0;         // not known by any of Pitot's collectors (docs/guide/gpu.md)
+  uint32_t first_event = 0;  // rows of `gpu`
   uint32_t event_count = 0;
 };
 
-// How a kernel was launched.
+// The launch parameters of a kernel.
 struct KernelShape {
   uint32_t grid[3] = {0, 0, 0};
   uint32_t block[3] = {0, 0, 0};
@@ -55,13 +55,14 @@ struct GpuColumns {
   std::vector<int64_t> duration_ns;
   std::vector<GpuKind> kind;
   std::vector<uint32_t> stream;  // row of streams
-  std::vector<StringId> name;    // as compiled (mangled) for kernels; "HtoD, pageable to device" for copies; a span's
-  std::vector<uint32_t> call;    // row of `calls` that caused it, or kNone
-  std::vector<uint32_t> shape;   // of kernels: row of shapes; else kNone
-  std::vector<uint64_t> bytes;   // of copies and sets; else 0
-  std::vector<uint32_t> graph;   // the executable graph that it belongs to; 0: none
-  std::vector<uint32_t> node;    // of that graph
-  std::vector<StringId> scope_path;  // the scopes in which that node was captured, "forward / attention"; 0: none
+  std::vector<StringId> name;  // kernels: as compiled (mangled); copies: "HtoD, pageable to device"; spans: the scope's
+  std::vector<uint32_t> call;  // row of the causing `calls`, or kNone
+  std::vector<uint32_t> shape;  // kernels: row of shapes; otherwise kNone
+  std::vector<uint64_t> bytes;  // for copies and sets; otherwise 0
+  std::vector<uint32_t> graph;  // its executable graph; 0: none
+  std::vector<uint32_t> node;   // its node in that graph
+  // The scopes in which that node was captured, "forward / attention"; 0: none.
+  std::vector<StringId> scope_path;
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }
 };
 
@@ -69,44 +70,44 @@ struct GpuColumns {
 struct CallColumns {
   std::vector<int64_t> begin_ns;
   std::vector<int64_t> duration_ns;
-  std::vector<uint32_t> thread;   // row of threads, or kNone: one that recorded nothing itself
-  std::vector<uint32_t> request;  // row of requests whose context it was made in, or kNone
+  std::vector<uint32_t> thread;   // row of threads, or kNone: the thread recorded nothing itself
+  std::vector<uint32_t> request;  // row of requests, by the context of the call, or kNone
   std::vector<uint32_t> batch;    // row of batches, or kNone
   std::vector<StringId> name;     // "cudaLaunchKernel"
-  // Rows of what a synchronisation waited for, where that is known (docs/guide/gpu.md); else kNone.
-  std::vector<uint32_t> stream;  // of streams
-  std::vector<uint32_t> device;  // of devices, where it waited for all of a device's streams
+  // The target of a synchronisation, if known (docs/guide/gpu.md); otherwise kNone.
+  std::vector<uint32_t> stream;  // row of streams
+  std::vector<uint32_t> device;  // row of devices, if it waited for all streams of one
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }
 };
 
-// What the driver or the profiling library did meanwhile: loading modules, compiling, flushing.
+// Other activity of the driver or the profiling library: loading modules, compiling, flushing.
 struct OverheadRow {
   int64_t begin_ns = 0;
   int64_t duration_ns = 0;
   StringId name = 0;
 };
 
-// How much was recorded of GPUs, or (Trace::operator_depths) of a framework's operators: kOps, or less for none of
-// them. Sorted by begin.
+// The depth at which GPUs were recorded; for Trace::operator_depths, kOps if a framework's operators were recorded and
+// less if not. Sorted by begin.
 struct DepthRow {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   Depth depth = Depth::kScopes;
 };
 
-// What is missing of what GPUs did.
+// Missing GPU records.
 struct GpuLossRow {
-  uint32_t stream = kNone;  // row of streams; kNone: of any
+  uint32_t stream = kNone;  // row of streams; kNone: any
   StringId reason = 0;      // "overwritten"
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   uint64_t records = 0;     // 0: number unknown
-  uint32_t device = kNone;  // row of devices, the stream's where there is one; kNone: of any
+  uint32_t device = kNone;  // row of devices, the stream's if there is one; kNone: any
 };
 
 // A quantity over time.
 struct CounterRow {
-  uint32_t device = kNone;  // row of devices; kNone: of the process
+  uint32_t device = kNone;  // row of devices; kNone: the process
   StringId name = 0;
   StringId unit = 0;
 };

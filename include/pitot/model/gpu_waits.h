@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call that waits for GPUs waited for (I5). Nothing says it but its end: it returns once that is done.
+// Finds the work that a call waiting for GPUs waited for. The trace only shows when the call ended: it returns once
+// that work is done.
 #ifndef PITOT_MODEL_GPU_WAITS_H_
 #define PITOT_MODEL_GPU_WAITS_H_
 
@@ -14,20 +15,20 @@
 PITOT_NAMESPACE_BEGIN
 namespace model {
 
-// A call waited for what ended last in it, of that which was launched before it and which it can have waited for:
+// A call waited for the work that ended last during the call. Candidates were launched before it, and match it:
 //  * a call that copies: its own copy;
-//  * one whose stream is known: what is on that stream;
-//  * one that waits for a whole device (cudaDeviceSynchronize, cuCtxSynchronize, what frees memory): what is on it; if
-//    the call does not say which device that is, on the one that the thread launched on last, else on any;
-//  * any other: what was launched for the same batch (outside of batches, for the same request), if any of that ended
-//    in it; else, likewise, what the same thread launched; what is on the device that the thread launched on last;
-//    anything.
-// What has no call may have been launched at any time. Spans are left out where anything else was recorded: they have
-// gaps of their own. Many threads may read it.
+//  * a call with a known stream: work on that stream;
+//  * a call that waits for a whole device (cudaDeviceSynchronize, cuCtxSynchronize, freeing memory): work on it. If the
+//    call does not name the device, it is the one its thread launched on last, otherwise any;
+//  * any other call: work launched for the same batch (outside of batches, for the same request), if any of that ended
+//    during the call. Otherwise work launched by the same thread, then work on the device its thread launched on last,
+//    then any work.
+// Work without a known call may have been launched at any time. Spans are left out if anything else was recorded,
+// because they include gaps. Many threads may read it.
 class PITOT_EXPORT GpuWaits {
  public:
-  // A GPU's times are converted to the host's clock: a call may seem to return before what it waited for ended, by so
-  // much.
+  // GPU times are converted to the host's clock. Because of the error a call may seem to return this much before the
+  // work it waited for.
   static constexpr int64_t kLateNs = 5'000;
 
   // O(n log n). Both must outlive this.
@@ -35,17 +36,17 @@ class PITOT_EXPORT GpuWaits {
   GpuWaits(const GpuWaits&) = delete;
   GpuWaits& operator=(const GpuWaits&) = delete;
 
-  // What `call` waited for until `by_ns` (its end, or a moment in it), a row of `gpu`; kNone: nothing that was
-  // recorded. O(log n), and what was launched by others while it waited, kMostLooked at most.
+  // Returns the row of `gpu` that `call` waited for until `by_ns` (its end, or a moment in it); kNone: nothing
+  // recorded. O(log n), plus others' launches while it waited, at most kMostLooked.
   uint32_t Last(uint32_t call, int64_t by_ns) const;
-  // The same of one that waits for a whole device, the last first: of each stream on which anything was waited for.
+  // For a call that waits for a whole device, the same for each stream with such work; the result of Last comes first.
   std::vector<uint32_t> LastOfStreams(uint32_t call, int64_t by_ns) const;
-  // Rows of a device (kNone: of streams whose device is unknown) in the order of their ends.
+  // Rows of a device (kNone: of streams whose device is unknown), by end.
   RowRange EndsOn(uint32_t device) const { return on_device_.Of(device < devices_ ? device : devices_); }
 
  private:
   static constexpr uint32_t kMostLooked = 1024;
-  // Rows of each of several groups, in the order of their ends.
+  // Rows of several groups; within a group by end.
   struct Groups {
     RowRange Of(uint32_t group) const { return {rows.data() + starts[group], rows.data() + starts[group + 1]}; }
     std::vector<uint32_t> rows, starts;
@@ -63,9 +64,9 @@ class PITOT_EXPORT GpuWaits {
   const Trace& trace_;
   const LaunchIndex& launches_;
   const uint32_t devices_;
-  std::vector<uint32_t> ends_;                              // rows of all, in the order of their ends
-  Groups on_stream_, on_device_, of_thread_, for_context_;  // the last two by who launched them
-  std::vector<uint32_t> last_device_;                       // by call: that its thread launched on last; kNone: on none
+  std::vector<uint32_t> ends_;                              // all rows, by end
+  Groups on_stream_, on_device_, of_thread_, for_context_;  // the last two by launcher
+  std::vector<uint32_t> last_device_;                       // by call: the device its thread launched on last, or kNone
 };
 
 }  // namespace model

@@ -16,9 +16,9 @@ namespace model {
 // O(n log n). The trace must outlive this. Many threads may read it.
 struct Indexes {
   explicit Indexes(const Trace& trace) : launches(trace), sets(trace), waits(trace, launches) {}
-  const LaunchIndex launches;  // I1
-  const IntervalSets sets;     // I4
-  const GpuWaits waits;        // I5
+  const LaunchIndex launches;
+  const IntervalSets sets;
+  const GpuWaits waits;
 };
 
 }  // namespace model

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The priority sweep: what of several things that go on at once a moment counts for. Everything that shares time out
-// between kinds of work (tiling, overlap, exposed time) is this one sweep, in whole nanoseconds, so that its parts add
-// up to the window exactly.
+// The priority sweep: decides which of several concurrent activities a moment counts for. All divisions of time between
+// kinds of work (tiling, overlap, exposed time) use this one sweep in whole nanoseconds. Their parts therefore add up
+// to the window exactly.
 #ifndef PITOT_MODEL_SWEEP_H_
 #define PITOT_MODEL_SWEEP_H_
 
@@ -18,26 +18,26 @@ namespace model {
 
 inline constexpr uint32_t kMostClasses = 64;
 
-// A stretch of time in which the same classes go on: bit k of `active` is class k.
+// A stretch of time with the same active classes: bit k of `active` is class k.
 struct Slice {
   Interval time;
   uint64_t active = 0;
 };
 
-// The window cut wherever a class begins or ends: slices in order that tile it exactly, each unlike the next, none
-// empty. `classes` are sets, at most kMostClasses of them (what is beyond is ignored), null ones empty.
-// O(n log c) of the intervals and the classes.
+// Cuts the window wherever a class begins or ends. The slices are in order and tile the window exactly; none is empty,
+// and neighbours differ. `classes` are sets: null ones are empty, and those beyond kMostClasses are ignored. O(n log c)
+// of the intervals and the classes.
 PITOT_EXPORT std::vector<Slice> Sweep(const std::vector<const Intervals*>& classes, Interval window);
 
-// How much of the window each class has, where a moment counts for the first that is active; the last number is of
-// moments in which none is. They add up to the window. As Sweep, without the memory of slices.
+// The time of each class in the window, if a moment counts for the first active class; the last number is the time
+// without any. They add up to the window. Like Sweep, without the memory for slices.
 PITOT_EXPORT std::vector<int64_t> TotalsByPriority(const std::vector<const Intervals*>& classes, Interval window);
-// When each class is active and none before it.
+// When each class is active and no earlier class is.
 PITOT_EXPORT std::vector<Intervals> ExposedTimes(const std::vector<const Intervals*>& classes, Interval window);
 
-// When none is.
+// When no class is active.
 PITOT_EXPORT Intervals IdleTime(const std::vector<Slice>& slices);
-// How long all of `classes` (bits) were active at once, whatever else was.
+// How long all of `classes` (bits) were active at once, alone or with others.
 PITOT_EXPORT int64_t OverlapNs(const std::vector<Slice>& slices, uint64_t classes);
 
 }  // namespace model

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace: a snapshot of everything recorded, on one clock, as columns. Built from a live snapshot or from a dump;
-// serializers, reports and the command line read it and nothing else.
+// The trace: a snapshot of everything recorded, on one clock, as columns. It is built from a live snapshot or from a
+// dump. Serializers, reports and the command line read nothing else.
 //
-// Times are int64 ns of CLOCK_MONOTONIC. Rows refer to each other by index; kNone is "no row". Strings are indices into
-// `strings`, whose row 0 is "". A Trace is plain data: copy, move, and read from many threads.
+// Times are int64 ns of CLOCK_MONOTONIC. Rows refer to each other by index; kNone means no row. Strings are indices
+// into `strings`, whose row 0 is "". A Trace is plain data: copy it, move it, and read it from many threads.
 #ifndef PITOT_MODEL_TRACE_H_
 #define PITOT_MODEL_TRACE_H_
 
@@ -33,14 +33,14 @@ inline constexpr bool IsScope(SiteKind kind) {
 inline constexpr bool IsText(ArgType type) {
   return type == ArgType::kLiteral || type == ArgType::kName || type == ArgType::kString;
 }
-// The order of a thread's events. Two that begin together are in order if one of them is open.
+// The order of a thread's events. Two with the same begin are in order if one of them is open.
 inline constexpr bool InOrder(int64_t begin_ns, int64_t duration_ns, int64_t next_begin_ns, int64_t next_duration_ns) {
   return begin_ns < next_begin_ns || (begin_ns == next_begin_ns && (duration_ns >= next_duration_ns ||
                                                                     duration_ns == kOpen || next_duration_ns == kOpen));
 }
 
-// Each distinct string once. All strings are valid UTF-8 without control characters: what was not is replaced on the
-// way in, by U+FFFD.
+// Holds each distinct string once. All strings are valid UTF-8 without control characters; invalid parts become U+FFFD
+// when added.
 class PITOT_EXPORT StringTable {
  public:
   StringTable();
@@ -59,12 +59,12 @@ class PITOT_EXPORT StringTable {
 };
 
 struct ClockInfo {
-  int64_t monotonic_ns = 0;  // read back to back when the snapshot was taken
+  int64_t monotonic_ns = 0;  // the three clocks, read back to back when the snapshot was taken
   int64_t realtime_ns = 0;
   int64_t boottime_ns = 0;
   bool cycle_counter = false;  // events were stamped with the CPU's counter
   double ticks_per_ns = 0;
-  int64_t pair_width_ns = 0;  // uncertainty of converting ticks
+  int64_t pair_width_ns = 0;  // uncertainty of the conversion from ticks
 };
 
 // A place in the code.
@@ -74,7 +74,7 @@ struct SiteRow {
   StringId file = 0;
   StringId function = 0;
   uint32_t line = 0;
-  bool unloaded = false;  // its library was gone when the snapshot was read: name says so
+  bool unloaded = false;  // its library was gone when the snapshot was read; the name says so
   bool name_is_first_arg = false;
   std::vector<StringId> arg_names;
   std::vector<ArgType> arg_types;
@@ -85,26 +85,26 @@ struct ThreadRow {
   int64_t tid = 0;      // the operating system's
   StringId name = 0;
   bool exited = false;
-  uint32_t first_event = 0;  // its rows of `events`
+  uint32_t first_event = 0;  // rows of `events`
   uint32_t event_count = 0;
-  int64_t history_begin_ns = 0;  // what it recorded from here on is complete but for `losses`
+  int64_t history_begin_ns = 0;  // its record is complete from here on, except for `losses`
 };
 
-// Events of scopes, instants and counters, sorted by (thread, begin ascending, end descending, where what is open ends
-// latest).
+// Events of scopes, instants and counters. Sorted by thread, begin ascending, then end descending; open events end
+// last.
 struct EventColumns {
   std::vector<int64_t> begin_ns;
   std::vector<int64_t> duration_ns;  // kOpen: still open; 0: instants and counters
   std::vector<uint32_t> site;
   std::vector<uint32_t> thread;   // row of threads
-  std::vector<uint32_t> request;  // row of requests whose context it ran in, or kNone
-  std::vector<uint32_t> batch;    // row of batches whose context it ran in, or kNone
-  std::vector<uint32_t> args;     // first row of `arg_values`, or kNone; the site says how many
+  std::vector<uint32_t> request;  // row of requests, by the context it ran in, or kNone
+  std::vector<uint32_t> batch;    // row of batches, by the context it ran in, or kNone
+  std::vector<uint32_t> args;     // first row of `arg_values`, or kNone; the site has their number
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }
 };
 
-// One argument's value; the site says its type. Ints, uints, bools as they are; doubles by bits; literals, names and
-// strings as StringId.
+// The value of one argument; the site has its type. Integers and bools are stored as they are, doubles as bits;
+// literals, names and strings as StringId.
 using ArgValue = uint64_t;
 
 struct Label {
@@ -115,7 +115,7 @@ struct Size {
   StringId name = 0;
   double value = 0;
 };
-// A stage of a request; ends where the next begins, the last where the request does.
+// A stage of a request. It ends where the next begins, the last one at the request's end.
 struct Stage {
   StringId name = 0;
   int64_t begin_ns = 0;
@@ -124,13 +124,13 @@ struct Stage {
 
 struct RequestRow {
   uint64_t id = 0;
-  uint64_t parent_id = 0;  // 0: none; may be of another process
+  uint64_t parent_id = 0;  // 0: none; may be in another process
   uint64_t trace_id_high = 0, trace_id_low = 0;
   StringId route = 0;
   uint32_t size_bucket = 0;
   int64_t begin_ns = 0;
-  int64_t duration_ns = 0;  // kOpen: still open; if its end was lost, from its beginning to its last sign of life
-  bool begin_known = true;  // false: only its end, or what others said of it, is in the window
+  int64_t duration_ns = 0;  // kOpen: still open; if its end was lost, the time to its last sign of life
+  bool begin_known = true;  // false: the window holds only its end, or what others recorded of it
   bool end_known = false;   // false: open, or its end was lost
   Outcome outcome = Outcome::kOk;
   uint32_t begin_thread = kNone;
@@ -150,9 +150,9 @@ struct BatchRow {
   uint32_t thread = kNone;
   int64_t begin_ns = 0;
   int64_t duration_ns = 0;    // kOpen: still open
-  int64_t submitted_ns = 0;   // after begin; 0: not said
+  int64_t submitted_ns = 0;   // after begin; 0: not set
   uint8_t close = 0;          // BatchClose
-  uint32_t first_member = 0;  // its rows of `members`
+  uint32_t first_member = 0;  // rows of `members`
   uint32_t member_count = 0;
 };
 struct MemberRow {
@@ -170,7 +170,7 @@ struct HandoffRow {
   uint32_t to_thread = kNone;  // kNone: not taken yet
   int64_t enqueue_ns = 0;
   int64_t take_ns = 0;     // 0: not taken yet
-  uint32_t batch = kNone;  // that took it by Join
+  uint32_t batch = kNone;  // if taken by Join: its batch
 };
 
 // A part of a request that belongs to no thread.
@@ -183,7 +183,7 @@ struct AsyncRow {
   int64_t duration_ns = 0;  // kOpen: still open
 };
 
-// Output tokens a request marked.
+// Output tokens marked by a request.
 struct TokenRow {
   uint32_t request = kNone;
   uint32_t thread = kNone;
@@ -192,28 +192,28 @@ struct TokenRow {
 };
 
 enum class LossReason : uint8_t {
-  kOverwritten = 1,      // older than what the ring holds, but inside the window
+  kOverwritten = 1,      // older than the content of the ring, but inside the window
   kCopying = 2,          // overwritten while the ring was being copied
-  kReserve = 3,          // no memory for it: the oldest part of the window was left out
-  kUnreadable = 4,       // a record that made no sense
+  kReserve = 3,          // no memory: the oldest part of the window was left out
+  kUnreadable = 4,       // an invalid record
   kDepth = 5,            // a scope deeper than 62 was open: not shown while open
   kClosedElsewhere = 6,  // scopes closed on another thread than they began on
-  kRefused = 7,          // events of threads that found no ring
-  kRecycled = 8,         // the ring of a thread that had exited was given to another: all that it recorded
-  kDamaged = 9,          // a dump that is cut off or damaged: what is missing is of any kind
-  kOpenRequests = 10,    // open requests for which there was no room; `events` is their number
-  kTooDeepToBegin = 11,  // scopes that calls began within 62 open ones: not recorded
+  kRefused = 7,          // events of threads without a ring
+  kRecycled = 8,         // the ring of an exited thread was given to another: its whole record
+  kDamaged = 9,          // a damaged or incomplete dump: any kind of data may be missing
+  kOpenRequests = 10,    // open requests without room; `events` is their number
+  kTooDeepToBegin = 11,  // scopes begun by calls within 62 open ones: not recorded
 };
 PITOT_EXPORT const char* LossReasonName(LossReason reason);
 
-// What is missing, of which thread, from when to when.
+// Missing data: whose, and from when to when.
 struct LossRow {
-  uint32_t thread = kNone;  // kNone: of the process
+  uint32_t thread = kNone;  // kNone: the process
   LossReason reason = LossReason::kOverwritten;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   uint64_t events = 0;  // 0: number unknown
-  uint64_t bytes = 0;   // overwritten in the copy, where their number is unknown; what was lost before is not in it
+  uint64_t bytes = 0;   // overwritten in the copy, if `events` is unknown; earlier losses are not included
 };
 
 // A firing that belongs to this trace's incident.
@@ -249,7 +249,7 @@ struct Trace {
   std::vector<TokenRow> tokens;      // by time
   std::vector<DeviceRow> devices;
   std::vector<StreamRow> streams;
-  std::vector<KernelShape> shapes;  // how kernels were launched, each once
+  std::vector<KernelShape> shapes;  // launch parameters of kernels, each distinct one once
   CallColumns calls;
   GpuColumns gpu;
   std::vector<OverheadRow> overheads;  // by begin
@@ -259,17 +259,17 @@ struct Trace {
   SampleColumns samples;
   std::vector<DepthRow> operator_depths;  // by begin
   std::vector<LossRow> losses;
-  std::vector<FiringRow> firings;     // by time; empty unless it is an incident's
-  std::vector<Attribute> attributes;  // version, host, cost of recording, options: for people
+  std::vector<FiringRow> firings;     // by time; empty except in incidents
+  std::vector<Attribute> attributes;  // for people: version, host, cost of recording, options
 
-  // The name an event shows: its site's, or that of its first argument.
+  // The displayed name of an event: its site's, or its first argument.
   std::string_view EventName(uint32_t event) const {
     const SiteRow& site = sites[events.site[event]];
     if (site.name_is_first_arg && events.args[event] != kNone)
       return strings[static_cast<StringId>(arg_values[events.args[event]])];
     return strings[site.name];
   }
-  // Its end; the window's end while it is open.
+  // Its end; while open, the window's end.
   int64_t EventEnd(uint32_t event) const {
     return events.duration_ns[event] == kOpen ? window_end_ns : events.begin_ns[event] + events.duration_ns[event];
   }
@@ -282,12 +282,12 @@ struct Trace {
   int64_t CallEnd(uint32_t call) const {
     return calls.duration_ns[call] == kOpen ? window_end_ns : calls.begin_ns[call] + calls.duration_ns[call];
   }
-  PITOT_EXPORT std::string_view AttributeOf(std::string_view key) const;  // "" where it is not there
+  PITOT_EXPORT std::string_view AttributeOf(std::string_view key) const;  // "" if missing
 };
 
-// Checks that every index points into its table, that columns have equal lengths and rows are in their order, and that
-// durations of a table add up to no more than kMaxTimeNs, so that no sum of them is beyond 64 bits; returns "" or what
-// is wrong. A reader of files must pass it before anything walks a trace.
+// Checks the consistency of a trace; returns "", or a description of the problem. Every index must point into its
+// table, columns must have equal lengths, and rows must be in order. Durations of a table must add up to at most
+// kMaxTimeNs, so that no sum exceeds 64 bits. A reader of files must check a trace before any other use.
 PITOT_EXPORT std::string FindInconsistency(const Trace& trace);
 
 }  // namespace model

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads traces that PyTorch's profiler wrote (Kineto's dialect of Chrome's JSON, plain or gzip) into the model, so that
-// everything that answers questions to a dump answers them to these. For tools: component `reader`.
+// Reads traces of PyTorch's profiler (Kineto's dialect of Chrome's JSON, plain or gzip) into the model. All questions
+// that a dump can answer can then be asked of these, too. For tools: component `reader`.
 //
-// Operators become events of kind kOperator, annotations and Python functions scopes, calls of the CUDA or HIP API
-// calls, kernels, copies and sets rows of `gpu`; memory that allocators gave out, and synchronisations, become
-// counters. A time is the file's `ts`, in exact ns; baseTimeNanoseconds goes to the trace's clock. What Pitot alone
-// records (requests, batches, waits) is empty.
+// Operators become events of kind kOperator; annotations and Python functions become scopes. Calls of the CUDA or HIP
+// API become calls; kernels, copies and sets become rows of `gpu`. Allocators' memory and synchronisations become
+// counters. A time is the file's `ts`, in exact ns; baseTimeNanoseconds goes to the trace's clock. Data recorded only
+// by Pitot (requests, batches, waits) is empty.
 #ifndef PITOT_READ_KINETO_H_
 #define PITOT_READ_KINETO_H_
 
@@ -19,30 +19,32 @@
 
 PITOT_NAMESPACE_BEGIN
 
-// What a reader found besides the trace.
+// A reader's findings about the file.
 struct KinetoReport {
-  uint64_t bytes = 0;                // of JSON, unpacked
-  uint64_t events = 0;               // members of traceEvents
-  uint64_t events_unused = 0;        // of kinds that a trace has no place for: arrows, marks, annotations on GPUs
-  uint64_t events_bad = 0;           // no JSON object, too deep, or without what its kind must have: left out
-  uint64_t events_not_text = 0;      // not UTF-8: what was not is U+FFFD
-  uint64_t times_out_of_range = 0;   // before 0 or after model::kMaxTimeNs, or all of them longer: left out
-  uint64_t durations_negative = 0;   // taken for 0
-  uint64_t correlations_shared = 0;  // calls that have the id of an earlier one: what ran is the earlier one's
+  uint64_t bytes = 0;            // of unpacked JSON
+  uint64_t events = 0;           // members of traceEvents
+  uint64_t events_unused = 0;    // of kinds without a place in a trace: arrows, marks, annotations on GPUs
+  uint64_t events_bad = 0;       // left out: not a JSON object, too deep, or incomplete for their kind
+  uint64_t events_not_text = 0;  // not UTF-8: invalid bytes became U+FFFD
+  // Left out: before 0, after model::kMaxTimeNs, or beyond the limit for all durations together.
+  uint64_t times_out_of_range = 0;
+  uint64_t durations_negative = 0;   // counted as 0
+  uint64_t correlations_shared = 0;  // calls with the id of an earlier call: activities belong to the earlier one
   uint64_t gpu_unlinked = 0;         // rows of `gpu` whose call is not in the file
-  uint64_t names_unused = 0;         // of threads that did nothing
+  uint64_t names_unused = 0;         // of threads without events
   bool is_gzip = false;
   bool complete = false;  // the file ends where its JSON does
 
-  // What is wrong with it, for people; "" if nothing is.
+  // Problems of the file, for people; "" if there are none.
   PITOT_EXPORT std::string Problems() const;
 };
 
-// Fills `trace`. Ok for a whole file, what is in it or not; kDataLoss, with the trace filled as far as it goes, for one
-// that is cut off or has events that are no JSON; kNotFound, kIoError; kInvalidArgument for what is no such trace;
-// kResourceExhausted. Never crashes on any input. Nothing may be nested more than 500 deep; an event may take 64 MiB.
-// Threads: any. Cost: one pass over the text, and O(n log n) of the rows where they are not in order; memory is the
-// trace's columns, as much again of one column at a time, and a few MiB.
+// Fills `trace`. Ok for a complete file, whatever its content. kDataLoss for one that is cut off or has events that are
+// not JSON; the trace then holds the readable part. kNotFound, kIoError. kInvalidArgument if it is not such a trace.
+// kResourceExhausted. Never crashes on any input. Limits: 500 levels of nesting, 64 MiB an event.
+// Threads: any.
+// Cost: one pass over the text, and O(n log n) of the rows if they are not in order. Memory is that of the trace's
+//   columns, as much again for one column at a time, and a few MiB.
 PITOT_EXPORT Status ReadKineto(const std::string& path, model::Trace* trace, KinetoReport* report) noexcept;
 PITOT_EXPORT Status ParseKineto(const void* data, uint64_t size, model::Trace* trace, KinetoReport* report) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a trace in Pitot's native format, which holds all of it: docs/reference/formats/dump.md. pitot/read/dump.h reads it
+// Writes a trace in Pitot's native format, without loss: docs/reference/formats/dump.md. pitot/read/dump.h reads it
 // back.
 #ifndef PITOT_SERIALIZE_DUMP_H_
 #define PITOT_SERIALIZE_DUMP_H_

@@ -12,8 +12,9 @@ PITOT_NAMESPACE_BEGIN
 
 struct PerfettoOptions {
   const char* file_name = "trace.pftrace";
-  // Compresses a run of packets (at most 512 KiB) into zlib or gzip framing and returns the size, 0 for "leave as it
-  // is". Null: no compression. The library brings none, so that a host links none; `pitot convert --compress` does.
+  // Compresses a run of packets (at most 512 KiB) with zlib or gzip framing. Returns the size, or 0 to leave it as it
+  // is. Null: no compression. The library contains no compressor, so hosts link none; `pitot convert --compress` has
+  // one.
   uint64_t (*compress)(void* context, const void* data, uint64_t size, void* out, uint64_t capacity) = nullptr;
   void* compress_context = nullptr;
 };

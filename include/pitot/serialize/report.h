@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a trace as text for people: the slow requests with their stages and typical times, what ran meanwhile on every
-// thread, what was lost and what recording cost.
+// Writes a trace as text for people: the slow requests with their stages and typical times, the concurrent activity of
+// every thread, losses, and the cost of recording.
 #ifndef PITOT_SERIALIZE_REPORT_H_
 #define PITOT_SERIALIZE_REPORT_H_
 

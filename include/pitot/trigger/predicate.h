@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conditional hook: the host's own predicate on each finished request decides whether it is worth an incident.
+// A conditional hook: the host's own predicate decides for each finished request whether it is worth an incident.
 #ifndef PITOT_TRIGGER_PREDICATE_H_
 #define PITOT_TRIGGER_PREDICATE_H_
 
@@ -11,8 +11,8 @@
 PITOT_NAMESPACE_BEGIN
 
 struct PredicateTriggerOptions {
-  // Returns true for a request that deserves an incident. On the host's thread that finishes the request, concurrently
-  // from many; what it costs, the request pays. Must not throw.
+  // Returns true for a request that deserves an incident. Runs on the host's thread that finishes the request,
+  // concurrently on many; the request pays for its time. Must not throw.
   bool (*predicate)(void* context, const RequestView& request) = nullptr;
   void* context = nullptr;
   const char* cause = "predicate";  // names incidents and their budget

@@ -14,7 +14,7 @@ PITOT_NAMESPACE_BEGIN
 struct StallTriggerOptions {
   const char* route = nullptr;  // requests of this route; null: every route
   double request_open_ms = 0;   // fires on a request open for longer; 0: not watched
-  // Scopes of this name; null: every scope, but no waits (their name is "wait"), for idle threads wait.
+  // Scopes of this name; null: every scope except waits (their name is "wait"), because idle threads wait.
   const char* scope = nullptr;
   double scope_open_ms = 0;       // fires on a scope open for longer; 0: not watched. One of the two must be set.
   uint32_t cool_down_ms = 10000;  // as LatencyTriggerOptions
@@ -22,8 +22,8 @@ struct StallTriggerOptions {
   uint32_t post_window_ms = 0;
 };
 
-// Looks every 10 ms: a stall is seen at most that much later. One request or one thread's scope fires once per stall;
-// all that are stalled when one begins an incident join it.
+// Looks every 10 ms, so a stall is seen at most that much late. One request or one thread's scope fires once per stall.
+// Others that are stalled when one begins an incident join it.
 PITOT_EXPORT std::unique_ptr<Trigger> MakeStallTrigger(const StallTriggerOptions& options) noexcept;
 
 PITOT_NAMESPACE_END
