@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between the structs and statuses of pitot/c.h and those of C++.
+// Converts between the structs and statuses of pitot/c.h and those of C++.
 #ifndef PITOT_BINDINGS_C_CONVERT_H_
 #define PITOT_BINDINGS_C_CONVERT_H_
 
@@ -14,7 +14,7 @@
 
 namespace pitot::c {
 
-// What no header will reach: a size beyond it was never set.
+// Larger than any future header's structs: a larger size was never set.
 inline constexpr size_t kLargestStruct = 4096;
 
 // Writes the message of a status and returns its code.
@@ -27,7 +27,7 @@ inline pitot_status Say(const Status& status, char* message, size_t message_size
   return static_cast<pitot_status>(status.code());
 }
 
-// Gives a caller, whose struct may be older or newer, `values`.
+// Copies `values` to a caller's struct, which may be older or newer.
 template <class Struct> void Give(Struct values, void* out, size_t size) noexcept {
   if (out == nullptr || size < sizeof values.size || size > kLargestStruct) return;
   values.size = static_cast<uint32_t>(size);
@@ -35,7 +35,7 @@ template <class Struct> void Give(Struct values, void* out, size_t size) noexcep
   std::memcpy(out, &values, std::min(size, sizeof values));
 }
 
-// Lays what a caller gave over `*values`, the defaults. Of a newer header's struct only zeros may be unknown.
+// Copies the caller's fields over the defaults in `*values`. In a newer header's struct, unknown fields must be zero.
 template <class Struct> Status Take(const Struct* given, Struct* values) noexcept {
   if (given == nullptr) return {};
   const size_t size = given->size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scopes, moments, values and waits whose names are made at run time: one site each, that says so.
+// Scopes, moments, values and waits whose names are made at run time: one site per kind, which says so.
 #include <new>
 
 #include "pitot/c.h"
@@ -34,7 +34,7 @@ constexpr Site kCounterSite =
 constexpr Site kWaitSite = MakeSite<uint64_t, Name, uint64_t, uint64_t>(
     SiteKind::kWait, 0, "wait", "pitot_wait_begin", "\"\", kind, resource, owner_thread, owner_request");
 
-// A Wait in the room that the caller has for it; the last word says that one is open there.
+// Builds a Wait in the caller's room for it; the last word marks it as open.
 constexpr uint64_t kOpen = 0x7069746f745f7761;
 constexpr int kMark = sizeof(pitot_wait) / 8 - 1;
 static_assert(sizeof(Wait) <= 8 * kMark && alignof(Wait) <= alignof(pitot_wait));

@@ -54,7 +54,7 @@ static_assert(PITOT_LOG_INFO == static_cast<int>(LogLevel::kInfo));
 static_assert(PITOT_LOG_WARNING == static_cast<int>(LogLevel::kWarning));
 static_assert(PITOT_LOG_ERROR == static_cast<int>(LogLevel::kError));
 
-// A C function of the host's with its context, behind the C++ one that the recorder knows.
+// A C function of the host with its context, behind the C++ function that the recorder calls.
 template <class Function> struct Callback {
   Function function;
   void* context;
@@ -62,8 +62,8 @@ template <class Function> struct Callback {
 };
 template <class Function> constinit std::atomic<Callback<Function>*> g_callbacks{nullptr};
 
-// One that lives for ever, because a thread that hangs in the host's code outlives its recorder: in a list, so that who
-// starts again with the same finds the same. Null: no memory.
+// Returns a callback that lives for the life of the process, because a thread that hangs in the host's code outlives
+// its recorder. The list makes a later start with the same function reuse the same callback. Null: no memory.
 template <class Function> Callback<Function>* Keep(Function function, void* context) noexcept {
   auto& list = g_callbacks<Function>;
   Callback<Function>* newest = list.load(std::memory_order_acquire);
@@ -95,7 +95,7 @@ void OnIncident(void* context, const IncidentInfo& info) {
   hook->function(hook->context, &incident);
 }
 
-// All but the clock, the depth and the log.
+// Copies all fields but the clock, the depth and the log.
 template <class From, class To> void CopyOptions(const From& from, To* to) noexcept {
   to->incident_directory = from.incident_directory;
   to->process_name = from.process_name;
@@ -120,13 +120,13 @@ pitot_options ToC(const Options& from) noexcept {
   return to;
 }
 
-// What does not fit the C++ enumeration becomes one that is refused.
+// Values outside the C++ enumeration become one that is refused.
 Depth DepthOf(pitot_depth depth) noexcept { return static_cast<Depth>(depth >= 0 && depth < 256 ? depth : 254); }
 
 Status FromC(const pitot_options& from, Options* to) noexcept {
   CopyOptions(from, to);
   if (from.reserved != 0) return Status(StatusCode::kInvalidArgument, "pitot_options::reserved must be 0");
-  // What does not fit the C++ enumeration becomes one that Start refuses by name.
+  // Values outside the C++ enumeration become one that Start refuses by name.
   to->clock = static_cast<ClockSource>(from.clock >= 0 && from.clock < 255 ? from.clock : 255);
   to->depth = DepthOf(from.depth);
   if (from.log == nullptr) return {};
@@ -135,8 +135,7 @@ Status FromC(const pitot_options& from, Options* to) noexcept {
   return to->log_context != nullptr ? Status() : Status(StatusCode::kResourceExhausted, "no memory for the log");
 }
 
-// What each struct of the host's stands for: the C++ options of the same fields, copied both ways, and what is made of
-// them.
+// For each struct of the host: the C++ options with the same fields, copied both ways, and the factory that uses them.
 template <class Struct> struct Kind;
 
 template <class From, class To> void CopyCommon(const From& from, To* to) noexcept {
@@ -203,7 +202,7 @@ template <> struct Kind<pitot_drift_trigger> {
     to->reference_requests = from.reference_requests;
   }
 };
-// All but the predicate.
+// Copies all fields but the predicate.
 template <> struct Kind<pitot_predicate_trigger> {
   using Cpp = PredicateTriggerOptions;
   template <class From, class To> static void Copy(const From& from, To* to) noexcept {
@@ -292,7 +291,7 @@ template <class Struct> auto Make(const Struct& from) noexcept {
   return Kind<Struct>::kMake(to);
 }
 
-// The C++ trigger around a C function, which lives as long as this.
+// A C++ trigger around a C function. The inner trigger lives as long as this.
 class PredicateTrigger final : public Trigger {
  public:
   explicit PredicateTrigger(const pitot_predicate_trigger& from) noexcept

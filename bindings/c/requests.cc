@@ -34,12 +34,12 @@ static_assert(sizeof(pitot_token) == sizeof(Token));
 Token FromC(const pitot_token* token) { return token != nullptr ? std::bit_cast<Token>(*token) : Token(); }
 pitot_token ToC(const Token& token) { return std::bit_cast<pitot_token>(token); }
 
-// No handle for an inert one: a server that does not record allocates nothing.
+// No handle for an inert request: a server that does not record allocates nothing.
 pitot_request* Handle(Request request) {
   return request.id() != 0 ? new (std::nothrow) pitot_request{std::move(request)} : nullptr;
 }
 
-// An Adopt in the room that the caller has for it; the last word says that one is open there.
+// Builds an Adopt in the caller's room for it; the last word marks it as open.
 constexpr uint64_t kOpen = 0x7069746f745f6164;
 constexpr int kMark = sizeof(pitot_adopt) / 8 - 1;
 static_assert(sizeof(Adopt) <= 8 * kMark && alignof(Adopt) <= alignof(pitot_adopt));

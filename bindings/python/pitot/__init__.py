@@ -3,7 +3,7 @@
 
     import pitot
 
-    recorder = pitot.start("/var/lib/myserver/incidents")  # whose parent exists
+    recorder = pitot.start("/var/lib/myserver/incidents")  # its parent must exist
     recorder.add_latency_trigger("/classify", above_ms=50)
 
     with pitot.Request("/classify", traceparent) as request:  # in the handler
@@ -15,8 +15,8 @@
         for job in batch_of_jobs:
             batch.join(job.token)
 
-Everything is inert and cheap while no recorder runs, and nothing of it raises because recording failed: only a wrong
-argument does (InvalidArgument).
+Everything is inert and cheap while no recorder runs. Nothing raises because recording failed; only a wrong argument does
+(InvalidArgument).
 """
 
 from pitot._library import InvalidArgument, library_version

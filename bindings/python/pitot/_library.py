@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds and loads libpitot_c.so, and declares what it exports: pitot/c.h, in ctypes."""
+"""Finds and loads libpitot_c.so, and declares its functions (pitot/c.h) in ctypes."""
 
 import ctypes
 import enum
@@ -9,12 +9,12 @@ from ctypes import POINTER, c_char_p, c_double, c_int32, c_size_t, c_uint32, c_u
 from typing import Any, Optional
 
 ABI = 1
-LEAST_REVISION = 5  # that has all that is used here
+LEAST_REVISION = 5  # the first with everything used here
 FILE_NAME = f"libpitot_c.so.{ABI}"
 
 
 def find() -> str:
-    """What to load: PITOT_LIBRARY, else the file beside this one, else what the system's loader finds."""
+    """Returns the library to load: PITOT_LIBRARY, otherwise the file next to this one, otherwise its name for the loader."""
     given = os.environ.get("PITOT_LIBRARY")
     if given:
         return given
@@ -23,7 +23,7 @@ def find() -> str:
 
 
 def load(path: str) -> None:
-    """Loads the library, or raises an ImportError that says what to do."""
+    """Loads the library. Raises ImportError, with advice."""
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
@@ -147,8 +147,8 @@ PredicateFunction = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(RequestViewStruc
 
 _PATH = find()
 load(_PATH)
-# What never waits keeps the interpreter's lock, which giving up and taking back costs more than the call does; no
-# function of these takes a lock that Pitot holds while it calls Python.
+# Functions that never wait keep the interpreter's lock: releasing and taking it costs more than the call. None of them
+# takes a lock that Pitot holds while it calls Python.
 _quick = ctypes.PyDLL(_PATH)
 _slow = ctypes.CDLL(_PATH)
 
@@ -191,7 +191,7 @@ why_init = _declare(_quick, "why_init", None, POINTER(Why), c_size_t)
 options_init = _declare(_quick, "options_init", None, POINTER(Options), c_size_t)
 options_init_from_environment = _declare(_quick, "options_init_from_environment", None, POINTER(Options), c_size_t)
 
-# By struct: what fills in the defaults, what adds the trigger.
+# By struct: the function that fills in the defaults, and the one that adds the trigger.
 triggers = {
     struct: (_declare(_quick, f"{name}_init", None, POINTER(struct), c_size_t),
              _declare(_slow, f"recorder_add_{name}", c_int32, c_void_p, POINTER(struct), *_MESSAGE))
@@ -201,7 +201,7 @@ triggers = {
 
 intern = _declare(_quick, "intern", c_uint32, c_char_p)
 set_thread_name = _declare(_quick, "set_thread_name", None, c_char_p)
-# Without types of arguments, whose conversion costs as much as the call: what a scope passes is an int of ours.
+# Without argument types, because their conversion costs as much as the call: a scope passes an int that we made.
 scope_begin = _quick.pitot_scope_begin
 scope_end = _quick.pitot_scope_end
 scope_begin.restype = scope_end.restype = None
@@ -247,7 +247,7 @@ class InvalidArgument(ValueError):
 
 
 class OpenEnum(enum.IntEnum):
-    """An enumeration of what the library says: a number that only a later library knows is a member UNKNOWN_<number>."""
+    """An enumeration of values from the library: a number known only to a later library becomes a member UNKNOWN_<number>."""
 
     @classmethod
     def _missing_(cls, value: object) -> Any:
@@ -259,16 +259,16 @@ class OpenEnum(enum.IntEnum):
         return member
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        # By value: Python 3.11 looks members up by name, and finds none that only a later library knows.
+        # By value: Python 3.11 looks members up by name, and cannot find members known only to a later library.
         return self.__class__, (self._value_,)
 
 
-# A handle goes to C in the last step of a call, after what else it takes was converted by these: conversions run Python,
-# where another thread may get the interpreter and finish what the handle is of, or raise.
+# A handle goes to C in the last step of a call, after these functions have converted all other arguments. A conversion
+# runs Python, so it may raise, or another thread may get the interpreter and finish the handle's object.
 
 
 def whole(name: str, value: Any, bits: int = 32) -> int:
-    """A number of C's, which would cut off what it has no room for. Raises InvalidArgument."""
+    """Returns `value` as an unsigned integer of `bits` bits, which C would truncate. Raises InvalidArgument."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -279,12 +279,12 @@ def whole(name: str, value: Any, bits: int = 32) -> int:
 
 
 def constant(name: str, value: Any) -> int:
-    """A member of an enumeration, whose numbers in C have a sign. Raises InvalidArgument."""
+    """Returns a member of an enumeration as a number; in C it is signed. Raises InvalidArgument."""
     return whole(name, value, 31)
 
 
 def real(name: str, value: Any) -> float:
-    """Raises InvalidArgument."""
+    """Returns `value` as a double. Raises InvalidArgument."""
     try:
         return c_double(value).value  # unlike float, which reads text too
     except (TypeError, OverflowError):
@@ -292,14 +292,14 @@ def real(name: str, value: Any) -> float:
 
 
 def encode(text: Optional[str]) -> Optional[bytes]:
-    """As C takes it; what is no text of UTF-8 becomes question marks. Raises InvalidArgument for what is no str."""
+    """Returns a str as bytes for C; parts that are not valid UTF-8 become question marks. Raises InvalidArgument."""
     if not isinstance(text, (str, type(None))):
         raise InvalidArgument(f"{text!r} is where a str must be")
     return None if text is None else text.encode("utf-8", "replace")
 
 
 def text(value: str) -> Optional[bytes]:
-    """As encode, for what must be there."""
+    """Like encode, but None is not allowed."""
     if not isinstance(value, str):
         raise InvalidArgument(f"{value!r} is where a str must be")
     return encode(value)
@@ -310,5 +310,5 @@ def decode(text: Optional[bytes]) -> str:
 
 
 def library_version() -> str:
-    """The version of the libpitot_c.so that is loaded."""
+    """Returns the version of the loaded libpitot_c.so."""
     return decode(version())

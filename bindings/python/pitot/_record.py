@@ -11,7 +11,7 @@ from pitot import _library as lib
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# As many as the library's own table holds: who makes up names without end pays with a call for each.
+# As many as the library's own table holds: further names cost a call each.
 _MOST_NAMES = 16384
 _names: Dict[str, int] = {}
 
@@ -26,7 +26,7 @@ def _name(text: str) -> int:
 
 
 class Scope:
-    """What `scope` returns. Has no state but its name, so one serves all threads and nests in itself."""
+    """The result of `scope`. Its only state is its name, so one object serves all threads and nests in itself."""
 
     __slots__ = ("_name",)
 
@@ -44,9 +44,9 @@ _scopes: Dict[str, Scope] = {}
 
 
 def scope(name: str) -> Scope:
-    """Records the time of a block: `with pitot.scope("decode"):`. Names come from a small set, as literals do.
+    """Records the time of a block: `with pitot.scope("decode"):`. Names must come from a small set, like literals.
 
-    A scope belongs to its thread's stack: do not `await` or `yield` in one; stages and requests are for that.
+    A scope belongs to its thread's stack: do not `await` or `yield` in one. Use stages and requests instead.
     """
     try:
         return _scopes[name]
@@ -62,9 +62,9 @@ def traced(function: _Function) -> _Function: ...
 @overload
 def traced(function: Optional[str] = None) -> Callable[[_Function], _Function]: ...
 def traced(function: Union[Callable[..., Any], str, None] = None) -> Any:
-    """Records each call of a function as a scope: `@pitot.traced`, or `@pitot.traced("name")`; by default its name.
+    """Records each call of a function as a scope: `@pitot.traced`, or `@pitot.traced("name")`. Default: the function's name.
 
-    Raises TypeError for coroutine functions and generators, which leave their thread's stack.
+    Raises TypeError for coroutine functions and generators, because they leave their thread's stack.
     """
     if function is None or isinstance(function, str):
         return lambda decorated: _traced(decorated, function)
@@ -85,7 +85,7 @@ def _traced(function: Any, name: Optional[str]) -> Any:
 
 
 def instant(name: str, detail: Optional[str] = None) -> None:
-    """Records a moment; of the detail 48 bytes are kept."""
+    """Records a moment, with a detail of at most 48 bytes (the rest is cut)."""
     lib.instant(_name(name), lib.encode(detail))
 
 
@@ -95,12 +95,12 @@ def counter(name: str, value: float) -> None:
 
 
 def set_thread_name(name: str) -> None:
-    """Names the calling thread in traces. Without it the operating system's name is used, which Python does not set."""
+    """Names the calling thread in traces. The default is the operating system's name, which Python does not set."""
     lib.set_thread_name(lib.text(name))
 
 
 class WaitKind(enum.IntEnum):
-    """What a thread waits for."""
+    """The kind of a wait."""
 
     LOCK = 1
     CONDITION = 2
@@ -113,14 +113,14 @@ class WaitKind(enum.IntEnum):
 
 
 class Owner(NamedTuple):
-    """Who holds what is waited for: a thread, by Pitot's number, and the request it works for; 0 where unknown."""
+    """The holder of a resource: a thread, by Pitot's number, and the request it works for; 0 if unknown."""
 
     thread: int = 0
     request: int = 0
 
 
 def this_owner() -> Owner:
-    """The calling thread and its request, to be stored beside the lock it took; zeros while no recorder runs."""
+    """Returns the calling thread and its request, to be stored next to the lock it took; zeros while no recorder runs."""
     owner = lib.this_owner()
     return Owner(owner.thread, owner.request)
 
@@ -133,7 +133,7 @@ def _owner(owner: Owner) -> Any:
 class Wait:
     """Records a block as a wait: `with pitot.Wait(pitot.WaitKind.QUEUE, "jobs"): job = jobs.get()`.
 
-    While it is open, incidents show what it waits for. Ends on the thread where it began.
+    While it is open, incidents show the resource. It must end on the thread where it began.
     """
 
     __slots__ = ("_kind", "_resource", "_owner", "_wait")
@@ -145,7 +145,7 @@ class Wait:
         self._wait = lib.WaitStruct()
 
     def set_owner(self, owner: Owner) -> None:
-        """Says who it was where that is found out only afterwards."""
+        """Sets the owner, if it is known only after the wait began."""
         lib.wait_set_owner(byref(self._wait), _owner(owner))
 
     def __enter__(self) -> "Wait":

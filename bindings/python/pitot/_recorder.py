@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control: starts and stops the one recorder of the process, and tells it what to watch for."""
+"""Control: starts and stops the process's only recorder, and adds triggers and collectors to it."""
 
 import atexit
 import ctypes
@@ -16,11 +16,11 @@ from pitot._request import Outcome
 
 _log = logging.getLogger("pitot")
 _log.addHandler(logging.NullHandler())  # the library never prints; hosts that log see it
-_LEVELS = {0: logging.INFO, 1: logging.WARNING, 2: logging.ERROR}  # one that is not known is an error
+_LEVELS = {0: logging.INFO, 1: logging.WARNING, 2: logging.ERROR}  # an unknown level counts as an error
 
 
 class StatusCode(lib.OpenEnum):
-    """Numbered for ever. A later library may have more: UNKNOWN_11."""
+    """Numbers never change. A later library may have more: UNKNOWN_11."""
 
     OK = 0
     INVALID_ARGUMENT = 1
@@ -36,7 +36,7 @@ class StatusCode(lib.OpenEnum):
 
 
 class Status(NamedTuple):
-    """What a function that can fail returns; true when all is well."""
+    """The result of a function that can fail; true on success."""
 
     code: StatusCode
     message: str
@@ -46,7 +46,7 @@ class Status(NamedTuple):
 
 
 class Clock(enum.IntEnum):
-    """Which clock stamps events."""
+    """The clock that stamps events."""
 
     AUTO = 0
     CYCLE_COUNTER = 1
@@ -54,7 +54,7 @@ class Clock(enum.IntEnum):
 
 
 class Depth(lib.OpenEnum):
-    """How much is recorded, from little to much; pitot/depth.h says what each means. A later library may have more: UNKNOWN_4."""
+    """How much is recorded, from little to much; see pitot/depth.h. A later library may have more: UNKNOWN_4."""
 
     SCOPES = 0
     GRAPHS = 1
@@ -69,9 +69,9 @@ class Incident(NamedTuple):
     number: int  # counts from 1 in this recorder
     cause: str
     detail: str
-    directory: Optional[str]  # None if incidents are not kept on disk or writing failed
+    directory: Optional[str]  # None if incidents are not stored or writing failed
     slow_requests: int
-    first_request: int  # id of the one that began it; 0: none
+    first_request: int  # id of the request that began it; 0: none
     status: Status
 
 
@@ -90,7 +90,7 @@ class RequestView(NamedTuple):
 
 
 class Overhead(NamedTuple):
-    """What recording at a depth costs the host's work, percent, with the 95 % interval."""
+    """The cost of recording at a depth for the host's work, percent, with the 95 % interval."""
 
     percent: float
     low_percent: float
@@ -98,24 +98,24 @@ class Overhead(NamedTuple):
 
 
 class DepthStats(NamedTuple):
-    """How deep collectors record, and what that costs, measured on the live traffic.
+    """How deep collectors record, and its cost, measured on the live traffic.
 
-    An overhead of which not enough was measured is None. Tuples are by depth: `mean[Depth.KERNELS]`; what Depth.SCOPES costs is
-    always None, because the others are measured against it.
+    An overhead is None if too little was measured. Tuples are indexed by depth: `mean[Depth.KERNELS]`. The cost of Depth.SCOPES
+    is always None, because the others are measured against it.
     """
 
-    depth: Depth  # at present
+    depth: Depth  # the current one
     state: str  # in words: "holding graphs; measuring kernels"; "" without a collector or at a fixed depth
-    cost: Optional[Overhead]  # of what was recorded in the last ten minutes or so, on the mean of what works take
-    mean: Tuple[Optional[Overhead], ...]  # of each depth, on the mean
+    cost: Optional[Overhead]  # of the depths used in the last ten minutes or so, on the mean duration of work
+    mean: Tuple[Optional[Overhead], ...]  # by depth, on the mean duration
     p99: Tuple[Optional[Overhead], ...]  # on the 99th percentile
-    works: Tuple[int, ...]  # batches (requests where there are none) that these rest on; older ones count less
-    armed_percent: float  # of the time, in which all was recorded because a request was slow
-    works_lost: int  # ended so many at once that not all were counted
+    works: Tuple[int, ...]  # number of batches (without batches, requests) behind these; older ones count less
+    armed_percent: float  # share of the time in which everything was recorded because a request was slow
+    works_lost: int  # too many ended at once to count all
 
 
 class Stats(NamedTuple):
-    """What the recorder holds, has lost and costs; pitot/stats.h says what each field means."""
+    """Memory, losses and cost of the recorder; pitot/stats.h explains each field."""
 
     threads_recording: int
     threads_retired: int
@@ -181,8 +181,8 @@ def _to_logging(level: int, message: str) -> None:
     _log.log(level, "%s", message)
 
 
-# Callbacks are made once for each function and live for ever: a thread that hangs in one may outlive its recorder. What
-# they raise is logged and ends here.
+# Callbacks are made once for each function and live as long as the process: a thread that hangs in one may outlive its
+# recorder. Exceptions of the function are logged and end here.
 
 
 @functools.lru_cache(maxsize=None)
@@ -230,7 +230,7 @@ def _address(callback: Any) -> Any:
 
 
 def _call(function: Any, *arguments: Any) -> Status:
-    """Calls a function that can fail. Raises InvalidArgument for a mistake of the caller's."""
+    """Calls a function that can fail. Raises InvalidArgument for a mistake of the caller."""
     message = ctypes.create_string_buffer(1024)
     status = Status(StatusCode(function(*arguments, message, sizeof(message))), lib.decode(message.value))
     if status.code == StatusCode.INVALID_ARGUMENT:
@@ -241,7 +241,7 @@ def _call(function: Any, *arguments: Any) -> Status:
 class Recorder:
     """The recorder of this process; `start` makes it. Also a context manager that stops it.
 
-    Threads: any. What cannot be done is a false Status, and the host runs on unrecorded.
+    Threads: any. A failure is a false Status, and the host runs on unrecorded.
     """
 
     _free = staticmethod(lib.recorder_free)  # still there when the interpreter tears its modules down
@@ -252,29 +252,29 @@ class Recorder:
 
     @property
     def status(self) -> Status:
-        """True while it records; else why it does not."""
+        """True while it records; otherwise it has the reason."""
         return self._failure_or(lib.recorder_status)
 
     def trigger(self, reason: str = "") -> Status:
-        """Asks for an incident now, with a sentence for its report."""
+        """Requests an incident now, with a sentence for its report."""
         return self._failure_or(lib.recorder_trigger, lib.encode(reason))
 
     def flush(self, timeout_ms: int = 60000) -> Status:
-        """Waits until every incident asked for before the call is on disk (or failed)."""
+        """Waits until every incident requested before the call is on disk (or failed), at most `timeout_ms`."""
         return self._failure_or(lib.recorder_flush, lib.whole("timeout_ms", timeout_ms))
 
     def set_depth(self, depth: Depth) -> Status:
-        """How deep to record from now on."""
+        """Sets how deep to record from now on."""
         return self._failure_or(lib.recorder_set_depth, lib.constant("depth", depth))
 
     def add_cupti(self, *, library: Union[str, "os.PathLike[str]", None] = None,
                   memory_bytes: Optional[int] = None, graph_level: bool = False,
                   lasting_cost_percent: Optional[float] = None, allow_torch_profiler: bool = True,
                   attach_at_start: bool = True) -> Status:
-        """Records what NVIDIA GPUs do, for good. Call it before the first use of CUDA (`import torch` may come before).
+        """Records NVIDIA GPUs until the recorder stops. Call it before the first use of CUDA (`import torch` may come before).
 
-        `library` is the file of libcupti, which is found if it is None; pitot/collect/cupti.h says what `graph_level`,
-        `lasting_cost_percent`, `allow_torch_profiler` and `attach_at_start` mean.
+        `library` is the file of libcupti; None: found automatically. pitot/collect/cupti.h explains `graph_level`,
+        `lasting_cost_percent`, `allow_torch_profiler` and `attach_at_start`.
         A false Status says why GPUs are not recorded.
         """
         fields = {"library": None if library is None else os.fsencode(library), "memory_bytes": memory_bytes,
@@ -283,18 +283,18 @@ class Recorder:
         return self._failure_or(lib.recorder_add_cupti, byref(_filled(lib.Cupti, lib.cupti_init, fields)))
 
     def pause_cupti(self) -> Status:
-        """Hands CUPTI to another profiler of the process. PyTorch's gets it without being asked."""
+        """Hands CUPTI to another profiler of the process. PyTorch's profiler gets it without a call."""
         return self._failure_or(lib.recorder_pause_cupti)
 
     def resume_cupti(self) -> Status:
-        """Takes it back."""
+        """Takes CUPTI back."""
         return self._failure_or(lib.recorder_resume_cupti)
 
     def add_nvml(self, *, library: Union[str, "os.PathLike[str]", None] = None, rate_hz: Optional[int] = None,
                  memory_bytes: Optional[int] = None) -> Status:
-        """Samples clocks, power, memory and errors of NVIDIA GPUs, for good, on a thread of Pitot's.
+        """Samples clocks, power, memory and errors of NVIDIA GPUs on a thread of Pitot, until the recorder stops.
 
-        `library` is the file of NVML, which is found if it is None. Waits until the driver has answered, at most 10 s.
+        `library` is the file of NVML; None: found automatically. Waits until the driver has answered, at most 10 s.
         A false Status says why GPUs are not sampled.
         """
         fields = {"library": None if library is None else os.fsencode(library), "rate_hz": rate_hz,
@@ -303,19 +303,19 @@ class Recorder:
 
     def add_host(self, *, rate_hz: Optional[int] = None, thread_rate_hz: Optional[int] = None,
                  most_threads: Optional[int] = None, memory_bytes: Optional[int] = None) -> Status:
-        """Records what stops threads that are not slow themselves: want of a CPU, a CPU quota, page faults, pressure.
+        """Records reasons for stopped threads other than slow code: lack of a CPU, a CPU quota, page faults, pressure.
 
-        For good, on a thread of Pitot's; needs no privilege. What the system does not say is left out, and incidents say
-        what that is ("host.not_recorded").
+        Runs on a thread of Pitot until the recorder stops; needs no privilege. Data the system does not provide is left out,
+        and named in incidents ("host.not_recorded").
         """
         fields = {"rate_hz": rate_hz, "thread_rate_hz": thread_rate_hz, "most_threads": most_threads,
                   "memory_bytes": memory_bytes}
         return self._failure_or(lib.recorder_add_host, byref(_filled(lib.Host, lib.host_init, fields)))
 
     def add_nvtx(self, *, capture: bool = True, mirror_scopes: bool = True) -> Status:
-        """Records what other libraries emit to NVTX (NCCL, cuDNN, PyTorch's emit_nvtx), and mirrors scopes to a tool that is
-        attached (nsys). Call it before libraries that use NVTX are imported: those that called NVTX before are missed, and
-        named in incidents.
+        """Records NVTX events of other libraries (NCCL, cuDNN, PyTorch's emit_nvtx), and mirrors scopes to an attached tool
+        (nsys). Call it before importing libraries that use NVTX: those that called NVTX before are missed, and named in
+        incidents.
         """
         fields = {"capture": capture, "mirror_scopes": mirror_scopes}
         return self._failure_or(lib.recorder_add_nvtx, byref(_filled(lib.Nvtx, lib.nvtx_init, fields)))
@@ -323,8 +323,8 @@ class Recorder:
     def add_torch(self, *, shapes: bool = False, memory: bool = True) -> Status:
         """Records PyTorch's operators, ranges (torch.profiler.record_function) and memory. Call it after `import torch`.
 
-        With `shapes` operators say what they worked on; pitot/collect/torch.h says more. A false Status says why not: the
-        library must have been built against this very PyTorch.
+        With `shapes` operators carry the sizes and types of their tensors; see pitot/collect/torch.h. A false Status gives the
+        reason: the library must have been built against this very PyTorch.
         """
         fields = {"shapes": shapes, "memory": memory}
         return self._failure_or(lib.recorder_add_torch, byref(_filled(lib.Torch, lib.torch_init, fields)))
@@ -332,10 +332,10 @@ class Recorder:
     def add_why(self, *, baseline_file: Union[str, "os.PathLike[str]", None] = None, html: bool = True,
                 budget_ms: Optional[int] = None, sample_every_ms: Optional[int] = None,
                 sample_window_ms: Optional[int] = None, warm_up_ms: Optional[int] = None) -> Status:
-        """Has each incident say why its request was slow: report.txt opens with it, verdict.json and report.html are added.
+        """Explains in each incident why its request was slow: report.txt opens with it, verdict.json and report.html are added.
 
-        That is once it is found, after the incident's own files; flush does not wait for it. What is normal is learned from
-        small samples, and kept over restarts in `baseline_file`. pitot/analyze/judge.h says the rest.
+        The verdict comes after the incident's own files; flush does not wait for it. Small samples teach what is normal, and
+        `baseline_file` keeps it across restarts. See pitot/analyze/judge.h.
         """
         fields = {"baseline_file": None if baseline_file is None else os.fsencode(baseline_file), "html": html,
                   "budget_ms": budget_ms, "sample_every_ms": sample_every_ms, "sample_window_ms": sample_window_ms,
@@ -343,7 +343,7 @@ class Recorder:
         return self._failure_or(lib.recorder_add_why, byref(_filled(lib.Why, lib.why_init, fields)))
 
     def stats(self) -> Stats:
-        """What the recorder holds, has lost and costs."""
+        """Returns memory, losses and cost of the recorder."""
         stats = StatsStruct(size=sizeof(StatsStruct))
         _call(lib.recorder_stats, self._handle, byref(stats))
         return Stats(*(getattr(stats, name) for name in Stats._fields[:-1]), depth=_depth_stats(stats))
@@ -356,7 +356,7 @@ class Recorder:
     def on_incident(self, hook: IncidentHook) -> IncidentHook:
         """Has `hook` called, on Pitot's worker thread, when an incident's files are on disk or have failed.
 
-        Replaces the one before. It may take its time and must not stop the recorder. Returns it, to serve as a decorator.
+        Replaces an earlier hook. It may take its time and must not stop the recorder. Returns it, to serve as a decorator.
         """
         self._failure_or(lib.recorder_on_incident, _address(_incident_callback(hook)), None)
         return hook
@@ -365,9 +365,9 @@ class Recorder:
                             memory: Optional[int] = None, warm_up_requests: Optional[int] = None, k: Optional[int] = None,
                             n: Optional[int] = None, cool_down_ms: Optional[int] = None, pre_window_ms: Optional[int] = None,
                             post_window_ms: Optional[int] = None) -> Status:
-        """Fires on a request that took longer than `above_ms`, or than a quantile of its like (0.5 to 0.9999).
+        """Fires on a request that took longer than `above_ms`, or than a quantile of similar requests (0.5 to 0.9999).
 
-        No route: every route. What is None has the default of pitot/trigger/latency.h.
+        No route: every route. None means the default of pitot/trigger/latency.h.
         """
         return self._add(lib.LatencyTrigger, route=lib.encode(route), above_ms=above_ms, or_above_quantile=or_above_quantile,
                          memory=memory, warm_up_requests=warm_up_requests, k=k, n=n, cool_down_ms=cool_down_ms,
@@ -384,7 +384,7 @@ class Recorder:
     def add_tokens_trigger(self, route: Optional[str] = None, *, first_token_above_ms: float = 0, gap_above_ms: float = 0,
                            cool_down_ms: Optional[int] = None, pre_window_ms: Optional[int] = None,
                            post_window_ms: Optional[int] = None) -> Status:
-        """Fires on output tokens that come late: the first one, or the gap between two."""
+        """Fires on late output tokens: the first one, or the gap between two."""
         return self._add(lib.TokensTrigger, route=lib.encode(route), first_token_above_ms=first_token_above_ms,
                          gap_above_ms=gap_above_ms, cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms,
                          post_window_ms=post_window_ms)
@@ -401,7 +401,7 @@ class Recorder:
                           recent_requests: Optional[int] = None, reference_requests: Optional[int] = None,
                           cool_down_ms: Optional[int] = None, pre_window_ms: Optional[int] = None,
                           post_window_ms: Optional[int] = None) -> Status:
-        """Fires when a route has become slower as a whole: the median of the last requests against that of many before."""
+        """Fires when a route has become slower as a whole: by the median of recent requests and that of many before."""
         return self._add(lib.DriftTrigger, route=lib.encode(route), above_percent=above_percent,
                          recent_requests=recent_requests, reference_requests=reference_requests, cool_down_ms=cool_down_ms,
                          pre_window_ms=pre_window_ms, post_window_ms=post_window_ms)
@@ -410,7 +410,7 @@ class Recorder:
                               pre_window_ms: Optional[int] = None, post_window_ms: Optional[int] = None) -> Status:
         """Fires on a finished request for which `predicate` is true.
 
-        It runs on the thread that finishes the request, which pays for it: some microseconds.
+        It runs on the thread that finishes the request, which pays for its time.
         """
         return self._add(lib.PredicateTrigger, predicate=_address(_predicate_callback(predicate)), cause=lib.encode(cause),
                          cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms, post_window_ms=post_window_ms)
@@ -432,11 +432,11 @@ class Recorder:
         self._free(self._handle)
 
 
-_running: Set[Recorder] = set()  # that nobody has to keep
+_running: Set[Recorder] = set()  # keeps recorders alive without help from the host
 
 
 def _filled(struct: Any, init: Any, fields: Any) -> Any:
-    """A struct of C's with its defaults, and over them the fields that are not None."""
+    """Returns a C struct with its defaults, overlaid with the fields that are not None."""
     filled = struct()
     init(byref(filled), sizeof(filled))
     for name, value in fields.items():
@@ -463,11 +463,11 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           log: LogFunction = _to_logging, from_environment: bool = False) -> Recorder:
     """Starts the recorder of this process; in a server that forks workers, call it in each.
 
-    What is None has the default that pitot/options.h says, or with `from_environment` what PITOT_INCIDENT_DIRECTORY and the
-    other variables say. `log` takes messages, with a level of the module logging; by default they go to the logger "pitot".
+    None means the default of pitot/options.h, or with `from_environment` the value of PITOT_INCIDENT_DIRECTORY and the other
+    variables. `log` takes messages, with a level of the module logging; by default they go to the logger "pitot".
 
-    Returns a recorder that runs until `stop` or the end of the interpreter, or one that does not record because it could not
-    start (its `status` says why, and so does the log). Raises InvalidArgument for a wrong option.
+    Returns a recorder that runs until `stop` or the end of the interpreter. If it could not start, it does not record; its
+    `status` and the log give the reason. Raises InvalidArgument for a wrong option.
     """
     init = lib.options_init_from_environment if from_environment else lib.options_init
     options = _filled(lib.Options, init, dict(
@@ -488,6 +488,6 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
 
 @atexit.register
 def _stop_all() -> None:
-    # Before the interpreter is gone, which callbacks on Pitot's threads would need.
+    # While the interpreter still exists: callbacks on Pitot's threads need it.
     for recorder in list(_running):
         recorder.stop()

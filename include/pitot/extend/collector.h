@@ -134,7 +134,7 @@ class PITOT_EXPORT Collector {
   // is the process's depth or the deepest of its Depths below that, otherwise kScopes.
   // Threads: any, one call at a time; Keep and AddTo may run meanwhile. A slow call delays only what other collectors
   //   are told.
-  // Cost: some 10 to 200 us.
+  // Cost: should be at most a few hundred us.
   virtual void SetDepth(Depth depth) noexcept;
   // Hands a resource that only one user in a process can have (CUPTI) to others, and takes it back.
   // Threads: any, one call at a time, never during SetDepth.

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pitot for C and for every language that calls C: the stable ABI of libpitot_c.so.1. What each thing means is said by
-// the C++ header of the same name (pitot/recorder.h, request.h, ...) and by docs/guide/instrument.md.
+// Pitot for C and for every language that calls C: the stable ABI of libpitot_c.so.1. The C++ header of the same name
+// (pitot/recorder.h, request.h, ...) and docs/guide/instrument.md explain each function in full.
 //
 //   pitot_options options;
 //   pitot_options_init(&options, sizeof options);
-//   options.incident_directory = "/var/lib/myserver/incidents";  // whose parent exists
+//   options.incident_directory = "/var/lib/myserver/incidents";  // its parent must exist
 //   pitot_recorder* recorder;
 //   char message[256];
 //   if (pitot_recorder_start(&options, &recorder, message, sizeof message) != PITOT_OK) Log(message);
 //
-// What holds for all of it:
+// Rules for the whole header:
 //
-//  * Handles are opaque. NULL is an inert one: every function takes it and does nothing, so a server whose recorder did
-//    not start runs on unchanged. Nothing here aborts, exits, prints or throws.
-//  * A function that can fail returns a pitot_status and writes why to `message`, always ended by a zero and cut at
-//    `message_size` bytes; "" when it is PITOT_OK. NULL or 0: not wanted.
-//  * A struct begins with its size. Its pitot_..._init(&it, sizeof it) fills in the defaults. New fields come at the
-//    end: a program compiled against an older header gets their defaults from a newer library; an older library
-//    refuses (PITOT_INVALID_ARGUMENT) the struct of a newer header if fields that it does not know are not zero.
-//  * Strings end with a zero, are UTF-8, copied before the function returns, and NULL is "" unless the comment says
-//    otherwise.
-//  * Unless a comment says otherwise, any thread may call. Recording takes no lock and, after a thread's first event,
-//    allocates nothing but handles.
+//  * Handles are opaque. NULL is an inert handle: every function accepts it and does nothing, so a server whose
+//    recorder did not start runs on unchanged. Nothing here aborts, exits, prints or throws.
+//  * A function that can fail returns a pitot_status and writes the reason to `message`. The text always ends with a
+//    zero, is cut at `message_size` bytes, and is "" for PITOT_OK. NULL or 0: no text wanted.
+//  * A struct begins with its size. Its pitot_..._init(&it, sizeof it) fills in the defaults. New fields are added at
+//    the end. A program compiled against an older header gets their defaults from a newer library. An older library
+//    refuses (PITOT_INVALID_ARGUMENT) the struct of a newer header if fields unknown to it are not zero.
+//  * Strings end with a zero, are UTF-8, and are copied before the function returns. NULL means "" unless the comment
+//    says otherwise.
+//  * Unless a comment says otherwise, functions may be called from any thread. Recording takes no lock and, after a
+//    thread's first event, allocates only handles.
 #ifndef PITOT_C_H_
 #define PITOT_C_H_
 
@@ -41,21 +41,21 @@ extern "C" {
 
 // ---- The library. ---------------------------------------------------------------------------------------------------
 
-// PITOT_ABI and PITOT_ABI_REVISION of the library that is loaded: for who loads it by hand.
+// PITOT_ABI and PITOT_ABI_REVISION of the loaded library, for programs that load it by hand.
 PITOT_C_API uint32_t pitot_abi(void);
 PITOT_C_API uint32_t pitot_abi_revision(void);
 // "0.1.0".
 PITOT_C_API const char* pitot_version(void);
 
-// Numbered for ever, as pitot::StatusCode.
+// Numbers that never change, as in pitot::StatusCode.
 typedef int32_t pitot_status;
 enum {
   PITOT_OK = 0,
   PITOT_INVALID_ARGUMENT = 1,    // an option or argument is wrong; the message names it
-  PITOT_ALREADY_RUNNING = 2,     // a recorder is running in this process; the message says whose
+  PITOT_ALREADY_RUNNING = 2,     // a recorder is running in this process; the message names its owner
   PITOT_NOT_RUNNING = 3,         // the recorder was stopped, never started, or belongs to the parent of a fork
   PITOT_RESOURCE_EXHAUSTED = 4,  // memory, threads, disk or an incident budget
-  PITOT_UNAVAILABLE = 5,         // the machine cannot do it: no such library, no permission
+  PITOT_UNAVAILABLE = 5,         // the machine does not support it: no such library, no permission
   PITOT_NOT_FOUND = 6,
   PITOT_DATA_LOSS = 7,
   PITOT_IO_ERROR = 8,
@@ -74,11 +74,11 @@ enum { PITOT_CLOCK_AUTO = 0, PITOT_CLOCK_CYCLE_COUNTER = 1, PITOT_CLOCK_OPERATIN
 
 typedef int32_t pitot_log_level;
 enum { PITOT_LOG_INFO = 0, PITOT_LOG_WARNING = 1, PITOT_LOG_ERROR = 2 };
-// Takes a message of the library, which lives for the call. Called on Pitot's own threads and by those that call
-// pitot_recorder_... functions, never by what records. It must not call Pitot.
+// Takes a message of the library, which lives for the call. Called on Pitot's own threads and on threads that call
+// pitot_recorder_... functions, never by recording. It must not call Pitot.
 typedef void (*pitot_log_function)(void* context, pitot_log_level level, const char* message);
 
-// How much is recorded, as pitot::Depth.
+// How much is recorded, as in pitot::Depth.
 typedef int32_t pitot_depth;
 enum {
   PITOT_DEPTH_SCOPES = 0,
@@ -88,11 +88,11 @@ enum {
   PITOT_DEPTH_AUTO = 255
 };
 
-// As pitot::Options, which says what each field means, its limits and its default.
+// Fields as in pitot::Options, which explains each, with its limits and its default.
 typedef struct pitot_options {
   uint32_t size;
   pitot_clock clock;
-  const char* incident_directory;  // NULL or "": incidents are not kept on disk
+  const char* incident_directory;  // NULL or "": incidents are not stored
   const char* process_name;        // NULL: the executable's name
   uint64_t memory_budget_bytes;
   uint64_t max_ring_bytes;
@@ -104,8 +104,8 @@ typedef struct pitot_options {
   uint32_t max_incidents_kept;
   uint32_t worker_cpu_percent;
   uint64_t max_incident_directory_bytes;
-  pitot_log_function log;  // NULL: messages go nowhere
-  void* log_context;       // must live as long as the process: a thread that hangs may call late
+  pitot_log_function log;  // NULL: no messages
+  void* log_context;       // must live as long as the process: a hanging thread may call late
   // Since revision 1.
   double overhead_budget_percent;
   pitot_depth depth;
@@ -117,61 +117,68 @@ PITOT_C_API void pitot_options_init(pitot_options* options, size_t size);
 // Lifetime: the strings point into the environment.
 PITOT_C_API void pitot_options_init_from_environment(pitot_options* options, size_t size);
 
-// Starts the recorder of this process; in a server that forks workers, call it in each. NULL options are the defaults.
-// When it fails *recorder is NULL. Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING (also another
-// copy of the library, a C++ one say); PITOT_RESOURCE_EXHAUSTED; PITOT_UNAVAILABLE; PITOT_DISABLED when the environment
-// says PITOT_OFF=1. Cost: about 1 ms.
+// Starts the recorder of this process; in a server that forks workers, call it in each. NULL options mean the defaults.
+// On failure *recorder is NULL.
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING (also for another copy of the library, for
+//   example the C++ one); PITOT_RESOURCE_EXHAUSTED; PITOT_UNAVAILABLE; PITOT_DISABLED if the environment says
+//   PITOT_OFF=1.
+// Cost: about 1 ms.
 PITOT_C_API pitot_status pitot_recorder_start(const pitot_options* options, pitot_recorder** recorder, char* message,
                                               size_t message_size);
-// PITOT_OK while it records; else why it does not.
+// PITOT_OK while it records; otherwise the reason.
 PITOT_C_API pitot_status pitot_recorder_status(pitot_recorder* recorder, char* message, size_t message_size);
-// Asks for an incident now, with a sentence for its report. Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+// Requests an incident now, with a sentence for its report.
+// Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_trigger(pitot_recorder* recorder, const char* reason, char* message,
                                                 size_t message_size);
-// Waits until every incident asked for before the call is on disk (or failed), at most `timeout_ms`.
-// Errors: PITOT_NOT_RUNNING; PITOT_UNAVAILABLE when the time was up.
+// Waits until every incident requested before the call is on disk (or failed), at most `timeout_ms`.
+// Errors: PITOT_NOT_RUNNING; PITOT_UNAVAILABLE if the time was up.
 PITOT_C_API pitot_status pitot_recorder_flush(pitot_recorder* recorder, uint32_t timeout_ms, char* message,
                                               size_t message_size);
-// How deep to record from now on. Errors: PITOT_NOT_RUNNING; PITOT_INVALID_ARGUMENT. Since revision 1, as what follows.
+// Sets how deep to record from now on. Since revision 1, like the functions for CUPTI and NVML below.
+// Errors: PITOT_NOT_RUNNING; PITOT_INVALID_ARGUMENT.
 PITOT_C_API pitot_status pitot_recorder_set_depth(pitot_recorder* recorder, pitot_depth depth, char* message,
                                                   size_t message_size);
 
-// As pitot::CuptiOptions.
+// Fields as in pitot::CuptiOptions.
 typedef struct pitot_cupti {
   uint32_t size;
   uint32_t graph_level;  // 0 or 1
-  const char* library;   // NULL: found
+  const char* library;   // NULL: found automatically
   uint64_t memory_bytes;
   double lasting_cost_percent;    // since revision 2
   uint32_t allow_torch_profiler;  // 0 or 1; since revision 4
   uint32_t attach_at_start;       // 0 or 1; since revision 5
 } pitot_cupti;
 PITOT_C_API void pitot_cupti_init(pitot_cupti* cupti, size_t size);
-// Records what NVIDIA GPUs do, for good; before the first use of CUDA. NULL: the defaults. Errors: PITOT_UNAVAILABLE
-// and PITOT_NOT_FOUND say what is missing or who has CUPTI; PITOT_ALREADY_RUNNING; PITOT_INVALID_ARGUMENT names the
-// field; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+// Records NVIDIA GPUs until the recorder stops. Call it before the first use of CUDA. NULL: the defaults.
+// Errors: PITOT_UNAVAILABLE and PITOT_NOT_FOUND say what is missing, or which tool has CUPTI; PITOT_ALREADY_RUNNING;
+//   PITOT_INVALID_ARGUMENT names the field; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupti* cupti, char* message,
                                                   size_t message_size);
-// Hands CUPTI to another profiler of the process, and takes it back. Without a collector that has it both do nothing.
-// Errors: PITOT_NOT_RUNNING; of resume PITOT_UNAVAILABLE: somebody else still has it.
+// Hands CUPTI to another profiler of the process, and takes it back. Both do nothing without a collector that uses
+// CUPTI.
+// Errors: PITOT_NOT_RUNNING; for resume PITOT_UNAVAILABLE: another tool still has it.
 PITOT_C_API pitot_status pitot_recorder_pause_cupti(pitot_recorder* recorder, char* message, size_t message_size);
 PITOT_C_API pitot_status pitot_recorder_resume_cupti(pitot_recorder* recorder, char* message, size_t message_size);
 
-// As pitot::NvmlOptions.
+// Fields as in pitot::NvmlOptions.
 typedef struct pitot_nvml {
   uint32_t size;
   uint32_t rate_hz;
-  const char* library;  // NULL: found
+  const char* library;  // NULL: found automatically
   uint64_t memory_bytes;
 } pitot_nvml;
 PITOT_C_API void pitot_nvml_init(pitot_nvml* nvml, size_t size);
-// Samples the state of NVIDIA GPUs (clocks, power, memory, errors), for good, on a thread of its own. NULL: the
-// defaults. Errors: PITOT_UNAVAILABLE and PITOT_NOT_FOUND say what is missing; PITOT_INVALID_ARGUMENT names the field;
-// PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. Cost: waits until the driver has answered, at most 10 s.
+// Samples the state of NVIDIA GPUs (clocks, power, memory, errors) on its own thread, until the recorder stops. NULL:
+// the defaults.
+// Errors: PITOT_UNAVAILABLE and PITOT_NOT_FOUND say what is missing; PITOT_INVALID_ARGUMENT names the field;
+//   PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+// Cost: waits until the driver has answered, at most 10 s.
 PITOT_C_API pitot_status pitot_recorder_add_nvml(pitot_recorder* recorder, const pitot_nvml* nvml, char* message,
                                                  size_t message_size);
 
-// As pitot::HostOptions.
+// Fields as in pitot::HostOptions.
 typedef struct pitot_host {
   uint32_t size;
   uint32_t rate_hz;
@@ -180,13 +187,13 @@ typedef struct pitot_host {
   uint64_t memory_bytes;
 } pitot_host;
 PITOT_C_API void pitot_host_init(pitot_host* host, size_t size);
-// Records what stops threads (want of a CPU, quota, page faults, pressure), for good, on a thread of its own. NULL: the
-// defaults. Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING;
-// PITOT_RESOURCE_EXHAUSTED.
+// Records what stops threads (lack of a CPU, quota, page faults, pressure) on its own thread, until the recorder stops.
+// NULL: the defaults. Since revision 4.
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_host(pitot_recorder* recorder, const pitot_host* host, char* message,
                                                  size_t message_size);
 
-// As pitot::NvtxOptions.
+// Fields as in pitot::NvtxOptions.
 typedef struct pitot_nvtx {
   uint32_t size;
   uint32_t capture;        // 0 or 1
@@ -194,13 +201,14 @@ typedef struct pitot_nvtx {
   uint32_t reserved;       // 0
 } pitot_nvtx;
 PITOT_C_API void pitot_nvtx_init(pitot_nvtx* nvtx, size_t size);
-// Records what other libraries emit to NVTX, and mirrors scopes to a tool that is attached; in the first lines of main,
-// because it changes the environment. NULL: the defaults. Errors: PITOT_UNAVAILABLE says why NVTX cannot find Pitot;
-// PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. Since revision 3, as what follows.
+// Records NVTX events of other libraries, and mirrors scopes to an attached tool. Call it in the first lines of main,
+// because it changes the environment. NULL: the defaults. Since revision 3, like pitot_recorder_add_torch.
+// Errors: PITOT_UNAVAILABLE says why NVTX cannot find Pitot; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING;
+//   PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_nvtx(pitot_recorder* recorder, const pitot_nvtx* nvtx, char* message,
                                                  size_t message_size);
 
-// As pitot::TorchOptions.
+// Fields as in pitot::TorchOptions.
 typedef struct pitot_torch {
   uint32_t size;
   uint32_t shapes;    // 0 or 1
@@ -208,14 +216,15 @@ typedef struct pitot_torch {
   uint32_t reserved;  // 0
 } pitot_torch;
 PITOT_C_API void pitot_torch_init(pitot_torch* torch, size_t size);
-// Records LibTorch's operators (at PITOT_DEPTH_OPS), ranges and memory, as pitot/collect/torch.h says, from when
-// LibTorch is loaded. One in a process; in the child of a fork anew. NULL: the defaults. Errors: PITOT_UNAVAILABLE
-// where this library was built without LibTorch (PITOT_C_WITH_TORCH) or with another version than the process has, or
-// in the child of a fork in the middle of a change; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+// Records LibTorch's operators (at PITOT_DEPTH_OPS), ranges and memory, as described in pitot/collect/torch.h, from the
+// time LibTorch is loaded. One in a process, and another in the child of a fork. NULL: the defaults.
+// Errors: PITOT_UNAVAILABLE if this library was built without LibTorch (PITOT_C_WITH_TORCH) or with another version
+//   than the process has, or in the child of a fork in the middle of a change; PITOT_ALREADY_RUNNING;
+//   PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_torch(pitot_recorder* recorder, const pitot_torch* torch, char* message,
                                                   size_t message_size);
 
-// As pitot::WhyJudgeOptions.
+// Fields as in pitot::WhyJudgeOptions.
 typedef struct pitot_why {
   uint32_t size;
   uint32_t budget_ms;
@@ -223,33 +232,33 @@ typedef struct pitot_why {
   uint32_t sample_every_ms;  // 0: only incidents teach what is normal
   uint32_t sample_window_ms;
   uint32_t warm_up_ms;
-  const char* baseline_file;  // NULL: what is normal is kept nowhere
+  const char* baseline_file;  // NULL: what is normal is not stored
 } pitot_why;
 PITOT_C_API void pitot_why_init(pitot_why* why, size_t size);
-// Has each incident say why its request was slow: report.txt opens with it, verdict.json and report.html are added once
-// it is found, which pitot_recorder_flush does not wait for. For good; replaces the one before. NULL: the defaults.
-// Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. What is wrong with the file is said in report.txt. Since
-// revision 5.
+// Explains in each incident why its request was slow. report.txt then opens with the verdict, and verdict.json and
+// report.html are added once it is found. pitot_recorder_flush does not wait for it. Stays until the recorder stops, or
+// until another call replaces it. report.txt names any problem with the file. NULL: the defaults. Since revision 5.
+// Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_why(pitot_recorder* recorder, const pitot_why* why, char* message,
                                                 size_t message_size);
 
-// Stops recording and gives back memory and threads; an incident being written is finished, in at most `timeout_ms`.
-// The handle stays valid. Idempotent. Not from a callback.
+// Stops recording and frees memory and threads. An incident being written is finished, in at most `timeout_ms`. The
+// handle stays valid. Idempotent. Must not be called from a callback.
 PITOT_C_API void pitot_recorder_stop(pitot_recorder* recorder, uint32_t timeout_ms);
-// Stops (5 s) and frees the handle, which nobody may use any more.
+// Stops (5 s) and frees the handle. The handle must not be used afterwards.
 PITOT_C_API void pitot_recorder_free(pitot_recorder* recorder);
 
-// As pitot::Overhead: what recording at a depth costs the host's work, percent, with the 95 % interval. Never grows.
-// Since revision 2.
+// As pitot::Overhead: the cost of recording at a depth for the host's work, percent, with the 95 % interval. Never
+// grows. Since revision 2.
 typedef struct pitot_overhead {
-  uint32_t is_known;  // 0: not enough was measured, and the rest says nothing
+  uint32_t is_known;  // 0: too little was measured, and the rest is invalid
   uint32_t reserved;  // 0
   double percent;
   double low_percent;
   double high_percent;
 } pitot_overhead;
 
-// As pitot::Stats. Set `size` to sizeof(pitot_stats) before the call.
+// Fields as in pitot::Stats. Set `size` to sizeof(pitot_stats) before the call.
 typedef struct pitot_stats {
   uint32_t size;
   uint32_t threads_recording;
@@ -283,9 +292,9 @@ typedef struct pitot_stats {
   double recording_cpu_percent;    // negative: unknown
   double own_threads_cpu_percent;  // negative: unknown
   double scope_cost_ns;
-  // Since revision 2: as pitot::DepthStats. Arrays are by the number of the depth; what PITOT_DEPTH_SCOPES costs is
-  // never known, because the others are measured against it.
-  pitot_depth depth;     // at present
+  // Since revision 2: as pitot::DepthStats. Arrays are indexed by depth. The cost of PITOT_DEPTH_SCOPES is never known,
+  // because the others are measured against it.
+  pitot_depth depth;     // the current one
   uint32_t reserved;     // 0
   char depth_state[96];  // in words, ended by a zero; "" without a collector or at a fixed depth
   pitot_overhead depth_cost;
@@ -295,35 +304,38 @@ typedef struct pitot_stats {
   double depth_armed_percent;
   uint64_t depth_works_lost;
 } pitot_stats;
-// Fills in as much as `size` has room for; what the library does not know is zero. Errors: PITOT_INVALID_ARGUMENT.
+// Fills in as much as `size` has room for; fields unknown to the library are zero.
+// Errors: PITOT_INVALID_ARGUMENT.
 PITOT_C_API pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_stats* stats, char* message,
                                               size_t message_size);
 
-// An incident as the host sees it. Everything lives for the call. Made by the library: read the fields that lie within
-// its size, which is at least that of this header where the library is not older.
+// An incident as the host sees it. Everything lives for the call. The library fills it: read only fields within `size`,
+// which is at least the size in this header unless the library is older.
 typedef struct pitot_incident {
   uint32_t size;
-  pitot_status status;    // PITOT_OK; why nothing is on disk; or, beside a directory, why a file of it is missing
+  // PITOT_OK, or the reason why nothing is on disk; with a directory, the reason why one of its files is missing.
+  pitot_status status;
   const char* message;    // of the status
-  const char* cause;      // of the firing that began it
+  const char* cause;      // from the firing that began it
   const char* detail;     // likewise, in words
-  const char* directory;  // absolute; NULL if incidents are not kept on disk or writing failed
+  const char* directory;  // absolute; NULL if incidents are not stored or writing failed
   uint64_t number;        // counts from 1 in this recorder
   uint64_t slow_requests;
-  uint64_t first_request;  // id of the one that began it; 0: none
+  uint64_t first_request;  // id of the request that began it; 0: none
 } pitot_incident;
 typedef void (*pitot_incident_function)(void* context, const pitot_incident* incident);
-// Has `function` called when an incident's files are on disk or have failed, on Pitot's worker thread, one call at a
-// time; it may take its time and must not stop the recorder. Replaces the one before; NULL: none. Lifetime: `context`
-// must live as long as the process (a thread that hangs in it outlives the recorder). Errors: PITOT_NOT_RUNNING;
-// PITOT_RESOURCE_EXHAUSTED.
+// Has `function` called when an incident's files are on disk or have failed. This happens on Pitot's worker thread, one
+// call at a time. It may take its time, and must not stop the recorder. Replaces an earlier function; NULL: none.
+// Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+// Lifetime: `context` must live as long as the process (a thread that hangs in it outlives the recorder).
 PITOT_C_API pitot_status pitot_recorder_on_incident(pitot_recorder* recorder, pitot_incident_function function,
                                                     void* context, char* message, size_t message_size);
 
-// ---- Triggers: what is worth an incident. ---------------------------------------------------------------------------
+// ---- Triggers: they decide when to make an incident. ----------------------------------------------------------------
 
-// Each is added for good; a recorder takes 32. The fields are those of pitot::LatencyTriggerOptions and so on, in
-// pitot/trigger/*.h, with their limits and defaults. A window of 0 ms is the recorder's; a NULL route is every route.
+// Each stays until the recorder stops; a recorder takes 32. The fields are those of pitot::LatencyTriggerOptions and so
+// on, in pitot/trigger/*.h, with their limits and defaults. A window of 0 ms means the recorder's; a NULL route means
+// every route.
 // Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 
 typedef struct pitot_latency_trigger {
@@ -331,7 +343,7 @@ typedef struct pitot_latency_trigger {
   uint32_t memory;
   const char* route;
   double above_ms;           // 0: no fixed threshold; one of the two must be set
-  double or_above_quantile;  // 0: none, else 0.5 to 0.9999
+  double or_above_quantile;  // 0: off, otherwise 0.5 to 0.9999
   uint32_t warm_up_requests;
   uint32_t k;  // of the last n
   uint32_t n;
@@ -346,7 +358,7 @@ PITOT_C_API pitot_status pitot_recorder_add_latency_trigger(pitot_recorder* reco
 
 typedef struct pitot_failure_trigger {
   uint32_t size;
-  uint32_t on_failed;  // 0 or 1, as the two below
+  uint32_t on_failed;  // 0 or 1, like the two below
   const char* route;
   uint32_t on_timed_out;
   uint32_t on_abandoned;
@@ -379,7 +391,7 @@ typedef struct pitot_stall_trigger {
   uint32_t cool_down_ms;
   const char* route;
   double request_open_ms;  // 0: not watched; one of the two must be set
-  const char* scope;       // NULL: every scope, but no waits
+  const char* scope;       // NULL: every scope except waits
   double scope_open_ms;
   uint32_t pre_window_ms;
   uint32_t post_window_ms;
@@ -388,7 +400,7 @@ PITOT_C_API void pitot_stall_trigger_init(pitot_stall_trigger* trigger, size_t s
 PITOT_C_API pitot_status pitot_recorder_add_stall_trigger(pitot_recorder* recorder, const pitot_stall_trigger* trigger,
                                                           char* message, size_t message_size);
 
-// A route that has become slower as a whole. Since revision 5.
+// Fires when a route has become slower as a whole. Since revision 5.
 typedef struct pitot_drift_trigger {
   uint32_t size;
   uint32_t cool_down_ms;
@@ -403,7 +415,7 @@ PITOT_C_API void pitot_drift_trigger_init(pitot_drift_trigger* trigger, size_t s
 PITOT_C_API pitot_status pitot_recorder_add_drift_trigger(pitot_recorder* recorder, const pitot_drift_trigger* trigger,
                                                           char* message, size_t message_size);
 
-// How a request ended. Written to files; any other number counts as PITOT_OUTCOME_ABANDONED.
+// How a request ended. The numbers are written to files; any other number counts as PITOT_OUTCOME_ABANDONED.
 typedef int32_t pitot_outcome;
 enum {
   PITOT_OUTCOME_OK = 1,
@@ -414,7 +426,7 @@ enum {
   PITOT_OUTCOME_ABANDONED = 6  // dropped without an outcome
 };
 
-// A finished request as a predicate sees it; as pitot_incident otherwise.
+// A finished request, as a predicate sees it. The rules of pitot_incident apply.
 typedef struct pitot_request_view {
   uint32_t size;
   pitot_outcome outcome;
@@ -428,15 +440,15 @@ typedef struct pitot_request_view {
   uint64_t first_token_ns;
   uint64_t max_token_gap_ns;
 } pitot_request_view;
-// Returns 0 for a request that deserves no incident. On the thread that finishes the request, concurrently from many:
-// what it costs, the request pays.
+// Returns 0 for a request that does not deserve an incident. Runs on the thread that finishes the request, concurrently
+// on many; the request pays for its time.
 typedef int32_t (*pitot_predicate_function)(void* context, const pitot_request_view* request);
 
 typedef struct pitot_predicate_trigger {
   uint32_t size;
   uint32_t cool_down_ms;
   pitot_predicate_function predicate;
-  void* context;      // lives at least until pitot_recorder_free has returned
+  void* context;      // must live until pitot_recorder_free has returned
   const char* cause;  // names incidents and their budget
   uint32_t pre_window_ms;
   uint32_t post_window_ms;
@@ -448,23 +460,25 @@ PITOT_C_API pitot_status pitot_recorder_add_predicate_trigger(pitot_recorder* re
 
 // ---- Scopes, moments, values, waits of the calling thread. ----------------------------------------------------------
 
-// A name made at run time, valid for the life of the process, in children of a fork too. 0 is "(other)": what names
-// become once the table of 16,384 is full.
+// A name made at run time, valid for the life of the process, and in children of a fork. 0 is "(other)": new names get
+// it once the table of 16,384 is full.
 typedef uint32_t pitot_name;
-// Works without a recorder. Keep the result: a name that is known costs a hash and a compare, a new one a lock.
+// Returns the name for `text`. Works without a recorder. Keep the result: a known name costs a hash and a compare, a
+// new one a lock.
 PITOT_C_API pitot_name pitot_intern(const char* text);
 // Names the calling thread in traces (cut at 63 bytes).
 PITOT_C_API void pitot_set_thread_name(const char* name);
 
-// Begins a scope, and ends the newest that this thread began so. Cost: as PITOT_SCOPE, and two calls.
+// pitot_scope_begin begins a scope; pitot_scope_end ends the newest one begun in this way on the thread.
+// Cost: PITOT_SCOPE plus two calls.
 PITOT_C_API void pitot_scope_begin(pitot_name name);
 PITOT_C_API void pitot_scope_end(void);
-// Records a moment, with a detail of which 48 bytes are kept; NULL: without.
+// Records a moment, with a detail of at most 48 bytes (the rest is cut); NULL: without.
 PITOT_C_API void pitot_instant(pitot_name name, const char* detail);
 // Records a value that holds until the next one of that name.
 PITOT_C_API void pitot_counter(pitot_name name, double value);
 
-// Written to files.
+// The numbers are written to files.
 typedef int32_t pitot_wait_kind;
 enum {
   PITOT_WAIT_LOCK = 1,
@@ -476,86 +490,88 @@ enum {
   PITOT_WAIT_DEVICE = 7,
   PITOT_WAIT_OTHER = 8
 };
-// Who holds what is waited for: a thread, by Pitot's number, and the request it works for; 0 where unknown.
+// The holder of a resource: a thread, by Pitot's number, and the request it works for; 0 if unknown.
 typedef struct pitot_owner {
   uint64_t thread;
   uint64_t request;
 } pitot_owner;
-// The calling thread and its request, to be stored beside the lock it took; zeros while no recorder runs.
+// The calling thread and its request, to be stored next to the lock it took; zeros while no recorder runs.
 PITOT_C_API pitot_owner pitot_this_owner(void);
-// Room for an open wait, in the caller's stack frame; zeros are one that is not open.
+// Room for an open wait, in the caller's stack frame; all zeros: not open.
 typedef struct pitot_wait {
   uint64_t opaque[12];
 } pitot_wait;
-// Begins to wait for `resource`. While it is open, incidents show what for. Ends on the thread where it began, as
-// scopes do, the newest first.
+// Begins to wait for `resource`. While it is open, incidents show the resource. It must end on the thread where it
+// began, like scopes, the newest first.
 PITOT_C_API void pitot_wait_begin(pitot_wait* wait, pitot_wait_kind kind, pitot_name resource, pitot_owner owner);
-// Says who it was where that is found out only afterwards.
+// Sets the owner, if it is known only after the wait began.
 PITOT_C_API void pitot_wait_set_owner(pitot_wait* wait, pitot_owner owner);
 PITOT_C_API void pitot_wait_end(pitot_wait* wait);
 
 // ---- Requests, tokens and batches. ----------------------------------------------------------------------------------
 
-// A moment on the recorder's clock, for arrivals that are known before the request is; 0 while no recorder runs.
+// A moment on the recorder's clock, for arrivals known before the request is; 0 while no recorder runs.
 PITOT_C_API uint64_t pitot_now(void);
 
-// Stands for a request in a queue, on another thread, or in another process of this machine: plain bytes, copy at will.
-// Zeros are of no request. A token whose request has ended does nothing.
+// Represents a request in a queue, on another thread, or in another process of this machine: plain bytes, free to copy.
+// All zeros: no request. A token whose request has ended does nothing.
 typedef struct pitot_token {
   uint64_t opaque[4];
 } pitot_token;
-// The id of its request; 0: of none.
+// The id of its request; 0: none.
 PITOT_C_API uint64_t pitot_token_request(const pitot_token* token);
-// 1 if the request is later than its route's latency objective or its deadline, else 0.
+// Returns 1 if the request already exceeds its route's latency objective or its deadline, otherwise 0.
 PITOT_C_API int32_t pitot_token_is_late(const pitot_token* token);
-// Begins the stage `name`, which ends the stage before it. Threads: any, one at a time.
+// Begins the stage `name`, which ends the previous stage.
+// Threads: any, one at a time.
 PITOT_C_API void pitot_token_stage(const pitot_token* token, const char* name);
 // Marks `count` output tokens.
 PITOT_C_API void pitot_token_emit(const pitot_token* token, uint32_t count);
 
-// A unit of service. Threads: one at a time; its tokens any.
+// A unit of service.
+// Threads: one at a time; its tokens any.
 typedef struct pitot_request pitot_request;
-// Begins a request and makes it the calling thread's context. `route` is a template of a small set. `traceparent` is
-// W3C's header; NULL or an invalid one: a new trace. `arrival` is an earlier pitot_now(); 0: now. NULL while no
-// recorder runs and when too many are open (counted). Every handle must be finished. Cost: about 0.2 us and an
-// allocation.
+// Begins a request and makes it the calling thread's context. `route` is a template from a small set. `traceparent` is
+// W3C's header; NULL or an invalid one starts a new trace. `arrival` is an earlier pitot_now(); 0: now. Returns NULL
+// while no recorder runs and when too many are open (counted). Every handle must be finished.
+// Cost: a fraction of a microsecond and an allocation.
 PITOT_C_API pitot_request* pitot_request_begin(const char* route, const char* traceparent, uint64_t arrival);
-// Begins a part of the request, which is the thread's context again once the part is finished there.
+// Begins a part of the request. When the part is finished there, the request is the thread's context again.
 PITOT_C_API pitot_request* pitot_request_begin_child(pitot_request* parent, const char* route);
-// Begins a request with the token's as parent, arrived when that was enqueued.
+// Begins a request with the token's as parent; it arrived when the token was enqueued.
 PITOT_C_API pitot_request* pitot_request_begin_from(const pitot_token* parent, const char* route);
-// Ends it, tells the triggers, and frees the handle, which nobody may use any more.
+// Ends it, calls the triggers, and frees the handle. The handle must not be used afterwards.
 PITOT_C_API void pitot_request_finish(pitot_request* request, pitot_outcome outcome);
 
 // 0 when inert.
 PITOT_C_API uint64_t pitot_request_id(const pitot_request* request);
-// Writes the traceparent to send to services called for this request: 55 characters and a zero; "" when inert.
+// Writes the traceparent for services called for this request: 55 characters and a zero; "" when inert.
 PITOT_C_API void pitot_request_write_traceparent(const pitot_request* request, char out[56]);
 // A bounded dimension: model, version, tenant. At most 4.
 PITOT_C_API void pitot_request_set_label(pitot_request* request, const char* key, const char* value);
-// How much work it is: pixels, prompt tokens, bytes. At most 4; the first one divides the route into size buckets.
+// The amount of work: pixels, prompt tokens, bytes. At most 4; the first one divides the route into size buckets.
 PITOT_C_API void pitot_request_set_size(pitot_request* request, const char* name, double value);
-// When it must be done, ns after its arrival; 0 changes nothing.
+// Sets the deadline, ns after its arrival; 0 changes nothing.
 PITOT_C_API void pitot_request_set_deadline(pitot_request* request, uint64_t ns);
-// As the functions of the same names that take tokens. At most 16 stages.
+// Like the functions of the same names that take tokens. At most 16 stages.
 PITOT_C_API void pitot_request_stage(pitot_request* request, const char* name);
 PITOT_C_API void pitot_request_emit(pitot_request* request, uint32_t count);
 PITOT_C_API int32_t pitot_request_is_late(const pitot_request* request);
-// A token that is not stamped as enqueued.
+// Returns a token without an enqueue time.
 PITOT_C_API pitot_token pitot_request_token(const pitot_request* request);
-// Stamps the hand-over to `queue` and returns the token that goes there.
+// Records the hand-over to `queue` and returns the token to put there.
 PITOT_C_API pitot_token pitot_request_enqueue(pitot_request* request, const char* queue);
 
-// Room for an open adoption, in the caller's stack frame; zeros are one that is not open.
+// Room for an open adoption, in the caller's stack frame; all zeros: not open.
 typedef struct pitot_adopt {
   uint64_t opaque[4];
 } pitot_adopt;
-// Makes the token's request the calling thread's context and stamps its taking from the queue; the end puts the former
-// context back. Ends on the thread where it began.
+// pitot_adopt_begin makes the token's request the calling thread's context and records its leaving the queue.
+// pitot_adopt_end restores the former context. Both must run on the same thread.
 PITOT_C_API void pitot_adopt_begin(pitot_adopt* adopt, const pitot_token* token);
 PITOT_C_API void pitot_adopt_end(pitot_adopt* adopt);
 
-// Why a batch was closed. Written to files; any other number counts as unknown.
+// Why a batch was closed. The numbers are written to files; any other number counts as unknown.
 typedef int32_t pitot_batch_close_reason;
 enum {
   PITOT_BATCH_UNKNOWN = 0,
@@ -564,20 +580,21 @@ enum {
   PITOT_BATCH_FLUSH = 3,
   PITOT_BATCH_STEP = 4
 };
-// One execution that serves several requests. Threads: one at a time, which works for it until it ends.
+// One execution that serves several requests.
+// Threads: one at a time, which works for it until it ends.
 typedef struct pitot_batch pitot_batch;
-// NULL while no recorder runs. Every handle must be finished.
+// Begins a batch; NULL while no recorder runs. Every handle must be finished.
 PITOT_C_API pitot_batch* pitot_batch_begin(const char* executor);
 PITOT_C_API uint64_t pitot_batch_id(const pitot_batch* batch);
-// A request becomes a member, taken from its queue; it leaves when it needs no more of the batch, at the latest at the
-// end.
+// Join makes a request a member and records its leaving the queue. Leave ends its membership early; at the end all
+// members leave.
 PITOT_C_API void pitot_batch_join(pitot_batch* batch, const pitot_token* token);
 PITOT_C_API void pitot_batch_leave(pitot_batch* batch, const pitot_token* token);
-// Why no more members were awaited.
+// Says why no more members are accepted.
 PITOT_C_API void pitot_batch_close(pitot_batch* batch, pitot_batch_close_reason why);
-// All of it is launched; GPU work may still run.
+// All of its work is launched; GPU work may still run.
 PITOT_C_API void pitot_batch_submitted(pitot_batch* batch);
-// The results are there. Frees the handle.
+// The results are available. Frees the handle.
 PITOT_C_API void pitot_batch_finish(pitot_batch* batch);
 
 #ifdef __cplusplus
