@@ -26,7 +26,7 @@ void EndCall(Name api, uint32_t correlation, uint64_t begin_ticks, Awaited await
 
 namespace {
 
-// What a scope that is open at a depth of the calling thread's own stack is called.
+// The name of the open scope at a depth of the calling thread's own stack.
 std::string_view NameOfOpen(const ThreadRing& ring, uint32_t depth) {
   const Site* const site = ring.open[depth].site;
   if ((site->flags & kNameIsFirstArg) == 0) return site->name;

@@ -27,11 +27,11 @@ int64_t Read(clockid_t id) {
 }
 
 #if defined(__x86_64__)
-// The kernel takes the counter away from its own clock when it has seen it misbehave.
+// The kernel stops using the counter for its own clock once it has seen it misbehave.
 bool KernelTrustsTheCounter() {
   char source[32] = {};
   const int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return true;  // no such file in some containers: the CPU's word has to do
+  if (fd < 0) return true;  // missing in some containers: trust the CPU
   const ssize_t n = read(fd, source, sizeof source - 1);
   close(fd);
   return n > 0 && std::strncmp(source, "tsc", 3) == 0;
@@ -80,7 +80,7 @@ ClockReading ReadClocks(bool slow) {
   ClockReading best;
   if (slow) {
     best.ticks = static_cast<uint64_t>(MonotonicNs());
-    // A clock under test stands for CLOCK_MONOTONIC; wall time then begins at its zero.
+    // A clock under test replaces CLOCK_MONOTONIC; wall time then begins at its zero.
     const bool testing = g_clock_for_testing.load(std::memory_order_relaxed) != nullptr;
     best.monotonic_ns = static_cast<int64_t>(best.ticks);
     best.realtime_ns = testing ? best.monotonic_ns : Read(CLOCK_REALTIME);
@@ -110,7 +110,7 @@ int64_t ClockMap::Ns(uint64_t ticks) const {
   const auto ticks_apart = static_cast<int64_t>(last.ticks - first.ticks);
   if (ticks_apart <= 0) return first.monotonic_ns + static_cast<int64_t>(ticks - first.ticks);
   __extension__ typedef __int128 Wide;
-  // From the nearer end, so that what rounding there is grows with the distance to a reading.
+  // From the nearer end: the rounding error grows with the distance to a reading.
   const auto from_last = static_cast<int64_t>(ticks - last.ticks);
   return last.monotonic_ns +
          static_cast<int64_t>(static_cast<Wide>(from_last) * (last.monotonic_ns - first.monotonic_ns) / ticks_apart);

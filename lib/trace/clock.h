@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorder's clock: which counter stamps events, and how its ticks become nanoseconds.
+// The recorder's clock: the counter that stamps events, and the conversion of its ticks to nanoseconds.
 #ifndef PITOT_LIB_TRACE_CLOCK_H_
 #define PITOT_LIB_TRACE_CLOCK_H_
 
@@ -10,7 +10,7 @@
 
 namespace pitot::trace {
 
-// All clocks read back to back; `ticks` is the middle of the tightest of several brackets, `width_ns` its width.
+// All clocks, read back to back. `ticks` is the middle of the tightest of several brackets, `width_ns` its width.
 struct ClockReading {
   uint64_t ticks = 0;
   int64_t monotonic_ns = 0;
@@ -19,17 +19,17 @@ struct ClockReading {
   int64_t width_ns = 0;
 };
 
-// Ticks to CLOCK_MONOTONIC through two readings; exact at both, linear around them.
+// Converts ticks to CLOCK_MONOTONIC through two readings: exact at both, linear around them.
 struct ClockMap {
   ClockReading first, last;
   int64_t Ns(uint64_t ticks) const;
   double TicksPerNs() const;
 };
 
-// Whether the CPU's cycle counter runs at one rate, through all sleep states, on all CPUs; else says why not.
+// Whether the CPU's cycle counter runs at one rate, through all sleep states, on all CPUs. If not, gives the reason.
 bool CycleCounterIsInvariant(const char** why_not);
 
-// Whether g_gate's low bit must be set for this source; false in `*available` if the source cannot be had.
+// Whether g_gate's low bit must be set for this source. `*available` is false if the source is not available.
 bool NeedsSlowClock(ClockSource source, bool* available);
 
 ClockReading ReadClocks(bool slow);
@@ -37,7 +37,7 @@ ClockReading ReadClocks(bool slow);
 // CLOCK_MONOTONIC, ns.
 int64_t MonotonicNs();
 
-// Replaces the slow clock (not the cycle counter), for tests: null puts the system's back.
+// Replaces the slow clock (not the cycle counter) in tests; null restores the system's.
 void SetClockForTesting(uint64_t (*now_ns)());
 
 }  // namespace pitot::trace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gate: the two words that every macro reads, and the sites of the library's own records.
+// The gate: the two words that every macro reads. Also the sites of the library's own records.
 #include "pitot/trace.h"
 #include "trace/internal_sites.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The records that requests, batches and context leave in rings: one site each, told apart by Site::flags. Their
-// arguments are words whose layout stands here, beside the name; lib/assemble reads them back.
+// The records that requests, batches and context leave in rings. Each has a site of its own, identified by Site::flags.
+// Their arguments are words, with the layout given next to the name; lib/assemble reads them.
 #ifndef PITOT_LIB_TRACE_INTERNAL_SITES_H_
 #define PITOT_LIB_TRACE_INTERNAL_SITES_H_
 
@@ -12,7 +12,7 @@ namespace pitot::trace {
 enum class Record : uint16_t {
   kRequestBegin = 1,  // [id, parent, trace high, trace low, route name]; begins at arrival
   kRequestEnd = 2,    // RequestEndWords, below; begins at arrival
-  kContext = 3,       // [request before, request after]: what the thread works for from here on
+  kContext = 3,       // [request before, request after]: the thread's context from here on
   kBatchContext = 4,  // [batch before, batch after]
   kEnqueue = 5,       // [request, queue name]
   kTake = 6,          // [request, enqueue ticks, queue name, enqueuing thread]
@@ -21,29 +21,30 @@ enum class Record : uint16_t {
   kJoin = 9,          // [batch, request, enqueue ticks, queue name | enqueuing thread << 32]
   kLeave = 10,        // [batch, request]
   kTokens = 11,       // [request, count]
-  kUnreadable = 12,   // (never written) what a reader calls a record without a valid site
+  kUnreadable = 12,   // (never written) a reader's name for a record without a valid site
   kSubmitted = 13,    // [batch, executor name | close << 32]; begins with the batch
-  kCall = 14,         // [correlation | name of the API's function << 32], and where it is known what a wait was for:
-                      // [context | stream << 32]; lasts as long as the call
-  kUsage = 15,        // [on-CPU ns, voluntary | involuntary switches << 32, minor | major faults << 32, run-queue ns]
+  // [correlation | name of the API's function << 32]; if the target of a wait is known, also [context | stream << 32].
+  // Lasts as long as the call.
+  kCall = 14,
+  kUsage = 15,  // [on-CPU ns, voluntary | involuntary switches << 32, minor | major faults << 32, run-queue ns]
 };
 
-// The words of kRequestEnd and, of an open request, of its slot.
+// The words of kRequestEnd; for an open request also the words of its slot.
 //   0 id   1 parent   2 trace high   3 trace low
 //   4 route name | outcome << 32 | size bucket << 40 | labels << 48 | sizes << 52 | stages << 56
 //   5 deadline ns   6 output tokens | thread that began it << 32   7 first token ticks after arrival   8 longest token
 //   gap, ticks then labels (key | value << 32), sizes (name, double), stages (name << 48 | ticks after arrival)
 inline constexpr uint32_t kRequestFixedWords = 9;
-inline constexpr uint64_t kRequestNoDetails = (uint64_t{1} << 48) - 1;  // of word 4: without the numbers of details
+inline constexpr uint64_t kRequestNoDetails = (uint64_t{1} << 48) - 1;  // for word 4: without the numbers of details
 inline constexpr uint64_t kStageTicksMask = (uint64_t{1} << 48) - 1;
 
 extern const Site kRequestBeginSite, kRequestEndSite, kContextSite, kBatchContextSite, kEnqueueSite, kTakeSite,
     kBatchBeginSite, kBatchEndSite, kJoinSite, kLeaveSite, kTokensSite, kSubmittedSite, kCallSite, kUsageSite;
 
-// Of BeginScope(Name).
+// The site of BeginScope(Name).
 extern const Site kNamedScopeSite;
 
-// Argument words of an internal record, in the form detail::Append takes.
+// Argument words of an internal record, in the form that detail::Append takes.
 struct RecordWords {
   static constexpr bool kFixed = false;
   uint32_t Words() const { return count; }

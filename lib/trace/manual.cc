@@ -16,7 +16,7 @@ namespace {
 
 constinit std::atomic<uint64_t> g_ranges_cut{0};
 
-// The arguments of a site of which each is a word.
+// The arguments of a site, one word each.
 struct SiteWords {
   static constexpr bool kFixed = true;
   uint32_t Words() const { return count; }
@@ -24,19 +24,19 @@ struct SiteWords {
   const uint64_t* words;
 };
 
-// Of the host's own sites nothing is recorded but that they ran, whatever they say.
+// For the host's own sites only the run is recorded, without arguments.
 uint32_t CountArgs(const Site* site, uint8_t owner) {
   return owner == kHostsScopes && site != &kNamedScopeSite ? 0 : site->arg_count;
 }
 
-// Takes the scope at `depth` from the list of those that were begun.
+// Removes the scope at `depth` from the list of begun scopes.
 void Unlink(ThreadRing* ring, uint32_t depth) {
   uint8_t* link = &ring->begun;
   while (*link != depth + 1) link = &ring->begun_before[*link - 1];
   *link = ring->begun_before[depth];
 }
 
-// Where a range ended below others, as domains' stacks may cross, a gap stays until what is above it has gone.
+// If a range ended below others (domains' stacks may cross), a gap remains until everything above it has ended.
 void DropGapsOnTop(ThreadRing* ring) {
   for (; ring->gaps != 0 && ring->depth != 0 && ring->depth <= detail::kMaxOpen; --ring->depth, --ring->gaps) {
     if (ring->open[ring->depth - 1].begin != 0) return;
@@ -71,7 +71,7 @@ bool IsRange(const ThreadRing& ring, uint32_t depth) {
   return false;
 }
 
-// Ends the oldest range of whoever has most, `owner` with the one that it begins: of ranges, too, the newest survive.
+// Ends the oldest range of the owner with most ranges, counting the one that `owner` begins: the newest survive.
 void EndOldest(ThreadRing* ring, uint8_t owner) {
   uint8_t counts[kMaxOwners] = {}, most = kHostsScopes;
   counts[owner] = 1;
@@ -91,7 +91,7 @@ template <class Count> bool TakeOne(Count* count) { return *count != 0 && (--*co
 
 constexpr uint32_t kNoPlace = ~uint32_t{0};
 
-// Where in the stack a scope goes that `owner` begins.
+// The place in the stack for a new scope of `owner`.
 uint32_t PlaceFor(ThreadRing* ring, uint8_t owner) {
   DropGapsOnTop(ring);
   if (owner == kHostsScopes) return ring->depth < detail::kMaxOpen ? ring->depth : kNoPlace;
@@ -99,7 +99,7 @@ uint32_t PlaceFor(ThreadRing* ring, uint8_t owner) {
   const auto has_room = [&] { return ring->depth < detail::kMaxOpen || ring->gaps != 0; };
   if (ring->ranges_open == kMaxRanges || (!has_room() && ring->ranges_open != 0)) EndOldest(ring, owner);
   if (!has_room()) return kNoPlace;
-  // Ranges and their gaps leave the host its room.
+  // Ranges and their gaps leave room for the host.
   if (ring->depth < detail::kMaxOpen && ring->ranges_open + ring->gaps < kMaxRanges) return ring->depth;
   uint32_t gap = std::min(ring->depth, detail::kMaxOpen) - 1;
   while (ring->open[gap].begin != 0) --gap;
@@ -158,7 +158,7 @@ void RecordEvent(const Site* site, uint64_t begin_ticks, const uint64_t* words) 
 
 bool CutRanges(ThreadRing* ring, uint32_t depth) noexcept {
   DropGapsOnTop(ring);
-  // Where the stack has holes its depth is none.
+  // If the stack has holes, its depth is not a plain number: the loop does not run.
   while (ring->depth > depth + 1 && ring->depth <= detail::kMaxOpen && IsRange(*ring, ring->depth - 1)) {
     End(ring, ring->depth - 1);
     g_ranges_cut.fetch_add(1, std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scopes told to another tool while they run (collect/nvtx). The gate's low bit, which the slow clock has already,
-// leads there: where nobody is told, a scope has not one instruction more.
+// Mirrors running scopes to another tool (collect/nvtx). The gate's low bit, which the slow clock uses already, leads
+// there: without a mirror a scope does not cost a single instruction more.
 #ifndef PITOT_LIB_TRACE_MIRROR_H_
 #define PITOT_LIB_TRACE_MIRROR_H_
 
@@ -11,21 +11,21 @@
 
 namespace pitot::trace {
 
-// Called on the threads that the scopes run on. `name` is that of a site that is named at run time. An end may come
-// without its begin (the scope began before the mirror did), and a begin without its end (it ended on another thread).
+// Called on the threads of the scopes. `name` is for a site that is named at run time. An end may come without its
+// begin (the scope began before the mirror), and a begin without its end (the scope ended on another thread).
 struct Mirror {
   void (*begin)(const Site* site, Name name) noexcept;
   void (*end)() noexcept;
 };
 
-// Tells `mirror`, which lives as long as the process, of scopes from now on; null: nobody of those that begin. What was
-// told to begin is told to end. The recorder's end is null's.
+// Mirrors scopes to `mirror`, which must live as long as the process, from now on. Null: scopes that begin later are
+// not mirrored, but mirrored ones still get their end. The recorder's end has the effect of null.
 void SetMirror(const Mirror* mirror) noexcept;
 
-// Of the slow clock.
-extern std::atomic<const Mirror*> g_mirror;  // stays when it is told of no more beginnings
+// Used by the slow clock.
+extern std::atomic<const Mirror*> g_mirror;  // stays set after mirroring ends
 extern std::atomic<bool> g_is_mirroring;
-extern std::atomic<bool> g_is_os_clock;  // what a slow clock is; true where no recorder runs
+extern std::atomic<bool> g_is_os_clock;  // which clock the slow path reads; true while no recorder runs
 
 }  // namespace pitot::trace
 

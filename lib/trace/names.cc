@@ -17,7 +17,7 @@ constexpr uint32_t kBuckets = kMaxNames * 2;
 constexpr size_t kBlockBytes = 16384;
 constexpr uint32_t kMaxBlocks = kMaxNameTextBytes / kBlockBytes;
 
-// All zero until used: pages of it that no name needs cost nothing.
+// All zero until used: pages without names cost nothing.
 constinit Entry g_entries[kMaxNames]{};
 constinit std::atomic<uint32_t> g_buckets[kBuckets];
 constinit std::atomic<uint32_t> g_count{1};  // 0 is "(other)"
@@ -35,7 +35,7 @@ uint64_t Hash(std::string_view text) {
 
 std::string_view TextOf(const char* stored) { return {stored + 1, static_cast<unsigned char>(stored[0])}; }
 
-// The index of `text`, or 0; `*bucket` is where it is or would go.
+// Returns the index of `text`, or 0; `*bucket` is its place, or the place for it.
 uint32_t Find(std::string_view text, uint64_t hash, uint32_t* bucket) {
   for (uint32_t at = static_cast<uint32_t>(hash % kBuckets);; at = (at + 1) % kBuckets) {
     const uint32_t index = g_buckets[at].load(std::memory_order_acquire);
@@ -98,7 +98,7 @@ uint64_t MostNameBytes() noexcept { return sizeof g_entries + sizeof g_buckets +
 
 void ResetNamesAfterFork() noexcept {
   new (&g_mutex) std::mutex;
-  g_block_left = 0;  // it may say more than there is
+  g_block_left = 0;  // it may exceed the room left
 }
 
 }  // namespace pitot::trace

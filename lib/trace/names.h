@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process's table of names made at run time. Reading is lock-free; a new name takes a lock. Nothing is ever
-// removed, so a text, once found, stays.
+// The process's table of names made at run time. Reading is lock-free; adding a name takes a lock. Names are never
+// removed, so a text stays valid once found.
 #ifndef PITOT_LIB_TRACE_NAMES_H_
 #define PITOT_LIB_TRACE_NAMES_H_
 
@@ -18,23 +18,23 @@ inline constexpr uint32_t kMaxNameBytes = 120;
 inline constexpr uint32_t kMaxNameTextBytes = 640 << 10;  // of all together
 
 Name InternText(std::string_view text) noexcept;
-// The name equal to `text` if there is one, else Name{0}. No lock.
+// Returns the name equal to `text`, or Name{0} if there is none. Takes no lock.
 Name FindName(std::string_view text) noexcept;
-// Its text; "(other)" for index 0 and for what is no index.
+// Its text; "(other)" for index 0 and for invalid indices.
 std::string_view NameText(uint32_t index) noexcept;
-uint32_t CountNames() noexcept;  // with the one that is (other)
+uint32_t CountNames() noexcept;  // including "(other)"
 uint64_t NamesRefused() noexcept;
-uint64_t MostNameBytes() noexcept;  // memory of the table when it is full
-// In the child of a fork: another thread may have held the lock, and have been half way through taking memory.
+uint64_t MostNameBytes() noexcept;  // memory of the full table
+// In the child of a fork: another thread may have held the lock, in the middle of an allocation.
 void ResetNamesAfterFork() noexcept;
 
-// What one part of the process may take of the table, which is the host's, too.
+// A limit for one part of the process in the table, which the host uses, too.
 class NameQuota {
  public:
-  // Name{0} beyond `most` new ones. Threads: any.
+  // Returns Name{0} beyond `most` new names. Threads: any.
   Name Intern(std::string_view text, uint32_t most) noexcept {
     if (const Name known = FindName(text); known.index != 0) return known;
-    // Two threads with the same new text count it twice: there is room for a few less.
+    // Two threads with the same new text count it twice: the limit is then reached a little early.
     if (taken_.load(std::memory_order_relaxed) >= most) return Name{0};
     taken_.fetch_add(1, std::memory_order_relaxed);
     return InternText(text);
@@ -44,8 +44,8 @@ class NameQuota {
   std::atomic<uint32_t> taken_{0};
 };
 
-// A bounded set of names: the first `kCapacity - 1` keep their identity, the rest are folded into "(other)". What is
-// folded is never interned: values without bound leave the table of names alone and take no lock.
+// A bounded set of names: the first `kCapacity - 1` keep their identity, and others are folded into "(other)". Folded
+// names are never interned: an unbounded set of values does not fill the table of names, and takes no lock.
 template <uint32_t kCapacity> class BoundedNames {
  public:
   struct Place {

@@ -16,15 +16,16 @@
 #include "trace/rings.h"
 
 extern "C" {
-// In the dynamic symbol table, so that the linker may merge the copies it can see into one; those it cannot (a plug-in
-// opened with RTLD_LOCAL) are found by walking the loaded objects.
+// In the dynamic symbol table, so that the linker may merge the copies it sees into one. Others (a plug-in opened with
+// RTLD_LOCAL) are found by walking the loaded objects.
 pitot_process_info pitot_process = {sizeof(pitot_process_info), 0, PITOT_VERSION_STRING, nullptr};
 }
 
 namespace pitot::trace {
 namespace {
 
-// The files of the loaded objects, each ended by a zero; "" is the program. Room for a thousand with paths of Python's.
+// The files of the loaded objects, each ended by a zero; "" is the program. Room for a thousand paths of Python's
+// length.
 struct Objects {
   char paths[128 * 1024];
   size_t bytes = 0;
@@ -37,7 +38,7 @@ constinit std::atomic<uint32_t> g_fork_epoch{0};
 
 bool IsRecording(pitot_process_info* info) { return __atomic_load_n(&info->recording, __ATOMIC_ACQUIRE) != 0; }
 
-// The file of the copy whose recorder runs.
+// The file of the copy with the running recorder.
 const char* FileOf(const pitot_process_info& info) {
   const void* recorder =
       info.size > offsetof(pitot_process_info, recorder) ? __atomic_load_n(&info.recorder, __ATOMIC_ACQUIRE) : nullptr;
@@ -46,7 +47,7 @@ const char* FileOf(const pitot_process_info& info) {
   return known ? where.dli_fname : "this process";
 }
 
-// Copies the name, which whoever closes the object meanwhile frees. One for which there is no room is left out.
+// Copies the name, because closing the object meanwhile would free it. A name without room is left out.
 int AddObject(dl_phdr_info* info, size_t, void* context) {
   auto* objects = static_cast<Objects*>(context);
   const char* path = info->dlpi_name != nullptr ? info->dlpi_name : "";
@@ -57,7 +58,7 @@ int AddObject(dl_phdr_info* info, size_t, void* context) {
   return 0;
 }
 
-// The file of another copy that records, or null.
+// Returns the file of another copy that records, or null.
 const char* FindRecordingCopy() {
   static Objects objects;  // under g_mutex; too large for a small stack
   objects.bytes = 0;
@@ -68,8 +69,8 @@ const char* FindRecordingCopy() {
     auto* info = static_cast<pitot_process_info*>(dlsym(object, "pitot_process"));
     const bool is_recording = info != nullptr && info != &pitot_process && IsRecording(info);
     const char* file = is_recording ? FileOf(*info) : nullptr;
-    dlclose(object);                   // only now: it may have been the last to hold what was looked at
-    if (file != nullptr) return file;  // lives on: a copy is never unloaded (-z nodelete)
+    dlclose(object);                   // only now: our handle may have been the last one
+    if (file != nullptr) return file;  // remains valid: a copy is never unloaded (-z nodelete)
   }
   return nullptr;
 }

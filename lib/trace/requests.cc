@@ -27,22 +27,22 @@ constexpr auto kRelease = std::memory_order_release;
 using Word = std::atomic<uint64_t>;
 using Half = std::atomic<uint32_t>;
 
-// An open request. Its handle's thread and holders of its tokens write, each as a user of the slot; it is given back by
-// the last of them, so that who is late writes into no other request. Snapshots and the watchdog read without that:
-// they copy and check that the version did not change. All that they copy is stored with release and loaded with
-// acquire: who saw a word of the next use sees the next version, too.
+// An open request. The thread of its handle and holders of its tokens write to it, each as a user of the slot. The last
+// user gives the slot back, so a late writer never writes into another request. Snapshots and the watchdog read without
+// being users: they copy, then check that the version did not change. All copied words are stored with release and
+// loaded with acquire: a reader that saw a word of the next use also sees the next version.
 struct alignas(64) Slot {
-  Word state;      // version << 32 | users; the version is odd from Begin to Finish, which is a user
+  Word state;      // version << 32 | users; the version is odd from Begin to Finish, and the open request is one user
   Half next_free;  // index + 1
   Word id, parent, trace_high, trace_low;
   Word begin_ticks;
   Word late_ticks;  // when it becomes late; ~0: never
   Word deadline_ns;
-  Word context_after;  // what the thread works for when this is finished: a child's parent
+  Word context_after;  // the thread's context after the end: a child's parent
   Half route_name, route_index, begin_thread, size_bucket;
   Half label_count, size_count, stage_count;
   Half tokens;
-  Word taken;                                               // the enqueue that was taken last
+  Word taken;                                               // the enqueue of the last take
   Word first_token_ticks, last_token_ticks, max_gap_ticks;  // first after arrival; last on the clock
   Word labels[Request::kMaxLabels];
   Half size_names[Request::kMaxSizes];
@@ -51,21 +51,21 @@ struct alignas(64) Slot {
 };
 static_assert(std::is_trivially_destructible_v<Slot>);
 
-// Address space for the most slots there can be, mapped once and for ever: handles and tokens of a former recorder may
-// still look into it. Pages are used as requests need them.
+// Address space for the largest number of slots, mapped once and never unmapped: handles and tokens of a former
+// recorder may still look into it. Pages are used as requests need them.
 constexpr uint32_t kMostSlots = 65536;
 
-// Batch::info_: the executor's name, then why it was closed, then how many joined.
+// Batch::info_: the executor's name, then the close reason, then the number of joins.
 constexpr uint32_t kMembersShift = 40;
 constexpr uint64_t kMostMembers = (uint64_t{1} << 24) - 1;
-constexpr uint64_t kInfoMask = (uint64_t{1} << kMembersShift) - 1;  // what is recorded of it
+constexpr uint64_t kInfoMask = (uint64_t{1} << kMembersShift) - 1;  // the recorded part
 
 struct Route {
   std::atomic<const char*> name;  // ends with a zero
   Word late_after_ns;             // 0: never
 };
 
-// Threads that are telling an observer, by a shard of theirs so that they do not share a cache line.
+// Threads that are calling an observer. Each thread has a shard, so that threads do not share a cache line.
 struct alignas(128) Shard {
   Half inside;
 };
@@ -85,7 +85,7 @@ constinit Shard g_shards[kShards];
 constinit Word g_next_id{0};
 constinit Word g_id_seed{0};
 constinit Half g_process{0};         // tells tokens of this process from others'
-constinit Half g_lateness_asked{0};  // how often all routes were asked for
+constinit Half g_lateness_asked{0};  // how often all routes were asked
 
 constinit Word g_begun{0}, g_finished{0}, g_abandoned{0}, g_refused{0}, g_labels_folded{0}, g_details_refused{0};
 
@@ -115,7 +115,7 @@ uint32_t Gate() { return __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED); }
 
 __extension__ typedef unsigned __int128 Wide;
 
-// ~0, which never comes, for what lies beyond the clock.
+// Returns ~0, which never comes, for times beyond the clock.
 uint64_t TicksAfter(uint64_t begin, uint64_t ns) {
   const Wide at =
       begin + (static_cast<Wide>(ns) * __atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED) >> 32);
@@ -172,8 +172,8 @@ constexpr uint64_t kUsers = kOneVersion - 1;
 uint32_t VersionOf(uint64_t state) { return static_cast<uint32_t>(state >> 32); }
 bool IsOpen(uint64_t state) { return (state & kOneVersion) != 0; }
 
-// Adds to the state while the slot is that of the open request `id`; false if it is not. The id is looked at between
-// two looks at the state: it is that of this version.
+// Adds to the state while the slot belongs to the open request `id`; false if it does not. The id is read between two
+// reads of the state, so it belongs to this version.
 bool AddToState(Slot* slot, uint64_t id, uint64_t what) {
   uint64_t state = slot->state.load(kAcquire);
   while (IsOpen(state) && slot->id.load(kAcquire) == id) {
@@ -182,8 +182,8 @@ bool AddToState(Slot* slot, uint64_t id, uint64_t what) {
   return false;
 }
 
-// Ends the request, once: false for all but the first of those who try (its handle, or the end of the recorder). The
-// winner is the user that the slot had from the beginning: it reads and then leaves the slot.
+// Ends the request, once: true only for the first caller (its handle, or the end of the recorder). That caller is the
+// user that the slot had from the beginning; it reads the slot and then leaves it.
 bool CloseSlot(Slot* slot, uint64_t id) { return AddToState(slot, id, kOneVersion); }
 
 // The last user gives the slot back.
@@ -202,7 +202,8 @@ void LeaveClosed(Slot* slot) {
   LeaveSlot(slot);
 }
 
-// The slot of an open request, which is of no other request as long as this lives; null if the request has ended.
+// The slot of an open request. It cannot become another request's while this object lives; null if the request has
+// ended.
 class SlotUse {
  public:
   SlotUse(uint32_t index, uint64_t id) : slot_(SlotOf(index, id)) {
@@ -222,7 +223,7 @@ class SlotUse {
   Slot* slot_;
 };
 
-// The words of internal_sites.h.
+// Copies the words described in internal_sites.h.
 void CopyWords(const Slot& slot, Outcome outcome, RecordWords* out) {
   const uint32_t labels = std::min<uint32_t>(slot.label_count.load(kAcquire), Request::kMaxLabels);
   const uint32_t sizes = std::min<uint32_t>(slot.size_count.load(kAcquire), Request::kMaxSizes);
@@ -272,7 +273,7 @@ template <class Call> void Tell(Call call) {
   if (g_observer.load(kRelaxed) == nullptr) return;
   if (t_shard == 0) t_shard = next_shard.fetch_add(1, kRelaxed) % kShards + 1;
   Half& inside = g_shards[t_shard - 1].inside;
-  // Sequentially consistent, with the exchange in SetRequestObserver: either it sees us inside or we see its null.
+  // Sequentially consistent, like the exchange in SetRequestObserver: either it sees us inside, or we see its null.
   inside.fetch_add(1);
   if (RequestObserver* observer = g_observer.load()) call(observer);
   inside.fetch_sub(1, kRelease);
@@ -286,8 +287,8 @@ const char* CopyText(std::string_view text) {
   return copy;
 }
 
-// Without a lock: the observer is the host's triggers, which may begin requests. Once more if all were asked meanwhile,
-// so that no answer of before replaces one of after.
+// Takes no lock: the observer is the host's triggers, which may begin requests. Repeats if all routes were asked
+// meanwhile, so that an older answer never replaces a newer one.
 void AskLateness(Route& route) {
   uint32_t asked;
   do {
@@ -298,7 +299,7 @@ void AskLateness(Route& route) {
   } while (asked != g_lateness_asked.load());
 }
 
-// True for the one who named it.
+// True for the thread that named it.
 bool NameRoute(Route& route, Name name) {
   const std::lock_guard lock(g_mutex);
   if (route.name.load(kAcquire) != nullptr) return false;
@@ -349,14 +350,14 @@ bool ParseTraceparent(const char* text, uint64_t* high, uint64_t* low, uint64_t*
 void SetContext(ThreadRing* ring, uint64_t request, uint64_t now) {
   if (ring == nullptr || ring->request == request) return;
   Emit(ring, kContextSite, now, now, {ring->request, request});
-  __atomic_store_n(&ring->request, request, __ATOMIC_RELEASE);  // after the record that says so
+  __atomic_store_n(&ring->request, request, __ATOMIC_RELEASE);  // after the record of the change
   NoteUsage(ring, now);
 }
 
 void SetBatchContext(ThreadRing* ring, uint64_t batch, uint64_t now) {
   if (ring == nullptr || ring->batch == batch) return;
   Emit(ring, kBatchContextSite, now, now, {ring->batch, batch});
-  __atomic_store_n(&ring->batch, batch, __ATOMIC_RELEASE);  // after the record that says so
+  __atomic_store_n(&ring->batch, batch, __ATOMIC_RELEASE);  // after the record of the change
   NoteUsage(ring, now);
 }
 
@@ -365,7 +366,7 @@ struct Ids {
   uint64_t context_after = 0;
 };
 
-// Fills a free slot. The id, published last, makes it valid for tokens; the version, for readers.
+// Fills a free slot. The id, published last, makes it valid for tokens; the version makes it valid for readers.
 uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin, uint32_t gate, ThreadRing* ring) {
   const uint64_t id = NewId();
   const auto [route_index, route_name] = PlaceOf(route);
@@ -387,7 +388,7 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   slot->state.store(((slot->state.load(kRelaxed) + kOneVersion) & ~kUsers) + 1, kRelease);
   slot->id.store(id, kRelease);
   Count(g_begun);
-  // Stamped after that: what began before the table is read is in the table.
+  // Stamped last: a request that began before the table is read is then in the table.
   Emit(ring, kRequestBeginSite, begin, detail::Clock(gate),
        {id, ids.parent, ids.trace_high, ids.trace_low, route_name.index});
   return id;
@@ -399,7 +400,7 @@ void StampStage(const SlotUse& slot, const char* name) {
   const uint64_t begin = slot->begin_ticks.load(kRelaxed);
   const uint64_t at = slot->stage_count.load(kRelaxed);
   if (at >= Request::kMaxStages) {
-    // What the last one took is not its own any more.
+    // From now on the last stage also covers later ones.
     Word& last = slot->stages[Request::kMaxStages - 1];
     last.store(static_cast<uint64_t>(Intern("(later stages)").index) << 48 | (last.load(kRelaxed) & kStageTicksMask),
                kRelease);
@@ -410,14 +411,14 @@ void StampStage(const SlotUse& slot, const char* name) {
   slot->stage_count.store(static_cast<uint32_t>(at) + 1, kRelease);
 }
 
-// Returns what it was; it is at least `value` afterwards.
+// Raises a word to at least `value`; returns its previous value.
 uint64_t Raise(Word& word, uint64_t value) {
   uint64_t before = word.load(kRelaxed);
   while (before < value && !word.compare_exchange_weak(before, value, kRelease, kRelaxed)) {}
   return before;
 }
 
-// Several threads may be here for one request.
+// Several threads may run this for one request.
 void MarkTokens(const SlotUse& slot, uint64_t id, uint32_t count) {
   if (!slot || count == 0) return;
   ThreadRing* ring = EnterThread();
@@ -442,15 +443,15 @@ bool SlotIsLate(uint32_t index, uint64_t id) {
   const Slot* slot = SlotOf(index, id);
   if (slot == nullptr) return false;
   const uint64_t late = slot->late_ticks.load(kAcquire);
-  // Read of a later request, it came with that one's beginning: then the id is another.
+  // If it came from a later request, that request's beginning came with it: the id then differs.
   return detail::Clock(Gate()) > late && slot->id.load(kRelaxed) == id;
 }
 
-// Queue and thread as a token says them, 0 where they are another process's numbers.
+// Queue and thread of a token; 0 if they are another process's numbers.
 uint32_t QueueOf(const Token& token) { return IsForeign(token) ? 0 : token.queue; }
 uint32_t EnqueuerOf(const Token& token) { return IsForeign(token) ? 0 : token.thread; }
 
-// What a token still says: nothing, if its request has ended; no enqueue, if that was the one taken last.
+// The remaining information in a token: none, if its request has ended; no enqueue, if that was the last one taken.
 struct Taken {
   bool is_over;
   uint64_t enqueued_ticks;
@@ -490,7 +491,8 @@ void CloseRequests() noexcept {
   Slot* slots = g_slots.load(kRelaxed);
   for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
     const uint64_t id = slots[i].id.load(kAcquire);
-    if (id != 0 && CloseSlot(&slots[i], id)) LeaveClosed(&slots[i]);  // one that is being begun is its handle's to end
+    // a request just being begun is ended by its handle
+    if (id != 0 && CloseSlot(&slots[i], id)) LeaveClosed(&slots[i]);
   }
 }
 
@@ -498,7 +500,7 @@ void ForgetRequestsAfterFork() noexcept {
   new (&g_mutex) std::mutex;
   g_observer.store(nullptr);
   for (Shard& shard : g_shards) shard.inside.store(0, kRelaxed);
-  g_id_seed.store(0, kRelaxed);  // a child's ids are its own
+  g_id_seed.store(0, kRelaxed);  // a child has its own ids
   Slot* slots = g_slots.load(kRelaxed);
   for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
     slots[i].id.store(0, kRelaxed);
@@ -690,7 +692,7 @@ void Request::SetSize(const char* name, double value) noexcept {
   slot->size_names[at].store(Intern(name).index, kRelease);
   slot->size_values[at].store(std::bit_cast<uint64_t>(value), kRelease);
   if (at == 0) {
-    // 1 + floor(log2); everything below 1 (and what is no number) is bucket 1.
+    // 1 + floor(log2); everything below 1 (and NaN) is in bucket 1.
     uint32_t bucket = 1;
     if (value >= 1) bucket = value < 9e18 ? static_cast<uint32_t>(std::bit_width(static_cast<uint64_t>(value))) : 63;
     slot->size_bucket.store(std::min<uint32_t>(bucket, 63), kRelease);
@@ -828,7 +830,7 @@ void Batch::Submitted() noexcept {
   ThreadRing* ring = id_ != 0 ? EnterThread() : nullptr;
   if (ring == nullptr) return;
   submitted_ = detail::Clock(ring->gate);
-  // The end says it, too; but a batch may hang before its end.
+  // Finish records it, too; but a batch may hang before its end.
   trace::Emit(ring, kSubmittedSite, begin_, submitted_, {id_, info_ & kInfoMask});
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Open requests, the route table, and the door through which finished requests reach the triggers.
+// Open requests, the route table, and the interface through which finished requests reach the triggers.
 #ifndef PITOT_LIB_TRACE_REQUESTS_H_
 #define PITOT_LIB_TRACE_REQUESTS_H_
 
@@ -16,16 +16,17 @@ namespace pitot::trace {
 inline constexpr uint32_t kMaxRoutes = 64;
 inline constexpr uint32_t kMaxLabelValues = 256;
 
-// Told of requests, with the ticks of their arrival, on the host's threads, concurrently. The session implements it.
+// Notified of requests, with the ticks of their arrival, on the host's threads, concurrently. The session implements
+// it.
 class RequestObserver {
  public:
   virtual void OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept = 0;
   virtual void OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept = 0;
-  // A batch has ended; `executor` is the index of its Name. Requests may be served without any.
+  // A batch has ended; `executor` is the index of its Name. Requests may be served without batches.
   virtual void OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept;
-  // A batch takes in a request that is late already.
+  // A request that is already late joins a batch.
   virtual void OnLateMember() noexcept;
-  // The ns from which a request of this route is late; 0: never.
+  // The latency, ns, from which a request of this route is late; 0: never.
   virtual uint64_t LateAfterNs(const char* route) noexcept = 0;
 
  protected:
@@ -36,38 +37,38 @@ struct RequestCounts {
   uint64_t begun = 0, finished = 0, abandoned = 0, open = 0, refused = 0, labels_folded = 0, details_refused = 0;
 };
 
-// A copy of an open request: the words of internal_sites.h and what is not among them.
+// A copy of an open request: the words of internal_sites.h, and other fields.
 struct OpenRequest {
   RecordWords words;
   uint64_t begin_ticks = 0;
   uint32_t begin_thread = 0;           // number
   uint64_t late_ticks = ~uint64_t{0};  // when it becomes late; ~0: never
-  bool is_ending = false;              // Finish has begun; its record may not be there yet
+  bool is_ending = false;              // Finish has begun; its record may not exist yet
   RequestView view;                    // `route` lives as long as the process
 };
 
-// Has a route kept apart from "(other)" for the life of the process. False if no place is left.
+// Keeps a route separate from "(other)" for the life of the process. False if no place is left.
 bool KeepRoute(const char* route) noexcept;
 
-// Makes room for `max_open` requests. False if there is no memory. Before OpenRings.
+// Makes room for `max_open` requests. Call it before OpenRings. False if there is no memory.
 bool OpenRequests(uint32_t max_open) noexcept;
 void CloseRequests() noexcept;
 void ForgetRequestsAfterFork() noexcept;
 
-// Sets who is told. Null, and the call returns when no thread is inside the former observer any more; false if that
-// took longer than `timeout_ns` (it must then live for ever).
+// Sets the observer. With null, the call returns when no thread is inside the former observer any more. It returns
+// false if that took longer than `timeout_ns`; the former observer must then live for ever.
 bool SetRequestObserver(RequestObserver* observer, uint64_t timeout_ns) noexcept;
-// Asks the observer again when its answers to LateAfterNs may have changed.
+// Asks the observer again, when its answers to LateAfterNs may have changed.
 void RefreshLateness() noexcept;
 
-// Calls `visit` for a consistent copy of each open request; those that change while being copied are retried, then left
-// out.
+// Calls `visit` for a consistent copy of each open request. A request that changes while being copied is tried again,
+// then left out.
 void VisitOpenRequests(void (*visit)(void* context, const OpenRequest& request), void* context) noexcept;
 
 RequestCounts CountRequests() noexcept;
 uint64_t RequestBytes() noexcept;  // memory of the table
 
-// Ids from here on follow from `seed`, for tests that need the same ones each time.
+// Makes ids from here on follow from `seed`, for tests that need the same ones each time.
 void SeedIdsForTesting(uint64_t seed) noexcept;
 
 }  // namespace pitot::trace

@@ -23,13 +23,13 @@ namespace {
 
 constexpr uint64_t kHeaderBytes = 4096;
 static_assert(sizeof(ThreadRing) <= kHeaderBytes);
-// How many rings of a size must remain possible before a thread gets a smaller one.
+// How many rings of a size must remain possible; otherwise a thread gets a smaller one.
 constexpr uint64_t kRoomForMore = 12;
-// The part of the budget that only the smallest rings may take: a server of many threads has all of them recorded, if
+// The part of the budget reserved for the smallest rings. In a server of many threads all are then recorded, if only
 // briefly. By default 2,000 threads.
 constexpr uint64_t kPartForSmallest = 2;
 
-// A ring whose gate is never that of a recorder: what t_ring points at before a thread's first event.
+// The target of t_ring before a thread's first event. Its gate never equals that of a recorder.
 constinit detail::Ring g_no_ring{};
 
 constinit std::mutex g_mutex;  // guards everything down to the atomics
@@ -44,7 +44,7 @@ constinit uint64_t g_searches = 0;
 constinit uint64_t g_rings_recycled = 0;
 constinit uint64_t g_events_recycled = 0;
 constinit uint64_t g_recycled_exit_ticks = 0;
-constinit RecycledRing g_recycled[kMaxRecycledKept];  // the n-th at n modulo its size
+constinit RecycledRing g_recycled[kMaxRecycledKept];  // the n-th at n modulo the array's size
 constinit uint32_t g_generation = 0;
 constinit bool g_has_key = false;
 constinit pthread_key_t g_key = 0;
@@ -57,7 +57,7 @@ constinit std::atomic<uint64_t> g_misnested{0};
 constinit std::atomic<uint32_t> g_given_back{1};  // grows when a ring may have become free
 
 __thread uint32_t t_refused_gate __attribute__((tls_model("initial-exec"))) = 0;
-__thread uint32_t t_refused_at __attribute__((tls_model("initial-exec"))) = 0;  // g_given_back then
+__thread uint32_t t_refused_at __attribute__((tls_model("initial-exec"))) = 0;  // g_given_back at that time
 __thread bool t_exiting __attribute__((tls_model("initial-exec"))) = false;
 __thread char t_name[kThreadNameBytes] __attribute__((tls_model("initial-exec"))) = {};
 
@@ -95,7 +95,7 @@ void Unmap(ThreadRing* ring) {
   munmap(ring, kHeaderBytes + ring->bytes);
 }
 
-// The size a new ring should have while `left` bytes are unspent; 0: none.
+// The size of a new ring while `left` bytes are unspent; 0: no ring.
 uint64_t WantedBytes(uint64_t left) {
   const uint64_t for_smallest = g_limits.budget_bytes / kPartForSmallest;
   uint64_t bytes = g_limits.max_bytes;
@@ -105,13 +105,13 @@ uint64_t WantedBytes(uint64_t left) {
 
 void Retire(ThreadRing* ring) {
   ring->exit_ticks = detail::Clock(ring->gate);
-  ring->state = RingState::kRetired;  // after: a snapshot that sees this sees that
+  ring->state = RingState::kRetired;  // last: a snapshot that sees this also sees the exit time
   ring->next_retired = nullptr;
   (g_newest_retired != nullptr ? g_newest_retired->next_retired : g_oldest_retired) = ring;
   g_newest_retired = ring;
 }
 
-// The ring of the thread that exited first, of those that nobody reads. Its events are lost, and that is kept.
+// Takes the ring of the thread that exited first, among rings without readers. The loss of its events is recorded.
 ThreadRing* Recycle() {
   ThreadRing *before = nullptr, *ring = g_oldest_retired;
   while (ring != nullptr && ring->pins != 0) before = ring, ring = ring->next_retired;
@@ -133,7 +133,7 @@ bool AnyPinned() {
   return false;
 }
 
-// A ring for a new thread: a fresh one while there is room for any, else a recycled one.
+// Returns a ring for a new thread: a fresh one while there is room for any, otherwise a recycled one.
 ThreadRing* TakeRing() {
   ++g_searches;
   const uint64_t left = g_limits.budget_bytes > g_bytes_used ? g_limits.budget_bytes - g_bytes_used : 0;
@@ -144,7 +144,8 @@ ThreadRing* TakeRing() {
   return ring;
 }
 
-// This thread's ring of a former recorder, if it still suits; else it is unmapped. Safe: its only writer is here.
+// Returns this thread's ring of a former recorder if it still fits, otherwise unmaps it. Safe: its only writer is this
+// thread.
 ThreadRing* TakeParked(ThreadRing* own) {
   g_bytes_parked -= own->bytes;
   if (own->bytes <= g_limits.max_bytes && own->bytes >= g_limits.min_bytes &&
@@ -206,7 +207,7 @@ void DetachLocked(ThreadRing* ring) {
 }
 
 void OnThreadExit(void*) {
-  // Runs after the thread's C++ destructors. What records even later finds no ring and is counted.
+  // Runs after the thread's C++ destructors. Later events find no ring and are counted.
   t_exiting = true;
   auto* ring = static_cast<ThreadRing*>(detail::t_ring);
   detail::t_ring = &g_no_ring;
@@ -246,7 +247,7 @@ void SetMirror(const Mirror* mirror) noexcept {
 void CloseRings() noexcept {
   std::unique_lock lock(g_mutex);
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELEASE);
-  while (AnyPinned()) {  // someone asks for Stats at this moment
+  while (AnyPinned()) {  // someone is reading Stats just now
     lock.unlock();
     sched_yield();
     lock.lock();
@@ -283,7 +284,7 @@ void ForgetRingsAfterFork() noexcept {
 void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept {
   const bool had_holes = (ring->depth & kHoles) != 0;
   uint32_t open = ring->depth & ~kHoles;
-  if (!had_holes && depth >= open) {  // opened under a former recorder: the stack began anew since
+  if (!had_holes && depth >= open) {  // opened under a former recorder: the stack has begun anew since
     g_misnested.fetch_add(1, std::memory_order_relaxed);
     return;
   }
@@ -363,7 +364,7 @@ void CopyThreadName(const ThreadRing& ring, char (&out)[kThreadNameBytes]) noexc
   std::memcpy(out, words, sizeof out);
   out[kThreadNameBytes - 1] = '\0';
   if (ring.named || ring.state != RingState::kLive) return;
-  // A living thread may have been named since: ask the system.
+  // A running thread may have been renamed: ask the system.
   char path[48];
   std::snprintf(path, sizeof path, "/proc/self/task/%lld/comm", static_cast<long long>(ring.tid));
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -384,7 +385,7 @@ ThreadRing* SwitchThreadForTesting(ThreadRing* ring, const char* name) noexcept 
   ring = AttachLocked(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED));
   t_name[0] = '\0';
   if (ring == nullptr) return nullptr;
-  ring->tid = ring->number;  // as of a thread of its own
+  ring->tid = ring->number;  // as if it were a thread of its own
   detail::t_ring = ring;
   return ring;
 }
@@ -398,12 +399,12 @@ inline namespace layout_1 {
 __thread Ring* t_ring __attribute__((tls_model("initial-exec"))) = &trace::g_no_ring;
 
 Ring* Attach(uint32_t gate) noexcept {
-  // The same recorder's: a mirror came or went. Snapshots read it meanwhile.
+  // The same recorder: a mirror came or went. Snapshots may read the gate at the same time.
   if ((t_ring->gate ^ gate) == 1) {
     __atomic_store_n(&t_ring->gate, gate, __ATOMIC_RELAXED);
     return t_ring;
   }
-  // Refused before, and nothing was given back since: not worth the lock.
+  // Refused before, and no ring was given back since: not worth the lock.
   const uint32_t given_back = trace::g_given_back.load(std::memory_order_relaxed);
   const bool is_refused = trace::t_refused_gate == gate;
   if ((is_refused && trace::t_refused_at == given_back) || trace::t_exiting) {
@@ -414,7 +415,7 @@ Ring* Attach(uint32_t gate) noexcept {
   if (__atomic_load_n(&g_gate, __ATOMIC_RELAXED) != gate) return nullptr;  // stopped meanwhile
   trace::ThreadRing* ring = trace::AttachLocked(gate);
   if (ring != nullptr && pthread_setspecific(trace::g_key, ring) != 0) {
-    // Without a word at its exit the ring would never be given back.
+    // Without notice of the thread's exit the ring would never be given back.
     trace::Retire(ring);
     ring = nullptr;
   }

@@ -9,8 +9,8 @@ namespace pitot::trace {
 
 namespace {
 
-// Reading takes 1.4 us. A thread that lost its CPU meanwhile has had its switches or its delay counted in part, as if
-// the rest came after it.
+// Normal readings take far less. A thread that lost its CPU during a longer one may have its switches or its delay
+// counted only in part.
 constexpr uint64_t kPromptNs = 100'000;
 
 }  // namespace
@@ -24,8 +24,8 @@ void RecordUsage(ThreadRing* ring, UsageReader read, uint64_t now) noexcept {
   Usage usage;
   bool is_known = false;
   uint64_t at = detail::Clock(ring->gate);
-  ring->is_reading.store(true);  // before it is known which: SetSchedstat
-  // Once more at most: what it was on a CPU is right however late it is, for it was on none meanwhile.
+  ring->is_reading.store(true);  // before the file is known: SetSchedstat
+  // At most one retry. The time on a CPU is right however late it is, because the thread was on none meanwhile.
   for (int tries = 0; tries < 2; ++tries) {
     const uint64_t before = at;
     is_known = read(ring->schedstat.load() - 1, &usage);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the operating system says of a thread, recorded by the thread itself where it changes what it works for: at the
-// begin and end of requests, adoptions and batches (collect/host). Scopes never read it.
+// The operating system's counters of a thread. The thread itself records them when its context changes: at the begin
+// and end of requests, adoptions and batches (collect/host). Scopes never read them.
 #ifndef PITOT_LIB_TRACE_USAGE_H_
 #define PITOT_LIB_TRACE_USAGE_H_
 
@@ -12,8 +12,8 @@
 
 namespace pitot::trace {
 
-// Of the calling thread, all since it began. Switches: it went to sleep, or was taken off its CPU. Faults: minor are of
-// memory that is there, major wait for a disk.
+// Counters of the calling thread since it began. Voluntary switches: it went to sleep; involuntary: it was taken off
+// its CPU. Minor faults are for memory that is present; major faults wait for a disk.
 struct Usage {
   uint64_t cpu_ns = 0;
   uint32_t voluntary_switches = 0, involuntary_switches = 0;
@@ -21,23 +21,24 @@ struct Usage {
   uint64_t runqueue_ns = kUnknown;  // waited for a CPU
   static constexpr uint64_t kUnknown = ~uint64_t{0};
 };
-// `schedstat` is the thread's file of that name, open; -1: none. False if the system does not say.
+// `schedstat` is the thread's open file of that name; -1: none. False if the system has no data.
 using UsageReader = bool (*)(int schedstat, Usage*) noexcept;
 
-// How long a thread that recorded its usage does not do so again: what reading costs is at most that share of its time.
+// The shortest time between two records of a thread's usage. It limits the cost of reading to a small share of its
+// time.
 inline constexpr uint64_t kUsageApartNs = 1'000'000;
 
-// Has threads record what `read` says from now on; null: no more. Threads: any.
+// Has threads record the results of `read` from now on; null: no more. Threads: any.
 void SetUsageReader(UsageReader read) noexcept;
 
-// Gives the thread of a pinned ring its file to read, or takes it away (-1). True if the thread does not read what it
-// had any more, so that it may be closed: false if it has not returned from that for so long.
+// Gives the thread of a pinned ring its file to read, or takes it away (-1). True once the thread no longer reads the
+// former file, which may then be closed. False if the thread has not returned from reading it within `patience_ms`.
 bool SetSchedstat(ThreadRing* ring, int file, uint32_t patience_ms = 1000) noexcept;
 
 extern std::atomic<UsageReader> g_read_usage;
 void RecordUsage(ThreadRing* ring, UsageReader read, uint64_t now) noexcept;
 
-// The calling thread, whose ring that is, changes what it works for. Cost: a load and a branch where nobody reads.
+// The context of the calling thread, which owns the ring, changes. Cost: a load and a branch if there is no reader.
 inline void NoteUsage(ThreadRing* ring, uint64_t now) noexcept {
   const UsageReader read = g_read_usage.load(std::memory_order_relaxed);
   if (__builtin_expect(read != nullptr, 0)) RecordUsage(ring, read, now);

@@ -28,7 +28,7 @@ static_assert(WaitArgs::kCount <= trace::kMaxOpenArgs);
 
 uint32_t ThreadNumber(detail::Ring* ring) { return static_cast<trace::ThreadRing*>(ring)->number; }
 
-// Who holds or notifies is a hint read without a lock: relaxed words, never torn, possibly of two moments.
+// The holder or notifier is a hint, read without a lock: relaxed words, never torn, possibly of two moments.
 void Publish(uint32_t* thread, uint64_t* request, Owner owner) {
   __atomic_store_n(thread, owner.thread, __ATOMIC_RELAXED);
   __atomic_store_n(request, owner.request, __ATOMIC_RELAXED);
@@ -107,7 +107,7 @@ void Mutex::unlock() {
   const bool is_awaited = __atomic_load_n(&waiters_, __ATOMIC_RELAXED) != 0;
   detail::Ring* ring = is_awaited ? detail::Enter() : nullptr;
   if (ring == nullptr) return mutex_.unlock();
-  // Stamped before the next owner can have it, recorded when nobody waits for that any more. That one may destroy it.
+  // Stamped before the next owner can have the lock, recorded after the unlock. The next owner may destroy the mutex.
   const Name name = name_;
   const uint64_t now = detail::Clock(ring->gate);
   mutex_.unlock();
@@ -133,7 +133,7 @@ void ConditionVariable::wait(std::unique_lock<Mutex>& lock) {
 }
 
 bool ConditionVariable::wait_for(std::unique_lock<Mutex>& lock, uint64_t timeout_ns) {
-  // A year is for ever, and does not overflow the clock.
+  // A year counts as for ever, and does not overflow the clock.
   constexpr uint64_t kLongestNs = uint64_t{365} * 86'400 * 1'000'000'000;
   Wait wait(&kConditionSite, WaitKind::kCondition, name_, {});
   const auto timeout = std::chrono::nanoseconds(timeout_ns < kLongestNs ? timeout_ns : kLongestNs);
