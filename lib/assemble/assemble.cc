@@ -32,7 +32,7 @@ using snapshot::RingCopy;
 using snapshot::Snapshot;
 using InternalRecord = trace::Record;
 
-// An event before rows are known: requests and batches by id.
+// An event before rows are known: its request and batch are numbers of ids.
 struct RawEvent {
   int64_t begin_ns;
   int64_t duration_ns;
@@ -41,7 +41,8 @@ struct RawEvent {
   uint32_t args;
 };
 
-// Numbers ids as they are met, so that an event keeps 4 bytes of its context until rows are known. Number 0 is id 0.
+// Numbers ids as they occur, so that an event needs only 4 bytes for its context until rows are known. Number 0 is id
+// 0.
 class IdNumbers {
  public:
   uint32_t Of(uint64_t id) {
@@ -52,7 +53,7 @@ class IdNumbers {
     }
     return last_;
   }
-  // What each number's id stands for in `rows`, or kNone.
+  // For each number, the row of its id in `rows`, or kNone.
   std::vector<uint32_t> Rows(const std::unordered_map<uint64_t, uint32_t>& rows) const {
     std::vector<uint32_t> found;
     for (const uint64_t id : ids_) {
@@ -77,7 +78,7 @@ struct RawCall {
   trace::Awaited awaited;
 };
 
-// What a thread worked for from a moment on: numbers.
+// A thread's context from a moment on, as numbers.
 using RawContext = ContextChange;
 
 struct RawMember {
@@ -102,8 +103,8 @@ struct RawToken {
   uint64_t request;
 };
 
-// What the rows of a trace cost, in bytes, while it is made, raw and sorted, with the maps from ids to them, and what
-// report and Perfetto file add. Where no size says it, it was measured; a test holds the sum to the arena.
+// Bytes per row while a trace is made: raw and sorted rows, the maps from ids to them, and what report and Perfetto
+// file add. Values without a sizeof were measured; a test holds the sum to the arena.
 constexpr uint64_t kMapCost = 56;  // an entry of 8 to 16 bytes
 constexpr uint64_t kEventCost = 45;
 constexpr uint64_t kCallCost = 2 * sizeof(RawCall) + sizeof(uint32_t);  // and its columns
@@ -115,7 +116,7 @@ constexpr uint64_t kBatchCost = 2 * sizeof(model::BatchRow) + kMapCost;
 constexpr uint64_t kMemberCost = sizeof(RawMember) + sizeof(model::MemberRow) + 16;
 constexpr uint64_t kHandoffCost = sizeof(RawHandoff) + sizeof(model::HandoffRow) + kMapCost;
 constexpr uint64_t kAsyncCost = sizeof(RawAsync) + sizeof(model::AsyncRow) + kMapCost;
-// Six samples at most, added and sorted, of which three are the rule.
+// At most six samples, usually three, added and sorted.
 constexpr uint64_t kUsageCost = sizeof(RawUsage) + 4 * 44;
 constexpr uint64_t kTokenCost = sizeof(RawToken) + sizeof(model::TokenRow) + 16;
 
@@ -150,7 +151,7 @@ class Assembler {
     int64_t& last_ns = alive_ns_.try_emplace(request, at_ns).first->second;
     last_ns = std::max(last_ns, at_ns);
   }
-  // Reading backwards: that the thread worked for these from `at_ns` on.
+  // Reading backwards: the thread had this context from `at_ns` on.
   void AddContext(int64_t at_ns, uint64_t request, uint64_t batch) {
     if (collectors_.empty()) return;
     raw_contexts_.push_back({at_ns, requests_.Of(request), batches_.Of(batch)});
@@ -165,7 +166,7 @@ class Assembler {
   void ResolveContexts();
   bool IsOver(const model::RequestRow& row) const { return row.end_known || !alive_ns_.contains(row.id); }
 
-  // Never before the machine's start nor beyond what a trace can say, whatever the ticks are.
+  // Never before the machine's start, nor beyond a trace's range, whatever the ticks are.
   int64_t Ns(uint64_t ticks) const { return std::clamp<int64_t>(snapshot_.clock.Ns(ticks), 0, model::kMaxTimeNs / 2); }
   // A length in ticks from a moment on.
   int64_t NsBetween(uint64_t from_ticks, uint64_t length_ticks) const {
@@ -183,28 +184,28 @@ class Assembler {
   Sites sites_;
   std::unordered_map<uint32_t, uint32_t> thread_rows_;
   std::vector<const trace::RecycledRing*> recycled_;  // inside the window
-  std::vector<uint32_t> correlations_;                // of trace_.calls
-  std::vector<ThreadPast> pasts_;                     // of trace_.threads; until ResolveContexts of numbers
+  std::vector<uint32_t> correlations_;                // by row of trace_.calls
+  std::vector<ThreadPast> pasts_;                     // by row of trace_.threads; as numbers until ResolveContexts
 
-  // Of the thread being read: the context that events before (older than) the records read so far ran in.
+  // For the thread being read: the context of events older than the records read so far.
   uint64_t request_ = 0, batch_ = 0;
   bool saw_context_ = false, saw_batch_context_ = false;
   std::vector<RawEvent> raw_;
   std::vector<RawCall> raw_calls_;
   std::vector<RawContext> raw_contexts_;  // newest first
   uint64_t raw_records_ = 0;
-  // What all rows may cost, what those made so far do, and the words of rings still to read.
+  // The limit for the cost of all rows, the cost of those made so far, and the words of rings still to read.
   const uint64_t most_bytes_;
   uint64_t used_bytes_ = 0, words_left_ = 0;
   // Until ResolveEvents the events' requests and batches are numbers of these.
   IdNumbers requests_, batches_;
 
   std::unordered_map<uint64_t, uint32_t> request_rows_, batch_rows_;
-  // When requests last did something: a context or a token may be of one that had ended.
+  // The latest activity of each request: a context or a token may belong to a request that had ended.
   std::unordered_map<uint64_t, int64_t> alive_ns_;
   std::unordered_set<uint64_t> open_;
-  std::vector<uint64_t> left_out_;  // open, but without what is to be said of them
-  // Until SortRows. Not in vectors, which take three times the memory while they grow.
+  std::vector<uint64_t> left_out_;  // open, but without details
+  // Until SortRows. Not vectors, because those take three times the memory while they grow.
   std::deque<model::RequestRow> request_table_;
   std::deque<RawMember> members_;
   std::deque<RawHandoff> handoffs_;
@@ -220,7 +221,7 @@ model::RequestRow& Assembler::Request(uint64_t id) {
     row.id = id;
     row.begin_known = false;
     row.duration_ns = kOpen;
-    row.begin_ns = INT64_MAX;  // until something is known of it
+    row.begin_ns = INT64_MAX;  // until something is known
     request_table_.push_back(row);
     used_bytes_ += kRequestCost;
   }
@@ -272,7 +273,7 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
     stage.name = NameOf(words[at] >> 48);
     stage.begin_ns = std::min(row->begin_ns + ns(words[at] & trace::kStageTicksMask), end_ns);
     if (!row->stages.empty()) {
-      // Stamps of two threads may disagree by the clocks' distance: stages stay in order.
+      // Stamps of two threads may disagree by the distance of their clocks: keep stages in order.
       model::Stage& before = row->stages.back();
       stage.begin_ns = std::max(stage.begin_ns, before.begin_ns);
       before.duration_ns = stage.begin_ns - before.begin_ns;
@@ -296,7 +297,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       row.begin_thread = thread;
       SawAlive(args[0], row.begin_ns);
       if (record.end_ticks >= snapshot_.requests_ticks) open_.insert(args[0]);  // after the table was read
-      if (row.end_known) break;                                                 // the end says the rest
+      if (row.end_known) break;                                                 // the end has the rest
       row.parent_id = args[1];
       row.trace_id_high = args[2];
       row.trace_id_low = args[3];
@@ -315,7 +316,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       break;
     }
     case InternalRecord::kContext:
-      // Read backwards: what follows in time ran in the context after, what comes next here in the one before. The
+      // Read backwards: events later in time had the context after, and records read next had the one before. The
       // ring's word may be a moment older than its newest record.
       if (!saw_context_ && request_ != args[1]) {
         for (RawEvent& event : raw_) event.request = requests_.Of(args[1]);
@@ -388,7 +389,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
     }
     case InternalRecord::kSubmitted: {
       model::BatchRow& row = Batch(args[0]);
-      if (row.duration_ns != kOpen) break;  // the end says it
+      if (row.duration_ns != kOpen) break;  // the end has it
       row.begin_ns = Ns(record.begin_ticks);
       row.executor = NameOf(args[1] & 0xffffffff);
       row.close = static_cast<uint8_t>(args[1] >> 32);
@@ -431,7 +432,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
   }
 }
 
-// How many of a site's arguments are whole in so many words.
+// The number of a site's arguments that are complete in this many words.
 uint8_t ArgsWithin(const KnownSite& site, const uint64_t* words, uint32_t count) {
   const uint64_t* const end = words + count;
   for (uint8_t i = 0; i < site.arg_count; ++i) {
@@ -517,10 +518,11 @@ void Assembler::AddLosses(const RingCopy& ring, snapshot::Oldest oldest, uint32_
                   : oldest == Oldest::kReserve ? model::LossReason::kReserve
                   : oldest == Oldest::kBroken  ? model::LossReason::kUnreadable
                                                : model::LossReason::kOverwritten;
-    // What is missing of all it recorded is known exactly; of the window only where the window began before the thread.
+    // The number of missing events is exact for a thread's whole record. For the window it is known only if the window
+    // began before the thread.
     const uint64_t read = raw_records_;
     if (loss.begin_ns == Ns(ring.attach_ticks) && ring.events > read) loss.events = ring.events - read;
-    if (loss.events == 0) loss.bytes = ring.lapped_words * 8;  // known events are all, not the copy's alone
+    if (loss.events == 0) loss.bytes = ring.lapped_words * 8;  // known events cover everything, not only the copy
     trace_.losses.push_back(loss);
   }
   if (ring.open.size() >= detail::kMaxOpen)
@@ -543,7 +545,7 @@ void Assembler::AddThread(const RingCopy& ring) {
   raw_calls_.clear();
   raw_contexts_.clear();
   raw_records_ = 0;
-  // Of what rows may cost each thread has its share; what one leaves goes to those after it.
+  // Each thread has a share of the limit for rows; what it leaves goes to later threads.
   const auto words = static_cast<uint64_t>(ring.last - ring.first);
   const double share = static_cast<double>(words) / static_cast<double>(std::max<uint64_t>(words_left_, 1));
   const double left = used_bytes_ < most_bytes_ ? static_cast<double>(most_bytes_ - used_bytes_) : 0;
@@ -562,7 +564,7 @@ void Assembler::AddThread(const RingCopy& ring) {
     }
     ++raw_records_;
     oldest_ns = Ns(record.end_ticks);
-    // Begun under a former recorder, which had another clock.
+    // Begun under a former recorder with another clock.
     record.begin_ticks = std::min(record.begin_ticks, record.end_ticks);
     const KnownSite& site = sites_.At(record.site);
     if (site.kind == SiteKind::kInternal)
@@ -580,7 +582,7 @@ void Assembler::AddThread(const RingCopy& ring) {
   FlushContexts(ring);
 }
 
-// From where the thread's history begins.
+// From the begin of the thread's history on.
 void Assembler::FlushContexts(const RingCopy& ring) {
   AddContext(trace_.threads.back().history_begin_ns, request_, batch_);
   ThreadPast& past = pasts_.emplace_back();
@@ -589,7 +591,7 @@ void Assembler::FlushContexts(const RingCopy& ring) {
   past.contexts.assign(raw_contexts_.rbegin(), raw_contexts_.rend());
 }
 
-// Instants and counters of one moment go into the order in which they were recorded, after the scopes of that moment.
+// Puts instants and counters of one moment in the order of recording, after the scopes of that moment.
 void Assembler::OrderMoments() {
   const auto is_moment = [this](const RawEvent& e) { return !model::IsScope(trace_.sites[e.site].kind); };
   for (size_t i = 0; i < raw_.size();) {
@@ -606,11 +608,11 @@ void Assembler::OrderMoments() {
   }
 }
 
-// Sorts the thread's events as the model wants them and appends them to the columns.
+// Sorts the thread's events into the order of the model and appends them to the columns.
 void Assembler::FlushEvents(uint32_t thread) {
   const auto end_of = [](const RawEvent& e) { return e.duration_ns == kOpen ? INT64_MAX : e.begin_ns + e.duration_ns; };
-  // Read newest first, so of scopes with the same times the outer, which closed last, already stands first. The open
-  // scopes stand before all others, outermost first.
+  // Records were read newest first. Among scopes with the same times the outer one, which closed last, therefore stands
+  // first already. Open scopes stand before all others, outermost first.
   std::stable_sort(raw_.begin(), raw_.end(), [&](const RawEvent& a, const RawEvent& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : end_of(a) > end_of(b);
   });
@@ -641,14 +643,14 @@ void Assembler::FlushCalls(uint32_t thread) {
     calls.request.push_back(call.request);
     calls.batch.push_back(call.batch);
     calls.name.push_back(call.name);
-    // The vendor's numbers, until GpuTables knows what they are of.
+    // The vendor's numbers, until GpuTables knows their rows.
     calls.stream.push_back(call.awaited.stream);
     calls.device.push_back(call.awaited.context);
     correlations_.push_back(call.correlation);
   }
 }
 
-// What the rings say of these afterwards is newer.
+// Records of the rings, read later, are newer.
 void Assembler::AddOpenRequests() {
   for (const snapshot::OpenRequestCopy& open : snapshot_.open_requests) {
     open_.insert(open.id);
@@ -668,7 +670,7 @@ void Assembler::AddOpenRequests() {
   }
 }
 
-// Of those that ended while they were copied a ring says all.
+// Requests that ended while they were copied are complete in a ring.
 void Assembler::AddOpenRequestsLost() {
   const auto is_lost = [this](uint64_t id) {
     const auto row = request_rows_.find(id);
@@ -698,7 +700,7 @@ void Assembler::AddRecycled() {
                              ring->events, 0});
   }
   const std::vector<trace::RecycledRing>& recycled = snapshot_.recycled;
-  // There may have been more than are remembered.
+  // There may have been more than the list remembers.
   if (snapshot_.ring_counts.rings_recycled > recycled.size() && !recycled.empty() &&
       recycled.front().exit_ticks >= snapshot_.window_begin_ticks) {
     trace_.losses.push_back(
@@ -706,7 +708,7 @@ void Assembler::AddRecycled() {
   }
 }
 
-// What is counted for the process, since its recorder started.
+// Losses counted for the process since its recorder started.
 void Assembler::AddCountedLosses() {
   const auto add = [&](model::LossReason reason, uint64_t events) {
     if (events == 0) return;
@@ -717,7 +719,7 @@ void Assembler::AddCountedLosses() {
   add(model::LossReason::kClosedElsewhere, snapshot_.ring_counts.closed_elsewhere);
 }
 
-// An enqueue is also said by the take that belongs to it: the pair becomes one row.
+// The take of a hand-off repeats the enqueue: the pair becomes one row.
 void Assembler::JoinEnqueues() {
   const auto enqueue_of = [](const RawHandoff& h) { return std::tuple(h.request, h.row.enqueue_ns, h.row.queue); };
   std::sort(handoffs_.begin(), handoffs_.end(), [&](const RawHandoff& a, const RawHandoff& b) {
@@ -738,7 +740,7 @@ void Assembler::JoinEnqueues() {
   handoffs_.resize(joined);
 }
 
-// Moves rows into a vector, in order, and the map from ids to their new places.
+// Moves rows into a vector, in order, and updates the map from ids to rows.
 template <class Rows>
 std::vector<typename Rows::value_type> InOrder(Rows* rows, std::unordered_map<uint64_t, uint32_t>* index) {
   std::vector<uint32_t> order(rows->size());
@@ -753,8 +755,8 @@ std::vector<typename Rows::value_type> InOrder(Rows* rows, std::unordered_map<ui
   return sorted;
 }
 
-// Requests whose end is not recorded are open if they are in the table of open ones, or Begin was called after it was
-// read (what arrived before may begin late). All others ended, and when is lost.
+// A request without a recorded end is open if it is in the table of open requests, or if Begin was called after the
+// table was read. (Begin may be called later than the arrival.) All others have ended at an unknown time.
 void Assembler::EndRequests() {
   const int64_t table_ns = Ns(snapshot_.requests_ticks);
   for (model::RequestRow& row : request_table_) {
@@ -841,8 +843,8 @@ void Assembler::SortRows() {
                    [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; });
 }
 
-// Gives events and calls the rows of their ids. A context that outlived its request (finished on another thread) does
-// not count.
+// Replaces ids of events and calls by rows. A context that outlived its request (finished on another thread) does not
+// count.
 void Assembler::ResolveEvents() {
   const std::vector<uint32_t> request_rows = requests_.Rows(request_rows_), batch_rows = batches_.Rows(batch_rows_);
   const auto request_at = [&](uint32_t number, int64_t begin_ns, int64_t end_ns) {
@@ -864,7 +866,7 @@ void Assembler::ResolveEvents() {
   }
 }
 
-// Likewise.
+// The same for contexts.
 void Assembler::ResolveContexts() {
   const std::vector<uint32_t> request_rows = requests_.Rows(request_rows_), batch_rows = batches_.Rows(batch_rows_);
   for (ThreadPast& past : pasts_) {
@@ -891,13 +893,13 @@ model::Trace Assembler::Run() {
   trace_.clock.pair_width_ns = std::max(snapshot_.clock.first.width_ns, snapshot_.clock.last.width_ns);
   trace_.pid = getpid();
   trace_.window_begin_ns = Ns(snapshot_.window_begin_ticks);
-  // The clocks were read last of all: nothing that is in the snapshot began after that.
+  // The clocks were read last: nothing in the snapshot began after that.
   trace_.window_end_ns = std::max(Ns(snapshot_.window_end_ticks), snapshot_.clock.last.monotonic_ns);
 
   for (const RingCopy& ring : snapshot_.rings) {
     thread_rows_[ring.number] = static_cast<uint32_t>(thread_rows_.size());
     words_left_ += static_cast<uint64_t>(ring.last - ring.first);
-    // What the threads copied last recorded meanwhile belongs to the window, too.
+    // Records made during the copying of the last threads belong to the window, too.
     trace_.window_end_ns = std::max(trace_.window_end_ns, Ns(ring.now_ticks));
   }
   for (const trace::RecycledRing& ring : snapshot_.recycled) {
@@ -923,7 +925,7 @@ model::Trace Assembler::Run() {
   GpuTables gpu(&trace_, std::move(correlations_), std::move(pasts_), spare_bytes);
   AddUsages(usages_, &gpu);
   for (Collector* collector : collectors_) {
-    // What one cannot say is missing; the rest of the incident is not.
+    // A failing collector loses its own part; the rest of the incident stays.
     try {
       gpu.BeginCollector(collector->IncidentBytes(), collector->Name());
       collector->AddTo(gpu);

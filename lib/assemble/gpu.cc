@@ -35,30 +35,30 @@ static_assert(kNoRow == kNone);
 
 namespace {
 
-// The innermost scope around a moment, by a thread's segments; kNone: none.
+// The innermost scope at a moment, from a thread's segments; kNone: none.
 uint32_t ScopeAt(const std::vector<model::Segment>& segments, int64_t at_ns) {
   const auto after = std::upper_bound(segments.begin(), segments.end(), at_ns,
                                       [](int64_t ns, const model::Segment& s) { return ns < s.begin_ns; });
   return after != segments.begin() && std::prev(after)->end_ns >= at_ns ? std::prev(after)->event : kNone;
 }
 
-// Whether a call was made inside another of its thread that did not begin later. By its middle: times that were
-// converted apart from each other are off by a little.
+// Whether a call was made inside another call of its thread that did not begin later. Compares its middle, because
+// separately converted times are off by a little.
 bool IsInside(const GpuCall& call, const GpuCall& outer) {
   if (call.tid != outer.tid || call.tid == 0) return false;
   return call.begin_ns == outer.begin_ns || call.begin_ns + call.duration_ns / 2 < outer.begin_ns + outer.duration_ns;
 }
 
-// A clock of the GPU's that is a little early must not cost a row its call.
+// A GPU clock that is a little early must not cost a row its call.
 constexpr int64_t kEarlyNs = 1'000'000;
 
-// Not by doubling, which takes three times the memory while it does.
+// Does not double the capacity, which would take three times the memory for a moment.
 template <class Value> void Append(const Value& value, std::vector<Value>* column) {
   if (column->size() == column->capacity()) column->reserve(column->size() + column->size() / 8 + 256);
   column->push_back(value);
 }
 
-// Puts columns in an order, one after another, through memory for one.
+// Puts columns in an order, one after another, using memory for one.
 class Reordering {
  public:
   explicit Reordering(const std::vector<uint32_t>& order)
@@ -102,7 +102,7 @@ bool GpuTables::TakeRoom(uint64_t cost, uint32_t device, int64_t begin_ns, int64
   return false;
 }
 
-// No more than there is.
+// Charges at most the remaining room.
 void GpuTables::Charge(uint64_t cost) {
   const uint64_t own = std::min(cost, own_bytes_);
   own_bytes_ -= own;
@@ -142,7 +142,7 @@ uint32_t GpuTables::AddStream(uint32_t device, uint32_t context, uint32_t stream
   row.device = device < trace_.devices.size() ? device : kNone;
   row.context = context;
   row.stream = stream;
-  added_by_.resize(trace_.streams.size());  // memory may have been short below
+  added_by_.resize(trace_.streams.size());  // memory may have run out below
   for (uint32_t known = 0; known < added_by_.size(); ++known) {
     const model::StreamRow& other = trace_.streams[known];
     const bool is_same =
@@ -234,9 +234,9 @@ void GpuTables::AddAttribute(const char* key, const char* value) {
   trace_.attributes.push_back({AddText(key), AddText(value)});
 }
 
-// Of each call that no ring holds the outermost of its thread that it was made inside, by number; its own: none. Of two
-// with the same times the outer has the lower correlation, or was added before: calls are recorded as they end, and the
-// newest are added first.
+// For each call outside of rings, the number of the outermost call of its thread around it, or its own. Of two calls
+// with the same times the outer one has the lower correlation, or was added first: calls are recorded as they end, and
+// the newest are added first.
 std::vector<uint32_t> GpuTables::Outermost() const {
   std::vector<uint32_t> order(calls_.size()), outermost(calls_.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -253,8 +253,8 @@ std::vector<uint32_t> GpuTables::Outermost() const {
   return outermost;
 }
 
-// The thread that had a number of the operating system's at a moment, or kNone. Numbers are given again: the last that
-// had begun and not exited, or else the first to come, which may have called before its first event.
+// The thread with an operating system's number at a moment, or kNone. Numbers are reused: it is the last thread that
+// had begun and not exited. Otherwise it is the next one, which may have called before its first event.
 uint32_t GpuTables::ThreadAt(int64_t tid, int64_t at_ns) const {
   const auto rows = threads_.find(tid);
   if (rows == threads_.end()) return kNone;
@@ -266,7 +266,7 @@ uint32_t GpuTables::ThreadAt(int64_t tid, int64_t at_ns) const {
   return found;
 }
 
-// What a thread worked for; before all that is known of that what the innermost scope around the moment belongs to.
+// A thread's context; before all that is known, the context of the innermost scope around the moment.
 ContextChange GpuTables::ContextAt(uint32_t thread, int64_t at_ns) {
   const std::vector<ContextChange>& contexts = pasts_[thread].contexts;
   const auto after = std::upper_bound(contexts.begin(), contexts.end(), at_ns,
@@ -279,8 +279,8 @@ ContextChange GpuTables::ContextAt(uint32_t thread, int64_t at_ns) {
   return {at_ns, trace_.events.request[scope], trace_.events.batch[scope]};
 }
 
-// What the calls of rings waited for, by the rows of the collector whose numbers they have; another's of the same
-// number are of other streams, and maybe another device's. Of what has no row nothing is known.
+// Finds the targets of waits in the rings' calls, among the rows of the collector with their numbering. The same number
+// from another collector means another stream, and maybe another device. Targets without a row stay unknown.
 void GpuTables::ResolveAwaited() {
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> streams;  // by context and number
   std::map<uint32_t, uint32_t> devices;                       // by context
@@ -307,7 +307,7 @@ void GpuTables::ResolveAwaited() {
   }
 }
 
-// Those that no ring holds, in the context of their thread then, calls inside calls left out; then all in order.
+// Adds the calls outside of rings, without nested ones, with the context of their thread; then sorts all calls.
 void GpuTables::AddCalls() {
   model::CallColumns& calls = trace_.calls;
   for (uint32_t row = 0; row < trace_.threads.size(); ++row) threads_[trace_.threads[row].tid].push_back(row);
@@ -316,12 +316,12 @@ void GpuTables::AddCalls() {
                      [&](uint32_t a, uint32_t b) { return pasts_[a].begin_ns < pasts_[b].begin_ns; });
   }
   const std::vector<uint32_t> outermost = Outermost();
-  std::vector<uint32_t> rows(calls_.size());  // of what is kept
+  std::vector<uint32_t> rows(calls_.size());  // of the kept calls
   for (uint32_t number = 0; number < calls_.size(); ++number) {
     if (outermost[number] != number) continue;
     const GpuCall& call = calls_[number];
     rows[number] = static_cast<uint32_t>(calls.size());
-    // By its middle: its times were converted apart from the thread's.
+    // By its middle, because its times were converted separately from the thread's.
     const int64_t at_ns = call.begin_ns + call.duration_ns / 2;
     const uint32_t row = ThreadAt(call.tid, at_ns);
     const ContextChange context = row != kNone ? ContextAt(row, at_ns) : ContextChange{at_ns, kNone, kNone};
@@ -354,7 +354,8 @@ void GpuTables::AddCalls() {
   calls_.shrink_to_fit();
 }
 
-// The call with a correlation that began last before `at_ns`: correlations wrap, and GPUs run after their calls began.
+// The call with a correlation that began last before `at_ns`: correlations wrap, and GPU work runs after its call
+// began.
 uint32_t GpuTables::CallOf(bool is_span, uint32_t correlation, int64_t at_ns) const {
   if (correlation == 0) return kNone;
   const std::vector<Cause>& causes = is_span ? span_causes_ : causes_;

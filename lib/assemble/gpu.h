@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPU's tables of a trace: what collectors add is put in order and joined to the calls that caused it.
+// The GPU tables of a trace: sorts the rows from collectors and joins them to the calls that caused them.
 #ifndef PITOT_LIB_ASSEMBLE_GPU_H_
 #define PITOT_LIB_ASSEMBLE_GPU_H_
 
@@ -18,34 +18,35 @@
 
 namespace pitot::assemble {
 
-// What a thread worked for, rows, from a moment on.
+// A thread's context from a moment on, as rows.
 struct ContextChange {
   int64_t at_ns;
   uint32_t request, batch;
 };
-// When a thread of the trace was, from its first event on, and its contexts in order; before the first it is unknown.
+// The lifetime of a thread of the trace, from its first event on, and its contexts in order; unknown before the first.
 struct ThreadPast {
   int64_t begin_ns = 0, end_ns = INT64_MAX;
   std::vector<ContextChange> contexts;
 };
 
-// What a row of activities or calls costs, in bytes, at the peak of making the trace or files of it: columns and what
-// sorts and joins them, or what report and Perfetto file make of them. Measured; a test holds an incident to it.
+// The cost of a row of activities or calls, in bytes, at the peak of making the trace or its files. It covers columns
+// and the memory for sorting and joining them, or for report and Perfetto file. Measured; a test holds an incident to
+// it.
 inline constexpr uint64_t kActivityCost = 144, kGpuCallCost = 112, kStringCost = 140;
 
 class GpuTables final : public TraceBuilder {
  public:
-  // `correlations` has one for each of the trace's calls, which the rings held and which have what they waited for as
-  // trace::Awaited says it: the stream, and as device the context. `pasts` has one for each of its threads.
-  // `spare_bytes` is what rows may cost beyond what their collectors bring.
+  // `correlations` has one entry for each of the trace's calls. These came from rings, and hold the target of their
+  // wait as in trace::Awaited: the stream, and the context in place of the device. `pasts` has one entry for each
+  // thread. `spare_bytes` is available for rows beyond what their collectors bring.
   GpuTables(model::Trace* trace, std::vector<uint32_t> correlations, std::vector<ThreadPast> pasts,
             uint64_t spare_bytes = uint64_t{1} << 62)
       : trace_(*trace), correlations_(std::move(correlations)), pasts_(std::move(pasts)), spare_bytes_(spare_bytes) {
     pasts_.resize(trace->threads.size());
   }
 
-  // Before a collector of this name: its rows may cost so much, and then what is spare. What has no room is left out,
-  // and all that the collector adds after it.
+  // Call it before a collector of this name adds rows. They may cost `bytes`, and then the spare bytes. The first row
+  // without room is left out, and so is everything the collector adds after it.
   void BeginCollector(uint64_t bytes, std::string_view name);
 
   uint32_t AddText(const char* text) override;
@@ -63,11 +64,11 @@ class GpuTables final : public TraceBuilder {
   void AddSample(uint32_t counter, int64_t at_ns, double value) override;
   void AddAttribute(const char* key, const char* value) override;
 
-  // After the last collector.
+  // Call it after the last collector.
   void Finish();
 
  private:
-  // The correlation of a call that is not kept, because it was inside the one in this row.
+  // The correlation of a call that is not kept, because it was inside the call in this row.
   struct Nested {
     uint32_t correlation, call;
   };
@@ -100,17 +101,19 @@ class GpuTables final : public TraceBuilder {
   uint32_t CallOf(bool is_span, uint32_t correlation, int64_t at_ns) const;
 
   model::Trace& trace_;
-  std::vector<uint32_t> correlations_;                              // of trace_.calls
-  std::vector<ThreadPast> pasts_;                                   // of trace_.threads
+  std::vector<uint32_t> correlations_;                              // by row of trace_.calls
+  std::vector<ThreadPast> pasts_;                                   // by row of trace_.threads
   std::unordered_map<int64_t, std::vector<uint32_t>> threads_;      // by tid, in the order of their first events
   std::unordered_map<uint32_t, std::vector<model::Segment>> flat_;  // by thread
   std::deque<GpuCall> calls_;
   std::vector<Nested> nested_;
   std::vector<Sample> samples_;
-  std::vector<uint32_t> added_by_;                   // of trace_.streams: which collector, as they came
-  uint32_t collector_ = 0, awaited_of_ = kNoRow;     // the present one, and that whose streams calls waited for
+  std::vector<uint32_t> added_by_;  // by row of trace_.streams: the adding collector; rows in the order of adding
+  // the current collector, and the one whose streams the calls waited for
+  uint32_t collector_ = 0, awaited_of_ = kNoRow;
   std::unordered_map<uint64_t, uint32_t> counters_;  // by device and name
-  std::vector<Cause> causes_, span_causes_;  // in order of correlation and time; of spans' correlations the latter
+  // In order of correlation and time; the latter for correlations of spans.
+  std::vector<Cause> causes_, span_causes_;
   uint64_t spare_bytes_, own_bytes_ = 0;
   bool is_full_ = false;
   std::map<uint32_t, LeftOut> left_out_;  // by row of devices, or kNone

@@ -19,7 +19,7 @@ bool IsWord(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '\'';
 }
 
-// What stands right before `at`: a literal's prefix (u8, LR), or a number whose digits a quote separates (0xff'ff).
+// The word right before `at`: a literal's prefix (u8, LR), or a number with digits separated by a quote (0xff'ff).
 std::string_view WordBefore(std::string_view text, size_t at) {
   size_t begin = at;
   while (begin > 0 && IsWord(text[begin - 1])) --begin;
@@ -110,7 +110,7 @@ const KnownSite& Sites::At(uint64_t address) {
 
 const KnownSite& Sites::WithArgs(uint64_t address, uint8_t count) {
   KnownSite site = At(address);
-  // Beyond what can be an address.
+  // Outside the range of addresses.
   const uint64_t key = address | uint64_t{count} << 56 | uint64_t{1} << 63;
   const auto [at, is_new] = index_.try_emplace(key, static_cast<uint32_t>(sites_.size()));
   if (is_new) {

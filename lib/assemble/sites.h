@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sites of a trace: each address read once.
+// The sites of a trace; each address is read once.
 #ifndef PITOT_LIB_ASSEMBLE_SITES_H_
 #define PITOT_LIB_ASSEMBLE_SITES_H_
 
@@ -15,7 +15,7 @@ namespace pitot::assemble {
 
 struct KnownSite {
   SiteKind kind = SiteKind::kScope;
-  trace::Record record{};  // of internal sites
+  trace::Record record{};  // for internal sites
   uint32_t row = model::kNone;
   uint8_t arg_count = 0;
   bool unloaded = false;
@@ -27,7 +27,7 @@ class Sites {
   explicit Sites(model::Trace* trace) : trace_(trace) {}
   // The site at `address`. Valid until the next call.
   const KnownSite& At(uint64_t address);
-  // The same with its first `count` arguments, where no more are known.
+  // The same with its first `count` arguments, if no more are known.
   const KnownSite& WithArgs(uint64_t address, uint8_t count);
   // The literal at `address` as a string of the trace; "(unloaded)" if it is gone.
   model::StringId Literal(uint64_t address);
@@ -41,7 +41,7 @@ class Sites {
   uint32_t last_ = 0;
 };
 
-// The argument names in a macro's argument text: what stands between its top-level commas, after the first (the name).
+// The argument names in a macro's argument text: the parts between its top-level commas, after the first (the name).
 std::vector<std::string_view> SplitArgText(std::string_view text);
 
 }  // namespace pitot::assemble

@@ -11,7 +11,7 @@ namespace {
 struct Source {
   base::CounterName name;
   uint64_t (*value)(const trace::Usage&);
-  bool is_always;  // else only where it changed
+  bool is_always;  // otherwise only after a change
 };
 constexpr Source kSources[] = {
     {base::kOnCpu, [](const trace::Usage& usage) { return usage.cpu_ns; }, true},

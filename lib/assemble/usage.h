@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What threads recorded of themselves at the edges of their work (trace/usage.h) becomes counters.
+// Turns the usage that threads recorded at the edges of their work (trace/usage.h) into counters.
 #ifndef PITOT_LIB_ASSEMBLE_USAGE_H_
 #define PITOT_LIB_ASSEMBLE_USAGE_H_
 
@@ -18,9 +18,8 @@ struct RawUsage {
   trace::Usage usage;
 };
 
-// Those of a thread follow each other, its newest first. Of what did not change since the one before there is no
-// sample, but of on-CPU time, run-queue delay
-// and voluntary switches: these say when the thread looked.
+// Records of one thread are adjacent, the newest first. A value equal to the one before gets no sample. On-CPU time,
+// run-queue delay and voluntary switches always get one, because they tell when the thread looked.
 void AddUsages(const std::vector<RawUsage>& usages, TraceBuilder* trace);
 
 }  // namespace pitot::assemble

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers that add up, printed with fewer digits, add up as printed.
+// Rounds numbers for printing: if they add up, they still add up as printed.
 #ifndef PITOT_LIB_BASE_ADD_UP_H_
 #define PITOT_LIB_BASE_ADD_UP_H_
 
@@ -12,11 +12,11 @@
 
 namespace pitot::base {
 
-// To the nearest; halves away from 0, as people round.
+// Rounds to the nearest; halves away from 0, as people round.
 inline int64_t RoundTo(int64_t value, int64_t unit) { return (value + (value < 0 ? -unit / 2 : unit / 2)) / unit; }
 
-// Parts in whole units that add up to `units`, each off by less than one where the parts add up to about that: what
-// rounding down leaves goes to those that lose most by it (the largest remainders), the first of equals.
+// Returns parts in whole units that add up to `units`. Each is off by less than one if the parts add up to about that.
+// Units lost by rounding down go to the parts with the largest remainders; among equals to the first.
 inline std::vector<int64_t> RoundToAddUp(const std::vector<int64_t>& parts, int64_t unit, int64_t units) {
   std::vector<int64_t> rounded;
   for (const int64_t part : parts) rounded.push_back(part / unit - (part % unit < 0 ? 1 : 0));

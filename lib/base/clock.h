@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Clocks of the operating system: CLOCK_MONOTONIC, the clock of everything that is not an event, and those of CPU time.
+// Clocks of the operating system: CLOCK_MONOTONIC, used for everything except events, and those of CPU time.
 #ifndef PITOT_LIB_BASE_CLOCK_H_
 #define PITOT_LIB_BASE_CLOCK_H_
 
@@ -9,7 +9,7 @@
 
 namespace pitot::base {
 
-// What `clock` says, ns. Cost: about 20 ns; of CPU time about 0.2 us.
+// Reads `clock`, ns. Cost: tens of ns; a system call for CPU time.
 inline int64_t ClockNs(clockid_t clock) noexcept {
   timespec now = {};
   clock_gettime(clock, &now);
@@ -18,7 +18,7 @@ inline int64_t ClockNs(clockid_t clock) noexcept {
 
 inline uint64_t MonotonicNs() noexcept { return static_cast<uint64_t>(ClockNs(CLOCK_MONOTONIC)); }
 
-// Where a clock comes through a constructor, so that tests bring their own.
+// For classes that take their clock in the constructor, so that tests can replace it.
 using ClockFunction = uint64_t (*)() noexcept;
 
 }  // namespace pitot::base

@@ -17,13 +17,13 @@ namespace pitot::base {
 
 inline constexpr size_t kColumns = 100;
 
-// Columns that valid UTF-8 takes, each character one.
+// Columns of valid UTF-8, one per character.
 inline size_t Width(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-// The text cut to `width` columns, "..." where something was cut.
+// The text cut to `width` columns, with "..." in place of the rest.
 inline std::string Cut(std::string_view text, size_t width) {
   if (Width(text) <= width) return std::string(text);
   const size_t keep = width > 3 ? width - 3 : 0;
@@ -33,7 +33,7 @@ inline std::string Cut(std::string_view text, size_t width) {
   }
   return std::string(text.substr(0, bytes)) + std::string(std::min<size_t>(3, width), '.');
 }
-// The same with its end: what is cut is in the middle.
+// The same, but cut in the middle: the end is kept.
 inline std::string CutMiddle(std::string_view text, size_t width) {
   const size_t has = Width(text);
   if (has <= width || width <= 3) return Cut(text, width);
@@ -82,8 +82,8 @@ inline std::string Duration(int64_t ns) {
   if (size < 999950) return Format("%.1f ms", us * 1e-3);
   return Format("%.2f s", us * 1e-6);
 }
-// The share of a whole that is covered, to the nearest 0.1 %; never 100 where something is missing, nor 0 where
-// something is there, nor of an empty whole.
+// The covered share of a whole, to the nearest 0.1 %. Never 100 if something is missing, and never 0 if something is
+// there; 0 for an empty whole.
 inline std::string Coverage(int64_t covered, int64_t whole) {
   if (whole <= 0) return "0.0 %";
   if (covered == whole) return "100 %";
@@ -115,8 +115,7 @@ inline std::string DateTime(int64_t realtime_ns) {
   return Format("%04d-%02d-%02d ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday) + TimeOfDay(realtime_ns) + " UTC";
 }
 
-// Collects lines. Words are wrapped at `width`; a line that is a table's row is cut at 100 columns, or there if that is
-// more.
+// Collects lines. Words are wrapped at `width`. Rows of tables are cut at 100 columns, or at `width` if that is more.
 class Lines {
  public:
   explicit Lines(size_t width = kColumns) : width_(width) {}
@@ -127,7 +126,7 @@ class Lines {
     if (!line.empty()) text_.append(indent, ' ').append(line);
     text_ += '\n';
   }
-  // Words that go on below where they do not fit.
+  // Adds words, which continue on the next line if there is no room.
   void AddWrapped(size_t indent, const std::string& first, std::string_view words) {
     const size_t lead = Width(first);
     std::string line = first;

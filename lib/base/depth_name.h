@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What depths are called: in options, the environment, Stats, incidents and traces.
+// Names of depths, in options, the environment, Stats, incidents and traces.
 #ifndef PITOT_LIB_BASE_DEPTH_NAME_H_
 #define PITOT_LIB_BASE_DEPTH_NAME_H_
 
@@ -14,13 +14,13 @@ namespace pitot::base {
 
 inline constexpr const char* kDepthNames[] = {"scopes", "graphs", "kernels", "ops"};  // by Depth; kAuto is "auto"
 
-// "auto" of a depth that none is, too. Never null.
+// "auto" also for an invalid depth. Never null.
 constexpr const char* DepthName(Depth depth) noexcept {
   const auto row = static_cast<size_t>(depth);
   return row < std::size(kDepthNames) ? kDepthNames[row] : "auto";
 }
 
-// False: no depth is called that.
+// False: no depth has that name.
 inline bool ParseDepth(const char* name, Depth* depth) noexcept {
   if (std::strcmp(name, "auto") == 0) return *depth = Depth::kAuto, true;
   for (size_t row = 0; row < std::size(kDepthNames); ++row) {

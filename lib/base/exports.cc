@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kMostBytes = 64 << 20;
 
-// A file that others may change while it is read: every read may come short.
+// A file that others may change while it is being read: every read may be short.
 class File {
  public:
   explicit File(const char* path) : fd_(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
@@ -52,7 +52,7 @@ bool FileExports(const char* path, std::initializer_list<std::string_view> symbo
   if (table == sections.end() || table->sh_link >= sections.size()) return false;
   const Elf64_Shdr& strings = sections[table->sh_link];
   auto names = file.ReadAll<char>(strings.sh_offset, strings.sh_size);
-  names.push_back('\0');  // ends whatever is last
+  names.push_back('\0');  // ends the last name in any case
   const auto entries = file.ReadAll<Elf64_Sym>(table->sh_offset, table->sh_size);
   return std::all_of(symbols.begin(), symbols.end(), [&](std::string_view symbol) {
     return std::any_of(entries.begin(), entries.end(), [&](const Elf64_Sym& entry) {

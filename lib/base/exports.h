@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a shared library offers, read from its file: nothing of it is loaded or run.
+// Reads the exports of a shared library from its file, without loading or running it.
 #ifndef PITOT_LIB_BASE_EXPORTS_H_
 #define PITOT_LIB_BASE_EXPORTS_H_
 
@@ -9,8 +9,8 @@
 
 namespace pitot::base {
 
-// Whether the 64-bit ELF file at `path` defines each of these dynamic symbols. False where it cannot be read, is none,
-// or names more than 64 MiB of symbols. Errors: std::bad_alloc. Cost: reads its tables of dynamic symbols.
+// Whether the 64-bit ELF file at `path` defines each of these dynamic symbols. False if it is unreadable, not such a
+// file, or names more than 64 MiB of symbols. Errors: std::bad_alloc. Cost: reads its tables of dynamic symbols.
 bool FileExports(const char* path, std::initializer_list<std::string_view> symbols);
 
 }  // namespace pitot::base

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What counters of the host's evidence are called (collect/host): those who record them and those who read them agree
-// here. All but frequencies grow from the beginning of the process, the thread or the machine on.
+// Names of the host's counters (collect/host), shared by the code for recording and for reading them. All
+// except frequencies grow from the begin of the process, the thread or the machine.
 #ifndef PITOT_LIB_BASE_HOST_COUNTERS_H_
 #define PITOT_LIB_BASE_HOST_COUNTERS_H_
 
@@ -16,8 +16,8 @@ struct CounterName {
   const char* unit;
 };
 
-// Of a thread, as ThreadCounter(tid, ...). Samples of kRunQueueDelay and kVoluntary are taken together with one of
-// kOnCpu; of kVoluntary by the thread itself, and of all that are at work when an incident is taken.
+// Counters of a thread, as ThreadCounter(tid, ...). Samples of kRunQueueDelay and kVoluntary are taken together with
+// one of kOnCpu. The thread itself samples kVoluntary; when an incident is taken, all threads at work are sampled.
 inline constexpr CounterName kOnCpu = {"on-CPU time", "ns"};
 inline constexpr CounterName kRunQueueDelay = {"run-queue delay", "ns"};
 inline constexpr CounterName kVoluntary = {"voluntary switches", ""};
@@ -25,11 +25,12 @@ inline constexpr CounterName kInvoluntary = {"involuntary switches", ""};
 inline constexpr CounterName kMinorFaults = {"minor faults", ""};
 inline constexpr CounterName kMajorFaults = {"major faults", ""};
 
-// Of the process and of the machine, as HostCounter(...); the process's switches and faults by the names above.
+// Counters of the process and of the machine, as HostCounter(...). The process's switches and faults use the names
+// above.
 inline constexpr CounterName kThrottledTime = {"throttled by the CPU quota", "ns"};
 inline constexpr CounterName kThrottledPeriods = {"periods throttled by the CPU quota", ""};
 inline constexpr CounterName kStolenTime = {"CPU time stolen by the hypervisor", "ns"};
-inline constexpr const char* kCpusAttribute = "host.cpus";  // how many CPUs that is of, in decimal
+inline constexpr const char* kCpusAttribute = "host.cpus";  // the number of CPUs behind it, in decimal
 inline constexpr CounterName kCpuPressure = {"CPU pressure (some)", "ns"};
 inline constexpr CounterName kIoPressure = {"I/O pressure (some)", "ns"};
 inline constexpr CounterName kIoPressureFull = {"I/O pressure (full)", "ns"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON as text, two spaces a level. Whoever writes keeps the order right: a key before each value of an object.
+// JSON as text, indented by two spaces. The caller keeps the order right: a key before each value of an object.
 #ifndef PITOT_LIB_BASE_JSON_H_
 #define PITOT_LIB_BASE_JSON_H_
 
@@ -37,7 +37,7 @@ class Json {
     has_key_ = true;
     return *this;
   }
-  // UTF-8, as all of a trace's strings are.
+  // UTF-8, like all strings of a trace.
   Json& Text(std::string_view value) {
     Place();
     Quote(value);
@@ -60,7 +60,7 @@ class Json {
     text_ += value;
     return *this;
   }
-  // What stands before a key or a value.
+  // Writes the separator before a key or a value.
   void Place() {
     if (has_key_) {
       has_key_ = false;
@@ -90,7 +90,7 @@ class Json {
     text_ += '"';
   }
 
-  std::string text_, ends_;  // brackets that are to come, the innermost last
+  std::string text_, ends_;  // brackets still to be closed, the innermost last
   bool is_first_ = true, has_key_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statuses with a message put together from parts.
+// Statuses with a formatted message.
 #ifndef PITOT_LIB_BASE_MESSAGE_H_
 #define PITOT_LIB_BASE_MESSAGE_H_
 
@@ -11,7 +11,7 @@
 
 namespace pitot::base {
 
-// As snprintf; messages are cut at 1,023 bytes.
+// Formats like snprintf; messages are cut at 1,023 bytes.
 [[gnu::format(printf, 2, 3)]] inline Status Error(StatusCode code, const char* format, ...) noexcept {
   char message[1024];
   va_list args;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread of Pitot's own that may come to hang in a driver: whoever ends it waits so long and no longer, then leaves
-// it behind with all that it holds.
+// A thread of Pitot that may hang in a driver. Its owner waits for it for a limited time, then leaves it behind with
+// all that it holds.
 #ifndef PITOT_LIB_BASE_PATIENT_THREAD_H_
 #define PITOT_LIB_BASE_PATIENT_THREAD_H_
 
@@ -21,14 +21,14 @@ namespace pitot::base {
 class PatientThread {
  public:
   PatientThread() = default;
-  // One that nobody ended is left behind, as in the child of a fork, where there is none.
+  // A thread that was not ended is left behind, as in the child of a fork, where it does not exist.
   ~PatientThread() {
     if (thread_.joinable()) thread_.detach();
   }
   PatientThread(const PatientThread&) = delete;
   PatientThread& operator=(const PatientThread&) = delete;
 
-  // Runs `run`, which must keep alive what it works on. Throws bad_alloc and system_error.
+  // Runs `run`, which must keep alive all that it works on. Throws bad_alloc and system_error.
   template <class Run> void Start(Run run) {
     ended_ = std::make_shared<Ended>();
     const SignalsBlocked blocked;  // the thread inherits it
@@ -38,7 +38,7 @@ class PatientThread {
       ended->signal.Give();
     });
   }
-  // Waits for its end, which it was told of. False: it did not come, and the thread is left behind.
+  // Waits for the thread to end, after it was told to. False: it did not end in time, and is left behind.
   bool End(int64_t patience_ns) noexcept {
     ended_->signal.AwaitUntil(ClockNs(CLOCK_MONOTONIC) + patience_ns);
     const bool has_ended = ended_->flag.load(std::memory_order_acquire);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quantiles, by one definition everywhere: linear between ranks, the one that q (n - 1) falls between (definition 7 of
-// Hyndman and Fan 1996; what numpy.quantile does). The median of an even number is the mean of the two in the middle.
-// Not by it: thresholds of triggers, which are kept in buckets (trigger/quantile_cells.h: the same rank, to 2.8 %), and
-// the governor's p99, which must be a sample that one of a hundred is at or beyond.
+// Quantiles, by one definition everywhere: linear between the two ranks around q (n - 1), as numpy.quantile (definition
+// 7 of Hyndman and Fan 1996). The median of an even number of values is the mean of the middle two. There are two
+// exceptions. Thresholds of triggers are kept in buckets (trigger/quantile_cells.h: the same rank, to 2.8 %). The
+// governor's p99 must be a sample, one that 1 % of all reach or exceed.
 #ifndef PITOT_LIB_BASE_QUANTILE_H_
 #define PITOT_LIB_BASE_QUANTILE_H_
 
@@ -18,11 +18,11 @@
 
 namespace pitot::base {
 
-// Times the median absolute deviation it is sigma, of a normal distribution.
+// Sigma of a normal distribution is this times its median absolute deviation.
 inline constexpr double kMadToSigma = 1.4826;
 
-// Of the values from `begin` to `end`, at least one, in any order; reorders them. `q` is 0 to 1. Of whole numbers
-// rounded. O(n), allocates nothing.
+// The quantile of the values from `begin` to `end`: at least one, in any order; reorders them. `q` is 0 to 1. The
+// result for integers is rounded. O(n), allocates nothing.
 template <class It> auto QuantileOf(It begin, It end, double q) noexcept {
   using T = typename std::iterator_traits<It>::value_type;
   const double rank = q * static_cast<double>(end - begin - 1);
@@ -38,13 +38,14 @@ template <class It> auto QuantileOf(It begin, It end, double q) noexcept {
     return static_cast<T>(*at + static_cast<T>(step));
 }
 
-// 0 of none. O(n).
+// 0 for no values. O(n).
 template <class T> T Quantile(std::vector<T> values, double q) {
   return values.empty() ? T() : QuantileOf(values.begin(), values.end(), q);
 }
 template <class T> T Median(std::vector<T> values) { return Quantile(std::move(values), 0.5); }
 
-// Of values with weights: the least that, with those below it, weighs `q` of all. 0 of none. O(n log n).
+// For values with weights: the smallest one that, with those below it, has a share `q` of the weight. 0 for no values.
+// O(n log n).
 inline double WeightedQuantile(std::vector<std::pair<double, int64_t>> values, double q) {
   std::sort(values.begin(), values.end());
   double all = 0, seen = 0;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-// Where process_vm_readv is forbidden: a pipe reports an unmapped source with EFAULT.
+// For systems that forbid process_vm_readv: a pipe reports an unmapped source with EFAULT.
 bool ReadThroughPipe(uint64_t address, void* out, uint64_t size) noexcept {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
@@ -57,7 +57,7 @@ bool ReadString(uint64_t address, uint64_t limit, std::string* out) {
   char part[256];
   while (out->size() < limit) {
     const uint64_t at = address + out->size();
-    // Up to the page's end: what follows it may not be mapped.
+    // Up to the page's end: the next page may not be mapped.
     const uint64_t size = std::min({static_cast<uint64_t>(sizeof part), kPage - at % kPage, limit - out->size()});
     if (!ReadMemory(at, part, size)) return false;
     const auto* end = static_cast<const char*>(std::memchr(part, 0, size));

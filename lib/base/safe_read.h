@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads memory that may not be there any more: what was unmapped gives false, not a fault.
+// Reads memory that may have been unmapped: returns false instead of faulting.
 #ifndef PITOT_LIB_BASE_SAFE_READ_H_
 #define PITOT_LIB_BASE_SAFE_READ_H_
 
@@ -9,9 +9,9 @@
 
 namespace pitot::base {
 
-// Copies `size` bytes of this process's memory; false where it is not mapped. Never faults.
+// Copies `size` bytes of this process's memory; false if they are not mapped. Never faults.
 bool ReadMemory(uint64_t address, void* out, uint64_t size) noexcept;
-// Whether ReadMemory works here (a seccomp filter may forbid it both its ways).
+// Whether ReadMemory works here (a seccomp filter may forbid both of its ways).
 bool CanReadMemory() noexcept;
 // The string at `address`, at most `limit` bytes; false if unreadable.
 bool ReadString(uint64_t address, uint64_t limit, std::string* out);

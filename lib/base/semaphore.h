@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Something that happens, for one who waits.
+// A signal for one waiting thread.
 #ifndef PITOT_LIB_BASE_SEMAPHORE_H_
 #define PITOT_LIB_BASE_SEMAPHORE_H_
 
@@ -18,9 +18,9 @@ class Semaphore {
   Semaphore(const Semaphore&) = delete;
   Semaphore& operator=(const Semaphore&) = delete;
 
-  // Cost: about 50 ns; a system call where one waits. No lock.
+  // Cost: tens of ns; a system call if a thread waits. No lock.
   void Give() noexcept { sem_post(&semaphore_); }
-  // True if it was given before CLOCK_MONOTONIC reached `at_ns`. Orders nothing: give atomics besides.
+  // True if it was given before CLOCK_MONOTONIC reached `at_ns`. It orders no memory accesses: use atomics as well.
   bool AwaitUntil(int64_t at_ns) noexcept {
     timespec until{};
     until.tv_sec = static_cast<time_t>(at_ns / 1'000'000'000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals and the threads of Pitot's own.
+// Blocks signals on Pitot's own threads.
 #ifndef PITOT_LIB_BASE_SIGNALS_H_
 #define PITOT_LIB_BASE_SIGNALS_H_
 
@@ -9,9 +9,9 @@
 
 namespace pitot::base {
 
-// While it lives, threads that the calling thread creates inherit blocked signals: a host's signals are for the host's
-// threads. Those that a thread raises by a mistake of its own stay as they are: its handlers of crashes must see ours,
-// too.
+// While this object lives, threads created by the calling thread inherit blocked signals: a host's signals are for the
+// host's threads. Signals that a thread raises by its own fault stay unblocked, because the host's crash handlers must
+// see ours, too.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sorting of what mostly is in order: rows of a trace, which are in order by stream or thread.
+// Sorts rows that are mostly in order, as a trace's are by stream or thread.
 #ifndef PITOT_LIB_BASE_SORT_RUNS_H_
 #define PITOT_LIB_BASE_SORT_RUNS_H_
 
@@ -15,7 +15,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace base {
 
-// As std::stable_sort. Where `rows` are r stretches that are in order each, O(n log r): a pass where r is 1.
+// Like std::stable_sort. If `rows` consist of r sorted stretches: O(n log r), a single pass if r is 1.
 template <class Row, class Before> void SortRuns(std::vector<Row>* rows, const Before& before) {
   using Difference = std::ptrdiff_t;
   std::vector<Difference> ends;
@@ -23,7 +23,7 @@ template <class Row, class Before> void SortRuns(std::vector<Row>* rows, const B
   for (Difference i = 1; i <= size; ++i) {
     if (i != size && !before((*rows)[static_cast<size_t>(i)], (*rows)[static_cast<size_t>(i) - 1])) continue;
     ends.push_back(i);
-    if (ends.size() > 64 && ends.size() > rows->size() / 16) {  // hardly in order: merging them gains nothing
+    if (ends.size() > 64 && ends.size() > rows->size() / 16) {  // hardly in order: merging gains nothing
       std::stable_sort(rows->begin(), rows->end(), before);
       return;
     }

@@ -15,11 +15,11 @@ struct Status::Rep {
 
   uint32_t references;  // 0: never freed
   StatusCode code;
-  char message[1];  // as long as it needs to be
+  char message[1];  // as long as necessary
 };
 
 namespace {
-// What stands for an error whose message found no memory: one for each code, never freed.
+// Replaces an error without memory for its message: one for each code, never freed.
 template <class Rep> Rep* WithoutMemory(StatusCode code) {
   static char storage[11][64];
   char* memory = storage[static_cast<uint8_t>(code) % std::size(storage)];

@@ -8,7 +8,7 @@ namespace {
 
 constexpr char kReplacement[] = "\xef\xbf\xbd";  // U+FFFD
 
-// Returns the size of the sane character at the front of `text`; 0 if its first byte is to be replaced alone. A control
+// Returns the size of the sane character at the front of `text`; 0 if only its first byte must be replaced. A control
 // character of two bytes is replaced byte by byte.
 uint32_t SaneCharacter(std::string_view text) {
   const auto byte = [&](uint32_t i) -> uint32_t { return static_cast<uint8_t>(text[i]); };

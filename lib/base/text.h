@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text from a host or a file, made fit to be shown: every name of a trace passes through here once.
+// Makes text from a host or a file fit for display: every name of a trace passes through here once.
 #ifndef PITOT_LIB_BASE_TEXT_H_
 #define PITOT_LIB_BASE_TEXT_H_
 

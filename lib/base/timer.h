@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time of a thread that samples, so that tests bring their own.
+// The time of a sampling thread, so that tests can replace it.
 #ifndef PITOT_LIB_BASE_TIMER_H_
 #define PITOT_LIB_BASE_TIMER_H_
 
@@ -17,7 +17,7 @@ class Timer {
   virtual ~Timer() = default;
   // CLOCK_MONOTONIC, ns. On any thread.
   virtual int64_t NowNs() noexcept = 0;
-  // Returns at `at_ns`, or earlier if Wake was called meanwhile or before.
+  // Returns at `at_ns`, or earlier if Wake was called before or meanwhile.
   virtual void WaitUntil(int64_t at_ns) noexcept = 0;
   virtual void Wake() noexcept = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What incidents of late tokens are called, before their route: who names them (trigger/tokens.cc) and who asks which
-// token it was (analyze/verdict/tokens.cc) agree here.
+// Names of incidents about late tokens, in front of the route. trigger/tokens.cc writes them, and
+// analyze/verdict/tokens.cc reads them.
 #ifndef PITOT_LIB_BASE_TOKEN_CAUSES_H_
 #define PITOT_LIB_BASE_TOKEN_CAUSES_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads records backwards from a copy of a ring: the header is a record's last word, so the newest comes first and no
-// boundary needs to be known. pitot/trace.h, detail::Append, is the writer.
+// Reads records backwards from a copy of a ring. The header is a record's last word, so the newest record comes first
+// and no boundary needs to be known. The writer is detail::Append in pitot/trace.h.
 #ifndef PITOT_LIB_SNAPSHOT_RECORD_H_
 #define PITOT_LIB_SNAPSHOT_RECORD_H_
 
@@ -21,13 +21,13 @@ struct Record {
 
 class RecordCursor {
  public:
-  // Over words [first, last), the newest before `last`. `now_ticks` is at or after the newest record's end: times are
-  // stored in 52 bits and continued from it.
+  // Reads words [first, last); the newest is before `last`. `now_ticks` is at or after the end of the newest record:
+  // times are stored in 52 bits and completed from it.
   RecordCursor(const uint64_t* first, const uint64_t* last, uint64_t now_ticks)
       : first_(first), at_(last), reference_(now_ticks) {}
 
-  // Steps to the next older record. False at the end: AtStart() if every word was used, else the oldest record is cut
-  // off, or IsBroken().
+  // Steps to the next older record. False at the end. Then either AtStart() (every word was used), or IsBroken(), or
+  // the oldest record is cut off.
   bool Next(Record* record) {
     const auto left = static_cast<uint64_t>(at_ - first_);
     if (left < 2) return false;
@@ -46,8 +46,8 @@ class RecordCursor {
     if (left < words + arg_words) return false;
     constexpr uint64_t kMask = (uint64_t{1} << 52) - 1;
     uint64_t end = (reference_ & ~kMask) | (stamp >> 24) | (header >> 4 & 0xfff) << 40;
-    // A stamp a little after the reference is one that the counter of another CPU gave; one further after it is of the
-    // turn before. (A turn takes 17 days at 3 GHz.)
+    // A stamp a little after the reference comes from the counter of another CPU. A stamp further after it is from the
+    // previous turn of the counter. (A turn takes 17 days at 3 GHz.)
     constexpr uint64_t kSkew = uint64_t{1} << 30;
     if (end > reference_ + kSkew && end > kMask) end -= kMask + 1;
     reference_ = end;
@@ -60,7 +60,7 @@ class RecordCursor {
     return true;
   }
 
-  // The first word of the record that Next returned last.
+  // The first word of the record returned last by Next.
   const uint64_t* at() const { return at_; }
   bool AtStart() const { return at_ == first_; }
   bool IsBroken() const { return broken_; }

@@ -8,10 +8,11 @@
 namespace pitot::snapshot {
 namespace {
 
-// Words copied between looks at how old they are: a few pages, so that little is copied in vain.
+// Words copied between checks of their age: a few pages, so that little is copied in vain.
 constexpr uint64_t kBlockWords = 4096;
 
-// A reader that loses the CPU between two looks at the head looks again: this many words at most, or this many looks.
+// A reader that loses the CPU between two reads of the head tries again, until at most this many words are new, or this
+// often.
 constexpr uint64_t kFreshWords = 1024;
 constexpr int kLooks = 16;
 
@@ -22,8 +23,8 @@ uint64_t Acquire(const uint64_t* word) { return __atomic_load_n(word, __ATOMIC_A
 void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* out) {
   for (uint32_t depth = 0; depth < detail::kMaxOpen; ++depth) {
     const detail::OpenScope& open = ring.open[depth];
-    // The writer stores the site, then the beginning, and zeroes the beginning at the end: equal beginnings around the
-    // site mean that the site is theirs. Otherwise it was closed meanwhile, and what took its place began later.
+    // The writer stores the site, then the begin, and zeroes the begin at the end. Equal begins around the read of the
+    // site mean that the site belongs to them. Otherwise the scope was closed meanwhile, and its successor began later.
     const uint64_t before = Acquire(&open.begin);
     if (before == 0) continue;
     const Site* site = __atomic_load_n(&open.site, __ATOMIC_ACQUIRE);
@@ -67,8 +68,8 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   copy->exit_ticks = state == trace::RingState::kRetired ? ring.exit_ticks : 0;
   copy->attach_ticks = ring.attach_ticks;
 
-  // In an order that leaves nothing out: the context first, so that a change that is not seen is in the copy; then what
-  // is open; and last the head, so that what was closed meanwhile is in the copy.
+  // This order leaves nothing out. The context comes first: a change missed here is in the copy. The open scopes come
+  // next, and the head last: scopes closed meanwhile are in the copy.
   const uint64_t capacity = ring.mask + 1;
   uint64_t before_open = 0, newest = 0;
   for (int looks = 0; looks == 0 || (newest - before_open > kFreshWords && looks < kLooks); ++looks) {
@@ -98,7 +99,7 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
     const uint64_t want = std::min(kBlockWords, copied - limit);
     const uint64_t have = room - (newest - copied);
     const uint64_t block = std::min(want, have);
-    // Newest first, so that what the writer overtakes is what is read last.
+    // Newest first: the words that the writer overtakes are then read last.
     uint64_t* out = last - (newest - copied);
     for (uint64_t i = 0; i < block; ++i) *--out = Acquire(&ring.words[--copied & ring.mask]);
     RecordCursor cursor(out, oldest_record, reference);
@@ -122,15 +123,15 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   }
   if (reached_window) copy->oldest = Oldest::kWindow;
 
-  // Words older than this may have been overwritten while they were read: if any load returned a word of a later
-  // record, it synchronised with that record's store, which follows the store of the head that is read here.
+  // Older words may have been overwritten while they were read. If any load returned a word of a later record, it
+  // synchronised with that record's store, which follows the store of the head that is read here.
   const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_RELAXED);
   const uint64_t surely = head + detail::kMaxRecordWords > capacity ? head + detail::kMaxRecordWords - capacity : 0;
   const uint64_t first_word = newest - static_cast<uint64_t>(last - oldest_record);
   uint64_t* first = reached_window || copy->oldest == Oldest::kBroken ? oldest_record : last - (newest - copied);
   if (surely > copied) {
     first = last - (newest - std::min(surely, newest));
-    // What made no sense was being overwritten.
+    // An invalid record was just being overwritten.
     if (surely > first_word || copy->oldest == Oldest::kBroken) {
       copy->oldest = Oldest::kCopying;
       copy->lapped_words = std::min(surely, newest) - copied;
@@ -141,7 +142,7 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   copy->last = last;
   reserve->last = first;
   Settle(newest - before_open, copy);
-  copy->open.shrink_to_fit();  // thousands of threads have little open
+  copy->open.shrink_to_fit();  // thousands of threads have few open scopes
 }
 
 }  // namespace pitot::snapshot

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads sites whose library may be gone: an address that was unmapped gives an error, not a fault.
+// Reads sites whose library may be gone: an unmapped address gives an error, not a fault.
 #ifndef PITOT_LIB_SNAPSHOT_SITE_READER_H_
 #define PITOT_LIB_SNAPSHOT_SITE_READER_H_
 
@@ -21,7 +21,7 @@ struct SiteText {
   std::string name, file, function, arg_text;
 };
 
-// What the site says; `unloaded` if it is no site any more.
+// The content of a site; `unloaded` if it is no longer a site.
 SiteText ReadSite(uint64_t address);
 
 }  // namespace pitot::snapshot

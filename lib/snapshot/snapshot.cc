@@ -13,7 +13,7 @@ uint64_t WordsHeld(const trace::ThreadRing& ring) {
   return std::min(__atomic_load_n(&ring.head, __ATOMIC_RELAXED) - ring.floor, ring.mask + 1);
 }
 
-// Visits open requests with a function that may throw, which ends there.
+// Visits open requests with a function that may throw; the exception is passed on after the visit.
 template <class Visit> void VisitOpen(Visit visit) {
   struct Context {
     Visit* visit;
@@ -32,7 +32,7 @@ template <class Visit> void VisitOpen(Visit visit) {
   if (context.out_of_memory) throw std::bad_alloc();
 }
 
-// Where the words of an open request go.
+// Where to put the words of an open request.
 struct Place {
   OpenRequestCopy* open;
   uint64_t* words;
@@ -40,7 +40,7 @@ struct Place {
 };
 constexpr uint32_t kMoreWords = 4;
 
-// Copies what is open, and to the beginning of the reserve, at most to its half, what is said of it.
+// Copies the open requests, and their words to the beginning of the reserve, at most to its middle.
 void CopyOpenRequests(const std::vector<uint64_t>& wanted, Reserve* reserve, std::vector<OpenRequestCopy>* copies) {
   copies->reserve(trace::CountRequests().open + 64);  // some begin meanwhile
   VisitOpen([&](const trace::OpenRequest& open) {
@@ -52,7 +52,7 @@ void CopyOpenRequests(const std::vector<uint64_t>& wanted, Reserve* reserve, std
   const auto others = std::partition(copies->begin(), copies->end(), is_wanted);
   const auto earlier = [](const auto& a, const auto& b) { return a.begin_ticks < b.begin_ticks; };
   std::sort(others, copies->end(), earlier);
-  // Room for the words of each, and for those it gets meanwhile, as long as there is any.
+  // Room for the words of each, and for some more that it may get meanwhile, as long as there is room.
   const uint64_t* const middle = reserve->first + (reserve->last - reserve->first) / 2;
   std::vector<Place> places;
   for (OpenRequestCopy& open : *copies) {
@@ -76,7 +76,7 @@ void CopyOpenRequests(const std::vector<uint64_t>& wanted, Reserve* reserve, std
   });
 }
 
-// Copies all of them. Each gets an equal share of the reserve; what one does not need goes to those that hold more.
+// Copies all rings. Each gets an equal share of the reserve; unused parts go to rings that hold more.
 void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, Reserve reserve,
                std::vector<RingCopy>* copies) {
   copies->resize(rings.size());
@@ -95,7 +95,7 @@ void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, Res
     CopyRing(rings[order[i]], window_begin_ticks, &share, &(*copies)[order[i]]);
     reserve.last = share.last;
   }
-  // Asking the system for names takes long enough for rings to be overwritten: last.
+  // Last: asking the system for names takes long enough for rings to be overwritten.
   for (size_t i = 0; i < rings.size(); ++i) trace::CopyThreadName(rings[i], (*copies)[i].name);
 }
 
@@ -117,7 +117,7 @@ void ReserveMemory::GiveBackPages() noexcept { madvise(words_, bytes_, MADV_DONT
 
 void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
                   const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out) {
-  // Before the rings: a request that ends meanwhile is known from here or from its end's record.
+  // Before the rings: a request that ends meanwhile is then known from here or from its end's record.
   out->requests_ticks = detail::Clock(slow_clock ? 1 : 0);
   CopyOpenRequests(wanted, &reserve, &out->open_requests);
   const trace::PinnedRings rings;

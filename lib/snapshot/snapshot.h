@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A snapshot: copies of all rings for one window, with the clocks to read them by and the requests that were open.
+// A snapshot: copies of all rings for one window, the clocks to interpret them, and the open requests.
 #ifndef PITOT_LIB_SNAPSHOT_SNAPSHOT_H_
 #define PITOT_LIB_SNAPSHOT_SNAPSHOT_H_
 
@@ -13,7 +13,7 @@
 
 namespace pitot::snapshot {
 
-// An open request. `words`, of internal_sites.h, are in the reserve; null where it had no room for them.
+// An open request. `words` (see internal_sites.h) are in the reserve; null if it had no room for them.
 struct OpenRequestCopy {
   uint64_t id = 0;
   uint64_t begin_ticks = 0;
@@ -28,14 +28,15 @@ struct Snapshot {
   uint64_t window_begin_ticks = 0;
   uint64_t window_end_ticks = 0;
   std::vector<RingCopy> rings;
-  std::vector<OpenRequestCopy> open_requests;  // all; those that matter most first
-  uint64_t requests_ticks = 0;  // before they were read: what began earlier and is not among them had ended
+  std::vector<OpenRequestCopy> open_requests;  // all; the most important first
+  // When reading of the open requests began: a request that began earlier and is not among them had ended.
+  uint64_t requests_ticks = 0;
   trace::RingCounts ring_counts;
   std::vector<trace::RecycledRing> recycled;
   trace::RequestCounts request_counts;
 };
 
-// Memory for copies: reserved once, its pages given back after each use.
+// Memory for copies: reserved once; its pages are given back after each use.
 class ReserveMemory {
  public:
   ReserveMemory() = default;
@@ -51,10 +52,10 @@ class ReserveMemory {
   uint64_t bytes_ = 0;
 };
 
-// Copies the window [`window_begin_ticks`, now] of every ring, and which requests are open. What the reserve's lower
-// half has room for is said of these: of those in `wanted` first, then of those that began first. On the calling
-// thread, which should run at normal priority: at idle priority, on a busy machine, the window is gone before it is
-// read. Throws bad_alloc.
+// Copies the window [`window_begin_ticks`, now] of every ring, and all open requests. The lower half of the reserve
+// holds details of requests as far as it has room: first those in `wanted`, then those that began first. Runs on the
+// calling thread, which should have normal priority: at idle priority, on a busy machine, the window is gone before it
+// is read. Throws bad_alloc.
 void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
                   const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out);
 
