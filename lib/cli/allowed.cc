@@ -10,7 +10,7 @@
 namespace pitot::cli {
 namespace {
 
-// As option parsers do, an error is a text, and "" is none.
+// An error is a text, as in option parsers; "" means no error.
 std::string Refuse(const std::string& given, const std::string& allowed) {
   return (given.empty() ? "nothing" : given) + " was given; allowed is " + allowed;
 }
@@ -31,7 +31,7 @@ CLI::Validator Number(double least, double most) {
   const std::string range = most == kNoMost ? absl::StrCat(least, " or more") : absl::StrCat(least, " to ", most);
   const auto check = [=](const std::string& given) {
     double value = 0;
-    // What is no number at all ("nan") is in no range.
+    // A text that is not a number ("nan") is in no range.
     const bool is_allowed = absl::SimpleAtod(given, &value) && value >= least && value <= most;
     return is_allowed ? std::string() : Refuse(given, "a number, " + range);
   };

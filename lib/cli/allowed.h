@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an option's value may be, for CLI::Option::check: help shows it, and where something else is given the message
-// has both, "--limit: -1 was given; allowed is a whole number, 0 to 1000000000".
+// Allowed values of options, for CLI::Option::check. Help shows them, and an error message has both the value and the
+// allowed ones: "--limit: -1 was given; allowed is a whole number, 0 to 1000000000".
 #ifndef PITOT_LIB_CLI_ALLOWED_H_
 #define PITOT_LIB_CLI_ALLOWED_H_
 
@@ -16,9 +16,9 @@ namespace pitot::cli {
 
 inline constexpr double kNoMost = std::numeric_limits<double>::max();
 
-// From `least` to `most`, both of them included.
+// From `least` to `most`, both included.
 CLI::Validator WholeNumber(int64_t least, int64_t most);
-// The same; kNoMost: from `least` on.
+// The same; kNoMost: no upper limit.
 CLI::Validator Number(double least, double most);
 CLI::Validator OneOf(const std::vector<std::string>& names);
 

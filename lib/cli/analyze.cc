@@ -169,7 +169,7 @@ std::string Json(const AnalyzeArguments& arguments, const AnalysisReport& report
   return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-// False, with a message, for what is no "NAME=NUMBER".
+// False, with a message, if a setting is not "NAME=NUMBER".
 bool TakeSettings(const AnalyzeArguments& arguments, AnalyzeOptions* options) {
   for (const std::string& setting : arguments.settings) {
     const std::vector<std::string> parts = absl::StrSplit(setting, absl::MaxSplits('=', 1));
@@ -184,7 +184,7 @@ bool TakeSettings(const AnalyzeArguments& arguments, AnalyzeOptions* options) {
   return true;
 }
 
-// Whether nothing happened in it: what analyzers measure of it is 0.
+// Whether nothing happened in the trace; analyzers then measure 0.
 bool IsEmpty(const model::Trace& trace) {
   return trace.events.size() == 0 && trace.calls.size() == 0 && trace.gpu.size() == 0 && trace.samples.size() == 0 &&
          trace.requests.empty() && trace.batches.empty() && trace.handoffs.empty() && trace.asyncs.empty() &&

@@ -24,16 +24,16 @@
 namespace pitot::cli {
 namespace {
 
-constexpr size_t kMostBytes = 1 << 20;  // of what a child tells
+constexpr size_t kMostBytes = 1 << 20;  // of a child's output
 constexpr int kSliceMs = 10;
 
 // Does not return.
 void RunChild(const std::function<void(const Teller&)>& ask, int fd) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // it is of no use to anybody else
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the child is useless without its parent
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   for (const int signal_number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) signal(signal_number, SIG_DFL);
-  // What libraries print is nobody's business.
+  // Hide the output of libraries.
   if (const int null = open("/dev/null", O_RDWR); null >= 0) {
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, standard);
   }
@@ -47,10 +47,10 @@ void RunChild(const std::function<void(const Teller&)>& ask, int fd) {
   _exit(0);
 }
 
-// Whether the child has ended; `status` is then waitpid's. (An error is that who started us ignores SIGCHLD.)
+// Whether the child has ended; `status` is then waitpid's. (It fails if our own parent made us ignore SIGCHLD.)
 bool HasEnded(pid_t child, int* status) { return waitpid(child, status, WNOHANG) != 0; }
 
-// All that can be read at once. False at the end.
+// Reads everything available. False at the end.
 bool Drain(int fd, std::string* bytes) {
   char block[4096];
   for (;;) {
@@ -114,7 +114,7 @@ Told AskInChild(const std::function<void(const Teller&)>& ask, int64_t patience_
   std::string bytes, how;
   int status = 0;
   bool has_ended = false;
-  // The pipe's end alone says little: the library may have started processes that hold it.
+  // The end of the pipe alone proves little: the library may have started processes that hold it open.
   for (bool is_open = true; !has_ended;) {
     pollfd waited{ends[0], POLLIN, 0};
     if (poll(&waited, is_open ? 1 : 0, kSliceMs) > 0) is_open = Drain(ends[0], &bytes);
@@ -126,12 +126,12 @@ Told AskInChild(const std::function<void(const Teller&)>& ask, int64_t patience_
   }
   if (!has_ended) {
     kill(child, SIGKILL);
-    // Not for ever: what hangs in the kernel does not die.
+    // With a limit: a process that hangs in the kernel does not die.
     for (int slice = 0; slice < 100 && !HasEnded(child, &status); ++slice) poll(nullptr, 0, kSliceMs);
   }
   Drain(ends[0], &bytes);
   close(ends[0]);
-  // A line that was cut off is none.
+  // A line that was cut off does not count.
   bytes.resize(bytes.rfind('\n') + 1);
   const std::vector<std::string> lines = absl::StrSplit(bytes, '\n', absl::SkipEmpty());
   for (const std::string& line : lines) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the subcommands of `pitot` share: how one joins the program, and what exit codes mean.
+// Common parts of the subcommands of `pitot`: how each joins the program, and the exit codes.
 #ifndef PITOT_LIB_CLI_COMMAND_H_
 #define PITOT_LIB_CLI_COMMAND_H_
 
@@ -13,21 +13,21 @@ namespace pitot::cli {
 // The numbers are promised in `pitot --help` and docs/reference/cli.md.
 enum ExitCode {
   kDone = 0,
-  kNothingFound = 1,  // the answer is empty; of doctor: something needs attention; of diff: a regression
+  kNothingFound = 1,  // the answer is empty; doctor: something needs attention; diff: a regression
   kUsage = 2,
   kUnreadable = 3,    // the file is missing or cannot be read
-  kDamaged = 4,       // the file is damaged: what was whole was read and answered
-  kNotADump = 5,      // no dump nor trace, nothing whole in it, or of an unknown version
+  kDamaged = 4,       // the file is damaged: the undamaged part was read and answered
+  kNotADump = 5,      // neither dump nor trace, nothing intact in it, or of an unknown version
   kNotWritten = 6,    // the output could not be written
-  kInconclusive = 7,  // diff: whether it is a regression cannot be told
+  kInconclusive = 7,  // diff: it may or may not be a regression
 };
 
-// Of the argument that DumpPath reads.
+// For the argument that DumpPath reads.
 inline constexpr const char* kDumpHelp =
     "The dump, the directory of its incident, a directory of incidents, which means the newest, or JSON of PyTorch's "
     "profiler";
 
-// Each adds its subcommand to `app`; when that runs it sets `exit_code`.
+// Each adds its subcommand to `app`. When the subcommand runs it sets `exit_code`.
 void AddInfo(CLI::App& app, int& exit_code);
 void AddRequests(CLI::App& app, int& exit_code);
 void AddAnalyze(CLI::App& app, int& exit_code);

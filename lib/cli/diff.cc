@@ -38,7 +38,7 @@ struct DiffArguments {
   bool json = false;
 };
 
-constexpr size_t kNameColumns = 37;  // what the numbers leave
+constexpr size_t kNameColumns = 37;  // left over by the numbers
 static_assert(kNameColumns >= serialize::kShortName);
 
 std::string Signed(int64_t ns) { return (ns > 0 ? "+" : "") + base::Duration(ns); }
@@ -73,7 +73,7 @@ void AddGates(const Diff& diff, Lines* lines) {
                     "requests over the median before");
 }
 
-// Kernels by their brief names, as in other commands, but where rows are instantiations of one template.
+// Shows kernels by their brief names, as other commands do, except when rows are instantiations of one template.
 class Names {
  public:
   explicit Names(const DiffTable& table) {
@@ -88,7 +88,7 @@ class Names {
   }
 
  private:
-  // What is no C++ ("memcpy HtoD, pageable to device") is called as it is; "and 2 more" stays.
+  // Names outside of C++ ("memcpy HtoD, pageable to device") stay as they are; "and 2 more" is kept.
   static std::string Brief(const std::string& name) {
     const size_t more = std::min(name.rfind(" and "), name.size());
     if (name.find_first_of("<(") >= more) return name;

@@ -19,7 +19,7 @@ namespace {
 
 struct DoctorOptions {
   std::string incident_directory;
-  std::string root;  // before /proc and /sys
+  std::string root;  // put before /proc and /sys
   GpuPlaces gpus;
   double patience_s = 30;
   bool json = false;
@@ -68,7 +68,7 @@ void AddDoctor(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("doctor", "Says what this machine allows: clock, limits, GPUs");
   command->add_option("--incident-dir", options->incident_directory, "Also looks whether incidents can be kept there");
   command->add_option("--cupti", options->gpus.cupti, "The libcupti to try, as the server's CuptiOptions::library");
-  // Hidden: for tests, and machines where something hangs for longer.
+  // Hidden: for tests, and for machines where something hangs for longer.
   command->add_option("--host-root", options->root)->group("");
   command->add_option("--driver", options->gpus.driver)->group("");
   command->add_option("--driver-files", options->gpus.driver_files)->group("");

@@ -103,14 +103,14 @@ void AskCupti(const GpuPlaces& places, bool with_driver, const Teller& teller) {
   }
   if (cupti::HasFilteredRecords(api)) teller.Tell("filtered", "");
   if (!with_driver) return;
-  // Tools that the driver injects come with cuInit: only then can they be met.
+  // The driver injects tools during cuInit: only after it can they be found.
   if (void* const driver = dlopen(places.driver.c_str(), RTLD_NOW | RTLD_LOCAL)) InitDriver(driver, teller);
   teller.Begin("when it was to record");
   const Status status = cupti::TryCupti(api);
   teller.Tell(status.ok() ? "works" : "error", status.message());
 }
 
-// As of nvml.h; the collector asks neither.
+// As in nvml.h; the collector does not ask for either of these.
 struct ConfidentialState {
   unsigned int environment, feature, developer_mode;
 };
@@ -150,9 +150,9 @@ void AskNvml(const std::string& file, const Teller& teller) {
   api.shutdown();
 }
 
-// ---- What it means. ----
+// ---- Interpretation of the answers. ----
 
-// "580.65.06" of the file in which the kernel's module says its version; "" if there is none.
+// "580.65.06" from the file with the version of the kernel module; "" if there is none.
 std::string ModuleVersion(const std::string& driver_files) {
   std::ifstream file(driver_files + "/version");
   std::string line;
@@ -164,7 +164,7 @@ std::string ModuleVersion(const std::string& driver_files) {
   return "";
 }
 
-// "13.0" of 13000.
+// "13.0" for 13000.
 std::string CudaText(int64_t version) { return absl::StrFormat("%d.%d", version / 1000, version % 1000 / 10); }
 
 class Gpus {
@@ -173,7 +173,7 @@ class Gpus {
 
   std::vector<Finding> Examine() {
     driver_ = AskInChild([&](const Teller& teller) { AskDriver(places_.driver, teller); }, places_.patience_ns);
-    // Where the driver alone hangs or crashes, CUPTI would not be the one to blame.
+    // If the driver alone hangs or crashes, CUPTI is not to blame.
     const bool with_driver = driver_.failure.empty();
     cupti_ = AskInChild([&](const Teller& teller) { AskCupti(places_, with_driver, teller); }, places_.patience_ns);
     nvml_ = AskInChild([&](const Teller& teller) { AskNvml(places_.nvml, teller); }, places_.patience_ns);
@@ -190,7 +190,7 @@ class Gpus {
 
  private:
   bool HasGpus() const { return driver_.Has("gpu"); }
-  // Of what is missing: it is a problem where there is something to record.
+  // For missing parts: a problem if there is something to record.
   Health HealthOfMissing() const { return HasGpus() ? Health::kProblem : Health::kNote; }
   void Add(const char* topic, Health health, std::string answer, std::string advice = "") {
     findings_.push_back({topic, health, std::move(answer), std::move(advice)});
@@ -300,12 +300,12 @@ std::string Gpus::AdviceOnCupti(const std::string& error) const {
   if (driver != 0 && own > driver)
     return absl::StrFormat("the driver is for CUDA %d: install that one's CUPTI, or a newer driver", driver);
   if (absl::StrContains(error, "CONFIDENTIAL")) return "only the developer mode of confidential computing allows it";
-  if (absl::StrContains(error, cupti::kRemedy)) return "";  // says so itself
+  if (absl::StrContains(error, cupti::kRemedy)) return "";  // the error has its own advice
   if (!HasGpus()) return "try again where there is a GPU";
   return "try another release of CUPTI with --cupti FILE, then name it in CuptiOptions::library";
 }
 
-// Without a remedy that is to run this program.
+// Removes a remedy that suggests running this program.
 std::string WithoutDoctor(const std::string& error) {
   const size_t remedy = error.find(cupti::kRemedy);
   return remedy != std::string::npos && absl::StrContains(error.substr(remedy), "pitot doctor")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `pitot doctor` asks of GPUs: the driver, CUPTI and NVML, each in a process of its own.
+// The GPU part of `pitot doctor`: checks the driver, CUPTI and NVML, each in a process of its own.
 #ifndef PITOT_LIB_CLI_DOCTOR_GPU_H_
 #define PITOT_LIB_CLI_DOCTOR_GPU_H_
 
@@ -13,18 +13,18 @@
 
 namespace pitot::cli {
 
-// Where it looks; tests have places of their own.
+// Where to look; tests use their own places.
 struct GpuPlaces {
   std::string driver = "libcuda.so.1";
   std::string driver_files = "/proc/driver/nvidia";
-  std::string cupti;  // as CuptiOptions::library; "": found
-  std::string nvml;   // as NvmlOptions::library; "": found
-  // How long each may take; with many GPUs and no persistence daemon the driver needs seconds.
+  std::string cupti;  // as in CuptiOptions::library; "": found automatically
+  std::string nvml;   // as in NvmlOptions::library; "": found automatically
+  // Time limit for each; with many GPUs and no persistence daemon the driver needs seconds.
   int64_t patience_ns = 30'000'000'000;
 };
 
-// Asks everything. A GPU that could be recorded and is not is a problem; a machine without one is not. Cost: about a
-// second; where something hangs, twice the patience.
+// Checks everything. A GPU that could be recorded but is not is a problem; a machine without GPU is not. Cost: about a
+// second; if something hangs, twice the patience.
 std::vector<Finding> ExamineGpus(const GpuPlaces& places);
 
 }  // namespace pitot::cli

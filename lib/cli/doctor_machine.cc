@@ -56,14 +56,14 @@ Finding Switch() {
           "unset PITOT_OFF"};
 }
 
-// The variables that options are read from, each that is set; and those that nobody reads.
+// Each set variable for options, and variables without a reader.
 std::vector<Finding> Environment() {
   constexpr const char* kTopic = "environment";
   std::vector<Finding> findings;
   const auto add = [&](Health health, std::string answer, std::string advice) {
     findings.push_back({kTopic, health, std::move(answer), std::move(advice)});
   };
-  std::vector<std::string> known = {"PITOT_OFF", "PITOT_LIBRARY"};  // of Start, and of the Python package
+  std::vector<std::string> known = {"PITOT_OFF", "PITOT_LIBRARY"};  // read by Start, and by the Python package
   session::OwnedOptions owned;
   const Status together = session::CheckAndCopy(Options::FromEnvironment(), &owned);
   bool is_one_wrong = false;
@@ -74,7 +74,7 @@ std::vector<Finding> Environment() {
     Options alone;
     variable.read(text, &alone);
     const std::string what = absl::StrCat(variable.name, "=", text, ": ", variable.what);
-    // One that is too much beside a default may be right beside another.
+    // A value that is too large next to a default may be right next to another value.
     const Status status = together.ok() ? Status() : session::CheckAndCopy(alone, &owned);
     if (status.ok()) {
       add(Health::kGood, what, "");
@@ -101,7 +101,7 @@ Finding Nvtx() {
   const char* const tool = getenv("NVTX_INJECTION64_PATH");
   if (tool == nullptr)
     return {"nvtx", Health::kGood, "NVTX_INJECTION64_PATH is not set: recorders can capture what libraries emit", ""};
-  // As the collector tells them apart (lib/collect/nvtx/claim.cc).
+  // The same test as in the collector (lib/collect/nvtx/claim.cc).
   if (*tool == '\0' || base::FileExports(tool, {"InitializeInjectionNvtx2", "pitot_process"}))
     return {"nvtx", Health::kGood,
             absl::StrCat("NVTX_INJECTION64_PATH=", tool,
@@ -130,7 +130,7 @@ Finding CycleCounter() {
           "nothing: recorders use the operating system's clock here, at about 1.7 times the cost per event"};
 }
 
-// ns per call, the least of several rounds.
+// ns per call, the lowest of several rounds.
 template <class Read> double CostNs(const Read& read) {
   double least = 1e9;
   for (int round = 0; round < 5; ++round) {
@@ -174,7 +174,7 @@ Finding Threads() {
           is_tight ? "raise ulimit -u: Start fails with resource_exhausted where no thread can be made" : ""};
 }
 
-// This process's cgroup directory of a v1 controller, or the v2 one ("").
+// This process's cgroup directory for a v1 controller, or the v2 one ("").
 std::string CgroupDirectory(const std::string& controller) {
   std::ifstream file("/proc/self/cgroup");
   std::string line;
@@ -267,7 +267,7 @@ Finding IdlePriority() {
     if (sched_setscheduler(0, SCHED_IDLE, &param) != 0) error = errno;
   }).join();
   const bool may_return = session::MayReturnFromIdle();
-  // A process that is nicer stays so.
+  // A process with a higher nice value keeps it.
   const int own = getpriority(PRIO_PROCESS, 0);
   const std::string nice = absl::StrCat("incidents are written at nice ", std::max(own, session::kWorkerNice));
   if (error == 0 && may_return)
@@ -288,7 +288,7 @@ Finding HostEvidence(const std::string& root) {
   const host::Sources sources(root);
   for (const host::Source& source : sources.all()) {
     (source.is_there ? there : missing).push_back(absl::StrCat(source.name, " (", source.said, ")"));
-    // Whether a thread that is not on a CPU could run, only that says.
+    // Only this source tells whether a thread without a CPU was ready to run.
     is_sure &= source.is_there || source.name != base::kRunQueueDelay.name;
   }
   there.push_back("switches and faults (getrusage)");
@@ -306,7 +306,7 @@ Finding IncidentDirectory(const std::string& path) {
   if (stat(path.c_str(), &existing) != 0) {
     if (errno != ENOENT)
       return {"incident_directory", Health::kProblem, path + ": " + strerror(errno), "check the path"};
-    is_there = false;  // Start makes one level
+    is_there = false;  // Start creates one level
     std::string bare = path;
     while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
     const size_t slash = bare.rfind('/');
@@ -335,7 +335,7 @@ Finding IncidentDirectory(const std::string& path) {
 }  // namespace
 
 std::string WhyNoFile(const std::string& path) {
-  // Without a folder it is searched for as the loader does.
+  // A name without a folder is searched for in the same way as the loader does.
   if (path.find('/') == std::string::npos || access(path.c_str(), R_OK) == 0) return "";
   return errno == ENOENT ? "that file does not exist" : absl::StrCat("that file cannot be read: ", strerror(errno));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `pitot doctor` asks the machine, one finding per question.
+// The machine part of `pitot doctor`: one finding per question.
 #ifndef PITOT_LIB_CLI_DOCTOR_MACHINE_H_
 #define PITOT_LIB_CLI_DOCTOR_MACHINE_H_
 
@@ -18,11 +18,10 @@ struct Finding {
   std::string advice;  // what to do; "" if nothing
 };
 
-// Asks everything but GPUs. An empty `incident_directory` is PITOT_INCIDENT_DIRECTORY; where that is not set, either,
-// none is looked at. `root` stands before /proc and /sys where evidence of the host is looked for. Leaves nothing
-// behind.
+// Checks everything except GPUs. An empty `incident_directory` means PITOT_INCIDENT_DIRECTORY; if that is not set
+// either, no directory is checked. `root` is put before /proc and /sys for the host's evidence. Leaves nothing behind.
 std::vector<Finding> ExamineMachine(const std::string& incident_directory, const std::string& root);
-// What is wrong with the file that a variable names, of which a tool is loaded; "" if nothing is known to be.
+// The problem with a file from which a variable loads a tool; "" if none is known.
 std::string WhyNoFile(const std::string& path);
 
 }  // namespace pitot::cli

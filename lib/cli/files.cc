@@ -41,7 +41,7 @@ class FileSink final : public ByteSink {
   uint64_t bytes_ = 0;
 };
 
-// Serializes and closes; "" or what went wrong.
+// Serializes and closes; returns "" or an error.
 std::string WriteAndClose(Serializer& serializer, const model::Trace& trace, FILE* file, uint64_t* bytes) {
   FileSink sink(file);
   const Status status = serializer.Serialize(trace, sink);
@@ -52,7 +52,7 @@ std::string WriteAndClose(Serializer& serializer, const model::Trace& trace, FIL
   return is_closed ? "" : strerror(errno);
 }
 
-// A status's message without the path that ours names already.
+// A status's message without the path, which our own message names already.
 std::string Reason(const Status& status, const std::string& path) {
   const std::string_view message = status.message();
   const std::string named = path + ": ";
@@ -122,7 +122,7 @@ int LoadKineto(const std::string& path, model::Trace* trace, KinetoReport* repor
   }
 }
 
-// Whether it begins as JSON or gzip do; a dump begins as neither.
+// Whether it begins like JSON or gzip; a dump begins like neither.
 bool IsKineto(const std::string& path) {
   char first[64] = {};
   struct stat facts = {};
@@ -160,7 +160,7 @@ std::string DumpPath(const std::string& path) {
   if (!fs::is_directory(path, error)) return path;
   const fs::path directory(path);
   if (fs::exists(directory / kName, error)) return directory / kName;
-  // Incidents' names begin with their time.
+  // Names of incidents begin with their time.
   fs::path newest;
   int incidents = 0;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
@@ -197,7 +197,7 @@ int WriteFile(Serializer& serializer, const model::Trace& trace, const std::stri
     Complain(absl::StrCat("cannot write to stdout: ", problem));
     return kNotWritten;
   }
-  // Devices and pipes are written as they are; files are replaced only once all of it is there.
+  // Devices and pipes are written directly; files are replaced only once the output is complete.
   struct stat existing = {};
   const bool is_special =
       stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode) && !S_ISDIR(existing.st_mode);

@@ -35,7 +35,7 @@ struct InfoOptions {
   bool json = false;
 };
 
-// Requests of one route; the latencies are of those that finished.
+// Requests of one route; the latencies are those of finished ones.
 struct RouteSummary {
   uint64_t count = 0, ok = 0, open = 0;
   std::vector<int64_t> latencies_ns;
@@ -75,12 +75,12 @@ std::string LossName(const Trace& trace, const model::GpuLossRow& loss) {
   return absl::StrFormat("GPU %d (any stream)", trace.devices[loss.device].ordinal);
 }
 
-// How long kernels were recorded, of the window and of batches.
+// How long kernels were recorded, in the window and in batches.
 struct KernelTimes {
   bool is_known = false;
   int64_t recorded_ns = 0;
-  int64_t whole_ns = 0;  // of that, in which no record was lost
-  uint64_t batches = 0;  // of which four fifths or more are known to have been recorded
+  int64_t whole_ns = 0;  // the part without lost records
+  uint64_t batches = 0;  // those with at least four fifths of their time known to be recorded
 };
 KernelTimes KernelTimesOf(const Trace& trace) {
   const model::CoverageIndex coverage(trace);
@@ -163,7 +163,7 @@ std::string FormatName(const LoadReport& report) {
   return absl::StrFormat("%d.%d", report.dump.version_major, report.dump.version_minor);
 }
 
-// What `pitot recover` wrote down of the damaged dump that it made this one of; "" of others.
+// The note of `pitot recover` about the damaged dump behind this one; "" for other dumps.
 std::string RecoveredFrom(const Trace& trace) { return std::string(trace.AttributeOf("recovered")); }
 
 std::string Text(const std::string& path, const Trace& trace, const LoadReport& report) {
@@ -174,7 +174,7 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
                    FormatName(report) + (!report.IsComplete() ? ", damaged: what was whole is shown"
                                          : recovered.empty()  ? ", complete"
                                                               : ", recovered " + recovered));
-  // PyTorch's profiler may say neither.
+  // PyTorch's profiler may give neither.
   const std::string process = Str(trace, trace.process_name);
   lines.Add(0, "process    " + (trace.pid != 0    ? process + absl::StrFormat(" (pid %d)", trace.pid)
                                 : process.empty() ? "(unknown)"

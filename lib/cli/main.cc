@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `pitot`: answers questions about incidents, converts them, and says what a machine allows.
+// `pitot`: answers questions about incidents, converts them, and tells what a machine supports.
 #include <cstring>
 #include <exception>
 #include <string>
@@ -23,7 +23,7 @@ constexpr const char* kFooter = R"(Exit codes:
   6  the output could not be written
   7  diff: whether it is a regression cannot be told)";
 
-// Of an option without its value the library says how its own types are called.
+// For an option without a value, the library's message would name its own types.
 std::string WhatIsWrong(const CLI::ParseError& error) {
   const std::string said = error.what();
   const bool is_without = error.get_name() == "ArgumentMismatch" && said.find(" missing") != std::string::npos;

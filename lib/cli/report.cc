@@ -21,7 +21,7 @@ struct ReportOptions {
   bool html = false;
 };
 
-// The verdict on what the dump is about, and what analyzers found beside it.
+// The verdict on the subject of the dump, and the findings of analyzers.
 struct Answer {
   explicit Answer(const model::Trace& trace) {
     analyze::Asked asked;
@@ -39,15 +39,15 @@ struct Answer {
   analyze::AnalysisReport analysis;
 };
 
-// The text report, opened as that of an incident is, but for what only the server knows: what was normal before, how
-// routes drift.
+// The text report, with the opening of an incident's report. It lacks what only the server knows: the former normal
+// state, and drifts of routes.
 class TextFile : public Serializer {
  public:
   explicit TextFile(size_t columns) : columns_(columns), report_(MakeReportSerializer("report.txt", columns)) {}
   const char* FileName() const noexcept override { return report_->FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
     const Answer answer(trace);
-    // Without one the report is what it was: of the reasons `pitot why` speaks.
+    // Without a verdict the report stays as it is; `pitot why` gives the reasons.
     std::string text;
     if (answer.judged.ok())
       text = VerdictText(answer.judgement.index, answer.judgement.blame, answer.judgement.verdict, columns_) +

@@ -29,7 +29,7 @@ bool FindId(const model::Trace& trace, const std::string& digits, uint64_t* id) 
   *id = std::strtoull(digits.c_str(), nullptr, 16);
   std::set<uint64_t> ids;
   for (const model::RequestRow& request : trace.requests) {
-    if (request.id == 0) continue;  // of none
+    if (request.id == 0) continue;  // no request
     if (request.id == *id) return true;
     if (base::RequestId(request.id).compare(0, digits.size(), digits) == 0) ids.insert(request.id);
   }

@@ -11,17 +11,17 @@
 
 namespace pitot::cli {
 
-// The digits of an id: without 0x and in small letters. Complains and returns false of what is none, but for "".
+// Reads the digits of an id: without 0x and in small letters. Complains and returns false for other texts except "".
 bool ReadDigits(const std::string& text, std::string* digits);
 
-// For an option that is given: what is wrong with an empty text, which a shell makes of a variable that is not set.
+// For a given option: the error for an empty text, usually a shell variable without a value.
 std::string IsSomeId(const std::string& text);
 
-// The request that `digits` mean: the one that they are, else the one whose id begins with them. 0 where there is none.
-// Complains and returns false where they may mean several.
+// Finds the request with this id, otherwise the one whose id begins with `digits`. 0 if there is none. Complains and
+// returns false if several match.
 bool FindId(const model::Trace& trace, const std::string& digits, uint64_t* id);
 
-// What to say where there is none.
+// The message if there is none.
 std::string NoSuchRequest(const std::string& text, const std::string& input);
 
 }  // namespace pitot::cli

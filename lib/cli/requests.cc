@@ -35,7 +35,7 @@ struct RequestsOptions {
   bool json = false;
 };
 
-// A hand-over whose end is lost, or that may have been before the window; no GPU time where not all was recorded.
+// For a hand-over whose end is lost or may precede the window, and for partly recorded GPU time.
 constexpr int64_t kNotKnown = -1;
 
 struct Row {
@@ -65,7 +65,7 @@ std::string OutcomeOf(const RequestRow& request) {
   return request.duration_ns == kOpen ? "open" : "end unknown";
 }
 
-// All that is shown of a trace's requests.
+// All the displayed data about a trace's requests.
 struct Rows {
   bool has_gpu = false, is_damaged = false;
   std::vector<Row> rows;
@@ -119,14 +119,14 @@ int64_t StageNs(const Trace& trace, const RequestRow& request, const model::Stag
   return stage.duration_ns == kOpen ? trace.RequestEnd(request) - stage.begin_ns : stage.duration_ns;
 }
 
-// Where gaps between kernels are in it that is the most that it can be.
+// GPU time that includes gaps between kernels is an upper bound.
 bool IsAtMost(const Row& row) { return row.gpu_ns != kNotKnown && row.gpu_by_events_ns != 0; }
 std::string GpuText(const Row& row) {
   if (row.gpu_ns == kNotKnown) return "-";
   return (IsAtMost(row) ? "<=" : "") + Duration(row.gpu_ns);
 }
 
-// Of rows that are not shown: how many fired; "" where none did.
+// The number of hidden rows that fired; "" if none did.
 std::string FiredText(std::vector<Row>::const_iterator begin, std::vector<Row>::const_iterator end) {
   int64_t fired = 0, slowest_ns = 0;
   for (auto row = begin; row != end; ++row) {
@@ -192,9 +192,9 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
 
 double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
-// Null where it is not known.
+// Null if unknown.
 ordered_json GpuNs(const Row& row, int64_t ns) { return row.gpu_ns == kNotKnown ? ordered_json() : ordered_json(ns); }
-// The covered share, null where it is not known.
+// The covered share; null if unknown.
 ordered_json CoverageOf(const model::KernelCoverage& coverage) {
   if (!coverage.is_known) return {};
   return static_cast<double>(coverage.covered_ns) / static_cast<double>(coverage.ran_ns);

@@ -77,7 +77,7 @@ std::string NameOf(TopBy by) {
   return std::find_if(kBys.begin(), kBys.end(), [&](const auto& entry) { return entry.second == by; })->first;
 }
 
-// "Self CUDA %" and "CPU time avg", as the table's columns are called, are "self_gpu" and "cpu_avg".
+// Titles of the table's columns, "Self CUDA %" and "CPU time avg", as "self_gpu" and "cpu_avg".
 std::string SortName(const std::string& column) {
   const std::string words = absl::StrReplaceAll(absl::AsciiStrToLower(column), {{" ", "_"}});
   return absl::StrReplaceAll(words, {{"cuda", "gpu"},
@@ -119,13 +119,13 @@ std::string Prefixed(uint64_t number) {
   return Short(value) + prefix;
 }
 
-// A column: its title, a word or two above each other, and its cells.
+// A column: its title, one or two words above each other, and its cells.
 struct Column {
   std::string above, title;
   std::vector<std::string> cells;
   bool is_text = false;
-  bool is_extra = false;               // shown where names keep kRoomyNameWidth beside it
-  std::vector<std::string> ends = {};  // of cells, which are cut rather than these; or none
+  bool is_extra = false;               // shown if names keep kRoomyNameWidth next to it
+  std::vector<std::string> ends = {};  // ends of cells, which are kept when the cell is cut; may be empty
   size_t Width() const {
     size_t width = std::max(base::Width(above), base::Width(title));
     for (size_t i = 0; i < cells.size(); ++i)
@@ -140,7 +140,7 @@ struct Column {
   }
 };
 
-// What of a name the others do not have in its place, in whole words: "CUDAFunctor_add<float>".
+// The part of a name in which it differs from the others, in whole words: "CUDAFunctor_add<float>".
 std::string DifferenceOf(std::string_view name, const std::vector<std::string_view>& names) {
   size_t before = name.size(), after = name.size();
   for (const std::string_view other : names) {
@@ -157,8 +157,9 @@ std::string DifferenceOf(std::string_view name, const std::vector<std::string_vi
   return std::string(name.substr(before, end - before));
 }
 
-// Kernels are called by their brief names, the full ones being hundreds of letters; those of one brief name,
-// instantiations of a template, by what of the full ones differs, too. Of all rows: which are shown changes nothing.
+// Shows kernels by their brief names, because full names have hundreds of letters. Kernels with the same brief name
+// (instantiations of a template) also show the part in which their full names differ. All rows are compared, so the
+// number of shown rows changes nothing.
 void AddNames(const TopTable& table, size_t shown, Column* column) {
   std::map<std::string, std::vector<std::string_view>> alike;
   const auto key_of = [](const TopRow& row) { return row.brief_name + '\n' + row.shape; };
@@ -189,7 +190,7 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
   const bool has_gpu = table.gpu_ns != 0;
   const bool is_kernel = table.by == TopBy::kKernel, is_request = table.by == TopBy::kRequest,
              is_call = table.by == TopBy::kCall;
-  // Shapes need the room of what --json says, too.
+  // Shapes need room; --json has the omitted columns, too.
   const bool is_brief = has_shapes && has_gpu && !is_kernel;
   if (!is_kernel) {
     if (!is_brief) add("Self", "CPU %", [&](const TopRow& row) { return Share(row.self_cpu_ns, table.cpu_ns); });
@@ -240,7 +241,7 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
   return columns;
 }
 
-// Of those that are extra the last ones go first.
+// The last of the extra columns are left out first.
 void LeaveOut(std::vector<Column>* columns, size_t most_width) {
   const auto is_extra = [](const Column& column) { return column.is_extra; };
   for (;;) {
@@ -252,7 +253,7 @@ void LeaveOut(std::vector<Column>* columns, size_t most_width) {
   }
 }
 
-// Text columns take what the others leave.
+// Text columns take the width that the others leave.
 std::string Grid(std::vector<Column> columns, size_t most_width) {
   LeaveOut(&columns, most_width);
   size_t numbers = 0, texts = 0;
@@ -315,10 +316,10 @@ std::string Notes(const TopTable& table, bool is_of_request) {
   return notes;
 }
 
-// Which ranks of those shown may as well be the other way round. "" where it is not known.
+// Names the shown ranks that may just as well be the other way round. "" if unknown.
 std::string Order(const TopTable& table, size_t shown) {
   constexpr double kSure = 0.95;
-  size_t known = 0;  // the first rows of which it is known whether they are above the next
+  size_t known = 0;  // the number of first rows with known order relative to the next row
   while (known + 1 < shown && table.rows[known].above_next >= 0) ++known;
   if (known == 0) return {};
   std::string alike;

@@ -29,7 +29,7 @@ using model::Trace;
 
 struct WhyArguments {
   std::string input, request, baseline, save_baseline;
-  uint32_t token = 0;  // the number of the one that is asked about; 0: none
+  uint32_t token = 0;  // the number of the token asked about; 0: none
   bool every = false;
   bool json = false;
 };
@@ -49,7 +49,7 @@ class Bytes final : public Serializer {
   std::string bytes_;
 };
 
-// Fills `baseline` from a file; kDone, or the exit code, said.
+// Fills `baseline` from a file. Returns kDone, or the exit code after a message.
 int LoadBaseline(const std::string& path, int64_t now_ns, analyze::Baseline* baseline) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -62,14 +62,14 @@ int LoadBaseline(const std::string& path, int64_t now_ns, analyze::Baseline* bas
   return status.ok() ? kDone : kUnreadable;
 }
 
-// Adds the ordinary requests of the trace and writes all to a file, unless there are none; kDone, or the exit code.
-// Says how many there were.
+// Adds the ordinary requests of the trace and writes all to a file, unless there are none. Prints their number. Returns
+// kDone, or the exit code.
 int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, const WhyArguments& arguments, int64_t now_ns,
                  analyze::Baseline* baseline) {
   const std::string& path = arguments.save_baseline;
   analyze::LearnOptions options;
   options.most_per_cell = analyze::BaselineOptions().requests_per_cell;
-  // With room for all of them, so that its size says how many are new; those that fit are kept.
+  // With room for all, so that its size gives the number of new ones; the file keeps those that fit.
   analyze::BaselineOptions roomy;
   roomy.requests_per_cell = 1 << 20;
   analyze::Baseline grown(roomy);
@@ -107,9 +107,9 @@ int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, const Why
   return kDone;
 }
 
-// A line of JSON for each request that began and ended; parts of requests have none of their own.
+// Prints a line of JSON for each request that began and ended; parts of requests have no line of their own.
 int WhyEach(const Trace& trace, int loaded) {
-  analyze::Judgement judgement;  // makes its index once, and walks what it learns from once
+  analyze::Judgement judgement;  // makes its index once, and walks the requests it learns from once
   std::unordered_set<uint64_t> ids;
   for (const model::RequestRow& request : trace.requests) ids.insert(request.id);
   bool is_empty = true;
@@ -128,7 +128,8 @@ int WhyEach(const Trace& trace, int loaded) {
   return is_empty && loaded == kDone ? kNothingFound : loaded;
 }
 
-// Of no id what the incident is about; where it is compared with what is kept, which is requests, one of these.
+// Without an id it is the subject of the incident. For comparison with a kept baseline, which holds requests, it is a
+// request.
 Status Choose(const Trace& trace, const analyze::BlameIndex& index, uint64_t id, bool is_kept, analyze::Asked* asked) {
   if (id == 0 && !is_kept) return ChooseAsked(index, asked);
   asked->request = analyze::ChooseRequest(trace, id);
@@ -150,7 +151,7 @@ int Why(const WhyArguments& arguments) {
     Complain(NoSuchRequest(arguments.request, arguments.input));
     return none;
   }
-  // The first of several dumps begins the file that the next ones add to.
+  // The first of several dumps creates the file that the next ones add to.
   std::error_code error;
   const bool is_first =
       arguments.baseline == arguments.save_baseline &&
@@ -198,7 +199,7 @@ int Why(const WhyArguments& arguments) {
     const size_t columns = WrapWidth(base::kColumns);
     Print(VerdictText(index, judgement.blame, judgement.verdict, columns) +
           baseline.scopes().Text(index, judgement.blame, judgement.verdict, columns));
-    // Not part of the verdict, which opens reports too.
+    // Not part of the verdict, because that also opens reports.
     if (!is_kept && asked.token == kNone && judgement.verdict.level == analyze::Baseline::Level::kNone &&
         judgement.learned.why_few.empty())
       Complain(
