@@ -28,6 +28,7 @@ from collections import namedtuple
 RELATIVES = {"that", "which", "who", "whom", "whose", "what", "whoever", "whichever", "whatever"}
 LONG = 30
 FEW = 100  # words: a group with fewer has no meaningful share
+SHORT = 13  # words a sentence in the mean: no ceiling is lower
 CPP = (".h", ".cc", ".cu", ".c")
 FLOOR_SHARE = 0.8  # of the comment density at the time the row was made
 
@@ -216,8 +217,8 @@ def write_rows(path, rows):
 def worse(counts, density, row):
     """What of a group is over its ceiling (or under its floor), in words."""
     slack = 0.05  # of rounding
-    if counts.per_sentence > row.per_sentence + slack:
-        yield f"{counts.per_sentence:.1f} words a sentence, ceiling {row.per_sentence:.1f}"
+    if counts.per_sentence > max(row.per_sentence, SHORT) + slack:
+        yield f"{counts.per_sentence:.1f} words a sentence, ceiling {max(row.per_sentence, SHORT):.1f}"
     if counts.over > row.over + slack:
         yield f"{counts.over:.1f} % of sentences over {LONG} words, ceiling {row.over:.1f}"
     if counts.relatives > row.relatives + slack:

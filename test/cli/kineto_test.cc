@@ -114,7 +114,8 @@ TEST_CASE("analyze says what is slow, by which threshold, and what was measured"
   CHECK(folder.Run("analyze --set a03 a.json").exit_code == 2);
   const Result unknown = folder.Run("analyze --only a99 a.json");
   CHECK(unknown.exit_code == 2);
-  CHECK(unknown.err == "pitot: only: there is no analyzer a99. docs/reference/analyzers.md lists analyzers and thresholds.\n");
+  CHECK(unknown.err ==
+        "pitot: only: there is no analyzer a99. docs/reference/analyzers.md lists analyzers and thresholds.\n");
 }
 
 TEST_CASE("a PyTorch trace that is cut off is answered as far as it goes", "[cli]") {
