@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What it costs to read a trace of PyTorch's profiler, to index it, and to run the whole catalogue of analyzers.
+// The cost of reading a trace of PyTorch's profiler, of indexing it, and of running the whole catalogue of analyzers.
 #include <malloc.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint64_t kRows = 1'000'000;
 
-// `rows` events as Kineto writes them: an operator that calls another, a launch, its kernel and the arrow's two ends
-// count for six, with a step around every thousand operators.
+// `rows` events as Kineto writes them, with a step around every thousand operators. An operator calling another, a
+// launch, its kernel and the two ends of the arrow count for six.
 std::string MakeJson(uint64_t rows) {
   std::string json =
       "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"GPU\", \"numSms\": 132}],\n"
@@ -65,7 +65,7 @@ std::string MakeJson(uint64_t rows) {
   return json;
 }
 
-// What is read of `rows` events, once.
+// The trace read from `rows` events, once.
 const model::Trace& TraceOf(uint64_t rows) {
   static const model::Trace read = [rows] {
     const std::string json = MakeJson(rows);
@@ -174,7 +174,7 @@ double StatusBytes(const std::string& field) {
   return 0;
 }
 
-// How much more than the trace is resident at most while all analyzers run over it, as a multiple of the trace.
+// The peak of resident memory beyond the trace while all analyzers run over it, as a multiple of the trace.
 void PeakOfCatalogue(benchmark::State& state, Rounds& rounds) {
   malloc_trim(0);
   const double before = StatusBytes("VmRSS");

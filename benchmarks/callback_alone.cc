@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An empty callback alone: LibTorch calls it for each operator and it does nothing. What that costs is the floor that
-// pitot::torch is compared with. A library for gpu_overhead.py, loaded into a process that has LibTorch.
+// An empty callback alone: LibTorch calls it for each operator, and it does nothing. Its cost is the floor for
+// comparisons with pitot::torch. A library for gpu_overhead.py, loaded into a process with LibTorch.
 #include <ATen/record_function.h>
 
 #include <memory>
@@ -14,7 +14,7 @@ at::CallbackHandle g_handle = 0;
 
 }  // namespace
 
-// Which it is already is no change.
+// Repeating the current state changes nothing.
 extern "C" __attribute__((visibility("default"))) void pitot_callback_alone(int on) {
   if ((on != 0) == (g_handle != 0)) return;
   if (on == 0) {

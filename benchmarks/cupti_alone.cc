@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUPTI alone, without a recorder: what it costs is the floor that Pitot's cost is compared with. A library for
-// gpu_overhead.py (records of kernels, copies and sets on or off, nothing done with them) and for gpu_after.py (step by
-// step); preloaded, it takes the steps of PITOT_CUPTI_ALONE ("register enable=10") at the program's start
-// (server_overhead.py).
+// CUPTI alone, without a recorder: its cost is the floor for comparisons with Pitot's. A library for gpu_overhead.py
+// (records of kernels, copies and sets on or off, unused) and for gpu_after.py (step by step). Preloaded, it takes the
+// steps of PITOT_CUPTI_ALONE ("register enable=10") at the program's start (server_overhead.py).
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -84,7 +83,7 @@ Result Do(std::string_view what, uint64_t number) {
   if (what == "register") return api.activity_register_callbacks(Request, Complete);
   if (what == "enable") return api.activity_enable(static_cast<uint32_t>(number));
   if (what == "disable") return api.activity_disable(static_cast<uint32_t>(number));
-  // Of the calls that Pitot records, and of all others.
+  // For the calls that Pitot records, and for all others.
   if (what == "records_of_calls") return SwitchCalls(g_alone->calls.ids(), true, number != 0);
   if (what == "records_of_others") return SwitchCalls(g_alone->calls.others(), true, number != 0);
   if (what == "resource" || what == "state")  // that callback of the domain
@@ -101,12 +100,12 @@ Result Do(std::string_view what, uint64_t number) {
 
 }  // namespace
 
-// 0, or CUPTI's error (999 also for a step that is not known).
+// 0, or CUPTI's error (999 also for an unknown step).
 extern "C" __attribute__((visibility("default"))) int pitot_cupti_do(const char* what, uint64_t number) {
   return Do(what, number);
 }
 
-// What came: buffers and their bytes.
+// The bytes of buffers received.
 extern "C" __attribute__((visibility("default"))) uint64_t pitot_cupti_bytes() { return g_bytes; }
 
 // 0, or CUPTI's error.

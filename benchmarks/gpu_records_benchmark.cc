@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two ways to keep what CUPTI says of kernels: decoded at once into compact records, or in CUPTI's own buffers, decoded
+// Two ways to keep CUPTI's records of kernels: decoded at once into compact records, or in CUPTI's own buffers, decoded
 // when an incident needs them.
 #include <cstring>
 #include <memory>
@@ -54,8 +54,8 @@ class Keeper {
     decoder_ = std::make_unique<cupti::Decoder>(&api_, strides_, &pairs_, &tables_, nullptr);
   }
   bool HasMemory() const { return pool_ != nullptr && history_ != nullptr; }
-  // CUPTI takes a buffer and gives it back. What it writes is its own cost: here the buffer is full but for the first
-  // word, which zeroing takes.
+  // CUPTI takes a buffer and gives it back. Its writing is its own cost: here the buffer is full except for the first
+  // word, because zeroing takes that one.
   void Fill() {
     uint8_t* const buffer = pool_->Take();
     if (std::memcmp(buffer, filled_.data(), sizeof(uint32_t)) != 0) std::memcpy(buffer, filled_.data(), kBufferBytes);

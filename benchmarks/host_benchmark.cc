@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What evidence of the host costs: what could be read at the edges of requests, and what is; the collector's own
+// The cost of the host's evidence: possible and actual readings at the edges of requests, and the collector's own
 // rounds.
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -59,7 +59,7 @@ double OpenedSchedstat(uint64_t count) {
 
 template <double (*kLoop)(uint64_t)> void Alone(benchmark::State&, Rounds& rounds) { rounds.Measure(kReads, kLoop); }
 
-// As where a thread begins a request, and has not looked for a millisecond.
+// Like a thread that begins a request, and has not looked for a millisecond.
 void Edge(benchmark::State& state, Rounds& rounds) {
   Recorder recorder;
   if (!StartOrSkip(state, Options(), &recorder)) return;
@@ -86,7 +86,7 @@ double BeginFinish(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-// Back to back, so that of a thousand edges few are a millisecond apart: what the others pay.
+// Back to back, so that of a thousand edges few are a millisecond apart: the cost of all the others.
 void AddedToRequests(benchmark::State& state, Rounds& rounds) {
   const auto run = [&](bool is_looked_at, uint64_t count) {
     Recorder recorder;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an incident costs: the threads that record while one is written, the copy of a ring, and the way of a million
-// events from the rings to both files.
+// The cost of an incident: for threads that record while one is written, and of copying a ring. Also that of a million
+// events on their way from the rings to both files.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@
 namespace pitot::benchmarks {
 namespace {
 
-// A folder of its own below the temporary one, removed in the end.
+// A folder of its own in the temporary one, removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -53,7 +53,7 @@ double Scopes(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-// The writer records without pause, from the moment an incident is asked for until it is on disk, against the same
+// The thread records without pause, from the moment an incident is asked for until it is on disk, against the same
 // number of scopes before.
 void WhileAnIncidentIsWritten(benchmark::State& state, Rounds& rounds) {
   const TemporaryFolder folder;
@@ -83,7 +83,7 @@ void WhileAnIncidentIsWritten(benchmark::State& state, Rounds& rounds) {
   state.counters["incidents"] = static_cast<double>(written);
 }
 
-// `kFreshPages`: into pages that the system must give first, as every incident does, since a session gives them back.
+// `kFreshPages`: into pages that the system must give first, as for every incident, because a session gives them back.
 template <bool kFreshPages> void CopyRing(benchmark::State& state, Rounds& rounds) {
   Options options;
   options.max_ring_bytes = 1 << 20;
@@ -112,7 +112,7 @@ template <bool kFreshPages> void CopyRing(benchmark::State& state, Rounds& round
   }
 }
 
-// Writes to a file, in pieces of 256 KiB, as an incident is written.
+// Writes to a file in pieces of 256 KiB, as incidents are written.
 class FileSink final : public ByteSink {
  public:
   explicit FileSink(const std::string& path) : fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {
@@ -158,13 +158,13 @@ class FileSink final : public ByteSink {
 constexpr uint64_t kEvents = 1'000'000;
 constexpr int kThreads = 8;
 
-// Work of no fixed length: events at equal distances would compress as no server's do.
+// Work of varying length: events at equal distances would compress unlike any server's.
 void Spin(uint32_t* seed) {
   *seed = *seed * 1664525 + 1013904223;
   for (uint32_t i = *seed >> 25; i > 0; --i) asm volatile("" ::: "memory");
 }
 
-// A million scopes without arguments on eight threads, three deep as a server's are, with four names.
+// A million scopes without arguments on eight threads, three deep like a server's, with four names.
 void RecordMillion() {
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a host pays, measured against what is to be reached.
+// The cost for a host, measured against its targets.
 #include "benchmarks/register.h"
 #include "benchmarks/rounds.h"
 

@@ -17,8 +17,8 @@ namespace {
 constexpr int kThreads = 64;
 constexpr uint64_t kScopesPerThread = 10'000'000;
 
-// The threads run before the recorder starts and are still alive when memory is read, so that what they cost by
-// themselves cancels out.
+// The threads run before the recorder starts and are still alive when memory is read, so that their own memory cancels
+// out.
 void Resident(benchmark::State& state, Rounds& rounds) {
   const uint64_t scopes = Scaled(kScopesPerThread);
   for (auto _ : state) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What NVTX's calls cost once Pitot is their tool. The benchmark plays the library that emits: it has slots, and calls
+// The cost of NVTX's calls once Pitot is their tool. The benchmark plays the emitting library: it has slots, and calls
 // through them as NVIDIA's headers do.
 #include "benchmarks/recording.h"
 #include "benchmarks/register.h"
@@ -73,7 +73,7 @@ double Nothing(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-// Libraries that emit are attached from here on.
+// Emitting libraries are attached from here on.
 bool Attach(benchmark::State& state, Recorder* recorder) {
   if (!StartOrSkip(state, Options(), recorder) || !OkOrSkip(state, recorder->Add(MakeNvtxCollector()))) return false;
   if (g_slots[abi::kCore][abi::kRangePushA] == nullptr) InitializeInjectionNvtx2(GetTable);
@@ -85,7 +85,7 @@ template <double (*kLoop)(uint64_t)> void Captured(benchmark::State& state, Roun
   if (Attach(state, &recorder)) rounds.Subtract(kRanges, Nothing, kLoop);
 }
 
-// Ranges inside one another. Before there is a collector they are nobody's.
+// Ranges inside one another. Without a collector they are nobody's.
 void PerThread(benchmark::State& state, Rounds& rounds) {
   Recorder recorder;
   Options options;
@@ -103,8 +103,8 @@ void PerThread(benchmark::State& state, Rounds& rounds) {
   });
 }
 
-// What the collector adds to a scope where no tool is attached: rounds of a recorder with it and of one without it, in
-// turn. A recorder that starts makes a thread attach anew, which the loop does before it is timed.
+// The collector's cost for a scope without an attached tool: rounds of a recorder with it and of one without it, in
+// turn. A recorder that starts makes a thread attach anew; the loop does that before it is timed.
 void AddedToScopes(benchmark::State& state, Rounds& rounds) {
   const auto run = [&](bool captures, uint64_t count) {
     Recorder recorder;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorder for a benchmark: started or the benchmark fails; and what others are compared with.
+// A recorder for a benchmark: it starts, or the benchmark fails; and a scope, for comparison.
 #ifndef PITOT_BENCHMARKS_RECORDING_H_
 #define PITOT_BENCHMARKS_RECORDING_H_
 
@@ -12,7 +12,7 @@
 
 namespace pitot::benchmarks {
 
-// Starts a recorder; where it does not start the state is skipped with why, and the result tells.
+// Starts a recorder. On failure it skips the state with the reason and returns false.
 inline bool StartOrSkip(benchmark::State& state, const Options& options, Recorder* recorder) {
   *recorder = Recorder::Start(options);
   const Status status = recorder->status();

@@ -17,7 +17,7 @@ void RegisterIncidents();
 void RegisterGpuRecords();
 void RegisterWhy();
 
-// Compresses as PerfettoOptions::compress wants it; null where this build has no zlib.
+// Compresses as PerfettoOptions::compress wants it; null if this build has no zlib.
 using Compress = uint64_t (*)(void* context, const void* data, uint64_t size, void* out, uint64_t capacity);
 Compress ZlibCompress();
 

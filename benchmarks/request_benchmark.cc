@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a request costs the threads that serve it, and what the triggers add when none fires.
+// The cost of a request for its threads, and of the triggers when none fires.
 #include "benchmarks/recording.h"
 #include "benchmarks/register.h"
 #include "benchmarks/rounds.h"
@@ -24,7 +24,7 @@ double BeginFinish(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-// As a handler uses it: a size, four stages, one hand-over, one batch.
+// Like a handler: a size, four stages, one hand-over, one batch.
 double Whole(uint64_t count) {
   auto body = [](uint64_t) {
     Request request = Request::Begin("/classify");
@@ -78,7 +78,7 @@ bool AddTriggers(benchmark::State& state, Recorder& recorder) {
          OkOrSkip(state, recorder.Add(MakePredicateTrigger(predicate)));
 }
 
-// A recorder takes triggers for good, and a process has one recorder: a round starts two, one without and one with.
+// A recorder keeps its triggers, and a process has one recorder: a round starts two, one without and one with.
 void TriggersCheck(benchmark::State& state, Rounds& rounds) {
   const auto run = [&state](bool with_triggers, uint64_t count) {
     Recorder recorder;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resident memory: of the process, and what a thread adds to it.
+// Resident memory: of the process, and the part a thread adds to it.
 #ifndef PITOT_BENCHMARKS_RESIDENT_H_
 #define PITOT_BENCHMARKS_RESIDENT_H_
 
@@ -27,8 +27,8 @@ inline double ResidentBytes() {
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-// What each of 64 threads adds to resident memory by `work` once `begin` was called, bytes: their rings are full, and
-// each has done `work` before. `recorder` runs, with rings of 64 KiB.
+// The bytes of resident memory that each of 64 threads adds by `work` after `begin`. Their rings are full, and each has
+// done `work` before. Needs a running `recorder` with rings of 64 KiB.
 template <class Work, class Begin> void AddPerThread(benchmark::State& state, Rounds& rounds, const Recorder& recorder,
                                                      const Begin& begin, const Work& work) {
   constexpr int kThreads = 64;

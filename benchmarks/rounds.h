@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures in rounds. A round runs the reference and the case one after the other, in turning order, in thread CPU
-// time; the result is the median over the rounds of each round's own ratio, so that a neighbour that slows the machine
-// for a while slows both. Each measurement is one Google Benchmark, whose iterations are the rounds, and one row of the
-// table printed last.
+// Measures in rounds. A round runs the reference and the case one after the other, in alternating order, in thread CPU
+// time. The result is the median over the rounds of each round's own ratio, so that a neighbour that slows the machine
+// for a while slows both. Each measurement is one Google Benchmark, with the rounds as its iterations, and one row of
+// the table printed last.
 #ifndef PITOT_BENCHMARKS_ROUNDS_H_
 #define PITOT_BENCHMARKS_ROUNDS_H_
 
@@ -19,15 +19,15 @@ namespace pitot::benchmarks {
 // CPU time of the calling thread, ns.
 double ThreadCpuNs();
 
-// True where PITOT_BENCHMARK_QUICK=1: that everything runs is to be seen, no time.
+// True if PITOT_BENCHMARK_QUICK=1: the run only shows that everything works, without meaningful times.
 bool IsQuick();
-// `count`, or the thousandth part of it where it is quick (at least 1).
+// `count`, or a thousandth of it in a quick run (at least 1).
 uint64_t Scaled(uint64_t count);
 
-// Returns what `count` operations cost, ns of CPU each.
+// Returns the cost of `count` operations, ns of CPU each.
 using Loop = std::function<double(uint64_t count)>;
 
-// A loop over `body`, kept apart so that the compiler cannot mix the two that are compared.
+// A loop over `body`, kept apart so that the compiler cannot mix the two loops of a comparison.
 template <class Body> [[gnu::noinline]] double TimeLoop(uint64_t count, Body& body) {
   const double begin_ns = ThreadCpuNs();
   for (uint64_t i = 0; i < count; ++i) {
@@ -42,7 +42,7 @@ struct Summary {
 };
 Summary Summarize(std::vector<double> values);
 
-// What a measurement found. `reach` is the value to stay at or below, 0 for none.
+// A measurement's result. `reach` is the value to stay at or below, 0 for none.
 struct Row {
   std::string name;
   const char* unit = "x";  // "x" for ratios
@@ -61,7 +61,7 @@ class Rounds {
   void Subtract(uint64_t count, const Loop& reference, const Loop& loop);
   // Runs `loop` alone in each round and takes its cost, ns.
   void Measure(uint64_t count, const Loop& loop);
-  // One round's value of something else; `seconds` is what Google Benchmark shows as its time.
+  // Adds one round's value of something else; `seconds` is its time in Google Benchmark's output.
   void Add(double value, double seconds);
   // After the state's loop: counters and the table's row.
   void Report();
@@ -75,11 +75,11 @@ class Rounds {
   std::vector<double> values_, cost_ns_, reference_ns_;
 };
 
-// Registers a measurement: `run` is given the state and measures in `rounds` rounds.
+// Registers a measurement: `run` gets the state and measures in `rounds` rounds.
 void Register(const char* name, int rounds, void (*run)(benchmark::State& state, Rounds& rounds), const char* unit,
               double reach);
 
-// A benchmark program: what `register_all` registers and --benchmark_filter selects. Standard output is Google
+// A benchmark program: runs the benchmarks of `register_all`, selected by --benchmark_filter. Standard output is Google
 // Benchmark's alone, in any of its formats; the table goes to standard error. Returns the exit status.
 int Run(int argc, char** argv, void (*register_all)());
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a macro costs the thread that runs it, against the least that anything which times a scope must do: read the
-// clock twice and keep 24 bytes.
+// The cost of a macro for its thread, against the least that anything timing a scope must do: read the clock twice and
+// keep 24 bytes.
 #include <barrier>
 #include <memory>
 #include <thread>
@@ -166,7 +166,7 @@ double NoScope(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-// No recorder runs; the same loop without the scope is taken off.
+// No recorder runs; the same loop without the scope is subtracted.
 void SwitchedOff(benchmark::State&, Rounds& rounds) { rounds.Subtract(2'000'000, NoScope, Scope); }
 
 void BytesPerScope(benchmark::State& state, Rounds& rounds) {

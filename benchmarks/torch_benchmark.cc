@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an operator of LibTorch costs more while it is recorded, against one that nobody hears of, in the same round: of
-// at::is_same_size, which does nothing to speak of, and of those of a model. A tensor's life, likewise, while memory is
-// watched.
+// The added cost of recording an operator of LibTorch, against one without any callback, in the same round. Measured
+// for at::is_same_size, which does next to nothing, and for the operators of a model. Also a tensor's life while memory
+// is watched.
 #include <ATen/record_function.h>  // clang 14 wants it before ATen.h
 
 #include <ATen/ATen.h>
@@ -38,8 +38,8 @@ double Operators(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-// A transformer's forward, of 24 layers so small that LibTorch is what takes the time: operators as a model calls them,
-// inside one another, with other data between them. A pass is an operation.
+// A transformer's forward pass, with 24 layers so small that LibTorch takes most of the time. Its operators are called
+// as in a model: inside one another, with other data between them. A pass is an operation.
 double Models(uint64_t count) {
   constexpr int64_t kWidth = 32, kWords = 4;
   const c10::NoGradGuard no_grad;
@@ -61,7 +61,7 @@ double Models(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-// Of a pass.
+// The number of operators in a pass.
 uint64_t OperatorsOfModel() {
   static uint64_t operators;
   operators = 0;
@@ -75,13 +75,13 @@ uint64_t OperatorsOfModel() {
   return operators;
 }
 
-// What an operator of it takes, of its whole time.
+// An operator's share of the whole time of passes.
 double OperatorsInModel(uint64_t count) {
   static const uint64_t operators = OperatorsOfModel();
   return Models((count + operators - 1) / operators) / static_cast<double>(operators);
 }
 
-// What an interpreter does to caches between two operators: it runs code and touches data of many pages.
+// An interpreter's effect on caches between two operators: it runs code and touches data of many pages.
 class Interpreter {
  public:
   Interpreter() : data_(kPages * kStride) {
@@ -146,7 +146,7 @@ template <double (*kLoop)(uint64_t)> void EmptyCallback(benchmark::State&, Round
   rounds.Subtract(kOperators, kLoop, WithEmptyCallback<kLoop>);
 }
 
-// At `depth` against depth scopes, where no operator is heard of.
+// At `depth` against depth scopes, where operators have no callback.
 template <Depth kDepth, bool kShapes, double (*kLoop)(uint64_t)> void At(benchmark::State& state, Rounds& rounds) {
   Recorder recorder;
   TorchOptions with;
@@ -163,7 +163,7 @@ template <Depth kDepth, bool kShapes, double (*kLoop)(uint64_t)> void At(benchma
       [&](uint64_t count) { return at(kDepth, count); });
 }
 
-// What Pitot adds to an empty callback.
+// Pitot's cost beyond an empty callback.
 template <double (*kLoop)(uint64_t)> void AboveEmpty(benchmark::State& state, Rounds& rounds) {
   Recorder recorder;
   TorchOptions with;
@@ -216,7 +216,7 @@ template <double (*kLoop)(uint64_t)> void Part(benchmark::State& state, Rounds& 
   rounds.Subtract(20 * kOperators, Nothing, kLoop);
 }
 
-// Memory stays watched: LibTorch's own allocator is put back to compare with.
+// Memory stays watched: LibTorch's own allocator is put back for the comparison.
 void Watched(benchmark::State& state, Rounds& rounds) {
   static c10::Allocator* const plain = c10::GetAllocator(c10::DeviceType::CPU);
   Recorder recorder;
@@ -251,7 +251,7 @@ double Reads(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-// A block that the allocator of CUDA memory tells to have given and taken back.
+// A block reported by the allocator of CUDA memory as given and taken back.
 template <int64_t kBytes> double Blocks(uint64_t count) {
   static libtorch::GpuAccount account;
   static const bool has_begun = account.Begin(kBytes >> 20, {}, ReadNumbers);
@@ -266,7 +266,7 @@ template <int64_t kBytes> double Blocks(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-// The same while kLive of them live: what is freed is not what was given last. kSmall: with one of 4 KiB each.
+// The same with kLive of them alive: the freed one is not the one given last. kSmall: with one of 4 KiB each.
 template <int64_t kLive, bool kSmall> double LiveBlocks(uint64_t count) {
   constexpr int64_t kBytes = 2 << 20;
   static libtorch::GpuAccount account;
@@ -297,7 +297,7 @@ void PerThread(benchmark::State& state, Rounds& rounds) {
   Options options;
   options.max_ring_bytes = 64 << 10;
   TorchOptions with;
-  with.memory = false;  // allocators cannot be left again, and are what Watched compares
+  with.memory = false;  // allocators cannot be left again, and Watched compares them
   if (!StartOrSkip(state, options, &recorder) || !OkOrSkip(state, torch::Enable(recorder, with))) return;
   recorder.SetDepth(Depth::kScopes);
   const auto work = [] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a request was slow, on a trace of a million events: the index of all walks, and the verdict on one request, which
-// walks 512 others for want of a baseline; all analyzers, and the difference from another trace.
+// Why a request was slow, on a trace of a million events. Measures the index of all walks, and the verdict on one
+// request, which walks 512 others for lack of a baseline. Also all analyzers, and the difference from another trace.
 #include <malloc.h>
 
 #include <algorithm>
@@ -22,9 +22,9 @@ using model::kNone;
 using model::Trace;
 
 constexpr int64_t kUs = 1000, kRequestNs = 1000 * kUs;
-constexpr int64_t kScopes = 20;  // of a request on its executor, and a call and kernel for each fourth
+constexpr int64_t kScopes = 20;  // of a request on its executor; every fourth has a call and a kernel
 
-// Requests one after the other: read on one thread, a queue, a batch on another, kernels that are waited for.
+// Requests one after the other: read on one thread, a queue, a batch on another, and kernels with a wait for them.
 Trace MakeTrace(uint64_t events) {
   Trace trace;
   const auto string = [&](const char* text) { return trace.strings.Add(text); };
@@ -150,7 +150,7 @@ void Verdict(benchmark::State& state, Rounds& rounds) {
   }
 }
 
-// Of a server's trace: analyzers that ask about requests find some.
+// Of a server's trace, so that analyzers of requests find some.
 void Catalogue(benchmark::State& state, Rounds& rounds) {
   const Trace trace = MakeTrace(Scaled(1'000'000));
   for (auto _ : state) {
