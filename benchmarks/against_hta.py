@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How fast `pitot analyze` is beside HolisticTraceAnalysis, on the same traces, in turns. Prints a table.
+"""The speed of `pitot analyze` next to HolisticTraceAnalysis, on the same traces, in turns. Prints a table.
 
-Both read the trace and answer what both know: where the time of GPUs went, why they were idle, launches, what streams had queued,
-copies, kernels in sequence. CPU time of one thread, medians over rounds; of HTA without what Python takes to start and to import it,
-of Pitot what the analyses took and, for reading, all the rest of the program. Behind each pair: how much faster Pitot is, with the
-smallest and largest of the rounds. Where HTA cannot answer something the time it spent is not counted.
+Both read the trace and answer the questions that both know: where the time of GPUs went, why they were idle, launches, queues of
+streams, copies, sequences of kernels. The table has the CPU time of one thread, medians over rounds. HTA's time excludes Python's
+start and the import of HTA; Pitot's is the time of the analyses and, for reading, the rest of the program. Behind each pair stands
+how much faster Pitot is, with the smallest and largest of the rounds. Time spent on a question that HTA cannot answer is not counted.
 
 Needs a Python with the package HolisticTraceAnalysis 0.5.0 and pandas before 3 (--python), and a built `pitot` (--pitot).
 Exit status: 0 done, 1 a program failed, 2 bad usage.
@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ANALYZERS = {'temporal breakdown': 'a01', 'idle time': 'a04', 'launches': 'a10', 'queues': 'a11', 'copies': 'a06', 'sequences': 'a12'}
-# What HTA calls them. Each in the thread that CPU time is read of.
+# HTA's names of the questions. Each runs in the thread whose CPU time is read.
 OF_HTA = '''
 import contextlib, json, logging, os, sys, tempfile, time
 logging.disable(logging.CRITICAL)
@@ -45,7 +45,7 @@ with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), temp
         try:
             call()
             seconds[name] = now() - begin
-        except Exception as error:  # of traces that HTA cannot answer
+        except Exception as error:  # HTA cannot answer for every trace
             print(name, type(error).__name__, error, file=sys.stderr)
 print(json.dumps(seconds))
 '''
@@ -57,7 +57,7 @@ def children_s() -> float:
 
 
 def run(command: 'list[str]', environment: 'dict[str, str]') -> 'tuple[float, str]':
-    """CPU seconds, and what it printed."""
+    """CPU seconds, and the output."""
     begin = children_s()
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
     if done.returncode not in (0, 1):  # 1: nothing found
@@ -66,7 +66,7 @@ def run(command: 'list[str]', environment: 'dict[str, str]') -> 'tuple[float, st
 
 
 def compared(rounds: 'list[tuple[float, float]]') -> str:
-    """Of HTA's and Pitot's seconds."""
+    """A cell for HTA's and Pitot's seconds."""
     faster = sorted(hta / pitot for hta, pitot in rounds)
     hta, pitot = (statistics.median(row[i] for row in rounds) for i in range(2))
     return f'{hta * 1e3:.0f} ms, {pitot * 1e3:.2f} ms: {statistics.median(faster):.0f} x [{faster[0]:.0f}, {faster[-1]:.0f}]'

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What CUPTI costs a process that has it: iterations of processes that differ in what they did before, in turn.
+"""The cost of CUPTI for a process: iterations of processes with different histories, in turn.
 
-What CUPTI leaves behind stays for the life of a process, so that no process can be compared with itself: several are
-started that are alike but for the steps below, and take turns, one iteration each, for as many rounds as asked. The median
-over rounds of one's time against that of the first is what its steps cost; `never again` is the noise. Two processes of
-the same steps differ, too: of --starts more than one, each process is started so often, and beside the median of its starts
-stand the least and the most of them. After that the thread's CPU time, page faults and switches of an iteration.
+CUPTI leaves something behind for the life of a process, so no process can be compared with itself. Several are started that differ
+only in the steps below. They take turns, one iteration each, for as many rounds as asked. The cost of a process's steps is the median
+over rounds of its time relative to that of the first process; `never again` is the noise. Two processes of the same steps differ, too:
+with --starts above one, each process is started that often, and the least and the most of its starts stand next to their median. After
+that come the thread's CPU time, page faults and switches of an iteration.
 
-Sets of processes (--set): `after`, what recording leaves behind; `depths`, what a depth costs a process that stays at it;
-`taking`, which step of taking CUPTI costs what; `records`, what the cost of records depends on; `switching`, what operators
-and memory cost against an empty callback in the same process. --process adds one by hand: "name: steps before CUDA is used |
-steps after 30 iterations | steps of one state ~ of another": a process of several states takes them in turn in each round, in
-shuffled order, and their times are against that of its first state.
+Sets of processes (--set): `after` measures the lasting cost of recording; `depths` the cost of staying at a depth; `taking` the cost of
+each step of taking CUPTI; `records` the influences on the cost of records; `switching` the cost of operators and memory against an empty
+callback in the same process. --process adds one by hand: "name: steps before CUDA is used | steps after 30 iterations | steps of one
+state ~ of another". A process of several states takes them in turn in each round, in shuffled order, and its times are relative to
+those of its first state.
 
 Steps: `pitot` starts a recorder at depth scopes, `auto` puts it at that depth, `cupti` adds the collector, `attach` with
-attach_at_start, `torch` LibTorch's (--torch; `operators`: without its memory), `depth=N` records at that depth from then on
-(`to=N`: without iterations that settle it), `incident` asks for one and works for 6 s, so that at auto CUPTI is called and what
-it costs forecast (no kernel is recorded where that is too much), `stop` stops the recorder. `callback` is an empty
-RecordFunction callback (--callback; `callback=0`: no more); all others are of benchmarks/cupti_alone.cc, without Pitot
-(--alone). What a recorder runs in is a batch, which the governor measures.
+attach_at_start, `torch` LibTorch's (--torch; `operators`: without its memory). `depth=N` records at that depth from then on (`to=N`:
+without iterations that settle it). `incident` asks for one and works for 6 s, so that at auto CUPTI is called and its cost forecast (no
+kernel is recorded if that is too much). `stop` stops the recorder. `callback` is an empty RecordFunction callback (--callback;
+`callback=0`: no more). All others are steps of benchmarks/cupti_alone.cc, without Pitot (--alone). A recorder's work runs in a batch,
+which the governor measures.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
 """
@@ -38,7 +38,7 @@ import sys
 import tempfile
 import time
 
-# Attributes, as CUPTI numbers them: the first of a size_t, the others of a byte.
+# Attributes by CUPTI's numbers: the first is a size_t, the others are bytes.
 DEVICE_BUFFER, PREALLOCATED, ZEROED, PINNED, PER_THREAD = ((n << 32) for n in (0, 6, 5, 8, 9))
 OURS = f"attribute_flag={ZEROED + 1} attribute_flag={PER_THREAD + 1}"
 KINDS = "enable=10 enable=1 enable=2"
@@ -133,7 +133,7 @@ class Steps:
 
 
 def serve(steps, options):
-    """In a process of its own: takes the steps, then times an iteration in the state of each number that is read."""
+    """In a process of its own: takes the steps, then times an iteration in the state of each number it reads."""
     import torch  # CUPTI comes with it
 
     def iterate():
@@ -165,7 +165,7 @@ def serve(steps, options):
         print("ready", flush=True)
         for line in sys.stdin:
             process.take(states[int(line)], iterate)
-            iterate()  # the caches are another's
+            iterate()  # the caches belong to another process
             print(*iterate(), flush=True)
     folder.cleanup()
 
@@ -178,7 +178,7 @@ def interval(values, rounds=1000):
 
 
 class Child:
-    """A process that takes its steps, and by state its times and what else its iterations took."""
+    """A process that takes its steps; by state its times, and the other costs of its iterations."""
 
     def __init__(self, name, steps, command):
         self.name = name
@@ -208,23 +208,23 @@ class Child:
 
 
 def parts(steps):
-    """Those before CUDA is used, those after, and those of each state, of which there is one at least."""
+    """The steps before CUDA is used, those after, and those of each state (at least one)."""
     before, after, states = (steps + "||").split("|")[:3]
     return before, after, [state.strip() for state in states.split("~")]
 
 
 def labels(name, steps):
-    """Of the states of a process."""
+    """The names of a process's states."""
     return [f"{name}: {state}" if state else name for state in parts(steps)[2]]
 
 
 def ratios(child, state, never):
-    """By round: of states to the first, of processes to those that never record."""
+    """By round: the ratio of states to the first, and of processes to those that never record."""
     return [own / other for own, other in zip(child.times[state], child.times[0] if len(child.times) > 1 else never)]
 
 
 def summary(starts):
-    """Of the ratios of each start: the median, and of one start its 95 % bootstrap interval, of several the least and the most."""
+    """The median of the ratios; for one start also its 95 % bootstrap interval, for several the least and the most."""
     medians = [statistics.median(one) for one in starts]
     low, high = interval(starts[0]) if len(starts) == 1 else (min(medians), max(medians))
     return {"ratio": statistics.median(medians), "low": low, "high": high}

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much of what GPUs did for slow requests is in their incidents, by the fault that made them slow.
+"""How much of the GPU work of slow requests is in their incidents, by the fault that made them slow.
 
 `run` starts the image server on a GPU once for each fault, drives it, and keeps its incidents' dumps. `table` reads them, with
-the command line tool, where that is built:
+the command line tool, on a machine with a build of it:
 
     benchmarks/gpu_coverage.py run FOLDER --binaries build/release/bin [-- OPTIONS OF THE SERVER]
     benchmarks/gpu_coverage.py table FOLDER --pitot build/release/bin/pitot
 
-A slow request is one beyond the server's objective. It is covered where at least 80 % of the time in which its GPU work ran was
-recorded at the depth of kernels, kernels are known to be its (a coverage of what nobody can tell whose it was is none), and no
-part of its GPU time was said by CUDA events. The last two columns count the slow requests that were not for these: without GPU
-time, and by events. Requests that were slow before anything was armed are shown apart: those of a fault's first incident.
+A slow request is one beyond the server's objective. It is covered under three conditions. At least 80 % of the time of its GPU work was
+recorded at the depth of kernels. Its kernels are known to be its own (otherwise a coverage means nothing). And CUDA events gave no part
+of its GPU time. The last two columns count the slow requests that failed for one of these: without GPU time, and by events. Requests
+that were slow before anything was armed are shown apart: those of a fault's first incident.
 """
 
 import argparse
@@ -32,7 +32,7 @@ FAULTS = {
     "batch_timeout": "rate=0.02,dose_ms=60",
     "page_faults": "rate=0.004,dose_mib=128",
     "cpu_spinners": "rate=0.002,dose_ms=100,threads=32",
-    # Of batches, on the GPU: so much that they are beyond the objective.
+    # For batches, on the GPU: enough to be beyond the objective.
     "small_copies": "rate=0.01,dose_count=6000",
     "pageable_copy": "rate=0.01,dose_mib=512",
     "sync_each": "rate=0.01,dose_count=5000",
@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--faults", default=",".join(FAULTS), help="only these, by commas")
     parser.add_argument("--fault", action="append", default=[], metavar="FAULT:DOSE", help="this one, so much of it, instead (repeat)")
     parser.add_argument("--slo-ms", type=float, default=SLO_MS, help="the objective (default: %(default)s)")
-    # What follows -- argparse would not take after other options.
+    # argparse would not take the words after -- behind other options.
     cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options = parser.parse_args(sys.argv[1:cut])
     options.server_options = sys.argv[cut + 1:]

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What recording a GPU costs PyTorch's models: the tables of docs/lab/gpu.md.
+"""The cost of recording a GPU for PyTorch's models: the tables of docs/lab/gpu.md.
 
-Runs each workload in short blocks of iterations, one block of each arm to a round, in shuffled order. An arm's cost is the
-median over rounds of its block's median iteration against that of the arm `off` in the same round, with quartiles; the arm
-`off again` says how far two equal arms lie apart on this machine.
+Runs each workload in short blocks of iterations, one block of each arm to a round, in shuffled order. An arm's cost is the median over
+rounds of its block's median iteration relative to that of the arm `off` in the same round, with quartiles. The arm `off again` shows
+how far two equal arms lie apart on this machine.
 
-Arms: off (depth scopes), off again, auto, graphs, kernels (Pitot at that depth), cupti (CUPTI alone: activity records on,
-nothing done with them, Pitot paused), ops (Pitot at that depth, with LibTorch's operators and memory: --torch), callback (an
-empty RecordFunction callback and CUPTI alone: --callback), kineto, kineto-ops (PyTorch's profiler: CUDA only, and CPU and
-CUDA; a few rounds). What CUPTI costs by being there is in `off`, too: gpu_after.py --set depths
-compares with processes that have none.
-`lasting` compares blocks at depth scopes after all of this with blocks before the first arm ever ran.
+Arms: off (depth scopes), off again, auto, graphs, kernels (Pitot at that depth), cupti (CUPTI alone: activity records on, unused, Pitot
+paused), ops (Pitot at that depth, with LibTorch's operators and memory: --torch), callback (an empty RecordFunction callback and CUPTI
+alone: --callback), kineto, kineto-ops (PyTorch's profiler: CUDA only, and CPU and CUDA; a few rounds). CUPTI's cost for merely being
+there is in `off`, too: gpu_after.py --set depths compares with processes without it. `lasting` compares blocks at depth scopes after all
+of this with blocks before the first arm ever ran.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
 """
@@ -89,7 +88,7 @@ def captured(function):
 
 
 def workloads(only=""):
-    """Those whose name contains `only`, in their order."""
+    """The workloads whose name contains `only`, in their order."""
     torch.manual_seed(1)
     torch.backends.cudnn.benchmark = True
     torch.backends.mha.set_fastpath_enabled(False)
@@ -107,7 +106,7 @@ def iterate(function, iterations=ITERATIONS):
     for _ in range(iterations + 1):
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        with pitot.Batch("model"):  # what the governor measures
+        with pitot.Batch("model"):  # the governor measures batches
             function()
             torch.cuda.synchronize()
         times.append(time.perf_counter() - begin)
@@ -211,7 +210,7 @@ def measure(name, function, arms, switch, options):
     order = random.Random(1)
     for turn in range(options.rounds):
         now = [arm for arm in arms if not arm.startswith("kineto") or turn < options.kineto_rounds]
-        # Kineto last: once it has run, CUPTI is another's until Pitot has taken it back.
+        # Kineto last: once it has run, CUPTI is Kineto's until Pitot has taken it back.
         mine = [arm for arm in now if not arm.startswith("kineto")]
         order.shuffle(mine)
         block = {arm: switch.run(arm, function) for arm in mine}

@@ -1,28 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What recording costs the image server.
+"""The cost of recording for the image server.
 
-Starts the server three times: recorded, unrecorded, and unrecorded again. Drives each in turn, closed loop, in short blocks
-whose order is shuffled; idle servers cost nothing meanwhile. Compares recorded with unrecorded, and the two unrecorded with
-each other: that ratio is the noise floor of the machine, and a difference below it means nothing. Two equal processes differ
-for as long as they live (where their memory lies, which CPUs they got), by more than rounds show: --starts starts all of them
-anew, and the medians of each start are said, too.
+Starts the server three times: recorded, unrecorded, and unrecorded again. Drives each in turn, closed loop, in short blocks in shuffled
+order; idle servers cost nothing meanwhile. Compares recorded with unrecorded, and the two unrecorded with each other. That ratio is the
+noise floor of the machine, and a difference below it means nothing. Two equal processes differ for as long as they live (where their
+memory lies, which CPUs they got), by more than rounds show. So --starts starts all of them anew, and the medians of each start are
+printed, too.
 
-What a part of recording costs is found with more arms in the same run: --arm "without NVML=--no-nvml". `recorded` has
-incidents: nothing misses its objective, but the trigger of the p99.5 fires, at most every 10 s, and has everything armed for
-2 s, which is longer than a short block. These tell apart what that costs:
+More arms in the same run find the cost of a part of recording: --arm "without NVML=--no-nvml". `recorded` has incidents: nothing misses
+its objective, but the trigger of the p99.5 fires, at most every 10 s, and has everything armed for 2 s, which is longer than a short
+block. These arms separate that cost:
 
   --arm "quiet=--no-triggers"                     no incident
   --arm "incident before=--no-triggers incident"  one before the rounds, and 6 s of work for the forecast; then none
-  --arm "no judge=--no-why"                       incidents that do not say why
+  --arm "no judge=--no-why"                       incidents without a verdict
 
-With --alone there are two unrecorded servers, too: one whose CUPTI was called once, and records nothing, and one whose CUPTI
-records kernels that nobody reads. What is above them is Pitot's.
+With --alone there are two more unrecorded servers: one whose CUPTI was called once and records nothing, and one whose CUPTI records
+kernels that nobody reads. The cost above theirs is Pitot's.
 
-Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks (the median ratio,
-its quartiles, and after the sign half of the 95 % interval of the median, from resampled rounds); p99 over all requests of an
-arm, with a bootstrap interval that resamples blocks. What of the CPU Pitot's threads took is said by thread: what is above it
-the host's threads pay.
+Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks. The table has the median ratio,
+its quartiles and, after the sign, half of the 95 % interval of the median, from resampled rounds. p99 is over all requests of an arm,
+with a bootstrap interval that resamples blocks. The CPU time of Pitot's threads is printed by thread; the host's threads pay the rest.
 """
 
 import argparse
@@ -76,11 +75,11 @@ class Server:
         options = [word for word in words if not VARIABLE.match(word) and word != INCIDENT]
         command = [binaries / "image_server", "--port", "0", "--port-file", port_file, *options]
         if INCIDENT in words:
-            command.append("--allow-fault-control")  # else nobody may ask for one
+            command.append("--allow-fault-control")  # otherwise nobody may ask for one
         if arm in ALONE:
             environment.update(LD_PRELOAD=str(preload.resolve()), PITOT_CUPTI_ALONE=ALONE[arm])
         if arm not in (*UNRECORDED, *ALONE):
-            # An objective that nothing misses: the cost of recording, not that of incidents.
+            # An objective that nothing misses: for the cost of recording, not of incidents.
             command += ["--incident-dir", folder / f"{name}.incidents", "--slo-ms", "60000"]
         else:
             command += ["--no-recorder"]
@@ -115,7 +114,7 @@ class Server:
         connection.close()
 
     def depth(self):
-        """What the governor says at last, or None."""
+        """The governor's last report, or None."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request("GET", "/statsz")
         depth = json.loads(connection.getresponse().read())["recorder"].get("depth")
@@ -153,7 +152,7 @@ def p99_interval(blocks_a, blocks_b, rng, rounds=400):
 
 
 def measure(args, arms, more, rounds, rng):
-    """The blocks of each arm, of servers that are started here, and what their governors said."""
+    """The blocks of each arm, of servers started here, and their governors' reports."""
     blocks = {arm: [] for arm in arms}
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
