@@ -2,7 +2,7 @@
 //
 // The proof of savings: random servers are played with something that takes longer, and again without it. The most that
 // a verdict says it would save is compared with the actual saving. PITOT_SERVERS in the environment is the number of
-// servers; the test prints the table of docs/reference/why.md.
+// servers; the test prints the table of docs/lab/verdicts.md.
 #include "analyze/verdict/counterfactual.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The backward walk of one request: pitot/analyze/why.h says what it finds, docs/reference/why.md has its rules.
+// The backward walk of one request: pitot/analyze/why.h says what it finds, docs/reference/walk.md has its rules.
 #ifndef PITOT_LIB_ANALYZE_BLAME_WALK_H_
 #define PITOT_LIB_ANALYZE_BLAME_WALK_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A27: does code wait for CPUs, for memory that is on a disk, or for something unrecorded? For each thread with
-// counters of pitot::host it gives the time in scopes, the part of it on no CPU, and why (docs/reference/why.md, "Code
+// counters of pitot::host it gives the time in scopes, the part of it on no CPU, and why (docs/reference/walk.md, "Code
 // that did not run"). Recorded waits and calls that wait are not included.
 #include <algorithm>
 #include <string>

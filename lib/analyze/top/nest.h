@@ -52,7 +52,7 @@ class Nest {
   model::StringId NameOf(uint32_t event) const;
   // The event's argument at its site's place in `of_sites`; 0 if it has none.
   model::ArgValue ArgumentOf(uint32_t event, const std::vector<uint32_t>& of_sites) const;
-  // Rows of the scopes that captured a graph's node, the innermost last; a layer's row includes the layers around it.
+  // Rows of the scopes that captured a graph's node, the innermost last. A layer's row includes the layers around it.
   const std::vector<uint32_t>& RowsOfPath(model::StringId path);
   void SeeNames();
   bool IsOperator(std::string_view name) const;

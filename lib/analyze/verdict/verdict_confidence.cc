@@ -21,7 +21,7 @@ constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5
 // their thread says so. A first use in the trace was new (a25 has the same factor). Few faults took long.
 constexpr double kInferred = 0.7, kUncounted = 0.8, kFirstSeen = 0.6, kSlowFaults = 0.6;
 // And for sleep without a wait; and for parts that may only have come with another, the more the smaller their share of
-// the excess is. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/reference/why.md).
+// the excess is. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/lab/verdicts.md).
 constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
 constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
                                    BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
