@@ -705,7 +705,7 @@ TEST_CASE("an operation that does not begin while another stream's work is on th
       walk(129, 130, 240, true) ==
       "host_oncpu_pre 1000; launch_api 1000; host_oncpu_framework 27000; launch_api 1000; gpu_queue_wait_others 60000; "
       "gpu_exec_expected 10000");
-  CHECK(walk(174, 100, 240, true) ==  // no later than operations are
+  CHECK(walk(174, 100, 240, true) ==  // with the usual delay
         "host_oncpu_pre 1000; launch_api 1000; host_oncpu_framework 72000; launch_api 1000; launch_latency 15000; "
         "gpu_exec_expected 10000");
 }

@@ -223,7 +223,7 @@ class HostUse::Measurement {
           thread_.brackets[stretch.bracket].untraced_ns += stretch.untraced_ns;
         (switches.major_faults > 0 ? off.pagefault_ns : off.blocked_ns) = off_ns;
         continue;
-      }  // else it slept in its waits alone
+      }  // otherwise it slept only in its waits
       off.runqueue_ns = off_ns;
       off.runqueue_counter = stretch.was_preempted ? involuntary.counter : cpu.counter;
     }

@@ -87,7 +87,7 @@ BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, in
       part.by.event = piece.event;
     } else if (piece.event != kNone) {
       part.blame = BlameOfCode(at_ns);
-    }  // else the thread was in nothing that was recorded: idle or not, nobody knows
+    }  // otherwise the thread recorded nothing: idle or not is unknown
     return part;
   }
   part.by.thread = thread;
