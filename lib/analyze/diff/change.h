@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Splits a change of a mean in two: there were more of something, or each took longer (Kitagawa, "Components of a
+// Splits a change of a mean in two: there were more of something, or each took longer. (Kitagawa, "Components of a
 // difference between two rates", 1955).
 #ifndef PITOT_LIB_ANALYZE_DIFF_CHANGE_H_
 #define PITOT_LIB_ANALYZE_DIFF_CHANGE_H_
@@ -13,8 +13,8 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// The amount of one key on one side: its total time, and its count in millionths (things shared by several requests
-// count in parts).
+// The amount of one key on one side: its total time, and its count in millionths. Things shared by several requests
+// count in parts.
 struct Amount {
   int64_t total_ns = 0;
   int64_t count_millionths = 0;
