@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Splits a change of a mean in two: there were more of something, or each took longer. (Kitagawa, "Components of a
-// difference between two rates", 1955).
+// Splits a change of a mean in two: there were more of something, or each took longer. After Kitagawa, "Components
+// of a difference between two rates", 1955.
 #ifndef PITOT_LIB_ANALYZE_DIFF_CHANGE_H_
 #define PITOT_LIB_ANALYZE_DIFF_CHANGE_H_
 
