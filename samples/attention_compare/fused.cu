@@ -6,7 +6,7 @@
 namespace attention_compare {
 namespace {
 
-constexpr int kQueries = 64;  // of a block, one for each thread
+constexpr int kQueries = 64;  // of a block, one per thread
 constexpr int kKeys = 32;     // of a tile in shared memory
 
 __global__ void __launch_bounds__(kQueries)
@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kQueries)
   const int thread = static_cast<int>(threadIdx.x);
   const int query = static_cast<int>(blockIdx.x) * kQueries + thread;
   const size_t head = static_cast<size_t>(blockIdx.y) * length * kHeadDim;
-  const bool has_query = query < length;  // the others only help to load
+  const bool has_query = query < length;  // other threads only help to load
 
   float mine[kHeadDim], sums[kHeadDim];
   const float scale = rsqrtf(static_cast<float>(kHeadDim));
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kQueries)
 
   for (int begin = 0; begin < length; begin += kKeys) {
     const int count = min(kKeys, length - begin);
-    __syncthreads();  // the tile before is still read
+    __syncthreads();  // the previous tile may still be read
     for (int i = thread; i < count * kHeadDim; i += kQueries) {
       const size_t from = head + static_cast<size_t>(begin) * kHeadDim + i;
       key_tile[i / kHeadDim][i % kHeadDim] = keys[from];
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kQueries)
       float score = 0;
 #pragma unroll
       for (int i = 0; i < kHeadDim; ++i) score += mine[i] * key_tile[key][i];
-      // A greater score than any before makes what was summed up smaller.
+      // A score larger than all before scales the sums down.
       const float more = fmaxf(most, score), shrink = __expf(most - more), weight = __expf(score - more);
       most = more;
       weight_sum = weight_sum * shrink + weight;

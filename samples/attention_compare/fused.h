@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The attention kernel of the project's own: only .cu files are compiled by nvcc.
+// The project's own attention kernel: only .cu files are compiled by nvcc.
 #ifndef PITOT_SAMPLES_ATTENTION_COMPARE_FUSED_H_
 #define PITOT_SAMPLES_ATTENTION_COMPARE_FUSED_H_
 
@@ -10,7 +10,7 @@ namespace attention_compare {
 
 constexpr int kHeadDim = 64;
 
-// Queries, keys, values and what comes out are [heads][length][kHeadDim].
+// Queries, keys, values and the result are [heads][length][kHeadDim].
 struct Shape {
   int heads = 8;
   int length = 1024;

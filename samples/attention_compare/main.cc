@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// attention_compare: requests in turn to a plain fused attention kernel and to what it is compared with, as two models
-// of one server would get them: each has a route of its own, so the report gives each its typical time.
+// attention_compare: sends requests alternately to a plain fused attention kernel and to a reference, like two models
+// of one server. Each has a route of its own, so the report gives each its typical time.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,7 +18,7 @@ namespace {
 
 using gpu_common::DeviceArray;
 
-constexpr int kCheckedRows = 16;  // of each head; a row takes the CPU as long as a whole GPU takes for thousands
+constexpr int kCheckedRows = 16;  // per head; one row takes the CPU as long as thousands take a whole GPU
 constexpr float kTolerance = 2e-3f;
 
 std::vector<float> Random(size_t size, unsigned seed) {
@@ -29,7 +29,7 @@ std::vector<float> Random(size_t size, unsigned seed) {
   return values;
 }
 
-// Every few rows, so that the first and the last tile are among them.
+// Checks every few rows, including rows of the first and the last tile.
 void CheckRows(const Shape& shape, const std::vector<float>& queries, const std::vector<float>& keys,
                const std::vector<float>& values, const std::vector<float>& out) {
   const auto length = static_cast<size_t>(shape.length);

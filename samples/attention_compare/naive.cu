@@ -9,7 +9,7 @@ namespace {
 constexpr int kWarp = 32;
 constexpr unsigned kKeys = 128;  // of a block of Scores
 
-// A thread for each score: blocks of keys, queries, heads.
+// One thread per score: blocks of keys, queries, heads.
 __global__ void Scores(const float* queries, const float* keys, float* scores, int length) {
   const int key = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), query = static_cast<int>(blockIdx.y);
   if (key >= length) return;
@@ -20,7 +20,7 @@ __global__ void Scores(const float* queries, const float* keys, float* scores, i
   scores[(head + query) * length + key] = score * rsqrtf(static_cast<float>(kHeadDim));
 }
 
-// A warp for each row.
+// One warp per row.
 __global__ void Softmax(float* scores, int length) {
   float* const row = scores + static_cast<size_t>(blockIdx.x) * length;
   float most = -FLT_MAX, sum = 0;
@@ -34,7 +34,7 @@ __global__ void Softmax(float* scores, int length) {
   for (int i = static_cast<int>(threadIdx.x); i < length; i += kWarp) row[i] /= sum;
 }
 
-// A block for each query and head, a thread for each of its values.
+// One block per query and head, one thread per value.
 __global__ void WeightedSum(const float* scores, const float* values, float* out, int length) {
   const size_t head = static_cast<size_t>(blockIdx.y) * length, row = head + blockIdx.x;
   float sum = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention as it is written down: three kernels, and all scores in memory.
+// Attention written in the textbook way: three kernels, and all scores in memory.
 #ifndef PITOT_SAMPLES_ATTENTION_COMPARE_NAIVE_H_
 #define PITOT_SAMPLES_ATTENTION_COMPARE_NAIVE_H_
 

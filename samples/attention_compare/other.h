@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the fused kernel is compared with. Which it is CMake decides: other_libtorch.cc or other_naive.cc.
+// The reference for the fused kernel. CMake chooses it: other_libtorch.cc or other_naive.cc.
 #ifndef PITOT_SAMPLES_ATTENTION_COMPARE_OTHER_H_
 #define PITOT_SAMPLES_ATTENTION_COMPARE_OTHER_H_
 
@@ -18,12 +18,12 @@ class Other {
   virtual ~Other() = default;
   virtual const char* route() const = 0;  // "/sdpa"
   virtual const char* about() const = 0;  // a sentence
-  // As LaunchFused, into memory of its own.
+  // Like LaunchFused, but into its own memory.
   virtual void Launch(const float* queries, const float* keys, const float* values, cudaStream_t stream) = 0;
-  // What the launch before made, once its stream was waited for.
+  // The result of the previous launch; its stream must have been waited for.
   virtual std::vector<float> Result() const = 0;
 };
-// Touches CUDA.
+// Uses CUDA.
 std::unique_ptr<Other> MakeOther(const Shape& shape);
 
 }  // namespace attention_compare

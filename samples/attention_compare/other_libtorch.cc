@@ -25,13 +25,13 @@ class Sdpa final : public Other {
   }
   std::vector<float> Result() const override {
     const c10::InferenceMode inference;
-    const at::Tensor result = result_.to(at::kCPU).contiguous();  // its rows may lie in another order
+    const at::Tensor result = result_.to(at::kCPU).contiguous();  // its rows may be in another order
     const float* const values = result.data_ptr<float>();
     return {values, values + result.numel()};
   }
 
  private:
-  // A view of memory that is there.
+  // A view of existing memory.
   at::Tensor Tensor(const float* data) const {
     return at::from_blob(const_cast<float*>(data), sizes_, at::TensorOptions().dtype(at::kFloat).device(at::kCUDA, 0));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA for the samples: calls that throw where they fail, memory and streams that are given back.
+// CUDA for the samples: calls throw on failure; memory and streams are released automatically.
 #ifndef PITOT_SAMPLES_GPU_COMMON_CUDA_H_
 #define PITOT_SAMPLES_GPU_COMMON_CUDA_H_
 
@@ -18,7 +18,7 @@ inline void Check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-// Neither copied nor moved: what points to it stays right.
+// Neither copied nor moved, so that pointers to it stay valid.
 class Unmovable {
  public:
   Unmovable() = default;
@@ -51,7 +51,7 @@ template <class T> class DeviceArray : Unmovable {
   size_t size_;
 };
 
-// `size` elements of page-locked host memory, which a GPU copies from and to by itself.
+// `size` elements of page-locked host memory, which the GPU can copy without the CPU's help.
 template <class T> class PinnedArray : Unmovable {
   static_assert(std::is_trivially_copyable_v<T>);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A sample that finds no GPU says so in one line and ends with 77; what it does not understand ends with 2.
+# Without a GPU a sample prints one line and ends with 77; after an unknown option it ends with 2.
 set(ENV{CUDA_VISIBLE_DEVICES} "")
 execute_process(COMMAND ${PROGRAM} --incident-dir ${INCIDENTS} RESULT_VARIABLE code OUTPUT_VARIABLE output)
 if(NOT code EQUAL 77 OR NOT output MATCHES "^[a-z_]+: skipped, there is no GPU[^\n]*\n$")

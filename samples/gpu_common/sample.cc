@@ -118,10 +118,10 @@ Recording::Recording(const Arguments& arguments) : program_(arguments.program())
   pitot::Options options = pitot::Options::FromEnvironment();
   options.incident_directory = arguments.incident_directory().c_str();
   options.depth = arguments.depth();
-  // The incident is triggered right after the run: it holds the run, not CUDA's start before it.
+  // The incident is triggered right after the run, and covers the run without CUDA's start before it.
   options.pre_window_ms = static_cast<uint32_t>(std::ceil(arguments.seconds() * 1000));
   options.post_window_ms = 0;
-  // A sample makes as many calls as it can on one thread; this keeps all of them.
+  // A sample makes as many calls as it can on one thread; these sizes keep all of them.
   options.memory_budget_bytes = 256ull << 20;
   options.max_ring_bytes = 16ull << 20;
   options.log = [](void*, pitot::LogLevel level, const char* message) {
@@ -192,7 +192,7 @@ void Serve(const Arguments& arguments, const std::function<const char*(int numbe
 
 void CheckClose(const char* what, const float* values, const float* expected, size_t size, float tolerance) {
   for (size_t i = 0; i < size; ++i) {
-    // Written so that a NaN fails.
+    // The comparison is written so that a NaN fails.
     if (std::fabs(values[i] - expected[i]) <= tolerance * std::max(1.0f, std::fabs(expected[i]))) continue;
     char text[160];
     std::snprintf(text, sizeof text, "wrong result: %s %zu is %g, the CPU says %g", what, i,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the samples for a GPU share: arguments, a recorder with its collectors, a loop of requests, an incident at the
+// Common parts of the GPU samples: arguments, a recorder with its collectors, a loop of requests, an incident at the
 // end, exit codes. In the order of a sample's main:
 //
 //   Arguments arguments("vector_add", "Adds vectors.", 2);
@@ -22,24 +22,24 @@
 
 namespace gpu_common {
 
-// 1 is any other failure: CUDA's, or a result that is wrong.
+// 1 is any other failure: a CUDA error or a wrong result.
 constexpr int kDone = 0, kBadUsage = 2;
-// No GPU, or nothing that records one: there is nothing to show.
+// No GPU, or no way to record one: there is nothing to show.
 constexpr int kSkipped = 77;
 
-// Ends the program: what there is to say was said.
+// Ends the program; all messages have been printed.
 struct Exit {
   int code;
 };
 
-// The command line: what every sample takes, and what one adds.
+// The command line: options of every sample, and those that a sample adds.
 class Arguments {
  public:
-  // `seconds` is how long the sample runs unless told otherwise.
+  // `seconds` is the default duration of the sample.
   Arguments(const char* program, const char* about, double seconds);
   void Flag(const char* name, const char* help, bool* value);
   void Number(const char* name, const char* help, int least, int most, int* value);
-  // Throws Exit: kDone after --help, kBadUsage after what it does not know.
+  // Throws Exit: kDone after --help, kBadUsage after an unknown option.
   void Parse(int argc, char** argv);
 
   const char* program() const { return program_; }
@@ -51,8 +51,9 @@ class Arguments {
  private:
   struct Option {
     std::string name, help;
-    const char* value_name;                          // null: takes no value
-    std::function<const char*(const char*)> Assign;  // returns what is wrong with the value, null if nothing is
+    const char* value_name;  // null: takes no value
+    // Returns the problem with the value, or null if it is valid.
+    std::function<const char*(const char*)> Assign;
   };
   void Help() const;
 
@@ -65,12 +66,13 @@ class Arguments {
   int requests_ = 0;
 };
 
-// A recorder that holds the whole run, with the collectors of CUPTI and NVML.
+// A recorder with room for the whole run, and with the collectors for CUPTI and NVML.
 class Recording {
  public:
-  // Make it before CUDA is touched. What cannot be recorded is said on stderr. Throws Exit(kSkipped) without a GPU.
+  // Make it before CUDA is used. Prints to stderr anything that cannot be recorded. Throws Exit(kSkipped) without a
+  // GPU.
   explicit Recording(const Arguments& arguments);
-  // Writes an incident of what was done so far, says where it lies and `look_at`. Returns the sample's exit code.
+  // Writes an incident of the run so far, and prints its place and `look_at`. Returns the sample's exit code.
   int Incident(const char* reason, const char* look_at);
 
  private:
@@ -83,14 +85,14 @@ class Recording {
   pitot::Recorder recorder_;
 };
 
-// Calls `serve` with 0, 1, 2 and so on until the arguments' seconds or requests are over; it returns the route of what
-// it served, a literal. Prints for each route how long a call took.
+// Calls `serve` with 0, 1, 2 and so on until the arguments' seconds or requests are over. `serve` returns the route it
+// served, a literal. Prints the duration of the calls for each route.
 void Serve(const Arguments& arguments, const std::function<const char*(int number)>& serve);
 
-// Throws unless each value is within `tolerance` of what is expected, relative to values above one.
+// Throws unless each value is within `tolerance` of the expected one, relative to values above one.
 void CheckClose(const char* what, const float* values, const float* expected, size_t size, float tolerance);
 
-// What main returns: what `sample` returns, or the code of what it throws.
+// Returns main's result: that of `sample`, or the code of its exception.
 int RunSample(const char* program, const std::function<int()>& sample);
 
 }  // namespace gpu_common

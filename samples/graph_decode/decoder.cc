@@ -55,7 +55,7 @@ void Decoder::Begin(int token) {
 }
 
 void Decoder::Capture() {
-  // Scopes that are open while a kernel is captured say what its node is.
+  // Scopes that are open during the capture of a kernel describe its node.
   PITOT_SCOPE("capture");
   Check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   LaunchEach();

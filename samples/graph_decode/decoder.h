@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decodes one sequence on a GPU, a token a step: launch by launch, or by replaying a step captured as a CUDA graph.
+// Decodes one sequence on a GPU, one token per step: launch by launch, or by replaying a step captured as a CUDA graph.
 #ifndef PITOT_SAMPLES_GRAPH_DECODE_DECODER_H_
 #define PITOT_SAMPLES_GRAPH_DECODE_DECODER_H_
 
@@ -23,12 +23,12 @@ class Decoder {
 
   // Begins a sequence with `token`; at most Shape::positions steps follow.
   void Begin(int token);
-  // Captures a step: what Launch does from now on is to replay it.
+  // Captures a step; from now on Launch replays it.
   void Capture();
-  // Launches a step; Wait returns the token it made.
+  // Launches a step; Wait returns its token.
   void Launch();
   int Wait();
-  // Of the step before.
+  // The logits of the previous step.
   std::vector<float> Logits() const { return logits_.ToHost(); }
 
  private:

@@ -17,10 +17,10 @@ __device__ float WarpSum(float value) {
   return value;
 }
 
-// Of a whole block of kThreads; every thread gets it. `shared` holds kWarps values.
+// The sum over a whole block of kThreads, returned to every thread. `shared` holds kWarps values.
 __device__ float BlockSum(float value, float* shared) {
   value = WarpSum(value);
-  __syncthreads();  // what an earlier sum left may still be read
+  __syncthreads();  // an earlier sum's result may still be read
   if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = value;
   __syncthreads();
   float sum = 0;
@@ -53,7 +53,7 @@ __global__ void RmsNorm(const float* x, const float* weights, float* out, int di
   for (int i = static_cast<int>(threadIdx.x); i < dim; i += kThreads) out[i] = x[i] * scale * weights[i];
 }
 
-// A warp for each row.
+// One warp per row.
 __global__ void MatVec(const float* matrix, const float* x, float* out, int rows, int columns, Into into) {
   const int row = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / kWarp);
   if (row >= rows) return;
@@ -72,7 +72,7 @@ __global__ void Append(const State* state, const float* qkv, float* keys, float*
   values[to] = qkv[2 * dim + i];
 }
 
-// A block for each head: scores of all rows, their softmax, the weighted sum of values.
+// One block per head: scores of all rows, their softmax, the weighted sum of values.
 __global__ void Attention(const State* state, const float* query, const float* keys, const float* values, float* out,
                           int dim, int head_dim) {
   extern __shared__ float scores[];
@@ -94,7 +94,7 @@ __global__ void Attention(const State* state, const float* query, const float* k
     scores[row] = expf(scores[row] - most);
     sum += scores[row];
   }
-  sum = BlockSum(sum, shared);  // and all scores are written
+  sum = BlockSum(sum, shared);  // now all scores are written, too
   for (int i = thread; i < head_dim; i += kThreads) {
     float value = 0;
     for (int row = 0; row < rows; ++row) value += scores[row] * values[static_cast<size_t>(row) * dim + head + i];
@@ -109,7 +109,7 @@ __global__ void SwiGlu(const float* gate_up, float* out, int hidden) {
   out[i] = gate / (1 + expf(-gate)) * gate_up[hidden + i];
 }
 
-// One block. Of equal logits the first wins.
+// One block. Among equal logits the first wins.
 __global__ void NextToken(State* state, const float* logits, int vocabulary) {
   __shared__ float bests[kThreads];
   __shared__ int tokens[kThreads];

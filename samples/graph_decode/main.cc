@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// graph_decode: a small transformer generates text token by token, as a language model's server does; a step is a
-// batch, a token is marked on its request. With --eager each kernel of a step is launched by itself; else the step was
-// captured once as a CUDA graph, which is replayed.
+// graph_decode: a small transformer generates text token by token, like the server of a language model. A step is a
+// batch, and a token is marked on its request. With --eager each kernel of a step is launched separately. Otherwise the
+// step is captured once as a CUDA graph and then replayed.
 #include <algorithm>
 #include <stdexcept>
 #include <vector>
@@ -16,7 +16,7 @@ namespace {
 constexpr int kCheckedSteps = 8;
 constexpr float kTolerance = 2e-3f;
 
-// Without requests: not served to anybody.
+// Generates without requests.
 std::vector<int> Generate(Decoder* decoder, int begin, int tokens) {
   std::vector<int> made;
   decoder->Begin(begin);

@@ -34,7 +34,7 @@ void Add(const Floats& more, Floats* x) {
   for (size_t i = 0; i < x->size(); ++i) (*x)[i] += more[i];
 }
 
-// Of the newest row, which `qkv` begins with, over all rows.
+// Attention of the newest row, whose query `qkv` begins with, over all rows.
 Floats Attention(const Floats& qkv, const Floats& keys, const Floats& values, size_t dim, size_t heads) {
   const size_t head_dim = dim / heads, rows = keys.size() / dim;
   Floats out(dim);
@@ -67,7 +67,7 @@ Weights MakeWeights(const Shape& shape) {
     for (float& value : values) value = any(random);
     return values;
   };
-  // What keeps a sum of products about as large as what went in.
+  // Keeps a sum of products about as large as the input.
   const auto matrix = [&](int rows, int columns) {
     return make(rows, columns, std::sqrt(3.0f / static_cast<float>(columns)));
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small transformer with random weights, and one step of it on the CPU, which the GPU's is compared with.
+// A small transformer with random weights. Also one step of it on the CPU, for comparison with the GPU's.
 #ifndef PITOT_SAMPLES_GRAPH_DECODE_WEIGHTS_H_
 #define PITOT_SAMPLES_GRAPH_DECODE_WEIGHTS_H_
 
@@ -18,7 +18,7 @@ struct Shape {
   int positions = 0;  // the longest sequence
 };
 
-// Matrices by rows.
+// Matrices are stored by rows.
 struct Layer {
   std::vector<float> attention_norm, qkv, output, mlp_norm, gate_up, down;
 };
@@ -31,16 +31,16 @@ Weights MakeWeights(const Shape& shape);
 // Decodes on the CPU.
 class Reference {
  public:
-  // `weights` outlive it.
+  // `weights` must outlive it.
   Reference(const Shape& shape, const Weights& weights);
-  // Returns the logits after `token`, which is the next of the sequence.
+  // Returns the logits after `token`, the next one of the sequence.
   std::vector<float> Step(int token);
 
  private:
   const Shape shape_;
   const Weights& weights_;
   size_t position_ = 0;
-  std::vector<std::vector<float>> keys_, values_;  // of each layer: a row each position
+  std::vector<std::vector<float>> keys_, values_;  // by layer: one row per position
 };
 
 }  // namespace graph_decode

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all connections to a server have in common.
+// Common parts of all connections to a server.
 #ifndef SAMPLES_LOAD_GENERATOR_CONNECTION_H_
 #define SAMPLES_LOAD_GENERATOR_CONNECTION_H_
 
@@ -13,7 +13,7 @@
 
 namespace load_generator {
 
-// Kept alive, without delay.
+// Keeps the connection alive, and sends without delay.
 inline void Prepare(httplib::Client* client, int read_timeout_s) {
   client->set_keep_alive(true);
   client->set_tcp_nodelay(true);
@@ -21,7 +21,7 @@ inline void Prepare(httplib::Client* client, int read_timeout_s) {
   client->set_read_timeout(read_timeout_s);
 }
 
-// A header of W3C's trace context: a trace of its own.
+// Makes a header of W3C's trace context with a new trace.
 inline std::string MakeTraceparent(std::mt19937_64* random) {
   char text[56];
   const uint64_t high = (*random)(), low = (*random)(), parent = (*random)();

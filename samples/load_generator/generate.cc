@@ -14,14 +14,14 @@
 namespace load_generator {
 namespace {
 
-// One connection, kept alive, used by one thread.
+// A connection that is kept alive, used by one thread.
 class PromptConnection {
  public:
   PromptConnection(const Options& options, uint64_t seed) : client_(options.host, options.port), random_(seed) {
     Prepare(&client_, 60);
   }
 
-  // Fills in what `sample` does not have yet.
+  // Fills in the remaining fields of `sample`.
   void Send(GenerateSample* sample) {
     httplib::Request request;
     request.method = "POST";

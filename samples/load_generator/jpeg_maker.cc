@@ -54,7 +54,7 @@ std::vector<uint8_t> MakeTexture(int width, int height, uint64_t seed) {
   return rgb;
 }
 
-// libjpeg's fatal error must not return, nor throw across C: it jumps.
+// libjpeg's fatal error must neither return nor throw across C: it jumps.
 struct ErrorState {
   jpeg_error_mgr callbacks;  // first: libjpeg hands back a pointer to it
   std::jmp_buf escape;
@@ -67,7 +67,7 @@ struct ErrorState {
   std::longjmp(state->escape, 1);
 }
 
-// Owns what libjpeg allocates, so that the jump skips no destructor.
+// Owns libjpeg's memory, so that the jump skips no destructor.
 struct Encoder {
   jpeg_compress_struct info{};
   ErrorState errors{};
@@ -78,7 +78,7 @@ struct Encoder {
     jpeg_destroy_compress(&info);
     std::free(bytes);
   }
-  // False with errors.message.
+  // On failure returns false; the reason is in errors.message.
   bool Encode(int width, int height, uint8_t* rgb) {
     info.err = jpeg_std_error(&errors.callbacks);
     errors.callbacks.error_exit = OnError;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes JPEGs to send: seeded textures of waves and noise, which decode as slowly as photographs do.
+// Makes JPEGs to send: seeded textures of waves and noise, which take as long to decode as photographs.
 #ifndef SAMPLES_LOAD_GENERATOR_JPEG_MAKER_H_
 #define SAMPLES_LOAD_GENERATOR_JPEG_MAKER_H_
 
@@ -9,7 +9,7 @@
 
 namespace load_generator {
 
-// A picture of `width` x `height` in colour; the same for the same seed. Throws std::runtime_error when libjpeg fails.
+// Makes a colour picture of `width` x `height`; the same for the same seed. Throws std::runtime_error if libjpeg fails.
 std::string MakeJpeg(int width, int height, uint64_t seed);
 
 }  // namespace load_generator

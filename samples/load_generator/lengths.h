@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long prompts and outputs are: mostly short, some long.
+// Lengths of prompts and outputs: mostly short, some long.
 #ifndef SAMPLES_LOAD_GENERATOR_LENGTHS_H_
 #define SAMPLES_LOAD_GENERATOR_LENGTHS_H_
 
@@ -12,7 +12,7 @@ namespace load_generator {
 
 // Log-normal, in tokens, at least 1.
 struct LengthOptions {
-  double mean = 48;    // before `most` cuts
+  double mean = 48;    // before the limit `most`
   double sigma = 0.7;  // of the logarithm
   size_t most = 256;
 };

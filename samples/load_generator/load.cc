@@ -31,7 +31,7 @@ Pictures MakePictures(const Options& options) {
   return pictures;
 }
 
-// One connection, kept alive, used by one thread.
+// A connection that is kept alive, used by one thread.
 class Connection {
  public:
   Connection(const Options& options, const Pictures* pictures, uint64_t seed)
@@ -39,7 +39,7 @@ class Connection {
     Prepare(&client_, 30);
   }
 
-  // Fills in what `sample` does not have yet.
+  // Fills in the remaining fields of `sample`.
   void Send(Sample* sample) {
     const httplib::Headers headers = {{"traceparent", MakeTraceparent(&random_)}, {"Accept-Encoding", "identity"}};
     const std::vector<std::string>& choice = sample->is_big ? pictures_->big : pictures_->normal;
@@ -98,7 +98,7 @@ std::vector<Sample> SendClosedLoop(const Options& options, const Pictures& pictu
         connection.Send(&sample);
         sample.intended_ns = sample.sent_ns;
         by_thread[i].push_back(std::move(sample));
-        // A server that is gone must not be asked as fast as it can be.
+        // If the server is gone, do not ask at full speed.
         if (by_thread[i].back().status == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
     });

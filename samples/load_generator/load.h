@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends the load and notes what happened to each request.
+// Sends the load and notes the result of each request.
 #ifndef SAMPLES_LOAD_GENERATOR_LOAD_H_
 #define SAMPLES_LOAD_GENERATOR_LOAD_H_
 
@@ -14,26 +14,26 @@ namespace load_generator {
 
 // Times are CLOCK_MONOTONIC, ns.
 struct Sample {
-  uint64_t intended_ns = 0;  // when it should have been sent; closed loop: when it was
+  uint64_t intended_ns = 0;  // when it should have been sent; closed loop: when it was sent
   uint64_t sent_ns = 0;
   uint64_t done_ns = 0;
   int status = 0;  // 0: no response
   bool is_big = false;
   bool is_burst = false;
   std::string id;     // the server's x-request-id
-  std::string error;  // why there was no response
+  std::string error;  // why there is no response
 
   uint64_t latency_ns() const { return done_ns - intended_ns; }
 };
 
 struct Run {
-  uint64_t begin_ns = 0;  // of the warm-up
+  uint64_t begin_ns = 0;  // begin of the warm-up
   uint64_t measured_from_ns = 0;
-  uint64_t end_ns = 0;          // when the last response was there
-  std::vector<Sample> samples;  // by intended_ns, warm-up included
+  uint64_t end_ns = 0;          // when the last response arrived
+  std::vector<Sample> samples;  // by intended_ns, including the warm-up
 };
 
-// Throws std::runtime_error when the server does not answer at all.
+// Throws std::runtime_error if the server does not answer at all.
 Run SendLoad(const Options& options);
 
 }  // namespace load_generator

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// load_generator: loads an image server or a decode server on this machine and says how long its requests took, seen
-// from outside.
+// load_generator: loads an image server or a decode server on this machine, and reports how long its requests took,
+// measured from outside.
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
@@ -35,7 +35,7 @@ int Generate(const Options& options) {
   throw std::runtime_error("no request was answered with all its tokens");
 }
 
-// Fails when no request was answered as it should be.
+// Fails if no request got a correct answer.
 int Main(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
   if (options.is_generating) return Generate(options);

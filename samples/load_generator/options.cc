@@ -18,7 +18,7 @@ bool IsLoopback(const std::string& host) {
   return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-// CLI11's own says the range, of which both ends have hundreds of digits.
+// CLI11's own check prints the range, and both ends have hundreds of digits.
 const CLI::Validator kAboveZero(
     [](const std::string& text) {
       double value = 0;

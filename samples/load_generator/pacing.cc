@@ -42,7 +42,7 @@ void SendAtTheirTimes(std::span<const uint64_t> at_ns, size_t concurrency,
   std::vector<std::thread> threads;
   for (size_t connection = 0; connection < concurrency; ++connection) {
     threads.emplace_back([&, connection] {
-      prctl(PR_SET_TIMERSLACK, 1);  // ns; the default lets every sleep end 50 us late
+      prctl(PR_SET_TIMERSLACK, 1);  // ns; by default every sleep may end 50 us late
       for (size_t at = next++; at < at_ns.size(); at = next++) {
         SleepUntil(at_ns[at]);
         send(connection, at);

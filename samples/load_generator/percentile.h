@@ -9,7 +9,7 @@
 
 namespace load_generator {
 
-// The smallest value that at least `quantile` of all values do not exceed (nearest rank); 0 when there are none.
+// Returns the smallest value that at least `quantile` of all values do not exceed (nearest rank); 0 without values.
 // REQUIRES: `sorted` ascending, 0 <= quantile <= 1.
 uint64_t Percentile(std::span<const uint64_t> sorted, double quantile);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run amounts to: a table for people, JSON for programs.
+// Sums up a run: a table for people, JSON for programs.
 #ifndef SAMPLES_LOAD_GENERATOR_RESULTS_H_
 #define SAMPLES_LOAD_GENERATOR_RESULTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace load_generator {
 
-// Latencies are those of responses with status 200 whose intended arrival was measured.
+// Latencies are those of responses with status 200, with an intended arrival after the warm-up.
 //   {"options": {...}, "clock": {begin, measured_from, end: CLOCK_MONOTONIC ns},
 //    "requests": {"sent", "ok", "by_status": {"200": n}, "errors": {"Connection": n}}, "throughput_per_s": ...,
 //    "latency_ms": {"count", "mean", "p50", "p90", "p95", "p99", "p999", "max"},
@@ -21,13 +21,13 @@ namespace load_generator {
 //    "latencies_ms": [...]}                          with --list-latencies
 std::string ToJson(const Options& options, const Run& run);
 
-// What was injected, in the form of the server's fault log, by the ids that the server gave: "bursts" with the number
-// of requests of one instant, "bigger_input" with the side of the picture. What it cost nobody knows beforehand.
+// Writes the injected faults in the form of the server's fault log, by the server's ids: "bursts" with the number of
+// requests at one instant, "bigger_input" with the side of the picture. Their cost is not known beforehand.
 //   {"time_ns":812345678901,"request":"00000000000082f1","fault":"bursts","injected_ns":0,"requests":40}
-// Requests that no server answered have no id and no line.
+// Requests without an answer have no id and no line.
 std::string ToFaultLog(const Options& options, const Run& run);
 
-// A few lines.
+// Returns a few lines of text.
 std::string ToText(const Run& run);
 
 }  // namespace load_generator

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kWarp = 32;
 
-// A warp for each feature.
+// One warp per feature.
 __global__ void Dot(const float* features, const float* weights, float* scores, int size) {
   const float* const feature = features + static_cast<size_t>(blockIdx.x) * size;
   float sum = 0;

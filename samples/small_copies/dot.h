@@ -8,7 +8,7 @@
 
 namespace small_copies {
 
-// scores[i] is the product of feature `i`, `size` floats, with `weights`; all in device memory.
+// scores[i] is the dot product of feature `i`, `size` floats, with `weights`; all in device memory.
 void LaunchDot(const float* features, const float* weights, float* scores, int count, int size, cudaStream_t stream);
 
 }  // namespace small_copies

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// small_copies: a request brings many small features, each in memory of its own, which a GPU scores. Naive, each is
-// copied to the GPU by itself; with --fixed they are packed into one buffer first, which is copied once.
+// small_copies: a request brings many small features, each in its own memory, and a GPU scores them. In the naive
+// version each is copied to the GPU separately. With --fixed they are first packed into one buffer, which is copied
+// once.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -29,8 +30,8 @@ class Scorer {
         device_features_(count_ * size_),
         device_scores_(count_) {}
 
-  // As a parser would leave them: page-locked memory all of it, so that only the number of copies differs, but not one
-  // after another.
+  // Stores the features as a parser would: not next to each other. All memory is page-locked, so that the versions
+  // differ only in the number of copies.
   void Receive(int number) {
     for (size_t i = 0; i < count_; ++i) {
       float* const feature = Feature(i);
@@ -39,7 +40,7 @@ class Scorer {
     }
   }
 
-  // `batch` is told when all is launched.
+  // `batch` is notified when everything is launched.
   void Run(pitot::Batch& batch) {
     {
       const size_t copies = is_fixed_ ? 1 : count_;

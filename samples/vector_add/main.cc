@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// vector_add: sends two vectors to a GPU in parts, adds them there, and fetches the sum. Naive, each copy is from or to
-// pageable memory and the host waits for it; with --fixed the memory is page-locked, copies are asynchronous, and parts
-// take turns on two streams, so that one is copied while another is added.
+// vector_add: sends two vectors to a GPU in parts, adds them there, and fetches the sum. In the naive version each copy
+// uses pageable memory, and the host waits for it. With --fixed the memory is page-locked and copies are asynchronous.
+// Parts then alternate between two streams, so that one is copied while another is added.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -35,13 +35,13 @@ class Adder {
     }
   }
 
-  // `batch` is told when all is launched.
+  // `batch` is notified when everything is launched.
   void Run(pitot::Batch& batch) {
     const size_t part_size = (size_ + parts_ - 1) / parts_;
     for (size_t part = 0; part * part_size < size_; ++part) {
       PITOT_SCOPE("part", part);
       const size_t begin = part * part_size, size = std::min(part_size, size_ - begin);
-      // Naive: the default stream.
+      // The naive version uses the default stream.
       const cudaStream_t stream = is_fixed_ ? streams_[part % kStreams].get() : nullptr;
       Copy(device_a_.data() + begin, a_ + begin, size, cudaMemcpyHostToDevice, stream);
       Copy(device_b_.data() + begin, b_ + begin, size, cudaMemcpyHostToDevice, stream);
