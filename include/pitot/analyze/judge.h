@@ -45,7 +45,7 @@ struct WhyJudgeOptions {
 };
 
 // Makes the judge; null without memory. Memory outside the recorder's budget: under 8 MiB for what is normal. While it
-// judges, up to three times the incident's trace (docs/reference/why.md has numbers). `analyzers` are the host's own.
+// judges, up to three times the incident's trace (docs/lab/verdicts.md has numbers). `analyzers` are the host's own.
 // They run on the recorder's worker for each incident, after the built-in ones. Each gets half a second of CPU time,
 // out of the rest of `budget_ms`. One that fails, throws or overruns it is named in report.txt.
 PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options = {},

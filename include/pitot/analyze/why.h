@@ -182,7 +182,7 @@ class PITOT_EXPORT BlameIndex {
 
 // Walks the request of that row back from its end. Fills `blame` unless there is an error.
 //
-// docs/reference/why.md lists the rules. For an open request the walk begins at the window's end, on the last thread
+// docs/reference/walk.md lists the rules. For an open request the walk begins at the window's end, on the last thread
 // that worked for it.
 //
 // Threads: any.

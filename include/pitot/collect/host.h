@@ -40,7 +40,7 @@ struct HostOptions {
 // Cost: on the host's threads three system calls and a record of 48 bytes at such an edge, once a millisecond at most;
 //   scopes cost nothing. The collector's own thread reads each thread at work `thread_rate_hz` times a second, and the
 //   process and the machine `rate_hz` times. For an incident, Pitot's watcher reads each thread at work once more.
-//   docs/guide/host.md has numbers. Recorder::Stop waits for the current round.
+//   docs/lab/collectors.md has numbers. Recorder::Stop waits for the current round.
 PITOT_EXPORT std::unique_ptr<Collector> MakeHostCollector(const HostOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

@@ -40,8 +40,8 @@ struct NvmlOptions {
 // Lifetime: the recorder's. A thread that hangs in the driver when the recorder stops is left behind with its memory.
 // Cost: Recorder::Add waits until NVML has answered, 10 s at most. Recorder::Stop waits for the current round, 2 s at
 //   most. A round keeps the collector's thread in the driver for each GPU; each incident gives the time as
-//   "nvml.round_us". No measurable cost on other threads (docs/guide/nvml.md). Each recording process asks every GPU
-//   that NVML sees.
+//   "nvml.round_us". No measurable cost on other threads (docs/lab/collectors.md). Each recording process asks every
+//   GPU that NVML sees.
 PITOT_EXPORT std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

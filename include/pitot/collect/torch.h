@@ -33,7 +33,7 @@ struct TorchOptions {
   // Lifetime: LibTorch's allocators are watched from the first Enable to the end of the process. The library that
   //   contains pitot::torch must not be unloaded after that.
   // Cost: every allocation and free of tensors becomes slightly more expensive, at every depth and also after
-  //   Recorder::Stop (docs/guide/torch.md has numbers).
+  //   Recorder::Stop (docs/lab/torch.md has numbers).
   // Memory: 1 MiB for the CPU and 2 MiB for each GPU (of 16) once it has memory, and an eighth of that while an
   //   incident is made. It comes on top of Options::memory_budget_bytes, and is included in Stats::collector_bytes.
   bool memory = true;
@@ -45,7 +45,7 @@ struct TorchOptions {
 // and Stop). kAlreadyRunning. In the child of a fork another one can be added to the child's recorder.
 // Threads: operators are recorded on whichever thread runs them. PyTorch's profiler can run at the same time.
 // Cost: nothing below depth kOps. At kOps each operator pays for LibTorch's callback and for Pitot's record
-//   (docs/guide/torch.md has numbers). A change of depth takes a lock of LibTorch. Each thread that runs operators
+//   (docs/lab/torch.md has numbers). A change of depth takes a lock of LibTorch. Each thread that runs operators
 //   while they are recorded allocates 13 KiB, until it ends. Null if there is no memory.
 PITOT_EXPORT std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions& options = {}) noexcept;
 
@@ -56,7 +56,7 @@ namespace torch {
 // Threads: any, which may end afterwards.
 // Lifetime: until the recorder stops, then another may be enabled; memory stays watched (TorchOptions::memory). A busy
 //   thread overwrites a ring of default size in less than a second of operators: raise Options::max_ring_bytes and
-//   memory_budget_bytes together (docs/guide/instrument.md).
+//   memory_budget_bytes together (docs/guide/torch.md).
 template <class Recorder> Status Enable(Recorder& recorder, const TorchOptions& options = {}) noexcept {
   return recorder.Add(MakeTorchCollector(options));
 }
