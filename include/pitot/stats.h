@@ -33,8 +33,8 @@ struct DepthStats {
   Overhead cost;
   Overhead mean[4];  // by depth, on the mean duration; none for kScopes
   Overhead p99[4];   // on the 99th percentile
-  // number of batches (without batches, requests) behind these, at that depth or at kScopes, whichever is fewer; older
-  // ones count less, and those before a detected change not at all
+  // Number of batches (without batches, requests) behind these, at that depth or at kScopes, whichever is fewer. Older
+  // ones count less, and those before a detected change not at all.
   uint64_t works[4];
   double armed_percent;  // share of the time in which everything was recorded because a request was slow
   uint64_t works_lost;   // too many ended at once to count all

@@ -109,7 +109,7 @@ class GpuTables final : public TraceBuilder {
   std::vector<Nested> nested_;
   std::vector<Sample> samples_;
   std::vector<uint32_t> added_by_;  // by row of trace_.streams: the adding collector; rows in the order of adding
-  // the current collector, and the one whose streams the calls waited for
+  // The current collector, and the one whose streams the calls waited for.
   uint32_t collector_ = 0, awaited_of_ = kNoRow;
   std::unordered_map<uint64_t, uint32_t> counters_;  // by device and name
   // In order of correlation and time; the latter for correlations of spans.

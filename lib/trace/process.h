@@ -15,7 +15,7 @@ struct pitot_process_info {
   uint32_t size;
   uint32_t recording;  // atomic: 1 while that copy's recorder runs
   char version[24];
-  // an address in the copy with the running recorder: if the linker merged copies, not in this one
+  // An address in the copy with the running recorder: if the linker merged copies, it is not in this one.
   const void* recorder;
 };
 PITOT_EXPORT extern pitot_process_info pitot_process;

@@ -491,7 +491,7 @@ void CloseRequests() noexcept {
   Slot* slots = g_slots.load(kRelaxed);
   for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
     const uint64_t id = slots[i].id.load(kAcquire);
-    // a request just being begun is ended by its handle
+    // A request that is just being begun is ended by its handle.
     if (id != 0 && CloseSlot(&slots[i], id)) LeaveClosed(&slots[i]);
   }
 }

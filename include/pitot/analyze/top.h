@@ -170,9 +170,9 @@ struct TopTable {
 // self_wait_ns.
 //
 // Exposed GPU time is time in which only the GPU was waited for: a device works, and no thread is at work for the same
-// purpose. That purpose is the work's batch or one of its members, outside of batches its request. For unattributed
-// work it is any thread at all. A thread is at work in a scope or call of that context. It is not at work if its
-// innermost scope is a wait, or in calls that wait for a GPU (synchronisations, copies that block). This is the
+// purpose. That purpose is the work's batch or one of its members; outside of batches its request. For unattributed
+// work no thread at all may be at work. A thread is at work in a scope or call of that context. It is not at work if
+// its innermost scope is a wait, or in calls that wait for a GPU (synchronisations, copies that block). This is the
 // priority sweep of trace viewers (TensorBoard's plug-in, XProf), with host before device. Concurrent activities share
 // the time equally.
 //

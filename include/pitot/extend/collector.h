@@ -131,7 +131,7 @@ class PITOT_EXPORT Collector {
   // Cost: some loads, at most a lock of its own.
   virtual uint64_t HeldBytes() const noexcept;
   // Sets how much to record from now on; never kAuto. A depth fixed by the host is passed on unchanged. If governed, it
-  // is the process's depth or the deepest of its Depths below that, otherwise kScopes.
+  // is the deepest of the collector's Depths up to the process's depth, otherwise kScopes.
   // Threads: any, one call at a time; Keep and AddTo may run meanwhile. A slow call delays only what other collectors
   //   are told.
   // Cost: should be at most a few hundred us.
