@@ -65,7 +65,7 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
 // The last step of CopyRing. It makes the closed and the open scopes of a copy agree; the `fresh_words` newest words
 // were written while the open stack was read. A scope is recorded before it leaves the stack. A scope found there may
 // therefore also be recorded, in those words or just before them. A scope that began after the last record before them
-// may miss its enclosing scope: `cut_ticks` is that record's end, or 0 if the copy does not reach back to it.
+// may miss its enclosing scope. `cut_ticks` therefore becomes that record's end, or 0 if the copy does not reach it.
 void Settle(uint64_t fresh_words, RingCopy* copy);
 
 }  // namespace pitot::snapshot
