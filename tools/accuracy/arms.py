@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional
 import score
 
 MS = 1e-6  # of a ns
-LEAST_SHARE, LEAST_MS = 0.05, 0.5  # analyzers.md 3.1: what a diagnosed excess may be beside that measured from outside
+LEAST_SHARE, LEAST_MS = 0.05, 0.5  # how far a diagnosed excess may be from the external one: the larger
 
 
 # ---- Versions

@@ -110,7 +110,7 @@ class Board:
         return min(self.rate * more.get(name, 1.0), LOAD * self.capacity)
 
     def striking_all(self, fault: str) -> List[Phase]:
-        """Strikes a tenth of the run, all requests of it: what strikes a fifth and more is normal (analyzers.md 2.13)."""
+        """Strikes a tenth of the run, all requests of it: a fault in a fifth of the requests or more is normal."""
         struck_s = self.setting.struck_s / 2
         return [Phase(9 * struck_s), Phase(struck_s, (fault,)), Phase(GAP_S)]
 

@@ -295,7 +295,7 @@ def is_true(cause: Dict[str, Any], injections: Iterable[Injection], expected: Di
 
 def is_greater(cause: Dict[str, Any], than: Injection, injections: Iterable[Injection], expected: Dict[str, Any]) -> bool:
     """Whether a log says that this is true of the request, and took at least as much. Of two things at once the greater is to
-    be told first (analyzers.md 3.2, X01 to X04)."""
+    be told first (X01 to X04)."""
     greater = [one for one in injections if one.injected_ns >= than.injected_ns > 0]
     return is_true(cause, greater, expected)
 

@@ -22,7 +22,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Thresholds. Where no other source is named they are those of analyzers.md, A32 and A33.
+// Thresholds. Those without another source are explained in docs/reference/diff.md#gates.
 struct DiffOptions {
   double regression = 0.05;    // a time worse by more than this is a regression
   double count_growth = 0.01;  // a count higher by more than this is one; Pitot's

@@ -20,8 +20,8 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 struct LearnOptions {
-  // Per route and size bucket, chosen by a hash of the ids. (analyzers.md section 2.8: not the newest, not the slow
-  // ones, but a uniform sample.)
+  // Per route and size bucket, chosen by a hash of the ids. (A uniform sample, not the newest and not the slow
+  // ones: docs/reference/why.md#in-the-process.)
   uint32_t most_per_cell = 16;
   int64_t ended_after_ns = INT64_MIN;  // requests that ended earlier are known already
   int64_t began_after_ns = INT64_MIN;  // requests that began earlier belong to the warm-up

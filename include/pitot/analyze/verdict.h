@@ -29,7 +29,7 @@ namespace analyze {
 
 struct Drift;
 
-// Thresholds. Where no other source is named they are those of analyzers.md section 2.9, whose simulation chose them.
+// Thresholds. Those without another source are explained in docs/reference/why.md#why-this-test.
 struct VerdictOptions {
   double alpha = 0.02;        // largest p of a cause
   double alpha_few = 0.05;    // the same with fewer than `least_many` normal requests, or if no p that small can occur

@@ -132,7 +132,7 @@ struct RequestBlame {
 
 struct BlameOptions {
   // A gap between two operations of a stream up to this long is the GPU's own; a longer one is unexplained. HTA's limit
-  // for a "kernel wait" is 30 us; 20 us are what analyzers.md section 2.3 proposes.
+  // for a "kernel wait" is 30 us; 20 us is Pitot's own choice.
   int64_t dispatch_gap_ns = 20'000;
   // A call that waits for a GPU returns within this time after the GPU is done. More than this is the call's own time.
   int64_t sync_return_ns = 50'000;
@@ -140,18 +140,20 @@ struct BlameOptions {
   // stream holds 1,024 launches (1,022 in HTA's traces).
   double slow_launch_factor = 8;
   uint32_t full_queue_depth = 1'000;
-  // Another thread's call was in the way of such a launch if it lasted for this share of it (analyzers.md, 2.5).
+  // Another thread's call was in the way of such a launch if it lasted for this share of it
+  // (docs/reference/walk.md#who-was-in-the-driver).
   double least_in_driver = 0.8;
   // A kernel must be this often in the trace for its median to count as its usual time.
   uint32_t least_samples = 20;
   // A first use in the trace took longer than this, and longer than 99 % of its like that are not first ones
-  // (analyzers.md, 2.5).
+  // (docs/reference/walk.md#first-uses).
   int64_t first_use_ns = 200'000;
   // Code was on a CPU if its thread's counters put at most this much of the stretch off it.
   int64_t least_off_cpu_ns = 20'000;
   // A thread wakes up within this time. More may be a lack of CPUs, if its counters say so.
   int64_t wake_up_ns = 200'000;
-  // More clamped time than this share of the latency makes the walk unreliable (analyzers.md, 2.3).
+  // More clamped time than this share of the latency makes the walk unreliable
+  // (docs/reference/walk.md#reliability).
   double most_clamped = 0.01;
   // Polled about every 1,024 steps of indexing and walking, on the thread doing it; true ends it with
   // kResourceExhausted. Null: it is never ended.

@@ -22,7 +22,7 @@ using model::Trace;
 namespace {
 
 // How long a device may stand still after an allocation, in lengths of its call: 1.3 to 1.7 on an H100
-// (docs/lab/verdicts.md).
+// (docs/reference/walk.md#allocations).
 constexpr int64_t kAfterAllocation = 2;
 constexpr uint32_t kMostAllocations = 8;  // looked at, the newest first
 

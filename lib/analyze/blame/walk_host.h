@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much of a thread's code was not on a CPU, and why: pitot::host's counters compared with the thread's recorded
-// work (docs/reference/walk.md, "Code that did not run").
+// work (docs/reference/walk.md#code-that-did-not-run).
 #ifndef PITOT_LIB_ANALYZE_BLAME_WALK_HOST_H_
 #define PITOT_LIB_ANALYZE_BLAME_WALK_HOST_H_
 

@@ -26,7 +26,7 @@ using model::Trace;
 
 constexpr Threshold kThresholds[] = {
     {"copies_per_second", 100, "1", "pitot"},
-    {"copies_per_request", 5, "1", "analyzers.md"},  // more than this counts as often, too
+    {"copies_per_request", 5, "1", "pitot"},  // more than this counts as often, too
     {"exposed_share", 0.05, "1", "pitot"},
     {"start", 10000, "ns", "pitot, where no large copy tells"},
     {"bandwidth", 25, "bytes/ns", "PCIe 4 x16, where no large copy tells"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A27: does code wait for CPUs, for memory that is on a disk, or for something unrecorded? For each thread with
-// counters of pitot::host it gives the time in scopes, the part of it on no CPU, and why (docs/reference/walk.md, "Code
-// that did not run"). Recorded waits and calls that wait are not included.
+// counters of pitot::host it gives the time in scopes, the part of it on no CPU, and why
+// (docs/reference/walk.md#code-that-did-not-run). Recorded waits and calls that wait are not included.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -21,8 +21,8 @@ namespace {
 using model::kNone;
 using model::Trace;
 
-// analyzers.md A27: "preemption if runqueue >= 10 % of scope". The limit is the same for page faults, and for code
-// blocked in something unrecorded.
+// A tenth of the code without a CPU counts as preemption. The limit is the same for page faults, and for code blocked
+// in something unrecorded.
 constexpr Threshold kThresholds[] = {{"runqueue_share", 0.10, "1", "pitot"},
                                      {"pagefault_share", 0.10, "1", "pitot"},
                                      {"blocked_share", 0.10, "1", "pitot"}};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr QualityLimits kDefault;
 constexpr Threshold kThresholds[] = {
-    {"unmatched_share", kDefault.unmatched_share, "1", "analyzers.md"},
+    {"unmatched_share", kDefault.unmatched_share, "1", "pitot"},
     {"instant_share", kDefault.instant_share, "1", "pitot"},
     {"skew", static_cast<double>(kDefault.skew_ns), "ns", "pitot"},
     {"late", static_cast<double>(kDefault.late_ns), "ns", "pitot"},

@@ -19,9 +19,9 @@ namespace analyze {
 namespace {
 
 constexpr Threshold kThresholds[] = {
-    {"least_requests", 60, "1", "analyzers.md"},  // as a verdict needs to name anything
-    {"tail_ratio", 1.5, "1", "pitot"},            // p99 / p50 from which there is a tail to explain
-    {"share", 0.3, "1", "pitot"},                 // of the variance
+    {"least_requests", 60, "1", "pitot"},  // as a verdict needs to name anything
+    {"tail_ratio", 1.5, "1", "pitot"},     // p99 / p50 from which there is a tail to explain
+    {"share", 0.3, "1", "pitot"},          // of the variance
 };
 
 struct Driver {

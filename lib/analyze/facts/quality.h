@@ -16,7 +16,7 @@ namespace analyze {
 
 // Beyond these limits a trace is damaged.
 struct QualityLimits {
-  double unmatched_share = 0.01;  // GPU rows without a call: analyzers.md, A39
+  double unmatched_share = 0.01;  // GPU rows without a call; Pitot's
   double instant_share = 0.01;    // GPU rows without a duration; Pitot's
   int64_t skew_ns = 1000;         // GPU rows that began before their calls by more: its clock's grain is up to 1 us
   int64_t late_ns = 200'000;      // a launch's least latency beyond this is too large: more than any seen; Pitot's

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What to do about a cause: analyzers.md section 2.11 as a table. Evidence that no collector records has no row yet.
+// What to do about a cause, as a table (docs/reference/blame.md#advice). Evidence that no collector records has no row
+// yet.
 #include "pitot/analyze/verdict.h"
 
 PITOT_NAMESPACE_BEGIN

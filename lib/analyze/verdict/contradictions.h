@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers that exclude each other (analyzers.md sections 3.2 and 4.3). Both are kept, half as sure, and say which other
-// one contradicts them.
+// Answers that exclude each other (docs/reference/analyzers.md#findings-together). Both are kept, half as sure, and say
+// which other one contradicts them.
 #ifndef PITOT_LIB_ANALYZE_VERDICT_CONTRADICTIONS_H_
 #define PITOT_LIB_ANALYZE_VERDICT_CONTRADICTIONS_H_
 

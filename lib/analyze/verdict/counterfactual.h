@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a request would have taken if parts of it had taken no time (analyzers.md section 2.10).
+// What a request would have taken if parts of it had taken no time (docs/reference/why.md#what-it-would-save).
 #ifndef PITOT_LIB_ANALYZE_VERDICT_COUNTERFACTUAL_H_
 #define PITOT_LIB_ANALYZE_VERDICT_COUNTERFACTUAL_H_
 

@@ -16,9 +16,9 @@ constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) 
 // Confidence if requests of other sizes, routes or depths had to do, or few are known. Also if events were lost, or
 // GPUs' times cannot be compared with the host's.
 constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
-// And for guesses (analyzers.md section 2.3 has .7 for what is inferred). Work of an unknown owner is not the request's
-// own. GPU work of unknown usual length took as long as usual. Code and launches were on a CPU although no counter of
-// their thread says so. A first use in the trace was new (a25 has the same factor). Few faults took long.
+// And for guesses (docs/reference/why.md#confidence). Work of an unknown owner is not the request's own. GPU work of
+// unknown usual length took as long as usual. Code and launches were on a CPU although no counter of their thread says
+// so. A first use in the trace was new (a25 has the same factor). Few faults took long.
 constexpr double kInferred = 0.7, kUncounted = 0.8, kFirstSeen = 0.6, kSlowFaults = 0.6;
 // And for sleep without a wait; and for parts that may only have come with another, the more the smaller their share of
 // the excess is. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/lab/verdicts.md).
