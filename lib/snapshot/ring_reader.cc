@@ -124,7 +124,7 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   if (reached_window) copy->oldest = Oldest::kWindow;
 
   // Older words may have been overwritten while they were read. If any load returned a word of a later record, it
-  // synchronised with that record's store, which follows the store of the head that is read here.
+  // synchronised with that record's store. That store follows the store of the head read here.
   const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_RELAXED);
   const uint64_t surely = head + detail::kMaxRecordWords > capacity ? head + detail::kMaxRecordWords - capacity : 0;
   const uint64_t first_word = newest - static_cast<uint64_t>(last - oldest_record);

@@ -886,7 +886,7 @@ class Others(unittest.TestCase):
 
     def test_the_table_of_faults_is_whole(self):
         expected = score.read_expected()
-        documented = (Path(__file__).resolve().parents[2] / 'docs' / 'analyze.md').read_text(encoding='utf-8')
+        documented = (Path(__file__).resolve().parents[2] / 'docs' / 'reference' / 'analyzers.md').read_text(encoding='utf-8')
         for name, fault in expected['faults'].items():
             self.assertTrue(fault['blames'] or fault.get('kinds'), name)
             for code in [*fault.get('finds', []), *fault.get('also', [])]:
