@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of arguments, from what a macro was given.
+// The names of arguments, taken from the text given to a macro.
 #include <catch2/catch.hpp>
 #include <string>
 #include <string_view>
@@ -44,7 +44,7 @@ TEST_CASE("arguments are split at their top-level commas, without the event's na
         Parts{"[=](int x, int y) { return x, y; }(1, 2)", "z"});
 }
 
-TEST_CASE("commas, quotes and brackets in literals split nothing", "[args]") {
+TEST_CASE("commas, quotes and brackets inside literals do not split arguments", "[args]") {
   CHECK(Split("\"a, b\", c") == Parts{"c"});
   CHECK(Split("\"a\\\", b\", c") == Parts{"c"});
   CHECK(Split("\"n\", \"x, \\\" (y\", z") == Parts{"\"x, \\\" (y\"", "z"});
@@ -55,7 +55,7 @@ TEST_CASE("commas, quotes and brackets in literals split nothing", "[args]") {
   CHECK(Split("\"n\", R\"(a, \" b)\", u8R\"xy(a)\", )xy\", z") == Parts{"R\"(a, \" b)\"", "u8R\"xy(a)\", )xy\"", "z"});
 }
 
-TEST_CASE("text that is no list of arguments is split without harm", "[args]") {
+TEST_CASE("text that is not a list of arguments is split without harm", "[args]") {
   CHECK(Split("") == Parts{});
   CHECK(Split(",") == Parts{""});
   CHECK(Split("\"never closed, a") == Parts{});
@@ -67,7 +67,7 @@ TEST_CASE("text that is no list of arguments is split without harm", "[args]") {
   CHECK(Split("(((, a, b") == Parts{});
 }
 
-TEST_CASE("the compiler's own text of arguments is split as the compiler splits it", "[args]") {
+TEST_CASE("the compiler's text of arguments is split as the compiler splits it", "[args]") {
   const int a = 1, b = 2;
   {
     const fakes::Recording recording;
@@ -87,10 +87,10 @@ TEST_CASE("the compiler's own text of arguments is split as the compiler splits 
   }
 }
 
-TEST_CASE("comparisons are not taken for a template's brackets", "[args]") {
+TEST_CASE("comparisons are not mistaken for a template's brackets", "[args]") {
   const int a = 1, b = 2;
   const fakes::Recording recording;
-  // clang-format takes them for that.
+  // clang-format mistakes them for brackets.
   // clang-format off
   PITOT_INSTANT("event", a < b, b > a);
   // clang-format on

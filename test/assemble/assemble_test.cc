@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots made by hand: what the window cut off, what was lost, and what makes no sense.
+// Snapshots made by hand: with records cut off by the window, lost, or senseless.
 #include "assemble/assemble.h"
 
 #include <array>
@@ -85,7 +85,7 @@ Trace Assembled(const Snapshot& snapshot) {
   return trace;
 }
 
-// With calls that a collector knows of, each 2 ns long and named by its number.
+// Calls from a collector, each 2 ns long and named by its number.
 struct CallsOf final : pitot::Collector {
   CallsOf(int64_t of, std::vector<int64_t> begins_ns) : tid(of), begin_ns(std::move(begins_ns)) {}
   const char* Name() const noexcept override { return "calls"; }
@@ -96,7 +96,7 @@ struct CallsOf final : pitot::Collector {
     for (uint32_t i = 0; i < begin_ns.size(); ++i)
       builder.Add(pitot::GpuCall{begin_ns[i], 2, tid, builder.AddText(std::to_string(i).c_str()), i + 1});
   }
-  // The column's value of each call, by its number.
+  // The column's value for each call, in order of the calls' numbers.
   std::vector<uint32_t> Sorted(const Trace& trace, const std::vector<uint32_t>& column) const {
     std::vector<uint32_t> values(begin_ns.size());
     for (uint32_t call = 0; call < trace.calls.size(); ++call)
@@ -125,7 +125,7 @@ TEST_CASE("a snapshot of nothing is an empty trace", "[assemble]") {
   CHECK(trace.window_end_ns == 1000);
 }
 
-TEST_CASE("context from before the window holds until a record in it says otherwise", "[assemble]") {
+TEST_CASE("context from before the window holds until a record in the window changes it", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 1, 2, NameWord("/r")})
       .Add(pitot::trace::kContextSite, 10, 10, {0, 7})
@@ -145,7 +145,7 @@ TEST_CASE("context from before the window holds until a record in it says otherw
   CHECK(trace.requests[0].duration_ns == 120);
 }
 
-TEST_CASE("context that no record in the copy sets is the thread's at the time of the copy", "[assemble]") {
+TEST_CASE("without a context record in the copy, the context is the thread's at the time of the copy", "[assemble]") {
   Ring ring;
   ring.Add(kInstant, 20, 20);
   RingCopy copy = ring.Copy(1);
@@ -158,12 +158,12 @@ TEST_CASE("context that no record in the copy sets is the thread's at the time o
   const Trace trace = Assembled(snapshot);
 
   CHECK(Events(trace)[0].request_id == 7);
-  CHECK(Events(trace)[0].batch_id == 0);  // nothing is known of batch 9
+  CHECK(Events(trace)[0].batch_id == 0);  // batch 9 has no record
   CHECK(trace.requests[0].begin_ns == 5);
   CHECK(trace.requests[0].duration_ns == kOpen);
 }
 
-TEST_CASE("a context word that is older than the newest context record does not count", "[assemble]") {
+TEST_CASE("a context word older than the newest context record does not count", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 1, 2, NameWord("/r")})
       .Add(pitot::trace::kContextSite, 10, 10, {0, 7})
@@ -174,7 +174,7 @@ TEST_CASE("a context word that is older than the newest context record does not 
   CHECK(Events(Assembled(Of({copy})))[0].request_id == 7);
 }
 
-TEST_CASE("scopes that were begun after the copy's cut are left out, open ones are not", "[assemble]") {
+TEST_CASE("finished scopes begun after the copy's cut are left out, open ones are kept", "[assemble]") {
   Ring ring;
   ring.Add(kScope, 10, 60).Add(kInstant, 70, 70).Add(kScope, 40, 80);
   RingCopy copy = ring.Copy(1);
@@ -189,7 +189,7 @@ TEST_CASE("scopes that were begun after the copy's cut are left out, open ones a
   CHECK(events[2].duration_ns == kOpen);
 }
 
-TEST_CASE("every reason for a loss is said, with its interval", "[assemble]") {
+TEST_CASE("every loss is reported with its reason and interval", "[assemble]") {
   for (const auto& [oldest, reason] :
        std::vector<std::pair<Oldest, LossReason>>{{Oldest::kOverwritten, LossReason::kOverwritten},
                                                   {Oldest::kCopying, LossReason::kCopying},
@@ -213,16 +213,16 @@ TEST_CASE("every reason for a loss is said, with its interval", "[assemble]") {
     CHECK(of_all.losses[0].begin_ns == 50);
     CHECK(of_all.losses[0].end_ns == 400);
     CHECK(of_all.losses[0].events == 10);
-    CHECK(of_all.losses[0].bytes == 0);  // the copy's alone would be a part of the ten
+    CHECK(of_all.losses[0].bytes == 0);  // the bytes of the copy alone would cover only some of the ten events
     CHECK(of_all.threads[0].history_begin_ns == 400);
     REQUIRE(of_window.losses.size() == 1);
     CHECK(of_window.losses[0].begin_ns == 100);
-    CHECK(of_window.losses[0].events == 0);  // how many of the ten were in the window is not known
+    CHECK(of_window.losses[0].events == 0);  // the number of the ten inside the window is unknown
     CHECK(of_window.losses[0].bytes == copy.lapped_words * 8);
   }
 }
 
-TEST_CASE("a thread of which nothing could be copied lost its whole window", "[assemble]") {
+TEST_CASE("a thread whose copy is empty lost its whole window", "[assemble]") {
   Ring ring;
   RingCopy copy = ring.Copy(1);
   copy.oldest = Oldest::kCopying;
@@ -235,7 +235,7 @@ TEST_CASE("a thread of which nothing could be copied lost its whole window", "[a
   CHECK(trace.losses[0].end_ns == 1000);
 }
 
-TEST_CASE("a record that makes no sense ends the thread's history there", "[assemble]") {
+TEST_CASE("a senseless record cuts off the thread's history before it", "[assemble]") {
   Ring ring;
   ring.Add(kInstant, 10, 10).AddWord(0).AddWord(0).Add(kInstant, 500, 500);
 
@@ -254,7 +254,7 @@ TEST_CASE("words of any value are read without harm", "[assemble]") {
     ring.Add(kInstant, 10, 10);
     for (int n = 0; n < 40; ++n) {
       random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-      // Every other header points at a real site, so that what follows is decoded.
+      // Every other header points at a real site, so that the words after it are decoded.
       const uint64_t site = reinterpret_cast<uintptr_t>(n % 3 == 0 ? &kScope : &pitot::trace::kRequestEndSite);
       ring.AddWord(random % 2 == 0 ? site << 16 | (random & 0xffff) : random >> (random % 60));
     }
@@ -263,13 +263,13 @@ TEST_CASE("words of any value are read without harm", "[assemble]") {
   }
 }
 
-TEST_CASE("internal records that are too short or say impossible things are left out", "[assemble]") {
+TEST_CASE("internal records that are too short or impossible are left out", "[assemble]") {
   Ring ring;
   const uint64_t many = ~uint64_t{0};
   ring.Add(pitot::trace::kRequestBeginSite, 1, 1, {7})
       .Add(pitot::trace::kTokensSite, 2, 2, {})
       .Add(pitot::trace::kJoinSite, 3, 3, {1, 2})
-      // Counts of labels, sizes and stages that the record does not hold.
+      // Counts more labels, sizes and stages than the record holds.
       .Add(pitot::trace::kRequestEndSite, 4, 5, {8, 0, 0, 1, many << 40, 0, 0, 0, 0})
       .Add(pitot::trace::kTakeSite, 6, 6, {8, 900, many, many})  // enqueued after it was taken
       .Add(pitot::trace::kBatchEndSite, 7, 8, {9, many, many})
@@ -286,7 +286,7 @@ TEST_CASE("internal records that are too short or say impossible things are left
   CHECK(trace.members.empty());
 }
 
-TEST_CASE("stages whose stamps of two threads disagree stay in order and inside the request", "[assemble]") {
+TEST_CASE("stages stamped out of order by two threads stay in order and inside the request", "[assemble]") {
   Ring ring;
   const uint64_t stages = uint64_t{4} << 56;
   const auto stage = [](const char* name, uint64_t after) { return NameWord(name) << 48 | after; };
@@ -307,7 +307,7 @@ TEST_CASE("stages whose stamps of two threads disagree stay in order and inside 
   CHECK(row.stages[3].duration_ns == 0);
 }
 
-TEST_CASE("a request of which only its mention is in the window was open in it", "[assemble]") {
+TEST_CASE("a request that is only mentioned in the window was open in it", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kTokensSite, 150, 150, {42, 3}).Add(pitot::trace::kEnqueueSite, 160, 160, {43, NameWord("q")});
 
@@ -322,7 +322,7 @@ TEST_CASE("a request of which only its mention is in the window was open in it",
   }
 }
 
-TEST_CASE("a request that is mentioned by a stale token or context only had ended before the window", "[assemble]") {
+TEST_CASE("a request mentioned only by a stale token or context had ended before the window", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kTakeSite, 150, 150, {42, 50, NameWord("q"), 1})
       .Add(pitot::trace::kContextSite, 150, 150, {0, 42})
@@ -337,10 +337,10 @@ TEST_CASE("a request that is mentioned by a stale token or context only had ende
   CHECK(trace.handoffs.size() == 1);
 }
 
-TEST_CASE("a request whose end was lost is not taken for an open one", "[assemble]") {
+TEST_CASE("a request whose end was lost is not mistaken for an open one", "[assemble]") {
   Ring ring;
-  // Three began and say no end: the first was gone when the table of open ones was read, the second was in it, the
-  // third, which had arrived before, began later.
+  // Three requests begin and have no end record. The first was gone when the table of open requests was read, and the
+  // second was in it. The third began after that, although it had arrived before.
   ring.Add(pitot::trace::kRequestBeginSite, 100, 100, {1, 0, 0, 0, NameWord("/r")})
       .Add(pitot::trace::kRequestBeginSite, 110, 110, {2, 0, 0, 0, NameWord("/r")})
       .Add(pitot::trace::kTokensSite, 300, 300, {1, 1})
@@ -354,12 +354,12 @@ TEST_CASE("a request whose end was lost is not taken for an open one", "[assembl
 
   REQUIRE(trace.requests.size() == 3);
   CHECK(!trace.requests[0].end_known);
-  CHECK(trace.requests[0].duration_ns == 200);  // when it last did something
+  CHECK(trace.requests[0].duration_ns == 200);  // until its last record
   CHECK(trace.requests[1].duration_ns == kOpen);
   CHECK(trace.requests[2].duration_ns == kOpen);
 }
 
-TEST_CASE("rows beyond what they may cost are left out, oldest first on each thread, and counted", "[assemble]") {
+TEST_CASE("rows over the memory limit are left out, oldest first on each thread, and counted", "[assemble]") {
   Ring first, second;
   for (uint64_t i = 1; i <= 100; ++i) {
     first.Add(kInstant, i * 10, i * 10);
@@ -373,7 +373,7 @@ TEST_CASE("rows beyond what they may cost are left out, oldest first on each thr
   CHECK(whole.losses.empty());
   CHECK(whole.events.size() + whole.handoffs.size() == 200);
   CHECK(pitot::model::FindInconsistency(part) == "");
-  CHECK(part.events.size() == 100);  // they are cheap, and what they left went to the other thread
+  CHECK(part.events.size() == 100);  // they are cheap, and the other thread got the rest of their share
   REQUIRE(!part.handoffs.empty());
   CHECK(part.handoffs.size() < 100);
   CHECK(part.handoffs.back().enqueue_ns == 1000);
@@ -384,11 +384,11 @@ TEST_CASE("rows beyond what they may cost are left out, oldest first on each thr
   CHECK(part.losses[0].events == 100 - part.handoffs.size());
 }
 
-TEST_CASE("open requests that find no room are counted, and none of them is said to have ended", "[assemble]") {
+TEST_CASE("open requests without room are counted, and none of them is reported as ended", "[assemble]") {
   std::vector<std::array<uint64_t, 9>> words;
   for (uint64_t id = 1; id <= 100; ++id) words.push_back({id});
   Ring ring;
-  // Of some of those that find none the rings speak.
+  // The rings mention some of the requests without room.
   for (const uint64_t id : {90, 95, 101})
     ring.Add(pitot::trace::kRequestBeginSite, 100 + id, 100 + id, {id, 0, 0, 0, NameWord("/r")});
   Snapshot snapshot = Of({ring.Copy(1)});
@@ -407,7 +407,7 @@ TEST_CASE("open requests that find no room are counted, and none of them is said
     CHECK(request.duration_ns == kOpen);
     ids.insert(request.id);
   }
-  // The first of the snapshot matter most.
+  // The first requests of the snapshot matter most.
   for (const uint64_t id : {1, 2, 90, 95, 101}) CHECK(ids.count(id) == 1);
   CHECK(ids.count(102) == 0);
   REQUIRE(trace.losses.size() == 1);
@@ -415,7 +415,7 @@ TEST_CASE("open requests that find no room are counted, and none of them is said
   CHECK(trace.losses[0].events == 102 - (trace.requests.size() - 3));
 }
 
-TEST_CASE("a request that ended while the open ones were copied is not one for which there was no room", "[assemble]") {
+TEST_CASE("a request that ended while the open ones were copied does not count as one without room", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kRequestEndSite, 100, 200, {8, 0, 0, 1, NameWord("/r") | uint64_t{1} << 32, 0, 0, 0, 0});
   Snapshot snapshot = Of({ring.Copy(1)});
@@ -428,7 +428,7 @@ TEST_CASE("a request that ended while the open ones were copied is not one for w
   CHECK(trace.losses.empty());
 }
 
-TEST_CASE("a request that is in the table of open ones and whose end was recorded has ended", "[assemble]") {
+TEST_CASE("a request in the table of open ones has ended if its end was recorded", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kRequestEndSite, 100, 200, {8, 0, 0, 1, NameWord("/r") | uint64_t{2} << 32, 0, 0, 0, 0});
   Snapshot snapshot = Of({ring.Copy(1)});
@@ -443,7 +443,7 @@ TEST_CASE("a request that is in the table of open ones and whose end was recorde
   CHECK(trace.requests[0].outcome == Outcome::kFailed);
 }
 
-TEST_CASE("threads that are not in the snapshot are no rows", "[assemble]") {
+TEST_CASE("threads missing from the snapshot have no rows", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kTakeSite, 160, 160, {43, 100, NameWord("q"), 777});
 
@@ -456,7 +456,7 @@ TEST_CASE("threads that are not in the snapshot are no rows", "[assemble]") {
   CHECK(trace.threads[0].tid == 105);
 }
 
-TEST_CASE("an asynchronous scope whose beginning is not in the window is left out", "[assemble]") {
+TEST_CASE("an asynchronous scope that began before the window is left out", "[assemble]") {
   static constexpr pitot::Site begin{pitot::kSiteMagic, pitot::SiteKind::kAsyncBegin, 2, 0, 1, 0x22, "a", "", "", ""};
   static constexpr pitot::Site end{pitot::kSiteMagic, pitot::SiteKind::kAsyncEnd, 2, 0, 1, 0x22, "a", "", "", ""};
   Ring ring;
@@ -490,7 +490,7 @@ TEST_CASE("refused events and scopes closed elsewhere are losses of the process"
   CHECK(trace.losses[0].end_ns == trace.window_end_ns);
 }
 
-TEST_CASE("what threads recorded that exited in the window and whose rings were reused is lost", "[assemble]") {
+TEST_CASE("events of a thread that exited in the window are lost if its ring was reused", "[assemble]") {
   Snapshot snapshot = Of({}, 100);
   const auto recycled = [](uint32_t number, uint64_t events, uint64_t attach, uint64_t exit) {
     pitot::trace::RecycledRing ring{};
@@ -518,7 +518,7 @@ TEST_CASE("what threads recorded that exited in the window and whose rings were 
     CHECK(trace.losses[1].begin_ns == 120);
     CHECK(trace.losses[1].events == 12);
   }
-  SECTION("and those before, if more were than are remembered") {
+  SECTION("and the earlier ones together, if more rings were reused than are remembered") {
     snapshot.recycled = {recycled(7, 10, 120, 130)};
     snapshot.ring_counts.rings_recycled = 5;
 
@@ -531,7 +531,7 @@ TEST_CASE("what threads recorded that exited in the window and whose rings were 
   }
 }
 
-TEST_CASE("a call is in the trace with what its thread worked for", "[assemble]") {
+TEST_CASE("a call is in the trace with its thread's request", "[assemble]") {
   const uint64_t api = NameWord("cudaLaunchKernel") << 32;
   Ring first, second;
   first.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 0, 0, NameWord("/r")})
@@ -552,7 +552,7 @@ TEST_CASE("a call is in the trace with what its thread worked for", "[assemble]"
   CHECK(trace.strings[trace.calls.name[1]] == "cudaLaunchKernel");
 }
 
-TEST_CASE("a call belongs to the context of its time though the copy begins later", "[assemble]") {
+TEST_CASE("a call belongs to the context of its time, even if the copy begins later", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kCallSite, 20, 25, {NameWord("cudaLaunchKernel") << 32 | 1})
       .Add(pitot::trace::kContextSite, 30, 30, {7, 0});
@@ -569,7 +569,7 @@ TEST_CASE("a call belongs to the context of its time though the copy begins late
   CHECK(trace.requests[trace.calls.request[0]].id == 7);
 }
 
-TEST_CASE("a call that a collector knows of has what its thread worked for then, in a scope or not", "[assemble]") {
+TEST_CASE("a collector's call has its thread's context at that time, inside a scope or not", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 0, 0, NameWord("/r")})
       .Add(pitot::trace::kContextSite, 10, 10, {0, 7})
@@ -587,8 +587,7 @@ TEST_CASE("a call that a collector knows of has what its thread worked for then,
   CHECK(calls.Sorted(trace, trace.calls.batch) == std::vector<uint32_t>{kNone, kNone, 0, kNone, kNone, kNone});
 }
 
-TEST_CASE("a collector's call has a context that was set before the copy begins, and none that outlived its request",
-          "[assemble]") {
+TEST_CASE("a collector's call has a context set before the copy begins, unless the request had ended", "[assemble]") {
   Ring ring, other;
   ring.Add(kInstant, 20, 20).Add(pitot::trace::kBatchContextSite, 60, 60, {3, 0});
   other.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 0, 0, NameWord("/r")})
@@ -606,8 +605,7 @@ TEST_CASE("a collector's call has a context that was set before the copy begins,
   CHECK(calls.Sorted(trace, trace.calls.batch) == std::vector<uint32_t>{kNone, 0, 0, kNone});
 }
 
-TEST_CASE("of threads that had one number after another a collector's call is that one's that was there",
-          "[assemble]") {
+TEST_CASE("a collector's call belongs to the thread alive at the time, if several had the same number", "[assemble]") {
   Ring ring;
   RingCopy first = ring.Copy(1), second = ring.Copy(2);
   first.tid = second.tid = 55;
@@ -617,17 +615,17 @@ TEST_CASE("of threads that had one number after another a collector's call is th
   second.attach_ticks = 500;
   CallsOf calls(55, {5, 300, 450, 600});
 
-  SECTION("whichever is read first") {
+  SECTION("in either order of reading") {
     Trace trace = Assembled(Of({first, second}), calls);
     CHECK(calls.Sorted(trace, trace.calls.thread) == std::vector<uint32_t>{0, 0, 1, 1});
     trace = Assembled(Of({second, first}), calls);
     CHECK(calls.Sorted(trace, trace.calls.thread) == std::vector<uint32_t>{1, 1, 0, 0});
   }
-  SECTION("nobody's who is known, if none is there any more") {
+  SECTION("no known thread, if none was alive any more") {
     const Trace trace = Assembled(Of({first}), calls);
     CHECK(calls.Sorted(trace, trace.calls.thread) == std::vector<uint32_t>{0, 0, kNone, kNone});
   }
-  SECTION("also where the first one's ring was given to another") {
+  SECTION("even if the first thread's ring was given to another") {
     Snapshot snapshot = Of({second});
     pitot::trace::RecycledRing recycled{};
     recycled.number = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What collectors add to a trace: in order, joined to the calls that caused it, and consistent whatever they add.
+// Collectors' additions to a trace: in order, joined to the calls that caused them, and consistent in every case.
 #include "assemble/gpu.h"
 
 #include <catch2/catch.hpp>
@@ -65,7 +65,7 @@ GpuActivity Kernel(uint32_t stream, int64_t begin_ns, uint32_t correlation, int6
 
 }  // namespace
 
-TEST_CASE("what a GPU did is in order by stream and time, with the call that caused it", "[gpu]") {
+TEST_CASE("GPU activities are ordered by stream and time, each with the call that caused it", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}, {0, 200, 8}, {1, 150, 9}}, &correlations);
   GpuTables gpu(&trace, correlations, {});
@@ -86,7 +86,7 @@ TEST_CASE("what a GPU did is in order by stream and time, with the call that cau
   CHECK(trace.strings[trace.devices[device].name] == "H100");
 }
 
-TEST_CASE("of calls whose correlation wrapped round the last before the GPU began is the cause", "[gpu]") {
+TEST_CASE("after a correlation wrapped round, the last call before the GPU began is the cause", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}, {0, 5000, 7}, {0, 9000, 7}}, &correlations);
   GpuTables gpu(&trace, correlations, {});
@@ -94,25 +94,25 @@ TEST_CASE("of calls whose correlation wrapped round the last before the GPU bega
   for (const int64_t begin_ns : {90, 4999, 5000, 8000, 9500}) gpu.Add(Kernel(stream, begin_ns, 7));
   gpu.Finish();
 
-  // 90: a clock that is a little early.
+  // 90: a clock that is slightly early.
   CHECK(trace.gpu.call == std::vector<uint32_t>{0, 0, 1, 1, 2});
 }
 
-TEST_CASE("what a GPU did long before the only call with its correlation was caused by another", "[gpu]") {
+TEST_CASE("a GPU activity long before the only call with its correlation has another cause", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 50'000'000, 7}}, &correlations);
   GpuTables gpu(&trace, correlations, {});
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
-  for (const int64_t begin_ns : {48'999'999, 49'000'000}) gpu.Add(Kernel(stream, begin_ns, 7));  // 1 ms is granted
+  for (const int64_t begin_ns : {48'999'999, 49'000'000}) gpu.Add(Kernel(stream, begin_ns, 7));  // 1 ms is tolerated
   gpu.Finish();
 
   CHECK(trace.gpu.call == std::vector<uint32_t>{kNone, 0});
 }
 
-TEST_CASE("a call belongs to the thread that had begun, whatever thread has its number later", "[gpu]") {
+TEST_CASE("a call belongs to the latest thread with its number that had begun by then", "[gpu]") {
   Trace trace = WithCalls({}, nullptr);
   trace.threads[1].tid = trace.threads[0].tid;
-  // When the first ended nobody knows.
+  // The end of the first thread is unknown.
   GpuTables gpu(&trace, {}, {{100, INT64_MAX, {}}, {1000, INT64_MAX, {}}});
   for (const int64_t begin_ns : {1500, 500, 50}) gpu.Add(GpuCall{begin_ns, 5, 1000, 0, 1});
   gpu.Finish();
@@ -121,8 +121,7 @@ TEST_CASE("a call belongs to the thread that had begun, whatever thread has its 
   CHECK(trace.calls.thread == std::vector<uint32_t>{0, 0, 1});
 }
 
-TEST_CASE("of rows that have no room the newest stay, and what is left out is said by device, with its number",
-          "[gpu]") {
+TEST_CASE("when rows exceed the room, the newest stay, and the rest is counted by device", "[gpu]") {
   using pitot::assemble::kActivityCost;
   using pitot::assemble::kGpuCallCost;
   Trace trace = WithCalls({}, nullptr);
@@ -132,7 +131,7 @@ TEST_CASE("of rows that have no room the newest stay, and what is left out is sa
   gpu.BeginCollector(2 * kActivityCost, "first");
   gpu.Add(Kernel(of_first, 900, 1, 10));
   gpu.Add(Kernel(of_second, 800, 2, 10));
-  gpu.Add(Kernel(of_first, 700, 3, 10));  // from what is spare
+  gpu.Add(Kernel(of_first, 700, 3, 10));  // uses the spare room
   gpu.Add(Kernel(of_first, 600, 4, 10));
   gpu.Add(Kernel(of_second, 500, 5, 10));
   gpu.Add(Kernel(of_first, 400, 6, 30));
@@ -158,7 +157,7 @@ TEST_CASE("of rows that have no room the newest stay, and what is left out is sa
   CHECK(says(losses[2], kNone, 300, 315, 2));
 }
 
-TEST_CASE("once something had no room nothing older takes what is left", "[gpu]") {
+TEST_CASE("once a row had no room, nothing older takes the rest of it", "[gpu]") {
   Trace trace = WithCalls({}, nullptr);
   GpuTables gpu(&trace, {}, {}, pitot::assemble::kActivityCost + pitot::assemble::kGpuCallCost - 1);
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
@@ -171,7 +170,7 @@ TEST_CASE("once something had no room nothing older takes what is left", "[gpu]"
   CHECK(trace.calls.size() == 0);
 }
 
-TEST_CASE("a span's correlation means calls of spans only, a kernel's all others", "[gpu]") {
+TEST_CASE("a span's correlation is matched with calls of spans only, a kernel's with all others", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}, {0, 200, 7}}, &correlations);
   trace.calls.name[1] = trace.strings.Add(pitot::kSpanCallName);
@@ -189,7 +188,7 @@ TEST_CASE("a span's correlation means calls of spans only, a kernel's all others
   CHECK(trace.gpu.call == std::vector<uint32_t>{1, 0, kNone});
 }
 
-TEST_CASE("collectors that add the same device share its row, and what they know of it", "[gpu]") {
+TEST_CASE("collectors that add the same device share its row and its properties", "[gpu]") {
   Trace trace;
   GpuTables gpu(&trace, {}, {});
   const uint32_t first = gpu.AddDevice({1, 0, 0, 2048}), second = gpu.AddDevice({1, gpu.AddText("H100"), 132, 1});
@@ -204,7 +203,7 @@ TEST_CASE("collectors that add the same device share its row, and what they know
   CHECK(gpu.AddStream(first, 2, 7) != gpu.AddStream(first, 1, 7));
 }
 
-TEST_CASE("streams of two collectors are two, though their numbers are the same", "[gpu]") {
+TEST_CASE("streams of two collectors are distinct, even with the same number", "[gpu]") {
   Trace trace;
   GpuTables gpu(&trace, {}, {});
   const uint32_t device = gpu.AddDevice({0});
@@ -224,7 +223,7 @@ TEST_CASE("streams of two collectors are two, though their numbers are the same"
   CHECK(trace.streams[by_cupti].event_count == 1);
 }
 
-TEST_CASE("what a call waited for is found by CUPTI's numbers, whoever else numbers streams and contexts", "[gpu]") {
+TEST_CASE("the stream a call waited for is found by CUPTI's numbers, not another collector's", "[gpu]") {
   const bool is_cupti_first = GENERATE(true, false);
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 1}, {0, 200, 2}, {0, 300, 3}, {0, 400, 4}}, &correlations);
@@ -233,7 +232,7 @@ TEST_CASE("what a call waited for is found by CUPTI's numbers, whoever else numb
   };
   awaits(0, 1, 7);
   awaits(1, 1, pitot::trace::kAllStreams);
-  awaits(2, 2, 7);  // of these CUPTI has no row
+  awaits(2, 2, 7);  // CUPTI has no row for these two
   awaits(3, 2, pitot::trace::kAllStreams);
   GpuTables gpu(&trace, correlations, {});
   const uint32_t device = gpu.AddDevice({0}), other = gpu.AddDevice({1});
@@ -253,9 +252,8 @@ TEST_CASE("what a call waited for is found by CUPTI's numbers, whoever else numb
   CHECK(trace.calls.device == std::vector<uint32_t>{kNone, device, kNone, kNone});
 }
 
-TEST_CASE(
-    "calls that no ring holds, older than what is known of their thread's context, have that of the scope around them",
-    "[gpu]") {
+TEST_CASE("a call that is in no ring, older than its thread's known context, has the context of the scope around it",
+          "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 500, 3}}, &correlations);
   pitot::model::RequestRow request;
@@ -280,7 +278,7 @@ TEST_CASE(
   const uint32_t name = gpu.AddText("cudaLaunchKernel");
   gpu.Add(GpuCall{200, 5, 1000, name, 1});
   gpu.Add(GpuCall{2000, 5, 1000, name, 2});  // outside every scope
-  gpu.Add(GpuCall{300, 5, 77, name, 4});     // of a thread that recorded nothing
+  gpu.Add(GpuCall{300, 5, 77, name, 4});     // of a thread without records
   gpu.Finish();
 
   CHECK(pitot::model::FindInconsistency(trace) == "");
@@ -289,7 +287,7 @@ TEST_CASE(
   CHECK(trace.calls.request == std::vector<uint32_t>{0, kNone, kNone, kNone});
 }
 
-TEST_CASE("of calls inside calls of a thread the outermost is kept, and has what all of them caused", "[gpu]") {
+TEST_CASE("the outermost of a thread's nested calls is kept, and becomes the cause of all their activities", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 50, 3}}, &correlations);
   GpuTables gpu(&trace, correlations, {});
@@ -301,7 +299,7 @@ TEST_CASE("of calls inside calls of a thread the outermost is kept, and has what
   gpu.Add(GpuCall{100, 100, 1000, runtime, 7});
   gpu.Add(GpuCall{170, 20, 1000, driver, 7});
   gpu.Add(GpuCall{110, 50, 1000, driver, 8});
-  gpu.Add(GpuCall{120, 5, 1000, driver, 9});  // in that
+  gpu.Add(GpuCall{120, 5, 1000, driver, 9});  // inside the one above
   for (const uint32_t correlation : {3, 7, 8, 9, 10, 11}) gpu.Add(Kernel(stream, 1000 + correlation, correlation));
   gpu.Finish();
 
@@ -311,7 +309,7 @@ TEST_CASE("of calls inside calls of a thread the outermost is kept, and has what
   CHECK(trace.gpu.call == std::vector<uint32_t>{0, 1, 1, 1, 3, 2});
 }
 
-TEST_CASE("calls whose times touch or equal each other are told apart from those inside each other", "[gpu]") {
+TEST_CASE("calls with touching or equal times are told apart from nested calls", "[gpu]") {
   struct {
     const char* what;
     GpuCall first, second;
@@ -326,9 +324,9 @@ TEST_CASE("calls whose times touch or equal each other are told apart from those
       {"the same times, in the other order", {100, 10, 1000, 0, 1}, {100, 10, 1000, 0, 2}, {"1"}},
       {"the same times, no length", {100, 0, 1000, 0, 1}, {100, 0, 1000, 0, 2}, {"1"}},
       {"the same times of two threads", {100, 10, 1000, 0, 1}, {100, 10, 1001, 0, 2}, {"1", "2"}},
-      {"the same times of threads that nobody knows", {100, 10, 0, 0, 1}, {100, 10, 0, 0, 2}, {"1", "2"}},
-      {"inside, but for what the clock is off", {100, 10, 1000, 0, 1}, {103, 8, 1000, 0, 2}, {"1"}},
-      {"one after another, but for what the clock is off", {100, 10, 1000, 0, 1}, {109, 8, 1000, 0, 2}, {"1", "2"}},
+      {"the same times of unknown threads", {100, 10, 0, 0, 1}, {100, 10, 0, 0, 2}, {"1", "2"}},
+      {"inside, except for the clock's error", {100, 10, 1000, 0, 1}, {103, 8, 1000, 0, 2}, {"1"}},
+      {"one after another, except for the clock's error", {100, 10, 1000, 0, 1}, {109, 8, 1000, 0, 2}, {"1", "2"}},
   };
   for (const auto& it : cases) {
     INFO(it.what);
@@ -350,7 +348,7 @@ TEST_CASE("calls whose times touch or equal each other are told apart from those
   }
 }
 
-TEST_CASE("of two calls with all the same the one that was added first is the outer: it ended last", "[gpu]") {
+TEST_CASE("if two calls are equal, the one added first is the outer: it ended last", "[gpu]") {
   Trace trace = WithCalls({}, nullptr);
   GpuTables gpu(&trace, {}, {});
   const uint32_t runtime = gpu.AddText("cudaLaunchKernel"), driver = gpu.AddText("cuLaunchKernel");
@@ -361,7 +359,7 @@ TEST_CASE("of two calls with all the same the one that was added first is the ou
   CHECK(trace.calls.name == std::vector<uint32_t>{runtime});
 }
 
-TEST_CASE("a nested call's correlation that wrapped round belongs to the call around it then", "[gpu]") {
+TEST_CASE("a nested call's wrapped correlation belongs to the call around it at that time", "[gpu]") {
   Trace trace = WithCalls({}, nullptr);
   GpuTables gpu(&trace, {}, {});
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
@@ -376,7 +374,7 @@ TEST_CASE("a nested call's correlation that wrapped round belongs to the call ar
   CHECK(trace.gpu.call == std::vector<uint32_t>{0, 1});
 }
 
-TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
+TEST_CASE("the trace stays consistent with invalid additions from a collector", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}}, &correlations);
   GpuTables gpu(&trace, correlations, {});
@@ -429,7 +427,7 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   CHECK(trace.samples.value == std::vector<double>{1.5, 2.5});
 }
 
-TEST_CASE("a call recorded on a thread is joined to what a collector says the GPU did", "[gpu]") {
+TEST_CASE("a call recorded on a thread is joined to the GPU activity that a collector reports", "[gpu]") {
   struct Collector final : pitot::Collector {
     const char* Name() const noexcept override { return "fake"; }
     pitot::Status Start() noexcept override { return {}; }

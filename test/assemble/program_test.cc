@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random programs of virtual threads beside a straightforward model of what they should leave: every event, request,
-// stage, batch, member, handoff, asynchronous scope and token, exactly.
+// Random programs of virtual threads, compared with a straightforward model of their expected trace: every event,
+// request, stage, batch, member, handoff, asynchronous scope and token, exactly.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -40,15 +40,14 @@ constexpr pitot::Site kScopeSite = SiteOf(pitot::SiteKind::kScope, "scope");
 constexpr pitot::Site kLeafSite = SiteOf(pitot::SiteKind::kLeaf, "leaf");
 constexpr pitot::Site kInstantSite = SiteOf(pitot::SiteKind::kInstant, "instant");
 
-// ---- What should be recorded.
-// ----------------------------------------------------------------------------------------
+// ---- The expected trace. -------------------------------------------------------------------------------------------
 
 struct EventModel {
   std::string name;
   uint32_t thread;
   int64_t begin, duration;
   uint64_t request, batch;  // the thread's context when it ended
-  std::string id;           // "" while open: arguments are not known
+  std::string id;           // "" while open: arguments are not known yet
   auto operator<=>(const EventModel&) const = default;
 };
 struct StageModel {
@@ -98,7 +97,7 @@ struct Model {
   std::vector<AsyncModel> asyncs;
   std::vector<TokenModel> tokens;
 
-  // Puts what has no id into one order.
+  // Puts the rows without an id into one order.
   void Sort() {
     std::sort(events.begin(), events.end());
     std::sort(members.begin(), members.end());
@@ -108,8 +107,7 @@ struct Model {
   }
 };
 
-// ---- The program.
-// ------------------------------------------------------------------------------------------------------
+// ---- The program. --------------------------------------------------------------------------------------------------
 
 struct Frame {  // an open scope or an adoption
   std::unique_ptr<Scope> scope;
@@ -159,7 +157,7 @@ class Program {
   int64_t now() const { return static_cast<int64_t>(clock_.now_ns()); }
   void Wait() { clock_.Advance(1); }
 
-  // The model as it stands now, with what is open.
+  // The model as it stands now, including open scopes.
   Model Expected() const {
     Model model = model_;
     for (uint32_t t = 0; t < threads_.size(); ++t) {
@@ -168,7 +166,7 @@ class Program {
           model.events.push_back({"scope", t, frame.begin, kOpen, threads_[t].request, threads_[t].batch, ""});
       }
     }
-    // A context counts only for what touched its request, and only if there is such a request.
+    // A context counts only for events that overlap its request, and only if the request exists.
     for (EventModel& event : model.events) {
       const auto at = model.requests.find(event.request);
       const int64_t end = event.duration == kOpen ? now() : event.begin + event.duration;
@@ -365,7 +363,7 @@ class Program {
   }
   void Take(Enqueued* enqueued, uint64_t batch) {
     HandoffModel row = model_.handoffs[enqueued->row];
-    // What was taken last is not taken again: a token may be adopted twice, or adopted and joined.
+    // The entry taken last is not taken again: a token may be adopted twice, or adopted and joined.
     std::pair<int64_t, std::string>& last = last_taken_[enqueued->token.request];
     if (last == std::pair(row.enqueue, row.queue)) return;
     last = {row.enqueue, row.queue};
@@ -420,7 +418,7 @@ class Program {
     Enqueued* enqueued = Any(enqueued_);
     if (t.open_batch == nullptr || enqueued == nullptr) return;
     const uint64_t batch = t.open_batch->id(), request = enqueued->token.request;
-    // The latest stay of that request that has not ended.
+    // The latest unfinished stay of the request.
     MemberModel* stay = nullptr;
     for (MemberModel& member : model_.members) {
       if (std::get<0>(member) == batch && std::get<1>(member) == request && std::get<3>(member) == 0) stay = &member;
@@ -469,7 +467,7 @@ class Program {
   Model model_;
 };
 
-// ---- What was recorded, in the model's terms. ----------------------------------------------------------------------
+// ---- The recorded trace, in the model's terms. ---------------------------------------------------------------------
 
 Model Recorded(const Trace& trace) {
   Model model;
@@ -518,7 +516,7 @@ Model Recorded(const Trace& trace) {
   return model;
 }
 
-// What the first of them that differs is, for people.
+// The first event that differs, as text for people.
 std::string FirstDifference(const std::vector<EventModel>& recorded, const std::vector<EventModel>& expected) {
   std::ostringstream text;
   const auto say = [&](const char* who, const std::vector<EventModel>& events, size_t i) {
@@ -539,7 +537,7 @@ constexpr uint32_t kPrograms = static_cast<uint32_t>(fakes::Scaled(300));
 
 }  // namespace
 
-TEST_CASE("random programs leave exactly what they did", "[program]") {
+TEST_CASE("random programs are recorded exactly", "[program]") {
   uint64_t events = 0, requests = 0, batches = 0, handoffs = 0;
   for (uint32_t seed = 1; seed <= kPrograms; ++seed) {
     INFO("seed " << seed);
@@ -566,13 +564,13 @@ TEST_CASE("random programs leave exactly what they did", "[program]") {
     events += recorded.events.size(), requests += recorded.requests.size();
     batches += recorded.batches.size(), handoffs += recorded.handoffs.size();
   }
-  // Or this would have tested little.
+  // Otherwise this would have tested little.
   CHECK(events > kPrograms * 4);
   CHECK(requests > kPrograms * 3);
   for (const uint64_t count : {batches, handoffs}) CHECK(count > kPrograms / 2);
 }
 
-TEST_CASE("any window of a random program holds what ended in it or is open, in the context that it had", "[program]") {
+TEST_CASE("a window of a random program has all events that ended in it or are open, with their context", "[program]") {
   for (uint32_t seed = 1; seed <= kPrograms; ++seed) {
     INFO("seed " << seed);
     Program program(seed);
@@ -592,7 +590,7 @@ TEST_CASE("any window of a random program holds what ended in it or is open, in 
     std::erase_if(expected.events, [&](const EventModel& e) { return ended_before(e.begin, e.duration); });
     for (std::vector<EventModel>* events : {&expected.events, &recorded.events}) {
       for (EventModel& event : *events) {
-        // Of a request that ended before the window nothing is known but, perhaps, that it was.
+        // A request that ended before the window is unknown, except perhaps for its existence.
         const auto at = expected.requests.find(event.request);
         if (at != expected.requests.end() && ended_before(at->second.begin, at->second.duration)) event.request = 0;
         // A batch is known if any of its records is in the window.
@@ -613,7 +611,7 @@ TEST_CASE("any window of a random program holds what ended in it or is open, in 
   }
 }
 
-TEST_CASE("a trace taken in the middle of a program does not change what it leaves in the end", "[program]") {
+TEST_CASE("traces taken in the middle of a program do not change its final trace", "[program]") {
   for (uint32_t seed = 1; seed <= kPrograms / 4 + 1; ++seed) {
     Program often(seed);
     for (int i = 0; i < 20; ++i) {
