@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the ABI of pitot/c.h with what was approved: abi.py LIBRARY HEADER C_COMPILER GOLDEN
+"""Compares the ABI of pitot/c.h with the approved one: abi.py LIBRARY HEADER C_COMPILER GOLDEN
 
-The golden file holds the library's version, every symbol that it exports, every declaration with its types but without the
-names of parameters, every constant and, as a C compiler lays them out, every struct's fields. What was released may only grow: a line that changes or goes needs a new PITOT_ABI. With
-PITOT_APPROVE=1 (tools/approve bindings) it is rewritten. Also looks at what the library imports, as for the C++ ones.
+The golden file holds the library's version, its exported symbols, its declarations (types without parameters' names),
+its constants, and the fields of its structs as a C compiler lays them out. A released ABI may only grow: a
+changed or removed line needs a new PITOT_ABI. PITOT_APPROVE=1 (tools/approve bindings) rewrites the file. The imports of
+the library are checked as for the C++ libraries.
 """
 
 import os
@@ -24,12 +25,12 @@ def exported(library):
 
 
 def spelled(tokens):
-    """As one would write them: const char* name(uint32_t, char[56])."""
+    """The tokens as people write them: const char* name(uint32_t, char[56])."""
     return re.sub(r" (?=[*(),\[\]])|(?<=[(\[]) |(?<=\( \*) ", "", " ".join(tokens))
 
 
 def declarations(header, compiler):
-    """Functions and typedefs (structs' and enums' own fields aside), as the preprocessor leaves them."""
+    """Functions and typedefs (without the fields of structs and enums), as the preprocessor leaves them."""
     lines, is_ours = [], False
     for line in common.must_run([compiler, "-E", "-std=c11", "-x", "c", os.path.abspath(header)]).splitlines():
         marker = re.match(r'# \d+ "(.*?)"', line)
@@ -57,7 +58,7 @@ def declarations(header, compiler):
 
 
 def layout(header, compiler):
-    """What a C program says that is made of the header's own constants and structs."""
+    """Constants and structs as printed by a C program generated from the header."""
     with open(header, encoding="utf-8") as file:
         text = re.sub(r"//.*", "", file.read())
     say = [f'printf("constant {name} %d\\n", (int){name});' for name in
@@ -81,7 +82,7 @@ def main():
     dynamic = common.must_run(["readelf", "-dW", library])
     soname = re.search(r"SONAME.*\[(.*)\]", dynamic)
     names = exported(library)
-    # Where the C++ libraries are shared, this is theirs.
+    # If the C++ libraries are shared, they export these symbols, not this one.
     functions = [name for name in names if not name.startswith(("pitot_process", "InitializeInjectionNvtx"))]
     found = [f"soname {soname[1] if soname else None}"] + [f"export {name}" for name in functions]
     declared = declarations(header, compiler)
@@ -97,7 +98,7 @@ def main():
         failures.append("could be unloaded under the threads that hold pointers into it (-z nodelete)")
     failures += [f"imports {name}" for name in sorted(symbols.imports(library, True))
                  if symbols.FORBIDDEN.match(name)
-                 # In every shared object's start files; and of pitot::nvtx, where it is asked to capture.
+                 # In every shared object's start files; and imported by pitot::nvtx for capturing.
                  and name not in ("__cxa_atexit", "setenv")]
 
     if os.environ.get("PITOT_APPROVE"):
@@ -105,8 +106,8 @@ def main():
             file.write("\n".join(found) + "\n")
     with open(golden, encoding="utf-8") as file:
         approved = file.read().splitlines()
-    failures += [f"approved, and no longer so: {line}" for line in approved if line not in found]
-    failures += [f"new, and not approved (tools/approve bindings): {line}" for line in found if line not in approved]
+    failures += [f"approved, but gone or changed: {line}" for line in approved if line not in found]
+    failures += [f"new, but not approved (tools/approve bindings): {line}" for line in found if line not in approved]
     common.finish(failures, f"{len(functions)} functions, {len(found)} lines")
 
 

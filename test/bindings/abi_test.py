@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plants what abi.py must find in the header, and looks whether it does: abi_test.py LIBRARY HEADER C_COMPILER GOLDEN"""
+"""Plants changes in the header, and checks that abi.py finds them: abi_test.py LIBRARY HEADER C_COMPILER GOLDEN"""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ LIBRARY, HEADER, COMPILER, GOLDEN = sys.argv[1:5]
 
 
 def check(header):
-    """abi.py's status and words; it must not approve what is planted."""
+    """abi.py's status and output; it must not approve the planted change."""
     environment = {name: value for name, value in os.environ.items() if name != "PITOT_APPROVE"}
     done = subprocess.run([sys.executable, os.path.join(HERE, "abi.py"), LIBRARY, header, COMPILER, GOLDEN], env=environment,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -34,8 +34,8 @@ class Planted(unittest.TestCase):
     def assert_finds(self, gone, come, old, new):
         status, output = self.check_with(old, new)
         self.assertEqual(status, 1, output)
-        self.assertIn(f"approved, and no longer so: {gone}\n", output)
-        self.assertIn(f"new, and not approved (tools/approve bindings): {come}\n", output)
+        self.assertIn(f"approved, but gone or changed: {gone}\n", output)
+        self.assertIn(f"new, but not approved (tools/approve bindings): {come}\n", output)
 
     def test_the_header_as_it_is(self):
         self.assertEqual(check(HEADER)[0], 0)
@@ -70,7 +70,7 @@ class Planted(unittest.TestCase):
         self.assert_finds("field pitot_latency_trigger.above_ms 16 8 double", "field pitot_latency_trigger.above_ms 16 8 uint64_t",
                           "double above_ms;", "uint64_t above_ms;")
 
-    def test_names_of_parameters_comments_and_white_space_are_no_abi(self):
+    def test_names_of_parameters_comments_and_white_space_are_not_part_of_the_abi(self):
         for old, new in (("pitot_counter(pitot_name name, double value)", "pitot_counter(pitot_name series, double y)"),
                          ("uint64_t pitot_now(void)", "uint64_t\n    pitot_now( /* nothing */ void )"),
                          ("char out[56]", "char  text[ 56 ]")):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is recorded through pitot/c.h, as it is read back from a dump.
+// Records made through pitot/c.h, read back from a dump.
 #include <catch2/catch.hpp>
 #include <string>
 #include <utility>
@@ -20,7 +20,7 @@ pitot::SiteKind KindOf(const pitot::model::Trace& trace, uint32_t event) {
 
 }  // namespace
 
-TEST_CASE("moments and values bear the names they were given at run time", "[bindings]") {
+TEST_CASE("instants and counters have the names given at run time", "[bindings]") {
   const pitot::model::Trace trace = Recorded([](pitot_recorder*) {
     pitot_instant(pitot_intern("cache miss"), nullptr);
     pitot_instant(pitot_intern("evicted"), "key 17");
@@ -38,7 +38,7 @@ TEST_CASE("moments and values bear the names they were given at run time", "[bin
   CHECK(KindOf(trace, 2) == pitot::SiteKind::kCounter);
 }
 
-TEST_CASE("scopes and waits enclose what lies in them", "[bindings]") {
+TEST_CASE("scopes and waits enclose the events inside them", "[bindings]") {
   pitot_owner owner{};
   const pitot::model::Trace trace = Recorded([&](pitot_recorder*) {
     pitot_request* request = pitot_request_begin("/x", nullptr, 0);
@@ -67,7 +67,7 @@ TEST_CASE("scopes and waits enclose what lies in them", "[bindings]") {
                           {"owner_request", std::to_string(owner.request)}});
 }
 
-TEST_CASE("a batch has the members that joined it and why it was closed", "[bindings]") {
+TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
   uint64_t request_id = 0, batch_id = 0;
   const pitot::model::Trace trace = Recorded([&](pitot_recorder*) {
     pitot_request* request = pitot_request_begin("/x", nullptr, 0);

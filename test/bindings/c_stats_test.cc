@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How deep is recorded and what that costs, from C++ to C.
+// The recorded depth and its cost, from C++ to C.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
@@ -20,7 +20,7 @@ bool IsUnknown(const pitot_overhead& overhead) {
 
 }  // namespace
 
-TEST_CASE("C gets the depth and what each costs", "[bindings]") {
+TEST_CASE("C gets the depth and the cost of each depth", "[bindings]") {
   const auto known = [](double percent) { return pitot::Overhead{true, percent, percent - 1, percent + 2}; };
   pitot::Stats stats{};
   stats.depth.depth = pitot::Depth::kGraphs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C API from C: what holds for every handle, struct and status. Prints a sentence for each claim that does not.
+// The C API from C: claims about every handle, struct and status. Prints a sentence for each claim that fails.
 #include <dlfcn.h>
 #include <pitot/c.h>
 #include <pthread.h>
@@ -12,13 +12,13 @@
 
 static int g_checked, g_failed;
 
-#define CHECK(sentence, condition)                                                  \
-  do {                                                                              \
-    ++g_checked;                                                                    \
-    if (!(condition)) {                                                             \
-      ++g_failed;                                                                   \
-      printf("%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, sentence, #condition); \
-    }                                                                               \
+#define CHECK(sentence, condition)                                                 \
+  do {                                                                             \
+    ++g_checked;                                                                   \
+    if (!(condition)) {                                                            \
+      ++g_failed;                                                                  \
+      printf("%s:%d: false: %s (%s)\n", __FILE__, __LINE__, sentence, #condition); \
+    }                                                                              \
   } while (0)
 
 static char g_message[256];
@@ -44,38 +44,37 @@ static void UseEverythingWithNull(void) {
   char traceparent[56] = "x";
   pitot_stats stats;
   stats.size = sizeof stats;
-  CHECK("no recorder is not running", pitot_recorder_status(NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("not started"));
-  CHECK("no recorder takes no trigger", pitot_recorder_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder flushes nothing", pitot_recorder_flush(NULL, 0, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder has no hook", pitot_recorder_on_incident(NULL, NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder has zeros as stats",
+  CHECK("NULL is not running", pitot_recorder_status(NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("not started"));
+  CHECK("NULL triggers nothing", pitot_recorder_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL flushes nothing", pitot_recorder_flush(NULL, 0, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL takes no hook", pitot_recorder_on_incident(NULL, NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL has zeros as stats",
         pitot_recorder_stats(NULL, &stats, NULL, 0) == PITOT_OK && stats.events_recorded == 0);
-  CHECK("what no recorder costs is unknown", stats.recording_cpu_percent < 0 && stats.own_threads_cpu_percent < 0 &&
-                                                 !stats.depth_cost.is_known && !stats.depth_mean[3].is_known);
+  CHECK("the cost of NULL is unknown", stats.recording_cpu_percent < 0 && stats.own_threads_cpu_percent < 0 &&
+                                           !stats.depth_cost.is_known && !stats.depth_mean[3].is_known);
   CHECK("stats need room", pitot_recorder_stats(NULL, NULL, NULL, 0) == PITOT_INVALID_ARGUMENT);
   CHECK("a start needs a place for the handle", pitot_recorder_start(NULL, NULL, MESSAGE) == PITOT_INVALID_ARGUMENT);
-  CHECK("no recorder, no latency", pitot_recorder_add_latency_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder, no failure", pitot_recorder_add_failure_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder, no tokens", pitot_recorder_add_tokens_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder, no stall", pitot_recorder_add_stall_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder, no drift", pitot_recorder_add_drift_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder, no why", pitot_recorder_add_why(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
-  CHECK("no recorder, no predicate", pitot_recorder_add_predicate_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder has no depth", pitot_recorder_set_depth(NULL, PITOT_DEPTH_AUTO, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder, no CUPTI", pitot_recorder_add_cupti(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
-  CHECK("no recorder, no NVTX", pitot_recorder_add_nvtx(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
-  CHECK("no recorder, no LibTorch",
-        pitot_recorder_add_torch(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
-  CHECK("no recorder, no host", pitot_recorder_add_host(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
-  CHECK("no recorder, no NVML", pitot_recorder_add_nvml(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
-  CHECK("no recorder hands nothing over", pitot_recorder_pause_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("no recorder takes nothing back", pitot_recorder_resume_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL refuses a latency trigger", pitot_recorder_add_latency_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL refuses a failure trigger", pitot_recorder_add_failure_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL refuses a tokens trigger", pitot_recorder_add_tokens_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL refuses a stall trigger", pitot_recorder_add_stall_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL refuses a drift trigger", pitot_recorder_add_drift_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL refuses a judge", pitot_recorder_add_why(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("NULL refuses a predicate", pitot_recorder_add_predicate_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL refuses a depth", pitot_recorder_set_depth(NULL, PITOT_DEPTH_AUTO, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL refuses CUPTI", pitot_recorder_add_cupti(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("NULL refuses NVTX", pitot_recorder_add_nvtx(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("NULL refuses LibTorch", pitot_recorder_add_torch(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("NULL refuses the host", pitot_recorder_add_host(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("NULL refuses NVML", pitot_recorder_add_nvml(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("NULL does not hand CUPTI over", pitot_recorder_pause_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL does not take CUPTI back", pitot_recorder_resume_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
   pitot_recorder_stop(NULL, 0);
   pitot_recorder_free(NULL);
   pitot_options_init(NULL, sizeof(pitot_options));
 
   pitot_set_thread_name(NULL);
-  CHECK("no text is the empty name", pitot_intern(NULL) == pitot_intern(""));
+  CHECK("NULL as a text is the empty name", pitot_intern(NULL) == pitot_intern(""));
   pitot_instant(pitot_intern(NULL), NULL);
   pitot_wait_begin(NULL, PITOT_WAIT_IO, 0, pitot_this_owner());
   pitot_wait_set_owner(NULL, pitot_this_owner());
@@ -83,13 +82,13 @@ static void UseEverythingWithNull(void) {
   pitot_adopt_begin(NULL, NULL);
   pitot_adopt_end(NULL);
 
-  CHECK("no token is of no request", pitot_token_request(NULL) == 0 && !pitot_token_is_late(NULL));
+  CHECK("NULL as a token has no request", pitot_token_request(NULL) == 0 && !pitot_token_is_late(NULL));
   pitot_token_stage(NULL, NULL);
   pitot_token_emit(NULL, 1);
-  CHECK("no request has no child", pitot_request_begin_child(NULL, "/x") == NULL);
-  CHECK("no request has no id", pitot_request_id(NULL) == 0 && !pitot_request_is_late(NULL));
+  CHECK("NULL as a request has no child", pitot_request_begin_child(NULL, "/x") == NULL);
+  CHECK("NULL as a request has no id", pitot_request_id(NULL) == 0 && !pitot_request_is_late(NULL));
   pitot_request_write_traceparent(NULL, traceparent);
-  CHECK("no request has no traceparent", strcmp(traceparent, "") == 0);
+  CHECK("NULL as a request has no traceparent", strcmp(traceparent, "") == 0);
   pitot_request_write_traceparent(NULL, NULL);
   pitot_request_set_label(NULL, NULL, NULL);
   pitot_request_set_size(NULL, NULL, 0);
@@ -97,9 +96,9 @@ static void UseEverythingWithNull(void) {
   pitot_request_stage(NULL, NULL);
   pitot_request_emit(NULL, 1);
   const pitot_token token = pitot_request_token(NULL), queued = pitot_request_enqueue(NULL, "q");
-  CHECK("the token of no request is of none", pitot_token_request(&token) == 0 && pitot_token_request(&queued) == 0);
+  CHECK("a token of NULL has no request", pitot_token_request(&token) == 0 && pitot_token_request(&queued) == 0);
   pitot_request_finish(NULL, PITOT_OUTCOME_OK);
-  CHECK("no batch has no id", pitot_batch_id(NULL) == 0);
+  CHECK("NULL as a batch has no id", pitot_batch_id(NULL) == 0);
   pitot_batch_join(NULL, NULL);
   pitot_batch_leave(NULL, NULL);
   pitot_batch_close(NULL, PITOT_BATCH_FULL);
@@ -111,15 +110,15 @@ static void NullHandlesAreInert(void) {
   UseEverythingWithNull();
   CHECK("without a recorder a request is NULL", pitot_request_begin("/x", NULL, 0) == NULL);
   CHECK("without a recorder a batch is NULL", pitot_batch_begin("x") == NULL);
-  CHECK("without a recorder there is no clock", pitot_now() == 0);
+  CHECK("without a recorder the clock is 0", pitot_now() == 0);
   pitot_scope_begin(pitot_intern("x"));
   pitot_scope_end();
 
   pitot_recorder* recorder = Start();
   UseEverythingWithNull();
-  // Arguments that are NULL where the handle is not.
+  // NULL arguments with a valid handle.
   pitot_request* request = pitot_request_begin(NULL, NULL, 0);
-  CHECK("a request without a route is one", pitot_request_id(request) != 0);
+  CHECK("a request without a route has an id", pitot_request_id(request) != 0);
   pitot_request_set_label(request, NULL, NULL);
   pitot_request_set_size(request, NULL, 1);
   pitot_request_stage(request, NULL);
@@ -156,7 +155,7 @@ static void AStructOfAnOlderHeaderWorks(void) {
   memset(&old, 0xee, sizeof old);
   const size_t size = offsetof(pitot_options, process_name);
   pitot_options_init(&old, size);
-  CHECK("init leaves what an older caller does not have alone",
+  CHECK("init leaves fields unknown to an older caller alone",
         old.size == size && ((unsigned char*)&old)[size] == 0xee);
   CHECK("init gives the defaults it has room for", old.clock == PITOT_CLOCK_AUTO && old.incident_directory == NULL);
   old.clock = PITOT_CLOCK_OPERATING_SYSTEM;
@@ -167,7 +166,7 @@ static void AStructOfAnOlderHeaderWorks(void) {
   memset(&stats, 0xee, sizeof stats);
   stats.size = offsetof(pitot_stats, rings_bytes);
   CHECK("an older caller gets stats", pitot_recorder_stats(recorder, &stats, MESSAGE) == PITOT_OK);
-  CHECK("and no more than it has room for",
+  CHECK("and only the fields it has room for",
         stats.size == offsetof(pitot_stats, rings_bytes) && stats.rings_bytes == 0xeeeeeeeeeeeeeeee);
 
   pitot_latency_trigger trigger;
@@ -189,7 +188,7 @@ static void AProgramOfRevision0Works(void) {
   pitot_options_init(&old, size);
   CHECK("init leaves the fields of revision 1 alone", old.size == size && ((unsigned char*)&old)[size] == 0xee);
   pitot_recorder* recorder = NULL;
-  CHECK("its options start a recorder, with the defaults of what came later",
+  CHECK("its options start a recorder, with the defaults of later fields",
         pitot_recorder_start(&old, &recorder, MESSAGE) == PITOT_OK);
   pitot_recorder_free(recorder);
 
@@ -207,31 +206,31 @@ static void StatsOfRevision1EndBeforeTheDepth(void) {
   const size_t size = offsetof(pitot_stats, depth);
   stats.size = size;
   CHECK("a program of revision 1 gets stats", pitot_recorder_stats(recorder, &stats, MESSAGE) == PITOT_OK);
-  CHECK("all that it knows", stats.rings_bytes == 32u << 20 && stats.scope_cost_ns > 0);
-  CHECK("and nothing of the depth", stats.size == size && ((unsigned char*)&stats)[size] == 0xee);
+  CHECK("with all the fields it knows", stats.rings_bytes == 32u << 20 && stats.scope_cost_ns > 0);
+  CHECK("without the fields about depth", stats.size == size && ((unsigned char*)&stats)[size] == 0xee);
   pitot_recorder_free(recorder);
 }
 
-// What a newer header might define.
+// The options of a possible newer header.
 struct newer_options {
   pitot_options known;
   uint64_t unknown;
 };
 
-static void AStructOfANewerHeaderWorksWhileWhatIsUnknownIsZero(void) {
+static void AStructOfANewerHeaderWorksIfItsUnknownFieldsAreZero(void) {
   struct newer_options newer;
   memset(&newer, 0xee, sizeof newer);
   pitot_options_init(&newer.known, sizeof newer);
-  CHECK("init zeroes what the library does not know", newer.known.size == sizeof newer && newer.unknown == 0);
+  CHECK("init zeroes fields unknown to the library", newer.known.size == sizeof newer && newer.unknown == 0);
   CHECK("init gives the defaults it knows", newer.known.memory_budget_bytes == 64u << 20);
 
   pitot_recorder* recorder = NULL;
   newer.unknown = 1;
-  CHECK("an unknown field that is set is refused",
+  CHECK("an unknown field with a value is refused",
         pitot_recorder_start(&newer.known, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));
   CHECK("a failed start gives no handle", recorder == NULL);
   newer.unknown = 0;
-  CHECK("an unknown field that is zero is not", pitot_recorder_start(&newer.known, &recorder, MESSAGE) == PITOT_OK);
+  CHECK("an unknown field of zero is accepted", pitot_recorder_start(&newer.known, &recorder, MESSAGE) == PITOT_OK);
 
   struct {
     pitot_stats known;
@@ -240,7 +239,7 @@ static void AStructOfANewerHeaderWorksWhileWhatIsUnknownIsZero(void) {
   memset(&stats, 0xee, sizeof stats);
   stats.known.size = sizeof stats;
   CHECK("a newer caller gets stats", pitot_recorder_stats(recorder, &stats.known, MESSAGE) == PITOT_OK);
-  CHECK("and zeros for what is unknown", stats.unknown == 0 && stats.known.rings_bytes == 32u << 20);
+  CHECK("and zeros in unknown fields", stats.unknown == 0 && stats.known.rings_bytes == 32u << 20);
   pitot_recorder_free(recorder);
 }
 
@@ -252,25 +251,25 @@ static void StructsOfCollectorsFollowTheRules(void) {
   } cupti;
   memset(&cupti, 0xee, sizeof cupti);
   pitot_cupti_init(&cupti.known, sizeof cupti);
-  CHECK("init gives CUPTI's defaults and zeroes what the library does not know",
+  CHECK("init gives CUPTI's defaults and zeroes fields unknown to the library",
         cupti.known.size == sizeof cupti && cupti.known.graph_level == 0 && cupti.known.library == NULL &&
             cupti.known.memory_bytes == 64u << 20 && cupti.known.lasting_cost_percent == 1 &&
             cupti.known.allow_torch_profiler == 1 && cupti.known.attach_at_start == 1 && cupti.unknown == 0);
   cupti.unknown = 1;
-  CHECK("a newer caller's CUPTI is refused where it sets what is unknown",
+  CHECK("a newer caller's CUPTI is refused if it sets an unknown field",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));
   cupti.unknown = 0;
   cupti.known.library = "/nowhere/libcupti.so";
-  CHECK("and taken where it does not",
+  CHECK("and accepted otherwise",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_NOT_FOUND && SAYS("/nowhere"));
   cupti.known.size = offsetof(pitot_cupti, memory_bytes);
   cupti.known.memory_bytes = 1;  // refused where it is read
-  CHECK("an older caller's CUPTI has the default of what it does not know",
+  CHECK("an older caller's CUPTI has the defaults of fields unknown to it",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_NOT_FOUND);
   cupti.known.size = sizeof cupti.known;
   cupti.known.memory_bytes = 8u << 20;
   cupti.known.lasting_cost_percent = -1;
-  CHECK("what recording may leave behind is not below nothing",
+  CHECK("a negative lasting cost is refused",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("lasting_cost"));
   cupti.known.size = 0;
   CHECK("CUPTI without a size is refused",
@@ -282,19 +281,19 @@ static void StructsOfCollectorsFollowTheRules(void) {
   } nvml;
   memset(&nvml, 0xee, sizeof nvml);
   pitot_nvml_init(&nvml.known, sizeof nvml);
-  CHECK("init gives NVML's defaults and zeroes what the library does not know",
+  CHECK("init gives NVML's defaults and zeroes fields unknown to the library",
         nvml.known.size == sizeof nvml && nvml.known.rate_hz == 10 && nvml.known.library == NULL &&
             nvml.known.memory_bytes == 2u << 20 && nvml.unknown == 0);
   nvml.unknown = 1;
-  CHECK("a newer caller's NVML is refused where it sets what is unknown",
+  CHECK("a newer caller's NVML is refused if it sets an unknown field",
         pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));
   nvml.unknown = 0;
   nvml.known.library = "/nowhere/libnvidia-ml.so";
-  CHECK("and taken where it does not",
+  CHECK("and accepted otherwise",
         pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_NOT_FOUND && SAYS("/nowhere"));
   nvml.known.size = offsetof(pitot_nvml, memory_bytes);
   nvml.known.memory_bytes = 1;
-  CHECK("an older caller's NVML has the default of what it does not know",
+  CHECK("an older caller's NVML has the defaults of fields unknown to it",
         pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_NOT_FOUND);
   nvml.known.size = 0;
   CHECK("NVML without a size is refused",
@@ -304,7 +303,7 @@ static void StructsOfCollectorsFollowTheRules(void) {
   pitot_nvtx_init(&nvtx, sizeof nvtx);
   CHECK("init gives NVTX's defaults", nvtx.size == sizeof nvtx && nvtx.capture == 1 && nvtx.mirror_scopes == 1);
   nvtx.reserved = 1;
-  CHECK("what is reserved is not to be set",
+  CHECK("a reserved field with a value is refused",
         pitot_recorder_add_nvtx(recorder, &nvtx, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("reserved"));
   CHECK("NVTX finds the library", pitot_recorder_add_nvtx(recorder, NULL, MESSAGE) == PITOT_OK);
   CHECK("once", pitot_recorder_add_nvtx(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
@@ -313,7 +312,7 @@ static void StructsOfCollectorsFollowTheRules(void) {
   pitot_torch_init(&torch, sizeof torch);
   CHECK("init gives LibTorch's defaults", torch.size == sizeof torch && torch.shapes == 0 && torch.memory == 1);
   const pitot_status added = pitot_recorder_add_torch(recorder, &torch, MESSAGE);
-  CHECK("LibTorch is recorded where the library was built with it, else it says how to have it",
+  CHECK("LibTorch is recorded if the library was built with it, otherwise the message says how to get it",
         added == PITOT_OK || (added == PITOT_UNAVAILABLE && SAYS("PITOT_C_WITH_TORCH")));
   pitot_recorder_free(recorder);
 }
@@ -322,14 +321,14 @@ static void AStructThatWasNotInitialisedIsRefused(void) {
   pitot_options options;
   pitot_recorder* recorder = NULL;
   memset(&options, 0, sizeof options);
-  CHECK("zeros are no options",
+  CHECK("options of zeros are refused",
         pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
   memset(&options, 0xcc, sizeof options);
-  CHECK("garbage is no options",
+  CHECK("options of garbage are refused",
         pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
   pitot_stats stats;
   memset(&stats, 0xcc, sizeof stats);
-  CHECK("garbage is no stats", pitot_recorder_stats(NULL, &stats, MESSAGE) == PITOT_INVALID_ARGUMENT);
+  CHECK("stats of garbage are refused", pitot_recorder_stats(NULL, &stats, MESSAGE) == PITOT_INVALID_ARGUMENT);
 }
 
 // ---- Statuses and messages. ----
@@ -346,16 +345,16 @@ static void AFailureSaysWhy(void) {
   memset(small, 'x', sizeof small);
   pitot_recorder_start(&options, &recorder, small, sizeof small);
   CHECK("a message is cut to its buffer", strcmp(small, "Options") == 0);
-  CHECK("a message may be not wanted", pitot_recorder_start(&options, &recorder, NULL, 0) == PITOT_INVALID_ARGUMENT);
+  CHECK("a message is optional", pitot_recorder_start(&options, &recorder, NULL, 0) == PITOT_INVALID_ARGUMENT);
   pitot_options_init(&options, sizeof options);
   options.clock = -1;
-  CHECK("a clock that is none is named",
+  CHECK("an invalid clock is named",
         pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("clock"));
   CHECK("a status has a name", strcmp(pitot_status_name(PITOT_ALREADY_RUNNING), "already_running") == 0);
   CHECK("any number has one", pitot_status_name(-7) != NULL && pitot_status_name(1 << 20) != NULL);
 
   recorder = Start();
-  CHECK("a message of success is empty", strcmp(g_message, "") == 0);
+  CHECK("the message of a success is empty", strcmp(g_message, "") == 0);
   CHECK("a second recorder is refused",
         pitot_recorder_start(NULL, &second, MESSAGE) == PITOT_ALREADY_RUNNING && second == NULL && SAYS("libpitot_c"));
   pitot_recorder_stop(recorder, 5000);
@@ -366,7 +365,7 @@ static void AFailureSaysWhy(void) {
 
 static int32_t Never(void* context, const pitot_request_view* request) { return context == request; }
 
-// Each reaches the library: what is wrong comes back by name.
+// Each field reaches the library: a wrong value is refused by the field's name.
 #define REFUSES_OPTION(field, wrong)                                                                          \
   do {                                                                                                        \
     pitot_options options;                                                                                    \
@@ -405,7 +404,7 @@ static void EveryFieldReachesTheLibrary(void) {
   REFUSES_OPTION(overhead_budget_percent, 0);
   REFUSES_OPTION(depth, 4);
   REFUSES_OPTION(depth, -1);
-  REFUSES_OPTION(depth, 256 + PITOT_DEPTH_KERNELS);  // and not taken for what is left in eight bits
+  REFUSES_OPTION(depth, 256 + PITOT_DEPTH_KERNELS);  // not cut to eight bits, a valid depth
   REFUSES_OPTION(reserved, 1);
 
   pitot_recorder* recorder = Start();
@@ -445,7 +444,7 @@ static void EveryFieldReachesTheLibrary(void) {
   pitot_recorder_free(recorder);
 }
 
-static void TheEnvironmentIsReadWhereItIsAskedFor(void) {
+static void TheEnvironmentIsReadOnRequest(void) {
   pitot_options options;
   setenv("PITOT_PRE_WINDOW_MS", "1234", 1);
   setenv("PITOT_CLOCK", "sundial", 1);
@@ -458,7 +457,7 @@ static void TheEnvironmentIsReadWhereItIsAskedFor(void) {
   CHECK("a variable is read", options.pre_window_ms == 1234 && strcmp(options.process_name, "named") == 0 &&
                                   strcmp(options.incident_directory, "/somewhere") == 0);
   pitot_recorder* recorder = NULL;
-  CHECK("one that does not parse is refused by name",
+  CHECK("a variable that does not parse is refused by name",
         pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("PITOT_CLOCK"));
   unsetenv("PITOT_PRE_WINDOW_MS");
   unsetenv("PITOT_CLOCK");
@@ -484,16 +483,16 @@ static void ADepthIsSetOrRefusedByName(void) {
     CHECK("a depth is set", pitot_recorder_set_depth(recorder, depths[i], MESSAGE) == PITOT_OK);
   const pitot_depth wrong[] = {-1, 4, 254, 256, 256 + PITOT_DEPTH_KERNELS};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
-    CHECK("what is no depth is refused by name",
+    CHECK("an invalid depth is refused by name",
           pitot_recorder_set_depth(recorder, wrong[i], MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("depth"));
   }
   CHECK("without a collector nothing is handed over", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
-  CHECK("nor taken back", pitot_recorder_resume_cupti(recorder, MESSAGE) == PITOT_OK);
+  CHECK("or taken back", pitot_recorder_resume_cupti(recorder, MESSAGE) == PITOT_OK);
   pitot_recorder_stop(recorder, 5000);
-  CHECK("a stopped recorder takes no depth",
+  CHECK("a stopped recorder refuses a depth",
         pitot_recorder_set_depth(recorder, PITOT_DEPTH_AUTO, MESSAGE) == PITOT_NOT_RUNNING && SAYS("stopped"));
-  CHECK("nor CUPTI", pitot_recorder_add_cupti(recorder, NULL, MESSAGE) == PITOT_NOT_RUNNING);
-  CHECK("nor NVML", pitot_recorder_add_nvml(recorder, NULL, MESSAGE) == PITOT_NOT_RUNNING);
+  CHECK("and CUPTI", pitot_recorder_add_cupti(recorder, NULL, MESSAGE) == PITOT_NOT_RUNNING);
+  CHECK("and NVML", pitot_recorder_add_nvml(recorder, NULL, MESSAGE) == PITOT_NOT_RUNNING);
   CHECK("and hands nothing over", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_NOT_RUNNING);
   pitot_recorder_free(recorder);
 }
@@ -517,53 +516,53 @@ static void CuptiIsTakenHandedOverAndTakenBack(void) {
         pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::memory_bytes"));
   cupti.memory_bytes = 8u << 20;
   CHECK("another tool subscribes", subscribe(&other, NeverCalled, NULL) == 0);
-  CHECK("while another tool has it a status says so",
+  CHECK("a status reports that another tool has CUPTI",
         pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_UNAVAILABLE && SAYS("another tool has CUPTI"));
   CHECK("the other tool ends", unsubscribe(other) == 0);
 
   CHECK("CUPTI is taken", pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_OK);
-  CHECK("nobody else can have it now", subscribe(&other, NeverCalled, NULL) == kTaken);
+  CHECK("another tool cannot take it now", subscribe(&other, NeverCalled, NULL) == kTaken);
   CHECK("it is taken once", pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_ALREADY_RUNNING);
-  CHECK("where the governor chooses it says what it does", strstr(StatsOf(recorder).depth_state, "scopes") != NULL);
+  CHECK("a depth chosen by the governor is explained", strstr(StatsOf(recorder).depth_state, "scopes") != NULL);
   CHECK("a depth is set", pitot_recorder_set_depth(recorder, PITOT_DEPTH_KERNELS, MESSAGE) == PITOT_OK);
-  CHECK("the depth is told", StatsOf(recorder).depth == PITOT_DEPTH_KERNELS);
-  CHECK("of a fixed one there are no words", strcmp(StatsOf(recorder).depth_state, "") == 0);
+  CHECK("stats report the depth", StatsOf(recorder).depth == PITOT_DEPTH_KERNELS);
+  CHECK("a fixed depth has no explanation", strcmp(StatsOf(recorder).depth_state, "") == 0);
   CHECK("it is handed over", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
-  CHECK("twice is once", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
-  CHECK("another gets it", subscribe(&other, NeverCalled, NULL) == 0);
-  CHECK("while the other has it it is not taken back, and why is said",
+  CHECK("handing it over again does nothing", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
+  CHECK("the other tool takes it", subscribe(&other, NeverCalled, NULL) == 0);
+  CHECK("it is not taken back while another tool has it, with the reason",
         pitot_recorder_resume_cupti(recorder, MESSAGE) == PITOT_UNAVAILABLE && SAYS("another tool has CUPTI"));
-  CHECK("the other gives it back", unsubscribe(other) == 0);
+  CHECK("the other tool gives it back", unsubscribe(other) == 0);
   CHECK("it is taken back", pitot_recorder_resume_cupti(recorder, MESSAGE) == PITOT_OK);
   CHECK("and is Pitot's again", subscribe(&other, NeverCalled, NULL) == kTaken);
   pitot_recorder_free(recorder);
-  CHECK("a recorder that stops gives it back", subscribe(&other, NeverCalled, NULL) == 0);
+  CHECK("a freed recorder gives it back", subscribe(&other, NeverCalled, NULL) == 0);
   unsubscribe(other);
 }
 
-static void HostIsLookedAt(void) {
+static void TheHostIsSampled(void) {
   pitot_recorder* recorder = Start();
   pitot_host host;
   pitot_host_init(&host, sizeof host);
   CHECK("init gives the host's defaults",
         host.rate_hz == 10 && host.thread_rate_hz == 50 && host.most_threads == 64 && host.memory_bytes == 4u << 20);
   host.rate_hz = 51;
-  CHECK("a host that is looked at too often is named",
+  CHECK("a host's rate out of range is named",
         pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::rate_hz is 51"));
   host.rate_hz = 50;
   host.thread_rate_hz = 0;
-  CHECK("and threads",
+  CHECK("and the threads' rate",
         pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::thread_rate_hz"));
   host.thread_rate_hz = 200;
   host.most_threads = 0;
-  CHECK("and how many",
+  CHECK("and the number of threads",
         pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::most_threads"));
   host.most_threads = 8;
   host.memory_bytes = 1;
-  CHECK("and its memory",
+  CHECK("and the memory",
         pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::memory_bytes"));
   host.memory_bytes = 64u << 10;
-  CHECK("the host is looked at", pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_OK);
+  CHECK("the host is sampled", pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_OK);
   CHECK("once", pitot_recorder_add_host(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
   pitot_recorder_free(recorder);
 }
@@ -585,13 +584,13 @@ static void NvmlIsSampled(void) {
   pitot_recorder_free(recorder);
 }
 
-// Where there are GPUs it is PITOT_OK; where there are none the words say what is missing.
+// With GPUs the status is PITOT_OK; without them the message names the missing part.
 static void WithoutAGpuAStatusSaysWhy(void) {
   pitot_recorder* recorder = Start();
-  CHECK("NVML is added with the defaults or a status says why not",
+  CHECK("NVML is added with the defaults, or a message gives the reason",
         pitot_recorder_add_nvml(recorder, NULL, MESSAGE) == PITOT_OK || strlen(g_message) > 20);
   const pitot_status cupti = pitot_recorder_add_cupti(recorder, NULL, MESSAGE);
-  CHECK("CUPTI is added with the defaults or a status says why not",
+  CHECK("CUPTI is added with the defaults, or a message gives the reason",
         cupti == PITOT_OK || ((cupti == PITOT_NOT_FOUND || cupti == PITOT_UNAVAILABLE) && strlen(g_message) > 20));
   CHECK("the recorder runs on", pitot_recorder_status(recorder, MESSAGE) == PITOT_OK);
   pitot_recorder_free(recorder);
@@ -626,7 +625,7 @@ static int32_t IsForTeapots(void* context, const pitot_request_view* request) {
 }
 
 static void CallbacksAreCalledWithTheirContext(void) {
-  static struct seen seen;  // lives for ever, as the header asks
+  static struct seen seen;  // lives for the life of the process, as the header requires
   static int asked;
   pitot_options options;
   pitot_options_init(&options, sizeof options);
@@ -650,29 +649,29 @@ static void CallbacksAreCalledWithTheirContext(void) {
 
   pitot_request_finish(pitot_request_begin("/coffee", NULL, 0), PITOT_OUTCOME_SHED);
   CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
-  CHECK("a predicate that says no begins no incident", asked == 1 && seen.incidents == 0);
+  CHECK("a false predicate does not begin an incident", asked == 1 && seen.incidents == 0);
   pitot_request* teapot = pitot_request_begin("/teapot", NULL, 0);
   const uint64_t id = pitot_request_id(teapot);
   pitot_request_set_size(teapot, "cups", 8);
   pitot_request_finish(teapot, PITOT_OUTCOME_SHED);
   CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
-  CHECK("a predicate that says yes begins one", asked == 2 && seen.incidents == 1);
-  CHECK("the hook is told", strcmp(seen.cause, "teapot") == 0 && seen.last.first_request == id &&
-                                seen.last.slow_requests == 1 && seen.last.number == 1);
-  CHECK("the hook is told in words", strstr(seen.detail, "/teapot, shed after ") == seen.detail);
-  CHECK("without a directory there is none", seen.last.directory == NULL && seen.last.status == PITOT_OK);
+  CHECK("a true predicate begins one", asked == 2 && seen.incidents == 1);
+  CHECK("the hook gets the incident", strcmp(seen.cause, "teapot") == 0 && seen.last.first_request == id &&
+                                          seen.last.slow_requests == 1 && seen.last.number == 1);
+  CHECK("the hook gets an explanation", strstr(seen.detail, "/teapot, shed after ") == seen.detail);
+  CHECK("without a directory the incident has none", seen.last.directory == NULL && seen.last.status == PITOT_OK);
 
-  CHECK("a hook is taken back", pitot_recorder_on_incident(recorder, NULL, NULL, MESSAGE) == PITOT_OK);
-  CHECK("an incident is asked for", pitot_recorder_trigger(recorder, "because", MESSAGE) == PITOT_OK);
+  CHECK("a hook is removed", pitot_recorder_on_incident(recorder, NULL, NULL, MESSAGE) == PITOT_OK);
+  CHECK("an incident is triggered", pitot_recorder_trigger(recorder, "because", MESSAGE) == PITOT_OK);
   CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
-  CHECK("a hook that was taken back is not called", seen.incidents == 1);
+  CHECK("a removed hook is not called", seen.incidents == 1);
   pitot_recorder_free(recorder);
 }
 
 static void AnIncidentThatCannotBeWrittenIsToldWhy(void) {
   static struct seen seen;
   char folder[] = "/tmp/pitot-c-test-XXXXXX";
-  CHECK("there is a folder", mkdtemp(folder) != NULL);
+  CHECK("a folder is made", mkdtemp(folder) != NULL);
   pitot_options options;
   pitot_options_init(&options, sizeof options);
   options.incident_directory = folder;
@@ -680,15 +679,15 @@ static void AnIncidentThatCannotBeWrittenIsToldWhy(void) {
   pitot_recorder* recorder = NULL;
   CHECK("a recorder starts", pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_OK);
   pitot_recorder_on_incident(recorder, OnIncident, &seen, NULL, 0);
-  CHECK("the folder goes", rmdir(folder) == 0);
+  CHECK("the folder is removed", rmdir(folder) == 0);
   FILE* in_its_place = fopen(folder, "w");
-  CHECK("a file is in its place", in_its_place != NULL && fclose(in_its_place) == 0);
-  CHECK("an incident is asked for", pitot_recorder_trigger(recorder, NULL, MESSAGE) == PITOT_OK);
+  CHECK("a file takes its place", in_its_place != NULL && fclose(in_its_place) == 0);
+  CHECK("an incident is triggered", pitot_recorder_trigger(recorder, NULL, MESSAGE) == PITOT_OK);
   CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
-  CHECK("the hook is told", seen.incidents == 1 && seen.last.size == sizeof(pitot_incident));
-  CHECK("and that nothing is on disk, and why",
+  CHECK("the hook gets the incident", seen.incidents == 1 && seen.last.size == sizeof(pitot_incident));
+  CHECK("without a directory and with the reason",
         seen.last.status != PITOT_OK && seen.message[0] != '\0' && seen.last.directory == NULL);
-  CHECK("it is counted", StatsOf(recorder).incidents_failed == 1);
+  CHECK("the failure is counted", StatsOf(recorder).incidents_failed == 1);
   pitot_recorder_free(recorder);
   unlink(folder);
 }
@@ -779,12 +778,12 @@ static void ARequestKeepsItsTrace(void) {
   CHECK("a request continues the caller's trace", strcmp(own, expected) == 0);
   pitot_request* child = pitot_request_begin_child(request, "/part");
   pitot_request_write_traceparent(child, of_child);
-  CHECK("so does a part of it", strncmp(of_child, own, 35) == 0 && strcmp(of_child, own) != 0);
+  CHECK("so does a child", strncmp(of_child, own, 35) == 0 && strcmp(of_child, own) != 0);
   pitot_request_finish(child, PITOT_OUTCOME_OK);
-  CHECK("the thread works for the whole again", pitot_this_owner().request == pitot_request_id(request));
+  CHECK("the thread works for the parent again", pitot_this_owner().request == pitot_request_id(request));
 
   const pitot_token token = pitot_request_enqueue(request, "next");
-  CHECK("a token is of its request", pitot_token_request(&token) == pitot_request_id(request));
+  CHECK("a token has its request's id", pitot_token_request(&token) == pitot_request_id(request));
   pitot_request* next = pitot_request_begin_from(&token, "/next");
   CHECK("a request begins from a token",
         pitot_request_id(next) != 0 && pitot_this_owner().request == pitot_request_id(next));
@@ -794,8 +793,9 @@ static void ARequestKeepsItsTrace(void) {
   pitot_request_finish(next, 99);
   pitot_request_finish(request, PITOT_OUTCOME_OK);
   const pitot_stats stats = StatsOf(recorder);
-  CHECK("all were finished", stats.requests_begun == 3 && stats.requests_finished == 3 && stats.requests_open == 0);
-  CHECK("an outcome that is none counts as abandoned", stats.requests_abandoned == 1);
+  CHECK("all requests are finished",
+        stats.requests_begun == 3 && stats.requests_finished == 3 && stats.requests_open == 0);
+  CHECK("an invalid outcome counts as abandoned", stats.requests_abandoned == 1);
   pitot_recorder_free(recorder);
 }
 
@@ -819,27 +819,27 @@ static void ATokenCrossesThreads(void) {
   pthread_join(thread, &result);
   const uint64_t* worked_for = result;
   CHECK("a thread works for the request it adopted", worked_for[0] == pitot_request_id(request));
-  CHECK("and no longer than that", worked_for[1] == 0);
+  CHECK("and for no request after it", worked_for[1] == 0);
   pitot_request_finish(request, PITOT_OUTCOME_OK);
   pitot_recorder_free(recorder);
 }
 
 int main(void) {
-  CHECK("header and library are of one ABI",
+  CHECK("header and library have the same ABI",
         pitot_abi() == PITOT_ABI && pitot_abi_revision() == PITOT_ABI_REVISION && pitot_version()[0] != '\0');
   NullHandlesAreInert();
   AStructOfAnOlderHeaderWorks();
   AProgramOfRevision0Works();
   StatsOfRevision1EndBeforeTheDepth();
-  AStructOfANewerHeaderWorksWhileWhatIsUnknownIsZero();
+  AStructOfANewerHeaderWorksIfItsUnknownFieldsAreZero();
   StructsOfCollectorsFollowTheRules();
   AStructThatWasNotInitialisedIsRefused();
   AFailureSaysWhy();
   EveryFieldReachesTheLibrary();
-  TheEnvironmentIsReadWhereItIsAskedFor();
+  TheEnvironmentIsReadOnRequest();
   ADepthIsSetOrRefusedByName();
   CuptiIsTakenHandedOverAndTakenBack();
-  HostIsLookedAt();
+  TheHostIsSampled();
   NvmlIsSampled();
   WithoutAGpuAStatusSaysWhy();
   CallbacksAreCalledWithTheirContext();

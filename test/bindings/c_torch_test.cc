@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LibTorch through pitot/c.h, of a library that was built with it, as it is read back from a dump.
+// LibTorch through pitot/c.h, with a library built with LibTorch, read back from a dump.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 #include "bindings/recorded.h"
 
-TEST_CASE("operators that LibTorch runs are in incidents, with shapes where asked", "[bindings]") {
+TEST_CASE("LibTorch's operators are in incidents, with shapes on request", "[bindings]") {
   const auto trace = bindings_test::Recorded([](pitot_recorder* recorder) {
     pitot_torch torch;
     pitot_torch_init(&torch, sizeof torch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A libpitot_c.so of an ABI that is yet to come.
+// A libpitot_c.so of a future ABI.
 #include <stdint.h>
 
 uint32_t pitot_abi(void);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the bindings ask of an incident: read by the command line, in the words of what was served."""
+"""Checks of an incident for the tests of the bindings. The command line reads it, and its rows match the served requests."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import subprocess
 
 
 def run_pitot(*arguments):
-    """What `pitot ... --json` answers."""
+    """The answer of `pitot ... --json`."""
     done = subprocess.run([os.environ["PITOT_PROGRAM"], *arguments, "--json"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError(f"pitot {' '.join(arguments)}: status {done.returncode}\n{done.stderr}")
@@ -20,7 +20,7 @@ def requests_of(directory):
 
 
 def check_served(test, directory, process):
-    """The incident of server.c, and of the test that does the same in Python: four requests, one batch, one firing."""
+    """The incident of server.c and of its equivalent in Python: four requests, one batch, one firing."""
     info = run_pitot("info", directory)
     test.assertTrue(info["complete"])
     test.assertEqual(info["process"]["name"], process)
@@ -44,7 +44,7 @@ def check_served(test, directory, process):
         test.assertEqual(request["batch_ids"], requests[0]["batch_ids"])
     test.assertEqual(len(requests[0]["batch_ids"]), 1)
 
-    # Names made at run time, and what was said with them.
+    # Names made at run time, and the texts recorded with them.
     with open(os.path.join(directory, "trace.pftrace"), "rb") as file:
         trace = file.read()
     for text in (b"libjpeg", b"forward", b"queue depth", b"cache miss", b"key 17", b"executor's thread", b"jobs", b"full"):

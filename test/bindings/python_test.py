@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package.
 
-Environment: PITOT_LIBRARY, PITOT_FAKE_LIBRARY (of another ABI), PITOT_FAKE_CUPTI, PITOT_FAKE_NVML, PITOT_PROGRAM (none: no dump
-is read)
+Environment: PITOT_LIBRARY, PITOT_FAKE_LIBRARY (of another ABI), PITOT_FAKE_CUPTI, PITOT_FAKE_NVML, PITOT_FAKE_EMITTER,
+PITOT_PROGRAM (unset: dumps are not read)
 """
 
 import ast
@@ -33,11 +33,11 @@ from pitot import _library as lib  # noqa: E402
 from pitot import _recorder  # noqa: E402
 
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-NANOSECOND_MS = 1e-6  # whatever the machine, it is too long
+NANOSECOND_MS = 1e-6  # too long on any machine
 
 
 def run_python(code, package=PACKAGE, **environment):
-    """Runs a program of its own; returns its status and all that it printed."""
+    """Runs the code in a process of its own; returns its status and output."""
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env={**os.environ, "PYTHONPATH": package, **environment}, timeout=240, check=False)
     return done.returncode, done.stdout
@@ -61,7 +61,7 @@ class WithFolder(unittest.TestCase):
         self.assertEqual(recorder.flush(), pitot.Status(pitot.StatusCode.OK, ""))
 
     def trace_of(self, recorder):
-        """The bytes of the Perfetto trace of an incident that is asked for now."""
+        """The bytes of the Perfetto trace of an incident triggered now."""
         self.assertTrue(recorder.trigger("look"))
         self.flush(recorder)
         with open(os.path.join(self.incidents[-1].directory, "trace.pftrace"), "rb") as file:
@@ -154,7 +154,7 @@ class Recording(WithFolder):
         for text in (b"factorial", b"named otherwise", b"outer of a failure"):
             self.assertIn(text, trace)
 
-    def test_what_can_suspend_is_not_traced(self):
+    def test_functions_that_can_suspend_are_not_traced(self):
         async def coroutine():
             pass
 
@@ -166,7 +166,7 @@ class Recording(WithFolder):
                 pitot.traced(function)
         asyncio.run(coroutine())
 
-    def test_a_wait_says_who_held_what_it_waited_for(self):
+    def test_a_wait_has_its_resource_and_the_owner(self):
         recorder = self.start()
         with pitot.Request("/holder"):
             owner = pitot.this_owner()
@@ -177,14 +177,14 @@ class Recording(WithFolder):
         self.assertIn(b"the cache's lock", trace)
         self.assertIn(f"{owner.request:016x}".encode(), trace)
 
-    def test_texts_that_are_no_utf8_become_question_marks(self):
+    def test_characters_without_utf8_become_question_marks(self):
         recorder = self.start()
         pitot.instant("half \ud800", "d\ud800")
         self.assertIn(b"half ?", self.trace_of(recorder))
 
 
 class Requests(WithFolder):
-    def test_a_request_that_an_exception_leaves_has_failed(self):
+    def test_a_request_left_by_an_exception_has_failed(self):
         recorder = self.start()
         seen = []
         self.assertTrue(recorder.add_predicate_trigger(lambda request: seen.append(request.outcome) or False))
@@ -256,7 +256,7 @@ class Requests(WithFolder):
         stats = recorder.stats()
         self.assertEqual((stats.requests_open, stats.requests_finished, stats.requests_abandoned), (0, 1, 0))
 
-    def test_what_converting_an_argument_runs_may_finish_the_request(self):
+    def test_an_arguments_conversion_may_finish_the_request(self):
         self.start()
 
         class Text(str):
@@ -298,7 +298,7 @@ class Requests(WithFolder):
                 inert = 0 if function == "request_begin_child" else lib.TokenStruct()
                 with mock.patch.object(lib, function, return_value=inert) as call:
                     use()
-                self.assertIsNone(call.call_args[0][0])  # and not what is freed
+                self.assertIsNone(call.call_args[0][0])  # and not the freed handle
 
         it = pitot.Request("/x")
         end = it.finish
@@ -308,7 +308,7 @@ class Requests(WithFolder):
         self.assertEqual([each[0][1] for each in call.call_args_list], [2, 1])
         self.assertIsNone(call.call_args[0][0])
 
-    def test_what_is_no_text_is_refused(self):
+    def test_an_argument_that_is_not_a_str_is_refused(self):
         with pitot.Request("/x") as request:
             optional = [lambda text: pitot.start(process_name=text)]
             for use in [request.stage, request.enqueue, lambda text: request.set_label("key", text), pitot.scope,
@@ -317,7 +317,7 @@ class Requests(WithFolder):
                     with self.assertRaisesRegex(pitot.InvalidArgument, "where a str must be"):
                         use(wrong)
 
-    def test_a_number_that_c_has_no_room_for_is_refused_by_name(self):
+    def test_a_number_out_of_the_c_types_range_is_refused_by_name(self):
         recorder = self.start()
         with pitot.Request("/x") as request, pitot.Batch("x") as batch:
             for named, use in (("timeout_ms", recorder.flush), ("timeout_ms", recorder.stop), ("count", request.emit),
@@ -344,7 +344,7 @@ class Requests(WithFolder):
 
 
 class LaterLibraries(unittest.TestCase):
-    """Numbers that this package does not know."""
+    """Numbers unknown to this package."""
 
     def test_a_status_passes_through(self):
         status = _recorder._call(lambda message, size: 11)
@@ -373,7 +373,7 @@ class LaterLibraries(unittest.TestCase):
 
 
 class Triggers(WithFolder):
-    def test_each_fires_on_what_it_is_for(self):
+    def test_each_trigger_fires_on_its_cause(self):
         recorder = self.start()
         self.assertTrue(recorder.add_failure_trigger("/failing", on_timed_out=False))
         self.assertTrue(recorder.add_tokens_trigger("/generate", first_token_above_ms=NANOSECOND_MS))
@@ -453,14 +453,14 @@ class Collectors(WithFolder):
         for options in ({"depth": 4}, {"depth": -1}, {"overhead_budget_percent": 0}, {"overhead_budget_percent": 101}):
             with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
                 pitot.start(**options)
-        self.assertTrue(recorder.pause_cupti())  # which nobody has
+        self.assertTrue(recorder.pause_cupti())  # although nobody has it
         self.assertTrue(recorder.resume_cupti())
         recorder.stop()
         for status in (recorder.set_depth(pitot.Depth.AUTO), recorder.pause_cupti(), recorder.resume_cupti(),
                        recorder.add_cupti(), recorder.add_nvml()):
             self.assertEqual(status, (pitot.StatusCode.NOT_RUNNING, "the recorder was stopped"))
 
-    def test_stats_say_how_deep_is_recorded(self):
+    def test_stats_have_the_recorded_depth(self):
         recorder = self.start()
         self.assertEqual(recorder.stats().depth,
                          (pitot.Depth.SCOPES, "", None, (None,) * 4, (None,) * 4, (0,) * 4, 0, 0))
@@ -471,7 +471,7 @@ class Collectors(WithFolder):
         self.assertTrue(recorder.set_depth(pitot.Depth.KERNELS))
         self.assertEqual(recorder.stats().depth[:2], (pitot.Depth.KERNELS, ""))
 
-    def test_stats_say_what_each_depth_costs(self):
+    def test_stats_have_the_cost_of_each_depth(self):
         def give(_handle, pointer, _message, _size):
             it = ctypes.cast(pointer, ctypes.POINTER(_recorder.StatsStruct)).contents
             it.depth, it.depth_state = 4, b"holding \xff"
@@ -517,13 +517,13 @@ class Collectors(WithFolder):
         self.assertEqual(subscribe(), 0)
         library.cuptiUnsubscribe(other)
 
-    def test_an_incident_says_what_the_host_says(self):
+    def test_an_incident_has_the_hosts_counters(self):
         recorder = self.start()
         self.assertTrue(recorder.add_host(rate_hz=50, memory_bytes=64 << 10))
-        # The first incident may be taken before the collector's thread was round once.
+        # The first incident may be taken before the first round of the collector's thread.
         self.assertTrue(any(b"host: involuntary switches" in self.trace_of(recorder) for _ in range(10)))
 
-    def test_an_incident_says_why(self):
+    def test_an_incident_has_a_verdict(self):
         recorder = self.start()
         with tempfile.NamedTemporaryFile() as mine:
             mine.write(b"no baseline")
@@ -536,7 +536,7 @@ class Collectors(WithFolder):
                 self.trace_of(recorder)
                 return [told.directory for told in self.incidents if "verdict.json" in os.listdir(told.directory)]
 
-            # A verdict comes after its incident: further ones give it time.
+            # A verdict comes after its incident: further incidents give it time.
             directory = next(filter(None, (judged() for _ in range(10))))[0]
             recorder.stop()
         with open(os.path.join(directory, "report.txt"), encoding="utf-8") as file:
@@ -544,13 +544,13 @@ class Collectors(WithFolder):
         self.assertRegex(report, r"(?s)^incident [0-9]+  manual\nrequest [0-9a-f]{16}  /classify .*\nbaseline    .*\n\nPitot incident")
         self.assertNotIn("report.html", os.listdir(directory))
 
-    def test_an_incident_says_what_nvml_says(self):
+    def test_an_incident_has_nvmls_counters(self):
         recorder = self.start()
         self.assertTrue(recorder.add_nvml(library=os.environ["PITOT_FAKE_NVML"], rate_hz=50, memory_bytes=64 << 10))
-        # The first incident may be taken before NVML's thread was round once.
+        # The first incident may be taken before the first round of NVML's thread.
         self.assertTrue(any(b"SM clock" in self.trace_of(recorder) for _ in range(10)))
 
-    def test_what_libraries_emit_to_nvtx_is_in_incidents(self):
+    def test_libraries_nvtx_ranges_are_in_incidents(self):
         recorder = self.start()
         self.assertTrue(recorder.add_nvtx())
         emitter = ctypes.CDLL(os.environ["PITOT_FAKE_EMITTER"])
@@ -561,11 +561,11 @@ class Collectors(WithFolder):
         pop()
         self.assertIn(b"a layer of a library's", self.trace_of(recorder))
 
-    def test_libtorch_is_recorded_where_the_library_was_built_with_it(self):
+    def test_libtorch_is_recorded_if_the_library_was_built_with_it(self):
         added = self.start().add_torch(shapes=True)
         self.assertTrue(added or "PITOT_C_WITH_TORCH" in added.message, added)
 
-    def test_without_a_gpu_a_status_says_why_and_the_recorder_runs_on(self):
+    def test_without_a_gpu_a_status_gives_the_reason_and_the_recorder_runs_on(self):
         recorder = self.start()
         for status in (recorder.add_cupti(library="/nowhere/libcupti.so"),
                        recorder.add_nvml(library="/nowhere/libnvidia-ml.so")):
@@ -583,7 +583,7 @@ class Collectors(WithFolder):
             with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
                 add(**options)
 
-    def test_what_did_not_start_takes_no_collector(self):
+    def test_a_recorder_that_did_not_start_takes_no_collector(self):
         self.start()
         second = pitot.start()
         for status in (second.add_cupti(), second.add_host(), second.add_nvml(), second.set_depth(pitot.Depth.AUTO), second.pause_cupti()):
@@ -591,7 +591,7 @@ class Collectors(WithFolder):
 
 
 class Life(WithFolder):
-    def test_what_cannot_start_does_not_raise(self):
+    def test_a_recorder_that_cannot_start_does_not_raise(self):
         self.start()
         with self.assertLogs("pitot", logging.ERROR) as logs:
             second = pitot.start()
@@ -619,7 +619,7 @@ class Life(WithFolder):
         self.assertFalse(recorder.trigger())
         self.start()
 
-    def test_the_environment_is_read_where_it_is_asked_for(self):
+    def test_the_environment_is_read_on_request(self):
         for off, status in (("1", "DISABLED"), ("0", "OK")):
             code = f"""
 import pitot
@@ -633,7 +633,7 @@ with pitot.start(from_environment=True) as recorder:
             self.assertEqual(run_python(code, PITOT_OFF=off, PITOT_INCIDENT_DIRECTORY=self.folder), (0, ""))
         self.assertEqual(len([name for name in os.listdir(self.folder) if name[0] != "."]), 1)
 
-    def test_a_program_that_ends_without_stop_writes_what_was_asked_for(self):
+    def test_a_program_that_ends_without_stop_writes_its_triggered_incident(self):
         code = f"""
 import pitot
 recorder = pitot.start({self.folder!r})
@@ -643,7 +643,7 @@ request, batch = pitot.Request("/open"), pitot.Batch("open")
 """
         self.assertEqual(run_python(code), (0, "manual\n"))
 
-    def test_the_child_of_a_fork_is_silent_until_it_starts_its_own(self):
+    def test_a_forked_child_is_silent_until_it_starts_a_recorder_of_its_own(self):
         code = """
 import os, pitot
 recorder = pitot.start()
@@ -660,7 +660,7 @@ assert recorder.status
 
 
 class Library(unittest.TestCase):
-    def test_structs_are_laid_out_as_the_library_has_them(self):
+    def test_structs_have_the_librarys_layout(self):
         with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
             lines = file.read()
         structs = {"pitot_options": lib.Options, "pitot_stats": _recorder.StatsStruct, "pitot_incident": lib.IncidentStruct,
@@ -680,7 +680,7 @@ class Library(unittest.TestCase):
             self.assertEqual([(field.lstrip("_"), offset, size) for field, offset, size in fields],
                              [(field, int(offset), int(size)) for field, offset, size in expected])
 
-    def test_constants_are_those_of_the_library(self):
+    def test_constants_have_the_librarys_values(self):
         with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
             lines = file.read()
         for enum, prefix in ((pitot.StatusCode, ""), (pitot.Clock, "CLOCK_"), (pitot.Depth, "DEPTH_"),
@@ -689,12 +689,12 @@ class Library(unittest.TestCase):
             for member in enum:
                 self.assertIn(f"\nconstant PITOT_{prefix}{member.name} {member.value}\n", lines)
 
-    def test_the_package_has_the_version_of_the_library(self):
+    def test_the_package_has_the_librarys_version(self):
         self.assertEqual(pitot.__version__, pitot.library_version())
         with open(os.path.join(PACKAGE, "pyproject.toml"), encoding="utf-8") as file:
             self.assertIn(f'\nversion = "{pitot.__version__}"\n', file.read())
 
-    def test_one_that_is_missing_or_of_another_abi_is_named(self):
+    def test_a_library_that_is_missing_or_of_another_abi_is_named(self):
         for path, said in (("/nowhere/libpitot_c.so.1", "loading /nowhere/libpitot_c.so.1 failed"),
                            ("libc.so.6", "is no libpitot_c.so.1"),
                            (os.environ["PITOT_FAKE_LIBRARY"], "has ABI 2.0; this package needs 1.")):
@@ -703,7 +703,7 @@ class Library(unittest.TestCase):
             self.assertIn("ImportError", output)
             self.assertIn(said, output)
 
-    def test_one_beside_the_package_is_found(self):
+    def test_a_library_next_to_the_package_is_found(self):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(os.path.join(PACKAGE, "pitot"), os.path.join(folder, "pitot"))
             beside = os.path.join(folder, "pitot", "libpitot_c.so.1")
@@ -726,7 +726,7 @@ class Library(unittest.TestCase):
             self.assertEqual(run_python("import pitot; print(pitot.__file__)", target),
                              (0, os.path.join(target, "pitot", "__init__.py") + "\n"))
 
-    def test_it_is_python_3_9(self):
+    def test_the_package_is_python_3_9(self):
         for name in os.listdir(os.path.join(PACKAGE, "pitot")):
             if name.endswith(".py"):
                 with open(os.path.join(PACKAGE, "pitot", name), encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is recorded through pitot/c.h, as it is read back from a dump.
+// Records made through pitot/c.h, read back from a dump.
 #ifndef PITOT_TEST_BINDINGS_RECORDED_H_
 #define PITOT_TEST_BINDINGS_RECORDED_H_
 
@@ -15,10 +15,10 @@
 
 namespace bindings_test {
 
-// Runs `record` with a recorder, and reads the dump of an incident that is asked for afterwards.
+// Runs `record` with a recorder, triggers an incident, and reads its dump.
 template <class Record> pitot::model::Trace Recorded(Record record) {
   const fakes::TempDirectory directory;
-  static std::string dump;  // a hook's context lives for ever
+  static std::string dump;  // a hook's context lives for the life of the process
   pitot_options options;
   pitot_options_init(&options, sizeof options);
   options.incident_directory = directory.path().c_str();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server in short, in plain C: a thread takes requests, another executes them as a batch; the last request is slow.
-// server FOLDER writes an incident to FOLDER and prints where it lies.
+// A small server in plain C: a thread takes requests, another executes them as a batch; the last request is slow.
+//
+// Usage: server FOLDER. It writes an incident to FOLDER and prints its path.
 #include <pitot/c.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -77,7 +78,7 @@ int main(int argc, char** argv) {
   pitot_latency_trigger trigger;
   pitot_latency_trigger_init(&trigger, sizeof trigger);
   trigger.route = "/slow";
-  trigger.above_ms = 1e-6;  // whatever the machine: a nanosecond is too long
+  trigger.above_ms = 1e-6;  // a nanosecond is too long on any machine
   if (pitot_recorder_add_latency_trigger(recorder, &trigger, message, sizeof message) != PITOT_OK)
     Complain("trigger", message);
 

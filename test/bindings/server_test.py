@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the server in C and reads the incident that it leaves. Environment: PITOT_PROGRAM, PITOT_C_SERVER"""
+"""Runs the server in C and reads its incident. Environment: PITOT_PROGRAM, PITOT_C_SERVER"""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that holds a C++ copy of the library and links libpitot_c.so, which holds another.
+// A program with a C++ copy of the library that links libpitot_c.so, another copy.
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
@@ -9,11 +9,11 @@
 #include "pitot/recorder.h"
 #include "pitot/request.h"
 
-TEST_CASE("of a C++ copy and a C copy in a process one records at a time", "[bindings]") {
+TEST_CASE("only one copy records at a time, C++ or C", "[bindings]") {
   char message[512] = "";
   pitot_recorder* of_c = nullptr;
 
-  SECTION("C is refused while C++ records, and told where that is") {
+  SECTION("C is refused while C++ records, and the message names that copy's file") {
     pitot::Recorder of_cpp = pitot::Recorder::Start(pitot::Options());
     REQUIRE(of_cpp.status().ok());
 
@@ -26,7 +26,7 @@ TEST_CASE("of a C++ copy and a C copy in a process one records at a time", "[bin
     CHECK(pitot_recorder_start(nullptr, &of_c, message, sizeof message) == PITOT_OK);
   }
 
-  SECTION("C++ is refused while C records, and told where that is") {
+  SECTION("C++ is refused while C records, and the message names that copy's file") {
     REQUIRE(pitot_recorder_start(nullptr, &of_c, message, sizeof message) == PITOT_OK);
 
     pitot::Recorder of_cpp = pitot::Recorder::Start(pitot::Options());
