@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The built program on small dumps: what it prints and how it exits.
+// The built program on small dumps: its output and exit codes.
 #include <linux/capability.h>
 #include <sched.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ using cli_test::Folder;
 using cli_test::Result;
 using fakes::ReadFile;
 
-// So that tests neither need GPUs nor wait for them: doctor_test.cc asks of these.
+// Keeps tests from needing GPUs or waiting for them; doctor_test.cc covers GPUs.
 const std::string kNoGpus = " --driver /nowhere --driver-files /nowhere --nvml /nowhere";
 
 // The dump with the payloads of its chunks of this type damaged.
@@ -73,7 +73,7 @@ std::string WithVersion(std::string dump, char major, char minor) {
   return dump;
 }
 
-// What `pitot doctor` finds here.
+// The finding of `pitot doctor` on this topic.
 json FindingOf(const Folder& folder, const std::string& topic) {
   const json document = json::parse(folder.Run("doctor --json" + kNoGpus).out, nullptr, false);
   if (document.is_discarded()) return {};
@@ -83,7 +83,7 @@ json FindingOf(const Folder& folder, const std::string& topic) {
   return {};
 }
 
-// Whether doctor says that recorders use the cycle counter; -1 if not the same as they do.
+// Whether doctor reports that recorders use the cycle counter; -1 if it disagrees with the recorders.
 int CycleCounterIsUsed(const Folder& folder) {
   session_test::Host host;
   if (!host.Start() || !host.TriggerAndFlush() || host.traces().size() != 1) return -1;
@@ -95,8 +95,8 @@ int CycleCounterIsUsed(const Folder& folder) {
   return is_used == can_be_asked_for && is_used == is_said ? is_used : -1;
 }
 
-// As a thread of this process finds it out: what a recorder's worker then is while it works, and whether a thread
-// that is idle may come back.
+// Found by threads of this process: the priority of a recorder's worker at work, and whether an idle thread may return
+// to normal.
 struct Priority {
   int policy, nice;
   bool may_return;
@@ -118,7 +118,7 @@ Priority PriorityOfWorkers() {
   return found;
 }
 
-// In a child: 0 if doctor and workers agree, and if they are idle where that is expected.
+// In a child: 0 if doctor and workers agree, and if workers are idle exactly when expected.
 int CheckPriority(const Folder& folder, bool is_idle) {
   const Priority worker = PriorityOfWorkers();
   const json finding = FindingOf(folder, "idle_priority");
@@ -130,7 +130,8 @@ int CheckPriority(const Folder& folder, bool is_idle) {
   return 0;
 }
 
-// This process and its children have no right to raise a priority but for that limit. False where it cannot be set.
+// Leaves this process and its children without any right to raise a priority beyond the limit. False if the limit
+// cannot be set.
 bool LimitNice(rlim_t limit) {
   const rlimit both{limit, limit};
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
@@ -151,7 +152,7 @@ void CheckColumns(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("info says what is in a dump", "[cli]") {
+TEST_CASE("info prints the contents of a dump", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
 
@@ -163,7 +164,7 @@ TEST_CASE("info says what is in a dump", "[cli]") {
   CheckGolden("cli_info.txt", result.out);
 }
 
-TEST_CASE("info speaks JSON", "[cli]") {
+TEST_CASE("info prints JSON", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
 
@@ -182,7 +183,7 @@ TEST_CASE("info speaks JSON", "[cli]") {
   CHECK(info["attributes"]["version"] == "0.1.0");
 }
 
-TEST_CASE("what is not known of a request's queues is null, and the request not complete", "[cli]") {
+TEST_CASE("unknown queue times are null, and their request is not complete", "[cli]") {
   Folder folder;
   pitot::model::Trace trace = incident::MakeTrace();
   trace.losses.clear();
@@ -215,7 +216,7 @@ TEST_CASE("a directory of incidents stands for the newest of them", "[cli]") {
   CHECK(folder.Run("info incidents/20261122T000001Z-0001-without").exit_code == 3);
 }
 
-TEST_CASE("a command that is not there is named", "[cli]") {
+TEST_CASE("an unknown command is named in the message", "[cli]") {
   const Folder folder;
   for (const char* const arguments : {"bogus", "bogus --help"}) {
     const Result result = folder.Run(arguments);
@@ -224,7 +225,7 @@ TEST_CASE("a command that is not there is named", "[cli]") {
   }
 }
 
-TEST_CASE("requests come slowest first with their stages", "[cli]") {
+TEST_CASE("requests are listed slowest first with their stages", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
 
@@ -236,7 +237,7 @@ TEST_CASE("requests come slowest first with their stages", "[cli]") {
   CheckGolden("cli_requests.txt", result.out);
 }
 
-TEST_CASE("requests speak JSON", "[cli]") {
+TEST_CASE("requests prints JSON", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
 
@@ -284,7 +285,7 @@ TEST_CASE("requests can be sorted, limited and filtered", "[cli]") {
   CHECK(ids("--outcome failed").empty());
 }
 
-TEST_CASE("requests have the GPU time that was spent on them, and how much of it was recorded by kernel", "[cli]") {
+TEST_CASE("requests have their GPU time and its kernel coverage", "[cli]") {
   const Folder folder;
   folder.Write("gpu.pitot", Dump(incident::MakeGpuTrace()));
   folder.Write("none.pitot", Dump());
@@ -306,13 +307,13 @@ TEST_CASE("requests have the GPU time that was spent on them, and how much of it
       CHECK(request["coverage"].get<double>() == Approx(7.999 / 18));  // 1 us of a set has no call
     }
   }
-  CHECK(gpu_ns == 13100000);  // all of the batch's
+  CHECK(gpu_ns == 13100000);  // the batch's GPU time
   CHECK(without["requests"][0]["gpu_by_events_ns"].is_null());
   CHECK(without["requests"][0]["gpu_ns"].is_null());
   CHECK(without["requests"][0]["coverage"].is_null());
 }
 
-TEST_CASE("GPU time is 0 where all was recorded and there was none, null where nobody knows", "[cli]") {
+TEST_CASE("GPU time is 0 if kernels were recorded and there were none, null if it is unknown", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeGpuTrace();
   trace.gpu_losses.clear();
@@ -324,7 +325,7 @@ TEST_CASE("GPU time is 0 where all was recorded and there was none, null where n
     return json::parse(folder.Run("requests gpu.pitot --json --limit 0 --sort begin").out)["requests"];
   };
 
-  // Requests of no batch: the first ended before it is said how deep was recorded, the last began after.
+  // Requests without a batch: the first ended before the recorded depth is known, the last began after.
   const json at_scopes = first(pitot::Depth::kScopes), at_kernels = first(pitot::Depth::kKernels);
   const std::string table = folder.Run("requests gpu.pitot --limit 0 --sort begin").out;
   const size_t early = 0, late = 11;
@@ -342,7 +343,7 @@ TEST_CASE("GPU time is 0 where all was recorded and there was none, null where n
   CHECK(table.find("0 us") != std::string::npos);
 }
 
-TEST_CASE("GPU time that is by CUDA events alone is said to be the most that it can be", "[cli]") {
+TEST_CASE("GPU time known from CUDA events alone is shown as an upper bound", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeGpuTrace();
   std::fill(trace.gpu.kind.begin(), trace.gpu.kind.end(), pitot::model::GpuKind::kSpan);
@@ -357,7 +358,7 @@ TEST_CASE("GPU time that is by CUDA events alone is said to be the most that it 
   CHECK(spans["requests"][0]["gpu_by_events_ns"] == 6550000);
 }
 
-TEST_CASE("an option that is out of range says which it is, what was given, and what is allowed", "[cli]") {
+TEST_CASE("the message about an option out of range has its name, its value and the allowed range", "[cli]") {
   const Folder folder;
   const auto says = [&](const std::string& arguments, const std::string& message) {
     const Result result = folder.Run(arguments);
@@ -382,7 +383,7 @@ TEST_CASE("an option that is out of range says which it is, what was given, and 
   says("top x --limit", "--limit: its value is missing");
 }
 
-TEST_CASE("words are wrapped at COLUMNS, from 60 to 200, and without it as ever", "[cli]") {
+TEST_CASE("text is wrapped at COLUMNS, from 60 to 200, and at 100 without it", "[cli]") {
   Folder folder;
   pitot::model::Trace trace = incident::MakeTrace();
   std::string words;
@@ -412,7 +413,7 @@ TEST_CASE("words are wrapped at COLUMNS, from 60 to 200, and without it as ever"
   CHECK(help.find("1000000=60 ") != std::string::npos);  // --width
 }
 
-TEST_CASE("info says what the hypervisor took of the CPUs", "[cli]") {
+TEST_CASE("info reports CPU time stolen by the hypervisor", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeTrace();
   trace.counters.push_back(
@@ -431,7 +432,7 @@ TEST_CASE("info says what the hypervisor took of the CPUs", "[cli]") {
         std::string::npos);
 }
 
-TEST_CASE("info counts what a dump holds of GPUs", "[cli]") {
+TEST_CASE("info counts a dump's GPU rows", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeGpuTrace();
   trace.losses.clear();
@@ -454,7 +455,7 @@ TEST_CASE("info counts what a dump holds of GPUs", "[cli]") {
   CHECK(document["gpu_losses"][0]["records"] == 12);
 }
 
-TEST_CASE("requests say how much memory was allocated at most while they were worked on", "[cli]") {
+TEST_CASE("requests have the peak of allocated memory during their time", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeGpuTrace();
   trace.samples = {};
@@ -473,7 +474,7 @@ TEST_CASE("requests say how much memory was allocated at most while they were wo
   CHECK(without[0]["memory"] == json::array());
 }
 
-TEST_CASE("info says how long kernels were recorded within the window", "[cli]") {
+TEST_CASE("info reports the time with recorded kernels within the window", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeGpuTrace();
   trace.depths[1].end_ns += incident::kMs;  // after the window
@@ -512,7 +513,7 @@ TEST_CASE("requests that fired are marked, and the mark is explained", "[cli]") 
   CHECK(folder.Run("requests --help").out.find("* before a request that fired a trigger") != std::string::npos);
 }
 
-TEST_CASE("requests that fired but are not shown are counted, and can be asked for alone", "[cli]") {
+TEST_CASE("requests that fired but are not shown are counted, and --fired shows them", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump());
 
@@ -541,8 +542,7 @@ TEST_CASE("an empty answer exits with 1", "[cli]") {
   CHECK(json::parse(program.out)["requests"].empty());
 }
 
-TEST_CASE("report prints the verdict on the request that fired, what was found in the window, then the report",
-          "[cli]") {
+TEST_CASE("report prints the verdict on the request that fired, the findings in the window, then the report", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
 
@@ -558,7 +558,7 @@ TEST_CASE("report prints the verdict on the request that fired, what was found i
   CHECK(ReadFile(folder / "report.txt") == result.out);
 }
 
-TEST_CASE("convert writes a Perfetto trace beside the dump, compressed on request", "[cli]") {
+TEST_CASE("convert writes a Perfetto trace next to the dump, compressed on request", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
 
@@ -576,7 +576,7 @@ TEST_CASE("convert writes a Perfetto trace beside the dump, compressed on reques
   CHECK(folder.Run("convert dump.pitot -o -").out == ReadFile(folder / "dump.pftrace"));
 }
 
-TEST_CASE("a truncated dump answers with what is whole, exits with 4 and can be recovered", "[cli]") {
+TEST_CASE("a truncated dump is answered from its whole chunks, exits with 4 and can be recovered", "[cli]") {
   Folder folder;
   const std::string dump = Dump();
   folder.Write("dump.pitot", dump.substr(0, dump.size() - 10));
@@ -593,20 +593,20 @@ TEST_CASE("a truncated dump answers with what is whole, exits with 4 and can be 
   CHECK(recovered.exit_code == 0);
   const Result whole = folder.Run("info --json dump.recovered.pitot");
   CHECK(whole.exit_code == 0);
-  CHECK(json::parse(whole.out)["complete"] == false);  // what was damaged is not in it
+  CHECK(json::parse(whole.out)["complete"] == false);  // the damaged part is missing
   CHECK(json::parse(whole.out)["attributes"]["recovered"].get<std::string>().find("damaged dump") != std::string::npos);
   CHECK(json::parse(whole.out)["counts"]["requests"] == 14);
   const std::string text = folder.Run("info dump.recovered.pitot").out;
   CHECK(text.find(", recovered from a damaged dump: ") < text.find("process "));
   CHECK(text.find("complete") == std::string::npos);
-  // What is missing stays missing.
+  // The loss stays recorded.
   bool says_damaged = false;
   const json said = json::parse(whole.out);
   for (const auto& loss : said["losses"]) says_damaged |= loss["reason"] == "dump damaged";
   CHECK(says_damaged);
 }
 
-TEST_CASE("of a dump of a newer format it is said what is left out, or that it cannot be read", "[cli]") {
+TEST_CASE("a dump of a newer format is read with a note on the parts left out, or refused", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", WithVersion(Dump(), 1, 99));
   folder.Write("other.pitot", WithVersion(Dump(), 2, 0));
@@ -623,7 +623,7 @@ TEST_CASE("of a dump of a newer format it is said what is left out, or that it c
   CHECK(folder.Run("info dump.pitot").err.empty());
 }
 
-TEST_CASE("no request of a damaged dump is called complete", "[cli]") {
+TEST_CASE("a damaged dump has no complete request", "[cli]") {
   Folder folder;
   const std::string bytes = Dump();
   folder.Write("dump.pitot", bytes.substr(0, bytes.size() - 30));
@@ -636,7 +636,7 @@ TEST_CASE("no request of a damaged dump is called complete", "[cli]") {
   for (const json& request : requests) CHECK(request["complete"] == false);
 }
 
-TEST_CASE("a dump whose GPU records are damaged claims no kernel coverage, nor does what is recovered of it", "[cli]") {
+TEST_CASE("a dump with damaged GPU records has no kernel coverage, and neither has its recovery", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeGpuTrace();
   trace.gpu_losses.clear();
@@ -668,7 +668,7 @@ TEST_CASE("a dump whose GPU records are damaged claims no kernel coverage, nor d
   CHECK(folder.Run("requests whole.pitot").out.find("damaged") == std::string::npos);
 }
 
-TEST_CASE("a route without a name is asked for as such", "[cli]") {
+TEST_CASE("an empty --route matches only requests without a route", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
   CHECK(folder.Run("requests dump.pitot --json --route ''").exit_code == 1);
@@ -694,7 +694,7 @@ TEST_CASE("an incident's directory stands for the dump in it", "[cli]") {
   CHECK(ReadFile(folder / "dump.pftrace").size() > 500);
 }
 
-TEST_CASE("files that are missing or no dumps are told apart", "[cli]") {
+TEST_CASE("missing files and files that are not dumps are told apart", "[cli]") {
   Folder folder;
   folder.Write("empty", "");
   folder.Write("garbage", std::string(10000, 'x'));
@@ -717,7 +717,7 @@ TEST_CASE("files that are missing or no dumps are told apart", "[cli]") {
 TEST_CASE("a large file that cannot be a dump is not read to its end", "[cli]") {
   const Folder folder;
   folder.Write("huge.bin", "");
-  std::filesystem::resize_file(folder / "huge.bin", uint64_t{1} << 40);  // holds nothing, and no machine has as much
+  std::filesystem::resize_file(folder / "huge.bin", uint64_t{1} << 40);  // sparse, and larger than any machine's memory
 
   const Result result = folder.Run("info huge.bin");
 
@@ -725,7 +725,7 @@ TEST_CASE("a large file that cannot be a dump is not read to its end", "[cli]") 
   CHECK(result.err.find("not a pitot dump") != std::string::npos);
 }
 
-TEST_CASE("a pipe without a writer is no dump, and not waited for", "[cli]") {
+TEST_CASE("a pipe without a writer is refused at once", "[cli]") {
   Folder folder;
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
 
@@ -762,14 +762,14 @@ TEST_CASE("wrong usage exits with 2 and points at the help", "[cli]") {
   }
 }
 
-TEST_CASE("the command help is --help", "[cli]") {
+TEST_CASE("the help command prints the same as --help", "[cli]") {
   const Folder folder;
   const Result help = folder.Run("help");
   CHECK(help.exit_code == 0);
   CHECK(help.out == folder.Run("--help").out);
 }
 
-TEST_CASE("info does not make up when a trace was taken that does not say it", "[cli]") {
+TEST_CASE("info does not invent a time for a trace without one", "[cli]") {
   const Folder folder;
   for (const char* const empty : {"[]", "{\"traceEvents\": []}"}) {
     folder.Write("empty.json", empty);
@@ -794,7 +794,7 @@ TEST_CASE("help documents the exit codes", "[cli]") {
   CHECK(folder.Run("--version").out.find("pitot 0.") == 0);
 }
 
-TEST_CASE("doctor says what the machine allows", "[cli]") {
+TEST_CASE("doctor reports the machine's abilities", "[cli]") {
   Folder folder;
 
   const Result text = folder.Run("doctor" + kNoGpus);
@@ -807,9 +807,9 @@ TEST_CASE("doctor says what the machine allows", "[cli]") {
   CHECK(document["healthy"] == true);
   std::vector<std::string> topics;
   for (const json& finding : document["findings"]) topics.push_back(finding["topic"]);
-  // Which depends on whether this machine has a libcupti.
+  // This topic depends on whether the machine has a libcupti.
   topics.erase(std::remove(topics.begin(), topics.end(), "cupti_records"), topics.end());
-  // As many as variables are set.
+  // One finding for each variable that is set.
   topics.erase(std::unique(topics.begin(), topics.end()), topics.end());
   CHECK(topics == std::vector<std::string>{"switch", "environment", "cycle_counter", "clock_cost", "memory", "cpu",
                                            "threads", "locked_memory", "unloaded_sites", "idle_priority",
@@ -817,7 +817,7 @@ TEST_CASE("doctor says what the machine allows", "[cli]") {
                                            "collector_driver", "collector_cupti", "collector_nvml"});
 }
 
-TEST_CASE("doctor says whose NVTX is", "[cli]") {
+TEST_CASE("doctor names the tool that has NVTX", "[cli]") {
   const Folder folder;
   unsetenv("NVTX_INJECTION64_PATH");
   CHECK(FindingOf(folder, "nvtx").value("health", "") == "good");
@@ -830,11 +830,11 @@ TEST_CASE("doctor says whose NVTX is", "[cli]") {
   CHECK(finding.value("answer", "").find("/opt/profiler.so") != std::string::npos);
 }
 
-TEST_CASE("doctor says of the cycle counter what recorders do", "[cli]") {
+TEST_CASE("doctor agrees with recorders about the cycle counter", "[cli]") {
   const Folder folder;
   CHECK(CycleCounterIsUsed(folder) >= 0);
 
-  // And where the kernel has found that it is not to be trusted.
+  // Also if the kernel does not trust it.
   folder.Write("clock source", "hpet\n");
   fakes::InOwnMounts([&] {
     if (mount((folder / "clock source").c_str(), "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -850,7 +850,7 @@ TEST_CASE("doctor says of the cycle counter what recorders do", "[cli]") {
   });
 }
 
-TEST_CASE("doctor says of the priority of those who write incidents what recorders do", "[cli]") {
+TEST_CASE("doctor agrees with recorders about the priority for writing incidents", "[cli]") {
   const Folder folder;
   CHECK(fakes::InChild([&] { return CheckPriority(folder, PriorityOfWorkers().may_return); }) == 0);
   CHECK(fakes::InChild([&] {

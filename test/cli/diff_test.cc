@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `pitot diff` on dumps of two versions of a small server: what it prints, and how it exits for CI.
+// `pitot diff` on dumps of two versions of a small server: its output, and its exit codes for CI.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,7 +17,7 @@ using cli_test::Result;
 using nlohmann::json;
 using pitot::test::Version;
 
-// Has dumps of: the version before, a slower one, one with more launches, one of which hardly anything is known.
+// Has dumps of the version before, a slower one, one with more launches, and two with few requests.
 class Versions : public Folder {
  public:
   Versions() {
@@ -43,7 +43,7 @@ class Versions : public Folder {
 
 }  // namespace
 
-TEST_CASE("diff says what became slower, by what", "[cli]") {
+TEST_CASE("diff reports regressions and their causes", "[cli]") {
   const Result result = Versions().Run("diff before.pitot slow.pitot");
 
   INFO(result.err);
@@ -51,7 +51,7 @@ TEST_CASE("diff says what became slower, by what", "[cli]") {
   CheckGolden("cli_diff.txt", result.out);
 }
 
-TEST_CASE("diff exits with what a build needs: no regression, one, or that it cannot tell", "[cli]") {
+TEST_CASE("diff's exit code tells a build of no regression, a regression, or an inconclusive result", "[cli]") {
   const Versions versions;
   CHECK(versions.Run("diff before.pitot before.pitot").exit_code == 0);
   CHECK(versions.Run("diff slow.pitot before.pitot").exit_code == 0);
@@ -59,7 +59,7 @@ TEST_CASE("diff exits with what a build needs: no regression, one, or that it ca
   CHECK(versions.Run("diff few.pitot few_again.pitot").exit_code == 7);
 }
 
-TEST_CASE("diff of a dump and itself says that there is no difference", "[cli]") {
+TEST_CASE("diff of a dump and itself reports no difference", "[cli]") {
   const Versions versions;
 
   const Result result = versions.Run("diff few.pitot few.pitot");
@@ -71,7 +71,7 @@ TEST_CASE("diff of a dump and itself says that there is no difference", "[cli]")
   CHECK(json::parse(versions.Run("diff few.pitot few_again.pitot --json").out)["same_recording"] == false);
 }
 
-TEST_CASE("a kernel is called the same by each command, however long its name is", "[cli]") {
+TEST_CASE("all commands shorten a long kernel name in the same way", "[cli]") {
   const std::string brief = "library::kernels::a_template_of_many_arguments_and_a_long_name";
   const std::string shown = "library::kernels:..._and_a_long_name";
   const auto slow = [&](int64_t us) {
@@ -90,7 +90,7 @@ TEST_CASE("a kernel is called the same by each command, however long its name is
   CHECK(folder.Run("analyze before.pitot").out.find(shown) != std::string::npos);
 }
 
-TEST_CASE("diff takes other limits", "[cli]") {
+TEST_CASE("diff accepts other limits", "[cli]") {
   const Versions versions;
   CHECK(versions.Run("diff before.pitot slow.pitot --regression 0.4").exit_code == 0);
   CHECK(versions.Run("diff before.pitot more.pitot --regression 0.4").exit_code == 1);
@@ -104,7 +104,7 @@ TEST_CASE("diff takes other limits", "[cli]") {
   CHECK_FALSE(is_significant("--least-share 0.5"));
 }
 
-TEST_CASE("diff speaks JSON in whole ns that add up", "[cli]") {
+TEST_CASE("diff prints JSON in whole ns that add up", "[cli]") {
   const Result result = Versions().Run("diff before.pitot slow.pitot --json");
 
   CHECK(result.exit_code == 1);
@@ -126,7 +126,7 @@ TEST_CASE("diff speaks JSON in whole ns that add up", "[cli]") {
   }
 }
 
-TEST_CASE("diff refuses what it cannot do", "[cli]") {
+TEST_CASE("diff refuses wrong arguments and files", "[cli]") {
   const Versions versions;
   const std::string dump = Dump(pitot::test::Make(Version()));
   versions.Folder::Write("cut.pitot", dump.substr(0, dump.size() - 30));
@@ -140,7 +140,7 @@ TEST_CASE("diff refuses what it cannot do", "[cli]") {
   CHECK(versions.Run("diff before.pitot cut.pitot").exit_code == 4);
 }
 
-TEST_CASE("diff says what it is asked", "[cli]") {
+TEST_CASE("diff has a help text", "[cli]") {
   const Result result = Folder().Run("diff --help");
   REQUIRE(result.exit_code == 0);
   CheckGolden("cli_diff_help.txt", result.out);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `pitot doctor` says of GPUs, on a machine of fakes: a driver, a CUPTI and an NVML that do as the environment
-// says.
+// Findings of `pitot doctor` about GPUs, on a machine of fakes: a driver, a CUPTI and an NVML controlled by the
+// environment.
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ using nlohmann::json;
 
 namespace {
 
-// A machine, and what doctor says of it.
+// A machine, and doctor's findings about it.
 class Machine {
  public:
   Machine() {
@@ -40,7 +40,7 @@ class Machine {
   ~Machine() {
     for (const std::string& name : set_) unsetenv(name.c_str());
   }
-  // With the kernel's module and two GPUs.
+  // Adds the kernel's module and two GPUs.
   Machine& WithGpus(const char* names = "NVIDIA H100,NVIDIA H100") {
     driver = PITOT_FAKE_DRIVER;
     Write("version",
@@ -48,7 +48,7 @@ class Machine {
           "GCC version:  gcc version 12.3.0\n");
     return Set("FAKE_GPUS", names);
   }
-  // Of the environment in which doctor runs.
+  // Sets a variable in doctor's environment.
   Machine& Set(const std::string& name, const std::string& value) {
     setenv(name.c_str(), value.c_str(), 1);
     set_.push_back(name);
@@ -70,7 +70,7 @@ class Machine {
     REQUIRE_FALSE(document_.is_discarded());
     CHECK(exit_code == (document_["healthy"] == true ? 0 : 1));
   }
-  // Of what was asked last; an empty one if there is none.
+  // The finding of the last run; an empty one if there is none.
   json Finding(const std::string& topic) const {
     for (const json& finding : document_["findings"]) {
       if (finding["topic"] == topic) return finding;
@@ -110,7 +110,7 @@ double Seconds(const std::function<void()>& function) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The process whose number a fake wrote there.
+// The process number that a fake wrote to this file.
 pid_t PidIn(const std::string& path) {
   pid_t pid = 0;
   std::ifstream(path) >> pid;
@@ -119,7 +119,7 @@ pid_t PidIn(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("doctor says what of GPUs will be recorded, and through which libraries", "[cli]") {
+TEST_CASE("doctor reports what collectors will record of GPUs, and the libraries for it", "[cli]") {
   Machine machine;
   machine.WithGpus();
   machine.Write("params", "EnableMSI: 1\nRmProfilingAdminOnly: 1\n");
@@ -144,7 +144,7 @@ TEST_CASE("doctor says what of GPUs will be recorded, and through which librarie
   CHECK(machine.Says("collector_nvml", "NVML works: 1 GPU, driver 580.65.06"));
 }
 
-TEST_CASE("doctor does not take a machine without a GPU for a sick one", "[cli]") {
+TEST_CASE("doctor calls a machine without a GPU healthy", "[cli]") {
   Machine machine;
   machine.nvml = "/nowhere/libnvidia-ml.so.1";
 
@@ -157,7 +157,7 @@ TEST_CASE("doctor does not take a machine without a GPU for a sick one", "[cli]"
   CHECK(machine.Health("gpus") == "none");
   CHECK(machine.Health("collector_nvml") == "note");
 
-  // A driver that hides all GPUs is none, too.
+  // A driver that hides all GPUs counts as no GPU, too.
   machine.WithGpus("").Set("CUDA_VISIBLE_DEVICES", "");
   machine.Ask();
   CHECK(machine.Health("gpus") == "note");
@@ -167,7 +167,7 @@ TEST_CASE("doctor does not take a machine without a GPU for a sick one", "[cli]"
   CHECK(machine.Health("collector_driver") == "note");
 }
 
-TEST_CASE("doctor says what of the driver a container lacks", "[cli]") {
+TEST_CASE("doctor names the parts of the driver missing in a container", "[cli]") {
   Machine machine;
   machine.WithGpus();
   machine.driver = "/nowhere/libcuda.so.1";
@@ -183,7 +183,7 @@ TEST_CASE("doctor says what of the driver a container lacks", "[cli]") {
   CHECK(machine.Advises("collector_driver", "nvidia-smi"));
 }
 
-TEST_CASE("doctor says who has CUPTI, and how to get rid of it", "[cli]") {
+TEST_CASE("doctor names the tool that has CUPTI, and how to remove it", "[cli]") {
   Machine machine;
   machine.WithGpus().Set("FAKE_CUPTI_OTHER", "CUPTI for Nsight Systems");
   machine.Ask();
@@ -200,7 +200,7 @@ TEST_CASE("doctor says who has CUPTI, and how to get rid of it", "[cli]") {
   CHECK(machine.Says("gpu_tools", "CUDA_INJECTION64_PATH=" + machine.Path("tool.so") + ": a tool is loaded"));
 }
 
-TEST_CASE("doctor says of a variable that names a tool that its file does not exist", "[cli]") {
+TEST_CASE("doctor reports a tool's variable whose file does not exist", "[cli]") {
   Machine machine;
   machine.WithGpus().Set("CUDA_INJECTION64_PATH", "/nowhere/cuda.so").Set("NVTX_INJECTION64_PATH", "/nowhere/nvtx.so");
 
@@ -212,13 +212,13 @@ TEST_CASE("doctor says of a variable that names a tool that its file does not ex
   CHECK(machine.Advises("gpu_tools", "unset it"));
   CHECK(machine.Health("nvtx") == "note");
   CHECK(machine.Says("nvtx", "NVTX_INJECTION64_PATH=/nowhere/nvtx.so: that file does not exist"));
-  // One without a folder is the loader's to find.
+  // The loader searches for a name without a folder.
   machine.Set("CUDA_INJECTION64_PATH", "libtool.so");
   machine.Ask();
   CHECK(machine.Says("gpu_tools", "CUDA_INJECTION64_PATH=libtool.so: a tool is loaded"));
 }
 
-TEST_CASE("doctor knows a variable of NVTX that a parent process set for Pitot", "[cli]") {
+TEST_CASE("doctor recognizes an NVTX variable set by a parent process for Pitot", "[cli]") {
   Machine machine;
   for (const char* const value : {"", PITOT_WITH_NVTX}) {
     machine.Set("NVTX_INJECTION64_PATH", value).Ask();
@@ -228,20 +228,20 @@ TEST_CASE("doctor knows a variable of NVTX that a parent process set for Pitot",
   }
 }
 
-TEST_CASE("doctor shows the variables by which Pitot is configured, and whether they are valid", "[cli]") {
+TEST_CASE("doctor shows the variables that configure Pitot, and whether they are valid", "[cli]") {
   Machine machine;
   machine.Ask();
   CHECK(machine.Health("environment") == "good");
   CHECK(machine.Says("environment", "no variable"));
 
-  SECTION("valid ones") {
+  SECTION("a valid one") {
     machine.Set("PITOT_DEPTH", "kernels");
     machine.Ask();
     CHECK(machine.exit_code == 0);
     CHECK(machine.Health("environment") == "good");
     CHECK(machine.Says("environment", "PITOT_DEPTH=kernels: how deep collectors record"));
   }
-  SECTION("one that is not") {
+  SECTION("an invalid one") {
     machine.Set("PITOT_PRE_WINDOW_MS", "5 s");
     machine.Ask();
     CHECK(machine.exit_code == 1);
@@ -250,7 +250,7 @@ TEST_CASE("doctor shows the variables by which Pitot is configured, and whether 
     CHECK(machine.Says("environment", "it must be a number of milliseconds, 1 to 3600000"));
     CHECK(machine.Advises("environment", "starts no recorder"));
   }
-  SECTION("two that are valid alone") {
+  SECTION("two that are valid only alone") {
     machine.Set("PITOT_MAX_RING_BYTES", "16777216").Set("PITOT_MEMORY_BUDGET_BYTES", "33554432");
     machine.Ask();
     CHECK(machine.exit_code == 1);
@@ -260,7 +260,7 @@ TEST_CASE("doctor shows the variables by which Pitot is configured, and whether 
     CHECK(together["answer"].get<std::string>().find("not all of them together: Options::max_ring_bytes") !=
           std::string::npos);
   }
-  SECTION("one that is right beside another") {
+  SECTION("one that is valid only with another") {
     machine.Set("PITOT_MAX_RING_BYTES", "33554432").Set("PITOT_MEMORY_BUDGET_BYTES", "268435456");
     machine.Ask();
     CHECK(machine.exit_code == 0);
@@ -274,7 +274,7 @@ TEST_CASE("doctor shows the variables by which Pitot is configured, and whether 
     CHECK(machine.Says("environment", "PITOT_DEPHT is set, and nothing of Pitot reads it"));
     CHECK(machine.Advises("environment", "PITOT_DEPTH"));
   }
-  SECTION("the incident directory, which is looked at") {
+  SECTION("the incident directory, which doctor tries") {
     machine.Set("PITOT_INCIDENT_DIRECTORY", machine.Path("a/b/c"));
     machine.Ask();
     CHECK(machine.exit_code == 1);
@@ -282,11 +282,11 @@ TEST_CASE("doctor shows the variables by which Pitot is configured, and whether 
   }
 }
 
-TEST_CASE("doctor knows which CUPTIs are wrong", "[cli]") {
+TEST_CASE("doctor detects an unsuitable CUPTI", "[cli]") {
   Machine machine;
   machine.WithGpus();
 
-  SECTION("one with defects is refused as the collector refuses it") {
+  SECTION("one with defects, refused as by the collector") {
     machine.Set("FAKE_CUPTI_VERSION", "130000");
     machine.Ask();
     CHECK(machine.Health("collector_cupti") == "problem");
@@ -299,7 +299,7 @@ TEST_CASE("doctor knows which CUPTIs are wrong", "[cli]") {
     CHECK(machine.Says("collector_cupti", "the driver is for CUDA 12"));
     CHECK(machine.Advises("collector_cupti", "CuptiOptions::library"));
   }
-  SECTION("one of an older CUDA than the driver's, from before single calls could be recorded") {
+  SECTION("one of an older CUDA than the driver's, which cannot record single calls") {
     machine.Set("FAKE_CUPTI_VERSION", "22");
     machine.Ask();
     CHECK(machine.exit_code == 0);
@@ -311,19 +311,19 @@ TEST_CASE("doctor knows which CUPTIs are wrong", "[cli]") {
     machine.Ask();
     CHECK(machine.Health("cupti_records") == "good");
   }
-  SECTION("one that lacks newer functions") {
+  SECTION("one without newer functions") {
     machine.cupti = PITOT_FAKE_CUPTI_OLD;
     machine.Ask();
     CHECK(machine.Says("cupti_records", "beside PyTorch's profiler no calls"));
   }
-  SECTION("one that lacks what is needed") {
+  SECTION("one without required functions") {
     machine.cupti = PITOT_FAKE_CUPTI_BROKEN;
     machine.Ask();
     CHECK(machine.Health("collector_cupti") == "problem");
     CHECK(machine.Says("collector_cupti", "has no cuptiActivityEnable"));
     CHECK(machine.Advises("collector_cupti", "it is too old, or damaged: take the libcupti of CUDA 11 or later"));
   }
-  SECTION("one that is none, and no GPU to try it on") {
+  SECTION("a library that is not CUPTI, without a GPU to try it on") {
     machine.cupti = PITOT_FAKE_DRIVER;
     machine.Set("FAKE_GPUS", "");
     machine.Ask();
@@ -331,8 +331,8 @@ TEST_CASE("doctor knows which CUPTIs are wrong", "[cli]") {
     CHECK(machine.Says("collector_cupti", "it is no libcupti"));
     CHECK(machine.Advises("collector_cupti", "name the file of a libcupti (package cuda-cupti"));
   }
-  SECTION("one that fails is no reason to run doctor") {
-    for (const char* result : {"1", "999"}) {  // of which the first the host's log says to run doctor
+  SECTION("one that fails, without advice to run doctor again") {
+    for (const char* result : {"1", "999"}) {  // on the first, the host's log recommends doctor
       machine.Set("FAKE_CUPTI_SUBSCRIBE", result);
       machine.Ask();
       CHECK(machine.Health("collector_cupti") == "problem");
@@ -342,14 +342,14 @@ TEST_CASE("doctor knows which CUPTIs are wrong", "[cli]") {
         CHECK_THAT(machine.Finding("collector_cupti")[what].get<std::string>(), !Catch::Contains("pitot doctor"));
     }
   }
-  SECTION("one that is not there") {
+  SECTION("a missing one") {
     machine.cupti = "/nowhere/libcupti.so";
     machine.Ask();
     CHECK(machine.Health("collector_cupti") == "problem");
     CHECK(machine.Says("collector_cupti", "/nowhere/libcupti.so"));
     CHECK(machine.Health("cupti_records") == "none");
   }
-  SECTION("one that does not know old GPUs") {
+  SECTION("one without support for old GPUs") {
     machine.Set("FAKE_CAPABILITY", "70");
     machine.Ask();
     CHECK(machine.Health("collector_cupti") == "note");
@@ -360,7 +360,7 @@ TEST_CASE("doctor knows which CUPTIs are wrong", "[cli]") {
   }
 }
 
-TEST_CASE("doctor says that GPUs are shared", "[cli]") {
+TEST_CASE("doctor reports shared GPUs", "[cli]") {
   Machine machine;
   machine.WithGpus("NVIDIA A100-SXM4-40GB MIG 1g.5gb").Set("CUDA_MPS_PIPE_DIRECTORY", machine.Path(""));
   machine.Write("control", "");
@@ -403,11 +403,11 @@ TEST_CASE("doctor survives libraries that crash, hang, end the process or print"
     CHECK(machine.Health("collector_driver") == "problem");
     CHECK(machine.Says("collector_driver", "did not return within 1 s in cuInit"));
     REQUIRE(PidIn(machine.Path("pid")) > 0);
-    CHECK(kill(PidIn(machine.Path("pid")), 0) != 0);  // and nothing of it is left
+    CHECK(kill(PidIn(machine.Path("pid")), 0) != 0);  // and the process is gone
   }
   SECTION("a driver that starts a process and crashes") {
     machine.Set("FAKE_ON_INIT", "fork");
-    CHECK(Seconds([&] { machine.Ask(); }) < 20);  // not until that process ends
+    CHECK(Seconds([&] { machine.Ask(); }) < 20);  // doctor does not wait for that process
     CHECK(machine.Says("collector_driver", "crashed (Aborted) in cuInit"));
     if (const pid_t pid = PidIn(machine.Path("pid")); pid > 0) kill(pid, SIGKILL);
   }
@@ -450,7 +450,7 @@ TEST_CASE("doctor survives libraries that crash, hang, end the process or print"
   }
 }
 
-TEST_CASE("doctor says what this machine tells of threads that stand still", "[doctor]") {
+TEST_CASE("doctor lists the machine's evidence about stalled threads", "[doctor]") {
   Machine machine;
   machine.Ask();
   CHECK(machine.Says("host_evidence", "switches and faults (getrusage)"));
@@ -468,7 +468,7 @@ TEST_CASE("doctor says what this machine tells of threads that stand still", "[d
   CHECK(machine.Says("host_evidence", "CPU frequency (no cpufreq"));
 }
 
-TEST_CASE("doctor notes a kernel that does not say who waits for a CPU", "[doctor]") {
+TEST_CASE("doctor notes a kernel without run-queue delays", "[doctor]") {
   Machine machine;
   machine.Ask("--host-root /nowhere");
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A libcuda.so of tests, in the processes of the program: the environment says what it does.
-//   FAKE_ON_LOAD, FAKE_ON_INIT  crash; hang; exit; fork (a process that lives on, then crash); print
-//   FAKE_PID                    a file that gets the process's number before any of these
-//   FAKE_INIT                   what cuInit returns; 0 if not set
-//   FAKE_CUDA                   the version, 13000 if not set
-//   FAKE_GPUS                   names, with commas between
-//   FAKE_CAPABILITY             of each, 90 if not set
+// A libcuda.so for tests, loaded in the program's processes and controlled by the environment.
+//   FAKE_ON_LOAD, FAKE_ON_INIT  crash; hang; exit; fork (a process that lives on, then crash); print.
+//   FAKE_PID                    a file for the process's number, written before any of these.
+//   FAKE_INIT                   the result of cuInit; 0 if not set.
+//   FAKE_CUDA                   the version, 13000 if not set.
+//   FAKE_GPUS                   names, with commas between.
+//   FAKE_CAPABILITY             of each GPU, 90 if not set.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the built program: what it prints and how it exits. Needs PITOT_PROGRAM defined by the build.
+// Runs the built program and keeps its output and exit code. Needs PITOT_PROGRAM defined by the build.
 #ifndef PITOT_TEST_CLI_FOLDER_H_
 #define PITOT_TEST_CLI_FOLDER_H_
 
@@ -30,7 +30,7 @@ class Folder {
     std::ofstream(*this / name, std::ios::binary) << bytes;
     return *this / name;
   }
-  // What the environment says of the terminal, whoever runs the tests; "" is nothing.
+  // COLUMNS in the program's environment, independent of the terminal of the tests; "" sets an empty value.
   std::string columns;
   // Runs `pitot` with the arguments in this folder.
   Result Run(const std::string& arguments, const char* out = "out") const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The built program on a trace that PyTorch's profiler wrote.
+// The built program on a trace by PyTorch's profiler.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -48,7 +48,7 @@ TEST_CASE("info, top, report and convert read a PyTorch trace by its content, no
   CHECK(folder.Run("info a.pitot").exit_code == 0);
 }
 
-TEST_CASE("analyze of a trace in which nothing happened exits as for an empty answer", "[cli]") {
+TEST_CASE("analyze of a trace without events exits as for an empty answer", "[cli]") {
   const Folder folder;
   for (const char* trace : {R"({"traceEvents":[]})", "[]"}) {
     folder.Write("empty.json", trace);
@@ -60,7 +60,7 @@ TEST_CASE("analyze of a trace in which nothing happened exits as for an empty an
   }
 }
 
-TEST_CASE("analyze says which findings contradict each other, and how sure both are for it", "[cli]") {
+TEST_CASE("analyze reports findings that contradict each other, with their confidence", "[cli]") {
   Folder folder;
   folder.Write("a.json", kTrace);
   folder.columns = "200";
@@ -85,7 +85,7 @@ TEST_CASE("analyze says which findings contradict each other, and how sure both 
   }
 }
 
-TEST_CASE("analyze says what is slow, by which threshold, and what was measured", "[cli]") {
+TEST_CASE("analyze prints findings with their threshold and measurements", "[cli]") {
   const Folder folder;
   folder.Write("a.json", kTrace);
 
@@ -118,7 +118,7 @@ TEST_CASE("analyze says what is slow, by which threshold, and what was measured"
         "pitot: only: there is no analyzer a99. docs/reference/analyzers.md lists analyzers and thresholds.\n");
 }
 
-TEST_CASE("a PyTorch trace that is cut off is answered as far as it goes", "[cli]") {
+TEST_CASE("a truncated PyTorch trace is answered from its whole events", "[cli]") {
   const Folder folder;
   folder.Write("cut.json", kTrace.substr(0, kTrace.size() - 20));
 
@@ -129,7 +129,7 @@ TEST_CASE("a PyTorch trace that is cut off is answered as far as it goes", "[cli
   CHECK(info.err.find("it ends in the middle of an event") != std::string::npos);
 }
 
-TEST_CASE("JSON that is no trace is refused with a reason", "[cli]") {
+TEST_CASE("JSON that is not a trace is refused with a reason", "[cli]") {
   const Folder folder;
   folder.Write("other.json", "{\"a\": 1}");
 

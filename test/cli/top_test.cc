@@ -114,7 +114,7 @@ void CheckColumns(const std::string& text) {
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 120);
 }
 
-// Wherever its lines end.
+// Ignores line breaks.
 bool Contains(std::string text, const std::string& part) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text.find(part) != std::string::npos;
@@ -122,7 +122,7 @@ bool Contains(std::string text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("top shows where the time went by operator, kernel, layer, scope, call and request", "[cli]") {
+TEST_CASE("top ranks operators, kernels, layers, scopes, calls and requests by time", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
 
@@ -136,7 +136,7 @@ TEST_CASE("top shows where the time went by operator, kernel, layer, scope, call
   }
 }
 
-TEST_CASE("top says which ranks other requests would turn round", "[cli]") {
+TEST_CASE("top names the ranks that are too close to call", "[cli]") {
   const auto dump_of = [](int64_t even_us) {
     pitot::test::TraceMaker maker;
     maker.trace.window_begin_ns = kBegin;
@@ -169,7 +169,7 @@ TEST_CASE("top says which ranks other requests would turn round", "[cli]") {
   CHECK(document["rows"][2]["above_next"].is_null());
 }
 
-TEST_CASE("top tells shapes apart where asked", "[cli]") {
+TEST_CASE("top tells shapes apart on request", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
 
@@ -181,13 +181,13 @@ TEST_CASE("top tells shapes apart where asked", "[cli]") {
   CheckGolden("cli_top_shapes.txt", by_op.out + "\n" + by_kernel.out);
 }
 
-TEST_CASE("top says what it is asked", "[cli]") {
+TEST_CASE("top has a help text", "[cli]") {
   const Result result = Folder().Run("top --help");
   CHECK(result.exit_code == 0);
   CheckGolden("cli_top_help.txt", result.out);
 }
 
-TEST_CASE("top speaks JSON in whole ns that add up", "[cli]") {
+TEST_CASE("top prints JSON in whole ns that add up", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
 
@@ -225,7 +225,7 @@ TEST_CASE("top speaks JSON in whole ns that add up", "[cli]") {
   CHECK((row["gpu_total_ns"] == 4'691'356 && row["gpu_p50_ns"] == 2'345'678));
 }
 
-TEST_CASE("top by call has how many, how long in all, on average and at most, and of which share", "[cli]") {
+TEST_CASE("top by call has the number of calls, their total, mean and maximum, and their share", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
 
@@ -233,7 +233,7 @@ TEST_CASE("top by call has how many, how long in all, on average and at most, an
   const json one = json::parse(folder.Run("top dump.pitot --by call --json --request 8f0c").out);
 
   CHECK(document["by"] == "call");
-  CHECK(document["rows"][0]["name"] == "cudaStreamSynchronize");  // by CPU time, though others caused GPU time
+  CHECK(document["rows"][0]["name"] == "cudaStreamSynchronize");  // by CPU time, although others caused GPU time
   int64_t cpu_ns = 0, gpu_ns = 0;
   for (const json& row : document["rows"]) {
     cpu_ns += row["self_cpu_ns"].get<int64_t>(), gpu_ns += row["self_gpu_ns"].get<int64_t>();
@@ -243,11 +243,11 @@ TEST_CASE("top by call has how many, how long in all, on average and at most, an
   }
   CHECK(document["totals"]["self_cpu_ns"] == cpu_ns);
   CHECK(document["totals"]["self_gpu_ns"] == gpu_ns);
-  CHECK(one["totals"]["self_cpu_ns"] < cpu_ns);  // no graph was launched for it
+  CHECK(one["totals"]["self_cpu_ns"] < cpu_ns);  // without the graph's launch, which was not for this request
   CHECK(folder.Run("top dump.pitot --by call --group-by-shape").exit_code == 2);
 }
 
-TEST_CASE("top counts for one request what ran for it and for its batches", "[cli]") {
+TEST_CASE("top of one request counts the work for it and for its batches", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
 
@@ -260,7 +260,7 @@ TEST_CASE("top counts for one request what ran for it and for its batches", "[cl
   CHECK(Contains(result.out, "its batches are shared with 1 other request"));
   REQUIRE(one["rows"].size() == 1);
   CHECK(one["rows"][0]["request"] == "0000000000008f0c");
-  CHECK(one["rows"][0]["self_wait_ns"].is_null());  // requests are on no thread of their own
+  CHECK(one["rows"][0]["self_wait_ns"].is_null());  // requests have no thread of their own
   CHECK(folder.Run("top dump.pitot --by scope --request 0x0000000000008F0C").out == result.out);
   CHECK(folder.Run("top dump.pitot --by scope --request 0000000000008f0c").out == result.out);
   CHECK(folder.Run("top dump.pitot --by scope --request 0000000000008f0").exit_code == 2);  // 8f0c or 8f0d
@@ -271,7 +271,7 @@ TEST_CASE("top counts for one request what ran for it and for its batches", "[cl
   CHECK(folder.Run("top dump.pitot --request r2").exit_code == 2);
 }
 
-TEST_CASE("top shows 20 rows, and all of them to programs, unless it is told how many", "[cli]") {
+TEST_CASE("top shows 20 rows, or all of them in JSON, unless --limit is given", "[cli]") {
   pitot::test::TraceMaker maker;
   maker.trace.window_end_ns = 1000;
   const uint32_t thread = maker.Thread("worker");
@@ -289,7 +289,7 @@ TEST_CASE("top shows 20 rows, and all of them to programs, unless it is told how
   CHECK(shown == 20);
 }
 
-TEST_CASE("top says that operators were not recorded, of a request or at all, rather than that there were none",
+TEST_CASE("top tells operators that were not recorded, for a request or at all, from operators that did not run",
           "[cli]") {
   pitot::test::TraceMaker maker;
   Trace& trace = maker.trace;
@@ -315,7 +315,7 @@ TEST_CASE("top says that operators were not recorded, of a request or at all, ra
                  "note: operators were recorded in 0.0 % of the request's time"));
 }
 
-TEST_CASE("top says what to ask for where GPUs worked and no operator is there", "[cli]") {
+TEST_CASE("top suggests other options if GPUs worked without any operator", "[cli]") {
   pitot::test::TraceMaker maker;
   maker.trace.window_begin_ns = kBegin;
   maker.trace.window_end_ns = kBegin + 1'000 * kUs;
@@ -331,7 +331,7 @@ TEST_CASE("top says what to ask for where GPUs worked and no operator is there",
   CHECK_FALSE(Contains(folder.Run("top dump.pitot --by kernel").out, hint));
 }
 
-TEST_CASE("top sorts by the column's name as the table or JSON has it", "[cli]") {
+TEST_CASE("top sorts by a column's name in the table or in JSON", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
   const auto first = [&](const std::string& arguments) {
@@ -348,7 +348,7 @@ TEST_CASE("top sorts by the column's name as the table or JSON has it", "[cli]")
   CHECK(folder.Run("top dump.pitot --sort colour").exit_code == 2);
 }
 
-TEST_CASE("every column of a table, and every field of time, is one to sort by", "[cli]") {
+TEST_CASE("top can sort by every column of a table and every field of time", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
   for (const char* const column :
@@ -361,7 +361,7 @@ TEST_CASE("every column of a table, and every field of time, is one to sort by",
   }
 }
 
-TEST_CASE("waits and percentiles of GPU time are columns where names keep their room", "[cli]") {
+TEST_CASE("waits and percentiles of GPU time have columns if the names keep enough room", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
   const auto line_of = [](const std::string& text, const std::string& name) {
@@ -379,7 +379,7 @@ TEST_CASE("waits and percentiles of GPU time are columns where names keep their 
   CHECK_FALSE(Contains(folder.Run("top dump.pitot --width 160").out, "waiting"));  // no operator waits
 }
 
-TEST_CASE("floating point operations have three digits, however few they are", "[cli]") {
+TEST_CASE("floating point operations have three digits at any size", "[cli]") {
   pitot::test::TraceMaker maker;
   maker.trace.window_begin_ns = kBegin;
   maker.trace.window_end_ns = kBegin + 1'000 * kUs;
@@ -400,7 +400,7 @@ TEST_CASE("floating point operations have three digits, however few they are", "
   for (const char* const flops : {" 70.0 ", " 5.12K ", " 3.67M ", " 1.00T "}) CHECK(Contains(text, flops));
 }
 
-TEST_CASE("instantiations of a template are told apart whatever the width and the limit", "[cli]") {
+TEST_CASE("instantiations of a template are told apart at any width and limit", "[cli]") {
   pitot::test::TraceMaker maker;
   Trace& trace = maker.trace;
   trace.window_begin_ns = kBegin;
@@ -430,7 +430,7 @@ TEST_CASE("instantiations of a template are told apart whatever the width and th
   CHECK(Contains(whole, "vectorized_elementwise_kernel_with_a_long_name<AddFunctor>"));
 }
 
-TEST_CASE("top refuses what it cannot do", "[cli]") {
+TEST_CASE("top refuses wrong arguments and files", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
   folder.Write("garbage", std::string(10000, 'x'));

@@ -28,7 +28,7 @@ bool Contains(const std::string& text, const std::string& part) { return text.fi
 
 }  // namespace
 
-TEST_CASE("why says what was not normal of the request that fired", "[cli]") {
+TEST_CASE("why explains the abnormal time of the request that fired", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140)));
 
@@ -39,7 +39,7 @@ TEST_CASE("why says what was not normal of the request that fired", "[cli]") {
   CheckGolden("cli_why.txt", result.out);
 }
 
-TEST_CASE("why says so where too few requests are like it, and what it was made of", "[cli]") {
+TEST_CASE("why prints the parts of a request, and a note if too few requests are like it", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump());
 
@@ -52,7 +52,7 @@ TEST_CASE("why says so where too few requests are like it, and what it was made 
   CHECK(folder.Run("why dump.pitot --json").err.empty());
 }
 
-TEST_CASE("why says so where requests like it are known, but not what was lost in their time", "[cli]") {
+TEST_CASE("why reports losses in the time of similar requests as the reason for no verdict", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = Server().Make(140);
   using pitot::model::LossReason;
@@ -74,7 +74,7 @@ TEST_CASE("why says so where requests like it are known, but not what was lost i
   CHECK(Contains(folder.Run("why gpu.pitot").out, "undetermined: records of GPUs were lost in the time of 141 "));
 }
 
-TEST_CASE("why says how long a scope of a cause normally takes, by a baseline that another dump made", "[cli]") {
+TEST_CASE("why prints the normal duration of a cause's scope from a baseline of another dump", "[cli]") {
   const Folder folder;
   folder.Write("before.pitot", Dump(Server().Make(140)));
   folder.Write("dump.pitot", Dump(Server().Make(3)));
@@ -89,7 +89,7 @@ TEST_CASE("why says how long a scope of a cause normally takes, by a baseline th
   CHECK_FALSE(Contains(alone.out, "scope   "));
 }
 
-TEST_CASE("why speaks JSON in whole ns that add up", "[cli]") {
+TEST_CASE("why prints JSON in whole ns that add up", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140, false)));
 
@@ -124,7 +124,7 @@ TEST_CASE("why speaks JSON in whole ns that add up", "[cli]") {
   CHECK(document["quality"]["reliable"] == true);
 }
 
-TEST_CASE("without a firing why is about the slowest request, with --request about that one", "[cli]") {
+TEST_CASE("without a firing, why explains the slowest request, or the one given by --request", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140, false)));
 
@@ -134,12 +134,12 @@ TEST_CASE("without a firing why is about the slowest request, with --request abo
   CHECK(Contains(normal.out, "not unusual"));
 }
 
-TEST_CASE("an id may begin with 0x, and need not be written to its end where one request alone has it", "[cli]") {
+TEST_CASE("an id may begin with 0x, and its beginning is enough if only one request matches", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = Server().Make(3, false);
   trace.requests[0].id = 0xabcdef0123456789;
   trace.requests[1].id = 0xabcde00000000000;
-  trace.requests[2].id = 0xab;  // all that is said of it
+  trace.requests[2].id = 0xab;  // the whole id, not the beginning of another
   folder.Write("dump.pitot", Dump(trace));
 
   CHECK(Contains(folder.Run("why dump.pitot --request 0x8f0c").out, "request 0000000000008f0c  "));
@@ -159,7 +159,7 @@ TEST_CASE("an id may begin with 0x, and need not be written to its end where one
   CHECK(folder.Run("why dump.pitot --request abcdf").exit_code == 1);
 }
 
-TEST_CASE("zeros are the beginning of an id like any other digits", "[cli]") {
+TEST_CASE("zeros at the beginning of an id count like other digits", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = Server().Make(3, false);
   for (pitot::model::RequestRow& request : trace.requests) request.id |= 0xa000000000000000;
@@ -178,9 +178,9 @@ TEST_CASE("zeros are the beginning of an id like any other digits", "[cli]") {
   CHECK(folder.Run("top one.pitot --request 00 --by request").exit_code == 0);
 }
 
-TEST_CASE("the parts of all of a request's time add up to their sum as they are printed", "[cli]") {
+TEST_CASE("the printed parts of a request's time add up to the printed sum", "[cli]") {
   const Folder folder;
-  folder.Write("dump.pitot", Dump());  // of which two parts end in half a us
+  folder.Write("dump.pitot", Dump());  // two of its parts end in half a us
   std::string words = folder.Run("why dump.pitot").out;
   words = words.substr(words.find("all of it"));
   words = words.substr(0, words.find("evidence"));
@@ -198,7 +198,7 @@ TEST_CASE("the parts of all of a request's time add up to their sum as they are 
   CHECK(sum_us == said_us);
 }
 
-TEST_CASE("an id in evidence is written as everywhere, so that a search finds it and --request takes it", "[cli]") {
+TEST_CASE("an id in evidence is written in full as elsewhere, for a search or for --request", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140)));
 
@@ -212,8 +212,8 @@ TEST_CASE("an id in evidence is written as everywhere, so that a search finds it
 TEST_CASE("why --every has a line for each request that began and ended", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = Server().Make(140);
-  trace.requests[3].parent_id = trace.requests[2].id;  // a part of another
-  trace.requests[4].parent_id = 0xabc;                 // of who sent it
+  trace.requests[3].parent_id = trace.requests[2].id;  // a child of another request
+  trace.requests[4].parent_id = 0xabc;                 // the sender's request, not in the trace
   trace.requests[5].end_known = false;
   folder.Write("dump.pitot", Dump(trace));
 
@@ -235,7 +235,7 @@ TEST_CASE("why --every has a line for each request that began and ended", "[cli]
   CHECK(folder.Run("why dump.pitot --every --json --request 8f0c").exit_code == 2);
 }
 
-TEST_CASE("why refuses what it cannot do", "[cli]") {
+TEST_CASE("why refuses wrong arguments and files", "[cli]") {
   const Folder folder;
   const std::string dump = Dump(Server().Make(140));
   folder.Write("dump.pitot", dump);
@@ -259,13 +259,13 @@ TEST_CASE("why refuses what it cannot do", "[cli]") {
   CHECK(Contains(nothing.err, "`pitot analyze` and `pitot top` do without"));
 }
 
-TEST_CASE("why says what it is asked", "[cli]") {
+TEST_CASE("why has a help text", "[cli]") {
   const Result result = Folder().Run("why --help");
   REQUIRE(result.exit_code == 0);
   CheckGolden("cli_why_help.txt", result.out);
 }
 
-TEST_CASE("what is normal is saved from one dump and compared with in another", "[cli]") {
+TEST_CASE("a baseline saved from one dump serves for another", "[cli]") {
   const Folder folder;
   folder.Write("before.pitot", Dump(Server().Make(140)));
   folder.Write("dump.pitot", Dump(Server().Make(3)));
@@ -281,7 +281,7 @@ TEST_CASE("what is normal is saved from one dump and compared with in another", 
   CHECK(document["causes"][0]["blame"] == "executor_busy");
 }
 
-TEST_CASE("why says how many requests it added to a baseline, how many that holds, and what it replaced", "[cli]") {
+TEST_CASE("why reports the requests added to a baseline, its new total, and a replacement", "[cli]") {
   const Folder folder;
   folder.Write("before.pitot", Dump(Server().Make(140)));
 
@@ -296,7 +296,7 @@ TEST_CASE("why says how many requests it added to a baseline, how many that hold
       Contains(anew.err, "105 requests added; normal holds 105 now. What it held before is gone: `--baseline normal`"));
 }
 
-TEST_CASE("a full baseline counts what is added in the place of older requests", "[cli]") {
+TEST_CASE("a full baseline counts added requests that replace older ones", "[cli]") {
   const Folder folder;
   folder.Write("before.pitot", Dump(Server().Make(140)));
 
@@ -306,7 +306,7 @@ TEST_CASE("a full baseline counts what is added in the place of older requests",
   CHECK(Contains(last.err, "--save-baseline: 105 requests added; normal holds 512 now.\n"));
 }
 
-TEST_CASE("a dump without ordinary requests leaves the file of a baseline as it is, and why says so", "[cli]") {
+TEST_CASE("a dump without ordinary requests leaves the baseline's file unchanged, with a message", "[cli]") {
   const Folder folder;
   folder.Write("before.pitot", Dump(Server().Make(140)));
   folder.Write("dump.pitot", Dump());
@@ -322,7 +322,7 @@ TEST_CASE("a dump without ordinary requests leaves the file of a baseline as it 
   }
 }
 
-TEST_CASE("why refuses a baseline that is none", "[cli]") {
+TEST_CASE("why refuses a file that is not a baseline", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140)));
   folder.Write("garbage", "garbage");
@@ -339,7 +339,7 @@ TEST_CASE("why refuses a baseline that is none", "[cli]") {
   CHECK(Contains(nowhere.err, "Choose another place with --save-baseline."));
 }
 
-TEST_CASE("why and the report are about the late token that the incident is about", "[cli]") {
+TEST_CASE("why and report explain the late token of the incident", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(decode_server::DecodeServer().Finish()));
 
@@ -351,7 +351,7 @@ TEST_CASE("why and the report are about the late token that the incident is abou
   CHECK(Contains(page, "100.0 ms to a token, typical is 10.0 ms"));
 }
 
-TEST_CASE("why is asked about a token by its number, and says how many there are", "[cli]") {
+TEST_CASE("why takes a token by its number, and reports the number of tokens if it does not exist", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = decode_server::DecodeServer().Finish();
   const pitot::model::RequestRow request = trace.requests[trace.tokens.front().request];
@@ -370,7 +370,7 @@ TEST_CASE("why is asked about a token by its number, and says how many there are
   CHECK(Contains(none.err, "--token: 0 was given; allowed is a whole number"));
 }
 
-TEST_CASE("report says which others fired, as an incident's does", "[cli]") {
+TEST_CASE("report lists the other requests that fired, like an incident's report", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = Server().Make(140);
   trace.firings.push_back({trace.window_end_ns, 0x1000, trace.strings.Add("latency /classify"), 0});
@@ -383,7 +383,7 @@ TEST_CASE("report says which others fired, as an incident's does", "[cli]") {
   CHECK(Contains(page, "Also fired: 0000000000001000 "));
 }
 
-TEST_CASE("why and report wrap words at COLUMNS, and report does not in a file", "[cli]") {
+TEST_CASE("why and report wrap text at COLUMNS, but not in a file", "[cli]") {
   Folder folder;
   pitot::model::Trace trace = Server().Make(140);
   std::string words;
@@ -412,7 +412,7 @@ TEST_CASE("why and report wrap words at COLUMNS, and report does not in a file",
   CHECK(widest(wide, "what to do") > 100);
 }
 
-TEST_CASE("report makes one page of it", "[cli]") {
+TEST_CASE("report --html prints one page", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140)));
 
@@ -423,7 +423,7 @@ TEST_CASE("report makes one page of it", "[cli]") {
   CheckGolden("report.html", result.out);
 }
 
-TEST_CASE("a page says so where there is no verdict", "[cli]") {
+TEST_CASE("a page without a verdict has the reason", "[cli]") {
   const Folder folder;
   pitot::test::TraceMaker empty;
   folder.Write("empty.pitot", Dump(empty.Finish()));
