@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What one #include costs, and what public headers must never include: budgets.py COMPILER [INCLUDE_ROOT]"""
+"""The cost of one #include, and the includes forbidden in public headers: budgets.py COMPILER [INCLUDE_ROOT]"""
 
 import os
 import re
@@ -10,7 +10,7 @@ import common
 
 LINES = 300  # of `-E -P` at C++17
 BUDGETED = re.compile(r"pitot/(trace|status|options|extend/\w+)\.h$")
-# What each would bring into every file of a user: tens of thousands of lines, a second runtime, or an ABI that breaks.
+# Each would bring tens of thousands of lines, a second runtime, or an unstable ABI into every file of a user.
 FORBIDDEN = re.compile(
     r'^\s*#\s*include\s*[<"]('
     r"absl/|google/protobuf|[\w/]+\.pb\.h|cuda|cupti|nvtx|torch/|ATen/|c10/|iostream|ostream|istream|fstream|sstream|"
@@ -23,7 +23,7 @@ def check(compiler, header, include):
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             if FORBIDDEN.match(line):
-                failures.append(f"{header}:{number}: a public header must not say {line.strip()}")
+                failures.append(f"{header}:{number}: a public header must not contain {line.strip()}")
     lines = None
     if BUDGETED.match(header):
         output = common.must_run([compiler, "-std=c++17", "-E", "-P", f"-I{include}", "-x", "c++", path])

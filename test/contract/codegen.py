@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the machine code of the macros: codegen.py disabled|off COMPILER OBJDUMP WORK_FOLDER [SOURCE]
 
-disabled: with PITOT_DISABLED a function full of macros is the same, instruction by instruction, as one without them.
-off:      while recording is off a macro is the load of the gate, a test and a branch, and the path behind the branch calls
-          nothing but what the user wrote.
+disabled: with PITOT_DISABLED a function full of macros is the same, instruction by instruction, as one without macros.
+off:      while recording is off, a macro is a load of the gate, a test and a branch. The path behind the branch calls only
+          the user's own functions.
 """
 
 import os
@@ -45,7 +45,7 @@ def check_disabled(compiler, objdump, work, source):
                 for path in (with_macros, without)]
     failures = []
     if listings[0] != listings[1]:
-        failures.append("compiled out, the macros leave code:\n" + "\n".join(listings[0]) + "\nagainst\n" + "\n".join(listings[1]))
+        failures.append("compiled out, the macros leave code:\n" + "\n".join(listings[0]) + "\ninstead of\n" + "\n".join(listings[1]))
     left = [line for line in common.must_run(["nm", "-C", with_macros]).splitlines() if re.search(r"pitot", line)]
     if left:
         failures.append("compiled out, the macros leave symbols:\n" + "\n".join(left))
@@ -53,7 +53,7 @@ def check_disabled(compiler, objdump, work, source):
 
 
 def off_path(code, tests_allowed):
-    """What is wrong with the path that a function takes while the gate is 0, or None."""
+    """The fault in a function's path while the gate is 0, or None."""
     index = {address: at for at, (address, _, _) in enumerate(code)}
     at, calls, branches, saw_gate = 0, [], 0, False
     for _ in range(10000):
@@ -83,7 +83,7 @@ def off_path(code, tests_allowed):
                 return f"branches before it has read the gate: {instruction}"
             if branches > 1 + tests_allowed:
                 return f"branches again: {instruction}"
-            if operation == "je":  # of a zero
+            if operation == "je":  # taken, because the gate is 0
                 at = index[int(target[1], 16)]
                 continue
         at += 1

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Read by codegen.py: compiled with PITOT_DISABLED, and with BARE, which leaves the macros out. The code must be the
-// same. (Arguments are what the function was given: g++ allocates registers in another order for a local that was named
-// in an unevaluated operand.)
+// Read by codegen.py: compiled with PITOT_DISABLED, and with BARE, which leaves the macros out. The code must be equal.
+// (The macros' arguments are the function's parameters, because g++ allocates registers in another order for a local
+// named in an unevaluated operand.)
 #ifndef BARE
 #define PITOT_DISABLED
 #include "pitot/phase.h"

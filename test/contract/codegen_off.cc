@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Read by codegen.py: what recording costs while it is switched off.
+// Read by codegen.py: the cost of the macros while recording is off.
 #include "pitot/trace.h"
 
 void Work(int value);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contract checks share: running programs and failing with a reason."""
+"""Shared by the contract checks: running programs and failing with a reason."""
 
 import concurrent.futures
 import os
@@ -12,7 +12,7 @@ INCLUDE = os.path.join(ROOT, "include")
 
 
 def run(command, **options):
-    """Runs a program; returns its exit status and its output, errors included."""
+    """Runs a program; returns its exit status and its output, including stderr."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                           **options)
     return done.returncode, done.stdout
@@ -32,7 +32,7 @@ def fail(message):
 
 
 def finish(failures, checked):
-    """Ends the check: 0 with a line that says what was checked, 1 with every failure."""
+    """Ends the check: status 0 with a line about the checked items, or 1 with every failure."""
     for failure in failures:
         print("FAILED:", failure)
     if not checked:
@@ -44,7 +44,7 @@ def finish(failures, checked):
 
 
 def public_headers():
-    """Every public header, as it is written in an #include."""
+    """Every public header, as written in an #include."""
     headers = []
     for folder, _, files in os.walk(os.path.join(INCLUDE, "pitot")):
         headers += [os.path.relpath(os.path.join(folder, name), INCLUDE) for name in files if name.endswith(".h")]

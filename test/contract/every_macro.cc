@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every macro as a user's file has it: compiled by strict_warnings.py with a user's warnings, at every level of
+// Every macro, as in a user's file. strict_warnings.py compiles it with a user's warnings, at every level of
 // optimisation.
 #include <mutex>
 #include <string>

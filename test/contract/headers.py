@@ -9,7 +9,7 @@ import common
 
 
 def check(compiler, standard, header, include):
-    # Twice: a header without a guard fails too.
+    # Twice, so that a header without a guard fails, too.
     source = f'#include "{header}"\n#include "{header}"\n'
     command = [compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror",
                f"-I{include}", "-x", "c++" if "++" in standard else "c", "-"]

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Uses the package as a stranger does: install.py package|shared|options --build FOLDER --work FOLDER --cmake CMAKE --compiler CXX
+"""Uses the package as a user does: install.py package|shared|options --build FOLDER --work FOLDER --cmake CMAKE --compiler CXX
 
-package  Installs the build, moves the tree elsewhere, and builds and runs programs on it: find_package with COMPONENTS trace,
-         core, analyze, cuda_events, cupti, host, nvml, nvtx, c and, where it was built, torch, pkg-config of the core and of the
-         collectors, a component that is not there; looks whether what README.md shows of collectors is what was built.
-shared   Takes the sources by add_subdirectory with BUILD_SHARED_LIBS=ON, builds and runs a program, installs the shared
-         package and runs a program on that too; looks at what the libraries export.
-options  Configures the sources without the reader, alone and with all that needs it asked for.
+package  Installs the build, moves the tree elsewhere, and builds and runs programs on it. They use find_package with
+         COMPONENTS trace, core, analyze, the collectors, c and (if built) torch; pkg-config; and a missing component.
+         Checks that the collectors shown in README.md are in a program that was built.
+shared   Takes the sources by add_subdirectory with BUILD_SHARED_LIBS=ON, and builds and runs a program. Then installs the
+         shared package and runs programs on it, too. Checks the libraries' exports.
+options  Configures the sources without the reader: alone, and with an option on that needs the reader. Also without each of
+         the optional packages.
 """
 
 import argparse
@@ -33,10 +34,10 @@ class Test:
     def __init__(self, arguments):
         self.arguments = arguments
         self.checked = []
-        # What the developer's shell says must not help the package to be found.
+        # The developer's environment must not help CMake to find the package.
         self.environment = {name: value for name, value in os.environ.items()
                             if name not in ("CMAKE_PREFIX_PATH", "pitot_DIR", "PKG_CONFIG_PATH", "LD_LIBRARY_PATH", "CXXFLAGS")}
-        # A cache for what is the same every time; the launcher is the caller's choice, not the package's.
+        # A cache for repeated builds; the launcher is the caller's choice, not the package's.
         self.launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={shutil.which('ccache')}"] if shutil.which("ccache") else []
 
     def must_run(self, command, **options):
@@ -59,7 +60,7 @@ class Test:
         return folder
 
     def install(self, build, name):
-        """Installs, moves what was installed, and returns where it went."""
+        """Installs, moves the installed tree, and returns its new path."""
         staged = os.path.join(self.arguments.work, "staged")
         moved = os.path.join(self.arguments.work, "moved", name)
         shutil.rmtree(staged, ignore_errors=True)
@@ -74,7 +75,7 @@ class Test:
                         text = file.read()
                     for place in (common.ROOT, staged):
                         if place in text:
-                            common.fail(f"{file_name} names a folder of the machine that built it: {place}")
+                            common.fail(f"{file_name} contains a folder of the build machine: {place}")
         return moved
 
     def check_missing_component(self, prefix):
@@ -82,12 +83,12 @@ class Test:
         message = " ".join(output.split())
         if status == 0 or "pitot was built without component none_such; this package has: trace, core" not in message:
             common.fail(f"COMPONENTS none_such gave status {status} and\n{output}")
-        self.checked.append("a component that is not there")
+        self.checked.append("a missing component")
 
     def check_pkg_config(self, prefix, name, run_path, package="pitot", compiler=None, source="core.cc", standard="c++17"):
         folder = glob.glob(os.path.join(prefix, "lib*", "**", "pkgconfig"), recursive=True)
         if len(folder) != 1:
-            common.fail(f"{package}.pc lies in {folder}")
+            common.fail(f"{package}.pc must be in one folder, but is in {folder}")
         flags = self.must_run(["pkg-config", "--cflags", "--libs", *package.split()], env={"PKG_CONFIG_PATH": folder[0]}).split()
         program = os.path.join(self.arguments.work, name)
         run_path = [f"-Wl,-rpath,{os.path.dirname(folder[0])}"] if run_path else []
@@ -96,7 +97,7 @@ class Test:
         self.checked.append(f"{name} ({self.must_run([program]).strip()})")
 
     def check_readme(self):
-        """What README.md shows of collectors stands in the program that was built with them, but for comments."""
+        """The collectors shown in README.md are in the program built with them, apart from comments."""
         with open(os.path.join(common.ROOT, "README.md"), encoding="utf-8") as file:
             blocks = [part.split("```")[0] for part in file.read().split("```cpp\n")[1:]]
         blocks = [block for block in blocks if "MakeCuptiCollector" in block]
@@ -105,10 +106,10 @@ class Test:
         missing = [line for block in blocks for line in block.splitlines() if without_comments(line) not in built]
         if len(blocks) != 1 or missing:
             common.fail(f"README.md shows collectors {len(blocks)} times; not in consumer/collectors.cc: {missing}")
-        self.checked.append("what README.md shows of collectors")
+        self.checked.append("the collectors shown in README.md")
 
     def check_c(self, prefix, name):
-        """The C API by find_package from a project without C++, and by pkg-config."""
+        """The C API through find_package from a project without C++, and through pkg-config."""
         self.build_and_run(f"find_package_{name}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=c")
         self.check_pkg_config(prefix, f"pkg_config_{name}", True, "pitot_c", "cc", "c.c", "c11")
 
@@ -144,7 +145,7 @@ class Test:
         if len(libraries) != len(names):
             common.fail(f"shared libraries: {libraries}")
         self.must_run([sys.executable, os.path.join(os.path.dirname(CONSUMER), "symbols.py"), "shared", *libraries])
-        self.checked.append("what the shared libraries export")
+        self.checked.append("the shared libraries' exports")
         prefix = self.install(os.path.join(folder, "pitot"), "shared")
         self.build_and_run("find_package_shared", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
         self.build_and_run("find_package_analyze_shared", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=analyze")
@@ -164,9 +165,10 @@ class Test:
             with open(os.path.join(folder, "build.ninja"), encoding="utf-8") as file:
                 text = file.read()
             if "libpitot_core" not in text or "pitot_reader" in text or "bin/pitot:" in text:
-                common.fail(f"{name}: configured the reader, the command line tool, or nothing")
+                common.fail(f"{name}: the reader or the command line tool was configured, or the core was not")
             self.checked.append(name)
-        # Nobody chose: what lacks a package is left out, by name, and the libraries are still built.
+        # Without a choice by the user, a part whose package is missing is left out with a message, and the libraries
+        # are still built.
         for package, variable, absent in (("Protobuf", "PITOT_BUILD_READER", ("pitot_reader", "bin/pitot:")),
                                           ("CLI11", "PITOT_BUILD_CLI", ("bin/pitot:",)),
                                           ("Catch2", "PITOT_BUILD_TESTS", ("ring_test",))):
@@ -178,9 +180,9 @@ class Test:
             with open(os.path.join(folder, "build.ninja"), encoding="utf-8") as file:
                 text = file.read()
             if "libpitot_core" not in text or any(target in text for target in absent):
-                common.fail(f"without {package}: configured {absent}, or nothing")
+                common.fail(f"without {package}: one of {absent} was configured, or the core was not")
             if package not in said or f"-D{variable}=ON" not in said:
-                common.fail(f"without {package}: does not name the package and the option:\n{said}")
+                common.fail(f"without {package}: the message does not name the package and the option:\n{said}")
             self.checked.append(f"without {package}")
 
 
@@ -188,7 +190,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["package", "shared", "options"])
     parser.add_argument("--build", required=True, help="a finished build of pitot")
-    parser.add_argument("--work", required=True, help="a folder of this test's own")
+    parser.add_argument("--work", required=True, help="a folder for this test alone")
     parser.add_argument("--cmake", default="cmake")
     parser.add_argument("--compiler", default="g++")
     test = Test(parser.parse_args())

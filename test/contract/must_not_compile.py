@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of what the macros cannot do: must_not_compile.py COMPILER [FOLDER]
+"""Wrong uses of the macros, each with a right one: must_not_compile.py COMPILER [FOLDER]
 
-Each file compiles as it is (the good twin) and must not with -DBAD; `// expect: TEXT` lines name texts of which the
-compiler's message must hold at least one (compilers word things differently).
+Each file compiles as it is (the good twin), and must not compile with -DBAD. The compiler's message must contain at least
+one of the `// expect: TEXT` lines (compilers word messages differently).
 """
 
 import os
@@ -30,7 +30,7 @@ def check(compiler, path):
         if status == 0:
             failures.append(f"{name}: the bad twin compiles at {standard}")
         elif not any(message in output for message in expected):
-            failures.append(f"{name}: at {standard} none of {expected} in the message:\n{output}")
+            failures.append(f"{name}: at {standard} the message has none of {expected}:\n{output}")
     return failures
 
 

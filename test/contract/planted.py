@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plants what each contract check must find, and looks whether it does: planted.py COMPILER OBJDUMP"""
+"""Plants a fault for each contract check, and checks that it is found: planted.py COMPILER OBJDUMP"""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ class Planted(unittest.TestCase):
         subprocess.run(["ar", "rcs", path + ".a", object_path], check=True)
         return path + ".a"
 
-    def test_a_header_that_needs_another_first(self):
+    def test_a_header_that_needs_another_before_it(self):
         self.write("pitot/bad.h", "inline uint64_t Bad();\n")
         self.assert_fails("pitot/bad.h does not compile alone", "headers.py", COMPILER, "c++17", self.folder.name)
 
@@ -62,7 +62,7 @@ class Planted(unittest.TestCase):
     def test_an_include_that_users_must_not_get(self):
         for header in ("<atomic>", "<chrono>", '"absl/status/status.h"', "<google/protobuf/message.h>", "<torch/torch.h>"):
             self.write("pitot/bad.h", f"\n#  include {header}\n")
-            self.assert_fails("pitot/bad.h:2: a public header must not say", "budgets.py", COMPILER, self.folder.name)
+            self.assert_fails("pitot/bad.h:2: a public header must not contain", "budgets.py", COMPILER, self.folder.name)
 
     def test_an_archive_that_prints(self):
         self.assert_fails("imports printf", "symbols.py", "archive",
@@ -88,7 +88,7 @@ class Planted(unittest.TestCase):
         self.assert_fails("imports __cxa_atexit", "symbols.py", "archive",
                           self.archive("struct S { ~S(); };\nnamespace pitot { S& Get() { static S s; return s; } }\n"))
 
-    def test_an_archive_that_exports_what_is_not_public(self):
+    def test_an_archive_that_exports_a_private_name(self):
         self.assert_fails("exports pitot::session::Bad()", "symbols.py", "archive",
                           self.archive("namespace pitot::session { [[gnu::visibility(\"default\")]] void Bad() {} }\n"))
 
@@ -108,7 +108,7 @@ class Planted(unittest.TestCase):
 
     def test_a_pair_that_fails_for_another_reason(self):
         self.write("pairs/bad.cc", "// expect: our message\n#ifdef BAD\nint a = b;\n#endif\n")
-        self.assert_fails("bad.cc: at c++17 none of ['our message']", "must_not_compile.py", COMPILER, self.folder.name + "/pairs")
+        self.assert_fails("bad.cc: at c++17 the message has none of ['our message']", "must_not_compile.py", COMPILER, self.folder.name + "/pairs")
 
     def test_a_disabled_macro_that_leaves_code(self):
         source = self.write("bad.cc", 'int Work(int);\n#ifndef BARE\n#define MACRO() Work(0)\n#else\n#define MACRO()\n#endif\n'

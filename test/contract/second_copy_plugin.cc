@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in that brings a copy of the library of its own, all of it hidden.
+// A plug-in with a hidden copy of the library.
 #include "second_copy_plugin.h"
 
 #include <cstring>

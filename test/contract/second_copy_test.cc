@@ -31,7 +31,7 @@ int VisitWithNameOfTheCall(dl_phdr_info* info, size_t size, void* context) {
   const int result = outer->visit(&copy, size, outer->context);
   std::memset(name, '?', sizeof name - 1);
   name[sizeof name - 1] = '\0';
-  asm volatile("" : : "r"(name) : "memory");  // so that it is wiped
+  asm volatile("" : : "r"(name) : "memory");  // keeps the compiler from skipping the wipe
   return result;
 }
 
@@ -63,17 +63,17 @@ struct Plugin {
 
 }  // namespace
 
-// In the place of the C library's: names live for the call only, as those of objects that another thread closes do.
+// Replaces the C library's function: names live only during the call, as if another thread closed the objects then.
 extern "C" int dl_iterate_phdr(int (*visit)(dl_phdr_info*, size_t, void*), void* context) {
   static const auto next = reinterpret_cast<decltype(&dl_iterate_phdr)>(dlsym(RTLD_NEXT, "dl_iterate_phdr"));
   Visit outer{visit, context};
   return next(VisitWithNameOfTheCall, &outer);
 }
 
-TEST_CASE("of two copies of the library in a process one records at a time", "[contract]") {
+TEST_CASE("only one of two copies of the library records at a time", "[contract]") {
   Plugin plugin(PITOT_TEST_PLUGIN);
 
-  SECTION("the plug-in's copy is refused while the host's records, and told where that is") {
+  SECTION("the plug-in's copy is refused while the host's records, and the message names that copy's file") {
     pitot::Recorder host = pitot::Recorder::Start(pitot::Options());
     REQUIRE(host.status().ok());
 
@@ -87,7 +87,7 @@ TEST_CASE("of two copies of the library in a process one records at a time", "[c
     plugin.stop();
   }
 
-  SECTION("the host's copy is refused while the plug-in's records, and told where that is") {
+  SECTION("the host's copy is refused while the plug-in's records, and the message names that copy's file") {
     REQUIRE(plugin.Start() == pitot::StatusCode::kOk);
 
     pitot::Recorder host = pitot::Recorder::Start(pitot::Options());
@@ -101,8 +101,8 @@ TEST_CASE("of two copies of the library in a process one records at a time", "[c
   }
 }
 
-TEST_CASE("a copy whose symbol the linker did not merge with the host's is found by its file", "[contract]") {
-  // A file of its own, whose symbols come before the host's.
+TEST_CASE("a copy is found by its file if its symbol was not merged with the host's", "[contract]") {
+  // A separate file, loaded with its own symbols before the host's.
   char path[] = "/tmp/second_copy_apart.XXXXXX";
   REQUIRE(mkstemp(path) >= 0);
   std::filesystem::copy_file(PITOT_TEST_PLUGIN, path, std::filesystem::copy_options::overwrite_existing);
@@ -120,7 +120,7 @@ TEST_CASE("a copy whose symbol the linker did not merge with the host's is found
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a thread that recorded in a plug-in's copy may exit after the plug-in was closed", "[contract]") {
+TEST_CASE("a thread that recorded in a plug-in's copy may exit after the plug-in is closed", "[contract]") {
   Plugin plugin(PITOT_TEST_PLUGIN);
   REQUIRE(plugin.Start() == pitot::StatusCode::kOk);
 
@@ -136,7 +136,7 @@ TEST_CASE("a thread that recorded in a plug-in's copy may exit after the plug-in
   CHECK(dladdr(reinterpret_cast<void*>(plugin.record), &info) != 0);  // still there
 }
 
-TEST_CASE("a copy that does not record records nothing of the other's", "[contract]") {
+TEST_CASE("a copy without a recorder records nothing for the other copy", "[contract]") {
   Plugin plugin(PITOT_TEST_PLUGIN);
   pitot::Recorder host = pitot::Recorder::Start(pitot::Options());
   REQUIRE(host.status().ok());

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles every macro with a user's warnings as errors, optimised and not, disabled and not: strict_warnings.py COMPILER [SOURCE]"""
+"""Compiles every macro with a user's warnings as errors, optimised or not, disabled or not: strict_warnings.py COMPILER [SOURCE]"""
 
 import itertools
 import os

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what the libraries import, export and run by themselves: symbols.py archive|shared FILE...
+"""Checks the libraries' imports and exports, and the code they run at load and exit: symbols.py archive|shared FILE...
 
-imports   Nothing that ends the process or prints. `std::terminate` and `__cxa_*` are there because every noexcept function
-          that calls one which may throw refers to them; `std::__throw_*` because libstdc++'s containers do, and what they
-          throw is caught at the border (DESIGN: the host always survives).
-          pitot::nvtx alone sets a variable of the environment, when it is asked to capture.
-exports   Only pitot::v1, pitot_process and, of pitot::nvtx, what NVTX looks up. In an archive, instantiations of libstdc++'s templates are visible (weak); the
-          shared libraries' version script hides those too. What the shared libraries take from each other is exported with
-          the version PITOT_PRIVATE.
-by itself Nothing: no constructor runs when the program is loaded, no destructor when it exits.
+imports   No function that ends the process or prints. `std::terminate` and `__cxa_*` are allowed: every noexcept function
+          refers to them if it calls one that may throw. So are `std::__throw_*`: libstdc++'s containers refer to them, and
+          their exceptions are caught at the library's border, because the host always survives.
+          Only pitot::nvtx may set a variable of the environment, for capturing.
+exports   Only pitot::v1, pitot_process and, from pitot::nvtx, the functions that NVTX looks up. In an archive,
+          instantiations of libstdc++'s templates are visible (weak); the shared libraries' version script hides them, too.
+          Symbols that the shared libraries take from each other are exported with the version PITOT_PRIVATE.
+at load   Nothing: constructors do not run when the program is loaded, nor destructors when it exits.
 """
 
 import re
@@ -17,7 +17,7 @@ import sys
 
 import common
 
-# kill() stays out: with signal 0 it asks whether a process lives.
+# kill() is allowed: with signal 0 it asks whether a process lives.
 FORBIDDEN = re.compile(
     r"^(abort|_?exit|_Exit|quick_exit|at_quick_exit|atexit|__cxa_atexit|__assert_fail|__assert_perror_fail|raise|"
     r"system|setenv|putenv|unsetenv|signal|sigaction|"
@@ -27,7 +27,7 @@ FORBIDDEN = re.compile(
     r"std::(basic_ostream|ostream|basic_ofstream|basic_filebuf|basic_fstream|basic_istream|istream|basic_ostringstream|"
     r"__cxx11::basic_o?stringstream)\b.*)$")
 EXPORTED = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?(pitot::v1::((analyze|detail|model)::.*|[A-Z].*|[a-z]\w*\(.*|operator.*|g_\w+|t_\w+|k[A-Z].*)|pitot_process|InitializeInjectionNvtx(2|Extension))$")
-# Of instances of templates it begins with what they return.
+# An instance of a template begins with its return type.
 PRIVATE = re.compile(r"^(vtable for |typeinfo for |typeinfo name for |[\w:* ]+ )?pitot::\w+::.*@@PITOT_PRIVATE$")
 AT_LOAD = re.compile(r"^\.(preinit_array|init_array|ctors|fini_array|dtors|init|fini)\b")
 
@@ -41,7 +41,7 @@ def demangled(*command):
 
 
 def imports(path, dynamic):
-    """Names that the file takes from elsewhere."""
+    """The file's undefined symbols."""
     names = set()
     for line in demangled("nm", "-C", "--undefined-only", *(["-D"] if dynamic else []), path):
         match = re.match(r"\s+[Uw] (.*)$", line)
@@ -73,7 +73,7 @@ def archive(path):
             member = re.sub(r".*\((.*)\)", r"\1", line)
         match = re.match(r"\s*\[\s*\d+\] (\S+)\s", line)
         if match and AT_LOAD.match(match[1]):
-            failures.append(f"{path}({member}) has a section {match[1]}: something runs when the program is loaded or ends")
+            failures.append(f"{path}({member}) has a section {match[1]}: it runs code when the program is loaded or exits")
     return failures, symbols
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which LibTorch CMake finds where there are two: all of it is of one prefix. The LibTorchs are empty files.
+"""Checks that CMake finds all of LibTorch in one prefix, if two are installed. The LibTorchs are empty files.
 
 usage: torch_prefix.py CMAKE PREFIX_CMAKE FOLDER
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 CMAKE, PREFIX_CMAKE, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 
-# As LibTorch's do.
+# Like LibTorch's own configuration.
 TORCH_CONFIG = """
 get_filename_component(prefix "${CMAKE_CURRENT_LIST_DIR}/../../../" ABSOLUTE)
 find_package(Caffe2 REQUIRED CONFIG PATHS ${CMAKE_CURRENT_LIST_DIR}/../Caffe2)
@@ -57,7 +57,7 @@ def main():
     for wanted, arguments in ((system, []), (other, [f'-DCMAKE_PREFIX_PATH={other}']),
                               (other, [f'-DCMAKE_PREFIX_PATH={other}/share/cmake']), (other, [f'-DTorch_ROOT={other}']),
                               (other, [f'-DTorch_DIR={other}/share/cmake/Torch'])):
-        # Also in a folder where the system's was found before.
+        # Also in a build folder that found the system's LibTorch before.
         for before in ([], ['before']):
             build = FOLDER / 'build'
             shutil.rmtree(build, ignore_errors=True)
@@ -69,7 +69,7 @@ def main():
             found = [line[len('-- found '):] for line in run.stdout.splitlines() if line.startswith('-- found ')]
             if len(found) != 4 or not all(Path(path).resolve().is_relative_to(wanted) for path in found):
                 failed = True
-                print(f'{arguments} {before}: not all of {wanted}:', *found, run.stderr, sep='\n  ')
+                print(f'{arguments} {before}: must all be in {wanted}:', *found, run.stderr, sep='\n  ')
     return 1 if failed else 0
 
 

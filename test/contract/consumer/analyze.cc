@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that asks a trace where its time went.
+// A program that ranks the costs in a trace.
 #include <cstdio>
 
 #include "pitot/analyze/top.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server in short, in C: starts, records, stops.
+// A minimal server in C: starts, records, stops.
 #include <pitot/c.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server with collectors that the machine may have no use for. README.md shows parts of it.
+// A server with collectors, for a machine with or without a GPU. README.md shows parts of it.
 #include <pitot/collect/cuda_events.h>
 #include <pitot/collect/cupti.h>
 #include <pitot/collect/host.h>
@@ -22,7 +22,7 @@ int main() {
   const pitot::Status host = recorder.Add(pitot::MakeHostCollector());
   const pitot::Status nvml = recorder.Add(pitot::MakeNvmlCollector());
   const pitot::Status events = recorder.Add(pitot::MakeCudaEventCollector());
-  // Says whether libraries can find Pitot in this program, as it was linked.
+  // The status tells whether libraries can find Pitot in this program, as linked.
   const pitot::Status nvtx = recorder.Add(pitot::MakeNvtxCollector());
   void* const stream = nullptr;  // the default one
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server in short: starts, records, stops.
+// A minimal server: starts, records, stops.
 #include <cstdio>
 
 #include "pitot/pitot.h"

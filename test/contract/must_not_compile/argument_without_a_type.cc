@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An argument that is no number and no string.
+// An argument that is neither a number nor a string.
 // expect: data
 #include "pitot/trace.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A macro has a static, which a constexpr function cannot.
+// A macro has a static variable, and a constexpr function cannot have one.
 // expect: constexpr
 #include "pitot/trace.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request is finished once: it moves. What crosses threads is a token.
+// A request is finished once: it can only be moved. A token crosses threads.
 // expect: deleted
 #include "pitot/request.h"
 

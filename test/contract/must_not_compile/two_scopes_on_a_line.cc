@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scopes are told apart by their line.
+// Scopes are distinguished by their line.
 // expect: redeclaration
 // expect: redefinition
 #include "pitot/trace.h"

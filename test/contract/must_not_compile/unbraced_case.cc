@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scope after a `case` label would be jumped over by the labels after it: brace the case.
+// Later labels would jump over a scope after a `case` label: brace the case.
 // expect: jump to case label
 // expect: cannot jump from switch statement to this case label
 #include "pitot/trace.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scope is two declarations: the body of an unbraced `if` holds one, and the scope would not cover what is meant.
+// A scope is two declarations, and the body of an unbraced `if` holds one: the scope would not cover the intended code.
 // expect: pitot_site_
 // expect: pitot_scope_
 #include "pitot/trace.h"
