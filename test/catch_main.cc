@@ -17,8 +17,8 @@ std::ptrdiff_t Threads() {
 
 }  // namespace
 
-// Threads that were left behind on purpose, and let go by their test, have a while to end: LeakSanitizer crashes on one
-// that is about to when the process does ("Tracer caught signal 11").
+// Threads left behind on purpose, and released by their test, get up to 5 seconds to end. LeakSanitizer crashes on a
+// thread that ends while the process exits ("Tracer caught signal 11").
 int main(int argc, char** argv) {
   const std::ptrdiff_t before = Threads();
   const int result = Catch::Session().run(argc, argv);

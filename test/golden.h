@@ -21,7 +21,7 @@ inline void CheckGolden(const std::string& name, const std::string& text) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream golden;
   golden << file.rdbuf();
-  // The first lines that differ say more than two whole files do.
+  // The first lines that differ tell more than two whole files.
   std::istringstream expected(golden.str()), actual(text);
   std::string expected_line, actual_line;
   for (int line = 1;; ++line) {

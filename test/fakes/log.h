@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host's log that remembers.
+// A host's log that keeps its lines.
 #ifndef PITOT_TEST_FAKES_LOG_H_
 #define PITOT_TEST_FAKES_LOG_H_
 
@@ -19,7 +19,7 @@ struct LogLine {
 
 class Log {
  public:
-  // Makes `options` write here. The log must outlive the recorder.
+  // Directs the log of `options` here. This object must outlive the recorder.
   void Listen(pitot::Options* options) {
     options->log_context = this;
     options->log = [](void* context, pitot::LogLevel level, const char* message) {
@@ -32,7 +32,7 @@ class Log {
     const std::lock_guard lock(mutex_);
     return lines_;
   }
-  // Whether a line of that level contains `part`.
+  // Whether a line of `level` contains `part`.
   bool Has(pitot::LogLevel level, const std::string& part) const {
     for (const LogLine& line : lines()) {
       if (line.level == level && line.text.find(part) != std::string::npos) return true;

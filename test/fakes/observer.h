@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hears of requests as a recorder would, and remembers.
+// Receives events about requests like a recorder, and keeps them.
 #ifndef PITOT_TEST_FAKES_OBSERVER_H_
 #define PITOT_TEST_FAKES_OBSERVER_H_
 
@@ -48,7 +48,7 @@ class Observer final : public pitot::trace::RequestObserver {
   }
 
   uint64_t late_after_ns = 0;
-  std::string late_route;  // "": every one
+  std::string late_route;  // "": every route
 
  private:
   mutable std::mutex mutex_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs something in a child that may mount, which the test's process and the machine do not see.
+// Runs code in a child that may mount. The test's process and the machine do not see its mounts.
 #ifndef PITOT_TEST_FAKES_OWN_MOUNTS_H_
 #define PITOT_TEST_FAKES_OWN_MOUNTS_H_
 
@@ -22,7 +22,7 @@ inline bool WriteFile(const std::string& path, const std::string& text) {
   return static_cast<bool>(file << text << std::flush);
 }
 
-// Whether this process, which must have one thread, may mount from now on: in namespaces of its own.
+// Gives this process, which must have one thread, namespaces of its own. True if it may mount from now on.
 inline bool EnterOwnMounts() {
   const std::string uid = std::to_string(getuid()), gid = std::to_string(getgid());
   if (unshare(CLONE_NEWNS) != 0) {
@@ -34,7 +34,7 @@ inline bool EnterOwnMounts() {
   return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
-// Checks that `body` returns 0 in such a child. Says so where there can be none.
+// Checks that `body` returns 0 in such a child. Warns if the machine does not allow one.
 template <class Body> void InOwnMounts(Body body) {
   if (kThreadSanitizer) {
     WARN("not run: under ThreadSanitizer the child of a fork cannot start threads");

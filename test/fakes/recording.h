@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording without a recorder: the gate is open, no thread of Pitot's runs, and the test itself takes snapshots.
+// Recording without a recorder: the gate is open, Pitot's threads do not run, and the test itself takes snapshots.
 #ifndef PITOT_TEST_FAKES_RECORDING_H_
 #define PITOT_TEST_FAKES_RECORDING_H_
 
@@ -50,7 +50,7 @@ class Recording {
   const pitot::trace::ClockReading& start() const { return start_; }
   pitot::snapshot::Reserve reserve() const { return reserve_.Whole(); }
 
-  // Valid until the next one.
+  // Valid until the next snapshot.
   pitot::snapshot::Snapshot Snapshot(uint64_t window_begin_ticks = 0) const {
     pitot::snapshot::Snapshot snapshot;
     pitot::snapshot::TakeSnapshot(start_, slow_clock_, window_begin_ticks, {}, reserve_.Whole(), &snapshot);
@@ -67,7 +67,7 @@ class Recording {
   pitot::snapshot::ReserveMemory reserve_;
 };
 
-// Plays many threads on one. Their rings belong to the recording: make one for each.
+// Plays many threads on one. Their rings belong to the recording, so each recording needs a VirtualThreads of its own.
 class VirtualThreads {
  public:
   VirtualThreads() : own_(pitot::detail::t_ring) {}
@@ -76,7 +76,7 @@ class VirtualThreads {
   VirtualThreads(const VirtualThreads&) = delete;
   VirtualThreads& operator=(const VirtualThreads&) = delete;
 
-  // From here on the calling thread is the `index`-th, which is made if it is new. False if it found no ring.
+  // From here on the calling thread is the `index`-th, made if it is new. False if it got no ring.
   bool Become(size_t index) {
     while (rings_.size() <= index) rings_.push_back(nullptr);
     const std::string name = "thread " + std::to_string(index);
@@ -90,7 +90,7 @@ class VirtualThreads {
   std::vector<pitot::trace::ThreadRing*> rings_;
 };
 
-// A record as it stands in a ring, copied.
+// A record copied from a ring.
 struct RawRecord {
   uint64_t site;
   uint64_t begin_ticks, end_ticks;

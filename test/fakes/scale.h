@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much slower the program runs under a sanitizer: loops and deadlines of stress tests are scaled by these.
+// The program's slowdown under a sanitizer, for scaling loops and deadlines of stress tests.
 #ifndef PITOT_TEST_FAKES_SCALE_H_
 #define PITOT_TEST_FAKES_SCALE_H_
 
@@ -22,7 +22,7 @@ inline constexpr bool kAddressSanitizer = true;
 inline constexpr bool kAddressSanitizer = false;
 #endif
 
-// Iterations of a loop that takes `release` in a build without sanitizers.
+// Iterations of a loop with `release` iterations in a build without sanitizers.
 constexpr int Scaled(int release) { return release / kSlower > 0 ? release / kSlower : 1; }
 
 }  // namespace fakes

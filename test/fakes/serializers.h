@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serializers for tests of the session: one that runs what the test wants, one that lists the events, and one that
-// waits for the test.
+// Serializers for tests of the session: one runs the test's code, one lists the events, and one waits for the test.
 #ifndef PITOT_TEST_FAKES_SERIALIZERS_H_
 #define PITOT_TEST_FAKES_SERIALIZERS_H_
 
@@ -36,7 +35,7 @@ inline std::unique_ptr<pitot::Serializer> MakeCallSerializer(std::string file_na
   return std::make_unique<CallSerializer>(std::move(file_name), std::move(call));
 }
 
-// "events.txt": what the trace finds wrong with itself, if anything, and then the names of its events.
+// "events.txt": the trace's inconsistency, or an empty line, and then the names of its events.
 inline std::unique_ptr<pitot::Serializer> MakeEventsSerializer() {
   return MakeCallSerializer("events.txt", [](const pitot::model::Trace& trace, pitot::ByteSink& sink) {
     std::string text = pitot::model::FindInconsistency(trace) + "\n";
@@ -46,22 +45,23 @@ inline std::unique_ptr<pitot::Serializer> MakeEventsSerializer() {
   });
 }
 
-// Where a thread of the recorder waits until the test opens it. Shared: it outlives recorders that could not wait.
+// A thread of the recorder waits here until the test opens the gate. Shared, because it outlives a recorder that gave
+// up waiting.
 struct Gate {
-  // By who is to wait.
+  // Called by the recorder's thread.
   void Pass() {
     inside = true;
     WaitUntil([this] { return open.load(); });
     left = true;
   }
-  // By the test. False if nobody comes.
+  // Called by the test. False if the thread does not arrive.
   bool WaitUntilReached() const {
     return WaitUntil([this] { return inside.load(); });
   }
   std::atomic<bool> inside{false}, open{false}, left{false};
 };
 
-// "gate.txt": waits in the middle of it.
+// "gate.txt": waits in the middle of writing.
 inline std::unique_ptr<pitot::Serializer> MakeGateSerializer(std::shared_ptr<Gate> gate) {
   return MakeCallSerializer("gate.txt", [gate = std::move(gate)](const pitot::model::Trace&, pitot::ByteSink& sink) {
     sink.Write("half", 4);

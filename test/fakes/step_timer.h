@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time of a thread that samples: it goes from round to round, as fast as the thread does what is due.
+// The clock of a sampling thread: it steps from round to round, as fast as the thread works.
 #ifndef PITOT_TEST_FAKES_STEP_TIMER_H_
 #define PITOT_TEST_FAKES_STEP_TIMER_H_
 
@@ -15,7 +15,7 @@ namespace fakes {
 
 inline constexpr int64_t kMs = 1'000'000, kSecond = 1'000'000'000;
 
-// Stands still but for Pass, which lets the thread that waits on it do what is due.
+// The clock stands still, except in Pass and Set. Pass lets the waiting thread do its due work.
 class StepTimer final : public pitot::base::Timer {
  public:
   int64_t NowNs() noexcept override {
@@ -34,13 +34,13 @@ class StepTimer final : public pitot::base::Timer {
     changed_.notify_all();
   }
 
-  // The clock alone, whatever the thread does.
+  // Sets the clock alone, without waiting for the thread.
   void Set(int64_t now_ns) {
     const std::lock_guard lock(mutex_);
     now_ns_ = now_ns;
     changed_.notify_all();
   }
-  // True when the thread waits for a time that has not come.
+  // True while the thread waits for a time in the future.
   bool IsIdle() {
     const std::lock_guard lock(mutex_);
     return due_ns_ > now_ns_;
@@ -48,7 +48,7 @@ class StepTimer final : public pitot::base::Timer {
   bool AwaitIdle() {
     return WaitUntilTrue([this] { return IsIdle(); });
   }
-  // The clock goes on for `ns`, by way of all that is due until then.
+  // Advances the clock by `ns`, stopping at each due time in between.
   bool Pass(int64_t ns) {
     if (!AwaitIdle()) return false;
     const int64_t end_ns = NowNs() + ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps what a serializer writes.
+// Keeps the bytes of a serializer.
 #ifndef PITOT_TEST_FAKES_STRING_SINK_H_
 #define PITOT_TEST_FAKES_STRING_SINK_H_
 
@@ -11,7 +11,7 @@
 
 namespace fakes {
 
-// Refuses what would make it longer than `limit` bytes, as a full disk does.
+// Refuses to grow beyond `limit` bytes, like a full disk.
 class StringSink final : public pitot::ByteSink {
  public:
   explicit StringSink(uint64_t limit = UINT64_MAX) : limit_(limit) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A directory of its own for a test, removed with all that is in it.
+// A temporary directory for a test, removed with its contents.
 #ifndef PITOT_TEST_FAKES_TEMP_DIRECTORY_H_
 #define PITOT_TEST_FAKES_TEMP_DIRECTORY_H_
 
@@ -34,7 +34,7 @@ class TempDirectory {
   std::string path_;
 };
 
-// The names in a directory, hidden ones too, sorted.
+// The names in a directory, including hidden ones, sorted.
 inline std::vector<std::string> NamesIn(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;

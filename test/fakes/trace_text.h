@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace in a form that tests can compare: names and values instead of rows and indices.
+// A trace in a form for comparison in tests: names and values instead of rows and indices.
 #ifndef PITOT_TEST_FAKES_TRACE_TEXT_H_
 #define PITOT_TEST_FAKES_TRACE_TEXT_H_
 
@@ -20,7 +20,7 @@ inline std::string Text(const pitot::model::Trace& trace, pitot::model::StringId
   return std::string(trace.strings[id]);
 }
 
-// "" where there is none of that key.
+// "" if the key does not exist.
 inline std::string Attribute(const pitot::model::Trace& trace, std::string_view key) {
   for (const auto& attribute : trace.attributes) {
     if (trace.strings[attribute.key] == key) return Text(trace, attribute.value);
@@ -93,7 +93,7 @@ inline std::vector<EventText> EventsNamed(const pitot::model::Trace& trace, cons
   return out;
 }
 
-// Null if there is none.
+// Null if the request does not exist.
 inline const pitot::model::RequestRow* RequestOf(const pitot::model::Trace& trace, uint64_t id) {
   for (const pitot::model::RequestRow& row : trace.requests) {
     if (row.id == id) return &row;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A clock that stands still until it is told otherwise. Exists before the recorder starts, so that it uses it.
+// A clock that stands still until it is set. Make it before the recorder starts, so that the recorder uses it.
 #ifndef PITOT_TEST_FAKES_VIRTUAL_CLOCK_H_
 #define PITOT_TEST_FAKES_VIRTUAL_CLOCK_H_
 

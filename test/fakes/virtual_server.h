@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server that a test plays: as many threads as it likes on one, a clock that stands still, and a recording of both.
+// A server played by a test: any number of threads on one, a clock that stands still, and a recording of both.
 #ifndef PITOT_TEST_FAKES_VIRTUAL_SERVER_H_
 #define PITOT_TEST_FAKES_VIRTUAL_SERVER_H_
 
@@ -13,13 +13,13 @@
 
 namespace fakes {
 
-// When its clock begins.
+// The begin of its clock.
 inline constexpr int64_t kStartNs = 1'000'000'000;
 
-// The calling thread is its first.
+// The calling thread is the server's first thread.
 struct VirtualServer {
   explicit VirtualServer(const RecordingOptions& options = {}) : recording(options) { threads.Become(0); }
-  // A consistent one.
+  // Checks that the trace is consistent.
   pitot::model::Trace Trace(uint64_t window_begin_ticks = 0) const {
     pitot::model::Trace trace = recording.Trace(window_begin_ticks);
     CHECK(pitot::model::FindInconsistency(trace) == "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits for a condition, not for a while.
+// Waits for a condition instead of a fixed time.
 #ifndef PITOT_TEST_FAKES_WAIT_UNTIL_H_
 #define PITOT_TEST_FAKES_WAIT_UNTIL_H_
 
@@ -11,7 +11,7 @@
 
 namespace fakes {
 
-// True as soon as `condition` holds, false if it does not within `seconds` (longer under a sanitizer).
+// True as soon as `condition` is true, false if it is not within `seconds` (longer under a sanitizer).
 template <class Condition> bool WaitUntil(Condition condition, int seconds = 60) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds * (kSlower > 1 ? 3 : 1));
   while (!condition()) {
