@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fuzzer without libFuzzer: writes its corpus (--write-corpus FOLDER), runs the files it is given, or mutates them a
-// little (--mutate ROUNDS).
+// A fuzzer without libFuzzer: writes its corpus (--write-corpus FOLDER), runs the given files, or mutates them slightly
+// (--mutate ROUNDS).
 #include <string>
 
 #include "fuzz/fuzz.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes of a CUPTI of any generation must decode to records that the history can take. The first byte says which
-// generation (two bits) and how its library steps over what nobody knows (two bits); the rest is a buffer.
+// Any bytes from a CUPTI of any generation must decode to records fit for the history. The first byte chooses the
+// generation (two bits) and the library's way of stepping over unknown records (two bits). The rest is a buffer.
 #include <string.h>
 
 #include <memory>
@@ -25,7 +25,7 @@ const fakes::Generation kGenerations[] = {fakes::kCupti11, fakes::kCupti12, fake
 enum class Stepping { kRefuses, kSteps, kStepsBeyond, kStaysWhereItIs };
 Stepping g_stepping;
 
-// Records begin where they can: at multiples of eight.
+// Records begin at multiples of eight bytes.
 cupti::Result NextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
   if (g_stepping == Stepping::kRefuses) return cupti::kInvalidKind;
   if (g_stepping == Stepping::kStaysWhereItIs) return cupti::kSuccess;
@@ -37,8 +37,8 @@ cupti::Result NextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
 
 template <class T> void Put(uint8_t* at, const T& value) { memcpy(at, &value, sizeof value); }
 
-// Pointers, wherever a record might be: names are null, a name, or as they come (nothing is there, and nothing faults);
-// what CUPTI leaves to be freed is nothing, which the fuzzer cannot own.
+// Sets pointers at every possible place of a record. A name is null, a valid name, or an address from the input without
+// memory behind it, which must not fault. Data to be freed is null, because the fuzzer cannot own it.
 void SetPointers(uint8_t* bytes, size_t size) {
   static const char* const kNames[] = {nullptr, "gemm", "", "void at::native::vectorized_elementwise_kernel<4>()"};
   for (size_t at = 0; at + cupti::kernel::kName + sizeof(char*) <= size; at += 8) {
@@ -56,7 +56,7 @@ void SetPointers(uint8_t* bytes, size_t size) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  // Of its exact size, so that a sanitizer sees a read beyond it.
+  // The buffer has its exact size, so that a sanitizer sees a read beyond it.
   const size_t valid = size - 1;
   const std::unique_ptr<uint8_t[]> buffer(new uint8_t[valid]);
   if (valid != 0) memcpy(buffer.get(), data + 1, valid);
@@ -74,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<cupti::GpuRecord> records;
   decoder.Decode(buffer.get(), valid, &records);
 
-  Require(decoder.counts().unreadable_bytes <= valid, "counts", "more bytes are not readable than there are");
+  Require(decoder.counts().unreadable_bytes <= valid, "counts", "more bytes are unreadable than exist");
   const cupti::DecodeCounts& counts = decoder.counts();
   Require(records.size() + counts.bad_timestamps + counts.unplaced == counts.records, "counts", "records are missing");
   const auto history = cupti::History::Make(16 * cupti::History::kChunkBytes);
@@ -83,24 +83,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     int64_t end_ns = 0;
     Require(record.duration_ns >= 0, "a record", "ends before it begins");
     Require(!__builtin_add_overflow(record.begin_ns, record.duration_ns, &end_ns), "a record", "has no end");
-    Require(record.name < tables.names.names().size(), "a record", "has a name of no table");
-    Require(record.stream < tables.streams.rows().size(), "a record", "has a stream of no table");
+    Require(record.name < tables.names.names().size(), "a record", "has a name outside the table");
+    Require(record.stream < tables.streams.rows().size(), "a record", "has a stream outside the table");
     Require(record.activity != cupti::Activity::kKernel || record.detail < tables.shapes.rows().size(), "a kernel",
-            "has a shape of no table");
+            "has a shape outside the table");
     history->Add(tables.streams.rows()[record.stream].device, &record, 1);
   }
   cupti::History::Pinned pinned;
   history->Pin(INT64_MIN, &pinned);
   size_t held = 0;
   pinned.ForEach([&](const cupti::GpuRecord&) { ++held; });
-  Require(held <= records.size(), "the history", "has records that nobody gave it");
+  Require(held <= records.size(), "the history", "has more records than it was given");
   return 0;
 }
 
 #ifdef PITOT_CORPUS_WRITER
 namespace {
 
-// As the library of a generation fills a buffer.
+// A buffer as filled by the library of this generation.
 std::string Buffer(const fakes::Generation& generation) {
   constexpr uint64_t kBegin = static_cast<uint64_t>(kEpochNs) + 50'000'000;
   const auto* const gemm = reinterpret_cast<const char*>(uintptr_t{1});  // SetPointers' number

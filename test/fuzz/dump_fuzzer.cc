@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes must read as a consistent trace or as an error; what reads must serialize, and answer every question. CRCs
-// are put right before reading, or a fuzzer would never get behind them: an input whose first byte is odd is read as it
+// Any bytes must read as a consistent trace or as an error. A trace must serialize and answer every question. CRCs are
+// corrected before reading, because a fuzzer would never get past them. An input with an odd first byte is read as it
 // is.
 #include <string.h>
 
@@ -33,7 +33,7 @@ uint32_t Load32(const std::string& bytes, size_t at) {
   return value;
 }
 
-// Makes chunks of what begins like one: each gets the next sequence number and its CRC.
+// Makes a chunk wherever bytes begin like one: each gets the next sequence number and its CRC.
 void PutRight(std::string* bytes) {
   namespace format = pitot::dump_format;
   uint32_t sequence = 0;

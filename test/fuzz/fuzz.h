@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What fuzzers share. Each is one file: LLVMFuzzerTestOneInput, and WriteCorpus where PITOT_CORPUS_WRITER is defined,
-// which together with corpus_main.cc makes a program for machines without libFuzzer.
+// Shared by the fuzzers. Each fuzzer is one file with LLVMFuzzerTestOneInput, and with WriteCorpus if
+// PITOT_CORPUS_WRITER is defined. Together with corpus_main.cc the latter is a program for machines without libFuzzer.
 #ifndef PITOT_TEST_FUZZ_FUZZ_H_
 #define PITOT_TEST_FUZZ_FUZZ_H_
 
@@ -22,7 +22,7 @@ inline void Require(bool is_true, const char* what, const char* why) {
   abort();
 }
 
-// False: not written.
+// False if the file was not written.
 inline bool WriteFile(const std::string& path, const std::string& bytes) {
   FILE* const file = fopen(path.c_str(), "wb");
   if (file == nullptr) return false;
@@ -30,7 +30,7 @@ inline bool WriteFile(const std::string& path, const std::string& bytes) {
   return fclose(file) == 0 && is_written;
 }
 
-// Writes the inputs to start from into a folder that is there. False: not all.
+// Writes the initial inputs into an existing folder. False if one was not written.
 bool WriteCorpus(const std::string& folder);
 
 }  // namespace fuzz

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes must read as a consistent trace or as an error, and what reads must be fit for the indexes and for every
-// analyzer, whoever's way of counting.
+// Any bytes must read as a consistent trace or as an error. A trace must be fit for the indexes and for every analyzer,
+// in every compatible way of counting.
 #include <string>
 
 #include "fuzz/fuzz.h"
@@ -73,7 +73,7 @@ constexpr const char* kOld = R"([
    "dur": 0, "args": {"correlation": 8, "stream": -1}}
 ])";
 
-// `text` as gzip that is not compressed, so that a fuzzer sees through it. At most 65535 bytes.
+// `text` as gzip without compression, so that a fuzzer sees through it. At most 65535 bytes.
 std::string Stored(const std::string& text) {
   uint32_t crc = 0xffffffff;
   for (const char c : text) {

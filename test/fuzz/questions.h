@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is asked of a trace that was read from any bytes: why its requests were slow, what cost most, and what changed
-// since another trace. Sums hold, and no row crashes.
+// Questions to a trace read from any bytes: the causes of its slow requests, its largest costs, and its changes since
+// another trace. Sums must add up, and no row may crash.
 #ifndef PITOT_TEST_FUZZ_QUESTIONS_H_
 #define PITOT_TEST_FUZZ_QUESTIONS_H_
 
@@ -37,7 +37,7 @@ inline void AskWhy(const pitot::model::Trace& trace) {
   }
 }
 
-// One table of costs: rows add up to it.
+// One table of costs: its rows add up to its totals.
 inline void AskTopBy(const pitot::model::Trace& trace, const pitot::analyze::TopOptions& options) {
   pitot::analyze::TopTable table;
   const pitot::Status status = FindTop(trace, options, &table);
@@ -45,11 +45,11 @@ inline void AskTopBy(const pitot::model::Trace& trace, const pitot::analyze::Top
   int64_t cpu_ns = 0, wait_ns = 0, gpu_ns = 0, busy_ns = 0, exposed_ns = 0;
   for (const pitot::analyze::TopRow& row : table.rows) {
     const bool waits_within = row.self_wait_ns >= 0 && row.self_wait_ns <= row.self_cpu_ns;
-    Require(waits_within && row.self_cpu_ns <= row.cpu_total_ns, "top", "CPU time of a row is not within its own");
+    Require(waits_within && row.self_cpu_ns <= row.cpu_total_ns, "top", "a row's waiting or self time exceeds its total");
     Require(row.gpu_exposed_ns >= 0 && row.gpu_exposed_ns <= row.gpu_busy_ns, "top", "exposed time was not busy");
-    // A request's GPU time counts devices that work at once for it once.
+    // A request's GPU time counts devices that work for it at the same time once.
     Require(row.gpu_busy_ns <= row.self_gpu_ns || options.by == pitot::analyze::TopBy::kRequest, "top",
-            "a row's busy time is more than what ran");
+            "a row's busy time exceeds its GPU time");
     cpu_ns += row.self_cpu_ns, wait_ns += row.self_wait_ns, gpu_ns += row.self_gpu_ns;
     busy_ns += row.gpu_busy_ns, exposed_ns += row.gpu_exposed_ns;
   }
@@ -58,7 +58,7 @@ inline void AskTopBy(const pitot::model::Trace& trace, const pitot::analyze::Top
           "top", "rows do not add up");
 }
 
-// Of the trace, by shape where that means something, and of its first request.
+// Tables of the trace, by shape if shapes apply, and of its first request.
 inline void AskTop(const pitot::model::Trace& trace) {
   using pitot::analyze::TopBy;
   for (const TopBy by : {TopBy::kOperator, TopBy::kKernel, TopBy::kLayer, TopBy::kScope, TopBy::kRequest}) {
@@ -72,27 +72,27 @@ inline void AskTop(const pitot::model::Trace& trace) {
   }
 }
 
-// What changed from `before` to `after`: rows add up to their tables, effects to rows.
+// The changes from `before` to `after`: rows add up to their tables, effects to rows.
 inline void AskDiffOf(const pitot::model::Trace& before, const pitot::model::Trace& after) {
   namespace analyze = pitot::analyze;
   analyze::Diff diff;
   const pitot::Status status = FindDiff(before, after, {}, &diff);
   Require(status.ok(), "diff", status.message());
   Require(diff.within_ns + diff.between_ns == diff.after_latency_ns - diff.before_latency_ns, "diff",
-          "what changed within and between does not add up");
+          "changes within and between do not add up");
   for (const analyze::DiffTable& table : diff.tables) {
     int64_t before_ns = 0, after_ns = 0;
     for (const analyze::DiffRow& row : table.rows) {
       before_ns += row.before_ns, after_ns += row.after_ns;
       Require(row.count_effect_ns + row.duration_effect_ns == row.after_ns - row.before_ns, table.name.c_str(),
               "effects do not add up to their row");
-      Require(row.p >= 0 && row.p <= 1, table.name.c_str(), "p is no probability");
+      Require(row.p >= 0 && row.p <= 1, table.name.c_str(), "p is not a probability");
     }
     Require(before_ns == table.before_ns && after_ns == table.after_ns, table.name.c_str(), "rows do not add up");
   }
 }
 
-// From nothing to it, to itself, and to nothing.
+// Compares an empty trace with it, it with itself, and it with an empty trace.
 inline void AskDiff(const pitot::model::Trace& trace) {
   const pitot::model::Trace nothing;
   AskDiffOf(nothing, trace);
