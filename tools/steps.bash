@@ -135,8 +135,8 @@ sanitize() {
   run_tests "$preset" -R "^($(IFS='|'; echo "${tests[*]}"))\$"
 }
 
-# The number of tests in a step's log: of all ctest and unittest runs in it, or 1. Prints "passed failed" and, of ctest, the
-# names of those that were skipped, which it counts as passed.
+# The number of tests in a step's log: in all its ctest and unittest runs, or 1. Prints "passed failed", then the names of
+# the tests that ctest skipped, which are in neither number.
 count() {
   local log=$1 status=$2
   awk -v status="$status" '
@@ -155,7 +155,7 @@ count() {
     }' "$log"
 }
 
-# What each failed test of a ctest run in a step's log said first of what is wrong: 25 lines, or its last ones.
+# For each failed test of a ctest run in a step's log: 25 lines from its first error, or its last 25 lines.
 of_failed_tests() {
   awk '
     function say(    i, from) {
@@ -189,7 +189,7 @@ finish() {
 job=
 interrupted() {
   trap - INT TERM
-  # The step and all that it started: they are a process group of their own.
+  # The step and all its children: they are a process group of their own.
   if [[ -n $job ]]; then kill -TERM -- "-$job" 2>/dev/null || true; fi
   summary+=("interrupted")
   failed=$((failed + 1))
@@ -213,7 +213,7 @@ run_steps() {
     printf '%-18s ' "$name"
     begun=$SECONDS
     status=0
-    # A subshell of its own, so that -e holds in it and a step cannot change this one.
+    # A subshell for each step, so that -e holds in it and a step cannot change this shell.
     set -m
     (
       set -euo pipefail
