@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows Doxygen the comments of Pitot's headers, which are plain `//` (docs/Doxyfile, tools/site).
+"""Turns the plain `//` comments of Pitot's headers into Doxygen's (docs/Doxyfile, tools/site).
 
 usage: tools/doxygen_filter.py HEADER
 
-Prints the header with the same number of lines. The comment at its beginning becomes `/// @file`. A comment directly above a
-declaration or a macro becomes `///`, one behind a member or a declaration `///<`. All others stay: comments inside of function
-bodies, above an #include, and those that an empty line separates from what follows. Doxygen's own characters are escaped, and
-indented lines become code.
+Prints the header with the same number of lines. The comment at its beginning becomes `/// @file`. A comment directly above
+a declaration or a macro becomes `///`, one behind a member or a declaration `///<`. Other comments stay: inside of function
+bodies, above an #include, and before an empty line. Doxygen's own characters are escaped. Indented lines become code.
 """
 
 import re
@@ -15,8 +14,10 @@ import sys
 
 NOT_WORDS = ("clang-format", "NOLINT", "SPDX")
 # No declaration: a comment above is about something else.
-NOT_DOCUMENTED = re.compile(r"(}|public:|private:|protected:|#(?!define)|static_assert|friend\b|using namespace|extern \"C\"|"
-                            r"PITOT_NAMESPACE_(BEGIN|END)|return\b)")
+NOT_DOCUMENTED = re.compile(r"(}|public:|private:|protected:|#(?!define)|static_assert|friend\b|using namespace|"
+                            r"extern \"C\"|PITOT_NAMESPACE_(BEGIN|END)|return\b)")
+TEXT = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])'")
+ATTRIBUTE = re.compile(r"alignas\([^)]*\)|__attribute__\(\(.*?\)\)")
 
 NO_STATEMENT = re.compile(r"(PITOT_NAMESPACE_(BEGIN|END)|public:|private:|protected:)$")  # and yet ends here
 
@@ -55,11 +56,11 @@ class Scopes:
             return "namespace"
         if re.search(r"\benum\b", head):
             return "enum"
-        is_type = re.search(r"\b(struct|class|union)\b", head) and "(" not in re.sub(r"alignas\([^)]*\)|__attribute__\(\(.*?\)\)", "", head)
-        return "type" if is_type and "=" not in head else "body"
+        is_type = re.search(r"\b(struct|class|union)\b", head) and not re.search(r"[(=]", ATTRIBUTE.sub("", head))
+        return "type" if is_type else "body"
 
     def feed(self, code):
-        for char in re.sub(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])'", lambda text: '"C"' if text.group(0) == '"C"' else '""', code):
+        for char in TEXT.sub(lambda text: text.group(0) if text.group(0) == '"C"' else '""', code):
             if char == "{":
                 self.open.append(self.kind_of(self.head))
                 self.head = ""
@@ -170,9 +171,9 @@ class Filter:
             return end
         before = self.scopes.inner()
         self.scopes.feed(code)
-        is_whole = code.rstrip().endswith((";", ",", "}", ")")) or before == "enum"
-        if column is None or not code.strip() or code.strip() in ("}", "};") or not is_words(line) or not is_whole \
-                or before == "body" or self.scopes.inner() != before or (before != "enum" and self.scopes.head.strip(" ,")):
+        is_whole = before == "enum" or code.rstrip().endswith((";", ",", "}", ")")) and not self.scopes.head.strip(" ,")
+        is_of_scope = before != "body" and self.scopes.inner() == before and code.strip() not in ("", "}", "};")
+        if column is None or not is_words(line) or not is_whole or not is_of_scope:
             self.out.append(line)
             return end
         words = [words_of(line[column:])]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mkdocs.yml cannot say (a hook of MkDocs; tools/site).
+"""A hook of MkDocs: pages and links for which mkdocs.yml has no setting (tools/site).
 
-Pages that lie at the root of the repository become pages of the site. Links are written for a reader of the repository: those that
-leave docs/ lead to such a page, or to the repository (repo_url), or are text where there is no repo_url. A link to a file
-that does not exist is a warning, and so an error of `mkdocs build --strict`. The API reference, which Doxygen adds, gets its
-place in the navigation.
+Some documents outside of docs/ become pages of the site. Links are written for a reader of the repository. A link out of docs/
+leads to such a page, otherwise to the repository (repo_url), and becomes text without a repo_url. A link to a missing file
+is a warning, and so an error of `mkdocs build --strict`. Doxygen's API reference gets its place in the navigation.
 """
 
 import logging
@@ -18,7 +17,7 @@ from mkdocs.structure.nav import Link
 log = logging.getLogger("mkdocs.hooks.site")
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Pages of the site that lie outside of docs/.
+# Documents outside of docs/, and their pages on the site.
 FROM_ROOT = {
     "README.md": "guide/overview.md",
     "bindings/README.md": "guide/bindings.md",
@@ -79,7 +78,8 @@ def rewritten(text, page, repository):
 
 
 def on_page_markdown(markdown, page, config, files):
-    markdown = re.sub(r"\A\s*<!--.*?-->\s*", "", markdown, flags=re.S)  # MkDocs takes a page's title from a heading at its beginning
+    # MkDocs takes a page's title from its heading only where that comes first.
+    markdown = re.sub(r"\A\s*<!--.*?-->\s*", "", markdown, flags=re.S)
     return rewritten(markdown, page.file.src_uri, config.repo_url)
 
 
