@@ -36,14 +36,14 @@ constexpr int64_t kRoundNs = 5'000'000;
 constexpr int64_t kHourNs = 3'600'000'000'000;
 constexpr int64_t kExitPatienceNs = 100'000'000;
 
-// Scopes may end at any time: no pools are ever freed. Those of the collector that runs or ran last, and the last that
-// were made: from there all are found.
+// Pools are never freed, because scopes may end at any time. `g_pools` are those of the running or last collector.
+// `g_newest` were made last, and lead to all others.
 constinit std::atomic<Pools*> g_pools{nullptr};
 constinit Pools* g_newest = nullptr;
 constinit std::atomic<bool> g_is_taken{false};  // a collector runs
 constinit std::atomic<bool> g_has_exit_handler{false};
 
-// The collector's thread is in the driver, unless that is closed.
+// Marks the collector's thread as in the driver, unless that is closed.
 struct Inside {
   explicit Inside(Pools* of) : pools(*of) {
     pools.is_inside.store(true);
@@ -65,7 +65,7 @@ void CloseAtExit() {
   while (pools->is_inside.load() && ClockNs(CLOCK_MONOTONIC) < until_ns) std::this_thread::yield();
 }
 
-// What the thread works on. Kept alive by it, too: one that hangs in the driver is left behind with all of this.
+// State of the thread, which keeps it alive, too: a thread that hangs in the driver is left behind with all of this.
 struct Shared {
   Shared(const CudaEventOptions& options, Pools* of)
       : pools(*of), history(options.memory_bytes), rounds(of, &history) {}
@@ -99,7 +99,7 @@ void Shared::Run() noexcept {
       const Inside inside(&pools);
       if (inside.is_open) rounds.Round();
     }
-    // After the driver registered its own, which run after ours then.
+    // Registered after the driver's own handlers, so it runs before them.
     if (pools.is_used.load() && !g_has_exit_handler.exchange(true)) std::atexit(CloseAtExit);
     if (done.exchange(wanted) != wanted) done_signal.Give();
     Wait();
@@ -130,7 +130,7 @@ class CudaEventCollector final : public Collector {
   const char* Name() const noexcept override { return "cuda_events"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
-  // Enough for all that is kept.
+  // Enough for everything kept.
   uint64_t IncidentBytes() const noexcept override { return 2 * options_.memory_bytes; }
   uint64_t HeldBytes() const noexcept override { return options_.memory_bytes; }
   void Keep(int64_t begin_ns, KeepFor what) noexcept override;
@@ -138,7 +138,7 @@ class CudaEventCollector final : public Collector {
 
  private:
   Status Open();
-  // In the child of a fork there is no thread, and what it held it holds for ever.
+  // In the child of a fork there is no thread, and locks it held are never released.
   bool IsOfThisProcess() const noexcept { return is_running_ && shared_->pools.fork_epoch() == trace::ForkEpoch(); }
 
   const CudaEventOptions options_;
@@ -156,7 +156,7 @@ class CudaEventCollector final : public Collector {
 Status CudaEventCollector::Start() noexcept {
   if (Status status = Check(options_); !status.ok()) return status;
   const Pools* const former = g_pools.load();
-  // Of a parent's a child has nothing.
+  // A child does not inherit its parent's collector.
   const bool is_childs = former != nullptr && former->fork_epoch() != trace::ForkEpoch();
   if (g_is_taken.exchange(true) && !is_childs)
     return Status(StatusCode::kAlreadyRunning, "this process has a CUDA event collector already");
@@ -171,7 +171,7 @@ Status CudaEventCollector::Start() noexcept {
 }
 
 Status CudaEventCollector::Open() {
-  // What scopes of a former collector still hold goes on where it suits.
+  // Scopes of a former collector may still hold pairs. Its pools are used again if they suit.
   const auto suits = [this](const Pools& it) {
     return it.pair_count() == options_.pairs_per_context && it.library() == environment_.library &&
            it.fork_epoch() == trace::ForkEpoch() && !it.is_hanging.load();
@@ -205,7 +205,7 @@ void CudaEventCollector::Stop() noexcept {
 
 void CudaEventCollector::Keep(int64_t begin_ns, KeepFor) noexcept {
   if (!IsOfThisProcess()) return;
-  // What the GPU is done with by now.
+  // Collect everything the GPU has finished by now.
   const uint32_t asked = shared_->asked.fetch_add(1) + 1;
   shared_->pools.wake.Give();
   const int64_t until_ns = ClockNs(CLOCK_MONOTONIC) + environment_.keep_patience_ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of the CUDA driver's API that are called, found in the library that the process has loaded.
+// The functions of the CUDA driver's API, found in the library loaded by the process.
 #ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_DRIVER_H_
 #define PITOT_LIB_COLLECT_CUDA_EVENTS_DRIVER_H_
 
@@ -9,7 +9,7 @@
 
 namespace pitot::cuda_events {
 
-// With the numbers of cuda.h.
+// Results, with the numbers of cuda.h.
 enum Result : int {
   kSuccess = 0,
   kNotInitialized = 3,
@@ -25,7 +25,7 @@ inline constexpr int kNotCapturing = 0;           // CU_STREAM_CAPTURE_STATUS_NO
 inline constexpr int kRelaxedCapture = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kBufferId = 7;               // CU_POINTER_ATTRIBUTE_BUFFER_ID
 
-// Whether nothing of the context can be used any more.
+// Whether the context cannot be used any more.
 inline bool IsContextGone(int result) {
   return result == kNotInitialized || result == kDeinitialized || result == kInvalidContext ||
          result == kContextIsDestroyed;
@@ -43,12 +43,12 @@ struct Driver {
   int (*destroy_event)(void* event);
   int (*create_stream)(void** stream, unsigned int flags);
   int (*destroy_stream)(void* stream);
-  // Without it, what our thread asks would spoil every capture of the host's.
+  // Without it, our thread's calls would spoil every capture of the host.
   int (*exchange_capture_mode)(int* mode);
 
-  // Null where the driver is older than they are.
+  // Null if the driver is older than the function.
   int (*is_capturing)(void* stream, int* status);
-  int (*get_context_id)(void* context, unsigned long long* id);  // where it is null the next three are not
+  int (*get_context_id)(void* context, unsigned long long* id);  // if null, the next three are not
   int (*allocate)(unsigned long long* memory, size_t bytes);
   int (*free)(unsigned long long memory);
   int (*get_pointer_attribute)(void* value, int attribute, unsigned long long memory);
@@ -56,7 +56,7 @@ struct Driver {
   int (*get_device_name)(char* name, int size, int device);
 };
 
-// Null: all is there. Else what is missing: the library, which is not loaded by this, or a function of it.
+// Null: everything was found. Otherwise the name of the missing library (this never loads it) or function.
 const char* FindDriver(const char* library, Driver* driver) noexcept;
 
 }  // namespace pitot::cuda_events

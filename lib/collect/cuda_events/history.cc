@@ -13,7 +13,7 @@ namespace pitot::cuda_events {
 
 namespace {
 
-// The rows of one trace, made when their first span comes.
+// The rows of one trace, each made for its first span.
 class Rows {
  public:
   explicit Rows(TraceBuilder* trace) : trace_(*trace) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spans that are done: the newest in a ring of fixed size. The collector's thread writes, Keep copies a window under
-// the same lock, AddTo reads the copy.
+// Finished spans: the newest, in a ring of fixed size. The collector's thread writes, Keep copies a window under the
+// same lock, and AddTo reads the copy.
 #ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_HISTORY_H_
 #define PITOT_LIB_COLLECT_CUDA_EVENTS_HISTORY_H_
 
@@ -15,7 +15,7 @@
 
 namespace pitot::cuda_events {
 
-// Without initialisers: memory that was never written is never touched.
+// No initialisers, so memory stays untouched until it is written.
 struct Span {
   int64_t begin_ns;
   int64_t duration_ns;
@@ -35,7 +35,7 @@ class History {
 
   void Add(const Span& span) noexcept;
   void NameDevice(uint32_t device, const char* name) noexcept;
-  // Copies what ended at `begin_ns` or later.
+  // Copies the spans ending at `begin_ns` or later.
   void Keep(int64_t begin_ns) noexcept;
   // Never at the same time as Keep.
   void AddTo(TraceBuilder& trace) const;
@@ -50,13 +50,13 @@ class History {
   mutable std::mutex mutex_;
   std::unique_ptr<Span[]> ring_;
   uint64_t written_ = 0;               // ever
-  int64_t newest_overwritten_ns_ = 0;  // when it ended; 0: none was
+  int64_t newest_overwritten_ns_ = 0;  // when it ended; 0: none was overwritten
   std::array<Device, kMaxContexts> devices_;
 
-  // Of Keep and AddTo.
+  // For Keep and AddTo.
   std::unique_ptr<Span[]> kept_;
   uint64_t kept_count_ = 0;
-  bool is_overwritten_ = false;  // some of the window are missing
+  bool is_overwritten_ = false;  // spans of the window are missing
 };
 
 }  // namespace pitot::cuda_events

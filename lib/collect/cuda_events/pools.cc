@@ -13,7 +13,7 @@ namespace {
 
 void Count(std::atomic<uint64_t>* count) { count->fetch_add(1, std::memory_order_relaxed); }
 
-// CUPTI's number where the driver tells; else one that no other stream has at the time.
+// CUPTI's number if the driver has it; otherwise one that no other stream has at the time.
 uint32_t StreamNumber(const Driver& driver, void* stream) {
   unsigned long long id = 0;
   if (driver.get_stream_id != nullptr && driver.get_stream_id(stream, &id) == kSuccess)
@@ -35,14 +35,14 @@ void Pools::Fail(int result) noexcept {
 
 bool Pools::IsCapturing(const Driver& driver, void* stream) noexcept {
   int status = kNotCapturing;
-  // Of the legacy stream it is an error to ask while another is being captured.
+  // Asking about the legacy stream is an error while another stream is being captured.
   if (driver.is_capturing == nullptr || (driver.is_capturing(stream, &status) == kSuccess && status == kNotCapturing))
     return false;
   Count(&counts_.capturing);
   return true;
 }
 
-// Another context may be at the address of one that was destroyed. Threads: any that has a driver.
+// Whether the pool's context was destroyed: another may have its address now. Threads: any that has a driver.
 bool Pools::IsGone(const Pool& pool) const noexcept {
   const uint64_t memory = pool.witness.load(std::memory_order_relaxed);
   unsigned long long id = 0;
@@ -75,7 +75,7 @@ Pool* Pools::Find(void* context, uint64_t id) noexcept {
   return nullptr;
 }
 
-// One thread at a time; the others' scopes come too early anyway.
+// Claims a pool for a context, one thread at a time; scopes of the others come too early anyway.
 void Pools::Claim(void* context, uint64_t id) noexcept {
   if (is_claiming_.exchange(true, std::memory_order_acquire)) return;
   Pool* pool = Find(context, id);
@@ -99,7 +99,7 @@ void Pools::Claim(void* context, uint64_t id) noexcept {
   is_claiming_.store(false, std::memory_order_release);
 }
 
-// What is missing of it is made again, a while after it failed.
+// Requests the missing parts of the pool again, some time after they failed.
 void Pools::Retry(Pool* pool) noexcept {
   int64_t at_ns = pool->retry_at_ns.load(std::memory_order_acquire);
   if (at_ns == kRetryNow || at_ns == kNothingMissing || base::ClockNs(CLOCK_MONOTONIC) < at_ns) return;
@@ -111,7 +111,7 @@ void Pools::Retry(Pool* pool) noexcept {
 Pair* Pools::Take(Pool* pool, uint32_t* word) noexcept {
   Pair* const pairs = pool->pairs.load(std::memory_order_acquire);
   const uint32_t from = pool->next.fetch_add(1, std::memory_order_relaxed);
-  // Null: its context was destroyed meanwhile.
+  // `pairs` is null if its context was destroyed meanwhile.
   for (uint32_t i = 0; pairs != nullptr && i < pair_count_; ++i) {
     Pair& pair = pairs[(from + i) % pair_count_];
     const uint32_t free = pair.word.load(std::memory_order_relaxed);
@@ -221,7 +221,7 @@ bool Pools::Enter(Pool* pool) noexcept {
   unsigned long long id = 0;
   if (found_.get_context_id != nullptr && found_.get_context_id(context, &id) != kSuccess) id = 0;
   if (id == pool->context_id.load(std::memory_order_relaxed) && !IsGone(*pool)) return true;
-  // Another at the same address.
+  // Another context has the same address.
   Leave();
   Drop(pool);
   return false;
@@ -232,7 +232,7 @@ void Pools::Leave() noexcept {
   if (const int result = found_.pop_context(&context); result != kSuccess) Fail(result);
 }
 
-// Returns how many there are. Throws bad_alloc.
+// Makes the missing pairs and returns how many exist, up to the first failure. Throws bad_alloc.
 uint32_t Pools::MakePairs(Pool* pool) {
   Pair* pairs = pool->pairs.load(std::memory_order_relaxed);
   if (pairs == nullptr) {
@@ -276,7 +276,7 @@ void Pools::Make(Pool* pool) noexcept {
   uint32_t made = 0;
   if (MakeWitness(pool)) {
     if (!is_made(found_.get_device(&pool->device))) pool->device = -1;
-    // Without these a span's place in time is known to a round of the thread only.
+    // Without these, a span's place in time is known only to within a round of the thread.
     if (pool->stream == nullptr && !is_made(found_.create_stream(&pool->stream, kNonBlocking))) pool->stream = nullptr;
     for (void** event : {&pool->anchor.event, &pool->spare_event}) {
       if (*event == nullptr && !is_made(found_.create_event(event, kDefaultEvent))) *event = nullptr;
@@ -284,7 +284,7 @@ void Pools::Make(Pool* pool) noexcept {
     try {
       made = MakePairs(pool);
     } catch (const std::bad_alloc&) {
-      // Tried again as all that is missing.
+      // Tried again with all missing parts.
     }
   }
   if (made != pair_count_) MakeLater(pool);
@@ -293,7 +293,7 @@ void Pools::Make(Pool* pool) noexcept {
 
 void Pools::Drop(Pool* pool) noexcept {
   Pair* const pairs = pool->pairs.load(std::memory_order_relaxed);
-  bool is_in_use = false;  // by a thread that is in the driver at this moment
+  bool is_in_use = false;  // by a thread in the driver at this moment
   for (uint32_t i = 0; pairs != nullptr && i < pair_count_; ++i) {
     Pair& pair = pairs[i];
     uint32_t word = pair.word.load(std::memory_order_acquire);
@@ -303,7 +303,7 @@ void Pools::Drop(Pool* pool) noexcept {
     if (phase != PairPhase::kEmpty && phase != PairPhase::kFree) Count(&counts_.dropped);
     if (phase == PairPhase::kPending) pool->pending.fetch_sub(1);
   }
-  // Such a thread may still read what its pair holds: the next context gets other memory.
+  // Such a thread may still read its pair, so the next context gets other memory.
   if (is_in_use) pool->pairs.store(nullptr, std::memory_order_relaxed);
   pool->stream = pool->spare_event = nullptr;
   pool->witness.store(0, std::memory_order_relaxed);

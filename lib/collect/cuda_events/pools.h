@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pairs of CUDA events, a pool for each context. The host's threads take a pair, record both events and hand it over;
-// the collector's thread makes pools, sees which pairs the GPU is done with, and gives them back.
+// Pairs of CUDA events, a pool for each context. The host's threads take a pair, record both events and hand it over.
+// The collector's thread makes pools, sees which pairs the GPU has finished, and gives them back.
 //
-// A pair's state is a word: what it is (PairPhase) and how many times it was given back, so that whoever holds an old
-// ticket changes nothing. Memory of pairs is kept for the life of the process: a scope may end at any time.
+// A pair's state is a word: its PairPhase, and how many times it was given back, so an old ticket changes nothing.
+// Memory of pairs is kept for the life of the process, because a scope may end at any time.
 #ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_POOLS_H_
 #define PITOT_LIB_COLLECT_CUDA_EVENTS_POOLS_H_
 
@@ -26,7 +26,7 @@ inline constexpr uint32_t kMaxContexts = 16;
 
 enum class PairPhase : uint32_t {
   kEmpty,      // has no events
-  kFree,       // of the pool
+  kFree,       // in the pool
   kBeginning,  // the host's thread records the first event
   kOpen,       // its scope is open
   kEnding,     // the host's thread records the second event
@@ -41,7 +41,7 @@ struct alignas(64) Pair {
   static uint32_t With(uint32_t word, PairPhase phase) {
     return (word >> kPhaseBits << kPhaseBits) | static_cast<uint32_t>(phase);
   }
-  // Of the next time.
+  // The word for the pair's next use.
   static uint32_t Next(uint32_t word, PairPhase phase) { return With(word + (1u << kPhaseBits), phase); }
   bool Change(uint32_t from, uint32_t to) {
     return word.compare_exchange_strong(from, to, std::memory_order_acq_rel, std::memory_order_acquire);
@@ -51,7 +51,7 @@ struct alignas(64) Pair {
   uint32_t name = 0;  // index of a Name
   uint32_t stream_number = 0;
   uint32_t correlation = 0;
-  int64_t recorded_ns = 0;  // CLOCK_MONOTONIC before the first event was recorded
+  int64_t recorded_ns = 0;  // CLOCK_MONOTONIC, before the first event was recorded
   Pool* pool = nullptr;
   void* stream = nullptr;  // the host's
   void* begin = nullptr;
@@ -60,18 +60,18 @@ struct alignas(64) Pair {
 
 enum class PoolPhase : uint32_t {
   kUnused,
-  kClaimed,  // by a thread that writes whose it is
+  kClaimed,  // by a thread that is writing its context
   kWanted,   // by the host; the collector's thread will make it
   kReady,
   kFailed,  // could not be made, yet
-  kParked,  // the collector stopped; some pairs may be under way still
+  kParked,  // the collector stopped; some pairs may still be in flight
 };
 
-// Moments of a context's GPU on CLOCK_MONOTONIC: one event of which the time is known to half of `width_ns`.
+// Ties a context's GPU to CLOCK_MONOTONIC: one event, its time known to half of `width_ns`.
 struct Anchor {
   void* event = nullptr;
   int64_t at_ns = 0;
-  int64_t width_ns = 0;  // 0: there is none
+  int64_t width_ns = 0;  // 0: not measured
 };
 
 class Pools;
@@ -82,26 +82,26 @@ inline constexpr int64_t kNothingMissing = INT64_MAX;
 struct Pool {
   Pools* owner = nullptr;
   std::atomic<PoolPhase> phase{PoolPhase::kUnused};
-  // Whose it is: written while claimed, stays until it is unused again.
+  // The pool's context: written while claimed, kept until the pool is unused again.
   std::atomic<void*> context{nullptr};
-  std::atomic<uint64_t> context_id{0};  // unlike the address never that of another; 0: unknown
-  // Where it is: memory of the context's and its number, which no other memory ever has; 0: there is none.
+  std::atomic<uint64_t> context_id{0};  // unlike the address, never reused; 0: unknown
+  // Memory of the context and its number, never reused for other memory: proof that the context still exists. 0: none.
   std::atomic<uint64_t> witness{0}, witness_id{0};
   std::atomic<Pair*> pairs{nullptr};
-  std::atomic<uint32_t> next{0};    // where to look for a free one
-  std::atomic<int32_t> pending{0};  // pairs
-  // When what could not be made is tried again, once a scope misses it: CLOCK_MONOTONIC, kRetryNow or kNothingMissing.
+  std::atomic<uint32_t> next{0};    // where the search for a free pair begins
+  std::atomic<int32_t> pending{0};  // pairs in phase kPending
+  // When a scope may ask again for parts that could not be made: CLOCK_MONOTONIC, kRetryNow or kNothingMissing.
   std::atomic<int64_t> retry_at_ns{kNothingMissing};
 
-  // The collector's thread's.
+  // Used by the collector's thread only.
   int device = -1;
-  void* stream = nullptr;  // its own, for anchors
+  void* stream = nullptr;  // our own, for anchors
   Anchor anchor;
   void* spare_event = nullptr;
   int64_t renew_at_ns = 0;
 };
 
-// Why scopes were not timed, and calls that failed.
+// Reasons for untimed scopes, and failed calls.
 struct Counts {
   void Clear() noexcept {
     for (auto* count : {&no_driver, &no_context, &no_pool, &failed_pool, &no_room, &no_pair, &capturing, &failed_record,
@@ -116,9 +116,9 @@ struct Counts {
   std::atomic<uint64_t> no_room{0};      // for another context
   std::atomic<uint64_t> no_pair{0};
   std::atomic<uint64_t> capturing{0};
-  std::atomic<uint64_t> failed_record{0};  // an event of theirs was not recorded
-  std::atomic<uint64_t> no_time{0};        // between their events that can be
-  std::atomic<uint64_t> dropped{0};        // under way when their context was destroyed
+  std::atomic<uint64_t> failed_record{0};  // one of their events was not recorded
+  std::atomic<uint64_t> no_time{0};        // the time between their events was negative or not finite
+  std::atomic<uint64_t> dropped{0};        // in flight when their context was destroyed
   std::atomic<uint64_t> failed{0};         // calls of the driver
   std::atomic<uint64_t> failed_tries{0};   // to make all of a pool
   std::atomic<int> last_error{0};
@@ -126,7 +126,7 @@ struct Counts {
 
 class Pools {
  public:
-  // Of the driver in `library`. `former` were made before. Throws bad_alloc.
+  // Pools for the driver in `library`. `former` were made before. Throws bad_alloc.
   Pools(std::string library, uint32_t pairs, uint32_t fork_epoch, Pools* former)
       : library_(std::move(library)), fork_epoch_(fork_epoch), pair_count_(pairs), former_(former) {
     for (Pool& pool : pools_) pool.owner = this;
@@ -144,24 +144,24 @@ class Pools {
   bool HasDriver() const noexcept { return driver_.load(std::memory_order_acquire) != nullptr; }
   void SetDriver(const Driver& driver) noexcept;
   const Driver& driver() const noexcept { return found_; }
-  // The context becomes current. False: it is gone, and so is the pool; or it cannot be had now.
+  // Makes the pool's context current. False: it is gone, and so is the pool; or it is not available now.
   bool Enter(Pool* pool) noexcept;
   void Leave() noexcept;
-  // Makes what is missing of a pool that was entered; what cannot be made is tried again later.
+  // Makes the missing parts of an entered pool. Failed parts are tried again later.
   void Make(Pool* pool) noexcept;
-  // What is missing of it.
+  // Puts off the missing parts to a later try.
   void MakeLater(Pool* pool) noexcept;
-  // Gives up what the context took with it.
+  // Gives up everything lost with the context.
   void Drop(Pool* pool) noexcept;
-  // Gives a pair back; nothing if somebody dropped it meanwhile.
+  // Gives a pair back; does nothing if it was dropped meanwhile.
   static void Release(Pair* pair, uint32_t word) noexcept;
-  // Gives back one that was pending.
+  // Gives back a pending pair.
   static void Finish(Pair* pair, uint32_t word) noexcept {
     pair->pool->pending.fetch_sub(1);
     Release(pair, word);
   }
-  // Of a pool that was entered, once nothing begins any more: destroys the events of all pairs that are free or done,
-  // and leaves those that are in use.
+  // Destroys the events of all free and finished pairs of an entered pool, and leaves pairs in use. Only once nothing
+  // begins any more.
   void Park(Pool* pool) noexcept;
   void Fail(int result) noexcept;
 
@@ -171,19 +171,20 @@ class Pools {
   Counts& counts() noexcept { return counts_; }
   uint32_t fork_epoch() const noexcept { return fork_epoch_; }
 
-  // Between the threads. The collector's sets `is_idle`, looks for work once more, and only then waits without an end.
+  // Shared by the threads. The collector's sets `is_idle`, looks for work once more, and only then waits without a
+  // limit.
   void WakeIfIdle() noexcept {
     if (is_idle.exchange(false)) wake.Give();
   }
   base::Semaphore wake;
   std::atomic<bool> is_idle{false};
-  std::atomic<bool> is_running{false};  // else nothing begins
+  std::atomic<bool> is_running{false};  // otherwise nothing begins
   std::atomic<bool> is_closed{false};   // the process exits: no call of the driver begins
   std::atomic<bool> is_inside{false};   // the collector's thread may be in the driver
-  std::atomic<bool> is_hanging{false};  // a former collector's thread is, for good
+  std::atomic<bool> is_hanging{false};  // a former collector's thread stays in the driver
   std::atomic<bool> is_used{false};     // a pool was made
   std::atomic<int64_t> retry_ns{0};     // from a try to make a pool to the next
-  // Asked for by the host.
+  // Requests by the host.
   std::atomic<bool> wants_driver{false};
   std::atomic<bool> wants_pool{false};
   std::atomic<bool> wants_room{false};  // for another context
@@ -201,7 +202,7 @@ class Pools {
   void DestroyEvents(Pair* pair) noexcept;
 
   const std::string library_;
-  const uint32_t fork_epoch_;  // trace::ForkEpoch() of the process whose it is
+  const uint32_t fork_epoch_;  // trace::ForkEpoch() of its process
   const uint32_t pair_count_;
   Pools* const former_;
   Pool pools_[kMaxContexts];
@@ -211,7 +212,7 @@ class Pools {
   std::atomic<uint32_t> correlation_{0};
   const Name call_name_ = Intern(kSpanCallName);
   Counts counts_;
-  std::vector<std::unique_ptr<Pair[]>> memory_;  // of all pairs, ever
+  std::vector<std::unique_ptr<Pair[]>> memory_;  // of all pairs ever made
 };
 
 }  // namespace pitot::cuda_events

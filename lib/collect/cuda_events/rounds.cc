@@ -13,22 +13,22 @@ namespace {
 
 constexpr int64_t kLookNs = 1'000'000'000;      // between looks for the driver
 constexpr int64_t kRenewNs = 200'000'000;       // between anchors, while there are spans
-constexpr int64_t kRenewAgainNs = 50'000'000;   // after one that could not be had
-constexpr int64_t kAnchorPatienceNs = 200'000;  // for the GPU to come to it
+constexpr int64_t kRenewAgainNs = 50'000'000;   // after a failed one
+constexpr int64_t kAnchorPatienceNs = 200'000;  // for the GPU to reach it
 constexpr int kAnchorTries = 3;
 constexpr int64_t kGoodWidthNs = 10'000;
-constexpr int64_t kNsPerDriftNs = 20'000;  // 50 ppm, which is much for a crystal
-constexpr int64_t kStampNs = 1000;         // how fine a GPU stamps
+constexpr int64_t kNsPerDriftNs = 20'000;  // 50 ppm, much for a crystal
+constexpr int64_t kStampNs = 1000;         // resolution of a GPU's stamps
 
 int64_t Now() { return base::ClockNs(CLOCK_MONOTONIC); }
 
-// How wrong what an anchor says of a moment may be.
+// The largest error of a moment derived from an anchor.
 int64_t ErrorNs(const Anchor& anchor, int64_t at_ns) {
   return kStampNs + anchor.width_ns / 2 + std::abs(at_ns - anchor.at_ns) / kNsPerDriftNs;
 }
 
-// Whether what a call was about is gone with its context, which was entered: events and streams of ours nobody else
-// destroys. That is no failure: Drop counts what it cost.
+// Whether the object of a call is gone with its context, which was entered: nobody else destroys our events and
+// streams. That is not a failure; Drop counts the loss.
 bool IsGone(int result) { return result == kInvalidHandle || IsContextGone(result); }
 
 int64_t NsOf(float ms) { return std::llround(static_cast<double>(ms) * 1e6); }
@@ -58,7 +58,7 @@ bool Rounds::FindDriver() noexcept {
   return true;
 }
 
-// Once on the thread: what it asks must not spoil what others capture meanwhile.
+// Runs once on the thread: its calls must not spoil captures by other threads.
 void Rounds::Prepare() noexcept {
   if (std::exchange(is_prepared_, true)) return;
   int mode = kRelaxedCapture;
@@ -86,7 +86,7 @@ void Rounds::MakePools() noexcept {
   }
 }
 
-// Contexts that were destroyed are otherwise noticed only while they have something under way.
+// Looks for destroyed contexts. Otherwise they are noticed only while they have spans in flight.
 void Rounds::FindRoom() noexcept {
   if (!pools_.wants_room.exchange(false)) return;
   for (Pool& pool : pools_) {
@@ -124,8 +124,8 @@ void Rounds::Close() noexcept {
   }
 }
 
-// Has the GPU stamp an event on a stream where nothing else is, between two readings of the clock. Returns the driver's
-// last result: kNotReady if the GPU did not come to it in time.
+// Has the GPU stamp an event on an otherwise empty stream, between two readings of the clock. Returns the driver's last
+// result: kNotReady if the GPU did not reach it in time.
 int Rounds::Measure(const Pool& pool, Anchor* anchor) noexcept {
   const Driver& driver = pools_.driver();
   const int64_t before_ns = Now();
@@ -142,7 +142,7 @@ int Rounds::Measure(const Pool& pool, Anchor* anchor) noexcept {
   return result;
 }
 
-// False: the context is gone.
+// Renews the anchor if it is time. False: the context is gone.
 bool Rounds::Renew(Pool* pool) noexcept {
   const int64_t now_ns = Now();
   const bool is_possible = pool->stream != nullptr && pool->anchor.event != nullptr && pool->spare_event != nullptr;
@@ -163,7 +163,7 @@ bool Rounds::Renew(Pool* pool) noexcept {
   return true;
 }
 
-// Returns the driver's last result.
+// Adds the span of a finished pair. Returns the driver's last result.
 int Rounds::AddSpan(const Pool& pool, const Pair& pair) noexcept {
   const int64_t seen_ns = Now();
   const Driver& driver = pools_.driver();
@@ -176,13 +176,13 @@ int Rounds::AddSpan(const Pool& pool, const Pair& pair) noexcept {
   }
   Span span{};
   span.duration_ns = NsOf(ms);
-  // The GPU came to the first event after it was recorded, and to the second before that was seen.
+  // The GPU reached the first event after it was recorded, and the second before that was seen.
   const int64_t latest_ns = std::max(pair.recorded_ns, seen_ns - span.duration_ns);
   span.begin_ns = latest_ns;
   int64_t error_ns = latest_ns - pair.recorded_ns;
   if (pool.anchor.width_ns != 0) {
     result = driver.elapsed_time(&ms, pool.anchor.event, pair.begin);
-    if (IsGone(result)) return result;  // it is dropped with its context
+    if (IsGone(result)) return result;  // dropped with its context
     if (result == kSuccess && std::isfinite(ms)) {
       const int64_t at_ns = pool.anchor.at_ns + NsOf(ms);
       span.begin_ns = std::clamp(at_ns, pair.recorded_ns, latest_ns);
@@ -199,7 +199,7 @@ int Rounds::AddSpan(const Pool& pool, const Pair& pair) noexcept {
   return result;
 }
 
-// False: the context is gone.
+// Adds the spans of pairs finished by now. False: the context is gone.
 bool Rounds::Poll(Pool* pool) noexcept {
   Pair* const pairs = pool->pairs.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < pools_.pair_count(); ++i) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the collector's thread does each time: looks for the driver, makes pools, and turns pairs that the GPU is done
-// with into spans.
+// A round of the collector's thread: looks for the driver, makes pools, and turns pairs finished by the GPU into spans.
 #ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_ROUNDS_H_
 #define PITOT_LIB_COLLECT_CUDA_EVENTS_ROUNDS_H_
 
@@ -19,13 +18,13 @@ class Rounds {
   Rounds(Pools* pools, History* history) : pools_(*pools), history_(*history) {}
 
   void Round() noexcept;
-  // The last: parks all pools.
+  // The last round: parks all pools.
   void Close() noexcept;
   // Whether there is something to do soon.
   bool HasWork() noexcept;
-  // If not: when there will be, though the host wakes nobody.
+  // If not: when there will be, even if the host wakes nobody.
   int64_t due_ns() const noexcept { return look_again_ns_ != 0 ? look_again_ns_ : INT64_MAX; }
-  // Of the last round: how many spans the GPU had not done, and when the first of them began. Threads: any.
+  // Unfinished spans of the last round: how many, and when the first of them began. Threads: any.
   uint32_t under_way() const noexcept { return under_way_.load(std::memory_order_relaxed); }
   int64_t oldest_ns() const noexcept { return oldest_ns_.load(std::memory_order_relaxed); }
 
@@ -41,7 +40,7 @@ class Rounds {
 
   Pools& pools_;
   History& history_;
-  int64_t look_again_ns_ = 0;  // for the driver, which was asked for and is not there; 0: it was not
+  int64_t look_again_ns_ = 0;  // for the requested driver, not found so far; 0: nothing was requested
   bool is_prepared_ = false;
   uint32_t seen_under_way_ = 0;
   int64_t seen_oldest_ns_ = 0;
