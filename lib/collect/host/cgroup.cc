@@ -8,7 +8,7 @@
 namespace pitot::host {
 namespace {
 
-// Quotas deeper than this below the mount are not looked for.
+// A quota deeper than this below the mount is not found.
 constexpr size_t kMostLevels = 8;
 
 bool HasItem(std::string_view list, std::string_view item) {
@@ -18,7 +18,7 @@ bool HasItem(std::string_view list, std::string_view item) {
   return false;
 }
 
-// Where a hierarchy is mounted, and which of its folders that shows.
+// Where a hierarchy is mounted, and its folder shown there.
 struct Mount {
   std::string root, point;
   bool is_there = false;
@@ -43,7 +43,7 @@ Mount FindMount(std::string_view mountinfo, bool is_v2) {
   return {};
 }
 
-// The process's path in the hierarchy: v1's with the CPU controller, or v2's.
+// Finds the process's path in a hierarchy: v1's with the CPU controller, or v2's.
 bool FindPath(std::string_view membership, bool is_v2, std::string* path) {
   while (!membership.empty()) {
     std::string_view line = TakeUntil(&membership, '\n');

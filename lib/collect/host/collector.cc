@@ -28,11 +28,11 @@ using base::Error;
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int64_t kStopPatienceNs = 2 * kSecondNs;
-// Of the process and the machine: a twentieth of the time between two looks. That takes 11 us, with the clocks of 16
-// CPUs 0.4 ms; cpu.stat may take longer where there are many cgroups.
+// For the process and the machine: a twentieth of the time between two looks. A look takes 11 us, with the clocks of 16
+// CPUs 0.4 ms; cpu.stat may take longer on machines with many cgroups.
 constexpr int64_t kPromptNs = 5'000'000;
 
-// The process whose threads record their usage for a collector; 0: none do. A child begins anew.
+// The process whose threads record their usage for a collector; 0: none. A forked child begins anew.
 std::atomic<pid_t> g_taken_by{0};
 
 bool Take() noexcept {
@@ -41,7 +41,7 @@ bool Take() noexcept {
   return before != own && g_taken_by.compare_exchange_strong(before, own);
 }
 
-// What the thread works on. Kept alive by it, too.
+// State of the thread, which keeps it alive, too.
 struct Shared {
   Shared(const HostOptions& options, const Environment& environment)
       : period_ns(kSecondNs / options.rate_hz),
@@ -61,13 +61,13 @@ struct Shared {
   Threads threads;
   History history;
 
-  // The thread's.
+  // Used by the thread only.
   std::vector<Sample> samples;
   struct Written {
     int64_t at_ns = 0;
     double value = 0;
   } written[kHostCounterCount];
-  int64_t frequency_ns = 0;  // when it was read last
+  int64_t frequency_ns = 0;  // time of the last reading
   Rounds process_rounds, thread_rounds;
 
   void LookAtProcess(int64_t now_ns);
@@ -75,7 +75,7 @@ struct Shared {
   void Keep(int64_t begin_ns, KeepFor what) noexcept;
 };
 
-// A value is written when it changed, and once a second.
+// Writes each value if it changed, and once a second.
 void Shared::LookAtProcess(int64_t now_ns) {
   const bool with_frequency = frequency_ns == 0 || now_ns - frequency_ns >= kSecondNs;
   std::optional<double> values[kHostCounterCount];
@@ -101,13 +101,13 @@ void Shared::Run() noexcept {
   while (!stop.load(std::memory_order_acquire)) {
     const int64_t now_ns = timer->NowNs();
     samples.clear();
-    // Rounds keep to their times; those that were missed are left out, not made up for.
+    // Rounds keep to their times; missed ones are left out, not made up for.
     const auto is_due = [now_ns](int64_t* due_ns, int64_t of_ns) {
       if (now_ns < *due_ns) return false;
       *due_ns += ((now_ns - *due_ns) / of_ns + 1) * of_ns;
       return true;
     };
-    // Without memory a round is missed.
+    // Out of memory, the round is missed.
     try {
       if (is_due(&process_due_ns, period_ns)) {
         LookAtProcess(now_ns);
@@ -129,11 +129,11 @@ void Shared::Run() noexcept {
   threads.Close();
 }
 
-// What a thread did since it was looked at last nobody else will say of a request that is open: it has not come to its
-// next edge.
+// Adds the present values of threads at work for an incident. For an open request nothing else has them: its thread has
+// not come to its next edge.
 void Shared::Keep(int64_t begin_ns, KeepFor what) noexcept {
   std::vector<Sample> now;
-  // Without memory threads are left as they were seen last.
+  // Out of memory, threads stay as they were last seen.
   try {
     const std::lock_guard lock(threads_mutex);
     if (what == KeepFor::kIncident && !stop.load(std::memory_order_acquire)) threads.Now(*timer, &now);
@@ -170,10 +170,10 @@ class HostCollector final : public Collector {
   void AddTo(TraceBuilder& trace) override;
 
  private:
-  // In the child of a fork there is no thread, and what it held it holds for ever.
+  // In the child of a fork there is no thread, and locks it held are never released.
   bool IsOurs() const noexcept { return has_started_ && getpid() == pid_; }
 
-  const Status wrong_;  // with the options
+  const Status wrong_;  // a fault of the options
   const HostOptions options_;
   const Environment environment_;
   std::shared_ptr<Shared> shared_;
@@ -220,7 +220,7 @@ void HostCollector::AddTo(TraceBuilder& trace) {
 }
 
 int64_t CpuNs(int64_t tid) noexcept {
-  // What pthread_getcpuclockid makes of a thread's number (<linux/posix-timers.h>): per thread 4, scheduler's clock 2.
+  // As pthread_getcpuclockid makes it of a thread's number (<linux/posix-timers.h>): per thread 4, scheduler's clock 2.
   const auto clock = static_cast<clockid_t>(~static_cast<uint32_t>(tid) << 3 | 4 | 2);
   timespec at = {};
   if (clock_gettime(clock, &at) != 0) return -1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host collector with what it gets from outside: MakeHostCollector gives it the system's, tests their own.
+// The host collector and its environment: MakeHostCollector passes the system's, tests pass their own.
 #ifndef PITOT_LIB_COLLECT_HOST_COLLECTOR_H_
 #define PITOT_LIB_COLLECT_HOST_COLLECTOR_H_
 
@@ -15,16 +15,16 @@
 namespace pitot::host {
 
 struct Environment {
-  std::string root;  // stands before /proc and /sys
+  std::string root;  // a prefix of /proc and /sys
   std::shared_ptr<base::Timer> timer;
   CpuReader read_cpu = nullptr;
   trace::UsageReader read_usage = nullptr;
 };
 
-// The system's.
+// The environment of the real system.
 Environment SystemEnvironment();
 
-// Throws where there is no memory.
+// Makes the collector. Throws when out of memory.
 std::unique_ptr<Collector> MakeCollector(const HostOptions& options, Environment environment);
 
 }  // namespace pitot::host

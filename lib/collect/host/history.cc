@@ -12,7 +12,7 @@
 namespace pitot::host {
 namespace {
 
-// In the order of ThreadValue.
+// Names in the order of ThreadValue.
 constexpr base::CounterName kThreadCounters[] = {base::kOnCpu, base::kRunQueueDelay, base::kVoluntary,
                                                  base::kInvoluntary, base::kMajorFaults};
 
@@ -60,7 +60,7 @@ void History::AddTo(TraceBuilder& trace) const {
     return row->second = trace.AddCounter(kNoRow, name.c_str(), what.unit);
   };
   const uint64_t oldest = kept_.written > capacity_ ? kept_.written - capacity_ : 0;
-  // What the process and the machine had counted by the window's beginning. Of threads their own moments matter.
+  // The counts of the process and the machine at the window's beginning. For threads their own moments matter.
   const Sample* at_begin[kHostCounterCount] = {};
   for (uint64_t position = oldest; position < kept_.written; ++position) {
     const Sample& sample = Kept(position);

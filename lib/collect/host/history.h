@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was seen of the host: the newest samples in a ring of fixed size. The sampling thread writes, Keep adds what was
-// seen last and copies them under the same lock, AddTo reads the copy.
+// Values of the host: the newest samples, in a ring of fixed size. The sampling thread writes. Keep adds the last
+// values and copies the ring under the same lock. AddTo reads the copy.
 #ifndef PITOT_LIB_COLLECT_HOST_HISTORY_H_
 #define PITOT_LIB_COLLECT_HOST_HISTORY_H_
 
@@ -16,12 +16,12 @@
 
 namespace pitot::host {
 
-// Without initialisers: memory that was never written is never touched.
+// No initialisers, so memory stays untouched until it is written.
 struct Sample {
   int64_t at_ns;
   double value;
-  int32_t tid;       // 0: of the process or the machine
-  uint32_t counter;  // then a Counter, else a ThreadValue
+  int32_t tid;       // 0: a value of the process or the machine
+  uint32_t counter;  // a Counter if tid is 0, otherwise a ThreadValue
 };
 enum ThreadValue : uint32_t {
   kThreadOnCpu,
@@ -31,11 +31,11 @@ enum ThreadValue : uint32_t {
   kThreadMajorFaults,
 };
 
-// What the sampling thread did.
+// The work of the sampling thread.
 struct Rounds {
   uint64_t count = 0;
   int64_t took_ns = 0, longest_ns = 0;
-  uint64_t dropped = 0;  // readings that say nothing of when they were: prompt.h
+  uint64_t dropped = 0;  // readings of unknown time: prompt.h
   void Add(int64_t ns) {
     ++count;
     took_ns += ns;
@@ -45,14 +45,14 @@ struct Rounds {
 
 class History {
  public:
-  // Throws where there is no memory.
+  // Throws when out of memory.
   explicit History(uint64_t memory_bytes);
 
-  // By the sampling thread. `threads_left_out`: at work, and more than are sampled.
+  // Threads: the sampling thread. `threads_left_out`: threads at work beyond the number sampled.
   void Commit(std::span<const Sample> samples, const Rounds& process, const Rounds& threads,
               uint32_t threads_left_out) noexcept;
 
-  // `now`: what was seen for this alone.
+  // `now`: values read for this call alone.
   void Keep(int64_t begin_ns, std::span<const Sample> now) noexcept;
   // Never at the same time as Keep.
   void AddTo(TraceBuilder& trace) const;
@@ -61,19 +61,19 @@ class History {
   struct State {
     Rounds process, threads;
     uint32_t threads_left_out = 0;
-    uint64_t written = 0;  // samples, ever
+    uint64_t written = 0;  // samples ever written
   };
   void Write(std::span<const Sample> samples) noexcept;
   const Sample& Kept(uint64_t position) const { return kept_samples_[position % capacity_]; }
 
   const size_t capacity_;  // samples
 
-  std::mutex mutex_;  // of the ring and the state
+  std::mutex mutex_;  // guards the ring and the state
   std::unique_ptr<Sample[]> ring_;
   State state_;
 
-  // Of Keep and AddTo.
-  std::unique_ptr<Sample[]> kept_samples_;  // as the ring
+  // For Keep and AddTo.
+  std::unique_ptr<Sample[]> kept_samples_;  // in the ring's order
   State kept_;
   int64_t begin_ns_ = 0;
 };

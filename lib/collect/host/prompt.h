@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When something was read. Between looking at the clock and reading a thread may lose its CPU: what it reads then is of
-// a later moment, and beside it whatever grows seems to stand still.
+// The time of a reading. A thread may lose its CPU between looking at the clock and reading. The value then belongs to
+// a later moment, and a growing counter next seems to stand still.
 #ifndef PITOT_LIB_COLLECT_HOST_PROMPT_H_
 #define PITOT_LIB_COLLECT_HOST_PROMPT_H_
 
@@ -12,8 +12,8 @@
 
 namespace pitot::host {
 
-// The moment before `read`, which took no longer than `most_ns`, or is called again; nothing if it took longer so
-// often. Cost: two looks at the clock, 0.03 us.
+// Calls `read` until a call takes `most_ns` at most. Returns the moment before it, or nothing if `most_tries` calls
+// took longer. Cost: two looks at the clock, 0.03 us.
 template <class Read>
 std::optional<int64_t> ReadPromptly(base::Timer& timer, int64_t most_ns, Read read, int most_tries = 2) {
   for (int tries = 0; tries < most_tries; ++tries) {

@@ -10,7 +10,7 @@
 namespace pitot::host {
 namespace {
 
-// Reading the clock of a busy CPU may interrupt it.
+// A bound, because reading the clock of a busy CPU may interrupt it.
 constexpr size_t kMostFrequencies = 16;
 
 }  // namespace
@@ -40,7 +40,7 @@ Sources::Sources(const std::string& root) : quota_(root), stat_(root + "/proc/st
   for (const auto& pressure : pressures) {
     const std::string path = std::string("/proc/pressure/") + pressure.file;
     File file(root + path);
-    // Kernels that were started with psi=0 have the file and refuse to read it.
+    // Kernels started with psi=0 have the file, but refuse to read it.
     const bool is_there = !file.Read(text).empty();
     all_.push_back(
         {pressure.name, is_there, is_there ? path : "no " + path + ": a kernel before 4.20, or without PSI"});
@@ -79,7 +79,7 @@ bool Sources::ReadFrequencies(double* mean, double* least) const noexcept {
   return count != 0;
 }
 
-// proc(5): "cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...", of all CPUs, in ticks.
+// Reads proc(5): "cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...", the sum of all CPUs, in ticks.
 std::optional<double> Sources::ReadStolen() const noexcept {
   char text[256];
   std::string_view said = stat_.Read(text);

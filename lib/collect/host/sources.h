@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the system says of the process and the machine, and what it does not.
+// The system's numbers on the process and the machine, and its missing sources.
 #ifndef PITOT_LIB_COLLECT_HOST_SOURCES_H_
 #define PITOT_LIB_COLLECT_HOST_SOURCES_H_
 
@@ -16,7 +16,7 @@
 
 namespace pitot::host {
 
-// Of the process and the machine, in the order of kHostCounters.
+// Counters of the process and the machine, in the order of kHostCounters.
 enum class Counter : uint8_t {
   kVoluntary,
   kInvoluntary,
@@ -41,21 +41,21 @@ inline constexpr base::CounterName kHostCounters[] = {
 };
 inline constexpr uint32_t kHostCounterCount = sizeof kHostCounters / sizeof *kHostCounters;
 
-// A source that may be missing.
+// A source of numbers; it may be missing.
 struct Source {
   std::string name;  // "CPU pressure"
   bool is_there = false;
-  std::string said;  // where it is, or what is missing: "/proc/pressure/cpu", "no /proc/pressure/cpu: ..."
+  std::string said;  // where it is or why it is missing: "/proc/pressure/cpu", "no /proc/pressure/cpu: ..."
 };
 
 class Sources {
  public:
-  // Opens what there is. `root` stands before /proc and /sys. Throws where there is no memory.
+  // Opens the available files. `root` is a prefix of /proc and /sys. Throws when out of memory.
   explicit Sources(const std::string& root);
 
-  // Calls take(counter, value) for each counter that is there; those of the CPUs, which cost the more the more there
-  // are, only `with_cpus`. Cost: 11 us; of frequencies up to 20 us for each of at most 16 CPUs, of stolen time 9 us
-  // of 2 CPUs.
+  // Calls take(counter, value) for each available counter; those of the CPUs only `with_cpus`, because their cost grows
+  // with the number of CPUs. Cost: 11 us; frequencies up to 20 us for each of at most 16 CPUs, stolen time 9 us with 2
+  // CPUs.
   template <class Take> void Read(bool with_cpus, Take take) {
     ReadProcess(take);
     if (quota_.is_there()) {
@@ -73,14 +73,14 @@ class Sources {
     if (const std::optional<double> stolen_ns = ReadStolen()) take(Counter::kStolenTime, *stolen_ns);
   }
   const std::vector<Source>& all() const { return all_; }
-  // Of the machine, which stolen time is of; 0 where there is none, or their number is not known.
+  // The machine's CPUs: stolen time is a sum over them. 0 if there is no stolen time, or their number is unknown.
   long cpus() const { return cpus_; }
 
  private:
   struct Pressure {
     File file;
     Counter some;
-    bool has_full;  // the counter after `some`
+    bool has_full;  // the counter after `some` is there, too
   };
   struct ProcessUsage {
     double values[4];

@@ -23,11 +23,11 @@ std::optional<uint64_t> ReadRunQueueDelay(int schedstat) noexcept {
 
 namespace {
 
-// A thread that stands still says so this often, ns.
+// A standing thread's values are repeated this often, ns.
 constexpr int64_t kRepeatNs = 100'000'000;
-// Reading a thread's values takes 1.3 us, with cold caches ten times that. What took longer than this was held up.
+// Reading a thread's values takes 1.3 us, with cold caches ten times that. A longer reading was held up.
 constexpr int64_t kPromptNs = 100'000;
-// There is no later round that makes up for what an incident lacks.
+// For an incident no later round makes up for a lost reading.
 constexpr int kTriesForIncident = 5;
 
 int64_t ReadDelay(const File& schedstat) {
@@ -36,7 +36,7 @@ int64_t ReadDelay(const File& schedstat) {
   return delay_ns ? static_cast<int64_t>(*delay_ns) : -1;
 }
 
-// proc(5): "PID (NAME) STATE ...", of which major faults are the tenth after the name.
+// The major faults in proc(5)'s "PID (NAME) STATE ...": the tenth field after the name.
 std::optional<uint64_t> MajorFaultsOf(std::string_view stat) {
   constexpr int kBefore = 10;
   std::string_view rest = stat.substr(std::min(stat.rfind(')'), stat.size()));
@@ -51,8 +51,8 @@ Threads::Threads(std::string root, uint32_t most, CpuReader read_cpu)
   entries_.reserve(most);
 }
 
-// A thread is at work that recorded something since, or is in a scope, a request or a batch: what it waits for there
-// may be a CPU.
+// Finds the threads at work. They recorded something since the last round, or are in a scope, a request or a batch,
+// where they may be waiting for a CPU.
 void Threads::FindThreads() {
   for (Entry& entry : entries_) entry.was_seen = entry.is_at_work = false;
   left_out_ = 0;
@@ -91,7 +91,7 @@ void Threads::Adopt(trace::ThreadRing* ring) {
 void Threads::Close() {
   const trace::PinnedRings rings;
   for (trace::ThreadRing* ring : rings) {
-    // A thread that does not return from the system keeps its file.
+    // A thread that does not return from the system call keeps its file.
     if (ring->schedstat.load() == 0 || trace::SetSchedstat(ring, -1)) continue;
     for (Entry& entry : entries_) {
       if (entry.number == ring->number) entry.schedstat.Release();
