@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of NVML's binary interface Pitot uses, declared here so that it builds where there is no NVIDIA software. The
-// numbers are those of nvml.h, which adds but, with one exception (SlowdownFields), does not change: a test compares
-// all of this with the real header where it is installed.
+// The used part of NVML's binary interface, declared here so that Pitot builds without NVIDIA software. The numbers are
+// those of nvml.h. With one exception (SlowdownFields) that header adds but does not change. A test compares all of
+// this with the real header if it is installed.
 #ifndef PITOT_LIB_COLLECT_NVML_ABI_H_
 #define PITOT_LIB_COLLECT_NVML_ABI_H_
 
@@ -64,7 +64,7 @@ struct Memory {
   unsigned long long used;
 };
 
-// As nvmlDeviceGetComputeRunningProcesses_v2 fills it. (_v3 of some drivers fills a longer one.)
+// As filled by nvmlDeviceGetComputeRunningProcesses_v2. (_v3 of some drivers fills a longer one.)
 struct ProcessInfo {
   unsigned int pid;
   unsigned long long used_bytes;  // kNotAvailable: unknown
@@ -78,7 +78,7 @@ enum Sensor : int { kSensorGpu = 0 };
 enum MemoryError : int { kCorrected = 0, kUncorrected = 1 };
 enum EccCounter : int { kVolatile = 0 };  // since the driver was loaded
 
-// Why a GPU's clocks are lower than they could be.
+// Reasons for lowered clocks.
 enum ClockEventReason : unsigned long long {
   kReasonIdle = 0x1,
   kReasonApplicationClocks = 0x2,
@@ -127,8 +127,8 @@ enum Field : unsigned int {
   kFieldPcieReceivedBytes = 198,
 };
 
-// Time that clocks were lowered, ns. The numbers moved: drivers of version 575 (CUDA 12.9) have them where those before
-// and after have settings of power smoothing.
+// Time with lowered clocks, ns. The numbers moved: drivers of version 575 (CUDA 12.9) have them at the place of other
+// drivers' settings of power smoothing.
 struct SlowdownFields {
   unsigned int software_thermal, hardware_thermal, power_brake;  // 0: the driver has none
 };
@@ -171,7 +171,7 @@ struct GpmMetric {
 };
 
 inline constexpr unsigned int kGpmVersion = 1;
-// More than any library knows of: the real one's array has as many as its version knows metrics (98 to 477 so far).
+// More than any library knows: the real one's array has as many as its version has metrics (98 to 477 so far).
 inline constexpr unsigned int kGpmMostMetrics = 512;
 
 struct GpmMetricsGet {

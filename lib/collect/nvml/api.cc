@@ -15,7 +15,7 @@ template <class Function> bool Find(void* handle, const char* name, Function* fu
   return *function != nullptr;
 }
 
-// The first required function that is missing; null: none is.
+// The first missing function of the required ones; null: all are there.
 const char* FindRequired(void* handle, Api* api) {
   if (!Find(handle, "nvmlInit_v2", &api->init)) return "nvmlInit_v2";
   if (!Find(handle, "nvmlShutdown", &api->shutdown)) return "nvmlShutdown";
@@ -35,7 +35,7 @@ void FindOthers(void* handle, Api* api) {
   Find(handle, "nvmlDeviceGetClockInfo", &api->get_clock);
   Find(handle, "nvmlDeviceGetPowerUsage", &api->get_power);
   Find(handle, "nvmlDeviceGetTemperature", &api->get_temperature);
-  // The older name of the same.
+  // The second is the older name of the same function.
   if (!Find(handle, "nvmlDeviceGetCurrentClocksEventReasons", &api->get_clock_event_reasons))
     Find(handle, "nvmlDeviceGetCurrentClocksThrottleReasons", &api->get_clock_event_reasons);
   Find(handle, "nvmlDeviceGetFieldValues", &api->get_fields);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seam to NVML: the functions that are called, found at run time. Tests give a library of their own.
+// The seam to NVML: its functions, found at run time. Tests pass a library of their own.
 #ifndef PITOT_LIB_COLLECT_NVML_API_H_
 #define PITOT_LIB_COLLECT_NVML_API_H_
 
@@ -11,8 +11,8 @@
 
 namespace pitot::nvml {
 
-// The first four are always there. The others are null where the driver is older than they are, and whoever calls them
-// looks.
+// NVML's functions. The first four are always there. The others are null if the driver is older than they are; callers
+// check.
 struct Api {
   Result (*init)();
   Result (*shutdown)();
@@ -45,11 +45,11 @@ struct Api {
   Result (*gpm_metrics_get)(GpmMetricsGet* metrics);
 };
 
-// Opens `path`, or libnvidia-ml.so.1 if it is empty, and fills `api`. Not unloaded again: drivers do not promise to
-// survive that. kNotFound: there is no such library; kUnavailable: one that cannot be used, and why.
+// Opens `path`, or libnvidia-ml.so.1 if it is empty, and fills `api`. Never unloads it: drivers do not promise to
+// survive that. kNotFound: there is no such library; kUnavailable: it cannot be used, with the reason.
 Status LoadNvml(const std::string& path, Api* api);
 
-// "NO_PERMISSION", or "error 1234".
+// The result's name: "NO_PERMISSION", or "error 1234".
 std::string ResultName(Result result);
 
 }  // namespace pitot::nvml

@@ -24,7 +24,7 @@ using base::Error;
 
 constexpr int kNice = 5;
 
-// What the thread works on. Kept alive by it, too: one that hangs in the driver is left behind with all of this.
+// State of the thread, which keeps it alive, too: a thread that hangs in the driver is left behind with all of this.
 struct Shared {
   Shared(const NvmlOptions& options, Environment environment)
       : library(options.library != nullptr ? options.library : ""),
@@ -37,7 +37,7 @@ struct Shared {
   const int64_t period_ns;
   const std::shared_ptr<base::Timer> timer;
   History history;
-  Sampler sampler;  // the thread's
+  Sampler sampler;  // used by the thread only
   std::atomic<bool> stop{false};
 
   Status opened;  // written before has_opened
@@ -67,7 +67,7 @@ void Shared::Sample() noexcept {
     sampler.Round();
     const int64_t now_ns = timer->NowNs();
     history.EndRound(now_ns - begin_ns, std::exchange(missed, 0));
-    // Rounds keep to their times; those that the driver made impossible are left out, not made up for.
+    // Rounds keep to their times; rounds missed because of the driver are left out, not made up for.
     next_ns += period_ns;
     if (next_ns < now_ns) {
       missed = static_cast<uint64_t>((now_ns - next_ns + period_ns - 1) / period_ns);
@@ -79,7 +79,7 @@ void Shared::Sample() noexcept {
 
 void Shared::Run() noexcept {
   pthread_setname_np(pthread_self(), "pitot-nvml");
-  // Of this thread only.
+  // Sets the priority of this thread only.
   if (getpriority(PRIO_PROCESS, 0) < kNice) setpriority(PRIO_PROCESS, 0, kNice);
   Open();
   if (opened.ok()) {
@@ -120,12 +120,12 @@ class NvmlCollector final : public Collector {
   }
 
  private:
-  // In the child of a fork there is no thread, and what it held it holds for ever.
+  // In the child of a fork there is no thread, and locks it held are never released.
   bool IsOurs() const noexcept { return has_started_ && getpid() == pid_; }
-  // Waits for the thread's end, and for `patience_ns` at most; then leaves it to itself.
+  // Waits for the thread's end for at most `patience_ns`, then leaves the thread to itself.
   void EndThread(int64_t patience_ns) noexcept;
 
-  const Status wrong_;  // with the options
+  const Status wrong_;  // a fault of the options
   NvmlOptions options_;
   const std::string library_;
   const Environment environment_;

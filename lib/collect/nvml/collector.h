@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The NVML collector with what it gets from outside: MakeNvmlCollector gives it the system's, tests their own.
+// The NVML collector and its environment: MakeNvmlCollector passes the system's, tests pass their own.
 #ifndef PITOT_LIB_COLLECT_NVML_COLLECTOR_H_
 #define PITOT_LIB_COLLECT_NVML_COLLECTOR_H_
 
@@ -17,12 +17,12 @@ namespace pitot::nvml {
 struct Environment {
   std::shared_ptr<base::Timer> timer;
   OwnProcess own;
-  // How long Start waits for the driver to answer, and Stop for the thread to return from it; real time, ns.
+  // How long Start waits for the driver's answer, and Stop for the thread to return from the driver; real time, ns.
   int64_t start_patience_ns = 10'000'000'000;
   int64_t stop_patience_ns = 2'000'000'000;
 };
 
-// Throws where there is no memory.
+// Makes the collector. Throws when out of memory.
 std::unique_ptr<Collector> MakeCollector(const NvmlOptions& options, Environment environment);
 
 }  // namespace pitot::nvml

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is recorded of each GPU, and the calls it comes from.
+// The counters of each GPU, and the calls they come from.
 #ifndef PITOT_LIB_COLLECT_NVML_COUNTERS_H_
 #define PITOT_LIB_COLLECT_NVML_COUNTERS_H_
 
@@ -8,7 +8,7 @@
 
 namespace pitot::nvml {
 
-// What is asked of the driver, and may fail, by itself.
+// A question to the driver; each may fail by itself.
 enum class Source : uint8_t {
   kUtilization,
   kMemory,
@@ -39,7 +39,7 @@ enum class Source : uint8_t {
 };
 inline constexpr uint32_t kSourceCount = static_cast<uint32_t>(Source::kGpmNvlinkReceived) + 1;
 
-// In the order of Source, as attributes call them.
+// Names of sources in attributes, in the order of Source.
 inline constexpr const char* kSourceNames[] = {
     "utilization",
     "memory",
@@ -109,7 +109,7 @@ struct CounterInfo {
   const char* unit;
 };
 
-// In the order of Counter.
+// Names and units, in the order of Counter.
 inline constexpr CounterInfo kCounters[] = {
     {"utilization", "%"},
     {"memory utilization", "%"},
@@ -144,7 +144,7 @@ inline constexpr CounterInfo kCounters[] = {
 };
 static_assert(sizeof kCounters / sizeof *kCounters == kCounterCount);
 
-// The bits of "clock event reasons", lowest first.
+// Names of the bits of "clock event reasons", lowest first.
 inline constexpr const char* kClockEventNames[] = {"idle",        "application clocks", "SW power cap",
                                                    "HW slowdown", "sync boost",         "SW thermal",
                                                    "HW thermal",  "HW power brake",     "display clocks"};

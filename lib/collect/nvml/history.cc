@@ -14,12 +14,12 @@ namespace {
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-// When a sample's value began to hold, in a window.
+// When a sample's value began to hold, within a window.
 int64_t ShownAt(const Sample& sample, int64_t begin_ns) {
   return std::max(begin_ns, sample.at_ns - static_cast<int64_t>(sample.age_us) * 1000);
 }
 
-// The counters of one trace, made when their first sample comes.
+// The counters of one trace, each made for its first sample.
 class Rows {
  public:
   Rows(TraceBuilder* trace, const std::vector<DeviceInfo>& devices)
@@ -35,7 +35,7 @@ class Rows {
   }
 
  private:
-  // The reasons of one device, each as a counter that is 0 or 1.
+  // The reasons of one device, each a counter of 0 or 1.
   struct Kinds {
     int64_t begin_ns = 0;
     bool has_begun = false;
@@ -51,7 +51,7 @@ class Rows {
     return name_.c_str();
   }
 
-  // Only those that were active at some time: most GPUs never have most of them.
+  // Adds only reasons active at some time: most GPUs never have most of them.
   void AddKinds(Kinds* kinds, uint32_t device, int64_t at_ns, uint64_t mask) {
     if (!kinds->has_begun) kinds->begin_ns = at_ns;
     for (uint64_t changed = kinds->mask ^ mask; changed != 0; changed &= changed - 1) {
@@ -133,7 +133,7 @@ void History::Keep(int64_t begin_ns, int64_t now_ns) noexcept {
 
 void History::KeepSamples() {
   const uint64_t oldest = written_ > capacity_ ? written_ - capacity_ : 0;
-  uint64_t first = oldest;  // of the window
+  uint64_t first = oldest;  // first of the window
   for (uint64_t end = written_; first < end;) {
     const uint64_t middle = first + (end - first) / 2;
     if (At(middle).at_ns < kept_.begin_ns) {
@@ -165,7 +165,7 @@ void History::AddTo(TraceBuilder& trace) const {
 void History::AddSamples(TraceBuilder& trace) const {
   Rows rows(&trace, devices_);
   const std::span<const Sample> samples(kept_samples_.get(), kept_.count);
-  // Of each series' samples at or before the beginning, the last is what it was then.
+  // The value at the beginning: each series' last sample at or before it.
   std::vector<const Sample*> at_begin(devices_.size() * kCounterCount, nullptr);
   for (const Sample& sample : samples) {
     if (ShownAt(sample, kept_.begin_ns) == kept_.begin_ns) at_begin[sample.series] = &sample;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was seen of all GPUs: the newest samples in a ring of fixed size, and why others are missing. The sampling
-// thread writes, Keep copies a window under the same lock, AddTo reads the copy.
+// Values of all GPUs: the newest samples, in a ring of fixed size, and the reasons for missing ones. The sampling
+// thread writes, Keep copies a window under the same lock, and AddTo reads the copy.
 #ifndef PITOT_LIB_COLLECT_NVML_HISTORY_H_
 #define PITOT_LIB_COLLECT_NVML_HISTORY_H_
 
@@ -20,12 +20,12 @@
 
 namespace pitot::nvml {
 
-// A value that a series has from a moment on. Without initialisers: memory that was never written is never touched.
+// A series' value from a moment on. No initialisers, so memory stays untouched until it is written.
 struct Sample {
-  int64_t at_ns;  // when it was read: never less than that of the sample before, of whatever series
+  int64_t at_ns;  // when it was read; never before the preceding sample of any series
   double value;
   uint32_t series;  // device * kCounterCount + counter
-  uint32_t age_us;  // it holds from so long before it was read
+  uint32_t age_us;  // it holds from this long before it was read
 };
 
 struct Failure {
@@ -35,33 +35,33 @@ struct Failure {
   bool is_final = false;  // not asked again
 };
 
-// A call that takes the driver longer, twice in a row, is made once a second, until it does not.
+// A call above this twice in a row is made once a second, until it is faster again.
 inline constexpr int64_t kDearNs = 250'000;
 
 struct DeviceState {
   int64_t lost_at_ns = 0;  // 0: it is there
   Failure failures[kSourceCount];
-  int64_t took_ns[kSourceCount] = {};  // the shorter of the last two calls; 0: none, or of GPM or XIDs
+  int64_t took_ns[kSourceCount] = {};  // the shorter of the last two calls; 0: none, or GPM or XIDs
 };
 
 struct DeviceInfo {
   std::string name, uuid, pci_bus_id;
 };
 
-// A value that does not change is written again after so long, so that a window finds each nearby.
+// An unchanged value is written again after this time, so that a window finds each value nearby.
 inline constexpr int64_t kRepeatNs = 1'000'000'000;
-// A sample this old says nothing of a window's beginning any more.
+// A sample this old says nothing about a window's beginning any more.
 inline constexpr int64_t kStaleNs = 5 * kRepeatNs / 2;
 
 class History {
  public:
-  // Throws where there is no memory.
+  // Throws when out of memory.
   History(uint64_t memory_bytes, uint32_t rate_hz);
 
-  // By the sampling thread, before all others.
+  // Called by the sampling thread, before all others.
   void SetDevices(std::vector<DeviceInfo> devices, uint32_t devices_left_out, std::string driver_version);
 
-  // By the sampling thread.
+  // Called by the sampling thread.
   void Calling(uint32_t device, Source source, int64_t now_ns) noexcept {
     call_.store(device << 8 | static_cast<uint32_t>(source), std::memory_order_relaxed);
     call_since_ns_.store(now_ns, std::memory_order_release);
@@ -70,7 +70,7 @@ class History {
   void Commit(uint32_t device, std::span<const Sample> samples, const DeviceState& state) noexcept;
   void EndRound(int64_t took_ns, uint64_t missed_before) noexcept;
 
-  // Copies what there is from `begin_ns` on, and what each counter was before.
+  // Copies the samples from `begin_ns` on, and each counter's value before that.
   void Keep(int64_t begin_ns, int64_t now_ns) noexcept;
   // Never at the same time as Keep.
   void AddTo(TraceBuilder& trace) const;
@@ -102,19 +102,19 @@ class History {
   std::atomic<int64_t> call_since_ns_{0};
   std::atomic<uint32_t> call_{0};
 
-  std::mutex mutex_;  // of the ring and what else both sides use
+  std::mutex mutex_;  // guards the ring and the other shared state
   std::unique_ptr<Sample[]> ring_;
-  uint64_t written_ = 0;             // samples, ever
-  std::vector<Sample> overwritten_;  // the newest of each series; at_ns 0: none
+  uint64_t written_ = 0;             // samples ever written
+  std::vector<Sample> overwritten_;  // the newest overwritten one of each series; at_ns 0: none
   std::vector<DeviceState> states_;
   Totals totals_;
 
-  // Written once by SetDevices.
+  // Written once, by SetDevices.
   std::vector<DeviceInfo> devices_;
   uint32_t devices_left_out_ = 0;
   std::string driver_version_;
 
-  // Of Keep and AddTo.
+  // For Keep and AddTo.
   Kept kept_;
   std::unique_ptr<Sample[]> kept_samples_;
   std::vector<uint8_t> is_carried_;  // by series

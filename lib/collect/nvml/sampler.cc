@@ -20,7 +20,7 @@ using base::Error;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int64_t kMinuteNs = 60 * kSecondNs;
-// Two samples of GPM must be more than 100 ms apart.
+// GPM needs more than 100 ms between its two samples.
 constexpr int64_t kGpmApartNs = 101'000'000;
 constexpr uint32_t kMostDevices = 64;
 constexpr uint32_t kMostProcesses = 1024;
@@ -57,13 +57,13 @@ bool IsNeverOtherwise(Result result) {
 }
 
 int64_t RetryAfterNs(Source source, Result result) {
-  // GPM as a whole may come back from anything.
+  // GPM as a whole may recover from any error.
   if (source == Source::kGpm) return result == kFunctionNotFound ? kNever : kMinuteNs;
   if (IsNeverOtherwise(result)) return kNever;
   return result == kNoPermission || IsOfGpm(source) || source == Source::kXid ? kMinuteNs : kSecondNs;
 }
 
-// A counter's value and the largest it can have before it begins again at 0.
+// A counter's value, and the largest value before it begins again at 0.
 std::pair<unsigned long long, unsigned long long> UnsignedOf(const FieldValue& field) {
   switch (field.value_type) {
     case kUnsignedInt:
@@ -84,7 +84,7 @@ std::pair<unsigned long long, unsigned long long> UnsignedOf(const FieldValue& f
   }
 }
 
-// What of a text buffer is before its end.
+// A text buffer's contents up to its end.
 template <size_t n> std::string TextOf(const char (&buffer)[n]) { return std::string(buffer, strnlen(buffer, n)); }
 
 Status Explain(Result result, const char* call) {
@@ -119,7 +119,7 @@ Status Explain(Result result, const char* call) {
 OwnProcess FindOwnProcess() {
   OwnProcess own;
   own.pid = getpid();
-  // The number that the kernel gives the first PID namespace.
+  // Linux gives the first PID namespace this number.
   char name[64] = "";
   if (readlink("/proc/self/ns/pid", name, sizeof name - 1) > 0)
     own.has_global_pid = std::strcmp(name, "pid:[4026531836]") == 0;
@@ -145,7 +145,7 @@ Status Sampler::Open(const std::string& library) {
   processes_.resize(kMostProcesses);
   gpm_ = std::make_unique<GpmMetricsGet>();
   const uint32_t used = std::min(count, kMostDevices);
-  devices_.reserve(used);  // none moves later
+  devices_.reserve(used);  // no entry moves later
   std::vector<DeviceInfo> infos = FindDevices(used);
   if (const auto found = std::find_if(devices_.begin(), devices_.end(), [](auto& d) { return d.handle != nullptr; });
       found == devices_.end())
@@ -164,7 +164,7 @@ std::vector<DeviceInfo> Sampler::FindDevices(uint32_t count) {
     device.index = index;
     if (const Result result = api_.get_handle(index, &device.handle); result != kSuccess) {
       device.handle = nullptr;
-      // All of it is missing, for the reason that its first source tells.
+      // The whole device is missing; its first source tells the reason.
       Note(&device, static_cast<Source>(0), result);
       device.state.failures[0].is_final = true;
       continue;
@@ -222,11 +222,11 @@ void Sampler::Close() noexcept {
 
 bool Sampler::IsDue(const DeviceEntry& device, Source source) const noexcept {
   if (device.state.lost_at_ns != 0 || due_ns_ < device.retry_at_ns[IndexOf(source)]) return false;
-  // What is dear of each device in a round of its own.
+  // An expensive call is made for each device in a round of its own.
   return device.state.took_ns[IndexOf(source)] <= kDearNs || (round_ + device.index) % rate_hz_ == 0;
 }
 
-// Of two, because the thread may have lost its CPU in one. GPM has a pace of its own.
+// Takes the shorter of two calls, because the thread may have lost its CPU in one. GPM has a pace of its own.
 void Sampler::NoteTime(DeviceEntry* device, Source source, int64_t took_ns) noexcept {
   if (IsOfGpm(source)) return;
   const int64_t last_ns = std::exchange(device->last_took_ns[IndexOf(source)], took_ns);
@@ -270,7 +270,7 @@ void Sampler::Write(DeviceEntry* device, Counter counter, double value, uint32_t
   Written& written = device->written[index];
   if (written.is_valid && written.value == value && now_ns_ - written.at_ns < kRepeatNs) return;
   written = {value, now_ns_, true};
-  // Reserved for one of each counter; each is written once a round.
+  // Room is reserved for one sample of each counter; each is written once a round.
   if (samples_.size() < samples_.capacity())
     samples_.push_back({now_ns_, value, device->index * kCounterCount + index, age_us});
 }
@@ -328,11 +328,11 @@ void Sampler::AskState(DeviceEntry* device) noexcept {
     Write(device, Counter::kClockEventReasons, static_cast<double>(reasons));
 }
 
-// Each in a call of its own: some take the driver a hundred times as long as others.
+// Reads one field a call: some take the driver a hundred times as long as others.
 void Sampler::AskField(DeviceEntry* device, Source source, unsigned int id) noexcept {
   FieldValue field{};
   field.field = id;
-  field.result = kNoData;  // whatever a driver leaves as it is did not work
+  field.result = kNoData;  // for drivers that leave it unset
   const auto call = [&] {
     const Result result = api_.get_fields(device->handle, 1, &field);
     return result != kSuccess ? result : field.result;
@@ -342,7 +342,7 @@ void Sampler::AskField(DeviceEntry* device, Source source, unsigned int id) noex
   Growth& growth = device->fields[at];
   const auto [value, most] = UnsignedOf(field);
   if (growth.has_last) {
-    // A narrow one wraps; a wide one that is less than before was reset.
+    // A narrow counter wraps; a wide one below its last value was reset.
     const bool has_wrapped = value < growth.last && most != ~0ull;
     growth.total += has_wrapped ? most - growth.last + 1 + value : value < growth.last ? value : value - growth.last;
   }
@@ -371,7 +371,7 @@ void Sampler::AskProcesses(DeviceEntry* device) noexcept {
     }
     (is_own ? own : others) += processes_[i].used_bytes;
   }
-  // Which of them this process is cannot be told, so nothing is claimed of any.
+  // It is unknown which of them is this process, so nothing is claimed of any.
   if (!is_own_listed) return Fail(device, Source::kProcesses, kNotFound);
   Write(device, Counter::kOtherProcesses, other_count);
   if (!is_known) return Fail(device, Source::kProcesses, kNoData);
@@ -425,7 +425,7 @@ void Sampler::TakeEvents() noexcept {
     const Result result = api_.event_set_wait(events_, &event, 0);
     history_->Returned();
     if (result == kTimeout) return;
-    // Whose GPU that is, its own calls tell.
+    // Each GPU's own calls will tell if it is this one's fault.
     if (result != kSuccess) return FailEvents(result);
     if (event.type != kEventXid) continue;
     for (DeviceEntry& device : devices_) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks the driver for everything, round by round. Belongs to one thread; what it sees goes to a History. What fails is
-// said there and asked again never (not supported), each minute (no permission, GPM) or each second; what is dear
-// (kDearNs) each second.
+// Asks the driver for all values, round by round. Belongs to one thread; its values go to a History. A failure is noted
+// there. The call is then repeated never (not supported), each minute (no permission, GPM) or each second. A call above
+// kDearNs is made once a second.
 #ifndef PITOT_LIB_COLLECT_NVML_SAMPLER_H_
 #define PITOT_LIB_COLLECT_NVML_SAMPLER_H_
 
@@ -22,10 +22,10 @@
 
 namespace pitot::nvml {
 
-// How the driver knows this process.
+// The process as the driver knows it.
 struct OwnProcess {
   pid_t pid = 0;
-  // False in a PID namespace, where the driver's numbers may be others.
+  // False in a PID namespace, because the driver's numbers may differ there.
   bool has_global_pid = true;
 };
 OwnProcess FindOwnProcess();
@@ -35,7 +35,7 @@ class Sampler {
   Sampler(const OwnProcess& own, uint32_t rate_hz, base::Timer* timer, History* history)
       : own_(own), rate_hz_(rate_hz), timer_(timer), history_(history) {}
 
-  // Loads and initialises NVML and finds its devices. Throws where there is no memory. A failure leaves nothing to
+  // Loads and initialises NVML, and finds its devices. Throws when out of memory. After a failure there is nothing to
   // Close.
   Status Open(const std::string& library);
   void Round() noexcept;
@@ -48,7 +48,7 @@ class Sampler {
     bool is_valid = false;
   };
 
-  // A counter of the driver's, as what it grew since the first look.
+  // The growth of a driver's counter since the first look.
   struct Growth {
     unsigned long long last = 0, total = 0;
     bool has_last = false;
@@ -57,14 +57,14 @@ class Sampler {
   struct Gpm {
     GpmSample samples[2] = {nullptr, nullptr};
     uint32_t newest = 0;
-    int64_t at_ns = 0;          // of the newest
+    int64_t at_ns = 0;          // time of the newest
     bool has_newest = false;    // a pair needs a first
-    bool is_supported = false;  // and has samples
+    bool is_supported = false;  // and samples were allocated
   };
 
   struct DeviceEntry {
     uint32_t index = 0;
-    nvml::Device handle = nullptr;  // null: none was given
+    nvml::Device handle = nullptr;  // null: there is no handle
     DeviceState state;
     std::array<int64_t, kSourceCount> retry_at_ns{};
     std::array<int64_t, kSourceCount> last_took_ns{};
@@ -80,9 +80,9 @@ class Sampler {
   bool IsDue(const DeviceEntry& device, Source source) const noexcept;
   void NoteTime(DeviceEntry* device, Source source, int64_t took_ns) noexcept;
   void Fail(DeviceEntry* device, Source source, Result result) noexcept;
-  // Takes note of what a call returned; true if it succeeded.
+  // Notes a call's result; true if it succeeded.
   bool Note(DeviceEntry* device, Source source, Result result) noexcept;
-  // Calls if `source` is due; true if that succeeded.
+  // Makes the call if `source` is due; true if it succeeded.
   template <class Function> bool Ask(DeviceEntry* device, Source source, Function call) noexcept;
   void Write(DeviceEntry* device, Counter counter, double value, uint32_t age_us = 0) noexcept;
 
@@ -110,7 +110,7 @@ class Sampler {
   int64_t events_retry_at_ns_ = 0;
   std::vector<Sample> samples_;  // of one device in one round
   int64_t now_ns_ = 0;
-  int64_t due_ns_ = 0;  // when the round began: the time by which retries are due
+  int64_t due_ns_ = 0;  // when the round began; retries due by then are made
   uint64_t round_ = 0;
 };
 
