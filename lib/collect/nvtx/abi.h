@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Pitot uses of NVTX 3's binary interface between a library that emits and a tool, in declarations of its own:
-// each emitting library carries NVIDIA's headers' code and hands the tool tables of function pointers ("slots") to
-// fill. test/collect/nvtx compares it with the headers where they are.
+// The used part of NVTX 3's binary interface between an emitting library and a tool, in our own declarations. Each
+// emitting library carries code of NVIDIA's headers, and hands the tool tables of function pointers ("slots") to fill.
+// A test in test/collect/nvtx compares this with the headers if they are installed.
 #ifndef PITOT_LIB_COLLECT_NVTX_ABI_H_
 #define PITOT_LIB_COLLECT_NVTX_ABI_H_
 
@@ -45,7 +45,7 @@ enum Core2 : uint32_t {
 };
 // clang-format on
 
-// What pushes and pops return where nobody counts how deep they are.
+// The result of pushes and pops if nobody counts their depth.
 inline constexpr int kNoTracking = -2;
 
 // clang-format off
@@ -58,7 +58,7 @@ enum MessageType : int32_t { kNoMessage = 0, kAscii = 1, kWide = 2, kRegistered 
 
 struct Attributes {
   uint16_t version;
-  uint16_t size;  // as the emitter's compiler knew it: what lies beyond is not there
+  uint16_t size;  // as the emitter's compiler knew it: fields beyond it are absent
   uint32_t category;
   int32_t color_type;
   uint32_t color;
@@ -101,7 +101,7 @@ enum Payload : uint32_t {
 
 }  // namespace pitot::nvtx::abi
 
-// What NVTX looks up in the tool.
+// NVTX looks up these functions in the tool.
 extern "C" {
 [[gnu::visibility("default")]] int InitializeInjectionNvtx2(pitot::nvtx::abi::GetExportTable get);
 [[gnu::visibility("default")]] int InitializeInjectionNvtxExtension(pitot::nvtx::abi::ExtensionModule* module);

@@ -23,8 +23,8 @@ constexpr auto kRelaxed = std::memory_order_relaxed, kAcquire = std::memory_orde
 
 constinit Counts g_counts;
 constinit std::atomic<bool> g_was_begun{false};
-// The recorder that has events captured; 0: none. A child of a fork has its parent's, and may have one of its own that
-// has not.
+// The recorder with captured events; 0: none. A forked child has its parent's number here, and may have a recorder of
+// its own without capture.
 constinit std::atomic<uint32_t> g_captures_for{0};
 
 uint32_t RecorderNow() noexcept { return __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) >> 1; }
@@ -44,7 +44,7 @@ void Pop(uint8_t domain) noexcept {
   if (!trace::EndScopeOf(domain)) Count(&g_counts.pops_without_push);
 }
 
-// The number of a domain whose events are recorded now, else 0.
+// The number of a domain if its events are recorded now, otherwise 0.
 uint8_t Recorded(const void* handle) noexcept {
   const uint8_t domain = IsCapturing() ? DomainOf(handle) : 0;
   return domain != 0 && !IsPitots(domain) ? domain : 0;
@@ -69,14 +69,14 @@ int DomainRangePop(void* handle) noexcept {
   return abi::kNoTracking;
 }
 
-// Without a domain.
+// The same without a domain.
 void MarkEx(const Attributes* attributes) noexcept { DomainMarkEx(nullptr, attributes); }
 uint64_t RangeStartEx(const Attributes* attributes) noexcept { return DomainRangeStartEx(nullptr, attributes); }
 void RangeEnd(uint64_t id) noexcept { DomainRangeEnd(nullptr, id); }
 int RangePushEx(const Attributes* attributes) noexcept { return DomainRangePushEx(nullptr, attributes); }
 int RangePop() noexcept { return DomainRangePop(nullptr); }
 
-// Without a domain, and a text instead of attributes.
+// The same without a domain, and with a text instead of attributes.
 template <class Char> void MarkText(const Char* text) noexcept {
   if (IsCapturing()) Mark(EventOf(kNoDomain, NameOf(text)));
 }
@@ -88,11 +88,11 @@ template <class Char> int RangePushText(const Char* text) noexcept {
   return abi::kNoTracking;
 }
 
-// Handles are kept for life: they are given out also while nothing is recorded.
+// Handles last for the life of the process: they are given out even while nothing is recorded.
 template <class Char> void* DomainRegisterString(void*, const Char* text) noexcept { return HandleOf(NameOf(text)); }
 template <class Char> void* DomainCreate(const Char* name) noexcept { return HandleOf(AddDomain(NameOf(name))); }
 
-// What the payload extension says instead of attributes has no name but in its schema, which Pitot does not read.
+// An event with a payload instead of attributes. Its name is only in its schema, and Pitot does not read that.
 Event EventOfPayload(uint8_t domain, const PayloadData* data, size_t count) noexcept {
   Attributes attributes = {};
   attributes.size = sizeof attributes;
@@ -124,7 +124,7 @@ template <class F> Function Into(uint32_t slot, F* function) noexcept {
   return {slot, reinterpret_cast<abi::Slot>(function)};
 }
 
-// The others stay null, which is what costs their callers least.
+// Fills these slots. The others stay null, the cheapest for their callers.
 bool Fill(const abi::Callbacks& callbacks, abi::Module module, std::initializer_list<Function> functions) noexcept {
   abi::SlotTable table = nullptr;
   unsigned size = 0;
@@ -135,7 +135,7 @@ bool Fill(const abi::Callbacks& callbacks, abi::Module module, std::initializer_
   return true;
 }
 
-// ---- Who found us.
+// ---- The libraries that found us.
 
 struct Attached {
   std::atomic<bool> is_known{false};

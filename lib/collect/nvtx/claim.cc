@@ -24,8 +24,8 @@ const void* ObjectOf(const void* symbol) noexcept {
   return symbol != nullptr && dladdr(symbol, &object) != 0 ? object.dli_fbase : nullptr;
 }
 
-// In the object that this copy of Pitot is in. The entry point's own address may be that of a tool's which the program
-// is linked to: it is exported.
+// An address in the object of this copy of Pitot. The entry point is exported, so its address may be that of another
+// tool linked to the program.
 const void* Here() noexcept { return reinterpret_cast<const void*>(&ObjectOf); }
 
 // Whether NVTX, given this value, calls this copy of Pitot.
@@ -37,12 +37,12 @@ bool LeadsHere(const char* value) noexcept {
   return found != nullptr && found == ObjectOf(Here());
 }
 
-// Whether what it names is, or was for the process that set it, another copy of Pitot, which takes nothing here.
+// Whether the value names another copy of Pitot, here or in the process that set it. Such a copy takes nothing here.
 bool IsInherited(const char* value) {
-  // Of a program that is the tool itself. In one that is not it leads nowhere, or to a tool that nobody named: libcupti
-  // is one, to which a program with LibTorch 2 is linked.
+  // Set by a program that is the tool itself. In another program it leads nowhere, or to a tool that nobody named:
+  // libcupti is one, and programs with LibTorch 2 are linked to it.
   if (value[0] == '\0') return true;
-  constexpr char kMark[] = "pitot_process";  // which every copy exports (trace/process.h)
+  constexpr char kMark[] = "pitot_process";  // exported by every copy (trace/process.h)
   void* const object = dlopen(value, RTLD_LAZY | RTLD_NOLOAD);
   if (object == nullptr) return base::FileExports(value, {abi::kEntryPoint, kMark});
   const void* const found = ObjectOf(dlsym(object, abi::kEntryPoint));
@@ -51,7 +51,7 @@ bool IsInherited(const char* value) {
   return is_inherited;
 }
 
-// What NVTX's code keeps in the data of each object that carries it begins with these words.
+// The first words of NVTX's data in each object with its code.
 struct Globals {
   uint32_t state;  // 0 until the first call
   uint32_t unused;
@@ -110,9 +110,8 @@ Claim WhoseClaim() {
 }
 
 Status TakeClaim() noexcept {
-  // Empty means the program itself. Programs that inherit that and are not ours find nothing, which is what they had,
-  // or what else they are linked to that takes NVTX (docs/guide/nvtx.md): there is no other value for a program, which its
-  // file cannot be opened for a second time.
+  // Empty means the program itself. Other programs that inherit it find nothing, as before, or another tool linked to
+  // them (docs/guide/nvtx.md). There is no other value for a program, because its file cannot be opened a second time.
   char path[PATH_MAX] = "";
   if (!LeadsHere(path)) {
     Dl_info object = {};
@@ -134,7 +133,7 @@ bool HasMissed(const dl_phdr_info& object, std::vector<unsigned char>* chunk) {
     const auto& part = object.dlpi_phdr[i];
     if (part.p_type != PT_LOAD || (part.p_flags & PF_W) == 0) continue;
     const uint64_t address = object.dlpi_addr + part.p_vaddr;
-    const uint64_t begin = (address + 7) & ~uint64_t{7}, end = address + part.p_filesz;  // empty where it is all zeros
+    const uint64_t begin = (address + 7) & ~uint64_t{7}, end = address + part.p_filesz;  // empty if it is all zeros
     if (begin < end && IsMissedIn(begin, end - begin, chunk->data())) return true;
   }
   return false;

@@ -24,7 +24,7 @@ namespace {
 
 using base::Error;
 
-// The fork epoch of the collector that runs, plus one: of a parent's a child has nothing.
+// The fork epoch of the running collector, plus one: a child does not inherit its parent's collector.
 constinit std::atomic<uint32_t> g_taken_by{0};
 
 class NvtxCollector final : public Collector {
@@ -45,11 +45,11 @@ class NvtxCollector final : public Collector {
   Status OpenBesideTool(const char* tool);
 
   const NvtxOptions options_;
-  uint32_t taken_by_ = 0;  // what g_taken_by is while this one runs; 0: it does not
+  uint32_t taken_by_ = 0;  // the value of g_taken_by while this one runs; 0: it does not
   bool is_capturing_ = false, is_mirroring_ = false;
   uint64_t cut_before_ = 0;
   std::string missed_, tool_;
-  std::vector<RangeUnderWay> under_way_;  // when rings were copied
+  std::vector<RangeUnderWay> under_way_;  // when the rings were copied
 };
 
 Status NvtxCollector::Start() noexcept {
@@ -73,7 +73,7 @@ Status NvtxCollector::Open() {
   const Claim claim = WhoseClaim();
   if (claim == Claim::kAnothers) return OpenBesideTool(std::getenv(abi::kVariable));
   if (!options_.capture) return {};
-  // Before libraries can find us: what they say from now on is captured.
+  // Before libraries can find us: their events are captured from now on.
   missed_ = base::CanReadMemory() ? MissedObjects() : "not known: this process may not read its own memory (seccomp)";
   cut_before_ = trace::RangesCut();
   under_way_.reserve(kMaxRangesUnderWay);
@@ -106,7 +106,7 @@ void NvtxCollector::Stop() noexcept {
   g_taken_by.store(0);
 }
 
-// The oldest of them: "forward (TensorRT), and 3 more".
+// Lists the ranges, the oldest first: "forward (TensorRT), and 3 more".
 std::string TextOf(std::vector<RangeUnderWay>* ranges) {
   constexpr size_t kMost = 8;
   std::sort(ranges->begin(), ranges->end(), [](const auto& a, const auto& b) { return a.begin_ticks < b.begin_ticks; });

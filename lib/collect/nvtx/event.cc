@@ -13,7 +13,7 @@ namespace {
 using abi::Attributes;
 using abi::PayloadData;
 
-// NCCL's payloads begin with the communicator and the bytes; before 2.26 with the bytes. What follows (an operation, a
+// NCCL's payloads begin with the communicator and the bytes; before 2.26, with the bytes. The rest (an operation, a
 // rank) fills 8 bytes, so the size tells them apart.
 struct Collective {
   const char* name;

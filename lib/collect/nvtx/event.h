@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a range or a mark is recorded as: a name, a domain, and what its payload says.
+// The record of a range or a mark: a name, a domain, and the value of its payload.
 #ifndef PITOT_LIB_COLLECT_NVTX_EVENT_H_
 #define PITOT_LIB_COLLECT_NVTX_EVENT_H_
 
@@ -16,17 +16,17 @@ namespace pitot::nvtx {
 enum Kind { kRange, kMark, kKinds };
 enum Says { kNothing, kSaysUint, kSaysInt, kSaysDouble, kSaysCollective, kAllSay };
 
-// By kind and what is said.
+// By kind and payload.
 extern const Site kSites[kKinds][kAllSay];
 
 struct Event {
   uint8_t domain = kNoDomain;
   Says says = kNothing;
-  uint64_t words[trace::kMaxOpenArgs] = {};  // name, domain, what it says
+  uint64_t words[trace::kMaxOpenArgs] = {};  // name, domain, payload
 };
 
 Event EventOf(uint8_t domain, Name name) noexcept;
-// What lies beyond the size that the emitter knew is as if it were zero.
+// Fields beyond the emitter's size count as zero.
 Event EventOf(uint8_t domain, const abi::Attributes* given) noexcept;
 
 }  // namespace pitot::nvtx

@@ -20,22 +20,22 @@ namespace {
 
 using abi::Attributes;
 
-// What the tool fills.
-constexpr unsigned kMostSlots = 17;  // of any module, and one beyond
+// The tables for the tool to fill.
+constexpr unsigned kMostSlots = 17;  // of any module, and one more
 constinit abi::Slot g_slots[abi::kModules][kMostSlots] = {};
 constinit abi::Slot* g_tables[abi::kModules][kMostSlots] = {};
 
-constinit std::mutex g_mutex;  // guards what follows down to the atomics
+constinit std::mutex g_mutex;  // guards the following, down to the atomics
 constinit bool g_watches_forks = false;
 constinit bool g_is_loaded = false;
 constinit char g_path[1024] = {};
 
 constinit void* g_domain = nullptr;  // written before the mirror is set
-// The tool's handle of each name, by the name's number. Null: not asked for yet; its own address: there is none.
+// The tool's handle of each name, by the name's number. Null: not requested yet; kNoString: there is none.
 constinit std::atomic<void*> g_strings[trace::kMaxNames] = {};
 void* const kNoString = &g_strings;
 
-// How many scopes of this thread the tool was told to begin.
+// This thread's scopes begun at the tool and not ended yet.
 constinit thread_local uint32_t t_told = 0;
 
 template <class Function> Function SlotOf(abi::Module module, uint32_t slot) noexcept {
@@ -77,7 +77,7 @@ void TellBegin(const Site* site, Name name) noexcept {
   void* handle = g_strings[name.index].load(std::memory_order_acquire);
   if (handle == nullptr) handle = Register(name);
   const bool is_registered = handle != kNoString;
-  char text[trace::kMaxNameBytes + 1];  // where it is not
+  char text[trace::kMaxNameBytes + 1];  // for an unregistered name
   if (!is_registered) text[trace::NameText(name.index).copy(text, sizeof text - 1)] = '\0';
   Attributes attributes = {};
   attributes.version = abi::kVersion;
@@ -96,14 +96,14 @@ void TellEnd() noexcept {
 
 constexpr trace::Mirror kMirror = {TellBegin, TellEnd};
 
-// Under the mutex. In the child of a fork another thread may have held it, within the tool. A name that was being
-// registered is registered anew.
+// Called under the mutex. When the process is forked, another thread may hold it, within the tool. So the child makes
+// it anew. A name being registered at that time is registered again.
 bool WatchForks() noexcept {
   if (!g_watches_forks) g_watches_forks = pthread_atfork(nullptr, nullptr, [] { new (&g_mutex) std::mutex; }) == 0;
   return g_watches_forks;
 }
 
-// Under the mutex.
+// Called under the mutex.
 Status Load(const char* path) noexcept {
   if (!WatchForks()) return base::Error(StatusCode::kResourceExhausted, "no memory to be told of forks");
   void* const tool = dlopen(path, RTLD_LAZY);
@@ -118,7 +118,7 @@ Status Load(const char* path) noexcept {
   }
   if (enter == nullptr || enter(GetTable) == 0 || g_slots[abi::kCore2][abi::kDomainRangePushEx] == nullptr ||
       g_slots[abi::kCore2][abi::kDomainRangePop] == nullptr) {
-    // It may have started threads: it is not unloaded.
+    // The tool may have started threads, so it is not unloaded.
     return base::Error(StatusCode::kUnavailable, "%s=%s: it takes no ranges", abi::kVariable, path);
   }
   if (const auto create = SlotOf<void* (*)(const char*)>(abi::kCore2, abi::kDomainCreateA)) g_domain = create("pitot");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVTX out: the tool that the environment names is told of scopes, as if Pitot were a library that emits.
+// NVTX out: tells the tool named in the environment about scopes, as if Pitot were an emitting library.
 #ifndef PITOT_LIB_COLLECT_NVTX_MIRROR_H_
 #define PITOT_LIB_COLLECT_NVTX_MIRROR_H_
 
@@ -8,8 +8,8 @@
 
 namespace pitot::nvtx {
 
-// Loads the tool in the file at `path`, once: another path later is refused. It stays loaded. Mirrors scopes to it from
-// then on.
+// Loads the tool in the file at `path`, once, and mirrors scopes to it from then on. The tool stays loaded; a later
+// call with another path is refused.
 Status BeginMirror(const char* path) noexcept;
 void EndMirror() noexcept;
 

@@ -14,19 +14,19 @@ constexpr auto kRelaxed = std::memory_order_relaxed, kAcquire = std::memory_orde
 
 constinit trace::NameQuota g_quota;
 
-// Where no address has one.
+// In the upper half of a handle, where no address has it.
 constexpr uint64_t kStringMark = 0x4e56545800000000;
 
 constexpr uint32_t kNever = UINT32_MAX;  // no name's number
 
 struct Domain {
-  std::atomic<uint32_t> name{0};  // 0: free. They fill in order
+  std::atomic<uint32_t> name{0};  // 0: free; they fill in order
 };
 constinit Domain g_domains[kMaxDomains];
 constinit std::atomic<uint32_t> g_pitot_name{kNever}, g_nccl_name{kNever};
 
-// Of "aten::mm, seq = 7, op_id = 9, sizes = [[2, 3], [3, 4]]" the name. PyTorch's emit_nvtx pushes such (getNvtxStr in
-// torch/csrc/profiler/util.cpp, of 1.13 and 2.11): with its numbers each would be a name of its own.
+// The name in "aten::mm, seq = 7, op_id = 9, sizes = [[2, 3], [3, 4]]". PyTorch's emit_nvtx pushes such texts
+// (getNvtxStr in torch/csrc/profiler/util.cpp, of 1.13 and 2.11). With its numbers each would be a name of its own.
 std::string_view WithoutNumbers(std::string_view text) noexcept {
   for (size_t at = text.find(", "); at != text.npos; at = text.find(", ", at + 2)) {
     const std::string_view rest = text.substr(at + 2);
@@ -109,7 +109,7 @@ bool IsNccls(uint8_t domain) noexcept { return NameOfDomain(domain).index == g_n
 void NameDomains() noexcept {
   g_domains[kNoDomain].name.store(trace::InternText("(none)").index, kRelaxed);
   g_domains[kOtherDomain].name.store(trace::InternText("(other)").index, kRelaxed);
-  // Where the table of names is full they have none.
+  // If the table of names is full, these two have no number.
   const auto store = [](std::atomic<uint32_t>* to, const char* text) {
     const uint32_t index = trace::InternText(text).index;
     to->store(index != 0 ? index : kNever, kRelaxed);

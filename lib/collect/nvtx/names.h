@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What others call things: texts, registered strings and domains. Texts may be freed, or written anew, after the call:
-// they are known by what they say, in the process's table of names.
+// Others' names: texts, registered strings and domains. Texts may be freed or overwritten after the call, so they are
+// known by their contents, in the process's table of names.
 #ifndef PITOT_LIB_COLLECT_NVTX_NAMES_H_
 #define PITOT_LIB_COLLECT_NVTX_NAMES_H_
 
@@ -16,18 +16,19 @@ namespace pitot::nvtx {
 
 inline void Count(std::atomic<uint64_t>* count) noexcept { count->fetch_add(1, std::memory_order_relaxed); }
 
-// Without the numbers that PyTorch's emit_nvtx appends. "(unnamed)" where there is no text; of one that is wide, UTF-8.
+// The name of a text, without the numbers appended by PyTorch's emit_nvtx. No text is "(unnamed)"; wide text becomes
+// UTF-8.
 Name NameOf(std::string_view text) noexcept;
 Name NameOf(const char* text) noexcept;
 Name NameOf(const wchar_t* text) noexcept;
 
-// A registered string is the number of a name, with a mark where no address has one.
+// A registered string's handle is the number of a name, with a mark where no address has one.
 void* HandleOf(Name name) noexcept;
 Name NameOfHandle(const void* handle) noexcept;
 
 // A domain's number is also the owner of its ranges: they are a stack of their own on each thread.
 enum DomainNumber : uint8_t { kNoDomain = 1, kOtherDomain = 2, kFirstDomain = 3 };
-// Names those that stand for none and for those beyond, and the two that are treated apart.
+// Names the domains for none and for those beyond, and finds the names of the two treated apart.
 void NameDomains() noexcept;
 uint8_t AddDomain(Name name) noexcept;
 void* HandleOf(uint8_t domain) noexcept;

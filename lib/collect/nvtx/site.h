@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where in code something of NVTX's comes from: nowhere of ours.
+// A site for NVTX's events: they come from no line of our code.
 #ifndef PITOT_LIB_COLLECT_NVTX_SITE_H_
 #define PITOT_LIB_COLLECT_NVTX_SITE_H_
 

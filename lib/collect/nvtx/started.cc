@@ -19,7 +19,7 @@ constexpr Site kEndedElsewhere =
 
 struct Started {
   std::atomic<uint64_t> id{0};  // 0: free; kBusy: being written or read
-  // Whoever reads them without taking the place looks at the id again afterwards: a release each, and an acquire.
+  // Readers that do not take the place look at the id again afterwards: each store is a release, each load an acquire.
   std::atomic<uint64_t> begin_ticks{0}, words[trace::kMaxOpenArgs] = {};
   std::atomic<int64_t> tid{0};
   std::atomic<uint32_t> gate{0}, says{0};
@@ -28,12 +28,12 @@ constexpr uint64_t kBusy = 1;
 constexpr uint32_t kPlaces = kMaxRangesUnderWay;
 constinit Started g_started[kPlaces];
 constinit std::atomic<uint64_t> g_next_start{1};
-// How many places were freed, and what that was, below the recorder, when none was found free: where a host ends
-// nothing they are looked through once.
+// Places freed so far; and this count, below the recorder's number, when no place was found free. So a host that ends
+// nothing has the places searched only once.
 constinit std::atomic<uint32_t> g_freed{0};
 constinit std::atomic<uint64_t> g_full_at{0};
 
-// Recorders have gates of their own; a mirror's bit makes none another.
+// The number of the ring's recorder. Each recorder has its own gate; the mirror's bit does not count.
 uint32_t RecorderOf(const detail::Ring& ring) noexcept { return ring.gate >> 1; }
 
 }  // namespace
@@ -43,12 +43,12 @@ uint64_t Start(const Event& event) noexcept {
   if (ring == nullptr) return 0;
   const uint64_t now = uint64_t{RecorderOf(*ring)} << 32 | g_freed.load(kAcquire);
   const uint64_t number = g_next_start.fetch_add(1, kRelaxed);
-  // The first is free unless ranges last long.
+  // The first place is free unless ranges last long.
   for (uint64_t look = 0; look < kPlaces && g_full_at.load(kRelaxed) != now; ++look) {
     const uint64_t place = (number + look) % kPlaces;
     Started& started = g_started[place];
     uint64_t free = started.id.load(kRelaxed);
-    // What a former recorder's host never ended.
+    // Left open by the host of a former recorder.
     const bool is_stale = free > kBusy && started.gate.load(kRelaxed) != RecorderOf(*ring);
     if ((free != 0 && !is_stale) || !started.id.compare_exchange_strong(free, kBusy, std::memory_order_acq_rel))
       continue;
@@ -84,7 +84,7 @@ void End(uint64_t id) noexcept {
   if (tid == ring->tid) return trace::RecordEvent(&kSites[kRange][says], begin, words);
   const double ticks_per_ns =
       static_cast<double>(__atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED)) / 4294967296.0;
-  // Clocks of two CPUs may differ by a little.
+  // Clocks of two CPUs may differ a little.
   const uint64_t now = std::max(detail::Clock(ring->gate), begin);
   words[2] = static_cast<uint64_t>(static_cast<double>(now - begin) / ticks_per_ns);
   words[3] = static_cast<uint64_t>(tid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranges that a start begins, and that any thread may end.
+// Ranges begun by a start; any thread may end them.
 #ifndef PITOT_LIB_COLLECT_NVTX_STARTED_H_
 #define PITOT_LIB_COLLECT_NVTX_STARTED_H_
 
@@ -10,9 +10,10 @@
 
 namespace pitot::nvtx {
 
-// The range's id; 0 where there is no room, which is counted, or nothing is recorded.
+// Begins a range and returns its id; 0 if nothing is recorded, or there is no room (this is counted).
 uint64_t Start(const Event& event) noexcept;
-// On the thread where it began it is an event that lasted; on another, a moment: that thread did not work so long.
+// Ends a range. On the thread of its start it is an event with a duration. On another it is a moment, because that
+// thread did not work so long.
 void End(uint64_t id) noexcept;
 
 }  // namespace pitot::nvtx
