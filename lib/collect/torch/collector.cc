@@ -28,14 +28,15 @@
 namespace pitot::libtorch {
 namespace {
 
-// LibTorch calls functions without a context: there can be one. The fork epoch of the collector that runs, plus one: a
-// child has what its parent had LibTorch call, and nobody who runs it.
+// The fork epoch of the running collector, plus one. There can be only one, because LibTorch calls functions without a
+// context. A forked child has its parent's callbacks, but not its collector.
 constinit std::atomic<uint32_t> g_taken_by{0};
-// Of a parent that forked meanwhile a child knows nothing for sure, and LibTorch's lock may be held there for ever.
+// A parent may be forked within a change. Its child then knows nothing for sure, and LibTorch's lock may be held there
+// forever.
 constinit std::atomic<bool> g_is_changing{false};
 constinit Sources g_sources = {at::show_config, WatchCpu, WatchCuda};
 
-// LibTorch's own exceptions say where they were thrown, at length.
+// Without LibTorch's long account of where an exception of its own was thrown.
 std::string ReasonOf(const std::exception& e) {
   const auto* const error = dynamic_cast<const c10::Error*>(&e);
   return error != nullptr ? error->what_without_backtrace() : e.what();
@@ -55,9 +56,9 @@ std::string WatchGpus() {
                               : g_sources.watch_cuda();
 }
 
-// Of those before, how deep it was is not said.
+// Number of changes kept; the depth before the oldest is not reported.
 constexpr size_t kMostDepthChanges = 4096;
-// Of each history that an incident has: a window of 10 s by 1.2 ms.
+// Samples of each history in an incident: a window of 10 s in steps of 1.2 ms.
 constexpr size_t kMostSamples = 8192;
 
 struct Changing {
@@ -101,7 +102,7 @@ class TorchCollector final : public Collector {
   void CountKept() noexcept;
   static Status TakeFromParent();
 
-  static constinit TorchCollector* running_;  // or, in a child, the parent's that ran; null: LibTorch calls nobody
+  static constinit TorchCollector* running_;  // or, in a child, the parent's; null: LibTorch calls nobody
 
   const Detail detail_;
   const bool has_memory_;
@@ -130,7 +131,7 @@ Status TorchCollector::Open() {
 
 constinit TorchCollector* TorchCollector::running_ = nullptr;
 
-// In a child of a fork.
+// Ends the parent's collector, in a child of a fork.
 Status TorchCollector::TakeFromParent() {
   if (g_is_changing.load())
     return Status(StatusCode::kUnavailable,
@@ -191,14 +192,14 @@ void TorchCollector::Follow() noexcept {
   if (!is_running_.load()) return;
   const Changing changing;
   const bool is_deep = depth_ >= Depth::kOps;
-  // What their tensors are takes longer than all the rest: for incidents.
+  // Shapes take longer than all the rest, so they are for incidents only.
   const Detail deep = is_armed_ ? detail_ : Detail::kOperators;
-  // A depth says so not before operators are recorded, and not after.
+  // Operators are recorded throughout a stretch noted as deep.
   if (!is_deep) NoteDepth();
   try {
     operators_->Record(is_deep ? deep : Detail::kRanges);
   } catch (const std::exception&) {
-    // LibTorch took no callback, until the next time.
+    // LibTorch refused the callback; it is tried again next time.
   }
   const bool are_recorded = operators_->AreRecorded();
   RecordAllocations(has_memory_ && are_recorded);
@@ -213,7 +214,7 @@ void TorchCollector::NoteDepth() noexcept {
   depths_.push_back({trace::MonotonicNs(), depth_});
 }
 
-// The rest is in the threads' rings.
+// Keeps depths and memory; the rest is in the threads' rings.
 void TorchCollector::Keep(int64_t begin_ns, KeepFor) noexcept {
   try {
     KeepDepths(begin_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the collector asks LibTorch for.
+// The collector's questions to LibTorch.
 #ifndef PITOT_LIB_COLLECT_TORCH_COLLECTOR_H_
 #define PITOT_LIB_COLLECT_TORCH_COLLECTOR_H_
 
@@ -9,8 +9,8 @@
 namespace pitot::libtorch {
 
 struct Sources {
-  std::string (*configuration)();  // of the LibTorch in the process, which says its version
-  // As WatchCpu and WatchCuda (collect/torch/memory.h).
+  std::string (*configuration)();  // of the LibTorch in the process; names its version
+  // Like WatchCpu and WatchCuda (collect/torch/memory.h).
   std::string (*watch_cpu)();
   std::string (*watch_cuda)();
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LibTorch has one allocator for tensors on the CPU, which can be replaced: ours calls it and counts. Its own way of
-// telling is a slot of PyTorch's profiler, of each thread.
+// LibTorch has one allocator for tensors on the CPU, and it can be replaced: ours calls it and counts. LibTorch's own
+// reports go to a slot of PyTorch's profiler, one for each thread.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
@@ -17,14 +17,14 @@ constinit at::Allocator* g_base = nullptr;  // written before ours is in place
 constinit at::DeleterFnPtr g_base_delete = nullptr;
 constinit Memory* g_memory = nullptr;
 
-// LibTorch for AArch64 may be built with mimalloc (its USE_MIMALLOC), of whose blocks the C library knows nothing.
+// LibTorch for AArch64 may be built with mimalloc (its USE_MIMALLOC), and the C library knows nothing about its blocks.
 #if defined(__aarch64__)
 constexpr bool kIsOfCLibrary = false;
 #else
 constexpr bool kIsOfCLibrary = true;
 #endif
 
-// The size is the C library's, of this very block: nothing is kept of it.
+// The C library's size of this very block, so nothing needs to be kept for it.
 int64_t BytesOf(void* block) { return static_cast<int64_t>(malloc_usable_size(block)); }
 
 void Delete(void* block) {
@@ -45,7 +45,7 @@ class CpuAllocator final : public at::Allocator {
  private:
   static at::DataPtr Allocate(size_t bytes) {
     at::DataPtr data = g_base->allocate(bytes);
-    // What is freed otherwise than we know is not counted.
+    // A block freed in a way unknown to us is not counted.
     void* const block = data.get();
     if (block != nullptr && block == data.get_context() && data.compare_exchange_deleter(g_base_delete, &Delete))
       NoteAllocated(g_memory, BytesOf(block), MemoryNow());
@@ -59,11 +59,11 @@ std::string WatchCpu() {
   if (g_memory != nullptr) return {};
   if (!kIsOfCLibrary) return "on AArch64 LibTorch's memory on the CPU may be another allocator's than the C library's";
   at::Allocator* const base = c10::GetAllocator(c10::DeviceType::CPU);
-  // Of another's blocks the C library may know nothing.
+  // The C library may know nothing about another allocator's blocks.
   if (base != c10::GetDefaultCPUAllocator() || base->raw_deleter() == nullptr)
     return "the host has an allocator of its own for tensors on the CPU; to record that memory: leave LibTorch's in "
            "place";
-  static CpuAllocator* const allocator = new CpuAllocator;  // for the life of the process, as what it allocated
+  static CpuAllocator* const allocator = new CpuAllocator;  // for the life of the process, like its blocks
   Memory* const memory = MakeMemory(torch::kCpu);
   if (memory == nullptr) return "no memory";
   g_base = base, g_base_delete = base->raw_deleter(), g_memory = memory;

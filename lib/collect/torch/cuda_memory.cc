@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LibTorch's caching allocator of CUDA memory tells what it does, under its lock: nothing here waits or calls CUDA, and
-// nothing allocates but the ring of a thread that had none and, at a device's first event, 2 MiB for its history, which
-// are zeroed. It cannot be told to stop.
+// LibTorch's caching allocator of CUDA memory reports its events under its lock, so nothing here waits or calls CUDA.
+// The only allocations are the ring of a thread without one and, at a device's first event, 2 MiB for its history,
+// which are zeroed. Reports cannot be stopped.
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -27,7 +27,8 @@ constinit GpuAccount g_accounts[kMostDevices];
 enum class State : uint8_t { kNone, kBeginning, kBegun };
 constinit std::atomic<State> g_states[kMostDevices] = {};
 
-// Takes the allocator's lock, which a thread may take again that has it. Throws what LibTorch throws.
+// Reads the allocator's numbers. Takes its lock; a thread may take that again while it has it. Throws LibTorch's
+// exceptions.
 GpuNumbers Numbers(int32_t device) {
   const auto stats = Caching::getDeviceStats(static_cast<c10::DeviceIndex>(device));
   const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
@@ -35,8 +36,8 @@ GpuNumbers Numbers(int32_t device) {
           stats.inactive_split_bytes[all].current};
 }
 
-// At a device's first event, or before where it has some memory. What is told meanwhile is in its first numbers, or
-// found at its next event.
+// Begins the account at a device's first event, or earlier if it has some memory. Events reported meanwhile are in its
+// first numbers, or found at its next event.
 State Begin(int32_t device) noexcept {
   std::atomic<State>& state = g_states[device];
   State now = state.load(std::memory_order_acquire);
@@ -45,16 +46,16 @@ State Begin(int32_t device) noexcept {
   try {
     is_begun = g_accounts[device].Begin(device, Numbers(device), Numbers);
   } catch (...) {
-    // At the next event, maybe.
+    // Perhaps at the next event.
   }
   now = is_begun ? State::kBegun : State::kNone;
   state.store(now, std::memory_order_release);
   return now;
 }
 
-// When it was told: LibTorch has read the cycle counter for it, where that can be read.
+// The event's time: LibTorch has read the cycle counter for it, if it can be read.
 int64_t TimeOf(const Caching::TraceEntry& entry) noexcept {
-  // Else it is the time of day.
+  // Otherwise it is the time of day.
   constexpr bool kAreCycles = std::is_unsigned_v<c10::approx_time_t>;
   return kAreCycles ? MemoryTime(static_cast<uint64_t>(entry.time_.approx_t_)) : MemoryNow();
 }
@@ -84,7 +85,7 @@ void OnTrace(const Caching::TraceEntry& entry) noexcept {
   }
 }
 
-// "" or why the allocator, which is another than LibTorch's own, tells nothing.
+// "" or the reason why the allocator, another than LibTorch's own, reports nothing.
 std::string Attach() {
   try {
     Caching::attachAllocatorTraceTracker(OnTrace);
@@ -101,7 +102,8 @@ std::string WatchCuda() {
   if (!at::hasCUDA() || c10::cuda::device_count() == 0) return {};
   StartMemoryClock();
   if (!g_is_watched) {
-    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // the allocator takes no tracker before; no context
+    at::globalContext().lazyInitDevice(
+        c10::DeviceType::CUDA);  // the allocator takes no tracker before; makes no context
     if (std::string why_not = Attach(); !why_not.empty()) return why_not;
     g_is_watched = true;
   }

@@ -6,7 +6,7 @@
 namespace pitot::libtorch {
 namespace {
 
-// A product that knows when it is none: of a negative size, or too large.
+// A product; 0 after a negative factor, or if it is too large.
 class Product {
  public:
   Product& operator*=(int64_t factor) {
@@ -89,7 +89,7 @@ uint64_t Flops(FlopFormula formula, const Sizes* tensors, size_t count) noexcept
       return count >= 3 ? Flops(FlopFormula::kBatchMatmul, tensors + 1, 2) : 0;
     case FlopFormula::kAttention:
       return count >= 3 ? Attention(tensors[0], tensors[1], tensors[2]) : 0;
-    case FlopFormula::kConvolution:  // its parameters are needed, too
+    case FlopFormula::kConvolution:  // needs its parameters, too
     case FlopFormula::kNone:
       break;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many floating point operations the operators need that cost, from the sizes of their tensors; a multiplication
-// and an addition are two. The formulas are PyTorch's own (torch/utils/flop_counter.py, of 2.11): those that the
-// profiler's table uses, and attention, which it leaves out.
+// The floating point operations of expensive operators, from the sizes of their tensors; a multiplication and an
+// addition are two. The formulas are PyTorch's own (torch/utils/flop_counter.py, of 2.11): those of the profiler's
+// table, and attention, which the table leaves out.
 #ifndef PITOT_LIB_COLLECT_TORCH_FLOPS_H_
 #define PITOT_LIB_COLLECT_TORCH_FLOPS_H_
 
@@ -15,14 +15,14 @@ namespace pitot::libtorch {
 enum class FlopFormula : uint8_t {
   kNone,
   kMatmul,          // [m, k] x [k, n]: 2 m k n
-  kAddMatmul,       // likewise, of the second and third tensor
+  kAddMatmul,       // likewise, for the second and third tensor
   kBatchMatmul,     // [b, m, k] x [b, k, n]: 2 b m k n
-  kAddBatchMatmul,  // likewise, of the second and third tensor
+  kAddBatchMatmul,  // likewise, for the second and third tensor
   kConvolution,     // [n, c, ...] * [f, c / groups, ...]: 2 n f (c / groups) prod(kernel) prod(output)
   kAttention,       // [.., s, d] x [.., t, d], [.., t, e]: 2 (.. s t d + .. s t e); causal ones are not halved
 };
 
-// Of an operator ("aten::addmm"); kNone for those that cost little, or call one that is counted.
+// The formula of an operator ("aten::addmm"). kNone for operators that cost little or call a counted one.
 FlopFormula FormulaOf(std::string_view op) noexcept;
 
 struct Sizes {
@@ -31,11 +31,11 @@ struct Sizes {
   int64_t operator[](size_t i) const { return data[i]; }
 };
 
-// `tensors`: sizes of the operator's tensors, in the order of its arguments, as many as it has. 0 where they do not fit
-// the formula, or are too large for a number.
+// `tensors`: sizes of the operator's tensors, in the order of its arguments; `count`: how many it has. Returns 0 if they do not
+// fit the formula, or the result is too large for a number.
 uint64_t Flops(FlopFormula formula, const Sizes* tensors, size_t count) noexcept;
 
-// What a convolution says besides; arrays have one number for each of the kernel's dimensions, or one for all.
+// The other arguments of a convolution. Arrays have one number for each of the kernel's dimensions, or one for all.
 struct ConvolutionParameters {
   Sizes stride, padding, dilation;
   bool is_transposed = false;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// Blocks are of so many bytes at least, and small ones are rounded up to a multiple, unless the host has set another
-// rounding (roundup_power2_divisions); of larger ones less than so many bytes may stay unused. Neither is told.
+// Blocks have at least kUnitBytes. Small ones are rounded up to a multiple, unless the host has set another rounding
+// (roundup_power2_divisions). Larger ones may have less than kSmallBytes unused. Neither is reported.
 constexpr int64_t kUnitBytes = 512, kSmallBytes = 1 << 20;
 
 int64_t RoundedUp(int64_t bytes) { return (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes; }
@@ -45,7 +45,7 @@ bool GpuAccount::ReadNumbers() noexcept {
   }
 }
 
-// Before the event. `being_freed`: what the allocator's numbers have lost already.
+// Takes over the allocator's numbers, before the event. `being_freed`: bytes already missing in these numbers.
 void GpuAccount::Align(int64_t being_freed, Look look, int64_t now) noexcept {
   const int64_t bucket = now >> MemoryHistory::kBucketBits;
   if (bucket == aligned_bucket_ && last_.address == 0 && !is_rough_ && look == Look::kOnceAMoment) return;
@@ -55,9 +55,9 @@ void GpuAccount::Align(int64_t being_freed, Look look, int64_t now) noexcept {
   if (is_rough_) return;
   const int64_t level = numbers_.allocated_bytes + being_freed;
   const int64_t more = level - static_cast<int64_t>(memory_->allocated.bytes());
-  // Its alone: before it was given, the numbers were read.
+  // The difference belongs to this block alone: the numbers were read before it was given.
   if (is_certain && last.address != 0) PlaceOf(last.address) = {last.address, last.bytes + more};
-  // Of small blocks alone: the host has another rounding.
+  // The difference belongs to small blocks alone: the host has another rounding.
   if (is_certain && last.address == 0 && more != 0 && exact_bytes_ != 0) {
     exact_bytes_ = 0;
     std::fill(std::begin(blocks_), std::end(blocks_), Block());

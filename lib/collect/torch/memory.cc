@@ -12,9 +12,9 @@ namespace {
 
 constinit std::atomic<Memory*> g_memories[kMostDevices + 1] = {};  // the CPU's, then the devices'
 constinit std::atomic<int32_t> g_watched_devices{0};
-constinit std::atomic<uint32_t> g_watched_in{0};  // that fork epoch
-// The recorder that has allocations recorded; 0: none. A child of a fork has its parent's, and may have one of its own
-// that has not.
+constinit std::atomic<uint32_t> g_watched_in{0};  // a fork epoch
+// The recorder with recorded allocations; 0: none. A forked child has its parent's number here, and may have a recorder
+// of its own without them.
 constinit std::atomic<uint32_t> g_records_for{0};
 // Written before the first history is in place.
 constinit bool g_is_os_clock = false;
@@ -145,7 +145,7 @@ PeakMemory::~PeakMemory() {
 
 uint64_t PeakMemory::bytes() const noexcept {
   if (memory_ == nullptr) {
-    // All that it has had, if anything, it has had since.
+    // All its allocations, if any, came later.
     const libtorch::Memory* const memory = libtorch::FindMemory(device_);
     return memory != nullptr ? memory->allocated.most_bytes() : 0;
   }

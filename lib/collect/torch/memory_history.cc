@@ -8,7 +8,7 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// Keeps the maxima: peaks of requests are looked for in them.
+// Merges neighbours and keeps their maxima, because peaks of requests are looked up in them.
 void Thin(std::vector<MemoryHistory::Sample>* samples, size_t most) {
   if (samples->size() <= most) return;
   const size_t of_one = (samples->size() + most - 1) / most;
@@ -29,7 +29,7 @@ template <class T> void Raise(std::atomic<T>* value, T to) noexcept {
 
 }  // namespace
 
-// The lap counts from one: a word of zero is of none.
+// The lap counts from one: a word of zero belongs to none.
 uint64_t MemoryHistory::Word(int64_t bucket, uint64_t bytes) noexcept {
   const uint64_t lap = static_cast<uint64_t>(bucket) / kBuckets + 1;
   return lap << kByteBits | std::min(bytes, (uint64_t{1} << kByteBits) - 1);
@@ -42,7 +42,7 @@ bool MemoryHistory::Read(const std::atomic<uint64_t>& word, int64_t bucket, uint
   return true;
 }
 
-// The level after so many bytes more or less. In one order with BeginPeak's: one of the two sees the other.
+// The level after this change. In one order with BeginPeak's operations: one of the two sees the other.
 int64_t MemoryHistory::Raised(int64_t bytes) noexcept {
   if (bytes >= 0) return level_.fetch_add(bytes) + bytes;
   int64_t was = level_.load(kRelaxed);
@@ -57,7 +57,7 @@ void MemoryHistory::Add(int64_t bytes, int64_t now) noexcept {
   const size_t at = static_cast<size_t>(bucket) % kBuckets;
   // A word of an earlier lap is less than any of this one.
   Raise(&buckets_[at].peak, Word(bucket, highest));
-  // Whoever changed the level last stores last, or finds that it has changed.
+  // The last thread to change the level stores last, or finds it changed.
   for (int64_t stored = level, now_level;; stored = now_level) {
     buckets_[at].last.store(Word(bucket, Clamp(stored)), kRelaxed);
     now_level = level_.load(kRelaxed);
@@ -82,7 +82,7 @@ std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin, int64_t
   std::vector<Sample> samples;
   const int64_t first = BucketOf(begin), last = BucketOf(end);
   uint64_t peak = 0, level = 0;
-  // What it was before.
+  // The level before.
   const int64_t oldest = std::max(int64_t{0}, last - static_cast<int64_t>(kBuckets) + 1);
   int64_t before = first - 1;
   while (before >= oldest && !Read(buckets_[static_cast<size_t>(before) % kBuckets].last, before, &level)) --before;

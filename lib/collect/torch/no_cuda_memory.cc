@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Built where LibTorch has no CUDA, or its allocator does not tell what it does (before 2.6).
+// Built if LibTorch has no CUDA, or its allocator does not report its events (before 2.6).
 #include <ATen/Context.h>
 
 #include "collect/torch/memory.h"

@@ -21,7 +21,7 @@ using at::RecordFunction;
 using at::RecordScope;
 using Context = std::unique_ptr<ObserverContext>;
 
-// A scope from when LibTorch begins an operator until it lets go of what it was given for it.
+// A scope from LibTorch's begin of an operator until it lets go of the operator's context.
 template <const Site& kSite, class... Args> struct Open final : ObserverContext {
   explicit Open(const Args&... args) : scope(&kSite, "", args...) {}
   static void* operator new(size_t, const std::nothrow_t&) noexcept {
@@ -43,9 +43,9 @@ template <class... Args> constexpr Site MakeSite(SiteKind kind, const char* name
   return {kSiteMagic, kind, List::kCount, kNameIsFirstArg, 0, List::Types(), name, "LibTorch", "", arguments};
 }
 
-// As they stand in files: an operator or range of this name; of one that autograd numbered, its number, which its
-// backward has too, and LibTorch's number of the thread, on which numbers are counted; of a backward, the thread that
-// ran the forward.
+// Sites as they stand in files. An operator or range has its name. One numbered by autograd also has its number, shared
+// with its backward, and LibTorch's number of the thread on which it was counted. A backward has the thread of its
+// forward.
 constexpr Site kOperator = MakeSite<Name>(SiteKind::kOperator, "operator", "\"\", name");
 constexpr Site kNumbered =
     MakeSite<Name, int64_t, uint64_t>(SiteKind::kOperator, "operator", "\"\", name, sequence, thread");
@@ -59,12 +59,13 @@ template <const Site& kSite, class... Args> Context Begin(const Args&... args) {
   return Context(new (std::nothrow) Open<kSite, Args...>(args...));
 }
 
-// The recorder that has LibTorch call us. A child of a fork has its parent's, and may have one of its own that has not.
+// The recorder called by LibTorch. A forked child has its parent's number here, and may have an own recorder without
+// calls.
 constinit std::atomic<uint32_t> g_calls_for{0};
-// Whether that one wants shapes. LibTorch may have inputs at hand for somebody else.
+// Whether that recorder wants shapes. LibTorch may have inputs at hand for another callback.
 constinit std::atomic<bool> g_has_shapes{false};
 
-// Where nothing is recorded nothing is kept, either.
+// The thread's state, or null: while nothing is recorded, nothing is kept, either.
 ThreadState* Enter() {
   const detail::Ring* const ring = detail::Enter();
   const bool is_recorded = ring != nullptr && ring->gate >> 1 == g_calls_for.load(std::memory_order_relaxed);
@@ -80,11 +81,11 @@ Context OnRange(const RecordFunction& function) {
   uint64_t flops = 0;
   ShapeText shapes;
   try {
-    // What a counted operator calls is in its sum.
+    // Callees of a counted operator are in its sum.
     if (state->flops_owner() == nullptr) flops = FlopsOf(function);
     shapes = ShapesOf(function);
   } catch (...) {
-    // Of what cannot be looked at the name is known.
+    // Without its inputs, the name is still known.
   }
   Context context =
       Begin<kShaped>(state->NameOf(function.name()), function.seqNr(), function.threadId(), flops, shapes);
@@ -95,7 +96,7 @@ Context OnRange(const RecordFunction& function) {
 Context OnOperator(const RecordFunction& function) {
   ThreadState* const state = Enter();
   if (state == nullptr) return nullptr;
-  // Threads hear of a callback that wants inputs at their next operator.
+  // Threads learn of the callback for inputs at their next operator.
   if (__builtin_expect(g_has_shapes.load(std::memory_order_relaxed), 0) && function.needsInputs() &&
       function.scope() != RecordScope::BACKWARD_FUNCTION)
     return BeginShaped(state, function);
@@ -110,7 +111,7 @@ at::CallbackHandle AddRanges() {
   return at::addGlobalCallback(at::RecordFunctionCallback(OnRange).scopes({RecordScope::USER_SCOPE}));
 }
 
-// A method of a scripted module is an operator to whoever looks for what takes time.
+// Includes methods of scripted modules: to a reader looking for lost time they are operators.
 at::CallbackHandle AddOperators(at::RecordFunctionCallback callback) {
   return at::addGlobalCallback(
       callback.scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION}));
@@ -131,16 +132,16 @@ Operators::~Operators() {
   try {
     Record(Detail::kRanges);
   } catch (const std::exception&) {
-    // What it still calls records nothing: the gate is closed.
+    // LibTorch's remaining calls record nothing: the gate is closed.
   }
   try {
     at::removeCallback(ranges_);
   } catch (const std::exception&) {}
 }
 
-// Shapes have a callback of their own, which is not called and has LibTorch give their inputs to that of operators:
-// what begins while that is added or removed is recorded, and once. Added and removed rather than switched: LibTorch
-// asks for inputs where any callback wants them that it knows, also one that is disabled.
+// Shapes have a callback of their own. It is never called, and makes LibTorch give inputs to the callback of operators.
+// So an operator that begins during the change is recorded, and only once. The callback is added and removed, not
+// switched: LibTorch collects inputs if any known callback wants them, even a disabled one.
 void Operators::Record(Detail detail) {
   const bool has_shapes = detail == Detail::kShapes;
   if (!has_shapes) g_has_shapes.store(false, std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What LibTorch says of its operators and ranges, as scopes of the thread that runs them. LibTorch calls plain
-// functions without a context: whether they are called is all that is chosen here.
+// LibTorch's operators and ranges, as scopes of the threads running them. LibTorch calls plain functions without a
+// context: only whether it calls them is chosen here.
 #ifndef PITOT_LIB_COLLECT_TORCH_OPERATORS_H_
 #define PITOT_LIB_COLLECT_TORCH_OPERATORS_H_
 
@@ -11,17 +11,17 @@ namespace pitot::libtorch {
 
 enum class Detail { kRanges, kOperators, kShapes };
 
-// Has LibTorch call us. One at a time.
+// Has LibTorch call us. One instance at a time.
 class Operators {
  public:
-  // Ranges only. Throws what LibTorch throws.
+  // Records ranges only. Throws LibTorch's exceptions.
   Operators();
   ~Operators();  // throws nothing
   Operators(const Operators&) = delete;
   Operators& operator=(const Operators&) = delete;
 
-  // What is recorded from now on; threads see it at their next operator. Throws what LibTorch throws: then operators
-  // may be recorded without their shapes, or not be. Cost: a lock of LibTorch's. One call at a time.
+  // Records this detail from now on; threads see it at their next operator. Throws LibTorch's exceptions: operators may
+  // then be recorded without their shapes, or not at all. Cost: a lock of LibTorch's. One call at a time.
   void Record(Detail detail);
   bool AreRecorded() const noexcept { return operators_ != 0; }
 

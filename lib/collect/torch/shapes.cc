@@ -39,7 +39,7 @@ const char* TypeName(at::ScalarType type) {
   }
 }
 
-// False where a tensor has none that are numbers: it is undefined, symbolic or nested, or of a class that throws.
+// The tensor's sizes. False if they are not numbers: it is undefined, symbolic or nested, or its class throws.
 bool SizesOf(const at::Tensor& tensor, Sizes* sizes) noexcept {
   if (!tensor.defined() || tensor.is_nested() || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
     return false;
@@ -53,7 +53,7 @@ bool SizesOf(const at::Tensor& tensor, Sizes* sizes) noexcept {
 
 constexpr size_t kMostTensors = 4, kMostDimensions = 8;
 
-// A list of numbers among an operator's arguments, as far as it is one.
+// The numbers in an operator's argument, if it is a number or a list of them.
 struct Numbers {
   int64_t values[kMostDimensions];
   Sizes sizes;
@@ -123,7 +123,7 @@ uint64_t FlopsOf(const at::RecordFunction& function) {
   const auto inputs = function.inputs();
   for (size_t i = 0; i < inputs.size() && count < kMostTensors; ++i) {
     if (!inputs[i].isTensor()) continue;
-    SizesOf(inputs[i].toTensor(), &tensors[count++]);  // else it has no dimensions, which fits no formula
+    SizesOf(inputs[i].toTensor(), &tensors[count++]);  // on failure it has no dimensions, and fits no formula
   }
   return formula == FlopFormula::kConvolution ? Convolution(inputs, tensors, count) : Flops(formula, tensors, count);
 }

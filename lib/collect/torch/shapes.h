@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an operator works on: "8x3x64x64 f32, 64x3x7x7 f32", and what that costs.
+// The tensors of an operator, "8x3x64x64 f32, 64x3x7x7 f32", and its cost.
 #ifndef PITOT_LIB_COLLECT_TORCH_SHAPES_H_
 #define PITOT_LIB_COLLECT_TORCH_SHAPES_H_
 
@@ -13,8 +13,8 @@
 
 namespace pitot::libtorch {
 
-// Of the operator's tensors, lists of them included, in the order of its arguments; cut where it does not fit. Of one
-// whose sizes are no numbers (symbolic ones, nested tensors) "symbolic". Errors: what LibTorch throws.
+// Text of the operator's tensors, lists of them included, in the order of its arguments; cut if it does not fit. A
+// tensor whose sizes are not numbers (symbolic ones, nested tensors) is "symbolic". Errors: LibTorch's exceptions.
 struct ShapeText {
   void Add(const at::Tensor& tensor);
   size_t size() const { return size_; }
@@ -28,8 +28,8 @@ struct ShapeText {
 };
 ShapeText ShapesOf(const at::RecordFunction& function);
 
-// 0: not known. Errors: what LibTorch throws. Of operators inside one another that have some (convolution, and the
-// _convolution that it calls) the outermost says it all.
+// Floating point operations; 0: unknown. Errors: LibTorch's exceptions. Operators inside one another may each have some
+// (convolution, and its call of _convolution); the outermost then has all of them.
 uint64_t FlopsOf(const at::RecordFunction& function);
 
 }  // namespace pitot::libtorch

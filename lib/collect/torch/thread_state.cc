@@ -12,12 +12,13 @@ __thread ThreadState* ThreadState::t_state = nullptr;
 
 namespace {
 
-// Outlives the owner, whose own members are nobody's to read after.
+// Outlives the owner, because nobody may read the owner's members after its end.
 __thread bool t_is_over = false;
 
 }  // namespace
 
-// Frees the thread's at its end. Operators that run after, in destructors of other thread-locals, make none anew.
+// Frees the thread's state at its end. Operators that run later, in destructors of other thread-locals, do not make a
+// new one.
 struct Owner {
   ~Owner() {
     delete state;
@@ -65,7 +66,7 @@ Name ThreadState::Learn(const char* text, Seen* seen, uint32_t most) noexcept {
   const Name name = g_quota.Intern(read, most);
   if (name.index == 0) g_names_folded.fetch_add(1, kRelaxed);
   const std::string_view kept = trace::NameText(name.index);
-  // What found the table full is looked up each time.
+  // A name that found the table full is looked up each time.
   if (kept == read) *seen = {text, kept.data(), static_cast<uint32_t>(kept.size()), name.index};
   return name;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread that runs operators keeps: the names it has seen, and memory for the contexts of its operators, so that
-// nothing is allocated after its first ones.
+// State of a thread that runs operators: the names it has seen, and memory for its operators' contexts. So nothing is
+// allocated after its first operators.
 #ifndef PITOT_LIB_COLLECT_TORCH_THREAD_STATE_H_
 #define PITOT_LIB_COLLECT_TORCH_THREAD_STATE_H_
 
@@ -15,10 +15,10 @@
 
 namespace pitot::libtorch {
 
-// Names that operators and ranges may take in the process's table of names, which is the host's, too; as many as NVTX's
-// may. Ranges leave some for operators: a host may number them.
+// Limits of names for operators and ranges in the process's table of names, which holds the host's, too; as many as for
+// NVTX. Ranges leave some for operators, because a host may number its ranges.
 inline constexpr uint32_t kMaxNames = 4096, kMaxRangeNames = 3072;
-// Operators and ranges that were called "(other)" for it.
+// Operators and ranges named "(other)" because of these limits.
 uint64_t NamesFolded() noexcept;
 void ClearNamesFolded() noexcept;
 
@@ -26,34 +26,34 @@ class ThreadState {
  public:
   static constexpr size_t kContextBytes = 160;
 
-  // Of all threads' states, with the contexts that they keep or operators have. Threads: any.
+  // Bytes of all threads' states, with the contexts kept there or used by operators. Threads: any.
   static uint64_t HeldBytes() noexcept;
   // The calling thread's; null if there is no memory.
   static ThreadState* Get() noexcept { return __builtin_expect(t_state != nullptr, 1) ? t_state : Make(); }
 
-  // Of an operator. As pitot::Intern, which keeps kMaxNameBytes, no more is read; "(other)" beyond the limit. `text`
-  // may change or go away after: what is remembered of it is compared. Cost: 5 ns if it was seen before.
+  // The name of an operator. Like pitot::Intern, reads kMaxNameBytes at most; "(other)" beyond the limit. `text` may
+  // change or go away afterwards, because it is compared with the remembered name. Cost: 5 ns if it was seen before.
   Name NameOf(const char* text) noexcept {
     Seen& seen = SeenAt(text);
     if (__builtin_expect(seen.at == text && seen.IsStill(text), 1)) return {seen.index};
     return Learn(text, &seen, kMaxNames);
   }
-  // Of a range.
+  // The name of a range.
   Name RangeNameOf(const char* text) noexcept {
     Seen& seen = SeenAt(text);
     if (__builtin_expect(seen.at == text && seen.IsStill(text), 1)) return {seen.index};
     return Learn(text, &seen, kMaxRangeNames);
   }
 
-  // The context of the operator that runs on this thread and whose floating point operations are those of what it
-  // calls, too; null where none does. Until that is given back.
+  // The context of the operator on this thread with a count of floating point operations that includes its callees'.
+  // Null if there is none. Valid until it is given back.
   const void* flops_owner() const noexcept { return flops_owner_; }
   void set_flops_owner(const void* context) noexcept { flops_owner_ = context; }
 
-  // kContextBytes. Give takes what any thread's Take returned. Null if there is no memory.
+  // A block of kContextBytes; null if there is no memory. Give accepts a block taken on any thread.
   void* Take() noexcept;
   void Give(void* block) noexcept;
-  // What Take returned, on a thread that has no state any more.
+  // Frees a block on a thread without a state any more.
   static void Free(void* block) noexcept;
 
  private:
@@ -62,7 +62,7 @@ class ThreadState {
     const char* at = nullptr;
     const char* name = nullptr;  // as interned, for the life of the process
     uint32_t size = 0, index = 0;
-    // What begins alike as far as names are kept has the same one.
+    // Texts with the same first kMaxNameBytes have the same name.
     bool IsStill(const char* text) const {
       return std::strncmp(text, name, size) == 0 && (size == trace::kMaxNameBytes || text[size] == '\0');
     }

@@ -6,7 +6,7 @@
 namespace pitot::libtorch {
 namespace {
 
-// "2.11" of "2.11.0+cu130"; "" of what is no version.
+// "2.11" for "2.11.0+cu130"; "" if it is not a version.
 std::string_view MajorMinor(std::string_view version) {
   const size_t first = version.find('.');
   if (first == std::string_view::npos || first == 0) return {};
