@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-# Install rules: find_package(pitot COMPONENTS trace core analyze cuda_events cupti host nvml nvtx torch reader c), pkg-config pitot,
-# pitot_c and one for analyze and each collector but torch, the command line tool. The installed tree may be moved: nothing in it names the
-# machine that built it.
+# Install rules: find_package(pitot COMPONENTS ...), pkg-config, and the command line tool. A component is a library made by
+# pitot_add_library, or c; pitot.pc is for trace and core, and most others have a .pc file of their own. The installed tree may
+# be moved: nothing in it names the machine that built it.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(pitot_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pitot)
-set(pitot_components trace core analyze cuda_events cupti host nvml nvtx)
-if(TARGET pitot_torch)
-  list(APPEND pitot_components torch)
-endif()
-if(TARGET pitot_reader)
-  list(APPEND pitot_components reader)
-endif()
+get_property(pitot_components GLOBAL PROPERTY PITOT_COMPONENTS)
 if(TARGET pitot_c)
   list(APPEND pitot_components c)
 endif()
+get_property(pitot_c_components GLOBAL PROPERTY PITOT_C_COMPONENTS)
 
 # Every component exports a file of its own, so that a package tells exactly what it was built with.
 foreach(component IN LISTS pitot_components)
@@ -52,6 +47,14 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pitot DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" ${pitot_reader_headers})
 
+# Packages that the users of a component need, as lines of CMake.
+set(pitot_component_packages "")
+foreach(component IN LISTS pitot_components)
+  get_property(packages GLOBAL PROPERTY PITOT_PACKAGES_${component})
+  if(packages)
+    string(APPEND pitot_component_packages "set(_pitot_packages_${component} ${packages})\n")
+  endif()
+endforeach()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/pitotConfig.cmake.in ${PROJECT_BINARY_DIR}/pitotConfig.cmake
                               INSTALL_DESTINATION ${pitot_package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/pitotConfigVersion.cmake VERSION ${PROJECT_VERSION}
@@ -77,8 +80,10 @@ string(REGEX REPLACE "/$" "" pitot_pc_prefix "${pitot_pc_prefix}")
 configure_file(${PROJECT_SOURCE_DIR}/pitot.pc.in ${PROJECT_BINARY_DIR}/pitot.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/pitot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# Of analyze and each collector one that requires pitot.pc: its library comes before those. Of torch none, as LibTorch has none.
-foreach(pitot_pc_component analyze cuda_events cupti host nvml nvtx)
+# The other components have one each, which requires pitot.pc: their libraries come before those of pitot.pc.
+get_property(pitot_pc_components GLOBAL PROPERTY PITOT_PKG_CONFIG)
+list(REMOVE_ITEM pitot_pc_components trace core)
+foreach(pitot_pc_component IN LISTS pitot_pc_components)
   set(pitot_pc_component_libs "")
   if(NOT BUILD_SHARED_LIBS)
     # As its target has them.

@@ -36,9 +36,16 @@ function(pitot_configure_target target)
   endif()
 endfunction()
 
-# pitot_add_library(NAME SOURCES... [PUBLIC libs...] [PRIVATE libs...]): target pitot_NAME, alias pitot::NAME.
+# pitot_add_library(NAME SOURCES... [PUBLIC libs...] [PRIVATE libs...] [PACKAGES names...] [NO_PKG_CONFIG]): target pitot_NAME,
+# alias pitot::NAME, and component NAME of the package. The package's users need PACKAGES as well. This is the only list of
+# components: the rules of installing, pkg-config and the tests of the package read it from global properties.
 function(pitot_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_PKG_CONFIG" "" "SOURCES;PUBLIC;PRIVATE;PACKAGES")
+  set_property(GLOBAL APPEND PROPERTY PITOT_COMPONENTS ${name})
+  set_property(GLOBAL PROPERTY PITOT_PACKAGES_${name} ${arg_PACKAGES})
+  if(NOT arg_NO_PKG_CONFIG)
+    set_property(GLOBAL APPEND PROPERTY PITOT_PKG_CONFIG ${name})
+  endif()
   add_library(pitot_${name} ${arg_SOURCES})
   add_library(pitot::${name} ALIAS pitot_${name})
   pitot_configure_target(pitot_${name})
@@ -67,4 +74,11 @@ function(pitot_add_library name)
     endif()
     set_property(TARGET pitot_${name} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
   endif()
+endfunction()
+
+# pitot_add_collector(NAME SOURCES... [PRIVATE libs...] [PACKAGES names...] [NO_PKG_CONFIG]): pitot_add_library on pitot::core, for
+# a folder of lib/collect. Global property PITOT_COLLECTORS lists them.
+function(pitot_add_collector name)
+  set_property(GLOBAL APPEND PROPERTY PITOT_COLLECTORS ${name})
+  pitot_add_library(${name} ${ARGN} PUBLIC pitot::core)
 endfunction()

@@ -22,9 +22,6 @@ import common
 CONSUMER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "consumer")
 
 
-COLLECTORS = "pitot_cuda_events pitot_cupti pitot_host pitot_nvml pitot_nvtx"
-
-
 def without_comments(text):
     """C++ on one line."""
     return " ".join(" ".join(line.split("//")[0] for line in text.splitlines()).split())
@@ -33,6 +30,7 @@ def without_comments(text):
 class Test:
     def __init__(self, arguments):
         self.arguments = arguments
+        self.collectors = [name for name in arguments.collectors.split() if name != "torch"]  # LibTorch has a test of its own
         self.checked = []
         # The developer's environment must not help CMake to find the package.
         self.environment = {name: value for name, value in os.environ.items()
@@ -120,12 +118,12 @@ class Test:
         self.build_and_run("find_package_core", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
         self.build_and_run("find_package_analyze", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=analyze")
         self.build_and_run("find_package_collectors", f"-DCMAKE_PREFIX_PATH={prefix}",
-                           "-DCONSUMER_COMPONENTS=cuda_events;cupti;host;nvml;nvtx")
+                           "-DCONSUMER_COMPONENTS=" + ";".join(self.collectors))
         if glob.glob(os.path.join(prefix, "lib*", "**", "pitot-torch-targets.cmake"), recursive=True):
             self.build_and_run("find_package_torch", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=torch")
         self.check_missing_component(prefix)
         self.check_pkg_config(prefix, "pkg_config", False)
-        self.check_pkg_config(prefix, "pkg_config_collectors", False, COLLECTORS, source="collectors.cc")
+        self.check_pkg_config(prefix, "pkg_config_collectors", False, " ".join(f"pitot_{name}" for name in self.collectors), source="collectors.cc")
         self.check_pkg_config(prefix, "pkg_config_analyze", False, "pitot_analyze", source="analyze.cc")
         self.check_readme()
         with open(os.path.join(self.arguments.build, "CMakeCache.txt"), encoding="utf-8") as file:
@@ -139,7 +137,7 @@ class Test:
     def shared(self):
         folder = self.build_and_run("add_subdirectory", f"-DCONSUMER_SOURCES={common.ROOT}", "-DBUILD_SHARED_LIBS=ON",
                                     "-DPITOT_INSTALL=ON", "-DPITOT_BUILD_C=ON")
-        names = ("trace", "core", "analyze", "cuda_events", "cupti", "host", "nvml", "nvtx")
+        names = ("trace", "core", "analyze", *self.collectors)
         libraries = [path for name in names
                      for path in glob.glob(os.path.join(folder, "pitot", "lib", "**", f"libpitot_{name}.so"), recursive=True)]
         if len(libraries) != len(names):
@@ -150,9 +148,9 @@ class Test:
         self.build_and_run("find_package_shared", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
         self.build_and_run("find_package_analyze_shared", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=analyze")
         self.build_and_run("find_package_collectors_shared", f"-DCMAKE_PREFIX_PATH={prefix}",
-                           "-DCONSUMER_COMPONENTS=cuda_events;cupti;host;nvml;nvtx")
+                           "-DCONSUMER_COMPONENTS=" + ";".join(self.collectors))
         self.check_pkg_config(prefix, "pkg_config_shared", True)
-        self.check_pkg_config(prefix, "pkg_config_collectors_shared", True, COLLECTORS, source="collectors.cc")
+        self.check_pkg_config(prefix, "pkg_config_collectors_shared", True, " ".join(f"pitot_{name}" for name in self.collectors), source="collectors.cc")
         self.check_pkg_config(prefix, "pkg_config_analyze_shared", True, "pitot_analyze", source="analyze.cc")
         self.check_c(prefix, "c_shared")
 
@@ -193,6 +191,7 @@ def main():
     parser.add_argument("--work", required=True, help="a folder for this test alone")
     parser.add_argument("--cmake", default="cmake")
     parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--collectors", default="", help="the collectors' components, as the build lists them")
     test = Test(parser.parse_args())
     os.makedirs(test.arguments.work, exist_ok=True)
     getattr(test, test.arguments.what)()
