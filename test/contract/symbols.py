@@ -5,7 +5,8 @@
 imports   No function that ends the process or prints. `std::terminate` and `__cxa_*` are allowed: every noexcept function
           refers to them if it calls one that may throw. So are `std::__throw_*`: libstdc++'s containers refer to them, and
           their exceptions are caught at the library's border, because the host always survives.
-          Only pitot::nvtx may set a variable of the environment, for capturing.
+          Only pitot::nvtx may set a variable of the environment, for capturing. pitot::cupti and pitot::cuda_events may
+          register a function that lets go of the driver before the process ends.
 exports   Only pitot::v1, pitot_process and, from pitot::nvtx, the functions that NVTX looks up. In an archive,
           instantiations of libstdc++'s templates are visible (weak); the shared libraries' version script hides them, too.
           Symbols that the shared libraries take from each other are exported with the version PITOT_PRIVATE.
@@ -32,8 +33,12 @@ PRIVATE = re.compile(r"^(vtable for |typeinfo for |typeinfo name for |[\w:* ]+ )
 AT_LOAD = re.compile(r"^\.(preinit_array|init_array|ctors|fini_array|dtors|init|fini)\b")
 
 
+# Imports that one library may have and the others may not; its code gives the reason.
+ALLOWED = {"pitot_nvtx": {"setenv"}, "pitot_cupti": {"atexit"}, "pitot_cuda_events": {"atexit"}}
+
+
 def is_forbidden(path, name):
-    return FORBIDDEN.match(name) and not (name == "setenv" and "pitot_nvtx" in path)
+    return FORBIDDEN.match(name) and not any(library in path and name in names for library, names in ALLOWED.items())
 
 
 def demangled(*command):
