@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of CUPTI's binary interface Pitot uses, declared here so that it builds where there is no CUDA and runs with any
-// CUPTI from 11.0 on. The numbers are those of NVIDIA's headers, which add but do not change: a test compares all of
-// this with the real headers where they are installed.
+// The used part of CUPTI's binary interface, declared here so that Pitot builds without CUDA and runs with any CUPTI
+// from 11.0 on. The numbers are those of NVIDIA's headers, which add but do not change. A test compares all of this
+// with the real headers if they are installed.
 //
-// Records are read by byte offset. A newer library fills a longer record whose beginning is the same, whatever header a
-// program was compiled with; how long, strides.h finds out.
+// Records are read by byte offset. A newer library fills a longer record with the same beginning, whatever header a
+// program was compiled with; strides.h finds out how long.
 #ifndef PITOT_LIB_COLLECT_CUPTI_ABI_H_
 #define PITOT_LIB_COLLECT_CUPTI_ABI_H_
 
@@ -40,7 +40,7 @@ enum Kind : uint32_t {
   kSynchronization = 38,  // never enabled: control.cc
   kGraphTrace = 51,
   kJit = 52,
-  kKindCount = 64,  // beyond all that are used
+  kKindCount = 64,  // beyond all used ones
 };
 
 enum Attribute : int {
@@ -49,7 +49,7 @@ enum Attribute : int {
 };
 
 enum Domain : int { kDriverApi = 1, kRuntimeApi = 2, kResource = 3, kState = 6 };
-// Of kResource and kState.
+// Callbacks of kResource and kState.
 enum ResourceCallback : uint32_t {
   kContextDestroyStarting = 2,
   kStreamDestroyStarting = 4,
@@ -64,7 +64,7 @@ enum CallbackSite : int { kEnter = 0, kExit = 1 };
 
 using Subscriber = void*;
 
-// What a callback of the driver's or runtime's API is given.
+// Data of a callback of the driver's or runtime's API.
 struct CallbackData {
   int site;
   const char* function_name;
@@ -73,18 +73,18 @@ struct CallbackData {
   const char* symbol_name;  // of launches
   void* context;
   uint32_t context_id;
-  uint64_t* correlation_data;  // the caller's from kEnter to kExit
+  uint64_t* correlation_data;  // the caller's, from kEnter to kExit
   uint32_t correlation_id;
 };
 
-// The parameters of cudaStreamSynchronize and cuStreamSynchronize, of both ways to compile them.
+// The parameters of cudaStreamSynchronize and cuStreamSynchronize, in both ways of compiling them.
 struct StreamParameters {
   void* stream;
 };
-// Handles that name a stream in every context.
+// Handles of a stream in every context.
 inline constexpr uintptr_t kLegacyHandle = 1, kPerThreadHandle = 2;
 
-// What a callback of kResource is given; about a graph, behind two pointers.
+// Data of a callback of kResource; for a graph, behind two pointers.
 struct GraphData {
   void* graph;
   void* original_graph;
@@ -103,7 +103,7 @@ struct ResourceData {
 struct SubscriberParams {
   size_t size;
   const char* name;
-  char* old_name;  // filled where another subscriber is there
+  char* old_name;  // filled if there is another subscriber
   size_t old_name_size;
 };
 
@@ -111,7 +111,7 @@ using CallbackFunction = void (*)(void* context, int domain, uint32_t callback_i
 using RequestBuffer = void (*)(uint8_t** buffer, size_t* size, size_t* most_records);
 using CompleteBuffer = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
 
-// Where the fields of a record are, and how many bytes of it are read.
+// Offsets of the fields of a record, and how many of its bytes are read.
 namespace kernel {
 inline constexpr uint32_t kRegisters = 6, kStart = 16, kEnd = 24, kDeviceId = 40, kContextId = 44, kStreamId = 48,
                           kGridX = 52, kBlockX = 64, kStaticShared = 76, kDynamicShared = 80, kLocalPerThread = 84,
@@ -155,7 +155,7 @@ template <class T> T Field(const uint8_t* record, uint32_t offset) {
   return value;
 }
 
-// Bytes of a record of `kind` that are read at least; 0: kinds that are not.
+// The least number of bytes read of a record of `kind`; 0: the kind is not read.
 constexpr uint32_t BytesRead(uint32_t kind) {
   switch (kind) {
     case kConcurrentKernel:

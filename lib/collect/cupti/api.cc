@@ -22,14 +22,14 @@ std::string DirectoryOf(std::string_view path) {
   return std::string(slash == std::string_view::npos ? "." : path.substr(0, slash));
 }
 
-// "libcupti.so.13", "libcupti-0123abcd.so.12": wheels rename what they bundle.
+// "libcupti.so.13", "libcupti-0123abcd.so.12": wheels rename their bundled libraries.
 bool IsLibrary(std::string_view path, std::string_view name) {
   const std::string_view base = BaseName(path);
   return base.substr(0, name.size()) == name && base.size() > name.size() &&
          (base[name.size()] == '.' || base[name.size()] == '-') && base.find(".so") != std::string_view::npos;
 }
 
-// Files that are loaded into this process.
+// Files loaded into this process.
 std::vector<std::string> LoadedFiles() {
   std::vector<std::string> files;
   dl_iterate_phdr(
@@ -38,7 +38,7 @@ std::vector<std::string> LoadedFiles() {
         try {
           static_cast<std::vector<std::string>*>(context)->push_back(info->dlpi_name);
         } catch (...) {
-          return 1;  // what is not listed is not found
+          return 1;  // a file that is not listed is not found
         }
         return 0;
       },
@@ -46,20 +46,21 @@ std::vector<std::string> LoadedFiles() {
   return files;
 }
 
-// The version in a file's name: 13 of "libcudart.so.13", 0 without one.
+// The version in a file's name: 13 for "libcudart.so.13", 0 without one.
 int MajorOf(std::string_view path) {
   const size_t at = BaseName(path).find(".so.");
   return at == std::string_view::npos ? 0 : std::atoi(std::string(BaseName(path).substr(at + 4)).c_str());
 }
 
-// One that is there already: a second copy would be another tool to the driver.
+// A CUPTI that is there already: a second copy would be another tool to the driver.
 void* FindLoaded(const std::vector<std::string>& files) {
-  // What dlsym(RTLD_DEFAULT) finds may be known to us alone, as where LibTorch came with a library that holds Pitot.
+  // Not dlsym(RTLD_DEFAULT): it may find one known to us alone, for example if LibTorch came with a library that holds
+  // Pitot.
   void* const program = dlopen(nullptr, RTLD_NOW);
   if (program != nullptr && dlsym(program, "cuptiGetVersion") != nullptr) return program;
   if (program != nullptr) dlclose(program);
   for (const std::string& file : files) {
-    // LibTorch may have it inside.
+    // LibTorch may contain it.
     if (!IsLibrary(file, "libcupti") && !IsLibrary(file, "libtorch_cpu")) continue;
     void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (handle != nullptr && dlsym(handle, "cuptiGetVersion") != nullptr) return handle;
@@ -68,8 +69,8 @@ void* FindLoaded(const std::vector<std::string>& files) {
   return nullptr;
 }
 
-// Places where the CUPTI of the CUDA that is loaded may be, the likeliest first: where none is, as with a runtime that
-// is linked statically, of the driver's. A driver works with a CUPTI that is older; with one that is newer hardly.
+// Likely places of the CUPTI for the loaded CUDA, the likeliest first. If no CUDA is loaded, as with a statically
+// linked runtime, of the CUPTI for the driver's. A driver works with an older CUPTI, but hardly with a newer one.
 std::vector<std::string> Candidates(const std::vector<std::string>& files) {
   std::vector<std::string> names;
   std::vector<std::string> directories{""};  // as the loader searches
@@ -86,7 +87,7 @@ std::vector<std::string> Candidates(const std::vector<std::string>& files) {
   for (const bool is_newer : {false, true}) {
     for (const auto& [of_major, name] :
          {std::pair(13, "libcupti.so.13"), std::pair(12, "libcupti.so.12"), std::pair(11, "libcupti.so.11.8")}) {
-      // One of another CUDA than the process has would not work with its driver or, worse, half.
+      // A CUPTI of another CUDA would not work with the process's driver or, worse, would half work.
       if (major != 0 && major != of_major) continue;
       if ((driver_major != 0 && of_major > driver_major) != is_newer) continue;
       for (const std::string& directory : directories) names.push_back(directory + name);
@@ -100,7 +101,7 @@ template <class Function> bool Find(void* handle, const char* name, Function* fu
   return *function != nullptr;
 }
 
-// The first required function that is missing; null: none is.
+// The first missing function of the required ones; null: all are there.
 const char* FindFunctions(void* handle, Api* api) {
   Find(handle, "cuptiSubscribe_v2", &api->subscribe_v2);
   Find(handle, "cuptiGetCallbackName", &api->get_callback_name);
@@ -126,7 +127,7 @@ const char* FindFunctions(void* handle, Api* api) {
   return nullptr;
 }
 
-// Where a function's code is.
+// The file with a function's code.
 std::string FileOf(const void* function) {
   Dl_info info{};
   return dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
@@ -149,7 +150,7 @@ Status Use(void* handle, Api* api) {
   return {};
 }
 
-// The one file that is to be taken, which may be loaded already.
+// Loads the one file named by the host; it may be loaded already.
 Status LoadNamed(const std::string& path, Api* api) {
   if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return Use(handle, api);
   if (void* const other = FindLoaded(LoadedFiles())) {

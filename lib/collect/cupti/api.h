@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seam to CUPTI: the functions that are called, found at run time. Tests give a library of their own.
+// The seam to CUPTI: its functions, found at run time. Tests pass a library of their own.
 #ifndef PITOT_LIB_COLLECT_CUPTI_API_H_
 #define PITOT_LIB_COLLECT_CUPTI_API_H_
 
@@ -11,10 +11,10 @@
 
 namespace pitot::cupti {
 
-// Between why kernels are not recorded and what to do about it, in all that is said of that.
+// Stands between the reason for unrecorded kernels and the remedy, in all messages about it.
 inline constexpr char kRemedy[] = "; to record kernels: ";
 
-// Those that may be null are so where the library is older than they are.
+// CUPTI's functions. Some may be null: the library is older than they are.
 struct Api {
   Result (*get_version)(uint32_t* version);
   Result (*get_result_string)(Result result, const char** text);
@@ -36,17 +36,17 @@ struct Api {
   Result (*get_graph_node_id)(void* node, uint64_t* id);                                      // may be null
   Result (*get_stream_id)(void* context, void* stream, uint8_t is_per_thread, uint32_t* id);  // may be null
 
-  uint32_t version = 0;  // as cuptiGetVersion says
-  std::string path;      // where the library is
+  uint32_t version = 0;  // from cuptiGetVersion
+  std::string path;      // of the library
 };
 
-// Finds the CUPTI that this process has, or else the one that suits its CUDA, by its runtime or, where that is linked
-// statically, its driver, and fills `api`. Never a second copy beside one that is loaded: two would fight for the
-// driver. `path`, if not empty, is the one file that is tried, and refused where another is loaded. Not unloaded again.
-// kNotFound: there is none; kUnavailable: one that cannot be used, and why.
+// Finds CUPTI and fills `api`: the library loaded in this process, otherwise the one for its CUDA. That is the CUDA of
+// its runtime or, if this is linked statically, of its driver. Never loads a second copy next to a loaded one, because
+// two would fight for the driver. A `path`, if not empty, is the only file tried, and refused if another is loaded.
+// Nothing is unloaded again. kNotFound: there is none; kUnavailable: it cannot be used, with the reason.
 Status LoadCupti(const std::string& path, Api* api);
 
-// "CUPTI_ERROR_NOT_INITIALIZED", or the number.
+// The result's name, "CUPTI_ERROR_NOT_INITIALIZED", or its number.
 std::string ResultName(const Api& api, Result result);
 
 }  // namespace pitot::cupti

@@ -53,7 +53,7 @@ BufferPool::~BufferPool() {
 
 void BufferPool::Touch() noexcept {
   if (std::exchange(is_touched_, true)) return;
-  // Changes nothing: CUPTI may have some already, through callbacks of a collector before.
+  // Changes nothing, because CUPTI may have some already, through callbacks of an earlier collector.
   for (uint64_t at = 0; at < uint64_t{count_} * bytes_; at += kPage)
     __atomic_fetch_or(memory_ + at, uint8_t{0}, __ATOMIC_RELAXED);
 }
@@ -74,7 +74,7 @@ BufferPool::Found BufferPool::Find(const uint8_t* buffer) const noexcept {
   if (buffer >= memory_ && offset < uint64_t{count_} * bytes_) {
     if (const Found found = at(static_cast<uint32_t>(offset / bytes_))) return found;
   }
-  // Memory of any slot may have taken the place of another's that was written off.
+  // Any slot's memory may have taken the place of another's written-off memory.
   if (written_off_.load(std::memory_order_relaxed) == 0) return {};
   for (uint32_t index = 0; index < count_; ++index) {
     if (const Found found = at(index)) return found;
@@ -95,7 +95,7 @@ bool BufferPool::Complete(const Found& found, uint64_t valid) noexcept {
   return true;
 }
 
-// Null: all places there may be are in use or in quarantine.
+// Memory for a written-off buffer; null: all possible places are in use or in quarantine.
 uint8_t* BufferPool::NewPlace(int64_t now_ns) noexcept {
   if (!quarantine_.empty() && now_ns - quarantine_.front().since_ns >= kQuarantineNs) {
     uint8_t* const place = quarantine_.front().memory;
@@ -122,7 +122,7 @@ uint32_t BufferPool::WriteOff(int64_t now_ns) noexcept {
       continue;
     }
     if (!slot.compare_exchange_strong(word, reinterpret_cast<uintptr_t>(place), std::memory_order_relaxed)) {
-      quarantine_.insert(quarantine_.begin(), {place, now_ns - kQuarantineNs});  // it came back at this moment
+      quarantine_.insert(quarantine_.begin(), {place, now_ns - kQuarantineNs});  // the buffer came back at this moment
       continue;
     }
     quarantine_.push_back({MemoryOf(word), now_ns});
@@ -135,11 +135,11 @@ uint32_t BufferPool::WriteOff(int64_t now_ns) noexcept {
 }
 
 void BufferPool::Zero(uint32_t index) noexcept {
-  // CUPTI writes no further than it says.
+  // CUPTI writes no further than it reports.
   std::memset(At(index), 0, slots_[index].valid);
 }
 
-// Whoever sees that it is free also sees what became of what it held.
+// Frees a buffer. Whoever sees it free also sees the outcome of its contents.
 void BufferPool::Free(uint32_t index) noexcept {
   slots_[index].taken_ns.store(0, std::memory_order_release);
   free_.Push(index);

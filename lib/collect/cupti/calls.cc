@@ -11,19 +11,19 @@
 namespace pitot::cupti {
 namespace {
 
-// The outermost call that a thread is in.
+// The outermost call of a thread.
 struct InCall {
-  uint32_t period;  // of its level, when it began; 0: none
+  uint32_t period;  // of its level, at its beginning; 0: none
   uint32_t correlation;
   uint32_t domain, callback_id;
-  uint64_t begin;  // ns of CLOCK_MONOTONIC for a look, else ticks
+  uint64_t begin;  // ns of CLOCK_MONOTONIC for a look, otherwise ticks
   uint8_t level;
   bool is_look;
 };
 // Initial-exec: a callback must not allocate.
 [[gnu::tls_model("initial-exec")]] constinit thread_local InCall t_call{};
 
-// Which stripe a thread counts in, its highest bit set; 0: it has none yet.
+// The thread's stripe for counting, its highest bit set; 0: it has none yet.
 [[gnu::tls_model("initial-exec")]] constinit thread_local uint32_t t_stripe = 0;
 constinit std::atomic<uint32_t> g_stripes{0};
 
@@ -32,9 +32,9 @@ uint32_t StripeOfThread() {
   return t_stripe;
 }
 
-// Of the calls of level 1, and of 2: odd while CUPTI tells of both their ends, one more when that begins or ends. A
-// call that began in this period is still under way until its end is told; one of a period before may have ended
-// untold. Of the process, as what threads remember is.
+// Periods of the calls of level 1, and of level 2: odd while CUPTI reports both their ends, and one more at each
+// change. A call begun in the present period is in flight until its end is reported. One from an earlier period may
+// have ended unreported. Periods belong to the process, as do the threads' memories of calls.
 constinit std::atomic<uint32_t> g_periods[2]{};
 
 uint32_t PeriodOf(uint8_t level) { return g_periods[level - 1].load(std::memory_order_acquire); }
@@ -185,8 +185,8 @@ ApiCalls::WaitsFor ApiCalls::WaitsForOf(std::string_view name) {
   return is_of_current ? WaitsFor::kContext : WaitsFor::kUnknown;
 }
 
-// Of a call that has succeeded and not returned: the stream that it was given is still there, and its handle names no
-// other.
+// What a call waits for. Only for a successful call that has not returned: its stream is then still there, and the
+// handle names no other.
 trace::Awaited ApiCalls::AwaitedBy(WaitsFor what, const CallbackData& data) noexcept {
   const auto* const result = static_cast<const int*>(data.return_value);
   if (data.context == nullptr || result == nullptr || *result != 0) return {};
@@ -220,21 +220,22 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
   InCall& call = t_call;
   const uint32_t period = PeriodOf(level);
   const bool is_on = period % 2 != 0, is_looking = is_looking_.load(std::memory_order_relaxed);
-  const bool is_inside = call.period != 0 && call.period == PeriodOf(call.level);  // of that one, if it is another
+  const bool is_inside =
+      call.period != 0 && call.period == PeriodOf(call.level);  // by that call's own level, if it is another
   if (data.site == kEnter) {
-    // Where it is not on the thread may have been on its way here since it was, and the end may not be told.
+    // While it is off, the thread may have been on its way here since it was on, and the end may not be reported.
     if (is_inside || !is_on) return;
-    if (call.period != 0 && !call.is_look) CountMissed();  // the end of that one was not told
+    if (call.period != 0 && !call.is_look) CountMissed();  // the end of that call was not reported
     const uint64_t begin = is_looking ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : trace::BeginCall();
     call = {period, data.correlation_id, static_cast<uint32_t>(domain), callback_id, begin, level, is_looking};
     return;
   }
-  // Of whichever period: the same call's beginning was told.
+  // In any period: the beginning of the same call was reported.
   const bool is_it = call.period != 0 && call.correlation == data.correlation_id &&
                      call.domain == static_cast<uint32_t>(domain) && call.callback_id == callback_id;
   const bool is_recording = is_on && !is_looking;
   if (!is_it) {
-    if (!is_inside && is_recording) CountMissed();  // its beginning was not told
+    if (!is_inside && is_recording) CountMissed();  // its beginning was not reported
     return;
   }
   call.period = 0;

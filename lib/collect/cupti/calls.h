@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which calls of the CUDA API are recorded, and the callback that records them in the ring of the thread that calls.
+// The recorded calls of the CUDA API, and the callback that records them in the calling thread's ring.
 #ifndef PITOT_LIB_COLLECT_CUPTI_CALLS_H_
 #define PITOT_LIB_COLLECT_CUPTI_CALLS_H_
 
@@ -19,12 +19,12 @@
 
 namespace pitot::cupti {
 
-// "cudaLaunchKernel" of "__cudaLaunchKernel_ptsz_v13000", "cuMemAlloc" of "cuMemAlloc_v2": one name for what does the
-// same.
+// "cudaLaunchKernel" for "__cudaLaunchKernel_ptsz_v13000", "cuMemAlloc" for "cuMemAlloc_v2": one name for functions
+// that do the same.
 std::string PlainName(std::string_view name);
-// Launches, graphs, copies, sets, synchronisation, memory, modules: what can make a request slow.
+// Launches, graphs, copies, sets, synchronisation, memory, modules: calls that can make a request slow.
 bool IsRecorded(std::string_view plain_name);
-// Launches, copies, sets: what puts work on a GPU, of which CUPTI makes records.
+// Launches, copies, sets: calls that put work on a GPU and get records from CUPTI.
 bool IsSubmission(std::string_view plain_name);
 
 class ApiCalls {
@@ -35,41 +35,41 @@ class ApiCalls {
     uint8_t level;  // of SetLevel, from which on it is recorded: 1, launches of graphs, or 2
   };
 
-  // Asks the library for the names of its callbacks; where it does not say them (cuptiGetCallbackName is missing), the
-  // launches alone by their numbers of CUDA 11 to 13. Throws bad_alloc.
+  // Asks the library for the names of its callbacks. If it cannot tell (cuptiGetCallbackName is missing), takes the
+  // launches alone, by their numbers in CUDA 11 to 13. Throws bad_alloc.
   void Find(const Api& api);
   const std::vector<Id>& ids() const { return ids_; }
-  // Those that are not recorded.
+  // The calls that are not recorded.
   const std::vector<Id>& others() const { return others_; }
   bool IsRecorded(Domain domain, uint32_t callback_id) const noexcept { return NameOf(domain, callback_id).index != 0; }
-  // Of a recorded callback; "(other)" for those that are not.
+  // The name of a recorded callback; "(other)" for others.
   Name NameOf(Domain domain, uint32_t callback_id) const noexcept;
   CallKind KindOf(Domain domain, uint32_t callback_id) const noexcept;
 
-  // What CUPTI calls before and after each call, on the host's threads. Of calls inside calls only the outermost is
-  // recorded: GPU records carry its correlation. Cost: as a scope.
+  // CUPTI calls this before and after each call, on the host's threads. Only the outermost of nested calls is recorded:
+  // GPU records carry its correlation. Cost: as a scope.
   void OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept;
-  // Which calls are recorded: none (0), launches of graphs (1), all (2); or, `is_look`, told to lasting_cost() rather
-  // than recorded. CUPTI must tell of them from before this until after the next: of a call that is under way when it
-  // no longer does the end may not be told, and what follows is not taken to be inside it.
+  // Chooses the recorded calls: none (0), launches of graphs (1), all (2). With `is_look` they go to lasting_cost()
+  // instead. CUPTI must report them from before this call until after the next. If it stops reporting during a call,
+  // the end of that call may be missing, and later calls are not taken to be inside it.
   void SetLevel(uint8_t level, bool is_look) noexcept;
   LastingCost& lasting_cost() noexcept { return lasting_cost_; }
-  // Of the streams that are waited for.
+  // Ids of the awaited streams.
   StreamIds& stream_ids() noexcept { return stream_ids_; }
-  // Recorded calls that put work on a GPU; about: of more than kStripes threads, two that race may lose some.
+  // Recorded calls that put work on a GPU. Approximate: with more than kStripes threads, two in a race may lose some.
   uint64_t submissions() const noexcept;
-  // Calls of which only the beginning or only the end was told: recording was switched on or off meanwhile. About: of
-  // those whose end was not told a thread counts the last, when it next makes a call that is recorded; a call of the
-  // runtime's and the driver's inside it may count for two.
+  // Calls with only their beginning or only their end reported, because recording was switched meanwhile. Approximate:
+  // a thread counts only the last call without an end, at its next recorded call. A call of the runtime and the
+  // driver's call inside it may count as two.
   uint64_t missed() const noexcept { return missed_.load(std::memory_order_relaxed); }
 
  private:
-  // What a call waits for.
+  // The object of a wait.
   enum class WaitsFor : uint8_t {
     kUnknown,
-    kStream,           // its parameter
+    kStream,           // the one in its parameters
     kPerThreadStream,  // likewise; the default one is the thread's
-    kContext,          // all of the current one
+    kContext,          // all streams of the current context
   };
   static WaitsFor WaitsForOf(std::string_view name);
   trace::Awaited AwaitedBy(WaitsFor what, const CallbackData& data) noexcept;
@@ -78,7 +78,7 @@ class ApiCalls {
 
   static constexpr uint32_t kMostCallbacks = 1024;  // of one domain
   static constexpr uint32_t kStripes = 16;
-  // A thread writes its own: one line for all would go from CPU to CPU with every launch.
+  // A thread writes its own: a line for all would go from CPU to CPU with every launch.
   struct alignas(64) Stripe {
     std::atomic<uint64_t> submissions{0};
   };

@@ -61,7 +61,7 @@ int64_t ClockPairs::Add(const ClockPair& pair) noexcept {
     if (settled_ns_ < last.pair.monotonic_ns) unsettled_ns_ = last.pair.monotonic_ns;
     settled_ns_ = pair.monotonic_ns + kSettleNs;
   }
-  // What stands beside a step says between when it was.
+  // Readings next to a step bound its moment.
   const bool is_needed =
       is_step || last.run == next - 1 || last.pair.monotonic_ns - At(count_ - 2).monotonic_ns >= kApartNs;
   if (!is_needed) {
@@ -87,7 +87,7 @@ uint32_t ClockPairs::RunBefore(uint32_t end) const {
 }
 
 Conversion ClockPairs::ToMonotonic(uint64_t cupti_ns, Stamper by, int64_t* monotonic_ns) const {
-  constexpr uint64_t kMostNs = uint64_t{1} << 62;  // what is added to it has room
+  constexpr uint64_t kMostNs = uint64_t{1} << 62;  // leaves room for additions
   if (count_ == 0 || cupti_ns > kMostNs) return Conversion::kNoTime;
   if (cupti_ns < kLeastNs) return FromTicks(cupti_ns, monotonic_ns);
   // CUPTI converts the GPU's stamps when it hands them over.
@@ -105,7 +105,7 @@ Conversion ClockPairs::FromRealtime(int64_t ns, int64_t* monotonic_ns) const {
   }
   int fits = 0;
   for (uint32_t end = count_;; end = begin, begin = RunBefore(end)) {
-    // A run may have begun as early as the last reading before its first, and gone on until the first after its last.
+    // A run may have begun just after the last reading before its first, and gone on until the first after its last.
     const int64_t earliest_ns = At(begin != 0 ? begin - 1 : 0).monotonic_ns - kStampErrorNs;
     const int64_t latest_ns = end == count_ ? LatestNs() : At(end).monotonic_ns + kStampErrorNs;
     const int64_t at_ns = FromRun(begin, end, ns);
@@ -116,7 +116,7 @@ Conversion ClockPairs::FromRealtime(int64_t ns, int64_t* monotonic_ns) const {
 }
 
 int64_t ClockPairs::FromRun(uint32_t begin, uint32_t end, int64_t ns) const {
-  // Records are recent.
+  // Records are recent, so search from the end.
   uint32_t after = end;
   while (after > begin && At(after - 1).realtime_ns > ns) --after;
   if (after == begin) return ns + Offset(At(begin));
@@ -127,7 +127,7 @@ int64_t ClockPairs::FromRun(uint32_t begin, uint32_t end, int64_t ns) const {
          static_cast<int64_t>(static_cast<double>(change) * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-// By the oldest and the newest reading: the counter is steady.
+// Converts by the oldest and the newest reading: the counter is steady.
 Conversion ClockPairs::FromTicks(uint64_t ticks, int64_t* monotonic_ns) const {
   const ClockPair &first = At(0), &last = At(count_ - 1);
   if (first.ticks == 0 || last.ticks <= first.ticks) return Conversion::kNoTime;
@@ -135,7 +135,7 @@ Conversion ClockPairs::FromTicks(uint64_t ticks, int64_t* monotonic_ns) const {
       static_cast<double>(last.monotonic_ns - first.monotonic_ns) / static_cast<double>(last.ticks - first.ticks);
   const auto since = static_cast<int64_t>(ticks) - static_cast<int64_t>(last.ticks);
   const double since_ns = static_cast<double>(since) * ns_per_tick;
-  // Of another counter, or of nobody's.
+  // A stamp of another counter, or of none.
   constexpr double kFarNs = 60e9;
   if (since_ns < -kFarNs || since_ns > kFarNs) return Conversion::kNoTime;
   *monotonic_ns = last.monotonic_ns + static_cast<int64_t>(since_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector: CUPTI fills buffers on the host's threads, one thread of Pitot's decodes them into the history, an
+// The collector: CUPTI fills buffers on the host's threads, one thread of Pitot's decodes them into the history, and an
 // incident pins its window there.
 #include "collect/cupti/collector.h"
 
@@ -47,7 +47,7 @@ class CuptiCollector final : public Collector {
   bool IsOurs() const noexcept { return is_running_.load() && IsOfThisProcess(); }
   void EndThread() noexcept;
 
-  const std::shared_ptr<Recording> recording_;  // the thread's, too
+  const std::shared_ptr<Recording> recording_;  // shared with the thread
   const int64_t patience_ns_;
   base::PatientThread thread_;
   std::atomic<bool> is_running_{false};

@@ -17,17 +17,17 @@ namespace {
 
 using base::Error;
 
-// SYNCHRONIZATION is not among them: once enabled it makes every synchronisation dearer for the life of the process.
+// Without SYNCHRONIZATION: once enabled, it makes every synchronisation dearer for the life of the process.
 constexpr uint32_t kKernelKinds[] = {kConcurrentKernel, kMemcpy, kMemcpyPeer, kMemset, kOverhead, kJit};
 constexpr uint32_t kCallKinds[] = {kRuntime, kDriver};
-constexpr int64_t kWithoutNs = 500'000'000;  // in which each graph is replayed that is replayed at all
+constexpr int64_t kWithoutNs = 500'000'000;  // in which every graph still in use is replayed
 constexpr uint32_t kMostReclaims = 3;
 constexpr int64_t kReclaimsWithinNs = 60'000'000'000;  // of each other
-// Where PyTorch's profiler has never profiled it took nothing, and hardly anybody else does: silences that long are
-// nearly always work that is not there, of which nothing is known any more once callbacks are registered again.
+// If PyTorch's profiler has never profiled, it took nothing, and hardly anybody else does. So silences this many times
+// as long nearly always mean that there is no work. Callbacks registered again make that unknown.
 constexpr int64_t kSilencesUnused = 6;
 
-// What whoever wants kernels can do about it.
+// The remedy for anyone who wants kernels.
 const char* RemedyOf(Result result) {
   switch (result) {
     case kUnknown:
@@ -44,7 +44,7 @@ const char* RemedyOf(Result result) {
   }
 }
 
-// Twice, if need be: what stays on costs the host, and nobody else would switch it off.
+// Makes the call, twice if need be: anything that stays on costs the host, and nobody else would switch it off.
 template <class Call> Result Insist(Call call) {
   const Result result = call();
   return result == kSuccess ? result : call();
@@ -67,8 +67,8 @@ bool HasFilteredRecords(const Api& api) noexcept {
          !HasQuirk(api.version, Quirk::kNoFilteredRecords);
 }
 
-// Once it is known to be there this takes no lock of the loader. Not asked once the process exits: it is torn down,
-// too.
+// Asks about PyTorch's profiler; once it is known to be there, without a lock of the loader. Does not ask once the
+// process exits, because LibTorch is torn down, too.
 KinetoState Control::AskKineto() {
   const UntilExit::Entered entered(&until_exit_);
   if (!entered) return kineto_.load();
@@ -78,15 +78,15 @@ KinetoState Control::AskKineto() {
   return state;
 }
 
-// It has registered its callbacks, if it ever did, long ago; while it begins it does not say so, and must not be
-// disturbed.
+// Whether PyTorch's profiler is long idle. It then registered its callbacks long ago, if ever. While it begins it does
+// not say so, and must not be disturbed.
 bool Control::IsLongIdle() const {
   return kineto_.load() == KinetoState::kIdle &&
          base::ClockNs(CLOCK_MONOTONIC) - idle_since_ns_ >= surroundings_.long_idle_ns;
 }
 
 bool Control::IsBesideProfiler() const noexcept {
-  // Profiles come in series, and one that is not seen is made up for only when the profiler is long idle.
+  // Profiles come in series, and an unseen one is made up for only when the profiler is long idle.
   const bool is_soon = kineto_.load() == KinetoState::kIdle && !IsLongIdle();
   return kineto_.load() != KinetoState::kAbsent && mode() != Mode::kDead && mode() != Mode::kPaused &&
          mode() != Mode::kReady && (depth() != Depth::kScopes || mode() == Mode::kAside || is_soon);
@@ -158,13 +158,13 @@ Status Control::Start(Attach attach, bool graph_level) noexcept {
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
     cuda_ = surroundings_.ask_cuda();
-    // What is refused, and by whom, only CUPTI says; without a driver it costs nothing.
+    // Only CUPTI tells a refusal and its cause; without a driver asking costs nothing.
     attach_ = surroundings_.has_driver() && ToolVariable() == nullptr ? attach : Attach::kAtStart;
     if (attach_ == Attach::kWhenWanted) {
       mode_.store(Mode::kReady);
       return {};
     }
-    // Where CUDA is initialised graphs may have been made in contexts that nobody tells of.
+    // If CUDA is initialised, graphs may have been made in contexts that nobody reports.
     has_graph_level_ = graph_level && cuda_ == CudaState::kUntouched;
     if (is_active) {
       SetReason("PyTorch's profiler has CUPTI");
@@ -182,7 +182,7 @@ Status Control::Start(Attach attach, bool graph_level) noexcept {
   }
 }
 
-// For the first time. Errors: Take's.
+// Takes CUPTI for the first time, if it is wanted. Errors: as Take.
 Status Control::TakeWhenWanted() {
   if (mode() != Mode::kReady) return {};
   if (std::exchange(is_put_off_, false)) SetReason("");
@@ -194,7 +194,7 @@ Status Control::TakeWhenWanted() {
     mode_.store(Mode::kAside);
     return {};
   }
-  // While it begins it does not say so yet, and our callbacks would take its buffers.
+  // The profiler does not say yet that it begins, and our callbacks would take its buffers.
   is_put_off_ = kineto == KinetoState::kIdle && !IsLongIdle();
   if (is_put_off_) {
     SetReason("PyTorch's profiler has profiled, and could be about to again",
@@ -206,18 +206,18 @@ Status Control::TakeWhenWanted() {
   return status;
 }
 
-// Makes CUPTI ours: attributes, subscription, callbacks, kinds. `is_back`: others had it, and left what they left.
+// Makes CUPTI ours: attributes, subscription, callbacks, kinds. `is_back`: others had it, and left it in any state.
 Status Control::Take(bool is_back) {
   const KinetoState kineto = kineto_.load();
   source_.store(CallSource::kNone);
   SetReason("");
   if (Status status = Subscribe(kineto); !status.ok()) {
-    if (is_back) DisableAll();  // what was on when another took CUPTI
+    if (is_back) DisableAll();  // kinds that were on when another took CUPTI
     return status;
   }
   uint8_t one = 1;
   size_t size = sizeof one;
-  // Older libraries have neither; they zero the buffers themselves then.
+  // Older libraries have neither; they then zero the buffers themselves.
   api_.activity_set_attribute(kZeroedOutBuffer, &size, &one);
   if (!HasQuirk(api_.version, Quirk::kNoPerThreadBuffers)) api_.activity_set_attribute(kPerThreadBuffer, &size, &one);
   if (api_.set_thread_id_type != nullptr) {
@@ -231,17 +231,17 @@ Status Control::Take(bool is_back) {
                  ResultName(api_, result).c_str(), kRemedy, RemedyOf(result));
   }
   enabled_ = 0, calls_level_ = 0;
-  calls_.SetLevel(0, false);  // what another took was not switched off
+  calls_.SetLevel(0, false);  // not switched off when another took CUPTI
   if (is_back) {
-    api_.activity_flush_all(0);  // what is being filled is another's buffer: ours from here on
+    api_.activity_flush_all(0);  // the buffer being filled is another's: ours from here on
     DisableAll();
   }
-  // Single calls bring records only where some were on when the process first used CUDA, and until PyTorch's profiler
-  // has profiled.
+  // Single calls bring records only if some were on when the process first used CUDA, and until PyTorch's profiler has
+  // profiled.
   const bool is_first = kineto_.load() == KinetoState::kUnused && (has_call_records_ || cuda_ != CudaState::kInUse);
   is_by_kind_ = source_.load() == CallSource::kRecords && !is_first;
   is_settling_ = source_.load() == CallSource::kRecords && !is_by_kind_ && !has_call_records_;
-  // Who does not hear of new graphs cannot tell which may be recorded as a whole.
+  // Without reports of new graphs, it is unknown which may be recorded as a whole.
   has_graph_level_ = has_graph_level_ && source_.load() == CallSource::kCallbacks;
   if (kineto == KinetoState::kUnknown)
     SetReason(reason_ + (reason_.empty() ? "" : "; ") +
@@ -278,7 +278,7 @@ Status Control::Subscribe(KinetoState kineto) {
       calls_.stream_ids().SetTold(is_told);
       return {};
     }
-    // PyTorch's profiler would find no place for its own, and see no GPU for the life of the process.
+    // Otherwise PyTorch's profiler would find its place taken, and see no GPU for the life of the process.
     Unsubscribe();
   } else if (result != kMultipleSubscribersNotSupported) {
     const char* hint = result == kUnknown || result == kNotInitialized ? " (no NVIDIA driver or no GPU?)" : "";
@@ -300,7 +300,7 @@ Status Control::Subscribe(KinetoState kineto) {
   return {};
 }
 
-// All that was ever ours, whoever it may be on for.
+// Disables everything that was ever ours, whoever it may be on for.
 void Control::DisableAll() {
   for (const uint32_t kind : kKernelKinds) Insist([&] { return api_.activity_disable(kind); });
   // Callbacks are gone with their subscriber.
@@ -309,7 +309,7 @@ void Control::DisableAll() {
   for (const uint32_t kind : kCallKinds) Insist([&] { return api_.activity_disable(kind); });
 }
 
-// Hands it back: nothing stays enabled, nobody subscribed. Buffers come back in their own time.
+// Hands CUPTI back: nothing stays enabled, nobody is subscribed. Buffers come back in their own time.
 void Control::Release() {
   LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, false);
@@ -318,7 +318,8 @@ void Control::Release() {
   Unsubscribe();
 }
 
-// As far as it is ours. Of what was left to PyTorch's profiler nobody would switch off the rest once that has ended.
+// Hands CUPTI back as far as it is ours. Also disables kinds left to PyTorch's profiler once that has ended, because
+// nobody else would.
 void Control::HandBack(KinetoState kineto) {
   const bool is_theirs = kineto == KinetoState::kActive;
   if (mode() == Mode::kOn) is_theirs ? Unsubscribe() : Release();
@@ -336,7 +337,7 @@ void Control::Stop() noexcept {
   }
 }
 
-// All that is ours; what is enabled may be another's by now.
+// Ends everything that is ours; enabled kinds may be another's by now.
 void Control::Unsubscribe() {
   if (subscriber_ != nullptr) Insist([this] { return api_.unsubscribe(subscriber_); });
   subscriber_ = nullptr;
@@ -376,7 +377,7 @@ Status Control::Resume() noexcept {
       SetReason("");
       return TakeWhenWanted();
     }
-    has_graph_level_ = false;  // what was captured meanwhile nobody knows
+    has_graph_level_ = false;  // graphs captured meanwhile are unknown
     Status status = Take(true);
     if (!status.ok() && mode() == Mode::kPaused) SetReason(status.message());
     return status;
@@ -389,12 +390,12 @@ void Control::SetDepth(Depth depth, bool takes_any_cost) noexcept {
   const UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
-    // Kinds belong to the process: what is switched off now would be missing in PyTorch's profile.
+    // Kinds belong to the process: one switched off now would be missing in PyTorch's profile.
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
     wanted_ = depth, takes_any_cost_ = takes_any_cost;
     TakeWhenWanted();
     if (mode() != Mode::kOn || is_active) return;
-    // A profile that nobody saw has left its callbacks; another may have its own there, and a buffer that is not full.
+    // An unseen profile has left its callbacks; another may have its own there, and a buffer that is not full.
     const bool rises = effective_.load() == Depth::kScopes && depth != Depth::kScopes;
     const bool is_taken = is_silent_ && HasNotBegun();
     if (rises && MayMissProfile() && (is_taken || IsLongIdle())) {
@@ -403,7 +404,7 @@ void Control::SetDepth(Depth depth, bool takes_any_cost) noexcept {
     }
     Apply();
   } catch (const std::bad_alloc&) {
-    // Said with the next thing that goes wrong.
+    // Reported with the next fault.
   }
 }
 
@@ -416,7 +417,7 @@ void Control::SetLook(bool on) noexcept {
     TakeWhenWanted();
     if (mode() == Mode::kOn && !is_active) Apply();
   } catch (const std::bad_alloc&) {
-    // The next look.
+    // Tried with the next look.
   }
 }
 
@@ -435,7 +436,7 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
       SetReason("CUPTI met a fatal error and detached itself");
     }
     if (mode() == Mode::kOn && is_kineto_active) {
-      // Nothing is switched off: it is the profiler's now.
+      // Nothing is switched off: it belongs to the profiler now.
       Unsubscribe();
       mode_.store(Mode::kAside);
       SetReason("stepped aside for PyTorch's profiler");
@@ -466,7 +467,7 @@ void Control::Reclaim() noexcept {
     if (now_ns - reclaimed_ns_ > kReclaimsWithinNs) reclaimed_ = 0;
     reclaimed_ns_ = now_ns;
     if (++reclaimed_ > kMostReclaims) {
-      // The kinds are that one's now.
+      // The kinds belong to the other profiler now.
       EnableCalls(0);
       Unsubscribe();
       mode_.store(Mode::kDead);
@@ -477,11 +478,11 @@ void Control::Reclaim() noexcept {
     EnableAgain();
     Apply();
   } catch (const std::bad_alloc&) {
-    // The next time.
+    // Tried the next time.
   }
 }
 
-// PyTorch's profiler is no longer unused before it registers anything; one that cannot be asked may profile now.
+// PyTorch's profiler leaves kUnused before it registers anything; one that cannot be asked may be profiling now.
 bool Control::Renew(int64_t silent_ns) noexcept {
   const UntilExit::Entered entered(&until_exit_);
   if (!entered) return false;
@@ -492,7 +493,7 @@ bool Control::Renew(int64_t silent_ns) noexcept {
     if (is_safe) RegisterAgain();
     return is_safe;
   } catch (const std::bad_alloc&) {
-    return false;  // the next time
+    return false;  // tried the next time
   }
 }
 
@@ -515,8 +516,8 @@ void Control::RegisterAgain() {
   Apply();
 }
 
-// What should be on, and may be off because another switched it off. What it was before is not forgotten: where this
-// fails it may be on still.
+// Enables again everything that should be on, in case another switched it off. The former state is not forgotten: if
+// this fails it may still be on.
 void Control::EnableAgain() {
   for (const uint32_t kind : kKernelKinds) {
     if (!IsEnabled(kind) || mode() != Mode::kOn) continue;
@@ -539,7 +540,7 @@ void Control::OnMissingCalls() noexcept {
     TakeWholeKinds();
     Apply();
   } catch (const std::bad_alloc&) {
-    // The next time.
+    // Tried the next time.
   }
 }
 
@@ -566,19 +567,19 @@ void Control::OnResource(uint32_t callback_id) noexcept {
     has_unsafe_graphs_.store(true, std::memory_order_relaxed);
 }
 
-// Makes CUPTI record what is wanted, in an order that neither crashes it nor leaves a cost behind. Graph level, where
-// there is one, is off only while nodes are recorded.
+// Makes CUPTI record at the wanted depth, in an order that neither crashes it nor leaves a cost behind. Graph level, if
+// available, is off only while nodes are recorded.
 void Control::Apply() {
   // It failed, and all was handed back.
   if (mode() != Mode::kOn) return;
   if (kineto_.load() == KinetoState::kIdle) TakeWholeKinds();  // a profile has ended
-  // Whoever chose the depth did not know that calls would come only all at once.
+  // The depth was chosen without knowing that calls would come only all at once.
   const Depth wanted = is_by_kind_ && !takes_any_cost_ ? Depth::kScopes : wanted_;
   const bool wants_nodes = wanted >= Depth::kKernels;
   const bool has_nodes = IsEnabled(kConcurrentKernel) && !IsEnabled(kGraphTrace);
   has_graph_level_ = has_graph_level_ && !has_unsafe_graphs_.load();
   if (has_graph_level_ && !wants_nodes && !IsEnabled(kGraphTrace)) {
-    // After nodes were recorded graphs stay as dear until they were launched once with nothing recorded.
+    // After nodes were recorded, graphs stay as dear until they were launched once with nothing recorded.
     const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
     if (has_nodes) is_waiting_ = true, without_since_ns_ = now_ns;
     if (is_waiting_ && now_ns - without_since_ns_ < kWithoutNs) {
@@ -591,7 +592,7 @@ void Control::Apply() {
   is_waiting_ = false;
   const bool is_looking = is_looking_ && wanted == Depth::kScopes && !is_by_kind_;
   const uint8_t calls_level = wants_nodes || is_settling_ || is_looking ? 2 : wanted == Depth::kGraphs ? 1 : 0;
-  // Calls before kinds, and off after them: no kernel is recorded without its call.
+  // Calls go on before kinds, and off after them: no kernel is recorded without its call.
   if (wanted != Depth::kScopes) EnableCalls(std::max(calls_level, calls_level_));
   if (wants_nodes) LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, wanted != Depth::kScopes);
@@ -600,8 +601,8 @@ void Control::Apply() {
   if (mode() == Mode::kOn) effective_.store(std::min(wanted, Depth::kKernels));
 }
 
-// Through records of kernels: switched off without them CUPTI goes on as before, and crashes at the launch of the next
-// graph that is made. Where they cannot be had it stays on.
+// Ends graph level by way of records of kernels. Switched off without them, CUPTI goes on as before, and crashes at the
+// launch of the next new graph. If they are not available, it stays on.
 void Control::LeaveGraphLevel() {
   if (!IsEnabled(kGraphTrace)) return;
   if (!IsEnabled(kConcurrentKernel)) {
@@ -645,8 +646,8 @@ void Control::EnableCalls(uint8_t level, bool is_look) {
   calls_.SetLevel(level, is_look);
 }
 
-// A kind that is switched on has all its calls. Off as a whole: with every call of it off CUPTI still has each call pay
-// (docs/lab/gpu.md).
+// Switches whole kinds of calls, with the unwanted calls off. At level 0 the kinds go off as a whole: with only all
+// their calls off, CUPTI still has each call pay (docs/lab/gpu.md).
 void Control::EnableCallKinds(uint8_t level) {
   for (const uint32_t kind : kCallKinds) {
     if (level == 0)
@@ -661,7 +662,7 @@ void Control::EnableCallKinds(uint8_t level) {
   }
 }
 
-// From here on; Apply switches on again what is wanted.
+// Records calls by whole kinds from here on; Apply switches the wanted ones on again.
 void Control::TakeWholeKinds() {
   if (source_.load() != CallSource::kRecords || is_by_kind_) return;
   EnableCalls(0);
@@ -689,14 +690,14 @@ void Control::SwitchCall(const ApiCalls::Id& id, bool on) {
   if (on && result != kSuccess) NoteMissing("some calls", result);
 }
 
-// Something that is not recorded, or not known, because CUPTI refused it; the rest is.
+// Notes a part that is not recorded, or not known, because CUPTI refused it; the rest is recorded.
 void Control::NoteMissing(const char* what, Result result) {
   const std::string note = std::string(what) + ": not recorded, CUPTI says " + ResultName(api_, result);
   const std::lock_guard lock(reason_mutex_);
   if (reason_.find(note) == std::string::npos) reason_ += (reason_.empty() ? "" : "; ") + note;
 }
 
-// Gives all back that can be given back.
+// Gives back everything that can be given back.
 void Control::Fail(const char* what, Result result) {
   if (mode() == Mode::kDead) return;
   mode_.store(Mode::kDead);

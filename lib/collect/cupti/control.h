@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What CUPTI is asked to record, switched while it runs, shared with others who want CUPTI too. Belongs to one thread,
-// which may hang in any of its calls, and so holds no lock in them.
+// Switches CUPTI's recording while it runs, and shares CUPTI with others who want it, too. Belongs to one thread. That
+// thread may hang in any call of CUPTI, and so holds no lock in them.
 //
-// What is known of CUPTI and stands behind the order of the calls was measured on an H100 with CUPTI 13.0 Update 1:
-// docs/lab/gpu.md.
+// The order of the calls follows from measurements on an H100 with CUPTI 13.0 Update 1: docs/lab/gpu.md.
 #ifndef PITOT_LIB_COLLECT_CUPTI_CONTROL_H_
 #define PITOT_LIB_COLLECT_CUPTI_CONTROL_H_
 
@@ -27,26 +26,26 @@ enum class Mode : uint8_t {
   kOff,     // not started, or stopped
   kReady,   // CUPTI was not called yet
   kOn,      // CUPTI is ours
-  kPaused,  // handed over by the host's wish
+  kPaused,  // handed over at the host's wish
   kAside,   // PyTorch's profiler has it
-  kDead,    // it failed, for good
+  kDead,    // it failed, and is not tried again
 };
 // How calls of the CUDA API are recorded.
 enum class CallSource : uint8_t { kNone, kCallbacks, kRecords };
-// When CUPTI is called for the first time, from which on it costs (docs/lab/gpu.md).
+// When CUPTI is first called; from then on it costs (docs/lab/gpu.md).
 enum class Attach : uint8_t {
   kAtStart,
-  kWhenWanted,  // by SetDepth or SetLook; where there is no driver, or a tool may have CUPTI, at the start.
-                // What is refused then is paused: Resume tries again.
+  kWhenWanted,  // by SetDepth or SetLook; at the start if there is no driver, or a tool may have CUPTI.
+                // A later refusal pauses it: Resume tries again.
 };
 
-// The environment variable by which this process was told to load a tool that wants CUPTI itself; null: none.
+// The environment variable that told this process to load a tool with its own use of CUPTI; null: none.
 const char* ToolVariable() noexcept;
-// Whether single calls of the CUDA API can be had as records, which is how they are recorded beside PyTorch's profiler:
-// from CUDA 12.5 on.
+// Whether single calls of the CUDA API can be had as records: from CUDA 12.5 on. Next to PyTorch's profiler, calls are
+// recorded this way.
 bool HasFilteredRecords(const Api& api) noexcept;
 
-// What whoever asks something of a collector that does not run is told.
+// The answer of a collector that does not run.
 Status NotRunning();
 
 inline constinit std::atomic<bool> g_has_recorded{false};
@@ -58,17 +57,18 @@ class Control {
     void* context;
     RequestBuffer request;
     CompleteBuffer complete;
-    // Before they are registered; `is_again`: another may have had its own till now.
+    // Called before they are registered; `is_again`: another may have had its own until now.
     void (*on_register)(void* context, bool is_again);
   };
-  // What the process says of itself.
+  // Questions to the process.
   struct Surroundings {
     KinetoState (*ask_kineto)() noexcept;
     CudaState (*ask_cuda)() noexcept;
     bool (*has_driver)() noexcept = HasDriver;
-    // After so long PyTorch's profiler is not about to begin, and without a buffer it may have come and gone.
+    // After this time PyTorch's profiler is not about to begin. Without a buffer for as long, it may have come and
+    // gone.
     int64_t long_idle_ns = 10'000'000'000;
-    // Kernels were recorded in the process, by whoever; of the process but for tests.
+    // Whether anyone recorded kernels in the process; the process's own except in tests.
     std::atomic<bool>* has_recorded = &g_has_recorded;
   };
 
@@ -77,43 +77,46 @@ class Control {
           const Surroundings& surroundings)
       : api_(*api), until_exit_(*until_exit), calls_(*calls), callbacks_(callbacks), surroundings_(surroundings) {}
 
-  // Takes CUPTI, now or later, at depth kScopes. `graph_level` as CuptiOptions, where it is taken now. Errors:
-  // kUnavailable, with CUPTI's reason and who has it; those of later are in WhyNothing.
+  // Takes CUPTI, now or later, at depth kScopes. `graph_level`: as in CuptiOptions, if it is taken now. Errors:
+  // kUnavailable, with CUPTI's reason and its owner; later errors are in WhyNothing.
   Status Start(Attach attach, bool graph_level) noexcept;
   void Stop() noexcept;
-  // Remembered while CUPTI is another's. `takes_any_cost`: also where calls come only all at once (needs_whole_kinds);
-  // else nothing is recorded there. Cost: 96 to 120 us (medians on H100s; 1.1 ms at most), more while CUPTI is flushed.
+  // Sets the depth, or remembers it while CUPTI is another's. Calls may come only all at once (needs_whole_kinds):
+  // nothing is then recorded without `takes_any_cost`. Cost: 96 to 120 us (medians on H100s; 1.1 ms at most), more
+  // while CUPTI is flushed.
   void SetDepth(Depth depth, bool takes_any_cost) noexcept;
-  // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/lab/gpu.md says what
-  // that may leave behind.
+  // Begins or ends a look: while nothing is recorded, calls are reported to ApiCalls::lasting_cost. What it may leave
+  // behind is in docs/lab/gpu.md.
   void SetLook(bool on) noexcept;
-  // Resume takes back, too, what a profiler has taken that cannot be asked whether it profiles: the host says that it
-  // does not. Errors: kNotRunning; of Resume also kUnavailable.
+  // Hand CUPTI over, and take it back. Resume also takes it back from a profiler without an answer to whether it
+  // profiles: the host vouches for that. Errors: kNotRunning; of Resume also kUnavailable.
   Status Pause() noexcept;
   Status Resume() noexcept;
-  // What has to be done now and then: steps aside for PyTorch's profiler and comes back, ends what SetDepth began.
-  // `is_used`: CUPTI has asked for a buffer since it was taken. Every 20 ms or so.
+  // Does regular work: steps aside for PyTorch's profiler and comes back, and finishes changes begun by SetDepth.
+  // `is_used`: CUPTI has asked for a buffer since it was taken. Call it every 20 ms or so.
   void Tick(int64_t now_ns, bool is_used) noexcept;
-  // Work was recorded, and no call: CUDA was in use before, which the driver does not always tell.
+  // Records calls by whole kinds from now on, because work was recorded without a call: CUDA was in use before, which
+  // the driver does not always tell.
   void OnMissingCalls() noexcept;
-  // Somebody registered callbacks over ours: registers them again, three times at most, then gives up.
+  // Registers callbacks again because somebody registered others over ours, three times at most; then gives up.
   void Reclaim() noexcept;
-  // No buffer was asked for in so long: nothing was put on GPUs, or another has our place. Where that can be no profile
-  // that PyTorch's profiler is in the middle of, the callbacks are registered again, and all is switched on that should
-  // be. Says whether it did.
+  // Registers the callbacks again, and switches on everything that should be on, after a silence without a request for
+  // a buffer. Nothing was put on GPUs, or another has our place. Does so only if no profile of PyTorch's can be in
+  // progress. Returns whether it did.
   bool Renew(int64_t silent_ns) noexcept;
-  // Whether no buffer was asked for the last time that kernels could have come: another may have our place, which the
-  // next rise of depth takes back where PyTorch's profiler has not profiled yet.
+  // Notes whether no buffer was asked for the last time that kernels could have come. Another may then have our place.
+  // The next rise of depth takes it back if PyTorch's profiler has not profiled yet.
   void NoteSilence(bool is_silent) noexcept { is_silent_ = is_silent; }
-  // PyTorch's profiler could begin or end at any time, and it matters: HasProfilerSwitched is to be asked often.
+  // Whether PyTorch's profiler could begin or end at any time, and this matters: HasProfilerSwitched must be asked
+  // often.
   bool IsBesideProfiler() const noexcept;
-  // A profile of its could have come and gone unseen, and its callbacks be in place of ours.
+  // Whether a profile could have come and gone unseen, and left its callbacks in place of ours.
   bool MayMissProfile() const noexcept;
-  // It has begun or ended since the last Tick. Cost: 20 ns.
+  // Whether that profiler has begun or ended since the last Tick. Cost: 20 ns.
   bool HasProfilerSwitched() noexcept;
-  // Has CUPTI hand over what is complete. False: it did not.
+  // Has CUPTI hand over its complete buffers. False: it did not.
   bool Flush() noexcept;
-  // How many records CUPTI has dropped since the last time.
+  // Records dropped by CUPTI since the last call.
   uint64_t TakeDropped() noexcept;
 
   // Threads: any, from here on.
@@ -123,31 +126,31 @@ class Control {
   Depth depth() const noexcept { return effective_.load(std::memory_order_relaxed); }
   // How often the callbacks were registered again.
   uint32_t registrations() const noexcept { return registrations_.load(std::memory_order_relaxed); }
-  // CUPTI was given something of ours to call.
+  // Whether CUPTI was given functions of ours to call.
   bool has_given() const noexcept { return has_given_.load(std::memory_order_relaxed); }
-  // Calls can be recorded only by switching on all of them, which leaves far more behind than kernels do
-  // (docs/lab/gpu.md): beside LibTorch where CUPTI was not called before CUDA, and after a profile, seen or
+  // Whether calls can be recorded only by switching on all of them, which leaves far more behind than kernels do
+  // (docs/lab/gpu.md). This is so next to LibTorch if CUPTI was not called before CUDA, and after a profile, seen or
   // not.
   bool needs_whole_kinds() const noexcept {
     const KinetoState kineto = kineto_.load();
     return is_by_kind_.load() || (mode() == Mode::kReady && kineto != KinetoState::kAbsent) ||
            (call_source() == CallSource::kRecords && kineto == KinetoState::kIdle);
   }
-  // CUPTI was called for the first time when the process may have captured graphs.
+  // Whether CUPTI was first called when the process may already have captured graphs.
   bool has_begun_late() const noexcept { return attach_ == Attach::kWhenWanted && has_given(); }
-  // Kernels were recorded in this process, by this one, one before or PyTorch's profiler (of which a profile that
-  // nobody saw is not known): what that leaves behind is there.
+  // Whether kernels were recorded in this process: by this control, an earlier one, or PyTorch's profiler (except in a
+  // profile that nobody saw). Their lasting cost is then there.
   bool has_recorded() const noexcept { return surroundings_.has_recorded->load(std::memory_order_relaxed); }
-  // In words, why it does not record or records less; "" while all is well.
+  // Why it does not record, or records less; "" while all is well.
   std::string Reason() const;
-  // Why nothing can be recorded, and what to do about it; "" if it can.
+  // Why nothing can be recorded, and the remedy; "" if it can.
   std::string WhyNothing() const;
-  // Who may have our place where no buffer is asked for, and what to do about it.
+  // Who may have our place while no buffer is asked for, and the remedy.
   std::string WhySilent() const;
 
   bool is_closed() const noexcept { return until_exit_.is_closed(); }
 
-  // CUPTI says what it does: that it is lost, that a graph becomes executable.
+  // CUPTI's reports: it is lost, a graph becomes executable.
   void OnState(uint32_t callback_id) noexcept;
   void OnResource(uint32_t callback_id) noexcept;
 
@@ -190,9 +193,9 @@ class Control {
   int64_t idle_since_ns_ = 0;  // if it is kIdle
   CudaState cuda_ = CudaState::kUntouched;
   Subscriber subscriber_ = nullptr;
-  bool has_graph_level_ = false;  // it was switched on before the process used CUDA, and no graph was made without it
+  bool has_graph_level_ = false;  // switched on before the process used CUDA, and no graph was made without it
   uint64_t enabled_ = 0;          // kinds, by bit
-  uint8_t calls_level_ = 0;       // of ApiCalls::SetLevel; what CUPTI was asked for
+  uint8_t calls_level_ = 0;       // of ApiCalls::SetLevel, as CUPTI was asked
   Depth wanted_ = Depth::kScopes;
   bool takes_any_cost_ = false;
   bool has_call_records_ = false;  // they were on when the process first used CUDA
@@ -200,8 +203,8 @@ class Control {
   bool is_looking_ = false;
   bool is_silent_ = false;
   bool is_put_off_ = false;       // the first call, until PyTorch's profiler is long idle
-  bool is_waiting_ = false;       // for each graph to be launched once with nothing recorded
-  int64_t without_since_ns_ = 0;  // since when
+  bool is_waiting_ = false;       // until each graph was launched once with nothing recorded
+  int64_t without_since_ns_ = 0;  // the beginning of that wait
   uint32_t reclaimed_ = 0;
   int64_t reclaimed_ns_ = 0;  // the last time
 
@@ -214,7 +217,7 @@ class Control {
   std::atomic<CallSource> source_{CallSource::kNone};
   std::atomic<Depth> effective_{Depth::kScopes};
   std::atomic<bool> is_fatal_{false};
-  // Records of single calls cannot be had: whole kinds, without the calls not wanted.
+  // Single calls cannot be had as records: whole kinds are on, without the unwanted calls.
   std::atomic<bool> is_by_kind_{false};
   std::atomic<bool> has_given_{false};
   std::atomic<uint32_t> registrations_{0};

@@ -13,16 +13,16 @@
 namespace pitot::cupti {
 namespace {
 
-constexpr uint32_t kAbsent = 0;  // where every record has its kind
+constexpr uint32_t kAbsent = 0;  // offset 0, where every record has its kind
 
-// Where a kind of record has what most kinds have.
+// Offsets of the fields that most kinds have.
 struct Layout {
   Activity activity;
   uint32_t start, end, device = kAbsent, context = kAbsent, stream = kAbsent, correlation = kAbsent, bytes = kAbsent,
                        node = kAbsent, graph = kAbsent;
 };
 
-// Null: a kind that is not kept.
+// Null: the kind is not kept.
 const Layout* LayoutOf(uint32_t kind) {
   static constexpr Layout kKernelLayout{Activity::kKernel,  kernel::kStart,    kernel::kEnd,         kernel::kDeviceId,
                                         kernel::kContextId, kernel::kStreamId, kernel::kCorrelation, kAbsent,
@@ -82,7 +82,7 @@ Stamper StamperOf(Activity activity) {
   return is_of_host ? Stamper::kHost : Stamper::kGpu;
 }
 
-// What a field says, or `otherwise` where the kind does not have it.
+// A field's value, or `otherwise` if the kind does not have it.
 template <class T> T FieldOr(const uint8_t* record, uint32_t offset, T otherwise) {
   return offset != kAbsent ? Field<T>(record, offset) : otherwise;
 }
@@ -170,7 +170,7 @@ void Decoder::Decode(const uint8_t* buffer, size_t valid, std::vector<GpuRecord>
       at += stride;
       continue;
     }
-    // A kind of which no length is known: the library steps over it.
+    // A kind of unknown length: the library steps over it.
     auto* next = const_cast<uint8_t*>(record);
     const Result result = api_->activity_get_next_record(const_cast<uint8_t*>(buffer), valid, &next);
     if (result == kMaxLimitReached) return void(++counts_.unknown);
@@ -228,7 +228,7 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
   const Conversion of_start = clock_->ToMonotonic(start, by, &made.begin_ns),
                    of_end = clock_->ToMonotonic(end, by, &end_ns);
   if (of_start == Conversion::kNotPlaced || of_end == Conversion::kNotPlaced) return void(++counts_.unplaced);
-  // Of times on both sides of a step the end may be the smaller number.
+  // If the times are on both sides of a step, the end may be the smaller number.
   const bool is_well = start != 0 && of_start != Conversion::kNoTime && of_end != Conversion::kNoTime &&
                        made.begin_ns >= 0 && end_ns >= made.begin_ns;
   if (!is_well) return void(++counts_.bad_timestamps);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the buffers that CUPTI has filled.
+// Reads buffers filled by CUPTI.
 #ifndef PITOT_LIB_COLLECT_CUPTI_DECODE_H_
 #define PITOT_LIB_COLLECT_CUPTI_DECODE_H_
 
@@ -13,21 +13,21 @@
 
 namespace pitot::cupti {
 
-// How a time of CUPTI's became one of CLOCK_MONOTONIC, or why it did not.
+// How a time of CUPTI's became one of CLOCK_MONOTONIC, or why not.
 enum class Conversion : uint8_t {
   kByRealtime,
   kByCycles,   // of the CPU
-  kNoTime,     // of no clock that is known, or later than now
-  kNotPlaced,  // CLOCK_REALTIME stepped, and it may be of before or after, or is of neither
+  kNoTime,     // of no known clock, or later than now
+  kNotPlaced,  // CLOCK_REALTIME stepped, and it may be from before or after, or fits neither
 };
 
-// Who read the clock. What the GPU stamped with its own CUPTI has converted.
+// Who read the clock. CUPTI has converted the GPU's own stamps.
 enum class Stamper : uint8_t { kHost, kGpu };
 
-// From CUPTI's clock to CLOCK_MONOTONIC.
+// Converts CUPTI's clock to CLOCK_MONOTONIC.
 class Clock {
  public:
-  // Cost: about 5 ns. `monotonic_ns` is set where it was converted.
+  // Sets `monotonic_ns` if it can convert. Cost: about 5 ns.
   virtual Conversion ToMonotonic(uint64_t cupti_ns, Stamper by, int64_t* monotonic_ns) const = 0;
 
  protected:
@@ -35,13 +35,13 @@ class Clock {
 };
 
 struct DecodeCounts {
-  uint64_t records = 0;         // read, of kinds that are kept
+  uint64_t records = 0;         // read, of kept kinds
   uint64_t calls = 0;           // of those
-  uint64_t bad_timestamps = 0;  // of those left out: zero, later than now, or the end before the beginning
-  uint64_t unplaced = 0;        // left out, too: of before or after a step of the clock
-  uint64_t unknown = 0;         // of kinds that are not kept
+  uint64_t bad_timestamps = 0;  // of records left out: zero, later than now, or the end before the beginning
+  uint64_t unplaced = 0;        // left out, too: from around a step of the clock
+  uint64_t unknown = 0;         // of kinds not kept
   uint64_t unreadable_bytes = 0;
-  bool is_by_cycles = false;  // the last one's time
+  bool is_by_cycles = false;  // the last record's time
 };
 
 class Decoder {
@@ -50,8 +50,8 @@ class Decoder {
   Decoder(const Api* api, const Strides& strides, const Clock* clock, Tables* tables, GraphScopes* scopes)
       : api_(api), strides_(strides), clock_(clock), tables_(tables), scopes_(scopes) {}
 
-  // Appends what the `valid` bytes of `buffer` hold. Never reads beyond them, whatever they are. Frees what CUPTI
-  // leaves to its clients to free. Cost: about 50 ns a record. Throws bad_alloc.
+  // Appends the records in the `valid` bytes of `buffer`. Never reads beyond them, whatever they are. Frees memory left
+  // by CUPTI to its clients to free. Cost: about 50 ns a record. Throws bad_alloc.
   void Decode(const uint8_t* buffer, size_t valid, std::vector<GpuRecord>* out);
 
   const DecodeCounts& counts() const { return counts_; }
@@ -67,7 +67,7 @@ class Decoder {
   DecodeCounts counts_;
 };
 
-// What GpuRecord::detail says of these.
+// Meanings of GpuRecord::detail.
 const char* OverheadName(uint32_t kind);
 inline Domain DomainOf(const GpuRecord& call) { return call.detail >> 31 != 0 ? kDriverApi : kRuntimeApi; }
 inline uint32_t CallbackOf(const GpuRecord& call) { return call.detail & 0x7fffffff; }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kKernelDriver[] = "/proc/driver/nvidia/version";
 
-// Of the driver's API, with the numbers of cuda.h.
+// Functions of the driver's API, with the numbers of cuda.h.
 struct Driver {
   int (*get_count)(int* count);
   int (*get)(int* device, int ordinal);
@@ -37,11 +37,11 @@ bool Find(void* handle, Driver* driver) {
          find("cuDevicePrimaryCtxGetState", &driver->primary_state);
 }
 
-constinit std::mutex g_mutex;  // guards what follows
+constinit std::mutex g_mutex;  // guards the following
 constinit Driver g_driver{};
 constinit bool g_is_found = false;
 
-// False: it is not loaded, or lacks what is asked for. Once found it is held open: it stays as long as the process.
+// False: it is not loaded, or lacks a function. Once found it is held open: it stays as long as the process.
 bool FindDriver(Driver* driver) {
   const std::lock_guard lock(g_mutex);
   if (!g_is_found) {
@@ -81,7 +81,7 @@ int MajorOfKernelDriver(std::string_view text) noexcept {
     while (begin > 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9') --begin;
     int branch = 0;
     std::from_chars(text.data() + begin, text.data() + end, branch);
-    // The first branches of CUDA 13, 12 and 11, by CUDA's release notes.
+    // The first branches of CUDA 13, 12 and 11, according to CUDA's release notes.
     if (branch >= 450) return branch >= 580 ? 13 : branch >= 525 ? 12 : 11;
   }
   return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What CUDA's driver says of the process and its devices, if it is loaded. Pitot never loads or initialises it here.
+// Facts about the process and its devices from CUDA's driver, if it is loaded. Pitot never loads or initialises it
+// here.
 #ifndef PITOT_LIB_COLLECT_CUPTI_DRIVER_H_
 #define PITOT_LIB_COLLECT_CUPTI_DRIVER_H_
 
@@ -21,26 +22,26 @@ enum DeviceAttribute : int {
 
 enum class CudaState : uint8_t {
   kUntouched,    // not loaded, or not initialised: nothing was made with it
-  kInitialised,  // no device has its primary context; of those that hosts make themselves the driver does not tell
+  kInitialised,  // no device has its primary context; the driver does not report contexts made by hosts themselves
   kInUse,        // a device has its primary context
 };
-// To load and enable CUPTI initialises nothing, nor does importing PyTorch 2.11 (CUDA 13.0). Cost: some us. Threads:
-// any.
+// The state of CUDA. It stays kUntouched when CUPTI is loaded and enabled, and when PyTorch 2.11 (CUDA 13.0) is
+// imported. Cost: some us. Threads: any.
 CudaState AskCuda() noexcept;
-// Whether the kernel has a driver of NVIDIA's, as far as its files say (Linux, containers, WSL, Tegra). Cost: some us.
+// Whether the kernel has a driver of NVIDIA's, according to its files (Linux, containers, WSL, Tegra). Cost: some us.
 bool HasDriver() noexcept;
-// The CUDA that the driver is made for, 12 of 12.4: as it says, if it is loaded, which needs no cuInit; else as the
-// kernel's file has it; 0: neither does. Cost: some us.
+// The major version of the driver's CUDA, 12 for 12.4. A loaded driver tells it, without cuInit; otherwise it comes
+// from the kernel's file; 0: from neither. Cost: some us.
 int DriverMajor() noexcept;
-// The same of that file's text, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat ...".
+// The same from the text of that file, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat ...".
 int MajorOfKernelDriver(std::string_view text) noexcept;
 
 struct DeviceFacts {
-  std::string name;  // "GPU 0" where the driver does not say
+  std::string name;  // "GPU 0" if the driver does not tell
   uint32_t multiprocessors = 0, threads_per_multiprocessor = 0, blocks_per_multiprocessor = 0,
            registers_per_multiprocessor = 0, shared_bytes_per_multiprocessor = 0;  // 0: unknown
 };
-// Cost: some us. Throws bad_alloc.
+// Describes a device. Cost: some us. Throws bad_alloc.
 DeviceFacts DescribeDevice(uint32_t ordinal);
 
 }  // namespace pitot::cupti

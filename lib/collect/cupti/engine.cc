@@ -10,12 +10,12 @@
 namespace pitot::cupti {
 namespace {
 
-// The one whose callbacks are registered, and the last that was made: from there all are found.
+// The engine with registered callbacks, and the last one made: all others are found from there.
 constinit std::atomic<Engine*> g_engine{nullptr}, g_newest{nullptr};
 constinit std::atomic<uint32_t> g_closes_at_exit_of{0}, g_exit_handlers{0}, g_exit_epoch{0};
-constinit std::atomic<uint32_t> g_fork_epoch{0};  // of the process that has it
+constinit std::atomic<uint32_t> g_fork_epoch{0};  // of the last control's process
 
-// Where CUPTI may write what nobody reads: an old one crashes without a buffer.
+// CUPTI may write here, and nobody reads it: an old CUPTI crashes without a buffer.
 alignas(4096) uint8_t g_waste[kBufferBytes];
 
 void RequestBufferFromPool(uint8_t** buffer, size_t* size, size_t* most_records) {
@@ -35,7 +35,7 @@ void CompleteBufferOfPool(void*, uint32_t, uint8_t* buffer, size_t, size_t valid
   Engine* engine = g_newest.load(std::memory_order_acquire);
   BufferPool::Found found;
   while (engine != nullptr && !(found = engine->pool->Find(buffer))) engine = engine->former;
-  if (engine == nullptr) engine = g_engine.load(std::memory_order_acquire);  // which counts it
+  if (engine == nullptr) engine = g_engine.load(std::memory_order_acquire);  // it counts the buffer
   if (engine != nullptr) engine->pool->Complete(found, valid);
 }
 
@@ -59,7 +59,7 @@ void OnCuptiCallback(void* context, int domain, uint32_t callback_id, const void
     engine->scopes.OnNode(engine->api, callback_id, *static_cast<const GraphData*>(resource->descriptor));
 }
 
-// The first moment when it is known that CUPTI can be had, and the last before it asks for buffers.
+// Touches the pool at the first moment when CUPTI is known to be available, the last before it asks for buffers.
 void OnRegister(void* context, bool is_again) {
   BufferPool& pool = *static_cast<Engine*>(context)->pool;
   pool.Touch();
@@ -74,7 +74,7 @@ void Close() {
 }  // namespace
 
 void CloseAtExitOf(uint32_t others) noexcept {
-  // In the child of a fork they register theirs later than the handlers that it inherits.
+  // In the child of a fork they register theirs after the inherited handlers.
   if (g_exit_epoch.exchange(trace::ForkEpoch()) != trace::ForkEpoch()) g_closes_at_exit_of.store(0);
   if ((others & ~g_closes_at_exit_of.fetch_or(others)) == 0) return;
   std::atexit(Close);
@@ -105,7 +105,7 @@ Status FindEngine(const Api& api, const Strides& strides, uint32_t buffers, Engi
   *engine = made.release();
   g_newest.store(*engine);
   g_engine.store(*engine);
-  // Before CUPTI's own destructors: it is loaded. Not once for each start that fails.
+  // Runs before CUPTI's own destructors, because CUPTI is loaded. Not registered for each failed start.
   CloseAtExitOf(kOfCupti);
   return {};
 }
@@ -125,9 +125,8 @@ void ForgetUnused(Engine* engine) noexcept {
   const bool is_unused = engine == g_newest.load() && engine->controls.size() == 1 &&
                          !engine->controls.front()->has_given() && engine->pool->counts().requested == 0;
   if (!is_unused) return;
-  // Callbacks that a collector before has registered ask this one for buffers, and look in it for those that come back:
-  // on any thread, at any time, and nobody can tell when the last of them is out of it. The next collector of this size
-  // has it.
+  // Callbacks of an earlier collector ask this engine for buffers, and look in it for returned ones: on any thread, at
+  // any time. Nobody can tell when the last of them has left it. The next collector of this size gets it.
   g_engine.store(engine->former);
   if (engine->former != nullptr) return;
   g_newest.store(nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What CUPTI may use at any time until the process ends, and the callbacks that use it: never freed once CUPTI has
-// heard of it.
+// Everything CUPTI may use at any time until the process ends, and the callbacks that use it: never freed once CUPTI
+// has heard of it.
 #ifndef PITOT_LIB_COLLECT_CUPTI_ENGINE_H_
 #define PITOT_LIB_COLLECT_CUPTI_ENGINE_H_
 
@@ -25,7 +25,7 @@ namespace pitot::cupti {
 inline constexpr uint32_t kBufferBytes = 256 << 10;
 
 struct Engine {
-  // Of memory_bytes the buffers are a quarter, what is known of graphs' nodes an eighth at most.
+  // Buffers take a quarter of memory_bytes, the scopes of graphs' nodes an eighth at most.
   explicit Engine(uint32_t buffers) : scopes(uint64_t{buffers} * kBufferBytes / 2) {}
 
   Api api{};
@@ -34,29 +34,29 @@ struct Engine {
   ApiCalls calls;
   GraphScopes scopes;
   std::unique_ptr<BufferPool> pool;
-  OwnedMemory unread;  // what records owned whose buffers were used again before anyone had read them
+  OwnedMemory unread;                              // memory owned by records in buffers that were used again unread
   std::atomic<Control*> control{nullptr};          // the last of these
-  std::vector<std::unique_ptr<Control>> controls;  // of the collector that runs and of those before
+  std::vector<std::unique_ptr<Control>> controls;  // of the running collector and of those before
   Engine* former = nullptr;                        // made before
 };
 
-// The engine with so many buffers: that of any collector before, which CUPTI may still have buffers of, where it suits.
-// As many as there are libraries, of records as long, and sizes are ever made. Throws bad_alloc. Errors:
+// The engine with so many buffers. An earlier collector's is used again if it suits, because CUPTI may still have
+// buffers of it. So there are only as many as different libraries, record lengths and sizes. Throws bad_alloc. Errors:
 // kResourceExhausted.
 Status FindEngine(const Api& api, const Strides& strides, uint32_t buffers, Engine** engine);
-// Gives it a control that is not started yet. Throws bad_alloc.
+// Adds a control, not started yet, to the engine. Throws bad_alloc.
 Control* AddControl(Engine* engine, const Control::Surroundings& surroundings);
-// Frees an engine that was made for nothing: CUPTI never heard of it. Where there is one before it is kept, which
-// callbacks of that one may be using.
+// Frees an engine made for nothing: CUPTI never heard of it. It is kept if there is an earlier one, because callbacks
+// of that one may be using it.
 void ForgetUnused(Engine* engine) noexcept;
-// This is the process that a control was made in last, not a child of it.
+// Whether this is the process of the last control, not a child of it.
 bool IsOfThisProcess() noexcept;
-// What registers exit handlers of its own: those that are registered later run earlier.
+// Owners of exit handlers: handlers registered later run earlier.
 enum ExitHandlersOf : uint32_t { kOfCupti = 1, kOfDriver = 2, kOfProfiler = 4 };
-// No call of CUPTI begins once the handlers have run that these, a set of ExitHandlersOf, register from now on: they
-// have registered theirs. Once for each in a process.
+// Registers an exit handler after which no call of CUPTI begins. Call it when `others`, a set of ExitHandlersOf, have
+// registered theirs, so that it runs before them. Once for each of them in a process.
 void CloseAtExitOf(uint32_t others) noexcept;
-// How often that took a handler.
+// How many handlers were registered for this.
 uint32_t ExitHandlers() noexcept;
 
 }  // namespace pitot::cupti

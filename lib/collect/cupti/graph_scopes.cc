@@ -51,18 +51,18 @@ void GraphScopes::Add(uint64_t node, uint32_t path) noexcept {
   const uint32_t now = now_.fetch_add(1, kRelaxed) + 1;
   added_.fetch_add(1, kRelaxed);
   for (;;) {
-    // Its own, or the first free one (they fill in order), or the one that was used longest ago.
+    // Its own place, or the first free one (they fill in order), or the one used longest ago.
     uint32_t at = 0;
     uint64_t there = 0;
     bool is_taken = true;
     for (uint32_t i = 0; i < kWays && is_taken; ++i) {
       const uint64_t word = bucket->words[i].load(kRelaxed);
       is_taken = word != 0 && word >> kPathBits != tag >> kPathBits;
-      // Their difference, because they wrap.
+      // By their difference, because they wrap.
       const auto older = static_cast<int32_t>(bucket->used[at].load(kRelaxed) - bucket->used[i].load(kRelaxed));
       if (i == 0 || !is_taken || older > 0) at = i, there = word;
     }
-    // Before: who adds meanwhile finds another that is older.
+    // Set first, so that another thread adding meanwhile finds another that is older.
     bucket->used[at].store(now, kRelaxed);
     if (!bucket->words[at].compare_exchange_strong(there, tag | path, kRelaxed)) continue;
     if (is_taken) forgotten_.fetch_add(1, kRelaxed);
@@ -76,7 +76,7 @@ uint32_t GraphScopes::PathOf(uint64_t node) noexcept {
   for (uint32_t i = 0; i < kWays; ++i) {
     const uint64_t word = bucket->words[i].load(kRelaxed);
     if (word == 0 || word >> kPathBits != tag >> kPathBits) continue;
-    bucket->used[i].store(now_.load(kRelaxed), kRelaxed);  // a graph that runs is one that is needed
+    bucket->used[i].store(now_.load(kRelaxed), kRelaxed);  // a running graph is needed
     return static_cast<uint32_t>(word & ((1u << kPathBits) - 1));
   }
   return 0;

@@ -12,10 +12,10 @@ namespace pitot::cupti {
 namespace {
 
 constexpr uint32_t kLeastChunks = 16;
-constexpr size_t kLossesKept = 128;         // of a kind
-constexpr int64_t kNearNs = 1'000'000'000;  // what is further apart is two losses
-constexpr int64_t kTouchNs = 1'000'000;     // what is nearer is one loss of an incident
-constexpr int64_t kJoinedNs = 100'000'000;  // what is longer together is two, so that a window tells how many it lost
+constexpr size_t kLossesKept = 128;         // of a device and reason
+constexpr int64_t kNearNs = 1'000'000'000;  // losses further apart are two
+constexpr int64_t kTouchNs = 1'000'000;     // nearer ones are one loss of an incident
+constexpr int64_t kJoinedNs = 100'000'000;  // longer ones stay two, so that a window knows how many it lost
 
 int64_t GapNs(const Loss& a, const Loss& b) { return std::max(a.begin_ns, b.begin_ns) - std::min(a.end_ns, b.end_ns); }
 int64_t SpanNs(const Loss& a, const Loss& b) { return std::max(a.end_ns, b.end_ns) - std::min(a.begin_ns, b.begin_ns); }
@@ -26,8 +26,7 @@ void Join(const Loss& loss, Loss* into) {
   into->records = into->records != 0 && loss.records != 0 ? into->records + loss.records : 0;
 }
 
-// What of a device and reason touches, in order of begin, becomes one; not where it has a number and the other has
-// none.
+// Joins touching losses of one device and reason, in order of begin. Not if only one of the two has a number.
 void JoinNeighbours(std::vector<Loss>* losses) {
   size_t kept = 0;
   for (const Loss& loss : *losses) {
@@ -75,7 +74,7 @@ History::Lane& History::LaneOf(uint32_t device) {
   return lanes_.back();
 }
 
-// Has the newest of free_ be one that is empty. False: all that could give way is pinned.
+// Makes the newest of free_ an empty chunk. False: everything that could give way is pinned.
 bool History::FreeChunk() {
   if (!free_.empty()) return true;
   Lane* most = nullptr;
@@ -134,7 +133,7 @@ void History::AddLoss(const Loss& loss) noexcept {
   try {
     Remember(loss);
   } catch (const std::bad_alloc&) {
-    // What follows says it.
+    // Later losses will show it.
   }
 }
 
@@ -148,8 +147,9 @@ std::vector<Loss>& History::LossesOf(uint32_t device, const char* reason) {
   return losses_.back();
 }
 
-// By device and reason, of which there are few: what alternates needs no more room than what does not. Of too many of a
-// kind the oldest two are made one, with what is between them: too much is taken for lost rather than too little.
+// Notes a loss by device and reason. These are few, so alternating losses need no more room than others. If there are
+// too many of a kind, the oldest two become one, with the time between them: rather too much is taken for lost than too
+// little.
 void History::Remember(const Loss& loss) {
   std::vector<Loss>& losses = LossesOf(loss.device, loss.reason);
   const bool is_near = !losses.empty() && GapNs(losses.back(), loss) < kNearNs;
@@ -168,7 +168,7 @@ void History::Pin(int64_t begin_ns, Pinned* out) {
   };
   size_t pinned = 0;
   for (const Chunk& chunk : chunks_) pinned += chunk.pins != 0;
-  // The newest of each device first, so that a busy one does not take the room of a quiet one.
+  // The newest of each device come first, so that a busy one does not take the room of a quiet one.
   std::vector<Candidate> wanted;
   for (const Lane& lane : lanes_) {
     uint32_t age = 0;
@@ -198,7 +198,7 @@ void History::Pin(int64_t begin_ns, Pinned* out) {
   }
   for (Loss& loss : out->losses_) {
     const uint64_t before_ns = static_cast<uint64_t>(begin_ns) - static_cast<uint64_t>(loss.begin_ns);
-    if (loss.begin_ns < begin_ns && before_ns > kNearNs) loss.records = 0;  // nobody knows how many are in the window
+    if (loss.begin_ns < begin_ns && before_ns > kNearNs) loss.records = 0;  // it is unknown how many are in the window
     loss.begin_ns = std::max(loss.begin_ns, begin_ns);
   }
   std::stable_sort(out->losses_.begin(), out->losses_.end(), [](auto& a, auto& b) { return a.begin_ns < b.begin_ns; });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The newest records of each device, in memory that is taken once. An incident pins the part it needs and reads it in
-// its own time, while the rest is written on.
+// The newest records of each device, in memory taken once. An incident pins its part and reads it in its own time,
+// while writing goes on in the rest.
 #ifndef PITOT_LIB_COLLECT_CUPTI_HISTORY_H_
 #define PITOT_LIB_COLLECT_CUPTI_HISTORY_H_
 
@@ -16,7 +16,7 @@
 
 namespace pitot::cupti {
 
-// What is missing, of any stream of a device (kNoDevice: of any).
+// A loss on any stream of a device (kNoDevice: of any device).
 inline constexpr uint32_t kNoDevice = ~0u;
 struct Loss {
   int64_t begin_ns = 0, end_ns = 0;
@@ -36,19 +36,19 @@ class History {
   History(const History&) = delete;
   History& operator=(const History&) = delete;
 
-  // Of one device. Where there is no room the oldest chunk of the device that has most of them gives way; where all
-  // that could is pinned, the records are lost and counted. Thread: the decoding one. Throws bad_alloc.
+  // Adds records of one device. Without room, the oldest chunk of the device with most chunks gives way. If all that
+  // could is pinned, the records are lost and counted. Thread: the decoding one. Throws bad_alloc.
   void Add(uint32_t device, const GpuRecord* records, size_t count);
-  // Something that never came. Of each device and reason the last 128 are kept apart, those before as one. Thread: the
-  // decoding one.
+  // Notes records that never came. For each device and reason, the last 128 losses are kept apart, earlier ones as one.
+  // Thread: the decoding one.
   void AddLoss(const Loss& loss) noexcept;
 
-  // Makes the memory a chunk smaller, for good: the oldest of the device that has most of them gives way. False, and
-  // nothing is done, where all that could is pinned. Thread: the decoding one.
+  // Makes the memory a chunk smaller, for the life of the history: the oldest chunk of the device with most chunks
+  // gives way. False, and nothing is done, if all that could is pinned. Thread: the decoding one.
   bool GiveBackChunk() noexcept;
 
-  // The records of a window, which stay where they are until this is destroyed. The newest three quarters of the memory
-  // at most; what is left out is in `losses`.
+  // The records of a window, in their place until this is destroyed. At most the newest three quarters of the memory;
+  // the rest is in `losses`.
   class Pinned {
    public:
     Pinned() = default;
@@ -56,7 +56,7 @@ class History {
     Pinned(const Pinned&) = delete;
     Pinned& operator=(const Pinned&) = delete;
     void Release() noexcept;
-    // Of each device the newest first.
+    // Visits the newest of each device first.
     template <class Visit> void ForEach(Visit visit) const {
       for (const Part& part : parts_) {
         for (const GpuRecord* record = part.records + part.count; record-- != part.records;) {
@@ -64,8 +64,8 @@ class History {
         }
       }
     }
-    // In order of their begin; what touches, of one device and reason, is one. What began more than a second before the
-    // window has no number.
+    // Losses in order of their begin; touching ones of one device and reason are joined. If a loss began more than a
+    // second before the window, its number is unknown.
     const std::vector<Loss>& losses() const { return losses_; }
 
    private:
@@ -79,10 +79,10 @@ class History {
     std::vector<Part> parts_;
     std::vector<Loss> losses_;
   };
-  // What ended at `begin_ns` or later. Threads: any. Throws bad_alloc.
+  // Pins the records ending at `begin_ns` or later. Threads: any. Throws bad_alloc.
   void Pin(int64_t begin_ns, Pinned* out);
 
-  uint64_t records() const;  // that are held
+  uint64_t records() const;  // held now
 
  private:
   struct Chunk {
@@ -104,12 +104,12 @@ class History {
   void Remember(const Loss& loss);
 
   uint8_t* const memory_;
-  mutable std::mutex mutex_;  // guards all that follows; no thread of the host's takes it
+  mutable std::mutex mutex_;  // guards all of the following; no thread of the host's takes it
   std::vector<Chunk> chunks_;
   std::vector<uint32_t> free_;
   size_t given_back_ = 0;  // of chunks_
   std::deque<Lane> lanes_;
-  std::vector<std::vector<Loss>> losses_;  // by device and reason, none of them empty
+  std::vector<std::vector<Loss>> losses_;  // by device and reason; none is empty
 };
 
 }  // namespace pitot::cupti

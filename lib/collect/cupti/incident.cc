@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of a recording goes into an incident.
+// The part of a recording that goes into an incident.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,7 +19,7 @@
 namespace pitot::cupti {
 namespace {
 
-// As CUpti_ActivityMemoryKind.
+// Names of CUpti_ActivityMemoryKind.
 const char* MemoryName(uint32_t kind) {
   switch (kind) {
     case 1:
@@ -37,7 +37,7 @@ const char* MemoryName(uint32_t kind) {
   }
 }
 
-// "pageable to device" of GpuRecord::detail.
+// "pageable to device" from GpuRecord::detail.
 std::string CopyName(uint32_t detail) {
   return std::string(MemoryName(detail >> 8 & 255)) + " to " + MemoryName(detail & 255);
 }
@@ -50,7 +50,7 @@ void Recording::Keep(int64_t begin_ns, KeepFor what) noexcept {
   if (what == KeepFor::kIncident) has_kept_.store(true, std::memory_order_relaxed);
   bool is_complete = false;
   {
-    // What CUPTI has by now.
+    // Collect what CUPTI has by now.
     std::unique_lock lock(mutex_);
     const uint64_t asked = ++rounds_asked_;
     changed_.notify_all();
@@ -61,7 +61,8 @@ void Recording::Keep(int64_t begin_ns, KeepFor what) noexcept {
   }
   kept_end_ns_ = base::ClockNs(CLOCK_MONOTONIC);
   if (!is_complete) missing_from_ns_ = std::max(begin_ns, drained_ns_.load()), why_missing_ = "not decoded in time";
-  // Before the records are pinned: what is read meanwhile is among them. It is missing here only, not for ever.
+  // Asked before the records are pinned, so those read meanwhile are among them. They are missing here only, not
+  // forever.
   if (const int64_t unread_ns = engine_->pool->OldestUnreadNs(); is_complete && unread_ns < kept_end_ns_)
     withheld_from_ns_ = std::max(begin_ns, unread_ns);
   try {
@@ -72,7 +73,7 @@ void Recording::Keep(int64_t begin_ns, KeepFor what) noexcept {
   }
 }
 
-// A depth at which CUPTI was not heard of may be nobody's: it is not told.
+// Adds the depths. A depth without a sign of CUPTI may not have been in force, so it is shown as scopes.
 Recording::Kept Recording::AddDepths(TraceBuilder& trace) {
   Kept kept = Kept::kShallow;
   deep_until_ns_ = 0;
@@ -93,7 +94,7 @@ Recording::Kept Recording::AddDepths(TraceBuilder& trace) {
   return kept;
 }
 
-// What the history does not know of: it may be there the next time.
+// Adds losses that the history does not know: the records may be there the next time.
 void Recording::AddMissing(TraceBuilder& trace) const {
   const auto add = [&](int64_t begin_ns, int64_t end_ns, const char* why) {
     if (begin_ns != 0 && begin_ns < end_ns) trace.Add(GpuLoss{begin_ns, end_ns, kNoRow, trace.AddText(why), 0});
@@ -102,7 +103,7 @@ void Recording::AddMissing(TraceBuilder& trace) const {
   add(withheld_from_ns_, deep_until_ns_, "not handed over by CUPTI yet");
 }
 
-// And what to do about it; "" where the depth that was asked for says it all.
+// Why there are no kernels, and the remedy; "" if the requested depth explains it.
 std::string Recording::WhyNoKernels(Kept kept) const {
   char text[320];
   if (const int64_t ns = HangingNs(); ns != 0) {
@@ -138,8 +139,8 @@ std::string Recording::WhyNoKernels(Kept kept) const {
   return text;
 }
 
-// What stays for good: of the first call, and of recording kernels, with what was forecast before. What is forecast and
-// not there is told apart.
+// Adds the lasting costs of CUPTI's first call and of recording kernels, with the forecast. A forecast without the cost
+// is an attribute of its own.
 void Recording::AddLastingCost(TraceBuilder& trace) {
   const bool has_recorded = control_->has_recorded();
   std::string cost = Forecast(has_recorded);
@@ -151,7 +152,7 @@ void Recording::AddLastingCost(TraceBuilder& trace) {
   if (!cost.empty()) trace.AddAttribute("cupti.lasting_cost", cost.c_str());
 }
 
-// What recording kernels leaves behind: what was forecast before, and whether it is there. "": neither.
+// The lasting cost of recording kernels: its forecast, and whether it is there. "": neither.
 std::string Recording::Forecast(bool is_there) const {
   if (!is_there && (asked_.load(std::memory_order_relaxed) == 0 || lasting_cost_percent_ >= kAnyLastingCost)) return {};
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
@@ -173,7 +174,7 @@ std::string Recording::Forecast(bool is_there) const {
   return text;
 }
 
-// Those in what was kept, or that records in it could not be placed for.
+// Adds the clock steps in the kept window, and those that left records in it unplaced.
 void Recording::AddClockSteps(TraceBuilder& trace) {
   uint64_t steps = 0, records = 0;
   int64_t by_ns = 0;
@@ -188,7 +189,7 @@ void Recording::AddClockSteps(TraceBuilder& trace) {
   char times[48] = "", text[192];
   if (steps > 1)
     std::snprintf(times, sizeof times, " %llu times, the last time", static_cast<unsigned long long>(steps));
-  // What is shorter than a millisecond is told, too.
+  // Steps below a millisecond are shown, too.
   const int digits = std::llabs(by_ns) < 1'000'000 ? 6 : 3;
   std::snprintf(text, sizeof text, "CLOCK_REALTIME stepped%s by %+.*f s; %llu record%s could not be placed", times,
                 digits, static_cast<double>(by_ns) / 1e9, static_cast<unsigned long long>(records),
@@ -212,7 +213,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
   const BufferCounts buffers = engine_->pool->counts();
   trace.AddAttribute("cupti.version", std::to_string(engine_->api.version).c_str());
   const CallSource source = control_->call_source();
-  // CUPTI makes none where CUDA was in use before, which the driver does not always tell.
+  // CUPTI makes no records of calls if CUDA was in use before, which the driver does not always tell.
   const bool lacks_calls = source == CallSource::kRecords && counts.calls == 0 && awaits_calls_.load();
   std::string reason = control_->Reason();
   if (lacks_calls)
@@ -255,7 +256,7 @@ void Recording::AddTo(TraceBuilder& trace) {
     History::Pinned* pinned;
   } unpin{&pinned_};
   const std::map<uint32_t, DeviceFacts> facts_of = Devices();
-  // Rows of the tables in rows of the trace, as they are needed.
+  // Rows of the tables as rows of the trace, made when needed.
   constexpr uint32_t kNotYet = kNoRow - 1;
   std::vector<uint32_t> streams(tables_.streams.rows().size(), kNotYet), names(tables_.names.names().size(), kNotYet),
       shapes(tables_.shapes.rows().size(), kNotYet);
@@ -348,7 +349,7 @@ void Recording::AddTo(TraceBuilder& trace) {
     trace.Add(activity);
   });
   for (const Loss& loss : pinned_.losses()) {
-    // Of a device all streams; which, nobody knows.
+    // The loss is of any of the device's streams; which, nobody knows.
     trace.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace.AddText(loss.reason), loss.records,
                       loss.device != kNoDevice ? device_of(loss.device) : kNoRow});
   }

@@ -12,11 +12,12 @@
 
 namespace pitot::cupti {
 
-// Each cell has a turn: its index in the queue's history where it may be filled, one more where it may be emptied.
+// Each cell has a turn: its index in the queue's history if it may be filled, one more if it may be emptied.
 class IndexQueue {
  public:
-  // For at most `most` indices at once. False if there is no memory. There are more cells than that: Push waits for one
-  // whose emptying a thread began and has not ended, which then takes as long as filling all the others.
+  // Makes room for at most `most` indices at once. False if there is no memory. There are more cells than that, because
+  // Push waits for a cell that another thread is emptying. So it waits only if that takes as long as filling all the
+  // others.
   bool Reserve(uint32_t most) noexcept {
     const uint64_t size = std::bit_ceil(uint64_t{most} * 4);
     cells_.reset(new (std::nothrow) Cell[size]);
@@ -26,7 +27,7 @@ class IndexQueue {
     return true;
   }
 
-  // There is room: no more than `most` are ever in it.
+  // Adds an index. There is room: no more than `most` are ever in it.
   void Push(uint32_t index) noexcept {
     uint64_t at = last_.load(std::memory_order_relaxed);
     for (;;) {
@@ -42,7 +43,7 @@ class IndexQueue {
     }
   }
 
-  // False if it is empty, or the oldest is being pushed at this moment.
+  // Takes the oldest. False if it is empty, or the oldest is being pushed at this moment.
   bool Pop(uint32_t* index) noexcept {
     uint64_t at = first_.load(std::memory_order_relaxed);
     for (;;) {

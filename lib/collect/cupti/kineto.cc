@@ -12,8 +12,8 @@
 namespace pitot::cupti {
 namespace {
 
-// What libkineto exports, of the Itanium C++ ABI's names.
-using ApiFunction = void* (*)();           // libkineto::api(): the one object that holds the profiler
+// Exports of libkineto, by their names in the Itanium C++ ABI.
+using ApiFunction = void* (*)();           // libkineto::api(): the one object with the profiler
 using IsActiveFunction = bool (*)(void*);  // libkineto::ActivityProfilerProxy::isActive()
 
 struct Library {
@@ -37,7 +37,7 @@ uint64_t LoaderEvents() {
   return events;
 }
 
-// In the global scope (a program linked with LibTorch), or in a library by its name (Python's).
+// Looks in the global scope (a program linked with LibTorch), or in a library by its name (Python's).
 Library Find() {
   Library found;
   void* handle = dlopen(nullptr, RTLD_NOW);
@@ -82,7 +82,7 @@ KinetoState AskKineto() noexcept {
     if (library.api == nullptr) return KinetoState::kAbsent;
   }
   if (library.is_active == nullptr || library.vtable == nullptr) return KinetoState::kUnknown;
-  // Once it is made it stays.
+  // Once made it stays.
   static void* profiler = nullptr;
   if (profiler == nullptr) profiler = FindProfiler(library);
   if (profiler == nullptr) return KinetoState::kUnused;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PyTorch's profiler in the same process: there can be one user of CUPTI at a time, and it does not ask.
+// PyTorch's profiler in the same process: CUPTI has one user at a time, and the profiler does not ask.
 #ifndef PITOT_LIB_COLLECT_CUPTI_KINETO_H_
 #define PITOT_LIB_COLLECT_CUPTI_KINETO_H_
 
@@ -11,11 +11,10 @@ enum class KinetoState {
   kUnused,   // it may profile later, and has not yet
   kIdle,     // it has profiled, or is about to
   kActive,   // it profiles: CUPTI's buffers and kinds are its own
-  kUnknown,  // there, but of a version that cannot be asked
+  kUnknown,  // there, but its version cannot be asked
 };
 
-// Asks the LibTorch that is loaded. Cost: 20 ns once it has profiled, some us before, some 100 us after libraries
-// were loaded.
+// Asks the loaded LibTorch. Cost: 20 ns once it has profiled, some us before, some 100 us after libraries were loaded.
 // Thread: one at a time.
 KinetoState AskKineto() noexcept;
 

@@ -9,13 +9,13 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// Where one thread at a time writes.
+// For values written by one thread at a time.
 void Increase(std::atomic<int64_t>* value, int64_t by) { value->store(value->load(kRelaxed) + by, kRelaxed); }
 
 }  // namespace
 
-// The thread's row in this look. A row of an earlier one is anybody's, its owner's then like any other's: who changes
-// its look to kTaking has it. Who has been in Add since an earlier look may add one call to another's row.
+// The thread's row in this look. A row of an earlier look is free for anyone, its former owner included: changing its
+// look to kTaking takes it. A thread in Add since an earlier look may add one call to another's row.
 LastingCost::Thread* LastingCost::Find(uint64_t id) noexcept {
   const uint32_t look = look_.load(kRelaxed);
   for (uint32_t i = 0; i < kThreads; ++i) {
@@ -25,7 +25,7 @@ LastingCost::Thread* LastingCost::Find(uint64_t id) noexcept {
       if (thread.id.load(kRelaxed) == id) return &thread;
       continue;
     }
-    // Whoever takes it may be stopped until another look: then it is not theirs to take who come in that one.
+    // The taker may be stopped until a later look: threads of that look cannot take the row then.
     if (of_look == kTaking || !thread.look.compare_exchange_strong(of_look, kTaking, kRelaxed)) continue;
     thread.id.store(id, kRelaxed);
     for (auto* value : {&thread.launches, &thread.hidden_ns, &thread.busy_ns, &thread.end_ns, &thread.counted_end_ns,
@@ -33,14 +33,14 @@ LastingCost::Thread* LastingCost::Find(uint64_t id) noexcept {
       value->store(0, kRelaxed);
     thread.begin_ns.store(INT64_MIN, kRelaxed);
     thread.kind.store(CallKind::kOther, kRelaxed);
-    // Publish: an acquire of look makes visible whose the row is, and that it is empty.
+    // Publish: an acquire of look shows the row's owner, and that it is empty.
     thread.look.store(look, std::memory_order_release);
     return &thread;
   }
   return nullptr;
 }
 
-// Its last call is not inside another.
+// Counts the last call, because it is not inside another.
 void LastingCost::CountLast(Thread* thread) noexcept {
   if (thread->begin_ns.load(kRelaxed) == INT64_MIN) return;
   const int64_t begin_ns = thread->begin_ns.load(kRelaxed), ns = thread->end_ns.load(kRelaxed) - begin_ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that CUPTI allocates for a record and leaves to whoever reads that to give to free() (cupti_activity.h,
+// Memory that CUPTI allocates for a record and leaves to its reader to free() (cupti_activity.h,
 // CUpti_ActivityOverhead3). It is ours once CUPTI has given the buffer back, whether we read it or not.
 #ifndef PITOT_LIB_COLLECT_CUPTI_OWNED_MEMORY_H_
 #define PITOT_LIB_COLLECT_CUPTI_OWNED_MEMORY_H_
@@ -14,13 +14,13 @@
 
 namespace pitot::cupti {
 
-// What the record owns, of `stride` bytes; null: nothing.
+// The memory owned by a record of `stride` bytes; null: none.
 inline void* OwnedBy(uint32_t kind, uint32_t stride, const uint8_t* record) {
   const bool may_own = kind == kOverhead && stride >= overhead::kReadWithData;
   return may_own ? Field<void*>(record, overhead::kOwnedData) : nullptr;
 }
 
-// Hands what the whole records in `valid` bytes own to `each`, up to the first of a kind whose length is not known.
+// Hands the memory owned by the whole records in `valid` bytes to `each`, up to the first record of unknown length.
 // Cost: about 2 ns a record.
 template <class Each> void ForEachOwned(const Strides& strides, const uint8_t* buffer, size_t valid, Each each) {
   for (size_t at = 0; valid - at >= sizeof(uint32_t);) {
@@ -32,15 +32,15 @@ template <class Each> void ForEachOwned(const Strides& strides, const uint8_t* b
   }
 }
 
-// What records owned that nobody will read, until it is freed where that harms nobody: CUPTI asks for their buffer on a
+// Memory owned by records that nobody will read. It cannot be freed at once, because CUPTI asks for their buffer on a
 // thread of the host's. The blocks are their own list.
 class OwnedMemory {
  public:
   ~OwnedMemory() { FreeAll(); }
 
-  // Of records as ForEachOwned. Threads: any, lock-free.
+  // Takes the memory of such records, as ForEachOwned. Threads: any, lock-free.
   void TakeFrom(const Strides& strides, const uint8_t* buffer, size_t valid) noexcept;
-  // Threads: any.
+  // Frees all of it. Threads: any.
   void FreeAll() noexcept;
 
  private:

@@ -10,7 +10,7 @@
 namespace pitot::cupti {
 namespace {
 
-// Never read: an old CUPTI crashes where it gets no buffer.
+// Never read. An old CUPTI crashes without a buffer.
 alignas(8) uint8_t g_unread[64 << 10];
 
 void GiveUnread(uint8_t** buffer, size_t* size, size_t* most_records) {

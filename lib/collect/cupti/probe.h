@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether CUPTI can be had here, for `pitot doctor`: asked as the collector asks it.
+// Whether CUPTI can be used here, for `pitot doctor`, by the collector's own calls.
 #ifndef PITOT_LIB_COLLECT_CUPTI_PROBE_H_
 #define PITOT_LIB_COLLECT_CUPTI_PROBE_H_
 
@@ -9,9 +9,9 @@
 
 namespace pitot::cupti {
 
-// Takes CUPTI, has it record kernels, and hands it back: what Recorder::Add would say. Nothing is read of what is
-// recorded meanwhile. A driver that hangs, hangs this, and CUPTI may crash: for a process that can be lost. Throws
-// bad_alloc. Errors: kUnavailable, with CUPTI's reason and who has it.
+// Takes CUPTI, has it record kernels, and hands it back. Returns the result that Recorder::Add would have. Nothing
+// recorded meanwhile is read. A hanging driver hangs this, and CUPTI may crash: call it in a process that can be lost.
+// Throws bad_alloc. Errors: kUnavailable, with CUPTI's reason and its owner.
 Status TryCupti(const Api& api);
 
 }  // namespace pitot::cupti

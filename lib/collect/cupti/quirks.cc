@@ -4,8 +4,8 @@
 namespace pitot::cupti {
 namespace {
 
-// Numbers, of cupti_version.h: 18 is CUDA 11.8, 19 12.0, 20 12.2, 21 12.3, 22 12.4, 23 12.5, 24 12.6, 26 12.8, 27 12.9,
-// 28 12.9 Update 1; from 13.0 on major * 10000 + minor * 100 + update.
+// Numbers from cupti_version.h: 18 is CUDA 11.8, 19 12.0, 20 12.2, 21 12.3, 22 12.4, 23 12.5, 24 12.6, 26 12.8, 27
+// 12.9, 28 12.9 Update 1. From 13.0 on they are major * 10000 + minor * 100 + update.
 constexpr uint32_t kLastOf11 = 18, kFirstThatSaysCuda = 130000;
 
 struct Row {
@@ -13,7 +13,7 @@ struct Row {
   uint32_t first, last;  // versions that have it
   const char* why;
 };
-// Source: CUPTI's release notes, and its headers for the functions and attributes that came.
+// Source: CUPTI's release notes; for added functions and attributes, its headers.
 constexpr Row kRows[] = {
     {Quirk::kNoPerThreadBuffers, 0, 20, "the attribute came with CUDA 12.3"},
     {Quirk::kNoFilteredRecords, 0, 22, "the functions came with CUDA 12.5"},

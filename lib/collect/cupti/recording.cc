@@ -23,14 +23,14 @@ using std::chrono::nanoseconds;
 constexpr uint64_t kLeastBytes = 8ull << 20, kMostBytes = 4ull << 30;
 constexpr int64_t kTickNs = 20'000'000;       // the newest record is then 10 ms old at the median
 constexpr int64_t kForgetNs = 1'000'000'000;  // how long the name behind a pointer is believed
-constexpr int64_t kWatchNs = 2'000'000;       // between looks at PyTorch's profiler, where it is in the process
+constexpr int64_t kWatchNs = 2'000'000;       // between looks at PyTorch's profiler, if it is in the process
 constexpr uint64_t kSilentSubmissions = 1000;
-constexpr int64_t kLongestWorkNs = 10'000'000'000;        // of a GPU that records still come of
+constexpr int64_t kLongestWorkNs = 10'000'000'000;        // of a GPU; its records may still come
 constexpr int64_t kBetweenLaterLooksNs = 10'000'000'000;  // at the calls, once enough was seen
 constexpr size_t kDepthsKept = 4096, kClockStepsKept = 64;
 
 enum class Owner : uint8_t { kNobody, kCollector, kLeftBehind };
-// Whose CUPTI is, of all recordings in the process.
+// CUPTI's owner, among all recordings in the process.
 constinit std::atomic<Owner> g_owner{Owner::kNobody};
 
 bool IsWork(const GpuRecord& record) { return record.activity <= Activity::kGraph; }
@@ -50,7 +50,7 @@ Recording::Recording(const CuptiOptions& options, const Environment& environment
     : library_(options.library != nullptr ? options.library : ""),
       memory_bytes_(options.memory_bytes),
       graph_level_(options.graph_level),
-      // What would be missed otherwise: graphs as a whole, and the scopes in which their nodes are captured.
+      // Otherwise graphs as a whole would be missed, and the scopes in which their nodes are captured.
       attach_(options.attach_at_start || options.graph_level || !options.allow_torch_profiler ? Attach::kAtStart
                                                                                               : Attach::kWhenWanted),
       lasting_cost_percent_(options.lasting_cost_percent),
@@ -103,7 +103,7 @@ Status Recording::Take() {
   if (history_ == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the records of GPUs");
   const auto buffers = static_cast<uint32_t>(memory_bytes_ / 4 / kBufferBytes);
   if (Status status = FindEngine(api_, strides, buffers, &engine_); !status.ok()) return status;
-  // What a collector before has out may never come back.
+  // Buffers given out for an earlier collector may never come back.
   engine_->pool->BeginEra();
   write_off_ns_ = ClockNs(CLOCK_MONOTONIC) + environment_.surroundings.long_idle_ns;
   engine_->calls.lasting_cost().Forget();
@@ -141,14 +141,14 @@ void Recording::Run() noexcept {
   if (taken.ok()) Work();
   Mark();
   if (control_ != nullptr) control_->Stop();
-  // Whom nobody awaits any more may be overtaken by the end of the process.
+  // If nobody waits for this thread any more, the process may be ending.
   if (!taken.ok() && engine_ != nullptr && is_awaited) ForgetUnused(engine_);
   Release();
 }
 
 Status Recording::AwaitStart() noexcept {
   std::unique_lock lock(mutex_);
-  // What was refused is given back by then.
+  // A refused CUPTI is given back by then.
   const auto is_known = [this] { return has_taken_ && (taken_.ok() || is_over_); };
   if (changed_.wait_for(lock, nanoseconds(environment_.start_patience_ns), is_known)) return taken_;
   return DoesNotAnswer("or the collector is added while a library is being loaded: no GPU is recorded");
@@ -189,7 +189,7 @@ void Recording::Work() noexcept {
   }
 }
 
-// For the next round, obeying meanwhile.
+// Waits for the next round, and obeys orders meanwhile.
 void Recording::Wait(uint64_t round, int64_t due_ns) noexcept {
   std::unique_lock lock(mutex_);
   const auto is_asked = [&] { return is_ending_ || rounds_asked_ != round; };
@@ -230,7 +230,7 @@ Status Recording::Order(const Orders& orders) noexcept {
   return obeyed_ >= order ? answer_ : NotRunning();
 }
 
-// Does what others ordered.
+// Carries out the orders of other threads.
 void Recording::Obey() noexcept {
   std::unique_lock lock(mutex_);
   while (obeyed_ != ordered_) {
@@ -255,7 +255,7 @@ void Recording::SetDepth(Depth depth) noexcept { Order({depth, nullptr}); }
 Status Recording::Pause() noexcept { return Order({{}, &Control::Pause}); }
 Status Recording::Resume() noexcept { return Order({{}, &Control::Resume}); }
 
-// From when on it records how deep, for what incidents say of it.
+// Notes from when on it records how deeply, for incidents.
 void Recording::NoteDepth() noexcept {
   const std::lock_guard lock(mutex_);
   const Depth depth = control_->depth();
@@ -268,25 +268,25 @@ void Recording::NoteDepth() noexcept {
     if (rises) heard_ = HeardOf(engine_->pool->counts());
     if (depths_.size() > kDepthsKept) depths_.pop_front();
   } catch (const std::bad_alloc&) {
-    depths_.clear();  // nothing rather than what is wrong
+    depths_.clear();  // nothing rather than something wrong
   }
 }
 
-// CUPTI answers to us: nobody else's callbacks are in place of ours, nor were since they were registered.
+// Notes that CUPTI answers us: nobody else's callbacks are in place of ours, nor were since ours were registered.
 void Recording::NoteHeard(const BufferCounts& counts) noexcept {
   const std::lock_guard lock(mutex_);
   if (!depths_.empty() && HeardOf(counts) != heard_) depths_.back().is_heard = true;
 }
 
-// It did not from then on. `registered_ns`, unless 0: callbacks were registered again, and what is heard says nothing
-// of the time before.
+// Notes that CUPTI did not answer from `since_ns` on. `registered_ns`, unless 0: callbacks were registered again then,
+// and later answers tell nothing about the time before.
 void Recording::NoteUnheard(int64_t since_ns, int64_t registered_ns) noexcept {
   const std::lock_guard lock(mutex_);
   if (depths_.empty() || depths_.back().depth == Depth::kScopes) return;
   try {
     auto after = depths_.end();
     while (after != depths_.begin() && std::prev(after)->at_ns >= since_ns) (--after)->is_heard = false;
-    // In the middle of what was heard before.
+    // The beginning is within a stretch with answers.
     if (after != depths_.begin() && std::prev(after)->is_heard && (after == depths_.end() || after->at_ns > since_ns))
       depths_.insert(after, {since_ns, std::prev(after)->depth, false});
     if (registered_ns != 0) depths_.push_back({registered_ns, depths_.back().depth, false});
@@ -303,18 +303,18 @@ void Recording::Round(int64_t now_ns) {
   const BufferCounts before = engine_->pool->counts();
   const Mode mode_before = control_->mode();
   control_->Tick(now_ns, before.requested != before_.requested);
-  // What was in buffers that another took, and what ran until this was noticed.
+  // Lost are the records in another's buffers, and the work until this was noticed.
   const bool switched =
       control_->mode() != mode_before && (mode_before == Mode::kAside || control_->mode() == Mode::kAside);
   if (switched) history_->AddLoss({drained_ns_, now_ns, kNoDevice, "PyTorch's profiler had CUPTI", 0});
   if (const uint32_t registrations = control_->registrations(); registrations != registrations_seen_) {
     registrations_seen_ = registrations;
-    // Another may have got it; that it comes yet nobody can count on.
+    // Another may have got these buffers, and nobody can count on their return.
     if (!switched && withheld_ns_ < now_ns)
       history_->AddLoss({withheld_ns_, now_ns, kNoDevice, "not handed over by CUPTI", 0});
     write_off_ns_ = now_ns + environment_.surroundings.long_idle_ns;
   }
-  // CUPTI gives back what it has when it is called.
+  // CUPTI gives back its buffers when it is called.
   if (control_->mode() == Mode::kReady) write_off_ns_ = now_ns + environment_.surroundings.long_idle_ns;
   if (now_ns >= write_off_ns_ && control_->mode() == Mode::kOn) {
     engine_->pool->WriteOff(now_ns);
@@ -322,11 +322,11 @@ void Recording::Round(int64_t now_ns) {
     write_off_ns_ = is_done ? INT64_MAX : now_ns + environment_.surroundings.long_idle_ns;
   }
   NoteDepth();
-  // What registered handlers of its own later is torn down earlier: the driver, and PyTorch's profiler.
+  // The driver and PyTorch's profiler register handlers later than we do, and so are torn down earlier.
   CloseAtExitOf((before.requested != before_.requested ? kOfDriver : 0u) |
                 (control_->IsBesideProfiler() ? kOfProfiler : 0u));
-  // Where nothing is out, or nothing was recorded for long, there is nothing to hand over. What was written off CUPTI
-  // may still be filling.
+  // If nothing is out, or nothing was recorded for long, there is nothing to hand over. CUPTI may still be filling
+  // written-off buffers.
   if (control_->depth() != Depth::kScopes || is_looking_ || before.requested != seen_.requested) recorded_ns_ = now_ns;
   const bool may_have_some = before.out() + before.written_off != 0 && now_ns - recorded_ns_ < kLongestWorkNs;
   has_flushed_ = !may_have_some || control_->Flush();
@@ -338,7 +338,7 @@ void Recording::Round(int64_t now_ns) {
   ForecastLastingCost(now_ns);
 }
 
-// To what is stamped with the CPU's cycles nothing happens in a step.
+// Reads the clocks. A step changes nothing for stamps of the CPU's cycle counter.
 void Recording::ReadClocks() {
   const ClockPair pair = environment_.read_clocks();
   const int64_t by_ns = pairs_.Add(pair);
@@ -357,22 +357,22 @@ void Recording::NoteUnplaced(uint64_t records, int64_t now_ns) {
 }
 
 void Recording::DecodeAll(int64_t now_ns) {
-  if (control_->is_closed()) return;  // to step over what is not known takes CUPTI
+  if (control_->is_closed()) return;  // stepping over an unknown record takes CUPTI
   PayForTables();
   engine_->pool->Drain([this, now_ns](const uint8_t* buffer, uint64_t valid) {
     decoded_.clear();
-    ReadClocks();  // what the buffer holds was stamped before
+    ReadClocks();  // the buffer's contents were stamped before
     decoder_->Decode(buffer, valid, &decoded_);
     PayForTables();
     const bool asks_for_calls = control_->call_source() == CallSource::kRecords && control_->depth() >= Depth::kKernels;
     if (asks_for_calls && !awaits_calls_.load() && std::any_of(decoded_.begin(), decoded_.end(), IsWork))
       awaited_since_ns_ = now_ns, awaits_calls_.store(true);
-    // While whole kinds of calls are switched on those come, too, that are about to be left out.
+    // While whole kinds of calls are switched on, the calls about to be left out come, too.
     std::erase_if(decoded_, [this](const GpuRecord& record) {
       return IsCall(record) && !engine_->calls.IsRecorded(DomainOf(record), CallbackOf(record));
     });
     if (!control_->has_recorded()) TakeCalls();
-    // In runs of one device, which is nearly always all of them.
+    // In runs of one device: nearly always all are one run.
     for (size_t i = 0, first = 0; i <= decoded_.size(); ++i) {
       const auto device = [this](size_t at) { return tables_.streams.rows()[decoded_[at].stream].device; };
       if (i == first || (i < decoded_.size() && device(i) == device(first))) continue;
@@ -385,7 +385,7 @@ void Recording::DecodeAll(int64_t now_ns) {
     Obey();
   });
   engine_->unread.FreeAll();
-  // They may come in a later buffer than the work.
+  // Calls may come in a later buffer than their work.
   if (awaits_calls_.load() && decoder_->counts().calls == 0 && now_ns - awaited_since_ns_ >= environment_.silence_ns)
     control_->OnMissingCalls();
   const BufferCounts counts = engine_->pool->counts();
@@ -394,10 +394,10 @@ void Recording::DecodeAll(int64_t now_ns) {
   };
   lost(counts.overwritten, seen_.overwritten, "decoded too late", false);
   lost(counts.refused, seen_.refused, "no buffer for CUPTI", false);
-  // Of calls that were only looked at nothing is missing.
+  // Calls that were only looked at are not missing.
   if (control_->has_recorded()) lost(decoder_->counts().bad_timestamps, bad_seen_, "without a valid time", true);
   bad_seen_ = decoder_->counts().bad_timestamps;
-  // How many records that are nobody knows.
+  // It is unknown how many records these are.
   lost(decoder_->counts().unreadable_bytes, unreadable_seen_, "not readable", false);
   unreadable_seen_ = decoder_->counts().unreadable_bytes;
   const uint64_t unplaced = decoder_->counts().unplaced;
@@ -410,18 +410,19 @@ void Recording::DecodeAll(int64_t now_ns) {
   if (HeardOf(counts) != HeardOf(seen_)) buffer_seen_ns_ = silent_since_ns_ = now_ns;
   NoteHeard(counts);
   seen_ = counts;
-  // CUPTI withholds a buffer as long as one record in it is of work that has not ended.
+  // CUPTI withholds a buffer as long as one record in it belongs to unfinished work.
   withheld_ns_ = engine_->pool->OldestUnreadNs();
   if (has_flushed_) drained_ns_ = std::min(now_ns, withheld_ns_);
 }
 
-// What grows takes the place of records: all is within memory_bytes. Where incidents have pinned all, the next round.
+// Growing tables take the place of records, so that all stays within memory_bytes. If incidents have pinned all, the
+// next round tries again.
 void Recording::PayForTables() noexcept {
   const uint64_t owed_bytes = tables_.bytes() + engine_->scopes.bytes() + engine_->pool->place_bytes();
   while (paid_bytes_ < owed_bytes && history_->GiveBackChunk()) paid_bytes_ += History::kChunkBytes;
 }
 
-// Asked here, because the driver may hang, too.
+// Asked on this thread, because the driver may hang, too.
 void Recording::NoteDevice(uint32_t device) {
   if (device == kNoDevice || devices_.count(device) != 0) return;
   DeviceFacts facts = DescribeDevice(device);
@@ -429,7 +430,7 @@ void Recording::NoteDevice(uint32_t device) {
   devices_.emplace(device, std::move(facts));
 }
 
-// Before kernels were recorded calls are only looked at.
+// Takes the calls out of the records: before kernels are recorded, calls are only looked at.
 void Recording::TakeCalls() {
   for (const GpuRecord& call : decoded_) {
     if (!IsCall(call)) continue;
@@ -439,7 +440,7 @@ void Recording::TakeCalls() {
   std::erase_if(decoded_, IsCall);
 }
 
-// The host does, of what it fixes or altogether.
+// Whether the host accepts any lasting cost: by the depth it fixes, or altogether.
 bool Recording::TakesAnyCost() const noexcept {
   return lasting_cost_percent_ >= kAnyLastingCost || expected_.load(std::memory_order_relaxed) != Depth::kAuto;
 }
@@ -452,7 +453,7 @@ bool Recording::MayRecord() const noexcept {
   return percent >= 0 && percent <= lasting_cost_percent_;
 }
 
-// Only whoever governs depth asks: where the host fixes it nothing needs to be known.
+// Only a governor of depth asks this; if the host fixes the depth, nothing needs to be known.
 uint32_t Recording::Depths() const noexcept {
   const Mode mode = control_->mode();
   if (HangingNs() != 0 || (mode != Mode::kOn && mode != Mode::kReady)) return 0;
@@ -460,8 +461,8 @@ uint32_t Recording::Depths() const noexcept {
   return MayRecord() ? BitOf(Depth::kGraphs) | BitOf(Depth::kKernels) : 0;
 }
 
-// Looks at the calls for a while, now and then, until kernels are recorded. To look CUPTI must be called, which costs
-// from then on: not before there was an incident that could have had them.
+// Looks at the calls for a while, now and then, until kernels are recorded. A look must call CUPTI, which costs from
+// then on. So there is none before an incident that could have had kernels.
 void Recording::ForecastLastingCost(int64_t now_ns) {
   if (now_ns < look_due_ns_) return;
   LastingCost& cost = engine_->calls.lasting_cost();
@@ -478,13 +479,13 @@ void Recording::ForecastLastingCost(int64_t now_ns) {
   look_due_ns_ = now_ns + (is_wanted ? environment_.look_ns : environment_.between_looks_ns);
   if (!control_->has_given() && !has_kept_.load(std::memory_order_relaxed)) return;
   if (!is_wanted || lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return;
-  if (control_->needs_whole_kinds()) return;  // to look leaves as much behind
+  if (control_->needs_whole_kinds()) return;  // a look leaves as much behind
   is_looking_ = true;
   look_begin_ns_ = now_ns;
   control_->SetLook(true);
 }
 
-// Work is put on GPUs and no buffer is asked for: somebody registered callbacks of their own.
+// Looks for work on GPUs without a request for a buffer: somebody else registered callbacks then.
 void Recording::LookForSilence(int64_t now_ns) {
   const uint64_t submissions = engine_->calls.submissions();
   const bool records = control_->mode() == Mode::kOn && control_->depth() >= Depth::kKernels;
@@ -493,7 +494,7 @@ void Recording::LookForSilence(int64_t now_ns) {
     submissions_seen_ = submissions;
     return;
   }
-  // One that is being filled takes as long as a kernel, or went to another.
+  // A buffer being filled takes as long as a kernel, or went to another.
   const bool is_waiting = seen_.out() != 0 && now_ns - buffer_seen_ns_ < 3 * environment_.silence_ns;
   if (is_waiting || now_ns - buffer_seen_ns_ < environment_.silence_ns ||
       submissions - submissions_seen_ < kSilentSubmissions)
@@ -504,9 +505,9 @@ void Recording::LookForSilence(int64_t now_ns) {
   submissions_seen_ = submissions;
 }
 
-// Beside LibTorch no callback tells of work: its records would come in the same buffers as those of kernels. Whether
-// nothing was put on GPUs or another took the buffers nobody knows, so it is not claimed that nothing was, and nobody
-// is blamed. A buffer that is asked for without callbacks having been registered again shows that it was the former.
+// Next to LibTorch no callback reports work, because its records would come in the same buffers as those of kernels. In
+// a silence, nobody knows whether GPUs had no work, or another took the buffers. So it is not claimed that there was no
+// work, and nobody is blamed. A buffer requested without registering callbacks again shows that there was no work.
 void Recording::LookForLongSilence(int64_t now_ns) noexcept {
   const bool could_come = control_->mode() == Mode::kOn && control_->depth() != Depth::kScopes;
   if (!could_come || !control_->MayMissProfile()) silent_since_ns_ = now_ns;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector's thread, "pitot-cupti", and all that it works on. It alone calls CUPTI, but for what CUPTI is asked
-// inside its own callbacks (stream_ids.h, graph_scopes.h); what others want of that they order, and wait for it as long
-// as their patience lasts. A call of CUPTI that hangs thus costs them that, once: the orders that come while it hangs
-// are answered at once and done when it returns. The thread keeps this alive.
+// The collector's thread, "pitot-cupti", and everything it works on. It alone calls CUPTI, except for questions inside
+// CUPTI's own callbacks (stream_ids.h, graph_scopes.h). Other threads give it orders, and wait for them as long as
+// their patience lasts. So a hanging call of CUPTI costs them that time, once. Later orders are answered at once while
+// it hangs, and done when it returns. The thread keeps this alive.
 #ifndef PITOT_LIB_COLLECT_CUPTI_RECORDING_H_
 #define PITOT_LIB_COLLECT_CUPTI_RECORDING_H_
 
@@ -36,32 +36,32 @@ class Recording {
  public:
   Recording(const CuptiOptions& options, const Environment& environment);
 
-  // CUPTI is this one's now, until Release. Errors: kAlreadyRunning, kUnavailable.
+  // Claims CUPTI for this recording, until Release. Errors: kAlreadyRunning, kUnavailable.
   static Status Claim() noexcept;
   void Release() noexcept;
-  // What the host has fixed, or kAuto. Before Open, and of the next SetDepth.
+  // Sets the depth fixed by the host, or kAuto. Before Open, and for the next SetDepth.
   void ExpectDepth(Depth depth) noexcept { expected_.store(depth, std::memory_order_relaxed); }
   // Checks the options and finds the library. Throws bad_alloc.
   Status Open();
-  // The thread, from taking CUPTI to releasing it after End.
+  // The thread's work, from taking CUPTI to releasing it after End.
   void Run() noexcept;
 
-  // For other threads. What CUPTI said to being taken.
+  // For other threads. Waits for CUPTI's answer to being taken.
   Status AwaitStart() noexcept;
   // Has the thread hand CUPTI back and end.
   void End() noexcept;
-  // The thread did not: until it does, nobody else may claim CUPTI.
+  // Called if the thread did not end: until it does, nobody else may claim CUPTI.
   void LeaveBehind() noexcept;
   void SetDepth(Depth depth) noexcept;
-  // Of Control's. Errors: also kUnavailable, where CUPTI does not answer.
+  // As Control's. Errors: also kUnavailable, if CUPTI does not answer.
   Status Pause() noexcept;
   Status Resume() noexcept;
   uint32_t Depths() const noexcept;
-  // Buffers, records, names and what is known of graphs' nodes take this together.
+  // Limit for buffers, records, names and the scopes of graphs' nodes together.
   uint64_t memory_bytes() const noexcept { return memory_bytes_; }
-  // What the rows of an incident may take.
+  // Limit for the rows of an incident.
   uint64_t incident_bytes() const noexcept { return memory_bytes_ / 2; }
-  // How long CUPTI has not answered; 0: it does.
+  // How long CUPTI has not answered; 0: it answers.
   int64_t HangingNs() const noexcept;
 
   // As the collector's.
@@ -72,24 +72,24 @@ class Recording {
   struct DepthChange {
     int64_t at_ns;
     Depth depth;
-    bool is_heard;  // CUPTI has asked for a buffer since, or given one back, or nobody can be in the way
+    bool is_heard;  // CUPTI has asked for or given back a buffer since, or nobody can be in the way
   };
   struct ClockStep {
-    int64_t at_ns;     // was noticed
+    int64_t at_ns;     // when it was noticed
     int64_t by_ns;     // of CLOCK_REALTIME
     uint64_t records;  // that could not be placed
-    int64_t until_ns;  // the last of them was decoded
+    int64_t until_ns;  // when the last of them was decoded
   };
-  // Of two of a kind the later counts.
+  // The later of two orders of a kind counts.
   struct Orders {
     std::optional<Depth> depth;
     Status (Control::*hand)() noexcept = nullptr;  // Pause or Resume
   };
 
-  // How deep what was kept was recorded.
+  // How deeply the kept window was recorded.
   enum class Kept : uint8_t { kShallow, kUnheard, kDeep };
 
-  // Others'.
+  // Called by other threads.
   Status Order(const Orders& orders) noexcept;
   Kept AddDepths(TraceBuilder& trace);
   void AddMissing(TraceBuilder& trace) const;
@@ -102,7 +102,7 @@ class Recording {
   bool TakesAnyCost() const noexcept;
   bool MayRecord() const noexcept;
 
-  // The thread's.
+  // Called by the thread.
   Status Take();
   void Work() noexcept;
   void Wait(uint64_t round, int64_t due_ns) noexcept;
@@ -110,7 +110,7 @@ class Recording {
   void NoteDepth() noexcept;
   void NoteHeard(const BufferCounts& counts) noexcept;
   void NoteUnheard(int64_t since_ns, int64_t registered_ns) noexcept;
-  // It is at work, and no longer in the call it was in before.
+  // Notes that the thread is at work, and no longer in its call before.
   void Mark() noexcept;
   void Round(int64_t now_ns);
   void ReadClocks();
@@ -131,40 +131,40 @@ class Recording {
   const Environment environment_;
   Api api_;
   Engine* engine_ = nullptr;
-  Control* control_ = nullptr;  // the engine's: CUPTI may be in a callback for ever
+  Control* control_ = nullptr;  // the engine's: CUPTI may be in a callback forever
   std::unique_ptr<History> history_;
   Tables tables_;
 
-  // The thread's.
+  // Used by the thread.
   ClockPairs pairs_;
   std::unique_ptr<Decoder> decoder_;
   std::vector<GpuRecord> decoded_;
   uint64_t paid_bytes_ = 0;
   int64_t forgot_ns_ = 0, buffer_seen_ns_ = 0, recorded_ns_ = 0;
-  int64_t silent_since_ns_ = 0, silence_noted_ns_ = 0;  // beside LibTorch: no buffer, where kernels could have come
+  int64_t silent_since_ns_ = 0, silence_noted_ns_ = 0;  // next to LibTorch: no buffer, while kernels could have come
   BufferCounts before_, seen_;
-  uint64_t missed_before_ = 0, forgotten_before_ = 0;  // calls and nodes, which the engine counts
-  int64_t withheld_ns_ = INT64_MAX;                    // since when, as the pool says it, after the last round
-  bool has_flushed_ = true;                            // CUPTI has handed over what it had
+  uint64_t missed_before_ = 0, forgotten_before_ = 0;  // calls and nodes, counted by the engine
+  int64_t withheld_ns_ = INT64_MAX;                    // since when, by the pool, after the last round
+  bool has_flushed_ = true;                            // CUPTI has handed over all it had
   uint64_t bad_seen_ = 0, unreadable_seen_ = 0, unplaced_seen_ = 0, submissions_seen_ = 0;
-  int64_t awaited_since_ns_ = 0;  // calls
+  int64_t awaited_since_ns_ = 0;  // for calls
   int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
   bool is_looking_ = false;
   uint32_t registrations_seen_ = 0;
   uint32_t asked_seen_ = 0;
   uint64_t heard_ = 0;  // buffers asked for and given back, when the depth changed
 
-  std::atomic<int64_t> drained_ns_{0};      // until when all that CUPTI recorded is decoded
+  std::atomic<int64_t> drained_ns_{0};      // until when all of CUPTI's records are decoded
   std::atomic<int64_t> marked_ns_{0};       // 0: the thread waits for work
-  std::atomic<bool> may_begin_{false};      // its work may be the first calls of CUPTI, which take longer
-  mutable std::atomic<uint32_t> asked_{0};  // how often Depths was
+  std::atomic<bool> may_begin_{false};      // its work may be CUPTI's first calls, which take longer
+  mutable std::atomic<uint32_t> asked_{0};  // how often Depths was called
   std::atomic<Depth> expected_{Depth::kAuto};
   std::atomic<bool> has_kept_{false};        // for an incident
-  std::atomic<bool> awaits_calls_{false};    // work came of which CUPTI was asked for records of the calls
-  std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: not known
-  std::atomic<int64_t> clock_error_ns_{0};   // of the readings of clocks that convert
+  std::atomic<bool> awaits_calls_{false};    // work came, and CUPTI was asked for records of its calls
+  std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: unknown
+  std::atomic<int64_t> clock_error_ns_{0};   // of the clock readings used for conversion
 
-  std::mutex mutex_;  // guards what follows; not held in any call of CUPTI
+  std::mutex mutex_;  // guards the following; not held in any call of CUPTI
   std::condition_variable changed_;
   bool has_taken_ = false, is_ending_ = false, is_over_ = false;
   Status taken_, answer_;  // the latter to Pause and Resume
@@ -174,7 +174,7 @@ class Recording {
   bool is_round_whole_ = true;  // the last one done
   std::deque<DepthChange> depths_;
   std::deque<ClockStep> clock_steps_;
-  std::map<uint32_t, DeviceFacts> devices_;  // of all that records are of
+  std::map<uint32_t, DeviceFacts> devices_;  // of all devices with records
   DecodeCounts counts_;
   uint64_t names_refused_ = 0, shapes_refused_ = 0, streams_refused_ = 0;
 
@@ -184,7 +184,7 @@ class Recording {
   int64_t missing_from_ns_ = 0;   // until kept_end_ns_; 0: nothing is
   const char* why_missing_ = "";  // a literal
   int64_t withheld_from_ns_ = 0;  // by CUPTI, likewise
-  int64_t deep_until_ns_ = 0;     // the end of what was recorded deeply
+  int64_t deep_until_ns_ = 0;     // end of the part recorded deeply
 };
 
 }  // namespace pitot::cupti

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which stream of CUPTI's a handle is. CUPTI is asked on the host's thread, inside a callback of its own: once for each
-// stream as long as it tells when one is destroyed, whose handle may name another then, else each time.
+// CUPTI's ids of streams, by handle. CUPTI is asked on the host's thread, inside one of its own callbacks. It is asked
+// once for each stream if it reports destroyed streams, because their handles may name others later; otherwise each
+// time.
 #ifndef PITOT_LIB_COLLECT_CUPTI_STREAM_IDS_H_
 #define PITOT_LIB_COLLECT_CUPTI_STREAM_IDS_H_
 
@@ -16,19 +17,19 @@ namespace pitot::cupti {
 
 class StreamIds {
  public:
-  // Both live as long as this. Before that, and where the library does not say it, no stream is known.
+  // Both live as long as this. Before Open, and if the library has no such function, no stream is known.
   void Open(const Api* api, UntilExit* until_exit) noexcept { api_ = api, until_exit_ = until_exit; }
 
   enum class Default : uint8_t { kLegacy, kPerThread };
   static constexpr uint32_t kUnknown = ~0u;
-  // Of a handle (null: the default stream, which one says `per_thread`) in the context that has this id of CUPTI's.
-  // kUnknown: CUPTI does not say, or the process exits. Threads: any, lock-free. Cost: a few loads where it is
+  // The id of a handle in the context with this id of CUPTI's. For a null handle, the default stream: `null` chooses
+  // which. kUnknown: CUPTI does not tell, or the process exits. Threads: any, lock-free. Cost: a few loads if it is
   // remembered.
   uint32_t Of(void* context, uint32_t context_id, void* handle, Default null) noexcept;
 
-  // Streams may have been destroyed: forgets all. Threads: any, wait-free.
+  // Forgets all, because streams may have been destroyed. Threads: any, wait-free.
   void Forget() noexcept { era_.fetch_add(1, std::memory_order_relaxed); }
-  // Whether Forget will be called before a stream is destroyed, from now on; forgets all. Thread: one.
+  // Sets whether Forget will be called before a stream is destroyed, from now on; forgets all. Thread: one.
   void SetTold(bool is_told) noexcept {
     is_told_.store(is_told, std::memory_order_relaxed);
     Forget();
@@ -36,7 +37,8 @@ class StreamIds {
 
  private:
   static constexpr uint32_t kSlots = 256;
-  // Written by one thread at a time, whose version is odd meanwhile; who reads takes it only if the version stayed.
+  // Written by one thread at a time; the version is odd meanwhile. A reader takes it only if the version stayed the
+  // same.
   struct Slot {
     std::atomic<uint32_t> version{0}, era{0}, context_id{0}, id{0};
     std::atomic<uintptr_t> handle{0};

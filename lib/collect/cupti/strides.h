@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long the records are that the loaded CUPTI fills.
+// The lengths of the loaded CUPTI's records.
 #ifndef PITOT_LIB_COLLECT_CUPTI_STRIDES_H_
 #define PITOT_LIB_COLLECT_CUPTI_STRIDES_H_
 
@@ -10,11 +10,11 @@
 
 namespace pitot::cupti {
 
-// Bytes of a record by kind; 0: a kind that this library does not know, or whose records are shorter than what is read
-// of them.
+// Bytes of a record by kind; 0: the library does not know the kind, or its records are shorter than the part that is
+// read.
 using Strides = std::array<uint32_t, kKindCount>;
 
-// Asks the library to step through buffers that hold nothing but kinds. Works without a GPU and without a driver. Cost:
+// Asks the library to step through buffers that contain only kinds. Works without a GPU and without a driver. Cost:
 // some microseconds. Throws bad_alloc.
 Strides ProbeStrides(const Api& api);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of CUPTI, by whichever thread: none begins once the process exits, and CUPTI tears itself down.
+// Calls of CUPTI, by any thread: none begins once the process exits, because CUPTI then tears itself down.
 #ifndef PITOT_LIB_COLLECT_CUPTI_UNTIL_EXIT_H_
 #define PITOT_LIB_COLLECT_CUPTI_UNTIL_EXIT_H_
 
@@ -15,7 +15,7 @@ namespace pitot::cupti {
 
 class UntilExit {
  public:
-  // A call, or several; false: none may begin. Threads: any, lock-free.
+  // One or several calls; false: none may begin. Threads: any, lock-free.
   class Entered {
    public:
     explicit Entered(UntilExit* until_exit) noexcept : until_exit_(until_exit) {
@@ -34,11 +34,11 @@ class UntilExit {
   };
 
   bool is_closed() const noexcept { return is_closed_.load(); }
-  // Waits for the calls that are under way, a second at most, the first time.
+  // Ends this. The first call waits for calls in flight, a second at most.
   void Close() noexcept {
     Close([] { return base::ClockNs(CLOCK_MONOTONIC); });
   }
-  // The same by another clock, which is read only while it waits.
+  // The same by another clock, read only while it waits.
   template <class NowNs> void Close(NowNs now_ns) noexcept {
     if (is_closed_.exchange(true)) return;
     const int64_t deadline_ns = now_ns() + 1'000'000'000;
