@@ -45,7 +45,8 @@ inline void AskTopBy(const pitot::model::Trace& trace, const pitot::analyze::Top
   int64_t cpu_ns = 0, wait_ns = 0, gpu_ns = 0, busy_ns = 0, exposed_ns = 0;
   for (const pitot::analyze::TopRow& row : table.rows) {
     const bool waits_within = row.self_wait_ns >= 0 && row.self_wait_ns <= row.self_cpu_ns;
-    Require(waits_within && row.self_cpu_ns <= row.cpu_total_ns, "top", "a row's waiting or self time exceeds its total");
+    Require(waits_within && row.self_cpu_ns <= row.cpu_total_ns, "top",
+            "a row's waiting or self time exceeds its total");
     Require(row.gpu_exposed_ns >= 0 && row.gpu_exposed_ns <= row.gpu_busy_ns, "top", "exposed time was not busy");
     // A request's GPU time counts devices that work for it at the same time once.
     Require(row.gpu_busy_ns <= row.self_gpu_ns || options.by == pitot::analyze::TopBy::kRequest, "top",
