@@ -40,7 +40,7 @@ Trace TwoStreams() {
   trace.window_end_ns = 1000;
   trace.devices.resize(1);
   trace.streams.resize(3);
-  trace.streams[0].device = trace.streams[1].device = 0;  // that of the third is not known
+  trace.streams[0].device = trace.streams[1].device = 0;  // the third stream's device is unknown
   AddGpu(&trace, GpuKind::kKernel, "gemm", 0, 100, 50);
   AddGpu(&trace, GpuKind::kKernel, "ncclDevKernel_AllReduce", 0, 150, 50);
   AddGpu(&trace, GpuKind::kSpan, "forward", 0, 150, 500);
@@ -53,7 +53,7 @@ Trace TwoStreams() {
 
 }  // namespace
 
-TEST_CASE("each class of GPU work is a set of its device's", "[classes]") {
+TEST_CASE("each class of a device's GPU work is a set of intervals", "[classes]") {
   const IntervalSets sets(TwoStreams());
 
   CHECK(sets.Gpu(0, GpuClass::kCompute) == Intervals{{100, 180}});
@@ -63,8 +63,7 @@ TEST_CASE("each class of GPU work is a set of its device's", "[classes]") {
   CHECK(sets.Gpu(kNone, GpuClass::kMemset) == Intervals{{400, 420}});
 }
 
-TEST_CASE("calls are waits, allocations, work for a GPU or others by their names, of CUDA, its driver and HIP",
-          "[classes]") {
+TEST_CASE("names of CUDA, its driver and HIP classify calls as waits, allocations, GPU work or others", "[classes]") {
   for (const char* const name : {"cudaStreamSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize"})
     CHECK(model::IsSynchronization(name));
   for (const char* const name : {"cudaMalloc", "hipFree", "cuMemAlloc_v2", "cudaHostAlloc", "cudaMallocAsync"})
@@ -78,13 +77,13 @@ TEST_CASE("calls are waits, allocations, work for a GPU or others by their names
     CHECK_FALSE(model::IsSubmission(name));
 }
 
-TEST_CASE("kernels whose names begin with hip are no communication", "[classes]") {
+TEST_CASE("kernels with names beginning with hip are not communication", "[classes]") {
   CHECK_FALSE(model::IsCommunicationKernel("hipblasLtMatmul"));
   CHECK(model::IsCommunicationKernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"));
   CHECK(model::IsCommunicationKernel("void rcclGenericKernel<1>(ncclDevKernelArgsStorage)"));
 }
 
-TEST_CASE("host classes hold what threads did, but neither steps nor Python's frames", "[classes]") {
+TEST_CASE("host classes contain threads' work, but neither steps nor Python's frames", "[classes]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 1000;
   const uint32_t thread = maker.Thread("main");

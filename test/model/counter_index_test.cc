@@ -64,8 +64,8 @@ TEST_CASE("a counter holds its value until the next sample", "[index]") {
   CHECK(counters.Most(1, 21, 40) == 3.0);
 }
 
-TEST_CASE("a request's peak is of when it was worked on: before it was queued, in its batches, and after", "[index]") {
-  // When the allocator's peak was, and whether the request was worked on then.
+TEST_CASE("a request's peak is from its time at work: before it was queued, in its batches, and after", "[index]") {
+  // Time of the allocator's peak, and whether the request was at work then.
   const std::vector<std::pair<int64_t, bool>> moments = {{95, false},  {105, true}, {115, false}, {130, true},
                                                          {150, false}, {165, true}, {190, true},  {205, false}};
   for (const auto& [at_ns, is_its] : moments) {
@@ -83,7 +83,7 @@ TEST_CASE("a request's peak is of when it was worked on: before it was queued, i
   }
 }
 
-TEST_CASE("what was recorded in a request's context between its batches counts", "[index]") {
+TEST_CASE("events in a request's context between its batches count as work", "[index]") {
   TraceMaker maker;
   maker.trace = MakeTrace(true);
   const uint32_t thread = maker.Thread("handler"), site = maker.Site(SiteKind::kScope, "decode");
@@ -95,7 +95,7 @@ TEST_CASE("what was recorded in a request's context between its batches counts",
   CHECK(Peaks(maker.Finish())[0].most_bytes == 9000);
 }
 
-TEST_CASE("of a request in no batch it is that of the request", "[index]") {
+TEST_CASE("the peak of a request without a batch is from its whole time", "[index]") {
   Trace trace = MakeTrace(false);
   AddCounter(&trace, "LibTorch allocated", "bytes", {{0, 100}, {110, 9000}, {115, 200}});
 
@@ -104,7 +104,7 @@ TEST_CASE("of a request in no batch it is that of the request", "[index]") {
   CHECK(Peaks(trace)[0].before_bytes == 100);
 }
 
-TEST_CASE("counters that are no allocator's, or say nothing of the time, give no peak", "[index]") {
+TEST_CASE("counters not of an allocator, or without a sample in time, do not give a peak", "[index]") {
   Trace trace = MakeTrace(false);
   AddCounter(&trace, "LibTorch reserved", "bytes", {{0, 100}});
   AddCounter(&trace, "blocks allocated", "", {{0, 100}});

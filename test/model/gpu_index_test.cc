@@ -33,7 +33,8 @@ bool IsSet(const Intervals& set) {
   return true;
 }
 
-// What a set of rows of `gpu` takes: those that are no spans where most was recorded, or else all, as where all are.
+// Times of a set of rows of `gpu`: without spans if most kernels were recorded. All rows otherwise, or if all are
+// spans.
 std::vector<Interval> TimesOf(const Trace& trace, const std::vector<uint32_t>& rows, bool is_mostly_recorded) {
   const auto is_span = [&](uint32_t row) { return trace.gpu.kind[row] == GpuKind::kSpan; };
   is_mostly_recorded = is_mostly_recorded && !std::all_of(rows.begin(), rows.end(), is_span);
@@ -97,8 +98,7 @@ TEST_CASE("sets of intervals are united, cut and subtracted moment by moment", "
   }
 }
 
-TEST_CASE("a batch of which only spans were recorded has their union as GPU time, and its members' shares say so",
-          "[index]") {
+TEST_CASE("the GPU time of a batch with only spans is their union, and its members' shares are marked", "[index]") {
   OneBatch made;
   made.maker.Member(made.batch, made.first, 100, 0);
   made.maker.Member(made.batch, made.second, 100, 0);
@@ -112,7 +112,7 @@ TEST_CASE("a batch of which only spans were recorded has their union as GPU time
   CHECK(time.RequestByEvents(made.first) == 50);
 }
 
-TEST_CASE("spans add nothing to the GPU time of a batch or request whose kernels were recorded", "[index]") {
+TEST_CASE("spans add nothing to the GPU time of a batch or request with recorded kernels", "[index]") {
   OneBatch made;
   made.maker.trace.depths.push_back({0, 1000, Depth::kKernels});
   made.maker.Member(made.batch, made.first, 100, 0);
@@ -132,65 +132,63 @@ TEST_CASE("spans add nothing to the GPU time of a batch or request whose kernels
   CHECK(model::DeviceBusy(trace, 0) == Intervals{{110, 130}, {310, 340}});
 }
 
-TEST_CASE(
-    "a batch of which less than four fifths were recorded has the time of its spans, and of what lies beside them",
-    "[index]") {
+TEST_CASE("the GPU time of a batch with less than four fifths recorded includes its spans", "[index]") {
   OneBatch made;  // the batch is from 100 to 300
   made.maker.Member(made.batch, made.first, 100, 0);
   made.Gpu(100, 150, {kNone, made.batch}, GpuKind::kSpan);
   made.Gpu(240, 30, {kNone, made.batch});
   const auto time = [&] { return model::GpuTime(made.maker.Finish()); };
 
-  SECTION("recording was armed in its middle") {
+  SECTION("recording began in its middle") {
     made.maker.trace.depths = {{0, 141, Depth::kScopes}, {141, 1000, Depth::kKernels}};
     CHECK(time().Batch(made.batch) == 170);
     CHECK(time().IsByEvents(made.batch));
     CHECK(time().RequestByEvents(made.first) == 170);
   }
-  SECTION("it was armed early enough") {
+  SECTION("recording began early enough") {
     made.maker.trace.depths = {{0, 140, Depth::kScopes}, {140, 1000, Depth::kKernels}};
     CHECK(time().Batch(made.batch) == 30);
     CHECK_FALSE(time().IsByEvents(made.batch));
     CHECK(time().RequestByEvents(made.first) == 0);
   }
-  SECTION("a graph that was recorded as a whole hides no time") {
+  SECTION("a graph recorded as a whole hides no time") {
     made.maker.trace.depths = {{0, 1000, Depth::kGraphs}};
     made.Gpu(120, 60, {kNone, made.batch}, GpuKind::kGraph);
     CHECK(time().Batch(made.batch) == 60 + 30);
   }
-  SECTION("beside a graph there are kernels of nobody known") {
+  SECTION("at graphs' depth there are long unattributed kernels") {
     made.maker.trace.depths = {{0, 1000, Depth::kGraphs}};
     made.maker.Gpu(0, GpuKind::kKernel, "eager", 280, 10, kNone);
     CHECK(time().Batch(made.batch) == 170);
     CHECK(time().IsByEvents(made.batch));
   }
-  SECTION("those of nobody known are little beside its own") {
+  SECTION("unattributed kernels are short next to its own") {
     made.maker.trace.depths = {{0, 1000, Depth::kGraphs}};
     made.maker.Gpu(0, GpuKind::kKernel, "eager", 280, 7, kNone);
     CHECK(time().Batch(made.batch) == 30);
   }
-  SECTION("a graph of nobody known ran most of its time") {
+  SECTION("an unattributed graph ran for more than a fifth of its time") {
     made.maker.trace.depths = {{0, 1000, Depth::kGraphs}};
     made.maker.Gpu(0, GpuKind::kGraph, "graph", 100, 41, kNone);
     CHECK(time().Batch(made.batch) == 170);
   }
-  SECTION("what was lost was not recorded") {
+  SECTION("losses count as not recorded") {
     made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
     made.maker.trace.gpu_losses = {{kNone, 0, 100, 141, 0}};
     CHECK(time().Batch(made.batch) == 170);
   }
-  SECTION("its kernels are tied to no batch") {
+  SECTION("its kernels are unattributed") {
     made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
     made.maker.trace.gpu.call[1] = kNone;
     CHECK(time().Batch(made.batch) == 150);
     CHECK(time().IsByEvents(made.batch));
   }
-  SECTION("of a damaged dump nobody knows") {
+  SECTION("in a damaged dump the recorded share is unknown") {
     made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
     made.maker.trace.losses = {{kNone, model::LossReason::kDamaged, 0, 1000, 0, 0}};
     CHECK(time().Batch(made.batch) == 170);
   }
-  SECTION("where there are no spans it has what was recorded") {
+  SECTION("without spans it has its recorded time") {
     std::fill(made.maker.trace.gpu.kind.begin(), made.maker.trace.gpu.kind.end(), GpuKind::kKernel);
     CHECK(time().Batch(made.batch) == 170);
     CHECK_FALSE(time().IsByEvents(made.batch));
@@ -237,7 +235,7 @@ TEST_CASE("the launch index gives each GPU row to the call that caused it", "[in
   }
 }
 
-TEST_CASE("a call waits for GPUs if it synchronises, or copies and is not asynchronous", "[index]") {
+TEST_CASE("a call waits for GPUs if it synchronises, or if it is a copy that is not asynchronous", "[index]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 1000;
   const uint32_t thread = maker.Thread("t");
@@ -247,7 +245,7 @@ TEST_CASE("a call waits for GPUs if it synchronises, or copies and is not asynch
       {"cudaMemset", false},           {"cudaLaunchKernel", false}, {"cuMemcpyDtoHAsync_v2", false},
       {"cudaMalloc", false},           {"CudaEventScope", false},   {"", false}};
   for (const auto& [name, is_wait] : names) maker.Call(thread, name, 10, 1, {});
-  maker.Call(thread, "CudaEventScope", 10, 1, {}, 0);  // one that is said to have waited for a stream
+  maker.Call(thread, "CudaEventScope", 10, 1, {}, 0);  // a call with a stream it waited for
   const model::WaitingCalls waiting(maker.trace);
   uint32_t call = 0;
   for (const auto& [name, is_wait] : names) {
@@ -257,7 +255,7 @@ TEST_CASE("a call waits for GPUs if it synchronises, or copies and is not asynch
   CHECK(waiting.Has(call));
 }
 
-TEST_CASE("an asynchronous copy waits where its memory is pageable, but not in a graph", "[index]") {
+TEST_CASE("an asynchronous copy waits if its memory is pageable, but not in a graph", "[index]") {
   TraceMaker maker;
   const uint32_t thread = maker.Thread("t");
   maker.trace.streams.push_back({});
@@ -284,7 +282,7 @@ TEST_CASE("an asynchronous copy waits where its memory is pageable, but not in a
   }
 }
 
-TEST_CASE("a stream is busy while it does anything, a device while any of its streams does", "[index]") {
+TEST_CASE("a stream is busy during its work, a device during the work of any of its streams", "[index]") {
   for (uint32_t seed = 0; seed < 30; ++seed) {
     const Trace trace = RandomTrace(seed, 5 * seed);
     std::map<uint32_t, std::set<int64_t>> devices;
@@ -304,7 +302,7 @@ TEST_CASE("a stream is busy while it does anything, a device while any of its st
   }
 }
 
-TEST_CASE("the smallest lag between calls and what they caused bounds the GPU's clock", "[index]") {
+TEST_CASE("the smallest lag between calls and their GPU work bounds the error of the GPU's clock", "[index]") {
   OneBatch made;
   made.maker.Call(made.thread, "cudaLaunchKernel", 100, 5);
   made.maker.Gpu(0, GpuKind::kKernel, "k", 90, 10, 0);
@@ -323,7 +321,7 @@ TEST_CASE("the smallest lag between calls and what they caused bounds the GPU's 
   CHECK(model::FindLaunchLag(trace, kNone).rows == 0);
 }
 
-TEST_CASE("a batch's GPU time is divided between those who were members then", "[index]") {
+TEST_CASE("a batch's GPU time is divided between the members at the time", "[index]") {
   OneBatch made;
   made.maker.Member(made.batch, made.first, 100, 150);  // leaves
   made.maker.Member(made.batch, made.second, 120);      // stays
@@ -339,11 +337,11 @@ TEST_CASE("a batch's GPU time is divided between those who were members then", "
   CHECK(time.Request(made.second) == 15 + 50);
 }
 
-TEST_CASE("GPU work after a batch's end belongs to those who stayed, before any joined to all", "[index]") {
+TEST_CASE("GPU work after a batch's end belongs to the members who stayed, work before any joined to all", "[index]") {
   OneBatch made;
   made.maker.Member(made.batch, made.first, 150, 160);
   made.maker.Member(made.batch, made.second, 155);
-  made.Gpu(100, 20, {kNone, made.batch});  // nobody had joined
+  made.Gpu(100, 20, {kNone, made.batch});  // before any member joined
   made.Gpu(900, 50, {kNone, made.batch});  // the batch ended at 300
   const Trace trace = made.maker.Finish();
 
@@ -353,7 +351,7 @@ TEST_CASE("GPU work after a batch's end belongs to those who stayed, before any 
   CHECK(time.Request(made.second) == 10 + 50);
 }
 
-TEST_CASE("what a request's own calls caused is its whole, and unknown calls are nobody's", "[index]") {
+TEST_CASE("GPU work of a request's own calls is its own, and work of unknown calls is unattributed", "[index]") {
   OneBatch made;
   made.maker.Member(made.batch, made.second, 100);
   made.Gpu(10, 7, {made.first});
@@ -369,7 +367,7 @@ TEST_CASE("what a request's own calls caused is its whole, and unknown calls are
   CHECK(time.Request(made.second) == 30);
 }
 
-TEST_CASE("ns that cannot be divided go to the largest fractions, then to the lower id", "[index]") {
+TEST_CASE("indivisible ns go to the largest fractions, then to the lower id", "[index]") {
   OneBatch made;
   const uint32_t third = made.maker.Request(0, "/a", 0, 1000);  // the lowest id
   made.maker.Member(made.batch, made.first, 100);
@@ -385,7 +383,7 @@ TEST_CASE("ns that cannot be divided go to the largest fractions, then to the lo
   CHECK(time.Request(made.second) == 3);
 }
 
-TEST_CASE("shares of GPU time add up to each batch's exactly and are never off by a ns", "[index]") {
+TEST_CASE("shares of GPU time add up to each batch's exactly and are never off by a whole ns", "[index]") {
   size_t shared = 0;
   for (uint32_t seed = 0; seed < 60; ++seed) {
     const Trace trace = RandomTrace(seed, 10 * seed);
@@ -398,7 +396,7 @@ TEST_CASE("shares of GPU time add up to each batch's exactly and are never off b
         if (trace.gpu.call[row] != kNone && trace.calls.batch[trace.gpu.call[row]] == batch) caused.push_back(row);
       }
       const std::vector<Interval> rows = TimesOf(trace, caused, coverage.IsMostlyRecorded(batch));
-      // Exact but for rounding, moment by moment.
+      // Exact except for rounding, moment by moment.
       std::map<uint32_t, double> exact;
       const model::BatchRow& of = trace.batches[batch];
       const auto members_begin = trace.members.begin() + of.first_member;
@@ -443,7 +441,7 @@ TEST_CASE("shares of GPU time add up to each batch's exactly and are never off b
 TEST_CASE("shares of GPU time do not depend on the order of members, requests or streams", "[index]") {
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
-    // The same facts in two orders: requests, members that join together, and what which stream did.
+    // The same facts in two orders: requests, members that join together, and streams' work.
     const uint32_t members = 1 + static_cast<uint32_t>(random() % 7);
     std::vector<int64_t> leaves(members), joins(members);
     for (uint32_t i = 0; i < members; ++i) {
@@ -483,7 +481,7 @@ TEST_CASE("shares of GPU time do not depend on the order of members, requests or
   }
 }
 
-TEST_CASE("a batch of many members and kernels is divided in time", "[index]") {
+TEST_CASE("a batch of many members and kernels is divided quickly", "[index]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 1000000000;
   const uint32_t thread = maker.Thread("t");
@@ -502,7 +500,7 @@ TEST_CASE("a batch of many members and kernels is divided in time", "[index]") {
   CHECK(time.Request(0) > time.Request(1));
 }
 
-TEST_CASE("coverage is the share of the executor's time in which kernels were recorded", "[index]") {
+TEST_CASE("coverage is the share of the executor's time with recorded kernels", "[index]") {
   OneBatch made;  // the batch is from 100 to 300
   made.maker.Member(made.batch, made.first, 100);
   made.maker.trace.depths = {{0, 150, Depth::kScopes}, {150, 250, Depth::kGraphs}, {250, 400, Depth::kOps}};
@@ -512,21 +510,21 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     return model::CoverageIndex(trace).Of(model::RequestIndex(trace), request);
   };
 
-  SECTION("what was recorded at graphs' depth counts where no graph ran") {
+  SECTION("time at graphs' depth counts as covered while no graph ran") {
     CHECK(coverage(made.first).is_known);
     CHECK(coverage(made.first).ran_ns == 200);
     CHECK(coverage(made.first).covered_ns == 150);
   }
-  SECTION("a graph of which only the launch was recorded hides its kernels") {
-    made.Gpu(200, 80, {kNone, made.batch}, GpuKind::kGraph);  // from 250 on each kernel was recorded too
+  SECTION("a graph recorded as a whole hides its kernels") {
+    made.Gpu(200, 80, {kNone, made.batch}, GpuKind::kGraph);  // from 250 on each kernel was recorded, too
     CHECK(coverage(made.first).covered_ns == 100);
   }
-  SECTION("another batch's graph hides nothing of this one's") {
+  SECTION("another batch's graph does not hide this batch's kernels") {
     const uint32_t other = made.maker.Batch(10, "e", made.thread, 100, 200);
     made.Gpu(200, 80, {kNone, other}, GpuKind::kGraph);
     CHECK(coverage(made.first).covered_ns == 150);
   }
-  SECTION("a kernel that no graph launched is nobody's at graphs' depth: its time is not covered, nor is none known") {
+  SECTION("at graphs' depth a kernel outside graphs is unattributed: its time is not covered, and nothing is whole") {
     made.maker.Gpu(0, GpuKind::kKernel, "eager", 200, 20, kNone);
     made.maker.Gpu(0, GpuKind::kKernel, "eager", 245, 10, kNone);
     CHECK(coverage(made.first).covered_ns == 120);
@@ -535,49 +533,49 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     CHECK(!coverage(made.first).IsWhole());
     CHECK(!coverage(made.second).IsWhole());
   }
-  SECTION("recording that was armed late does not cover what nobody is known for before") {
+  SECTION("recording that began late does not cover earlier unattributed kernels") {
     made.maker.trace.depths = {{0, 200, Depth::kGraphs}, {200, 1000, Depth::kKernels}};
     made.maker.Gpu(0, GpuKind::kKernel, "eager", 110, 90, kNone);
     made.Gpu(210, 80, {kNone, made.batch});
     CHECK(coverage(made.first).covered_ns == 110);
   }
-  SECTION("a graph whose call is unknown may be of any batch") {
+  SECTION("a graph with an unknown call may belong to any batch") {
     made.maker.Gpu(0, GpuKind::kGraph, "graph", 200, 20, kNone);
     CHECK(coverage(made.first).covered_ns == 130);
   }
-  SECTION("at kernels' depth work without a call may be anybody's, but of whom all calls are there") {
+  SECTION("at kernels' depth, work without a call may belong to any request, except one with all its calls recorded") {
     made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
-    made.maker.Gpu(0, GpuKind::kKernel, "of nobody known", 150, 100, kNone);
+    made.maker.Gpu(0, GpuKind::kKernel, "unattributed", 150, 100, kNone);
     CHECK(coverage(made.first).covered_ns == 100);
     CHECK(!coverage(made.first).IsWhole());
     CHECK(coverage(made.second).covered_ns == 900);
     made.Gpu(260, 20, {kNone, made.batch});
     CHECK(coverage(made.first).covered_ns == 200);
-    made.maker.trace.depths = {{0, 250, Depth::kKernels}, {260, 1000, Depth::kKernels}};  // a profiler had it between
+    made.maker.trace.depths = {{0, 250, Depth::kKernels}, {260, 1000, Depth::kKernels}};  // a profiler in between
     CHECK(coverage(made.first).covered_ns == 200 - 100 - 10);
   }
-  SECTION("what was lost was not recorded") {
+  SECTION("losses count as not recorded, of any stream") {
     made.maker.trace.gpu_losses = {{0, 0, 160, 170, 3}, {kNone, 0, 165, 260, 0}};
     CHECK(coverage(made.first).covered_ns == 150 - 100);
   }
-  SECTION("what was lost of another device than its own was not its") {
+  SECTION("losses on a device the batch did not use do not count against it") {
     made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
     made.maker.trace.devices.resize(2);
     made.maker.trace.gpu_losses = {{kNone, 0, 160, 200, 3, 1}};
-    CHECK(coverage(made.first).covered_ns == 160);  // nobody knows where it ran
+    CHECK(coverage(made.first).covered_ns == 160);  // its device is unknown
     made.Gpu(110, 20, {kNone, made.batch});
     made.Gpu(120, 20, {kNone, made.batch});
     CHECK(coverage(made.first).covered_ns == 200);
-    SECTION("but of its own, or of any") {
+    SECTION("but losses on its own device or on an unknown one do") {
       made.maker.trace.gpu_losses.push_back({kNone, 0, 120, 130, 3, 0});
       made.maker.trace.gpu_losses.push_back({kNone, 0, 140, 150, 3});
       CHECK(coverage(made.first).covered_ns == 180);
     }
-    SECTION("but where a call put work on it of which nothing is there") {
+    SECTION("unless a call launched work without a record") {
       made.maker.Call(made.thread, "cudaLaunchKernel", 150, 1, {kNone, made.batch});
       CHECK(coverage(made.first).covered_ns == 160);
     }
-    SECTION("but where a graph of its ran there, too") {
+    SECTION("unless its graph ran there, too") {
       made.maker.trace.streams.push_back({1, 2, 9, 0, 0, 0});
       made.maker.Call(made.thread, "cudaGraphLaunch", 150, 1, {kNone, made.batch});
       made.maker.Gpu(0, GpuKind::kKernel, "node", 150, 5, made.maker.trace.calls.size() - 1, kNone, 0, 3, 1);
@@ -585,16 +583,16 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
       made.maker.Gpu(1, GpuKind::kKernel, "node", 950, 5, kNone, kNone, 0, 3, 2);  // of another launch
       CHECK(coverage(made.first).covered_ns == 160);
     }
-    SECTION("but where not all of its calls were recorded") {
+    SECTION("unless some of its calls were not recorded") {
       made.maker.trace.depths = {{0, 110, Depth::kGraphs}, {110, 1000, Depth::kKernels}};
       CHECK(coverage(made.first).covered_ns == 160);
     }
-    SECTION("but where a thread lost events, which may have been its calls") {
+    SECTION("unless a thread lost events, possibly its calls") {
       made.maker.trace.losses = {{made.maker.Thread("other"), model::LossReason::kOverwritten, 290, 295, 0, 0}};
       CHECK(coverage(made.first).covered_ns == 160);
     }
   }
-  SECTION("a request of no batch is asked for its own time") {
+  SECTION("the coverage of a request without a batch is over its own time") {
     CHECK(coverage(made.second).ran_ns == 1000);
     CHECK(coverage(made.second).covered_ns == 250);
   }
@@ -608,19 +606,19 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     CHECK(coverage(made.first).ran_ns == 900);
     CHECK(coverage(made.first).covered_ns == 250);
   }
-  SECTION("of what is left of a damaged dump it is unknown") {
+  SECTION("coverage is unknown in a damaged dump") {
     made.maker.trace.losses = {{kNone, model::LossReason::kDamaged, 0, 1000, 0, 77}};
     CHECK(!coverage(made.first).is_known);
     CHECK(!coverage(made.second).is_known);
     CHECK(model::CoverageIndex(made.maker.trace).IsDamaged());
   }
-  SECTION("of a request that may have been in a batch, which a thread lost, it is unknown") {
+  SECTION("coverage is unknown for a request whose batch may have been lost by a thread") {
     made.maker.trace.losses = {{0, model::LossReason::kReserve, 900, 950, 0, 0}};
     REQUIRE(made.maker.trace.requests[made.second].begin_ns < 950);
     CHECK(!coverage(made.second).is_known);
     CHECK(coverage(made.first).is_known);
   }
-  SECTION("while the batch's thread lost events, calls among them, nothing is covered") {
+  SECTION("time in which the batch's thread lost events, possibly calls, is not covered") {
     const uint32_t other = made.maker.Thread("other");
     made.maker.trace.losses = {{made.thread, model::LossReason::kOverwritten, 0, 200, 5, 0},
                                {made.thread, model::LossReason::kDepth, 240, 240, 0, 0},
@@ -629,25 +627,25 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     CHECK(coverage(made.first).covered_ns == 100);
     CHECK(!model::CoverageIndex(made.maker.trace).IsDamaged());
   }
-  SECTION("likewise at kernels' depth: whose the kernels are the lost calls knew") {
+  SECTION("likewise at kernels' depth, because the lost calls would attribute the kernels") {
     made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
     made.maker.trace.losses = {{made.thread, model::LossReason::kOverwritten, 0, 180, 5, 0}};
     CHECK(coverage(made.first).covered_ns == 120);
   }
-  SECTION("where nothing says how deep any of its time was recorded it is unknown, of a part the rest is not covered") {
+  SECTION("coverage is unknown if no depth is known in its time; if known for a part, the rest is not covered") {
     made.maker.trace.depths = {{0, 100, Depth::kKernels}};
     CHECK(!coverage(made.first).is_known);
     CHECK(coverage(made.second).is_known);
     CHECK(coverage(made.second).covered_ns == 100);
     CHECK(!coverage(made.second).IsWhole());
   }
-  SECTION("where nothing says how deep was recorded it is unknown") {
+  SECTION("coverage is unknown if no depth is known") {
     made.maker.trace.depths.clear();
     CHECK(!coverage(made.first).is_known);
   }
 }
 
-TEST_CASE("a trace without a GPU part has nothing to cover", "[index]") {
+TEST_CASE("a trace without a GPU part has no coverage", "[index]") {
   TraceMaker maker;
   CHECK(!model::CoverageIndex(maker.trace).HasGpu());
   maker.trace.devices.push_back({});

@@ -21,7 +21,7 @@ using model::Trace;
 namespace {
 
 // Two threads, two requests, a batch, two devices of two streams: 0 and 1 of the first, 2 and 3 of the second. Calls
-// and what they cause may be added in any order.
+// and their GPU work may be added in any order.
 struct TwoDevices {
   TwoDevices() {
     maker.trace.window_end_ns = 1'000'000;
@@ -39,7 +39,7 @@ struct TwoDevices {
     calls.push_back({thread, call_ns, 10, "cudaLaunchKernel", context, kNone, kNone});
     kernels.push_back({stream, begin_ns, end_ns, calls.size() - 1});
   }
-  // Of its own thread, from 1 us to 100 us.
+  // A call of the own thread, from 1 us to 100 us.
   void Wait(const char* name, Context context, uint32_t stream = kNone, uint32_t device = kNone) {
     calls.push_back({own, 1'000, 99'000, name, context, stream, device});
   }
@@ -67,7 +67,7 @@ struct TwoDevices {
     REQUIRE(FindInconsistency(trace) == "");
     return trace;
   }
-  // The end of what was waited for by the call of that name; 0: of nothing.
+  // The end of the work that the call of that name waited for; 0 if it waited for nothing.
   int64_t AwaitedEnd(const char* name = "cudaEventSynchronize") {
     const Trace trace = Finish();
     const LaunchIndex launches(trace);
@@ -103,7 +103,7 @@ struct TwoDevices {
 
 }  // namespace
 
-TEST_CASE("a call whose stream is known waited for what is on that stream", "[waits]") {
+TEST_CASE("a call with a known stream waited for the work on that stream", "[waits]") {
   for (const uint32_t stream : {0u, 1u, 2u, 3u}) {
     INFO("stream " << stream);
     TwoDevices made;
@@ -117,7 +117,7 @@ TEST_CASE("a call whose stream is known waited for what is on that stream", "[wa
   }
 }
 
-TEST_CASE("another's work on the stream that a call waits for is waited for, too", "[waits]") {
+TEST_CASE("a call for a stream waits for other requests' work on it, too", "[waits]") {
   TwoDevices made;
   made.Launch(made.own, 100, {made.mine, kNone}, 0, 500, 40'000);
   made.Launch(made.other, 200, {made.theirs, kNone}, 0, 40'000, 90'000);
@@ -127,7 +127,7 @@ TEST_CASE("another's work on the stream that a call waits for is waited for, too
   CHECK(made.AwaitedEnd("cudaStreamSynchronize") == 90'000);
 }
 
-TEST_CASE("a call whose stream is unknown waited for its request's own work, whatever of others ended later",
+TEST_CASE("a call without a known stream waited for its request's own work, even if others' work ended later",
           "[waits]") {
   for (const uint32_t stream : {1u, 3u}) {
     TwoDevices made;
@@ -140,7 +140,7 @@ TEST_CASE("a call whose stream is unknown waited for its request's own work, wha
   }
 }
 
-TEST_CASE("of a batch its own work is what was launched for the batch", "[waits]") {
+TEST_CASE("a batch's own work is the work launched for the batch", "[waits]") {
   TwoDevices made;
   made.Launch(made.own, 100, {kNone, made.batch}, 0, 500, 80'000);
   made.Launch(made.own, 200, {made.mine, kNone}, 0, 80'000, 95'000);
@@ -149,7 +149,7 @@ TEST_CASE("of a batch its own work is what was launched for the batch", "[waits]
   CHECK(made.AwaitedEnd() == 80'000);
 }
 
-TEST_CASE("where none of the request's own work ended in it, a call waited for its thread's, then for its device's",
+TEST_CASE("if no own work of its request ended in it, a call waited for its thread's, then its device's, then any",
           "[waits]") {
   const auto made_with = [](bool has_threads, bool has_devices) {
     TwoDevices made;
@@ -166,7 +166,7 @@ TEST_CASE("where none of the request's own work ended in it, a call waited for i
   CHECK(made_with(false, false) == 90'000);
 }
 
-TEST_CASE("a call that waits for a whole device waited for all of that device, and of no other", "[waits]") {
+TEST_CASE("a call for a whole device waited for all work on that device only", "[waits]") {
   for (const char* const name : {"cudaDeviceSynchronize", "cuCtxSynchronize", "cudaFree"}) {
     INFO(name);
     const auto made_with = [&](uint32_t device) {
@@ -178,13 +178,13 @@ TEST_CASE("a call that waits for a whole device waited for all of that device, a
       return made.AwaitedEnd(name);
     };
 
-    CHECK(made_with(kNone) == 70'000);  // on which its thread launched
+    CHECK(made_with(kNone) == 70'000);  // the device of its thread's launches
     CHECK(made_with(0) == 70'000);
     CHECK(made_with(1) == 90'000);
   }
 }
 
-TEST_CASE("a wait for a device on which nothing ended waited for nothing that was recorded", "[waits]") {
+TEST_CASE("a wait for a device without ended work has no recorded cause", "[waits]") {
   TwoDevices made;
   made.Launch(made.own, 100, {made.mine, kNone}, 0, 500, 60'000);
   made.Wait("cudaDeviceSynchronize", {made.mine, kNone}, kNone, 1);
@@ -192,7 +192,7 @@ TEST_CASE("a wait for a device on which nothing ended waited for nothing that wa
   CHECK(made.AwaitedEnd("cudaDeviceSynchronize") == 0);
 }
 
-TEST_CASE("of each stream of a device that is waited for the last is told, latest first", "[waits]") {
+TEST_CASE("a wait for a device has the last work of each stream, latest first", "[waits]") {
   TwoDevices made;
   made.Launch(made.own, 100, {made.mine, kNone}, 0, 500, 50'000);
   made.Launch(made.own, 200, {made.mine, kNone}, 0, 50'000, 60'000);
@@ -225,7 +225,7 @@ TEST_CASE("a copy waits for itself", "[waits]") {
   CHECK(with.AwaitedEnd("cudaMemcpy") == 12'000);
 }
 
-TEST_CASE("what was waited for may seem to end a little after the call, by clocks, and began before that", "[waits]") {
+TEST_CASE("awaited work begins before the call's end, and may end slightly after it by clock error", "[waits]") {
   const auto made_with = [](int64_t begin_ns, int64_t end_ns) {
     TwoDevices made;
     made.Launch(made.own, 100, {made.mine, kNone}, 0, begin_ns, end_ns);
@@ -236,7 +236,7 @@ TEST_CASE("what was waited for may seem to end a little after the call, by clock
   CHECK(made_with(500, 100'000 + GpuWaits::kLateNs) == 100'000 + GpuWaits::kLateNs);
   CHECK(made_with(500, 100'001 + GpuWaits::kLateNs) == 0);
   CHECK(made_with(100'000, 101'000) == 0);
-  CHECK(made_with(500, 1'000) == 0);  // was done when the call began
+  CHECK(made_with(500, 1'000) == 0);  // finished when the call began
 }
 
 TEST_CASE("rows of a device are in the order of their ends", "[waits]") {

@@ -15,7 +15,7 @@ using model::Trace;
 
 namespace {
 
-// The innermost scope at a moment, by looking at all of them.
+// The innermost scope at a moment, found among all scopes.
 uint32_t Innermost(const Trace& trace, uint32_t thread, int64_t at_ns) {
   uint32_t innermost = kNone;
   const model::ThreadRow& row = trace.threads[thread];
@@ -77,7 +77,7 @@ TEST_CASE("a part of a flattened thread is the whole, cut", "[index]") {
   }
 }
 
-TEST_CASE("find gives the segment at a moment, else the last before it", "[index]") {
+TEST_CASE("find gives the segment at a moment, otherwise the last before it", "[index]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 1000;
   const uint32_t thread = maker.Thread("t"), site = maker.Site(SiteKind::kScope, "s");
@@ -99,7 +99,7 @@ TEST_CASE("find gives the segment at a moment, else the last before it", "[index
   CHECK(flatten.Find(1, 100) == kNone);
 }
 
-TEST_CASE("of scopes that do not nest the one that began last is innermost", "[index]") {
+TEST_CASE("if scopes do not nest, the one that began last is innermost", "[index]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 1000;
   const uint32_t thread = maker.Thread("t"), site = maker.Site(SiteKind::kScope, "s");
@@ -113,7 +113,7 @@ TEST_CASE("of scopes that do not nest the one that began last is innermost", "[i
   CHECK((segments[1].begin_ns == 50 && segments[1].end_ns == 150 && segments[1].event == 1));
 }
 
-TEST_CASE("a hundred thousand scopes in each other are flattened without recursion", "[index]") {
+TEST_CASE("a hundred thousand nested scopes are flattened without recursion", "[index]") {
   TraceMaker maker;
   constexpr int64_t kDepth = 100000;
   maker.trace.window_end_ns = 10 * kDepth;
@@ -123,7 +123,7 @@ TEST_CASE("a hundred thousand scopes in each other are flattened without recursi
   CHECK(model::ThreadFlatten(trace).Thread(thread).size() == 2 * kDepth - 1);
 }
 
-TEST_CASE("the request index finds what belongs to a request", "[index]") {
+TEST_CASE("the request index finds the rows of a request", "[index]") {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     const Trace trace = RandomTrace(seed, 200);
     const model::RequestIndex index(trace);

@@ -20,8 +20,8 @@ double Percent(uint32_t threads, uint32_t registers, uint32_t dynamic_shared_byt
 
 }  // namespace
 
-// What NVIDIA's occupancy calculator answers for compute capability 9.0.
-TEST_CASE("occupancy is as NVIDIA's calculator says", "[occupancy]") {
+// Answers of NVIDIA's occupancy calculator for compute capability 9.0.
+TEST_CASE("occupancy agrees with NVIDIA's calculator", "[occupancy]") {
   SECTION("warps limit it") {
     CHECK(Percent(256, 32) == 100);
     CHECK(Percent(1024, 32) == 100);
@@ -45,9 +45,9 @@ TEST_CASE("occupancy is as NVIDIA's calculator says", "[occupancy]") {
   SECTION("shared memory limits it, with 1 KiB for each block's system") {
     CHECK(Percent(128, 32, 48 << 10) == 25);           // 4 blocks
     CHECK(Percent(128, 32, 100 << 10) == 12.5);        // 2
-    CHECK(Percent(128, 32, 227 << 10) == 6.25);        // 1, all there is
+    CHECK(Percent(128, 32, 227 << 10) == 6.25);        // 1, with all of the memory
     CHECK(Percent(128, 32, (113 << 10)) == 12.5);      // 2 x 114 KiB
-    CHECK(Percent(128, 32, (113 << 10) + 1) == 6.25);  // a unit more than half
+    CHECK(Percent(128, 32, (113 << 10) + 1) == 6.25);  // one unit more than half
     CHECK(Percent(128, 32, 24 << 10, 24 << 10) == 25);
     CHECK(Percent(256, 32, 49152, 1024) == 50);
   }
@@ -57,13 +57,13 @@ TEST_CASE("all of a block's axes count", "[occupancy]") {
   CHECK(model::TheoreticalOccupancyPercent(kCapability90, {{1, 1, 1}, {16, 8, 6}, 0, 0, 0, 32}) == 75);
 }
 
-TEST_CASE("devices before compute capability 8.0 keep no shared memory for the system", "[occupancy]") {
+TEST_CASE("devices before compute capability 8.0 reserve no shared memory for the system", "[occupancy]") {
   const DeviceRow v100{0, 0, 80, 2048, 32, 65536, 98304};
   CHECK(Percent(128, 32, 48 << 10, 0, v100) == 12.5);
   CHECK(Percent(256, 32, 0, 0, v100) == 100);
 }
 
-TEST_CASE("where a limit is not known, or nothing fits, there is no occupancy", "[occupancy]") {
+TEST_CASE("occupancy is missing if a limit is unknown or no block fits", "[occupancy]") {
   for (uint32_t DeviceRow::*limit :
        {&DeviceRow::threads_per_multiprocessor, &DeviceRow::blocks_per_multiprocessor,
         &DeviceRow::registers_per_multiprocessor, &DeviceRow::shared_bytes_per_multiprocessor}) {

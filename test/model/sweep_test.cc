@@ -33,7 +33,7 @@ std::vector<const Intervals*> Pointers(const std::vector<Intervals>& sets) {
 
 }  // namespace
 
-TEST_CASE("a sweep tiles the window exactly with what is active at each moment", "[sweep]") {
+TEST_CASE("a sweep tiles the window exactly with the classes active at each moment", "[sweep]") {
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     std::mt19937 random(seed);
     const auto below = [&](int64_t most) { return std::uniform_int_distribution<int64_t>(0, most)(random); };
@@ -65,7 +65,7 @@ TEST_CASE("a sweep tiles the window exactly with what is active at each moment",
     const std::vector<Intervals> exposed = ExposedTimes(Pointers(sets), window);
     for (uint32_t k = 0; k < sets.size(); ++k) {
       REQUIRE(totals[k] == TotalNs(exposed[k]));
-      REQUIRE(exposed[k] == model::Union(exposed[k]));  // in order, none touches the next
+      REQUIRE(exposed[k] == model::Union(exposed[k]));  // in order, and apart from each other
       for (const Interval& time : exposed[k]) {
         for (at_ns = time.begin_ns; at_ns < time.end_ns; ++at_ns)
           REQUIRE((ActiveAt(sets, at_ns) & ((2u << k) - 1)) == 1u << k);
@@ -74,7 +74,7 @@ TEST_CASE("a sweep tiles the window exactly with what is active at each moment",
   }
 }
 
-TEST_CASE("a moment counts for the first class that is active", "[sweep]") {
+TEST_CASE("a moment counts for the first active class", "[sweep]") {
   const std::vector<Intervals> sets = {{{10, 20}}, {{0, 15}, {30, 40}}, {{12, 50}}};
 
   const std::vector<Slice> slices = Sweep(Pointers(sets), {0, 100});

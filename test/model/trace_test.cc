@@ -15,7 +15,7 @@ using model::kOpen;
 using model::StringTable;
 using model::Trace;
 
-TEST_CASE("text that is valid UTF-8 without control characters is left alone", "[text]") {
+TEST_CASE("valid UTF-8 without control characters is unchanged", "[text]") {
   for (const std::string text :
        {"", "plain", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x9a\x80", "\xef\xbf\xbd", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
     CHECK(base::IsSaneText(text));
@@ -50,7 +50,7 @@ TEST_CASE("a string table holds each string once and the empty one first", "[mod
   CHECK(table.Add("x\x01") == table.Add("x\x02"));
 }
 
-TEST_CASE("a copied or moved string table stands on its own", "[model]") {
+TEST_CASE("a copied or moved string table is independent", "[model]") {
   StringTable table;
   for (int i = 0; i < 5000; ++i) table.Add("string " + std::to_string(i));
   table.Add(std::string(100000, 'x'));
@@ -68,7 +68,7 @@ TEST_CASE("a copied or moved string table stands on its own", "[model]") {
   CHECK(second.size() == moved.size());
 }
 
-TEST_CASE("a string table fills block after block, however many", "[model]") {
+TEST_CASE("a string table fills any number of blocks", "[model]") {
   constexpr uint32_t kStringBytes = 256, kStrings = 6400;
   const auto text = [](uint32_t i) {
     const std::string number = std::to_string(i);
@@ -77,7 +77,7 @@ TEST_CASE("a string table fills block after block, however many", "[model]") {
   StringTable table;
   for (uint32_t i = 1; i <= kStrings; ++i) REQUIRE(table.Add(text(i)) == i);
 
-  // What begins where the string before it ends is in the same block.
+  // A string directly after the one before it is in the same block.
   std::vector<uint32_t> blocks;
   for (uint32_t i = 1; i <= kStrings; ++i) {
     REQUIRE(table[i] == text(i));
@@ -88,7 +88,7 @@ TEST_CASE("a string table fills block after block, however many", "[model]") {
     }
   }
   REQUIRE(blocks.size() > 64);
-  // The first ones are small, so that small tables are.
+  // The first blocks are small, so that small tables are small.
   CHECK(blocks.front() == 1);
   for (size_t i = 10; i + 1 < blocks.size(); ++i) CHECK(blocks[i] == (16 << 10) / kStringBytes);
 }
@@ -146,7 +146,7 @@ TEST_CASE("every planted inconsistency is found", "[model]") {
       {"events", [](Trace* t) { t->events.duration_ns[0] = -2; }},
       {"events", [](Trace* t) { t->events.duration_ns[0] = kMax; }},
       {"events", [](Trace* t) { t->events.begin_ns[t->events.size() - 1] = kMax; }},
-      {"events", [](Trace* t) { t->window_begin_ns = t->window_end_ns = 1060000000; }},  // open ones begin after it
+      {"events", [](Trace* t) { t->window_begin_ns = t->window_end_ns = 1060000000; }},  // open events begin after it
       {"events", [](Trace* t) { t->events.args[1] = static_cast<uint32_t>(t->arg_values.size()) - 5; }},
       {"events", [](Trace* t) { t->events.args[1] = kNone - 1; }},
       {"events", [](Trace* t) { t->arg_values[t->events.args[1] + 4] = kWrong; }},

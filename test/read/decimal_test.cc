@@ -13,7 +13,7 @@ TEST_CASE("microseconds of Unix time keep their nanoseconds", "[decimal]") {
   CHECK(ParseDecimal("1695835542514261", 3) == 1695835542514261000);
 }
 
-TEST_CASE("what is finer than the scale is rounded, halves away from zero", "[decimal]") {
+TEST_CASE("digits beyond the scale are rounded, halves away from zero", "[decimal]") {
   CHECK(ParseDecimal("1.0004999", 3) == 1000);
   CHECK(ParseDecimal("1.0005", 3) == 1001);
   CHECK(ParseDecimal("-1.0005", 3) == -1001);
@@ -33,7 +33,7 @@ TEST_CASE("a number in quotes is a number", "[decimal]") {
   CHECK(ParseDecimal("25738 \n", 0) == 25738);
 }
 
-TEST_CASE("what is no number or does not fit is nothing", "[decimal]") {
+TEST_CASE("text that is not a number or does not fit gives no value", "[decimal]") {
   for (const char* const text :
        {"", "-", ".5", "NaN", "Infinity", "1e", "1e+", "stream 7", "\"stream 7\"", "\"\"", "null", "1x",
         "9223372036854776", "1e30", "99999999999999999999999999999999999999999999999999"})

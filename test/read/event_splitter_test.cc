@@ -27,7 +27,7 @@ class Slow final : public ByteSource {
   size_t at_ = 0, step_;
 };
 
-// What was cut, as "key=text" for members, and how it ended.
+// The pieces, as "key=text" for members, and the reason for the end.
 std::vector<std::string> Split(const std::string& text, size_t step = SIZE_MAX) {
   Slow source(text, step);
   EventSplitter splitter(&source);
@@ -56,7 +56,7 @@ using Pieces = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("events and what stands beside them come one at a time", "[splitter]") {
+TEST_CASE("events and the members next to them come one at a time", "[splitter]") {
   const std::string text = R"( {"schemaVersion": 1, "devices": [{"id": 0}], "traceEvents": [
     {"ph":"X","args":{"a":[1,2]}} , {"name":"}]\"\\"},
     7 ], "traceName": "a\"b"} trailing)";
@@ -64,7 +64,7 @@ TEST_CASE("events and what stands beside them come one at a time", "[splitter]")
   const Pieces expected = {
       "schemaVersion=1",    "devices=[{\"id\": 0}]", R"({"ph":"X","args":{"a":[1,2]}})", R"({"name":"}]\"\\"})", "7",
       R"(traceName="a\"b")"};
-  // Wherever the source's pieces end.
+  // At any size of the source's pieces.
   for (const size_t step : {SIZE_MAX, size_t{1}, size_t{2}, size_t{7}}) CHECK(Split(text, step) == expected);
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("a list without an object around it is a list of events", "[splitter]"
   CHECK(Split("[]").empty());
 }
 
-TEST_CASE("a text that is cut off gives what is whole and says where it ended", "[splitter]") {
+TEST_CASE("truncated text gives its whole events and the place of its end", "[splitter]") {
   CHECK(Split(R"({"traceEvents":[{"a":1},{"b)") == Pieces{"{\"a\":1}", "! it ends in the middle of an event"});
   CHECK(Split(R"({"traceEvents":[{"a":1},)") == Pieces{"{\"a\":1}", "! it ends in the middle of its events"});
   CHECK(Split(R"({"traceEvents":[{"a":1}],"x)") == Pieces{"{\"a\":1}", "! it ends in the middle"});
@@ -83,7 +83,7 @@ TEST_CASE("a text that is cut off gives what is whole and says where it ended", 
   CHECK(Split("PITOT") == Pieces{"! it is no JSON"});
 }
 
-TEST_CASE("an event that is nested too deep is passed over, not followed", "[splitter]") {
+TEST_CASE("an event nested too deep is passed over, not followed", "[splitter]") {
   const std::string deep = std::string(10000, '[') + std::string(10000, ']');
 
   CHECK(Split("[{},{\"args\":" + deep + "},{}]") == Pieces{"{}", "too deep", "{}"});

@@ -96,7 +96,7 @@ TEST_CASE("operators, annotations and Python functions become events of their th
   CHECK(trace.window_end_ns == 150001);
 }
 
-TEST_CASE("kernels and copies are tied to the calls that have their correlation id", "[kineto]") {
+TEST_CASE("kernels and copies are tied to the calls with their correlation id", "[kineto]") {
   const Read read = ParseEvents(
       OnCpu("cuda_runtime", "cudaLaunchKernel", "100", "5", R"("correlation":3)") + "," +
           OnCpu("cuda_driver", "cuLaunchKernel", "110", "5", R"("correlation":4)") + "," +
@@ -144,7 +144,7 @@ TEST_CASE("the traces of PyTorch 1.8 and of ROCm are read, too", "[kineto]") {
   CHECK(read.trace.devices[0].ordinal == 2);
 }
 
-TEST_CASE("a context's synchronisation says the device; that a stream waits for an event is no thread's wait",
+TEST_CASE("a context's synchronisation has its device, and a stream's wait for an event is not a thread's wait",
           "[kineto]") {
   const auto event = [](const char* name, int64_t stream, int correlation) {
     return Event("cuda_sync", name,
@@ -162,7 +162,7 @@ TEST_CASE("a context's synchronisation says the device; that a stream waits for 
   CHECK(read.trace.calls.device == std::vector<uint32_t>{0, kNone, kNone});
 }
 
-TEST_CASE("synchronisations say which stream was waited for, and when the GPU did", "[kineto]") {
+TEST_CASE("a stream's synchronisation has its stream, and the GPU's part becomes a counter", "[kineto]") {
   const Read read = ParseEvents(OnCpu("cuda_runtime", "cudaStreamSynchronize", "100", "50", R"("correlation":3)") +
                                 "," + OnGpu("cuda_sync", "Stream Sync", "110", "30", R"("correlation":3)"));
 
@@ -176,7 +176,7 @@ TEST_CASE("synchronisations say which stream was waited for, and when the GPU di
   CHECK(trace.samples.value == std::vector<double>{1, 0});
 }
 
-TEST_CASE("memory that allocators gave out becomes counters", "[kineto]") {
+TEST_CASE("allocated memory becomes counters", "[kineto]") {
   const auto memory = [](const char* begin, const char* args) {
     return std::string(R"({"ph":"i","name":"[memory]","pid":1,"tid":1,"ts":)") + begin + ",\"args\":{" + args + "}}";
   };
@@ -194,7 +194,7 @@ TEST_CASE("memory that allocators gave out becomes counters", "[kineto]") {
   CHECK(read.report.events_unused == 1);
 }
 
-TEST_CASE("baseTimeNanoseconds says where Unix time is", "[kineto]") {
+TEST_CASE("baseTimeNanoseconds is the offset to Unix time", "[kineto]") {
   const Read read = ParseEvents(kOperator, R"("baseTimeNanoseconds": 1711964646000000000, "traceName": "a.json",)");
 
   CHECK(read.trace.clock.realtime_ns - read.trace.clock.monotonic_ns == 1711964646000000000);
@@ -213,7 +213,7 @@ TEST_CASE("a gzipped trace, in one member or several, reads as a plain one", "[k
   }
 }
 
-TEST_CASE("a trace that is cut off is read as far as it goes, and says so", "[kineto]") {
+TEST_CASE("a truncated trace is read up to its end, with a status", "[kineto]") {
   const std::string json = "{\"traceEvents\":[" + kOperator + "," + kOperator + "]}";
 
   const Read plain = Parse(json.substr(0, json.size() - 10));
@@ -230,7 +230,7 @@ TEST_CASE("a trace that is cut off is read as far as it goes, and says so", "[ki
   CHECK(std::string(unpacked.status.message()) == "its compressed data is cut off");
 }
 
-TEST_CASE("events that make no sense are left out and counted", "[kineto]") {
+TEST_CASE("senseless events are left out and counted", "[kineto]") {
   const std::string deep = std::string(10000, '[') + std::string(10000, ']');
   const Read read = ParseEvents(kOperator + ",7,{]," + OnCpu("cpu_op", "deep", "1", "2", "\"a\":" + deep) + "," +
                                 Event("cpu_op", "no time", R"("pid":1,"tid":1)") + "," +
@@ -242,7 +242,7 @@ TEST_CASE("events that make no sense are left out and counted", "[kineto]") {
   CHECK(read.report.events_bad == 5);
 }
 
-TEST_CASE("a member that is nested too deep is left out and named", "[kineto]") {
+TEST_CASE("a member nested too deep is left out and named", "[kineto]") {
   const std::string deep = std::string(10000, '[') + std::string(10000, ']');
   const Read read = Parse("{\"stacks\": " + deep + ", \"traceEvents\": [" + kOperator + "], \"schemaVersion\": 1}");
 
@@ -251,7 +251,7 @@ TEST_CASE("a member that is nested too deep is left out and named", "[kineto]") 
   CHECK(read.trace.events.size() == 1);
 }
 
-TEST_CASE("text that is not UTF-8 is replaced, and the event is kept", "[kineto]") {
+TEST_CASE("invalid UTF-8 is replaced, and the event is kept", "[kineto]") {
   const Read read = ParseEvents(OnCpu("cpu_op", "a\xff\x01z", "1", "2"));
 
   REQUIRE(read.trace.events.size() == 1);
@@ -259,7 +259,7 @@ TEST_CASE("text that is not UTF-8 is replaced, and the event is kept", "[kineto]
   CHECK(read.trace.EventName(0).back() == 'z');
 }
 
-TEST_CASE("times that make no sense are put right or left out", "[kineto]") {
+TEST_CASE("senseless times are corrected or left out", "[kineto]") {
   const Read read =
       ParseEvents(OnCpu("cpu_op", "backwards", "100", "-5") + "," + OnCpu("cpu_op", "point", "100", "0") + "," +
                   OnCpu("cpu_op", "before", "-1", "5") + "," + OnCpu("cpu_op", "after", "9223372036854775", "1"));
@@ -272,7 +272,7 @@ TEST_CASE("times that make no sense are put right or left out", "[kineto]") {
   CHECK(read.report.Problems() == "2 had a time before 0 or beyond 2^62 ns; 1 had a negative duration, taken for 0");
 }
 
-TEST_CASE("of calls that share a correlation id the first is the cause", "[kineto]") {
+TEST_CASE("if calls share a correlation id, the first is the cause", "[kineto]") {
   const Read read = ParseEvents(OnCpu("cuda_driver", "cuLaunchKernel", "102", "1", R"("correlation":3)") + "," +
                                 OnCpu("cuda_runtime", "cudaLaunchKernel", "100", "5", R"("correlation":3)") + "," +
                                 OnGpu("kernel", "k", "120", "20", R"("correlation":3)"));
@@ -282,7 +282,7 @@ TEST_CASE("of calls that share a correlation id the first is the cause", "[kinet
   CHECK(read.trace.strings[read.trace.calls.name[call]] == "cudaLaunchKernel");
 }
 
-TEST_CASE("a trace of nothing is a trace", "[kineto]") {
+TEST_CASE("a trace without events is a valid trace", "[kineto]") {
   const Read read = ParseEvents("");
 
   CHECK(read.status.ok());
@@ -290,7 +290,7 @@ TEST_CASE("a trace of nothing is a trace", "[kineto]") {
   CHECK(read.trace.events.size() == 0);
 }
 
-TEST_CASE("what is no trace is refused with a reason", "[kineto]") {
+TEST_CASE("a file that is not a trace is refused with a reason", "[kineto]") {
   const auto reason = [](const std::string& text) {
     const Read read = Parse(text);
     CHECK(read.status.code() == StatusCode::kInvalidArgument);
@@ -303,7 +303,7 @@ TEST_CASE("what is no trace is refused with a reason", "[kineto]") {
   CHECK(reason("{\"a\":1,") == "it ends before its events begin");
 }
 
-TEST_CASE("a million names of threads take no row each", "[kineto]") {
+TEST_CASE("a million names of threads without events do not become rows", "[kineto]") {
   std::string events = kOperator;
   for (int i = 0; i < 1000000; ++i)
     events += R"(,{"ph":"M","name":"thread_name","pid":10,"tid":)" + std::to_string(1000 + i) +
@@ -317,7 +317,7 @@ TEST_CASE("a million names of threads take no row each", "[kineto]") {
   CHECK(read.report.names_unused == 1000000);
 }
 
-TEST_CASE("a file that is not there is not found", "[kineto]") {
+TEST_CASE("a missing file is reported as not found", "[kineto]") {
   Trace trace;
   KinetoReport report;
   CHECK(pitot::ReadKineto("/nowhere/a.json", &trace, &report).code() == StatusCode::kNotFound);
