@@ -129,7 +129,27 @@ class Assembler {
  private:
   void AddThread(const RingCopy& ring);
   void AddLosses(const RingCopy& ring, snapshot::Oldest oldest, uint32_t thread, int64_t oldest_ns);
+  // A record of requests, batches or context; each kind has a function.
   void AddInternal(const Record& record, InternalRecord kind, uint32_t thread);
+  void AddRequestBegin(const Record& record, uint32_t thread);
+  void AddRequestEnd(const Record& record, uint32_t thread);
+  void AddContextChange(const Record& record);
+  void AddBatchContextChange(const Record& record);
+  void AddEnqueue(const Record& record, uint32_t thread);
+  void AddTake(const Record& record, uint32_t thread);
+  void AddJoin(const Record& record, uint32_t thread);
+  // A request taken from a queue: numbers and ticks as in its record.
+  struct Taken {
+    uint64_t request, batch, enqueue_ticks, queue, from_thread;
+  };
+  void AddTaken(const Taken& taken, int64_t at_ns, uint32_t thread);
+  void AddLeave(const Record& record);
+  void AddBatchBegin(const Record& record, uint32_t thread);
+  void AddBatchEnd(const Record& record, uint32_t thread);
+  void AddSubmitted(const Record& record, uint32_t thread);
+  void AddTokens(const Record& record, uint32_t thread);
+  void AddCall(const Record& record);
+  void AddUsage(const Record& record, uint32_t thread);
   void AddEvent(const Record& record, const KnownSite& site);
   uint32_t AddArgs(const Record& record, const KnownSite& site);
   void AddOpenScopes(const RingCopy& ring);
@@ -285,151 +305,196 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
 }
 
 void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t thread) {
-  static constexpr uint32_t kArgs[] = {0, 5, trace::kRequestFixedWords, 2, 2, 2, 4, 2, 3, 4, 2, 2, 0, 2, 1, 4};
-  if (static_cast<size_t>(kind) >= std::size(kArgs) || record.arg_words < kArgs[static_cast<size_t>(kind)]) return;
-  const uint64_t* args = record.args;
-  const int64_t at_ns = Ns(record.end_ticks);
+  if (record.arg_words < trace::LeastWords(kind)) return;
   switch (kind) {
-    case InternalRecord::kRequestBegin: {
-      model::RequestRow& row = Request(args[0]);
-      row.begin_ns = Ns(record.begin_ticks);
-      row.begin_known = true;
-      row.begin_thread = thread;
-      SawAlive(args[0], row.begin_ns);
-      if (record.end_ticks >= snapshot_.requests_ticks) open_.insert(args[0]);  // after the table was read
-      if (row.end_known) break;                                                 // the end has the rest
-      row.parent_id = args[1];
-      row.trace_id_high = args[2];
-      row.trace_id_low = args[3];
-      row.route = NameOf(args[4]);
-      break;
-    }
-    case InternalRecord::kRequestEnd: {
-      model::RequestRow& row = Request(args[0]);
-      row.begin_ns = Ns(record.begin_ticks);
-      row.begin_known = true;
-      row.end_known = true;
-      row.duration_ns = at_ns - row.begin_ns;
-      row.end_thread = thread;
-      row.outcome = static_cast<Outcome>(args[4] >> 32 & 0xff);
-      ReadRequestWords(args, record.arg_words, &row);
-      break;
-    }
+    case InternalRecord::kRequestBegin:
+      return AddRequestBegin(record, thread);
+    case InternalRecord::kRequestEnd:
+      return AddRequestEnd(record, thread);
     case InternalRecord::kContext:
-      // Read backwards: events later in time had the context after, and records read next had the one before. The
-      // ring's word may be a moment older than its newest record.
-      if (!saw_context_ && request_ != args[1]) {
-        for (RawEvent& event : raw_) event.request = requests_.Of(args[1]);
-        for (RawCall& call : raw_calls_) call.request = requests_.Of(args[1]);
-        for (RawContext& context : raw_contexts_) context.request = requests_.Of(args[1]);
-      }
-      saw_context_ = true;
-      if (args[1] != 0) Request(args[1]);
-      AddContext(at_ns, args[1], batch_);
-      request_ = args[0];
-      break;
+      return AddContextChange(record);
     case InternalRecord::kBatchContext:
-      if (!saw_batch_context_ && batch_ != args[1]) {
-        for (RawEvent& event : raw_) event.batch = batches_.Of(args[1]);
-        for (RawCall& call : raw_calls_) call.batch = batches_.Of(args[1]);
-        for (RawContext& context : raw_contexts_) context.batch = batches_.Of(args[1]);
-      }
-      saw_batch_context_ = true;
-      AddContext(at_ns, request_, args[1]);
-      batch_ = args[0];
-      break;
-    case InternalRecord::kEnqueue: {
-      RawHandoff handoff{};
-      handoff.request = args[0];
-      handoff.row.queue = NameOf(args[1]);
-      handoff.row.from_thread = thread;
-      handoff.row.enqueue_ns = at_ns;
-      Request(args[0]);
-      SawAlive(args[0], at_ns);
-      Add(handoff, kHandoffCost, &handoffs_);
-      break;
-    }
+      return AddBatchContextChange(record);
+    case InternalRecord::kEnqueue:
+      return AddEnqueue(record, thread);
     case InternalRecord::kTake:
-    case InternalRecord::kJoin: {
-      const bool join = kind == InternalRecord::kJoin;
-      const uint64_t request = join ? args[1] : args[0], enqueued = join ? args[2] : args[1];
-      Request(request);
-      if (join) {
-        Batch(args[0]);
-        Add({args[0], request, at_ns, 0, true}, kMemberCost, &members_);
-      }
-      if (enqueued == 0) break;
-      RawHandoff handoff{};
-      handoff.request = request;
-      handoff.batch = join ? args[0] : 0;
-      handoff.row.queue = NameOf(join ? args[3] & 0xffffffff : args[2]);
-      handoff.row.from_thread = ThreadRow(join ? args[3] >> 32 : args[3]);
-      handoff.row.to_thread = thread;
-      handoff.row.enqueue_ns = Ns(enqueued);
-      handoff.row.take_ns = std::max(at_ns, handoff.row.enqueue_ns);
-      Add(handoff, kHandoffCost, &handoffs_);
-      break;
-    }
-    case InternalRecord::kBatchBegin: {
-      model::BatchRow& row = Batch(args[0]);
-      row.begin_ns = at_ns;
-      row.executor = NameOf(args[1]);
-      row.thread = thread;
-      break;
-    }
-    case InternalRecord::kBatchEnd: {
-      model::BatchRow& row = Batch(args[0]);
-      row.begin_ns = Ns(record.begin_ticks);
-      row.duration_ns = at_ns - row.begin_ns;
-      row.executor = NameOf(args[1] & 0xffffffff);
-      row.close = static_cast<uint8_t>(args[1] >> 32);
-      row.submitted_ns = args[2] != 0 ? NsBetween(record.begin_ticks, args[2]) : 0;
-      row.thread = thread;
-      break;
-    }
-    case InternalRecord::kSubmitted: {
-      model::BatchRow& row = Batch(args[0]);
-      if (row.duration_ns != kOpen) break;  // the end has it
-      row.begin_ns = Ns(record.begin_ticks);
-      row.executor = NameOf(args[1] & 0xffffffff);
-      row.close = static_cast<uint8_t>(args[1] >> 32);
-      row.submitted_ns = at_ns - row.begin_ns;
-      row.thread = thread;
-      break;
-    }
+      return AddTake(record, thread);
+    case InternalRecord::kJoin:
+      return AddJoin(record, thread);
     case InternalRecord::kLeave:
-      Add({args[0], args[1], at_ns, at_ns, false}, kMemberCost, &members_);
-      break;
-    case InternalRecord::kTokens: {
-      Request(args[0]);
-      SawAlive(args[0], at_ns);
-      RawToken token{};
-      token.request = args[0];
-      token.row.thread = thread;
-      token.row.at_ns = at_ns;
-      token.row.count = static_cast<uint32_t>(args[1]);
-      Add(token, kTokenCost, &tokens_);
-      break;
-    }
-    case InternalRecord::kCall: {
-      const int64_t begin_ns = Ns(record.begin_ticks);
-      trace::Awaited awaited;
-      if (record.arg_words > 1) awaited = {static_cast<uint32_t>(args[1]), static_cast<uint32_t>(args[1] >> 32)};
-      Add({begin_ns, at_ns - begin_ns, requests_.Of(request_), batches_.Of(batch_), NameOf(args[0] >> 32),
-           static_cast<uint32_t>(args[0]), awaited},
-          kCallCost, &raw_calls_);
-      break;
-    }
-    case InternalRecord::kUsage: {
-      const auto low = [](uint64_t word) { return static_cast<uint32_t>(word); };
-      const auto high = [](uint64_t word) { return static_cast<uint32_t>(word >> 32); };
-      const trace::Usage usage{args[0], low(args[1]), high(args[1]), low(args[2]), high(args[2]), args[3]};
-      Add({at_ns, trace_.threads[thread].tid, usage}, kUsageCost, &usages_);
-      break;
-    }
+      return AddLeave(record);
+    case InternalRecord::kBatchBegin:
+      return AddBatchBegin(record, thread);
+    case InternalRecord::kBatchEnd:
+      return AddBatchEnd(record, thread);
+    case InternalRecord::kSubmitted:
+      return AddSubmitted(record, thread);
+    case InternalRecord::kTokens:
+      return AddTokens(record, thread);
+    case InternalRecord::kCall:
+      return AddCall(record);
+    case InternalRecord::kUsage:
+      return AddUsage(record, thread);
     case InternalRecord::kUnreadable:
-      break;
+      return;
   }
+}
+
+// trace/internal_sites.h has the words of each record.
+
+void Assembler::AddRequestBegin(const Record& record, uint32_t thread) {
+  const uint64_t* const args = record.args;
+  model::RequestRow& row = Request(args[0]);
+  row.begin_ns = Ns(record.begin_ticks);
+  row.begin_known = true;
+  row.begin_thread = thread;
+  SawAlive(args[0], row.begin_ns);
+  if (record.end_ticks >= snapshot_.requests_ticks) open_.insert(args[0]);  // after the table was read
+  if (row.end_known) return;                                                // the end has the rest
+  row.parent_id = args[1];
+  row.trace_id_high = args[2];
+  row.trace_id_low = args[3];
+  row.route = NameOf(args[4]);
+}
+
+void Assembler::AddRequestEnd(const Record& record, uint32_t thread) {
+  model::RequestRow& row = Request(record.args[0]);
+  row.begin_ns = Ns(record.begin_ticks);
+  row.begin_known = true;
+  row.end_known = true;
+  row.duration_ns = Ns(record.end_ticks) - row.begin_ns;
+  row.end_thread = thread;
+  row.outcome = static_cast<Outcome>(record.args[4] >> 32 & 0xff);
+  ReadRequestWords(record.args, record.arg_words, &row);
+}
+
+// Records are read backwards: events later in time had the context after, and records read next had the one before. The
+// ring's word may be a moment older than its newest record.
+void Assembler::AddContextChange(const Record& record) {
+  const uint64_t before = record.args[0], after = record.args[1];
+  if (!saw_context_ && request_ != after) {
+    for (RawEvent& event : raw_) event.request = requests_.Of(after);
+    for (RawCall& call : raw_calls_) call.request = requests_.Of(after);
+    for (RawContext& context : raw_contexts_) context.request = requests_.Of(after);
+  }
+  saw_context_ = true;
+  if (after != 0) Request(after);
+  AddContext(Ns(record.end_ticks), after, batch_);
+  request_ = before;
+}
+
+void Assembler::AddBatchContextChange(const Record& record) {
+  const uint64_t before = record.args[0], after = record.args[1];
+  if (!saw_batch_context_ && batch_ != after) {
+    for (RawEvent& event : raw_) event.batch = batches_.Of(after);
+    for (RawCall& call : raw_calls_) call.batch = batches_.Of(after);
+    for (RawContext& context : raw_contexts_) context.batch = batches_.Of(after);
+  }
+  saw_batch_context_ = true;
+  AddContext(Ns(record.end_ticks), request_, after);
+  batch_ = before;
+}
+
+void Assembler::AddEnqueue(const Record& record, uint32_t thread) {
+  const uint64_t request = record.args[0];
+  RawHandoff handoff{};
+  handoff.request = request;
+  handoff.row.queue = NameOf(record.args[1]);
+  handoff.row.from_thread = thread;
+  handoff.row.enqueue_ns = Ns(record.end_ticks);
+  Request(request);
+  SawAlive(request, handoff.row.enqueue_ns);
+  Add(handoff, kHandoffCost, &handoffs_);
+}
+
+void Assembler::AddTake(const Record& record, uint32_t thread) {
+  const uint64_t* const args = record.args;
+  Request(args[0]);
+  AddTaken({args[0], 0, args[1], args[2], args[3]}, Ns(record.end_ticks), thread);
+}
+
+void Assembler::AddJoin(const Record& record, uint32_t thread) {
+  const uint64_t* const args = record.args;
+  const int64_t at_ns = Ns(record.end_ticks);
+  Request(args[1]);
+  Batch(args[0]);
+  Add({args[0], args[1], at_ns, 0, true}, kMemberCost, &members_);
+  AddTaken({args[1], args[0], args[2], args[3] & 0xffffffff, args[3] >> 32}, at_ns, thread);
+}
+
+void Assembler::AddTaken(const Taken& taken, int64_t at_ns, uint32_t thread) {
+  if (taken.enqueue_ticks == 0) return;
+  RawHandoff handoff{};
+  handoff.request = taken.request;
+  handoff.batch = taken.batch;
+  handoff.row.queue = NameOf(taken.queue);
+  handoff.row.from_thread = ThreadRow(taken.from_thread);
+  handoff.row.to_thread = thread;
+  handoff.row.enqueue_ns = Ns(taken.enqueue_ticks);
+  handoff.row.take_ns = std::max(at_ns, handoff.row.enqueue_ns);
+  Add(handoff, kHandoffCost, &handoffs_);
+}
+
+void Assembler::AddLeave(const Record& record) {
+  const int64_t at_ns = Ns(record.end_ticks);
+  Add({record.args[0], record.args[1], at_ns, at_ns, false}, kMemberCost, &members_);
+}
+
+void Assembler::AddBatchBegin(const Record& record, uint32_t thread) {
+  model::BatchRow& row = Batch(record.args[0]);
+  row.begin_ns = Ns(record.end_ticks);
+  row.executor = NameOf(record.args[1]);
+  row.thread = thread;
+}
+
+void Assembler::AddBatchEnd(const Record& record, uint32_t thread) {
+  const uint64_t submitted_ticks = record.args[2];
+  model::BatchRow& row = Batch(record.args[0]);
+  row.begin_ns = Ns(record.begin_ticks);
+  row.duration_ns = Ns(record.end_ticks) - row.begin_ns;
+  row.executor = NameOf(record.args[1] & 0xffffffff);
+  row.close = static_cast<uint8_t>(record.args[1] >> 32);
+  row.submitted_ns = submitted_ticks != 0 ? NsBetween(record.begin_ticks, submitted_ticks) : 0;
+  row.thread = thread;
+}
+
+void Assembler::AddSubmitted(const Record& record, uint32_t thread) {
+  model::BatchRow& row = Batch(record.args[0]);
+  if (row.duration_ns != kOpen) return;  // the end has it
+  row.begin_ns = Ns(record.begin_ticks);
+  row.executor = NameOf(record.args[1] & 0xffffffff);
+  row.close = static_cast<uint8_t>(record.args[1] >> 32);
+  row.submitted_ns = Ns(record.end_ticks) - row.begin_ns;
+  row.thread = thread;
+}
+
+void Assembler::AddTokens(const Record& record, uint32_t thread) {
+  RawToken token{};
+  token.request = record.args[0];
+  token.row.thread = thread;
+  token.row.at_ns = Ns(record.end_ticks);
+  token.row.count = static_cast<uint32_t>(record.args[1]);
+  Request(token.request);
+  SawAlive(token.request, token.row.at_ns);
+  Add(token, kTokenCost, &tokens_);
+}
+
+void Assembler::AddCall(const Record& record) {
+  const uint64_t* const args = record.args;
+  const int64_t begin_ns = Ns(record.begin_ticks);
+  trace::Awaited awaited;
+  if (record.arg_words > 1) awaited = {static_cast<uint32_t>(args[1]), static_cast<uint32_t>(args[1] >> 32)};
+  Add({begin_ns, Ns(record.end_ticks) - begin_ns, requests_.Of(request_), batches_.Of(batch_), NameOf(args[0] >> 32),
+       static_cast<uint32_t>(args[0]), awaited},
+      kCallCost, &raw_calls_);
+}
+
+void Assembler::AddUsage(const Record& record, uint32_t thread) {
+  const uint64_t* const args = record.args;
+  const auto low = [](uint64_t word) { return static_cast<uint32_t>(word); };
+  const auto high = [](uint64_t word) { return static_cast<uint32_t>(word >> 32); };
+  const trace::Usage usage{args[0], low(args[1]), high(args[1]), low(args[2]), high(args[2]), args[3]};
+  Add({Ns(record.end_ticks), trace_.threads[thread].tid, usage}, kUsageCost, &usages_);
 }
 
 // The number of a site's arguments that are complete in this many words.

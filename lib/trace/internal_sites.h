@@ -38,6 +38,35 @@ inline constexpr uint32_t kRequestFixedWords = 9;
 inline constexpr uint64_t kRequestNoDetails = (uint64_t{1} << 48) - 1;  // for word 4: without the numbers of details
 inline constexpr uint64_t kStageTicksMask = (uint64_t{1} << 48) - 1;
 
+// The fewest argument words of a whole record.
+constexpr uint32_t LeastWords(Record record) {
+  switch (record) {
+    case Record::kRequestBegin:
+      return 5;
+    case Record::kRequestEnd:
+      return kRequestFixedWords;
+    case Record::kTake:
+    case Record::kJoin:
+    case Record::kUsage:
+      return 4;
+    case Record::kBatchEnd:
+      return 3;
+    case Record::kContext:
+    case Record::kBatchContext:
+    case Record::kEnqueue:
+    case Record::kBatchBegin:
+    case Record::kLeave:
+    case Record::kTokens:
+    case Record::kSubmitted:
+      return 2;
+    case Record::kCall:
+      return 1;
+    case Record::kUnreadable:
+      break;
+  }
+  return UINT32_MAX;
+}
+
 extern const Site kRequestBeginSite, kRequestEndSite, kContextSite, kBatchContextSite, kEnqueueSite, kTakeSite,
     kBatchBeginSite, kBatchEndSite, kJoinSite, kLeaveSite, kTokensSite, kSubmittedSite, kCallSite, kUsageSite;
 
