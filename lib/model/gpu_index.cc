@@ -311,84 +311,118 @@ GpuTime::GpuTime(const Trace& trace)
   }
 }
 
-CoverageIndex::CoverageIndex(const Trace& trace)
-    : has_gpu_(!trace.devices.empty() || !trace.streams.empty() || trace.gpu.size() != 0 || !trace.depths.empty()),
-      is_damaged_(IsDamagedDump(trace)),
-      batches_(trace.batches.size()),
-      requests_(trace.requests.size()),
-      devices_(trace.requests.size(), WorkedOn::kAny) {
-  std::vector<Interval> told, kernels, graphs, unlinked, without_call;
-  for (const DepthRow& row : trace.depths) {
-    told.push_back({row.begin_ns, row.end_ns});
-    if (row.depth >= Depth::kKernels) kernels.push_back({row.begin_ns, row.end_ns});
-    if (row.depth == Depth::kGraphs) graphs.push_back({row.begin_ns, row.end_ns});
+// The records of a trace that tell how completely a time was recorded.
+class CoverageIndex::Evidence {
+ public:
+  explicit Evidence(const Trace& trace)
+      : trace_(trace), worked_on_(trace), of_batches_(trace.batches.size()), of_requests_(trace.requests.size()) {
+    TakeDepths();
+    TakeGpuWork();
+    TakeLosses();
   }
-  // Of batches, and of requests outside of them: what is known to be theirs, and what of that hides kernels.
-  std::vector<Owned> of_batches(trace.batches.size()), of_requests(trace.requests.size());
-  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
-    if (IsSpan(trace, row)) continue;
-    const uint32_t call = trace.gpu.call[row];
-    const uint32_t batch = call != kNone ? trace.calls.batch[call] : kNone;
-    const uint32_t request = call != kNone ? trace.calls.request[call] : kNone;
-    if (batch == kNone && request == kNone) {
-      if (!graphs.empty()) unlinked.push_back(GpuInterval(trace, row));  // elsewhere nothing hangs on it
-      if (call == kNone) without_call.push_back(GpuInterval(trace, row));
-      continue;
+
+  // The owned work is handed over: ask once for each row.
+  Times OfBatch(uint32_t row) {
+    const BatchRow& batch = trace_.batches[row];
+    return Find({batch.begin_ns, trace_.BatchEnd(batch)}, std::move(of_batches_[row]), worked_on_.Batch(row),
+                {batch.thread});
+  }
+  // Of the request's own time; its batches have their own.
+  Times OfRequest(uint32_t row) {
+    const RequestRow& request = trace_.requests[row];
+    const Interval ran{request.begin_ns, trace_.RequestEnd(request)};
+    Times times =
+        Find(ran, std::move(of_requests_[row]), worked_on_.Request(row), {request.begin_thread, request.end_thread});
+    // A thread that lost events may have lost that it took a request into a batch.
+    const bool has_batches = !trace_.batches.empty() || !trace_.handoffs.empty();
+    if (has_batches && !Within(events_lost_, ran).empty()) times.is_told = false;
+    return times;
+  }
+
+ private:
+  void TakeDepths() {
+    std::vector<Interval> told, kernels, graphs;
+    for (const DepthRow& row : trace_.depths) {
+      told.push_back({row.begin_ns, row.end_ns});
+      if (row.depth >= Depth::kKernels) kernels.push_back({row.begin_ns, row.end_ns});
+      if (row.depth == Depth::kGraphs) graphs.push_back({row.begin_ns, row.end_ns});
     }
-    Owned& owned = batch != kNone ? of_batches[batch] : of_requests[request];
-    owned.rows.push_back(GpuInterval(trace, row));
-    if (trace.gpu.kind[row] == GpuKind::kGraph) owned.graphs.push_back(GpuInterval(trace, row));
+    told_ = Union(std::move(told));
+    at_kernels_ = Union(std::move(kernels));
+    at_graphs_ = Union(std::move(graphs));
   }
-  const Intervals all_told = Union(std::move(told));
-  const Intervals all_kernels = Union(std::move(kernels)), at_graphs = Union(std::move(graphs)),
-                  of_nobody = Union(std::move(unlinked)), of_no_call = Union(std::move(without_call));
-  const WorkedOn worked_on(trace);
-  // By the devices that are concerned.
-  std::map<uint64_t, Intervals> lost_of;
-  const auto lost = [&](uint64_t devices) -> const Intervals& {
-    const auto [found, is_new] = lost_of.try_emplace(devices);
+
+  // Divides rows among batches, requests outside of batches, and nobody.
+  void TakeGpuWork() {
+    std::vector<Interval> nobodys, without_call;
+    for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
+      if (IsSpan(trace_, row)) continue;
+      const uint32_t call = trace_.gpu.call[row];
+      const uint32_t batch = call != kNone ? trace_.calls.batch[call] : kNone;
+      const uint32_t request = call != kNone ? trace_.calls.request[call] : kNone;
+      if (batch == kNone && request == kNone) {
+        if (!at_graphs_.empty()) nobodys.push_back(GpuInterval(trace_, row));  // without graphs it makes no difference
+        if (call == kNone) without_call.push_back(GpuInterval(trace_, row));
+        continue;
+      }
+      Owned& owned = batch != kNone ? of_batches_[batch] : of_requests_[request];
+      owned.rows.push_back(GpuInterval(trace_, row));
+      if (trace_.gpu.kind[row] == GpuKind::kGraph) owned.graphs.push_back(GpuInterval(trace_, row));
+    }
+    nobodys_ = Union(std::move(nobodys));
+    without_call_ = Union(std::move(without_call));
+  }
+
+  // If a thread's events were lost, its calls were, and the work they caused is unattributed.
+  void TakeLosses() {
+    events_lost_of_.resize(trace_.threads.size());
+    std::vector<Interval> any;
+    for (const LossRow& loss : trace_.losses) {
+      if (!IsOfEvents(loss.reason)) continue;
+      any.push_back({loss.begin_ns, loss.end_ns});
+      if (loss.thread != kNone) events_lost_of_[loss.thread].push_back({loss.begin_ns, loss.end_ns});
+    }
+    events_lost_ = Union(std::move(any));
+  }
+
+  // When GPU records of these devices were lost.
+  const Intervals& GpuLost(uint64_t devices) {
+    const auto [found, is_new] = gpu_lost_.try_emplace(devices);
     if (!is_new) return found->second;
     std::vector<Interval> rows;
-    for (const GpuLossRow& loss : trace.gpu_losses) {
+    for (const GpuLossRow& loss : trace_.gpu_losses) {
       const bool is_other = loss.device < kAnyDevice && (devices >> loss.device & 1) == 0;
       if (!is_other) rows.push_back({loss.begin_ns, loss.end_ns});
     }
     return found->second = Union(std::move(rows));
-  };
-  // When a thread's events, and with them its calls, were lost: what they caused is nobody's.
-  std::vector<std::vector<Interval>> of_threads(trace.threads.size());
-  for (const LossRow& loss : trace.losses) {
-    if (loss.thread != kNone && IsOfEvents(loss.reason))
-      of_threads[loss.thread].push_back({loss.begin_ns, loss.end_ns});
   }
-  std::vector<Interval> of_any;
-  for (const LossRow& loss : trace.losses) {
-    if (IsOfEvents(loss.reason)) of_any.push_back({loss.begin_ns, loss.end_ns});
+
+  // When any of these threads lost events.
+  Intervals EventsLost(std::initializer_list<uint32_t> threads) const {
+    std::vector<Interval> lost;
+    for (const uint32_t thread : threads) {
+      if (thread != kNone) lost.insert(lost.end(), events_lost_of_[thread].begin(), events_lost_of_[thread].end());
+    }
+    return Union(std::move(lost));
   }
-  const Intervals any_lost = Union(std::move(of_any));
-  const auto cover = [&](Interval ran, Owned owned, uint64_t devices, std::initializer_list<uint32_t> threads) {
+
+  Times Find(Interval ran, Owned owned, uint64_t devices, std::initializer_list<uint32_t> threads) {
     Times times;
     if (ran.end_ns <= ran.begin_ns) return times;
     times.ran_ns = ran.end_ns - ran.begin_ns;
-    times.is_told = !Within(all_told, ran).empty();
-    std::vector<Interval> without_calls;
-    for (const uint32_t thread : threads) {
-      if (thread != kNone)
-        without_calls.insert(without_calls.end(), of_threads[thread].begin(), of_threads[thread].end());
-    }
-    const Intervals no_calls = Union(std::move(without_calls));
-    const Intervals deep = Within(all_kernels, ran);
-    // Which devices it ran on all of its calls together say.
-    const bool has_all = TotalNs(deep) == times.ran_ns && Within(any_lost, ran).empty();
+    times.is_told = !Within(told_, ran).empty();
+    const Intervals no_calls = EventsLost(threads), deep = Within(at_kernels_, ran);
+    // Its devices are known only from all of its calls together.
+    const bool has_all = TotalNs(deep) == times.ran_ns && Within(events_lost_, ran).empty();
     if (has_all) times.devices = devices;
     const bool has_calls = has_all && devices != 0;
-    const Intervals missing = Within(lost(has_calls ? devices : WorkedOn::kAny), ran);
-    // Where not all of its calls are there, work without a call may be its.
+    const Intervals missing = Within(GpuLost(has_calls ? devices : WorkedOn::kAny), ran);
+    // If some of its calls are missing, work without a call may be its own.
     const Intervals recorded = Difference(deep, missing);
-    const Intervals by_kernel = has_calls ? recorded : Difference(recorded, Within(of_no_call, ran));
-    // No call but a graph's launch is recorded there: what else GPUs did is nobody's, and may be anybody's.
-    const Intervals all_graphs = Difference(Difference(Within(at_graphs, ran), missing), by_kernel);
-    const Intervals nobodys = Within(of_nobody, ran), by_graph = Difference(all_graphs, nobodys);
+    const Intervals by_kernel = has_calls ? recorded : Difference(recorded, Within(without_call_, ran));
+    // Only launches of graphs have their calls there: other GPU work is unattributed, and may be anybody's.
+    const Intervals all_graphs = Difference(Difference(Within(at_graphs_, ran), missing), by_kernel);
+    const Intervals nobodys = Within(nobodys_, ran), by_graph = Difference(all_graphs, nobodys);
     owned.graphs.insert(owned.graphs.end(), no_calls.begin(), no_calls.end());
     const int64_t by_kernel_ns = TotalNs(Difference(by_kernel, no_calls));
     times.recorded_ns = by_kernel_ns + TotalNs(Difference(by_graph, no_calls));
@@ -396,21 +430,28 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     times.worked_ns = TotalNs(Union(std::move(owned.rows)));
     times.nobodys_ns = TotalNs(Intersection(all_graphs, nobodys));
     return times;
-  };
-  for (uint32_t row = 0; row < trace.batches.size(); ++row) {
-    const BatchRow& batch = trace.batches[row];
-    batches_[row] = cover({batch.begin_ns, trace.BatchEnd(batch)}, std::move(of_batches[row]), worked_on.Batch(row),
-                          {batch.thread});
   }
-  // A thread that lost events may have lost that it took a request into a batch.
-  const bool has_batches = !trace.batches.empty() || !trace.handoffs.empty();
+
+  const Trace& trace_;
+  const WorkedOn worked_on_;
+  std::vector<Owned> of_batches_, of_requests_;
+  Intervals told_, at_kernels_, at_graphs_;            // when a depth is recorded; and when it was at these
+  Intervals nobodys_, without_call_;                   // GPU work without a batch or request; without a call
+  Intervals events_lost_;                              // of any thread
+  std::vector<std::vector<Interval>> events_lost_of_;  // by thread
+  std::map<uint64_t, Intervals> gpu_lost_;             // by set of devices
+};
+
+CoverageIndex::CoverageIndex(const Trace& trace)
+    : has_gpu_(!trace.devices.empty() || !trace.streams.empty() || trace.gpu.size() != 0 || !trace.depths.empty()),
+      is_damaged_(IsDamagedDump(trace)) {
+  Evidence evidence(trace);
+  batches_.reserve(trace.batches.size());
+  for (uint32_t row = 0; row < trace.batches.size(); ++row) batches_.push_back(evidence.OfBatch(row));
+  requests_.reserve(trace.requests.size());
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-    const RequestRow& request = trace.requests[row];
-    const Interval ran{request.begin_ns, trace.RequestEnd(request)};
-    requests_[row] =
-        cover(ran, std::move(of_requests[row]), worked_on.Request(row), {request.begin_thread, request.end_thread});
-    if (has_batches && !Within(any_lost, ran).empty()) requests_[row].is_told = false;
-    devices_[row] = requests_[row].devices;
+    requests_.push_back(evidence.OfRequest(row));
+    devices_.push_back(requests_[row].devices);
   }
   for (const MemberRow& member : trace.members) {
     const uint64_t devices = batches_[member.batch].devices;

@@ -220,6 +220,7 @@ class PITOT_EXPORT CoverageIndex {
     return times.is_told && !is_damaged_ && times.recorded_ns >= times.ran_ns - times.ran_ns / 5 &&
            times.nobodys_ns <= times.worked_ns / 4;
   }
+  class Evidence;
   static constexpr uint32_t kAnyDevice = 63;  // this and later devices have no bit of their own
   bool has_gpu_ = false, is_damaged_ = false;
   std::vector<Times> batches_, requests_;
