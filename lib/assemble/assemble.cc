@@ -181,7 +181,18 @@ class Assembler {
   model::BatchRow& Batch(uint64_t id);
   void JoinEnqueues();
   void EndRequests();
+  // Puts tables in their order, and replaces ids by rows.
   void SortRows();
+  void SortMembers();
+  void SortHandoffs();
+  void SortAsyncs();
+  void SortTokens();
+  uint32_t RequestRowOf(uint64_t id) const { return RowOf(request_rows_, id); }
+  uint32_t BatchRowOf(uint64_t id) const { return RowOf(batch_rows_, id); }
+  static uint32_t RowOf(const std::unordered_map<uint64_t, uint32_t>& rows, uint64_t id) {
+    const auto at = rows.find(id);
+    return at != rows.end() ? at->second : kNone;
+  }
   void ResolveEvents();
   void ResolveContexts();
   bool IsOver(const model::RequestRow& row) const { return row.end_known || !alive_ns_.contains(row.id); }
@@ -840,22 +851,20 @@ void Assembler::EndRequests() {
 void Assembler::SortRows() {
   trace_.requests = InOrder(&request_table_, &request_rows_);
   trace_.batches = InOrder(&trace_.batches, &batch_rows_);
-  const auto request_row = [&](uint64_t id) {
-    const auto at = request_rows_.find(id);
-    return at != request_rows_.end() ? at->second : kNone;
-  };
-  const auto batch_row = [&](uint64_t id) {
-    const auto at = batch_rows_.find(id);
-    return at != batch_rows_.end() ? at->second : kNone;
-  };
+  SortMembers();
+  SortHandoffs();
+  SortAsyncs();
+  SortTokens();
+}
 
+void Assembler::SortMembers() {
   std::sort(members_.begin(), members_.end(), [&](const RawMember& a, const RawMember& b) {
-    const uint32_t row_a = batch_row(a.batch), row_b = batch_row(b.batch);
+    const uint32_t row_a = BatchRowOf(a.batch), row_b = BatchRowOf(b.batch);
     return std::tuple(row_a, a.join_ns, !a.joined, a.request) < std::tuple(row_b, b.join_ns, !b.joined, b.request);
   });
   trace_.members.reserve(members_.size());
   for (const RawMember& member : members_) {
-    const uint32_t batch = batch_row(member.batch), request = request_row(member.request);
+    const uint32_t batch = BatchRowOf(member.batch), request = RequestRowOf(member.request);
     if (batch == kNone || request == kNone) continue;
     if (!member.joined) {
       for (auto row = trace_.members.rbegin(); row != trace_.members.rend() && row->batch == batch; ++row) {
@@ -867,13 +876,15 @@ void Assembler::SortRows() {
     if (row.member_count++ == 0) row.first_member = static_cast<uint32_t>(trace_.members.size());
     trace_.members.push_back({batch, request, member.join_ns, 0});
   }
+}
 
+void Assembler::SortHandoffs() {
   JoinEnqueues();
   trace_.handoffs.reserve(handoffs_.size());
   for (const RawHandoff& handoff : handoffs_) {
     model::HandoffRow row = handoff.row;
-    row.request = request_row(handoff.request);
-    row.batch = handoff.batch != 0 ? batch_row(handoff.batch) : kNone;
+    row.request = RequestRowOf(handoff.request);
+    row.batch = handoff.batch != 0 ? BatchRowOf(handoff.batch) : kNone;
     trace_.handoffs.push_back(row);
   }
   handoffs_.clear();
@@ -881,7 +892,9 @@ void Assembler::SortRows() {
     if (a.enqueue_ns != b.enqueue_ns) return a.enqueue_ns < b.enqueue_ns;
     return a.take_ns != 0 && (b.take_ns == 0 || a.take_ns < b.take_ns);  // taken at once and handed on: in that order
   });
+}
 
+void Assembler::SortAsyncs() {
   std::unordered_map<uint64_t, uint32_t> begun;
   std::stable_sort(asyncs_.begin(), asyncs_.end(), [](const auto& a, const auto& b) {
     return a.row.begin_ns != b.row.begin_ns ? a.row.begin_ns < b.row.begin_ns : a.is_end < b.is_end;
@@ -890,7 +903,7 @@ void Assembler::SortRows() {
     if (!async.is_end) {
       begun[async.id] = static_cast<uint32_t>(trace_.asyncs.size());
       model::AsyncRow row = async.row;
-      row.request = request_row(async.request);
+      row.request = RequestRowOf(async.request);
       row.duration_ns = kOpen;
       trace_.asyncs.push_back(row);
     } else if (const auto at = begun.find(async.id); at != begun.end()) {
@@ -898,11 +911,13 @@ void Assembler::SortRows() {
       trace_.asyncs[at->second].end_thread = async.row.begin_thread;
     }
   }
+}
 
+void Assembler::SortTokens() {
   trace_.tokens.reserve(tokens_.size());
   for (const RawToken& token : tokens_) {
     trace_.tokens.push_back(token.row);
-    trace_.tokens.back().request = request_row(token.request);
+    trace_.tokens.back().request = RequestRowOf(token.request);
   }
   std::stable_sort(trace_.tokens.begin(), trace_.tokens.end(),
                    [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; });
