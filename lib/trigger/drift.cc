@@ -58,13 +58,13 @@ class DriftTrigger final : public Trigger {
     const double ratio = before_ns != 0 ? static_cast<double>(now_ns) / static_cast<double>(before_ns) : 0;
     std::atomic<bool>& has_fired =
         has_fired_[request.route_index % kMaxRoutes * kMaxSizeBuckets + request.size_bucket % kMaxSizeBuckets];
-    // What may be a drift becomes what was before slowly, until it has fired: else it hid itself.
+    // A possible drift enters the reference slowly until it has fired; otherwise it would hide itself.
     const bool is_suspect = ratio >= (1 + factor_) / 2;
     if (!is_suspect || has_fired.load(std::memory_order_relaxed) ||
         std::atomic_ref(recent->finishes).load(std::memory_order_relaxed) % kSlowly == 0)
       reference_.Teach(reference, request.latency_ns);
     if (__builtin_expect(!is_suspect, 1)) {
-      // What is now is as it was, or what was has become as it is: the next change is another.
+      // Latency is as before, or the reference has followed it: the next change is another.
       if (has_fired.load(std::memory_order_relaxed)) has_fired.store(false);
       return;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the built-in triggers share: which route they watch, how long they stay quiet after firing, how options are
-// checked and how a firing is put into words.
+// Common parts of the built-in triggers: the watched route, the quiet time after a firing, the check of options, and
+// the wording of a firing.
 #ifndef PITOT_LIB_TRIGGER_FIRING_RULES_H_
 #define PITOT_LIB_TRIGGER_FIRING_RULES_H_
 
@@ -20,10 +20,10 @@ namespace pitot::trigger {
 
 inline constexpr uint32_t kMaxRoutes = 64;
 inline constexpr uint32_t kMaxSizeBuckets = 64;
-inline constexpr uint32_t kMaxNameBytes = 120;  // what Intern keeps
+inline constexpr uint32_t kMaxNameBytes = 120;  // as many as Intern keeps
 inline constexpr double kMaxThresholdMs = 86400000;
 
-// One line of text in a fixed buffer; what does not fit is cut.
+// One line of text in a fixed buffer; the rest is cut.
 template <size_t kCapacity> class Line {
  public:
   // Appends.
@@ -51,7 +51,7 @@ using Detail = Line<256>;
 using Cause = Line<kMaxNameBytes + 40>;
 
 inline double Milliseconds(uint64_t ns) noexcept { return static_cast<double>(ns) * 1e-6; }
-// 0 for what is no time; refused options may hold anything.
+// 0 if it is not a time; refused options may hold anything.
 inline uint64_t Nanoseconds(double ms) noexcept {
   return ms > 0 ? static_cast<uint64_t>((ms < kMaxThresholdMs ? ms : kMaxThresholdMs) * 1e6) : 0;
 }
@@ -68,7 +68,7 @@ class NameFilter {
   bool Matches(const char* name) const noexcept { return matches_all_ || strcmp(name_, name) == 0; }
   bool matches_all() const noexcept { return matches_all_; }
   const char* name() const noexcept { return matches_all_ ? nullptr : name_; }
-  // A name that is empty or longer than any that is kept can never match.
+  // Whether it can match: an empty name, or one longer than any kept name, never does.
   bool IsUsable() const noexcept { return matches_all_ || (!is_too_long_ && name_[0] != 0); }
 
  private:
@@ -77,13 +77,13 @@ class NameFilter {
   char name_[kMaxNameBytes + 1] = {};
 };
 
-// After a firing, no other that begins an incident for a while: 64 slots, a route each. Threads: any; of several that
-// ask at once one passes.
+// For a while after a firing, others may not begin an incident: 64 slots, one a route. Threads: any; of several asking
+// at once one passes.
 class CoolDown {
  public:
   CoolDown(uint32_t cool_down_ms, base::ClockFunction clock) noexcept
       : cool_down_ns_(uint64_t{cool_down_ms} * 1000000), clock_(clock) {}
-  // Whether a trigger may fire, and whether only to join what is pending.
+  // Whether a trigger may fire, and whether only to join a pending incident.
   bool Allows(uint32_t slot, FiringSink& sink, bool* joins_only) noexcept {
     *joins_only = !Pass(slot);
     return !*joins_only || sink.MayJoin();
@@ -104,7 +104,7 @@ class CoolDown {
   std::atomic<uint64_t> quiet_until_ns_[kMaxRoutes] = {};
 };
 
-// Collects the first thing that is wrong with a trigger's options: "LatencyTriggerOptions::k must be ...".
+// Collects the first fault in a trigger's options: "LatencyTriggerOptions::k must be ...".
 class OptionsCheck {
  public:
   explicit OptionsCheck(const char* options) noexcept : options_(options) {}

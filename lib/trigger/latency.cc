@@ -11,7 +11,7 @@
 namespace pitot::trigger {
 namespace {
 
-// Of fewer requests than one in which such a quantile is expected to be passed, the quantile is the maximum.
+// Requests before the quantile counts. Among fewer than 1 / (1 - quantile) it would be the maximum.
 uint32_t WarmUp(const LatencyTriggerOptions& options) noexcept {
   const double beyond = 1 - options.or_above_quantile;
   const uint32_t least = beyond > 1e-6 ? static_cast<uint32_t>(1 / beyond + 0.5) : 1000000;
@@ -75,7 +75,7 @@ class LatencyTrigger final : public Trigger {
   uint64_t LateAfterNs(const char* route) noexcept override { return route_.Matches(route) ? above_ns_ : 0; }
 
  private:
-  // What a request was compared with.
+  // The requests compared with.
   struct Like {
     uint64_t threshold_ns = 0;
     uint32_t count = 0;

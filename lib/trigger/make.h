@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The built-in triggers with the clock that their cool-downs read; the public factories bring CLOCK_MONOTONIC.
+// The built-in triggers with the clock of their cool-downs; the public factories pass CLOCK_MONOTONIC.
 #ifndef PITOT_LIB_TRIGGER_MAKE_H_
 #define PITOT_LIB_TRIGGER_MAKE_H_
 

@@ -38,7 +38,7 @@ class PredicateTrigger final : public Trigger {
   }
 
  private:
-  // A predicate that throws although it must not is not asked again: the host lives on.
+  // Asks the predicate. If it throws, although it must not, it is not asked again: the host lives on.
   bool Ask(const RequestView& request) noexcept {
     if (has_thrown_.load(std::memory_order_relaxed)) return false;
     try {

@@ -15,8 +15,8 @@
 
 namespace pitot::trigger {
 
-// Buckets of one width within each power of two, at most 2.8 % of the value: 1 us (less counts as that) to 73 minutes
-// (more counts as that).
+// Buckets of one width within each power of two, at most 2.8 % of the value: from 1 us (or less) to 73 minutes (or
+// more).
 inline constexpr uint32_t kFirstOctave = 10;
 inline constexpr uint32_t kOctaves = 32;
 inline constexpr uint32_t kBucketsPerOctave = 36;
@@ -42,12 +42,12 @@ class QuantileCells {
     uint64_t threshold_ns;  // 0: not known yet
     uint32_t threshold_count;
     uint32_t finishes;
-    uint32_t octaves;  // that hold counts, a bit each
+    uint32_t octaves;  // with counts, a bit each
     uint32_t is_computing;
     uint32_t counts[kOctaves * kBucketsPerOctave];
   };
 
-  // One route's sizes fit into their own cells; all routes' share a pool of 256.
+  // For one route each size has a cell of its own; all routes share a pool of 256.
   QuantileCells(double quantile, uint32_t memory, uint32_t warm_up, bool one_route) noexcept
       : quantile_(quantile),
         memory_(memory),
@@ -71,16 +71,17 @@ class QuantileCells {
     return Claim(route_index, entry);
   }
 
-  // False where it stands for several size buckets of its route.
+  // False if it stands for several size buckets of its route.
   bool IsOfOneSize(const Cell* cell) const noexcept { return cell - cells_ >= shared_count_; }
 
-  // The quantile, ns; 0 while it is not known. `count` becomes how many requests it rests on.
+  // The quantile, ns; 0 while it is unknown. `count` becomes the number of requests behind it.
   uint64_t Threshold(Cell* cell, uint32_t* count) noexcept {
     *count = Atomic(cell->threshold_count).load(std::memory_order_relaxed);
     return Atomic(cell->threshold_ns).load(std::memory_order_relaxed);
   }
 
-  // Cost: two relaxed additions; of each 64 calls one computes the quantile, one in `memory` halves the counts.
+  // Adds a latency. Cost: two relaxed additions; of each 64 calls one computes the quantile, one in `memory` halves the
+  // counts.
   void Teach(Cell* cell, uint64_t ns) noexcept {
     const uint32_t bucket = BucketOf(ns), octave_bit = 1u << bucket / kBucketsPerOctave;
     std::atomic_ref<uint32_t> octaves = Atomic(cell->octaves);
@@ -109,7 +110,7 @@ class QuantileCells {
     return &cells_[cell];
   }
 
-  // By one thread at a time; a second one skips it.
+  // Computes the quantile, in one thread at a time; a second one skips it.
   [[gnu::noinline]] void Update(Cell* cell, bool is_halving) noexcept {
     std::atomic_ref<uint32_t> is_computing = Atomic(cell->is_computing);
     if (is_computing.exchange(1, std::memory_order_acquire) != 0) return;
@@ -136,8 +137,8 @@ class QuantileCells {
     is_computing.store(0, std::memory_order_release);
   }
 
-  // The end of the bucket that holds rank quantile * (count - 1): at most 2.8 % above the exact value, and never below
-  // it, so that requests which all take the same time do not fire on one another.
+  // The end of the bucket with rank quantile * (count - 1): at most 2.8 % above the exact value, and never below it. So
+  // requests of equal latency do not fire on one another.
   uint64_t Quantile(Cell& cell, const uint64_t* per_octave, uint64_t count) const noexcept {
     uint64_t rank = static_cast<uint64_t>(quantile_ * static_cast<double>(count - 1) + 0.5);
     uint32_t octave = 0;

@@ -10,9 +10,9 @@
 namespace pitot::trigger {
 namespace {
 
-constexpr uint64_t kSameStallNs = 20000000;  // two ticks: how far two looks may disagree on when a scope began
+constexpr uint64_t kSameStallNs = 20000000;  // two ticks: two looks may place a scope's begin this far apart
 constexpr uint64_t kForgetNs = 1000000000;   // a stall not seen for so long is over
-constexpr size_t kForgetAbove = 1024;        // stalls remembered before the first look for such
+constexpr size_t kForgetAbove = 1024;        // stalls remembered before the first look for stalls that are over
 
 uint64_t HashOf(const char* name, uint32_t thread) noexcept {
   uint64_t hash = 0xcbf29ce484222325u ^ thread;
@@ -23,8 +23,8 @@ uint64_t HashOf(const char* name, uint32_t thread) noexcept {
 // Stalls that have fired, so that each fires once. On Pitot's own thread only.
 class Remembered {
  public:
-  // False if the stall of `key` that began at `begin_ns` has fired. One that began earlier than the remembered one
-  // encloses it (recursion) and is part of it.
+  // False if the stall of `key` begun at `begin_ns` has fired. A stall begun earlier than the remembered one encloses
+  // it (recursion) and is part of it.
   bool IsNew(uint64_t key, uint64_t begin_ns, uint64_t now_ns) noexcept {
     const auto found = stalls_.find(key);
     if (found == stalls_.end()) return true;
