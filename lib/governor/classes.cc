@@ -11,7 +11,7 @@ Classes::Class& Classes::Find(uint32_t work_class) noexcept {
   const uint32_t* const id = std::find(ids_, ids_ + class_count_, work_class);
   const auto index = static_cast<uint32_t>(id - ids_);
   if (index == class_count_ && class_count_ < kMost) ids_[class_count_++] = work_class;
-  return classes_[index];  // that of the last, where there is no more room
+  return classes_[index];  // the last one's, if there is no more room
 }
 
 Relative Classes::Take(uint32_t work_class, int64_t duration_ns) noexcept {
@@ -45,7 +45,7 @@ void Classes::Refresh() noexcept {
   for (Class& c : classes_) {
     c.recent = kKept * (c.recent + c.works);
     if (c.news >= kNews) Summarize(&c);
-    // Not before it is known: until then every work counts.
+    // Not before the mean is known: until then every work counts.
     c.stride = c.mean_ns > 0 ? c.works / kSampledPerSecond : 1;
     c.works = 0;
   }
@@ -74,7 +74,7 @@ int64_t Classes::LongestP99Ns() const noexcept {
 }
 
 double Classes::TailSteepness() const noexcept {
-  // As if 20 works had been seen beyond the p99 of a lognormal of sigma 0.3; limits where neither end means anything.
+  // As if 20 works had been seen beyond the p99 of a lognormal of sigma 0.3. Beyond the limits a value means nothing.
   constexpr double kPriorCount = 20, kPriorSteepness = 8, kFlattest = 1, kSteepest = 400;
   return std::clamp((kPriorCount + slow_count_) / (kPriorCount / kPriorSteepness + slow_logs_), kFlattest, kSteepest);
 }

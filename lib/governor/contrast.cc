@@ -22,7 +22,7 @@ double Contrast::Fade(int64_t now_ns) const noexcept {
                    static_cast<double>(half_life_ns_));
 }
 
-// Welford's update with weights (West, CACM 1979): no difference of large sums.
+// Adds a round by Welford's update with weights (West, CACM 1979): without a difference of large sums.
 void Contrast::Add(int64_t now_ns, const Tally& deep, const Tally& reference) noexcept {
   const double fade = Fade(now_ns);
   sums_.last_ns = std::max(sums_.last_ns, now_ns);
@@ -42,8 +42,8 @@ void Contrast::Add(int64_t now_ns, const Tally& deep, const Tally& reference) no
 
 void Contrast::Become(const Contrast& other) noexcept { sums_ = other.sums_; }
 
-// Kish's effective number, (sum w)^2 / sum w^2, is that of a flow of rounds; when the flow stops it stays, so the
-// weight that is left bounds it. In a steady flow both are the same: 2 / (1 - fade per round).
+// Kish's effective number, (sum w)^2 / sum w^2, is that of a flow of rounds. When the flow stops it stays, so the
+// remaining weight bounds it. In a steady flow both are the same: 2 / (1 - fade per round).
 double Contrast::Rounds(int64_t now_ns) const noexcept {
   if (sums_.weight <= 0) return 0;
   return std::min(sums_.weight * sums_.weight / sums_.squared_weight, 2 * sums_.weight * Fade(now_ns));

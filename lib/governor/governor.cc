@@ -13,12 +13,12 @@ namespace pitot::governor {
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-// Works longer than a second run out of their block; nothing waits longer than this for them.
+// Works longer than a second outgrow even the longest block; nothing waits longer for them.
 constexpr int64_t kShortestBlockNs = 50'000'000, kLongestBlockNs = 5 * kSecondNs;
-constexpr int64_t kRefreshNs = kSecondNs;        // between looks at what works usually take
+constexpr int64_t kRefreshNs = kSecondNs;        // between looks at works' usual durations
 constexpr int64_t kIdleNs = 10 * kSecondNs;      // without work there is nothing to measure
 constexpr int64_t kEndOfTimeNs = INT64_MAX / 2;  // sums of times below do not overflow
-constexpr double kOfLateNs = 600e9;              // what is said to be "of late" fades with this
+constexpr double kOfLateNs = 600e9;              // shares of recent time fade with this
 
 Options Checked(Options options) noexcept {
   options.budget_percent = options.budget_percent > 0 ? options.budget_percent : Options{}.budget_percent;
@@ -52,8 +52,8 @@ Depth Governor::Tick(int64_t now_ns) noexcept {
 Depth Governor::Arm(int64_t now_ns, int64_t until_ns) noexcept {
   Account(now_ns);
   if (until_ns <= now_ns_) return depth_;
-  // All of the round, and in every arm: what fires are slow works, and to leave out only the blocks that had one would
-  // leave out more of the dearer depth's.
+  // The whole round, and every arm of it: slow works fire, and without only their blocks more of the more expensive
+  // depth's would be missing.
   VoidRound();
   armed_until_ns_ = std::max(armed_until_ns_, std::min(until_ns, now_ns_ + kLongestArmNs));
   return depth_ = policy_.deepest();
@@ -66,7 +66,7 @@ void Governor::SetAvailable(uint32_t depths) noexcept {
   }
 }
 
-// The time since the last tick, to the depth that was in force.
+// Adds the time since the last tick to the depth then in force.
 void Governor::Account(int64_t now_ns) noexcept {
   now_ns = std::clamp<int64_t>(now_ns, 0, kEndOfTimeNs);
   if (!has_ticked_) {
@@ -88,7 +88,7 @@ void Governor::Drain() noexcept {
 }
 
 void Governor::Take(const governor::Note& note) noexcept {
-  // The watcher may have read its clock some time before a note of that time gets here.
+  // A note may get here some time after the watcher read its clock.
   if (note.begin_ns < 0 || note.end_ns < note.begin_ns || note.begin_ns > now_ns_ ||
       note.end_ns > now_ns_ + kSecondNs) {
     ++notes_refused_;
@@ -106,7 +106,7 @@ void Governor::Move() noexcept {
       return;
     }
     armed_until_ns_ = 0;
-    rest_until_ns_ = now_ns_ + options_.block_ns;  // works under way were recorded at full depth
+    rest_until_ns_ = now_ns_ + options_.block_ns;  // works in flight were recorded at full depth
   }
   if (!round_.is_over()) {
     round_.CutIfCatastrophic(now_ns_);
@@ -124,7 +124,7 @@ void Governor::Move() noexcept {
 
 void Governor::Draw() noexcept {
   if (now_ns_ < rest_until_ns_) return;
-  // Only between rounds: the scale of a round does not move.
+  // Only between rounds, because a round's scale must not move.
   if (now_ns_ - refreshed_ns_ >= kRefreshNs) {
     refreshed_ns_ = now_ns_;
     classes_.Refresh();
@@ -148,8 +148,8 @@ void Governor::VoidRound() noexcept {
 }
 
 Overhead Governor::Cost() const noexcept {
-  // A depth that is only tried may be unknown: then it costs between nothing and what is feared. Where none was
-  // measured nothing is known.
+  // A depth that is only tried may be unknown: its cost is then between nothing and the feared cost. If none was
+  // measured, nothing is known.
   constexpr double kTried = 0.02;
   Overhead cost;
   for (uint32_t i = 1; i < kDepths; ++i) {

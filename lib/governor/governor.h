@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The governor: decides how deep the process records at any moment, so that recording costs the host's work at most a
-// budget, on the mean and on the p99 of its durations, and measures that cost on the live traffic. Host threads note
-// finished works, the watcher ticks; there is no thread or clock in here. docs/reference/governor.md says what it does and why.
+// The governor decides how deep the process records at any moment. Recording then costs the host's work at most a
+// budget, on the mean and on the p99 of its durations, as measured on the live traffic. Host threads note finished
+// works, and the watcher ticks; there is no thread or clock in here. docs/reference/governor.md says what it does and
+// why.
 #ifndef PITOT_LIB_GOVERNOR_GOVERNOR_H_
 #define PITOT_LIB_GOVERNOR_GOVERNOR_H_
 
@@ -21,41 +22,41 @@
 namespace pitot::governor {
 
 struct Options {
-  // What recording may cost, percent of the mean and of the p99 of the durations of works, above 0.
+  // The cost allowed for recording, percent of the mean and of the p99 of works' durations, above 0.
   double budget_percent = 1;
-  // Of the lots that order blocks. Not the same in all processes of a fleet, or they would all switch together.
+  // Seed of the lots that order blocks. If it were the same in all processes of a fleet, they would all switch
+  // together.
   uint64_t seed = 1;
-  // The shortest block, ns, at least 50 ms. 200 ms: twenty ticks of the watcher, so that a late one is a small part; a
-  // thousand times what a switch costs; and short enough that the server's load is much the same in all of a round.
-  // Blocks are longer where works are: five times the p99.
+  // The shortest block, ns, at least 50 ms. 200 ms are twenty ticks of the watcher, so that a late one is a small part,
+  // and a thousand times the cost of a switch. They are short enough for much the same load of the server in all of a
+  // round. Blocks are longer if works are: five times their p99.
   int64_t block_ns = 200'000'000;
 };
 
-// Threads: Note any; all else one thread, the watcher. Memory: 270 KiB, all of it at Make.
+// Threads: Note any; everything else one thread, the watcher. Memory: 270 KiB, all of it at Make.
 class Governor {
  public:
   // Null if there is no memory.
   static std::unique_ptr<Governor> Make(const Options& options) noexcept;
   explicit Governor(const Options& options) noexcept;
 
-  // Tells of a unit of work that has ended: a batch; where there are no batches, a request. Times are ns of the clock
-  // of Tick. Works of a class are alike: one route or executor, one bucket of sizes; of classes beyond 64 all are taken
-  // for one. False, and counted, where there is no room until the next tick.
-  // Threads: any. Cost: about 5 ns, some tens where threads meet; no lock, no allocation.
+  // Notes a finished unit of work: a batch or, without batches, a request. Times are ns of Tick's clock. Works of a
+  // class are alike: one route or executor, one bucket of sizes; all classes beyond 64 count as one. False, and
+  // counted, if there is no room until the next tick. Threads: any. Cost: about 5 ns, some tens if threads meet; no
+  // lock, no allocation.
   bool Note(uint32_t work_class, int64_t begin_ns, int64_t end_ns) noexcept {
     return notes_.Push({begin_ns, end_ns, work_class});
   }
 
-  // The depth to be in from now on. To be called every 10 ms or so, less often while nothing happens. A time before the
-  // last one is taken for that.
-  // Cost: about 15 ns for each note, 0.1 us else; once a second some us for each class.
+  // The depth from now on. Call it every 10 ms or so, less often while nothing happens. A time before the last one
+  // counts as the last one. Cost: about 15 ns for each note, 0.1 us otherwise; once a second some us for each class.
   Depth Tick(int64_t now_ns) noexcept;
-  // The depth to be in from now on: the deepest there is, until then, at most kLongestArm from now. It costs what it
-  // costs: armed time is no part of any measurement, and only up to three quarters of the budget are kept back for it.
+  // The depth from now on: the deepest available, until `until_ns` but at most kLongestArmNs from now. Its cost does
+  // not matter: armed time is in no measurement, and only up to three quarters of the budget are kept back for it.
   Depth Arm(int64_t now_ns, int64_t until_ns) noexcept;
   static constexpr int64_t kLongestArmNs = 60'000'000'000;
-  // At which depths more is recorded than at the one before, of BitOf; at scopes always. What was measured of a depth
-  // is forgotten when others before it come or go. In force with the next Tick or Arm.
+  // Sets, as BitOf, the depths that record more than the one before; scopes always do. Measurements of a depth are
+  // forgotten when others before it come or go. In force with the next Tick or Arm.
   void SetAvailable(uint32_t depths) noexcept;
 
   bool IsArmed() const noexcept { return armed_until_ns_ != 0; }
@@ -81,12 +82,12 @@ class Governor {
 
   bool has_ticked_ = false;
   int64_t now_ns_ = 0;
-  int64_t rest_until_ns_ = 0;   // no round before
+  int64_t rest_until_ns_ = 0;   // no round before this
   int64_t armed_until_ns_ = 0;  // 0: not armed
   int64_t last_work_ns_ = 0;    // when notes were last drained; 0: never
   int64_t refreshed_ns_ = 0;
   Depth depth_ = Depth::kScopes;
-  double shares_[kDepths] = {}, armed_share_ = 0;  // of the time of late
+  double shares_[kDepths] = {}, armed_share_ = 0;  // of recent time
 
   int64_t depth_ns_[kDepths] = {};
   int64_t armed_ns_ = 0;

@@ -11,16 +11,16 @@
 
 namespace pitot::governor {
 
-// A unit of work that has ended, on CLOCK_MONOTONIC or any other clock that the watcher's ticks share.
+// A finished unit of work, on CLOCK_MONOTONIC or another clock shared with the watcher's ticks.
 struct Note {
   int64_t begin_ns;
   int64_t end_ns;
   uint32_t work_class;
 };
 
-// Many producers, one consumer. Eight queues, a thread keeps to one, so that threads seldom meet on a cache line. Each
-// is Dmitry Vyukov's bounded queue (1024cores.net, "Bounded MPMC queue") with one consumer: a cell's turn says whether
-// it is free for the producer of that turn or full for the consumer.
+// Many producers, one consumer. There are eight queues, and a thread keeps to one, so threads seldom meet on a cache
+// line. Each is Dmitry Vyukov's bounded queue (1024cores.net, "Bounded MPMC queue") with one consumer: a cell's turn
+// says whether it is free for the producer of that turn or full for the consumer.
 class NoteQueue {
  public:
   static constexpr uint32_t kQueues = 8, kCells = 512;  // 4,096 notes a tick of 10 ms, 128 KiB
@@ -31,7 +31,8 @@ class NoteQueue {
     }
   }
 
-  // False, and counted, if the thread's queue is full. Threads: any. Cost: one compare-and-swap, about 5 ns.
+  // Adds a note. False, and counted, if the thread's queue is full. Threads: any. Cost: one compare-and-swap, about 5
+  // ns.
   bool Push(const Note& note) noexcept {
     Queue& queue = queues_[OwnQueue()];
     uint64_t turn = queue.tail.load(std::memory_order_relaxed);
@@ -53,8 +54,7 @@ class NoteQueue {
     return true;
   }
 
-  // Hands each note that is there to `take`, and at most as many as fit: an end to it while threads go on. Threads:
-  // one.
+  // Hands each waiting note to `take`, at most as many as fit: so it ends even while threads go on. Threads: one.
   template <class Take> void Drain(Take take) noexcept {
     for (Queue& queue : queues_) {
       for (uint32_t i = 0; i < kCells; ++i) {

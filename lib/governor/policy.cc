@@ -7,28 +7,29 @@
 namespace pitot::governor {
 namespace {
 
-// Until it is measured a depth is feared to cost this much: more than anything measured on one GPU (19 % for graphs
-// node by node), half of the worst that is reported (64 % of throughput, parca-agent#3213), which the first rounds
-// show.
+// The cost feared of a depth until it is measured: more than anything measured on one GPU (19 % for graphs node by
+// node). It is half of the worst report (64 % of throughput, parca-agent#3213), and the first rounds would show that.
 constexpr double kFeared = 0.30;
-// The p99, which takes longer to know, is feared to suffer this many times what the mean is.
+// The p99 takes longer to know, and is feared to suffer this many times as much as the mean.
 constexpr double kTailFeared = 3;
-// A depth becomes the base on this many rounds at least, so many works beyond the p99 in both arms (a ratio of 1.4
-// between the arms then shows), and is left on no fewer rounds.
+// Least rounds, and least works beyond the p99 in both arms, for a depth to become the base: a ratio of 1.4 between the
+// arms then shows. The base is left on no fewer rounds.
 constexpr double kRoundsToStep = 20, kSlowToStep = 100;
-// Halves of a 95 % interval: one standard error; and 2.7, one in 250 by chance, where each round looks once more.
+// Multiples of half a 95 % interval: one standard error; and 2.7, one in 250 by chance, because each round looks once
+// more.
 constexpr double kOneError = 0.5, kSure = 1.35;
-// Of the time, while a depth is the base, at scopes only, to go on comparing.
+// Share of the time at scopes only while a deeper depth is the base, to go on comparing.
 constexpr double kComparedShare = 0.05;
-// Of the time, at most, at a depth in question: a quarter is every round back to back.
+// Largest share of the time at a depth in question: a quarter is every round back to back.
 constexpr double kMostExplored = 0.25, kMostExploredAboveScopes = 0.125;
-// What armed time may eat of the budget; else a server that is often late would never find out what it can afford.
+// Largest part of the budget for armed time; otherwise a server that is often late would never learn what it can
+// afford.
 constexpr double kMostForArmed = 0.75;
 // Every eighth round tries a depth beyond the next one.
 constexpr double kFurther = 0.125;
-// A depth that is too dear is tried again after this, then twice this, ...
+// A depth that is too expensive is tried again after this, then twice this, ...
 constexpr int64_t kFirstGapNs = 10'000'000'000, kLongestGapNs = 300'000'000'000;
-// ... and one that was left is the base again no sooner than after this, then twice this, ...
+// ... and a depth that was left is the base again no sooner than after this, then twice this, ...
 constexpr int64_t kFirstPauseNs = 120'000'000'000, kLongestPauseNs = 3600'000'000'000;
 
 }  // namespace
@@ -78,8 +79,8 @@ double Policy::Works(int64_t now_ns, Depth depth) const noexcept {
   return levels_[IndexOf(depth)].lasting.Works(now_ns);
 }
 
-// On the mean the whole interval must lie in the budget. An interval of a p99 takes too long to be so narrow; there it
-// is a one-sided test at 84 %, on works enough to have shown harm.
+// Whether a depth fits the budget. On the mean the whole interval must lie in it. An interval of a p99 takes too long
+// to be so narrow. There it is a one-sided test at 84 %, on works enough to have shown harm.
 bool Policy::IsWithin(int64_t now_ns, Depth depth) const noexcept {
   const Contrast& cost = levels_[IndexOf(depth)].lasting;
   const Overhead mean = Mean(now_ns, depth), tail = Tail(now_ns, depth);
@@ -87,8 +88,8 @@ bool Policy::IsWithin(int64_t now_ns, Depth depth) const noexcept {
          mean.high <= budget_ && tail.value + kOneError * (tail.high - tail.value) <= budget_;
 }
 
-// Why a base is to be left; null if it is not. An estimate above the budget is enough on the mean, on the p99 it takes
-// the same test to the other side. Between this and IsWithin lies a whole interval's half, which is the hysteresis.
+// Why the base must be left; null if it need not. On the mean an estimate above the budget is enough; on the p99 it
+// takes the same test to the other side. Between this and IsWithin lies half an interval: the hysteresis.
 const char* Policy::WhyOver(int64_t now_ns, Depth depth) const noexcept {
   if (Rounds(now_ns, depth) < kRoundsToStep) return nullptr;
   const Overhead mean = Mean(now_ns, depth), tail = Tail(now_ns, depth);
@@ -97,7 +98,7 @@ const char* Policy::WhyOver(int64_t now_ns, Depth depth) const noexcept {
   return nullptr;
 }
 
-// Whether so much of its interval's half lies above the budget.
+// Whether the estimate is above the budget even without this much of half its interval.
 bool Policy::IsOver(const Overhead& overhead, double of_half) const noexcept {
   return overhead.is_known && overhead.value - of_half * (overhead.value - overhead.low) > budget_;
 }
@@ -118,7 +119,7 @@ void Policy::Learn(int64_t now_ns, const Round& round) noexcept {
   MoveBase(now_ns);
 }
 
-// Where the last minutes contradict the last hours, about four standard errors apart, the hours are forgotten.
+// Forgets the last hours if the last minutes contradict them, about four standard errors apart.
 void Policy::NoticeChange(int64_t now_ns, Level* level) const noexcept {
   constexpr double kLeastRounds = 30;
   if (level->recent.Rounds(now_ns) < kLeastRounds) return;
@@ -139,7 +140,7 @@ void Policy::NoteCost(int64_t now_ns, Depth depth, bool was_cut) noexcept {
   level.probe_after_ns = now_ns + level.probe_gap_ns;
 }
 
-// The deepest before `depth` that is known to fit the budget.
+// The deepest one before `depth` that is known to fit the budget.
 Depth Policy::DeepestWithin(int64_t now_ns, Depth depth) const noexcept {
   uint32_t i = IndexOf(depth) - 1;
   while (i > 0 && !(IsAvailable(static_cast<Depth>(i)) && IsWithin(now_ns, static_cast<Depth>(i)))) --i;
@@ -169,14 +170,14 @@ void Policy::StepTo(int64_t now_ns, Depth depth, const char* reason) noexcept {
   base_since_ns_ = now_ns;
 }
 
-// How many more works pass the p99 at that overhead: the p99 of a mixture of depths is that of no depth, but the works
-// beyond a mark add up.
+// How many more works pass the p99 at this overhead. The p99 of a mixture of depths is that of none, but works beyond a
+// mark add up.
 double Policy::Passing(double overhead) const noexcept {
   constexpr double kAllPass = 99;  // a hundred times as many as the one in a hundred
   return std::min(std::expm1(steepness_ * std::log1p(std::max(overhead, -0.5))), kAllPass);
 }
 
-// No more than a depth that nothing is known of, unless it has shown more.
+// The feared overheads: capped at the cost assumed for an unmeasured depth, unless more was measured.
 double Policy::MeanFeared(int64_t now_ns, Depth depth) const noexcept {
   const Overhead mean = Mean(now_ns, depth);
   return std::max(mean.value, mean.is_known ? std::min(mean.high, kFeared) : kFeared);
@@ -187,7 +188,7 @@ double Policy::PassingFeared(int64_t now_ns, Depth depth) const noexcept {
   return Passing(std::max(tail.value, tail.is_known ? std::min(tail.high, kFeared) : feared));
 }
 
-// What is left of the budget beyond the base's cost, over what the depth is feared to cost more than the base.
+// The budget left beyond the base's cost, divided by the depth's feared cost above the base.
 double Policy::ExploredShare(int64_t now_ns, Depth depth) const noexcept {
   const auto share = [](double left, double feared) { return left <= 0 ? 0 : feared <= left ? 1 : left / feared; };
   const bool is_above_scopes = base_ != Depth::kScopes;
@@ -195,9 +196,8 @@ double Policy::ExploredShare(int64_t now_ns, Depth depth) const noexcept {
   const double passing = is_above_scopes ? Passing(std::max(Tail(now_ns, base_).low, 0.0)) : 0;
   const double armed = std::min(armed_share_ * MeanFeared(now_ns, deepest()), kMostForArmed * budget_);
   double tail_share = share(Passing(budget_) - passing, PassingFeared(now_ns, depth) - passing);
-  // An advance on a depth that nothing bad is known of: were the tail feared from the first round on, narrow tails
-  // would leave it one block in ten minutes. Should it double every duration, this alone still holds the budget on the
-  // mean.
+  // An advance for a depth without bad news. If its tail were feared from the first round on, narrow tails would leave
+  // it one block in ten minutes. Even if it doubled every duration, this alone would hold the budget on the mean.
   if (Rounds(now_ns, depth) < Contrast::kLeastRounds && Mean(now_ns, depth).value <= kFeared)
     tail_share = std::max(tail_share, budget_);
   return std::min({is_above_scopes ? kMostExploredAboveScopes : kMostExplored, tail_share,
@@ -218,8 +218,8 @@ Policy::Next Policy::Draw(int64_t now_ns, Lots* lots, Depth (&depths)[Round::kBl
   if (candidate != base_ && now_ns >= levels_[IndexOf(candidate)].probe_after_ns)
     explored = ExploredShare(now_ns, candidate);
   const double share = std::max(explored, base_ == Depth::kScopes ? 0 : kComparedShare);
-  // A round takes its three blocks and one to settle, of which one is at the depth in question; a rest takes one. If
-  // rounds are drawn with odds q, one in 1 + 3 q blocks times q is: solved for q.
+  // A round takes its three blocks and one to settle, with one of them at the depth in question; a rest takes one. If
+  // rounds are drawn with probability q, then q in 1 + 3 q blocks are at that depth: solved for q.
   if (lots->Draw() >= share / (1 - 3 * share)) return Next::kRest;
   const bool explores = lots->Draw() * share < explored;
   depths[0] = Depth::kScopes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the estimates are turned into: the base depth, and how much of the time may go to finding out about others.
+// Decides by the estimates: the base depth, and the share of the time for exploring others.
 #ifndef PITOT_LIB_GOVERNOR_POLICY_H_
 #define PITOT_LIB_GOVERNOR_POLICY_H_
 
@@ -30,51 +30,51 @@ class Policy {
   // `budget`: 0.01 is 1 %.
   explicit Policy(double budget) noexcept;
 
-  // Returns those that are gone, or no longer record what they did, because others before them came or went: what was
-  // measured of those is forgotten.
+  // Returns depths whose measurements are forgotten: they are gone, or no longer record the same, because others before
+  // them came or went.
   uint32_t SetAvailable(int64_t now_ns, uint32_t depths) noexcept;
-  // Share of the time, 0 to 1, that is recorded at full depth for other reasons than these.
+  // Share of the time, 0 to 1, recorded at full depth for other reasons.
   void SetArmedShare(double share) noexcept { armed_share_ = share; }
-  // How steep the tail is now (Classes::TailSteepness).
+  // The present steepness of the tail (Classes::TailSteepness).
   void SetSteepness(double steepness) noexcept { steepness_ = steepness; }
 
-  // What a round found out; may change the base.
+  // Takes in a round's result; may change the base.
   void Learn(int64_t now_ns, const Round& round) noexcept;
-  // Draws whether a round begins now, and of which depth.
+  // Draws whether a round begins now, and of which depths.
   enum class Next : uint8_t { kRest, kRound };
   Next Draw(int64_t now_ns, Lots* lots, Depth (&depths)[Round::kBlocks]) noexcept;
 
   Depth base() const noexcept { return base_; }
   Depth deepest() const noexcept;
   bool IsAvailable(Depth depth) const noexcept { return (available_ & BitOf(depth)) != 0; }
-  // The next deeper one that there is; the base if there is none.
+  // The next deeper one available; the base if there is none.
   Depth NextDeeper() const noexcept;
   bool IsDear(Depth depth) const noexcept { return levels_[IndexOf(depth)].probe_gap_ns != 0; }
   Overhead Mean(int64_t now_ns, Depth depth) const noexcept;
   Overhead Tail(int64_t now_ns, Depth depth) const noexcept;
-  // What the two rest on (Contrast).
+  // The basis of these two (Contrast).
   double Rounds(int64_t now_ns, Depth depth) const noexcept;
   double Works(int64_t now_ns, Depth depth) const noexcept;
-  // The mean's overhead that is reckoned with where a depth is tried.
+  // The overhead on the mean assumed for a trial of a depth.
   double MeanFeared(int64_t now_ns, Depth depth) const noexcept;
 
   static constexpr uint32_t kStepsKept = 16;
   uint64_t step_count() const noexcept { return step_count_; }
-  // The i-th of all, of the last kStepsKept.
+  // The i-th of all steps, one of the last kStepsKept.
   const Step& step(uint64_t i) const noexcept { return steps_[i % kStepsKept]; }
 
  private:
   static constexpr int64_t kSecondNs = 1'000'000'000;
-  // What a round still counts: half of it after an hour, so that a day's load decides and not last week's; and after
-  // two minutes, to notice a change.
+  // Half-lives of a round's weight: an hour, so that a day's load decides and not last week's; and two minutes, to
+  // notice a change.
   static constexpr int64_t kLastingNs = 3600 * kSecondNs, kRecentNs = 120 * kSecondNs;
   struct Level {
     Contrast lasting{kLastingNs}, recent{kRecentNs};
-    int64_t probe_gap_ns = 0;  // 0: not known to be too dear
+    int64_t probe_gap_ns = 0;  // 0: not known to be too expensive
     int64_t probe_after_ns = INT64_MIN;
     int64_t base_after_ns = INT64_MIN;
     int64_t base_pause_ns = 0;
-    uint32_t before = 0;  // those available before it: it has what they have, too
+    uint32_t before = 0;  // those available before it: it records theirs, too
   };
 
   bool IsWithin(int64_t now_ns, Depth depth) const noexcept;
@@ -96,7 +96,7 @@ class Policy {
   int64_t base_since_ns_ = 0;
   double armed_share_ = 0;
   double steepness_ = 8;
-  Level levels_[kDepths];  // of scopes nothing is known or needed
+  Level levels_[kDepths];  // those of scopes are unknown and not needed
   Step steps_[kStepsKept];
   uint64_t step_count_ = 0;
 };

@@ -55,7 +55,7 @@ bool Round::CutIfCatastrophic(int64_t now_ns) noexcept {
   if (stage_ >= kBlocks) return false;
   Block& block = blocks_[stage_];
   if (block.was_cut || block.depth <= base_ || block.all.works < kLeastWorksToCut) return false;
-  // Against the classes' usual durations, or this round's own where it says that the server is slow anyway.
+  // Against the classes' usual durations, or this round's own if those show that the server is slow anyway.
   double usual = 1;
   for (uint32_t i = 0; i < stage_; ++i) {
     const Tally& before = blocks_[i].all;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A round of the switchback: three blocks of time, at scopes only, at the base depth and at the depth in question, in
-// an order drawn by lot, then time for what began in them to end. docs/reference/governor.md says why it is laid out like this.
+// an order drawn by lot. Then follows time for works begun in them to end. docs/reference/governor.md has the reasons
+// for this layout.
 #ifndef PITOT_LIB_GOVERNOR_SWITCHBACK_H_
 #define PITOT_LIB_GOVERNOR_SWITCHBACK_H_
 
@@ -33,35 +34,35 @@ class Lots {
 class Round {
  public:
   static constexpr uint32_t kBlocks = 3;
-  // At either end of a block work that begins counts for nobody: at the beginning what ran before still disturbs it, at
+  // A work that begins at either end of a block does not count: at the beginning earlier works still disturb it, and at
   // the end it would run into the next block.
   static constexpr int64_t kMarginsPerBlock = 5;
 
   void Begin(int64_t now_ns, int64_t block_ns, const Depth (&depths)[kBlocks], Depth base, Lots* lots) noexcept;
   void Void() noexcept { stage_ = kOver; }
-  // Moves on to where the round is at that time. True once: the round is over and its tallies are whole. A tick that
-  // comes more than a block late voids it.
+  // Moves on to the round's place at this time. True once: the round is over and its tallies are whole. A tick more
+  // than a block late voids the round.
   bool Advance(int64_t now_ns) noexcept;
 
-  // Counts a work, begun at that time, for the block in which it began, however long it took: were works chosen by
-  // their end, a depth that makes them longer would hide its longest. What began elsewhere counts for nobody.
+  // Counts a work for the block in which it began, however long it took. If works were chosen by their end, a depth
+  // that makes them longer would hide its longest. A work begun elsewhere does not count.
   void Take(int64_t begin_ns, const Relative& work) noexcept;
   // Leaves the block at once if its depth, deeper than the base, makes works take twice as long. True if it did.
   bool CutIfCatastrophic(int64_t now_ns) noexcept;
 
   bool is_over() const noexcept { return stage_ == kOver; }
-  // To be in at this moment of the round.
+  // The depth at this moment of the round.
   Depth depth() const noexcept;
   bool Uses(Depth depth) const noexcept { return Blocks(depth) != 0; }
   bool WasCut(Depth depth) const noexcept;
-  // The works of an average block at that depth, not of all: in sums over rounds that have now one block of a depth and
-  // now two, a drift of the load would pass for a difference between depths (Simpson's paradox).
+  // The works of an average block at this depth, not of all its blocks: rounds have one or two blocks of a depth. In
+  // sums over rounds a drift of the load would then pass for a difference between depths (Simpson's paradox).
   Tally AverageBlock(Depth depth) const noexcept;
 
  private:
   uint32_t Blocks(Depth depth) const noexcept;
 
-  // What an average over fewer works says is chance.
+  // An average over fewer works is chance.
   static constexpr double kLeastWorksToCut = 10, kCatastrophe = 2;
   static constexpr uint32_t kSettling = kBlocks, kOver = kBlocks + 1;
   struct Block {
@@ -69,7 +70,7 @@ class Round {
     bool was_cut;
     int64_t begin_ns, cut_ns;
     Tally works;
-    Tally all;  // with those of its first margin: a catastrophe is not waited for
+    Tally all;  // with those of its first margin, because a catastrophe cannot wait
   };
 
   int64_t block_ns_ = 0;
