@@ -37,8 +37,8 @@ class Classes {
   // known.
   int64_t LongP99Ns() const noexcept { return long_p99_ns_; }
   // The steepness of the tail at the p99: beyond it the share of works falls as duration ^ -steepness. So an overhead
-  // of 1 % there lets `steepness` percent more works pass (Hill, Annals of Statistics 1975). 3: heavy; 9: a lognormal
-  // of sigma 0.3; 300: all within some percent of each other.
+  // of 1 % there lets `steepness` percent more works pass (Hill, Annals of Statistics 1975). A steepness of 3 is heavy,
+  // 9 a lognormal of sigma 0.3, and 300 has all works within some percent of each other.
   double TailSteepness() const noexcept;
 
  private:

@@ -27,9 +27,9 @@ struct Options {
   // Seed of the lots that order blocks. If it were the same in all processes of a fleet, they would all switch
   // together.
   uint64_t seed = 1;
-  // The shortest block, ns, at least 50 ms. 200 ms are twenty ticks of the watcher, so that a late one is a small part,
-  // and a thousand times the cost of a switch. They are short enough for much the same load of the server in all of a
-  // round. Blocks are longer if works are: five times their p99.
+  // The shortest block, ns, at least 50 ms. The default is twenty ticks of the watcher, so that a late one is a small
+  // part, and a thousand times the cost of a switch. It is short enough for much the same load of the server in all of
+  // a round. Blocks are longer if works are: five times their p99.
   int64_t block_ns = 200'000'000;
 };
 

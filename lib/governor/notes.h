@@ -19,7 +19,7 @@ struct Note {
 };
 
 // Many producers, one consumer. There are eight queues, and a thread keeps to one, so threads seldom meet on a cache
-// line. Each is Dmitry Vyukov's bounded queue (1024cores.net, "Bounded MPMC queue") with one consumer: a cell's turn
+// line. Each is Dmitry Vyukov's bounded queue (1024cores.net, "Bounded MPMC queue") with one consumer. A cell's turn
 // says whether it is free for the producer of that turn or full for the consumer.
 class NoteQueue {
  public:

@@ -34,7 +34,7 @@ class Lots {
 class Round {
  public:
   static constexpr uint32_t kBlocks = 3;
-  // A work that begins at either end of a block does not count: at the beginning earlier works still disturb it, and at
+  // A work that begins at either end of a block does not count. At the beginning earlier works still disturb it, and at
   // the end it would run into the next block.
   static constexpr int64_t kMarginsPerBlock = 5;
 
