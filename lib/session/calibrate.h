@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the recorder measures of itself when it starts and is asked.
+// The recorder's measurements of itself, at its start and on request.
 #ifndef PITOT_LIB_SESSION_CALIBRATE_H_
 #define PITOT_LIB_SESSION_CALIBRATE_H_
 
@@ -14,7 +14,7 @@ namespace pitot::session {
 // returns the clocks. Takes a millisecond.
 trace::ClockReading CalibrateTicks(bool slow_clock);
 
-// What CalibrateTicks found.
+// The result of CalibrateTicks.
 double TicksPerNs() noexcept;
 
 // The cost of one scope on this machine, ns: the median of several runs on a ring of its own. Takes about 0.1 ms.

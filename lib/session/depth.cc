@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session on depth: what the host has fixed, or what the governor says; and all of it where a request is slow.
+// Session on depth: fixed by the host or chosen by the governor, and everything is recorded while a request is slow.
 #include <pthread.h>
 
 #include <algorithm>
@@ -25,17 +25,17 @@ namespace {
 
 using base::ClockNs;
 
-// How long all is recorded after the last that was seen of a late request: its batch is on its way to the GPU.
+// How long everything is recorded after the last sign of a late request: its batch is on its way to the GPU.
 constexpr int64_t kLateArmNs = 50'000'000;
 
 static_assert(sizeof(DepthStats::state) == sizeof(governor::Report::state));
 static_assert(sizeof(DepthChange::why) == sizeof(governor::Report::state));
 static_assert(std::size(DepthStats{}.mean) == governor::kDepths);
 
-// Of these that fired an incident says how deep each was recorded.
+// For this many fired requests an incident says how deep each was recorded.
 constexpr size_t kMostRequests = 16;
 
-// After so long a request that is late says nothing new.
+// After this long a late request tells nothing new.
 constexpr uint64_t kLongestLateNs = 2'000'000'000;
 
 uint32_t DepthsUpTo(Depth deepest) { return (2u << static_cast<uint32_t>(deepest)) - 1; }
@@ -49,7 +49,7 @@ std::string Text(const governor::Estimate& estimate) {
   return text;
 }
 
-// The attributes of collectors that say what stays for good.
+// The collectors' attributes about lasting costs.
 std::string LastingCosts(const model::Trace& trace) {
   std::string keys;
   for (const model::Attribute& attribute : trace.attributes) {
@@ -75,7 +75,7 @@ Status Session::SetDepth(Depth depth) noexcept {
   return {};
 }
 
-// What the governor says, unless the host has fixed a depth meanwhile. Called with depth_mutex_ held.
+// Applies the governor's depth, unless the host has fixed one meanwhile. Called with depth_mutex_ held.
 void Session::ApplyGoverned(Depth depth) noexcept {
   if (fixed_depth_.load() != Depth::kAuto) return;
   depth_ = depth;
@@ -86,7 +86,7 @@ void Session::ApplyGoverned(Depth depth) noexcept {
   if (std::any_of(governed_.begin(), governed_.end(), is_untold)) sem_post(&tell_);
 }
 
-// Where nothing governs there is no depth to speak of. Called with depth_mutex_ held.
+// Notes the depth and its reason; without a governor there is none to note. Called with depth_mutex_ held.
 void Session::NoteDepth() noexcept {
   if (governor_ == nullptr) return;
   DepthChange change{ClockNs(CLOCK_MONOTONIC), depth_, "fixed by the host"};
@@ -94,21 +94,21 @@ void Session::NoteDepth() noexcept {
   depths_.Note(change);
 }
 
-// How deep a collector is to record now. Called with depth_mutex_ held.
+// The depth at which a collector must record now. Called with depth_mutex_ held.
 Depth Session::DueOf(const Governed& governed) const noexcept {
   if (fixed_depth_.load() != Depth::kAuto) return depth_;
   const uint32_t depths = governed.depths & DepthsUpTo(depth_);
   return static_cast<Depth>(std::bit_width(depths | BitOf(Depth::kScopes)) - 1);
 }
 
-// Called with depth_mutex_ held.
+// Whether collectors are armed. Called with depth_mutex_ held.
 bool Session::IsArmed() const noexcept {
   return fixed_depth_.load() != Depth::kAuto || (governor_ != nullptr && governor_->IsArmed());
 }
 
-// Returns when what was due before the call is told: waits for collectors, and for another who tells them. Each is told
-// what is due by then; whoever makes something else due meanwhile has it told after this. Nothing is told once the
-// recorder is stopping.
+// Tells collectors their depth. Returns when everything due before the call is told: waits for collectors, and for
+// another thread telling them. Each is told what is due by then; a thread that makes something else due meanwhile has
+// it told later. Nothing is told once the recorder is stopping.
 void Session::TellCollectors() noexcept {
   const std::lock_guard tell_lock(tell_mutex_);
   for (size_t i = 0;; ++i) {
@@ -138,7 +138,7 @@ void Session::Tell() noexcept {
   pthread_setname_np(pthread_self(), "pitot-depth");
   for (;;) {
     while (sem_wait(&tell_) != 0) {}
-    while (sem_trywait(&tell_) == 0) {}  // one round serves all who woke it
+    while (sem_trywait(&tell_) == 0) {}  // one round serves all wake-ups
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) {
@@ -151,11 +151,11 @@ void Session::Tell() noexcept {
   }
 }
 
-// With the first collector: without one there is nothing to govern. Called with depth_mutex_ held.
+// Makes the governor, with the first collector: without one there is nothing to govern. Called with depth_mutex_ held.
 void Session::MakeGovernor() noexcept {
   governor::Options options;
   options.budget_percent = options_.values.overhead_budget_percent;
-  // Of the process: a fleet that started together must not switch together.
+  // The process's own: a fleet that started together must not switch together.
   options.seed = static_cast<uint64_t>(ClockNs(CLOCK_MONOTONIC)) ^ reinterpret_cast<uintptr_t>(this);
   governor_ = governor::Governor::Make(options);
   if (governor_ == nullptr) return;
@@ -193,7 +193,7 @@ void Session::Govern() noexcept {
   ApplyGoverned(governor_->Tick(ClockNs(CLOCK_MONOTONIC)));
 }
 
-// What any collector offers at present.
+// The depths now offered by any collector.
 uint32_t Session::AskDepths() noexcept {
   uint32_t all = BitOf(Depth::kScopes);
   for (size_t i = 0;; ++i) {
@@ -212,14 +212,14 @@ uint32_t Session::AskDepths() noexcept {
   }
 }
 
-// All is recorded from now on, for so long.
+// Records everything from now on, for this long.
 void Session::ArmFor(int64_t ns) noexcept {
   const std::lock_guard lock(depth_mutex_);
   const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
   ApplyGoverned(governor_->Arm(now_ns, now_ns + ns));
 }
 
-// Where a request that is open is late, or joined a batch late. Returns in how many ns the next becomes late.
+// Arms if an open request is late, or joined a batch late. Returns in how many ns the next becomes late.
 int64_t Session::ArmForLateRequests() noexcept {
   struct Looked {
     uint64_t now;
@@ -273,7 +273,7 @@ void Session::CountDepth(DepthStats* stats) noexcept {
   stats->works_lost = report.notes_lost;
 }
 
-// How deep was recorded, why, and what it costs, as far as it was measured.
+// Adds the depth, its reason, and its cost, as far as it was measured.
 void Session::AddOverhead(const Incident& incident, model::Trace* trace) const {
   if (incident.overhead == nullptr) return;
   const governor::Report& report = *incident.overhead;
@@ -303,7 +303,7 @@ void Session::AddOverhead(const Incident& incident, model::Trace* trace) const {
   add("overhead.state", report.state);
   add("overhead.mean",
       report.cost.is_known ? Text(report.cost) : "unknown: no depth has been measured for long enough");
-  // It is there at every depth, so that comparing them does not show it.
+  // Lasting costs are there at every depth, so comparing depths does not show them.
   if (const std::string lasting = LastingCosts(*trace); !lasting.empty())
     add("overhead.left_out", "what stays for good at whatever depth, which is in none of these figures: " + lasting);
   for (size_t i = 1; i < governor::kDepths; ++i) {

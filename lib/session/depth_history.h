@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How deep the process was recorded of late, and why: what is in force when an incident is copied (armed, because
-// something fired) says nothing of the request that it is about.
+// How deep the process was recorded recently, and why. The depth in force when an incident is copied (armed, because
+// something fired) tells nothing about its request.
 #ifndef PITOT_LIB_SESSION_DEPTH_HISTORY_H_
 #define PITOT_LIB_SESSION_DEPTH_HISTORY_H_
 
@@ -18,7 +18,7 @@
 
 namespace pitot::session {
 
-// A depth, and why, from a moment (CLOCK_MONOTONIC) until the next.
+// A depth and its reason, from a moment (CLOCK_MONOTONIC) until the next.
 struct DepthChange {
   int64_t at_ns = 0;
   Depth depth = Depth::kScopes;
@@ -26,17 +26,17 @@ struct DepthChange {
   bool IsLike(const DepthChange& other) const { return depth == other.depth && std::strcmp(why, other.why) == 0; }
 };
 
-// The last 512 changes: a governor that measures makes some five a second. Not thread-safe. No allocation but the
+// The last 512 changes: a measuring governor makes some five a second. Not thread-safe. No allocation except for the
 // answer's. Memory: 56 KiB.
 class DepthHistory {
  public:
   static constexpr size_t kMost = 512;
 
-  // What is in force from then on. Times do not go back.
+  // Notes the depth in force from its time on. Times do not go back.
   void Note(const DepthChange& change) noexcept {
     if (count_ == 0 || !changes_[(count_ - 1) % kMost].IsLike(change)) changes_[count_++ % kMost] = change;
   }
-  // What was in force from then on, oldest first. Errors: std::bad_alloc.
+  // The depths in force from then on, oldest first. Errors: std::bad_alloc.
   std::vector<DepthChange> Since(int64_t begin_ns) const {
     std::vector<DepthChange> changes;
     for (size_t i = count_ - std::min(count_, kMost); i < count_; ++i) {
@@ -51,8 +51,8 @@ class DepthHistory {
   size_t count_ = 0;
 };
 
-// "scopes (holding scopes; measuring kernels)" of the time from `begin_ns` to `end_ns`, or the four that took most of
-// it, with their shares of what is known: "scopes (...) 80 %, kernels (armed: kernels) 20 %". "" where none is known.
+// "scopes (holding scopes; measuring kernels)" for the time from `begin_ns` to `end_ns`. Or the four depths with most
+// of it, with shares of the known time: "scopes (...) 80 %, kernels (armed: kernels) 20 %". "" if none is known.
 inline std::string DepthText(const std::vector<DepthChange>& changes, int64_t begin_ns, int64_t end_ns) {
   constexpr size_t kMostNamed = 4;
   struct Part {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which incidents that fail one after the other the log speaks of.
+// Chooses which of several failures in a row are logged.
 #ifndef PITOT_LIB_SESSION_FAILURES_IN_A_ROW_H_
 #define PITOT_LIB_SESSION_FAILURES_IN_A_ROW_H_
 
@@ -9,17 +9,17 @@
 
 namespace pitot::session {
 
-// A full disk fails every incident, and may stay full for days: of a row the log speaks of the 1st, the 2nd, the 4th,
-// the 8th and so on. Not thread-safe.
+// A full disk fails every incident, and may stay full for days. Of incidents failing in a row the log has the 1st, the
+// 2nd, the 4th, the 8th and so on. Not thread-safe.
 class FailuresInARow {
  public:
-  // Counts an incident that fails, once however often it is called for it. Whether the log says why.
+  // Counts a failed incident, once however often this is called for it. Returns whether to log the reason.
   bool Add(uint64_t incident) {
     if (incident != newest_) newest_ = incident, ++count_;
     return std::has_single_bit(count_);
   }
   uint64_t count() const { return count_; }
-  // An incident did not fail.
+  // Ends the row: an incident did not fail.
   void End() { newest_ = count_ = 0; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Firings on their way from the host's threads to the recorder's: bounded, lock-free, no allocation.
+// Firings on their way from the host's threads to the recorder's: bounded, without a lock or an allocation.
 #ifndef PITOT_LIB_SESSION_FIRING_QUEUE_H_
 #define PITOT_LIB_SESSION_FIRING_QUEUE_H_
 
@@ -14,7 +14,7 @@ namespace pitot::session {
 
 struct QueuedFiring {
   uint64_t at_ticks;
-  uint64_t begin_ticks;  // of the request or scope it is about; `at_ticks` if it is about none
+  uint64_t begin_ticks;  // of its request or scope; `at_ticks` if it has none
   uint64_t request;
   uint32_t pre_window_ms, post_window_ms;
   bool joins_only;
@@ -48,7 +48,7 @@ class FiringQueue {
     return false;
   }
 
-  // Takes one, the order among firings of one moment is not kept. False if there is none.
+  // Takes one; firings of one moment do not keep their order. False if there is none.
   bool Pop(QueuedFiring* out) noexcept {
     for (Cell& cell : cells_) {
       if (cell.state.load(std::memory_order_acquire) != kFull) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many incidents a cause may have: a fixed number per hour, refilled evenly.
+// Limits the incidents of a cause: a fixed number per hour, refilled evenly.
 #ifndef PITOT_LIB_SESSION_INCIDENT_BUDGET_H_
 #define PITOT_LIB_SESSION_INCIDENT_BUDGET_H_
 
@@ -18,7 +18,7 @@ class IncidentBudget {
   explicit IncidentBudget(uint32_t per_hour) : per_hour_(per_hour) {}
 
   enum class Answer : uint8_t { kTaken, kRefused, kRefusedAgain };
-  // Takes one of `cause`'s, if it has one left at `now_ns`. Causes beyond the first 256 share one bucket.
+  // Takes one of `cause`'s incidents, if any is left at `now_ns`. Causes beyond the first 256 share one bucket.
   Answer Take(const std::string& cause, int64_t now_ns) {
     Bucket& bucket = buckets_[NameOf(cause)];
     if (!bucket.used) bucket = {true, false, static_cast<double>(per_hour_), now_ns};
@@ -29,7 +29,7 @@ class IncidentBudget {
     bucket.left -= 1;
     return Answer::kTaken;
   }
-  // Whether Take would.
+  // Whether Take would succeed.
   bool Has(const std::string& cause, int64_t now_ns) const {
     const auto at = buckets_.find(NameOf(cause));
     return at == buckets_.end() || Left(at->second, now_ns) >= 1;
@@ -38,7 +38,7 @@ class IncidentBudget {
  private:
   struct Bucket {
     bool used = false;
-    bool refused = false;  // the last time
+    bool refused = false;  // at the last call
     double left = 0;
     int64_t at_ns = 0;
   };

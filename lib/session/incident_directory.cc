@@ -22,7 +22,7 @@
 namespace pitot::session {
 namespace {
 
-// Text that the C library allocated.
+// Text allocated by the C library.
 struct Free {
   void operator()(char* text) const noexcept { free(text); }
 };
@@ -32,7 +32,7 @@ using base::Error;
 
 constexpr char kPartialPrefix[] = ".pitot-partial-";
 
-// strerror_r in its two forms.
+// The result of strerror_r, in its two forms.
 [[maybe_unused]] const char* Said(int, const char* buffer) { return buffer; }
 [[maybe_unused]] const char* Said(const char* text, const char*) { return text; }
 
@@ -44,7 +44,7 @@ Status SystemError(const char* what, const std::string& path, int error) {
   return Error(code, "cannot %s %s: %s", what, path.c_str(), Said(strerror_r(error, buffer, sizeof buffer), buffer));
 }
 
-// Calls `visit(name)` for each entry of the directory but "." and "..".
+// Calls `visit(name)` for each entry of the directory except "." and "..".
 template <class Visit> void ForEachEntry(int directory_fd, Visit visit) {
   const int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
@@ -54,7 +54,7 @@ template <class Visit> void ForEachEntry(int directory_fd, Visit visit) {
     return;
   }
   const struct Closed {
-    ~Closed() { closedir(directory); }  // whatever `visit` throws
+    ~Closed() { closedir(directory); }  // even if `visit` throws
     DIR* directory;
   } closed{directory};
   while (const dirent* entry = readdir(directory)) {
@@ -124,7 +124,7 @@ class FileSink final : public ByteSink {
   int error_ = 0;
 };
 
-// Writes a file whole, or leaves none. `path` is of its directory.
+// Writes a file whole, or leaves none. `path` is its directory's.
 Status WriteFile(int directory_fd, const std::string& name, const std::string& path, Serializer* serializer,
                  const model::Trace& trace, Throttle* throttle) {
   const int fd = openat(directory_fd, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -184,7 +184,7 @@ Status IncidentDirectory::Open(const std::string& path) {
   real_path_ = real_path.get();
   if (faccessat(fd_, ".", W_OK | X_OK, AT_EACCESS) != 0)
     return SystemError("write to Options::incident_directory", path_, errno);
-  // What a killed process left half-written. (A process id would not tell: those of two containers may be the same.)
+  // Remains of a killed process. (A process id would not tell: those of two containers may be the same.)
   std::vector<std::string> partial;
   ForEachEntry(fd_, [&partial](const char* name) {
     if (std::strncmp(name, kPartialPrefix, sizeof kPartialPrefix - 1) == 0) partial.push_back(name);
@@ -192,7 +192,7 @@ Status IncidentDirectory::Open(const std::string& path) {
   for (const std::string& name : partial) {
     const int fd = openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
-    // Its writer, while it lives, holds the lock. Where the file system knows no locks, age has to do.
+    // A live writer holds the lock. On file systems without locks, age has to do.
     struct stat info {};
     const bool is_locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
     const bool is_dead =
@@ -225,7 +225,7 @@ Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std:
   std::snprintf(counted, sizeof counted, "%s-%04llu-", stamp, static_cast<unsigned long long>(number));
   name_ = counted + FileSafe(cause);
   if (Status s = Reopen(); !s.ok()) return s;
-  // Another process that shares the directory may have this one's id: those of two containers often are equal.
+  // Another process with this directory may have this one's id: ids of two containers are often equal.
   int error = EEXIST;
   for (uint64_t attempt = 0; attempt < 100 && error == EEXIST; ++attempt) {
     partial_ = kPartialPrefix + std::to_string(getpid()) + "-" + std::to_string(number) + "-" + std::to_string(attempt);
@@ -238,7 +238,7 @@ Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std:
     RemoveFlat(fd_, partial_);
     return SystemError("open", path_ + "/" + partial_, error);
   }
-  flock(partial_fd_, LOCK_EX | LOCK_NB);  // says that its writer lives; some file systems know no locks
+  flock(partial_fd_, LOCK_EX | LOCK_NB);  // shows that its writer lives; some file systems know no locks
   return {};
 }
 
@@ -251,7 +251,7 @@ Status IncidentDirectory::AddLater(const std::string& path, Serializer* serializ
   const std::string incident = path.substr(path.rfind('/') + 1), name = serializer->FileName(), fresh = "." + name;
   const int fd = openat(fd_, incident.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return SystemError("open", path, errno);
-  unlinkat(fd, fresh.c_str(), 0);  // of a writer that was killed
+  unlinkat(fd, fresh.c_str(), 0);  // left by a killed writer
   Status status = WriteFile(fd, fresh, path, serializer, trace, throttle);
   if (status.ok() && renameat(fd, fresh.c_str(), fd, name.c_str()) != 0) {
     status = SystemError("rename a file to", path + "/" + name, errno);
@@ -265,13 +265,14 @@ Status IncidentDirectory::AddLater(const std::string& path, Serializer* serializ
 Status IncidentDirectory::Commit(std::string* path) {
   constexpr size_t kLongestCopy = 8;  // "-1000"
   const std::string wanted = name_;
-  path->reserve(path_.size() + 1 + name_.size() + kLongestCopy);  // once it is renamed nothing fails for want of memory
+  path->reserve(path_.size() + 1 + name_.size() +
+                kLongestCopy);  // once it is renamed, nothing fails for want of memory
   int error = EEXIST;
-  // Processes that share the directory may have incidents of one name: those that came later get a number behind it.
+  // Processes with the same directory may have incidents of one name: later ones get a number behind it.
   for (int copy = 1; copy <= 1000 && (error == EEXIST || error == ENOTEMPTY); ++copy) {
     if (copy > 1) name_ = wanted + "-" + std::to_string(copy);
     error = renameat2(fd_, partial_.c_str(), fd_, name_.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
-    // Where the file system does not know the flag, a directory that is there is not replaced unless it is empty.
+    // If the file system does not know the flag, an existing directory is not replaced unless it is empty.
     if (error == EINVAL || error == ENOSYS)
       error = renameat(fd_, partial_.c_str(), fd_, name_.c_str()) == 0 ? 0 : errno;
   }

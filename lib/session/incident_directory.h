@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Incidents on disk: each a directory, assembled beside its place and renamed, the oldest removed when they grow too
-// many. Everything goes through descriptors of the parent, so that nothing is written through a link put in its way.
+// Incidents on disk. Each is a directory, assembled next to its place and renamed; the oldest are removed when there
+// are too many. Everything goes through descriptors of the parent, so nothing is written through a link put in its way.
 #ifndef PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
 #define PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
 
@@ -30,33 +30,33 @@ class IncidentDirectory {
   IncidentDirectory(const IncidentDirectory&) = delete;
   IncidentDirectory& operator=(const IncidentDirectory&) = delete;
 
-  // Creates the directory if it is missing (one level, 0700) and removes what died half-written. "" is no directory:
-  // then IsOpen() is false.
+  // Creates the directory if it is missing (one level, 0700) and removes remains of killed writers. "" means no
+  // directory: IsOpen() is then false.
   Status Open(const std::string& path);
   bool IsOpen() const { return fd_ >= 0; }
   const std::string& path() const { return path_; }
 
-  // Begins an incident; files are added; Commit gives it its name "20261121T015359Z-0007-latency-classify" and returns
-  // its whole path, Abandon removes it. At most one at a time.
+  // Begins an incident, to which files are added. Commit gives it its name "20261121T015359Z-0007-latency-classify" and
+  // returns its whole path; Abandon removes it. At most one at a time.
   Status Begin(uint64_t number, int64_t realtime_ns, const std::string& cause);
-  // Writes one file whole or, if the serializer or the disk fails or the throttle says to stop, leaves none of it.
+  // Writes one file whole. If the serializer or the disk fails or the throttle says to stop, leaves none of it.
   Status AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle);
   Status Commit(std::string* path);
   void Abandon() noexcept;
-  // Adds a file to the incident of that path, as Commit returned it, or replaces the one of its name, whole: readers
-  // see the old one or the new one. As AddFile else.
+  // Adds a file to the incident at this path, from Commit, or replaces the file of its name. Readers see the old one or
+  // the new one, whole. Otherwise as AddFile.
   Status AddLater(const std::string& path, Serializer* serializer, const model::Trace& trace, Throttle* throttle);
 
-  // Removes the oldest incidents until at most `most` remain of at most `most_bytes`, never the newest.
+  // Removes the oldest incidents until at most `most` remain, and at most `most_bytes`; never the newest.
   void Prune(uint64_t most, uint64_t most_bytes) noexcept;
 
  private:
   Status Reopen();
 
-  std::string path_;       // as it was asked for
-  std::string real_path_;  // without links, as it was at the start: a link put in its place later is not followed
+  std::string path_;       // as given by the host
+  std::string real_path_;  // without links, as at the start: a link put in its place later is not followed
   int fd_ = -1;
-  std::string partial_;  // the name while it is being written
+  std::string partial_;  // the name during writing
   std::string name_;
   int partial_fd_ = -1;
 };

@@ -20,11 +20,11 @@ using base::Error;
 constexpr char kReportName[] = "report.txt";
 constexpr char kAskLater[] = "`pitot why DIR` can still be run: DIR is the directory of this incident\n";
 
-// That wait for their verdicts at once. Their traces stay in memory: beside this they take no more together than the
-// rows of one incident may.
+// Incidents waiting for verdicts at once. Their traces stay in memory, so together they also take no more than the rows
+// of one incident may.
 constexpr size_t kMostWaiting = 8;
 
-// What the tables of a trace take that grow with what was recorded, about, in bytes: rows as model/trace.h has them.
+// The approximate size of a trace's tables that grow with the recorded data, in bytes: rows as in model/trace.h.
 uint64_t RowBytesOf(const model::Trace& trace) {
   constexpr uint64_t kEvent = 36, kCall = 40, kOperation = 80, kSample = 20, kRequest = 256;
   return kEvent * trace.events.size() + sizeof(model::ArgValue) * trace.arg_values.size() + kCall * trace.calls.size() +
@@ -33,7 +33,7 @@ uint64_t RowBytesOf(const model::Trace& trace) {
          sizeof(model::HandoffRow) * trace.handoffs.size() + sizeof(model::TokenRow) * trace.tokens.size();
 }
 
-// Another serializer's file behind a text.
+// Another serializer's file after an opening text.
 class Opened final : public Serializer {
  public:
   Opened(Serializer* inner, std::string_view opening) : inner_(*inner), opening_(opening) {}
@@ -68,7 +68,7 @@ class Session::SessionHearing final : public Hearing {
     return session_->directory_.AddLater(path_, &serializer, trace_, session_);
   }
 
-  // Calls `judge` and says what is wrong with how that went.
+  // Calls `judge` and returns the error of the call.
   template <class Call> Status Hear(const Call& call) noexcept {
     Status status;
     try {
@@ -125,7 +125,8 @@ Session::AddedJudge Session::GetJudge() noexcept {
   return judge_;
 }
 
-// By who judges, when it is asked whether its time is up: an incident does not wait for a verdict.
+// Writes a waiting incident, because it does not wait for a verdict. Called by the judge's question whether its time is
+// up.
 void Session::WriteWaiting() noexcept {
   const Awake awake(&priority_);
   std::unique_lock lock(mutex_);
@@ -136,8 +137,8 @@ void Session::WriteWaiting() noexcept {
   nested_cpu_ns_ += ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 }
 
-// Judges it now, or after those before it. What has no room there displaces those that have waited longest: what the
-// host looks at is what happened last.
+// Judges it now, or after those before it. Without room it displaces those that have waited longest: the host looks at
+// the latest.
 void Session::JudgeLater(Case to_judge) noexcept {
   if (!is_judging_) return JudgeCase(to_judge);
   to_judge.bytes = RowBytesOf(*to_judge.trace);
@@ -159,7 +160,7 @@ void Session::JudgeLater(Case to_judge) noexcept {
   }
 }
 
-// Also where memory is short: the text takes none.
+// Works even without memory: the text takes none.
 void Session::GiveUpVerdict(const Case& unjudged, const Status& why) noexcept {
   verdicts_failed_.fetch_add(1, std::memory_order_relaxed);
   char opening[1024 + sizeof kAskLater];
@@ -168,7 +169,7 @@ void Session::GiveUpVerdict(const Case& unjudged, const Status& why) noexcept {
   TellHost(&Hooks::on_verdict, *unjudged.incident, unjudged.path, rewritten.ok() ? why : rewritten, "");
 }
 
-// report.txt again, with that before it.
+// Writes report.txt again, with `opening` before it.
 Status Session::Rewrite(const Case& judged, std::string_view opening) noexcept {
   if (judged.path.empty() || opening.empty()) return {};
   try {

@@ -16,18 +16,18 @@ namespace {
 
 using base::Error;
 
-// Open requests cost this much each; names and routes, once full, this much. Checked against the tables by a test.
+// Cost of each open request, and of names and routes once full. Checked against the tables by a test.
 constexpr uint64_t kBytesPerRequest = 512;
 constexpr uint64_t kNamesBytes = 1 << 20;
-// What the worker holds at most, for each byte of the reserve (the assembler leaves out what would be more) and, while
-// it sorts the events of one ring, for each byte of the largest. Nested scopes without arguments take 2.8 and 4.5. A
-// test holds it.
+// Bytes held by the worker at most. The first is for each byte of the reserve; the assembler leaves out the rest. The
+// second is for each byte of the largest ring, while the events of one ring are sorted. Nested scopes without arguments
+// take 2.8 and 4.5. A test checks this.
 constexpr uint64_t kArenaPerReserve = 3;
 constexpr uint64_t kArenaPerRing = 5;
 
 constexpr uint64_t kMax = ~uint64_t{0};
 
-// Of what the environment may say too, whose messages give the same numbers.
+// Limits of values that the environment may set, too: its messages give the same numbers.
 constexpr uint64_t kLeastBudgetBytes = 4u << 20, kMostBudgetBytes = uint64_t{1} << 40;
 constexpr uint64_t kLeastRingBytes = 4096, kMostRingBytes = 64u << 20;
 constexpr uint64_t kLeastOpenRequests = 16, kMostOpenRequests = 65536;
@@ -36,7 +36,7 @@ constexpr uint64_t kLeastPostWindowMs = 0, kMostPostWindowMs = 60'000;
 
 bool IsPowerOfTwo(uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
-// What FromEnvironment makes of a text that it cannot read.
+// FromEnvironment turns an unreadable text into these.
 constexpr auto kUnreadableClock = static_cast<ClockSource>(255);
 constexpr auto kUnreadableDepth = static_cast<Depth>(254);
 constexpr uint64_t kUnreadableNumber = ~uint64_t{0};
@@ -51,7 +51,7 @@ Status CheckRange(const char* field, uint64_t value, uint64_t least, uint64_t mo
                static_cast<Long>(value), static_cast<Long>(least), static_cast<Long>(most));
 }
 
-// What of the environment FromEnvironment could not read.
+// Checks for values that FromEnvironment could not read.
 Status CheckEnvironment(const Options& o) {
   struct Variable {
     const char* name;
@@ -70,7 +70,7 @@ Status CheckEnvironment(const Options& o) {
   };
   using Long = unsigned long long;
   for (const Variable& number : numbers) {
-    // Without the variable it was the host that set it so.
+    // Without the variable the host itself set this value.
     const char* text = number.is_unreadable ? std::getenv(number.name) : nullptr;
     if (text != nullptr)
       return Error(StatusCode::kInvalidArgument, "%s is \"%s\"; it must be a number of %s, %llu to %llu", number.name,
@@ -116,7 +116,7 @@ Status CheckValues(const Options& o) {
     return Error(StatusCode::kInvalidArgument, "Options::max_ring_bytes must be a power of two");
   if (!IsPowerOfTwo(o.min_ring_bytes))
     return Error(StatusCode::kInvalidArgument, "Options::min_ring_bytes must be a power of two");
-  // Rings take half; an eighth at least is left to write incidents with.
+  // Rings take half; at least an eighth must be left for writing incidents.
   const uint64_t tables = o.max_open_requests * kBytesPerRequest + kNamesBytes, least = tables / 3 * 8 + 8;
   if (tables > o.memory_budget_bytes / 8 * 3)
     return Error(StatusCode::kInvalidArgument,
@@ -198,7 +198,7 @@ MemorySplit Split(const Options& options) {
   split.rings = options.memory_budget_bytes / 2;
   split.requests_and_names = options.max_open_requests * kBytesPerRequest + kNamesBytes;
   const uint64_t rest = options.memory_budget_bytes - split.rings - split.requests_and_names;
-  // The largest ring may be larger than the reserve; no more of it than fits is sorted.
+  // The largest ring may be larger than the reserve; only the part that fits is sorted.
   const uint64_t of_ring = kArenaPerRing * options.max_ring_bytes;
   const uint64_t beside_ring = rest > of_ring ? (rest - of_ring) / (1 + kArenaPerReserve) : 0;
   const uint64_t reserve = std::max(beside_ring, rest / (1 + kArenaPerReserve + kArenaPerRing));
@@ -211,7 +211,7 @@ uint64_t RowBytes(const MemorySplit& split) { return kArenaPerReserve * split.sn
 
 void CallLog(const Options& options, LogLevel level, const char* message) noexcept {
   if (options.log == nullptr) return;
-  // Causes and routes are the host's: none of them makes a line of its own.
+  // Causes and routes are the host's: none of them may begin a line of its own.
   char line[1024];
   size_t size = 0;
   for (; message[size] != '\0' && size + 1 < sizeof line; ++size) {

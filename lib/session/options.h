@@ -13,29 +13,29 @@
 
 namespace pitot::session {
 
-// The host's strings are copied here; those of `values` are null.
+// The host's strings are copied here; in `values` they are null.
 struct OwnedOptions {
   Options values;
   std::string incident_directory;
   std::string process_name;
 };
 
-// Names the first wrong field. May throw bad_alloc.
+// Checks and copies options. The error names the first wrong field. May throw bad_alloc.
 Status CheckAndCopy(const Options& options, OwnedOptions* out);
 
-// What each part of the budget gets; the parts add up to it.
+// The parts of the budget; they add up to it.
 MemorySplit Split(const Options& options);
-// What of the arena the rows of a trace get, in bytes.
+// The part of the arena for the rows of a trace, in bytes.
 uint64_t RowBytes(const MemorySplit& split);
 
-// Calls the host's log if there is one. What that throws ends here.
+// Calls the host's log if there is one. Its exceptions end here.
 void CallLog(const Options& options, LogLevel level, const char* message) noexcept;
 
-// One that Options::FromEnvironment reads.
+// A variable read by Options::FromEnvironment.
 struct EnvironmentVariable {
   const char* name;
   const char* what;
-  void (*read)(const char* text, Options* options);  // a text that it cannot read becomes what CheckAndCopy refuses
+  void (*read)(const char* text, Options* options);  // turns an unreadable text into a value refused by CheckAndCopy
 };
 std::span<const EnvironmentVariable> EnvironmentVariables();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far back rings reach: the recorder notes now and then how much each ring has been written, and a ring's history
+// How far back rings reach. The recorder notes now and then how far each ring has been written, and a ring's history
 // begins when its oldest word was written.
 #ifndef PITOT_LIB_SESSION_RING_AGES_H_
 #define PITOT_LIB_SESSION_RING_AGES_H_
@@ -12,7 +12,7 @@
 
 namespace pitot::session {
 
-// A ring at one moment. Words are counted for ever: it holds the last `capacity` of [floor, head).
+// A ring at one moment. Words are counted from its beginning on: it holds the last `capacity` of [floor, head).
 struct RingAt {
   uint32_t number;
   uint64_t attach_ticks;
@@ -22,7 +22,7 @@ struct RingAt {
 // Not thread-safe. Memory: about 320 bytes a ring.
 class RingAges {
  public:
-  // To be called now and then, at best some times within a ring's history. Rings that are not named are forgotten.
+  // Call it now and then, at best some times within a ring's history. Rings not named are forgotten.
   void Note(const std::vector<RingAt>& rings, uint64_t now_ticks) {
     ++notes_;
     for (const RingAt& ring : rings) {
@@ -33,8 +33,8 @@ class RingAges {
     std::erase_if(rings_, [this](const auto& ring) { return ring.second.noted != notes_; });
   }
 
-  // Ticks since the oldest word that the ring holds was written. Between two marks writing is taken to be steady: the
-  // error is about a sixth at most, unless the ring turns faster than it is noted.
+  // Ticks since the ring's oldest word was written. Writing is assumed to be steady between two marks. The error is
+  // about a sixth at most, unless the ring turns faster than it is noted.
   uint64_t Age(const RingAt& ring, uint64_t now_ticks) const {
     const uint64_t oldest = Oldest(ring);
     Mark before{ring.floor, ring.attach_ticks}, after{ring.head, now_ticks};
@@ -77,7 +77,7 @@ class RingAges {
     while (past + 1 < marks->count && mark[past + 1].head <= Oldest(ring)) ++past;
     if (past != 0) std::copy(mark + past, mark + marks->count, mark);
     marks->count -= past;
-    // A thread that pauses needs two: since when, until when.
+    // A pausing thread needs two: the begin and the end of its pause.
     if (marks->count >= 2 && mark[marks->count - 2].head == ring.head) --marks->count;
     if (marks->count == kMarks) {
       for (uint32_t i = 1; i < kMarks / 2; ++i) mark[i] = mark[2 * i];

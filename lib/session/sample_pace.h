@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often the judge gets a sample, and of how long a time: as it asks, and less where that costs too much.
+// How often the judge gets a sample, and how long a time it covers: as requested, and less if that is too expensive.
 #ifndef PITOT_LIB_SESSION_SAMPLE_PACE_H_
 #define PITOT_LIB_SESSION_SAMPLE_PACE_H_
 
@@ -14,16 +14,16 @@ namespace pitot::session {
 // Not thread-safe.
 class SamplePace {
  public:
-  // From now on for a judge that asks for this.
+  // Begins anew for a judge with these needs.
   void Begin(const JudgeNeeds& needs) { *this = SamplePace(), needs_ = needs, window_ms_ = needs.sample_window_ms; }
 
   bool IsDue(int64_t now_ns) const { return needs_.sample_every_ms != 0 && now_ns >= next_ns_; }
   uint32_t window_ms() const { return window_ms_; }
   uint32_t most_bytes() const { return needs_.sample_bytes; }
 
-  // One is taken.
+  // Notes that one is taken.
   void Take(int64_t now_ns) { next_ns_ = now_ns + int64_t{needs_.sample_every_ms} * 1'000'000; }
-  // What came of it took so much CPU time.
+  // Notes the CPU time of learning from it.
   void Learned(int64_t now_ns, int64_t cost_ns) {
     next_ns_ = std::max(next_ns_, now_ns + cost_ns * 1000 / std::max(needs_.sample_permille, 1u));
     if (cost_ns > kDearNs)
@@ -33,7 +33,7 @@ class SamplePace {
   }
 
  private:
-  // What rings hold is bounded by bytes; what collectors hold of a window is not, nor what it costs to make rows of it.
+  // Bytes bound the contents of rings, but not the contents of collectors, nor the cost of making rows of them.
   static constexpr int64_t kDearNs = 50'000'000;
   static constexpr uint32_t kLeastWindowMs = 250;
 

@@ -22,7 +22,7 @@
 namespace pitot::session {
 namespace {
 
-// Sessions that live for ever: a list, so that a leak checker finds them.
+// Sessions that live as long as the process: a list, so that a leak checker finds them.
 constinit std::atomic<Session*> g_kept{nullptr};
 
 using base::ClockNs;
@@ -31,7 +31,7 @@ using base::Error;
 // The triggers keep a slot for each route and copies of names.
 static_assert(trigger::kMaxRoutes == trace::kMaxRoutes && trigger::kMaxNameBytes == trace::kMaxNameBytes);
 
-constexpr uint64_t kGraceNs = 1'000'000'000;  // for code of the host's to return once it is over
+constexpr uint64_t kGraceNs = 1'000'000'000;  // for the host's code to return after the end
 
 }  // namespace
 
@@ -62,7 +62,7 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
     OwnedOptions owned;
     if (*status = CheckAndCopy(options, &owned); !status->ok()) return nullptr;
     const std::shared_ptr<Session> session(new Session(std::move(owned)), [](Session* it) {
-      // In the child of a fork its threads are not there and its locks may be held for ever: it is left alone.
+      // In the child of a fork its threads are gone and its locks may be held forever: it is left alone.
       if (it->IsOfThisProcess()) delete it;
     });
     bool available = false;
@@ -88,7 +88,7 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
 }
 
 Status Session::StartThreads() {
-  // The smallest first: on a full disk it may be all that is left.
+  // The smallest first: on a full disk it may be all that fits.
   serializers_.push_back(MakeReportSerializer());
   serializers_.push_back(MakeDumpSerializer());
   serializers_.push_back(MakePerfettoSerializer());
@@ -120,13 +120,13 @@ Status Session::StartThreads() {
     return Status(StatusCode::kResourceExhausted, "pthread_key_create failed");
   }
   trace::SetRequestObserver(this, 0);
-  trace::RefreshLateness();  // routes may remember the triggers of a former recorder
+  trace::RefreshLateness();  // routes may remember the triggers of an earlier recorder
   return {};
 }
 
-// Called with mutex_ held. Throws system_error.
+// Starts a thread. Called with mutex_ held. Throws system_error.
 void Session::StartThread(std::thread* thread, std::atomic<clockid_t>* clock, void (Session::*run)() noexcept) {
-  const base::SignalsBlocked blocked;  // it inherits that
+  const base::SignalsBlocked blocked;  // the thread inherits this
   *thread = std::thread([this, run] {
     (this->*run)();
     EndThread();
@@ -138,9 +138,9 @@ void Session::StartThread(std::thread* thread, std::atomic<clockid_t>* clock, vo
 
 bool Session::IsOfThisProcess() const noexcept { return fork_epoch_ == trace::ForkEpoch(); }
 
-// True if the host may be called now; then LeaveHost must follow.
+// True if the host may be called now; LeaveHost must then follow.
 bool Session::EnterHost() const noexcept {
-  // Sequentially consistent, with is_silent_: either Stop sees this call or the call sees that it is over.
+  // Sequentially consistent, with is_silent_: either Stop sees this call or the call sees the end.
   inside_host_.fetch_add(1);
   if (!is_silent_.load()) return true;
   inside_host_.fetch_sub(1);
@@ -155,7 +155,7 @@ void Session::Log(LogLevel level, const char* message) const noexcept {
   LeaveHost();
 }
 
-// Logs what failed of an incident, if it is its turn: a row must not fill the host's log.
+// Logs a failure of an incident if its turn has come: a row must not fill the host's log.
 void Session::LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident, const char* message) const noexcept {
   const bool is_its_turn = row->Add(incident);
   if (!is_its_turn && !give_up_.load()) return;
@@ -179,7 +179,7 @@ Status Session::status() const noexcept {
   return {};
 }
 
-// Also says a failure through the log: hosts rarely look at what Add returns.
+// Also logs a failure: hosts rarely look at the result of Add.
 Status Session::Said(Status status) const noexcept {
   if (!status.ok()) Log(LogLevel::kError, status.message());
   return status;
@@ -264,7 +264,7 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   };
   if (add()) {
     TellCollectors();
-    sem_post(&wake_);  // what it offers is asked for
+    sem_post(&wake_);  // asks for its depths
     return {};
   }
   collector->Stop();
@@ -272,7 +272,7 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   return Said(Status(StatusCode::kResourceExhausted, "no memory or thread for another collector"));
 }
 
-// Incidents say it, too.
+// Refuses a collector; incidents have the reason, too.
 Status Session::Refuse(const Collector& collector, Status why) noexcept {
   constexpr size_t kMost = 16;
   try {
@@ -283,7 +283,7 @@ Status Session::Refuse(const Collector& collector, Status why) noexcept {
     if (std::any_of(collectors_.begin(), collectors_.end(), is_it)) return why;
     if (refused_.size() < kMost || refused_.count(name) != 0) refused_[name] = why.message();
   } catch (const std::bad_alloc&) {
-    // It is said to the host.
+    // The host is told anyway.
   }
   return why;
 }
@@ -387,7 +387,7 @@ bool Session::FireOn(const Firing& firing, uint64_t begin_ticks) noexcept {
 // In this order: a firing counts as a beginning until its incident is pending.
 bool Session::MayJoin() noexcept { return inbox_.IsBeginningDue() || is_pending_.load(); }
 
-// What the last line of each thread calls.
+// The last call of each thread.
 void Session::EndThread() noexcept {
   std::shared_ptr<Session> last;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
@@ -428,7 +428,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   is_claimed_ = false;
   trace::ReleaseProcess();
   if (!is_quiet || is_hanging) {
-    // A thread of the host's is still inside: what it is in and this live for ever rather than for too short.
+    // A thread of the host's is still inside. So its code and this live as long as the process, rather than too short.
     Log(LogLevel::kWarning, is_quiet ? "a collector did not return in time after Stop; its memory is not freed"
                                      : "a trigger did not return in time after Stop; its memory is not freed");
     const std::lock_guard lock(mutex_);
@@ -438,8 +438,8 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   }
 }
 
-// Once Pitot's threads are gone: none is added any more, and only threads of the host may be telling or asking one.
-// False if such a call does not return: then none is stopped.
+// Stops the collectors, once Pitot's threads are gone. None is added any more, and only threads of the host may be
+// telling or asking one. False if such a call does not return: then none is stopped.
 bool Session::StopCollectors() noexcept {
   std::unique_lock tell_lock(tell_mutex_, std::defer_lock);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kGraceNs);
@@ -451,8 +451,8 @@ bool Session::StopCollectors() noexcept {
   return true;
 }
 
-// Waits for the threads to see that it is over. One that is inside the host's code (a serializer, a hook, a trigger)
-// and does not come back is left alone, with what it works on.
+// Waits for the threads to see the end. A thread inside the host's code (a serializer, a hook, a trigger) that does not
+// come back is left alone, with everything it works on.
 bool Session::JoinThreads() noexcept {
   bool is_over;
   std::unique_ptr<Incident> given_up;

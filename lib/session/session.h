@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conductor: opens the gate, listens to triggers, takes snapshots and has incidents written. Threads: the watcher,
-// at normal priority, collects firings, looks for stalls, governs depth and copies rings; the worker, at idle priority,
-// does the rest; with the first collector comes the teller, which tells collectors their depth and may wait for them.
+// The conductor: opens the gate, listens to triggers, takes snapshots and has incidents written. The watcher, a thread
+// at normal priority, collects firings, looks for stalls, governs depth and copies rings. The worker, at idle priority,
+// does the rest. With the first collector comes the teller: it tells collectors their depth and may wait for them.
 #ifndef PITOT_LIB_SESSION_SESSION_H_
 #define PITOT_LIB_SESSION_SESSION_H_
 
@@ -58,7 +58,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status AddJudge(std::unique_ptr<Judge> judge) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
   Status SetDepth(Depth depth) noexcept;
-  // Of each collector; the first error.
+  // Asks each collector; returns the first error.
   Status AskCollectors(Status (Collector::*ask)() noexcept) noexcept;
   Status Ask(const char* reason) noexcept;
   Status Flush(uint32_t timeout_ms) noexcept;
@@ -71,21 +71,21 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   // An incident from its first firing until its files are written.
   struct Incident {
-    bool is_sample = false;  // no incident: what the judge learns from
+    bool is_sample = false;  // not an incident, but a sample for the judge
     uint64_t number = 0;
     std::string cause;
     std::vector<QueuedFiring> firings;
     uint64_t firings_unlisted = 0;
     uint64_t window_begin_ticks = 0;
-    int64_t latest_due_ns = 0;  // the longest that a post window may be
+    int64_t latest_due_ns = 0;  // the latest end of a post window
     int64_t due_ns = 0;         // end of the post window
     snapshot::Snapshot snapshot;
-    std::vector<Collector*> collectors;          // that kept its window
+    std::vector<Collector*> collectors;          // with its window kept
     std::unique_ptr<governor::Report> overhead;  // null: nothing governs
     std::vector<DepthChange> depths;             // of its window
   };
 
-  // An incident that is on disk and is to be judged.
+  // An incident on disk, to be judged.
   struct Case {
     std::unique_ptr<Incident> incident;
     std::optional<model::Trace> trace;  // none: it could not be made
@@ -99,7 +99,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     JudgeNeeds needs;
   };
 
-  // A collector, and how deep it records.
+  // A collector and its depth.
   struct Governed {
     Collector* collector;
     uint32_t depths = 0;           // Collector::Depths, when it was last asked
@@ -108,7 +108,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     bool is_armed = false;         // Collector::Arm, as last told
   };
 
-  // Hands on what fires on a request or a scope, with when that began.
+  // Passes on firings about a request or a scope, with its begin.
   class OpenedSink final : public FiringSink {
    public:
     using FireOn = bool (Session::*)(const Firing& firing, uint64_t begin_ticks) noexcept;
@@ -147,7 +147,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void AddHistory(Stats* stats) noexcept;
   void Log(LogLevel level, const char* message) const noexcept;
   void LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident, const char* message) const noexcept;
-  // Counts an incident that Stop leaves no time for, and says so.
+  // Counts and logs an incident for which Stop leaves no time.
   void GiveUpOn(const Incident& incident) noexcept;
   using Hook = void (*Hooks::*)(void* context, const IncidentInfo& incident);
   void TellHost(Hook hook, const Incident& incident, const std::string& path, const Status& status,
@@ -161,7 +161,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::vector<Collector*> Collectors();
   Status Refuse(const Collector& collector, Status why) noexcept;
 
-  // How deep (depth.cc). On any thread.
+  // Depth (depth.cc). On any thread.
   Depth DueOf(const Governed& governed) const noexcept;
   bool IsArmed() const noexcept;
   void TellCollectors() noexcept;
@@ -227,28 +227,28 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   std::atomic<bool> running_{false};
   std::atomic<uint32_t> trigger_count_{0};
-  std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written below the count once, then only read
+  std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written once, below the count, then only read
   FiringInbox inbox_;
-  sem_t wake_;  // of the watcher
+  sem_t wake_;  // wakes the watcher
 
   std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0},
       files_failed_{0}, verdicts_given_{0}, verdicts_failed_{0}, samples_learned_{0}, samples_failed_{0};
 
-  // Held while collectors are told, asked or stopped; before all others. Nothing is told or asked once it was taken
-  // with running_ false.
+  // Held while collectors are told, asked or stopped; taken before all others. Nothing is told or asked once it was
+  // taken with running_ false.
   std::mutex tell_mutex_;
-  sem_t tell_;                                        // of the teller
+  sem_t tell_;                                        // wakes the teller
   std::atomic<Depth> fixed_depth_;                    // kAuto: none
-  std::mutex depth_mutex_;                            // before mutex_; not held in any call of a collector
+  std::mutex depth_mutex_;                            // taken before mutex_; not held in any call of a collector
   Depth depth_;                                       // of the process; guarded by depth_mutex_
-  std::vector<Governed> governed_;                    // guarded by depth_mutex_; more may come, none goes
+  std::vector<Governed> governed_;                    // guarded by depth_mutex_; may grow, never shrinks
   DepthHistory depths_;                               // guarded by depth_mutex_
-  std::unique_ptr<governor::Governor> governor_;      // made with the first collector; guarded, but for Note
+  std::unique_ptr<governor::Governor> governor_;      // made with the first collector; guarded, except for Note
   std::atomic<governor::Governor*> noting_{nullptr};  // the same, for threads of the host
-  std::atomic<bool> has_batches_{false};              // they are the works, else requests are
+  std::atomic<bool> has_batches_{false};              // works are batches, otherwise requests
   std::atomic<bool> is_late_{false};                  // a late request joined a batch
 
-  // The watcher's own.
+  // Used by the watcher only.
   std::unique_ptr<Incident> pending_;
   uint64_t next_number_ = 1;
   snapshot::ReserveMemory reserve_;
@@ -263,7 +263,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   IncidentBudget budget_;                // guarded by budget_mutex_
   std::atomic<bool> is_pending_{false};  // pending_ is there
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following
   std::condition_variable changed_;
   std::unique_ptr<Incident> copied_;  // handed from the watcher to the worker
   bool reserve_in_use_ = false;       // from the copy until the worker has made a trace of it
@@ -272,31 +272,31 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool watcher_done_ = false, teller_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;
   Hooks hooks_;
-  Stats last_stats_;  // when it was stopped
+  Stats last_stats_;  // from the time of stopping
   std::vector<std::shared_ptr<Serializer>> serializers_;
   AddedJudge judge_;
   SamplePace sample_pace_;
-  std::vector<std::unique_ptr<Collector>> collectors_;  // more may come, none goes
-  std::map<std::string, std::string> refused_;          // collectors that could not start, by name, and why
+  std::vector<std::unique_ptr<Collector>> collectors_;  // may grow, never shrinks
+  std::map<std::string, std::string> refused_;          // collectors that could not start: name and reason
   uint32_t threads_running_ = 0;
   Session* next_kept_ = nullptr;
   std::shared_ptr<Session> keep_alive_;  // itself, while a thread runs that Stop could not wait for
 
   std::atomic<bool> give_up_{false};
-  std::atomic<int64_t> handed_over_ns_{0};  // when the worker began to write; 0: it does not
+  std::atomic<int64_t> handed_over_ns_{0};  // when the worker began to write; 0: it is not writing
   WorkerPriority priority_;
   std::atomic<bool> is_silent_{false};            // the host's log and hooks may be gone
-  mutable std::atomic<uint32_t> inside_host_{0};  // calls of them at this moment
-  bool is_claimed_ = false;                       // the process, for this session
+  mutable std::atomic<uint32_t> inside_host_{0};  // calls of them in progress
+  bool is_claimed_ = false;                       // the process is, for this session
   uint64_t names_refused_before_ = 0;
 
-  // The worker's own.
+  // Used by the worker only.
   IncidentDirectory directory_;
-  std::deque<Case> to_judge_;  // that came while another was judged, the oldest first
+  std::deque<Case> to_judge_;  // came while another was judged; the oldest first
   bool is_judging_ = false;
-  int64_t nested_cpu_ns_ = 0;  // of what was written while it judged
+  int64_t nested_cpu_ns_ = 0;  // of writing while it judged
   int64_t worker_cpu_ns_ = 0;
-  std::set<std::string> said_;  // what is not recorded
+  std::set<std::string> said_;  // reasons logged by SayWhatIsNotRecorded
   FailuresInARow failed_incidents_, failed_verdicts_;
   double worker_tokens_ns_ = 0;
   int64_t worker_refilled_ns_ = 0;
@@ -304,7 +304,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::mutex stop_mutex_;
   std::thread watcher_, worker_;
   std::thread teller_;                      // guarded by mutex_ until nothing is added any more
-  std::atomic<clockid_t> own_clocks_[3]{};  // CPU time of these; 0: unknown
+  std::atomic<clockid_t> own_clocks_[3]{};  // CPU time of these threads; 0: unknown
 };
 
 }  // namespace pitot::session

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of sites for who looks at open scopes a hundred times a second: reading a site safely takes system calls.
+// Names of sites for looks at open scopes a hundred times a second: reading a site safely takes system calls.
 #ifndef PITOT_LIB_SESSION_SITE_NAMES_H_
 #define PITOT_LIB_SESSION_SITE_NAMES_H_
 
@@ -22,7 +22,7 @@ class SiteNames {
   };
   explicit SiteNames(snapshot::SiteText (*read)(uint64_t address) = snapshot::ReadSite) : read_(read) {}
 
-  // Lives until the next call. May throw bad_alloc.
+  // The site at an address. Lives until the next call. May throw bad_alloc.
   const Site& At(uint64_t address, int64_t now_ns) {
     if (sites_.size() >= kMost || now_ns - since_ns_ >= kTrustNs) {
       sites_.clear();
@@ -36,7 +36,7 @@ class SiteNames {
 
  private:
   static constexpr size_t kMost = 1024;
-  // Another library may have been loaded to the address meanwhile.
+  // Another library may have been loaded at the address meanwhile.
   static constexpr int64_t kTrustNs = 10'000'000'000;
   snapshot::SiteText (*read_)(uint64_t address);
   std::unordered_map<uint64_t, Site> sites_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the session says of itself.
+// The session's counts about itself.
 #include <algorithm>
 
 #include "base/clock.h"
@@ -24,7 +24,7 @@ std::vector<RingAt> Session::LiveRings() const {
 }
 
 Stats Session::GetStats() noexcept {
-  if (!IsOfThisProcess()) return {};  // the lock below may be held for ever
+  if (!IsOfThisProcess()) return {};  // the lock below may be held forever
   if (running_.load()) return Count();
   Stats last;
   {
@@ -113,7 +113,7 @@ void Session::AddHistory(Stats* stats) noexcept {
     stats->history_shortest_ms = *std::min_element(each.begin(), each.end());
     stats->history_median_ms = base::Median(std::move(each));
   } catch (const std::bad_alloc&) {
-    // Zero says that it is not known.
+    // Zero means unknown.
   }
 }
 

@@ -22,14 +22,14 @@ using base::ClockNs;
 using base::Error;
 
 constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
-constexpr int64_t kIdleTickNs = 50'000'000;  // where nothing watches open work: firings wake the watcher themselves
+constexpr int64_t kIdleTickNs = 50'000'000;  // if nothing watches open work: firings wake the watcher themselves
 constexpr uint64_t kStallNoticedNs = 10'000'000;
 constexpr uint64_t kAgesNs = 1'000'000'000;         // between notes on how far rings have been written
 constexpr int64_t kLongestPostNs = 60'000'000'000;  // as Options::post_window_ms
 constexpr int64_t kFiredArmNs = 2'000'000'000;      // after a trigger: the next of its kind are likely to come soon
 constexpr int64_t kPatienceNs = 2'000'000'000;      // for the worker to write an incident at idle priority
 
-// A scope that is open for long.
+// A scope open for long.
 struct LongOpen {
   snapshot::OpenScopeCopy scope;
   uint32_t thread;
@@ -65,14 +65,14 @@ void Session::Watch() noexcept {
     int64_t sleep_ns = watches_requests || watches_scopes || IsGoverned() ? kTickNs : kIdleTickNs;
     sleep_ns = std::min(sleep_ns, late_in_ns_);
     if (pending_ != nullptr) {
-      // One that is due already waits for the reserve: who frees it wakes this thread.
+      // An incident that is due waits for the reserve; this thread is woken when the reserve is free.
       const int64_t left_ns = pending_->due_ns - trace::MonotonicNs();
       if (left_ns > 0) sleep_ns = std::min(left_ns, sleep_ns);
     }
     until.tv_nsec += sleep_ns;
     if (until.tv_nsec >= 1'000'000'000) ++until.tv_sec, until.tv_nsec -= 1'000'000'000;
     if (sem_clockwait(&wake_, CLOCK_MONOTONIC, &until) == 0) {
-      while (sem_trywait(&wake_) == 0) {}  // one look serves all who woke it
+      while (sem_trywait(&wake_) == 0) {}  // one look serves all wake-ups
     }
     bool stopping;
     {
@@ -84,7 +84,7 @@ void Session::Watch() noexcept {
       if (watches_requests && !stopping) LookForStalledRequests();
       if (watches_scopes && !stopping) LookForStalledScopes();
       late_in_ns_ = INT64_MAX;
-      // Maybe only since it slept; asked again, so that the first incident says what is governed.
+      // The governor may be new since the sleep. Asked again, so that the first incident has its state.
       if (!stopping && IsGoverned()) {
         late_in_ns_ = ArmForLateRequests();
         Govern();
@@ -108,7 +108,7 @@ void Session::Watch() noexcept {
   }
 }
 
-// An incident that is not written after a while goes on at normal priority, in its share of the CPU.
+// Lets an incident that was not written for a while go on at normal priority, within its share of the CPU.
 void Session::HurryWorker() noexcept {
   const int64_t since_ns = handed_over_ns_.load();
   if (since_ns != 0 && ClockNs(CLOCK_MONOTONIC) - since_ns > kPatienceNs) priority_.Hurry();
@@ -144,7 +144,7 @@ void Session::TakeFiring(const QueuedFiring& firing) {
   const uint64_t pre_ms = firing.pre_window_ms != 0 ? firing.pre_window_ms : o.pre_window_ms;
   const uint64_t post_ms = firing.post_window_ms != 0 ? firing.post_window_ms : o.post_window_ms;
   const uint64_t pre_ticks = detail::TicksOf(pre_ms * 1'000'000);
-  // The window reaches back to the beginning of the slow request, however slow it was; not to before the recorder.
+  // The window reaches back to the begin of the slow request, however slow it was, but not to before the recorder.
   const uint64_t window_begin_ticks = std::max(
       start_.ticks, std::min(firing.at_ticks > pre_ticks ? firing.at_ticks - pre_ticks : 0, firing.begin_ticks));
   const int64_t due_ns = now_ns + static_cast<int64_t>(post_ms) * 1'000'000;
@@ -153,7 +153,7 @@ void Session::TakeFiring(const QueuedFiring& firing) {
     Incident& incident = *pending_;
     incident.window_begin_ticks = std::min(incident.window_begin_ticks, window_begin_ticks);
     const auto has_its_cause = [&](auto& other) { return std::strcmp(other.cause, firing.cause) == 0; };
-    // Each cause gets its post window once: if every firing did, a storm would last until the rings forget its start.
+    // Each cause gets its post window once. If every firing did, a storm would last until the rings forget its start.
     if (std::none_of(incident.firings.begin(), incident.firings.end(), has_its_cause))
       incident.due_ns = std::max(incident.due_ns, std::min(due_ns, incident.latest_due_ns));
     if (incident.firings.size() < kMaxFirings)
@@ -190,7 +190,7 @@ void Session::TakeFiring(const QueuedFiring& firing) {
   is_pending_.store(true);
 }
 
-// As FireOn, on the watcher and past the queue: all that stalls at one moment is one incident.
+// Like FireOn, on the watcher and past the queue: all stalls of one moment are one incident.
 bool Session::TakeStall(const Firing& firing, uint64_t begin_ticks) noexcept {
   triggers_fired_.fetch_add(1, std::memory_order_relaxed);
   QueuedFiring queued;
@@ -253,7 +253,7 @@ void Session::CopyIfDue(bool at_once) {
   if (pending_ == nullptr || (!at_once && trace::MonotonicNs() < pending_->due_ns)) return;
   {
     std::unique_lock lock(mutex_);
-    // The reserve still holds an incident before: this one waits, and takes in what fires meanwhile.
+    // The reserve still holds an earlier incident: this one waits, and takes in later firings.
     if (reserve_in_use_) {
       if (!at_once) return;
       changed_.wait(lock, [this] { return !reserve_in_use_ || give_up_.load(); });
@@ -272,7 +272,7 @@ void Session::CopyIfDue(bool at_once) {
   HandOver(std::move(pending_));
 }
 
-// Copies its window, and at most so many bytes.
+// Copies the incident's window, at most this many bytes.
 void Session::CopyTo(Incident* incident, uint64_t most_bytes) {
   std::vector<uint64_t> fired;
   for (const QueuedFiring& firing : incident->firings) fired.push_back(firing.request);
@@ -284,7 +284,7 @@ void Session::CopyTo(Incident* incident, uint64_t most_bytes) {
 }
 
 void Session::HandOver(std::unique_ptr<Incident> incident) {
-  // Patience begins: the worker may be at something else, at idle priority.
+  // Patience begins: the worker may be busy with something else, at idle priority.
   int64_t none = 0;
   handed_over_ns_.compare_exchange_strong(none, ClockNs(CLOCK_MONOTONIC));
   const std::lock_guard lock(mutex_);
@@ -293,7 +293,7 @@ void Session::HandOver(std::unique_ptr<Incident> incident) {
   changed_.notify_all();
 }
 
-// For the judge, while nothing else is to be done.
+// Takes a sample for the judge, while there is nothing else to do.
 void Session::TakeSampleIfDue() {
   const int64_t now_ns = trace::MonotonicNs();
   uint32_t window_ms, most_bytes;

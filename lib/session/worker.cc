@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session on the worker: makes traces of what was copied, has them written, tells the host.
+// Session on the worker: makes traces of copies, has them written, tells the host.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -20,10 +20,10 @@ namespace {
 using base::ClockNs;
 using base::Error;
 
-// How much CPU time the worker may use at once before its share is enforced.
+// CPU time the worker may use at once before its share is enforced.
 constexpr double kWorkerBurstNs = 100e6;
 
-// How many requests they are about.
+// Number of requests the firings are about.
 uint64_t SlowRequests(const std::vector<QueuedFiring>& firings) {
   uint64_t requests = 0;
   for (auto firing = firings.begin(); firing != firings.end(); ++firing) {
@@ -85,11 +85,11 @@ void Session::Work() noexcept {
     worker_busy_ = false;
     if (!stopping_) priority_.Calm();
     changed_.notify_all();
-    sem_post(&wake_);  // for a Flush, which the watcher answers
+    sem_post(&wake_);  // for a Flush, answered by the watcher
   }
 }
 
-// Writes what was copied, or learns from it. `lock`, of mutex_, is held, but not meanwhile.
+// Writes the copied incident, or learns from the sample. `lock`, of mutex_, is held, but not meanwhile.
 void Session::TakeCopied(std::unique_lock<std::mutex>* lock) noexcept {
   std::unique_ptr<Incident> incident = std::move(copied_);
   lock->unlock();
@@ -100,7 +100,7 @@ void Session::TakeCopied(std::unique_lock<std::mutex>* lock) noexcept {
   lock->lock();
 }
 
-// The trace of what was copied, whose room is then free: the next incident may be copied while this one is written.
+// The trace of a copy. Frees the copy's room, so the next incident may be copied while this one is written.
 model::Trace Session::TakeTrace(Incident* incident) {
   const struct Room {
     ~Room() {
@@ -181,7 +181,7 @@ void Session::AddAttributes(const Incident& incident, model::Trace* trace) {
   for (const auto& [name, why] : refused_) add(("collector." + name).c_str(), "refused: " + why);
 }
 
-// Once for each reason; the numbers in one do not make it another.
+// Logs each reason once; other numbers do not make it another reason.
 void Session::SayWhatIsNotRecorded(const model::Trace& trace) {
   constexpr std::string_view kEnd = ".not_recorded";
   constexpr size_t kMost = 64;
@@ -209,9 +209,9 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
     serializers = serializers_;
   }
   bool any = false;
-  Status missing;  // why a file is
+  Status missing;  // why a file is missing
   for (const auto& serializer : serializers) {
-    // Pays for what was used since the last write: the trace, or what a serializer did after its own.
+    // Pays for the CPU time since the last write: the trace, or a serializer's work after its own.
     Status file = Proceed() ? directory_.AddFile(serializer.get(), trace, this) : Status();
     if (give_up_.load()) {
       directory_.Abandon();
@@ -305,7 +305,7 @@ void Session::TellHost(Hook hook, const Incident& incident, const std::string& p
   LeaveHost();
 }
 
-// On the worker: asks for locks that the host's threads need, too.
+// On the worker: takes locks that the host's threads need, too.
 Stats Session::StatsAwake() noexcept {
   const Awake awake(&priority_);
   return Count();

@@ -28,7 +28,7 @@ bool MayReturnFromIdle() noexcept {
 void WorkerPriority::Enter() noexcept {
   tid_.store(static_cast<pid_t>(syscall(SYS_gettid)));
   can_return_ = MayReturnFromIdle();
-  // Of this thread only.
+  // Affects this thread only.
   if (!can_return_ && getpriority(PRIO_PROCESS, 0) < kWorkerNice) setpriority(PRIO_PROCESS, 0, kWorkerNice);
 }
 
@@ -46,7 +46,7 @@ void WorkerPriority::BeNormal() noexcept {
 
 void WorkerPriority::Hurry() noexcept {
   is_hurried_.store(true);
-  // The worker may be in the middle of BeIdle: who hurries it does so again.
+  // The worker may be in the middle of BeIdle: the caller hurries it again.
   if (const pid_t tid = tid_.load(); tid != 0) SetPolicy(tid, SCHED_OTHER);
 }
 
