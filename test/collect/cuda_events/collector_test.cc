@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What CUDA events tell of batches and requests, over a driver that needs no GPU.
+// What CUDA events show of batches and requests, over a driver that needs no GPU.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -61,7 +61,7 @@ TEST_CASE("a scope is on its stream as long as the GPU took from its first event
   EventHost host;
   REQUIRE(host.StartTiming());
   const size_t before = host.cuda.StampsOn(host.stream).size();
-  host.cuda.Enqueue(host.stream, 2 * kMs);  // of somebody else, before
+  host.cuda.Enqueue(host.stream, 2 * kMs);  // somebody else's work before
   host.Run("forward", 7 * kMs);
   model::Trace trace;
   REQUIRE(host.AwaitSpans("forward", 1, &trace));
@@ -83,7 +83,7 @@ TEST_CASE("a scope is on its stream as long as the GPU took from its first event
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("without CUPTI a report has the GPU time of a batch by CUDA events, shared between its members",
+TEST_CASE("a report without CUPTI has the GPU time of a batch by CUDA events, shared between its members",
           "[cuda_events]") {
   EventHost host;
   REQUIRE(host.StartTiming());
@@ -116,7 +116,7 @@ TEST_CASE("without CUPTI a report has the GPU time of a batch by CUDA events, sh
   CHECK_THAT(Report(trace), Catch::Contains("GPU 1 Fake GPU: what it did was not recorded"));
 }
 
-TEST_CASE("where the kernels of a batch were recorded, too, only these are its GPU time", "[cuda_events]") {
+TEST_CASE("recorded kernels of a batch replace its CUDA events as GPU time", "[cuda_events]") {
   EventHost host;
   REQUIRE(host.StartTiming());
   auto made = std::make_unique<OneKernel>();
@@ -170,7 +170,7 @@ TEST_CASE("without a collector a scope does nothing, before, after and between",
   CHECK(host.cuda.calls() == calls);
 }
 
-TEST_CASE("the collector needs no driver until there is one, and asks one that sleeps for nothing", "[cuda_events]") {
+TEST_CASE("the collector needs no driver until there is one, and asks a sleeping driver for nothing", "[cuda_events]") {
   EventHost host;
   host.environment.library = "libnone_of_that_name.so.1";
   REQUIRE(host.Start());
@@ -189,7 +189,7 @@ TEST_CASE("the collector needs no driver until there is one, and asks one that s
   CHECK(other.cuda.calls() == calls);
 }
 
-TEST_CASE("a driver without the newer functions is enough, one that lacks a needed one is none", "[cuda_events]") {
+TEST_CASE("a driver without the newer functions is enough, but not one that lacks a needed function", "[cuda_events]") {
   {
     EventHost host(PITOT_FAKE_CUDA_OLD);
     REQUIRE(host.StartTiming());
@@ -214,7 +214,7 @@ TEST_CASE("the driver is found by its own name once the process has loaded it", 
   CHECK(host.WarmUp());
 }
 
-TEST_CASE("a stream that is being captured into a graph is left alone, and captures are not spoilt", "[cuda_events]") {
+TEST_CASE("a stream being captured into a graph is left alone, and captures are not spoilt", "[cuda_events]") {
   EventHost host;
   REQUIRE(host.StartTiming());
   void* const capturing = host.cuda.MakeStream();
@@ -235,7 +235,7 @@ TEST_CASE("a stream that is being captured into a graph is left alone, and captu
   host.cuda.SetCapturing(capturing, false);
 }
 
-TEST_CASE("what finds no pair is counted, and the pairs come back", "[cuda_events]") {
+TEST_CASE("scopes that find no pair are counted, and the pairs come back", "[cuda_events]") {
   EventHost host;
   host.event_options.pairs_per_context = 4;
   REQUIRE(host.StartTiming());
@@ -254,7 +254,7 @@ TEST_CASE("what finds no pair is counted, and the pairs come back", "[cuda_event
   CHECK(host.AwaitSpans("after", 1, &trace));
 }
 
-TEST_CASE("of many spans the newest survive, and the loss is said", "[cuda_events]") {
+TEST_CASE("the newest of many spans survive, and the loss is reported", "[cuda_events]") {
   EventHost host;
   host.event_options.memory_bytes = 64 << 10;  // 819 spans
   REQUIRE(host.StartTiming());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the driver does and whenever the collector stops, the host goes on.
+// The host goes on, whatever the driver does and whenever the collector stops.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <limits>
@@ -28,7 +28,7 @@ constexpr int kOutOfMemory = 2, kIllegalAddress = 700, kDestroyed = 709, kDeinit
 
 }  // namespace
 
-TEST_CASE("whichever call of the driver fails the host goes on and incidents are written", "[cuda_events]") {
+TEST_CASE("the host goes on and incidents are written whichever call of the driver fails", "[cuda_events]") {
   for (const int result : {kIllegalAddress, kDestroyed, kDeinitialized}) {
     uint64_t most = 400;
     for (uint64_t at = 1; at <= most; at += at < 60 ? 1 : 7) {
@@ -51,7 +51,7 @@ TEST_CASE("whichever call of the driver fails the host goes on and incidents are
   }
 }
 
-TEST_CASE("a call that fails is counted, with the driver's number, and the next scope is timed", "[cuda_events]") {
+TEST_CASE("a failed call is counted, with the driver's number, and the next scope is timed", "[cuda_events]") {
   EventHost host;
   REQUIRE(host.StartTiming());
   model::Trace trace;
@@ -67,7 +67,7 @@ TEST_CASE("a call that fails is counted, with the driver's number, and the next 
   CHECK(fakes::Attribute(trace, "cuda_events.failed") == "1 calls, the last with CUDA error 700");
 }
 
-TEST_CASE("a scope whose time the driver says cannot be is counted, and the next is timed", "[cuda_events]") {
+TEST_CASE("a scope with an impossible time from the driver is counted, and the next is timed", "[cuda_events]") {
   for (const float ms : {-1.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     INFO(ms);
     EventHost host;
@@ -87,7 +87,7 @@ TEST_CASE("a scope whose time the driver says cannot be is counted, and the next
   }
 }
 
-TEST_CASE("a context whose pool could not be made is tried again after a while, and not before", "[cuda_events]") {
+TEST_CASE("a context without a pool is tried again after a while, and not before", "[cuda_events]") {
   EventHost host;
   host.environment.retry_ns = 50 * kMs;
   REQUIRE(host.Start());
@@ -119,13 +119,13 @@ TEST_CASE("a context whose pool could not be made is tried again after a while, 
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("a pool of which a part could not be made is completed after a while", "[cuda_events]") {
+TEST_CASE("a pool with missing parts is completed after a while", "[cuda_events]") {
   EventHost host;
   host.event_options.pairs_per_context = 4;
   host.environment.retry_ns = 20 * kMs;
   REQUIRE(host.Start());
   REQUIRE(host.Add().ok());
-  host.cuda.FailIn("cuEventCreate", kOutOfMemory, 2 + 3);  // the anchors', and half of the second pair
+  host.cuda.FailIn("cuEventCreate", kOutOfMemory, 2 + 3);  // the anchors, and half of the second pair
   REQUIRE(host.WarmUp());
   REQUIRE(host.Settle());
   CHECK(host.cuda.events() == 2 + 2);
@@ -140,7 +140,7 @@ TEST_CASE("a pool of which a part could not be made is completed after a while",
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("a context that is destroyed takes its pool with it, and one at its address gets its own", "[cuda_events]") {
+TEST_CASE("a destroyed context takes its pool with it, and a new one at its address gets its own", "[cuda_events]") {
   EventHost host;
   REQUIRE(host.StartTiming());
   model::Trace trace;
@@ -166,13 +166,12 @@ TEST_CASE("a context that is destroyed takes its pool with it, and one at its ad
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE(
-    "a context that is destroyed while the collector asks for its events takes its pool with it, which is no failure",
-    "[cuda_events]") {
+TEST_CASE("a context destroyed while the collector asks about its events takes its pool with it, without a failure",
+          "[cuda_events]") {
   EventHost host;
   REQUIRE(host.Start());
   REQUIRE(host.Add().ok());
-  // The first that is asked for is the collector's own, by which it knows when the others were.
+  // The first query is for the collector's own event, by which it places the others in time.
   const bool is_own = GENERATE(true, false);
   const char* const function = GENERATE("cuEventQuery", "cuEventElapsedTime");
   INFO(function);
@@ -197,20 +196,20 @@ TEST_CASE(
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("a scope whose context goes while it is placed is dropped, and no span, too", "[cuda_events]") {
+TEST_CASE("a scope whose context goes while it is placed is dropped, without a span", "[cuda_events]") {
   EventHost host;
   REQUIRE(host.StartTiming());
   model::Trace trace;
   REQUIRE(host.AwaitSpans("warm up", 1, &trace));
   host.cuda.Hold();
   host.Run("lost");
-  host.cuda.FailIn("cuEventElapsedTime", kDestroyed, 1);  // how long it took is known, when it began is not
+  host.cuda.FailIn("cuEventElapsedTime", kDestroyed, 1);  // its length is known, its begin is not
   host.cuda.Release();
   REQUIRE(fakes::WaitUntil([&] { return EventHost::NumberOf(host.Incident(), "cuda_events.dropped") == 1; }));
   CHECK(EventHost::Count(host.Incident(), "lost") == 0);
 }
 
-TEST_CASE("a context at the address of another gets its own pool where the driver has no numbers of contexts, too",
+TEST_CASE("a context at the address of another gets its own pool even if the driver has no numbers of contexts",
           "[cuda_events]") {
   EventHost host(PITOT_FAKE_CUDA_OLD);
   host.event_options.pairs_per_context = 2;
@@ -256,7 +255,7 @@ TEST_CASE("contexts that come and go one after the other do not use up the place
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("of more contexts than there are places the later are counted", "[cuda_events]") {
+TEST_CASE("contexts beyond the number of places are counted", "[cuda_events]") {
   EventHost host;
   host.event_options.pairs_per_context = 2;
   REQUIRE(host.StartTiming());
@@ -270,8 +269,7 @@ TEST_CASE("of more contexts than there are places the later are counted", "[cuda
   CHECK(EventHost::NumberOf(host.Incident(), "cuda_events.contexts_refused") == 1);
 }
 
-TEST_CASE("stopping destroys nothing that is in use, and what was left goes on with the next collector",
-          "[cuda_events]") {
+TEST_CASE("stopping destroys nothing in use, and open scopes go on with the next collector", "[cuda_events]") {
   EventHost host;
   host.event_options.pairs_per_context = 4;
   REQUIRE(host.StartTiming());
@@ -283,7 +281,7 @@ TEST_CASE("stopping destroys nothing that is in use, and what was left goes on w
     std::optional<pitot::CudaEventScope> open(std::in_place, host.stream, "open");
     host.recorder.Stop();
     CHECK(host.cuda.broken_rules() == "");
-    CHECK(host.cuda.events() >= 4);  // of two pairs, and the anchors if the GPU has not come to them
+    CHECK(host.cuda.events() >= 4);  // of two pairs, and the anchors if the GPU has not reached them
     CHECK(host.cuda.events() <= 6);
   }
   host.cuda.Release();
@@ -298,7 +296,7 @@ TEST_CASE("stopping destroys nothing that is in use, and what was left goes on w
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("collectors that alternate between two numbers of pairs have those of the first two", "[cuda_events]") {
+TEST_CASE("collectors with two alternating numbers of pairs reuse the first two sets", "[cuda_events]") {
   EventHost host;
   std::vector<std::set<void*>> pairs_of;  // each collector's
   for (const uint32_t pairs : {5, 6, 5, 6, 5}) {
@@ -318,7 +316,7 @@ TEST_CASE("collectors that alternate between two numbers of pairs have those of 
   CHECK(pairs_of[4] == pairs_of[0]);
 }
 
-TEST_CASE("a driver that hangs costs the stop its patience and no more", "[cuda_events]") {
+TEST_CASE("a hanging driver costs the stop its patience and no more", "[cuda_events]") {
   EventHost host;
   host.environment.stop_patience_ns = 50 * kMs;
   host.environment.keep_patience_ns = 10 * kMs;
@@ -328,7 +326,7 @@ TEST_CASE("a driver that hangs costs the stop its patience and no more", "[cuda_
   CHECK(fakes::Attribute(host.Incident(), "cuda_events.late") != "");
   host.recorder.Stop();
   host.cuda.HangIn("");
-  REQUIRE(fakes::WaitUntil([&] { return host.cuda.events() == 0; }));  // the thread that was left behind has ended
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.events() == 0; }));  // the thread left behind has ended
 
   REQUIRE(host.StartTiming());
   host.Run("after");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAKE_CUDA_OLD leaves out what came with CUDA 12 and what is optional, FAKE_CUDA_BROKEN a function that none lacks.
+// FAKE_CUDA_OLD leaves out functions from CUDA 12 on and optional ones, FAKE_CUDA_BROKEN a function every driver has.
 #include "collect/cuda_events/fake_cuda.h"
 
 #include <pthread.h>
@@ -33,7 +33,7 @@ thread_local std::vector<void*> t_current;
 thread_local int t_capture_mode = 0;
 
 int64_t Now() { return pitot::base::ClockNs(CLOCK_MONOTONIC); }
-// What the GPU's own clock says: another beginning, 30 ppm too fast, 32 ns a tick.
+// The GPU's own clock: another beginning, 30 ppm too fast, 32 ns a tick.
 double GpuNs(int64_t ns) { return std::floor((static_cast<double>(ns) * 1.00003 + 7e9) / 32) * 32; }
 
 bool IsPitots() {
@@ -83,12 +83,12 @@ struct Cuda final : FakeCuda {
   size_t allocations() override;
   std::string broken_rules() override;
 
-  // What a call begins with: counts it, may let it fail or hang.
+  // Begins a call: counts it, and may let it fail or hang.
   int Enter(Lock* lock, const char* function);
   bool IsThere(void* context);
   Stream* Find(void* stream);  // null: there is none
   void Break(const std::string& rule) { rules += rule + "; "; }
-  // As what is no event is answered. Nobody can know of one that its context took with it at this moment.
+  // The answer for a handle that is not an event. Nobody can know that an event has just gone with its context.
   int NoEvent(void* event, const char* rule) {
     if (events_gone.count(event) == 0) Break(rule);
     return kInvalidHandle;
@@ -110,7 +110,7 @@ struct Cuda final : FakeCuda {
   int fail_in_with = 0;
   uint64_t fail_in_from = 0;  // of calls_of
   std::string fail_in, hang_in, rules;
-  std::optional<float> elapsed_ms;  // that is said next, whatever it is
+  std::optional<float> elapsed_ms;  // the next answer, whatever it is
   std::map<std::string, uint64_t> calls_of;
 };
 
@@ -275,7 +275,7 @@ std::string Cuda::broken_rules() {
   return rules;
 }
 
-// As those calls do that are not safe while a thread captures.
+// Checks, like the real calls, that no thread captures: they are not safe then.
 int CheckCapture() {
   if (t_capture_mode == events::kRelaxedCapture) return 0;
   for (auto& [key, stream] : g_cuda.streams_of) {
@@ -310,7 +310,7 @@ FAKE_EXPORT int cuCtxPushCurrent_v2(void* context) {
   return 0;
 }
 FAKE_EXPORT int cuCtxPopCurrent_v2(void** context) {
-  // Whatever it says, the stack is right after.
+  // The stack is right afterwards, whatever this returns.
   Lock lock;
   const int error = g_cuda.Enter(&lock, "cuCtxPopCurrent");
   if (fakes::t_current.empty()) return fakes::events::kInvalidContext;
@@ -400,7 +400,7 @@ FAKE_EXPORT int cuStreamDestroy_v2(void* stream) {
 FAKE_EXPORT int cuMemAlloc_v2(unsigned long long* memory, size_t) {
   ENTER(cuMemAlloc);
   if (const int error = fakes::CheckCapture(); error != 0) return error;
-  // An address comes again once it was freed, a number never.
+  // A freed address comes again, a number never.
   *memory = 0x60000000;
   while (g_cuda.memory.count(*memory) != 0) *memory += 512;
   g_cuda.memory[*memory] = {fakes::Current(), g_cuda.next_id++};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host whose CUDA is the fake one's.
+// A host with the fake CUDA.
 #ifndef PITOT_TEST_COLLECT_CUDA_EVENTS_RIG_H_
 #define PITOT_TEST_COLLECT_CUDA_EVENTS_RIG_H_
 
@@ -28,7 +28,7 @@ struct EventHost : session_test::Host {
     environment.library = library;
     options.depth = pitot::Depth::kScopes;
     options.max_incidents_per_cause_and_hour = 1'000'000;
-    // However slow the machine is.
+    // Long enough, however slow the machine is.
     options.pre_window_ms = 600'000;
     environment.keep_patience_ns = environment.stop_patience_ns = 60'000 * kMs;
   }
@@ -37,9 +37,9 @@ struct EventHost : session_test::Host {
     collector = made.get();
     return recorder.Add(std::move(made));
   }
-  // The collector's thread does all there is to do.
+  // Has the collector's thread do all there is to do.
   void Round() { collector->Keep(INT64_MAX, pitot::KeepFor::kSample); }
-  // The collector runs and its pool is made. Not more than one scope of "warm up".
+  // Runs the collector and makes its pool. Leaves at most one scope "warm up".
   bool StartTiming() { return Start() && Add().ok() && WarmUp(); }
   bool WarmUp() {
     const size_t before = cuda.StampsOn(stream).size();
@@ -48,17 +48,17 @@ struct EventHost : session_test::Host {
       return cuda.StampsOn(stream).size() != before;
     });
   }
-  // Nothing is under way: the collector's thread asks the driver for nothing.
+  // Waits until nothing is in flight: the collector's thread then asks the driver for nothing.
   bool Settle() {
     return WaitUntil([&] { return Attribute(Incident(), "cuda_events.under_way").empty(); });
   }
-  // A scope around work of so long.
+  // A scope around work of this length.
   void Run(const char* name, int64_t duration_ns = 0) {
     const pitot::CudaEventScope scope(stream, name);
     cuda.Enqueue(stream, duration_ns);
   }
   pitot::model::Trace Incident() { return TriggerAndFlush() ? traces().back() : pitot::model::Trace(); }
-  // Of the first that has so many spans of that name.
+  // Gets the first trace with at least so many spans of this name.
   bool AwaitSpans(const char* name, uint32_t count, pitot::model::Trace* trace) {
     return WaitUntil([&] {
       *trace = Incident();
