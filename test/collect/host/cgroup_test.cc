@@ -14,7 +14,7 @@ constexpr const char* kV1Mount =
 constexpr const char* kV1MemoryMount = "40 32 0:36 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
 constexpr const char* kV2Mount = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
 
-// What it grew by after `change`.
+// The growth after `change`.
 template <class Change> Quota::Throttled Growth(const Machine& machine, Change change) {
   Quota quota(machine.root());
   CHECK(quota.Read().ns == 0);
@@ -24,7 +24,7 @@ template <class Change> Quota::Throttled Growth(const Machine& machine, Change c
 
 }  // namespace
 
-TEST_CASE("of cgroup v1 throttled time is in nanoseconds", "[host]") {
+TEST_CASE("throttled time of cgroup v1 is in nanoseconds", "[host]") {
   Machine machine;
   machine.Write("/proc/self/mountinfo", std::string(kV1MemoryMount) + kV1Mount);
   machine.Write("/proc/self/cgroup", "5:memory:/m\n4:cpu,cpuacct:/a/b\n");
@@ -38,7 +38,7 @@ TEST_CASE("of cgroup v1 throttled time is in nanoseconds", "[host]") {
   CHECK(grown.periods == 2);
 }
 
-TEST_CASE("what throttles a cgroup above the process's own throttles it, too", "[host]") {
+TEST_CASE("throttling of a cgroup above the process's own counts, too", "[host]") {
   Machine machine;
   machine.Write("/proc/self/mountinfo", kV2Mount);
   machine.Write("/proc/self/cgroup", "0::/pod/server\n");
@@ -54,7 +54,7 @@ TEST_CASE("what throttles a cgroup above the process's own throttles it, too", "
   CHECK(grown.periods == 1);
 }
 
-TEST_CASE("in a container the mount shows the process's own cgroup", "[host]") {
+TEST_CASE("a mount in a container shows the process's own cgroup", "[host]") {
   Machine machine;
   machine.Write("/proc/self/mountinfo", "41 32 0:37 /docker/abc /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n");
   machine.Write("/proc/self/cgroup", "4:cpu:/docker/abc\n");
@@ -82,7 +82,7 @@ TEST_CASE("a mixed machine has its CPU controller in v1", "[host]") {
   CHECK_FALSE(quota.IsV2());
 }
 
-TEST_CASE("a process that is moved to another cgroup keeps what it had", "[host]") {
+TEST_CASE("a process moved to another cgroup keeps its total", "[host]") {
   Machine machine;
   machine.Write("/proc/self/mountinfo", kV2Mount);
   machine.Write("/proc/self/cgroup", "0::/one\n");

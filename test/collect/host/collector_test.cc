@@ -32,11 +32,11 @@ bool Contains(const std::string& text, const std::string& part) { return text.fi
 int64_t OwnTid() { return syscall(SYS_gettid); }
 std::string OwnThread(const std::string& what) { return "thread " + std::to_string(OwnTid()) + ": " + what; }
 
-// A clock of which looks may be followed by a while in which who looked is held up.
+// A clock that may hold up its caller after a look.
 class HoldingUp final : public pitot::base::Timer {
  public:
   explicit HoldingUp(std::shared_ptr<fakes::StepTimer> timer) : timer_(std::move(timer)) {}
-  // While nobody looks: how long after each of the next looks, ns.
+  // Sets how long after each of the next looks the caller is held up, ns; while nobody looks.
   void After(std::vector<int64_t> looks) { looks_ = std::move(looks); }
 
   int64_t NowNs() noexcept override {
@@ -55,7 +55,7 @@ class HoldingUp final : public pitot::base::Timer {
   std::vector<int64_t> looks_;
 };
 
-// A clock for which nobody waits. Threads that look at it learn nothing else of each other.
+// A clock without waiting. Threads that look at it learn nothing else of each other.
 class FreeTimer final : public pitot::base::Timer {
  public:
   int64_t NowNs() noexcept override { return now_ns_.fetch_add(1, std::memory_order_relaxed); }
@@ -71,7 +71,7 @@ class FreeTimer final : public pitot::base::Timer {
   std::atomic<int> rounds_{0};
 };
 
-// Threads that are on a CPU all the time, and how often who reads that is held up for 7 ms before he does.
+// Threads on a CPU all the time; and how many of the next readers are held up for 7 ms before they read.
 fakes::StepTimer* g_timer = nullptr;
 std::atomic<int> g_hold_ups{0};
 int64_t ReadBusyCpu(int64_t) noexcept {
@@ -82,7 +82,7 @@ int64_t ReadBusyCpu(int64_t) noexcept {
   return g_timer->NowNs();
 }
 
-// A machine that says all.
+// A machine with all sources.
 void Furnish(Machine* machine) {
   machine->Write("/proc/self/schedstat", "1 2 3\n");
   machine->Write("/proc/self/cgroup", "0::/server\n");
@@ -130,7 +130,7 @@ TEST_CASE("pressures, throttling and clocks become counters of the host", "[host
   CHECK_FALSE(trace.has_duplicate);
 }
 
-TEST_CASE("what a machine does not say is named once, and is no error", "[host]") {
+TEST_CASE("missing sources of a machine are named once, and are not an error", "[host]") {
   HostRig rig;
   REQUIRE(rig.Start().ok());
   const int64_t begin_ns = rig.timer->NowNs();
@@ -150,7 +150,7 @@ TEST_CASE("what a machine does not say is named once, and is no error", "[host]"
   CHECK(trace.attributes.count("host.cpus") == 0);
 }
 
-TEST_CASE("a kernel that says no stolen time is one that does not say it", "[host]") {
+TEST_CASE("a kernel without stolen time has no counter of it", "[host]") {
   HostRig rig;
   rig.machine.Write("/proc/stat", "cpu  1 2 3 4\ncpu0 1 2 3 4\n");
   REQUIRE(rig.Start().ok());
@@ -163,7 +163,7 @@ TEST_CASE("a kernel that says no stolen time is one that does not say it", "[hos
   CHECK(trace.counters.count("host: CPU time stolen by the hypervisor") == 0);
 }
 
-TEST_CASE("what a counter was before a window is what it was at its beginning", "[host]") {
+TEST_CASE("the last value before a window counts at its beginning", "[host]") {
   HostRig rig;
   Furnish(&rig.machine);
   REQUIRE(rig.Start().ok());
@@ -176,7 +176,7 @@ TEST_CASE("what a counter was before a window is what it was at its beginning", 
   CHECK(trace.counters.at("host: CPU pressure (some)").samples == Samples{{begin_ns, 2'000'000}});
 }
 
-TEST_CASE("of threads that are at work on-CPU time and run-queue delay are read", "[host]") {
+TEST_CASE("on-CPU time and run-queue delay of threads at work are read", "[host]") {
   const fakes::Recording recording;
   REQUIRE(recording.ok());
   HostRig rig;
@@ -201,7 +201,7 @@ TEST_CASE("of threads that are at work on-CPU time and run-queue delay are read"
   CHECK(trace.counters.at(OwnThread("run-queue delay")).samples == delay);
 }
 
-TEST_CASE("a thread that stands still is said to at the first moment, the last, and sometimes between", "[host]") {
+TEST_CASE("a standing thread has samples at the first moment, the last, and sometimes between", "[host]") {
   const fakes::Recording recording;
   HostRig rig;
   rig.machine.WriteSchedstat(OwnTid(), 0, 300);
@@ -218,7 +218,7 @@ TEST_CASE("a thread that stands still is said to at the first moment, the last, 
   CHECK(trace.counters.at(OwnThread("on-CPU time")).samples == cpu);
 }
 
-TEST_CASE("for an incident threads at work are looked at once more, and as well as they look themselves", "[host]") {
+TEST_CASE("threads at work are read once more for an incident, as fully as they read themselves", "[host]") {
   const fakes::Recording recording;
   HostRig rig;
   const std::string folder = "/proc/self/task/" + std::to_string(OwnTid());
@@ -244,7 +244,7 @@ TEST_CASE("for an incident threads at work are looked at once more, and as well 
   CHECK(incident.counters.at(OwnThread("major faults")).samples == Samples{{now_ns, 11}});
 }
 
-TEST_CASE("who is held up before he reads a thread's time does not take it for that of a moment before", "[host]") {
+TEST_CASE("a reader held up before a thread's time does not date it to a moment before", "[host]") {
   const fakes::Recording recording;
   HostRig rig;
   g_timer = rig.timer.get();
@@ -273,7 +273,7 @@ TEST_CASE("who is held up before he reads a thread's time does not take it for t
                                      std::string("1 of threads, 0 of the process: held up each time they were read")));
 }
 
-TEST_CASE("for an incident a thread is read up to five times", "[host]") {
+TEST_CASE("a thread is read up to five times for an incident", "[host]") {
   const fakes::Recording recording;
   HostRig rig;
   g_timer = rig.timer.get();
@@ -294,8 +294,7 @@ TEST_CASE("for an incident a thread is read up to five times", "[host]") {
   CHECK(Contains(rig.Ask(0).attributes.at("host.readings_dropped"), "1 of threads"));
 }
 
-TEST_CASE("who is held up before he reads what the machine says does not take it for that of a moment before",
-          "[host]") {
+TEST_CASE("a reader held up before the machine's values does not date them to a moment before", "[host]") {
   HostRig rig;
   Furnish(&rig.machine);
   const auto timer = std::make_shared<HoldingUp>(rig.timer);
@@ -309,7 +308,7 @@ TEST_CASE("who is held up before he reads what the machine says does not take it
     timer->After(std::move(held_up_ns));
     REQUIRE(rig.timer->Pass(100 * kMs));
   };
-  pass(2'001, {0, 4 * kMs});              // as a machine takes that says it slowly
+  pass(2'001, {0, 4 * kMs});              // like a machine with slow answers
   pass(2'002, {0, 6 * kMs});              // once
   pass(2'003, {0, 6 * kMs, 0, 6 * kMs});  // twice
   pass(2'004, {});
@@ -323,7 +322,7 @@ TEST_CASE("who is held up before he reads what the machine says does not take it
   CHECK(Contains(trace.attributes.at("host.readings_dropped"), "0 of threads, 1 of the process"));
 }
 
-TEST_CASE("a thread that does nothing is not looked at", "[host]") {
+TEST_CASE("an idle thread is not read", "[host]") {
   const fakes::Recording recording;
   HostRig rig;
   PITOT_INSTANT("a ring is made");
@@ -338,7 +337,7 @@ TEST_CASE("a thread that does nothing is not looked at", "[host]") {
   CHECK(trace.counters.at(OwnThread("on-CPU time")).samples == Samples{{first_ns, 0}});
 }
 
-TEST_CASE("a kernel without schedstat leaves on-CPU time", "[host]") {
+TEST_CASE("a kernel without schedstat still has on-CPU time", "[host]") {
   const fakes::Recording recording;
   HostRig rig;
   PITOT_SCOPE("at work");
@@ -352,7 +351,7 @@ TEST_CASE("a kernel without schedstat leaves on-CPU time", "[host]") {
   CHECK(trace.counters.count(OwnThread("run-queue delay")) == 0);
 }
 
-TEST_CASE("threads have their run-queue delay to read while the collector runs", "[host]") {
+TEST_CASE("threads can read their run-queue delay while the collector runs", "[host]") {
   const fakes::Recording recording;
   HostRig rig;
   rig.machine.WriteSchedstat(OwnTid(), 0, 300);
@@ -368,7 +367,7 @@ TEST_CASE("threads have their run-queue delay to read while the collector runs",
   CHECK(ring->schedstat == 0);
 }
 
-TEST_CASE("threads at work beyond the most are counted", "[host]") {
+TEST_CASE("threads at work beyond the limit are counted", "[host]") {
   const fakes::Recording recording;
   fakes::VirtualThreads threads;
   HostRig rig;
@@ -383,7 +382,7 @@ TEST_CASE("threads at work beyond the most are counted", "[host]") {
   CHECK(Contains(rig.Ask(0).attributes.at("host.threads_left_out"), "3 at work"));
 }
 
-// Of more than it asserts ThreadSanitizer judges.
+// ThreadSanitizer judges more than this asserts.
 TEST_CASE("incidents are taken while rounds go on", "[host]") {
   const fakes::Recording recording;
   HostRig rig;
@@ -399,7 +398,7 @@ TEST_CASE("incidents are taken while rounds go on", "[host]") {
   }));
 }
 
-TEST_CASE("a ring that lost the window's beginning says so", "[host]") {
+TEST_CASE("a ring without the window's beginning is reported", "[host]") {
   HostRig rig;
   Furnish(&rig.machine);
   rig.options.memory_bytes = 64 << 10;
@@ -418,7 +417,7 @@ TEST_CASE("a ring that lost the window's beginning says so", "[host]") {
   CHECK(trace.counters.at("host: CPU pressure (some)").last() == 599'000);
 }
 
-TEST_CASE("options that are out of range are named", "[host]") {
+TEST_CASE("options out of range are named", "[host]") {
   const auto message = [](auto change) {
     HostRig rig;
     change(&rig.options);
@@ -449,7 +448,7 @@ TEST_CASE("threads record their usage from the collector's start to its end", "[
   CHECK(pitot::trace::g_read_usage.load() == nullptr);
 }
 
-TEST_CASE("the system says of a thread how long it was on a CPU", "[host]") {
+TEST_CASE("the system tells a thread's time on a CPU", "[host]") {
   const pitot::host::Environment system = pitot::host::SystemEnvironment();
   pitot::trace::Usage usage;
   REQUIRE(system.read_usage(-1, &usage));

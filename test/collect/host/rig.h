@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host collector over files that a test writes, a clock that goes from round to round, and threads whose CPU time and
-// usage the test says.
+// A host collector over files written by a test, a clock that goes from round to round, and threads with CPU times and
+// usage set by the test.
 #ifndef PITOT_TEST_COLLECT_HOST_RIG_H_
 #define PITOT_TEST_COLLECT_HOST_RIG_H_
 
@@ -22,7 +22,7 @@ namespace fakes {
 // A machine's /proc and /sys.
 class Machine {
  public:
-  // What is there is written anew in place, as one who has the file open sees it.
+  // Overwrites a file in place, so that an open descriptor sees the new text.
   void Write(const std::string& path, const std::string& text) {
     const std::string whole = root() + path;
     std::filesystem::create_directories(std::filesystem::path(whole).parent_path());
@@ -57,7 +57,7 @@ class HostRig {
     collector = pitot::host::MakeCollector(options, environment);
     return collector->Start();
   }
-  // What its rounds saw; for an incident what it sees then, too.
+  // The values of its rounds; for an incident also the present ones.
   Trace Ask(int64_t begin_ns, pitot::KeepFor what = pitot::KeepFor::kSample) {
     collector->Keep(begin_ns, what);
     Trace trace;
@@ -65,7 +65,7 @@ class HostRig {
     return trace;
   }
 
-  static inline std::atomic<int64_t> cpu_ns{0};  // of each thread; negative: it is not there
+  static inline std::atomic<int64_t> cpu_ns{0};  // of each thread; negative: there is none
   Machine machine;
   std::shared_ptr<StepTimer> timer = std::make_shared<StepTimer>();
   pitot::HostOptions options;

@@ -39,7 +39,7 @@ class Reading {
   ~Reading() { pitot::trace::SetUsageReader(nullptr); }
 };
 
-// The calling thread has not recorded its usage for long.
+// Lets the calling thread record its usage anew, as after a long time.
 void Forget() { pitot::trace::EnterThread()->usage_ticks = 0; }
 
 std::vector<double> ValuesOf(const pitot::model::Trace& trace, const pitot::base::CounterName& what) {
@@ -54,7 +54,7 @@ std::vector<double> ValuesOf(const pitot::model::Trace& trace, const pitot::base
 
 }  // namespace
 
-TEST_CASE("a thread records its usage where it begins and ends a request or a batch", "[usage]") {
+TEST_CASE("a thread records its usage at the ends of a request or a batch", "[usage]") {
   const fakes::Recording recording;
   REQUIRE(recording.ok());
   const Reading reading;
@@ -114,20 +114,20 @@ TEST_CASE("a thread that lost its CPU while it read its usage reads it once more
   CHECK(ValuesOf(recording.Trace(), pitot::base::kOnCpu) == std::vector<double>{2});
 }
 
-TEST_CASE("nobody's usage is recorded without a collector", "[usage]") {
+TEST_CASE("no usage is recorded without a collector", "[usage]") {
   const fakes::Recording recording;
   { const pitot::Request request = pitot::Request::Begin("/route"); }
   CHECK(recording.Trace().counters.empty());
 }
 
-TEST_CASE("what the system does not say is not recorded", "[usage]") {
+TEST_CASE("values missing in the system are not recorded", "[usage]") {
   const fakes::Recording recording;
   const Reading reading([](int, Usage*) noexcept { return false; });
   { const pitot::Request request = pitot::Request::Begin("/route"); }
   CHECK(recording.Trace().counters.empty());
 }
 
-TEST_CASE("a thread's usage becomes counters, of which what stays the same has one sample", "[usage]") {
+TEST_CASE("a thread's usage becomes counters, with one sample for an unchanged value", "[usage]") {
   const fakes::Recording recording;
   const Reading reading;
   const auto look = [](const Usage& usage) {
@@ -150,7 +150,7 @@ TEST_CASE("a thread's usage becomes counters, of which what stays the same has o
   CHECK(ValuesOf(trace, pitot::base::kMajorFaults) == std::vector<double>{0, 2});
 }
 
-TEST_CASE("a thread is given a file to read, which is taken away before it is closed", "[usage]") {
+TEST_CASE("a thread gets a file to read, and loses it before it is closed", "[usage]") {
   const fakes::Recording recording;
   const Reading reading;
   PITOT_INSTANT("a ring is made");
@@ -167,7 +167,7 @@ TEST_CASE("a thread is given a file to read, which is taken away before it is cl
   CHECK(read() == -1);
 }
 
-TEST_CASE("a file that a thread does not return from is not to be closed", "[usage]") {
+TEST_CASE("a file still being read by a thread is not closed", "[usage]") {
   const fakes::Recording recording;
   PITOT_INSTANT("a ring is made");
   pitot::trace::ThreadRing* const ring = pitot::trace::EnterThread();
