@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What abi.h says of NVML's binary interface, beside NVIDIA's header.
+// Compares abi.h with NVIDIA's header of NVML's binary interface.
 #include "collect/nvml/abi.h"
 
 #include <catch2/catch.hpp>
@@ -86,7 +86,7 @@ static_assert(kSame<nvml::kFieldPcieSentBytes, NVML_FI_DEV_PCIE_COUNT_TX_BYTES>)
 static_assert(kSame<nvml::kFieldPcieReceivedBytes, NVML_FI_DEV_PCIE_COUNT_RX_BYTES>);
 #endif
 #ifdef NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN
-// The header's own major version tells which drivers it is of: 12 had them in its last release only.
+// The header's own major version tells its drivers: 12 had them in its last release only.
 constexpr nvml::SlowdownFields kSlowdown = nvml::SlowdownFieldsOf(NVML_API_VERSION >= 13 ? 580 : 575);
 static_assert(kSlowdown.software_thermal == NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN);
 static_assert(kSlowdown.hardware_thermal == NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN);
@@ -124,7 +124,7 @@ static_assert(offsetof(nvml::GpmSupport, is_supported) == offsetof(nvmlGpmSuppor
 }  // namespace
 #endif
 
-TEST_CASE("the fields that say how long clocks were lowered are those of the driver's version", "[nvml]") {
+TEST_CASE("the fields of lowered clocks are those of the driver's version", "[nvml]") {
   using pitot::nvml::SlowdownFieldsOf;
   CHECK(SlowdownFieldsOf(0).software_thermal == 0);
   CHECK(SlowdownFieldsOf(570).power_brake == 0);
@@ -133,7 +133,7 @@ TEST_CASE("the fields that say how long clocks were lowered are those of the dri
   CHECK(SlowdownFieldsOf(600).power_brake == 271);
 }
 
-TEST_CASE("an error that no header names has its number", "[nvml]") {
+TEST_CASE("an error without a name in the header has its number", "[nvml]") {
   CHECK(pitot::nvml::ResultName(pitot::nvml::kNoPermission) == "NO_PERMISSION");
   CHECK(pitot::nvml::ResultName(static_cast<pitot::nvml::Result>(77)) == "error 77");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace that a test can read: counters and attributes by their names.
+// A trace readable by tests: counters and attributes by their names.
 #ifndef PITOT_TEST_COLLECT_NVML_COUNTER_TRACE_H_
 #define PITOT_TEST_COLLECT_NVML_COUNTER_TRACE_H_
 
@@ -14,7 +14,7 @@
 
 namespace fakes {
 
-// What a collector says, readable.
+// A collector's output, readable.
 class Trace final : public pitot::TraceBuilder {
  public:
   struct CounterSamples {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of GPUs comes into a trace.
+// Counters of GPUs in a trace.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ constexpr unsigned int kOtherPid = 99;
 
 }  // namespace
 
-TEST_CASE("each GPU's state is there as counters with units", "[nvml]") {
+TEST_CASE("each GPU's state becomes counters with units", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
     fake.gpus.resize(2);
@@ -76,9 +76,7 @@ TEST_CASE("GPUs are asked ten times a second, for errors and for others' memory,
   CHECK(rig.AskBack(kSecond).attributes.at("nvml.rounds") == "31");
 }
 
-TEST_CASE(
-    "a call that takes the driver long is made once a second, each GPU's in a round of its own, until it does not",
-    "[nvml]") {
+TEST_CASE("a slow call is made once a second until it is faster, in a round of its own for each GPU", "[nvml]") {
   constexpr char kDear[] = "nvmlDeviceGetComputeRunningProcesses_v2", kCheap[] = "nvmlDeviceGetTotalEccErrors";
   Rig rig;
   rig.Script([&](FakeNvml& fake) {
@@ -87,7 +85,7 @@ TEST_CASE(
   });
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(950 * kMs));
-  CHECK(rig.CallsOf(kDear) == 2 * 2 + 1);  // what it takes two calls say; then the second GPU's, one round before
+  CHECK(rig.CallsOf(kDear) == 2 * 2 + 1);  // known after two calls; then the second GPU's, one round before
   CHECK(rig.CallsOf(kCheap) == 2 * 2 * 10);
   CHECK(rig.AskBack(kSecond).attributes.at("nvml.0.call_us") ==
         "process_memory 251.0 (once a second), ecc_corrected 250.0, ecc_uncorrected 250.0");
@@ -103,8 +101,7 @@ TEST_CASE(
   CHECK(rig.AskBack(kSecond).attributes.count("nvml.0.call_us") == 0);
 }
 
-TEST_CASE("a call that took long once, as where the thread lost its CPU, is made in each round all the same",
-          "[nvml]") {
+TEST_CASE("a call slow only once, as when the thread lost its CPU, is still made in each round", "[nvml]") {
   constexpr char kCall[] = "nvmlDeviceGetPowerUsage";
   Rig rig;
   REQUIRE(rig.Start().ok());
@@ -117,7 +114,7 @@ TEST_CASE("a call that took long once, as where the thread lost its CPU, is made
   CHECK(rig.CallsOf(kCall) == 14);
 }
 
-TEST_CASE("the rate is the host's to choose", "[nvml]") {
+TEST_CASE("the host can choose the rate", "[nvml]") {
   Rig rig;
   rig.options.rate_hz = 50;
   REQUIRE(rig.Start().ok());
@@ -127,7 +124,7 @@ TEST_CASE("the rate is the host's to choose", "[nvml]") {
   CHECK(rig.AskBack(kSecond).attributes.at("nvml.rate_hz") == "50");
 }
 
-TEST_CASE("a value that does not change is written once a second", "[nvml]") {
+TEST_CASE("an unchanged value is written once a second", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(10 * kSecond));
@@ -139,7 +136,7 @@ TEST_CASE("a value that does not change is written once a second", "[nvml]") {
   for (int i = 0; i < 6; ++i) CHECK(temperature[i].first == now_ns - (5 - i) * kSecond);
 }
 
-TEST_CASE("a value that changes is written with the round that sees it", "[nvml]") {
+TEST_CASE("a changed value is written with the round that sees it", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(150 * kMs));
@@ -154,7 +151,7 @@ TEST_CASE("a value that changes is written with the round that sees it", "[nvml]
   CHECK(trace.Of("temperature").samples[1].first == begin_ns + 50 * kMs);
 }
 
-TEST_CASE("a window begins with the value that a counter had before it", "[nvml]") {
+TEST_CASE("a window begins with a counter's value before it", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(3 * kSecond + 450 * kMs));
@@ -165,7 +162,7 @@ TEST_CASE("a window begins with the value that a counter had before it", "[nvml]
   CHECK(trace.Of("temperature").samples[0] == std::pair<int64_t, double>(begin_ns, 61));
 }
 
-TEST_CASE("what was long before a window is not told of its beginning", "[nvml]") {
+TEST_CASE("a value from long before a window does not hold at its beginning", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(kSecond));
@@ -176,7 +173,7 @@ TEST_CASE("what was long before a window is not told of its beginning", "[nvml]"
   CHECK_FALSE(rig.AskBack(kSecond).Has("temperature"));
 }
 
-TEST_CASE("what keeps clocks low is a mask, and a counter for each kind that was active", "[nvml]") {
+TEST_CASE("reasons for low clocks are a mask, and a counter for each kind that was active", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(50 * kMs));
@@ -224,7 +221,7 @@ TEST_CASE("time with lowered clocks is counted from the start, by the fields of 
   CHECK(trace.attributes.at("nvml.0.hw_thermal_time") == "NOT_SUPPORTED");
 }
 
-TEST_CASE("fields that take the driver long are asked for once a second, others in each round", "[nvml]") {
+TEST_CASE("fields with slow answers are asked for once a second, others in each round", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
     fake.driver_version = "580.65.06";
@@ -247,7 +244,7 @@ TEST_CASE("fields that take the driver long are asked for once a second, others 
   }
 }
 
-TEST_CASE("a driver without fields for lowered clocks is not asked for others' numbers", "[nvml]") {
+TEST_CASE("a driver without fields for lowered clocks is not asked for other drivers' numbers", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
     fake.driver_version = "570.1";
@@ -272,7 +269,7 @@ TEST_CASE("bytes over PCIe go on growing when the driver's narrow counter wraps"
   CHECK(rig.AskBack(kSecond).Of("PCIe sent").values() == Values{0, 0x200});
 }
 
-TEST_CASE("memory is told apart by whose it is", "[nvml]") {
+TEST_CASE("memory is divided by owner", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
     fake.gpus[0].processes = {ProcessInfo{kOtherPid, 100, 0, 0}, ProcessInfo{kOwnPid, 30, 0, 0},
@@ -287,7 +284,7 @@ TEST_CASE("memory is told apart by whose it is", "[nvml]") {
   CHECK(trace.Of("other processes").last() == 2);
 }
 
-TEST_CASE("in a PID namespace nothing is claimed of processes that cannot be told apart", "[nvml]") {
+TEST_CASE("nothing is claimed of indistinguishable processes in a PID namespace", "[nvml]") {
   Rig rig;
   rig.environment.own.has_global_pid = false;
   rig.Script([](FakeNvml& fake) { fake.gpus[0].processes = {ProcessInfo{kOtherPid, 100, 0, 0}}; });
@@ -306,7 +303,7 @@ TEST_CASE("in a PID namespace nothing is claimed of processes that cannot be tol
   CHECK_THAT(trace.attributes.at("nvml.0.process_memory"), Catch::Contains("works again"));
 }
 
-TEST_CASE("memory that the driver does not tell is not taken for none", "[nvml]") {
+TEST_CASE("memory unknown to the driver is not shown as 0", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
     fake.gpus[0].processes = {ProcessInfo{kOwnPid, pitot::nvml::kNotAvailable, 0, 0},
@@ -321,7 +318,7 @@ TEST_CASE("memory that the driver does not tell is not taken for none", "[nvml]"
   CHECK_THAT(trace.attributes.at("nvml.0.process_memory"), Catch::Contains("NO_DATA"));
 }
 
-TEST_CASE("an XID is there with the round that sees it, of the GPU that had it", "[nvml]") {
+TEST_CASE("an XID comes with the round that sees it, on the right GPU", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) { fake.gpus.resize(2); });
   REQUIRE(rig.Start().ok());
@@ -344,7 +341,7 @@ TEST_CASE("an XID is there with the round that sees it, of the GPU that had it",
   CHECK_FALSE(trace.Has("last XID", 0));
 }
 
-TEST_CASE("the XID of a GPU that is lost with it is not lost", "[nvml]") {
+TEST_CASE("the XID of a GPU lost with it stays", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(kSecond));
@@ -361,7 +358,7 @@ TEST_CASE("the XID of a GPU that is lost with it is not lost", "[nvml]") {
   CHECK(rig.AskBack(kSecond).Of("last XID").last() == 79);
 }
 
-TEST_CASE("GPM's metrics hold for the time between the samples that they come from", "[nvml]") {
+TEST_CASE("a GPM metric holds for the time between its two samples", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
     fake.gpus[0].has_gpm = true;
@@ -404,7 +401,7 @@ TEST_CASE("a window that begins between two of GPM's samples begins with their v
   CHECK(trace.Of("SM active").samples[0] == std::pair<int64_t, double>(begin_ns, 90));
 }
 
-TEST_CASE("the newest samples survive, and incidents say what was overwritten", "[nvml]") {
+TEST_CASE("the newest samples survive, and incidents report overwritten ones", "[nvml]") {
   Rig rig;
   rig.options.memory_bytes = 64 << 10;
   REQUIRE(rig.Start().ok());
@@ -420,7 +417,7 @@ TEST_CASE("the newest samples survive, and incidents say what was overwritten", 
 
   const auto& power = trace.Of("power").samples;
   CHECK(power.back() == std::pair<int64_t, double>(now_ns, 1199));
-  // What half of the memory holds, and what was overwritten last of each series.
+  // Half of the memory's samples, and the newest overwritten one of each series.
   CHECK(trace.sample_count() <= (32 << 10) / sizeof(pitot::nvml::Sample) + pitot::nvml::kCounterCount);
   CHECK(trace.sample_count() > (32 << 10) / sizeof(pitot::nvml::Sample) * 9 / 10);
   for (size_t i = 1; i < power.size(); ++i) CHECK(power[i].first == power[i - 1].first + 100 * kMs);
@@ -431,7 +428,7 @@ TEST_CASE("the newest samples survive, and incidents say what was overwritten", 
   CHECK(trace.attributes.count("nvml.overwritten") == 0);
 }
 
-TEST_CASE("GPUs beyond those there is room for are counted", "[nvml]") {
+TEST_CASE("GPUs beyond the limit are counted", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) { fake.gpus.resize(70); });
   REQUIRE(rig.Start().ok());
@@ -443,7 +440,7 @@ TEST_CASE("GPUs beyond those there is room for are counted", "[nvml]") {
   CHECK(trace.attributes.at("nvml.devices_left_out") == "6");
 }
 
-TEST_CASE("rounds that the driver made impossible are counted and not made up for", "[nvml]") {
+TEST_CASE("rounds missed because of the driver are counted, and not made up for", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(1050 * kMs));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of errors.
+// Outcomes of errors.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <string>
@@ -26,7 +26,7 @@ bool HasNoThread() {
 
 }  // namespace
 
-TEST_CASE("without a driver Start says where NVML comes from", "[nvml]") {
+TEST_CASE("Start without a driver says where NVML comes from", "[nvml]") {
   Rig rig;
   rig.options.library = "/nowhere/libnvidia-ml.so.1";
   const Status status = rig.Start();
@@ -36,7 +36,7 @@ TEST_CASE("without a driver Start says where NVML comes from", "[nvml]") {
   CHECK(HasNoThread());
 }
 
-TEST_CASE("a file that is no library is refused", "[nvml]") {
+TEST_CASE("a file that is not a library is refused", "[nvml]") {
   const fakes::TempDirectory directory;
   const std::string path = directory / "libnvidia-ml.so.1";
   std::ofstream(path) << "not a library";
@@ -48,7 +48,7 @@ TEST_CASE("a file that is no library is refused", "[nvml]") {
   CHECK_THAT(status.message(), Catch::Contains("libnvidia-ml.so.1"));
 }
 
-TEST_CASE("a library that is not NVML is refused by the name of what it lacks", "[nvml]") {
+TEST_CASE("a library that is not NVML is refused by the name of a missing function", "[nvml]") {
   Rig rig;
   rig.options.library = PITOT_TEST_FAKE_NVML_EMPTY;
   const Status status = rig.Start();
@@ -83,7 +83,7 @@ TEST_CASE("a driver that sees no GPU is left alone", "[nvml]") {
   CHECK(HasNoThread());
 }
 
-TEST_CASE("GPUs that may not be used are said to be that", "[nvml]") {
+TEST_CASE("GPUs that may not be used are reported", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
     fake.gpus.resize(2);
@@ -105,7 +105,7 @@ TEST_CASE("GPUs that may not be used are said to be that", "[nvml]") {
   }
 }
 
-TEST_CASE("options that cannot be are refused by name", "[nvml]") {
+TEST_CASE("impossible options are refused by name", "[nvml]") {
   Rig rig;
   SECTION("never") { rig.options.rate_hz = 0; }
   SECTION("too often") { rig.options.rate_hz = 51; }
@@ -118,7 +118,7 @@ TEST_CASE("options that cannot be are refused by name", "[nvml]") {
   CHECK(rig.Seen(&FakeNvml::calls) == 0);
 }
 
-TEST_CASE("what is not supported is asked once, and said", "[nvml]") {
+TEST_CASE("an unsupported call is made once, and reported", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) { fake.results["nvmlDeviceGetPowerUsage"] = pitot::nvml::kNotSupported; });
   REQUIRE(rig.Start().ok());
@@ -131,7 +131,7 @@ TEST_CASE("what is not supported is asked once, and said", "[nvml]") {
   CHECK(trace.attributes.count("nvml.0.temperature") == 0);
 }
 
-TEST_CASE("what is not permitted is asked again each minute", "[nvml]") {
+TEST_CASE("a call without permission is made again each minute", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) { fake.results["nvmlDeviceGetPowerUsage"] = pitot::nvml::kNoPermission; });
   REQUIRE(rig.Start().ok());
@@ -146,7 +146,7 @@ TEST_CASE("what is not permitted is asked again each minute", "[nvml]") {
   CHECK(trace.attributes.at("nvml.0.power") == "NO_PERMISSION, failed 3 times, works again");
 }
 
-TEST_CASE("other errors cost a second of that counter", "[nvml]") {
+TEST_CASE("another error costs a second of its counter", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) { fake.results["nvmlDeviceGetPowerUsage"] = pitot::nvml::kUnknown; });
   REQUIRE(rig.Start().ok());
@@ -156,7 +156,7 @@ TEST_CASE("other errors cost a second of that counter", "[nvml]") {
   CHECK(rig.CallsOf("nvmlDeviceGetTemperature") == 31);
 }
 
-TEST_CASE("a GPU that is lost ends, and the others go on", "[nvml]") {
+TEST_CASE("a lost GPU ends, and the others go on", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) { fake.gpus.resize(2); });
   REQUIRE(rig.Start().ok());
@@ -179,7 +179,7 @@ TEST_CASE("a GPU that is lost ends, and the others go on", "[nvml]") {
   CHECK_FALSE(rig.AskBack(kSecond).Has("power", 0));
 }
 
-TEST_CASE("GPM that stops to work is tried again each minute, and counted", "[nvml]") {
+TEST_CASE("GPM is tried again each minute after it stops working, and counted", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
     fake.gpus[0].has_gpm = true;
@@ -212,7 +212,7 @@ TEST_CASE("a GPU without GPM is asked once", "[nvml]") {
   CHECK(rig.AskBack(kSecond).attributes.at("nvml.0.gpm") == "NOT_SUPPORTED");
 }
 
-TEST_CASE("a set of events that breaks is made again after a minute", "[nvml]") {
+TEST_CASE("a broken set of events is made again after a minute", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(kSecond));
@@ -227,7 +227,7 @@ TEST_CASE("a set of events that breaks is made again after a minute", "[nvml]") 
   CHECK(rig.AskBack(kSecond).Has("XID errors"));
 }
 
-TEST_CASE("an old driver costs the counters it does not have", "[nvml]") {
+TEST_CASE("an old driver costs only its missing counters", "[nvml]") {
   Rig rig(PITOT_TEST_FAKE_NVML_OLD);
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(2 * kSecond));
@@ -241,7 +241,7 @@ TEST_CASE("an old driver costs the counters it does not have", "[nvml]") {
   CHECK(rig.Seen(&FakeNvml::inits) == 0);
 }
 
-TEST_CASE("an error in any call, whichever, costs no more than what it is about", "[nvml]") {
+TEST_CASE("an error in any call costs only the values of that call", "[nvml]") {
   const Result result = GENERATE(pitot::nvml::kUnknown, pitot::nvml::kGpuIsLost, pitot::nvml::kNoPermission,
                                  pitot::nvml::kNotSupported, pitot::nvml::kUninitialized, static_cast<Result>(-5));
   uint64_t calls = 0;
@@ -263,7 +263,7 @@ TEST_CASE("an error in any call, whichever, costs no more than what it is about"
       REQUIRE(rig.timer->Pass(350 * kMs));
       const Trace trace = rig.AskBack(kSecond);
       const bool has_either = trace.Has("temperature", 0) || trace.Has("temperature", 1);
-      // The names may be what failed.
+      // The names may have failed.
       CHECK((has_either || trace.sample_count() > 20));
       CHECK_FALSE(trace.has_duplicate);
       rig.collector->Stop();
@@ -271,7 +271,7 @@ TEST_CASE("an error in any call, whichever, costs no more than what it is about"
       CHECK(std::string(status.message()).size() > 10);
     }
     if (n == 0) calls = rig.Seen(&FakeNvml::calls);
-    // A failed init opened nothing; everything else that was opened is closed.
+    // A failed init opened nothing; everything else is closed again.
     CHECK(rig.Seen(&FakeNvml::inits) == 0);
     CHECK(rig.Seen(&FakeNvml::event_sets) == 0);
     CHECK(rig.Seen(&FakeNvml::gpm_samples) == 0);

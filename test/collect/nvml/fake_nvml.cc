@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVML's functions over a script. FAKE_NVML_OLD leaves out what old drivers do not have, all but what is required.
+// NVML's functions over a script. FAKE_NVML_OLD has only the required ones, like old drivers.
 #include "collect/nvml/fake_nvml.h"
 
 #include <cstdio>
@@ -15,14 +15,14 @@ using fakes::FakeNvml;
 using namespace pitot::nvml;
 
 FakeNvml* State() {
-  static FakeNvml* const state = new FakeNvml;  // outlives threads that hang in it
+  static FakeNvml* const state = new FakeNvml;  // outlives threads hanging in it
   return state;
 }
 
 // Handles point at one of these.
 [[maybe_unused]] char g_handles[128];
 
-// One call: counted, failed or hung as the script says.
+// One call: counted, failed or hanging as in the script.
 class Call {
  public:
   Call(const char* name, Device device) : lock_(State()->mutex), device_(device) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A libnvidia-ml.so of tests: answers as its script says. The library is built from fake_nvml.cc; tests get at the
-// script through the one function it exports beside NVML's.
+// A libnvidia-ml.so for tests: answers from its script. The library is built from fake_nvml.cc; tests reach the script
+// through the one function it exports in addition to NVML's.
 #ifndef PITOT_TEST_COLLECT_NVML_FAKE_NVML_H_
 #define PITOT_TEST_COLLECT_NVML_FAKE_NVML_H_
 
@@ -42,16 +42,16 @@ struct FakeNvml {
   std::vector<FakeGpu> gpus{1};
   std::string driver_version = "580.65.06";
 
-  // The result of the functions named, until erased; with "@1" behind its name, of one GPU.
+  // Results by function, until erased; with "@1" behind the name, of one GPU.
   std::map<std::string, nvml::Result> results;
   uint64_t fail_at_call = 0;  // the one with this number, from 1 on, fails
   nvml::Result fail_with = nvml::kUnknown;
   std::string hang_in;  // this function does not return while it is named here
   std::vector<nvml::EventData> events;
-  std::map<std::string, int64_t> takes_ns;  // how long calls of these functions, or "field 270", take: 0 but for these
-  std::function<void(int64_t ns)> pass;     // lets so much time go by
+  std::map<std::string, int64_t> takes_ns;  // time taken by calls of these functions, or by "field 270"; others take 0
+  std::function<void(int64_t ns)> pass;     // lets this much time go by
 
-  // What was seen.
+  // Observations.
   uint64_t calls = 0;
   std::map<std::string, uint64_t> calls_of;
   int inits = 0;  // less shutdowns
@@ -59,7 +59,7 @@ struct FakeNvml {
   bool is_hanging = false;
   long hanging_thread = 0;
 
-  // As it is when loaded, but for what is open.
+  // Restores the state after loading, except for what is open.
   void Reset() {
     const std::lock_guard lock(mutex);
     gpus.assign(1, {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver's own NVML: what it gives on this machine, and what a round costs. Takes two seconds.
+// The driver's own NVML: its values on this machine, and the cost of a round. Takes two seconds.
 #include <time.h>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -30,7 +30,7 @@ TEST_CASE("the GPUs of this machine have at least clocks, power and memory", "[g
   }));
   collector->Stop();
 
-  // What each call costs; each has answered or says why not.
+  // The cost of each call; each has answered or gives the reason why not.
   for (int gpu = 0; trace.attributes.count("nvml." + std::to_string(gpu)) != 0; ++gpu) {
     const std::string prefix = "nvml." + std::to_string(gpu), times = ", " + trace.attributes[prefix + ".call_us"];
     for (uint32_t i = 0; i < static_cast<uint32_t>(pitot::nvml::Source::kXid); ++i) {

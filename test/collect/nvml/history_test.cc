@@ -20,7 +20,7 @@ using pitot::nvml::Sample;
 using Samples = std::vector<std::pair<int64_t, double>>;
 
 constexpr int64_t kStart = 1'000'000'000'000, kStep = 1'000'000;
-// What a ring of the least memory holds.
+// Samples in a ring of the least memory.
 constexpr int kCapacity = (64 << 10) / 2 / sizeof(Sample);
 
 struct OneGpu {
@@ -40,7 +40,7 @@ struct OneGpu {
 
 }  // namespace
 
-TEST_CASE("a value that others have overwritten still holds at a window's beginning", "[nvml]") {
+TEST_CASE("an overwritten value still holds at a window's beginning", "[nvml]") {
   OneGpu gpu;
   gpu.Write(Counter::kTemperature, kStart, 61);
   for (int i = 1; i <= kCapacity; ++i) gpu.Write(Counter::kPower, kStart + i * kStep, i);
@@ -58,13 +58,13 @@ TEST_CASE("a full ring of one counter has its newest samples, in order", "[nvml]
   const Trace trace = gpu.Ask(0, kStart + 3 * kCapacity * kStep);
 
   const auto& samples = trace.Of("power").samples;
-  // One more than fit: the newest that was overwritten.
+  // One more than fit: the newest overwritten one.
   REQUIRE(samples.size() == kCapacity + 1);
   for (int i = 0; i <= kCapacity; ++i) CHECK(samples[i].second == 2 * kCapacity - 1 + i);
   CHECK(trace.attributes.count("nvml.overwritten") == 1);
 }
 
-TEST_CASE("how old a value may be that a window begins with is bounded", "[nvml]") {
+TEST_CASE("the age of a window's first value is bounded", "[nvml]") {
   OneGpu gpu;
   gpu.Write(Counter::kPower, kStart, 1);
 
@@ -79,7 +79,7 @@ TEST_CASE("an empty window is empty", "[nvml]") {
   CHECK(gpu.Ask(kStart + 100 * kStaleNs, kStart + 200 * kStaleNs).counters.empty());
 }
 
-TEST_CASE("a window is what was kept, not what came later", "[nvml]") {
+TEST_CASE("a window has the samples kept, not later ones", "[nvml]") {
   OneGpu gpu;
   gpu.Write(Counter::kPower, kStart, 1);
   gpu.history.Keep(0, kStart);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread: when it is there, what it may be stopped by, and that it goes.
+// The life of the thread: when it exists, what may stop it, and that it ends.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -54,7 +54,7 @@ bool Hang(Rig* rig, const char* function) {
 
 }  // namespace
 
-TEST_CASE("nothing of NVML is touched before Start", "[nvml]") {
+TEST_CASE("NVML is not touched before Start", "[nvml]") {
   Rig rig;
   auto collector = pitot::nvml::MakeCollector(rig.options, rig.environment);
   collector->Keep(0, pitot::KeepFor::kIncident);
@@ -68,7 +68,7 @@ TEST_CASE("nothing of NVML is touched before Start", "[nvml]") {
   CHECK(CountSamplingThreads() == 0);
 }
 
-TEST_CASE("Stop ends the thread and closes all that was opened", "[nvml]") {
+TEST_CASE("Stop ends the thread and closes everything opened", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
     fake.gpus.resize(3);
@@ -90,7 +90,7 @@ TEST_CASE("Stop ends the thread and closes all that was opened", "[nvml]") {
   CHECK(rig.Seen(&FakeNvml::calls) == calls);
 }
 
-TEST_CASE("what was seen until Stop can be had after it", "[nvml]") {
+TEST_CASE("samples up to Stop are available after it", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(kSecond));
@@ -122,7 +122,7 @@ TEST_CASE("the thread takes no signal of the host's and gives way to its threads
   CHECK(sigismember(&after, SIGTERM) == sigismember(&before, SIGTERM));
 }
 
-TEST_CASE("Stop leaves a driver that hangs behind, and its thread ends when it may", "[nvml]") {
+TEST_CASE("Stop leaves a hanging driver behind, and its thread ends when it can", "[nvml]") {
   Rig rig;
   rig.environment.stop_patience_ns = 20 * kMs;
   REQUIRE(rig.Start().ok());
@@ -143,7 +143,7 @@ TEST_CASE("Stop leaves a driver that hangs behind, and its thread ends when it m
   CHECK(rig.Seen(&FakeNvml::inits) == 0);
 }
 
-TEST_CASE("an incident while the driver hangs has what was before, and says that it hangs", "[nvml]") {
+TEST_CASE("an incident while the driver hangs has the samples before, and reports the hang", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(kSecond));
@@ -156,7 +156,7 @@ TEST_CASE("an incident while the driver hangs has what was before, and says that
   rig.Script([](FakeNvml& fake) { fake.hang_in.clear(); });
 }
 
-TEST_CASE("Start waits for a driver that hangs for a bounded time", "[nvml]") {
+TEST_CASE("Start waits a bounded time for a hanging driver", "[nvml]") {
   Rig rig;
   rig.environment.start_patience_ns = 20 * kMs;
   rig.Script([](FakeNvml& fake) { fake.hang_in = "nvmlInit_v2"; });
@@ -170,11 +170,11 @@ TEST_CASE("Start waits for a driver that hangs for a bounded time", "[nvml]") {
   CHECK(rig.Seen(&FakeNvml::inits) == 0);
 }
 
-TEST_CASE("in the child of a fork nothing is touched", "[nvml]") {
+TEST_CASE("the child of a fork touches nothing", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(kSecond));
-  // As a fork may find it: in the middle of a call, with a lock of the library's held.
+  // As a fork may find it: in the middle of a call, with one of the library's locks held.
   rig.Script([&](FakeNvml&) {
     const int status = fakes::InChild([&] {
       rig.collector->Keep(0, pitot::KeepFor::kIncident);
@@ -191,7 +191,7 @@ TEST_CASE("in the child of a fork nothing is touched", "[nvml]") {
   CHECK(rig.AskBack(kSecond).Has("power"));
 }
 
-TEST_CASE("a recorder's incident has what the GPUs did", "[nvml]") {
+TEST_CASE("a recorder's incident has the GPUs' counters", "[nvml]") {
   Rig rig;
   session_test::Host host;
   REQUIRE(host.Start());

@@ -21,7 +21,7 @@
 
 namespace fakes {
 
-// How many threads of this process are the collector's.
+// Number of the collector's threads in this process.
 inline int CountSamplingThreads() {
   int count = 0;
   DIR* const tasks = opendir("/proc/self/task");
@@ -36,7 +36,7 @@ inline int CountSamplingThreads() {
 
 inline constexpr unsigned int kOwnPid = 4711;
 
-// With the script as it is when loaded. Nothing is started.
+// The script is as after loading. Nothing is started.
 class Rig {
  public:
   explicit Rig(const char* library = PITOT_TEST_FAKE_NVML) : fake(Open(library)) {
@@ -76,7 +76,7 @@ class Rig {
     collector->AddTo(trace);
     return trace;
   }
-  // Of the last seconds.
+  // The trace of the last `ns`.
   Trace AskBack(int64_t ns) { return Ask(timer->NowNs() - ns); }
 
   std::shared_ptr<StepTimer> timer = std::make_shared<StepTimer>();
