@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares our declarations of NVTX with NVIDIA's headers, where they are.
+// Compares our declarations of NVTX with NVIDIA's headers, if they are installed.
 #include "collect/nvtx/abi.h"
 
 #define NVTX_NO_IMPL
@@ -43,7 +43,7 @@ SAME(abi::kRegistered, NVTX_MESSAGE_TYPE_REGISTERED);
 SAME(abi::kNoTracking, NVTX_NO_PUSH_POP_TRACKING);
 SAME(abi::kVersion, NVTX_VERSION);
 
-// The types of tools: part of the headers as soon as any of their functions is.
+// The types of tools: in the headers together with any of their functions.
 SAME(abi::kCallbacks, NVTX_ETID_CALLBACKS);
 SAME(abi::kVersionInfo, NVTX_ETID_VERSIONINFO);
 SAME(sizeof(abi::Callbacks), sizeof(NvtxExportTableCallbacks));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What fills a table, or loads a tool, for the life of the process: a program of its own.
+// Tests that fill a table, or load a tool, for the life of the process: a program of its own.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -19,7 +19,7 @@ using fakes::NvtxHost;
 
 }  // namespace
 
-TEST_CASE("ranges that a former recorder's host never ended leave the next one their room", "[nvtx]") {
+TEST_CASE("ranges never ended by an earlier recorder's host leave the next one their room", "[nvtx]") {
   NvtxHost host;
   REQUIRE(host.StartCapturing());
   const Library library(PITOT_FAKE_EMITTER);
@@ -33,7 +33,7 @@ TEST_CASE("ranges that a former recorder's host never ended leave the next one t
   CHECK(Captured(host.Incident()) == fakes::Texts{"of the next(domain=(none))"});
 }
 
-TEST_CASE("a tool without registered strings is told the names that scopes were given at run time", "[nvtx]") {
+TEST_CASE("a tool without registered strings gets the names given to scopes at run time", "[nvtx]") {
   void* const object = dlopen(PITOT_PLAIN_TOOL, RTLD_NOW | RTLD_LOCAL);
   FakeTool& tool = *reinterpret_cast<FakeTool* (*)()>(dlsym(object, "GetFakeTool"))();
   const fakes::Variable tools(PITOT_PLAIN_TOOL);

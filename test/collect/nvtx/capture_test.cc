@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What other libraries emit, in incidents.
+// Other libraries' events in incidents.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -25,7 +25,7 @@ using fakes::NvtxHost;
 using fakes::Registered;
 using fakes::Texts;
 
-// Runs a test with every library that emits.
+// Runs a test with every emitting library.
 #define FOR_EACH_EMITTER() const char* const path = GENERATE(from_range(fakes::Emitters()))
 
 template <class Value> Emitter::Attributes WithPayload(const char* text, abi::PayloadType type, Value value) {
@@ -52,7 +52,7 @@ Emitter::Attributes WithData(const void* message, const Emitter::PayloadData* da
 
 }  // namespace
 
-TEST_CASE("a push and a pop are a scope of their thread, in what it works for", "[nvtx]") {
+TEST_CASE("a push and a pop are a scope of their thread, in its present work", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -84,7 +84,7 @@ TEST_CASE("a push and a pop are a scope of their thread, in what it works for", 
   CHECK(session_test::Contains(Attribute(trace, "nvtx.captured"), "emitter"));
 }
 
-TEST_CASE("a range is shown while it is open, with what it says", "[nvtx]") {
+TEST_CASE("a range is shown while it is open, with its payload", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -131,7 +131,7 @@ TEST_CASE("domains, registered strings, payloads and marks are recorded", "[nvtx
                                  "float(domain=(none), payload=0.25)", "plain(domain=(none))"});
 }
 
-TEST_CASE("NCCL's payloads are decoded, of this version and of former ones", "[nvtx]") {
+TEST_CASE("NCCL's payloads are decoded, of this version and of earlier ones", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -147,11 +147,11 @@ TEST_CASE("NCCL's payloads are decoded, of this version and of former ones", "[n
   push("ncclAllReduce", 5, &payload, 24);
   push("ncclAllGather", 4, &payload, 16);
   push("ncclAllToAll", 16, &payload, 16);
-  push("ncclSend", 9, &payload.bytes, 16);      // as before communicators were said
+  push("ncclSend", 9, &payload.bytes, 16);      // as before communicators were included
   push("ncclAllGather", 4, &payload.bytes, 8);  // the same
   push("ncclAllReduce", 5, &payload, 3);        // too short
   push("ncclAllReduce", 5, nullptr, 24);        // absent
-  push("ncclCommInitRank", 0, &payload, 24);    // says no bytes
+  push("ncclCommInitRank", 0, &payload, 24);    // has no bytes
 
   const auto trace = host.Incident();
 
@@ -223,7 +223,7 @@ TEST_CASE("payloads of schemas that are not NCCL's are counted, and their ranges
   CHECK(library->is_enabled(domain) == 0);  // payloads need not be made
 }
 
-TEST_CASE("a range that its thread started and ended is a scope, in any order with others", "[nvtx]") {
+TEST_CASE("a range started and ended by its thread is a scope, in any order with others", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -240,7 +240,7 @@ TEST_CASE("a range that its thread started and ended is a scope, in any order wi
   CHECK(EventsNamed(trace, "first").at(0).begin_ns <= EventsNamed(trace, "second").at(0).begin_ns);
 }
 
-TEST_CASE("a range that ends on another thread is a moment there that says how long it lasted", "[nvtx]") {
+TEST_CASE("a range that ends on another thread is a moment there, with its duration", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -302,7 +302,7 @@ TEST_CASE("unbalanced pushes, pops, starts and ends are counted and hurt nothing
   CHECK(Attribute(trace, "nvtx.never_popped") == "1");
 }
 
-TEST_CASE("a push of one domain is not popped by another's", "[nvtx]") {
+TEST_CASE("a push in one domain is not popped by another", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -320,7 +320,7 @@ TEST_CASE("a push of one domain is not popped by another's", "[nvtx]") {
   CHECK(EventsNamed(host.Incident(), "of b").at(0).duration_ns != pitot::model::kOpen);
 }
 
-TEST_CASE("strings may be null, freed after the call, written anew, wide, and of any length", "[nvtx]") {
+TEST_CASE("strings may be null, freed after the call, overwritten, wide, and of any length", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -362,7 +362,7 @@ TEST_CASE("strings may be null, freed after the call, written anew, wide, and of
               "\ufffd\ufffd(domain=(none))", "(unnamed)(domain=(none))", "(unnamed)(domain=(none))"});
 }
 
-TEST_CASE("the numbers that PyTorch appends to operators make no names", "[nvtx]") {
+TEST_CASE("numbers appended to operators by PyTorch make no names", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -388,7 +388,7 @@ TEST_CASE("the numbers that PyTorch appends to operators make no names", "[nvtx]
                       "aten::mm(domain=(none))", "step, seq = none(domain=(none))", "ncclAllReduce(domain=(none))"});
 }
 
-TEST_CASE("a thread whose library forgets to pop shows other libraries' ranges, and says what it cut", "[nvtx]") {
+TEST_CASE("a thread whose library forgets to pop shows other libraries' ranges, and counts the cut ones", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -419,7 +419,7 @@ TEST_CASE("attributes of a foreign size are read as far as they go", "[nvtx]") {
   const Library library(path);
   auto attributes = WithPayload("whole", abi::kInt32, int32_t{1});
   const auto push_of_size = [&](uint16_t size) {
-    // Not a byte more than it says is there.
+    // Not a byte more than its size.
     const std::unique_ptr<char[]> memory(new char[std::max<size_t>(size, 4)]);
     attributes.size = size;
     std::memcpy(memory.get(), &attributes, std::min<size_t>(std::max<size_t>(size, 4), sizeof attributes));
@@ -442,7 +442,7 @@ TEST_CASE("attributes of a foreign size are read as far as they go", "[nvtx]") {
   CHECK(Attribute(trace, "nvtx.bad_attributes") == "3");
 }
 
-TEST_CASE("handles that Pitot did not give are counted, and what they name is said to be unknown", "[nvtx]") {
+TEST_CASE("handles from elsewhere are counted, and their names are unknown", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -460,7 +460,7 @@ TEST_CASE("handles that Pitot did not give are counted, and what they name is sa
   CHECK(Attribute(trace, "nvtx.unknown_handles") == "3");
 }
 
-TEST_CASE("ranges that are started and never ended are bounded and counted", "[nvtx]") {
+TEST_CASE("ranges started and never ended are bounded and counted", "[nvtx]") {
   NvtxHost host;
   REQUIRE(host.StartCapturing());
   const Library library(PITOT_FAKE_EMITTER);
@@ -473,7 +473,7 @@ TEST_CASE("ranges that are started and never ended are bounded and counted", "[n
   CHECK(session_test::Contains(Attribute(trace, "nvtx.under_way"), "and 1016 more"));
 }
 
-TEST_CASE("a range may start as long as fewer are under way than may be, in whatever order others ended", "[nvtx]") {
+TEST_CASE("a range may start while fewer than the limit are open, in whatever order others ended", "[nvtx]") {
   NvtxHost host;
   REQUIRE(host.StartCapturing());
   const Library library(PITOT_FAKE_EMITTER);
@@ -492,8 +492,8 @@ TEST_CASE("a range may start as long as fewer are under way than may be, in what
   CHECK(session_test::Contains(Attribute(trace, "nvtx.under_way"), "and 1016 more"));
 }
 
-TEST_CASE("what is under way is what was when rings were copied", "[nvtx]") {
-  // Asked before NVTX's: at that time rings were copied, and the incident is written.
+TEST_CASE("ranges shown as open were open when the rings were copied", "[nvtx]") {
+  // Asked before NVTX's collector: at that time the rings are copied, and the incident is written.
   struct Between final : pitot::Collector {
     Between(const Library& of, std::vector<uint64_t>* of_ids) : library(of), ids(*of_ids) {}
     const char* Name() const noexcept override { return "between"; }
@@ -537,7 +537,7 @@ TEST_CASE("ranges of the domain pitot are ignored", "[nvtx]") {
   CHECK(Captured(host.Incident()).empty());
 }
 
-TEST_CASE("slots that Pitot does not use stay null", "[nvtx]") {
+TEST_CASE("slots unused by Pitot stay null", "[nvtx]") {
   NvtxHost host;
   REQUIRE(host.StartCapturing());
   const Library library(PITOT_FAKE_EMITTER);
@@ -546,7 +546,7 @@ TEST_CASE("slots that Pitot does not use stay null", "[nvtx]") {
   CHECK(library->leaves_others_null());
 }
 
-TEST_CASE("a library may be unloaded with what it has open", "[nvtx]") {
+TEST_CASE("a library may be unloaded with open ranges", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -565,7 +565,7 @@ TEST_CASE("a library may be unloaded with what it has open", "[nvtx]") {
   CHECK(Captured(host.Incident()).back() == "loaded anew(domain=gone)");
 }
 
-TEST_CASE("after Stop nothing is recorded, and the next recorder gets what its libraries emit", "[nvtx]") {
+TEST_CASE("nothing is recorded after Stop, and the next recorder gets the events of its libraries", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -633,7 +633,7 @@ TEST_CASE("threads emit while incidents are made and recorders come and go", "[n
         const uint64_t mine = library->start_a("start");
         library->end(started.exchange(mine));
         library->pop();
-        std::this_thread::yield();  // to who makes the incidents
+        std::this_thread::yield();  // to the thread making the incidents
       }
     });
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library that has Pitot in it: captures what an emitter says. 0 if that is all that is captured.
+// A library with Pitot in it: captures an emitter's events. 0 if nothing else is captured.
 #include <cstdio>
 
 #include "collect/nvtx/rig.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that has Pitot in a library, its first argument, and has that capture. What is named after it is loaded
-// before; after "linked", as if the program were linked to it.
+// A program with Pitot in a library, its first argument, which captures. Libraries named after it are loaded before;
+// after "linked", as if the program were linked to them.
 #include <dlfcn.h>
 
 #include <cstring>

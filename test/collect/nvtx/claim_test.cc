@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How libraries find Pitot, when they do not, and the tool that gets its scopes.
+// How libraries find Pitot, when they do not, and the tool that gets Pitot's scopes.
 #include "collect/nvtx/claim.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ FakeTool& Tool() {
 
 Texts Told() { return Tool().TakeLog(); }
 
-// What is in the file of a loaded object's writable segment, now.
+// The present contents of a loaded object's writable segment, as far as they are in its file.
 std::vector<unsigned char> DataOf(const char* part_of_name) {
   struct Find {
     const char* part_of_name;
@@ -67,10 +67,10 @@ std::vector<unsigned char> DataOf(const char* part_of_name) {
     for (int i = 0; i < object->dlpi_phnum; ++i) {
       const auto& part = object->dlpi_phdr[i];
       if (part.p_type != PT_LOAD || (part.p_flags & PF_W) == 0) continue;
-      const uint64_t address = object->dlpi_addr + part.p_vaddr;  // on a word, as linkers have it
+      const uint64_t address = object->dlpi_addr + part.p_vaddr;  // on a word boundary, as linkers place it
       const uint64_t begin = (address + 7) & ~uint64_t{7};
       wanted.data.resize(address + part.p_filesz - begin);
-      // Not byte by byte: AddressSanitizer has put zones between what is there.
+      // Not byte by byte: AddressSanitizer has put zones between the variables.
       if (!pitot::base::ReadMemory(begin, wanted.data.data(), wanted.data.size())) wanted.data.clear();
     }
     return 1;
@@ -79,7 +79,7 @@ std::vector<unsigned char> DataOf(const char* part_of_name) {
   return find.data;
 }
 
-// As a container's seccomp profile may: the system call that reads memory, and the pipes that would do instead.
+// Forbids, like a container's seccomp profile, the system call that reads memory, and pipes as a substitute.
 bool ForbidReading() {
   sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_readv, 1, 0),
@@ -99,7 +99,7 @@ TEST_CASE("linking does nothing: the variable is not set and no library is wante
   CHECK_FALSE(kIsWantedAtLoad);
 }
 
-TEST_CASE("adding the collector sets the variable where it is not set, to what finds this program", "[nvtx]") {
+TEST_CASE("adding the collector sets an unset variable to a value that finds this program", "[nvtx]") {
   const Variable unset(nullptr);
   NvtxHost host;
   REQUIRE(host.Start());
@@ -111,7 +111,7 @@ TEST_CASE("adding the collector sets the variable where it is not set, to what f
   CHECK(pitot::nvtx::WhoseClaim() == pitot::nvtx::Claim::kOurs);
 }
 
-TEST_CASE("a capture that is not wanted leaves the variable alone", "[nvtx]") {
+TEST_CASE("the variable is left alone without a wanted capture", "[nvtx]") {
   const Variable unset(nullptr);
   NvtxHost host;
   pitot::NvtxOptions options;
@@ -122,7 +122,7 @@ TEST_CASE("a capture that is not wanted leaves the variable alone", "[nvtx]") {
   CHECK(Variable::Get() == nullptr);
 }
 
-TEST_CASE("what a parent process set for itself leads to its child, too", "[nvtx]") {
+TEST_CASE("the variable set by a parent process for itself leads to its child, too", "[nvtx]") {
   NvtxHost host;
   REQUIRE(host.StartCapturing());
   host.recorder.Stop();
@@ -134,7 +134,7 @@ TEST_CASE("what a parent process set for itself leads to its child, too", "[nvtx
   CHECK(Captured(host.Incident()) == Texts{"of the second(domain=(none))"});
 }
 
-TEST_CASE("there is one collector in a process", "[nvtx]") {
+TEST_CASE("a process can have one collector", "[nvtx]") {
   NvtxHost host;
   REQUIRE(host.StartCapturing());
 
@@ -161,7 +161,7 @@ TEST_CASE("the child of a fork captures for itself", "[nvtx]") {
         }) == 0);
 }
 
-TEST_CASE("a library that had called NVTX before is reported as missed, one that had not is captured", "[nvtx]") {
+TEST_CASE("a library that had called NVTX before is reported as missed, another is captured", "[nvtx]") {
   const char* const path = GENERATE(from_range(fakes::Emitters()));
   const Variable unset(nullptr);
   const Library early(path);
@@ -177,7 +177,7 @@ TEST_CASE("a library that had called NVTX before is reported as missed, one that
   CHECK(Captured(trace).empty());
 }
 
-TEST_CASE("a library that is loaded and has not called NVTX yet is not missed", "[nvtx]") {
+TEST_CASE("a loaded library that has not called NVTX yet is not missed", "[nvtx]") {
   const char* const path = GENERATE(from_range(fakes::Emitters()));
   const Variable unset(nullptr);
   const Library quiet(path);
@@ -191,7 +191,7 @@ TEST_CASE("a library that is loaded and has not called NVTX yet is not missed", 
   CHECK(Captured(trace) == Texts{"captured(domain=(none))"});
 }
 
-TEST_CASE("where memory cannot be read it is said that nobody knows what was missed", "[nvtx]") {
+TEST_CASE("missed libraries are reported as unknown if memory cannot be read", "[nvtx]") {
   CHECK(fakes::InChild([] {
           if (fakes::kThreadSanitizer) return 0;  // it cannot start threads in such a child
           HOLDS(ForbidReading());
@@ -203,7 +203,7 @@ TEST_CASE("where memory cannot be read it is said that nobody knows what was mis
         }) == 0);
 }
 
-TEST_CASE("a segment with nothing of its file in it is not looked at, nor what lies behind it", "[nvtx]") {
+TEST_CASE("a segment without bytes from its file is not read, nor is the memory behind it", "[nvtx]") {
   const Variable unset(nullptr);
   const Library early(PITOT_FAKE_EMITTER);
   early->mark_a("nobody listens");
@@ -228,7 +228,7 @@ TEST_CASE("a segment with nothing of its file in it is not looked at, nor what l
   CHECK(pitot::nvtx::HasMissed(object, &chunk));
 }
 
-TEST_CASE("what says that a library has called NVTX is found wherever it lies in its data", "[nvtx]") {
+TEST_CASE("the sign of a library's call of NVTX is found at any place in its data", "[nvtx]") {
   const Variable unset(nullptr);
   const Library early(PITOT_FAKE_EMITTER);
   early->mark_a("nobody listens");
@@ -255,8 +255,8 @@ TEST_CASE("what says that a library has called NVTX is found wherever it lies in
   }
 }
 
-TEST_CASE("a program that inherits the variable and does not capture wants no library", "[nvtx]") {
-  // This test's program, which does not export it for the one below.
+TEST_CASE("a program that inherits the variable without capturing wants no library", "[nvtx]") {
+  // The program of this test: it does not export the function for the one below.
   const Variable ours("");
   CHECK(fakes::InChild([] {
           execl(PITOT_INHERITING_PROGRAM, PITOT_INHERITING_PROGRAM, PITOT_FAKE_EMITTER, nullptr);
@@ -266,7 +266,7 @@ TEST_CASE("a program that inherits the variable and does not capture wants no li
 
 #ifdef PITOT_CAPTURING_PROGRAM
 
-TEST_CASE("what a parent process with Pitot in the program set is free in a child with Pitot in a library", "[nvtx]") {
+TEST_CASE("a claim set by a parent with Pitot in the program is free in a child with Pitot in a library", "[nvtx]") {
   const Variable inherited("");
   CHECK(fakes::InChild([] {
           execl(PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PLUGIN, nullptr);
@@ -274,9 +274,8 @@ TEST_CASE("what a parent process with Pitot in the program set is free in a chil
         }) == 0);
 }
 
-TEST_CASE("what a parent process with Pitot in the program set is free in a child that is linked to a tool, too",
-          "[nvtx]") {
-  // As LibTorch 2 is to libcupti.
+TEST_CASE("a claim set by a parent with Pitot in the program is free in a child linked to a tool, too", "[nvtx]") {
+  // Like LibTorch 2, which is linked to libcupti.
   const Variable inherited("");
   CHECK(fakes::InChild([] {
           execl(PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PLUGIN, "linked", PITOT_FAKE_TOOL,
@@ -285,7 +284,7 @@ TEST_CASE("what a parent process with Pitot in the program set is free in a chil
         }) == 0);
 }
 
-TEST_CASE("what a parent process with Pitot in another library set is free, whether that is loaded or not", "[nvtx]") {
+TEST_CASE("a claim set by a parent with Pitot in another library is free, whether that is loaded or not", "[nvtx]") {
   const Variable inherited(PITOT_OTHER_PLUGIN);
   CHECK(fakes::InChild([] {
           execl(PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PLUGIN, nullptr);
@@ -297,7 +296,7 @@ TEST_CASE("what a parent process with Pitot in another library set is free, whet
         }) == 0);
 }
 
-TEST_CASE("what a parent process with Pitot in a library set is overwritten in a child with Pitot in the program",
+TEST_CASE("a claim set by a parent with Pitot in a library is overwritten in a child with Pitot in the program",
           "[nvtx]") {
   const Variable inherited(PITOT_OTHER_PLUGIN);
   CHECK(fakes::InChild([] {
@@ -312,14 +311,14 @@ TEST_CASE("what a parent process with Pitot in a library set is overwritten in a
 
 #endif
 
-TEST_CASE("a file exports what it defines, not what it only uses, and none that is no library", "[nvtx]") {
+TEST_CASE("a file exports its definitions, not its uses, and nothing if it is not a library", "[nvtx]") {
   using pitot::base::FileExports;
   CHECK(FileExports(PITOT_FAKE_TOOL, {pitot::nvtx::abi::kEntryPoint, "GetFakeTool"}));
   CHECK_FALSE(FileExports(PITOT_FAKE_TOOL, {pitot::nvtx::abi::kEntryPoint, "pitot_process"}));
   CHECK_FALSE(FileExports(PITOT_FAKE_TOOL, {"strlen"}));
   CHECK_FALSE(FileExports("/no/such/file.so", {"strlen"}));
   CHECK_FALSE(FileExports(__FILE__, {"strlen"}));
-  // One that is cut anywhere.
+  // A file cut anywhere.
   const fakes::TempDirectory directory;
   const std::string cut = directory.path() + "/cut.so";
   std::filesystem::copy_file(PITOT_FAKE_TOOL, cut);
@@ -330,7 +329,7 @@ TEST_CASE("a file exports what it defines, not what it only uses, and none that 
   }
 }
 
-TEST_CASE("a tool that has claimed NVTX gets its events; the variable stays as it is, and incidents say so", "[nvtx]") {
+TEST_CASE("a tool that has claimed NVTX gets its events; the variable stays, and incidents report it", "[nvtx]") {
   const Variable tools(PITOT_FAKE_TOOL);
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -383,7 +382,7 @@ TEST_CASE("a tool that returns no handle of a string is asked for it once", "[nv
                         "push pitot/without a handle, plain", "pop pitot"});
 }
 
-TEST_CASE("a scope that is open at Stop ends for the tool, too, and none begins later", "[nvtx]") {
+TEST_CASE("a scope open at Stop ends for the tool, too, and none begins later", "[nvtx]") {
   const Variable tools(PITOT_FAKE_TOOL);
   NvtxHost host;
   REQUIRE(host.StartCapturing());
@@ -402,7 +401,7 @@ TEST_CASE("a scope that is open at Stop ends for the tool, too, and none begins 
   CHECK(Told().empty());
 }
 
-TEST_CASE("without a tool scopes are mirrored to nobody, and take the way that they took before", "[nvtx]") {
+TEST_CASE("without a tool scopes are mirrored to nobody, and take their former way", "[nvtx]") {
   NvtxHost host;
   REQUIRE(host.Start());
   const uint32_t gate = pitot::detail::g_gate;
@@ -414,7 +413,7 @@ TEST_CASE("without a tool scopes are mirrored to nobody, and take the way that t
   CHECK(pitot::detail::g_gate == gate);
 }
 
-TEST_CASE("a tool that cannot be used is said and left alone", "[nvtx]") {
+TEST_CASE("an unusable tool is reported and left alone", "[nvtx]") {
   NvtxHost host;
   REQUIRE(host.Start());
   for (const char* path : {"/no/such/tool.so", PITOT_REFUSING_TOOL, PITOT_FAKE_EMITTER}) {
@@ -429,7 +428,7 @@ TEST_CASE("a tool that cannot be used is said and left alone", "[nvtx]") {
   CHECK(host.recorder.Add(pitot::MakeNvtxCollector()).ok());
 }
 
-TEST_CASE("a tool gets no scopes where that is not wanted, and the status says that nothing is captured", "[nvtx]") {
+TEST_CASE("a tool gets no scopes if that is not wanted, and the status says that nothing is captured", "[nvtx]") {
   const Variable tools(PITOT_FAKE_TOOL);
   NvtxHost host;
   REQUIRE(host.Start());
@@ -445,7 +444,7 @@ TEST_CASE("a tool gets no scopes where that is not wanted, and the status says t
   CHECK(Told().empty());
 }
 
-TEST_CASE("a tool is not told the end of a scope that began before it was told of any", "[nvtx]") {
+TEST_CASE("a tool does not get the end of a scope that began before the first one it was told", "[nvtx]") {
   const Variable tools(PITOT_FAKE_TOOL);
   NvtxHost host;
   REQUIRE(host.Start());
@@ -462,7 +461,7 @@ TEST_CASE("a tool is not told the end of a scope that began before it was told o
   CHECK(std::count(told.begin(), told.end(), "push pitot/mirrored") == 2);
 }
 
-TEST_CASE("the child of a fork while the tool was told a name mirrors scopes of its own", "[nvtx]") {
+TEST_CASE("a child forked while the tool gets a name mirrors scopes of its own", "[nvtx]") {
   static int status;
   status = -1;
   const Variable tools(PITOT_FAKE_TOOL);
@@ -495,7 +494,7 @@ TEST_CASE("threads mirror scopes while the mirror comes and goes", "[nvtx]") {
       while (!stop) {
         PITOT_SCOPE("outer");
         MirroredScope();
-        std::this_thread::yield();  // to who makes the incidents
+        std::this_thread::yield();  // to the thread making the incidents
       }
     });
   }

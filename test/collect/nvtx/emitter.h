@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library that emits NVTX: what it exports for tests to call. One is made with NVIDIA's headers where they are, one
-// with none of their code.
+// An emitting library: the functions it exports for tests. One is built with NVIDIA's headers if they are installed,
+// one without their code.
 #ifndef PITOT_TEST_COLLECT_NVTX_EMITTER_H_
 #define PITOT_TEST_COLLECT_NVTX_EMITTER_H_
 
@@ -28,9 +28,9 @@ struct Emitter {
   int (*domain_pop)(void* domain);
   uint64_t (*domain_start)(void* domain, const Attributes*);
   void (*domain_end)(void* domain, uint64_t);
-  // What the library has, none of them a call of NVTX: whether slots that no tool of ours fills are null.
+  // The library's own, not a call of NVTX: whether slots that no tool of ours fills are null.
   bool (*leaves_others_null)();
-  // Of the payload extension; null where the library has it not.
+  // Of the payload extension; null if the library does not have it.
   int (*push_payload)(void* domain, const PayloadData*, size_t count);
   int (*pop_payload)(void* domain, const PayloadData*, size_t count);
   uint8_t (*is_enabled)(void* domain);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Emits NVTX without NVIDIA's headers: finds the tool as their code does, at its first call and never again.
+// Emits NVTX without NVIDIA's headers: looks for the tool as their code does, at its first call and never again.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -11,7 +11,7 @@ namespace {
 
 namespace abi = pitot::nvtx::abi;
 
-struct Globals {  // begins as that of NVIDIA's code, with the slot of MarkEx right after the tables
+struct Globals {  // begins like the one in NVIDIA's code, with the slot of MarkEx right after the tables
   unsigned state;
   abi::Callbacks callbacks;
   abi::VersionInfo version_info;

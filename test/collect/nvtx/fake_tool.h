@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tool that NVTX finds by the environment, as a profiler is.
+// A tool found by NVTX through the environment, like a profiler.
 #ifndef PITOT_TEST_COLLECT_NVTX_FAKE_TOOL_H_
 #define PITOT_TEST_COLLECT_NVTX_FAKE_TOOL_H_
 
@@ -8,11 +8,11 @@
 #include <vector>
 
 struct FakeTool {
-  // What it was told since the last time: "push <domain>/<name>", "pop <domain>"; without a domain "push <name>".
+  // Its calls since the last time: "push <domain>/<name>", "pop <domain>"; without a domain "push <name>".
   virtual std::vector<std::string> TakeLog() = 0;
-  // Called while it registers a string; null: nothing is.
+  // Called while it registers a string; null: nothing is called.
   void (*on_register)() = nullptr;
-  bool has_handles = true;  // else it registers strings and returns null
+  bool has_handles = true;  // otherwise it registers strings and returns null
 
  protected:
   ~FakeTool() = default;

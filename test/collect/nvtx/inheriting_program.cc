@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that links the collector, does not add it, and has a library that emits, named by its argument. Ends with 0
-// where that found no tool.
+// A program that links the collector, does not add it, and loads an emitting library, its argument. Ends with 0 if that
+// library found no tool.
 #include <dlfcn.h>
 
 #include "collect/nvtx/emitter.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that captures NVTX, and libraries that emit it.
+// A host that captures NVTX, and emitting libraries.
 #ifndef PITOT_TEST_COLLECT_NVTX_RIG_H_
 #define PITOT_TEST_COLLECT_NVTX_RIG_H_
 
@@ -36,7 +36,7 @@ class Library {
   const Emitter* emitter_;
 };
 
-// All that there are.
+// Paths of all of them.
 inline std::vector<const char*> Emitters() {
   std::vector<const char*> paths = {PITOT_FAKE_EMITTER};
 #ifdef PITOT_REAL_EMITTER
@@ -78,7 +78,7 @@ struct NvtxHost : session_test::Host {
   pitot::model::Trace Incident() { return TriggerAndFlush() ? traces().back() : pitot::model::Trace(); }
 };
 
-// "name(domain=x, bytes=3)", of events of NVTX in the order of their beginnings.
+// Events of NVTX as "name(domain=x, bytes=3)", in the order of their beginnings.
 inline std::vector<std::string> Captured(const pitot::model::Trace& trace) {
   std::vector<std::string> texts;
   for (const EventText& event : Events(trace)) {
