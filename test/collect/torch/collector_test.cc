@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector where what it asks LibTorch for is not to be had, or comes with another clock than the recorder's.
+// The collector without some of its sources in LibTorch, or with another clock than the recorder's.
 #include "collect/torch/collector.h"
 
 #include <ATen/ATen.h>
@@ -41,17 +41,17 @@ using pitot::libtorch::SetSourcesForTesting;
 constexpr int64_t kMiB = 1 << 20;
 constexpr uint64_t kBlock = 0x7f0000000000;  // an address
 
-// In the place of LibTorch's until the end of its scope.
+// Replaces LibTorch's sources until the end of its scope.
 struct Other {
   explicit Other(const pitot::libtorch::Sources& sources) { SetSourcesForTesting(sources); }
   ~Other() { SetSourcesForTesting(was); }
   const pitot::libtorch::Sources was = GetSources();
 };
 
-// How long memory's history takes for one moment, at most: of a clock of 1 GHz.
+// Upper bound of one moment in memory's history: for a clock of 1 GHz.
 constexpr int64_t kBucketNs = 3'000'000;
 
-// When a counter first was at `least` or more; -1: never.
+// When a counter was first at `least` or more; -1: never.
 int64_t FirstAt(const model::Trace& trace, std::string_view name, double least) {
   for (uint32_t i = 0; i < trace.samples.size(); ++i) {
     const model::CounterRow& counter = trace.counters[trace.samples.counter[i]];
@@ -79,7 +79,7 @@ TEST_CASE("a LibTorch of another version is refused, and left alone", "[torch]")
   CHECK_FALSE(at::hasGlobalCallbacks());
 }
 
-TEST_CASE("where one kind of memory cannot be watched the rest is recorded, and the trace says why", "[torch]") {
+TEST_CASE("the rest is recorded if one kind of memory cannot be watched, and the trace says why", "[torch]") {
   auto sources = GetSources();
   sources.watch_cuda = []() -> std::string { TORCH_CHECK(false, "Found no NVIDIA driver on your system."); };
   const Other other(sources);
@@ -94,7 +94,7 @@ TEST_CASE("where one kind of memory cannot be watched the rest is recorded, and 
   CHECK(Count(trace, "aten::zero_") == 1);
 }
 
-TEST_CASE("what a GPU's allocator tells is in incidents: instants, counters and attributes", "[torch]") {
+TEST_CASE("reports of a GPU's allocator are in incidents: instants, counters and attributes", "[torch]") {
   using pitot::libtorch::GpuAccount;
   using pitot::libtorch::GpuEvent;
   static GpuAccount account;
@@ -154,8 +154,7 @@ TEST_CASE("what a GPU's allocator tells is in incidents: instants, counters and 
   CHECK(Attribute(trace, "torch.gpu2.out_of_memory") == "1");
 }
 
-TEST_CASE("a GPU's block is said to be as large when it is freed as when it was allocated, whatever it was given",
-          "[torch]") {
+TEST_CASE("a GPU's block has the same size when freed as when allocated, whatever it was given", "[torch]") {
   using pitot::libtorch::GpuEvent;
   static pitot::libtorch::GpuAccount account;
   static pitot::libtorch::GpuNumbers numbers;
@@ -183,7 +182,7 @@ TEST_CASE("a GPU's block is said to be as large when it is freed as when it was 
   CHECK(told == "allocate on GPU " + bytes + ", " + bytes + "; free on GPU " + bytes + ", 512; ");
 }
 
-TEST_CASE("memory over time is where it belongs while scopes are told to another tool", "[torch]") {
+TEST_CASE("memory over time is in its place while scopes are mirrored to another tool", "[torch]") {
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
   static const pitot::trace::Mirror mirror{[](const pitot::Site*, pitot::Name) noexcept {}, []() noexcept {}};
@@ -202,7 +201,7 @@ TEST_CASE("memory over time is where it belongs while scopes are told to another
   CHECK(at <= trace.EventEnd(0));
 }
 
-TEST_CASE("what mirrors scopes is told operators at their depth, and ranges at every depth", "[torch]") {
+TEST_CASE("a mirror of scopes gets operators at their depth, and ranges at every depth", "[torch]") {
   static std::vector<std::string> told;  // no other thread runs operators
   static const pitot::trace::Mirror mirror{
       [](const pitot::Site*, pitot::Name name) noexcept { told.emplace_back(pitot::trace::NameText(name.index)); },
@@ -226,7 +225,7 @@ TEST_CASE("what mirrors scopes is told operators at their depth, and ranges at e
   CHECK(told_at(Depth::kOps) == std::vector<std::string>{"layer 7", "aten::neg", "end", "end"});
 }
 
-TEST_CASE("memory over time outlives recorders of whatever clock", "[torch]") {
+TEST_CASE("memory over time outlives recorders with any clock", "[torch]") {
   for (const auto clock :
        {pitot::ClockSource::kOperatingSystem, pitot::ClockSource::kAuto, pitot::ClockSource::kOperatingSystem}) {
     TorchHost host(Depth::kScopes);
@@ -243,11 +242,12 @@ TEST_CASE("memory over time outlives recorders of whatever clock", "[torch]") {
     CHECK(at >= trace.events.begin_ns[0] - kBucketNs);
     CHECK(at <= trace.EventEnd(0));
     host.recorder.Stop();
-    { const at::Tensor tensor = at::empty({kMiB}, at::kByte); }  // while none runs
+    { const at::Tensor tensor = at::empty({kMiB}, at::kByte); }  // while no recorder runs
   }
 }
 
-TEST_CASE("the child of a fork records LibTorch for itself, and what its parent recorded with not twice", "[torch]") {
+TEST_CASE("the child of a fork records LibTorch for itself, and nothing twice through its parent's callbacks",
+          "[torch]") {
   const Depth depth = GENERATE(Depth::kScopes, Depth::kOps);
   TorchHost host(depth);
   REQUIRE(host.Enable().ok());
@@ -255,7 +255,7 @@ TEST_CASE("the child of a fork records LibTorch for itself, and what its parent 
   CHECK(fakes::InChild([&] {
           TorchHost childs;
           HOLDS(childs.Start());
-          at::ones({1 << 14}).neg();  // LibTorch calls what its parent had it call; 64 KiB: an allocation is recorded
+          at::ones({1 << 14}).neg();  // LibTorch calls the parent's functions; 64 KiB: an allocation is recorded
           HOLDS(childs.TriggerAndFlush());
           HOLDS(Count(childs.traces().back(), "aten::neg") == 0);
           HOLDS(Count(childs.traces().back(), "allocate") == 0);
@@ -274,7 +274,7 @@ TEST_CASE("the child of a fork records LibTorch for itself, and what its parent 
   CHECK(Count(host.Incident(), "aten::neg") == (depth == Depth::kOps ? 1 : 0));
 }
 
-TEST_CASE("the child of a fork in the middle of a change is refused LibTorch, and told why", "[torch]") {
+TEST_CASE("a child forked in the middle of a change is refused LibTorch, with the reason", "[torch]") {
   static int status = -1;
   auto sources = GetSources();
   sources.watch_cpu = []() -> std::string {
@@ -294,7 +294,7 @@ TEST_CASE("the child of a fork in the middle of a change is refused LibTorch, an
   CHECK(status == 0);
 }
 
-TEST_CASE("the child of a fork leaves GPUs alone whose memory its parent watches, and says so", "[torch]") {
+TEST_CASE("the child of a fork leaves GPUs alone if its parent watches their memory, and reports it", "[torch]") {
   static int asked;
   asked = 0;
   auto sources = GetSources();
@@ -339,7 +339,7 @@ TEST_CASE("the child of a fork leaves GPUs alone whose memory its parent watches
   pitot::libtorch::SetWatchedDevices(0);
 }
 
-TEST_CASE("an incident says when operators were recorded, without a GPU, and top counts the rest apart", "[torch]") {
+TEST_CASE("an incident has the time of recorded operators, without a GPU, and top counts the rest apart", "[torch]") {
   const auto forward = [] {
     PITOT_SCOPE("forward");
     at::ones({8}).neg();
@@ -384,7 +384,7 @@ TEST_CASE("the thread that enabled it may end", "[torch]") {
   CHECK(Count(trace, "allocate") == 4);
 }
 
-TEST_CASE("a depth that is fixed beside Stop leaves LibTorch nobody to call", "[torch]") {
+TEST_CASE("a depth fixed during Stop leaves LibTorch nobody to call", "[torch]") {
   TorchHost host(Depth::kScopes);  // for its folder
   int left = 0;
   for (int i = 0; i < 100; ++i) {
@@ -406,7 +406,7 @@ TEST_CASE("a depth that is fixed beside Stop leaves LibTorch nobody to call", "[
   CHECK(left == 0);
 }
 
-TEST_CASE("what the collector holds is in Stats: histories, what an incident kept, and what threads keep", "[torch]") {
+TEST_CASE("memory held by the collector is in Stats: histories, an incident's copy, and threads' states", "[torch]") {
   TorchHost host;
   REQUIRE(host.Enable().ok());
   at::ones({8}).neg();
@@ -422,7 +422,7 @@ TEST_CASE("what the collector holds is in Stats: histories, what an incident kep
   CHECK(host.recorder.Stats().collector_bytes < beside);
 }
 
-TEST_CASE("the depth is changed without memory of its own, as often as one likes", "[torch]") {
+TEST_CASE("the depth can change any number of times without new memory", "[torch]") {
   TorchHost host;
   REQUIRE(host.Enable().ok());
   at::ones({8}).neg();

@@ -30,7 +30,7 @@ uint64_t Convolution(const Tensor& input, const Tensor& weight, const Parameters
 
 }  // namespace
 
-TEST_CASE("products of matrices take two operations for each of their multiplications", "[torch]") {
+TEST_CASE("products of matrices take two operations for each multiplication", "[torch]") {
   CHECK(Count(FlopFormula::kMatmul, {{3, 5}, {5, 7}}) == 2 * 3 * 5 * 7);
   CHECK(Count(FlopFormula::kAddMatmul, {{7}, {3, 5}, {5, 7}}) == 2 * 3 * 5 * 7);
   CHECK(Count(FlopFormula::kBatchMatmul, {{4, 3, 5}, {4, 5, 7}}) == 2 * 4 * 3 * 5 * 7);
@@ -41,7 +41,7 @@ TEST_CASE("products of matrices take two operations for each of their multiplica
 TEST_CASE("a convolution takes a filter for each element of its output", "[torch]") {
   CHECK(Convolution({1, 3, 224, 224}, {64, 3, 7, 7}, {{2, 2}, {3, 3}, {1, 1}}) == 2ull * 118'013'952);
   CHECK(Convolution({1, 3, 224, 224}, {64, 3, 7, 7}, {{2}, {3}, {1}}) == 2ull * 118'013'952);  // one for all
-  // Of groups each filter sees its part.
+  // With groups each filter sees its part.
   CHECK(Convolution({2, 32, 10, 10}, {32, 1, 3, 3}, {{1, 1}, {1, 1}, {1, 1}}) == 2ull * 2 * 32 * 9 * 100);
   CHECK(Convolution({1, 4, 10}, {8, 4, 3}, {{1}, {0}, {2}}) == 2ull * 8 * 4 * 3 * 6);  // dilated, in one dimension
   CHECK(Convolution({1, 8, 5, 5}, {8, 4, 3, 3}, {{2, 2}, {0, 0}, {1, 1}, true}) == 2ull * 8 * 4 * 9 * 25);
@@ -68,7 +68,7 @@ TEST_CASE("sizes that do not fit, are negative or too large count as unknown", "
   CHECK(Convolution({1, 3}, {64, 3}, {}) == 0);
 }
 
-TEST_CASE("of operators that call one another the one that works is counted", "[torch]") {
+TEST_CASE("the working one of operators that call one another is counted", "[torch]") {
   CHECK(FormulaOf("aten::addmm") == FlopFormula::kAddMatmul);
   CHECK(FormulaOf("aten::convolution") == FlopFormula::kConvolution);
   CHECK(FormulaOf("aten::conv2d") == FlopFormula::kNone);  // calls convolution

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The account of a GPU's memory, beside an allocator that tells things as LibTorch's does and keeps the numbers that it
-// keeps.
+// The account of a GPU's memory, next to an allocator with reports and numbers like LibTorch's.
 #include "collect/torch/gpu_memory.h"
 
 #include <catch2/catch.hpp>
@@ -34,14 +33,14 @@ struct Allocator {
     g_numbers = before;
     REQUIRE(account.Begin(device, before, Read));
   }
-  // A block may be larger than what was asked for.
+  // A block may be larger than requested.
   void Allocate(int64_t bytes, int64_t given) {
     account.Note(GpuEvent::kAllocated, bytes, live.emplace(bytes, next_address += kMiB)->second, now);
     g_numbers.allocated_bytes += given;
   }
   // A moment of memory's history later.
   void Pass() { now += int64_t{1} << pitot::libtorch::MemoryHistory::kBucketBits; }
-  // The block may wait for another stream after: these numbers do not.
+  // The block may still wait for another stream: these numbers do not.
   void Free(int64_t bytes, int64_t given) {
     g_numbers.allocated_bytes -= given;
     const auto block = live.find(bytes);
@@ -65,13 +64,13 @@ struct Allocator {
   const int32_t device;
   GpuAccount account;
   int64_t now = pitot::libtorch::MemoryNow();
-  std::multimap<int64_t, uint64_t> live;  // addresses, by what was asked for
+  std::multimap<int64_t, uint64_t> live;  // addresses, by requested bytes
   uint64_t next_address = 0;
 };
 
 }  // namespace
 
-TEST_CASE("what was allocated before it was watched counts", "[gpu_memory]") {
+TEST_CASE("memory allocated before watching counts", "[gpu_memory]") {
   const Allocator allocator({.allocated_bytes = 5 * kMiB, .reserved_bytes = 20 * kMiB, .retries = 3});
   CHECK(allocator.Use().allocated_bytes == 5 * kMiB);
   CHECK(allocator.Use().most_allocated_bytes == 5 * kMiB);
@@ -79,7 +78,7 @@ TEST_CASE("what was allocated before it was watched counts", "[gpu_memory]") {
   CHECK(allocator.Use().retries == 0);
 }
 
-TEST_CASE("what was allocated while watching began is found at the next event", "[gpu_memory]") {
+TEST_CASE("memory allocated while watching began is found at the next event", "[gpu_memory]") {
   Allocator allocator;
   g_numbers.allocated_bytes = 7 * kMiB;
   g_numbers.reserved_bytes = 20 * kMiB;
@@ -88,7 +87,7 @@ TEST_CASE("what was allocated while watching began is found at the next event", 
   CHECK(allocator.Use().reserved_bytes == 20 * kMiB);
 }
 
-TEST_CASE("what a freed block still waits for counts no longer, and nothing else is missing", "[gpu_memory]") {
+TEST_CASE("a freed block that waits for another stream no longer counts, and nothing else is missing", "[gpu_memory]") {
   Allocator allocator;
   allocator.Allocate(100 * kMiB, 100 * kMiB);
   allocator.Allocate(30 * kMiB, 30 * kMiB);
@@ -97,7 +96,7 @@ TEST_CASE("what a freed block still waits for counts no longer, and nothing else
   CHECK(allocator.Use().allocated_bytes == 30 * kMiB + 512);
 }
 
-TEST_CASE("what blocks are larger than was asked for counts", "[gpu_memory]") {
+TEST_CASE("given bytes above the requested ones count", "[gpu_memory]") {
   Allocator allocator;
   for (int i = 0; i < 100; ++i) allocator.Allocate(1, 512);
   CHECK(allocator.Use().allocated_bytes == 100 * 512);
@@ -109,7 +108,7 @@ TEST_CASE("what blocks are larger than was asked for counts", "[gpu_memory]") {
   CHECK(allocator.Use().most_allocated_bytes == 3 * kMiB + 700'000 + 101 * 512);
 }
 
-TEST_CASE("what the last block is larger than was asked for is in peaks when another is freed next", "[gpu_memory]") {
+TEST_CASE("peaks include the last block's given bytes when another is freed next", "[gpu_memory]") {
   Allocator allocator;
   allocator.Allocate(kMiB, kMiB);
   const pitot::torch::PeakMemory peak(allocator.device);
@@ -120,7 +119,7 @@ TEST_CASE("what the last block is larger than was asked for is in peaks when ano
   CHECK(allocator.Use().most_allocated_bytes == 4 * kMiB + 700'000);
 }
 
-TEST_CASE("what a block is larger than was asked for is in peaks when it is freed, too", "[gpu_memory]") {
+TEST_CASE("peaks include a block's given bytes when it is freed, too", "[gpu_memory]") {
   Allocator allocator;
   allocator.Allocate(3 * kMiB, 3 * kMiB + 700'000);
   allocator.Allocate(5 * kMiB, 5 * kMiB + 300'000);
@@ -135,12 +134,12 @@ TEST_CASE("the allocator's numbers are read once for each large block", "[gpu_me
   const int before = g_reads;
   for (int i = 0; i < 100; ++i) allocator.Allocate(3 * kMiB, 3 * kMiB + 700'000);
   for (int i = 0; i < 100; ++i) allocator.Free(3 * kMiB, 3 * kMiB + 700'000);
-  CHECK(g_reads - before <= 110);  // of two in one place the earlier is forgotten
+  CHECK(g_reads - before <= 110);  // the earlier of two in one place is forgotten
   CHECK(allocator.Use().allocated_bytes == 512);
   CHECK(allocator.Use().most_allocated_bytes == 100 * (3 * kMiB + 700'000) + 512);
 }
 
-TEST_CASE("a peak that was begun before its device had any memory is of what was allocated since", "[gpu_memory]") {
+TEST_CASE("a peak begun before its device had any memory counts all later allocations", "[gpu_memory]") {
   const pitot::torch::PeakMemory peak(g_next_device);
   CHECK(peak.bytes() == 0);
   Allocator allocator;
@@ -153,8 +152,7 @@ TEST_CASE("a peak that was begun before its device had any memory is of what was
   CHECK(later.bytes() == kMiB);
 }
 
-TEST_CASE("of a device that is watched and has allocated nothing yet it is known that it holds nothing",
-          "[gpu_memory]") {
+TEST_CASE("a watched device with no allocations reports 0 bytes", "[gpu_memory]") {
   const int32_t device = g_next_device;
   pitot::torch::MemoryUse use;
   use.allocated_bytes = 7;
@@ -180,7 +178,7 @@ TEST_CASE("the allocator's numbers are not read for each small block", "[gpu_mem
   CHECK(g_reads - before == 1);
 }
 
-TEST_CASE("where the host has blocks rounded otherwise, each counts as it is after a moment", "[gpu_memory]") {
+TEST_CASE("blocks with the host's own rounding have their true size after a moment", "[gpu_memory]") {
   Allocator allocator;
   allocator.Allocate(3 * 512, 2048);
   allocator.Pass();
@@ -191,8 +189,7 @@ TEST_CASE("where the host has blocks rounded otherwise, each counts as it is aft
   CHECK(allocator.Use().allocated_bytes == 2048 + 8192);
 }
 
-TEST_CASE("where the host has blocks rounded otherwise, a large one is as large as it is, and peaks are not higher",
-          "[gpu_memory]") {
+TEST_CASE("a large block has its true size with the host's own rounding, and peaks are not higher", "[gpu_memory]") {
   const int32_t device = g_next_device++;
   for (const bool is_next_moment : {false, true}) {
     Allocator allocator({}, device);
@@ -211,7 +208,7 @@ TEST_CASE("where the host has blocks rounded otherwise, a large one is as large 
   }
 }
 
-TEST_CASE("what else is found to be allocated makes no block larger than it should be", "[gpu_memory]") {
+TEST_CASE("memory found at a later event does not enlarge a block", "[gpu_memory]") {
   Allocator allocator;
   g_numbers.allocated_bytes = 7 * kMiB;  // while watching began
   allocator.Allocate(1024, 1024);
@@ -228,7 +225,7 @@ TEST_CASE("what else is found to be allocated makes no block larger than it shou
   CHECK(g_reads == before);
 }
 
-TEST_CASE("emptying the cache makes no retry of the next cudaMalloc", "[gpu_memory]") {
+TEST_CASE("emptying the cache does not make the next cudaMalloc a retry", "[gpu_memory]") {
   Allocator allocator({.reserved_bytes = 20 * kMiB});
   allocator.Release(20 * kMiB);
   allocator.Reserve(2 * kMiB);
@@ -236,7 +233,7 @@ TEST_CASE("emptying the cache makes no retry of the next cudaMalloc", "[gpu_memo
   CHECK(allocator.Use().reserved_bytes == 2 * kMiB);
 }
 
-TEST_CASE("a retry counts, also one that ends out of memory, also after the host reset the count", "[gpu_memory]") {
+TEST_CASE("a retry counts even if it ends out of memory, and after the host reset the count", "[gpu_memory]") {
   Allocator allocator({.reserved_bytes = 40 * kMiB, .retries = 1});
   allocator.Release(20 * kMiB);
   ++g_numbers.retries;
@@ -249,12 +246,12 @@ TEST_CASE("a retry counts, also one that ends out of memory, also after the host
   CHECK(allocator.Use().retries == 2);
   CHECK(allocator.Use().out_of_memory == 1);
 
-  g_numbers.retries = 1;  // of zero, since
+  g_numbers.retries = 1;  // of zero, since then
   allocator.Reserve(2 * kMiB);
   CHECK(allocator.Use().retries == 3);
 }
 
-TEST_CASE("numbers that cannot be read leave what was known, until they can be read again", "[gpu_memory]") {
+TEST_CASE("unreadable numbers leave the known ones in place, until they can be read again", "[gpu_memory]") {
   Allocator allocator({.allocated_bytes = 5 * kMiB, .reserved_bytes = 20 * kMiB});
   g_throws = true;
   allocator.Reserve(4 * kMiB);

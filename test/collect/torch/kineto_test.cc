@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What pitot::cupti learns of PyTorch's profiler from the real one. A process of its own: what has profiled once stays.
+// How pitot::cupti sees PyTorch's real profiler. A process of its own, because having profiled once stays.
 #include "collect/cupti/kineto.h"
 
 #include <ATen/ATen.h>
@@ -18,7 +18,7 @@ using torch::profiler::impl::ActivityType;
 using torch::profiler::impl::ProfilerConfig;
 using torch::profiler::impl::ProfilerState;
 
-// Debian's LibTorch has no Kineto, and so nothing that could take CUPTI.
+// Debian's LibTorch has no Kineto, so nothing could take CUPTI.
 bool HasKineto() { return dlsym(RTLD_DEFAULT, "_ZN9libkineto3apiEv") != nullptr; }
 
 KinetoState IfThere(KinetoState state) { return HasKineto() ? state : KinetoState::kAbsent; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process with LibTorch has for good, or can use up: a program of its own.
+// Lasting or exhaustible resources of a process with LibTorch: a program of its own.
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
@@ -22,7 +22,7 @@ namespace {
 namespace model = pitot::model;
 using fakes::Attribute;
 
-// As LibTorch's, of which the C library knows the blocks; another's it might not.
+// Like LibTorch's, with blocks known to the C library; it might not know another's.
 struct HostsAllocator final : at::Allocator {
   at::Allocator* const base = c10::GetDefaultCPUAllocator();
 #if TORCH_VERSION_MAJOR >= 2
@@ -68,7 +68,7 @@ TEST_CASE("a host's own allocator is left alone, and incidents say that it is no
   c10::SetAllocator(c10::DeviceType::CPU, before);
 }
 
-TEST_CASE("incidents say how many ranges were called (other) because names of ranges were used up", "[torch]") {
+TEST_CASE("incidents count the ranges named (other) once names of ranges are used up", "[torch]") {
   session_test::Host host;
   REQUIRE(host.Start());
   REQUIRE(pitot::torch::Enable(host.recorder).ok());
@@ -81,8 +81,7 @@ TEST_CASE("incidents say how many ranges were called (other) because names of ra
   CHECK(Attribute(host.traces().back(), "torch.names_folded") == "7");
 }
 
-TEST_CASE("a callback that LibTorch does not take leaves operators recorded as they were, and the incident says when",
-          "[torch]") {
+TEST_CASE("a callback refused by LibTorch leaves operators recorded as before, and the incident says when", "[torch]") {
   session_test::Host host;
   host.options.depth = pitot::Depth::kScopes;
   REQUIRE(host.Start());

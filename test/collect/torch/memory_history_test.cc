@@ -29,7 +29,7 @@ std::vector<uint64_t> Bytes(const std::vector<MemoryHistory::Sample>& samples) {
 
 }  // namespace
 
-TEST_CASE("of a bucket the most and the last are kept", "[memory]") {
+TEST_CASE("a bucket keeps its maximum and its last value", "[memory]") {
   History history;
   history->Add(100, 10 * kBucket);
   history->Add(50, 12 * kBucket);
@@ -45,7 +45,7 @@ TEST_CASE("of a bucket the most and the last are kept", "[memory]") {
   CHECK(history->most_bytes() == 150);
 }
 
-TEST_CASE("a window begins with what was allocated before it", "[memory]") {
+TEST_CASE("a window begins with the bytes allocated before it", "[memory]") {
   History history;
   history->Add(100, 10 * kBucket);
   history->Add(-60, 11 * kBucket);
@@ -55,7 +55,7 @@ TEST_CASE("a window begins with what was allocated before it", "[memory]") {
   CHECK(history->PeakBetween(500 * kBucket, 600 * kBucket) == 40);
 }
 
-TEST_CASE("what a free begins from counts in its bucket", "[memory]") {
+TEST_CASE("the value before a free counts in its bucket", "[memory]") {
   History history;
   history->Add(100, 10 * kBucket);
   history->Add(-60, 20 * kBucket);
@@ -63,7 +63,7 @@ TEST_CASE("what a free begins from counts in its bucket", "[memory]") {
   CHECK(history->PeakBetween(20 * kBucket, 21 * kBucket) == 100);
 }
 
-TEST_CASE("what is a lap old is forgotten and not taken for new", "[memory]") {
+TEST_CASE("a value a lap old is forgotten and not taken for new", "[memory]") {
   History history;
   history->Add(1000, 10 * kBucket);
   history->Add(-1000, 11 * kBucket);
@@ -98,7 +98,7 @@ TEST_CASE("more peaks than there is room for are refused", "[memory]") {
   CHECK(history->BeginPeak() == 5);
 }
 
-TEST_CASE("what is known better replaces what was added", "[memory]") {
+TEST_CASE("an authoritative number replaces the sum", "[memory]") {
   History history;
   history->Add(1000, 10 * kBucket);
   const int peak = history->BeginPeak();
@@ -110,7 +110,7 @@ TEST_CASE("what is known better replaces what was added", "[memory]") {
   CHECK(history->PeakBetween(11 * kBucket, 12 * kBucket) == 1524);
 }
 
-TEST_CASE("a peak misses nothing that other threads allocate after its beginning", "[memory]") {
+TEST_CASE("a peak misses nothing allocated by other threads after its beginning", "[memory]") {
   History history;
   std::atomic<bool> is_done{false};
   std::thread other([&] {
@@ -120,7 +120,7 @@ TEST_CASE("a peak misses nothing that other threads allocate after its beginning
   for (int i = 0; i < 20'000; ++i) {
     const int peak = history->BeginPeak();
     const uint64_t now = history->bytes();
-    is_well = is_well && history->PeakOf(peak) + 1 >= now;  // but for the one that is being added
+    is_well = is_well && history->PeakOf(peak) + 1 >= now;  // except for the one being added
     history->EndPeak(peak);
   }
   is_done = true;
@@ -128,7 +128,7 @@ TEST_CASE("a peak misses nothing that other threads allocate after its beginning
   CHECK(is_well);
 }
 
-TEST_CASE("threads that allocate at once lose no byte", "[memory]") {
+TEST_CASE("threads allocating at once lose no byte", "[memory]") {
   History history;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -146,7 +146,7 @@ TEST_CASE("threads that allocate at once lose no byte", "[memory]") {
   CHECK(history->most_bytes() <= 2 * (1 + 2 + 3 + 4));
 }
 
-TEST_CASE("of more changes than an incident has room for neighbours become one, with the peak", "[memory]") {
+TEST_CASE("neighbours become one with their peak if an incident has no room for all changes", "[memory]") {
   History history;
   for (int64_t bucket = 1; bucket <= 1000; ++bucket) history->Add(bucket == 503 ? 5000 : 1, bucket * kBucket);
   history->Add(-5000, 1001 * kBucket);
@@ -172,7 +172,7 @@ TEST_CASE("a machine may have been up for years before memory is watched", "[mem
   CHECK(Bytes(history->Between(0, 3 * year + 21 * kBucket)).back() == 100);
 }
 
-TEST_CASE("what was allocated before it was watched may be freed", "[memory]") {
+TEST_CASE("memory allocated before watching may be freed", "[memory]") {
   History history;
   history->Add(10, 1 * kBucket);
   history->Add(-64, 2 * kBucket);

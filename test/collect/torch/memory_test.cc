@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tensors take, on the LibTorch of this machine. The allocator is watched from the first test on.
+// Memory of tensors, on the LibTorch of this machine. The allocator is watched from the first test on.
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -29,7 +29,7 @@ uint64_t Allocated() {
   return use.allocated_bytes;
 }
 
-// The most that a counter showed; nothing: there is none.
+// The maximum of a counter; nothing: there is none.
 std::optional<double> Peak(const model::Trace& trace, std::string_view name) {
   std::optional<double> peak;
   for (uint32_t i = 0; i < trace.samples.size(); ++i) {
@@ -41,7 +41,7 @@ std::optional<double> Peak(const model::Trace& trace, std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("what tensors on the CPU take is known at every depth", "[torch]") {
+TEST_CASE("memory of tensors on the CPU is known at every depth", "[torch]") {
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
   const uint64_t before = Allocated();
@@ -59,7 +59,7 @@ TEST_CASE("what tensors on the CPU take is known at every depth", "[torch]") {
   CHECK(Count(trace, "allocate") == 0);
 }
 
-TEST_CASE("the peak of a piece of work is its own", "[torch]") {
+TEST_CASE("a piece of work has a peak of its own", "[torch]") {
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
   { Bytes(100 * kMiB); }
@@ -71,7 +71,7 @@ TEST_CASE("the peak of a piece of work is its own", "[torch]") {
   CHECK(peak.bytes() < before + 21 * kMiB);
 }
 
-TEST_CASE("at the depth of operators each larger allocation is an instant", "[torch]") {
+TEST_CASE("each larger allocation is an instant at the depth of operators", "[torch]") {
   TorchHost host(Depth::kOps);
   REQUIRE(host.Enable().ok());
   { const at::Tensor sum = at::ones({1 << 16}).add(1); }
@@ -116,7 +116,7 @@ TEST_CASE("tensors can be resized, cloned and made of nothing", "[torch]") {
   CHECK(Allocated() == before);
 }
 
-TEST_CASE("memory is left alone where it is not asked for", "[torch]") {
+TEST_CASE("memory is left alone if it is not requested", "[torch]") {
   TorchHost host(Depth::kOps, {.memory = false});
   REQUIRE(host.Enable().ok());
   { const at::Tensor sum = at::ones({1 << 16}).add(1); }
@@ -126,8 +126,7 @@ TEST_CASE("memory is left alone where it is not asked for", "[torch]") {
   CHECK_FALSE(Peak(trace, "LibTorch CPU allocated").has_value());
 }
 
-TEST_CASE("a block from before memory was watched that is freed now takes nothing from what is allocated later",
-          "[torch]") {
+TEST_CASE("a block freed now from before watching takes nothing from later allocations", "[torch]") {
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
   void* const block = c10::GetDefaultCPUAllocator()->raw_allocate(Allocated() + 64 * kMiB);
@@ -137,7 +136,7 @@ TEST_CASE("a block from before memory was watched that is freed now takes nothin
   CHECK(Allocated() >= 32 * kMiB);
 }
 
-TEST_CASE("of a device that is not watched nothing is known", "[torch]") {
+TEST_CASE("nothing is known of an unwatched device", "[torch]") {
   pitot::torch::MemoryUse use;
   CHECK_FALSE(pitot::torch::GetMemoryUse(15, &use));
   CHECK_FALSE(pitot::torch::GetMemoryUse(-2, &use));

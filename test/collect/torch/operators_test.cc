@@ -28,7 +28,7 @@ using pitot::SiteKind;
 using pitot::StatusCode;
 
 SiteKind KindOf(const model::Trace& trace, uint32_t event) { return trace.sites[trace.events.site[event]].kind; }
-// The value of an argument; of a text its StringId. None: it has no such.
+// The value of an argument; for a text its StringId. None: there is no such argument.
 std::optional<uint64_t> Argument(const model::Trace& trace, uint32_t event, std::string_view name) {
   const model::SiteRow& site = trace.sites[trace.events.site[event]];
   for (size_t i = 0; i < site.arg_names.size(); ++i) {
@@ -48,7 +48,7 @@ bool IsInside(const model::Trace& trace, uint32_t inner, uint32_t outer) {
 
 }  // namespace
 
-TEST_CASE("at the depth of operators each is recorded by its name, inside what called it", "[torch]") {
+TEST_CASE("each operator is recorded by its name at their depth, inside its caller", "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host;
   REQUIRE(host.Enable().ok());
@@ -67,10 +67,10 @@ TEST_CASE("at the depth of operators each is recorded by its name, inside what c
   CHECK(IsInside(trace, linear[0], forward[0]));
   CHECK(IsInside(trace, addmm[0], linear[0]));
   CHECK_FALSE(IsInside(trace, relu[0], linear[0]));
-  CHECK_FALSE(Argument(trace, linear[0], "sequence").has_value());  // autograd numbered none
+  CHECK_FALSE(Argument(trace, linear[0], "sequence").has_value());  // autograd gave it no number
 }
 
-TEST_CASE("at a lesser depth ranges are recorded and operators are not", "[torch]") {
+TEST_CASE("ranges are recorded at a lesser depth, and operators are not", "[torch]") {
   TorchHost host(Depth::kKernels);
   REQUIRE(host.Enable().ok());
   {
@@ -104,7 +104,7 @@ TEST_CASE("a method of a scripted module is an operator", "[torch]") {
   CHECK(KindOf(trace, Named(trace, "forward of a module")[0]) == SiteKind::kOperator);
 }
 
-TEST_CASE("what autograd numbered can be found again in its backward", "[torch]") {
+TEST_CASE("an operator numbered by autograd can be found in its backward", "[torch]") {
   TorchHost host;
   REQUIRE(host.Enable().ok());
   at::Tensor a = at::ones({4, 4}).requires_grad_(true);
@@ -120,7 +120,7 @@ TEST_CASE("what autograd numbered can be found again in its backward", "[torch]"
   CHECK(Argument(trace, backward[0], "forward_thread").value_or(0) != 0);
 }
 
-TEST_CASE("a backward finds its forward among threads that count alike", "[torch]") {
+TEST_CASE("a backward finds its forward among threads with equal numbers", "[torch]") {
   for (const bool shapes : {false, true}) {
     TorchHost host(Depth::kOps, {.shapes = shapes});
     REQUIRE(host.Enable().ok());
@@ -149,7 +149,7 @@ TEST_CASE("a backward finds its forward among threads that count alike", "[torch
   }
 }
 
-TEST_CASE("with shapes operators say what they worked on and what that costs", "[torch]") {
+TEST_CASE("operators have their tensors and their cost with shapes", "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host(Depth::kOps, {.shapes = true});
   REQUIRE(host.Enable().ok());
@@ -170,7 +170,7 @@ TEST_CASE("with shapes operators say what they worked on and what that costs", "
   CHECK(Argument(trace, Named(trace, "aten::conv2d")[0], "flops") == 0);
 }
 
-TEST_CASE("shapes are recorded for incidents and where the host has fixed the depth, not in the governor's trials",
+TEST_CASE("shapes are recorded for incidents and at a depth fixed by the host, not in the governor's trials",
           "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host(Depth::kScopes, {.shapes = true});
@@ -194,7 +194,7 @@ TEST_CASE("shapes are recorded for incidents and where the host has fixed the de
   CHECK_FALSE(Argument(trace, products[2], "shapes"));
 }
 
-TEST_CASE("no operator is lost, and none recorded twice, while shapes are switched on and off", "[torch]") {
+TEST_CASE("no operator is lost or recorded twice while shapes are switched on and off", "[torch]") {
   TorchHost host(Depth::kScopes, {.shapes = true, .memory = false});
   host.options.max_ring_bytes = 4 << 20;
   host.options.memory_budget_bytes = 64 << 20;
@@ -219,7 +219,7 @@ TEST_CASE("no operator is lost, and none recorded twice, while shapes are switch
   CHECK(Named(trace, "aten::neg").size() == kOperators);
 }
 
-TEST_CASE("with shapes tensors without sizes are symbolic, and their operators recorded", "[torch]") {
+TEST_CASE("tensors without sizes are symbolic with shapes, and their operators recorded", "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host(Depth::kOps, {.shapes = true});
   REQUIRE(host.Enable().ok());
@@ -235,7 +235,7 @@ TEST_CASE("with shapes tensors without sizes are symbolic, and their operators r
   CHECK(Argument(trace, Named(trace, "aten::mm").back(), "flops") == 2 * 3 * 5 * 7);
 }
 
-// As torch/utils/flop_counter.py of PyTorch 2.11 counts: a convolution by its outermost operator, also where a traced
+// Counted as by torch/utils/flop_counter.py of PyTorch 2.11: a convolution by its outermost operator, even if a traced
 // model calls _convolution.
 TEST_CASE("floating point operations of a net are counted once", "[torch]") {
   const c10::NoGradGuard no_grad;
@@ -247,7 +247,7 @@ TEST_CASE("floating point operations of a net are counted once", "[torch]") {
   at::matmul(x.reshape({2, 2, 5}), at::ones({2, 5, 7}));
   at::_convolution(at::ones({1, 3, 8, 8}), weight, {}, {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1, false, false, false,
                    false);
-  CHECK_THROWS(at::conv2d(at::ones({1, 5, 8, 8}), weight));  // says what it was to do
+  CHECK_THROWS(at::conv2d(at::ones({1, 5, 8, 8}), weight));  // counts, too: its inputs are known
   at::mm(at::ones({3, 5}), at::ones({5, 7}));
   const model::Trace trace = host.Incident();
 
@@ -258,7 +258,7 @@ TEST_CASE("floating point operations of a net are counted once", "[torch]") {
         convolution * 2 * 64 + 2ull * 2 * 256 * 10 + 2ull * 2 * 2 * 5 * 7 + convolution * 2 * 36 + 2ull * 3 * 5 * 7);
 }
 
-TEST_CASE("an operator that throws ends, and what comes after is recorded where it belongs", "[torch]") {
+TEST_CASE("a throwing operator ends, and later ones are recorded in their place", "[torch]") {
   TorchHost host;
   REQUIRE(host.Enable().ok());
   {
@@ -286,7 +286,7 @@ TEST_CASE("a model that throws in forward ends, and the next one is recorded lik
 
   const auto forwards = Named(trace, "forward"), products = Named(trace, "aten::mm");
   REQUIRE(products.size() == 4);
-  CHECK(forwards.size() >= 4);  // LibTorch says it of the method and of its graph
+  CHECK(forwards.size() >= 4);  // LibTorch reports one for the method and one for its graph
   for (const uint32_t forward : forwards) CHECK(trace.events.duration_ns[forward] != model::kOpen);
   for (const uint32_t product : products) {
     const auto is_around = [&](uint32_t forward) { return IsInside(trace, product, forward); };
@@ -295,7 +295,7 @@ TEST_CASE("a model that throws in forward ends, and the next one is recorded lik
   CHECK(host.recorder.Stats().scopes_misnested == 0);
 }
 
-TEST_CASE("depth may change a thousand times while threads run operators", "[torch]") {
+TEST_CASE("the depth may change a thousand times while threads run operators", "[torch]") {
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
   std::atomic<bool> is_done{false};
@@ -319,14 +319,14 @@ TEST_CASE("depth may change a thousand times while threads run operators", "[tor
   CHECK_FALSE(Named(host.Incident(), "aten::neg").empty());
 }
 
-TEST_CASE("threads that die leave what they recorded, and nothing else", "[torch]") {
+TEST_CASE("threads that end leave their records, and nothing else", "[torch]") {
   TorchHost host;
   REQUIRE(host.Enable().ok());
   for (int i = 0; i < 20; ++i) std::thread([] { at::ones({8}).neg(); }).join();
   CHECK(Named(host.Incident(), "aten::neg").size() == 20);
 }
 
-TEST_CASE("another profiler of LibTorch's operators may run beside", "[torch]") {
+TEST_CASE("another profiler of LibTorch's operators may run at the same time", "[torch]") {
   static std::atomic<int> seen;
   seen = 0;
   TorchHost host;
@@ -339,7 +339,7 @@ TEST_CASE("another profiler of LibTorch's operators may run beside", "[torch]") 
   CHECK(Named(host.Incident(), "aten::neg").size() == 1);
 }
 
-TEST_CASE("one collector at a time, and after Stop LibTorch calls nobody", "[torch]") {
+TEST_CASE("there is one collector at a time, and after Stop LibTorch calls nobody", "[torch]") {
   TorchHost host;
   REQUIRE(host.Enable().ok());
   CHECK(pitot::torch::Enable(host.recorder).code() == StatusCode::kAlreadyRunning);
@@ -350,7 +350,7 @@ TEST_CASE("one collector at a time, and after Stop LibTorch calls nobody", "[tor
   CHECK(other.Enable().ok());
 }
 
-TEST_CASE("an operator that began before the recorder stopped ends under the next", "[torch]") {
+TEST_CASE("an operator begun before the recorder stopped ends under the next", "[torch]") {
   TorchHost host;
   REQUIRE(host.Enable().ok());
   std::optional<TorchHost> other;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Beside PyTorch's own profiler, which is in the same library.
+// The collector next to PyTorch's own profiler, in the same library.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
@@ -20,7 +20,7 @@ using torch::profiler::impl::ActivityType;
 using torch::profiler::impl::ProfilerConfig;
 using torch::profiler::impl::ProfilerState;
 
-// As torch.profiler.profile(record_shapes, profile_memory, with_stack, with_flops) of the CPU.
+// Like torch.profiler.profile(record_shapes, profile_memory, with_stack, with_flops) of the CPU.
 void BeginProfile() {
   const ProfilerConfig config(ProfilerState::KINETO, true, true, true, true);
   profiler::prepareProfiler(config, {ActivityType::CPU});

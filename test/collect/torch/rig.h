@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that has LibTorch recorded, and what is in its incidents.
+// A host with LibTorch recorded, and the contents of its incidents.
 #ifndef PITOT_TEST_COLLECT_TORCH_RIG_H_
 #define PITOT_TEST_COLLECT_TORCH_RIG_H_
 

@@ -15,7 +15,7 @@ using pitot::libtorch::ThreadState;
 
 namespace {
 
-// What a thread-local that is destroyed after the thread's state, as it was made before, finds.
+// A thread-local made before the thread's state and destroyed after it: what does it find?
 struct Late {
   ~Late() { found = ThreadState::Get(); }
   static inline ThreadState* found = nullptr;
@@ -25,7 +25,7 @@ thread_local Late t_late;
 
 }  // namespace
 
-TEST_CASE("operators in the last destructors of a thread make it no state anew", "[thread_state]") {
+TEST_CASE("operators in a thread's last destructors do not make its state anew", "[thread_state]") {
   bool had_state = false;
   std::thread([&] {
     t_late.is_used = true;
@@ -36,7 +36,7 @@ TEST_CASE("operators in the last destructors of a thread make it no state anew",
   CHECK(Late::found == nullptr);
 }
 
-TEST_CASE("what threads keep for operators is counted, until they end", "[thread_state]") {
+TEST_CASE("memory kept by threads for operators is counted until they end", "[thread_state]") {
   ThreadState::Get();
   const uint64_t before = ThreadState::HeldBytes();
   uint64_t with_state = 0, with_contexts = 0;
@@ -57,10 +57,10 @@ TEST_CASE("what threads keep for operators is counted, until they end", "[thread
   CHECK(ThreadState::HeldBytes() == before);
 }
 
-TEST_CASE("of a name no more is read than is kept", "[thread_state]") {
+TEST_CASE("a name is read no further than it is kept", "[thread_state]") {
   ThreadState* const state = ThreadState::Get();
   std::string text(pitot::trace::kMaxNameBytes, 'n');
-  // What lies behind cannot be read.
+  // Memory behind it cannot be read.
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* const pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(pages != MAP_FAILED);
@@ -69,11 +69,11 @@ TEST_CASE("of a name no more is read than is kept", "[thread_state]") {
   text.copy(end - text.size(), text.size());
   const pitot::Name name = state->NameOf(end - text.size());
   CHECK(pitot::trace::NameText(name.index) == text);
-  CHECK(state->NameOf(end - text.size()).index == name.index);  // as it is remembered
+  CHECK(state->NameOf(end - text.size()).index == name.index);  // from its memory of names
   munmap(pages, 2 * page);
   text += "more";
   CHECK(state->NameOf(text.c_str()).index == name.index);
-  // At the same place, first cut elsewhere and then of another beginning.
+  // At the same place, first cut elsewhere and then with another beginning.
   char place[pitot::trace::kMaxNameBytes + 8] = {};
   text.copy(place, sizeof place - 1);
   CHECK(state->NameOf(place).index == name.index);
@@ -84,8 +84,8 @@ TEST_CASE("of a name no more is read than is kept", "[thread_state]") {
   CHECK(pitot::trace::NameText(state->NameOf(place).index) == std::string_view(place, pitot::trace::kMaxNameBytes));
 }
 
-// The last: names are used up for the life of the process.
-TEST_CASE("ranges and operators with a number in the name leave the host's names alone", "[thread_state]") {
+// The last test: names are used up for the life of the process.
+TEST_CASE("numbered ranges and operators leave the host's names alone", "[thread_state]") {
   ThreadState* const state = ThreadState::Get();
   REQUIRE(state != nullptr);
   pitot::libtorch::ClearNamesFolded();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small network under Pitot and under LibTorch's own profiler, at once: the same operators, called as often.
+// A small network under Pitot and under LibTorch's own profiler at once: the same operators, called as often.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
@@ -27,12 +27,12 @@ void Forward(const at::Tensor& input, const at::Tensor& kernel, const at::Tensor
 
 }  // namespace
 
-TEST_CASE("top has the operators that LibTorch's profiler has, called as often", "[torch]") {
+TEST_CASE("top has the same operators as LibTorch's profiler, called as often", "[torch]") {
   namespace profiler = torch::autograd::profiler;
   const c10::NoGradGuard no_grad;
   const at::Tensor input = at::ones({8, 3, 32, 32}), kernel = at::ones({16, 3, 3, 3}),
                    weight = at::ones({10, 16 * 32 * 32}), bias = at::ones({10});
-  Forward(input, kernel, weight, bias);  // what happens only once is not compared
+  Forward(input, kernel, weight, bias);  // work done only once is not compared
   session_test::Host host;
   host.options.depth = pitot::Depth::kOps;
   REQUIRE(host.Start());

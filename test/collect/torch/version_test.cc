@@ -7,7 +7,7 @@ using pitot::StatusCode;
 using pitot::libtorch::CheckVersion;
 using pitot::libtorch::VersionIn;
 
-TEST_CASE("LibTorch's configuration says its version", "[torch]") {
+TEST_CASE("LibTorch's configuration has its version", "[torch]") {
   CHECK(VersionIn("PyTorch built with:\n  - GCC 12.2\n  - Build settings: BLAS_INFO=open, TORCH_VERSION=2.11.0, "
                   "USE_CUDA=1, \n") == "2.11.0");
   CHECK(VersionIn("TORCH_VERSION=1.13.1\n") == "1.13.1");
