@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What abi.h says of CUPTI's binary interface, beside NVIDIA's headers.
+// Compares abi.h with NVIDIA's headers of CUPTI's binary interface.
 #include "collect/cupti/abi.h"
 
 #include <catch2/catch.hpp>
@@ -169,7 +169,7 @@ static_assert(cupti::overhead::kObjectId == offsetof(Overhead, objectId));
 static_assert(cupti::overhead::kStart == offsetof(Overhead, start));
 static_assert(cupti::overhead::kEnd == offsetof(Overhead, end));
 static_assert(cupti::overhead::kOwnedData == offsetof(Overhead, overheadData));
-// OwnedMemory's blocks hold a pointer.
+// Each of OwnedMemory's blocks holds a pointer.
 static_assert(sizeof(CUpti_ActivityOverheadCommandBufferFullData) >= sizeof(void*));
 
 using Graph = CUpti_ActivityGraphTrace2;
@@ -198,10 +198,10 @@ static_assert(cupti::api::kCorrelation == offsetof(Call, correlationId));
 
 }  // namespace
 #else
-TEST_CASE("abi.h says what NVIDIA's headers say", "[cupti]") { WARN("skipped, there is no cupti.h"); }
+TEST_CASE("abi.h agrees with NVIDIA's headers", "[cupti]") { WARN("skipped, there is no cupti.h"); }
 #endif
 
-TEST_CASE("every kind that is decoded says how much of it is read", "[cupti]") {
+TEST_CASE("every decoded kind has the number of bytes read of it", "[cupti]") {
   using namespace pitot::cupti;
   for (const uint32_t kind :
        {kMemcpy, kMemset, kDriver, kRuntime, kConcurrentKernel, kOverhead, kMemcpyPeer, kGraphTrace, kJit}) {

@@ -25,10 +25,10 @@ using pitot::cupti::NameTable;
 using pitot::cupti::RowTable;
 using pitot::cupti::StreamKey;
 
-// Allocations of the thread that succeed before the one that fails; -1: all do.
+// The thread's allocations that succeed before one fails; -1: all do.
 thread_local int g_until_failure = -1;
 
-// Does `act` with the n-th allocation from now on failing. False: it has fewer.
+// Does `act` while the n-th allocation from now on fails. False: it has fewer.
 template <class Act> bool FailsAt(int n, Act act) {
   g_until_failure = n;
   try {
@@ -58,7 +58,7 @@ void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); 
 void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
-TEST_CASE("a row that there was no memory for has no number, and gets one when there is", "[cupti]") {
+TEST_CASE("a row without memory has no number, and gets one when there is memory", "[cupti]") {
   int failures = 0;
   for (bool fails = true; fails; failures += fails) {
     RowTable<StreamKey> table({~0u, ~0u, ~0u}, 4096);
@@ -76,7 +76,7 @@ TEST_CASE("a row that there was no memory for has no number, and gets one when t
   CHECK(failures >= 2);
 }
 
-TEST_CASE("a name that there was no memory for has no number, no bytes, and gets them when there is", "[cupti]") {
+TEST_CASE("a name without memory has no number and no bytes, and gets them when there is memory", "[cupti]") {
   int failures = 0;
   for (bool fails = true; fails; failures += fails) {
     NameTable names(1 << 20);
@@ -95,11 +95,11 @@ TEST_CASE("a name that there was no memory for has no number, no bytes, and gets
   CHECK(failures >= 3);
 }
 
-TEST_CASE("what records own is freed although there was no memory to read them", "[cupti]") {
-  constexpr size_t kBlock = 4 << 20;  // more than all else that a try leaves
+TEST_CASE("memory owned by records is freed although there was no memory to read them", "[cupti]") {
+  constexpr size_t kBlock = 4 << 20;  // more than everything else left by a try
   const auto allocated = [] {
     const auto info = mallinfo2();
-    return info.uordblks + info.hblkhd;  // 0 under a sanitizer, which sees leaks itself
+    return info.uordblks + info.hblkhd;  // 0 under a sanitizer; that sees leaks itself
   };
   const struct : pitot::cupti::Clock {
     pitot::cupti::Conversion ToMonotonic(uint64_t ns, pitot::cupti::Stamper, int64_t* monotonic_ns) const override {
@@ -122,7 +122,7 @@ TEST_CASE("what records own is freed although there was no memory to read them",
   CHECK(failures >= 3);
 }
 
-TEST_CASE("records that there was no memory for take none of the history's for good", "[cupti]") {
+TEST_CASE("records without memory take none of the history's for its life", "[cupti]") {
   constexpr uint32_t kChunks = 16;
   int failures = 0;
   for (bool fails = true; fails; failures += fails) {
@@ -150,7 +150,7 @@ TEST_CASE("records that there was no memory for take none of the history's for g
   CHECK(failures >= 3);
 }
 
-TEST_CASE("an incident that there was no memory to keep records for says that all of them are missing", "[cupti]") {
+TEST_CASE("an incident without memory to keep records reports all of them missing", "[cupti]") {
   fakes::GpuHost host;
   REQUIRE(host.StartAt(pitot::Depth::kKernels));
   host.cuda.Run({});
@@ -168,7 +168,7 @@ TEST_CASE("an incident that there was no memory to keep records for says that al
     pitot::assemble::GpuTables tables(&trace, {}, {});
     host.collector->AddTo(tables);
     tables.Finish();
-    if (trace.gpu.size() == 1 && trace.gpu_losses.empty()) continue;  // it could do without
+    if (trace.gpu.size() == 1 && trace.gpu_losses.empty()) continue;  // it needed no memory here
     ++lost;
     REQUIRE(fakes::HasLoss(trace, "no memory"));
     CHECK(trace.gpu_losses[0].begin_ns == begin_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When CUPTI is called for the first time: whoever has called it pays for it from then on.
+// When CUPTI is called for the first time: from then on the process pays for it.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -21,7 +21,7 @@ using fakes::g_kineto;
 using fakes::GpuHost;
 using pitot::Depth;
 
-// Beside what the library says of itself.
+// Calls other than the library's answers about itself.
 int CallsThatBegin(const GpuHost& host) {
   int calls = 0;
   for (const char* function :
@@ -37,7 +37,7 @@ struct LazyHost : GpuHost {
   LazyHost() {
     cupti_options.attach_at_start = false;
     cupti_options.lasting_cost_percent = 1;
-    environment.look_ns = environment.between_looks_ns = 1;  // a round
+    environment.look_ns = environment.between_looks_ns = 1;  // a look lasts one round
   }
 };
 
@@ -64,43 +64,43 @@ TEST_CASE("CUPTI is not called before kernels are wanted", "[cupti]") {
   CHECK(host.cuda.broken_rules().empty());
 }
 
-TEST_CASE("that CUPTI was called is said to cost for good though no kernel was recorded", "[cupti]") {
+TEST_CASE("the call of CUPTI is reported as a lasting cost though no kernel was recorded", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
   CHECK_THAT(Attribute(host.Incident(), "cupti.lasting_cost"), Catch::StartsWith("CUPTI was called"));
 }
 
-TEST_CASE("what is only forecast is not said to stay for good", "[cupti]") {
+TEST_CASE("a forecast is not reported as a lasting cost", "[cupti]") {
   LazyHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
   CHECK(host.collector->Depths() == 0);
-  host.Round();  // before there is an incident: CUPTI is not called
+  host.Round();  // before any incident: CUPTI is not called
   const auto trace = host.Incident();
   CHECK(CallsThatBegin(host) == 0);
   CHECK_THAT(Attribute(trace, "cupti.lasting_cost_forecast"), Catch::StartsWith("not known yet: no kernels"));
   CHECK(Attribute(trace, "cupti.lasting_cost").empty());
 }
 
-TEST_CASE("a recorder that stops without having wanted kernels has never called CUPTI", "[cupti]") {
+TEST_CASE("a recorder that never wanted kernels has never called CUPTI", "[cupti]") {
   LazyHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
   CHECK(host.recorder.PauseCupti().ok());
   CHECK(host.recorder.ResumeCupti().ok());
   host.recorder.Stop();
   CHECK(CallsThatBegin(host) == 0);
-  // The next one finds it as if there had been none.
+  // The next one finds it untouched.
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Run({.name = "seen"});
   CHECK(CountNamed(host.Incident(), "seen") == 1);
 }
 
-TEST_CASE("at the automatic depth CUPTI is first called after the first incident", "[cupti]") {
+TEST_CASE("CUPTI is first called after the first incident at the automatic depth", "[cupti]") {
   static std::atomic<int> rounds;
   rounds = 0;
   LazyHost host;
   host.environment.read_clocks = []() noexcept { return ++rounds, cupti::ReadClockPair(); };
   REQUIRE(host.StartAt(Depth::kScopes));
-  host.collector->Keep(0, pitot::KeepFor::kSample);  // what is normal is no incident
+  host.collector->Keep(0, pitot::KeepFor::kSample);  // a sample is not an incident
   rounds = 0;
   REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == 0 && rounds >= 5; }));
   CHECK(CallsThatBegin(host) == 0);
@@ -110,7 +110,7 @@ TEST_CASE("at the automatic depth CUPTI is first called after the first incident
   CHECK(fakes::WaitUntil([&] { return host.collector->Depths() == 0 && CallsThatBegin(host) > 0; }));
 }
 
-TEST_CASE("who asks for kernels whatever they leave behind has them without an incident", "[cupti]") {
+TEST_CASE("a host that accepts any lasting cost has kernels without an incident", "[cupti]") {
   LazyHost host;
   host.cupti_options.lasting_cost_percent = 100;
   REQUIRE(host.StartAt(Depth::kScopes));
@@ -118,7 +118,7 @@ TEST_CASE("who asks for kernels whatever they leave behind has them without an i
   CHECK(CallsThatBegin(host) == 0);
 }
 
-TEST_CASE("CUPTI is called at the start where later would be too late, or could not cost", "[cupti]") {
+TEST_CASE("CUPTI is called at the start if later would be too late, or could not cost", "[cupti]") {
   LazyHost host;
   SECTION("the host asks for it") { host.cupti_options.attach_at_start = true; }
   SECTION("graphs as a whole") { host.cupti_options.graph_level = true; }
@@ -130,7 +130,7 @@ TEST_CASE("CUPTI is called at the start where later would be too late, or could 
   CHECK(has_begun);
 }
 
-TEST_CASE("a CUPTI that refuses when it is called late is named, and had again once nobody is in the way", "[cupti]") {
+TEST_CASE("a CUPTI that refuses a late call is named, and used again once nobody is in the way", "[cupti]") {
   LazyHost host;
   host.cuda.SubscribeOther("Nsight Systems");
   REQUIRE(host.StartAt(Depth::kScopes));
@@ -150,7 +150,7 @@ TEST_CASE("a CUPTI that refuses when it is called late is named, and had again o
   CHECK(CountNamed(host.Incident(), "after") == 1);
 }
 
-TEST_CASE("where the host has fixed a depth, Add says what CUPTI refuses", "[cupti]") {
+TEST_CASE("Add reports CUPTI's refusal if the host has fixed a depth", "[cupti]") {
   LazyHost host;
   host.options.depth = Depth::kKernels;
   host.cuda.SubscribeOther("Nsight Systems");
@@ -160,7 +160,7 @@ TEST_CASE("where the host has fixed a depth, Add says what CUPTI refuses", "[cup
   CHECK_THAT(status.message(), Catch::Contains("another tool has CUPTI"));
 }
 
-TEST_CASE("a first call of CUPTI that takes long is no hang", "[cupti]") {
+TEST_CASE("a slow first call of CUPTI is not a hang", "[cupti]") {
   LazyHost host;
   host.environment.patience_ns = host.environment.keep_patience_ns = 50'000'000;
   REQUIRE(host.StartAt(Depth::kScopes));
@@ -177,7 +177,7 @@ TEST_CASE("a first call of CUPTI that takes long is no hang", "[cupti]") {
   CHECK(fakes::WaitUntil([&] { return CountNamed(host.Incident(), "first") == 1; }));
 }
 
-TEST_CASE("what a collector before has out is waited for from the first call of CUPTI on", "[cupti]") {
+TEST_CASE("buffers out with an earlier collector are awaited from the first call of CUPTI on", "[cupti]") {
   GpuHost host;
   host.cupti_options.memory_bytes = 27 << 20;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -196,7 +196,7 @@ TEST_CASE("what a collector before has out is waited for from the first call of 
   };
   REQUIRE(host.StartAt(Depth::kScopes));
   const int64_t long_ns = pitot::base::ClockNs(CLOCK_MONOTONIC) + 2 * host.environment.surroundings.long_idle_ns;
-  REQUIRE(fakes::WaitUntil([&] { return last_ns > long_ns; }));  // it rests
+  REQUIRE(fakes::WaitUntil([&] { return last_ns > long_ns; }));  // the thread rests
   host.collector->SetDepth(Depth::kKernels);
   host.cuda.Run({.name = "after"});
   const auto trace = host.Incident();
@@ -211,11 +211,11 @@ TEST_CASE("CUDA is asked whether it is in use when CUPTI is first called", "[cup
   REQUIRE(host.StartAt(Depth::kScopes));
   fakes::g_cuda = cupti::CudaState::kInUse;
   host.collector->SetDepth(Depth::kKernels);
-  // Records of single calls come no more: whole kinds.
+  // Single calls no longer get records: whole kinds.
   CHECK(host.cuda.IsEnabled(cupti::kRuntime));
 }
 
-TEST_CASE("graphs that were captured before CUPTI was first called are said to carry no scopes", "[cupti]") {
+TEST_CASE("graphs captured before CUPTI was first called are reported to carry no scopes", "[cupti]") {
   for (const bool is_late : {false, true}) {
     LazyHost host;
     host.cupti_options.attach_at_start = !is_late;
@@ -229,7 +229,7 @@ TEST_CASE("graphs that were captured before CUPTI was first called are said to c
   }
 }
 
-TEST_CASE("where PyTorch's profiler runs when kernels are first wanted Pitot waits for its end", "[cupti]") {
+TEST_CASE("Pitot waits for the end of PyTorch's profiler if that runs when kernels are first wanted", "[cupti]") {
   LazyHost host;
   g_kineto = KinetoState::kUnused;
   REQUIRE(host.StartAt(Depth::kScopes));
@@ -245,12 +245,12 @@ TEST_CASE("where PyTorch's profiler runs when kernels are first wanted Pitot wai
   CHECK(CountNamed(host.Incident(), "after") == 1);
 }
 
-TEST_CASE("a profile that may be about to begin keeps its buffers, and Pitot begins when it is long idle", "[cupti]") {
+TEST_CASE("a profile possibly about to begin keeps its buffers, and Pitot begins when it is long idle", "[cupti]") {
   LazyHost host;
   host.environment.surroundings.long_idle_ns = int64_t{1} << 60;
   g_kineto = KinetoState::kIdle;
   REQUIRE(host.StartAt(Depth::kScopes));
-  host.cuda.RegisterOther();  // and does not say so yet
+  host.cuda.RegisterOther();  // without saying so yet
   host.collector->SetDepth(Depth::kKernels);
   CHECK(CallsThatBegin(host) == 0);
   CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"),
@@ -267,7 +267,7 @@ TEST_CASE("a profile that may be about to begin keeps its buffers, and Pitot beg
   CHECK(CountNamed(host.Incident(), "after") == 1);
 }
 
-TEST_CASE("a look that was ordered while paused does not call CUPTI without an incident", "[cupti]") {
+TEST_CASE("a look ordered while paused does not call CUPTI without an incident", "[cupti]") {
   static std::atomic<int> rounds;
   rounds = 0;
   LazyHost host;
@@ -284,7 +284,7 @@ TEST_CASE("a look that was ordered while paused does not call CUPTI without an i
   CHECK(CallsThatBegin(host) == 0);
 }
 
-TEST_CASE("a pause ends what was ready, and CUPTI is called after it only where kernels are wanted", "[cupti]") {
+TEST_CASE("a pause ends readiness, and CUPTI is called after it only if kernels are wanted", "[cupti]") {
   LazyHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
   REQUIRE(host.recorder.PauseCupti().ok());

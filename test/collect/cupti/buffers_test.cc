@@ -33,7 +33,7 @@ uint32_t ResidentPages(uint8_t* memory, uint32_t pages) {
 
 }  // namespace
 
-TEST_CASE("memory is taken when it is touched, all of it, and what is in it stays", "[cupti]") {
+TEST_CASE("all memory is taken when touched, and keeps its contents", "[cupti]") {
   const auto pool = BufferPool::Make(64, 65536);
   uint8_t* const first = pool->Take();
   CHECK(ResidentPages(first, 1024) == 0);
@@ -45,7 +45,7 @@ TEST_CASE("memory is taken when it is touched, all of it, and what is in it stay
   CHECK(first[1] == 7);
 }
 
-TEST_CASE("a buffer is unread from when it is taken until it is read, unless it is of a former era", "[cupti]") {
+TEST_CASE("a buffer is unread from its being taken until it is read, unless it is of a former era", "[cupti]") {
   const auto pool = BufferPool::Make(2, 4096);
   CHECK(pool->OldestUnreadNs() == INT64_MAX);
   const int64_t before_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
@@ -74,7 +74,7 @@ TEST_CASE("a buffer is unread from when it is taken until it is read, unless it 
   CHECK(pool->OldestUnreadNs() == INT64_MAX);
 }
 
-TEST_CASE("buffers come zeroed, are read first completed first, and come again zeroed", "[cupti]") {
+TEST_CASE("buffers come zeroed, are read in the order of completion, and come again zeroed", "[cupti]") {
   const auto made = BufferPool::Make(2, 4096);
   BufferPool& pool = *made;
   uint8_t* const first = pool.Take();
@@ -98,7 +98,7 @@ TEST_CASE("buffers come zeroed, are read first completed first, and come again z
   pool.Drain([](const uint8_t*, uint64_t) { FAIL("nothing was completed"); });
 }
 
-TEST_CASE("when all is full the buffer completed first makes room, and when CUPTI has all there is none", "[cupti]") {
+TEST_CASE("the buffer completed first makes room when all are full, but there is none when CUPTI has all", "[cupti]") {
   const auto made = BufferPool::Make(2, 4096);
   BufferPool& pool = *made;
   uint8_t* const first = pool.Take();
@@ -121,7 +121,7 @@ TEST_CASE("when all is full the buffer completed first makes room, and when CUPT
   CHECK(read == 1);
 }
 
-TEST_CASE("a buffer that is somebody else's, or that CUPTI does not have, is not taken", "[cupti]") {
+TEST_CASE("a buffer of somebody else, or one CUPTI does not have, is not taken", "[cupti]") {
   const auto made = BufferPool::Make(2, 4096);
   BufferPool& pool = *made;
   uint8_t foreign[4096];
@@ -135,7 +135,7 @@ TEST_CASE("a buffer that is somebody else's, or that CUPTI does not have, is not
   pool.Drain([](const uint8_t*, uint64_t valid) { CHECK(valid == 4096); });
 }
 
-TEST_CASE("buffers that another got are written off and never used again; those that CUPTI has stay out", "[cupti]") {
+TEST_CASE("buffers taken by another are written off and never used again; those with CUPTI stay out", "[cupti]") {
   const auto pool = BufferPool::Make(3, 4096);
   REQUIRE(pool != nullptr);
   uint8_t* const swallowed = pool->Take();
@@ -149,7 +149,7 @@ TEST_CASE("buffers that another got are written off and never used again; those 
   CHECK(pool->WriteOff(kSecond) == 0);
   CHECK(pool->counts().out() == 1);
   CHECK(pool->counts().written_off == 1);
-  // CUPTI may write to it yet, and complete it: that is read by nobody.
+  // CUPTI may still write to it, and complete it; nobody reads this.
   CHECK_FALSE(pool->Complete(swallowed, 8));
   uint8_t* const other = pool->Take();
   REQUIRE(other != nullptr);
@@ -161,7 +161,7 @@ TEST_CASE("buffers that another got are written off and never used again; those 
   CHECK_FALSE(pool->Complete(other, 8));
 }
 
-TEST_CASE("a buffer that is written off while it comes back does not complete what took its place", "[cupti]") {
+TEST_CASE("a buffer written off while it comes back does not complete its replacement", "[cupti]") {
   const auto pool = BufferPool::Make(1, 4096);
   REQUIRE(pool != nullptr);
   uint8_t* const swallowed = pool->Take();
@@ -193,7 +193,7 @@ TEST_CASE("a buffer that came back and went out again is given up in its own era
   CHECK(pool->Complete(again, 8));
 }
 
-TEST_CASE("memory that was written off is used again after its quarantine, and bounded until then", "[cupti]") {
+TEST_CASE("written-off memory is used again after its quarantine, and bounded until then", "[cupti]") {
   const auto pool = BufferPool::Make(2, 4096);
   REQUIRE(pool != nullptr);
   std::set<uint8_t*> seen;
@@ -221,10 +221,10 @@ TEST_CASE("memory that was written off is used again after its quarantine, and b
   CHECK(IsZero(again, 4096));
 }
 
-TEST_CASE("memory that took the place of another slot's after its quarantine comes back as any other", "[cupti]") {
+TEST_CASE("memory in place of another slot's comes back after its quarantine like any other", "[cupti]") {
   const auto pool = BufferPool::Make(2, 4096);
   REQUIRE(pool != nullptr);
-  // All other memory there may be is in use, and each slot then gets what the other had first.
+  // All possible other memory is in use, and each slot then gets the other's first memory.
   for (uint32_t i = 0; i < 2 * BufferPool::kMostPlaces; ++i) {
     REQUIRE(pool->Take() != nullptr);
     pool->BeginEra();
@@ -242,7 +242,7 @@ TEST_CASE("memory that took the place of another slot's after its quarantine com
   CHECK(pool->counts().foreign == 0);
 }
 
-TEST_CASE("a reader that throws has its buffer freed all the same", "[cupti]") {
+TEST_CASE("a throwing reader has its buffer freed all the same", "[cupti]") {
   const auto made = BufferPool::Make(1, 4096);
   BufferPool& pool = *made;
   pool.Complete(pool.Take(), 8);
@@ -250,7 +250,7 @@ TEST_CASE("a reader that throws has its buffer freed all the same", "[cupti]") {
   CHECK(pool.Take() != nullptr);
 }
 
-TEST_CASE("threads that take and complete beside one that reads never share a buffer, and lose none", "[cupti]") {
+TEST_CASE("threads that take and complete next to a reader never share a buffer, and lose none", "[cupti]") {
   const auto made = BufferPool::Make(16, 4096);
   BufferPool& pool = *made;
   const int rounds = fakes::kThreadSanitizer ? 2000 : 50000;

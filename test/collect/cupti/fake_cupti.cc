@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The library: CUPTI's functions over one object. Built in variants that lack some.
+// The library: CUPTI's functions over one object. Built in variants without some of them.
 #include "collect/cupti/fake_cupti.h"
 
 #include <pthread.h>
@@ -64,15 +64,15 @@ struct Graph {
   uint32_t nodes;
   Level made_at;
   bool is_dear;
-  std::map<uint32_t, uint32_t> kinds;  // of nodes that are no kernels
+  std::map<uint32_t, uint32_t> kinds;  // of nodes that are not kernels
 };
-// All that Reset resets.
+// Everything reset by Reset.
 struct State {
   Generation generation_ = fakes::kCupti13;
   uint32_t correlation_ = 1;
   int calls_ = 0, fail_at_ = 0;
   std::map<std::string, int> calls_of_;
-  std::map<uintptr_t, uint32_t> numbers_;  // of streams whose handles were others'
+  std::map<uintptr_t, uint32_t> numbers_;  // of streams with former handles of others
   Result fail_with_ = kSuccess;
   CallbackFunction callback_ = nullptr;
   void* context_ = nullptr;
@@ -81,15 +81,15 @@ struct State {
   std::set<uint32_t> enabled_;
   RequestBuffer request_ = nullptr;
   CompleteBuffer complete_ = nullptr;
-  std::map<int, Buffer> buffers_;  // by thread; 0 where they are not per thread
+  std::map<int, Buffer> buffers_;  // by thread; 0 if they are not per thread
   bool is_zeroed_ = false, is_per_thread_ = false, has_other_ = false;
   int thread_id_type_ = 0;
   std::string other_, broken_;
   std::vector<Graph> graphs_;
-  std::map<uint32_t, uint32_t> captured_;  // kinds of nodes of the next one
+  std::map<uint32_t, uint32_t> captured_;  // kinds of nodes of the next graph
   Level level_ = Level::kOff;
   bool has_context_ = false, has_call_records_ = false;
-  std::set<std::pair<int, uint32_t>> left_out_;  // calls, of kinds that are on
+  std::set<std::pair<int, uint32_t>> left_out_;  // calls left out of enabled kinds
   std::vector<uint8_t*> foreign_;                // buffers of others
   size_t dropped_ = 0;
   uint64_t dear_replays_ = 0;
@@ -169,7 +169,7 @@ class Library final : public fakes::FakeCupti, State {
   uint32_t Instantiate(uint32_t nodes) override {
     const std::lock_guard lock(mutex_);
     Resource(kGraphExecCreateStarting);
-    // The executable graph's nodes are copies of those that were captured.
+    // The executable graph's nodes are copies of the captured ones.
     const uint64_t captured = Captured();
     graphs_.push_back({nodes, level_, false, std::exchange(captured_, {})});
     for (uint64_t node = 1; node <= nodes; ++node) {
@@ -252,14 +252,14 @@ class Library final : public fakes::FakeCupti, State {
   }
   void RegisterOther() override {
     const std::lock_guard lock(mutex_);
-    has_context_ = true, has_call_records_ = false;  // CUPTI 13.0 has no records of single calls any more
+    has_context_ = true, has_call_records_ = false;  // CUPTI 13.0 then has no records of single calls any more
     request_ = [](uint8_t** buffer, size_t* size, size_t* most) {
       *size = 64 << 10, *most = 0;
       *buffer = static_cast<uint8_t*>(calloc(1, *size));
       Instance().foreign_.push_back(*buffer);
     };
     complete_ = [](void*, uint32_t, uint8_t* buffer, size_t size, size_t) {
-      // All of its own have this size.
+      // All of its own buffers have this size.
       if (size == 64 << 10) memset(buffer, 0, size);
     };
   }
@@ -352,7 +352,7 @@ class Library final : public fakes::FakeCupti, State {
   template <class Function> Result Do(const char* name, Function function) {
     Meet(name);
     {
-      // Without the lock that the rest takes: only those hang who call this.
+      // Without the lock of the rest, so that only callers of this function hang.
       std::unique_lock lock(hang_mutex_);
       hanging_ += hang_in_ == name;
       hang_changed_.notify_all();
@@ -430,10 +430,10 @@ class Library final : public fakes::FakeCupti, State {
         enabled_.insert(kind);
       else
         enabled_.erase(kind);
-      // As CUPTI 13.0 does: what was said of single calls is over.
+      // Like CUPTI 13.0: settings of single calls are reset.
       const auto is_of_kind = [kind](const auto& api) { return api.first == static_cast<int>(kind); };
       std::erase_if(on ? left_out_ : filtered_, is_of_kind);
-      // As CUPTI 13.0 does: graph level goes off only once kernels are recorded.
+      // Like CUPTI 13.0: graph level goes off only once kernels are recorded.
       const bool has_kernels = enabled_.count(kConcurrentKernel) != 0;
       if (enabled_.count(kGraphTrace) != 0)
         level_ = Level::kOn;
@@ -486,7 +486,7 @@ class Library final : public fakes::FakeCupti, State {
   Result SetThreadIdType(int type) {
     return Do("cuptiSetThreadIdType", [&] { return thread_id_type_ = type, kSuccess; });
   }
-  // As the libraries step: by the kind that stands there, to the next record that is whole.
+  // Steps like the libraries: by the kind found there, to the next whole record.
   Result NextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
     return Do("cuptiActivityGetNextRecord", [&] {
       const Strides strides = generation_.Strides();
@@ -510,15 +510,15 @@ class Library final : public fakes::FakeCupti, State {
     static auto* const library = [] {
       auto* const made = new Library;
       made->ReadEnvironment();
-      // The child of a fork asks what was called: another thread may have been in a call.
+      // The child of a fork asks for the calls made: another thread may have been in a call.
       pthread_atfork([] { Instance().mutex_.lock(); }, [] { Instance().mutex_.unlock(); },
-                     [] { new (&Instance().mutex_) std::recursive_mutex; });  // which the child does not own
+                     [] { new (&Instance().mutex_) std::recursive_mutex; });  // the child does not own it
       return made;
     }();
     return *library;
   }
 
-  // For tests of programs, which cannot get at this object: FAKE_CUPTI_VERSION, FAKE_CUPTI_OTHER (a name),
+  // For tests of programs without access to this object: FAKE_CUPTI_VERSION, FAKE_CUPTI_OTHER (a name),
   // FAKE_CUPTI_SUBSCRIBE (crash, hang, or a number of a result).
   void ReadEnvironment() {
     if (const char* version = getenv("FAKE_CUPTI_VERSION")) {
@@ -533,7 +533,7 @@ class Library final : public fakes::FakeCupti, State {
  private:
   static constexpr uint32_t kKernelSerialized = 3;
 
-  // The number of the graph whose nodes are captured now, where a node has it.
+  // The number of the graph being captured, as in its nodes' numbers.
   uint64_t Captured() const { return (uint64_t{0x80000000} + graphs_.size()) << 32; }
 
   void WriteNode(uint32_t graph, uint32_t node, const char* name, uint64_t begin, uint32_t correlation) {
@@ -578,7 +578,7 @@ class Library final : public fakes::FakeCupti, State {
     }
     if (what) what();
   }
-  // Without the lock, as CUPTI calls.
+  // Without the lock, like CUPTI's calls.
   void Call(const std::string& plain, CallbackSite site, uint32_t correlation, uint64_t* data) {
     const ApiName* const api = Find(plain);
     CallbackFunction callback = nullptr;
@@ -602,7 +602,7 @@ class Library final : public fakes::FakeCupti, State {
     const ApiName* const api = Find(plain);
     if (api == nullptr) return;
     const uint32_t kind = api->domain == kRuntimeApi ? kRuntime : kDriver;
-    // As CUPTI 13.0 does: of single ones none unless some were on when the context was made.
+    // Like CUPTI 13.0: single calls have no records unless some were on when the context was made.
     if (!has_context_) has_context_ = true, has_call_records_ = !filtered_.empty();
     const std::pair<int, uint32_t> call{kind, api->id};
     const bool is_on_alone = has_call_records_ && filtered_.count(call) != 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A CUPTI without a GPU: a shared library with CUPTI's functions, and a program that "runs CUDA" on the calling thread.
-// It fills buffers as a library of its generation does, and checks that its client keeps CUPTI's rules.
+// It fills buffers like a library of its generation, and checks that its client keeps CUPTI's rules.
 #ifndef PITOT_TEST_COLLECT_CUPTI_FAKE_CUPTI_H_
 #define PITOT_TEST_COLLECT_CUPTI_FAKE_CUPTI_H_
 
@@ -14,17 +14,17 @@
 
 namespace fakes {
 
-// A call of the runtime's or driver's API that puts work on a stream.
+// A call of the runtime's or driver's API with work for a stream.
 struct FakeWork {
   const char* name = "kernel";  // of the kernel
   const char* api = "cudaLaunchKernel";
   int64_t begin_ns = 0;        // of CLOCK_REALTIME; 0: now
   int64_t duration_ns = 1000;  // negative: the end is before the beginning
   uint32_t stream = 7, device = 0, context = 1;
-  bool is_running = false;       // ends after the next flush: its buffer is withheld till then
+  bool is_running = false;       // ends after the next flush: its buffer is withheld until then
   bool is_stuck = false;         // likewise, after FakeCupti::Unstick
-  bool has_driver_call = false;  // inside the runtime's call is one of the driver's
-  bool is_of_driver = false;     // the kernel's record has the correlation of that one
+  bool has_driver_call = false;  // the runtime's call has one of the driver's inside
+  bool is_of_driver = false;     // the kernel's record has the correlation of the driver's call
   uint64_t copy_bytes = 0;       // a copy rather than a kernel
 };
 
@@ -39,7 +39,7 @@ struct FakeSync {
 
 class FakeCupti {
  public:
-  // As freshly loaded, of this generation. Buffers that clients gave are forgotten, not freed.
+  // Restores the state after loading, with this generation. Buffers from clients are forgotten, not freed.
   virtual void Reset(const Generation& generation) = 0;
 
   // The process's CUDA. Returns the correlation.
@@ -47,38 +47,38 @@ class FakeCupti {
   virtual void Unstick() = 0;
   virtual void Synchronize() = 0;  // cudaDeviceSynchronize
   virtual void SynchronizeStream(const FakeSync& sync) = 0;
-  // Destroys the stream, or its context; another that is made then has its handle, and this number.
+  // Destroys the stream, or its context. A stream made then has the same handle, and this number.
   virtual void Remake(uintptr_t handle, uint32_t number) = 0;
   virtual void RemakeContext(uintptr_t handle, uint32_t number) = 0;
-  // A call, which ends when the test says so, or not at all. Returns the correlation.
+  // A call with an end chosen by the test, or none. Returns the correlation.
   virtual uint32_t Begin(const char* api) = 0;
   virtual void End(const char* api, uint32_t correlation) = 0;
-  // 1 and on, of the graph that is made next: a kernel, or a copy or a set by its kind.
+  // Nodes 1 and on of the next graph: a kernel, or a copy or a set by its kind.
   virtual void CaptureNode(uint32_t node, uint32_t kind = cupti::kConcurrentKernel) = 0;
   virtual uint32_t Instantiate(uint32_t nodes) = 0;  // an executable graph
   virtual uint32_t Replay(uint32_t graph, const char* name) = 0;
-  virtual void FailFatally() = 0;  // what CB_DOMAIN_STATE says
+  virtual void FailFatally() = 0;  // by a callback of CB_DOMAIN_STATE
   // Other users of CUPTI.
   virtual void SubscribeOther(const char* name) = 0;
   virtual void UnsubscribeOther() = 0;
-  virtual void DisableAll() = 0;     // kinds, as Kineto does at its end
-  virtual void RegisterOther() = 0;  // takes the buffers, as Kineto does, and records of single calls with them
-  virtual void GiveForeign(size_t valid) = 0;  // completes a buffer that the client never gave
+  virtual void DisableAll() = 0;               // kinds, as Kineto does at its end
+  virtual void RegisterOther() = 0;            // takes the buffers, like Kineto, and records of single calls with them
+  virtual void GiveForeign(size_t valid) = 0;  // completes a buffer never given by the client
 
-  // What is to fail: the `call`th call of the library from now on (1: the next), with `result`.
+  // Lets the `call`th call of the library from now on (1: the next) fail with `result`.
   virtual void FailAt(int call, int result) = 0;
   virtual int calls() const = 0;                                // since Reset or FailAt
   virtual int calls_of(const std::string& function) const = 0;  // since Reset
-  // Calls of this function fail until it is another.
+  // Lets calls of this function fail until another is set.
   virtual void Refuse(const std::string& function) = 0;
-  // Calls of this function do not return until it is another.
+  // Keeps calls of this function from returning until another is set.
   virtual void HangIn(const std::string& function) = 0;
   virtual bool is_hanging() const = 0;  // a call does
-  // What happens once, on the thread that calls this function next, before it does anything; kCallback: between the
-  // moment when the library has seen that a call's callback is on and the callback.
+  // Does this once, on the next thread that calls this function, before the call does anything. kCallback: after the
+  // library has seen that a call's callback is on, and before the callback.
   static constexpr char kCallback[] = "a callback";
   virtual void OnNext(const std::string& function, std::function<void()> what) = 0;
-  virtual void Drop(uint64_t records) = 0;  // says that it lost so many
+  virtual void Drop(uint64_t records) = 0;  // reports this many lost records
   virtual void SetCorrelation(uint32_t next) = 0;
 
   virtual bool IsEnabled(uint32_t kind) const = 0;
@@ -86,9 +86,9 @@ class FakeCupti {
   virtual bool HasSubscriber() const = 0;  // the client
   virtual size_t callbacks_enabled() const = 0;
   virtual uint64_t buffers_out() const = 0;
-  // What the client did wrong, by CUPTI's rules: "" nothing.
+  // Violations of CUPTI's rules by the client; "": none.
   virtual std::string broken_rules() const = 0;
-  // Replays that took as long as with nodes recorded although they were not.
+  // Replays that took as long as with recorded nodes, although none were.
   virtual uint64_t dear_replays() const = 0;
 
  protected:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The library, which is called as the driver is.
+// The library, with the driver's functions.
 #include "collect/cupti/fake_driver.h"
 
 #include <cstdio>
@@ -10,7 +10,7 @@ namespace {
 constexpr int kSuccess = 0, kNotInitialized = 3, kInvalidDevice = 101;
 fakes::FakeDriver g_driver;
 
-// What a call that is about a device returns.
+// The result of a call about a device.
 int ResultOf(int device) {
   if (!g_driver.is_initialised) return kNotInitialized;
   return device >= 0 && device < fakes::FakeDriver::kDevices ? kSuccess : kInvalidDevice;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUPTI's records as libraries of different ages fill them, for tests.
+// CUPTI's records for tests, as filled by libraries of different ages.
 #ifndef PITOT_TEST_COLLECT_CUPTI_FAKE_RECORDS_H_
 #define PITOT_TEST_COLLECT_CUPTI_FAKE_RECORDS_H_
 
@@ -63,7 +63,7 @@ class FakeBuffer {
     Set(kGraphNode, graph_node), Set(kGraph, graph);
     return *this;
   }
-  // Between devices.
+  // A copy between devices.
   FakeBuffer& Peer(uint64_t bytes, uint64_t start, uint64_t end, uint32_t correlation) {
     using namespace cupti::memcpy_peer;
     Begin(cupti::kMemcpyPeer);
@@ -93,7 +93,7 @@ class FakeBuffer {
     Set(kCorrelation, correlation);
     return *this;
   }
-  // With memory that the reader frees, where the generation has it.
+  // With memory freed by the reader, if the generation has it.
   FakeBuffer& Overhead(uint32_t kind, uint64_t start, uint64_t end, size_t owned_bytes = 16) {
     using namespace cupti::overhead;
     Begin(cupti::kOverhead);
@@ -109,7 +109,7 @@ class FakeBuffer {
     Set(kCorrelation, correlation);
     return *this;
   }
-  // Of a kind nobody knows, so many bytes long.
+  // A record of an unknown kind, this many bytes long.
   FakeBuffer& Unknown(uint32_t kind, uint32_t bytes) {
     at_ = bytes_.size();
     bytes_.insert(bytes_.end(), bytes, 0);

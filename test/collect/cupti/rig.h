@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host whose CUDA is the fake one's.
+// A host with the fake CUDA.
 #ifndef PITOT_TEST_COLLECT_CUPTI_RIG_H_
 #define PITOT_TEST_COLLECT_CUPTI_RIG_H_
 
@@ -24,13 +24,13 @@
 
 namespace fakes {
 
-// That the collector offers where nothing is in its way.
+// Depths offered by the collector if nothing is in its way.
 inline constexpr uint32_t kDepths = pitot::BitOf(pitot::Depth::kGraphs) | pitot::BitOf(pitot::Depth::kKernels);
 
 // Callbacks that stay on: fatal errors, four of graphs, two of destruction. They cost nothing until that happens.
 inline constexpr size_t kQuietCallbacks = 7;
 
-// What the process says of itself.
+// The answers of the process.
 inline std::atomic<pitot::cupti::KinetoState> g_kineto{pitot::cupti::KinetoState::kAbsent};
 inline std::atomic<pitot::cupti::CudaState> g_cuda{pitot::cupti::CudaState::kUntouched};
 inline std::atomic<bool> g_has_driver{true}, g_has_recorded{false};
@@ -39,7 +39,7 @@ inline pitot::CuptiOptions SmallMemory() {
   pitot::CuptiOptions options;
   options.library = PITOT_FAKE_CUPTI;
   options.memory_bytes = 8 << 20;
-  options.lasting_cost_percent = 100;  // Depths says whose CUPTI is
+  options.lasting_cost_percent = 100;  // Depths then depends only on CUPTI's owner
   options.attach_at_start = std::getenv("PITOT_FAKE_CUPTI_LATE") == nullptr;
   return options;
 }
@@ -48,27 +48,27 @@ inline pitot::cupti::Environment Surroundings() {
   pitot::cupti::Environment environment = {
       {[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda.load(); },
        []() noexcept { return g_has_driver.load(); }, 100'000'000, &g_has_recorded}};
-  // However slow the machine is.
+  // Long enough, however slow the machine is.
   environment.keep_patience_ns = environment.patience_ns = 60'000'000'000;
   return environment;
 }
 
-// Clocks that stand still until a test moves them: what the collector reads of them is exact.
+// Clocks that stand still until a test moves them, so the collector's readings are exact.
 class FakeClocks {
  public:
-  // At 0 ms, which is soon, however slow the machine is: incidents hold nothing of before the recorder began.
+  // At 0 ms, slightly in the future however slow the machine is: incidents have nothing from before the recorder.
   FakeClocks() {
     begin_ns_ = now_ns_ = pitot::base::ClockNs(CLOCK_MONOTONIC) + 2'000'000'000;
     ahead_ns_ = pitot::base::ClockNs(CLOCK_REALTIME) - now_ns_;
   }
   void SetMs(int64_t at_ms) { now_ns_ = begin_ns_ + at_ms * 1'000'000; }
   void StepBy(int64_t ns) { ahead_ns_ += ns; }
-  // What CUPTI stamped then with CLOCK_REALTIME as it is now.
+  // CUPTI's stamp for that time, by the present CLOCK_REALTIME.
   int64_t Stamp(int64_t at_ms) const { return begin_ns_ + at_ms * 1'000'000 + ahead_ns_; }
-  // The CPU's counter counts the ns.
+  // The CPU's counter counts nanoseconds.
   int64_t Cycles(int64_t at_ms) const { return kFirstCycle + at_ms * 1'000'000; }
   int64_t MsOf(int64_t monotonic_ns) const { return (monotonic_ns - begin_ns_) / 1'000'000; }
-  // For Environment.
+  // Reads them, for Environment.
   static pitot::cupti::ClockPair Read() noexcept {
     const int64_t ns = now_ns_;
     return {ns + ahead_ns_, ns, static_cast<uint64_t>(kFirstCycle + ns - begin_ns_)};
@@ -79,11 +79,11 @@ class FakeClocks {
   inline static std::atomic<int64_t> now_ns_, ahead_ns_, begin_ns_;
 };
 
-// A host whose CUDA is the fake one's.
+// A host with the fake CUDA.
 struct GpuHost : session_test::Host {
   explicit GpuHost(const Generation& generation = kCupti13, const char* library = PITOT_FAKE_CUPTI)
       : cuda(*LoadFakeCupti(library)) {
-    // The one of a test with little patience lets go of CUPTI before that is another.
+    // A collector of a test with little patience must let go of CUPTI before it is replaced.
     WaitUntil([] { return !pitot::cupti::IsLeftBehind(); });
     cuda.Reset(generation);
     g_kineto = pitot::cupti::KinetoState::kAbsent;
@@ -93,7 +93,7 @@ struct GpuHost : session_test::Host {
     cupti_options.library = library;
     options.depth = pitot::Depth::kScopes;  // the tests choose
     options.max_incidents_per_cause_and_hour = 1'000'000;
-    options.pre_window_ms = 600'000;  // however slow the machine is
+    options.pre_window_ms = 600'000;  // long enough, however slow the machine is
   }
   pitot::Status Add() {
     auto made = pitot::cupti::MakeCollector(cupti_options, environment);
@@ -105,7 +105,7 @@ struct GpuHost : session_test::Host {
     collector->SetDepth(depth);
     return true;
   }
-  // What CUPTI has is decoded.
+  // Has everything decoded that CUPTI has.
   void Round() { collector->Keep(INT64_MAX, pitot::KeepFor::kSample); }
   pitot::model::Trace Incident() {
     REQUIRE(TriggerAndFlush());
@@ -118,16 +118,16 @@ struct GpuHost : session_test::Host {
   pitot::Collector* collector = nullptr;
 };
 
-// One that soon notices that no buffers come.
+// A host that soon notices missing buffers.
 struct ImpatientHost : GpuHost {
   explicit ImpatientHost(uint64_t mebibytes) {
     environment.silence_ns = 50'000'000;
-    // Of a size that no test had before: buffers that the fake one forgot are waited for.
+    // A size of no test before: otherwise the collector waits for buffers that the fake forgot.
     cupti_options.memory_bytes = mebibytes << 20;
   }
 };
 
-// What CUPTI has of a collector with so many buffers.
+// The engine of a collector with so many buffers.
 inline pitot::cupti::Engine* EngineOf(uint32_t buffers, const char* library = PITOT_FAKE_CUPTI) {
   pitot::cupti::Api api;
   pitot::cupti::Engine* engine = nullptr;
@@ -160,14 +160,14 @@ inline uint32_t Find(const pitot::model::Trace& trace, std::string_view name) {
   return pitot::model::kNone;
 }
 
-// How many lines of the host's log hold it.
+// Number of lines with `part` in the host's log.
 inline int64_t CountSaid(const session_test::Host& host, std::string_view part) {
   const auto lines = host.log.lines();
   return std::count_if(lines.begin(), lines.end(),
                        [&](const auto& line) { return line.text.find(part) != std::string::npos; });
 }
 
-// PyTorch's profiler begins and ends; it leaves on what it does not know of.
+// PyTorch's profiler begins and ends; it leaves on the kinds unknown to it.
 inline void Profile(GpuHost& host) {
   host.cuda.Run({});
   g_kineto = pitot::cupti::KinetoState::kActive;
