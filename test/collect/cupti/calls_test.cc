@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the callbacks of calls count, on the host's threads.
+// Counts of callbacks of calls, on the host's threads.
 #include "collect/cupti/calls.h"
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace cupti = pitot::cupti;
 
 constexpr uint32_t kLaunchKernel = 211;  // cudaLaunchKernel
 
-// CUPTI's answers, and how often it was asked.
+// CUPTI's answer, and how often it was asked.
 int g_asked = 0;
 uint32_t g_id = 13;
 cupti::Result TellStream(void*, void*, uint8_t, uint32_t* id) {
@@ -40,8 +40,7 @@ struct Streams {
 
 }  // namespace
 
-TEST_CASE("where nobody tells of streams that are destroyed CUPTI is asked each time which one a handle is",
-          "[cupti]") {
+TEST_CASE("CUPTI is asked each time for a handle's stream if destroyed streams are not reported", "[cupti]") {
   Streams streams;
   CHECK(streams.Of(0x1000) == 13);
   streams.ids.SetTold(true);
@@ -53,7 +52,7 @@ TEST_CASE("where nobody tells of streams that are destroyed CUPTI is asked each 
   CHECK(g_asked == 4);
 }
 
-TEST_CASE("of more streams than there is room for each is the right one", "[cupti]") {
+TEST_CASE("each stream has the right id if there are more than the table holds", "[cupti]") {
   Streams streams;
   streams.ids.SetTold(true);
   for (int round = 0; round < 2; ++round) {
@@ -68,7 +67,7 @@ TEST_CASE("of more streams than there is room for each is the right one", "[cupt
   CHECK(g_asked <= 4000);  // of 8,000: the second of each two was remembered
 }
 
-TEST_CASE("threads that ask for streams of one place each get theirs", "[cupti][threads]") {
+TEST_CASE("threads with streams in one place of the table each get theirs", "[cupti][threads]") {
   Streams streams;
   streams.api.get_stream_id = [](void*, void* handle, uint8_t, uint32_t* id) {
     *id = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(handle)) * 3;
@@ -93,7 +92,7 @@ TEST_CASE("threads that ask for streams of one place each get theirs", "[cupti][
   CHECK(wrong == 0);
 }
 
-TEST_CASE("CUPTI is not asked which stream a handle is once the process exits", "[cupti]") {
+TEST_CASE("CUPTI is not asked for a handle's stream once the process exits", "[cupti]") {
   Streams streams;
   streams.until_exit.Close();
   CHECK(streams.Of(0x1000) == cupti::StreamIds::kUnknown);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which libcupti is taken. What is loaded stays: each choice is made in a child of its own.
+// The choice of a libcupti. A loaded library stays, so each choice is made in a child of its own.
 #include <dlfcn.h>
 
 #include <catch2/catch.hpp>
@@ -19,10 +19,10 @@ namespace fs = std::filesystem;
 using pitot::Status;
 using pitot::StatusCode;
 
-// Where the loader finds what is asked for by name: it was there when the program began, or the loader would not look.
+// Where the loader finds libraries by name. It was there when the program began; otherwise the loader would not look.
 const fs::path kFolder = PITOT_CHOICE_FOLDER;
 
-// A library of that name there, for as long as this.
+// A library of that name there, for as long as this lives.
 class Installed {
  public:
   explicit Installed(const char* name, const char* library = PITOT_FAKE_CUPTI) : path_(kFolder / name) {
@@ -56,7 +56,7 @@ TEST_CASE("a second copy of CUPTI is refused, and both are named", "[cupti]") {
         }) == 0);
 }
 
-TEST_CASE("the file that is named is taken where it is the one that is loaded, by whatever path", "[cupti]") {
+TEST_CASE("a named file is taken if it is the loaded one, by whatever path", "[cupti]") {
   const Installed library("libcupti.so.12");
   const fs::path link = kFolder / "link_to_libcupti.so";
   fs::remove(link);
@@ -73,7 +73,7 @@ TEST_CASE("the file that is named is taken where it is the one that is loaded, b
   fs::remove(link);
 }
 
-TEST_CASE("the file that is named is loaded where no other is", "[cupti]") {
+TEST_CASE("a named file is loaded if no other is", "[cupti]") {
   const Installed library("some_cupti.so");
   CHECK(fakes::InChild([&] {
           cupti::Api api;
@@ -84,7 +84,7 @@ TEST_CASE("the file that is named is loaded where no other is", "[cupti]") {
         }) == 0);
 }
 
-// Whether that is taken where such a driver is loaded and, unless null, this runtime.
+// Whether this one is taken with such a driver loaded and, unless null, this runtime.
 bool IsTaken(std::string_view name, int driver_version, const char* runtime = nullptr) {
   const auto take = [&] {
     void* const driver = dlopen(PITOT_FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL);
@@ -99,7 +99,7 @@ bool IsTaken(std::string_view name, int driver_version, const char* runtime = nu
   return fakes::InChild(take) == 0;
 }
 
-// The machine has one that is older.
+// Whether the machine has an older one.
 bool HasOther() {
   const auto has = [] {
     return dlopen("libcupti.so.12", RTLD_LAZY) != nullptr || dlopen("libcupti.so.11.8", RTLD_LAZY);
@@ -107,24 +107,23 @@ bool HasOther() {
   return fs::exists("/usr/local/cuda") || fakes::InChild(has) != 0;
 }
 
-TEST_CASE("without a runtime that is loaded the CUPTI of the driver's CUDA is taken, or else the newest before it",
-          "[cupti]") {
+TEST_CASE("the CUPTI of the driver's CUDA, or the newest before it, is taken without a loaded runtime", "[cupti]") {
   const Installed of_12("libcupti.so.12"), of_13("libcupti.so.13", PITOT_FAKE_CUPTI_OLD);
   CHECK(IsTaken("libcupti.so.12", 12'040));
   CHECK(IsTaken("libcupti.so.13", 13'000));
   CHECK(IsTaken("libcupti.so.13", 14'010));
 }
 
-TEST_CASE("a CUPTI newer than the driver comes after all others, and is taken where there is no other", "[cupti]") {
+TEST_CASE("a CUPTI newer than the driver comes after all others, and is taken if there is no other", "[cupti]") {
   const Installed of_13("libcupti.so.13");
   if (!HasOther()) CHECK(IsTaken("libcupti.so.13", 11'080));
   const Installed of_11("libcupti.so.11.8", PITOT_FAKE_CUPTI_OLD);
   CHECK(IsTaken("libcupti.so.11.8", 11'080));
 }
 
-TEST_CASE("a runtime that is loaded says which CUPTI is taken, whatever the driver", "[cupti]") {
+TEST_CASE("a loaded runtime decides which CUPTI is taken, whatever the driver", "[cupti]") {
   const Installed of_12("libcupti.so.12"), of_13("libcupti.so.13", PITOT_FAKE_CUPTI_OLD);
-  const Installed runtime("libcudart.so.12");  // nothing is asked of it
+  const Installed runtime("libcudart.so.12");  // no question is put to it
   CHECK(IsTaken("libcupti.so.12", 13'000, runtime.path().c_str()));
 }
 

@@ -28,7 +28,7 @@ int64_t At(const ClockPairs& pairs, int64_t cupti_ns, Stamper by = Stamper::kHos
   return how == Conversion::kByRealtime || how == Conversion::kByCycles ? ns : -1;
 }
 
-// Readings every 20 ms of [0, 3 s], of a clock that was stepped between those of 1 s and 1.02 s.
+// Readings every 20 ms of [0, 3 s], of a clock stepped between the readings at 1 s and 1.02 s.
 ClockPairs Stepped(int64_t by_ns) {
   ClockPairs pairs;
   for (int64_t at = 0; at <= 3 * kSecond; at += 20 * kMs) {
@@ -40,7 +40,7 @@ ClockPairs Stepped(int64_t by_ns) {
 
 }  // namespace
 
-TEST_CASE("between two readings a slewed clock converts in proportion, outside as the nearest says", "[cupti]") {
+TEST_CASE("a slewed clock converts in proportion between two readings, outside by the nearest", "[cupti]") {
   ClockPairs pairs;
   pairs.Add({kEpoch, 1000});
   CHECK(pairs.Add({kEpoch + kSecond / 10, 1000 + kSecond / 10 + 40'000}) == 0);  // 400 ppm slow
@@ -50,12 +50,12 @@ TEST_CASE("between two readings a slewed clock converts in proportion, outside a
   CHECK(At(pairs, kEpoch + kSecond / 10 + 700) == 1000 + kSecond / 10 + 40'700);
 }
 
-TEST_CASE("what a clock that was stepped forward stamped has one place", "[cupti]") {
+TEST_CASE("every stamp of a clock stepped forward has one place", "[cupti]") {
   const int64_t step = 1500 * kMs;
   const ClockPairs pairs = Stepped(step);
   CHECK(At(pairs, kEpoch) == 0);
   CHECK(At(pairs, kEpoch + 500 * kMs) == 500 * kMs);
-  // Between the readings beside the step, on either side of it.
+  // Between the readings next to the step, on either side of it.
   CHECK(At(pairs, kEpoch + 1001 * kMs) == 1001 * kMs);
   CHECK(At(pairs, kEpoch + 1019 * kMs) == 1019 * kMs);
   CHECK(At(pairs, kEpoch + 1001 * kMs + step) == 1001 * kMs);
@@ -64,16 +64,16 @@ TEST_CASE("what a clock that was stepped forward stamped has one place", "[cupti
   CHECK(At(pairs, kEpoch + 3 * kSecond + step) == 3 * kSecond);
 }
 
-TEST_CASE("a time that the clock skipped is nowhere", "[cupti]") {
+TEST_CASE("a skipped time of the clock is nowhere", "[cupti]") {
   const ClockPairs pairs = Stepped(1500 * kMs);
   CHECK(HowOf(pairs, kEpoch + 1100 * kMs) == Conversion::kNotPlaced);
   CHECK(HowOf(pairs, kEpoch + 2400 * kMs) == Conversion::kNotPlaced);
 }
 
-TEST_CASE("what a clock that was stepped back stamped twice has no place, and what it stamped once has", "[cupti]") {
+TEST_CASE("a stamp made twice by a clock stepped back has no place, and one made once has", "[cupti]") {
   const int64_t step = -500 * kMs;
   const ClockPairs pairs = Stepped(step);
-  // It said 0.5 to 1.02 s before the step and again after it.
+  // It showed 0.5 to 1.02 s before the step and again after it.
   CHECK(At(pairs, kEpoch + 498 * kMs) == 498 * kMs);
   CHECK(HowOf(pairs, kEpoch + 502 * kMs) == Conversion::kNotPlaced);
   CHECK(HowOf(pairs, kEpoch + 1 * kSecond) == Conversion::kNotPlaced);
@@ -83,7 +83,7 @@ TEST_CASE("what a clock that was stepped back stamped twice has no place, and wh
   CHECK(At(pairs, kEpoch + 3 * kSecond + step) == 3 * kSecond);
 }
 
-TEST_CASE("a step back that is longer than what is kept leaves a place to all", "[cupti]") {
+TEST_CASE("a step back longer than the kept readings leaves every stamp a place", "[cupti]") {
   const int64_t step = -3600 * kSecond;
   const ClockPairs pairs = Stepped(step);
   CHECK(At(pairs, kEpoch) == 0);
@@ -92,16 +92,16 @@ TEST_CASE("a step back that is longer than what is kept leaves a place to all", 
   CHECK(At(pairs, kEpoch + 3 * kSecond + step) == 3 * kSecond);
 }
 
-TEST_CASE("nothing lands later than now because the clock was stepped back", "[cupti]") {
+TEST_CASE("no stamp lands later than now because the clock was stepped back", "[cupti]") {
   ClockPairs pairs;
   pairs.Add({kEpoch, 0});
   pairs.Add({kEpoch + kSecond, kSecond});
   CHECK(pairs.Add({kEpoch + kSecond / 2, kSecond + 20 * kMs}) == -520 * kMs);
-  // As if stamped after the step it would be of 1.42 s.
+  // As a stamp from after the step it would be at 1.42 s.
   CHECK(At(pairs, kEpoch + 900 * kMs) == 900 * kMs);
 }
 
-TEST_CASE("for 12 s after a step what the GPU did has no place: CUPTI errs about it", "[cupti]") {
+TEST_CASE("the GPU's work of the 12 s after a step has no place: CUPTI errs about it", "[cupti]") {
   for (const int64_t step : {1500 * kMs, -500 * kMs, -3600 * kSecond}) {
     ClockPairs pairs = Stepped(step);
     CHECK(At(pairs, kEpoch + 3 * kSecond + step, Stamper::kHost) == 3 * kSecond);
@@ -115,7 +115,7 @@ TEST_CASE("for 12 s after a step what the GPU did has no place: CUPTI errs about
   }
 }
 
-TEST_CASE("another step before CUPTI was right again takes it as long again", "[cupti]") {
+TEST_CASE("another step before CUPTI was right again takes as long again", "[cupti]") {
   ClockPairs pairs;
   for (int64_t at = 0; at <= 30 * kSecond; at += 20 * kMs) {
     pairs.Add({kEpoch + at + (at > kSecond ? 100 * kSecond : 0) + (at > 6 * kSecond ? 100 * kSecond : 0), at});
@@ -126,13 +126,13 @@ TEST_CASE("another step before CUPTI was right again takes it as long again", "[
   CHECK(At(pairs, kEpoch + 19 * kSecond + 200 * kSecond, Stamper::kGpu) == 19 * kSecond);
 }
 
-TEST_CASE("about a step of less than 1 ms CUPTI errs no more than without one", "[cupti]") {
+TEST_CASE("CUPTI errs no more about a step of less than 1 ms than without one", "[cupti]") {
   const ClockPairs pairs = Stepped(600 * kUs);
   CHECK(At(pairs, kEpoch + 3 * kSecond + 600 * kUs, Stamper::kGpu) == 3 * kSecond);
   CHECK(At(pairs, kEpoch + 500 * kMs, Stamper::kGpu) == 500 * kMs);
 }
 
-TEST_CASE("a time later than the last reading is none, beyond what CUPTI errs by", "[cupti]") {
+TEST_CASE("a time later than the last reading, beyond CUPTI's error, is invalid", "[cupti]") {
   ClockPairs pairs;
   pairs.Add({kEpoch, 0, 1'000'000});
   pairs.Add({kEpoch + kSecond, kSecond, 1'000'000 + 2 * kSecond});
@@ -140,25 +140,25 @@ TEST_CASE("a time later than the last reading is none, beyond what CUPTI errs by
   CHECK(HowOf(pairs, kEpoch + kSecond + 2 * kMs) == Conversion::kNoTime);
   CHECK(At(pairs, 1'000'000 + 2 * (kSecond + 900 * kUs)) == kSecond + 900 * kUs);
   CHECK(HowOf(pairs, 1'000'000 + 2 * (kSecond + 2 * kMs)) == Conversion::kNoTime);
-  // Where the reading itself is uncertain it may be as much later.
+  // As much later as the reading itself is uncertain.
   pairs.Add({kEpoch + 2 * kSecond, 2 * kSecond, 0, 5 * kMs});
   CHECK(At(pairs, kEpoch + 2 * kSecond + 4 * kMs) == 2 * kSecond + 4 * kMs);
 }
 
-TEST_CASE("what slewing, uncertain readings or less than 50 us explain is no step", "[cupti]") {
+TEST_CASE("a change explained by slewing, uncertain readings or 50 us is not a step", "[cupti]") {
   ClockPairs pairs;
   pairs.Add({kEpoch, 0});
   CHECK(pairs.Add({kEpoch + 20 * kMs + 40 * kUs, 20 * kMs}) == 0);
   CHECK(pairs.Add({kEpoch + 40 * kMs, 40 * kMs}) == 0);
   CHECK(At(pairs, kEpoch + 30 * kMs) != -1);
-  // The thread was kept from reading for ten seconds, in which the clock was slewed by 400 ppm.
+  // The thread was kept from reading for ten seconds of slewing by 400 ppm.
   CHECK(pairs.Add({kEpoch + 10'040 * kMs + 4 * kMs, 10'040 * kMs}) == 0);
   CHECK(pairs.Add({kEpoch + 10'060 * kMs + 4 * kMs + 300 * kUs, 10'060 * kMs, 0, 300 * kUs}) == 0);
   CHECK(pairs.Add({kEpoch + 10'080 * kMs + 4 * kMs, 10'080 * kMs}) == 0);
   CHECK(pairs.Add({kEpoch + 10'100 * kMs + 4 * kMs + 100 * kUs, 10'100 * kMs}) == 100 * kUs);
 }
 
-TEST_CASE("of two steps each converts by the readings on its sides", "[cupti]") {
+TEST_CASE("each of two steps converts by the readings on its sides", "[cupti]") {
   ClockPairs pairs;
   pairs.Add({kEpoch, 0});
   pairs.Add({kEpoch + kSecond, kSecond});
@@ -171,7 +171,7 @@ TEST_CASE("of two steps each converts by the readings on its sides", "[cupti]") 
   CHECK(At(pairs, kEpoch + 53 * kSecond + kSecond / 2) == 3 * kSecond + kSecond / 2);
 }
 
-TEST_CASE("once no reading before a step is kept there is no other side", "[cupti]") {
+TEST_CASE("there is no other side once no reading before a step is kept", "[cupti]") {
   ClockPairs pairs = Stepped(-500 * kMs);
   CHECK(HowOf(pairs, kEpoch + 1 * kSecond) == Conversion::kNotPlaced);
   for (int64_t at = 3 * kSecond; at < 60 * kSecond; at += 20 * kMs) pairs.Add({kEpoch + at - 500 * kMs, at});
@@ -179,7 +179,7 @@ TEST_CASE("once no reading before a step is kept there is no other side", "[cupt
   CHECK(At(pairs, kEpoch + 1 * kSecond) == 1500 * kMs);
 }
 
-TEST_CASE("what is no time of the wall clock converts to nothing", "[cupti]") {
+TEST_CASE("a number that is not a time of the wall clock converts to nothing", "[cupti]") {
   ClockPairs pairs;
   CHECK(HowOf(pairs, kEpoch) == Conversion::kNoTime);
   pairs.Add({kEpoch, 1000});
@@ -191,7 +191,7 @@ TEST_CASE("what is no time of the wall clock converts to nothing", "[cupti]") {
 TEST_CASE("cycles of the counter convert, too: PyTorch's profiler makes CUPTI stamp with them", "[cupti]") {
   ClockPairs pairs;
   pairs.Add({kEpoch, 1000, 1'000'000});
-  CHECK(HowOf(pairs, 1'000'000) == Conversion::kNoTime);  // how long a cycle is nobody knows yet
+  CHECK(HowOf(pairs, 1'000'000) == Conversion::kNoTime);  // the length of a cycle is unknown yet
   pairs.Add({kEpoch + kSecond, 1000 + kSecond, 1'000'000 + 2 * kSecond});
   CHECK(HowOf(pairs, 1'000'000 + 2 * kSecond) == Conversion::kByCycles);
   CHECK(At(pairs, 1'000'000 + 2 * kSecond) == 1000 + kSecond);
@@ -200,7 +200,7 @@ TEST_CASE("cycles of the counter convert, too: PyTorch's profiler makes CUPTI st
   CHECK(HowOf(pairs, 1'000'000 + 1'000 * kSecond) == Conversion::kNoTime);
 }
 
-TEST_CASE("cycles know of no step", "[cupti]") {
+TEST_CASE("cycles are not affected by a step", "[cupti]") {
   ClockPairs pairs;
   pairs.Add({kEpoch, 0, 1'000'000});
   pairs.Add({kEpoch + kSecond, kSecond, 1'000'000 + 2 * kSecond});
@@ -217,7 +217,7 @@ TEST_CASE("a reading of both clocks is of one moment", "[cupti]") {
   CHECK(std::llabs((b.realtime_ns - a.realtime_ns) - (b.monotonic_ns - a.monotonic_ns)) < kSecond / 100);
 }
 
-TEST_CASE("conversions err as far as the worst of the readings that are kept", "[cupti]") {
+TEST_CASE("conversions err as far as the worst kept reading", "[cupti]") {
   ClockPairs pairs;
   CHECK(pairs.MostErrorNs() == 0);
   for (int64_t i = 0; i <= 300; ++i)
@@ -225,8 +225,8 @@ TEST_CASE("conversions err as far as the worst of the readings that are kept", "
   CHECK(pairs.MostErrorNs() == 700);  // the first has given way
 }
 
-TEST_CASE("as many readings are kept as cover what may be on its way", "[cupti]") {
-  // However often they are taken: the clock drifts for 20 s and stops drifting.
+TEST_CASE("enough readings are kept for stamps still on their way", "[cupti]") {
+  // Whatever the time between readings: the clock drifts for 20 s and stops drifting.
   for (const int64_t apart : {1 * kMs, 20 * kMs, 100 * kMs}) {
     ClockPairs pairs;
     const auto drift = [](int64_t at) { return std::min(at, 20 * kSecond) / 10'000; };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clock that CUPTI stamps with.
+// The clock of CUPTI's stamps.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <ostream>
@@ -21,17 +21,17 @@ using fakes::HasLoss;
 using model::kNone;
 using pitot::Depth;
 
-// A kernel's, in ms of the clocks.
+// A kernel's times, in ms of the clocks.
 struct Span {
   int64_t begin, end;
   bool operator==(const Span&) const = default;
 };
 std::ostream& operator<<(std::ostream& out, const Span& span) { return out << span.begin << " to " << span.end; }
 
-// One whose CUPTI stamps with clocks that the test moves.
+// A host with a CUPTI that stamps by clocks moved by the test.
 struct ClockHost : GpuHost {
   ClockHost() { environment.read_clocks = fakes::FakeClocks::Read; }
-  // The collector has read them.
+  // Moves them, and has the collector read them.
   void MoveTo(int64_t at_ms) {
     clocks.SetMs(at_ms);
     Round();
@@ -68,7 +68,7 @@ TEST_CASE("times of no clock and ends before beginnings are counted and left out
   CHECK_FALSE(trace.gpu_losses.empty());
 }
 
-TEST_CASE("a clock that is stepped misplaces no kernel: what CUPTI errs about is left out, counted and said",
+TEST_CASE("a stepped clock misplaces no kernel: records CUPTI errs about are left out, counted and reported",
           "[cupti]") {
   struct Step {
     int64_t ns;
@@ -112,7 +112,7 @@ TEST_CASE("a clock that is stepped misplaces no kernel: what CUPTI errs about is
   }
 }
 
-TEST_CASE("what a buffer holds is converted by clocks that are read after it was filled", "[cupti]") {
+TEST_CASE("a buffer is converted by clocks read after it was filled", "[cupti]") {
   ClockHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   host.MoveTo(1000);
@@ -133,7 +133,7 @@ TEST_CASE("what a buffer holds is converted by clocks that are read after it was
   CHECK_THAT(Attribute(trace, "cupti.clock"), Catch::Contains("could not be placed"));
 }
 
-TEST_CASE("a step is noticed where nothing is recorded, and said in the incidents that it is in", "[cupti]") {
+TEST_CASE("a step is noticed while nothing is recorded, and reported in its incidents", "[cupti]") {
   ClockHost host;
   host.clocks.SetMs(-60'000);
   REQUIRE(host.StartAt(Depth::kScopes));
@@ -151,7 +151,8 @@ TEST_CASE("a step is noticed where nothing is recorded, and said in the incident
         "CLOCK_REALTIME stepped 2 times, the last time by -0.000600 s; 0 records could not be placed");
 }
 
-TEST_CASE("what a step left no place for is said while it is in the window, though the step is not", "[cupti]") {
+TEST_CASE("records left without a place by a step are reported while they are in the window, even if the step is not",
+          "[cupti]") {
   ClockHost host;
   host.clocks.SetMs(-60'000);
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -164,7 +165,7 @@ TEST_CASE("what a step left no place for is said while it is in the window, thou
         "CLOCK_REALTIME stepped by -0.500 s; 1 record could not be placed");
 }
 
-TEST_CASE("a clock that is slewed was not stepped", "[cupti]") {
+TEST_CASE("a slewed clock was not stepped", "[cupti]") {
   ClockHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   // 2 us in 20 ms, and once 40 us at once.
@@ -181,7 +182,7 @@ TEST_CASE("a clock that is slewed was not stepped", "[cupti]") {
   CHECK(trace.gpu_losses.empty());
 }
 
-TEST_CASE("a time later than now is none, whether the clock was stepped or not", "[cupti]") {
+TEST_CASE("a time later than now is invalid, whether the clock was stepped or not", "[cupti]") {
   ClockHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   host.MoveTo(1000);
@@ -197,7 +198,7 @@ TEST_CASE("a time later than now is none, whether the clock was stepped or not",
   CHECK(Attribute(trace, "cupti.clock").empty());
 }
 
-TEST_CASE("kernels that are stamped with the CPU's cycles know of no step", "[cupti]") {
+TEST_CASE("kernels stamped with the CPU's cycles are not affected by a step", "[cupti]") {
   ClockHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   host.MoveTo(1000);

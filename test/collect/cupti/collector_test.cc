@@ -44,10 +44,10 @@ TEST_CASE("collectors that come and go leave no more exit handlers than the firs
     if (i == 0) of_first = pitot::cupti::ExitHandlers();
     CHECK(pitot::cupti::ExitHandlers() == of_first);
   }
-  CHECK(of_first <= 3);  // of CUPTI, the driver and PyTorch's profiler
+  CHECK(of_first <= 3);  // for CUPTI, the driver and PyTorch's profiler
 }
 
-TEST_CASE("who measures how old records are is told of each once it is in the history, with its times", "[cupti]") {
+TEST_CASE("a measurer of records' age gets each once it is in the history, with its times", "[cupti]") {
   GpuHost host;
   host.environment.on_records = [](const cupti::GpuRecord* records, size_t count) noexcept {
     for (size_t i = 0; i < count; ++i) {
@@ -92,7 +92,7 @@ TEST_CASE("a kernel is tied to its launch, and the launch to the scope's request
     const uint32_t kernel = Find(trace, "gemm"), copy = Find(trace, "pageable to device");
     REQUIRE(kernel != kNone);
     REQUIRE(copy != kNone);
-    CHECK(std::llabs(trace.gpu.duration_ns[kernel] - 2000) <= 1);  // both ends are moved, with a clock that is slewed
+    CHECK(std::llabs(trace.gpu.duration_ns[kernel] - 2000) <= 1);  // both ends move with a slewed clock
     CHECK(trace.gpu.kind[copy] == model::GpuKind::kMemcpy);
     CHECK(trace.gpu.bytes[copy] == 4096);
     const uint32_t call = trace.gpu.call[kernel];
@@ -116,7 +116,7 @@ TEST_CASE("a kernel is tied to its launch, and the launch to the scope's request
   }
 }
 
-TEST_CASE("a wait knows its stream, by whatever handle, and one for a device its device", "[cupti]") {
+TEST_CASE("a wait has its stream, by whatever handle, and a wait for a device its device", "[cupti]") {
   struct Wait {
     fakes::FakeSync sync;
     uint32_t stream;  // 0: unknown
@@ -132,8 +132,8 @@ TEST_CASE("a wait knows its stream, by whatever handle, and one for a device its
                         {{.handle = cupti::kLegacyHandle, .api = per_thread}, 7},
                         {{.handle = fakes::FakeStream(13), .api = per_thread}, 13},
                         {{.handle = fakes::FakeStream(13), .result = 700}, 0},
-                        {{.handle = fakes::FakeStream(99)}, 0},  // did nothing in the window
-                        {{.handle = 5}, 0}};                     // CUPTI does not know it
+                        {{.handle = fakes::FakeStream(99)}, 0},  // without work in the window
+                        {{.handle = 5}, 0}};                     // unknown to CUPTI
   for (const Wait& wait : waits) {
     INFO(wait.sync.api << " of " << wait.sync.handle << " in " << wait.sync.context);
     GpuHost host;
@@ -162,7 +162,7 @@ TEST_CASE("a wait knows its stream, by whatever handle, and one for a device its
   }
 }
 
-TEST_CASE("CUPTI is asked once which stream a handle is, and again once it may be another", "[cupti]") {
+TEST_CASE("CUPTI is asked once for a handle's stream, and again once it may be another", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   for (const uint32_t stream : {7u, 8u, 13u, 14u, 15u, 16u}) host.cuda.Run({.stream = stream});
@@ -187,7 +187,7 @@ TEST_CASE("CUPTI is asked once which stream a handle is, and again once it may b
   wait(5);
   CHECK(asked() == 10);
   REQUIRE(host.recorder.PauseCupti().ok());
-  host.cuda.Remake(handle, 16);  // nobody tells
+  host.cuda.Remake(handle, 16);  // without a report
   REQUIRE(host.recorder.ResumeCupti().ok());
   wait(5);
   CHECK(asked() == 11);
@@ -203,7 +203,7 @@ TEST_CASE("CUPTI is asked once which stream a handle is, and again once it may b
   CHECK(streams == expected);
 }
 
-TEST_CASE("where CUPTI does not say which stream a handle is, a wait's stream is unknown", "[cupti]") {
+TEST_CASE("a wait's stream is unknown if CUPTI does not tell the handle's stream", "[cupti]") {
   for (const bool is_refused : {true, false}) {
     GpuHost host(fakes::kCupti11, is_refused ? PITOT_FAKE_CUPTI : PITOT_FAKE_CUPTI_OLD);
     REQUIRE(host.StartAt(Depth::kKernels));
@@ -213,7 +213,7 @@ TEST_CASE("where CUPTI does not say which stream a handle is, a wait's stream is
 
     const model::Trace trace = host.Incident();
 
-    REQUIRE(trace.calls.size() == (is_refused ? 2 : 1));  // an old one's launches alone
+    REQUIRE(trace.calls.size() == (is_refused ? 2 : 1));  // only launches with an old one
     CHECK(std::all_of(trace.calls.stream.begin(), trace.calls.stream.end(), [](uint32_t row) { return row == kNone; }));
     CHECK(Attribute(trace, "cupti") == "");
   }
@@ -232,14 +232,14 @@ TEST_CASE("a CUPTI without the newer functions records launches by their known n
   CHECK(trace.strings[trace.calls.name[trace.gpu.call[kernel]]] == "cudaLaunchKernel");
 }
 
-TEST_CASE("a kernel that still runs is shown once it has ended, in a later incident at the latest", "[cupti]") {
+TEST_CASE("a running kernel is shown once it has ended, in a later incident at the latest", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Run({.name = "long", .is_running = true});
   REQUIRE(fakes::WaitUntil([&] { return CountNamed(host.Incident(), "long") == 1; }));
 }
 
-TEST_CASE("what CUPTI drops is said with its number", "[cupti]") {
+TEST_CASE("records dropped by CUPTI are reported with their number", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Drop(17);
@@ -249,7 +249,7 @@ TEST_CASE("what CUPTI drops is said with its number", "[cupti]") {
   CHECK(trace.strings[trace.gpu_losses[0].reason] == "dropped by CUPTI");
 }
 
-TEST_CASE("correlations that wrap are tied to the right launch", "[cupti]") {
+TEST_CASE("wrapped correlations are tied to the right launch", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.SetCorrelation(0xffffffff);
@@ -289,7 +289,7 @@ TEST_CASE("many threads launch at once, and every kernel finds its thread", "[cu
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("a collector may follow another, with the buffers that CUPTI still has", "[cupti]") {
+TEST_CASE("a collector may follow another while CUPTI still has its buffers", "[cupti]") {
   for (int i = 0; i < 3; ++i) {
     GpuHost host;
     REQUIRE(host.StartAt(Depth::kKernels));
@@ -314,13 +314,12 @@ TEST_CASE("the child of a fork touches nothing of CUPTI", "[cupti]") {
   CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
 }
 
-TEST_CASE("a host that exits in the middle of a flush exits, and CUPTI is not called while it is torn down",
-          "[cupti]") {
-  if (fakes::kThreadSanitizer) return;  // which loses count of locks in a child that has threads
+TEST_CASE("a host can exit in the middle of a flush, and CUPTI is not called while it is torn down", "[cupti]") {
+  if (fakes::kThreadSanitizer) return;  // it loses count of locks in a child with threads
   const int code = fakes::InChild([] {
     static auto* const host = new GpuHost;
     host->environment.keep_patience_ns = 10'000'000'000;
-    // After the collector's, which were registered later: where CUPTI is torn down.
+    // Runs after the collector's handlers, because they were registered later: CUPTI is then torn down.
     std::atexit([] {
       const int before = host->cuda.calls();
       for (int i = 0; i < 3; ++i) host->Round();
@@ -338,7 +337,7 @@ TEST_CASE("a host that exits in the middle of a flush exits, and CUPTI is not ca
     host->cuda.HangIn("cuptiActivityFlushAll");
     host->cuda.Run({.is_running = true});
     HOLDS(fakes::WaitUntil([] { return host->cuda.is_hanging(); }));
-    std::atexit([] { host->cuda.HangIn(""); });  // first of all: what was begun ends
+    std::atexit([] { host->cuda.HangIn(""); });  // runs first: the begun call ends
     std::exit(7);
     return 1;
   });

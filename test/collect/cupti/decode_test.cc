@@ -41,7 +41,7 @@ struct Reader {
   }
   std::vector<GpuRecord> Decode(const FakeBuffer& buffer) {
     std::vector<GpuRecord> records;
-    // In memory of its exact size, so that a sanitizer sees a read beyond it.
+    // In memory of its exact size, so that a sanitizer notices a read beyond it.
     const std::unique_ptr<uint8_t[]> exact(new uint8_t[buffer.bytes().size()]);
     std::copy(buffer.bytes().begin(), buffer.bytes().end(), exact.get());
     decoder.Decode(exact.get(), buffer.bytes().size(), &records);
@@ -129,7 +129,7 @@ TEST_CASE("copies between devices and compilations are read with their device", 
   }
 }
 
-TEST_CASE("records without times, or that end before they begin, are counted and left out", "[cupti]") {
+TEST_CASE("records without times, or with an end before their begin, are counted and left out", "[cupti]") {
   Reader reader(fakes::kCupti13);
   FakeBuffer buffer(fakes::kCupti13);
   buffer.Kernel("a", 0, 0, 1).Kernel("b", kEpoch + 20, kEpoch + 10, 2).Kernel("c", kEpoch + 20, 0, 3);
@@ -142,7 +142,7 @@ TEST_CASE("records without times, or that end before they begin, are counted and
   CHECK(reader.decoder.counts().bad_timestamps == 3);
 }
 
-TEST_CASE("records that a step of the clock leaves no place for are counted apart, each once", "[cupti]") {
+TEST_CASE("records left without a place by a clock step are counted apart, each once", "[cupti]") {
   Reader reader(fakes::kCupti13);
   FakeBuffer buffer(fakes::kCupti13);
   buffer.Kernel("begins there", EpochClock::kNotPlacedNs, kEpoch + 20, 1);
@@ -158,7 +158,7 @@ TEST_CASE("records that a step of the clock leaves no place for are counted apar
   CHECK(reader.decoder.counts().bad_timestamps == 0);
 }
 
-TEST_CASE("what the host stamped is placed where nothing can be that the GPU did", "[cupti]") {
+TEST_CASE("the host's stamps are placed even while the GPU's cannot be", "[cupti]") {
   Reader reader(fakes::kCupti13);
   reader.clock.errs_about_gpu = true;
   FakeBuffer buffer(fakes::kCupti13);
@@ -177,7 +177,7 @@ TEST_CASE("what the host stamped is placed where nothing can be that the GPU did
   CHECK(reader.decoder.counts().unplaced == 5);
 }
 
-TEST_CASE("a record that the clock was stepped back in has an end that is a smaller number, and is kept", "[cupti]") {
+TEST_CASE("a record with a clock step back inside has a smaller number as its end, and is kept", "[cupti]") {
   Reader reader(fakes::kCupti13);
   FakeBuffer buffer(fakes::kCupti13);
   buffer.Kernel("straddles", kEpoch + 20, EpochClock::kSteppedBackNs, 1);
@@ -189,7 +189,7 @@ TEST_CASE("a record that the clock was stepped back in has an end that is a smal
   CHECK(records[0].duration_ns == 30);
 }
 
-TEST_CASE("a record that ends in hundreds of years is not taken for one that ends before it begins", "[cupti]") {
+TEST_CASE("a record with an end in hundreds of years is not taken for one with its end before its begin", "[cupti]") {
   Reader reader(fakes::kCupti13);
   FakeBuffer buffer(fakes::kCupti13);
   buffer.Kernel("never ends", kEpoch, ~0ull, 1).Kernel("ends at the end of time", kEpoch, INT64_MAX, 2);
@@ -202,7 +202,7 @@ TEST_CASE("a record that ends in hundreds of years is not taken for one that end
   CHECK(reader.decoder.counts().bad_timestamps == 1);
 }
 
-TEST_CASE("a buffer that is cut at any byte gives the records that are whole", "[cupti]") {
+TEST_CASE("a buffer cut at any byte gives its whole records", "[cupti]") {
   FakeBuffer whole(fakes::kCupti12);
   whole.Kernel("a", kEpoch + 1, kEpoch + 2, 1).Call(cupti::kDriver, 307, 1, kEpoch, kEpoch + 1, 1);
   whole.Kernel("b", kEpoch + 3, kEpoch + 4, 2);
@@ -218,7 +218,7 @@ TEST_CASE("a buffer that is cut at any byte gives the records that are whole", "
   }
 }
 
-TEST_CASE("a kind of which no length is known is stepped over as the library says, or ends the buffer", "[cupti]") {
+TEST_CASE("a kind of unknown length is stepped over by the library, or ends the buffer", "[cupti]") {
   FakeBuffer buffer(fakes::kCupti13);
   buffer.Unknown(61, 24).Kernel("after", kEpoch + 1, kEpoch + 2, 1);
   {
@@ -243,7 +243,7 @@ TEST_CASE("bytes of any kind are never read beyond their end", "[cupti]") {
     const size_t size = random() % 600;
     const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
     for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(random());
-    // Kinds that are read, but for the one whose memory would be freed.
+    // Kinds that are read, except the one whose memory would be freed.
     constexpr uint32_t kKinds[] = {cupti::kGraphTrace, cupti::kDriver, cupti::kRuntime, cupti::kConcurrentKernel};
     for (size_t at = 0; at + 4 <= size; at += 8) {
       const uint32_t kind = kKinds[random() % 4];
@@ -271,7 +271,7 @@ TEST_CASE("a name is read once, and again after it may have changed", "[cupti]")
   CHECK(names.names().size() == 3);
 }
 
-TEST_CASE("a name whose module is gone is called so, and nothing faults", "[cupti]") {
+TEST_CASE("a name of an unloaded module is called so, and nothing faults", "[cupti]") {
   void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(page != MAP_FAILED);
   auto* const text = static_cast<char*>(page);
@@ -281,8 +281,8 @@ TEST_CASE("a name whose module is gone is called so, and nothing faults", "[cupt
   CHECK(names.names()[names.Of(text)] == "(unloaded)");
 }
 
-TEST_CASE("tables take no more memory than they may, whatever comes", "[cupti]") {
-  constexpr uint64_t kMemory = 8 << 20;  // of which the tables may have a fifth
+TEST_CASE("tables stay within their memory, whatever comes", "[cupti]") {
+  constexpr uint64_t kMemory = 8 << 20;  // the tables may have a fifth of it
   std::vector<std::string> texts;
   SECTION("names of a megabyte") {
     for (int i = 0; i < 500; ++i) texts.push_back(std::to_string(i) + std::string(1 << 20, 'x'));
@@ -310,7 +310,7 @@ TEST_CASE("tables take no more memory than they may, whatever comes", "[cupti]")
   CHECK(tables.streams.refused() + tables.streams.rows().size() == 100'001);
 }
 
-TEST_CASE("tables are bounded: what comes when they are full is other, and counted", "[cupti]") {
+TEST_CASE("tables are bounded: new rows of a full table are other, and counted", "[cupti]") {
   cupti::NameTable names(64 << 10);
   const auto of = [&](const std::string& name) {
     names.Forget();

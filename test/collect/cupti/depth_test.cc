@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is recorded at which depth, and whether it may be.
+// The records at each depth, and whether they are allowed.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -35,7 +35,7 @@ uint64_t MissedCalls(GpuHost& host) {
 
 }  // namespace
 
-TEST_CASE("nothing is recorded at the depth of scopes, and the trace says when it was how deep", "[cupti]") {
+TEST_CASE("nothing is recorded at the depth of scopes, and the trace has the depths and their times", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
   host.cuda.Run({.name = "unseen"});
@@ -56,7 +56,7 @@ TEST_CASE("nothing is recorded at the depth of scopes, and the trace says when i
   CHECK(host.cuda.callbacks_enabled() == fakes::kQuietCallbacks);
 }
 
-TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cupti]") {
+TEST_CASE("CUPTI records everything while armed by a trigger, and nothing afterwards", "[cupti]") {
   for (const KinetoState kineto : {KinetoState::kAbsent, KinetoState::kIdle}) {
     GpuHost host;
     g_kineto = kineto;
@@ -76,18 +76,18 @@ TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cup
   }
 }
 
-TEST_CASE("while it would leave too much behind no kernel is recorded at the automatic depth, and incidents say so",
+TEST_CASE("no kernel is recorded at the automatic depth while the lasting cost is too high, and incidents say so",
           "[cupti]") {
   for (const KinetoState kineto : {KinetoState::kAbsent, KinetoState::kUnused}) {
     const bool has_callbacks = kineto == KinetoState::kAbsent;
     GpuHost host;
     g_kineto = kineto;
-    host.cupti_options.lasting_cost_percent = 0.01;  // however slow the machine is
+    host.cupti_options.lasting_cost_percent = 0.01;  // too high, however slow the machine is
     host.environment.look_ns = host.environment.between_looks_ns = 1;
     REQUIRE(host.StartAt(Depth::kScopes));
     CHECK(host.collector->Depths() == 0);
     const auto forecast = [&] { return Attribute(host.Incident(), "cupti.lasting_cost_forecast"); };
-    // A host that has its depth governed asks for its depths again and again.
+    // A governed host is asked for its depths again and again.
     const auto is_said = [&](std::string_view what) {
       host.collector->Depths();
       return forecast().find(what) != std::string::npos;
@@ -107,9 +107,9 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
                         Catch::EndsWith("; to record kernels: set that to 100, or fix the depth"));
     CHECK(CountSaid(host, "above CuptiOptions::lasting_cost_percent") == 1);
     CHECK(host.Incident().gpu.size() == 0);
-    CHECK(host.Incident().calls.size() == 0);  // they were looked at only
+    CHECK(host.Incident().calls.size() == 0);  // they were only looked at
     CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
-    // What the host fixes is not asked for. What is recorded once has left behind what it leaves.
+    // A depth fixed by the host is recorded without a question, and its cost is then there.
     host.collector->SetDepth(Depth::kKernels);
     const uint32_t correlation = host.cuda.Run({.name = "wanted"});
     const model::Trace trace = host.Incident();
@@ -128,10 +128,10 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
   }
 }
 
-TEST_CASE("where launches are few kernels are recorded at the automatic depth", "[cupti]") {
+TEST_CASE("kernels are recorded at the automatic depth if launches are few", "[cupti]") {
   GpuHost host;
   host.cupti_options.lasting_cost_percent = 20;
-  host.environment.look_ns = host.environment.between_looks_ns = 1;  // a round
+  host.environment.look_ns = host.environment.between_looks_ns = 1;  // a look lasts one round
   host.environment.surroundings.long_idle_ns = int64_t{1} << 60;
   g_kineto = KinetoState::kUnused;
   REQUIRE(host.StartAt(Depth::kScopes));
@@ -147,13 +147,13 @@ TEST_CASE("where launches are few kernels are recorded at the automatic depth", 
   }));
   const std::string forecast = Attribute(host.Incident(), "cupti.lasting_cost_forecast");
   CHECK(forecast.find("% forecast, within CuptiOptions::lasting_cost_percent (20): ") != std::string::npos);
-  // Until a profile of PyTorch's that nobody saw begin: calls come only all at once from then on.
+  // Until an unseen profile of PyTorch's begins: calls come only all at once from then on.
   g_kineto = KinetoState::kIdle;
   host.Round();
   CHECK(host.collector->Depths() == 0);
 }
 
-TEST_CASE("what a recorder before has left behind is not forecast again", "[cupti]") {
+TEST_CASE("the lasting cost left by an earlier recorder is not forecast again", "[cupti]") {
   GpuHost host;
   host.cupti_options.lasting_cost_percent = 1;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -164,7 +164,7 @@ TEST_CASE("what a recorder before has left behind is not forecast again", "[cupt
              Catch::StartsWith("kernels were recorded in this process"));
 }
 
-TEST_CASE("where calls come only all at once, after a profile, none is switched on unless the host takes any cost",
+TEST_CASE("no call is switched on after a profile, when they come only all at once, unless the host takes any cost",
           "[cupti]") {
   for (const double percent : {20.0, 100.0}) {
     GpuHost host;
@@ -187,11 +187,11 @@ TEST_CASE("where calls come only all at once, after a profile, none is switched 
   }
 }
 
-TEST_CASE("a call that was under way when depth fell hides none that follows", "[cupti]") {
+TEST_CASE("a call in flight when the depth fell hides none after it", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   const uint32_t graph = host.cuda.Instantiate(3);
-  host.cuda.Begin("cudaDeviceSynchronize");  // never ends as far as callbacks say
+  host.cuda.Begin("cudaDeviceSynchronize");  // never ends, as far as callbacks tell
   host.collector->SetDepth(Depth::kGraphs);
   host.cuda.Replay(graph, "node");
   const model::Trace trace = host.Incident();
@@ -199,7 +199,7 @@ TEST_CASE("a call that was under way when depth fell hides none that follows", "
   CHECK(trace.gpu.call[Find(trace, "node")] != kNone);
 }
 
-TEST_CASE("a thread that comes to a callback when depth has fallen has the calls that follow", "[cupti]") {
+TEST_CASE("a thread in a callback when the depth has fallen has its later calls", "[cupti]") {
   for (const Depth to : {Depth::kScopes, Depth::kGraphs}) {
     INFO("down to " << static_cast<int>(to));
     GpuHost host;
@@ -221,8 +221,7 @@ TEST_CASE("a thread that comes to a callback when depth has fallen has the calls
   }
 }
 
-TEST_CASE("a call that is under way while depth changes is recorded where its beginning and its end are told",
-          "[cupti]") {
+TEST_CASE("a call in flight while the depth changes is recorded if its beginning and its end are reported", "[cupti]") {
   for (const auto& [from, to] :
        {std::pair(Depth::kGraphs, Depth::kKernels), std::pair(Depth::kKernels, Depth::kGraphs)}) {
     INFO(static_cast<int>(from) << " to " << static_cast<int>(to));
@@ -241,7 +240,7 @@ TEST_CASE("a call that is under way while depth changes is recorded where its be
   }
 }
 
-TEST_CASE("a call of which only the beginning or only the end is told is counted", "[cupti]") {
+TEST_CASE("a call with only its beginning or only its end reported is counted", "[cupti]") {
   constexpr char kCall[] = "cudaDeviceSynchronize";
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -262,7 +261,7 @@ TEST_CASE("a call of which only the beginning or only the end is told is counted
   CHECK(MissedCalls(host) == missed + 2);
 }
 
-TEST_CASE("calls that a recorder before has missed are not this one's", "[cupti]") {
+TEST_CASE("calls missed by an earlier recorder are not this one's", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
   const uint32_t correlation = host.cuda.Begin("cudaDeviceSynchronize");
@@ -274,7 +273,7 @@ TEST_CASE("calls that a recorder before has missed are not this one's", "[cupti]
   CHECK(MissedCalls(host) == 0);
 }
 
-TEST_CASE("a launch while depth rises or falls has no kernel without its call", "[cupti]") {
+TEST_CASE("a launch while the depth rises or falls has no kernel without its call", "[cupti]") {
   for (const bool has_graph_level : {false, true}) {
     GpuHost host;
     host.cupti_options.graph_level = has_graph_level;

@@ -32,7 +32,7 @@ const model::StreamRow& StreamOf(const model::Trace& trace, const char* name) {
 
 }  // namespace
 
-TEST_CASE("records of two devices and two contexts in one buffer end on their own streams, with their device's facts",
+TEST_CASE("records of two devices and two contexts in one buffer get their own streams and their device's facts",
           "[cupti]") {
   LoadDriver().is_initialised = true;
   GpuHost host;
@@ -65,7 +65,7 @@ TEST_CASE("records of two devices and two contexts in one buffer end on their ow
   }
 }
 
-TEST_CASE("a device that overwrites its records leaves a request on another covered", "[cupti]") {
+TEST_CASE("a device overwriting its records leaves a request on another covered", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   const uint32_t graph = host.cuda.Instantiate(1000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is asked of CUDA's driver, over one that needs no GPU.
+// Questions to CUDA's driver, over one that needs no GPU.
 #include "collect/cupti/driver.h"
 
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ FakeDriver& Load() {
 
 }  // namespace
 
-// Seen by all of this program.
+// Used by all of this program.
 extern "C" void* dlopen(const char* path, int flags) noexcept {
   static const auto real = reinterpret_cast<void* (*)(const char*, int)>(dlsym(RTLD_NEXT, "dlopen"));
   g_searches += path != nullptr && std::strcmp(path, "libcuda.so.1") == 0;
@@ -50,7 +50,7 @@ TEST_CASE("CUDA is untouched until the driver is initialised, and in use once a 
   CHECK(AskCuda() == CudaState::kInUse);
 }
 
-TEST_CASE("a context that a host made itself is not told from a driver that is only initialised", "[cupti]") {
+TEST_CASE("a context made by a host itself cannot be distinguished from a driver only initialised", "[cupti]") {
   FakeDriver& driver = Load();
   driver.is_initialised = true;  // cuCtxCreate: no device has its primary context
   CHECK(AskCuda() == CudaState::kInitialised);
@@ -66,7 +66,7 @@ TEST_CASE("the driver is searched for until it is there, and not again", "[cupti
   CHECK(g_searches == before);
 }
 
-TEST_CASE("the driver says which CUDA it is made for before it is initialised", "[cupti]") {
+TEST_CASE("the driver tells its CUDA before it is initialised", "[cupti]") {
   FakeDriver& driver = Load();
   for (const int major : {11, 12, 14}) {
     driver.version = major * 1000 + 40;
@@ -74,7 +74,7 @@ TEST_CASE("the driver says which CUDA it is made for before it is initialised", 
   }
 }
 
-TEST_CASE("the kernel's driver is of the CUDA that its branch came with", "[cupti]") {
+TEST_CASE("the kernel's driver has the CUDA of its branch", "[cupti]") {
   using pitot::cupti::MajorOfKernelDriver;
   const char* const kGcc = "\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n";
   const auto of = [&](const std::string& version) { return MajorOfKernelDriver(version + kGcc); };
@@ -87,7 +87,7 @@ TEST_CASE("the kernel's driver is of the CUDA that its branch came with", "[cupt
   CHECK(MajorOfKernelDriver(".") == 0);
 }
 
-TEST_CASE("what the driver says of each device is kept apart, and what it does not say is unknown", "[cupti]") {
+TEST_CASE("the driver's facts are kept apart by device, and missing ones are unknown", "[cupti]") {
   FakeDriver& driver = Load();
   driver.is_initialised = true;
 
