@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A CUPTI that cannot be had, is refused, or fails.
+// A CUPTI that is unavailable, is refused, or fails.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <set>
@@ -29,7 +29,7 @@ using pitot::Depth;
 using pitot::Status;
 using pitot::StatusCode;
 
-// At the end of these kernels are to be recorded.
+// At the end of each of these, kernels must be recorded.
 void Dip(GpuHost& host, Depth depth) {
   const uint32_t graph = host.cuda.Instantiate(2);
   host.cuda.Replay(graph, "node");
@@ -63,14 +63,14 @@ void LoadTorch(GpuHost& host) {
   host.Round();
 }
 
-// Of kernel, copy and call nothing is missing.
+// Whether kernel, copy and call are all there.
 bool HasAll(const model::Trace& trace) {
   const uint32_t kernel = Find(trace, "kernel at last"), copy = Find(trace, "pageable to device");
   if (kernel == kNone || copy == kNone || trace.gpu.call[kernel] == kNone || trace.gpu.call[copy] == kNone)
     return false;
   return trace.calls.thread[trace.gpu.call[kernel]] != kNone && trace.calls.thread[trace.gpu.call[copy]] != kNone;
 }
-// Why something is missing.
+// The reasons for missing parts.
 std::set<std::string> Said(const model::Trace& trace) {
   std::set<std::string> said;
   for (const char* const key : {"cupti", "cupti.not_recorded", "cupti.unknown_records", "cupti.buffers_written_off"})
@@ -81,12 +81,12 @@ std::set<std::string> Said(const model::Trace& trace) {
 
 }  // namespace
 
-TEST_CASE("a CUPTI that fails when depth rises is left with nothing enabled", "[cupti]") {
+TEST_CASE("a CUPTI that fails when the depth rises is left with nothing enabled", "[cupti]") {
   for (const KinetoState kineto : {KinetoState::kAbsent, KinetoState::kIdle}) {
     GpuHost host;
     g_kineto = kineto;
     REQUIRE(host.StartAt(Depth::kScopes));
-    // Beside PyTorch calls are recorded until CUDA is used.
+    // Next to PyTorch calls are recorded until CUDA is used.
     g_cuda = CudaState::kInUse;
     host.cuda.Run({});
     REQUIRE(fakes::WaitUntil([&] {
@@ -102,7 +102,7 @@ TEST_CASE("a CUPTI that fails when depth rises is left with nothing enabled", "[
   }
 }
 
-TEST_CASE("where another tool has CUPTI the recorder says whose it is, and records the rest", "[cupti]") {
+TEST_CASE("the recorder names another tool with CUPTI, and records the rest", "[cupti]") {
   GpuHost host;
   host.cuda.SubscribeOther("CUPTI for Nsight Systems");
   REQUIRE(host.Start());
@@ -118,13 +118,13 @@ TEST_CASE("where another tool has CUPTI the recorder says whose it is, and recor
   CHECK_THAT(Attribute(trace, "collector.cupti"),
              Catch::StartsWith("refused: another tool has CUPTI: CUPTI for Nsight Systems") &&
                  Catch::EndsWith("; to record kernels: run without it"));
-  // Said no more once it is there.
+  // No longer reported once it is there.
   host.cuda.UnsubscribeOther();
   REQUIRE(host.Add().ok());
   CHECK(Attribute(host.Incident(), "collector.cupti") == "");
 }
 
-TEST_CASE("what keeps CUPTI from being used is said with what to do about it", "[cupti]") {
+TEST_CASE("an obstacle to CUPTI is reported with its remedy", "[cupti]") {
   std::string not_permitted;
   GpuHost host;
   for (int at = 1; at < 200 && not_permitted.find("CUPTI cannot be used") == std::string::npos; ++at) {
@@ -143,7 +143,7 @@ TEST_CASE("what keeps CUPTI from being used is said with what to do about it", "
   CHECK(Attribute(host.Incident(), "collector.cupti") == "refused: " + no_library);
 }
 
-TEST_CASE("no library, a wrong one, one that lacks functions, and CUPTI 13.0 are refused in words", "[cupti]") {
+TEST_CASE("no library, a wrong one, one without some functions, and CUPTI 13.0 are refused in words", "[cupti]") {
   GpuHost host;
   REQUIRE(host.Start());
   host.cupti_options.library = "/nonexistent/libcupti.so";
@@ -167,7 +167,7 @@ TEST_CASE("no library, a wrong one, one that lacks functions, and CUPTI 13.0 are
   CHECK(host.Add().code() == StatusCode::kAlreadyRunning);
 }
 
-TEST_CASE("a library that is no CUPTI is named", "[cupti]") {
+TEST_CASE("a library that is not a CUPTI is named", "[cupti]") {
   GpuHost host;
   host.cupti_options.library = "libm.so.6";
   REQUIRE(host.Start());
@@ -177,7 +177,7 @@ TEST_CASE("a library that is no CUPTI is named", "[cupti]") {
         std::string::npos);
 }
 
-TEST_CASE("a process's first collector keeps no memory where it found no GPU, and may be added again", "[.first]") {
+TEST_CASE("a process's first collector keeps no memory if it found no GPU, and may be added again", "[.first]") {
   constexpr uint64_t kMebibytes = 9;
   GpuHost host;
   host.cupti_options.memory_bytes = kMebibytes << 20;
@@ -191,8 +191,9 @@ TEST_CASE("a process's first collector keeps no memory where it found no GPU, an
   CHECK(host.Add().ok());
 }
 
-TEST_CASE("whichever call of CUPTI fails the host goes on, nothing stays behind, and the reason is said", "[cupti]") {
-  // What a host does with CUPTI at kernels, and is to have it at that depth again at the end.
+TEST_CASE("the host goes on whichever call of CUPTI fails, nothing stays behind, and the reason is reported",
+          "[cupti]") {
+  // A host's uses of CUPTI at kernels; at the end CUPTI must be at that depth again.
   struct {
     const char* what;
     KinetoState kineto;
@@ -215,7 +216,8 @@ TEST_CASE("whichever call of CUPTI fails the host goes on, nothing stays behind,
   for (const auto& scenario : scenarios) {
     bool has_all = false;
     std::set<std::string> said;
-    // First without a failure. What fails while it starts was seen with the first that starts like this.
+    // The first round has no failure. Failures during this start were seen with the first scenario that starts like
+    // this.
     const bool is_start_seen = !starts.emplace(scenario.kineto, scenario.graph_level).second;
     int most = 400;
     for (int at = 0, next = 1; at <= most; at = next, next += fakes::kThreadSanitizer ? 7 : 1) {
@@ -258,13 +260,13 @@ TEST_CASE("whichever call of CUPTI fails the host goes on, nothing stays behind,
     }
     INFO(scenario.what);
     CHECK(most < 400);
-    CHECK(has_all);  // which comes after CUDA is in use: calls cannot be had
+    CHECK(has_all);  // reached once CUDA is in use: calls are then unavailable
   }
 }
 
-TEST_CASE("a fatal error of CUPTI's ends recording for good, with the reason", "[cupti]") {
+TEST_CASE("a fatal error of CUPTI's ends recording for the collector's life, with the reason", "[cupti]") {
   GpuHost host;
-  host.options.pre_window_ms = 2'000;  // what was recorded before is out of it soon
+  host.options.pre_window_ms = 2'000;  // earlier records soon leave it
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.FailFatally();
   REQUIRE(fakes::WaitUntil([&] { return Attribute(host.Incident(), "cupti") != ""; }));

@@ -74,8 +74,8 @@ class FakeCupti {
   // Keeps calls of this function from returning until another is set.
   virtual void HangIn(const std::string& function) = 0;
   virtual bool is_hanging() const = 0;  // a call does
-  // Does this once, on the next thread that calls this function, before the call does anything. With kCallback: after the
-  // library has seen that a call's callback is on, and before the callback.
+  // Does this once, on the next thread that calls this function, before the call does anything. With kCallback: after
+  // the library has seen that a call's callback is on, and before the callback.
   static constexpr char kCallback[] = "a callback";
   virtual void OnNext(const std::string& function, std::function<void()> what) = 0;
   virtual void Drop(uint64_t records) = 0;  // reports this many lost records

@@ -16,7 +16,7 @@ uint64_t NodeOf(uint32_t graph, uint32_t node) { return uint64_t{graph} << 32 | 
 
 }  // namespace
 
-TEST_CASE("of a million nodes the newest have their paths, and so has what is asked for", "[cupti]") {
+TEST_CASE("the newest of a million nodes have their paths, and so have the requested ones", "[cupti]") {
   GraphScopes scopes(8 << 20);
   constexpr uint32_t kGraphs = 40, kNodes = 25'000;
   REQUIRE(scopes.capacity() > 600'000);
@@ -38,7 +38,7 @@ TEST_CASE("of a million nodes the newest have their paths, and so has what is as
   CHECK(scopes.bytes() <= 8 << 20);
 }
 
-TEST_CASE("a node that is added again has its new path, and takes no other place", "[cupti]") {
+TEST_CASE("a node added again has its new path, and takes no other place", "[cupti]") {
   GraphScopes scopes(1);  // one bucket
   for (uint32_t path = 1; path <= 100; ++path) scopes.Add(7, path);
   CHECK(scopes.PathOf(7) == 100);
@@ -46,7 +46,7 @@ TEST_CASE("a node that is added again has its new path, and takes no other place
   CHECK(scopes.PathOf(8) == 0);
 }
 
-TEST_CASE("a full bucket forgets what was used longest ago", "[cupti]") {
+TEST_CASE("a full bucket forgets the entry used longest ago", "[cupti]") {
   GraphScopes scopes(1);
   for (uint64_t node = 1; node <= scopes.capacity(); ++node) scopes.Add(node, 5);
   CHECK(scopes.forgotten() == 0);
@@ -60,7 +60,7 @@ TEST_CASE("a full bucket forgets what was used longest ago", "[cupti]") {
   CHECK(scopes.PathOf(100) == 6);
 }
 
-TEST_CASE("threads that capture beside one that asks lose nothing, and nobody gets a path of another's", "[cupti]") {
+TEST_CASE("threads that capture next to a reader lose nothing, and no node gets another's path", "[cupti]") {
   GraphScopes scopes(8 << 20);
   constexpr uint32_t kThreads = 4;
   const uint32_t nodes = fakes::kThreadSanitizer ? 2000 : 30'000;

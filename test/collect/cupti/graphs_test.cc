@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA graphs: by node, as a whole, and the scopes that their nodes were captured in.
+// CUDA graphs: by node, as a whole, and the scopes of their nodes' capture.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -26,7 +26,7 @@ using pitot::Depth;
 
 }  // namespace
 
-TEST_CASE("of graphs one record a launch at graph level, one a node at node level, and neither crash nor cost left",
+TEST_CASE("a graph has one record a launch at graph level, one a node at node level, and leaves neither crash nor cost",
           "[cupti]") {
   GpuHost host;
   host.cupti_options.graph_level = true;
@@ -57,13 +57,13 @@ TEST_CASE("of graphs one record a launch at graph level, one a node at node leve
   }
   CHECK(host.cuda.dear_replays() == 0);
   CHECK(host.cuda.broken_rules() == "");
-  // Graphs that are made after all was given back must not crash either.
+  // Graphs made after everything was given back must not crash either.
   host.recorder.Stop();
   host.cuda.Replay(host.cuda.Instantiate(3), "after");
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("copies and sets of a graph carry the scopes that their nodes were captured in, and their bytes", "[cupti]") {
+TEST_CASE("copies and sets of a graph carry the scopes of their nodes' capture, and their bytes", "[cupti]") {
   for (const auto& generation : {fakes::kCupti12, fakes::kCupti13}) {
     INFO(generation.version);
     GpuHost host(generation);
@@ -99,7 +99,7 @@ TEST_CASE("copies and sets of a graph carry the scopes that their nodes were cap
   }
 }
 
-TEST_CASE("kernels of a graph carry the scopes that their nodes were captured in", "[cupti]") {
+TEST_CASE("kernels of a graph carry the scopes of their nodes' capture", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   {
@@ -125,7 +125,7 @@ TEST_CASE("kernels of a graph carry the scopes that their nodes were captured in
   CHECK(trace.gpu.bytes[first] == 0);
 }
 
-TEST_CASE("a process that captures again and again has the scopes of its newest graphs, and of one that it replays",
+TEST_CASE("a process that captures again and again has the scopes of its newest graphs, and of the one it replays",
           "[cupti]") {
   GpuHost host;
   host.cupti_options.memory_bytes = 64 << 20;
@@ -155,14 +155,14 @@ TEST_CASE("a process that captures again and again has the scopes of its newest 
     with_scope += trace.strings[trace.gpu.scope_path[i]] == (is_newest ? "newest" : "served");
   }
   CHECK(with_scope == kNodes + 3 * kGraphs);
-  // What had to give way is said, and not of the next recorder.
+  // Forgotten nodes are reported, and not by the next recorder.
   if (!fakes::kThreadSanitizer) CHECK(Attribute(trace, "cupti.graph_nodes_forgotten") != "");
   host.recorder.Stop();
   REQUIRE(host.StartAt(Depth::kKernels));
   CHECK(Attribute(host.Incident(), "cupti.graph_nodes_forgotten") == "");
 }
 
-TEST_CASE("without graph level graphs are recorded by node, whenever they were made", "[cupti]") {
+TEST_CASE("graphs are recorded by node without graph level, whenever they were made", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
   const uint32_t before = host.cuda.Instantiate(3);
@@ -174,7 +174,7 @@ TEST_CASE("without graph level graphs are recorded by node, whenever they were m
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kGraphTrace));
 }
 
-TEST_CASE("graph level is over for good once a graph was made while nodes were recorded", "[cupti]") {
+TEST_CASE("graph level ends for the collector's life once a graph was made while nodes were recorded", "[cupti]") {
   GpuHost host;
   host.cupti_options.graph_level = true;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -188,7 +188,7 @@ TEST_CASE("graph level is over for good once a graph was made while nodes were r
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("graph level is refused in words where CUDA was initialised before, or LibTorch is there", "[cupti]") {
+TEST_CASE("graph level is refused in words if CUDA was initialised before, or LibTorch is there", "[cupti]") {
   struct Case {
     CudaState cuda;
     KinetoState kineto;

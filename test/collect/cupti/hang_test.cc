@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whichever call of CUPTI hangs, and for however long: the host waits for it once, as long as patience lasts.
+// Whichever call of CUPTI hangs, and for however long: the host waits for it once, within its patience.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <string>
@@ -20,10 +20,10 @@ using pitot::StatusCode;
 
 constexpr int64_t kPatienceNs = 30'000'000;
 
-// One with little patience, whose CUPTI may hang.
+// A host with little patience and a CUPTI that may hang.
 struct HangingHost : fakes::GpuHost {
   HangingHost() { environment.patience_ns = environment.keep_patience_ns = kPatienceNs; }
-  // The thread is in CUPTI, which has a buffer to hand over.
+  // The thread is in CUPTI, with a buffer to be handed over.
   bool HangIn(const char* function = "cuptiActivityFlushAll") {
     cuda.HangIn(function);
     cuda.Run({.name = "pending", .is_running = true});
@@ -55,13 +55,13 @@ TEST_CASE("Stop returns though a flush of CUPTI's hangs, and CUPTI is handed bac
   REQUIRE(host->Start());
   CHECK(DoesNotAnswer(host->Add()));  // as long as a thread is in CUPTI
   host.reset();
-  cuda.HangIn("");  // to work on what nobody else has any more
+  cuda.HangIn("");  // it then works on memory nobody else has any more
   REQUIRE(fakes::WaitUntil([&] { return !cuda.HasSubscriber(); }));
   CHECK_FALSE(cuda.IsEnabled(cupti::kConcurrentKernel));
   CHECK(cuda.broken_rules() == "");
 }
 
-TEST_CASE("another collector may be added once CUPTI has come back to the thread of the one before", "[cupti]") {
+TEST_CASE("another collector may be added once CUPTI has come back to the earlier one's thread", "[cupti]") {
   HangingHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   REQUIRE(host.HangIn());
@@ -78,7 +78,7 @@ TEST_CASE("another collector may be added once CUPTI has come back to the thread
   CHECK(fakes::WaitUntil([&] { return CountNamed(host.Incident(), "after") == 1; }));
 }
 
-TEST_CASE("a depth that is set while CUPTI hangs is set when it returns", "[cupti]") {
+TEST_CASE("a depth set while CUPTI hangs is in force when it returns", "[cupti]") {
   HangingHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   REQUIRE(host.HangIn());
@@ -111,7 +111,7 @@ TEST_CASE("handing CUPTI over while it hangs is refused, in words, and done when
   CHECK(host.cuda.HasSubscriber());
 }
 
-TEST_CASE("of handing CUPTI over and taking it back while it hangs the last that was asked holds", "[cupti]") {
+TEST_CASE("the last of several hand-overs requested while CUPTI hangs holds", "[cupti]") {
   // Before the thread comes to hand it over, and while it does.
   for (const char* function : {"cuptiActivityFlushAll", "cuptiUnsubscribe"}) {
     INFO(function);
@@ -132,11 +132,11 @@ TEST_CASE("of handing CUPTI over and taking it back while it hangs the last that
   }
 }
 
-TEST_CASE("an incident while CUPTI hangs is written, says so, and the next has what was missing", "[cupti]") {
+TEST_CASE("an incident while CUPTI hangs is written and reports it, and the next has the missing records", "[cupti]") {
   HangingHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   REQUIRE(host.HangIn());
-  host.collector->SetDepth(Depth::kKernels);  // waits for as long as patience lasts
+  host.collector->SetDepth(Depth::kKernels);  // waits as long as patience lasts
 
   const pitot::model::Trace trace = host.Incident();
 
@@ -149,7 +149,7 @@ TEST_CASE("an incident while CUPTI hangs is written, says so, and the next has w
   CHECK(fakes::WaitUntil([&] { return Attribute(host.Incident(), "cupti.not_recorded") == ""; }));
 }
 
-TEST_CASE("Add waits for a CUPTI that hangs for a bounded time, and gives it back when it returns", "[cupti]") {
+TEST_CASE("Add waits a bounded time for a hanging CUPTI, and gives it back when it returns", "[cupti]") {
   for (const char* function : {"cuptiSubscribe", "cuptiActivitySetAttribute", "cuptiActivityRegisterCallbacks"}) {
     INFO(function);
     HangingHost host;
@@ -166,7 +166,7 @@ TEST_CASE("Add waits for a CUPTI that hangs for a bounded time, and gives it bac
   }
 }
 
-TEST_CASE("whichever other call hangs, depth is set, incidents are written and Stop returns", "[cupti]") {
+TEST_CASE("depth is set, incidents are written and Stop returns whichever other call hangs", "[cupti]") {
   for (const char* function : {"cuptiActivityEnable", "cuptiEnableCallback", "cuptiActivityDisable", "cuptiUnsubscribe",
                                "cuptiActivityGetNumDroppedRecords"}) {
     INFO(function);

@@ -37,7 +37,7 @@ std::unique_ptr<History> Make() { return History::Make(kChunks * History::kChunk
 
 }  // namespace
 
-TEST_CASE("an incident sees what ended in its window, of every device", "[cupti]") {
+TEST_CASE("an incident has the records that ended in its window, of every device", "[cupti]") {
   const auto history = Make();
   Fill(history.get(), 0, 1000, 3000);
   Fill(history.get(), 1, 1005, 100);
@@ -50,7 +50,7 @@ TEST_CASE("an incident sees what ended in its window, of every device", "[cupti]
   CHECK(pinned.losses().empty());
 }
 
-TEST_CASE("the newest records survive, and how many of a window are gone is said", "[cupti]") {
+TEST_CASE("the newest records survive, and the number of lost ones in a window is reported", "[cupti]") {
   const auto history = Make();
   const int total = 40 * History::kChunkRecords;
   Fill(history.get(), 0, 0, total);
@@ -64,7 +64,7 @@ TEST_CASE("the newest records survive, and how many of a window are gone is said
   CHECK(missing + seen.begins[0].size() == total);
 }
 
-TEST_CASE("what an incident has no room for is one loss, not one for each chunk", "[cupti]") {
+TEST_CASE("records without room in an incident are one loss, not one for each chunk", "[cupti]") {
   const auto history = Make();
   Fill(history.get(), 0, 0, kChunks * History::kChunkRecords);
   History::Pinned pinned;
@@ -82,7 +82,7 @@ TEST_CASE("a busy device does not take the history of a quiet one", "[cupti]") {
   CHECK(Seen(pinned).begins[1].size() == 50);
 }
 
-TEST_CASE("what an incident has pinned stays while records go on, and is free after", "[cupti]") {
+TEST_CASE("records pinned by an incident stay while others come, and are free afterwards", "[cupti]") {
   const auto history = Make();
   Fill(history.get(), 0, 0, 8 * History::kChunkRecords);
   History::Pinned pinned;
@@ -102,14 +102,14 @@ TEST_CASE("what an incident has pinned stays while records go on, and is free af
   CHECK(*Seen(later).begins[0].begin() >= 10'000'000);
 }
 
-TEST_CASE("where incidents hold all memory new records are lost and counted", "[cupti]") {
+TEST_CASE("new records are lost and counted while incidents hold all memory", "[cupti]") {
   const auto history = Make();
   Fill(history.get(), 0, 0, kChunks * History::kChunkRecords);
   History::Pinned first, second;
   history->Pin(0, &first);
   Fill(history.get(), 0, 1'000'000, 4 * History::kChunkRecords);
   history->Pin(1'000'000, &second);
-  // Three quarters are the most: a part is left to go on with.
+  // Three quarters are the most: the rest is left for new records.
   Fill(history.get(), 0, 2'000'000, 20 * History::kChunkRecords);
   second.Release();
   history->Pin(2'000'000, &second);
@@ -118,7 +118,7 @@ TEST_CASE("where incidents hold all memory new records are lost and counted", "[
   CHECK(missing + Seen(second).begins[0].size() >= 20 * History::kChunkRecords);
 }
 
-TEST_CASE("what is given back is missing for good, the oldest first, and said", "[cupti]") {
+TEST_CASE("given-back memory is missing for the history's life, the oldest first, and reported", "[cupti]") {
   const auto history = Make();
   Fill(history.get(), 0, 0, kChunks * History::kChunkRecords);
   uint32_t given = 0;
@@ -134,14 +134,14 @@ TEST_CASE("what is given back is missing for good, the oldest first, and said", 
   for (const auto& loss : pinned.losses()) missing += loss.records;
   CHECK(missing + Seen(pinned).begins[0].size() == (kChunks + 100) * History::kChunkRecords);
   CHECK(Seen(pinned).begins[0].size() <= (kChunks - given) * 3 / 4 * History::kChunkRecords);
-  // What an incident holds stays.
+  // An incident's part stays.
   while (history->GiveBackChunk()) {}
   CHECK(Seen(pinned).begins[0].size() == (kChunks - given) * 3 / 4 * History::kChunkRecords);
 }
 
-TEST_CASE("losses of alike kinds are one, others stay apart, and a window has what is in it", "[cupti]") {
+TEST_CASE("similar losses are one, others stay apart, and a window has its own", "[cupti]") {
   const auto history = Make();
-  history->AddLoss({10'000 - 2'000'000'000, 10'000 - 2'000'000'000, kNoDevice, "c", 1});  // long before: another
+  history->AddLoss({10'000 - 2'000'000'000, 10'000 - 2'000'000'000, kNoDevice, "c", 1});  // long before: another loss
   for (int64_t i = 0; i < 10; ++i) history->AddLoss({10'000 + i, 10'001 + i, kNoDevice, "c", 1});
   history->AddLoss({10'003, 10'004, kNoDevice, "d", 0});
   History::Pinned pinned;
@@ -155,7 +155,7 @@ TEST_CASE("losses of alike kinds are one, others stay apart, and a window has wh
   CHECK(pinned.losses()[0].begin_ns == 10'005);
 }
 
-TEST_CASE("losses that alternate between devices and reasons are forgotten neither in time nor in number", "[cupti]") {
+TEST_CASE("losses alternating between devices and reasons are forgotten neither in time nor in number", "[cupti]") {
   const auto history = Make();
   constexpr int64_t kLosses = 10'000;
   const int64_t apart_ns = GENERATE(10, 2'000'000'000);
@@ -180,7 +180,7 @@ TEST_CASE("losses that alternate between devices and reasons are forgotten neith
   CHECK(uncovered == 0);
 }
 
-TEST_CASE("of two devices that overwrite in turn each has what is kept and what is missing of it", "[cupti]") {
+TEST_CASE("two devices overwriting in turn each have their kept and their missing records", "[cupti]") {
   const auto history = Make();
   constexpr int kRounds = 600;
   for (int64_t round = 0; round < kRounds; ++round) {
@@ -206,7 +206,7 @@ TEST_CASE("of two devices that overwrite in turn each has what is kept and what 
   }
 }
 
-TEST_CASE("how many of what was lost over a long time are in a short window is not said", "[cupti]") {
+TEST_CASE("the number of losses over a long time is unknown for a short window", "[cupti]") {
   const auto history = Make();
   for (int64_t i = 0; i < 10'000; ++i)
     history->AddLoss({i * 90'000'000, (i + 1) * 90'000'000, 0, "overwritten", 1'000'000});
@@ -218,7 +218,7 @@ TEST_CASE("how many of what was lost over a long time are in a short window is n
   CHECK(pinned.losses().front().records == 0);
   CHECK(pinned.losses().front().begin_ns == end_ns - 500'000'000'000);
 
-  // In one that the newest cover it is, to a tenth of a second.
+  // In a window with the newest losses it is known, to a tenth of a second.
   history->Pin(end_ns - 9'000'000'000, &pinned);
   uint64_t missing = 0;
   for (const Loss& loss : pinned.losses()) missing += loss.records;

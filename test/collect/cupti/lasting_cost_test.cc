@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What recording kernels would leave behind, forecast from calls.
+// The forecast of the lasting cost of recording kernels, from calls.
 #include "collect/cupti/lasting_cost.h"
 
 #include <atomic>
@@ -47,20 +47,20 @@ std::unique_ptr<LastingCost> Make() { return std::make_unique<LastingCost>(); }
 
 }  // namespace
 
-TEST_CASE("a thread that launches all the time pays for each launch", "[cupti]") {
+TEST_CASE("a thread launching all the time pays for each launch", "[cupti]") {
   auto cost = Make();
   Look(cost.get(), 5, [](Worker& worker) { worker.Launch(1000, 14 * kUs); });
   REQUIRE(cost->is_known());
   CHECK(cost->percent() == Approx(10).epsilon(0.01));
 }
 
-TEST_CASE("a thread that waits long for the GPU waits less for what its launches take longer", "[cupti]") {
+TEST_CASE("a thread with long waits for the GPU waits less as its launches take longer", "[cupti]") {
   auto cost = Make();
   Look(cost.get(), 5, [](Worker& worker) {
     for (int batch = 0; batch < 5; ++batch) worker.Launch(200, 14 * kUs), worker.Wait(2800 * kUs);
   });
   CHECK(cost->percent() == Approx(0).margin(0.01));
-  // A wait that hides nine tenths of it.
+  // A wait that hides nine tenths of the cost.
   auto most = Make();
   Look(most.get(), 5, [](Worker& worker) {
     for (int batch = 0; batch < 5; ++batch) worker.Launch(200, 5 * kUs), worker.Wait(252 * kUs);
@@ -68,7 +68,7 @@ TEST_CASE("a thread that waits long for the GPU waits less for what its launches
   CHECK(most->percent() == Approx(100 * 28.0 / (1000 + 252)).epsilon(0.01));
 }
 
-TEST_CASE("the way of the last kernels hides nothing, nor does a copy before launches", "[cupti]") {
+TEST_CASE("the time of the last kernels hides nothing, nor does a copy before launches", "[cupti]") {
   auto cost = Make();
   Look(cost.get(), 5, [](Worker& worker) {
     for (int batch = 0; batch < 5; ++batch)
@@ -77,7 +77,7 @@ TEST_CASE("the way of the last kernels hides nothing, nor does a copy before lau
   CHECK(cost->percent() == Approx(100 * 280.0 / (500 + 2800 + 200)).epsilon(0.01));
 }
 
-TEST_CASE("idle time between bursts makes launches no cheaper", "[cupti]") {
+TEST_CASE("idle time between bursts does not make launches cheaper", "[cupti]") {
   auto cost = Make();
   Look(cost.get(), 5, [](Worker& worker) {
     for (int burst = 0; burst < 10; ++burst, worker.now_ns += 50'000 * kUs) worker.Launch(100, 14 * kUs);
@@ -92,7 +92,7 @@ TEST_CASE("a call inside another counts once", "[cupti]") {
       worker.cost.Add(worker.id, CallKind::kLaunch, worker.now_ns + kUs, worker.now_ns + 4 * kUs);
       worker.cost.Add(worker.id, CallKind::kLaunch, worker.now_ns, worker.now_ns + 5 * kUs);
     }
-    // One wait that hides all of it; two would hide as much again.
+    // One wait that hides all of the cost; two would hide as much again.
     worker.cost.Add(worker.id, CallKind::kWait, worker.now_ns + kUs, worker.now_ns + 13'000 * kUs);
     worker.cost.Add(worker.id, CallKind::kWait, worker.now_ns, worker.now_ns + 14'000 * kUs),
         worker.now_ns += 14'000 * kUs;
@@ -101,7 +101,7 @@ TEST_CASE("a call inside another counts once", "[cupti]") {
   CHECK(cost->percent() == Approx(100 * 1400.0 / (14000 + 14000 + 14000)).epsilon(0.01));
 }
 
-TEST_CASE("it takes looks that saw launches to know, and of the last ones the dearest counts", "[cupti]") {
+TEST_CASE("knowing takes looks with launches, and the dearest of the last ones counts", "[cupti]") {
   auto cost = Make();
   Look(cost.get(), 100, [](Worker&) {});
   Look(cost.get(), 20, [](Worker& worker) { worker.Launch(19, 14 * kUs); });
@@ -115,14 +115,14 @@ TEST_CASE("it takes looks that saw launches to know, and of the last ones the de
   CHECK(cost->percent() == Approx(0.2).epsilon(0.02));
 }
 
-TEST_CASE("where launches are few for long, they cost little of the time", "[cupti]") {
+TEST_CASE("launches that stay few cost little of the time", "[cupti]") {
   auto cost = Make();
   Look(cost.get(), 49, [](Worker& worker) { worker.Launch(10, 14 * kUs); });
   CHECK_FALSE(cost->is_known());
   Look(cost.get(), 1, [](Worker& worker) { worker.Launch(10, 14 * kUs); });
   REQUIRE(cost->is_known());
   CHECK(cost->percent() == Approx(0.014));
-  // A burst says how dense they really are.
+  // A burst shows how dense they really are.
   Look(cost.get(), 1, [](Worker& worker) { worker.Launch(100, 14 * kUs); });
   CHECK_FALSE(cost->is_known());
   Look(cost.get(), 4, [](Worker& worker) { worker.Launch(100, 14 * kUs); });
@@ -130,7 +130,7 @@ TEST_CASE("where launches are few for long, they cost little of the time", "[cup
   CHECK(cost->percent() == Approx(10).epsilon(0.02));
 }
 
-TEST_CASE("the thread that would pay most counts, and threads do not disturb each other", "[cupti]") {
+TEST_CASE("the thread with the largest cost counts, and threads do not disturb each other", "[cupti]") {
   auto cost = Make();
   for (int look = 0; look < 5; ++look) {
     std::vector<std::thread> threads;
@@ -139,7 +139,7 @@ TEST_CASE("the thread that would pay most counts, and threads do not disturb eac
         Worker worker{*cost, id};
         worker.Launch(200, id <= 3 ? 28 * kUs : 280 * kUs);
       });
-      if (id <= 3) threads.back().join(), threads.pop_back();  // they are seen
+      if (id <= 3) threads.back().join(), threads.pop_back();  // these are seen
     }
     for (std::thread& thread : threads) thread.join();
     cost->EndLook(kLookNs);
@@ -147,7 +147,7 @@ TEST_CASE("the thread that would pay most counts, and threads do not disturb eac
   CHECK(cost->percent() == Approx(5).epsilon(0.02));
 }
 
-TEST_CASE("threads that begin a look at the same moment never share a row", "[cupti]") {
+TEST_CASE("threads beginning a look at the same moment never share a row", "[cupti]") {
   auto cost = Make();
   constexpr int kLooks = fakes::kThreadSanitizer ? 2000 : 100'000;
   std::atomic<int> met{0};
@@ -162,15 +162,15 @@ TEST_CASE("threads that begin a look at the same moment never share a row", "[cu
     for (int look = 0; look < kLooks; ++look) {
       meet(2 * look + 1);
       Worker worker{*cost, id};
-      worker.now_ns *= static_cast<int64_t>(id);  // no two calls of theirs are near
-      worker.Launch(30, 14 * kUs);                // what is lost of it or added to it shows
+      worker.now_ns *= static_cast<int64_t>(id);  // no two of their calls are near each other
+      worker.Launch(30, 14 * kUs);                // any loss or addition shows
       meet(2 * look + 2);
       if (!ends_looks) continue;
       cost->EndLook(kLookNs);
       shared += look >= 5 && std::abs(cost->percent() - 100 * 30 * 1.4 / (29 * 14 + 5)) > 0.01;
     }
   };
-  // Numbers that look for their rows in the same place.
+  // Numbers with the same place for their rows.
   std::thread other(work, 17, false);
   work(106, true);
   other.join();
@@ -178,7 +178,7 @@ TEST_CASE("threads that begin a look at the same moment never share a row", "[cu
   CHECK(shared == 0);
 }
 
-TEST_CASE("times that make no sense say nothing", "[cupti]") {
+TEST_CASE("nonsensical times are ignored", "[cupti]") {
   auto cost = Make();
   Look(cost.get(), 5, [](Worker& worker) {
     worker.Launch(100, 14 * kUs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is missing because buffers were, what a name is after its module was unloaded, and other tools.
+// Losses because of missing buffers, names after their module was unloaded, and other tools.
 #include <malloc.h>
 
 #include <algorithm>
@@ -28,20 +28,20 @@ using fakes::HasLoss;
 using pitot::Depth;
 using session_test::Contains;
 
-// Of the collector that runs, whose size no other test has.
+// The pool of the running collector, with a size no other test has.
 cupti::BufferPool& PoolOf(const GpuHost& host) {
   const auto buffers = static_cast<uint32_t>(host.cupti_options.memory_bytes / 4 / cupti::kBufferBytes);
   return *fakes::EngineOf(buffers, host.cupti_options.library)->pool;
 }
 
-// As where kernels run so long that CUPTI holds all there are.
+// Takes all buffers, as if kernels ran so long that CUPTI held all.
 uint8_t* TakeAll(cupti::BufferPool* pool) {
   uint8_t* last = nullptr;
   while (uint8_t* const buffer = pool->Take()) last = buffer;
   return last;
 }
 
-// CUPTI has to have one again before it was read: nobody decodes, because CUPTI hangs from here on.
+// Has CUPTI need a buffer before it was read: nobody decodes, because CUPTI hangs from here on.
 void TakeUnread(GpuHost& host, cupti::BufferPool* pool) {
   host.cuda.HangIn("cuptiActivityFlushAll");
   host.cuda.Run({});
@@ -73,8 +73,7 @@ model::KernelCoverage CoverageOf(const model::Trace& trace, uint32_t request) {
 
 }  // namespace
 
-TEST_CASE("what CUPTI withholds because a kernel hangs is missing, not known to be none, until it has ended",
-          "[cupti]") {
+TEST_CASE("records withheld because a kernel hangs are missing, not known to be none, until it has ended", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   Serve([&] {
@@ -108,7 +107,7 @@ TEST_CASE("what CUPTI withholds because a kernel hangs is missing, not known to 
   CHECK(CoverageOf(after, 0).IsWhole());
 }
 
-TEST_CASE("what CUPTI withholds is not missing where nothing was recorded", "[cupti]") {
+TEST_CASE("withheld records are not missing if nothing was recorded", "[cupti]") {
   GpuHost host;
   host.options.pre_window_ms = 1;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -122,7 +121,7 @@ TEST_CASE("what CUPTI withholds is not missing where nothing was recorded", "[cu
   host.cuda.Unstick();
 }
 
-TEST_CASE("what CUPTI withholds while its callbacks are registered again is missing", "[cupti]") {
+TEST_CASE("records withheld while callbacks are registered again are missing", "[cupti]") {
   GpuHost host;
   fakes::g_kineto = cupti::KinetoState::kIdle;
   fakes::g_cuda = cupti::CudaState::kInUse;
@@ -145,7 +144,7 @@ TEST_CASE("what CUPTI withholds while its callbacks are registered again is miss
   host.cuda.Unstick();
 }
 
-TEST_CASE("a loss that overtakes what CUPTI withholds begins where that does", "[cupti]") {
+TEST_CASE("a loss that overtakes withheld records begins where they begin", "[cupti]") {
   GpuHost host;
   host.cupti_options.memory_bytes = 28 << 20;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -166,9 +165,8 @@ TEST_CASE("a loss that overtakes what CUPTI withholds begins where that does", "
   host.cuda.Unstick();
 }
 
-TEST_CASE(
-    "records for which CUPTI found no buffer are said to be missing, of an old CUPTI, too, which gets one all the same",
-    "[cupti]") {
+TEST_CASE("records without a buffer are reported as missing, even from an old CUPTI, which gets one all the same",
+          "[cupti]") {
   for (const fakes::Generation* const generation : {&fakes::kCupti13, &fakes::kCupti11}) {
     INFO(generation->version);
     GpuHost host(*generation);
@@ -187,7 +185,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("buffers that CUPTI had to have again before anyone read them are said to be missing", "[cupti]") {
+TEST_CASE("buffers reused by CUPTI before anyone read them are reported as missing", "[cupti]") {
   GpuHost host;
   host.cupti_options.memory_bytes = 27 << 20;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -200,7 +198,7 @@ TEST_CASE("buffers that CUPTI had to have again before anyone read them are said
   CHECK(HasLoss(host.Incident(), "decoded too late"));
 }
 
-TEST_CASE("what stands behind a record that nobody can read is said to be missing", "[cupti]") {
+TEST_CASE("records behind an unreadable one are reported as missing", "[cupti]") {
   GpuHost host;
   host.cupti_options.memory_bytes = 31 << 20;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -222,8 +220,8 @@ TEST_CASE("what stands behind a record that nobody can read is said to be missin
   CHECK(Attribute(trace, "cupti.unreadable_bytes") == std::to_string(records.bytes().size()));
 }
 
-TEST_CASE("what records own is freed where CUPTI had to have their buffer again before anyone read them", "[cupti]") {
-  constexpr size_t kBlock = 4 << 20;  // more than all else that comes and goes meanwhile
+TEST_CASE("memory owned by records is freed if CUPTI reused their buffer before anyone read it", "[cupti]") {
+  constexpr size_t kBlock = 4 << 20;  // more than everything else that comes and goes meanwhile
   GpuHost host;
   host.cupti_options.memory_bytes = 29 << 20;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -249,7 +247,7 @@ TEST_CASE("what records own is freed where CUPTI had to have their buffer again 
   CHECK(HasLoss(host.Incident(), "decoded too late"));
 }
 
-TEST_CASE("the name behind a pointer is read again: another module may lie where one was unloaded", "[cupti]") {
+TEST_CASE("the name behind a pointer is read again: another module may lie in an unloaded one's place", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   char name[16] = "first";
@@ -264,7 +262,7 @@ TEST_CASE("the name behind a pointer is read again: another module may lie where
   CHECK(CountNamed(host.Incident(), "first") != 0);
 }
 
-TEST_CASE("beside LibTorch a tool that the process was told to load keeps CUPTI, another's subscriber does not",
+TEST_CASE("a tool the process was told to load keeps CUPTI next to LibTorch, another's subscriber does not",
           "[cupti]") {
   for (const bool is_told : {false, true}) {
     INFO(is_told);
@@ -282,7 +280,7 @@ TEST_CASE("beside LibTorch a tool that the process was told to load keeps CUPTI,
   }
 }
 
-TEST_CASE("that PyTorch's profiler cannot be asked is said, with what the host can do", "[cupti]") {
+TEST_CASE("a profiler of PyTorch's that cannot be asked is reported, with the host's remedy", "[cupti]") {
   GpuHost host;
   fakes::g_kineto = cupti::KinetoState::kUnknown;
   REQUIRE(host.StartAt(Depth::kKernels));

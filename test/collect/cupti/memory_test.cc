@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the collector and its incidents take, and what is said of what has no room.
+// Memory of the collector and its incidents, and reports of records without room.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -27,7 +27,7 @@ uint64_t StatusBytes(const char* key) {
 
 }  // namespace
 
-TEST_CASE("an incident of a full history takes what is stated, and says how many rows had no room", "[cupti][memory]") {
+TEST_CASE("an incident of a full history takes its stated size, and counts the rows without room", "[cupti][memory]") {
   // Calls come through callbacks to the ring, or as records, which take room, too.
   const auto kineto = GENERATE(pitot::cupti::KinetoState::kAbsent, pitot::cupti::KinetoState::kUnused);
   fakes::GpuHost host;
@@ -36,7 +36,7 @@ TEST_CASE("an incident of a full history takes what is stated, and says how many
   REQUIRE(host.StartAt(Depth::kKernels));
   CHECK(host.recorder.Stats().collector_bytes == host.cupti_options.memory_bytes);
   uint64_t rows = 0, lost = 0, newest = 0;
-  // A trace that is kept would be this test's own memory.
+  // A kept trace would be this test's own memory.
   const auto count = [&](const model::Trace& trace, auto&) {
     rows = trace.gpu.size();
     newest = fakes::CountNamed(trace, "new");
@@ -65,7 +65,7 @@ TEST_CASE("an incident of a full history takes what is stated, and says how many
   if (is_told && !fakes::kAddressSanitizer && !fakes::kThreadSanitizer) CHECK(peak - before <= stated);
 }
 
-TEST_CASE("collectors whose memory_bytes alternate have the buffers of those before, and what comes back of them",
+TEST_CASE("collectors with alternating memory_bytes have the earlier ones' buffers, and get those that come back",
           "[cupti][memory]") {
   std::vector<pitot::cupti::Engine*> engines;
   for (const uint64_t mebibytes : {21, 22, 21, 22, 21}) {
@@ -84,7 +84,7 @@ TEST_CASE("collectors whose memory_bytes alternate have the buffers of those bef
   CHECK(engines[4] == engines[0]);
 }
 
-TEST_CASE("a buffer that comes back while another collector runs is free for the one whose it is", "[cupti][memory]") {
+TEST_CASE("a buffer that comes back while another collector runs is free for its owner", "[cupti][memory]") {
   const auto start = [](fakes::GpuHost* host, uint64_t mebibytes) {
     host->cupti_options.memory_bytes = mebibytes << 20;
     return host->StartAt(Depth::kKernels);
@@ -99,14 +99,14 @@ TEST_CASE("a buffer that comes back while another collector runs is free for the
   host.cuda.Refuse("");
   REQUIRE(start(&host, 24));
 
-  std::thread([&] { host.cuda.Run({}); }).join();  // which has a buffer of its own
+  std::thread([&] { host.cuda.Run({}); }).join();  // this thread has a buffer of its own
   host.Round();
 
   CHECK(engine->pool->counts().out() == 0);
   CHECK(fakes::Attribute(host.Incident(), "cupti.foreign_buffers") == "");
 }
 
-TEST_CASE("what a refused collector made is kept where callbacks of one before may be in it, and used by the next",
+TEST_CASE("a refused collector's engine is kept while earlier callbacks may be in it, and used by the next collector",
           "[cupti][memory]") {
   constexpr uint64_t kRefusedMebibytes = 25;
   constexpr uint32_t kBuffers = (kRefusedMebibytes << 20) / 4 / pitot::cupti::kBufferBytes;
@@ -120,7 +120,7 @@ TEST_CASE("what a refused collector made is kept where callbacks of one before m
 
   REQUIRE(host.Add().code() == pitot::StatusCode::kUnavailable);
 
-  CHECK(fakes::EngineOf(kBuffers)->controls.size() == 1);  // not another, which would have none
+  CHECK(fakes::EngineOf(kBuffers)->controls.size() == 1);  // another engine would have none
   host.cuda.UnsubscribeOther();
   REQUIRE(host.Add().ok());
   CHECK(fakes::EngineOf(kBuffers)->controls.size() == 2);
@@ -129,7 +129,7 @@ TEST_CASE("what a refused collector made is kept where callbacks of one before m
   CHECK(fakes::CountNamed(host.Incident(), "gemm") == 1);
 }
 
-TEST_CASE("memory is taken only where CUPTI can be had", "[cupti]") {
+TEST_CASE("memory is taken only if CUPTI is available", "[cupti]") {
   fakes::GpuHost host;
   REQUIRE(host.Start());
   host.cuda.SubscribeOther("Nsight");
@@ -142,7 +142,7 @@ TEST_CASE("memory is taken only where CUPTI can be had", "[cupti]") {
   CHECK(StatusBytes("VmHWM:") - before < uint64_t{64} << 20);  // a quarter of 1 GiB is 256 MiB
 }
 
-TEST_CASE("names, streams and graphs without bound stay inside the collector's memory, and what is missing is said",
+TEST_CASE("names, streams and graphs without bound stay inside the collector's memory, and the rest is reported",
           "[cupti]") {
   fakes::GpuHost host;
   REQUIRE(host.Start());
@@ -175,11 +175,11 @@ TEST_CASE("names, streams and graphs without bound stay inside the collector's m
   }
 }
 
-TEST_CASE("buffers that one profile after another swallows are written off within the memory, and the rest said",
+TEST_CASE("buffers swallowed by one profile after another are written off within the memory, and the rest is reported",
           "[cupti]") {
   fakes::GpuHost host;
   host.environment.surroundings.long_idle_ns = 1'000'000;
-  host.cupti_options.memory_bytes = 11 << 20;  // of a size that no test had before
+  host.cupti_options.memory_bytes = 11 << 20;  // of a size no test had before
   const uint32_t buffers = (11 << 20) / 4 / (256 << 10);
   fakes::g_kineto = pitot::cupti::KinetoState::kIdle;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -199,7 +199,7 @@ TEST_CASE("buffers that one profile after another swallows are written off withi
   CHECK(count("cupti.buffers_written_off") == static_cast<int>(buffers));
 }
 
-TEST_CASE("the newest records survive, memory is bounded, and what is missing is said", "[cupti]") {
+TEST_CASE("the newest records survive, memory is bounded, and missing records are reported", "[cupti]") {
   fakes::GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   for (int i = 0; i < 200'000; ++i) {
@@ -215,7 +215,7 @@ TEST_CASE("the newest records survive, memory is bounded, and what is missing is
   uint64_t missing = 0;
   for (const auto& loss : trace.gpu_losses) {
     missing += loss.records;
-    if (loss.records == 0) missing += 200'000;  // decoded too late on a slow machine: the number is not known
+    if (loss.records == 0) missing += 200'000;  // decoded too late on a slow machine: the number is unknown
   }
   CHECK(missing + trace.gpu.size() >= 199'990);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Beside PyTorch's profiler, and others who take CUPTI.
+// The collector next to PyTorch's profiler, and to others who take CUPTI.
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -30,7 +30,7 @@ using pitot::StatusCode;
 
 }  // namespace
 
-TEST_CASE("who stops, or hands CUPTI over, as PyTorch's profiler has ended leaves nothing on", "[cupti]") {
+TEST_CASE("a stop or hand-over of CUPTI just after PyTorch's profiler has ended leaves nothing on", "[cupti]") {
   const bool stops = GENERATE(true, false);
   GpuHost host;
   g_kineto = KinetoState::kIdle;
@@ -52,7 +52,7 @@ TEST_CASE("who stops, or hands CUPTI over, as PyTorch's profiler has ended leave
 
 TEST_CASE("the host may hand CUPTI to another and take it back", "[cupti]") {
   GpuHost host;
-  host.options.pre_window_ms = 2'000;  // what was recorded before is out of it soon
+  host.options.pre_window_ms = 2'000;  // earlier records soon leave it
   REQUIRE(host.StartAt(Depth::kKernels));
   REQUIRE(host.collector->Pause().ok());
   CHECK_FALSE(host.cuda.HasSubscriber());
@@ -74,7 +74,7 @@ TEST_CASE("the host may hand CUPTI to another and take it back", "[cupti]") {
   CHECK(Attribute(trace, "cupti") == "");
 }
 
-TEST_CASE("with LibTorch in the process nobody subscribes, and calls are tied through records", "[cupti]") {
+TEST_CASE("nobody subscribes with LibTorch in the process, and calls are tied through records", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kIdle;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -95,7 +95,7 @@ TEST_CASE("with LibTorch in the process nobody subscribes, and calls are tied th
   CHECK(Attribute(trace, "cupti.calls") == "API records");
 }
 
-TEST_CASE("a host that forgoes PyTorch's profiler has callbacks and the scopes of graphs beside LibTorch, too",
+TEST_CASE("a host that forgoes PyTorch's profiler has callbacks and the scopes of graphs next to LibTorch, too",
           "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kIdle;
@@ -118,7 +118,7 @@ TEST_CASE("a host that forgoes PyTorch's profiler has callbacks and the scopes o
   CHECK(Attribute(trace, "cupti.calls") == "API callbacks");
 }
 
-TEST_CASE("of records of a runtime's call and the driver's inside it one is kept, with what either caused", "[cupti]") {
+TEST_CASE("one record is kept of a runtime's call and the driver's inside it, with the work of both", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kIdle;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -143,7 +143,7 @@ TEST_CASE("PyTorch's profiler gets CUPTI whole when it begins, and Pitot comes b
   GpuHost host;
   g_kineto = KinetoState::kIdle;
   REQUIRE(host.StartAt(Depth::kKernels));
-  // As Kineto does: kinds, then callbacks.
+  // Like Kineto: kinds, then callbacks.
   host.cuda.RegisterOther();
   g_kineto = KinetoState::kActive;
   host.collector->SetDepth(Depth::kScopes);
@@ -165,12 +165,12 @@ TEST_CASE("PyTorch's profiler gets CUPTI whole when it begins, and Pitot comes b
   CHECK(CountNamed(trace, "profiled") == 0);
 }
 
-TEST_CASE("a profile of PyTorch's that nobody saw come and go is made up for", "[cupti]") {
+TEST_CASE("an unseen profile of PyTorch's is made up for", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kIdle;
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Run({.name = "before"});
-  // What Kineto leaves behind.
+  // As Kineto leaves it.
   host.cuda.RegisterOther();
   host.cuda.DisableAll();
   CHECK(fakes::WaitUntil([&] {
@@ -179,7 +179,7 @@ TEST_CASE("a profile of PyTorch's that nobody saw come and go is made up for", "
   }));
 }
 
-TEST_CASE("a profile that nobody saw is made up for at once where depth rises, unless the profiler is about to begin",
+TEST_CASE("an unseen profile is made up for at once when the depth rises, unless the profiler is about to begin",
           "[cupti]") {
   for (const bool is_long_idle : {true, false}) {
     GpuHost host;
@@ -197,7 +197,7 @@ TEST_CASE("a profile that nobody saw is made up for at once where depth rises, u
   }
 }
 
-TEST_CASE("who takes the buffers while one is being filled is noticed, too", "[cupti]") {
+TEST_CASE("buffers taken while one is being filled are noticed, too", "[cupti]") {
   GpuHost host;
   host.environment.silence_ns = 50'000'000;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -210,11 +210,11 @@ TEST_CASE("who takes the buffers while one is being filled is noticed, too", "[c
   }));
 }
 
-TEST_CASE("at the automatic depth calls are not taken all at once where a profile begins and ends within a look",
+TEST_CASE("calls are not taken all at once at the automatic depth if a profile begins and ends within a look",
           "[cupti]") {
   GpuHost host;
   host.cupti_options.lasting_cost_percent = 1;
-  host.environment.look_ns = int64_t{1} << 60, host.environment.between_looks_ns = 1;  // one look, for ever
+  host.environment.look_ns = int64_t{1} << 60, host.environment.between_looks_ns = 1;  // one look, forever
   host.environment.surroundings.long_idle_ns = int64_t{1} << 60;
   g_kineto = KinetoState::kUnused;
   REQUIRE(host.StartAt(Depth::kScopes));
@@ -229,7 +229,7 @@ TEST_CASE("at the automatic depth calls are not taken all at once where a profil
   Profile(host);
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kRuntime));
   CHECK(host.collector->Depths() == 0);
-  // Nor where kernels were wanted until then; a host that fixes them has them.
+  // Nor if kernels were wanted until then; a host that fixes them has them.
   host.collector->SetDepth(Depth::kKernels);
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kRuntime));
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
@@ -238,7 +238,7 @@ TEST_CASE("at the automatic depth calls are not taken all at once where a profil
   CHECK(host.cuda.IsEnabled(cupti::kRuntime));
 }
 
-TEST_CASE("at the automatic depth calls are not taken all at once where LibTorch is loaded while kernels are recorded",
+TEST_CASE("calls are not taken all at once at the automatic depth if LibTorch is loaded while kernels are recorded",
           "[cupti]") {
   GpuHost host;
   g_cuda = CudaState::kInUse;
@@ -265,10 +265,10 @@ TEST_CASE("PyTorch's profiler is left alone while it begins for the first time",
   host.collector->SetDepth(Depth::kKernels);
   host.cuda.Run({.name = "profiled"});
   CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
-  CHECK(CountNamed(host.Incident(), "profiled") == 0);  // it went where the profiler wants it
+  CHECK(CountNamed(host.Incident(), "profiled") == 0);  // it went to the profiler
 }
 
-TEST_CASE("beside LibTorch calls are recorded from before CUDA is used, added after it was, and after a profile",
+TEST_CASE("calls next to LibTorch are recorded from before CUDA is used, added after it was, and after a profile",
           "[cupti]") {
   const auto when = GENERATE(as<std::string>(), "before CUDA is used", "after it was", "after a profile",
                              "after a profile that nobody saw");
@@ -300,7 +300,7 @@ TEST_CASE("beside LibTorch calls are recorded from before CUDA is used, added af
   CHECK(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() + host.cuda.kinds_enabled() == 0; }));
 }
 
-TEST_CASE("calls that CUPTI does not leave out of a whole kind are not kept", "[cupti]") {
+TEST_CASE("calls are not kept if CUPTI does not leave them out of a whole kind", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kIdle;  // it has profiled
   REQUIRE(host.StartAt(Depth::kScopes));
@@ -316,7 +316,7 @@ TEST_CASE("calls that CUPTI does not leave out of a whole kind are not kept", "[
   CHECK(trace.calls.size() == 1);
 }
 
-TEST_CASE("a recorder that starts while PyTorch's profiler runs waits for it", "[cupti]") {
+TEST_CASE("a recorder started while PyTorch's profiler runs waits for it", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kActive;
   REQUIRE(host.Start());
@@ -331,12 +331,12 @@ TEST_CASE("a recorder that starts while PyTorch's profiler runs waits for it", "
   CHECK(fakes::WaitUntil([&] { return host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
 }
 
-TEST_CASE("LibTorch that is loaded later gets the subscription", "[cupti]") {
+TEST_CASE("LibTorch loaded later gets the subscription", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   CHECK(host.cuda.HasSubscriber());
   g_kineto = KinetoState::kIdle;
-  // JIT is what is switched on last.
+  // JIT is switched on last.
   REQUIRE(fakes::WaitUntil([&] { return !host.cuda.HasSubscriber() && host.cuda.IsEnabled(cupti::kJit); }));
   host.cuda.Run({.name = "gemm"});
   const model::Trace trace = host.Incident();
@@ -344,7 +344,7 @@ TEST_CASE("LibTorch that is loaded later gets the subscription", "[cupti]") {
   CHECK(trace.gpu.call[Find(trace, "gemm")] != kNone);
 }
 
-TEST_CASE("a subscriber that LibTorch left behind does not keep GPUs from being recorded", "[cupti]") {
+TEST_CASE("a subscriber left behind by LibTorch does not keep GPUs from being recorded", "[cupti]") {
   GpuHost host;
   host.cuda.SubscribeOther("");
   g_kineto = KinetoState::kIdle;
@@ -353,7 +353,7 @@ TEST_CASE("a subscriber that LibTorch left behind does not keep GPUs from being 
   CHECK(CountNamed(host.Incident(), "gemm") == 1);
 }
 
-TEST_CASE("what PyTorch's profiler left on is off again at the depth of scopes", "[cupti]") {
+TEST_CASE("kinds left on by PyTorch's profiler are off again at the depth of scopes", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kIdle;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -380,7 +380,7 @@ TEST_CASE("CUPTI is not taken back once the recorder has stopped", "[cupti]") {
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
 }
 
-TEST_CASE("buffers that another profiler took are noticed, said and taken back", "[cupti]") {
+TEST_CASE("buffers taken by another profiler are noticed, reported and taken back", "[cupti]") {
   ImpatientHost host(9);
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Run({.name = "before"});
@@ -389,15 +389,15 @@ TEST_CASE("buffers that another profiler took are noticed, said and taken back",
   for (int i = 0; i < 2000; ++i) host.cuda.Run({.name = "taken"});
 
   REQUIRE(fakes::WaitUntil([&] {
-    for (int i = 0; i < 100; ++i) host.cuda.Run({.name = "after"});  // the other's buffer is to be full once
+    for (int i = 0; i < 100; ++i) host.cuda.Run({.name = "after"});  // the other's buffer must be full once
     return CountNamed(host.Incident(), "after") != 0;
   }));
   CHECK(HasLoss(host.Incident(), "another profiler took the buffers"));
 }
 
-TEST_CASE("a host that only synchronises is not taken for one whose buffers another took", "[cupti]") {
+TEST_CASE("a host that only synchronises is not taken for one with stolen buffers", "[cupti]") {
   ImpatientHost host(10);
-  host.environment.silence_ns = 0;  // each round asks whether somebody did
+  host.environment.silence_ns = 0;  // each round asks whether somebody took them
   REQUIRE(host.StartAt(Depth::kKernels));
   for (int i = 0; i < 2000; ++i) host.cuda.Synchronize();
   for (int i = 0; i < 3; ++i) host.Round();
@@ -429,7 +429,7 @@ TEST_CASE("records of calls that do not come, because CUDA was in use unseen, ar
   host.environment.silence_ns = 1'000'000;
   g_kineto = KinetoState::kUnused;
   g_cuda = CudaState::kInitialised;
-  if (is_late) host.cuda.Run({});  // in a context that the driver does not tell of
+  if (is_late) host.cuda.Run({});  // in a context not reported by the driver
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Run({.name = "gemm"});
 

@@ -14,7 +14,7 @@ using pitot::cupti::WhyQuirk;
 
 }  // namespace
 
-TEST_CASE("each version of CUPTI has the quirks that are known of it, and no others", "[cupti]") {
+TEST_CASE("each version of CUPTI has its known quirks, and no others", "[cupti]") {
   struct Version {
     uint32_t number, cuda_major;
     bool is_refused, needs_buffer, has_per_thread_buffers, has_filtered_records;
@@ -42,6 +42,6 @@ TEST_CASE("each version of CUPTI has the quirks that are known of it, and no oth
   CHECK(CudaMajorOf(version.number) == version.cuda_major);
 }
 
-TEST_CASE("a version that is refused says why, and what to install", "[cupti]") {
+TEST_CASE("a refused version has a reason, and the version to install", "[cupti]") {
   CHECK_THAT(WhyQuirk(130000, Quirk::kRefused), Catch::Contains("deadlock") && Catch::Contains("13.0 Update 1"));
 }

@@ -21,7 +21,7 @@ namespace cupti = pitot::cupti;
 
 cupti::Strides g_strides;
 
-// Steps as the libraries do: by the kind that stands there, to the next record that is whole.
+// Steps like the libraries: by the kind found there, to the next whole record.
 cupti::Result NextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
   const auto length = [&](const uint8_t* at) {
     const auto kind = cupti::Field<uint32_t>(at, 0);
@@ -40,7 +40,7 @@ cupti::Result NextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
 
 }  // namespace
 
-TEST_CASE("the probe finds how long a library's records are", "[cupti]") {
+TEST_CASE("the probe finds the length of a library's records", "[cupti]") {
   cupti::Api api{};
   api.activity_get_next_record = NextRecord;
   for (const auto& generation : {fakes::kCupti11, fakes::kCupti12, fakes::kCupti13}) {
@@ -49,7 +49,7 @@ TEST_CASE("the probe finds how long a library's records are", "[cupti]") {
   }
 }
 
-TEST_CASE("a kind whose records are shorter than what is read of them is not used, nor one the library does not know",
+TEST_CASE("a kind with records shorter than the part read of them is not used, nor one unknown to the library",
           "[cupti]") {
   cupti::Api api{};
   api.activity_get_next_record = NextRecord;
@@ -66,13 +66,13 @@ TEST_CASE("a kind whose records are shorter than what is read of them is not use
 
 namespace {
 
-// tools/check names those it has: "path path path".
+// tools/check names its libraries: "path path path".
 std::vector<cupti::Api> RealLibraries() {
   std::vector<cupti::Api> libraries;
   const char* const named = std::getenv("PITOT_TEST_CUPTI_LIBRARIES");
   std::istringstream paths(named != nullptr ? named : "");
   for (std::string path; paths >> path;) {
-    dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // beside the one before, which is refused otherwise
+    dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // next to the one before; LoadCupti would refuse that otherwise
     const pitot::Status status = cupti::LoadCupti(path, &libraries.emplace_back());
     INFO(path << ": " << status.message());
     REQUIRE(status.ok());
@@ -98,14 +98,14 @@ struct PlainClock final : cupti::Clock {
 
 }  // namespace
 
-TEST_CASE("the records of a real CUPTI are as long as was measured", "[cupti][real]") {
+TEST_CASE("a real CUPTI's records have the measured length", "[cupti][real]") {
   for (const cupti::Api& api : RealLibraries()) {
     INFO(api.path);
     CHECK(cupti::ProbeStrides(api) == GenerationOf(api).Strides());
   }
 }
 
-TEST_CASE("a real CUPTI steps over what is not kept, and all else of its generation's records is read",
+TEST_CASE("a real CUPTI steps over kinds that are not kept, and all other records of its generation are read",
           "[cupti][real]") {
   constexpr uint32_t kContext = 9;  // CUPTI_ACTIVITY_KIND_CONTEXT
   for (const cupti::Api& api : RealLibraries()) {
@@ -137,7 +137,7 @@ TEST_CASE("a real CUPTI steps over what is not kept, and all else of its generat
   }
 }
 
-TEST_CASE("the launches that are known by number are those that a real CUPTI names", "[cupti][real]") {
+TEST_CASE("the launches known by number have their names in a real CUPTI", "[cupti][real]") {
   for (const cupti::Api& api : RealLibraries()) {
     INFO(api.path);
     cupti::Api without = api;
@@ -153,6 +153,6 @@ TEST_CASE("the launches that are known by number are those that a real CUPTI nam
       CHECK(ours.NameOf(id.domain, id.callback_id).index == theirs.NameOf(id.domain, id.callback_id).index);
       ++named;
     }
-    CHECK(named >= 14);  // an old one has not all
+    CHECK(named >= 14);  // an old one does not have all
   }
 }

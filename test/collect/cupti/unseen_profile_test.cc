@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Profiles of PyTorch's that come and go between two looks: what incidents claim of the time after.
+// Profiles of PyTorch's that come and go between two looks: the claims of incidents about the time after.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ bool IsEverDeep(const model::Trace& trace) {
 }
 
 Depth Last(const model::Trace& trace) { return trace.depths.back().depth; }
-// From when on nothing is said to have been recorded any more, after something was.
+// When the last claim of recording ends, after there was one.
 int64_t EndOfDepth(const model::Trace& trace) {
   int64_t end_ns = 0;
   for (const auto& row : trace.depths) {
@@ -34,7 +34,7 @@ int64_t EndOfDepth(const model::Trace& trace) {
   }
   return end_ns;
 }
-// Of that time nothing is said to have been recorded.
+// Whether nothing is claimed to be recorded in that time.
 bool IsUnclaimed(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
   return begin_ns < end_ns && std::all_of(trace.depths.begin(), trace.depths.end(), [&](const auto& row) {
            return row.end_ns <= begin_ns || row.begin_ns >= end_ns || row.depth == Depth::kScopes;
@@ -76,7 +76,7 @@ TEST_CASE("a depth at which CUPTI never answered is not claimed, and the inciden
         0);
 }
 
-TEST_CASE("where CUPTI never answered the incident says who may have the buffers, and what to do", "[cupti]") {
+TEST_CASE("the incident names the likely owner of the buffers if CUPTI never answered, and the remedy", "[cupti]") {
   struct {
     KinetoState kineto;
     const char* says;
@@ -99,8 +99,7 @@ TEST_CASE("where CUPTI never answered the incident says who may have the buffers
   }
 }
 
-TEST_CASE("who takes the buffers where PyTorch's profiler has not profiled is noticed, and they are taken back",
-          "[cupti]") {
+TEST_CASE("buffers taken before PyTorch's profiler has profiled are noticed and taken back", "[cupti]") {
   GpuHost host;
   StartAndLoseBuffers(&host, KinetoState::kUnused);
   model::Trace trace;
@@ -118,8 +117,9 @@ TEST_CASE("who takes the buffers where PyTorch's profiler has not profiled is no
   CHECK(CountNamed(trace, "taken") == 0);
 }
 
-TEST_CASE("who takes the buffers where PyTorch's profiler cannot be asked is noticed, and the host takes them back",
-          "[cupti]") {
+TEST_CASE(
+    "buffers taken next to a profiler of PyTorch's that cannot be asked are noticed, and the host takes them back",
+    "[cupti]") {
   const bool has_one_out = GENERATE(false, true);
   GpuHost host;
   StartAndLoseBuffers(&host, KinetoState::kUnknown, Depth::kKernels, has_one_out);
@@ -152,7 +152,7 @@ TEST_CASE("buffers are missed at the depth of graphs, too", "[cupti]") {
   }));
 }
 
-TEST_CASE("where depth rises now and then buffers that were missed the last time are taken back the next", "[cupti]") {
+TEST_CASE("buffers missed at one rise of the depth are taken back at the next", "[cupti]") {
   GpuHost host;
   StartAndProfile(&host, kForEver, KinetoState::kUnused);
   for (const bool is_first : {true, false}) {
@@ -163,7 +163,7 @@ TEST_CASE("where depth rises now and then buffers that were missed the last time
   }
 }
 
-TEST_CASE("a host that puts nothing on GPUs for long loses nothing, and is told so once it does again", "[cupti]") {
+TEST_CASE("a host without work for GPUs for long loses nothing, and learns so once it has work again", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kUnknown;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -182,7 +182,7 @@ TEST_CASE("a host that puts nothing on GPUs for long loses nothing, and is told 
   for (const auto& row : trace.depths) CHECK((row.end_ns <= first_ns || row.depth == Depth::kKernels));
 }
 
-TEST_CASE("a host that puts nothing on GPUs for very long loses nothing it does later", "[cupti]") {
+TEST_CASE("a host without work for GPUs for very long loses nothing later", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kUnused;
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -190,7 +190,7 @@ TEST_CASE("a host that puts nothing on GPUs for very long loses nothing it does 
   host.Round();
   const int registered = host.cuda.calls_of("cuptiActivityRegisterCallbacks");
   REQUIRE(fakes::WaitUntil([&] { return host.cuda.calls_of("cuptiActivityRegisterCallbacks") > registered; }));
-  host.Round();  // the one that registered is over
+  host.Round();  // the round of the registration is over
   host.cuda.Run({.name = "after"});
 
   const model::Trace trace = host.Incident();
@@ -215,7 +215,7 @@ TEST_CASE("a depth is claimed from the rise on once CUPTI has answered", "[cupti
   CHECK(Attribute(trace, "cupti.not_recorded") == "");
 }
 
-TEST_CASE("after callbacks were registered again what came before is not claimed, and what comes after is", "[cupti]") {
+TEST_CASE("the time before callbacks were registered again is not claimed, and the time after is", "[cupti]") {
   GpuHost host;
   StartAndProfile(&host, 3'000'000'000);
   g_kineto = KinetoState::kActive;  // just ended: it is not long idle when the depth rises
@@ -239,7 +239,7 @@ TEST_CASE("after callbacks were registered again what came before is not claimed
   CHECK(trace.depths[trace.depths.size() - 2].end_ns == trace.depths.back().begin_ns);
 }
 
-TEST_CASE("of a profile unseen while kernels were recorded nothing is claimed until callbacks are registered again",
+TEST_CASE("nothing is claimed after a profile unseen while kernels were recorded until callbacks are registered again",
           "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kIdle;
@@ -265,10 +265,10 @@ TEST_CASE("of a profile unseen while kernels were recorded nothing is claimed un
                       [](const auto& row) { return row.depth == Depth::kKernels; }) == 2);
 }
 
-// How often PyTorch's profiler was asked since the clocks were last read, which is done in each round of 20 ms.
+// How often PyTorch's profiler was asked since the clocks were last read: each round of 20 ms reads them.
 std::atomic<int> g_asked{0}, g_most_asked{0}, g_rounds{0};
 
-TEST_CASE("for a while after a profile the next one is looked for often, also at scopes", "[cupti]") {
+TEST_CASE("the next profile is looked for often for a while after one, even at scopes", "[cupti]") {
   GpuHost host;
   host.environment.surroundings.ask_kineto = []() noexcept {
     g_most_asked = std::max(g_most_asked.load(), ++g_asked);

@@ -4,12 +4,12 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 
-TEST_CASE("the end of the process waits once for a call of CUPTI that hangs, whoever closes it", "[cupti]") {
+TEST_CASE("the end of the process waits once for a hanging call of CUPTI, whoever closes it", "[cupti]") {
   pitot::cupti::UntilExit until_exit;
   const pitot::cupti::UntilExit::Entered hanging(&until_exit);
   REQUIRE(hanging);
   int64_t now_ns = 0;
-  const auto pass = [&now_ns] { return now_ns += 1'000'000; };  // 1 ms, whenever somebody looks
+  const auto pass = [&now_ns] { return now_ns += 1'000'000; };  // 1 ms at each look
 
   until_exit.Close(pass);
   const int64_t waited_ns = now_ns;
@@ -20,7 +20,7 @@ TEST_CASE("the end of the process waits once for a call of CUPTI that hangs, who
   CHECK(now_ns == waited_ns);
 }
 
-TEST_CASE("the end of the process waits no longer than calls of CUPTI are under way", "[cupti]") {
+TEST_CASE("the end of the process waits no longer than calls of CUPTI are in flight", "[cupti]") {
   pitot::cupti::UntilExit until_exit;
   int64_t now_ns = 0;
   {
@@ -30,6 +30,6 @@ TEST_CASE("the end of the process waits no longer than calls of CUPTI are under 
 
   until_exit.Close([&now_ns] { return now_ns += 1'000'000; });
 
-  CHECK(now_ns == 1'000'000);  // the one look from which a second would count
+  CHECK(now_ns == 1'000'000);  // the one look that a second would count from
   CHECK_FALSE(pitot::cupti::UntilExit::Entered(&until_exit));
 }
