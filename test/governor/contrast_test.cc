@@ -35,7 +35,7 @@ Tally Block(double factor, double passing, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("intervals of contrasts hold the truth as often as they say", "[governor]") {
+TEST_CASE("intervals of contrasts hold the truth as often as claimed", "[governor]") {
   for (const int rounds : {10, 40, 200}) {
     std::mt19937_64 random(static_cast<uint64_t>(rounds));
     constexpr int kRuns = 600;
@@ -52,7 +52,7 @@ TEST_CASE("intervals of contrasts hold the truth as often as they say", "[govern
     }
 
     INFO(rounds << " rounds");
-    // 95 % less three standard errors of a binomial, 2.7 %, and one for what the approximations cost.
+    // 95 % less three standard errors of a binomial, 2.7 %, and one for the error of the approximations.
     CHECK(mean_holds >= 0.91 * kRuns);
     CHECK(mean_holds <= 0.985 * kRuns);
     if (tail_known > 100) CHECK(tail_holds >= 0.90 * tail_known);
@@ -75,7 +75,7 @@ TEST_CASE("few rounds, few slow works or none are unknown", "[governor]") {
   CHECK_FALSE(idle.Mean(100).is_known);
 }
 
-TEST_CASE("what is not measured again is unknown after some half-lives, and wider before", "[governor]") {
+TEST_CASE("an estimate without new rounds widens, and is unknown after some half-lives", "[governor]") {
   std::mt19937_64 random(1);
   Contrast contrast(3600 * kSecond);
   for (int i = 0; i < 100; ++i) contrast.Add(i * kSecond, Block(1, 1, random), Block(1, 1, random));
@@ -89,7 +89,7 @@ TEST_CASE("what is not measured again is unknown after some half-lives, and wide
   CHECK_FALSE(contrast.Mean(6 * 3600 * kSecond).is_known);
 }
 
-TEST_CASE("a contrast rests on so many works as the arm with fewer has in the rounds that still count", "[governor]") {
+TEST_CASE("a contrast rests on the works of the arm with fewer, in rounds that still count", "[governor]") {
   Contrast contrast(3600 * kSecond), other(3600 * kSecond);
   CHECK(contrast.Works(0) == 0);
   for (int i = 0; i < 100; ++i) contrast.Add(i * kSecond, {60, 60, 1}, {40, 40, 1});
@@ -113,7 +113,7 @@ TEST_CASE("newer rounds count more: the estimate follows a change in some half-l
   CHECK(contrast.Mean(second * kSecond).value == Approx(0.5).margin(0.05));
 }
 
-TEST_CASE("works count by when they began, margins and other time left out", "[governor]") {
+TEST_CASE("works count by their begin, without margins and other time", "[governor]") {
   constexpr int64_t kBlock = 100;
   Lots lots(1);
   Round round;
@@ -159,7 +159,7 @@ TEST_CASE("each order of a round's blocks is drawn as often as the others", "[go
   }
 }
 
-TEST_CASE("a block at a catastrophic depth is left at once, one that is merely dear is not", "[governor]") {
+TEST_CASE("a block at a catastrophic depth is left at once, but not at a merely expensive one", "[governor]") {
   for (const double duration : {1.5, 2.5}) {
     Lots lots(1);
     Round round;
@@ -193,7 +193,7 @@ TEST_CASE("works are measured against their class's own mean and p99", "[governo
   CHECK(classes.LongP99Ns() == Approx(50.5e6).epsilon(0.001));
 }
 
-TEST_CASE("about one work in a hundred is beyond its class's p99, whatever the durations are", "[governor]") {
+TEST_CASE("about one work in a hundred is beyond its class's p99, whatever the durations", "[governor]") {
   for (const double sigma : {0.001, 0.01, 0.3, 1.5}) {
     std::mt19937_64 random(1);
     std::lognormal_distribution<double> duration(std::log(5e6), sigma);
@@ -209,7 +209,7 @@ TEST_CASE("about one work in a hundred is beyond its class's p99, whatever the d
     INFO("sigma " << sigma);
     CHECK(slow >= 250);
     CHECK(slow <= 1000);
-    // That of a lognormal at its p99: z + 1/z and a bit, over sigma.
+    // The steepness of a lognormal at its p99: z + 1/z and a bit, over sigma.
     if (sigma >= 0.3) CHECK(steepness == Approx(2.9 / sigma).epsilon(0.25));
   }
 }

@@ -30,7 +30,7 @@ struct Case {
   double arms_beyond = 0;
 };
 
-// How estimates of many runs compare with the truth, in standard errors.
+// Estimates of many runs against the truth, in standard errors.
 struct Score {
   int known = 0, held = 0;
   double sum = 0;
@@ -41,9 +41,9 @@ struct Score {
     held += estimate.low_percent <= truth && truth <= estimate.high_percent;
     sum += (estimate.percent - truth) / ((estimate.high_percent - estimate.low_percent) / 3.92);
   }
-  // That so few or fewer of intervals that hold at 95 % do has a chance of more than one in a thousand.
+  // The chance of so few or fewer held intervals, at 95 % each, must be above one in a thousand.
   bool HoldsOftenEnough() const {
-    double chance = 0, of_so_many = std::pow(0.95, known);  // that all hold; then, that one less does
+    double chance = 0, of_so_many = std::pow(0.95, known);  // of all held; then, of one less
     for (int missed = 0; missed <= known; ++missed) {
       if (missed >= known - held) chance += of_so_many;
       of_so_many *= 0.05 / 0.95 * (known - missed) / (missed + 1);
@@ -72,7 +72,7 @@ Scores Try(const Case& c, int runs, double true_mean, double true_p99) {
   return scores;
 }
 
-// The budget affords whatever the one depth costs, and what that is has been measured: it is the base.
+// The budget allows any cost of the one depth, and the cost was measured: the depth is the base.
 std::unique_ptr<Governor> MakeAtGraphs(uint64_t seed, Server* server) {
   auto governor = Governor::Make({.budget_percent = 100, .seed = seed});
   governor->SetAvailable(BitOf(Depth::kGraphs));
@@ -81,7 +81,7 @@ std::unique_ptr<Governor> MakeAtGraphs(uint64_t seed, Server* server) {
   return governor;
 }
 
-// A smaller server than the usual one, for speed.
+// A smaller server than usual, for speed.
 Load Small() {
   Load load;
   load.executors = 2;
@@ -91,7 +91,7 @@ Load Small() {
 
 }  // namespace
 
-TEST_CASE("intervals hold the true overhead as often as they say, whatever the server does, at the default budget",
+TEST_CASE("intervals hold the true overhead as often as claimed, whatever the server does, at the default budget",
           "[governor]") {
   std::vector<Case> cases(8);
   cases[0] = {"calm", Small()};
@@ -117,7 +117,7 @@ TEST_CASE("intervals hold the true overhead as often as they say, whatever the s
   for (const Case& c : cases) {
     for (const double overhead : {0.0, 0.03}) {
       Load load = WithOverhead(c.load, overhead, overhead, overhead);
-      if (overhead != 0) load.contention = 0;  // it would make more of the overhead
+      if (overhead != 0) load.contention = 0;  // it would enlarge the overhead
       Case with = c;
       with.load = load;
       const Scores scores = Try(with, runs, 100 * overhead, 100 * overhead);
@@ -139,7 +139,7 @@ TEST_CASE("intervals hold the true overhead as often as they say, whatever the s
   CHECK(all.p99.HoldsOftenEnough());
 }
 
-TEST_CASE("the governed estimate is not fooled by a drift across a step of the base", "[governor]") {
+TEST_CASE("a drift across a step of the base does not fool the estimate", "[governor]") {
   // Rounds before the step have two blocks at scopes, those after it two at the depth (Simpson's paradox).
   Load load = Small();
   load.sigma = 0.1;
@@ -152,7 +152,7 @@ TEST_CASE("the governed estimate is not fooled by a drift across a step of the b
   CHECK(scores.mean.HoldsOftenEnough());
 }
 
-TEST_CASE("an overhead that is a fixed time a work is found, in percent of the mean", "[governor]") {
+TEST_CASE("an overhead of a fixed time a work is found, in percent of the mean", "[governor]") {
   Load load = Small();
   load.contention = 0;
   for (auto& cost : load.cost) cost.extra_ms = &cost == load.cost ? 0 : 0.3;
@@ -164,7 +164,7 @@ TEST_CASE("an overhead that is a fixed time a work is found, in percent of the m
     const auto governor = MakeAtGraphs(run, &server);
     server.Run(governor.get(), 300);
     sum += governor->GetReport().depths[1].mean.percent;
-    truth += 100 * server.MeanOverhead() / 0.95;  // a twentieth of the time it is not recorded
+    truth += 100 * server.MeanOverhead() / 0.95;  // it is not recorded a twentieth of the time
   }
 
   CHECK(sum / kRuns == Approx(truth / kRuns).epsilon(0.1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the governor does from tick to tick.
+// The governor from tick to tick.
 #include "governor/governor.h"
 
 #include <catch2/catch.hpp>
@@ -23,14 +23,14 @@ using simulated::WithOverhead;
 
 namespace {
 
-// Its budget affords whatever depths cost: one that is measured is the base, the deepest of all in the end.
+// The budget allows any cost: a measured depth is the base, in the end the deepest of all.
 std::unique_ptr<Governor> MakeGenerous(uint32_t depths) {
   auto governor = Governor::Make({.budget_percent = 100});
   governor->SetAvailable(depths);
   return governor;
 }
 
-// Serves until that is so, and until a moment of a round at scopes, which the base is compared with.
+// Serves until the base is this depth, and until a moment of a round at scopes, its reference.
 void RunIntoRound(Governor* governor, Depth base, Server* server) {
   while (governor->GetReport().base != base) server->Run(governor, 1);
   while (governor->GetReport().depth != Depth::kScopes) server->Run(governor, 0.01);
@@ -40,7 +40,7 @@ constexpr int64_t kEarliest = std::numeric_limits<int64_t>::min(), kLatest = std
 
 }  // namespace
 
-TEST_CASE("without work everything stays unknown and at scopes", "[governor]") {
+TEST_CASE("everything stays unknown and at scopes without work", "[governor]") {
   const auto governor = Governor::Make({});
   for (int64_t now = 0; now < 600 * kSecond; now += kTick) REQUIRE(governor->Tick(now) == Depth::kScopes);
 
@@ -54,7 +54,7 @@ TEST_CASE("without work everything stays unknown and at scopes", "[governor]") {
   }
 }
 
-TEST_CASE("when work stops, so do rounds", "[governor]") {
+TEST_CASE("rounds stop with the work", "[governor]") {
   const auto governor = Governor::Make({});
   Server server({}, 1);
   server.Run(governor.get(), 120);
@@ -69,7 +69,7 @@ TEST_CASE("when work stops, so do rounds", "[governor]") {
   CHECK(governor->GetReport().rounds_begun == rounds);
 }
 
-TEST_CASE("arming is full depth at once, until its end, and voids the round", "[governor]") {
+TEST_CASE("arming means full depth at once, until its end, and voids the round", "[governor]") {
   const auto governor = Governor::Make({});
   Server server({}, 1);
   uint64_t voids = 0;
@@ -80,7 +80,7 @@ TEST_CASE("arming is full depth at once, until its end, and voids the round", "[
     REQUIRE(governor->Tick(now + 10 * kMs) == Depth::kOps);
     if (i == 100) {
       CHECK(std::string(governor->GetReport().state) == "armed: ops");
-      // A second time while it is: the later end counts.
+      // A second time while it is armed: the later end counts.
       governor->Arm(now + 10 * kMs, now + 20 * kMs);
       REQUIRE(governor->Tick(now + 20 * kMs) == Depth::kOps);
     }
@@ -95,7 +95,7 @@ TEST_CASE("arming is full depth at once, until its end, and voids the round", "[
   CHECK(report.depths[3].time_percent >= report.armed_percent - 0.01);
 }
 
-TEST_CASE("where no collector offers more than scopes that is said, armed or not", "[governor]") {
+TEST_CASE("the state says if no collector offers more than scopes, armed or not", "[governor]") {
   const auto governor = Governor::Make({});
   Server server({}, 1);
   governor->SetAvailable(0);
@@ -112,7 +112,7 @@ TEST_CASE("where no collector offers more than scopes that is said, armed or not
   CHECK(std::string(governor->GetReport().state) == "armed: ops");
 }
 
-TEST_CASE("arming for ever ends after a minute, and for no time does nothing", "[governor]") {
+TEST_CASE("arming forever ends after a minute, and for no time does nothing", "[governor]") {
   const auto governor = Governor::Make({});
   governor->Tick(kSecond);
   CHECK(governor->Arm(kSecond, kSecond) == Depth::kScopes);
@@ -123,7 +123,7 @@ TEST_CASE("arming for ever ends after a minute, and for no time does nothing", "
   CHECK(governor->Tick(61 * kSecond) == Depth::kScopes);
 }
 
-TEST_CASE("depths that are not there are never chosen", "[governor]") {
+TEST_CASE("absent depths are never chosen", "[governor]") {
   const auto governor = Governor::Make({});
   Load load;
   load.sigma = 0.05;
@@ -145,7 +145,7 @@ TEST_CASE("depths that are not there are never chosen", "[governor]") {
   CHECK(std::string(report.steps[report.step_count - 1].reason) == "no longer available");
 }
 
-TEST_CASE("what was measured of a depth is forgotten when it comes to record more", "[governor]") {
+TEST_CASE("measurements of a depth are forgotten when it comes to record more", "[governor]") {
   constexpr uint32_t kOpsOnly = BitOf(Depth::kOps), kKernels = BitOf(Depth::kGraphs) | BitOf(Depth::kKernels);
   const auto governor = Governor::Make({});
   Load load;
@@ -164,7 +164,7 @@ TEST_CASE("what was measured of a depth is forgotten when it comes to record mor
   CHECK(std::string(report.steps[report.step_count - 1].reason) == "not measured as it is now");
 }
 
-TEST_CASE("what was measured of a depth that goes and comes again as it was is kept", "[governor]") {
+TEST_CASE("measurements of a depth that goes and comes back unchanged are kept", "[governor]") {
   const auto governor = MakeGenerous(pitot::governor::kAllDepths);
   Server server({}, 1);
   server.Run(governor.get(), 900);
@@ -178,7 +178,7 @@ TEST_CASE("what was measured of a depth that goes and comes again as it was is k
   CHECK(governor->GetReport().depths[2].mean.is_known);
 }
 
-TEST_CASE("a round in which a depth comes to record more does not count", "[governor]") {
+TEST_CASE("a round does not count if a depth comes to record more in it", "[governor]") {
   const auto governor = MakeGenerous(BitOf(Depth::kOps));
   Server server({}, 1);
   RunIntoRound(governor.get(), Depth::kOps, &server);
@@ -201,14 +201,13 @@ TEST_CASE("a depth that goes away in the middle of a round is left at the next t
   for (int64_t i = 1; i < 1000; ++i) REQUIRE(governor->Tick(server.now_ns() + i * kTick) == Depth::kScopes);
   CHECK(governor->GetReport().rounds_void == voids + 1);
 
-  // It is as it was: the next round that ends makes it the base again.
+  // It is unchanged: the next round that ends makes it the base again.
   governor->SetAvailable(BitOf(Depth::kGraphs));
   server.Run(governor.get(), 60);
   CHECK(governor->GetReport().base == Depth::kGraphs);
 }
 
-TEST_CASE("a base that goes away is left for a depth that is known to be affordable, not for the next one",
-          "[governor]") {
+TEST_CASE("a base that goes away is left for a depth known to be affordable, not for the next one", "[governor]") {
   const auto governor = Governor::Make({});
   Load load = WithOverhead({}, 0.3, 0, 0);
   load.sigma = 0.05;
@@ -240,7 +239,7 @@ TEST_CASE("a twentieth of the time goes to comparing the base with scopes", "[go
   CHECK(report.depths[2].mean.high_percent > 20);
 }
 
-TEST_CASE("clocks that jump, stand still or go back harm nothing", "[governor]") {
+TEST_CASE("clocks that jump, stand still or go back do no harm", "[governor]") {
   const auto governor = Governor::Make({});
   Server server({}, 1);
   server.Run(governor.get(), 120);
@@ -262,7 +261,7 @@ TEST_CASE("clocks that jump, stand still or go back harm nothing", "[governor]")
   }
 }
 
-TEST_CASE("a watcher that comes late voids the round", "[governor]") {
+TEST_CASE("a late watcher voids the round", "[governor]") {
   const auto governor = MakeGenerous(BitOf(Depth::kGraphs));
   Server server({}, 1);
   RunIntoRound(governor.get(), Depth::kGraphs, &server);
@@ -275,7 +274,7 @@ TEST_CASE("a watcher that comes late voids the round", "[governor]") {
   CHECK(governor->GetReport().depths[1].rounds <= rounds);
 }
 
-TEST_CASE("notes of no sense are refused and counted, those of no duration are taken", "[governor]") {
+TEST_CASE("nonsensical notes are refused and counted, notes without a duration are taken", "[governor]") {
   const auto governor = Governor::Make({});
   governor->Tick(kSecond);
   governor->Note(1, kSecond, kSecond - 1);
@@ -295,7 +294,7 @@ TEST_CASE("notes of no sense are refused and counted, those of no duration are t
   CHECK(std::string(governor->GetReport().state) == "holding scopes; measuring graphs");
 }
 
-TEST_CASE("options of no sense become the defaults", "[governor]") {
+TEST_CASE("nonsensical options become the defaults", "[governor]") {
   const auto governor = Governor::Make({.budget_percent = -1, .block_ns = kEarliest});
   REQUIRE(governor != nullptr);
   Server server({}, 1);
@@ -304,7 +303,7 @@ TEST_CASE("options of no sense become the defaults", "[governor]") {
   CHECK(std::string(governor->GetReport().state) == "holding scopes; measuring graphs");
 }
 
-TEST_CASE("the first blocks of a catastrophic depth are left early, and it is tried rarer and rarer", "[governor]") {
+TEST_CASE("the first blocks of a catastrophic depth are left early, and it is tried ever more rarely", "[governor]") {
   const auto governor = Governor::Make({});
   Server server(WithOverhead({}, 2, 2, 2), 1);
   uint64_t blocks = 0;
@@ -325,8 +324,8 @@ TEST_CASE("the first blocks of a catastrophic depth are left early, and it is tr
   const Report report = governor->GetReport();
   CHECK(std::string(report.state) == "holding scopes; over budget at graphs");
   CHECK(early_blocks > 5);
-  CHECK(blocks > early_blocks);                                                  // not never
-  CHECK(blocks < 2 * early_blocks);                                              // rarer
+  CHECK(blocks > early_blocks);                                                  // it is still tried
+  CHECK(blocks < 2 * early_blocks);                                              // more rarely
   CHECK(early_percent / 100 * 1800 < 0.16 * static_cast<double>(early_blocks));  // s, of blocks of 0.2
   CHECK(report.depths[1].time_percent < early_percent);
 }

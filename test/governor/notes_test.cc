@@ -38,7 +38,7 @@ TEST_CASE("notes come out as they went in", "[governor]") {
   CHECK(DrainAll(&queue).empty());
 }
 
-TEST_CASE("a full queue refuses notes, counts them, and takes notes again when it was drained", "[governor]") {
+TEST_CASE("a full queue refuses notes, counts them, and takes notes again once drained", "[governor]") {
   NoteQueue queue;
 
   uint32_t taken = 0;
@@ -50,7 +50,7 @@ TEST_CASE("a full queue refuses notes, counts them, and takes notes again when i
   CHECK(queue.Push({0, 0, 0}));
 }
 
-TEST_CASE("of notes from many threads none is lost uncounted and each thread's keep their order", "[governor]") {
+TEST_CASE("no note of many threads is lost uncounted, and each thread's keep their order", "[governor]") {
   constexpr uint32_t kThreads = 8;
   const auto note_count = static_cast<int64_t>(fakes::Scaled(200000));
   NoteQueue queue;

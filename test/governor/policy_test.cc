@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The budget, and what it is spent on, at a simulated server whose overhead is known.
+// The budget and its use, at a simulated server with a known overhead.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -21,7 +21,7 @@ using simulated::WithOverhead;
 
 namespace {
 
-// Steps of the base in a run, of those that the report still lists, after that time.
+// Steps of the base after that time, among those still listed by the report.
 uint32_t StepsAfter(const Report& report, int64_t at_ns) {
   return static_cast<uint32_t>(
       std::count_if(report.steps, report.steps + report.step_count, [=](auto& step) { return step.at_ns > at_ns; }));
@@ -34,7 +34,7 @@ Load Quiet() {
   return load;
 }
 
-// A policy that is told of rounds, each of them at scopes and at graphs, whose cost is what the test says.
+// A policy with rounds at scopes and at graphs, and a cost set by the test.
 class Told {
  public:
   void Round(double overhead) {
@@ -67,7 +67,7 @@ class Told {
 
 }  // namespace
 
-TEST_CASE("a depth that had to be left is the base again after two minutes, each time twice as late, at most an hour",
+TEST_CASE("a depth that was left is the base again after two minutes, each time twice as late, at most an hour",
           "[governor]") {
   Told told;
   CHECK(told.Until(Depth::kGraphs, 0) < 60);
@@ -75,7 +75,7 @@ TEST_CASE("a depth that had to be left is the base again after two minutes, each
     told.Until(Depth::kScopes, 0.5);
     CHECK(told.Until(Depth::kGraphs, 0) == Approx(pause_s).margin(1));  // though it was cheap all the time
   }
-  // What held for an hour begins anew.
+  // A base held for an hour begins anew.
   for (int round = 0; round < 400; ++round) told.Round(0), told.Wait(9 * kSecond);
   told.Until(Depth::kScopes, 0.5);
   CHECK(told.Until(Depth::kGraphs, 0) == Approx(120).margin(1));
@@ -145,7 +145,7 @@ TEST_CASE("the deepest affordable depth is found and held", "[governor]") {
   }
 }
 
-TEST_CASE("steps do not oscillate where the overhead is the budget itself, or near it", "[governor]") {
+TEST_CASE("steps do not oscillate if the overhead is the budget itself, or near it", "[governor]") {
   for (const double overhead : {0.008, 0.01, 0.012}) {
     const auto governor = Governor::Make({.seed = 3});
     Server server(WithOverhead(Quiet(), overhead, overhead, overhead), 3);
@@ -159,7 +159,7 @@ TEST_CASE("steps do not oscillate where the overhead is the budget itself, or ne
   }
 }
 
-TEST_CASE("a depth that becomes too dear is left within minutes, with the reason", "[governor]") {
+TEST_CASE("a depth that becomes too expensive is left within minutes, with the reason", "[governor]") {
   for (const double overhead : {0.08, 0.3}) {
     const auto governor = Governor::Make({});
     Server server(WithOverhead(Quiet(), 0.002, 0.1, 0.1), 1);
@@ -209,7 +209,7 @@ TEST_CASE("often armed servers still learn what a depth costs, and spend less on
   CHECK(time_percent[true] < time_percent[false]);
 }
 
-TEST_CASE("the report says what recording costs as it is, and unknown where it does not know", "[governor]") {
+TEST_CASE("the report has the present cost of recording, or unknown", "[governor]") {
   const auto none = Governor::Make({}), generous = Governor::Make({.budget_percent = 100});
   none->SetAvailable(0);  // scopes only: nothing was compared
   Server idle(Quiet(), 1);
@@ -229,7 +229,7 @@ TEST_CASE("the report says what recording costs as it is, and unknown where it d
   CHECK(cost.high_percent > 9.5);
 }
 
-TEST_CASE("the sample that is said is what the estimate rests on, not all that was ever measured", "[governor]") {
+TEST_CASE("the reported sample is the present basis of the estimate, not everything ever measured", "[governor]") {
   const auto governor = Governor::Make({});
   Server server(WithOverhead(Quiet(), 0.002, 0.1, 0.1), 1);
   server.Run(governor.get(), 1800);
@@ -248,7 +248,7 @@ TEST_CASE("the sample that is said is what the estimate rests on, not all that w
     REQUIRE(governor->GetReport().depths[3].works > 0);
     governor->SetAvailable(pitot::BitOf(Depth::kGraphs) | pitot::BitOf(Depth::kOps));
     CHECK(governor->GetReport().depths[3].works == 0);
-    CHECK(governor->GetReport().depths[1].works == before.works);  // graphs are as they were
+    CHECK(governor->GetReport().depths[1].works == before.works);  // graphs are unchanged
   }
   SECTION("hours later without work it is little") {
     governor->Tick(server.now_ns() + 5 * 3600 * kSecond);

@@ -12,7 +12,7 @@ using pitot::governor::Governor;
 
 constexpr uint32_t kLargestBatch = 8;
 
-// Buckets by a double's exponent and the first ten bits of its mantissa, 0.1 % wide at most: 1/64 to 64 times.
+// Buckets by a double's exponent and the first ten bits of its mantissa, 0.1 % wide at most: from 1/64 to 64.
 constexpr uint32_t kBits = 10, kBuckets = 12u << kBits;
 constexpr uint64_t kFirstBucket = (1023ull - 6) << kBits;
 
@@ -22,7 +22,7 @@ uint32_t BucketOf(double relative) {
 }
 double BucketBegin(uint32_t bucket) { return std::bit_cast<double>((kFirstBucket + bucket) << (52 - kBits)); }
 
-// Interpolated within its bucket, so that small overheads show.
+// The p99, interpolated within its bucket, so that small overheads show.
 double P99(const std::vector<uint32_t>& counts, uint64_t works) {
   double beyond = 0.01 * static_cast<double>(works);
   uint32_t bucket = kBuckets - 1;

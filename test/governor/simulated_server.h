@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server in virtual time whose overhead at each depth is known, driven by a governor. Requests arrive whatever the
-// server does (open loop), wait for their executor, and are served in batches; batches of several executors overlap and
+// A server in virtual time with a known overhead at each depth, driven by a governor. Requests arrive whatever the
+// server does (open loop), wait for their executor, and are served in batches. Batches of several executors overlap and
 // slow each other down; load and durations drift.
 #ifndef PITOT_TEST_GOVERNOR_SIMULATED_SERVER_H_
 #define PITOT_TEST_GOVERNOR_SIMULATED_SERVER_H_
@@ -19,7 +19,7 @@ using pitot::governor::kDepths;
 
 inline constexpr int64_t kMs = 1'000'000, kSecond = 1'000'000'000, kTick = 10 * kMs;
 
-// What recording at a depth does to a batch.
+// The effect on a batch of recording at a depth.
 struct Cost {
   double factor = 1;       // of all of its duration
   double extra_ms = 0;     // once a batch
@@ -29,35 +29,35 @@ struct Cost {
 struct Load {
   uint32_t executors = 4;
   double requests_per_second = 300;  // of each executor
-  double batch_ms = 3;               // a batch of one; of eight takes twice as long
+  double batch_ms = 3;               // of a batch of one; a batch of eight takes twice as long
   double sigma = 0.3;                // of the lognormal noise of a batch's duration
-  double contention = 0.05;          // slower by this for each other executor that runs
+  double contention = 0.05;          // slower by this for each other running executor
   double burst = 1;                  // how many times the requests in one twentieth of the time
   double drift = 0;                  // of load and of durations, up and down in ten minutes
   double stall_after_switch = 1;     // factor in the 20 ms after a change of depth, to a deeper or a shallower one
   Cost cost[kDepths];
 };
 
-// Same factor for all depths but scopes, or one each.
+// The same factor for all depths except scopes, or one each.
 Load WithOverhead(Load load, double graphs, double kernels, double ops);
 
 class Server {
  public:
   Server(const Load& load, uint64_t seed);
 
-  // Serves until that many seconds have passed, ticking the governor.
+  // Serves for that many seconds, ticking the governor.
   void Run(pitot::governor::Governor* governor, double seconds);
   void set_costs(const Load& load) { std::copy(load.cost, load.cost + kDepths, load_.cost); }
-  // A batch longer than that, against its usual duration, arms the governor for that time; 0: none does.
+  // A batch longer than that, relative to its usual duration, arms the governor for that time; 0: none does.
   void set_arms_beyond(double times, int64_t for_ns) { arms_beyond_ = times, arms_for_ns_ = for_ns; }
   void set_requests_per_second(double requests) { load_.requests_per_second = requests; }
 
   int64_t now_ns() const { return now_ns_; }
   uint64_t works() const { return works_; }
-  // What recording has cost so far, exactly: every batch against itself unrecorded.
+  // The exact cost of recording so far: every batch against itself unrecorded.
   double MeanOverhead() const { return actual_ / bare_ - 1; }
   double P99Overhead() const;
-  // Since this call.
+  // Counts from this call on.
   void ForgetOverhead();
 
  private:
