@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector over a real CUPTI and a real GPU. Each test is a process of its own (tools/gpu_check starts it so):
-// what CUPTI has once done to a process stays.
+// The collector over a real CUPTI and a real GPU. Each test is a process of its own (tools/gpu_check starts it so),
+// because effects of CUPTI on a process stay.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -58,7 +58,7 @@ uint64_t ResidentBytes() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// The depth that all of it was recorded at; kOps, at which no GPU is: there was more than one.
+// The depth at which all of the interval was recorded; kOps, which no GPU has: there was more than one.
 Depth DepthOf(const model::Trace& trace, const model::Interval& interval) {
   for (const auto& row : trace.depths) {
     if (row.begin_ns <= interval.begin_ns && row.end_ns >= interval.end_ns) return row.depth;
@@ -70,13 +70,13 @@ uint64_t RecordsLost(const model::Trace& trace) {
   uint64_t records = 0;
   for (const auto& loss : trace.gpu_losses) {
     INFO(trace.strings[loss.reason]);
-    REQUIRE(loss.records != 0);  // how many is known
+    REQUIRE(loss.records != 0);  // their number is known
     records += loss.records;
   }
   return records;
 }
 
-// Until the collector's pool is made: a scope has a span then.
+// Makes scopes until the collector's pool is ready: a scope then has a span.
 void WarmUpEvents(GpuHost& host, gpu::Stream stream) {
   REQUIRE(fakes::WaitUntil([&] {
     {
@@ -151,7 +151,7 @@ TEST_CASE("every kernel, copy and set of a request is tied to its call, scope an
   CHECK(trace.devices[0].multiprocessors != 0);
 }
 
-TEST_CASE("a CUPTI that is called when kernels are first wanted ties all of them", "[gpu][attach]") {
+TEST_CASE("a CUPTI first called when kernels are wanted ties all of them", "[gpu][attach]") {
   GpuHost host(Depth::kScopes);
   if (!host.StartOrSkip({}, 1, false)) return;
   const gpu::Stream stream = gpu::MakeStream();
@@ -180,7 +180,7 @@ TEST_CASE("a CUPTI that is called when kernels are first wanted ties all of them
   CHECK(kernels.size() == 1000);
   CHECK(std::count_if(kernels.begin(), kernels.end(),
                       [&](uint32_t kernel) { return trace.gpu.call[kernel] != kNone; }) == 1000);
-  // Nobody told of the nodes of a graph that was captured before: its kernels have their launch, and no scope.
+  // Nobody reported the nodes of a graph captured before: its kernels have their launch, and no scope.
   const std::vector<uint32_t> of_graph = Kernels(trace, "Empty");
   CHECK(of_graph.size() == 1000);
   for (const uint32_t kernel : of_graph) {
@@ -191,7 +191,7 @@ TEST_CASE("a CUPTI that is called when kernels are first wanted ties all of them
   gpu::Free(graph);
 }
 
-TEST_CASE("without a subscription calls are tied through records, switched on late, too", "[gpu][records]") {
+TEST_CASE("calls without a subscription are tied through records, even if switched on late", "[gpu][records]") {
   GpuHost host(Depth::kScopes);
   REQUIRE(host.Start());
   const pitot::cupti::Control::Surroundings surroundings{[]() noexcept { return pitot::cupti::KinetoState::kIdle; },
@@ -228,7 +228,7 @@ TEST_CASE("without a subscription calls are tied through records, switched on la
   CHECK(threads == 300);
 }
 
-TEST_CASE("graphs at graph level, then node level, then back, without a crash", "[gpu][graphs]") {
+TEST_CASE("graphs go from graph level to node level and back without a crash", "[gpu][graphs]") {
   GpuHost host(Depth::kGraphs);
   pitot::CuptiOptions cupti;
   cupti.graph_level = true;
@@ -241,7 +241,7 @@ TEST_CASE("graphs at graph level, then node level, then back, without a crash", 
     for (int i = 0; i < times; ++i) gpu::Replay(graph, stream), gpu::SynchronizeStream(stream);
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / times;
   };
-  // Further from others than clocks may err.
+  // Further from others than the clocks' error.
   const auto replay_apart = [&](std::vector<model::Interval>* phases, int times) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const int64_t begin_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
@@ -293,7 +293,7 @@ TEST_CASE("graphs at graph level, then node level, then back, without a crash", 
               trace.gpu.node[nodes.back()]);
   REQUIRE(joined == nodes.size());
   REQUIRE(numbers.size() == 1000);
-  // Of 500,000 nodes CUPTI gave one, in one of two runs, a time of no clock. Nothing else is missing.
+  // In one of two runs, CUPTI gave one of 500,000 nodes a time of no clock. Nothing else is missing.
   const uint64_t bad = Count(trace, "cupti.bad_timestamps");
   REQUIRE(bad <= at_nodes.size());
   REQUIRE(RecordsLost(trace) == bad);
@@ -319,7 +319,7 @@ TEST_CASE("graphs at graph level, then node level, then back, without a crash", 
   require(at_scopes, Depth::kScopes, kRounds * kWhole, true);
 }
 
-TEST_CASE("a graph that was made at the depth of scopes may be recorded later", "[gpu][unsafe]") {
+TEST_CASE("a graph made at the depth of scopes may be recorded later", "[gpu][unsafe]") {
   GpuHost host(Depth::kScopes);
   if (!host.StartOrSkip()) return;
   const gpu::Stream stream = gpu::MakeStream();
@@ -339,10 +339,10 @@ TEST_CASE("a graph that was made at the depth of scopes may be recorded later", 
   CHECK(Kernels(trace, "Empty").size() == 60'000);
 }
 
-// Processes are compared, because what CUPTI takes it keeps: tools/gpu_check runs this in one of each kind, and one
-// with CUPTI alone preloaded (benchmarks/cupti_alone.cc). PITOT_INCIDENT: one is made before what is measured, and at
-// the automatic depth CUPTI's cost is forecast then. PITOT_GRAPH: replays of a graph of 1,000 nodes.
-TEST_CASE("what a launch takes, and a process of memory, is measured at the depth of PITOT_DEPTH, or unrecorded",
+// Processes are compared, because CUPTI's effects stay: tools/gpu_check runs this in one of each kind, and in one with
+// CUPTI alone preloaded (benchmarks/cupti_alone.cc). PITOT_INCIDENT: an incident comes before the measurement, so at
+// the automatic depth CUPTI's cost is forecast by then. PITOT_GRAPH: replays of a graph of 1,000 nodes.
+TEST_CASE("the time of a launch and a process's memory are measured at the depth of PITOT_DEPTH, or unrecorded",
           "[.launch]") {
   const char* const depth = std::getenv("PITOT_DEPTH");
   const auto is_depth = [&](const char* name) { return depth != nullptr && std::strcmp(depth, name) == 0; };
@@ -402,8 +402,7 @@ TEST_CASE("what a launch takes, and a process of memory, is measured at the dept
   if (is_depth("scopes")) CHECK(Kernels(trace, "Empty").empty());
 }
 
-TEST_CASE("depth is turned up and down between launches: what is launched at a depth is there as that has it, no other",
-          "[gpu][depth]") {
+TEST_CASE("launches between changes of depth are recorded as their own depth has it, not another's", "[gpu][depth]") {
   GpuHost host(Depth::kScopes);
   if (!host.StartOrSkip()) return;
   const gpu::Stream stream = gpu::MakeStream();
@@ -457,7 +456,7 @@ TEST_CASE("depth is turned up and down between launches: what is launched at a d
   std::printf("kernels recorded %zu, joined %u; depths scopes %u, graphs %u, kernels %u times\n", recorded.size(),
               joined, times[0], times[1], times[2]);
   REQUIRE(recorded.size() == 401 * 500);  // at kernels and at graphs
-  REQUIRE(joined == 201 * 500);           // at graphs only launches of graphs are
+  REQUIRE(joined == 201 * 500);           // at graphs only launches of graphs are recorded
   REQUIRE(times[static_cast<int>(Depth::kKernels)] == 201);
   REQUIRE(times[static_cast<int>(Depth::kGraphs)] == 200);
   REQUIRE(times[static_cast<int>(Depth::kScopes)] == 401);
@@ -465,7 +464,7 @@ TEST_CASE("depth is turned up and down between launches: what is launched at a d
   REQUIRE(Count(trace, "cupti.bad_timestamps") == 0);
 }
 
-TEST_CASE("a million kernels a second: the newest survive, memory is bounded, losses are counted", "[gpu][flood]") {
+TEST_CASE("the newest of a million kernels a second survive, memory is bounded, losses are counted", "[gpu][flood]") {
   GpuHost host(Depth::kKernels);
   if (!host.StartOrSkip()) return;
   const gpu::Stream stream = gpu::MakeStream();
@@ -498,7 +497,7 @@ TEST_CASE("a million kernels a second: the newest survive, memory is bounded, lo
   const auto is_joined = [&](uint32_t node) { return trace.gpu.call[node] != kNone && trace.gpu.graph[node] != 0; };
   REQUIRE(std::all_of(nodes.begin(), nodes.end(), is_joined));
   REQUIRE(DepthOf(trace, {begin_ns, trace.gpu.begin_ns[nodes.back()]}) == Depth::kKernels);
-  // All that is not there is said to be missing: all of the time from the first replay to the first that was kept.
+  // Everything absent is reported as missing: all of the time from the first replay to the first kept one.
   std::vector<model::Interval> lost;
   for (const auto& loss : trace.gpu_losses) lost.push_back({loss.begin_ns, loss.end_ns});
   const model::Interval gone{std::max(begin_ns, trace.window_begin_ns), trace.gpu.begin_ns[nodes.front()]};
@@ -506,15 +505,15 @@ TEST_CASE("a million kernels a second: the newest survive, memory is bounded, lo
   std::printf("of the first %.0f ms, which are gone, %.1f ms are not said to be\n",
               static_cast<double>(gone.end_ns - gone.begin_ns) / 1e6, static_cast<double>(unsaid_ns) / 1e6);
   REQUIRE(unsaid_ns < (gone.end_ns - gone.begin_ns) / 100);
-  // The newest: until what was launched last.
+  // The newest, up to the last launch.
   REQUIRE(trace.gpu.begin_ns[nodes.back()] > trace.window_end_ns - 500'000'000);
-  REQUIRE(nodes.size() >= 400'000);  // what has room in an incident
+  REQUIRE(nodes.size() >= 400'000);  // an incident's room
   REQUIRE(static_cast<double>(free_before) - static_cast<double>(gpu::FreeDeviceBytes()) < 16 << 20);
 }
 
 namespace {
 
-// Of each kernel when its record can be had: now less its end, ns. Has room for all that a test launches.
+// Ages of kernels, ns: the time their record is available, less their end. Has room for all launches of a test.
 std::vector<int64_t> g_ages_ns;
 
 void NoteAges(const pitot::cupti::GpuRecord* records, size_t count) noexcept {
@@ -525,7 +524,8 @@ void NoteAges(const pitot::cupti::GpuRecord* records, size_t count) noexcept {
   }
 }
 
-// Kernels of 10 us for 3 s in batches, with a pause after each where a server would wait for requests. How many.
+// Launches kernels of 10 us for 3 s in batches, with a pause after each, like a server waiting for requests. Returns
+// how many.
 size_t LaunchBatches(gpu::Stream stream, bool is_served) {
   constexpr int kLaunches = 50;
   size_t launched = 0;
@@ -538,7 +538,7 @@ size_t LaunchBatches(gpu::Stream stream, bool is_served) {
   return launched;
 }
 
-// Of those since the last time.
+// Prints the ages since the last call.
 void SayAges(const char* how) {
   std::vector<int64_t> ages_ns = std::exchange(g_ages_ns, {});
   g_ages_ns.reserve(ages_ns.capacity());
@@ -558,7 +558,7 @@ struct RawBuffers {
   std::unique_ptr<cupti::BufferPool> pool = cupti::BufferPool::Make(64, 256 << 10);
   std::mutex mutex;
 };
-RawBuffers* g_raw = nullptr;  // for the life of the process, as CUPTI has it
+RawBuffers* g_raw = nullptr;  // for the life of the process, because CUPTI has it
 
 void RequestRaw(uint8_t** buffer, size_t* size, size_t* most_records) {
   *buffer = g_raw->pool->Take();
@@ -579,8 +579,7 @@ void CompleteRaw(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
 
 }  // namespace
 
-TEST_CASE("each record comes into the history once, after its kernel's end; how old it is then is printed",
-          "[gpu][fresh]") {
+TEST_CASE("each record comes into the history once, after its kernel's end; its age then is printed", "[gpu][fresh]") {
   GpuHost host(Depth::kKernels);
   REQUIRE(host.Start());
   g_ages_ns.reserve(2'000'000);
@@ -596,7 +595,7 @@ TEST_CASE("each record comes into the history once, after its kernel's end; how 
   for (const bool is_served : {true, false}) {
     const size_t launched = LaunchBatches(stream, is_served);
     REQUIRE(std::string(gpu::LastError()) == "");
-    const model::Trace trace = host.Incident();  // all has been decoded by then
+    const model::Trace trace = host.Incident();  // everything has been decoded by then
     Say(trace);
     REQUIRE(g_ages_ns.size() == launched);
     REQUIRE(Count(trace, "cupti.bad_timestamps") == 0);
@@ -604,7 +603,7 @@ TEST_CASE("each record comes into the history once, after its kernel's end; how 
   }
 }
 
-TEST_CASE("how old records would be in raw buffers, kept as CUPTI completes them, is printed", "[gpu][raw]") {
+TEST_CASE("the age of records in raw buffers, kept as CUPTI completes them, is printed", "[gpu][raw]") {
   if (gpu::CountDevices() == 0) {
     WARN("skipped, there is no GPU");
     return;
@@ -635,7 +634,7 @@ TEST_CASE("how old records would be in raw buffers, kept as CUPTI completes them
   CHECK(g_raw->api.activity_disable(cupti::kConcurrentKernel) == cupti::kSuccess);
 }
 
-TEST_CASE("36 million nodes later neither memory has grown nor a timestamp gone bad", "[gpu][soak]") {
+TEST_CASE("neither memory has grown nor a timestamp gone bad after 36 million nodes", "[gpu][soak]") {
   GpuHost host(Depth::kKernels);
   if (!host.StartOrSkip()) return;
   const gpu::Stream stream = gpu::MakeStream();
@@ -661,7 +660,7 @@ TEST_CASE("36 million nodes later neither memory has grown nor a timestamp gone 
   CHECK(taken < 16);
 }
 
-TEST_CASE("a device that is reset under the recorder harms nobody", "[gpu][reset]") {
+TEST_CASE("a device reset under the recorder harms nobody", "[gpu][reset]") {
   GpuHost host(Depth::kKernels);
   if (!host.StartOrSkip()) return;
   for (int round = 0; round < 3; ++round) {
@@ -679,7 +678,7 @@ TEST_CASE("a device that is reset under the recorder harms nobody", "[gpu][reset
   CHECK(Kernels(trace, "Empty").size() == 301);
 }
 
-TEST_CASE("spans by CUDA events are no shorter than the kernels that CUPTI saw; of a stream all are on one",
+TEST_CASE("spans by CUDA events are no shorter than CUPTI's kernels, and all of a stream are on one stream",
           "[gpu][events]") {
   GpuHost host(Depth::kKernels);
   if (!host.StartOrSkip()) return;
@@ -732,9 +731,8 @@ TEST_CASE("spans by CUDA events are no shorter than the kernels that CUPTI saw; 
               trace.gpu.stream[kernels[0]] == trace.gpu.stream[spans[0]] ? "also" : "not");
 }
 
-// tools/gpu_check runs it with benchmarks/cupti_alone.cc preloaded, which has subscribed.
-TEST_CASE("where another has CUPTI's subscription the collector names what is wrong, and batches are timed by events",
-          "[.foreign]") {
+// tools/gpu_check runs it with benchmarks/cupti_alone.cc preloaded; that has subscribed.
+TEST_CASE("the collector names another subscriber of CUPTI, and batches are timed by events", "[.foreign]") {
   GpuHost host(Depth::kKernels);
   REQUIRE(host.Start());
   const pitot::Status status = host.recorder.Add(pitot::MakeCuptiCollector({}));
@@ -762,7 +760,7 @@ TEST_CASE("where another has CUPTI's subscription the collector names what is wr
   CHECK(timed == kBatches);
 }
 
-TEST_CASE("records of two GPUs are on the device that worked, and a request on one knows nothing of the other",
+TEST_CASE("records of two GPUs are on the working device, and a request on one knows nothing of the other",
           "[gpu][two]") {
   GpuHost host(Depth::kKernels);
   if (!host.StartOrSkip({}, 2)) return;
@@ -808,7 +806,7 @@ TEST_CASE("records of two GPUs are on the device that worked, and a request on o
   for (uint32_t row = 0; row < trace.requests.size(); ++row) CHECK(coverage.Of(index, row).IsWhole());
 }
 
-TEST_CASE("kernels, copies and sets of a replay have the scopes that their nodes were captured in", "[gpu][scopes]") {
+TEST_CASE("kernels, copies and sets of a replay have the scopes of their nodes' capture", "[gpu][scopes]") {
   GpuHost host(Depth::kKernels);
   if (!host.StartOrSkip()) return;
   static gpu::Stream stream;
@@ -840,7 +838,7 @@ TEST_CASE("kernels, copies and sets of a replay have the scopes that their nodes
   constexpr uint32_t kReplays = 20;
   for (uint32_t i = 0; i < kReplays; ++i) gpu::Replay(graph, stream);
   gpu::SynchronizeStream(stream);
-  gpu::LaunchSpin(stream, 2000);  // no graph's
+  gpu::LaunchSpin(stream, 2000);  // not of a graph
   gpu::SynchronizeStream(stream);
   REQUIRE(std::string(gpu::LastError()) == "");
 

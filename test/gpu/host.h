@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host with a real GPU, and what is asked of its traces.
+// A host with a real GPU, and questions to its traces.
 #ifndef PITOT_TEST_GPU_HOST_H_
 #define PITOT_TEST_GPU_HOST_H_
 
@@ -17,7 +17,7 @@
 
 namespace gpu {
 
-// Nothing of CUDA is touched before the collector was added, so whether there is a GPU is seen by its Status.
+// CUDA is not touched before the collector is added, so the Status of Add tells whether there is a GPU.
 struct GpuHost : session_test::Host {
   explicit GpuHost(pitot::Depth depth) {
     options.depth = depth;
@@ -25,7 +25,7 @@ struct GpuHost : session_test::Host {
     options.max_ring_bytes = 16 << 20;
     options.pre_window_ms = 60'000;
   }
-  // False: there are not so many GPUs, which was said.
+  // False: there are not so many GPUs, and this was reported.
   bool StartOrSkip(pitot::CuptiOptions cupti = {}, int devices = 1, bool attach_at_start = true) {
     REQUIRE(Start());
     cupti.attach_at_start = attach_at_start;
@@ -62,7 +62,7 @@ inline std::vector<uint32_t> Kernels(const pitot::model::Trace& trace, std::stri
   return rows;
 }
 
-// Of an incident's attribute; 0 without it.
+// The value of an incident's attribute; 0 without it.
 inline uint64_t Count(const pitot::model::Trace& trace, std::string_view key) {
   for (const auto& attribute : trace.attributes) {
     if (trace.strings[attribute.key] == key) return std::stoull(std::string(trace.strings[attribute.value]));

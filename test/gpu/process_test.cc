@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process with a real GPU that exits, forks, or unloads what it launched. CUDA is never used before a fork whose
-// child is to use it.
+// A process with a real GPU that exits, forks, or unloads launched kernels. CUDA is never used before a fork if the
+// child must use it.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ using gpu::Kernels;
 using gpu::Say;
 using pitot::Depth;
 
-// Beside this program.
+// The module next to this program.
 std::string ModulePath() {
   char path[4096] = "";
   const ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -33,7 +33,7 @@ std::string ModulePath() {
 
 }  // namespace
 
-TEST_CASE("a process that exits while GPUs work and records are flushed exits as it said", "[gpu][exit]") {
+TEST_CASE("a process that exits while GPUs work and records are flushed has its own exit code", "[gpu][exit]") {
   GpuHost host(Depth::kKernels);  // started in the child, which never stops its recorder
   const int code = fakes::InChild([&] {
     HOLDS(host.Start());
@@ -41,7 +41,7 @@ TEST_CASE("a process that exits while GPUs work and records are flushed exits as
     if (gpu::CountDevices() == 0) return fakes::kCannotRun;
     HOLDS(status.ok());
     const gpu::Stream stream = gpu::MakeStream();
-    for (int i = 0; i < 20'000; ++i) gpu::LaunchEmpty(stream);  // many buffers, of which some are full
+    for (int i = 0; i < 20'000; ++i) gpu::LaunchEmpty(stream);  // many buffers, some of them full
     for (int i = 0; i < 100; ++i) gpu::LaunchSpin(stream, 5'000'000);
     std::exit(7);
     return 1;
@@ -53,7 +53,7 @@ TEST_CASE("a process that exits while GPUs work and records are flushed exits as
   CHECK(code == 7);
 }
 
-TEST_CASE("the child of a fork after CUDA was used goes on unharmed, and so does its parent", "[gpu][fork]") {
+TEST_CASE("a child forked after CUDA was used goes on unharmed, and so does its parent", "[gpu][fork]") {
   GpuHost host(Depth::kKernels);
   if (!host.StartOrSkip()) return;
   const gpu::Stream stream = gpu::MakeStream();
@@ -62,7 +62,7 @@ TEST_CASE("the child of a fork after CUDA was used goes on unharmed, and so does
     { PITOT_SCOPE("of the child"); }
     HOLDS(host.recorder.PauseCupti().code() == pitot::StatusCode::kNotRunning);
     host.recorder.Stop();
-    session_test::Host own;  // which may record, but no GPU
+    session_test::Host own;  // it may record, but no GPU
     HOLDS(own.Start());
     HOLDS(own.recorder.Add(pitot::MakeCuptiCollector()).code() == pitot::StatusCode::kUnavailable);
     HOLDS(own.TriggerAndFlush());
@@ -81,7 +81,7 @@ TEST_CASE("the child of a fork after CUDA was used goes on unharmed, and so does
   CHECK(Kernels(trace, "Empty").size() == 200);
 }
 
-TEST_CASE("kernels of a module that was unloaded are recorded, and have the names that were read", "[gpu][unload]") {
+TEST_CASE("kernels of an unloaded module are recorded, with the names read before", "[gpu][unload]") {
   GpuHost host(Depth::kKernels);
   if (!host.StartOrSkip()) return;
   const gpu::Stream stream = gpu::MakeStream();
@@ -98,7 +98,7 @@ TEST_CASE("kernels of a module that was unloaded are recorded, and have the name
   REQUIRE(Kernels(host.Incident(), "OfModule").size() == 50);
   for (int i = 0; i < 50; ++i) launch(stream);
   gpu::SynchronizeStream(stream);
-  REQUIRE(dlclose(module) == 0);  // nobody has read these yet
+  REQUIRE(dlclose(module) == 0);  // nobody has read their names yet
   for (int i = 0; i < 50; ++i) gpu::LaunchEmpty(stream);
   gpu::SynchronizeStream(stream);
   REQUIRE(std::string(gpu::LastError()) == "");

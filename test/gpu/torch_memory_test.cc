@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What LibTorch holds of a GPU, beside what its allocator says itself. Built by tools/libtorch_2, run by
-// tools/gpu_check, each test in a process of its own: the first that begins decides which allocator there is.
+// LibTorch's memory of a GPU, compared with its allocator's own numbers. Built by tools/libtorch_2, run by
+// tools/gpu_check, each test in a process of its own: the first to begin decides on the allocator.
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -43,7 +43,7 @@ pitot::torch::MemoryUse Use() {
   REQUIRE(pitot::torch::GetMemoryUse(0, &use));
   return use;
 }
-// As LibTorch has it, once a small block has shown what the last large one took.
+// Compares with LibTorch's numbers, once a small block has shown the true size of the last large one.
 void CheckLevel() {
   const at::Tensor last = Bytes(512);
   CHECK(static_cast<int64_t>(Use().allocated_bytes) == StatsAllocated());
@@ -58,7 +58,7 @@ bool HasGpu() {
   return false;
 }
 
-// When a counter first was at `least` or more; -1: never.
+// When a counter was first at `least` or more; -1: never.
 int64_t FirstAt(const model::Trace& trace, std::string_view name, double least) {
   for (uint32_t i = 0; i < trace.samples.size(); ++i) {
     const model::CounterRow& counter = trace.counters[trace.samples.counter[i]];
@@ -76,7 +76,7 @@ double Peak(const model::Trace& trace, std::string_view name) {
   return peak;
 }
 
-// What a block costs, made from the cache and given back.
+// The cost of a block made from the cache and given back.
 double NsOfBlock() {
   constexpr int kBlocks = 200'000;
   { Bytes(4096); }
@@ -88,7 +88,7 @@ double NsOfBlock() {
 
 }  // namespace
 
-TEST_CASE("what LibTorch holds of a GPU is known as it knows it itself", "[torch_memory]") {
+TEST_CASE("LibTorch's memory of a GPU is known as to LibTorch itself", "[torch_memory]") {
   if (!HasGpu()) return;
   const at::Tensor before = Bytes(100 * kMiB + 1);
   const double plain_ns = NsOfBlock();
@@ -112,7 +112,7 @@ TEST_CASE("what LibTorch holds of a GPU is known as it knows it itself", "[torch
   CHECK(peak.bytes() < least + 2 * kMiB);
 }
 
-TEST_CASE("before a GPU's first allocation it is known that there was none, and a peak may begin", "[torch_memory]") {
+TEST_CASE("a GPU reports no memory before its first allocation, and a peak may begin", "[torch_memory]") {
   if (!HasGpu()) return;
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
@@ -122,7 +122,7 @@ TEST_CASE("before a GPU's first allocation it is known that there was none, and 
   CHECK(peak.bytes() == 100 * kMiB);
 }
 
-TEST_CASE("a block that another stream still works on is as freed as LibTorch says", "[torch_memory]") {
+TEST_CASE("a block still used by another stream is as freed as LibTorch says", "[torch_memory]") {
   if (!HasGpu()) return;
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
@@ -146,7 +146,7 @@ TEST_CASE("a block that another stream still works on is as freed as LibTorch sa
   CheckLevel();
 }
 
-TEST_CASE("retries are those that LibTorch counts", "[torch_memory]") {
+TEST_CASE("retries are those counted by LibTorch", "[torch_memory]") {
   if (!HasGpu()) return;
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
@@ -159,7 +159,7 @@ TEST_CASE("retries are those that LibTorch counts", "[torch_memory]") {
   REQUIRE(cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess);
   Caching::setMemoryFraction(1024.0 * kMiB / static_cast<double>(all_bytes), 0);
   { Bytes(600 * kMiB); }
-  { Bytes(700 * kMiB); }  // what is cached has to go first
+  { Bytes(700 * kMiB); }  // cached memory has to go first
   CHECK(Use().retries == 1);
   CHECK_THROWS(Bytes(2048 * kMiB));
   CHECK(static_cast<int64_t>(Use().retries) == Stats().num_alloc_retries);
@@ -171,7 +171,7 @@ TEST_CASE("retries are those that LibTorch counts", "[torch_memory]") {
   CheckLevel();
 }
 
-TEST_CASE("memory of a GPU over time is there while a tool is attached", "[torch_memory]") {
+TEST_CASE("memory of a GPU over time is recorded while a tool is attached", "[torch_memory]") {
   if (!HasGpu()) return;
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
@@ -185,7 +185,7 @@ TEST_CASE("memory of a GPU over time is there while a tool is attached", "[torch
   const model::Trace trace = host.Incident();
   pitot::trace::SetMirror(nullptr);
   REQUIRE(Count(trace, "forward") == 1);
-  // When: LibTorch stamps what its allocator tells, and a moment of history is 3 ms at most.
+  // The times: LibTorch stamps its allocator's reports, and a moment of history is 3 ms at most.
   const uint32_t forward = fakes::Named(trace, "forward")[0];
   for (const char* name : {"LibTorch allocated", "LibTorch reserved"}) {
     CHECK(FirstAt(trace, name, 150.0 * kMiB) >= trace.events.begin_ns[forward] - 3'000'000);
@@ -194,7 +194,7 @@ TEST_CASE("memory of a GPU over time is there while a tool is attached", "[torch
 }
 
 // With PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync.
-TEST_CASE("where the allocator tells nothing operators are recorded all the same", "[.torch_memory_async]") {
+TEST_CASE("operators are recorded even if the allocator reports nothing", "[.torch_memory_async]") {
   if (!HasGpu()) return;
   TorchHost host(Depth::kOps);
   REQUIRE(host.Enable().ok());

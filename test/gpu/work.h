@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work for a real GPU, behind plain functions: only work.cu is compiled by nvcc.
+// Work for a real GPU, behind plain functions: nvcc compiles only work.cu.
 #ifndef PITOT_TEST_GPU_WORK_H_
 #define PITOT_TEST_GPU_WORK_H_
 
@@ -12,7 +12,7 @@ namespace gpu {
 int CountDevices();  // 0 without a driver
 const char* LastError();
 
-// The calling thread's device from now on: its streams are made there.
+// The calling thread's device from now on; its streams are made there.
 void Use(int device);
 
 using Stream = void*;
@@ -20,13 +20,13 @@ Stream MakeStream();
 // Kernels named Empty and Spin.
 void LaunchEmpty(Stream stream);
 void LaunchSpin(Stream stream, int64_t ns);
-// To the device, of `bytes`, from pageable or pinned memory.
+// A copy of `bytes` to the device, from pageable or pinned memory.
 void Copy(Stream stream, size_t bytes, bool is_pinned);
 void Set(Stream stream, size_t bytes);
 void Synchronize();
 void SynchronizeStream(Stream stream);
 
-// A graph of empty kernels in a row, or of what `between` puts on the stream for each node, made executable.
+// An executable graph: empty kernels in a row, or the work put on the stream for each node by `between`.
 struct Graph;
 Graph* Capture(Stream stream, int nodes, void (*between)(int node));
 void Replay(Graph* graph, Stream stream);
