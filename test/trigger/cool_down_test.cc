@@ -9,7 +9,7 @@
 
 using fakes::Advance;
 
-TEST_CASE("a trigger that cools down fires only to join what is pending", "[trigger]") {
+TEST_CASE("a trigger in its cool-down fires only to join a pending incident", "[trigger]") {
   using pitot::Trigger;
   std::vector<std::pair<const char*, std::unique_ptr<Trigger>>> triggers;
   triggers.emplace_back("latency", pitot::trigger::MakeLatency({.above_ms = 40}, fakes::Clock));

@@ -39,7 +39,7 @@ TEST_CASE("a route that becomes slower as a whole fires once, on a typical reque
   CHECK(sink.fired[0].request == 7);
 }
 
-TEST_CASE("slow requests among as many normal ones as ever are no drift, nor is what becomes faster", "[trigger]") {
+TEST_CASE("slow requests among the usual number of normal ones are not a drift, nor are faster requests", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeDrift({.cool_down_ms = 0}, fakes::Clock);
 
@@ -53,7 +53,7 @@ TEST_CASE("slow requests among as many normal ones as ever are no drift, nor is 
   CHECK(sink.fired.empty());
 }
 
-TEST_CASE("more of larger requests is no drift", "[trigger]") {
+TEST_CASE("more large requests are not a drift", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeDrift({.cool_down_ms = 0}, fakes::Clock);
 
@@ -63,7 +63,7 @@ TEST_CASE("more of larger requests is no drift", "[trigger]") {
   CHECK(sink.fired.empty());
 }
 
-TEST_CASE("requests that do not end well are no part of a drift, nor is a warm-up", "[trigger]") {
+TEST_CASE("requests that do not end well are not part of a drift, nor is a warm-up", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeDrift({.cool_down_ms = 0}, fakes::Clock);
 
@@ -88,7 +88,7 @@ TEST_CASE("a second change is another drift, after the cool-down", "[trigger]") 
   CHECK(sink.fired.size() == 2);
 }
 
-TEST_CASE("a drift trigger says which option is wrong", "[trigger]") {
+TEST_CASE("a drift trigger names a wrong option", "[trigger]") {
   const auto message = [](const pitot::DriftTriggerOptions& options) {
     return std::string(MakeDrift(options, fakes::Clock)->Check().message());
   };

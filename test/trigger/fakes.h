@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What trigger tests need: a sink that remembers, a clock that stands still, and requests made of what matters.
+// Parts of trigger tests: a remembering sink, a stopped clock, and requests with only the tested fields.
 #ifndef PITOT_TEST_TRIGGER_FAKES_H_
 #define PITOT_TEST_TRIGGER_FAKES_H_
 

@@ -29,7 +29,7 @@ double ExactQuantile(std::vector<double> values, double quantile) {
   return values[static_cast<size_t>(quantile * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
-// The latency from which the trigger fires on the route, found by asking with requests that teach nothing.
+// The latency at which the trigger fires on the route, found by requests without effect on the quantile.
 double FindThresholdMs(pitot::Trigger& trigger, uint32_t size_bucket = 0, const char* route = "/classify",
                        uint32_t route_index = 1) {
   double low = 0.001, high = 1e6;
@@ -110,7 +110,7 @@ TEST_CASE("a route stays quiet during its cool-down and others do not", "[trigge
   CHECK(sink.fired.size() == 3);
 }
 
-TEST_CASE("k of the last n requests of a route must be above", "[trigger]") {
+TEST_CASE("k of the last n requests of a route must be above the threshold", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeLatency({.above_ms = 40, .k = 3, .n = 5, .cool_down_ms = 0}, fakes::Clock);
 
@@ -122,11 +122,11 @@ TEST_CASE("k of the last n requests of a route must be above", "[trigger]") {
 
   REQUIRE(sink.fired.size() == 1);
   CHECK(sink.fired[0].detail == "50.0 ms, above 40 ms, 3 of the last 5 requests were");
-  trigger->OnFinish(Request(10), sink);  // only a request that is above itself fires
+  trigger->OnFinish(Request(10), sink);  // a request fires only if it is above itself
   CHECK(sink.fired.size() == 1);
 }
 
-TEST_CASE("all 64 of the last 64 can be asked for", "[trigger]") {
+TEST_CASE("k and n can be 64", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeLatency({.above_ms = 40, .k = 64, .n = 64}, fakes::Clock);
 
@@ -151,7 +151,7 @@ TEST_CASE("a quantile decides nothing before its warm-up", "[trigger]") {
   CHECK(sink.fired[0].detail == "5000.0 ms, above p99 = 20.0 ms of 200 requests of its route");
 }
 
-TEST_CASE("a quantile decides nothing while it is no more than the maximum", "[trigger]") {
+TEST_CASE("a quantile decides nothing while it is only the maximum", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeLatency({.or_above_quantile = 0.999, .warm_up_requests = 200}, fakes::Clock);
 
@@ -178,7 +178,7 @@ TEST_CASE("a quantile is within 3 % of the exact one on lognormal latencies", "[
   }
 }
 
-TEST_CASE("requests that all take the same time do not fire on one another", "[trigger]") {
+TEST_CASE("requests of equal latency do not fire on one another", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeLatency({.or_above_quantile = 0.5, .cool_down_ms = 0}, fakes::Clock);
 
@@ -238,7 +238,7 @@ TEST_CASE("each size bucket has a quantile of its own", "[trigger]") {
   CHECK(sink.fired[0].detail == "50.0 ms, above p90 = 10.0 ms of 256 requests of its size");
 }
 
-TEST_CASE("when the pool of histograms is used up a route's further sizes share one", "[trigger]") {
+TEST_CASE("further sizes of a route share a histogram when the pool is used up", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeLatency({.or_above_quantile = 0.9, .cool_down_ms = 0}, fakes::Clock);
   for (uint32_t route = 1; route <= 3; ++route) {  // 192 kinds: all cells but the shared ones
@@ -252,7 +252,7 @@ TEST_CASE("when the pool of histograms is used up a route's further sizes share 
     trigger->OnFinish(Request(5, "/other", 5, 2), sink);
   }
 
-  CHECK(FindThresholdMs(*trigger, 1, "/late", 4) == Approx(100).epsilon(0.03));  // 256 together, 128 alone are too few
+  CHECK(FindThresholdMs(*trigger, 1, "/late", 4) == Approx(100).epsilon(0.03));  // 256 together; 128 alone are too few
   CHECK(FindThresholdMs(*trigger, 2, "/late", 4) == Approx(100).epsilon(0.03));
   CHECK(FindThresholdMs(*trigger, 1, "/other", 5) == Approx(5).epsilon(0.03));
   trigger->OnFinish(Request(500, "/late", 4, 1), sink);
@@ -260,7 +260,7 @@ TEST_CASE("when the pool of histograms is used up a route's further sizes share 
   CHECK(sink.fired.back().detail.find("requests of its route") != std::string::npos);
 }
 
-TEST_CASE("a trigger on one route holds every size bucket of it", "[trigger]") {
+TEST_CASE("a trigger on one route has a histogram for each of its size buckets", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeLatency({.route = "/classify", .or_above_quantile = 0.9, .cool_down_ms = 0}, fakes::Clock);
 
@@ -287,7 +287,7 @@ TEST_CASE("either threshold fires when both are set", "[trigger]") {
   CHECK(sink.fired[1].detail.find("above p90") != std::string::npos);
 }
 
-TEST_CASE("many threads teach, fire once per cool-down and lose no count", "[trigger]") {
+TEST_CASE("threads teach the quantile at once, fire once per cool-down and lose no count", "[trigger]") {
   auto trigger = MakeLatency(
       {.above_ms = 30, .or_above_quantile = 0.5, .memory = 1000000000, .warm_up_requests = 1000, .k = 2, .n = 4},
       fakes::Clock);

@@ -97,7 +97,7 @@ TEST_CASE("a wrong predicate option is named", "[trigger]") {
              StartsWith("PredicateTriggerOptions::pre_window_ms "));
 }
 
-TEST_CASE("a trigger with refused options does no harm when it is asked anyway", "[trigger]") {
+TEST_CASE("a trigger with refused options does no harm if it is used anyway", "[trigger]") {
   fakes::Sink sink;
 
   MakeLatencyTrigger({.or_above_quantile = kNan, .memory = 0, .n = 65})->OnFinish(fakes::Request(5), sink);
@@ -107,7 +107,7 @@ TEST_CASE("a trigger with refused options does no harm when it is asked anyway",
   CHECK(sink.fired.empty());
 }
 
-TEST_CASE("what a trigger does not override does nothing", "[trigger]") {
+TEST_CASE("functions a trigger does not override do nothing", "[trigger]") {
   class Plain final : public Trigger {};
   Plain trigger;
   fakes::Sink sink;

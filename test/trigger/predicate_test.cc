@@ -51,7 +51,7 @@ TEST_CASE("a predicate cools down as a whole and its cause is copied", "[trigger
   CHECK(sink.fired[1].cause == "tenant a");
 }
 
-TEST_CASE("a predicate that throws is not asked again and harms nobody", "[trigger]") {
+TEST_CASE("a throwing predicate is not asked again and harms nobody", "[trigger]") {
   fakes::Sink sink;
   int asked = 0;
   auto trigger = MakePredicate({.predicate = [](void* context, const RequestView&) -> bool {

@@ -19,7 +19,7 @@ constexpr uint64_t kMs = 1000000;
 
 }  // namespace
 
-TEST_CASE("a request open too long fires once although it stays open", "[trigger]") {
+TEST_CASE("a request open too long fires once though it stays open", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeStall({.request_open_ms = 500, .cool_down_ms = 10000}, fakes::Clock);
 
@@ -65,9 +65,9 @@ TEST_CASE("a scope open too long fires once per stall and thread", "[trigger]") 
   CHECK(sink.fired[0].request == 0);
   CHECK(sink.fired[0].cause == "stall scope decode");
   CHECK(sink.fired[0].detail == "open for 110.0 ms on thread #4, above 100.0 ms");
-  trigger->OnOpenScope({"decode", 5, 150 * kMs, false}, sink);  // another thread's
+  trigger->OnOpenScope({"decode", 5, 150 * kMs, false}, sink);  // of another thread
   CHECK(sink.fired.size() == 2);
-  for (uint64_t open_ms = 10; open_ms < 300; open_ms += 10, Advance(10)) {  // the scope again
+  for (uint64_t open_ms = 10; open_ms < 300; open_ms += 10, Advance(10)) {  // the same scope again
     trigger->OnOpenScope({"decode", 4, open_ms * kMs, false}, sink);
   }
 
@@ -87,7 +87,7 @@ TEST_CASE("recursive scopes of one stall fire once", "[trigger]") {
   CHECK(sink.fired.size() == 1);
 }
 
-TEST_CASE("stalls that are over are forgotten", "[trigger]") {
+TEST_CASE("ended stalls are forgotten", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeStall({.request_open_ms = 100, .cool_down_ms = 0}, fakes::Clock);
 
@@ -101,7 +101,7 @@ TEST_CASE("stalls that are over are forgotten", "[trigger]") {
   CHECK(sink.fired.size() == 10000);
 }
 
-TEST_CASE("all requests that are stalled when one fires join it and do not fire again", "[trigger]") {
+TEST_CASE("all requests stalled when one fires join it and do not fire again", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeStall({.request_open_ms = 500, .cool_down_ms = 10000}, fakes::Clock);
 
@@ -121,7 +121,7 @@ TEST_CASE("all requests that are stalled when one fires join it and do not fire 
   CHECK(!sink.fired[2].joins_only);
 }
 
-TEST_CASE("a stall whose firing was not taken fires again", "[trigger]") {
+TEST_CASE("a stall with a refused firing fires again", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeStall({.request_open_ms = 500, .scope_open_ms = 500, .cool_down_ms = 0}, fakes::Clock);
 
@@ -153,7 +153,7 @@ TEST_CASE("open work is watched if its threshold is set", "[trigger]") {
   CHECK(!MakeStall({.scope_open_ms = 1}, fakes::Clock)->WatchesOpenRequests());
 }
 
-TEST_CASE("what is not watched does not fire", "[trigger]") {
+TEST_CASE("unwatched work does not fire", "[trigger]") {
   fakes::Sink sink;
 
   MakeStall({.request_open_ms = 100}, fakes::Clock)->OnOpenScope({"decode", 1, 5000 * kMs, false}, sink);

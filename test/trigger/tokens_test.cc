@@ -32,7 +32,7 @@ TEST_CASE("a late first token fires and a timely one does not", "[trigger]") {
   CHECK(sink.fired[0].detail == "first token after 250.0 ms, above 200.0 ms");
 }
 
-TEST_CASE("a gap between tokens fires and the way to the first token is no gap", "[trigger]") {
+TEST_CASE("a gap between tokens fires, and the time to the first token is not a gap", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeTokens({.gap_above_ms = 50}, fakes::Clock);
 
