@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocations that fail: of Start, of an incident, of a thread's first event. Its own operator new fails at the n-th
+// Failing allocations: of Start, of an incident, of a thread's first event. Its own operator new fails at the n-th
 // call.
 #include <pthread.h>
 
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Fails from the n-th allocation on, for `failures` of them; by all threads or by those that are not the test's.
+// Fails from the n-th allocation on, for `failures` of them, for all threads or for all except the test's.
 std::atomic<int64_t> g_until_failure{-1};
 std::atomic<int64_t> g_failures{0};
 std::atomic<bool> g_spares_this_thread{false};
@@ -85,7 +85,7 @@ using pitot::Recorder;
 using pitot::StatusCode;
 using session_test::SmallOptions;
 
-TEST_CASE("whichever allocation of Start fails, it works or says that memory is short, and the next start works",
+TEST_CASE("Start works or reports short memory, whichever of its allocations fails, and the next start works",
           "[allocation]") {
   const fakes::TempDirectory directory;
   pitot::Options options = SmallOptions();
@@ -116,7 +116,7 @@ TEST_CASE("whichever allocation of Start fails, it works or says that memory is 
   CHECK(refused > 3);
 }
 
-TEST_CASE("when every allocation fails Start says so", "[allocation]") {
+TEST_CASE("Start reports it when every allocation fails", "[allocation]") {
   FailFrom(0, 1 << 30, false);
   Recorder recorder = Recorder::Start(SmallOptions());
   const bool failed = StopFailing() != 0;
@@ -125,7 +125,7 @@ TEST_CASE("when every allocation fails Start says so", "[allocation]") {
   CHECK(recorder.status().code() == StatusCode::kResourceExhausted);
 }
 
-// Says something longer than what strings hold without an allocation, and copies the trace.
+// Reports something longer than strings hold without an allocation, and copies the trace.
 class AllocatingJudge final : public pitot::Judge {
  public:
   const char* Name() const noexcept override { return "allocating"; }
@@ -137,9 +137,8 @@ class AllocatingJudge final : public pitot::Judge {
   }
 };
 
-TEST_CASE(
-    "whichever allocation of an incident fails, it is written or fails alone, is counted, and the log speaks of it",
-    "[allocation]") {
+TEST_CASE("an incident is written or fails alone, whichever of its allocations fails, and is counted and logged",
+          "[allocation]") {
   session_test::Host host;
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(std::make_unique<AllocatingJudge>()).ok());
@@ -153,11 +152,11 @@ TEST_CASE(
   uint64_t failed = 0;
   int n = 0;
   bool reached = true;
-  // The first ones each, then in larger steps: a trace takes thousands.
+  // The first ones one by one, then in larger steps: a trace takes thousands.
   for (; reached && n < 20'000; n += n < fakes::Scaled(200) ? 1 : n / 8) {
     const pitot::Stats before = host.recorder.Stats();
     const size_t told_before = host.told().size();
-    // Armed before: the worker may be done before this thread runs again.
+    // Armed before, because the worker may be done before this thread runs again.
     FailFrom(n, 3, true);
     REQUIRE(host.recorder.Trigger("memory is short").ok());
     const pitot::Status flushed = host.recorder.Flush(60'000);
@@ -166,7 +165,7 @@ TEST_CASE(
     REQUIRE(flushed.ok());
     const pitot::Stats after = host.recorder.Stats();
     const uint64_t ended = after.incidents_written + after.incidents_failed;
-    // One that failed before it was copied is only logged.
+    // An incident that failed before it was copied is only logged.
     CHECK(ended == before.incidents_written + before.incidents_failed + 1);
     CHECK(host.told().size() <= told_before + 2);
     failed += after.incidents_failed - before.incidents_failed;
@@ -179,7 +178,7 @@ TEST_CASE(
 
   INFO(n << " allocations, " << failed << " incidents failed");
   CHECK(failed > 10);
-  CHECK(host.log.Has(pitot::LogLevel::kError, ""));  // in what words memory allowed
+  CHECK(host.log.Has(pitot::LogLevel::kError, ""));  // in as many words as memory allowed
   CHECK(!fakes::NamesIn(host.directory / host.incidents().back()).empty());
 }
 
@@ -201,8 +200,7 @@ class SecondJudge final : public pitot::Judge {
   session_test::Host& host_;
 };
 
-TEST_CASE("an incident for which no memory is left to wait for its verdict has none, and stays as it was",
-          "[allocation]") {
+TEST_CASE("an incident without memory to wait for its verdict has none, and stays as it was", "[allocation]") {
   session_test::Host host;
   REQUIRE(host.Start());
   static std::atomic<StatusCode> code;
@@ -257,7 +255,7 @@ TEST_CASE("threads record and requests are served while every allocation fails",
   CHECK(host.recorder.Stats().requests_finished == 10);
 }
 
-TEST_CASE("an error whose message finds no memory keeps its code", "[allocation]") {
+TEST_CASE("an error keeps its code if there is no memory for its message", "[allocation]") {
   FailFrom(0, 1 << 30, false);
   const pitot::Status status(StatusCode::kIoError, "a message");
   const pitot::Status copy = status;

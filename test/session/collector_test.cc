@@ -39,7 +39,7 @@ struct Seen {
   std::atomic<Depth> depth{Depth::kAuto}, expected{Depth::kOps}, expected_at_depth{Depth::kOps};
   std::atomic<bool> is_armed{false}, was_armed_at_kernels{false};
   std::atomic<int> telling{0}, told_at_once{0}, stopped_while_told{0}, told_after_stop{0};
-  fakes::Gate gate;  // for what is told at kKernels, if is_gated
+  fakes::Gate gate;  // for calls at kKernels, if is_gated
   bool is_gated = false, has_lasting_cost = false;
 };
 
@@ -133,7 +133,7 @@ TEST_CASE("a collector is started, asked for each incident's window, and stopped
   CHECK(seen.stopped == 1);
 }
 
-TEST_CASE("a second collector of a kind that is refused says nothing of the first, which runs", "[collector]") {
+TEST_CASE("a refused second collector of a kind leaves the running first one without a reason", "[collector]") {
   Seen seen, seen_second;
   Host host;
   REQUIRE(host.Start());
@@ -168,7 +168,7 @@ TEST_CASE("a collector that cannot start is refused in its own words, and not as
   CHECK(host.recorder.Add(std::unique_ptr<pitot::Collector>()).code() == StatusCode::kNotRunning);
 }
 
-TEST_CASE("a collector that throws costs its own part of an incident, and says so there", "[collector]") {
+TEST_CASE("a throwing collector costs its own part of an incident, and this is reported there", "[collector]") {
   Seen seen;
   Host host;
   REQUIRE(host.Start());
@@ -191,7 +191,7 @@ TEST_CASE("a collector that throws costs its own part of an incident, and says s
   CHECK(said == std::vector<std::string>{"the driver is gone", "threw something"});
 }
 
-TEST_CASE("what collectors hold adds up in Stats", "[collector]") {
+TEST_CASE("bytes held by collectors add up in Stats", "[collector]") {
   Seen first, second;
   Host host;
   REQUIRE(host.Start());
@@ -203,7 +203,7 @@ TEST_CASE("what collectors hold adds up in Stats", "[collector]") {
   CHECK(host.recorder.Stats().collector_bytes == 1024);
 }
 
-TEST_CASE("no collector is added to a recorder that was stopped", "[collector]") {
+TEST_CASE("no collector is added to a stopped recorder", "[collector]") {
   Seen seen;
   Host host;
   REQUIRE(host.Start());
@@ -214,7 +214,7 @@ TEST_CASE("no collector is added to a recorder that was stopped", "[collector]")
 
 namespace {
 
-// A host with a collector, whose depth is free.
+// A host with a collector and a free depth.
 struct GovernedHost : Host {
   GovernedHost() {
     REQUIRE(Start());
@@ -228,7 +228,7 @@ struct GovernedHost : Host {
 
 }  // namespace
 
-TEST_CASE("a collector records as deep as the host fixes, from its first moment on", "[collector][depth]") {
+TEST_CASE("a collector records at the host's fixed depth from its first moment on", "[collector][depth]") {
   Seen seen;
   Host host;
   host.options.depth = Depth::kGraphs;
@@ -247,8 +247,7 @@ TEST_CASE("a collector records as deep as the host fixes, from its first moment 
   CHECK(host.recorder.SetDepth(Depth::kScopes).code() == StatusCode::kNotRunning);
 }
 
-TEST_CASE("where the host fixes the depth collectors are told it as it is, and not asked for theirs",
-          "[collector][depth]") {
+TEST_CASE("collectors are told a depth fixed by the host as it is, and not asked for theirs", "[collector][depth]") {
   Seen seen, of_ops;
   of_ops.depths = BitOf(Depth::kOps);
   Host host;
@@ -269,7 +268,7 @@ TEST_CASE("where the host fixes the depth collectors are told it as it is, and n
 
 namespace {
 
-// One with a second collector, which records operators only and is told first.
+// A host with a second collector. It records operators only and is told first.
 struct HostWithOps : Host {
   HostWithOps() {
     of_ops.depths = BitOf(Depth::kOps);
@@ -277,7 +276,7 @@ struct HostWithOps : Host {
     REQUIRE(recorder.Add(std::make_unique<FakeCollector>(&of_ops)).ok());
     REQUIRE(recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
   }
-  // While all is recorded.
+  // Waits for these depths while everything is recorded.
   bool Become(Depth ops, Depth other) {
     return fakes::WaitUntil([&] {
       REQUIRE(recorder.Trigger("all, please").ok());
@@ -289,14 +288,14 @@ struct HostWithOps : Host {
 
 }  // namespace
 
-TEST_CASE("each collector is told the deepest that it offers itself", "[collector][depth]") {
+TEST_CASE("each collector is told the deepest depth it offers", "[collector][depth]") {
   HostWithOps host;
   REQUIRE(host.Become(Depth::kOps, Depth::kKernels));
   host.of_ops.depths = 0;
   CHECK(host.Become(Depth::kScopes, Depth::kKernels));
 }
 
-TEST_CASE("a collector that offers more or less is told, though the depth stays", "[collector][depth]") {
+TEST_CASE("a collector with a changed offer is told, though the depth stays", "[collector][depth]") {
   HostWithOps host;
   host.seen.depths = 0;
   REQUIRE(host.Become(Depth::kOps, Depth::kScopes));
@@ -309,7 +308,7 @@ TEST_CASE("a collector that offers more or less is told, though the depth stays"
   CHECK(host.Become(Depth::kOps, Depth::kScopes));
 }
 
-TEST_CASE("only depths at which a collector records more are tried", "[collector][depth]") {
+TEST_CASE("only depths with more records of some collector are tried", "[collector][depth]") {
   HostWithOps host;
   host.seen.depths = 0;
   REQUIRE(host.Become(Depth::kOps, Depth::kScopes));
@@ -330,7 +329,7 @@ TEST_CASE("only depths at which a collector records more are tried", "[collector
 
 namespace {
 
-// Where a collector does not come back from being told kKernels until the gate is open.
+// A host with a collector that hangs in SetDepth(kKernels) until the gate is open.
 struct GatedHost : Host {
   GatedHost() { seen.is_gated = true; }
   ~GatedHost() {
@@ -346,8 +345,7 @@ struct GatedHost : Host {
 
 }  // namespace
 
-TEST_CASE("while a collector does not come back from being told, incidents are written and stats read",
-          "[collector][depth]") {
+TEST_CASE("incidents are written and stats read while a collector hangs in being told", "[collector][depth]") {
   GatedHost host;
   std::thread telling;
   SECTION("by the governor") {
@@ -375,7 +373,7 @@ TEST_CASE("while a collector does not come back from being told, incidents are w
   CHECK(fakes::WaitUntil([&] { return host.seen.depth == Depth::kKernels; }));
 }
 
-TEST_CASE("what was fixed last is told last, however long a collector takes", "[collector][depth]") {
+TEST_CASE("the depth fixed last is told last, however long a collector takes", "[collector][depth]") {
   GatedHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
   std::thread first([&] { (void)host.recorder.SetDepth(Depth::kKernels); });
@@ -399,8 +397,7 @@ TEST_CASE("what was fixed last is told last, however long a collector takes", "[
   CHECK(host.seen.told_at_once == 0);
 }
 
-TEST_CASE("a collector that does not come back from being told by the host is not stopped beside it",
-          "[collector][depth]") {
+TEST_CASE("a collector that hangs in being told by the host is not stopped at the same time", "[collector][depth]") {
   GatedHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
   std::thread telling([&] { (void)host.recorder.SetDepth(Depth::kKernels); });
@@ -416,7 +413,7 @@ TEST_CASE("a collector that does not come back from being told by the host is no
   CHECK(host.log.Has(pitot::LogLevel::kWarning, "a collector did not return in time"));
 }
 
-TEST_CASE("nothing is told to a collector, nor asked of it, beside its Stop or after", "[collector][depth]") {
+TEST_CASE("a collector is told and asked nothing during its Stop or after", "[collector][depth]") {
   for (int i = 0; i < 20; ++i) {
     Seen seen;
     Host host;
@@ -446,7 +443,7 @@ TEST_CASE("nothing is told to a collector, nor asked of it, beside its Stop or a
   }
 }
 
-TEST_CASE("the governor's depth is told to a collector that comes back from another", "[collector][depth]") {
+TEST_CASE("a collector returning from one depth is told the governor's next", "[collector][depth]") {
   GatedHost host;
   REQUIRE(host.StartAt(Depth::kAuto));
   REQUIRE(host.TriggerAndFlush());
@@ -460,7 +457,7 @@ TEST_CASE("the governor's depth is told to a collector that comes back from anot
   CHECK(host.seen.told_at_once == 0);
 }
 
-TEST_CASE("a request that becomes late while it is open has all recorded until it has ended", "[collector][depth]") {
+TEST_CASE("a request that becomes late while open has everything recorded until it has ended", "[collector][depth]") {
   GovernedHost host;
   REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.route = "/slow", .above_ms = 20})).ok());
   REQUIRE(host.Becomes(Depth::kScopes));
@@ -471,7 +468,7 @@ TEST_CASE("a request that becomes late while it is open has all recorded until i
   CHECK(host.recorder.Stats().depth.armed_percent > 0);
 }
 
-TEST_CASE("a request that stays late does not have all recorded for ever", "[collector][depth]") {
+TEST_CASE("a request that stays late does not have everything recorded forever", "[collector][depth]") {
   GovernedHost host;
   REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.route = "/slow", .above_ms = 20})).ok());
   pitot::Request request = pitot::Request::Begin("/slow");
@@ -480,7 +477,7 @@ TEST_CASE("a request that stays late does not have all recorded for ever", "[col
   request.Finish(pitot::Outcome::kCancelled);
 }
 
-TEST_CASE("who chooses the depth is told before Start, and anew with each depth that another chose",
+TEST_CASE("a collector is told who chooses the depth before Start, and anew with each other chooser",
           "[collector][depth]") {
   Seen seen;
   Host host;
@@ -491,24 +488,24 @@ TEST_CASE("who chooses the depth is told before Start, and anew with each depth 
   for (const Depth depth : {Depth::kAuto, Depth::kScopes, Depth::kAuto, Depth::kKernels}) {
     seen.expected_at_depth = Depth::kOps;
     REQUIRE(host.recorder.SetDepth(depth).ok());
-    // Also where the depth itself stays: before the governor's first tick it is kScopes.
+    // Even if the depth itself stays: before the governor's first tick it is kScopes.
     CHECK(seen.expected_at_depth == depth);
   }
 }
 
-TEST_CASE("a depth that the host fixes is not undone by what was governed before", "[collector][depth]") {
+TEST_CASE("a depth fixed by the host is not undone by the governor's earlier one", "[collector][depth]") {
   for (int i = 0; i < 20; ++i) {
     GovernedHost host;
     REQUIRE(host.Becomes(Depth::kScopes));
     REQUIRE(host.recorder.SetDepth(Depth::kKernels).ok());
-    REQUIRE(host.TriggerAndFlush());  // the watcher was round meanwhile
+    REQUIRE(host.TriggerAndFlush());  // the watcher made a round meanwhile
     CHECK(host.seen.depth == Depth::kKernels);
     REQUIRE(host.recorder.SetDepth(Depth::kAuto).ok());
     CHECK(host.Becomes(Depth::kScopes));
   }
 }
 
-TEST_CASE("a batch that takes in a late request has all recorded", "[collector][depth]") {
+TEST_CASE("a batch with a late request has everything recorded", "[collector][depth]") {
   GovernedHost host;
   pitot::Request request = pitot::Request::Begin("/slow");
   request.SetDeadline(1);
@@ -521,7 +518,7 @@ TEST_CASE("a batch that takes in a late request has all recorded", "[collector][
   CHECK(host.Becomes(Depth::kScopes));
 }
 
-TEST_CASE("after a trigger has fired all is recorded for a while", "[collector][depth]") {
+TEST_CASE("everything is recorded for a while after a trigger has fired", "[collector][depth]") {
   GovernedHost host;
   REQUIRE(host.Becomes(Depth::kScopes));
   REQUIRE(host.TriggerAndFlush());
@@ -529,8 +526,7 @@ TEST_CASE("after a trigger has fired all is recorded for a while", "[collector][
   CHECK(host.Becomes(Depth::kScopes));
 }
 
-TEST_CASE("a collector is told whether all is recorded because something fired, before the depth of it",
-          "[collector][depth]") {
+TEST_CASE("a collector learns whether it is armed by a firing, before the depth of it", "[collector][depth]") {
   GovernedHost host;
   REQUIRE(host.Becomes(Depth::kScopes));
   CHECK_FALSE(host.seen.is_armed);
@@ -538,13 +534,13 @@ TEST_CASE("a collector is told whether all is recorded because something fired, 
   CHECK(host.Becomes(Depth::kKernels));
   CHECK(host.seen.was_armed_at_kernels);
   CHECK(fakes::WaitUntil([&] { return !host.seen.is_armed; }));
-  REQUIRE(host.recorder.SetDepth(Depth::kScopes).ok());  // as the host says
+  REQUIRE(host.recorder.SetDepth(Depth::kScopes).ok());  // chosen by the host
   CHECK(host.seen.is_armed);
   REQUIRE(host.recorder.SetDepth(Depth::kAuto).ok());
   CHECK(fakes::WaitUntil([&] { return !host.seen.is_armed; }));
 }
 
-TEST_CASE("what stays for good is said to be in no figure of what recording costs", "[collector][depth]") {
+TEST_CASE("lasting costs are reported as part of no figure of the recording cost", "[collector][depth]") {
   GovernedHost host;
   for (const bool has_lasting_cost : {false, true}) {
     host.seen.has_lasting_cost = has_lasting_cost;
@@ -558,7 +554,7 @@ TEST_CASE("what stays for good is said to be in no figure of what recording cost
   CHECK(fakes::ReadFile(host.told().back().directory + "/report.txt").find("overhead.left_out") != std::string::npos);
 }
 
-TEST_CASE("an incident says what recording costs, unknown until enough was measured", "[collector][depth]") {
+TEST_CASE("an incident has the recording cost, unknown until enough was measured", "[collector][depth]") {
   GovernedHost host;
   for (int i = 0; i < 50; ++i) {
     pitot::Batch batch = pitot::Batch::Begin("executor");
@@ -577,12 +573,11 @@ TEST_CASE("an incident says what recording costs, unknown until enough was measu
   CHECK(std::string(stats.state) != "");
 }
 
-TEST_CASE("an incident says how deep its requests were recorded while they ran, not when it was copied",
-          "[collector][depth]") {
+TEST_CASE("an incident has its requests' depths while they ran, not while it was copied", "[collector][depth]") {
   Seen seen;
   Host host;
   host.options.depth = Depth::kGraphs;
-  host.options.post_window_ms = 1000;  // in which the depth is changed
+  host.options.post_window_ms = 1000;  // the depth is changed within it
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
   REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 0.000001})).ok());
@@ -599,7 +594,7 @@ TEST_CASE("an incident says how deep its requests were recorded while they ran, 
   CHECK(Attribute(trace, "depth") == "kernels, fixed by the host");
 }
 
-TEST_CASE("CUPTI is handed over and taken back by collectors, whose words the host gets", "[collector]") {
+TEST_CASE("collectors hand CUPTI over and take it back, and the host gets their words", "[collector]") {
   GovernedHost host;
   CHECK(host.recorder.PauseCupti().ok());
   const Status status = host.recorder.ResumeCupti();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorder on bad disks: read-only, full, and taken away. Where no disk can be mounted those tests say that they were
+// A recorder on bad disks: read-only, full, and taken away. If no disk can be mounted, these tests report that they did
 // not run.
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -50,7 +50,7 @@ void OnSmallDisk(const char* size, int (*body)(SmallDisk& disk)) {
   });
 }
 
-// Files of this process end at so many bytes for as long as it lives.
+// Limits files of this process to so many bytes for as long as it lives.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -71,7 +71,7 @@ class FileSizeLimit {
   void (*former_)(int);
 };
 
-// 16 MiB while `is_large`, else a byte.
+// Writes 16 MiB while `is_large`, otherwise a byte.
 std::unique_ptr<pitot::Serializer> MakeLarge(const bool* is_large) {
   return fakes::MakeCallSerializer("large", [is_large](const auto&, pitot::ByteSink& sink) {
     const std::string bytes(*is_large ? 16 << 20 : 1, 'x');
@@ -82,7 +82,7 @@ std::unique_ptr<pitot::Serializer> MakeLarge(const bool* is_large) {
 
 }  // namespace
 
-TEST_CASE("a recorder does not start on a read-only disk, and says which", "[disk]") {
+TEST_CASE("a recorder does not start on a read-only disk, and names it", "[disk]") {
   OnSmallDisk("size=1m", [](SmallDisk& disk) {
     fs::create_directory(disk.path() + "/incidents");
     HOLDS(disk.MakeReadOnly());
@@ -101,12 +101,12 @@ TEST_CASE("a recorder does not start on a read-only disk, and says which", "[dis
   });
 }
 
-TEST_CASE("a recorder does not start where its user may not write, and says where", "[disk]") {
+TEST_CASE("a recorder does not start without its user's right to write, and names the place", "[disk]") {
   const TempDirectory parent;
   fs::permissions(parent.path(), fs::perms{0755});
   fs::create_directory(parent / "incidents");
   fs::permissions(parent / "incidents", fs::perms{0555});
-  // Root may write everywhere: as somebody else.
+  // Root may write everywhere, so this is done as somebody else.
   const int result = fakes::InChild([&] {
     if (getuid() == 0) HOLDS(setgid(65534) == 0 && setuid(65534) == 0);
     for (const char* name : {"incidents", "incidents/missing"}) {
@@ -145,7 +145,7 @@ TEST_CASE("a disk that becomes read-only fails incidents, and the recorder goes 
   });
 }
 
-TEST_CASE("a full disk costs the files that do not fit, and those before stay", "[disk]") {
+TEST_CASE("a full disk costs only the files that do not fit", "[disk]") {
   OnSmallDisk("size=4m", [](SmallDisk& disk) {
     Host host;
     host.options.incident_directory = disk.path().c_str();
@@ -176,7 +176,7 @@ TEST_CASE("a full disk costs the files that do not fit, and those before stay", 
   });
 }
 
-TEST_CASE("a disk without room for any file fails the incident, which leaves nothing", "[disk]") {
+TEST_CASE("a disk without room for any file fails the incident and leaves nothing of it", "[disk]") {
   Host host;
   REQUIRE(host.Start());
   REQUIRE(host.recorder
@@ -201,7 +201,7 @@ TEST_CASE("a disk without room for any file fails the incident, which leaves not
   CHECK(host.incidents().size() == 2);
 }
 
-TEST_CASE("a disk that stays full does not fill the log, which says how many incidents it cost", "[disk]") {
+TEST_CASE("a disk that stays full does not fill the log, and the number of lost incidents is logged", "[disk]") {
   Host host;
   REQUIRE(host.Start());
   bool is_full = true;
@@ -230,7 +230,7 @@ TEST_CASE("a disk that stays full does not fill the log, which says how many inc
   CHECK(host.log.Has(pitot::LogLevel::kError, "incident 11 is without large"));
 }
 
-TEST_CASE("a disk without room for any file fails each incident, of which the log speaks ever less", "[disk]") {
+TEST_CASE("a disk without room for any file fails each incident, logged ever more rarely", "[disk]") {
   Host host;
   REQUIRE(host.Start());
   const auto two = [](const auto&, pitot::ByteSink& sink) { return sink.Write("two", 2), pitot::Status(); };
@@ -246,7 +246,7 @@ TEST_CASE("a disk without room for any file fails each incident, of which the lo
   CHECK(host.recorder.Stats().incidents_failed == 9);
 }
 
-TEST_CASE("a directory that is removed while an incident is written fails that one only", "[disk]") {
+TEST_CASE("a directory removed while an incident is written fails only that one", "[disk]") {
   const TempDirectory parent;
   const std::string path = parent / "incidents";
   Host host;
@@ -270,7 +270,7 @@ TEST_CASE("a directory that is removed while an incident is written fails that o
   CHECK(NamesIn(path).size() == 1);
 }
 
-TEST_CASE("a directory whose place a link took fails incidents and nothing is written through the link", "[disk]") {
+TEST_CASE("a directory replaced by a link fails incidents, and nothing is written through the link", "[disk]") {
   const TempDirectory parent, target;
   const std::string path = parent / "incidents";
   Host host;
@@ -288,9 +288,9 @@ TEST_CASE("a directory whose place a link took fails incidents and nothing is wr
 TEST_CASE("a process killed while it writes leaves no half incident after the next start", "[disk]") {
   const TempDirectory directory;
   const auto names = [&] { return NamesIn(directory.path()); };
-  Host host;  // and its own directory, which a child that is killed would leave
+  Host host;  // including its own directory, left behind by a killed child
   const pid_t child = fakes::StartChild([&] {
-    if (fakes::kThreadSanitizer) return 0;  // which cannot start threads here
+    if (fakes::kThreadSanitizer) return 0;  // it cannot start threads here
     host.options.incident_directory = directory.path().c_str();
     if (!host.Start() || !host.TriggerAndFlush()) return 1;
     (void)host.recorder.Add(fakes::MakeCallSerializer("hangs", [](const auto&, pitot::ByteSink& sink) {
@@ -305,7 +305,7 @@ TEST_CASE("a process killed while it writes leaves no half incident after the ne
     CHECK(fakes::WaitForChild(child) == 0);
     return;
   }
-  // The first incident, and the half one with its four files.
+  // The first incident, and the half-written one with its four files.
   const bool hangs =
       fakes::WaitUntil([&] { return names().size() == 2 && NamesIn(directory / names()[0]).size() == 5; });
   kill(child, SIGKILL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host with a recorder, as small as tests like it, that remembers what it was told.
+// A host with a recorder, as small as tests like it. It remembers every call of its hooks.
 #ifndef PITOT_TEST_SESSION_HOST_H_
 #define PITOT_TEST_SESSION_HOST_H_
 
@@ -29,7 +29,7 @@ inline pitot::Options SmallOptions() {
   return options;
 }
 
-// What a hook was told.
+// A call of a hook.
 struct Told {
   std::string hook;
   uint64_t number;
@@ -49,7 +49,7 @@ class Host {
     log.Listen(&options);
   }
   ~Host() { recorder.Stop(); }
-  // Starts with `options`, hooks and a serializer that keeps the trace. False if it does not.
+  // Starts with `options`, hooks and a serializer that keeps the trace. False if the recorder does not start.
   bool Start() {
     recorder = pitot::Recorder::Start(options);
     pitot::Hooks hooks;
@@ -72,7 +72,7 @@ class Host {
   }
   bool Flush() { return recorder.Flush(60'000).ok(); }
 
-  // Of all incidents so far.
+  // Calls for all incidents so far.
   std::vector<Told> told() const {
     const std::lock_guard lock(mutex_);
     return told_;
@@ -102,12 +102,12 @@ class Host {
   std::vector<pitot::model::Trace> traces_;
 };
 
-// Counts the rounds of the watcher, which begins each by asking the triggers what they watch.
+// Counts the rounds of the watcher: it begins each by asking the triggers which work they watch.
 class Rounds {
  public:
   explicit Rounds(Host* host) : added_(host->recorder.Add(std::make_unique<Counter>(count_)).ok()) {}
-  // When it returns the watcher has seen what fired before the call, and has copied the incident if it was due. False
-  // if that takes too long.
+  // Waits until the watcher has seen every firing before this call, and has copied the incident if it was due. False if
+  // this takes too long.
   bool Pass() const {
     const uint64_t seen = *count_;
     return added_ && fakes::WaitUntil([&] { return *count_ >= seen + 2; });

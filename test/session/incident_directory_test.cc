@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Incidents on disk: assembled beside their place, named at once, removed in order.
+// Incidents on disk: assembled next to their place, named at once, removed in order.
 #include "session/incident_directory.h"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ auto WriteBytes(size_t size) {
   };
 }
 
-// An incident of one file of that size; its path, or what went wrong.
+// An incident of one file of that size; its path, or the error.
 std::string AddIncident(IncidentDirectory* directory, uint64_t number, int64_t realtime_ns, const char* cause,
                         size_t bytes = 10) {
   Unthrottled throttle;
@@ -66,7 +66,7 @@ TEST_CASE("an incident is named by time, number and cause", "[directory]") {
   CHECK(AddIncident(&directory, 12345, 0, "x") == temp / "19700101T000000Z-12345-x");
 }
 
-TEST_CASE("whatever a cause is, it makes a safe name", "[directory]") {
+TEST_CASE("any cause makes a safe name", "[directory]") {
   CHECK(FileSafe("latency /classify") == "latency-classify");
   CHECK(FileSafe("../../etc/passwd") == "etc-passwd");
   CHECK(FileSafe("") == "incident");
@@ -76,8 +76,7 @@ TEST_CASE("whatever a cause is, it makes a safe name", "[directory]") {
   CHECK(FileSafe(std::string(1 << 20, 'x')) == std::string(40, 'x'));
 }
 
-TEST_CASE("nothing has an incident's name before it is whole, and nothing is left of one that was given up",
-          "[directory]") {
+TEST_CASE("nothing has an incident's name before it is whole, and an abandoned one leaves nothing", "[directory]") {
   const TempDirectory temp;
   IncidentDirectory directory;
   REQUIRE(directory.Open(temp.path()).ok());
@@ -102,7 +101,7 @@ TEST_CASE("nothing has an incident's name before it is whole, and nothing is lef
   CHECK(NamesIn(temp.path()).size() == 1);
 }
 
-TEST_CASE("two writers of one process id and number keep apart what they have begun", "[directory]") {
+TEST_CASE("two writers with one process id and number keep their incidents apart", "[directory]") {
   const TempDirectory temp;
   IncidentDirectory mine, theirs;
   REQUIRE(mine.Open(temp.path()).ok());
@@ -157,7 +156,7 @@ TEST_CASE("a directory is created with its owner's rights only, one level deep",
   CHECK(!deep.IsOpen());
 }
 
-TEST_CASE("a file in the directory's place is an error that names it", "[directory]") {
+TEST_CASE("a file in the directory's place is an error naming it", "[directory]") {
   const TempDirectory temp;
   std::ofstream(temp / "file") << "in the way";
   IncidentDirectory directory;
@@ -168,7 +167,7 @@ TEST_CASE("a file in the directory's place is an error that names it", "[directo
   CHECK(std::string(status.message()).find(temp / "file") != std::string::npos);
 }
 
-TEST_CASE("a relative directory stays where it was when the host changes its own", "[directory]") {
+TEST_CASE("a relative directory stays in its place when the host changes its own", "[directory]") {
   const TempDirectory temp, elsewhere;
   const fs::path before = fs::current_path();
   fs::current_path(temp.path());
@@ -184,7 +183,7 @@ TEST_CASE("a relative directory stays where it was when the host changes its own
   CHECK(NamesIn(elsewhere.path()).empty());
 }
 
-TEST_CASE("a directory that was removed is made again for the next incident", "[directory]") {
+TEST_CASE("a removed directory is made again for the next incident", "[directory]") {
   const TempDirectory temp;
   IncidentDirectory directory;
   REQUIRE(directory.Open(temp / "incidents").ok());
@@ -194,7 +193,7 @@ TEST_CASE("a directory that was removed is made again for the next incident", "[
   CHECK(fs::exists(AddIncident(&directory, 2, kMorning, "x")));
 }
 
-TEST_CASE("a link that takes the directory's place is not followed", "[directory]") {
+TEST_CASE("a link put in the directory's place is not followed", "[directory]") {
   const TempDirectory temp, target;
   IncidentDirectory directory;
   REQUIRE(directory.Open(temp / "incidents").ok());
@@ -207,7 +206,7 @@ TEST_CASE("a link that takes the directory's place is not followed", "[directory
   CHECK(said.find("cannot open Options::incident_directory") != std::string::npos);
 }
 
-TEST_CASE("a link to a directory that is there from the start is followed", "[directory]") {
+TEST_CASE("a link to a directory is followed if it was there from the start", "[directory]") {
   const TempDirectory temp, target;
   fs::create_directory_symlink(target.path(), temp / "incidents");
   IncidentDirectory directory;
@@ -254,7 +253,7 @@ TEST_CASE("a writer that must stop leaves nothing", "[directory]") {
   CHECK(NamesIn(temp.path()).empty());
 }
 
-TEST_CASE("what a killed writer left is removed at the next start, what a living one writes is not", "[directory]") {
+TEST_CASE("remains of a killed writer are removed at the next start, files of a living one are not", "[directory]") {
   const TempDirectory temp;
   int ready[2], go[2];
   REQUIRE(pipe(ready) == 0);
@@ -290,7 +289,7 @@ TEST_CASE("what a killed writer left is removed at the next start, what a living
   for (const int fd : {ready[0], ready[1], go[0], go[1]}) close(fd);
 }
 
-TEST_CASE("pruning removes the oldest by number and by bytes, and nothing that is no incident", "[directory]") {
+TEST_CASE("pruning removes the oldest by number and by bytes, and only incidents", "[directory]") {
   const TempDirectory temp;
   IncidentDirectory directory;
   REQUIRE(directory.Open(temp.path()).ok());

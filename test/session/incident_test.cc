@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a trigger to an incident on disk, and what the host is told of it.
+// From a trigger to an incident on disk, and the host's hooks on the way.
 #include <sched.h>
 #include <sys/stat.h>
 
@@ -38,7 +38,7 @@ unsigned Mode(const std::string& path) {
   return stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
 }
 
-// One incident, of that cause, about that request; its trace.
+// The trace of the only incident, with this cause and this request.
 pitot::model::Trace OnlyIncident(Host& host, const std::string& cause, uint64_t request) {
   REQUIRE(host.Flush());
   REQUIRE(host.traces().size() == 1);
@@ -55,7 +55,7 @@ pitot::model::Trace OnlyIncident(Host& host, const std::string& cause, uint64_t 
 
 }  // namespace
 
-TEST_CASE("the request that stalls is in its incident though thousands are open", "[incident]") {
+TEST_CASE("a stalled request is in its incident though thousands are open", "[incident]") {
   Host host;
   host.options.memory_budget_bytes = 8 << 20;
   host.options.max_open_requests = 4096;
@@ -144,7 +144,7 @@ TEST_CASE("a failed and a timed out request leave an incident, an ok one does no
   }
 }
 
-TEST_CASE("the host's own predicate leaves an incident under the name it gave", "[incident]") {
+TEST_CASE("the host's own predicate leaves an incident under the host's name for it", "[incident]") {
   Host host;
   REQUIRE(host.Start());
   uint64_t wanted = 0;
@@ -196,7 +196,7 @@ TEST_CASE("a late first token and a long gap between tokens leave incidents whil
   request.Finish(Outcome::kOk);
 }
 
-TEST_CASE("a request and a scope that hang leave incidents that show them open", "[incident]") {
+TEST_CASE("a hanging request and a hanging scope leave incidents with them open", "[incident]") {
   VirtualClock clock;
   Host host;
   REQUIRE(host.Start());
@@ -222,7 +222,7 @@ TEST_CASE("a request and a scope that hang leave incidents that show them open",
   request.Finish(Outcome::kOk);
 }
 
-TEST_CASE("an incident keeps its window although the one before it is still being written or told", "[incident]") {
+TEST_CASE("an incident keeps its window though the one before it is still being written or told", "[incident]") {
   for (const bool in_hook : {false, true}) {
     const auto gate = std::make_shared<fakes::Gate>();
     Host host;
@@ -250,7 +250,7 @@ TEST_CASE("an incident keeps its window although the one before it is still bein
   }
 }
 
-TEST_CASE("requests that are slow in one post window are in one incident, cool-down or not", "[incident]") {
+TEST_CASE("slow requests of one post window are in one incident, cool-down or not", "[incident]") {
   VirtualClock clock;
   Host host;
   host.options.post_window_ms = pitot::Options().post_window_ms;
@@ -273,7 +273,7 @@ TEST_CASE("requests that are slow in one post window are in one incident, cool-d
   CHECK(host.traces()[0].firings.size() == 20);
   CHECK(host.told()[0].slow_requests == 20);
   CHECK(host.told()[0].first_request == first);
-  // It still cools down: no incident is pending that another slow one could join.
+  // It still cools down, and no incident is pending for another slow request to join.
   Request late = Request::Begin("/r");
   clock.Advance(51 * kMs);
   late.Finish(Outcome::kOk);
@@ -303,7 +303,7 @@ TEST_CASE("a request that fires twice is one slow request", "[incident]") {
   CHECK(host.told()[0].slow_requests == 1);
 }
 
-TEST_CASE("a hang leaves one incident that names every stalled request", "[incident]") {
+TEST_CASE("a hang leaves one incident with every stalled request", "[incident]") {
   VirtualClock clock;
   Host host;
   REQUIRE(host.Start());
@@ -325,7 +325,7 @@ TEST_CASE("a hang leaves one incident that names every stalled request", "[incid
   for (Request& request : hang) request.Finish(Outcome::kOk);
 }
 
-TEST_CASE("an idle thread that waits is no stalled scope unless waits are asked for", "[incident]") {
+TEST_CASE("an idle waiting thread is not a stalled scope unless waits are watched", "[incident]") {
   for (const char* asked : {static_cast<const char*>(nullptr), "wait"}) {
     VirtualClock clock;
     Host host;
@@ -364,7 +364,7 @@ TEST_CASE("an idle thread that waits is no stalled scope unless waits are asked 
   }
 }
 
-TEST_CASE("a stalled scope that was named at run time goes by that name", "[incident]") {
+TEST_CASE("a stalled scope named at run time goes by that name", "[incident]") {
   VirtualClock clock;
   Host host;
   REQUIRE(host.Start());
@@ -385,7 +385,7 @@ TEST_CASE("a stalled scope that was named at run time goes by that name", "[inci
   REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().incidents_written == 2; }, 20));
 }
 
-TEST_CASE("a trigger is shown the open work that it watches and no other", "[incident]") {
+TEST_CASE("a trigger is shown only the open work it watches", "[incident]") {
   struct Shown {
     std::atomic<int> requests{0}, scopes{0}, waits{0};
   };
@@ -435,8 +435,8 @@ TEST_CASE("a trigger added while another's incident is written works", "[inciden
   CHECK(firings == 2);
 }
 
-TEST_CASE("a route that a trigger names is kept apart, or the log says that it is not", "[recorder]") {
-  // In a process of its own: routes are kept for the life of one.
+TEST_CASE("a route named by a trigger is kept apart, or the log says that it is not", "[recorder]") {
+  // In a process of its own, because routes are kept for a process's life.
   CHECK(fakes::InChild([] {
           Host host;
           if (!host.Start()) return 1;
@@ -450,7 +450,7 @@ TEST_CASE("a route that a trigger names is kept apart, or the log says that it i
         }) == 0);
 }
 
-TEST_CASE("hooks are called in order with what is on disk", "[incident]") {
+TEST_CASE("hooks are called in order with the state on disk", "[incident]") {
   Host host;
   REQUIRE(host.Start());
   REQUIRE(host.TriggerAndFlush("one"));
@@ -503,7 +503,7 @@ TEST_CASE("without a directory triggers fire and hooks are called without files"
   }
 }
 
-TEST_CASE("a serializer with the name of a file that is there replaces it", "[incident]") {
+TEST_CASE("a serializer with an existing file's name replaces that file", "[incident]") {
   Host host;
   REQUIRE(host.Start());
   const auto write = [](const std::string& text) {
@@ -523,7 +523,7 @@ TEST_CASE("a serializer with the name of a file that is there replaces it", "[in
   CHECK(fakes::NamesIn(incident).size() == 5);
 }
 
-TEST_CASE("a serializer that throws or fails costs its own file only, and the log says so", "[incident]") {
+TEST_CASE("a throwing or failing serializer costs its own file only, and this is logged", "[incident]") {
   Host host;
   REQUIRE(host.Start());
   REQUIRE(host.recorder
@@ -578,11 +578,11 @@ TEST_CASE("the host's log is never called at idle priority", "[incident]") {
               .ok());
   REQUIRE(host.TriggerAndFlush());
 
-  CHECK(called >= 2);  // the file that is missing, the incident
+  CHECK(called >= 2);  // the missing file, the incident
   CHECK(idle == 0);
 }
 
-TEST_CASE("when every serializer fails the incident does, and the next one may work", "[incident]") {
+TEST_CASE("an incident fails when every serializer does, and the next one may work", "[incident]") {
   Host host;
   REQUIRE(host.Start());
   std::atomic<bool> fails{true};
@@ -608,7 +608,7 @@ TEST_CASE("when every serializer fails the incident does, and the next one may w
   CHECK(host.told()[2].number == 2);
 }
 
-TEST_CASE("Flush waits for what was asked for before it, and gives up in time", "[incident]") {
+TEST_CASE("Flush waits for every request before it, and gives up in time", "[incident]") {
   Host host;
   REQUIRE(host.Start());
   CHECK(host.recorder.Flush(10'000).ok());  // nothing to wait for
@@ -624,7 +624,7 @@ TEST_CASE("Flush waits for what was asked for before it, and gives up in time", 
   CHECK(host.recorder.Stats().incidents_written == 1);
 }
 
-TEST_CASE("host threads record, finish, trigger and ask while the worker is blocked for good", "[incident]") {
+TEST_CASE("host threads record, finish, trigger and ask while the worker is blocked forever", "[incident]") {
   Host host;
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 1000, .cool_down_ms = 0})).ok());
@@ -633,7 +633,7 @@ TEST_CASE("host threads record, finish, trigger and ask while the worker is bloc
   REQUIRE(host.recorder.Trigger("blocks").ok());
   REQUIRE(gate->WaitUntilReached());
 
-  // None of this waits for the worker: it would for ever.
+  // None of this waits for the worker: that would last forever.
   for (int i = 0; i < 1000; ++i) {
     PITOT_SCOPE("goes on");
     Request request = Request::Begin("/r");
@@ -647,12 +647,12 @@ TEST_CASE("host threads record, finish, trigger and ask while the worker is bloc
   CHECK(!gate->left);
   gate->open = true;
   CHECK(host.Flush());
-  // The one that blocked, one that was copied meanwhile, and one of all that fired while that one waited.
+  // The one that blocked, one copied meanwhile, and one for all that fired while that one waited.
   CHECK(host.recorder.Stats().incidents_written >= 2);
   CHECK(host.recorder.Stats().incidents_written <= 3);
 }
 
-TEST_CASE("a due incident that waits for the worker costs no CPU", "[incident]") {
+TEST_CASE("a due incident waiting for the worker costs no CPU", "[incident]") {
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<fakes::Gate>();

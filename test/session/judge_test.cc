@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What judges are asked, when, and what becomes of their answers. These judges say what the tests want.
+// Questions to judges, their times, and the use of the answers. The tests choose what these judges say.
 #include "pitot/extend/judge.h"
 
 #include <sys/stat.h>
@@ -44,7 +44,7 @@ class CallJudge final : public pitot::Judge {
   Answer decide_, learn_;
 };
 
-// Counts what it is asked to keep something for.
+// Counts the incidents and samples it is asked to keep something for.
 class CountingCollector final : public pitot::Collector {
  public:
   CountingCollector(std::atomic<int>* incidents, std::atomic<int>* samples)
@@ -61,7 +61,7 @@ class CountingCollector final : public pitot::Collector {
   std::atomic<int>*const incidents_, *const samples_;
 };
 
-// A budget that no test uses up.
+// A budget no test uses up.
 pitot::JudgeNeeds Ample() { return {.budget_ms = 600'000}; }
 
 Status SayGuilty(Hearing& hearing) {
@@ -77,7 +77,7 @@ std::unique_ptr<pitot::Judge> MakeJudge(Answer decide, pitot::JudgeNeeds needs =
 std::string File(const Host& host, const std::string& incident, const std::string& name) {
   return fakes::ReadFile(host.directory / incident + "/" + name);
 }
-// In a hearing: `n` more incidents come, and are written. False if they are not.
+// In a hearing: `n` more incidents come and are written. False if they are not.
 bool WriteMore(Host* host, Hearing& hearing, size_t n) {
   for (const size_t all = host->incidents().size() + n; host->incidents().size() < all;) {
     const size_t before = host->incidents().size();
@@ -91,7 +91,7 @@ bool Opens(const std::string& text, const std::string& with) { return text.compa
 
 }  // namespace
 
-TEST_CASE("an incident is on disk and told of when it is judged, and its report then opens with the verdict",
+TEST_CASE("an incident is on disk and reported when it is judged, and its report then opens with the verdict",
           "[judge]") {
   Host host;
   REQUIRE(host.Start());
@@ -154,11 +154,11 @@ TEST_CASE("a judge's files are added to the incident, and replace those of their
   CHECK(second.ok());
   CHECK(File(host, incident, "verdict.json") == "second");
   CHECK(failed.code() == StatusCode::kInternal);
-  CHECK(File(host, incident, "dump.pitot").size() > 100);  // as it was
+  CHECK(File(host, incident, "dump.pitot").size() > 100);  // unchanged
   for (const std::string& name : fakes::NamesIn(host.directory / incident)) CHECK(name[0] != '.');
 }
 
-TEST_CASE("a judge that fails or throws is named in the report, in the log and to hooks, and is counted", "[judge]") {
+TEST_CASE("a failing or throwing judge is named in the report, in the log and to hooks, and is counted", "[judge]") {
   const auto [answer, what] = GENERATE(table<Answer, std::string>({
       {[](Hearing&) { return Status(StatusCode::kNotFound, "no witness"); }, "no verdict: judge oracle: no witness"},
       {[](Hearing&) -> Status { throw std::runtime_error("out"); },
@@ -184,7 +184,7 @@ TEST_CASE("a judge that fails or throws is named in the report, in the log and t
   CHECK(host.recorder.Stats().incidents_written == 1);
 }
 
-TEST_CASE("a judge that overruns its budget is told so, cut off and named; what it had said stays", "[judge]") {
+TEST_CASE("a judge over its budget is told so, cut off and named; its words so far stay", "[judge]") {
   Host host;
   REQUIRE(host.Start());
   Status late;
@@ -207,7 +207,7 @@ TEST_CASE("a judge that overruns its budget is told so, cut off and named; what 
   CHECK(host.recorder.Stats().verdicts_failed == 1);
 }
 
-TEST_CASE("incidents that come while one is judged are written meanwhile, and judged after it, the newest of many",
+TEST_CASE("incidents that come while one is judged are written meanwhile, and the newest are judged after it",
           "[judge]") {
   constexpr size_t kMeanwhile = 10, kWait = 8;
   Host host;
@@ -239,13 +239,13 @@ TEST_CASE("incidents that come while one is judged are written meanwhile, and ju
   CHECK(host.recorder.Stats().verdicts_failed == kMeanwhile - kWait);
 }
 
-TEST_CASE("incidents that wait for verdicts take no more memory together than one may alone", "[judge]") {
+TEST_CASE("incidents waiting for verdicts take no more memory together than one may alone", "[judge]") {
   constexpr size_t kMeanwhile = 3;
   Host host;
   host.options.max_ring_bytes = 1 << 20;
   host.options.pre_window_ms = 600'000;
   REQUIRE(host.Start());
-  // More than half of what an incident may take: their rings are kept.
+  // More than half of an incident's limit: their rings are kept.
   for (int i = 0; i < 3; ++i) {
     std::thread([] {
       for (int n = 0; n < 20'000; ++n) PITOT_INSTANT("event");
@@ -272,7 +272,7 @@ TEST_CASE("incidents that wait for verdicts take no more memory together than on
   CHECK(host.recorder.Stats().verdicts_failed == kMeanwhile - 1);
 }
 
-TEST_CASE("Stop ends a verdict that takes too long; the incident stays as it was", "[judge]") {
+TEST_CASE("Stop ends a slow verdict, and the incident stays as it was", "[judge]") {
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<Gate>();
@@ -294,7 +294,7 @@ TEST_CASE("Stop ends a verdict that takes too long; the incident stays as it was
   CHECK(host.recorder.Stats().incidents_written == 1);
 }
 
-TEST_CASE("Stop waits for the verdict that is being made, and for none that waits for its turn", "[judge]") {
+TEST_CASE("Stop waits for the verdict in progress, and for none waiting for its turn", "[judge]") {
   constexpr size_t kMeanwhile = 3, kAll = 1 + kMeanwhile + 1;
   Host host;
   REQUIRE(host.Start());
@@ -330,7 +330,7 @@ TEST_CASE("Stop waits for the verdict that is being made, and for none that wait
   CHECK(host.recorder.Stats().verdicts_failed == kAll - 1);
 }
 
-TEST_CASE("Stop does not wait for ever for a judge that does not return", "[judge]") {
+TEST_CASE("Stop does not wait forever for a judge that does not return", "[judge]") {
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<Gate>();
@@ -353,7 +353,7 @@ TEST_CASE("Stop does not wait for ever for a judge that does not return", "[judg
   CHECK(host.told().size() == told);
 }
 
-TEST_CASE("a judge learns from samples between incidents, which are none and leave no file", "[judge]") {
+TEST_CASE("a judge learns from samples between incidents; they are not incidents and leave no file", "[judge]") {
   Host host;
   REQUIRE(host.Start());
   std::atomic<int> learned{0}, firings{0}, marks{0}, kept{0}, kept_incidents{0}, kept_samples{0};
@@ -393,7 +393,7 @@ TEST_CASE("a judge learns from samples between incidents, which are none and lea
   CHECK(stats.incidents_written == 1);
 }
 
-TEST_CASE("samples that a judge fails to learn from are counted and harm nothing", "[judge]") {
+TEST_CASE("samples a judge fails to learn from are counted and harm nothing", "[judge]") {
   Host host;
   REQUIRE(host.Start());
   pitot::JudgeNeeds needs = Ample();
@@ -407,7 +407,7 @@ TEST_CASE("samples that a judge fails to learn from are counted and harm nothing
   CHECK(Opens(File(host, host.incidents().at(0), "report.txt"), "guilty"));
 }
 
-TEST_CASE("where no incident is kept on disk the hook is given the verdict", "[judge]") {
+TEST_CASE("the hook gets the verdict if no incident is kept on disk", "[judge]") {
   Host host;
   host.options.incident_directory = nullptr;
   REQUIRE(host.Start());
@@ -419,7 +419,7 @@ TEST_CASE("where no incident is kept on disk the hook is given the verdict", "[j
   CHECK(host.told()[1].directory.empty());
 }
 
-TEST_CASE("another judge takes the place of the first", "[judge]") {
+TEST_CASE("another judge replaces the first", "[judge]") {
   Host host;
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(MakeJudge([](Hearing&) { return Status(StatusCode::kInternal, "retired"); })).ok());
@@ -430,7 +430,7 @@ TEST_CASE("another judge takes the place of the first", "[judge]") {
   CHECK(Opens(File(host, host.incidents().at(0), "report.txt"), "guilty\n\n"));
 }
 
-TEST_CASE("samples come as often as the judge asks, and less often and shorter where they cost more", "[judge]") {
+TEST_CASE("samples come as often as requested, and less often and shorter if they cost more", "[judge]") {
   constexpr int64_t kMs = 1'000'000;
   pitot::session::SamplePace pace;
   CHECK(!pace.IsDue(0));

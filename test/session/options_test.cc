@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options: each wrong one is named, the right ones start, and the environment speaks.
+// Options: each wrong one is named, the right ones start, and the environment sets some.
 #include "session/options.h"
 
 #include <catch2/catch.hpp>
@@ -24,7 +24,7 @@ using pitot::StatusCode;
 using session_test::Contains;
 using session_test::SmallOptions;
 
-// A variable of the environment for a while.
+// A variable of the environment while this lives.
 class Environment {
  public:
   Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
@@ -52,7 +52,7 @@ TEST_CASE("each wrong option is refused and named, and nothing runs afterwards",
       {"min_ring_bytes", [](Options& o) { o.min_ring_bytes = o.max_ring_bytes * 2; }},
       {"max_open_requests", [](Options& o) { o.max_open_requests = 15; }},
       {"max_open_requests", [](Options& o) { o.max_open_requests = 65'537; }},
-      {"max_open_requests", [](Options& o) { o.max_open_requests = 65'536; }},  // more than the budget has
+      {"max_open_requests", [](Options& o) { o.max_open_requests = 65'536; }},  // more than the budget holds
       {"clock", [](Options& o) { o.clock = static_cast<pitot::ClockSource>(3); }},
       {"pre_window_ms", [](Options& o) { o.pre_window_ms = 0; }},
       {"pre_window_ms", [](Options& o) { o.pre_window_ms = 3'600'001; }},
@@ -120,7 +120,7 @@ TEST_CASE("the parts of the memory budget add up to it, whatever the options", "
   }
 }
 
-TEST_CASE("the tables of requests and names keep to their part of the budget when they are full", "[options]") {
+TEST_CASE("full tables of requests and names stay within their part of the budget", "[options]") {
   Options options = SmallOptions();
   const Recorder recorder = Recorder::Start(options);
   REQUIRE(recorder.status().ok());
@@ -158,7 +158,7 @@ TEST_CASE("an empty environment leaves the defaults", "[options]") {
   CHECK(options.clock == pitot::ClockSource::kAuto);
 }
 
-TEST_CASE("a value in the environment that is none is refused by name and told the range", "[options]") {
+TEST_CASE("an invalid value in the environment is refused by name, with the range", "[options]") {
   const std::string bytes = "a number of bytes, 4194304 to 1099511627776";
   const std::string pre = "a number of milliseconds, 1 to 3600000", post = "a number of milliseconds, 0 to 60000";
   struct Wrong {

@@ -33,7 +33,7 @@ uint64_t ResidentBytes() {
   return resident * 4096;
 }
 
-// Since /proc/self/clear_refs was told to forget.
+// Since /proc/self/clear_refs made it forget.
 uint64_t MostResidentBytes() {
   std::ifstream status("/proc/self/status");
   std::string line;
@@ -43,7 +43,7 @@ uint64_t MostResidentBytes() {
   return 0;
 }
 
-// Computes for so much CPU time of its thread.
+// Computes for this much CPU time of its thread.
 void BurnCpu(int64_t ns) {
   const auto spent_ns = [] {
     timespec t{};
@@ -54,7 +54,7 @@ void BurnCpu(int64_t ns) {
   while (spent_ns() < until_ns) {}
 }
 
-// Threads that do something until the end of the block.
+// Threads that run `body` until the end of the block.
 class Threads {
  public:
   Threads(int count, auto body) {
@@ -87,7 +87,7 @@ struct EagerTrigger final : pitot::Trigger {
 
 }  // namespace
 
-TEST_CASE("a storm of triggers on eight threads leaves few incidents, bounded memory and a recorder that works",
+TEST_CASE("a storm of triggers on eight threads leaves few incidents, bounded memory and a working recorder",
           "[pressure]") {
   Host host;
   host.options.max_incidents_per_cause_and_hour = 5;
@@ -95,7 +95,7 @@ TEST_CASE("a storm of triggers on eight threads leaves few incidents, bounded me
   REQUIRE(host.Start());
   REQUIRE(host.recorder.SetHooks({}).ok());
   REQUIRE(host.recorder.Add(std::make_unique<EagerTrigger>()).ok());
-  // Not all traces are kept here: that would be this test's own memory.
+  // Not all traces are kept: that would be this test's own memory.
   REQUIRE(
       host.recorder.Add(fakes::MakeCallSerializer("keep", [](const auto&, auto&) { return pitot::Status(); })).ok());
   uint64_t resident = 0;
@@ -126,13 +126,13 @@ TEST_CASE("a storm of triggers on eight threads leaves few incidents, bounded me
 
 namespace {
 
-// What a server may fill its rings with. Each records at least so many bytes.
+// A server's possible fillings of its rings. Each records at least so many bytes.
 struct Filling {
   const char* name;
   void (*record)(uint64_t bytes);
 };
 
-// The least bytes an event, and the most segments.
+// The fewest bytes an event, and the most segments.
 void RecordScopes(uint64_t bytes) {
   for (uint64_t done = 0; done < bytes; done += 48) {
     PITOT_SCOPE("outer");
@@ -141,7 +141,7 @@ void RecordScopes(uint64_t bytes) {
   }
 }
 
-// Of requests that other processes began.
+// Adopts requests begun by other processes.
 void AdoptForeign(uint64_t bytes) {
   static std::atomic<uint64_t> serial{0};
   for (uint64_t done = 0; done < bytes; done += 64) {
@@ -199,7 +199,7 @@ void FinishRequests(uint64_t bytes) {
   }
 }
 
-// As an ordinary server does.
+// Like an ordinary server.
 void Serve(uint64_t bytes) {
   for (uint64_t done = 0; done < bytes; done += 500) {
     Request request = Request::Begin("/served");
@@ -214,7 +214,7 @@ void Serve(uint64_t bytes) {
   }
 }
 
-// As many as may be open, with all their details.
+// Opens as many as allowed, with all their details.
 std::vector<Request> OpenAll(uint32_t count) {
   std::vector<Request> open;
   for (uint32_t i = 0; i < count; ++i) {
@@ -224,7 +224,7 @@ std::vector<Request> OpenAll(uint32_t count) {
   return open;
 }
 
-// An incident of a reserve full of that: 0 if it was written in the memory it was promised.
+// Writes an incident of a reserve full of this: 0 if it was written in its promised memory.
 int WriteFullIncident(const Filling& filling, uint64_t max_ring_bytes) {
   const fakes::TempDirectory directory;
   pitot::Options options = session_test::SmallOptions();
@@ -234,7 +234,7 @@ int WriteFullIncident(const Filling& filling, uint64_t max_ring_bytes) {
   options.max_open_requests = 4096;
   pitot::Recorder recorder = pitot::Recorder::Start(options);
   const pitot::MemorySplit split = recorder.Stats().memory;
-  // Last as long as all of it: the report shows what every thread did meanwhile.
+  // Lasts as long as all of it: the report shows what every thread did meanwhile.
   Request request = Request::Begin("/long");
   std::vector<Request> open;
   if (filling.record == nullptr) open = OpenAll(options.max_open_requests - 1);
@@ -246,7 +246,7 @@ int WriteFullIncident(const Filling& filling, uint64_t max_ring_bytes) {
   std::ofstream("/proc/self/clear_refs") << "5";
   if (!recorder.Trigger("large").ok() || !recorder.Flush(60'000).ok()) return 1;
   const uint64_t taken = MostResidentBytes() - before;
-  // Full, and no more than was promised; the allocator's own pages are not counted in it.
+  // Full, and no more than promised; the allocator's own pages are not counted.
   if (2 * taken < 3 * split.snapshot_reserve) return 2;
   return taken <= split.snapshot_reserve + split.analysis_arena + (1 << 20) ? 0 : 3;
 }
@@ -263,13 +263,13 @@ TEST_CASE("an incident that fills the reserve is written in the arena, whatever 
   for (const uint64_t max_ring_bytes : {1ull << 18, 8ull << 20}) {
     for (const Filling& filling : kFillings) {
       INFO(filling.name << " in rings of " << max_ring_bytes);
-      // In a process of its own, whose memory nothing else has used.
+      // In a process of its own, with memory used by nothing else.
       CHECK(fakes::InChild([&] { return WriteFullIncident(filling, max_ring_bytes); }) == 0);
     }
   }
 }
 
-TEST_CASE("the window is whole although the CPU is full of other work", "[pressure]") {
+TEST_CASE("the window is whole though the CPU is full of other work", "[pressure]") {
   Host host;
   host.options.pre_window_ms = 200;
   host.options.max_ring_bytes = 1 << 20;
@@ -296,10 +296,10 @@ TEST_CASE("the window is whole although the CPU is full of other work", "[pressu
       if (!fakes::kThreadSanitizer)
         CHECK((loss.thread == pitot::model::kNone || trace.threads[loss.thread].number == 1));
     }
-    // Of each paced thread every serial from the first in the window to the last before its end.
+    // Every serial of each paced thread, from the first in the window to the last before its end.
     std::map<uint32_t, std::vector<uint64_t>> serials;
     for (uint32_t event = 0; event < trace.events.size(); ++event) {
-      // One that is open has no arguments yet.
+      // An open one has no arguments yet.
       if (trace.EventName(event) == "paced" && trace.events.duration_ns[event] != pitot::model::kOpen)
         serials[trace.events.thread[event]].push_back(trace.arg_values[trace.events.args[event]]);
     }
@@ -329,7 +329,8 @@ TEST_CASE("incidents while eight threads record flat out are consistent", "[pres
     request.Finish(Outcome::kOk);
   });
   REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().requests_finished > 100; }));
-  // Who copies may lose its CPU for longer than rings as small hold: then nothing is left, and the loss is said.
+  // The copying thread may lose its CPU for longer than such small rings hold: nothing is then left, and the loss is
+  // reported.
   int whole = 0;
   CHECK(fakes::WaitUntil([&] {
     REQUIRE(host.TriggerAndFlush());
@@ -342,7 +343,7 @@ TEST_CASE("incidents while eight threads record flat out are consistent", "[pres
   CHECK(host.recorder.Stats().incidents_failed == 0);
 }
 
-TEST_CASE("the worker keeps to its share of the CPU", "[pressure]") {
+TEST_CASE("the worker stays within its share of the CPU", "[pressure]") {
   Host host;
   host.options.worker_cpu_percent = 10;
   REQUIRE(host.Start());
@@ -363,12 +364,12 @@ TEST_CASE("the worker keeps to its share of the CPU", "[pressure]") {
   REQUIRE(host.TriggerAndFlush());
   const auto took_ms = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin).count();
 
-  // 200 ms at 10 %, of which the first 100 and the last 20 are free.
+  // 200 ms at 10 %; the first 100 and the last 20 are free.
   CHECK(burnt_ms == 200);
   CHECK(took_ms >= 700);
 }
 
-TEST_CASE("the worker pays for what a serializer computes without writing before it goes on", "[pressure]") {
+TEST_CASE("the worker pays for a serializer's computing without writes before it goes on", "[pressure]") {
   Host host;
   host.options.worker_cpu_percent = 10;
   REQUIRE(host.Start());
@@ -390,11 +391,11 @@ TEST_CASE("the worker pays for what a serializer computes without writing before
               .ok());
   REQUIRE(host.TriggerAndFlush());
 
-  // 200 ms at 10 %, of which the first 100 are free.
+  // 200 ms at 10 %; the first 100 are free.
   CHECK(next - begin >= milliseconds(900));
 }
 
-TEST_CASE("an incident is on disk in time although the CPU is full of other work, whoever the process runs as",
+TEST_CASE("an incident is on disk in time though the CPU is full of other work, whoever the process runs as",
           "[pressure]") {
   const auto write_one = [] {
     Host host;

@@ -58,7 +58,7 @@ uint64_t MappedBytes() {
 
 }  // namespace
 
-TEST_CASE("a recorder that was never started says so to everything", "[recorder]") {
+TEST_CASE("a recorder never started answers so to everything", "[recorder]") {
   Recorder recorder;
 
   CheckRefusesAll(recorder);
@@ -67,7 +67,7 @@ TEST_CASE("a recorder that was never started says so to everything", "[recorder]
   CHECK(std::string(pitot::Version()) == PITOT_VERSION_STRING);
 }
 
-TEST_CASE("a stopped recorder says so, and stopping again does nothing", "[recorder]") {
+TEST_CASE("a stopped recorder answers so, and stopping again does nothing", "[recorder]") {
   Host host;
   REQUIRE(host.Start());
   host.recorder.Stop();
@@ -97,7 +97,7 @@ TEST_CASE("a failed start leaves the process free for the next", "[recorder]") {
   CHECK(Recorder::Start(SmallOptions()).status().ok());
 }
 
-TEST_CASE("a handle can be moved, and one that is assigned over stops", "[recorder]") {
+TEST_CASE("a handle can be moved, and stops when another is assigned to it", "[recorder]") {
   Recorder first = Recorder::Start(SmallOptions());
   Recorder second = std::move(first);
   CHECK(second.status().ok());
@@ -109,7 +109,7 @@ TEST_CASE("a handle can be moved, and one that is assigned over stops", "[record
   CHECK(Recorder::Start(SmallOptions()).status().ok());
 }
 
-TEST_CASE("a handle that was moved from is not running, and nothing asked of it reaches the recorder", "[recorder]") {
+TEST_CASE("a moved-from handle is not running, and its calls do not reach the recorder", "[recorder]") {
   Host host;
   REQUIRE(host.Start());
   Recorder& first = host.recorder;
@@ -228,7 +228,7 @@ TEST_CASE("Stats add up", "[recorder]") {
   CHECK(stats.history_shortest_ms == 2000);
 }
 
-TEST_CASE("Stats say which part of the process's CPU time recording and writing took", "[recorder]") {
+TEST_CASE("Stats have the parts of recording and writing in the process's CPU time", "[recorder]") {
   Host host;
   REQUIRE(host.Start());
   for (int i = 0; i < 100'000; ++i) PITOT_INSTANT("event");
@@ -263,7 +263,7 @@ TEST_CASE("a host's signals are not handled on the recorder's threads", "[record
   REQUIRE(sigaction(SIGUSR1, &action, &before) == 0);
   Host host;
   REQUIRE(host.Start());
-  // As servers do that have one thread wait for signals: blocked, after the recorder was started.
+  // Like servers with one thread waiting for signals: blocked, after the recorder was started.
   sigset_t set, old;
   sigemptyset(&set);
   sigaddset(&set, SIGUSR1);
@@ -279,7 +279,7 @@ TEST_CASE("a host's signals are not handled on the recorder's threads", "[record
   CHECK(handled == 0);
 }
 
-TEST_CASE("starting does not change the signals of the thread that starts", "[recorder]") {
+TEST_CASE("starting does not change the signals of the starting thread", "[recorder]") {
   sigset_t before, after;
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
   Host host;
@@ -289,7 +289,7 @@ TEST_CASE("starting does not change the signals of the thread that starts", "[re
   for (int signal = 1; signal < 32; ++signal) CHECK(sigismember(&before, signal) == sigismember(&after, signal));
 }
 
-TEST_CASE("a log that throws harms neither a start that fails nor a recorder that runs", "[recorder]") {
+TEST_CASE("a throwing log harms neither a failing start nor a running recorder", "[recorder]") {
   int calls = 0;
   pitot::Options options;
   options.log_context = &calls;
@@ -308,7 +308,7 @@ TEST_CASE("a log that throws harms neither a start that fails nor a recorder tha
   CHECK(recorder.status().ok());
 }
 
-TEST_CASE("what a recorder costs that does not run is unknown", "[recorder]") {
+TEST_CASE("the cost of a recorder that does not run is unknown", "[recorder]") {
   pitot::Options wrong;
   wrong.pre_window_ms = 0;
   for (const pitot::Stats& stats : {pitot::Recorder().Stats(), pitot::Recorder::Start(wrong).Stats(), pitot::Stats{}}) {
@@ -318,7 +318,7 @@ TEST_CASE("what a recorder costs that does not run is unknown", "[recorder]") {
   }
 }
 
-TEST_CASE("a recorder that was stopped tells what it had counted", "[recorder]") {
+TEST_CASE("a stopped recorder keeps its counts", "[recorder]") {
   Host host;
   REQUIRE(host.Start());
   PITOT_INSTANT("event");
@@ -334,7 +334,7 @@ TEST_CASE("a recorder that was stopped tells what it had counted", "[recorder]")
   CHECK(stats.incidents_written == 1);
 }
 
-TEST_CASE("triggers and serializers that cannot be are refused, and the log says so", "[recorder]") {
+TEST_CASE("impossible triggers and serializers are refused, and this is logged", "[recorder]") {
   Host host;
   REQUIRE(host.Start());
 

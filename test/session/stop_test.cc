@@ -41,7 +41,7 @@ std::unique_ptr<pitot::Serializer> MakeEndless(std::shared_ptr<Gate> gate) {
 
 }  // namespace
 
-TEST_CASE("Stop finishes an incident that is being written", "[stop]") {
+TEST_CASE("Stop finishes an incident in progress", "[stop]") {
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<Gate>();
@@ -61,7 +61,7 @@ TEST_CASE("Stop finishes an incident that is being written", "[stop]") {
   CHECK(host.told().size() == 2);
 }
 
-TEST_CASE("Stop writes an incident that waits for its post window with what there is", "[stop]") {
+TEST_CASE("Stop writes an incident waiting for its post window with its present contents", "[stop]") {
   Host host;
   host.options.post_window_ms = 60'000;
   REQUIRE(host.Start());
@@ -75,7 +75,7 @@ TEST_CASE("Stop writes an incident that waits for its post window with what ther
   CHECK(fakes::EventsNamed(host.traces()[0], "before Stop").size() == 1);
 }
 
-TEST_CASE("Stop cuts off an incident that takes too long, and leaves nothing of it", "[stop]") {
+TEST_CASE("Stop cuts off a slow incident, and leaves nothing of it", "[stop]") {
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<Gate>();
@@ -91,7 +91,7 @@ TEST_CASE("Stop cuts off an incident that takes too long, and leaves nothing of 
   for (const auto& told : host.told()) CHECK(told.code == pitot::StatusCode::kUnavailable);
 }
 
-TEST_CASE("incidents for which Stop leaves no time are counted and named", "[stop]") {
+TEST_CASE("incidents without time at Stop are counted and named", "[stop]") {
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<Gate>();
@@ -107,7 +107,7 @@ TEST_CASE("incidents for which Stop leaves no time are counted and named", "[sto
   CHECK(host.log.Has(pitot::LogLevel::kError, "incident 2, manual: cut off: the recorder was stopped"));
 }
 
-TEST_CASE("Stop does not wait for ever for a serializer that does not return, nor is the host called afterwards",
+TEST_CASE("Stop does not wait forever for a serializer that does not return, and the host is not called afterwards",
           "[stop]") {
   const auto gate = std::make_shared<Gate>();
   auto host = std::make_unique<Host>();
@@ -125,7 +125,7 @@ TEST_CASE("Stop does not wait for ever for a serializer that does not return, no
   CHECK(host->told().empty());
   host.reset();  // with the log and the hooks' context
 
-  // The next recorder is not disturbed by the thread that is left.
+  // The remaining thread does not disturb the next recorder.
   Host next;
   REQUIRE(next.Start());
   REQUIRE(next.TriggerAndFlush());
@@ -135,7 +135,7 @@ TEST_CASE("Stop does not wait for ever for a serializer that does not return, no
   CHECK(next.incidents().size() == 2);
 }
 
-TEST_CASE("Stop does not wait for ever for a trigger that looks at open work and does not return", "[stop]") {
+TEST_CASE("Stop does not wait forever for a trigger that looks at open work and does not return", "[stop]") {
   struct StuckTrigger final : pitot::Trigger {
     explicit StuckTrigger(std::shared_ptr<Gate> g) : gate(std::move(g)) {}
     bool WatchesOpenRequests() const noexcept override { return true; }
@@ -156,7 +156,7 @@ TEST_CASE("Stop does not wait for ever for a trigger that looks at open work and
   CHECK(fakes::WaitUntil([&] { return gate->left.load(); }));
 }
 
-TEST_CASE("Stop does not wait for ever for a predicate on a host's thread, which then returns unharmed", "[stop]") {
+TEST_CASE("Stop does not wait forever for a predicate on a host's thread, which then returns unharmed", "[stop]") {
   static std::shared_ptr<Gate> gate;
   gate = std::make_shared<Gate>();
   auto host = std::make_unique<Host>();
@@ -182,7 +182,7 @@ TEST_CASE("Stop does not wait for ever for a predicate on a host's thread, which
 
 namespace {
 
-// Takes its time to record all.
+// Takes its time to record everything.
 struct SlowCollector final : pitot::Collector {
   explicit SlowCollector(std::shared_ptr<Gate> to) : gate(std::move(to)) {}
   const char* Name() const noexcept override { return "slow"; }
@@ -199,7 +199,7 @@ struct SlowCollector final : pitot::Collector {
 
 }  // namespace
 
-TEST_CASE("Stop waits for a collector that is being told its depth, and stops it then", "[stop]") {
+TEST_CASE("Stop waits for a collector being told its depth, and then stops it", "[stop]") {
   const auto gate = std::make_shared<Gate>();
   Host host;
   REQUIRE(host.Start());
@@ -218,7 +218,7 @@ TEST_CASE("Stop waits for a collector that is being told its depth, and stops it
   CHECK_FALSE(host.log.Has(pitot::LogLevel::kWarning, "did not return"));
 }
 
-TEST_CASE("Stop does not wait for ever for a collector that does not come back from being told its depth", "[stop]") {
+TEST_CASE("Stop does not wait forever for a collector that hangs in being told its depth", "[stop]") {
   const auto gate = std::make_shared<Gate>();
   auto host = std::make_unique<Host>();
   REQUIRE(host->Start());
@@ -229,7 +229,7 @@ TEST_CASE("Stop does not wait for ever for a collector that does not come back f
   const int64_t took_ms = MillisecondsOf([&] { host->recorder.Stop(50); });
   CHECK(took_ms < 15'000);
   CHECK(host->log.Has(pitot::LogLevel::kWarning, "collector did not return"));
-  CHECK(gate->inside);  // what hangs in it keeps all that it works on
+  CHECK(gate->inside);  // a thread hanging in it keeps everything it works on
   host.reset();
 
   gate->open = true;
@@ -272,7 +272,7 @@ TEST_CASE("Stop from several threads at once, while others trigger and flush, st
   }
 }
 
-TEST_CASE("a Flush that waits ends when the recorder is stopped, and does not say that all is written", "[stop]") {
+TEST_CASE("a waiting Flush ends when the recorder is stopped, and does not claim that all is written", "[stop]") {
   Host host;
   const auto gate = std::make_shared<Gate>();
   REQUIRE(host.Start());
@@ -287,7 +287,7 @@ TEST_CASE("a Flush that waits ends when the recorder is stopped, and does not sa
   });
   std::thread stopper([&] { host.recorder.Stop(60'000); });
   CHECK(fakes::WaitUntil([&] { return flushed.load(); }));
-  CHECK(host.incidents()[0][0] == '.');  // on disk it is not yet
+  CHECK(host.incidents()[0][0] == '.');  // it is not on disk yet
   gate->open = true;
   flusher.join();
   stopper.join();

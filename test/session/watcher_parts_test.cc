@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the watcher remembers: names of sites, and how far back rings reach.
+// The watcher's memory: names of sites, and how far back rings reach.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -48,7 +48,7 @@ pitot::snapshot::SiteText CountedRead(uint64_t address) {
   return text;
 }
 
-// A ring of 1,000 words that is noted each second; `words(i)` are written in second `i`. Ends after `seconds`.
+// A ring of 1,000 words, noted each second; `words(i)` are written in second `i`. Ends after `seconds`.
 uint64_t AgeAfter(uint64_t seconds, auto words) {
   RingAges ages;
   RingAt ring{7, 0, 0, 0, 1000};
@@ -61,7 +61,7 @@ uint64_t AgeAfter(uint64_t seconds, auto words) {
 
 }  // namespace
 
-TEST_CASE("firings that begin incidents are taken first, the oldest first, then those that join", "[watcher]") {
+TEST_CASE("firings that begin incidents are taken first, the oldest first, then joining ones", "[watcher]") {
   FiringInbox inbox;
   inbox.Reserve();
   QueuedFiring next;
@@ -83,11 +83,11 @@ TEST_CASE("firings that begin incidents are taken first, the oldest first, then 
   CHECK_FALSE(inbox.IsBeginningDue());
 }
 
-TEST_CASE("any number that joins what is on its way does not keep that out", "[watcher]") {
+TEST_CASE("any number of firings joining one on its way does not keep that out", "[watcher]") {
   FiringInbox inbox;
   inbox.Reserve();
   QueuedFiring next;
-  // As when the thread of the first has lost the CPU: it is due, and not there.
+  // As if the first one's thread had lost the CPU: the firing is due, and not there.
   REQUIRE(inbox.Push(Begins(), 1, 0));
   CHECK(inbox.Collect() == 0);
   REQUIRE(inbox.Next(false, &next));
@@ -108,7 +108,7 @@ TEST_CASE("any number that joins what is on its way does not keep that out", "[w
   CHECK(next.at_ticks == 10);
 }
 
-TEST_CASE("a site that is open for long is read once, not at every look", "[watcher]") {
+TEST_CASE("a site open for long is read once, not at every look", "[watcher]") {
   reads = 0;
   SiteNames names(CountedRead);
   for (int64_t tick = 0; tick < 100; ++tick) {
@@ -130,7 +130,7 @@ TEST_CASE("names of many sites do not pile up", "[watcher]") {
 
   names.At(1, 0);
 
-  CHECK(reads == 1026);  // it was forgotten
+  CHECK(reads == 1026);  // the first was forgotten
 }
 
 TEST_CASE("a ring that has not turned is as old as its thread", "[watcher]") {
@@ -141,18 +141,18 @@ TEST_CASE("a ring that has not turned is as old as its thread", "[watcher]") {
 }
 
 TEST_CASE("a ring is as old as its oldest word, whatever the rate was before", "[watcher]") {
-  // A hundred words a second hold ten seconds, although the first hour was much faster.
+  // A hundred words a second hold ten seconds, though the first hour was much faster.
   const uint64_t slower = AgeAfter(3700, [](uint64_t i) { return i < 3600 ? 5000u : 100u; });
   CHECK(slower >= 9 * kSecond);
   CHECK(slower <= 11 * kSecond);
 
-  // Two thousand a second hold half a second, although the first hour was idle.
+  // Two thousand a second hold half a second, though the first hour was idle.
   const uint64_t faster = AgeAfter(3610, [](uint64_t i) { return i < 3600 ? 0u : 2000u; });
   CHECK(faster >= kSecond * 4 / 10);
   CHECK(faster <= kSecond * 6 / 10);
 }
 
-TEST_CASE("a ring that turns slowly is known to about a sixth", "[watcher]") {
+TEST_CASE("the age of a slowly turning ring is known to about a sixth", "[watcher]") {
   const uint64_t day = AgeAfter(100'000, [](uint64_t i) { return i % 10 == 0 ? 1u : 0u; });  // 1,000 words in 10,000 s
 
   CHECK(day >= 10'000 * kSecond * 5 / 6);
@@ -160,14 +160,14 @@ TEST_CASE("a ring that turns slowly is known to about a sixth", "[watcher]") {
 }
 
 TEST_CASE("a pause is part of a ring's history", "[watcher]") {
-  // 600 words, a pause of a thousand seconds, 500 words: 500 of those before the pause are still there.
+  // 600 words, a pause of a thousand seconds, 500 words: 500 from before the pause are still there.
   const uint64_t age = AgeAfter(1200, [](uint64_t i) { return i < 6 || i >= 1195 ? 100u : 0u; });
 
   CHECK(age >= 1194 * kSecond);
   CHECK(age <= 1200 * kSecond);
 }
 
-TEST_CASE("rings that are gone are forgotten", "[watcher]") {
+TEST_CASE("destroyed rings are forgotten", "[watcher]") {
   RingAges ages;
   RingAt ring{7, 0, 0, 0, 1000};
   ages.Note({ring}, 9 * kSecond);
@@ -175,10 +175,10 @@ TEST_CASE("rings that are gone are forgotten", "[watcher]") {
   CHECK(ages.Age(ring, 10 * kSecond) == kSecond / 10);
   ages.Note({}, 10 * kSecond);
 
-  CHECK(ages.Age(ring, 10 * kSecond) == kSecond);  // nothing but its thread's first event is known
+  CHECK(ages.Age(ring, 10 * kSecond) == kSecond);  // only its thread's first event is known
 }
 
-TEST_CASE("the depth of a time is the one that was in force then, and why, not the last", "[session][depth]") {
+TEST_CASE("the depth of a time is the one then in force, with its reason, not the last", "[session][depth]") {
   DepthHistory history;
   history.Note(Change(100, pitot::Depth::kScopes, "holding scopes"));
   history.Note(Change(150, pitot::Depth::kScopes, "holding scopes"));
@@ -196,7 +196,8 @@ TEST_CASE("the depth of a time is the one that was in force then, and why, not t
   CHECK(of(50, 150) == "scopes (holding scopes)");
 }
 
-TEST_CASE("of depths the newest changes are kept, and the four that took most of a time named", "[session][depth]") {
+TEST_CASE("the newest changes of depth are kept, and the four depths with most of a time are named",
+          "[session][depth]") {
   DepthHistory history;
   for (int i = 0; i < 600; ++i) history.Note(Change(i, pitot::Depth::kScopes, std::to_string(i % 5).c_str()));
 

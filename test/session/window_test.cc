@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What belongs into one incident, and how many there may be.
+// The contents of one incident, and the number of incidents.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <string>
@@ -58,7 +58,7 @@ TEST_CASE("an incident holds the window before its trigger and the one after it"
   CHECK(EventsNamed(trace, "after").size() == 1);
 }
 
-TEST_CASE("a trigger's own windows take the place of the recorder's", "[window]") {
+TEST_CASE("a trigger's own windows replace the recorder's", "[window]") {
   VirtualClock clock(100'000 * kMs);
   Host host;
   host.options.post_window_ms = 60'000;
@@ -97,7 +97,7 @@ TEST_CASE("the window reaches back to the beginning of the slow request, however
   CHECK(fakes::RequestOf(trace, id)->begin_thread == 0);
 }
 
-TEST_CASE("the window holds the beginning of the slow request, however long its trigger took to fire", "[window]") {
+TEST_CASE("the window has the beginning of the slow request, however long its trigger took to fire", "[window]") {
   Host host;
   host.options.pre_window_ms = 1;
   REQUIRE(host.Start());
@@ -126,7 +126,7 @@ TEST_CASE("the window holds the beginning of the slow request, however long its 
 }
 
 TEST_CASE("the window reaches back to the recorder's start at most", "[window]") {
-  // On a machine that is up for longer than the window, and on one that is not.
+  // On a machine up for longer than the window, and on one up for less.
   for (const uint64_t uptime_ns : {100'000 * kMs, 1 * kMs}) {
     VirtualClock clock(uptime_ns);
     Host host;
@@ -153,7 +153,7 @@ TEST_CASE("the window reaches back to the recorder's start at most", "[window]")
   }
 }
 
-TEST_CASE("spikes that fall into one window join one incident, which reaches back for all of them", "[window]") {
+TEST_CASE("spikes in one window join one incident, and it reaches back for all of them", "[window]") {
   VirtualClock clock(100'000 * kMs);
   Host host;
   host.options.pre_window_ms = 1000;
@@ -193,7 +193,7 @@ TEST_CASE("spikes that fall into one window join one incident, which reaches bac
   CHECK(host.told()[0].cause == "latency /slow");
 }
 
-TEST_CASE("a cause that joins an incident gets its own post window, once", "[window]") {
+TEST_CASE("a cause joining an incident gets its own post window, once", "[window]") {
   VirtualClock clock(100'000 * kMs);
   Host host;
   host.options.post_window_ms = 100;
@@ -241,7 +241,7 @@ TEST_CASE("an incident waits for at most a minute, whatever joins it", "[window]
   CHECK(host.traces().size() == 1);
 }
 
-TEST_CASE("more firings than an incident lists are counted in it", "[window]") {
+TEST_CASE("firings beyond an incident's list are counted in it", "[window]") {
   VirtualClock clock(100'000 * kMs);
   Host host;
   host.options.post_window_ms = 1000;
@@ -250,7 +250,7 @@ TEST_CASE("more firings than an incident lists are counted in it", "[window]") {
   uint64_t fired = 0;
   for (int i = 0; i < 400; ++i) {
     Request::Begin("/r").Finish(Outcome::kFailed);
-    // Let the watcher empty the queue.
+    // Lets the watcher empty the queue.
     if (i % 32 == 31) (void)host.recorder.Flush(5);
   }
   (void)host.recorder.Flush(100);
@@ -269,7 +269,7 @@ TEST_CASE("more firings than an incident lists are counted in it", "[window]") {
   CHECK(trace.firings.size() + unlisted == fired);
 }
 
-TEST_CASE("a cause has a budget an hour, which refills, and another cause has its own", "[window]") {
+TEST_CASE("a cause has a budget an hour, with refills, and another cause has its own", "[window]") {
   VirtualClock clock(100'000 * kMs);
   Host host;
   host.options.max_incidents_per_cause_and_hour = 2;
@@ -311,7 +311,7 @@ TEST_CASE("causes beyond the first 256 share one budget", "[window]") {
   CHECK(budget.Take("cause 7", 3'600'000'000'000) == Answer::kRefused);
 }
 
-TEST_CASE("that a cause's budget is used up is said once", "[window]") {
+TEST_CASE("a used-up budget of a cause is reported once", "[window]") {
   VirtualClock clock(100'000 * kMs);
   Host host;
   host.options.max_incidents_per_cause_and_hour = 1;
