@@ -30,7 +30,7 @@ using pitot::model::kOpen;
 
 }  // namespace
 
-TEST_CASE("a batch says who was in it, when, why it was closed and when it was submitted", "[batch]") {
+TEST_CASE("a batch has its members, its times, its close reason and its submission", "[batch]") {
   VirtualServer server;
   Request a = Request::Begin("/a"), b = Request::Begin("/b");
   const Token token_a = a.Enqueue("images");
@@ -160,7 +160,7 @@ TEST_CASE("a dropped batch is finished, a moved one is finished once, and one in
   CHECK(trace.batches[2].duration_ns == kOpen);
 }
 
-TEST_CASE("a batch may serve a request whose beginning and whose enqueuing thread are not in the window", "[batch]") {
+TEST_CASE("a batch may serve a request with its beginning and its enqueuing thread outside the window", "[batch]") {
   VirtualServer server;
   Request request = Request::Begin("/r");
   const Token token = request.Enqueue("queue");
@@ -180,7 +180,7 @@ TEST_CASE("a batch may serve a request whose beginning and whose enqueuing threa
   CHECK(trace.requests[trace.members[0].request].begin_ns == kStartNs);
 }
 
-TEST_CASE("a batch without a request is a batch, and every reason to close one has a name", "[batch]") {
+TEST_CASE("a batch without a request is a batch, and every close reason has a name", "[batch]") {
   VirtualServer server;
   {
     Batch batch = Batch::Begin(nullptr);
@@ -193,7 +193,7 @@ TEST_CASE("a batch without a request is a batch, and every reason to close one h
   CHECK(std::string(pitot::BatchCloseName(static_cast<pitot::BatchClose>(200))) == "unknown");
 }
 
-TEST_CASE("a request that nobody took is a handoff that waits", "[batch]") {
+TEST_CASE("a request nobody took is a waiting handoff", "[batch]") {
   VirtualServer server;
   Request request = Request::Begin("/r");
   (void)request.Enqueue("one");
@@ -212,7 +212,7 @@ TEST_CASE("a request that nobody took is a handoff that waits", "[batch]") {
   CHECK(trace.handoffs[1].take_ns == kStartNs + 10);
 }
 
-TEST_CASE("a token whose request has ended joins and adopts nothing", "[batch]") {
+TEST_CASE("a token of an ended request joins and adopts nothing", "[batch]") {
   VirtualServer server;
   Request gone = Request::Begin("/gone"), here = Request::Begin("/here");
   const Token stale = gone.Enqueue("images"), fresh = here.Enqueue("images");
@@ -240,7 +240,7 @@ TEST_CASE("a token whose request has ended joins and adopts nothing", "[batch]")
   CHECK(EventsNamed(trace, "for nobody")[0].request_id != stale.request);
 }
 
-TEST_CASE("what was enqueued once waited once, whoever adopts and joins it then", "[batch]") {
+TEST_CASE("a request enqueued once waited once, whoever then adopts and joins it", "[batch]") {
   VirtualServer server;
   Request request = Request::Begin("/r");
   const Token token = request.Enqueue("images");
@@ -288,7 +288,7 @@ TEST_CASE("an asynchronous scope belongs to its request and may end on another t
   CHECK(trace.asyncs[2].duration_ns == 0);
 }
 
-TEST_CASE("a wait says for what, of which kind, and who held it", "[wait]") {
+TEST_CASE("a wait has its object, its kind and its holder", "[wait]") {
   VirtualServer server;
   {
     PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{});
@@ -320,7 +320,7 @@ TEST_CASE("a wait says for what, of which kind, and who held it", "[wait]") {
   CHECK(std::string(pitot::WaitKindName(static_cast<pitot::WaitKind>(99))) == "other");
 }
 
-TEST_CASE("a wait that is still open says for what already", "[wait]") {
+TEST_CASE("an open wait has its object already", "[wait]") {
   VirtualServer server;
   using Args = std::vector<std::pair<std::string, std::string>>;
   const auto open_args = [&](size_t i) {
@@ -343,7 +343,7 @@ TEST_CASE("a wait that is still open says for what already", "[wait]") {
   CHECK(open_args(0) == reply);
 }
 
-TEST_CASE("a wait names its resource only where something records it", "[wait]") {
+TEST_CASE("a wait names its resource only while something records it", "[wait]") {
   const auto wait = [] { PITOT_WAIT(pitot::WaitKind::kIo, "a resource that is waited for here only", pitot::Owner{}); };
   const uint32_t names = pitot::trace::CountNames();
   wait();
@@ -354,7 +354,7 @@ TEST_CASE("a wait names its resource only where something records it", "[wait]")
   CHECK(pitot::trace::CountNames() == names + 1);
 }
 
-TEST_CASE("a contended mutex records who held it and for which request", "[wait]") {
+TEST_CASE("a contended mutex records its holder and the holder's request", "[wait]") {
   const fakes::Recording recording;
   pitot::Mutex mutex("the lock");
   Request holding = Request::Begin("/holds");
@@ -386,7 +386,7 @@ TEST_CASE("a contended mutex records who held it and for which request", "[wait]
   CHECK(waits[0].args[2].second == std::to_string(holder_thread));
   CHECK(waits[0].args[3].second == std::to_string(holder));
   CHECK(waits[0].duration_ns > 0);
-  // And who let it go, when.
+  // And the release, with its thread and time.
   const auto releases = EventsNamed(trace, "release");
   REQUIRE(releases.size() == 1);
   using Args = std::vector<std::pair<std::string, std::string>>;
@@ -413,7 +413,7 @@ TEST_CASE("an uncontended mutex records nothing", "[wait]") {
   CHECK(EventsNamed(recording.Trace(), "release").empty());
 }
 
-TEST_CASE("a condition variable records each wait and who notified", "[wait]") {
+TEST_CASE("a condition variable records each wait and its notifier", "[wait]") {
   const fakes::Recording recording;
   pitot::Mutex mutex("the lock");
   pitot::ConditionVariable ready("ready");
@@ -447,7 +447,7 @@ TEST_CASE("a condition variable records each wait and who notified", "[wait]") {
   CHECK(found);
 }
 
-TEST_CASE("waiting with a timeout ends at the timeout and has no notifier", "[wait]") {
+TEST_CASE("a wait with a timeout ends at the timeout and has no notifier", "[wait]") {
   const fakes::Recording recording;
   pitot::Mutex mutex("the lock");
   pitot::ConditionVariable never("never");
@@ -463,7 +463,7 @@ TEST_CASE("waiting with a timeout ends at the timeout and has no notifier", "[wa
   for (const auto& wait : waits) CHECK(wait.args[2].second == "0");
 }
 
-TEST_CASE("waiting for ever is not over at once", "[wait]") {
+TEST_CASE("an endless wait is not over at once", "[wait]") {
   pitot::Mutex mutex("mutex");
   pitot::ConditionVariable condition("condition");
   std::atomic<bool> over{false};

@@ -50,7 +50,7 @@ TEST_CASE("a clock that did not advance between two readings counts a tick as a 
   CHECK(map.TicksPerNs() == 1.0);
 }
 
-TEST_CASE("the operating system's clock is always to be had, the counter only where it is invariant", "[clock]") {
+TEST_CASE("the operating system's clock is always available, the counter only if it is invariant", "[clock]") {
   const char* why_not = nullptr;
   const bool invariant = pitot::trace::CycleCounterIsInvariant(&why_not);
   bool available = false;
@@ -83,7 +83,7 @@ TEST_CASE("the calibrated counter agrees with the system's clock", "[clock]") {
   CHECK(pitot::detail::TicksOf(1'000'000'000) > 1'000'000);
 }
 
-TEST_CASE("a clock under test is what events are stamped with", "[clock]") {
+TEST_CASE("events are stamped with a clock under test", "[clock]") {
   fakes::VirtualClock clock(42);
   bool available = false;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forks: the child records nothing until it starts a recorder of its own, and nothing of it deadlocks.
+// Forks: the child records nothing until it starts a recorder of its own, and nothing in it deadlocks.
 #include <unistd.h>
 
 #include <atomic>
@@ -37,13 +37,13 @@ pitot::Options SmallOptions() {
   return options;
 }
 
-// The one incident in the directory; "" if there is not exactly one.
+// The only incident in the directory; "" if there is not exactly one.
 std::string OnlyIncident(const std::string& directory) {
   const auto names = fakes::NamesIn(directory);
   return names.size() == 1 ? directory + "/" + names[0] : "";
 }
 
-// Uses everything there is to record with.
+// Uses everything that records.
 void RecordEverything(int i) {
   PITOT_SCOPE("scope", i);
   PITOT_PHASES(phases);
@@ -63,7 +63,7 @@ void RecordEverything(int i) {
   request.Finish(Outcome::kOk);
 }
 
-// g++'s ThreadSanitizer cannot start threads in the child of a process that had several.
+// g++'s ThreadSanitizer cannot start threads in the child of a process with several.
 bool CanStartInChild() {
   if (fakes::kThreadSanitizer) WARN("ThreadSanitizer forbids threads in such a child: not tested");
   return !fakes::kThreadSanitizer;
@@ -107,8 +107,7 @@ TEST_CASE("the child of a fork records nothing and its parent's recorder is not 
   CHECK(recorder.Stats().requests_open == 1);
 }
 
-TEST_CASE("a child that starts a recorder of its own leaves its own incident, and the parent's is unaffected",
-          "[fork]") {
+TEST_CASE("a child with a recorder of its own leaves its own incident, and the parent's is unaffected", "[fork]") {
   if (!CanStartInChild()) return;
   const fakes::TempDirectory parents, childs;
   pitot::Options options = SmallOptions();
@@ -196,7 +195,7 @@ TEST_CASE("forks while other threads attach, intern, finish and trigger never de
 }
 
 TEST_CASE("the child of a fork begins its names in memory of its own", "[fork]") {
-  // Another thread may have taken memory half: what is left of it is not known.
+  // Another thread may have been taking memory, so the state of the rest is unknown.
   const std::string_view last = pitot::trace::NameText(pitot::Intern("last name of the parent").index);
 
   const int result = fakes::InChild([&] {
@@ -234,7 +233,7 @@ TEST_CASE("a child may drop its parent's handle, start anew through it, and fork
   CHECK(recorder->status().ok());
 }
 
-TEST_CASE("workers of a server that forks before it starts a recorder each have their own", "[fork]") {
+TEST_CASE("workers forked before their server starts a recorder each have their own", "[fork]") {
   if (!CanStartInChild()) return;
   const fakes::TempDirectory directory;
   std::vector<pid_t> workers;
@@ -251,11 +250,11 @@ TEST_CASE("workers of a server that forks before it starts a recorder each have 
   }
 
   for (const pid_t worker : workers) CHECK(fakes::WaitForChild(worker) == 0);
-  // None in another's place, although all were the first of their process, of one cause, in one second.
+  // None in another's place, though all were the first of their process, of one cause, in one second.
   CHECK(fakes::NamesIn(directory.path()).size() == 4);
 }
 
-TEST_CASE("a fork while a thread is inside a trigger does not make the child's Stop wait for it", "[fork]") {
+TEST_CASE("a thread inside a trigger at a fork does not delay the child's Stop", "[fork]") {
   if (!CanStartInChild()) return;
   struct Gate {
     std::atomic<bool> inside{false}, open{false};

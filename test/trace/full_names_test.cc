@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables of the process that are bounded: routes, label values, names. Each test fills one for good, so the order
+// Bounded tables of the process: routes, label values, names. Each test fills one for the process's life, so the order
 // matters.
 #include <catch2/catch.hpp>
 #include <set>
@@ -80,7 +80,7 @@ TEST_CASE("values and routes without bound take no room among the names", "[limi
   CHECK(pitot::trace::CountNames() == names);
   CHECK(pitot::trace::NamesRefused() == refused);
   CHECK(CountRequests().labels_folded == 2 * kRequests);
-  // What was among the first still has its name, and there is room for others.
+  // An early one still has its name, and there is room for others.
   Request request = Request::Begin("/route/7");
   request.SetLabel("tenant", "tenant 7");
   CHECK(CountRequests().labels_folded == 2 * kRequests);
@@ -102,13 +102,13 @@ TEST_CASE("the table holds 16,384 names, then everything new is (other)", "[limi
   CHECK(kept > 15'000);
   CHECK(*indices.rbegin() == pitot::trace::kMaxNames - 1);
   CHECK(pitot::trace::NamesRefused() - refused_before == static_cast<uint64_t>(17'000 - kept));
-  // What is known stays known.
+  // Known names stay known.
   CHECK(pitot::trace::NameText(pitot::Intern("n7").index) == "n7");
   CHECK(pitot::Intern("one too many").index == 0);
   CHECK(pitot::trace::NameText(pitot::Intern("one too many").index) == "(other)");
 }
 
-TEST_CASE("what needs a name records on when the table of names is full", "[limits]") {
+TEST_CASE("events that need a name are recorded when the table of names is full", "[limits]") {
   REQUIRE(pitot::Intern("not another one").index == 0);
   const fakes::Recording recording;
   Request request = Request::Begin("/a new route");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scopes that are begun and ended by two calls.
+// Scopes begun and ended by two calls.
 #include "pitot/manual.h"
 
 #include <catch2/catch.hpp>
@@ -42,7 +42,7 @@ void BeginRange(uint8_t owner, uint64_t which) {
   pitot::trace::BeginScopeOf(owner, &kRange, words);
 }
 
-// Of scopes named at run time the name is the first argument.
+// The first argument of a scope named at run time is its name.
 struct Named {
   std::string name;
   int64_t begin_ns, duration_ns;
@@ -101,7 +101,7 @@ TEST_CASE("scopes of two calls nest with those of blocks and are shown while the
   CHECK(server.threads.ring(0)->depth == 1);
 }
 
-TEST_CASE("a scope of two calls that ends before one it encloses is recorded and counted", "[manual]") {
+TEST_CASE("a scope of two calls that ends before an enclosed one is recorded and counted", "[manual]") {
   VirtualServer server;
   BeginScope(&kSite);
   {
@@ -119,7 +119,7 @@ TEST_CASE("a scope of two calls that ends before one it encloses is recorded and
   CHECK(server.threads.ring(0)->depth == 0);
 }
 
-TEST_CASE("an open scope of two calls shows no arguments, whatever its site says", "[manual]") {
+TEST_CASE("an open scope of two calls shows no arguments, whatever its site has", "[manual]") {
   using List = pitot::detail::ArgList<uint64_t, uint64_t>;
   static constexpr pitot::Site kSiteOfTwo{
       pitot::kSiteMagic, pitot::SiteKind::kScope, List::kCount, 0, __LINE__, List::Types(), "of two", __FILE__, "test",
@@ -168,7 +168,7 @@ TEST_CASE("each thread ends its own", "[manual]") {
   CHECK(EventsNamed(server.Trace(), "of a site")[0].duration_ns == 5);
 }
 
-TEST_CASE("what lies too deep is not recorded but counted, and every end finds its beginning", "[manual]") {
+TEST_CASE("scopes too deep are not recorded but counted, and every end finds its beginning", "[manual]") {
   VirtualServer server;
   constexpr int kDeep = pitot::detail::kMaxOpen + 10;
   for (int i = 0; i < kDeep; ++i) {
@@ -211,7 +211,7 @@ TEST_CASE("a scope of two calls begun before a recorder or under a former one is
   CHECK(events[0].args[0].second == "new");
 }
 
-TEST_CASE("a range has its arguments while it is open and when it has ended", "[manual]") {
+TEST_CASE("a range has its arguments while it is open and after its end", "[manual]") {
   VirtualServer server;
   BeginRange(1, 7);
   server.clock.Advance(5);
@@ -230,7 +230,7 @@ TEST_CASE("a range has its arguments while it is open and when it has ended", "[
   CHECK(ended[0].duration_ns == 5);
 }
 
-TEST_CASE("each owner ends its own ranges, in any order with those of others", "[manual]") {
+TEST_CASE("each owner ends its own ranges, in any order with others'", "[manual]") {
   VirtualServer server;
   BeginRange(1, 1);
   server.clock.Advance(1);
@@ -256,7 +256,7 @@ TEST_CASE("each owner ends its own ranges, in any order with those of others", "
   CHECK(server.threads.ring(0)->depth == 0);
 }
 
-TEST_CASE("a range that nobody ended ends with the host's scope around it, and is counted", "[manual]") {
+TEST_CASE("a range nobody ended ends with the host's scope around it, and is counted", "[manual]") {
   VirtualServer server;
   const uint64_t before = pitot::trace::RangesCut();
   for (int i = 0; i < 100; ++i) {
@@ -277,7 +277,7 @@ TEST_CASE("a range that nobody ended ends with the host's scope around it, and i
   CHECK(server.threads.ring(0)->depth == 1);
 }
 
-TEST_CASE("ranges that are never ended leave the host's scopes their room, and are counted", "[manual]") {
+TEST_CASE("ranges never ended leave the host's scopes their room, and are counted", "[manual]") {
   VirtualServer server;
   const uint64_t before = pitot::trace::RangesCut();
   for (int i = 0; i < 100; ++i) {
@@ -294,7 +294,7 @@ TEST_CASE("ranges that are never ended leave the host's scopes their room, and a
   CHECK(pitot::trace::CountRings().begins_refused == 0);
 }
 
-TEST_CASE("ranges that one never ends leave others theirs, wherever the host's scopes are", "[manual]") {
+TEST_CASE("an owner's ranges without an end leave other owners theirs, wherever the host's scopes are", "[manual]") {
   VirtualServer server;
   const uint64_t before = pitot::trace::RangesCut();
   for (int i = 0; i < 40; ++i) BeginRange(1, 1);
@@ -336,7 +336,7 @@ TEST_CASE("ranges that one never ends leave others theirs, wherever the host's s
   CHECK(server.threads.ring(0)->depth <= pitot::trace::kMaxRanges);
 }
 
-TEST_CASE("what one begins beyond its room is not ended by another's end", "[manual]") {
+TEST_CASE("ranges beyond an owner's room are not ended by another's end", "[manual]") {
   VirtualServer server;
   BeginRange(2, 2);
   server.clock.Advance(1);
@@ -355,7 +355,7 @@ TEST_CASE("what one begins beyond its room is not ended by another's end", "[man
   CHECK(open == 31);
 }
 
-TEST_CASE("ranges take gaps of others where the host's scopes leave no other room", "[manual]") {
+TEST_CASE("ranges take other owners' gaps if the host's scopes leave no other room", "[manual]") {
   VirtualServer server;
   BeginRange(1, 1);
   for (uint32_t i = 1; i < pitot::detail::kMaxOpen; ++i) BeginScope(&kSite);
@@ -389,7 +389,7 @@ TEST_CASE("each owner's refused ranges are its own", "[manual]") {
   CHECK(EventsNamed(server.Trace(), "range").size() == 1);
 }
 
-TEST_CASE("a scope that is closed out of order beside a gap leaves a stack that heals", "[manual]") {
+TEST_CASE("a scope closed out of order next to a gap leaves a stack that heals", "[manual]") {
   VirtualServer server;
   BeginRange(1, 1);
   BeginScope(&kSite);

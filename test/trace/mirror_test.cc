@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What another tool is told of scopes while they run.
+// Reports of running scopes to another tool.
 #include "trace/mirror.h"
 
 #include <catch2/catch.hpp>
@@ -35,7 +35,7 @@ void OneScope(const char*) { PITOT_SCOPE("scope"); }
 
 }  // namespace
 
-TEST_CASE("a mirror is told of every kind of scope as it begins and ends", "[mirror]") {
+TEST_CASE("a mirror gets every kind of scope as it begins and ends", "[mirror]") {
   const fakes::Recording recording;
   Told();
   SetMirror(&kMirror);
@@ -84,7 +84,7 @@ TEST_CASE("events keep their clock and their ring when a mirror comes and goes",
   }
 }
 
-TEST_CASE("what a mirror was told to begin it is told to end, and nothing that begins later", "[mirror]") {
+TEST_CASE("a mirror gets the end of every scope it was told to begin, and no later scope", "[mirror]") {
   const fakes::Recording recording;
   OneScope("attach");
   SetMirror(&kMirror);
@@ -99,7 +99,7 @@ TEST_CASE("what a mirror was told to begin it is told to end, and nothing that b
   CHECK(Told().empty());
 }
 
-TEST_CASE("a recorder that starts tells nobody of its scopes", "[mirror]") {
+TEST_CASE("a new recorder tells nobody of its scopes", "[mirror]") {
   {
     const fakes::Recording recording;
     SetMirror(&kMirror);
@@ -111,7 +111,7 @@ TEST_CASE("a recorder that starts tells nobody of its scopes", "[mirror]") {
   CHECK(Told().empty());
 }
 
-TEST_CASE("threads learn of a mirror while they record", "[mirror]") {
+TEST_CASE("recording threads learn of a mirror", "[mirror]") {
   const fakes::Recording recording;
   std::atomic<bool> is_set{false}, is_recording{false};
   size_t told = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of names. The last tests fill it, for good.
+// The table of names. The last tests fill it, for the process's life.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <set>
@@ -17,7 +17,7 @@ using pitot::trace::NamesRefused;
 using pitot::trace::NameText;
 }  // namespace
 
-TEST_CASE("a name is the same as often as it is interned, and another than every other", "[names]") {
+TEST_CASE("a name is the same each time it is interned, and different from every other", "[names]") {
   const pitot::Name first = Intern("first");
   const pitot::Name second = Intern("second");
 
@@ -28,7 +28,7 @@ TEST_CASE("a name is the same as often as it is interned, and another than every
   CHECK(NameText(second.index) == "second");
 }
 
-TEST_CASE("null is the empty name, and an index that is no name's is (other)", "[names]") {
+TEST_CASE("null is the empty name, and an invalid index is (other)", "[names]") {
   CHECK(Intern(nullptr).index == Intern("").index);
   CHECK(NameText(Intern("").index) == "");
   CHECK(NameText(0) == "(other)");
@@ -36,7 +36,7 @@ TEST_CASE("null is the empty name, and an index that is no name's is (other)", "
   CHECK(NameText(pitot::trace::kMaxNames) == "(other)");
 }
 
-TEST_CASE("names are cut at 120 bytes, and those that differ only beyond are one", "[names]") {
+TEST_CASE("names are cut at 120 bytes, and names that differ only beyond are one", "[names]") {
   const std::string long_name(119, 'x');
 
   CHECK(NameText(Intern((long_name + "a").c_str()).index) == long_name + "a");
@@ -45,7 +45,7 @@ TEST_CASE("names are cut at 120 bytes, and those that differ only beyond are one
   CHECK(NameText(Intern(std::string(1 << 20, 'y').c_str()).index) == std::string(120, 'y'));
 }
 
-TEST_CASE("threads that intern the same names at once agree on them", "[names]") {
+TEST_CASE("threads interning the same names at once agree on them", "[names]") {
   constexpr int kThreads = 8, kNames = 500;
   std::vector<std::vector<uint32_t>> indices(kThreads, std::vector<uint32_t>(kNames));
   std::atomic<int> ready{0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scopes that are closed out of order: a model beside the open stack, and random programs.
+// Scopes closed out of order: a model of the open stack, and random programs.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -56,7 +56,7 @@ struct Program {
 
 }  // namespace
 
-TEST_CASE("a scope closed before the one it encloses is recorded and counted", "[nesting]") {
+TEST_CASE("a scope closed before an enclosed one is recorded and counted", "[nesting]") {
   Program program;
   program.OpenOne();
   program.OpenOne();
@@ -72,7 +72,7 @@ TEST_CASE("a scope closed before the one it encloses is recorded and counted", "
   CHECK(EventsNamed(program.recording.Trace(), "scope").size() == 2);
 }
 
-TEST_CASE("after a hole in the open stack is gone, scopes nest and show as before", "[nesting]") {
+TEST_CASE("scopes nest and show as before once a hole in the open stack is gone", "[nesting]") {
   Program program;
   for (int i = 0; i < 4; ++i) program.OpenOne();
   program.Close(1);
@@ -105,7 +105,7 @@ TEST_CASE("random orders of closing never corrupt the open stack", "[nesting]") 
         had_hole = had_hole || at != top;
         program.Close(at);
       }
-      // Every scope that shows is open; and all do as long as nothing was closed out of order.
+      // Every shown scope is open; and all open ones are shown as long as nothing was closed out of order.
       std::vector<uint64_t> expected;
       for (const Open& open : program.open) expected.push_back(open.begin_ns);
       const std::vector<uint64_t> shown = program.Shown();

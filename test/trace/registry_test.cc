@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who gets a ring, of what size, and what becomes of it.
+// Rings of threads: their owners, their sizes, and their ends.
 #include <pthread.h>
 
 #include <atomic>
@@ -33,7 +33,7 @@ using pitot::trace::CountRings;
 
 void InThread(auto body) { std::thread(body).join(); }
 
-// Threads that have recorded something and wait.
+// Waiting threads that have recorded something.
 class LivingThreads {
  public:
   explicit LivingThreads(int count) {
@@ -66,7 +66,7 @@ class LivingThreads {
   std::vector<std::thread> threads_;
 };
 
-// What a recorder with default options gives to rings.
+// The rings of a recorder with default options.
 fakes::RecordingOptions DefaultRings() {
   const pitot::Options options;
   return {.budget_bytes = pitot::session::Split(options).rings,
@@ -102,7 +102,7 @@ TEST_CASE("the first threads get large rings, later ones smaller, and the budget
     largest = std::max(largest, ring->bytes);
     smallest = std::min(smallest, ring->bytes);
   }
-  CHECK(largest == 1 << 16);  // 12 of the next larger and half of the budget would not fit
+  CHECK(largest == 1 << 16);  // 12 of the next larger size and half of the budget would not fit
   CHECK(smallest == 1 << 14);
   CHECK(counts.live == 60);
   CHECK(counts.threads_refused == 0);
@@ -110,7 +110,7 @@ TEST_CASE("the first threads get large rings, later ones smaller, and the budget
   CHECK(snapshot.rings.size() == 60);
 }
 
-TEST_CASE("a thread that finds no ring records nothing and is counted", "[registry]") {
+TEST_CASE("a thread without a ring records nothing and is counted", "[registry]") {
   const Recording recording({.budget_bytes = 100 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
   const LivingThreads threads(5);  // 20 KiB each
 
@@ -176,7 +176,7 @@ TEST_CASE("rings of exited threads stay readable until the budget needs them, th
   CHECK(CountRings().events == 7);
 }
 
-TEST_CASE("a snapshot says when threads exited, of those that did", "[registry]") {
+TEST_CASE("a snapshot has the exit times of exited threads", "[registry]") {
   const Recording recording;
   PITOT_INSTANT("here");
   const uint64_t before_ticks = recording.Now();
@@ -211,7 +211,7 @@ TEST_CASE("a recycled ring shows nothing of its former thread", "[registry]") {
   CHECK(trace.strings[trace.threads[0].name] == "latter");
   REQUIRE(Events(trace).size() == 1);
   CHECK(Events(trace)[0].name == "latter");
-  // But for what is missing.
+  // Except for a loss.
   CHECK(trace.threads[1].number == 1);
   CHECK(trace.strings[trace.threads[1].name] == "former");
   REQUIRE(trace.losses.size() == 1);
@@ -220,7 +220,7 @@ TEST_CASE("a recycled ring shows nothing of its former thread", "[registry]") {
   CHECK(trace.losses[0].events == 100);
 }
 
-TEST_CASE("what recycling takes away is known: whose, how much and when", "[registry]") {
+TEST_CASE("the loss by recycling is known: the thread, its extent and its time", "[registry]") {
   const Recording recording({.budget_bytes = 40 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
   const uint64_t begin = recording.Now();
   for (int i = 0; i < 2; ++i) {
@@ -250,7 +250,7 @@ TEST_CASE("what recycling takes away is known: whose, how much and when", "[regi
   CHECK(counts.recycled_exit_ticks == recycled[0].exit_ticks);
 }
 
-TEST_CASE("of many recycled rings the last are known one by one, all of them by number", "[registry]") {
+TEST_CASE("the last of many recycled rings are known one by one, all of them by number", "[registry]") {
   constexpr uint32_t kThreads = 200;
   const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
   for (uint32_t i = 0; i < kThreads; ++i) InThread([] { PITOT_INSTANT("event"); });
@@ -273,7 +273,7 @@ TEST_CASE("with default options the ring of an exited thread is not recycled whi
   CHECK(EventsNamed(recording.Trace(), "thread").size() == kThreads);
 }
 
-TEST_CASE("a ring that is being read is not recycled, and a refused thread gets it afterwards", "[registry]") {
+TEST_CASE("a ring being read is not recycled, and a refused thread gets it afterwards", "[registry]") {
   const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
   InThread([] { PITOT_INSTANT("former"); });
   InThread([] {
@@ -299,7 +299,7 @@ TEST_CASE("a refused thread looks for a ring only when one has become free", "[r
     PITOT_INSTANT("refused");
     searches = CountRings().searches;
     for (int i = 0; i < 100; ++i) {
-      const pitot::trace::PinnedRings watched;  // as a watchdog does all the time
+      const pitot::trace::PinnedRings watched;  // like a watchdog, all the time
       PITOT_INSTANT("refused");
     }
   });
@@ -356,7 +356,7 @@ TEST_CASE("2,000 threads alive at once record within the default budget", "[regi
   CHECK(pitot::model::FindInconsistency(trace) == "");
 }
 
-TEST_CASE("threads are named by the system, also when they are renamed after their first event", "[registry]") {
+TEST_CASE("the system names threads, even if they are renamed after their first event", "[registry]") {
   const Recording recording;
   std::atomic<int> step{0};
   std::thread living([&] {
@@ -424,7 +424,7 @@ pthread_key_t g_late_key;
 void RecordInKeyDestructor(void*) { PITOT_INSTANT("key destructor"); }
 }  // namespace
 
-TEST_CASE("thread_local destructors record, and what records even later harms nothing", "[registry]") {
+TEST_CASE("thread_local destructors record, and even later events do no harm", "[registry]") {
   REQUIRE(pthread_key_create(&g_late_key, RecordInKeyDestructor) == 0);
   const Recording recording;
   InThread([] {
@@ -432,7 +432,7 @@ TEST_CASE("thread_local destructors record, and what records even later harms no
     PITOT_INSTANT("alive");
     pthread_setspecific(g_late_key, &g_late_key);
   });
-  // One whose very first event is in its destructor.
+  // A thread with its very first event in its destructor.
   InThread([] { t_records_at_exit.Touch(); });
 
   const auto trace = recording.Trace();
@@ -444,7 +444,7 @@ TEST_CASE("thread_local destructors record, and what records even later harms no
   CHECK(pitot::model::FindInconsistency(trace) == "");
 }
 
-TEST_CASE("opening and closing 1,000 times under threads that record leaks nothing", "[registry]") {
+TEST_CASE("opening and closing 1,000 times under recording threads leaks nothing", "[registry]") {
   constexpr int kTimes = fakes::Scaled(1000);  // about 1 ms each, most of it the calibration
   constexpr int kThreads = 4;
   std::atomic<bool> over{false};
@@ -484,10 +484,10 @@ TEST_CASE("opening and closing 1,000 times under threads that record leaks nothi
     CHECK(after.mapped_bytes <= before.mapped_bytes + (4 << 20));
     CHECK(after.resident_bytes <= before.resident_bytes + (4 << 20));
   }
-  CHECK(CountRings().bytes_parked <= 1 << 18);  // that of this thread
+  CHECK(CountRings().bytes_parked <= 1 << 18);  // the ring of this thread
 }
 
-TEST_CASE("a parked ring is used again, and unmapped where it does not suit", "[registry]") {
+TEST_CASE("a parked ring is used again, and unmapped if it does not suit", "[registry]") {
   const uint64_t parked_before = CountRings().bytes_parked;  // of this thread, from other tests
   InThread([] {
     for (const uint64_t max_bytes : {1 << 16, 1 << 16, 1 << 12}) {
@@ -499,7 +499,7 @@ TEST_CASE("a parked ring is used again, and unmapped where it does not suit", "[
   CHECK(CountRings().bytes_parked == parked_before);
 }
 
-TEST_CASE("a loop of phases that outlives its recorder leaves its parked ring alone, and is seen by the next",
+TEST_CASE("a loop of phases outliving its recorder leaves its parked ring alone, and the next recorder sees it",
           "[registry]") {
   uint64_t written = 0;
   std::vector<fakes::EventText> seen;

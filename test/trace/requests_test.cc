@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests, tokens and what becomes of them on one clock and many threads.
+// Requests and tokens, on one clock and many threads.
 #include "pitot/request.h"
 
 #include <sys/mman.h>
@@ -96,7 +96,8 @@ TEST_CASE("every outcome arrives, and each has a name", "[requests]") {
   CHECK(std::string(pitot::OutcomeName(static_cast<Outcome>(99))) == "open");
 }
 
-TEST_CASE("a request that arrived earlier begins then, one that claims to arrive later begins now", "[requests]") {
+TEST_CASE("a request with an earlier arrival begins then, and one with a claimed later arrival begins now",
+          "[requests]") {
   VirtualServer server;
   const pitot::Timestamp arrival = pitot::Now();
   server.clock.Advance(70);
@@ -114,7 +115,7 @@ TEST_CASE("a request that arrived earlier begins then, one that claims to arrive
   CHECK(RequestOf(trace, early_id)->begin_ns == kStartNs + 70);
 }
 
-TEST_CASE("a valid traceparent is taken over and given on", "[requests]") {
+TEST_CASE("a valid traceparent is taken over and passed on", "[requests]") {
   VirtualServer server;
   for (const char* header : {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
                              "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",
@@ -184,7 +185,7 @@ TEST_CASE("a traceparent without a terminating zero in reach is not read beyond 
   munmap(pages, 4096);
 }
 
-TEST_CASE("an inert request has no traceparent, no token and takes everything without effect", "[requests]") {
+TEST_CASE("an inert request has no traceparent and no token, and takes everything without effect", "[requests]") {
   VirtualServer server;
   Request request;
   char out[56] = "something";
@@ -292,7 +293,7 @@ TEST_CASE("labels, sizes and stages beyond a request's limit are ignored and cou
   CHECK(CountRequests().details_refused == 2 + 3 + 4);
 }
 
-TEST_CASE("stages follow each other, from whatever thread, and the last ends with the request", "[requests]") {
+TEST_CASE("stages follow each other, from any thread, and the last ends with the request", "[requests]") {
   VirtualServer server;
   Request request = Request::Begin("/r");
   const uint64_t id = request.id();
@@ -322,7 +323,7 @@ TEST_CASE("stages follow each other, from whatever thread, and the last ends wit
   CHECK(row->stages[2].duration_ns == 40);
 }
 
-TEST_CASE("an open request shows what is known of it", "[requests]") {
+TEST_CASE("an open request shows its known facts", "[requests]") {
   VirtualServer server;
   Request request = Request::Begin("/open", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
   request.SetLabel("model", "m");
@@ -335,7 +336,7 @@ TEST_CASE("an open request shows what is known of it", "[requests]") {
   server.clock.Advance(70);
 
   const auto trace = server.Trace();
-  // As long after the request as its records are not in the window: from the table alone.
+  // So long after the request that its records are not in the window: from the table alone.
   server.clock.Advance(1'000'000);
   const auto later = server.Trace(server.recording.Now() - 500);
 
@@ -363,7 +364,7 @@ TEST_CASE("an open request shows what is known of it", "[requests]") {
   request.Finish(Outcome::kOk);
 }
 
-TEST_CASE("a child is a request with its parent's trace, and the thread goes on for the parent after it",
+TEST_CASE("a child is a request with its parent's trace, and the thread goes on for the parent afterwards",
           "[requests]") {
   VirtualServer server;
   Request parent = Request::Begin("/ensemble");
@@ -393,7 +394,7 @@ TEST_CASE("a child is a request with its parent's trace, and the thread goes on 
   CHECK(EventsNamed(trace, "outside")[0].request_id == 0);
 }
 
-TEST_CASE("a token from another process begins a request with that one as parent, and means nothing else",
+TEST_CASE("a token from another process begins a request with that process's as parent, and means nothing else",
           "[requests]") {
   VirtualServer server;
   Request own = Request::Begin("/own");
@@ -419,7 +420,7 @@ TEST_CASE("a token from another process begins a request with that one as parent
   own.Finish(Outcome::kOk);
 }
 
-TEST_CASE("of a token from another process neither the queue nor the thread is believed", "[requests]") {
+TEST_CASE("neither queue nor thread of a token from another process is believed", "[requests]") {
   VirtualServer server;
   Request own = Request::Begin("/own");
   Token foreign = own.Enqueue("queue");
@@ -447,7 +448,7 @@ TEST_CASE("of a token from another process neither the queue nor the thread is b
   CHECK(taken == 2);
 }
 
-TEST_CASE("a traceparent that goes along with a token keeps another process in the trace", "[requests]") {
+TEST_CASE("a traceparent sent along with a token keeps another process in the trace", "[requests]") {
   VirtualServer server;
   Request there = Request::Begin("/there", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
   Token token = there.Enqueue("to another process");
@@ -466,7 +467,7 @@ TEST_CASE("a traceparent that goes along with a token keeps another process in t
   CHECK(row->begin_ns == kStartNs);
 }
 
-TEST_CASE("a request begun for a token of this process has that one's trace", "[requests]") {
+TEST_CASE("a request begun for a token of this process has that request's trace", "[requests]") {
   VirtualServer server;
   Request first = Request::Begin("/first", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
 
@@ -538,7 +539,7 @@ TEST_CASE("a request is late once its deadline or its route's objective has pass
   CHECK(!pitot::IsLate(token));
 }
 
-TEST_CASE("a deadline beyond all times never passes and is recorded as the longest there is", "[requests]") {
+TEST_CASE("a deadline beyond all times never passes and is recorded as the longest possible", "[requests]") {
   VirtualServer server;
   for (const uint64_t ns : {~uint64_t{0}, ~uint64_t{0} - kStartNs, uint64_t{1} << 63, (uint64_t{1} << 62) + 1}) {
     INFO("deadline " << ns);
@@ -557,7 +558,7 @@ TEST_CASE("a deadline beyond all times never passes and is recorded as the longe
   CHECK(!request.IsLate());
 }
 
-TEST_CASE("who answers how late a route may be may begin requests on new routes", "[requests]") {
+TEST_CASE("an observer asked about a route's lateness may begin requests on new routes", "[requests]") {
   struct Asks final : pitot::trace::RequestObserver {
     Asks() { pitot::trace::SetRequestObserver(this, 0); }
     ~Asks() { pitot::trace::SetRequestObserver(nullptr, 10'000'000'000); }
@@ -579,7 +580,7 @@ TEST_CASE("who answers how late a route may be may begin requests on new routes"
   CHECK(request.IsLate());
 }
 
-TEST_CASE("a route's objective is forgotten with the recorder that had it", "[requests]") {
+TEST_CASE("a route's objective is forgotten with its recorder", "[requests]") {
   fakes::VirtualClock clock;
   {
     fakes::Recording recording;
@@ -597,7 +598,7 @@ TEST_CASE("a route's objective is forgotten with the recorder that had it", "[re
   CHECK(!request.IsLate());
 }
 
-TEST_CASE("output tokens are counted, timed and told to the triggers", "[requests]") {
+TEST_CASE("output tokens are counted, timed and reported to the triggers", "[requests]") {
   VirtualServer server;
   fakes::Observer observer;
   Request request = Request::Begin("/generate");
@@ -637,7 +638,7 @@ TEST_CASE("output tokens are counted, timed and told to the triggers", "[request
   CHECK(observer.finished()[0].view.max_token_gap_ns == 30);
 }
 
-TEST_CASE("marks of two threads at once are all counted", "[requests]") {
+TEST_CASE("concurrent marks of two threads are all counted", "[requests]") {
   constexpr uint32_t kMarks = fakes::Scaled(100'000);
   const fakes::Recording recording;
   fakes::Observer observer;
@@ -658,7 +659,7 @@ TEST_CASE("marks of two threads at once are all counted", "[requests]") {
   CHECK(observer.finished()[0].view.output_tokens == 2 * 3 * kMarks);
 }
 
-TEST_CASE("no tokens are no mark", "[requests]") {
+TEST_CASE("zero tokens are not a mark", "[requests]") {
   VirtualServer server;
   Request request = Request::Begin("/generate");
   server.clock.Advance(10);
@@ -671,7 +672,7 @@ TEST_CASE("no tokens are no mark", "[requests]") {
   CHECK(RequestOf(trace, request.id())->first_token_ns == 20);
 }
 
-TEST_CASE("triggers are told of a finished request what it was", "[requests]") {
+TEST_CASE("triggers get a finished request's facts", "[requests]") {
   VirtualServer server;
   fakes::Observer observer;
   Request request = Request::Begin("/told");
@@ -694,7 +695,7 @@ TEST_CASE("triggers are told of a finished request what it was", "[requests]") {
   CHECK(finished[0].view.first_token_ns == 0);
 }
 
-TEST_CASE("a token whose request has ended does nothing, even when its place is taken", "[requests]") {
+TEST_CASE("a token of an ended request does nothing, even when its place is taken", "[requests]") {
   VirtualServer server;
   Request first = Request::Begin("/first");
   const Token stale = first.Enqueue("queue");
@@ -740,7 +741,7 @@ TEST_CASE("a request's place is not given to another before the last operation o
   CHECK(Request::Begin("/third").token().slot == token.slot);
 }
 
-TEST_CASE("operations on a token that race with the end of its request reach no other request", "[requests]") {
+TEST_CASE("operations on a token in a race with the end of its request reach no other request", "[requests]") {
   const fakes::Recording recording;
   struct Watches final : pitot::trace::RequestObserver {
     Watches() { pitot::trace::SetRequestObserver(this, 0); }
@@ -783,7 +784,7 @@ TEST_CASE("operations on a token that race with the end of its request reach no 
   CHECK(CountRequests().open == 0);
 }
 
-TEST_CASE("tokens made of nonsense do nothing", "[requests]") {
+TEST_CASE("nonsensical tokens do nothing", "[requests]") {
   VirtualServer server;
   Request request = Request::Begin("/r");
   Token token = request.token();
@@ -806,7 +807,7 @@ TEST_CASE("tokens made of nonsense do nothing", "[requests]") {
   CHECK(RequestOf(trace, request.id())->stages.empty());
 }
 
-TEST_CASE("one request more than may be open is inert and counted, until another ends", "[requests]") {
+TEST_CASE("one request beyond the limit of open ones is inert and counted, until another ends", "[requests]") {
   VirtualServer server({.max_open_requests = 16});
   std::vector<Request> requests;
   for (int i = 0; i < 16; ++i) requests.push_back(Request::Begin("/r"));
@@ -821,7 +822,7 @@ TEST_CASE("one request more than may be open is inert and counted, until another
   CHECK(CountRequests().refused == 1);
 }
 
-TEST_CASE("a number that is no outcome counts as abandoned, not as a request that is open", "[requests]") {
+TEST_CASE("an invalid outcome counts as abandoned, not as an open request", "[requests]") {
   VirtualServer server;
   for (const int number : {0, 99}) {
     Request request = Request::Begin("/r");
@@ -854,7 +855,7 @@ TEST_CASE("a handle dropped without an outcome is an abandoned request", "[reque
   CHECK(CountRequests().finished == 3);
 }
 
-TEST_CASE("a handle that was moved from is inert, and finishing twice finishes once", "[requests]") {
+TEST_CASE("a moved-from handle is inert, and finishing twice finishes once", "[requests]") {
   VirtualServer server;
   Request first = Request::Begin("/r");
   const uint64_t id = first.id();
@@ -931,7 +932,7 @@ TEST_CASE("adopting a token makes its request the context of a block, nested one
   CHECK(EventsNamed(trace, "of a again")[0].request_id == a.id());
   CHECK(EventsNamed(trace, "still of a")[0].request_id == a.id());
   CHECK(EventsNamed(trace, "of none again")[0].request_id == 0);
-  // Only what was enqueued was taken.
+  // Only the enqueued one was taken.
   REQUIRE(trace.handoffs.size() == 1);
   const auto& handoff = trace.handoffs[0];
   CHECK(trace.requests[handoff.request].id == a.id());
@@ -957,7 +958,7 @@ TEST_CASE("an adoption that ends on another thread is counted and changes nothin
   CHECK(pitot::trace::CountRings().closed_elsewhere == 1);
 }
 
-TEST_CASE("requests that are open when recording stops are forgotten by the next recorder", "[requests]") {
+TEST_CASE("requests open when recording stops are forgotten by the next recorder", "[requests]") {
   fakes::VirtualClock clock;
   auto recording = std::make_unique<fakes::Recording>();
   Request request = Request::Begin("/before");
@@ -1009,7 +1010,7 @@ TEST_CASE("threads that begin and finish requests while recording stops and star
   over = true;
   for (auto& thread : threads) thread.join();
 
-  // All places of the table are there.
+  // All places of the table are free.
   const fakes::Recording recording({.max_open_requests = 16});
   std::vector<Request> requests;
   for (int i = 0; i < 17; ++i) requests.push_back(Request::Begin("/r"));
@@ -1018,7 +1019,7 @@ TEST_CASE("threads that begin and finish requests while recording stops and star
   CHECK(CountRequests().open == 16);
 }
 
-TEST_CASE("a request that begins or ends while a snapshot is taken is open or has ended, its end is not lost",
+TEST_CASE("a request that begins or ends during a snapshot is open or has ended, and its end is not lost",
           "[requests]") {
   const fakes::Recording recording({.max_ring_bytes = 1 << 20, .max_open_requests = 64});
   std::atomic<bool> over{false};
@@ -1046,7 +1047,7 @@ TEST_CASE("a request that begins or ends while a snapshot is taken is open or ha
   CHECK(lost == 0);
 }
 
-TEST_CASE("a snapshot knows all open requests, and says more of the wanted and the first as far as there is room",
+TEST_CASE("a snapshot knows all open requests, with details of the wanted and the first as far as there is room",
           "[requests]") {
   const fakes::Recording recording({.max_open_requests = 4096});
   std::vector<Request> open;

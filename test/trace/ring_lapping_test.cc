@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A reader copies rings while their writer laps them as fast as it can: what it gets must be whole, in order and
-// without gaps. Every record says its serial number, and all else in it follows from that.
+// A reader copies rings while their writer laps them as fast as it can. The copies must be whole, in order and without
+// gaps. Every record has its serial number, and all its other contents follow from that.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -39,7 +39,7 @@ uint64_t Scramble(uint64_t x) {
   return (x ^ x >> 27) * 0x81dadef4bc2dd44d;
 }
 
-// What record `serial` holds besides the serial: its site, its argument words and its duration.
+// Contents of record `serial` besides the serial: its site, its argument words and its duration.
 struct Expected {
   const pitot::Site* site;
   uint64_t duration;
@@ -150,7 +150,7 @@ void Judge(const RingCopy& copy, Verdict* verdict) {
     ++records;
   }
   if (cursor.IsBroken()) ++verdict->torn;
-  // All but what the record that is cut off may hold was used.
+  // Everything was used, except possibly the words of the record that is cut off.
   if (static_cast<uint64_t>(cursor.at() - copy.first) > pitot::detail::kMaxRecordWords) ++verdict->missing;
   verdict->records += records;
   verdict->lapped += copy.oldest == Oldest::kCopying;
@@ -190,7 +190,7 @@ TEST_CASE("a reader under constant lapping sees no torn, missing or reordered re
 }
 
 // The outer scope of the newest inner one must be there: closed, or still open.
-TEST_CASE("a scope that closes while its ring is copied is there once, closed or open", "[ring][stress]") {
+TEST_CASE("a scope closing while its ring is copied is there once, closed or open", "[ring][stress]") {
   static constexpr pitot::Site kInner = SiteOf<uint64_t, uint64_t>("inner");
   static constexpr pitot::Site kOuter = SiteOf<uint64_t>("outer");
   using Outer = pitot::detail::Scope<pitot::detail::Keep::kOpen, ArgList<uint64_t>>;
@@ -205,7 +205,7 @@ TEST_CASE("a scope that closes while its ring is copied is there once, closed or
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
   while (std::chrono::steady_clock::now() < end) {
     pitot::snapshot::Reserve reserve = recording.reserve();
-    reserve.first = reserve.last - 4096;  // a short copy: many of them
+    reserve.first = reserve.last - 4096;  // a short copy, so many of them
     RingCopy copy;
     pitot::snapshot::CopyRing(*lapper.ring(), 0, &reserve, &copy);
     pitot::snapshot::RecordCursor cursor(copy.first, copy.last, copy.now_ticks);
@@ -238,7 +238,7 @@ TEST_CASE("a scope that closes while its ring is copied is there once, closed or
 }
 
 // Scope 1 (10 to 20) closed before the open stack was read, scope 2 (30 to 40) meanwhile, scope 3 (50) not at all.
-TEST_CASE("a copy keeps what was whole when its open scopes were read, and nothing newer", "[ring]") {
+TEST_CASE("a copy keeps everything whole when its open scopes were read, and nothing newer", "[ring]") {
   constexpr uint64_t kRecordWords = 3;
   std::vector<uint64_t> words(64);
   pitot::detail::Ring ring{};
@@ -277,7 +277,7 @@ TEST_CASE("a copy keeps what was whole when its open scopes were read, and nothi
   }
 }
 
-TEST_CASE("snapshots of many threads that record flat out are consistent", "[ring][stress]") {
+TEST_CASE("snapshots of many threads recording flat out are consistent", "[ring][stress]") {
   fakes::Recording recording({.max_ring_bytes = 64 << 10});
   std::vector<std::unique_ptr<Lapper>> lappers;
   for (int i = 0; i < 4; ++i) {

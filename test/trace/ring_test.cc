@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the macros leave in a ring, read back through a snapshot and a trace.
+// Events of the macros in a ring, read back through a snapshot and a trace.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <limits>
@@ -127,7 +127,7 @@ TEST_CASE("phases can be ended and begun again", "[ring]") {
   CHECK(events[1].begin_ns == kStartNs + 15);
 }
 
-TEST_CASE("a phase begun inside a scope that is still open is ended when the phases go on outside it", "[ring]") {
+TEST_CASE("a phase begun inside a scope still open ends when the phases go on outside it", "[ring]") {
   VirtualServer server;
   {
     PITOT_PHASES(stages);
@@ -179,7 +179,7 @@ TEST_CASE("values of one counter at one moment keep their order", "[ring]") {
   CHECK(events[2].args[0].second == "3");
 }
 
-TEST_CASE("every type of argument arrives as it was", "[ring]") {
+TEST_CASE("every type of argument arrives unchanged", "[ring]") {
   VirtualServer server;
   const pitot::Name name = pitot::Intern("an interned name");
   const std::string text = "some text";
@@ -231,7 +231,7 @@ TEST_CASE("a string of 1 MiB, an invalid one and one with control characters are
         "a\xef\xbf\xbd"
         "b\xef\xbf\xbd"
         "c");
-  // A character that the cut falls into.
+  // A character cut in the middle.
   CHECK(TextArg(std::string(47, 'x') + "\xc3\xa4") == std::string(47, 'x') + "\xef\xbf\xbd");
 }
 
@@ -353,7 +353,7 @@ TEST_CASE("an event up to a whole turn of the stored time stamp old keeps its ti
   }
 }
 
-TEST_CASE("a scope to be recorded only if slow is recorded only if slow", "[ring]") {
+TEST_CASE("a scope recorded only if slow is recorded only if slow", "[ring]") {
   VirtualServer server;
   for (const uint64_t duration : {uint64_t{999}, uint64_t{1000}, uint64_t{1001}}) {
     PITOT_SCOPE_IF_SLOWER("lock", 1000, duration);
@@ -369,7 +369,7 @@ TEST_CASE("a scope to be recorded only if slow is recorded only if slow", "[ring
   CHECK(server.threads.ring(0)->depth == 0);
 }
 
-TEST_CASE("scopes are visible while they are open, a leaf is not", "[ring]") {
+TEST_CASE("scopes are visible while they are open, but a leaf is not", "[ring]") {
   VirtualServer server;
   PITOT_SCOPE("outer");
   server.clock.Advance(10);
@@ -409,7 +409,7 @@ TEST_CASE("a scope named at run time is shown by its name while it is open", "[r
   CHECK(events[0] == EventText{"after", "thread 0", kStartNs, kOpen, 0, 0, {}});
 }
 
-TEST_CASE("of a scope named at run time the name and the first arguments are shown while it is open", "[ring]") {
+TEST_CASE("an open scope named at run time shows its name and its first arguments", "[ring]") {
   VirtualServer server;
   const pitot::Name wide = pitot::Intern("wide"), longer = pitot::Intern("long");
   PITOT_SCOPE_NAMED(wide, 1, 2, 3, 4);
@@ -438,7 +438,7 @@ TEST_CASE("open scopes begun at one moment keep their nesting", "[ring]") {
   CHECK(events[2].name == "inner");
 }
 
-TEST_CASE("a full ring overwrites the oldest and says so", "[ring]") {
+TEST_CASE("a full ring overwrites the oldest events and reports it", "[ring]") {
   VirtualServer server({.max_ring_bytes = 4096, .min_ring_bytes = 4096});
   constexpr int kEvents = 10'000;
   for (int i = 0; i < kEvents; ++i) {
@@ -462,7 +462,7 @@ TEST_CASE("a full ring overwrites the oldest and says so", "[ring]") {
   CHECK(trace.threads[0].history_begin_ns == events[0].begin_ns);
 }
 
-TEST_CASE("a ring that is full before the window loses nothing of it", "[ring]") {
+TEST_CASE("a ring full before the window loses nothing of it", "[ring]") {
   VirtualServer server({.max_ring_bytes = 4096, .min_ring_bytes = 4096});
   for (int i = 0; i < 1000; ++i) PITOT_INSTANT("before");
   server.clock.Advance(1000);
@@ -481,7 +481,7 @@ TEST_CASE("a ring that is full before the window loses nothing of it", "[ring]")
   CHECK(trace.threads[0].history_begin_ns == trace.window_begin_ns);
 }
 
-TEST_CASE("the window holds what ended in it and cuts off what ended before", "[ring]") {
+TEST_CASE("the window has everything that ended in it, and nothing that ended before", "[ring]") {
   VirtualServer server;
   PITOT_INSTANT("before");
   {
@@ -500,7 +500,7 @@ TEST_CASE("the window holds what ended in it and cuts off what ended before", "[
   CHECK(EventsNamed(trace, "inside").size() == 1);
 }
 
-TEST_CASE("an empty ring and one that nobody wrote to give an empty trace", "[ring]") {
+TEST_CASE("an empty ring and an unwritten one give an empty trace", "[ring]") {
   VirtualServer server;
 
   const auto trace = server.Trace();
@@ -574,7 +574,7 @@ TEST_CASE("a scope closed on another thread is counted, not recorded, and harms 
   CHECK(EventsNamed(trace, "own").size() == 1);
   CHECK(pitot::trace::CountRings().closed_elsewhere == 1);
   CHECK(server.threads.ring(1)->depth == 0);
-  // It stays on the stack it was opened on: nobody else may touch that.
+  // It stays on the stack it was opened on, because nobody else may touch that.
   REQUIRE(EventsNamed(trace, "migrates").size() == 1);
   CHECK(EventsNamed(trace, "migrates")[0].duration_ns == kOpen);
   REQUIRE(trace.losses.size() == 1);
@@ -591,12 +591,12 @@ TEST_CASE("a scope outlives the thread and the ring it was opened on", "[ring]")
   {
     Recording recording;
     std::thread([&] { scope = std::make_unique<Scope>(&site, ""); }).join();
-  }  // unmaps the ring of the thread that is gone
+  }  // unmaps the ring of the ended thread
   {
     Recording recording;
     PITOT_INSTANT("live");
     scope.reset();
-    // A new ring at the address of the old one makes it a scope that was closed out of order.
+    // A new ring at the old one's address makes this a scope closed out of order.
     counted = pitot::trace::CountRings().closed_elsewhere + pitot::trace::CountRings().misnested;
   }
 
@@ -618,7 +618,7 @@ TEST_CASE("phases ended on another thread are counted, not recorded", "[ring]") 
   CHECK(server.threads.ring(1)->depth == 0);
 }
 
-TEST_CASE("a scope that is open across Stop and Start is recorded once and harms nothing", "[ring]") {
+TEST_CASE("a scope open across Stop and Start is recorded once and does no harm", "[ring]") {
   VirtualClock clock;
   auto recording = std::make_unique<Recording>();
   {
@@ -643,7 +643,7 @@ TEST_CASE("a scope that is open across Stop and Start is recorded once and harms
 }
 
 TEST_CASE("a scope open across a change of the clock does not break the trace", "[ring]") {
-  auto recording = std::make_unique<Recording>();  // the cycle counter, where there is one
+  auto recording = std::make_unique<Recording>();  // the cycle counter, if there is one
   auto clock = std::unique_ptr<VirtualClock>();
   {
     PITOT_SCOPE("of two clocks");

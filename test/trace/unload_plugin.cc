@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library of a host that is opened, used and closed again. Its sites are hidden and go with it.
+// A library opened, used and closed by a host. Its sites are hidden and go with it.
 #include "pitot/trace.h"
 
 extern "C" [[gnu::visibility("default")]] void RecordInPlugin(int value) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records whose sites are gone because their library was closed.
+// Records without their sites, because their library was closed.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ namespace {
 
 using fakes::EventsNamed;
 
-// The plug-in, and where it is mapped.
+// The plug-in and its mapping.
 class Plugin {
  public:
   Plugin() : handle_(dlopen(PITOT_TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL)) {
@@ -65,7 +65,7 @@ class Plugin {
 
 }  // namespace
 
-TEST_CASE("a plug-in's events have their names while it is there", "[unload]") {
+TEST_CASE("a plug-in's events have their names while it is loaded", "[unload]") {
   const fakes::Recording recording;
   const Plugin plugin;
   REQUIRE(plugin.ok());
@@ -79,7 +79,7 @@ TEST_CASE("a plug-in's events have their names while it is there", "[unload]") {
   CHECK(EventsNamed(trace, "instant of the plug-in")[0].args[0].second == "a literal of the plug-in");
 }
 
-TEST_CASE("events of a plug-in that was closed are reported as unloaded and keep their times", "[unload]") {
+TEST_CASE("events of a closed plug-in are reported as unloaded and keep their times", "[unload]") {
   const fakes::Recording recording;
   Plugin plugin;
   REQUIRE(plugin.ok());
@@ -103,7 +103,7 @@ TEST_CASE("events of a plug-in that was closed are reported as unloaded and keep
   for (const auto& site : trace.sites) CHECK(site.unloaded == (trace.strings[site.name] == "(unloaded)"));
 }
 
-TEST_CASE("a literal whose library was closed is reported as unloaded", "[unload]") {
+TEST_CASE("a literal of a closed library is reported as unloaded", "[unload]") {
   const fakes::Recording recording;
   Plugin plugin;
   REQUIRE(plugin.ok());
@@ -112,7 +112,7 @@ TEST_CASE("a literal whose library was closed is reported as unloaded", "[unload
   constexpr size_t kPage = 4096;
   void* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(plugin.literal()) & ~(kPage - 1));
   REQUIRE(plugin.Close());
-  // Or what this test allocates may come to lie there.
+  // Otherwise this test's own memory may come to lie there.
   REQUIRE(mmap(page, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == page);
 
   const auto events = EventsNamed(recording.Trace(), "with a literal");
@@ -124,7 +124,7 @@ TEST_CASE("a literal whose library was closed is reported as unloaded", "[unload
   munmap(page, kPage);
 }
 
-TEST_CASE("an open scope of a plug-in shows, and so it does in a snapshot read after the plug-in is gone", "[unload]") {
+TEST_CASE("an open scope of a plug-in shows, even in a snapshot read after the plug-in is gone", "[unload]") {
   const fakes::Recording recording;
   Plugin plugin;
   REQUIRE(plugin.ok());
@@ -150,7 +150,7 @@ TEST_CASE("an open scope of a plug-in shows, and so it does in a snapshot read a
   CHECK(EventsNamed(later, "(unloaded)")[0].duration_ns == pitot::model::kOpen);
 }
 
-TEST_CASE("what something else maps over a closed plug-in is not taken for its sites", "[unload]") {
+TEST_CASE("new mappings over a closed plug-in are not taken for its sites", "[unload]") {
   for (const int fill : {0x00, 0xff, 0x41}) {
     INFO("filled with " << fill);
     const fakes::Recording recording;
@@ -174,9 +174,9 @@ TEST_CASE("what something else maps over a closed plug-in is not taken for its s
   }
 }
 
-TEST_CASE("a site with a right magic but pointers to nowhere is no site", "[unload]") {
+TEST_CASE("a site with a right magic but pointers to nowhere is not a site", "[unload]") {
   const fakes::Recording recording;
-  // As if the memory of one library were that of another one now.
+  // As if one library's memory were now another's.
   static pitot::Site site{pitot::kSiteMagic, pitot::SiteKind::kInstant, 0, 0, 1, 0, "name", "file", "function", "text"};
   pitot::detail::EmitNow(&site, "");
   const pitot::Site right = site;
@@ -195,7 +195,7 @@ TEST_CASE("a site with a right magic but pointers to nowhere is no site", "[unlo
   CHECK(EventsNamed(recording.Trace(), "name").size() == 1);
 }
 
-TEST_CASE("memory is read where it is mapped, up to the last byte, and nowhere else", "[unload]") {
+TEST_CASE("memory is read if it is mapped, up to the last byte, and nowhere else", "[unload]") {
   char* pages = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   REQUIRE(munmap(pages + 4096, 4096) == 0);
   std::memset(pages, 'x', 4096);
@@ -209,7 +209,7 @@ TEST_CASE("memory is read where it is mapped, up to the last byte, and nowhere e
   CHECK(!pitot::base::ReadMemory(address + 4096, out, 1));
   CHECK(!pitot::base::ReadMemory(0, out, 1));
   CHECK(!pitot::base::ReadMemory(~uint64_t{0} - 8, out, 64));
-  // A string without an end before the unmapped page is no string; one with an end is.
+  // A string without an end before the unmapped page is not a string; one with an end is.
   CHECK(!pitot::base::ReadString(address + 4000, 512, &text));
   CHECK(pitot::base::ReadString(address + 4000, 96, &text));
   CHECK(text == std::string(96, 'x'));
