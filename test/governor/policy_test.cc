@@ -190,7 +190,7 @@ TEST_CASE("a depth that becomes affordable is found", "[governor]") {
   CHECK(governor->GetReport().base == Depth::kGraphs);
 }
 
-TEST_CASE("often armed servers still learn what a depth costs, and spend less on it", "[governor]") {
+TEST_CASE("often armed servers still learn a depth's cost, and spend less on it", "[governor]") {
   double time_percent[2] = {};
   for (const bool is_armed : {false, true}) {
     const auto governor = Governor::Make({});

@@ -488,7 +488,7 @@ TEST_CASE("hooks may be missing, and may be replaced", "[incident]") {
   CHECK(called == 1);
 }
 
-TEST_CASE("without a directory triggers fire and hooks are called without files", "[incident]") {
+TEST_CASE("triggers fire and hooks are called without files if there is no directory", "[incident]") {
   for (const char* none : {static_cast<const char*>(nullptr), ""}) {
     Host host;
     host.options.incident_directory = none;

@@ -264,7 +264,7 @@ TEST_CASE("the last of many recycled rings are known one by one, all of them by 
     CHECK(recycled[i].number == kThreads - pitot::trace::kMaxRecycledKept + i);
 }
 
-TEST_CASE("with default options the ring of an exited thread is not recycled while the budget has room", "[registry]") {
+TEST_CASE("the ring of an exited thread is not recycled with default options while the budget has room", "[registry]") {
   constexpr int kThreads = 500;
   const Recording recording(DefaultRings());
   for (int i = 0; i < kThreads; ++i) InThread([i] { PITOT_INSTANT("thread", i); });

@@ -83,7 +83,7 @@ TEST_CASE("the route's name is copied when the trigger is made", "[trigger]") {
   CHECK(sink.fired.size() == 1);
 }
 
-TEST_CASE("without a route every route is watched", "[trigger]") {
+TEST_CASE("a trigger without a route watches every route", "[trigger]") {
   fakes::Sink sink;
   auto trigger = MakeLatency({.above_ms = 40}, fakes::Clock);
 

@@ -156,7 +156,7 @@ TEST_CASE("a request outside of batches has the time of its scopes; names made a
   request.Finish(pitot::Outcome::kOk);
 }
 
-TEST_CASE("without a collector a scope does nothing, before, after and between", "[cuda_events]") {
+TEST_CASE("a scope without a collector does nothing, before, after and between", "[cuda_events]") {
   EventHost host;
   host.Run("none");
   REQUIRE(host.Start());

@@ -196,7 +196,7 @@ TEST_CASE("a context destroyed while the collector asks about its events takes i
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("a scope whose context goes while it is placed is dropped, without a span", "[cuda_events]") {
+TEST_CASE("a scope is dropped, without a span, if its context goes while it is placed", "[cuda_events]") {
   EventHost host;
   REQUIRE(host.StartTiming());
   model::Trace trace;

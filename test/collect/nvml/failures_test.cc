@@ -57,7 +57,7 @@ TEST_CASE("a library that is not NVML is refused by the name of a missing functi
   CHECK_THAT(status.message(), Catch::Contains("no nvmlInit_v2"));
 }
 
-TEST_CASE("Start says what to do about a driver that does not work", "[nvml]") {
+TEST_CASE("Start names the remedy for a driver that does not work", "[nvml]") {
   Rig rig;
   const auto [result, code, advice] = GENERATE(table<Result, StatusCode, const char*>({
       {pitot::nvml::kDriverNotLoaded, StatusCode::kUnavailable, "DRIVER_NOT_LOADED: NVIDIA's kernel driver"},

@@ -388,7 +388,7 @@ TEST_CASE("numbers appended to operators by PyTorch make no names", "[nvtx]") {
                       "aten::mm(domain=(none))", "step, seq = none(domain=(none))", "ncclAllReduce(domain=(none))"});
 }
 
-TEST_CASE("a thread whose library forgets to pop shows other libraries' ranges, and counts the cut ones", "[nvtx]") {
+TEST_CASE("a thread of a library without pops shows other libraries' ranges, and counts the cut ones", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;
   REQUIRE(host.StartCapturing());

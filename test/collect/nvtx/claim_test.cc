@@ -401,7 +401,7 @@ TEST_CASE("a scope open at Stop ends for the tool, too, and none begins later", 
   CHECK(Told().empty());
 }
 
-TEST_CASE("without a tool scopes are mirrored to nobody, and take their former way", "[nvtx]") {
+TEST_CASE("scopes without a tool are mirrored to nobody, and take their former way", "[nvtx]") {
   NvtxHost host;
   REQUIRE(host.Start());
   const uint32_t gate = pitot::detail::g_gate;
@@ -428,7 +428,7 @@ TEST_CASE("an unusable tool is reported and left alone", "[nvtx]") {
   CHECK(host.recorder.Add(pitot::MakeNvtxCollector()).ok());
 }
 
-TEST_CASE("a tool gets no scopes if that is not wanted, and the status says that nothing is captured", "[nvtx]") {
+TEST_CASE("a tool gets no unwanted scopes, and the status says that nothing is captured", "[nvtx]") {
   const Variable tools(PITOT_FAKE_TOOL);
   NvtxHost host;
   REQUIRE(host.Start());
