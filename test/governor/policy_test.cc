@@ -237,20 +237,20 @@ TEST_CASE("the reported sample is the present basis of the estimate, not everyth
   REQUIRE(before.rounds > 100);
   CHECK(before.works / before.rounds == Approx(30).margin(20));
 
-  SECTION("after a change was noticed it is what was measured since") {
+  SECTION("it has only later measurements once a change was noticed") {
     server.set_costs(WithOverhead({}, 0.3, 0.3, 0.3));
     server.Run(governor.get(), 300);
     REQUIRE(governor->GetReport().depths[1].mean.low_percent > 1);
     CHECK(governor->GetReport().depths[1].rounds < 0.8 * before.rounds);
     CHECK(governor->GetReport().depths[1].works < 0.8 * before.works);
   }
-  SECTION("after a depth came to record more it is nothing") {
+  SECTION("it is empty once a depth came to record more") {
     REQUIRE(governor->GetReport().depths[3].works > 0);
     governor->SetAvailable(pitot::BitOf(Depth::kGraphs) | pitot::BitOf(Depth::kOps));
     CHECK(governor->GetReport().depths[3].works == 0);
     CHECK(governor->GetReport().depths[1].works == before.works);  // graphs are unchanged
   }
-  SECTION("hours later without work it is little") {
+  SECTION("it is small after hours without work") {
     governor->Tick(server.now_ns() + 5 * 3600 * kSecond);
     CHECK(governor->GetReport().depths[1].works < 0.2 * before.works);
   }

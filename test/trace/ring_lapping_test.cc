@@ -257,20 +257,22 @@ TEST_CASE("a copy keeps everything whole when its open scopes were read, and not
     return copy;
   };
 
-  SECTION("one that closed meanwhile is closed, and what began later is left out") {
+  SECTION("a scope closed meanwhile is closed, and later ones are left out") {
     const RingCopy copy = settled(kRecordWords, 2 * kRecordWords);
     CHECK(copy.cut_ticks == 20);
     REQUIRE(copy.open.size() == 1);
     CHECK(copy.open[0].begin_ticks == 50);
   }
-  SECTION("if nothing was written meanwhile all is kept") { CHECK(settled(0, 2 * kRecordWords).cut_ticks == 40); }
+  SECTION("everything is kept if nothing was written meanwhile") {
+    CHECK(settled(0, 2 * kRecordWords).cut_ticks == 40);
+  }
   SECTION("an empty copy leaves nothing out") { CHECK(settled(0, 0).cut_ticks == 60); }
-  SECTION("of a thread that began meanwhile nothing was whole but what is open") {
+  SECTION("only open scopes of a thread begun meanwhile were whole") {
     const RingCopy copy = settled(2 * kRecordWords, 2 * kRecordWords);
     CHECK(copy.cut_ticks == 0);
     CHECK(copy.open.size() == 1);
   }
-  SECTION("if more was written meanwhile than the copy holds, a scope that was open may have closed in what is lost") {
+  SECTION("an open scope may have closed in the lost part if more was written meanwhile than the copy holds") {
     const RingCopy copy = settled(20 * kRecordWords, 2 * kRecordWords);
     CHECK(copy.cut_ticks == 0);
     CHECK(copy.open.empty());

@@ -31,8 +31,8 @@ struct Sizes {
   int64_t operator[](size_t i) const { return data[i]; }
 };
 
-// `tensors`: sizes of the operator's tensors, in the order of its arguments; `count`: how many it has. Returns 0 if they
-// do not fit the formula, or the result is too large for a number.
+// `tensors`: sizes of the operator's tensors, in the order of its arguments; `count`: how many it has. Returns 0 if
+// they do not fit the formula, or the result is too large for a number.
 uint64_t Flops(FlopFormula formula, const Sizes* tensors, size_t count) noexcept;
 
 // The other arguments of a convolution. Arrays have one number for each of the kernel's dimensions, or one for all.
