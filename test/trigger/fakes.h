@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of trigger tests: a remembering sink, a stopped clock, and requests with only the tested fields.
+// For trigger tests: a remembering sink, a stopped clock, and requests with only tested fields.
 #ifndef PITOT_TEST_TRIGGER_FAKES_H_
 #define PITOT_TEST_TRIGGER_FAKES_H_
 
