@@ -8,16 +8,16 @@ using pitot::base::RoundTo;
 using pitot::base::RoundToAddUp;
 using Parts = std::vector<int64_t>;
 
-TEST_CASE("parts that are rounded add up to what their sum is said to be", "[add_up]") {
-  CHECK(RoundToAddUp({14, 14, 14}, 10, 4) == Parts{2, 1, 1});  // 42, of which each alone would be 1
-  CHECK(RoundToAddUp({16, 16, 16}, 10, 5) == Parts{2, 2, 1});  // 48, of which each alone would be 2
+TEST_CASE("rounded parts add up to the given sum", "[add_up]") {
+  CHECK(RoundToAddUp({14, 14, 14}, 10, 4) == Parts{2, 1, 1});  // sum 42; each part alone would be 1
+  CHECK(RoundToAddUp({16, 16, 16}, 10, 5) == Parts{2, 2, 1});  // sum 48; each part alone would be 2
   CHECK(RoundToAddUp({135, -4, 50}, 10, 18) == Parts{13, 0, 5});
   CHECK(RoundToAddUp({-14, -14}, 10, -3) == Parts{-1, -2});
   CHECK(RoundToAddUp({20, 30}, 10, 5) == Parts{2, 3});
   CHECK(RoundToAddUp({}, 10, 0) == Parts{});
 }
 
-TEST_CASE("a part is off by less than a unit where the sum is rounded", "[add_up]") {
+TEST_CASE("a part is off by less than a unit if the sum is rounded", "[add_up]") {
   for (int64_t seed = 0; seed < 500; ++seed) {
     Parts parts;
     int64_t sum = 0;
@@ -35,6 +35,6 @@ TEST_CASE("a part is off by less than a unit where the sum is rounded", "[add_up
   }
 }
 
-TEST_CASE("halves are rounded away from nothing", "[add_up]") {
+TEST_CASE("halves are rounded away from zero", "[add_up]") {
   CHECK((RoundTo(15, 10) == 2 && RoundTo(14, 10) == 1 && RoundTo(-15, 10) == -2 && RoundTo(-14, 10) == -1));
 }

@@ -26,7 +26,7 @@ TEST_CASE("counts and bytes are grouped", "[report]") {
   CHECK(Plural(0, "request") == "0 requests");
 }
 
-TEST_CASE("coverage is rounded, but is 100 % only of everything and 0 only of nothing", "[report]") {
+TEST_CASE("coverage is rounded, but 100 % means everything and 0 % means nothing", "[report]") {
   CHECK(Coverage(9766, 10000) == "97.7 %");
   CHECK(Coverage(9764, 10000) == "97.6 %");
   CHECK(Coverage(10000, 10000) == "100 %");
@@ -43,7 +43,7 @@ TEST_CASE("text is cut and padded by characters, not bytes", "[report]") {
   CHECK(Cut("abc", 2) == "..");
 }
 
-TEST_CASE("names are cut in the middle, where they differ least", "[report]") {
+TEST_CASE("names are shortened in the middle, where they differ least", "[report]") {
   CHECK(CutMiddle("aten::convolution_backward", 11) == "aten...ward");
   CHECK(CutMiddle("aten::convolution_backward", 12) == "aten:...ward");
   CHECK(CutMiddle("äöüäöüäö", 7) == "äö...äö");

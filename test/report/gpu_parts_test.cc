@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a request's time divides between host and GPUs.
+// The division of a request's time between host and GPUs.
 #include "serialize/report_gpu_parts.h"
 
 #include <catch2/catch.hpp>
@@ -30,7 +30,7 @@ GpuParts PartsOf(const model::Trace& trace, uint32_t request = kSlow) {
   return parts;
 }
 
-// Of which nothing is missing.
+// A trace without losses.
 model::Trace MakeWholeTrace() {
   model::Trace trace = incident::MakeGpuTrace();
   trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kKernels}};
@@ -39,7 +39,7 @@ model::Trace MakeWholeTrace() {
   return trace;
 }
 
-// The whole us in a text.
+// The sum of the whole us in a text.
 int64_t SumOfUs(const std::string& text) {
   int64_t sum = 0, number = 0;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -51,18 +51,18 @@ int64_t SumOfUs(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("where all was recorded a request's time is the GPUs', launching, waiting, or neither", "[report]") {
+TEST_CASE("in a complete recording, a request's time is GPU work, launching, waiting, or neither", "[report]") {
   const GpuParts parts = PartsOf(MakeWholeTrace());
 
   CHECK(parts.worked_ns == 13'100'000);  // 13 ms of kernels on two streams, and the copy
   CHECK(parts.launching_ns == 5'000);    // the kernel's call
-  CHECK(parts.waiting_ns == 520'000);    // of 12.5 ms in which kernels ran until the last half; and the copy's call
+  CHECK(parts.waiting_ns == 520'000);    // 0.5 ms of a 12.5 ms wait, after the last kernel; and the copy's call
   CHECK(parts.calling_ns == 0);
-  CHECK(parts.unknown_ns == 1000);  // a set of nobody known
+  CHECK(parts.unknown_ns == 1000);  // an unattributed memset
   CHECK(parts.neither_ns == 41'300'000 - 13'100'000 - 5'000 - 520'000 - 1000);
 }
 
-TEST_CASE("a call for a copy of pageable memory waits and launches nothing, though it is asynchronous", "[report]") {
+TEST_CASE("a call for a copy of pageable memory is a wait, not a launch, even if asynchronous", "[report]") {
   model::Trace trace = MakeWholeTrace();
   const GpuParts of_pageable = PartsOf(trace);
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
@@ -75,7 +75,7 @@ TEST_CASE("a call for a copy of pageable memory waits and launches nothing, thou
   CHECK(of_pinned.waiting_ns == of_pageable.waiting_ns - 20'000);
 }
 
-TEST_CASE("of what was not recorded only the work that is there anyway is known", "[report]") {
+TEST_CASE("in an incomplete recording only the recorded work is known", "[report]") {
   model::Trace trace = incident::MakeGpuTrace();  // graphs until 640 ms, lost until 650 ms
 
   const GpuParts parts = PartsOf(trace);
@@ -90,7 +90,7 @@ TEST_CASE("of what was not recorded only the work that is there anyway is known"
   CHECK(PartsOf(trace).unknown_ns == 41'300'000 - 13'100'000);
 }
 
-TEST_CASE("time in which any thread lost events is not known, and what has gaps is no work", "[report]") {
+TEST_CASE("time in which any thread lost events is unknown, and a graph with gaps is not work", "[report]") {
   model::Trace trace = MakeWholeTrace();
   trace.losses = {{3, model::LossReason::kOverwritten, trace.window_begin_ns, trace.window_begin_ns + 636 * kMs, 1, 0}};
   CHECK(PartsOf(trace).launching_ns == 0);
@@ -102,7 +102,7 @@ TEST_CASE("time in which any thread lost events is not known, and what has gaps 
   CHECK(PartsOf(trace).unknown_ns >= 13'100'000 - 25'000);
 }
 
-TEST_CASE("what a device lost, or did for nobody known, counts only against requests that used it", "[report]") {
+TEST_CASE("losses and unattributed work of a device count only against requests that used it", "[report]") {
   model::Trace trace = MakeWholeTrace();
   const GpuParts whole = PartsOf(trace);
   const auto lose = [&](uint32_t device) {
@@ -120,16 +120,16 @@ TEST_CASE("what a device lost, or did for nobody known, counts only against requ
     lose(0);
     CHECK(PartsOf(trace).unknown_ns == 41'300'000 - 13'100'000);
   }
-  SECTION("any device") {
+  SECTION("an unknown device") {
     lose(kNone);
     CHECK(PartsOf(trace).unknown_ns == 41'300'000 - 13'100'000);
   }
-  SECTION("one that a call of its may have put work on, of which nothing is there") {
+  SECTION("a device that one of its calls may have used, without recorded work") {
     trace.calls.batch[3] = 0;
     trace.calls.name[3] = trace.strings.Add("cudaLaunchKernel");
     CHECK_FALSE(is_whole());
   }
-  SECTION("one that it used outside of batches") {
+  SECTION("a device it used outside of batches") {
     trace.calls.batch[1] = kNone;
     trace.calls.request[1] = kSlow;
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
@@ -137,9 +137,9 @@ TEST_CASE("what a device lost, or did for nobody known, counts only against requ
     }
     CHECK(PartsOf(trace).unknown_ns > 20'000'000);
   }
-  SECTION("work of nobody known") {
+  SECTION("unattributed work") {
     trace.gpu_losses.clear();
-    trace.streams[1].device = 1;  // also of a kernel of its batch
+    trace.streams[1].device = 1;  // also has a kernel of its batch
     CHECK(PartsOf(trace).unknown_ns == 1000);
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       if (trace.gpu.stream[row] == 1) trace.gpu.call[row] = kNone;
@@ -148,7 +148,7 @@ TEST_CASE("what a device lost, or did for nobody known, counts only against requ
   }
 }
 
-TEST_CASE("a request has nothing of its batch's from before it joined, and a blocking copy is a wait", "[report]") {
+TEST_CASE("a request has no share in its batch's work before it joined, and a blocking copy is a wait", "[report]") {
   model::Trace trace = MakeWholeTrace();
   trace.members[1].join_ns = trace.window_begin_ns + 640 * kMs;
   trace.calls.name[0] = trace.strings.Add("cudaMemcpy");
@@ -162,7 +162,7 @@ TEST_CASE("a request has nothing of its batch's from before it joined, and a blo
   CHECK(early.waiting_ns == 520'000);
 }
 
-TEST_CASE("calls of CUDA that neither launch nor wait are a part of their own", "[report]") {
+TEST_CASE("calls of CUDA that neither launch nor wait are a separate part", "[report]") {
   model::Trace trace = MakeWholeTrace();
   trace.calls.name[1] = trace.strings.Add("cudaMalloc");
   const model::CoverageIndex coverage(trace);
@@ -173,7 +173,7 @@ TEST_CASE("calls of CUDA that neither launch nor wait are a part of their own", 
         "neither 27,674 us, not known 1 us");
 }
 
-TEST_CASE("whole us add up, whatever the ns", "[report]") {
+TEST_CASE("whole us add up for any ns", "[report]") {
   std::mt19937_64 random(7);
   for (int round = 0; round < 100; ++round) {
     model::Trace trace = MakeWholeTrace();
@@ -185,7 +185,7 @@ TEST_CASE("whole us add up, whatever the ns", "[report]") {
   }
 }
 
-TEST_CASE("of a request that no call and no work of GPUs is known of nothing is said", "[report]") {
+TEST_CASE("a request without known calls or GPU work has no text", "[report]") {
   const model::Trace trace = MakeWholeTrace();
   const model::CoverageIndex coverage(trace);
   CHECK(report::GpuPartsIndex(trace, coverage).Text(0) == "");

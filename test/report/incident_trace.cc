@@ -40,7 +40,7 @@ class Builder {
     t_.threads.push_back(row);
     return row.number - 1;
   }
-  // An event of the thread that was made last.
+  // An event of the thread made last.
   void Event(uint32_t site, int64_t begin_ns, int64_t duration_ns, uint32_t request = kNone, uint32_t batch = kNone,
              uint32_t args = kNone) {
     t_.events.begin_ns.push_back(kBegin + begin_ns);

@@ -29,7 +29,7 @@ std::string Report(const Trace& trace) {
 }
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Its words, however they are wrapped.
+// The report's words on one line, without wrapping.
 std::string OneLine(const std::string& text) {
   std::string line;
   for (const char c : text) {
@@ -39,7 +39,7 @@ std::string OneLine(const std::string& text) {
   return line;
 }
 
-// The last thread, which has no other events, gives the lock "cache" up.
+// The last thread, without other events, releases the lock "cache".
 void AddRelease(int64_t at_ns, Trace* trace) {
   model::SiteRow site;
   site.kind = SiteKind::kInstant;
@@ -58,7 +58,7 @@ void AddRelease(int64_t at_ns, Trace* trace) {
   ++trace->threads[3].event_count;
 }
 
-// A counter of NVML's: values from moments of the window on, ms.
+// Adds a counter of NVML: pairs of ms in the window and the value from then on.
 void AddState(const char* name, const char* unit, std::vector<std::pair<int64_t, double>> values, Trace* trace) {
   trace->counters.push_back({model::kNone, trace->strings.Add(name), trace->strings.Add(unit)});
   for (const auto& [at_ms, value] : values) {
@@ -70,7 +70,7 @@ void AddState(const char* name, const char* unit, std::vector<std::pair<int64_t,
 
 }  // namespace
 
-TEST_CASE("an incident's report shows the slow request and what ran meanwhile", "[report]") {
+TEST_CASE("an incident's report shows the slow request and the work in its time", "[report]") {
   CheckGolden("report_incident.txt", Report(incident::MakeTrace()));
 }
 
@@ -81,11 +81,11 @@ TEST_CASE("a report without a firing shows the slowest requests", "[report]") {
   CheckGolden("report_manual.txt", Report(trace));
 }
 
-TEST_CASE("a report says what GPUs did for slow requests, and what each device did", "[report]") {
+TEST_CASE("a report has the GPU work of slow requests and of each device", "[report]") {
   CheckGolden("report_gpu.txt", Report(incident::MakeGpuTrace()));
 }
 
-TEST_CASE("a report says how much memory was allocated at most while a slow request was worked on", "[report]") {
+TEST_CASE("a report has the peak of allocated memory during a slow request", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   const std::string nothing = Report(trace);
   AddState("LibTorch allocated", "bytes", {{0, 1 << 30}, {640, 3 << 29}}, &trace);
@@ -97,8 +97,7 @@ TEST_CASE("a report says how much memory was allocated at most while a slow requ
   CHECK(Has(text, "memory     at most 1,536 MiB LibTorch allocated on GPU 0 while it was worked on, 1,024 MiB"));
 }
 
-TEST_CASE("without kernel records a report has the batch's GPU time by CUDA events, and does not call the GPU idle",
-          "[report]") {
+TEST_CASE("without kernel records a report has the batch's GPU time from CUDA events, and no idle GPU", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.gpu = {};
   trace.depths.clear();
@@ -129,13 +128,13 @@ TEST_CASE("without kernel records a report has the batch's GPU time by CUDA even
   CHECK_FALSE(Has(text, "is not known"));
 }
 
-TEST_CASE("how many batches CUDA events timed is said, and why scopes were not", "[report]") {
+TEST_CASE("a report has the number of batches timed by CUDA events, and the reasons for untimed scopes", "[report]") {
   Trace trace = incident::MakeTrace();
   const auto add = [&](const char* key, const char* value) {
     trace.attributes.push_back({trace.strings.Add(key), trace.strings.Add(value)});
   };
 
-  SECTION("a pool that could not be made leaves nothing but counters") {
+  SECTION("with counters alone, if a pool could not be made") {
     add("cuda_events.pool_failed", "1203");
     add("cuda_events.no_context", "2");
     add("cuda_events.failed", "3 calls, the last with CUDA error 2");
@@ -144,14 +143,14 @@ TEST_CASE("how many batches CUDA events timed is said, and why scopes were not",
               "context, 1,203 of contexts whose events could not be made; the driver failed 3 calls, the last with "
               "CUDA error 2 "));
   }
-  SECTION("events that were all in use, and a span the GPU has not done") {
+  SECTION("with all events in use, and a span unfinished on the GPU") {
     add("cuda_events.no_pair", "7");
     add("cuda_events.under_way", "4, the oldest for 2.000 s");
     CHECK(Has(OneLine(Report(trace)),
               "1 batch; not done by the GPU yet: 4, the oldest for 2.000 s; scopes not timed since the collector "
               "started: 7 beyond the events of their context (CudaEventOptions::pairs_per_context) "));
   }
-  SECTION("a batch without a span among those that have one") {
+  SECTION("with one batch without a span") {
     trace = incident::MakeGpuTrace();
     std::fill(trace.gpu.kind.begin(), trace.gpu.kind.end(), model::GpuKind::kSpan);
     CHECK_FALSE(Has(Report(trace), "CUDA events timed"));
@@ -161,17 +160,16 @@ TEST_CASE("how many batches CUDA events timed is said, and why scopes were not",
     trace.batches.back().member_count = 0;
     CHECK(Has(Report(trace), "   CUDA events timed 1 of 2 batches\n"));
   }
-  SECTION("nothing where no such collector was") { CHECK_FALSE(Has(Report(incident::MakeGpuTrace()), "CUDA events")); }
+  SECTION("nothing without the collector") { CHECK_FALSE(Has(Report(incident::MakeGpuTrace()), "CUDA events")); }
 }
 
-TEST_CASE("a report without a GPU says nothing of GPUs", "[report]") {
+TEST_CASE("a report without a GPU does not mention GPUs", "[report]") {
   const std::string text = Report(incident::MakeTrace());
   CHECK_FALSE(Has(text, "GPU"));
   CHECK_FALSE(Has(text, "coverage"));
 }
 
-TEST_CASE("kernel coverage is said of every request shown, unknown where nothing says how deep was recorded",
-          "[report]") {
+TEST_CASE("every request shown has its kernel coverage, unknown if no depth is known", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   const std::string known = Report(trace);
   trace.depths.clear();
@@ -184,8 +182,7 @@ TEST_CASE("kernel coverage is said of every request shown, unknown where nothing
   CHECK(Has(unknown, "of the window, on 2 streams"));
 }
 
-TEST_CASE("where only launches of graphs were recorded a request of eager kernels is not said to have no GPU time",
-          "[report]") {
+TEST_CASE("at graphs' depth, the GPU time of a request with eager kernels is unknown, not 0", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kGraphs}};
   trace.gpu_losses.clear();
@@ -197,7 +194,7 @@ TEST_CASE("where only launches of graphs were recorded a request of eager kernel
   CHECK_FALSE(Has(text, "0 ns of GPU time"));
 }
 
-TEST_CASE("of a damaged dump a report claims neither kernel coverage nor an idle GPU", "[report]") {
+TEST_CASE("the report of a damaged dump claims neither kernel coverage nor an idle GPU", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.losses.push_back(
       {model::kNone, model::LossReason::kDamaged, trace.window_begin_ns, trace.window_end_ns, 0, 4711});
@@ -211,7 +208,7 @@ TEST_CASE("of a damaged dump a report claims neither kernel coverage nor an idle
   CHECK_FALSE(Has(text, "idle"));
 }
 
-TEST_CASE("the state of each GPU over the window is in a report, and how long it was throttled", "[report]") {
+TEST_CASE("a report has the state of each GPU over the window, and its throttled time", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   AddState("GPU 0 (NVIDIA H100): SM clock", "MHz", {{0, 1980}, {700, 1200}, {800, 1980}}, &trace);
   AddState("GPU 0 (NVIDIA H100): memory clock", "MHz", {{0, 2619}}, &trace);
@@ -237,8 +234,7 @@ TEST_CASE("the state of each GPU over the window is in a report, and how long it
             "       throttled  not in any of the 400.0 ms that were sampled\n"));
 }
 
-TEST_CASE("a state that was not read again is not said to last, and NVML alone is a GPU's part of a report",
-          "[report]") {
+TEST_CASE("a state that was not read again does not last, and NVML alone makes a GPU section", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.window_end_ns += 9000 * incident::kMs;
   AddState("GPU 0: SM clock", "MHz", {{0, 1980}}, &trace);
@@ -251,7 +247,7 @@ TEST_CASE("a state that was not read again is not said to last, and NVML alone i
   CHECK(Has(text, "throttled  HW slowdown 100.0 % of the 2.50 s that were sampled"));
 }
 
-TEST_CASE("what held clocks for longer than a value is believed counts while the reasons were read", "[report]") {
+TEST_CASE("a reason for held clocks outlasts a value's life while the reasons are still read", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.window_end_ns = trace.window_begin_ns + 10000 * incident::kMs;
   std::vector<std::pair<int64_t, double>> reasons{{0, 0}};
@@ -263,7 +259,7 @@ TEST_CASE("what held clocks for longer than a value is believed counts while the
   CHECK(Has(Report(trace), "throttled  HW slowdown 50.0 % of the window"));
 }
 
-TEST_CASE("kernels that one brief name stands for are counted", "[report]") {
+TEST_CASE("kernels with the same brief name are counted", "[report]") {
   model::Trace trace = incident::MakeGpuTrace();
   const char* const names[] = {"void fused<float>(float*)", "void fused<double>(double*)"};
   size_t kernels = 0;
@@ -274,7 +270,7 @@ TEST_CASE("kernels that one brief name stands for are counted", "[report]") {
   CHECK(Has(Report(trace), "       fused (2 kinds) "));
 }
 
-TEST_CASE("why kernels were not recorded is said, and what to do about it", "[report]") {
+TEST_CASE("a report has the reason for missing kernels, and a remedy", "[report]") {
   Trace trace = incident::MakeTrace();
   const auto add = [&](const char* key, const char* value) {
     trace.attributes.push_back({trace.strings.Add(key), trace.strings.Add(value)});
@@ -285,12 +281,12 @@ TEST_CASE("why kernels were not recorded is said, and what to do about it", "[re
     add("collector.cupti", "refused: there is no libcupti; to record kernels: install it");
     CHECK(Has(Report(trace), said + "there is no libcupti; to record kernels: install it\n"));
   }
-  SECTION("one that says so itself") {
+  SECTION("a collector that gives its reason itself") {
     add("cupti.version", "26");
     add("cupti.not_recorded", "paused by the host; to record kernels: Recorder::ResumeCupti");
     CHECK(Has(Report(trace), said + "paused by the host; to record kernels: Recorder::ResumeCupti\n"));
   }
-  SECTION("a depth that the host has fixed") {
+  SECTION("a depth fixed by the host") {
     add("cupti.version", "26");
     add("depth", "kernels, fixed by the host");
     add("depth.of_window", "scopes (fixed by the host)");
@@ -304,18 +300,18 @@ TEST_CASE("why kernels were not recorded is said, and what to do about it", "[re
     trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
     CHECK(Has(Report(trace), said + "the depth was scopes (no work to measure); to record kernels:\n"));
   }
-  SECTION("nothing where kernels could have been") {
+  SECTION("nothing if kernels could have been recorded") {
     add("cupti.version", "26");
     trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kKernels}};
     CHECK_FALSE(Has(Report(trace), "kernels were not recorded"));
   }
-  SECTION("nothing where there are kernels") {
+  SECTION("nothing if there are kernels") {
     trace = incident::MakeGpuTrace();
     CHECK_FALSE(Has(Report(trace), "kernels were not recorded"));
   }
 }
 
-TEST_CASE("why operators are missing is said of each request, by the depth while it ran", "[report]") {
+TEST_CASE("each request has the reason for its missing operators, from the depth in its time", "[report]") {
   Trace trace = incident::MakeTrace();
   const int64_t begin_ns = trace.window_begin_ns, end_ns = trace.window_end_ns;
   const model::RequestRow& request = trace.requests[model::RequestIndex(trace).Row(trace.firings[0].request_id)];
@@ -347,10 +343,10 @@ TEST_CASE("why operators are missing is said of each request, by the depth while
     add("collector.torch", "refused: the LibTorch in the process is 2.9, pitot::torch was built against 2.11");
     CHECK(Has(OneLine(Report(trace)), "operators not recorded: the LibTorch in the process is 2.9, pitot::torch was "));
   }
-  SECTION("nobody records any") { CHECK_FALSE(Has(Report(trace), "operators  ")); }
+  SECTION("no collector records them") { CHECK_FALSE(Has(Report(trace), "operators  ")); }
 }
 
-TEST_CASE("what would have kept more is said of each kind of loss", "[report]") {
+TEST_CASE("each kind of loss has a remedy", "[report]") {
   Trace trace = incident::MakeTrace();
   const auto with = [&](model::LossReason reason) {
     trace.losses = {{model::kNone, reason, trace.window_begin_ns, trace.window_end_ns, 1, 0}};
@@ -372,14 +368,14 @@ TEST_CASE("what would have kept more is said of each kind of loss", "[report]") 
     CHECK_FALSE(Has(with(reason), "what would keep more"));
 }
 
-TEST_CASE("what would have kept more of GPUs is said where memory was short", "[report]") {
+TEST_CASE("losses of GPU records have a remedy if memory was short", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   CHECK(Has(Report(trace), "a larger CuptiOptions::memory_bytes would keep more"));
   trace.gpu_losses[0].reason = trace.strings.Add("PyTorch's profiler had CUPTI");
   CHECK_FALSE(Has(Report(trace), "memory_bytes"));
 }
 
-TEST_CASE("what was lost of one GPU leaves the other's time recorded, and the list says whose it was", "[report]") {
+TEST_CASE("a loss on one GPU leaves the other's time recorded, and the list names the GPU", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   const uint32_t other = static_cast<uint32_t>(trace.devices.size());
   trace.devices.push_back({other, trace.strings.Add("another")});
@@ -394,14 +390,14 @@ TEST_CASE("what was lost of one GPU leaves the other's time recorded, and the li
   CHECK(Has(text, "GPU " + std::to_string(other) + ", any stream"));
 }
 
-TEST_CASE("a trace in which only GPU records were lost is not called without losses", "[report]") {
+TEST_CASE("a trace with only GPU records lost is not reported as without losses", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.losses.clear();
 
   CHECK(Has(Report(trace), "LOST: nothing was lost but what is listed under GPU."));
 }
 
-TEST_CASE("a GPU's clock that is early is said so", "[report]") {
+TEST_CASE("a GPU clock that is early is reported", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.calls.begin_ns[0] += 90000;
   trace.gpu_losses.clear();
@@ -409,8 +405,7 @@ TEST_CASE("a GPU's clock that is early is said so", "[report]") {
   CHECK(Has(Report(trace), "clock      1 of 4 began before the calls that caused them: its clock is early by 40 us"));
 }
 
-TEST_CASE("a copy that waits, by its call or its memory, is among the waits for GPUs, as in the request's time",
-          "[report]") {
+TEST_CASE("a copy that blocks by its call or memory counts as a wait for GPUs, as in the request's time", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   const std::string of_pageable = Report(trace);
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
@@ -427,7 +422,7 @@ TEST_CASE("a copy that waits, by its call or its memory, is among the waits for 
   CHECK(Has(by_call, "  cudaMemcpy "));
 }
 
-TEST_CASE("a wait for a GPU that lasts still is said to", "[report]") {
+TEST_CASE("an open wait for a GPU is marked as open", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.calls.duration_ns[3] = model::kOpen;
 
@@ -437,7 +432,7 @@ TEST_CASE("a wait for a GPU that lasts still is said to", "[report]") {
   CHECK(Has(text, "02:31:16.923  so far"));
 }
 
-TEST_CASE("the GPU section is bounded, whatever GPUs did", "[report]") {
+TEST_CASE("the GPU section is bounded for any amount of GPU work", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
   const auto few = lines(Report(trace));
@@ -470,9 +465,9 @@ TEST_CASE("the GPU section is bounded, whatever GPUs did", "[report]") {
   CHECK(Has(text, "and 245 kinds more"));
 }
 
-TEST_CASE("a report of nothing says so", "[report]") { CheckGolden("report_empty.txt", Report(Trace())); }
+TEST_CASE("an empty trace has a report", "[report]") { CheckGolden("report_empty.txt", Report(Trace())); }
 
-TEST_CASE("a report says that nothing was lost", "[report]") {
+TEST_CASE("a report without losses mentions it", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.losses.clear();
 
@@ -492,7 +487,7 @@ TEST_CASE("typical times fall back to the route and then to none", "[report]") {
   CHECK(Has(Report(trace), "typical: unknown, only 1 ok request of the same route"));
 }
 
-TEST_CASE("a stage that requests like it do not have is all difference, and may be the largest", "[report]") {
+TEST_CASE("a stage missing from similar requests counts in full, and may be the largest difference", "[report]") {
   Trace trace = incident::MakeTrace();
   model::RequestRow& slow = *std::find_if(trace.requests.begin(), trace.requests.end(),
                                           [](const auto& r) { return r.id == incident::kSlowRequest; });
@@ -517,7 +512,7 @@ TEST_CASE("a request that fired but is not in the trace is named", "[report]") {
   CHECK(Has(Report(trace), "request 0000000000000abc fired, but nothing of it is in the trace"));
 }
 
-TEST_CASE("a report of requests of which nothing is left says so, and shows the slowest that are there", "[report]") {
+TEST_CASE("if the requests that fired are not in the trace, the report names them and shows the slowest", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.firings[0].request_id = 0xabc;
 
@@ -531,7 +526,7 @@ TEST_CASE("a report of requests of which nothing is left says so, and shows the 
   CHECK(!Has(text, "\n4) "));
 }
 
-TEST_CASE("the longest asynchronous scopes of a slow request are in its report, open ones so far", "[report]") {
+TEST_CASE("a slow request's report has its longest asynchronous scopes, and open ones up to now", "[report]") {
   Trace trace = incident::MakeTrace();
   const auto slow = static_cast<uint32_t>(trace.requests.size()) - 1;
   REQUIRE(trace.requests[slow].id == incident::kSlowRequest);
@@ -559,9 +554,9 @@ TEST_CASE("the longest asynchronous scopes of a slow request are in its report, 
   CHECK(!Has(text, "of another request"));
 }
 
-TEST_CASE("who held a lock that went through several hands while it was waited for is said in turn", "[report]") {
+TEST_CASE("a wait for a lock lists its successive holders", "[report]") {
   Trace trace = incident::MakeTrace();
-  // The slow request waits for "cache" from 614 to 626 ms; the last thread, which has no events, gives it up twice.
+  // The slow request waits for "cache" from 614 to 626 ms. The last thread, without other events, releases it twice.
   for (const int64_t at_ms : {620, 625}) {
     AddRelease(trace.window_begin_ns + at_ms * incident::kMs, &trace);
   }
@@ -573,7 +568,7 @@ TEST_CASE("who held a lock that went through several hands while it was waited f
   CHECK(Has(text, "5.00 ms of it held by idle #4"));
 }
 
-TEST_CASE("of the threads that did not work for a slow request the busiest six are shown, the others counted",
+TEST_CASE("the busiest six of the threads that did not work for a slow request are shown, the others counted",
           "[report]") {
   Trace trace = incident::MakeTrace();
   for (uint32_t i = 0; i < 10; ++i) {
@@ -602,9 +597,9 @@ TEST_CASE("of the threads that did not work for a slow request the busiest six a
   CHECK(Has(text, "and 4 threads more, in scopes 1.00 ms, waiting 0 us"));
 }
 
-TEST_CASE("requests that fired are not typical, however many they are", "[report]") {
+TEST_CASE("requests that fired are never typical, even if they are many", "[report]") {
   Trace trace = incident::MakeTrace();
-  // Twice as many of them fire as are shown.
+  // Twice as many requests fire as are shown.
   const auto like = [](const model::RequestRow& r) { return r.id >= 0x100 && r.id < 0x200; };
   const model::RequestRow of = *std::find_if(trace.requests.begin(), trace.requests.end(), like);
   for (uint64_t id = 0x1000; id < 0x1014; ++id) {
@@ -624,7 +619,7 @@ TEST_CASE("requests that fired are not typical, however many they are", "[report
   CHECK_FALSE(Has(text, "typical: median of the 22 ok requests"));
 }
 
-TEST_CASE("a request that was handed over a thousand times has its longest waits in queues shown", "[report]") {
+TEST_CASE("a request handed over a thousand times is shown with its longest waits in queues", "[report]") {
   Trace trace = incident::MakeTrace();
   const model::HandoffRow handoff = trace.handoffs.back();
   trace.handoffs.insert(trace.handoffs.end(), 1000, handoff);
@@ -635,22 +630,22 @@ TEST_CASE("a request that was handed over a thousand times has its longest waits
   CHECK(text.size() < 10'000);
 }
 
-TEST_CASE("the threads where a request began and ended worked for it, whatever their scopes say", "[report]") {
+TEST_CASE("the threads where a request began and ended worked for it, even without scopes of it", "[report]") {
   Trace trace = incident::MakeTrace();
-  // As if the scopes had ended after the request had.
+  // As if the scopes had ended after the request.
   for (uint32_t& request : trace.events.request) request = model::kNone;
 
   CHECK(Has(Report(trace), "   * http-1 #1: in scopes"));
 }
 
-TEST_CASE("a hand-over whose end is lost of a request that ended is not one that waits", "[report]") {
+TEST_CASE("a finished request's hand-over with a lost end is not shown as waiting", "[report]") {
   Trace trace = incident::MakeTrace();
   for (model::HandoffRow& handoff : trace.handoffs) handoff.take_ns = 0;
 
   CHECK(Has(Report(trace), "images: taken when is lost, from +17.0 ms"));
 }
 
-TEST_CASE("threads that lost events of a slow request's time are named with it", "[report]") {
+TEST_CASE("a slow request names the threads that lost events in its time", "[report]") {
   Trace trace = incident::MakeTrace();
   CHECK(Has(Report(trace), "events from that time were lost on http-2 #2 (see LOST)"));
 
@@ -658,7 +653,7 @@ TEST_CASE("threads that lost events of a slow request's time are named with it",
   CHECK_FALSE(Has(Report(trace), "events from that time"));
 }
 
-TEST_CASE("what is older than all that is known of its request is before it", "[report]") {
+TEST_CASE("an event older than its request's known begin is shown before it", "[report]") {
   Trace trace = incident::MakeTrace();
   for (model::HandoffRow& handoff : trace.handoffs) {
     if (trace.requests[handoff.request].id == incident::kSlowRequest)
@@ -671,14 +666,14 @@ TEST_CASE("what is older than all that is known of its request is before it", "[
   CHECK(Has(Report(trace), "images: 28.0 ms, from -5.00 ms"));
 }
 
-TEST_CASE("losses of which no number is known are not called none", "[report]") {
+TEST_CASE("losses of an unknown number are not reported as none", "[report]") {
   Trace trace = incident::MakeTrace();
   for (model::LossRow& loss : trace.losses) loss.events = 0;
 
   CHECK(Has(Report(trace), "LOST: records, how many is not known"));
 }
 
-TEST_CASE("bytes that were overwritten in the copy are not said of all records that were lost", "[report]") {
+TEST_CASE("bytes overwritten in the copy are not given as the size of all lost records", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.losses = {{0, model::LossReason::kOverwritten, trace.window_begin_ns, trace.window_begin_ns + 1, 190'644, 0},
                   {1, model::LossReason::kCopying, trace.window_begin_ns, trace.window_begin_ns + 1, 0, 24 << 10}};
@@ -686,7 +681,7 @@ TEST_CASE("bytes that were overwritten in the copy are not said of all records t
   CHECK(Has(Report(trace), "LOST: at least 190,644 records\n"));
 }
 
-TEST_CASE("open requests for which there was no room are not counted as events", "[report]") {
+TEST_CASE("open requests without room are not counted as events", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.losses = {{model::kNone, model::LossReason::kOpenRequests, trace.window_begin_ns, trace.window_end_ns, 2915, 0},
                   {0, model::LossReason::kReserve, trace.window_begin_ns, trace.window_begin_ns + 1, 12, 0}};
@@ -694,7 +689,7 @@ TEST_CASE("open requests for which there was no room are not counted as events",
   CHECK(Has(Report(trace), "LOST: 12 records, 2,915 open requests\n"));
 }
 
-TEST_CASE("who held a lock while a request waited is said of the request's part of the wait", "[report]") {
+TEST_CASE("holders of a lock are shown for the request's part of the wait only", "[report]") {
   Trace trace = incident::MakeTrace();
   const auto slow = std::find_if(trace.requests.begin(), trace.requests.end(),
                                  [](const auto& request) { return request.id == incident::kSlowRequest; });
@@ -722,14 +717,14 @@ TEST_CASE("who held a lock while a request waited is said of the request's part 
   CHECK(!Has(text, "7.00 ms of it held by"));
 }
 
-TEST_CASE("firings beyond those an incident lists are counted", "[report]") {
+TEST_CASE("firings beyond an incident's list are counted", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.attributes.push_back({trace.strings.Add("incident.firings_unlisted"), trace.strings.Add("7936")});
 
   CHECK(Has(Report(trace), "and 7,936 after the first 1, of which no list is kept"));
 }
 
-TEST_CASE("the longest open requests are named with the stage they are in", "[report]") {
+TEST_CASE("the longest open requests are named with their current stage", "[report]") {
   Trace trace = incident::MakeTrace();
   int opened = 0;
   for (model::RequestRow& request : trace.requests) {
@@ -746,7 +741,7 @@ TEST_CASE("the longest open requests are named with the stage they are in", "[re
   CHECK(Has(text, "and 2 requests more\n"));
 }
 
-TEST_CASE("every reason of a loss fits the tables", "[report]") {
+TEST_CASE("every reason for a loss fits the tables", "[report]") {
   for (int reason = 1; reason <= 10; ++reason) {
     const std::string name = model::LossReasonName(static_cast<model::LossReason>(reason));
     CHECK(name != "unknown");
@@ -754,7 +749,7 @@ TEST_CASE("every reason of a loss fits the tables", "[report]") {
   }
 }
 
-TEST_CASE("a firing on no request reports the slowest and what is still open", "[report]") {
+TEST_CASE("after a firing without a request, the report has the slowest requests and the open scopes", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.firings[0].request_id = 0;
   trace.firings[0].cause = trace.strings.Add("stall scope forward");
@@ -766,8 +761,7 @@ TEST_CASE("a firing on no request reports the slowest and what is still open", "
   CHECK(Has(text, "STILL OPEN when the snapshot was taken: 1 scope"));
 }
 
-TEST_CASE("firings that say the same are one line with their number, those on no request say what they are",
-          "[report]") {
+TEST_CASE("equal firings are one line with their number, and firings without a request have their detail", "[report]") {
   Trace trace = incident::MakeTrace();
   const model::FiringRow slow = trace.firings[0];
   trace.firings.insert(trace.firings.end(), 3, slow);
@@ -788,9 +782,9 @@ TEST_CASE("firings that say the same are one line with their number, those on no
   CHECK(Has(text, "(and 3"));
 }
 
-TEST_CASE("a wait that is open is said once of its thread", "[report]") {
+TEST_CASE("an open wait is shown once for its thread", "[report]") {
   Trace trace = incident::MakeTrace();
-  // What the slow request's thread waited for it waits for still.
+  // The wait of the slow request's thread is still open.
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
     if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) trace.events.duration_ns[event] = model::kOpen;
   }
@@ -802,7 +796,7 @@ TEST_CASE("a wait that is open is said once of its thread", "[report]") {
   CHECK(!Has(text, "still open waits"));
 }
 
-TEST_CASE("requests as slow as one that fired are listed though a cool-down kept them quiet", "[report]") {
+TEST_CASE("requests as slow as one that fired are listed, even if a cool-down kept them from firing", "[report]") {
   Trace trace = incident::MakeTrace();
   for (model::RequestRow& request : trace.requests) {
     if (request.id == 0x102) request.duration_ns = request.stages[2].duration_ns = 50 * incident::kMs;
@@ -814,7 +808,7 @@ TEST_CASE("requests as slow as one that fired are listed though a cool-down kept
   CHECK(Has(text, "0000000000000102"));
 }
 
-TEST_CASE("an open request and a request without stages or beginning are reported", "[report]") {
+TEST_CASE("an open request and a request without stages or a begin are reported", "[report]") {
   Trace trace = incident::MakeTrace();
   for (model::RequestRow& request : trace.requests) {
     if (request.id != incident::kSlowRequest) continue;
@@ -846,7 +840,7 @@ TEST_CASE("names of any length and many threads keep the report within its colum
   CHECK(Report(trace).size() < 20000);
 }
 
-TEST_CASE("a report says what stopped threads, of those that waited longest for a CPU first", "[report]") {
+TEST_CASE("a report has the causes of stopped threads, the longest waits for a CPU first", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.window_end_ns = trace.window_begin_ns + 1000 * incident::kMs;
   const auto add = [&](const std::string& name, double from, double to) {
@@ -882,7 +876,7 @@ TEST_CASE("a report says what stopped threads, of those that waited longest for 
                       std::string(trace.strings[trace.threads[1].name]) + " #2 2.00 ms 10.0 ms - - -"));
 }
 
-TEST_CASE("a report says what the hypervisor took, from 1 % of the CPUs' time on", "[report]") {
+TEST_CASE("a report has the time stolen by the hypervisor if it is 1 % of the CPUs' time or more", "[report]") {
   const auto report_of = [](double stolen_ns, const char* cpus) {
     Trace trace = incident::MakeTrace();
     trace.window_end_ns = trace.window_begin_ns + 2000 * incident::kMs;
@@ -895,13 +889,12 @@ TEST_CASE("a report says what the hypervisor took, from 1 % of the CPUs' time on
   CHECK(Has(report_of(300e6, "2"), "stolen the hypervisor took 300.0 ms of the machine's 2 CPUs, 7.5 % of their time"));
   CHECK_FALSE(Has(report_of(39e6, "2"), "stolen the"));
   CHECK_FALSE(Has(report_of(300e6, "64"), "stolen the"));
-  // An older dump's number of CPUs is not known, a damaged one's is no number.
+  // The number of CPUs is missing in an older dump, and invalid in a damaged one.
   CHECK(Has(report_of(300e6, nullptr), "stolen the hypervisor took 300.0 ms of the machine's CPUs, of which nobody"));
   CHECK(Has(report_of(300e6, "-3"), "stolen the hypervisor took 300.0 ms of the machine's CPUs, of which nobody"));
 }
 
-TEST_CASE("a report whose window is shorter than stolen time's readings are apart takes it for a second's",
-          "[report]") {
+TEST_CASE("in a window shorter than the interval of readings, stolen time counts as that of a second", "[report]") {
   Trace trace;  // of 100 ms
   trace.window_end_ns = 100 * incident::kMs;
   AddState("host: CPU time stolen by the hypervisor", "ns", {{0, 0}, {50, 9e6}}, &trace);
@@ -913,6 +906,6 @@ TEST_CASE("a report whose window is shorter than stolen time's readings are apar
   CHECK_FALSE(Has(report, "hypervisor took"));
 }
 
-TEST_CASE("a report without evidence of the host has no part of it", "[report]") {
+TEST_CASE("a report without evidence from the host has no HOST section", "[report]") {
   CHECK_FALSE(Has(Report(incident::MakeTrace()), "HOST"));
 }
