@@ -70,7 +70,7 @@ template <class Message> void CheckKnown(const std::string& payload) {
   Message message;
   REQUIRE(message.ParseFromString(payload));
   REQUIRE(message.GetReflection()->GetUnknownFields(message).empty());
-  // The schema's own encoding of it is as long: nothing is written that it has not.
+  // The schema's own encoding is not longer than ours.
   REQUIRE(message.ByteSizeLong() <= payload.size());
 }
 
@@ -81,7 +81,7 @@ struct Result {
 };
 Result Parse(const std::string& bytes) {
   Result result;
-  // A copy of exactly this size, so that a sanitizer sees reads beyond it.
+  // A copy of the exact size, so that a sanitizer sees reads beyond it.
   const std::unique_ptr<char[]> exact(new char[bytes.size()]);
   if (!bytes.empty()) memcpy(exact.get(), bytes.data(), bytes.size());
   result.status = ParseDump(exact.get(), bytes.size(), &result.trace, &result.report);
@@ -100,7 +100,7 @@ TEST_CASE("the CRC-32C of known bytes is the published one", "[dump]") {
   CHECK(serialize::ExtendCrc32c(0, std::string(32, 0).data(), 32) == 0x8a9136aa);
 }
 
-TEST_CASE("a dump reads back as the trace that was written", "[dump]") {
+TEST_CASE("a dump reads back as the written trace", "[dump]") {
   const Trace trace = SampleTrace();
   REQUIRE(model::FindInconsistency(trace) == "");
 
@@ -116,7 +116,7 @@ TEST_CASE("a dump reads back as the trace that was written", "[dump]") {
         0);
 }
 
-TEST_CASE("dumps of traces drawn at random read back as they were written", "[dump]") {
+TEST_CASE("dumps of random traces read back as written", "[dump]") {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     const Trace trace = RandomTrace(seed, seed < 50 ? seed * 10 : 20000);
     INFO("seed " << seed);
@@ -156,7 +156,7 @@ TEST_CASE("extreme values survive a dump", "[dump]") {
   CHECK(FindDifference(trace, result.trace) == "");
 }
 
-TEST_CASE("every chunk is of the schema and says where it stands", "[dump]") {
+TEST_CASE("every chunk follows the schema and has its sequence number", "[dump]") {
   const std::string bytes = Dump(SampleTrace());
   uint32_t sequence = 0;
   uint32_t seen = 0;
@@ -277,7 +277,7 @@ TEST_CASE("a dump cut anywhere gives a consistent part of the trace", "[dump]") 
   CHECK(most_events == whole.events.size());
 }
 
-TEST_CASE("a dump with any one byte wrong loses the chunk it is in and nothing that needs it not", "[dump]") {
+TEST_CASE("a dump with any one wrong byte loses at most the chunk around it", "[dump]") {
   const Trace whole = SampleTrace();
   const std::string bytes = Dump(whole);
   const std::vector<Chunk> chunks = Chunks(bytes);
@@ -295,7 +295,7 @@ TEST_CASE("a dump with any one byte wrong loses the chunk it is in and nothing t
   }
 }
 
-TEST_CASE("events that refer to what a bad chunk held are dropped and counted", "[dump]") {
+TEST_CASE("rows that refer to rows of a bad chunk are dropped and counted", "[dump]") {
   const Trace whole = SampleTrace();
   std::string bytes = Dump(whole);
   for (const Chunk& chunk : Chunks(bytes)) {
@@ -310,7 +310,7 @@ TEST_CASE("events that refer to what a bad chunk held are dropped and counted", 
   CHECK(result.trace.batches.size() == whole.batches.size());
 }
 
-TEST_CASE("a dump of an unknown major version, and what is no dump, are refused", "[dump]") {
+TEST_CASE("a dump of an unknown major version and a file that is not a dump are refused", "[dump]") {
   proto::Header header;
   header.set_version_major(2);
   Result result = Parse(Frame(Type(dump_format::ChunkType::kHeader), 0, header.SerializeAsString()));
@@ -323,7 +323,7 @@ TEST_CASE("a dump of an unknown major version, and what is no dump, are refused"
   CHECK(result.status.code() == StatusCode::kDataLoss);
 }
 
-TEST_CASE("a chunk that is damaged costs few requests", "[dump]") {
+TEST_CASE("a damaged chunk costs few requests", "[dump]") {
   Trace trace;
   for (uint64_t id = 1; id <= 1000; ++id) {
     model::RequestRow request;
@@ -370,8 +370,9 @@ TEST_CASE("chunks of a newer minor version are skipped and counted", "[dump]") {
   CHECK(FindDifference(whole, result.trace) == "");
 }
 
-// test/golden/dump_1.N.pitot are what Pitot of that format wrote of its sample trace of then. They are kept for ever.
-TEST_CASE("dumps that were written in older formats read, each with what its format had", "[dump]") {
+// test/golden/dump_1.N.pitot were written by a Pitot of format 1.N from its sample trace of that time. Never rewrite
+// them.
+TEST_CASE("dumps in older formats can be read, each with the rows of its format", "[dump]") {
   struct Old {
     uint32_t minor;
     size_t gpu, paths, depths, counters, operator_depths;
@@ -409,7 +410,7 @@ TEST_CASE("dumps that were written in older formats read, each with what its for
   CHECK(FindDifference(trace, again.trace) == "");
 }
 
-TEST_CASE("a dump of minor version 1 reads without what it had not", "[dump]") {
+TEST_CASE("a dump of minor version 1 reads without the fields of later versions", "[dump]") {
   Trace whole = SampleTrace();
   std::string older;
   uint32_t sequence = 0;
@@ -450,7 +451,7 @@ TEST_CASE("a dump of minor version 1 reads without what it had not", "[dump]") {
   CHECK(FindDifference(whole, result.trace) == "");
 }
 
-TEST_CASE("rows of what was recorded of GPUs that make no sense are dropped and counted", "[dump]") {
+TEST_CASE("senseless rows about GPU recording are dropped and counted", "[dump]") {
   const std::string header = Frame(Type(dump_format::ChunkType::kHeader), 0, [] {
     proto::Header message;
     message.set_version_major(1);
@@ -465,7 +466,7 @@ TEST_CASE("rows of what was recorded of GPUs that make no sense are dropped and 
     depths.add_depth(depth);
   }
   proto::GpuLosses losses;
-  losses.add_stream(7);  // of none in the file
+  losses.add_stream(7);  // not a stream of the file
   losses.add_reason(0);
   losses.add_begin_ns(20);
   losses.add_end_ns(30);
@@ -498,18 +499,18 @@ TEST_CASE("rows of what was recorded of GPUs that make no sense are dropped and 
   CHECK(result.trace.depths[0].end_ns == 15);
   REQUIRE(result.trace.gpu_losses.size() == 1);
   CHECK(result.trace.gpu_losses[0].stream == model::kNone);
-  CHECK(result.trace.gpu_losses[0].device == model::kNone);  // as before 1.4, which did not say it
+  CHECK(result.trace.gpu_losses[0].device == model::kNone);  // as in formats before 1.4, without the device
   CHECK(result.trace.samples.size() == 1);
 }
 
-TEST_CASE("a chunk that is whole but makes no sense is bad, not fatal", "[dump]") {
+TEST_CASE("a whole but senseless chunk is bad, not fatal", "[dump]") {
   const std::string header = Frame(Type(dump_format::ChunkType::kHeader), 0, [] {
     proto::Header message;
     message.set_version_major(1);
     return message.SerializeAsString();
   }());
   proto::Events events;
-  events.add_begin(5);  // and no other column
+  events.add_begin(5);  // without the other columns
   Result result = Parse(header + Frame(Type(dump_format::ChunkType::kEvents), 1, events.SerializeAsString()));
   CHECK(result.report.chunks_bad == 1);
   CHECK(result.status.code() == StatusCode::kDataLoss);
@@ -517,7 +518,7 @@ TEST_CASE("a chunk that is whole but makes no sense is bad, not fatal", "[dump]"
   result = Parse(header + Frame(Type(dump_format::ChunkType::kStrings), 1, "\xff\xff\xff"));
   CHECK(result.report.chunks_bad == 1);
 
-  // Rows far away cost no memory.
+  // Rows with large numbers cost no memory.
   proto::Strings strings;
   strings.set_first_row(0xfffffff0);
   strings.add_size(1);
@@ -527,7 +528,7 @@ TEST_CASE("a chunk that is whole but makes no sense is bad, not fatal", "[dump]"
   CHECK(result.trace.strings.size() == 2);
 }
 
-TEST_CASE("a file of nothing but beginnings of chunks is read in time", "[dump]") {
+TEST_CASE("a file of only headers of chunks is read quickly", "[dump]") {
   std::string bytes;
   while (bytes.size() < 4 << 20) {
     std::string chunk(dump_format::kChunkHeaderBytes, 0);
@@ -540,7 +541,7 @@ TEST_CASE("a file of nothing but beginnings of chunks is read in time", "[dump]"
   CHECK(result.status.code() == StatusCode::kDataLoss);
 }
 
-TEST_CASE("a dump that cannot be written says so", "[dump]") {
+TEST_CASE("a dump that cannot be written returns an error", "[dump]") {
   StringSink sink(100);
   CHECK(MakeDumpSerializer()->Serialize(SampleTrace(), sink).code() == StatusCode::kIoError);
 }

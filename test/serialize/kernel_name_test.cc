@@ -15,7 +15,7 @@ using pitot::serialize::ReadKernelName;
 
 namespace {
 
-// How a compiled name refers to its n-th part.
+// A compiled name's reference to its n-th part.
 std::string NumberOf(int n) {
   constexpr const char* kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::string digits;
@@ -25,7 +25,7 @@ std::string NumberOf(int n) {
 
 }  // namespace
 
-TEST_CASE("a compiled name becomes C++, and its brief name has neither types nor arguments", "[kernel_name]") {
+TEST_CASE("a compiled name becomes C++, with a brief name without types and arguments", "[kernel_name]") {
   const auto name = ReadKernelName("_ZN2at6native13reduce_kernelILi512ELi1EfEEvPT1_i");
   CHECK(name.full == "void at::native::reduce_kernel<512, 1, float>(float*, int)");
   CHECK(name.brief == "at::native::reduce_kernel");
@@ -33,7 +33,7 @@ TEST_CASE("a compiled name becomes C++, and its brief name has neither types nor
   CHECK(ReadKernelName("_Z4gemmPf").brief == "gemm");
 }
 
-TEST_CASE("what is no C++ name is left as it is", "[kernel_name]") {
+TEST_CASE("text that is not a C++ name is unchanged", "[kernel_name]") {
   for (const char* name :
        {"sm90_xmma_gemm_f16f16", "", "_Z", "_Znonsense", "_ZN", "ncclDevKernel_AllReduce", "_Z99x"}) {
     CHECK(ReadKernelName(name).full == name);
@@ -41,7 +41,7 @@ TEST_CASE("what is no C++ name is left as it is", "[kernel_name]") {
   }
 }
 
-TEST_CASE("a name that is too long for the demangler is brief all the same", "[kernel_name]") {
+TEST_CASE("a name too long for the demangler still has a brief name", "[kernel_name]") {
   std::string compiled = "_ZN7cutlass12_GLOBAL__N_113device_kernelIN4cute5tupleIJ";
   for (int i = 0; i < 20000; ++i) compiled += "Li1E";  // never closed
   const auto name = ReadKernelName(compiled);
@@ -49,8 +49,8 @@ TEST_CASE("a name that is too long for the demangler is brief all the same", "[k
   CHECK(name.brief == "cutlass::device_kernel");
 }
 
-TEST_CASE("a name that would fill the memory is not written out", "[kernel_name]") {
-  // f(a<a<a<int, int>, a<int, int> >, ...>): each level says twice what the one before is.
+TEST_CASE("a name that would fill the memory is not demangled", "[kernel_name]") {
+  // f(a<a<a<int, int>, a<int, int> >, ...>): each level contains the level before it twice.
   for (const int levels : {2, 12, 34}) {
     std::string compiled = "_Z1f1aIiiE";
     for (int level = 0; level < levels; ++level) {
@@ -64,9 +64,9 @@ TEST_CASE("a name that would fill the memory is not written out", "[kernel_name]
   }
 }
 
-// As g++ compiles batch_norm_transform_input_kernel<Half, Half, float, false, int> of PyTorch's, with its accessors of
-// tensors: 33 references.
-TEST_CASE("a name of many references is written out as any demangler does", "[kernel_name]") {
+// PyTorch's batch_norm_transform_input_kernel<Half, Half, float, false, int> as compiled by g++. Its accessors of
+// tensors make 33 references.
+TEST_CASE("a name of many references is demangled like by any demangler", "[kernel_name]") {
   const auto name = ReadKernelName(
       "_ZN2at6native33batch_norm_transform_input_kernelIN3c104HalfES3_fLb0EiEEvRKNS_27GenericPackedTensorAc"
       "cessorIKT_Lm3ENS_16DefaultPtrTraitsET3_EERNS4_IS5_Lm3ES7_S8_EERKNS4_INSt11conditionalIXT2_ET1_T0_E4t"
@@ -87,13 +87,13 @@ TEST_CASE("a name of many references is written out as any demangler does", "[ke
   CHECK(name.brief == "at::native::batch_norm_transform_input_kernel");
 }
 
-TEST_CASE("a name whose every reference is twice what was before is not written out", "[kernel_name]") {
+TEST_CASE("a name that doubles with every reference is not demangled", "[kernel_name]") {
   // f(n<n<n<n<int, int>, 1st>, 2nd>, ...>): one reference a level.
   for (const int levels : {4, 22, 40}) {
     std::string compiled = "_Z1f", close = "1aIiiE";
     for (int level = 0; level < levels; ++level) compiled += "1nI";
     compiled += close;
-    // Of 1n of each level, 1a and 1aIiiE the last is the next to be referred to.
+    // The parts are 1n of each level, 1a and 1aIiiE. The last part is the first to be referred to.
     for (int level = 0; level < levels; ++level) compiled += NumberOf(levels + 1 + level) + "E";
     const auto name = ReadKernelName(compiled);
     CHECK(name.full.size() < 20000);
@@ -102,7 +102,7 @@ TEST_CASE("a name whose every reference is twice what was before is not written 
   }
 }
 
-TEST_CASE("names that were damaged or made up are read in bounds, whatever they say", "[kernel_name]") {
+TEST_CASE("damaged and invented names are read within bounds", "[kernel_name]") {
   const std::string names[] = {
       "_ZN2at6native13reduce_kernelILi512ELi1EfEEvPT1_i",
       "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_copy_kernel_cudaERNS_"
@@ -126,7 +126,7 @@ TEST_CASE("names that were damaged or made up are read in bounds, whatever they 
   }
 }
 
-TEST_CASE("copies, sets and graphs are named after their kind, spans as the host calls them", "[kernel_name]") {
+TEST_CASE("copies, sets and graphs are named after their kind, spans by the host's name", "[kernel_name]") {
   pitot::test::TraceMaker maker;
   maker.trace.streams.push_back({});
   const auto name = [&](pitot::model::GpuKind kind, const char* text, uint32_t graph) {
@@ -143,7 +143,7 @@ TEST_CASE("copies, sets and graphs are named after their kind, spans as the host
   CHECK(name(pitot::model::GpuKind::kSpan, "", 0) == "span");
 }
 
-TEST_CASE("brief names of odd kinds", "[kernel_name]") {
+TEST_CASE("unusual names have brief names, too", "[kernel_name]") {
   CHECK(BriefName("f(int)") == "f");
   CHECK(BriefName("f") == "f");
   CHECK(BriefName("") == "");

@@ -35,7 +35,7 @@ std::string Serialize(const Trace& trace, const PerfettoOptions& options = {}) {
   return sink.bytes;
 }
 
-// Fields that the schema does not have, in a message or in those it holds.
+// Whether the message, or a message inside it, has fields outside the schema.
 bool HasUnknown(const google::protobuf::Message& message) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   if (!reflection.GetUnknownFields(message).empty()) return true;
@@ -54,7 +54,7 @@ bool HasUnknown(const google::protobuf::Message& message) {
   return false;
 }
 
-// Every field of the file's messages, as Perfetto numbers them: name, number.
+// Collects every field of the file's messages.
 void ListFields(const google::protobuf::Descriptor* type, std::set<const google::protobuf::Descriptor*>* seen,
                 std::set<const google::protobuf::FieldDescriptor*>* fields) {
   if (!seen->insert(type).second) return;
@@ -104,7 +104,7 @@ uint64_t CompressZlib(void* calls, const void* data, uint64_t size, void* out, u
   return stream.Close() && size == 0 ? static_cast<uint64_t>(raw.ByteCount()) : 0;
 }
 
-// What the reader makes of a file, by its rules.
+// The file as Perfetto reads it, by its rules.
 struct Replayed {
   struct Slice {
     uint64_t track;
@@ -269,7 +269,7 @@ Replayed Replay(const std::string& bytes) {
 
 using Named = std::tuple<std::string, int64_t, int64_t>;  // name, begin, duration
 
-// The scopes of threads, as the trace has them.
+// The scopes of threads, from the trace.
 std::multiset<Named> ScopesOf(const Trace& trace) {
   std::multiset<Named> scopes;
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
@@ -288,7 +288,7 @@ bool IsCall(const Replayed::Slice& slice) {
   const auto kind = slice.args.find("kind");
   return kind != slice.args.end() && kind->second == "CUDA call";
 }
-// The name of the track that the slice's track is below; "" if it is below none.
+// The name of the track above the slice's track; "" if there is none.
 std::string ParentName(const Replayed& replayed, const Replayed::Slice& slice) {
   const proto::TrackDescriptor& track = replayed.tracks.at(slice.track);
   return track.has_parent_uuid() ? replayed.TrackName(track.parent_uuid()) : "";
@@ -296,7 +296,7 @@ std::string ParentName(const Replayed& replayed, const Replayed::Slice& slice) {
 bool IsGpu(const Replayed& replayed, const Replayed::Slice& slice) {
   return ParentName(replayed, slice).rfind("GPU ", 0) == 0;
 }
-// The same as read back; those that were cut count with their true duration.
+// The same, read back; cut scopes count with their true duration.
 std::multiset<Named> ScopesOf(const Replayed& replayed) {
   std::multiset<Named> scopes;
   for (const Replayed::Slice& slice : replayed.slices) {
@@ -311,7 +311,7 @@ std::multiset<Named> ScopesOf(const Replayed& replayed) {
   return scopes;
 }
 
-// What streams did, with the names of their tracks.
+// Streams' work, with the names of their tracks.
 using OnStream = std::tuple<std::string, int64_t, int64_t>;  // stream, begin, duration
 std::string StreamName(const Trace& trace, uint32_t row) {
   const model::StreamRow& stream = trace.streams[row];
@@ -344,7 +344,7 @@ TEST_CASE("nested messages of any length have right lengths", "[wire]") {
   }
 }
 
-TEST_CASE("a Perfetto trace of the sample says all that the sample does", "[perfetto]") {
+TEST_CASE("a Perfetto trace of the sample has all the sample's rows", "[perfetto]") {
   const Trace trace = SampleTrace();
   const std::string bytes = Serialize(trace);
   const Replayed replayed = Replay(bytes);
@@ -374,7 +374,7 @@ TEST_CASE("a Perfetto trace of the sample says all that the sample does", "[perf
   CHECK(queued.track == fast.track);
   REQUIRE(queued.event.flow_ids_size() == 1);
   CHECK(std::count(batch.event.flow_ids().begin(), batch.event.flow_ids().end(), queued.event.flow_ids(0)) == 1);
-  // And from the batch to the first scope on its thread.
+  // Also from the batch to the first scope on its thread.
   const auto first = std::find_if(replayed.slices.begin(), replayed.slices.end(), [&](const Replayed::Slice& slice) {
     return &slice != &batch && slice.name != "join" && !slice.name.starts_with("queued ") &&
            std::any_of(slice.event.flow_ids().begin(), slice.event.flow_ids().end(), [&](uint64_t id) {
@@ -386,7 +386,7 @@ TEST_CASE("a Perfetto trace of the sample says all that the sample does", "[perf
   const Replayed::Slice& join = replayed.Find("join");  // the slow one was enqueued after the batch had begun
   CHECK(join.args.at("request") == "1111222233338f0c");
   CHECK(join.event.flow_ids_size() == 1);
-  // The reply goes to the first scope in the request's context on the thread that took it.
+  // The reply's arrow goes to the first scope in the request's context on the taking thread.
   const Replayed::Slice& reply = replayed.Find("queued replies");
   REQUIRE(reply.event.flow_ids_size() == 1);
   const auto taken = std::find_if(replayed.slices.begin(), replayed.slices.end(), [&](const Replayed::Slice& slice) {
@@ -409,8 +409,7 @@ TEST_CASE("a Perfetto trace of the sample says all that the sample does", "[perf
   CHECK(replayed.counters[0].track != replayed.counters[2].track);
 }
 
-TEST_CASE("a Perfetto trace shows streams below their device, and calls with arrows to what they caused",
-          "[perfetto]") {
+TEST_CASE("a Perfetto trace shows streams below their device, and calls with arrows to their GPU work", "[perfetto]") {
   const Trace trace = SampleTrace();
   const Replayed replayed = Replay(Serialize(trace));
 
@@ -463,12 +462,12 @@ TEST_CASE("a Perfetto trace shows streams below their device, and calls with arr
   CHECK(graph.event.flow_ids_size() == 0);
 }
 
-TEST_CASE("a Perfetto trace shows GPUs' counters, and how they were recorded", "[perfetto]") {
+TEST_CASE("a Perfetto trace shows GPUs' counters, recorded depths and overheads", "[perfetto]") {
   const Replayed replayed = Replay(Serialize(SampleTrace()));
 
   std::multiset<std::tuple<std::string, int64_t, double>> samples;
   for (const Replayed::Slice& sample : replayed.counters) {
-    if (sample.begin_ns == 1016000000 || sample.begin_ns == 1040000000) continue;  // the host's
+    if (sample.begin_ns == 1016000000 || sample.begin_ns == 1040000000) continue;  // of the host
     samples.emplace(replayed.TrackName(sample.track), sample.begin_ns, sample.event.double_counter_value());
     const proto::CounterDescriptor& counter = replayed.tracks.at(sample.track).counter();
     if (replayed.TrackName(sample.track) == "SM clock") {
@@ -489,7 +488,7 @@ TEST_CASE("a Perfetto trace shows GPUs' counters, and how they were recorded", "
   CHECK(depth.begin_ns == 1015000000);
   CHECK(depth.duration_ns == 85000000);
   CHECK(replayed.TrackName(replayed.Find("module loading").track) == "overheads");
-  CHECK(replayed.Find("lazy function loading").depth == 0);  // overlaps nothing falsely
+  CHECK(replayed.Find("lazy function loading").depth == 0);  // not inside another slice
   const Replayed::Slice& lost = replayed.Find("lost: buffer full");
   CHECK(replayed.TrackName(lost.track) == "stream 14 (context 1)");
   CHECK(lost.args.at("lost_to_ns") == "1032000000");
@@ -497,7 +496,7 @@ TEST_CASE("a Perfetto trace shows GPUs' counters, and how they were recorded", "
   CHECK(replayed.TrackName(replayed.Find("lost: paused").track) == "GPU 0 NVIDIA H100 80GB HBM3");
 }
 
-TEST_CASE("a Perfetto trace calls depths what options call them", "[perfetto]") {
+TEST_CASE("a Perfetto trace uses the options' names for depths", "[perfetto]") {
   constexpr int64_t kMs = 1000000;
   Trace trace;
   trace.window_begin_ns = kMs;
@@ -515,7 +514,7 @@ TEST_CASE("a Perfetto trace calls depths what options call them", "[perfetto]") 
   CHECK(replayed.Find("ops").begin_ns == 4 * kMs);
 }
 
-TEST_CASE("what streams did and calls drawn at random are all shown, none inside another falsely", "[perfetto]") {
+TEST_CASE("random GPU work and calls are all shown, without false nesting", "[perfetto]") {
   size_t arrows = 0;
   for (uint32_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);
@@ -523,7 +522,7 @@ TEST_CASE("what streams did and calls drawn at random are all shown, none inside
     const Replayed replayed = Replay(Serialize(trace));
 
     std::multiset<OnStream> expected, found, expected_waits, waits;
-    std::set<uint32_t> with_others;  // streams that did more than spans
+    std::set<uint32_t> with_others;  // streams with more than spans
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       if (trace.gpu.kind[row] != model::GpuKind::kSpan) with_others.insert(trace.gpu.stream[row]);
     }
@@ -542,7 +541,7 @@ TEST_CASE("what streams did and calls drawn at random are all shown, none inside
         expected_waits.emplace("waits for " + (stream != kNone ? StreamName(trace, stream) : "all streams"),
                                trace.calls.begin_ns[call], trace.calls.duration_ns[call]);
     }
-    std::map<uint64_t, std::pair<uint32_t, uint32_t>> ends;  // of arrows: at calls, at what they caused
+    std::map<uint64_t, std::pair<uint32_t, uint32_t>> ends;  // of arrows: at calls, at GPU work
     for (const Replayed::Slice& slice : replayed.slices) {
       const auto kind = slice.args.find("kind");
       if (kind != slice.args.end() && kind->second == "CUDA wait") {
@@ -584,7 +583,7 @@ TEST_CASE("what streams did and calls drawn at random are all shown, none inside
   CHECK(arrows > 1000);
 }
 
-TEST_CASE("a stream's overlapping work goes to rows of the stream, the rest stays on one", "[perfetto]") {
+TEST_CASE("a stream's overlapping work gets further rows of the stream, the rest stays on one", "[perfetto]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 1000;
   maker.trace.streams.push_back({kNone, 2, 13, 0, 0, 0});
@@ -602,7 +601,7 @@ TEST_CASE("a stream's overlapping work goes to rows of the stream, the rest stay
   CHECK(replayed.tracks.size() == 1 + 1 + 2);
 }
 
-TEST_CASE("calls never move scopes: where one does not nest it is beside them", "[perfetto]") {
+TEST_CASE("calls never move scopes: a call that does not nest has a track next to them", "[perfetto]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 10000;
   const uint32_t thread = maker.Thread("t"), quiet = maker.Thread("quiet");
@@ -634,7 +633,7 @@ TEST_CASE("calls never move scopes: where one does not nest it is beside them", 
   }
 }
 
-TEST_CASE("calls of threads that are not in the trace have a track of their own", "[perfetto]") {
+TEST_CASE("calls of threads outside the trace have a track of their own", "[perfetto]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 10000;
   maker.Call(kNone, "cudaFree", 100, 50);
@@ -663,7 +662,7 @@ TEST_CASE("one call with many kernels has an arrow to the first on each stream",
   for (const char* name : {"a300", "a400", "b350"}) CHECK(replayed.Find(name).event.flow_ids_size() == 0);
 }
 
-TEST_CASE("a span is on its stream's track, on one beside it where the stream shows other things", "[perfetto]") {
+TEST_CASE("a span is on its stream's track, or on one next to it if the stream has other work", "[perfetto]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 10000;
   const uint32_t thread = maker.Thread("t");
@@ -697,7 +696,7 @@ TEST_CASE("losses of GPUs are counted in the trace's attributes", "[perfetto]") 
   CHECK(numbers["lost_gpu_records"] == 12);
 }
 
-TEST_CASE("what was lost of a device is marked on each stream of it, of any device on each, once with the number",
+TEST_CASE("a loss is marked on each stream of its device, or of a device if unknown, once with its number",
           "[perfetto]") {
   Trace trace = SampleTrace();
   trace.devices.push_back({1});
@@ -723,7 +722,7 @@ TEST_CASE("what was lost of a device is marked on each stream of it, of any devi
   CHECK(replayed.TrackName(replayed.Find("lost: of the second").track) == "stream 5 (context 1)");
 }
 
-TEST_CASE("the sample uses every field of the schema but compression", "[perfetto]") {
+TEST_CASE("the sample uses every field of the schema except compression", "[perfetto]") {
   proto::Trace file;
   REQUIRE(file.ParseFromString(Serialize(SampleTrace())));
   std::set<const google::protobuf::FieldDescriptor*> unused;
@@ -735,7 +734,7 @@ TEST_CASE("the sample uses every field of the schema but compression", "[perfett
   CHECK(names == std::set<std::string>{"perfetto.protos.TracePacket.compressed_packets"});
 }
 
-TEST_CASE("the Perfetto trace of the sample is the approved one", "[perfetto][golden]") {
+TEST_CASE("the Perfetto trace of the sample matches the approved file", "[perfetto][golden]") {
   proto::Trace file;
   REQUIRE(file.ParseFromString(Serialize(SampleTrace())));
   std::string text;
@@ -745,7 +744,7 @@ TEST_CASE("the Perfetto trace of the sample is the approved one", "[perfetto][go
   CheckGolden("sample.pftrace.txt", text);
 }
 
-TEST_CASE("Perfetto traces drawn at random replay to the scopes that went in", "[perfetto]") {
+TEST_CASE("Perfetto traces of random scopes replay to the same scopes", "[perfetto]") {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);
     const Trace trace = RandomTrace(seed, seed < 55 ? seed * 10 : 5000);
@@ -766,7 +765,7 @@ TEST_CASE("Perfetto traces drawn at random replay to the scopes that went in", "
   }
 }
 
-TEST_CASE("an empty trace makes a Perfetto trace without events", "[perfetto]") {
+TEST_CASE("an empty trace becomes a Perfetto trace without events", "[perfetto]") {
   const Replayed replayed = Replay(Serialize(Trace()));
   CHECK(replayed.slices.empty());
   CHECK(replayed.packets.size() > 2);
@@ -791,13 +790,13 @@ TEST_CASE("an event without arguments takes less than 80 bytes, compressed at mo
   CHECK(ScopesOf(from_compressed) == ScopesOf(trace));
 }
 
-TEST_CASE("packets that compression does not help are left as they are", "[perfetto]") {
+TEST_CASE("packets stay uncompressed if compression does not help", "[perfetto]") {
   PerfettoOptions options;
   options.compress = [](void*, const void*, uint64_t, void*, uint64_t) -> uint64_t { return 0; };
   CHECK(Serialize(SampleTrace(), options) == Serialize(SampleTrace()));
 }
 
-TEST_CASE("a scope that overlaps more than can be shown apart is cut and says so", "[perfetto]") {
+TEST_CASE("a scope beyond the limit of overlapping rows is cut, with its true duration", "[perfetto]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 100000;
   const uint32_t thread = maker.Thread("t"), site = maker.Site(SiteKind::kScope, "stairs");
@@ -809,7 +808,7 @@ TEST_CASE("a scope that overlaps more than can be shown apart is cut and says so
                       [](const Replayed::Slice& slice) { return slice.args.count("true_duration_ns") != 0; }) == 83);
 }
 
-TEST_CASE("a Perfetto trace that cannot be written says so", "[perfetto]") {
+TEST_CASE("a Perfetto trace that cannot be written returns an error", "[perfetto]") {
   StringSink sink(100);
   CHECK(MakePerfettoSerializer({})->Serialize(SampleTrace(), sink).code() == StatusCode::kIoError);
 }

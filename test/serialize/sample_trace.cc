@@ -189,7 +189,7 @@ Trace SampleTrace() {
   trace.threads[http].history_begin_ns = 990 * kMs;
   trace.threads[idle].exited = true;
 
-  // Two requests share a batch; a third is still waiting for its turn.
+  // Two requests share a batch; a third still waits for its turn.
   const uint32_t fast = maker.Request(0x1111222233334444, "/classify", 1010 * kMs, 30 * kMs);
   const uint32_t slow = maker.Request(0x1111222233338f0c, "/classify", 1012 * kMs, 41 * kMs);
   const uint32_t open = maker.Request(0x111122223333aaaa, "/segment", 1060 * kMs, kOpen);

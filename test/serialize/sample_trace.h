@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Traces made by hand, for tests of whatever reads traces.
+// Traces made by hand, for tests of all readers of traces.
 #ifndef PITOT_TEST_SERIALIZE_SAMPLE_TRACE_H_
 #define PITOT_TEST_SERIALIZE_SAMPLE_TRACE_H_
 
@@ -15,17 +15,17 @@
 
 namespace pitot::test {
 
-// The rows in whose context an event ran.
+// The request and batch rows of an event's context.
 struct Context {
   uint32_t request = model::kNone;
   uint32_t batch = model::kNone;
 };
 
-// Builds a trace from rows in any order; Finish puts them in theirs. Rows are numbered as they are added for threads
-// and sites; requests and batches must be added by begin, members by batch and join.
+// Builds a trace from events in any order; Finish sorts them. Threads and sites are numbered as they are added.
+// Requests and batches must be added in order of their begin, members by batch and join.
 class TraceMaker {
  public:
-  model::Trace trace;  // for what the functions below do not set
+  model::Trace trace;  // for fields without a function below
 
   model::StringId String(std::string_view text) { return trace.strings.Add(text); }
   uint32_t Thread(std::string_view name);
@@ -37,10 +37,10 @@ class TraceMaker {
   uint32_t Request(uint64_t id, std::string_view route, int64_t begin_ns, int64_t duration_ns);
   uint32_t Batch(uint64_t id, std::string_view executor, uint32_t thread, int64_t begin_ns, int64_t duration_ns);
   void Member(uint32_t batch, uint32_t request, int64_t join_ns, int64_t leave_ns = 0);
-  // By thread, none last, and begin.
+  // Add calls ordered by thread (kNone last) and begin.
   void Call(uint32_t thread, std::string_view name, int64_t begin_ns, int64_t duration_ns, Context context = {},
             uint32_t stream = model::kNone);
-  // By stream and begin.
+  // Add GPU rows ordered by stream and begin.
   void Gpu(uint32_t stream, model::GpuKind kind, std::string_view name, int64_t begin_ns, int64_t duration_ns,
            uint32_t call, uint32_t shape = model::kNone, uint64_t bytes = 0, uint32_t graph = 0, uint32_t node = 0);
   // Sorts events and sets the ranges of threads, batches and streams.
@@ -54,11 +54,11 @@ model::Trace SampleTrace();
 // Consistent rows of all kinds, drawn with `seed`; about `events` events.
 model::Trace RandomTrace(uint32_t seed, uint32_t events);
 
-// What a busy server leaves: 8 threads, nested scopes in the contexts of requests; `args_percent` of the events have an
-// argument.
+// The trace of a busy server: 8 threads, and nested scopes in the contexts of requests. `args_percent` of the events
+// have an argument.
 model::Trace LargeTrace(uint32_t events, uint32_t args_percent = 0);
 
-// The first difference between what two traces say, or "". Where argument values are stored is no difference.
+// The first difference between the contents of two traces, or "". The places of argument values do not count.
 std::string FindDifference(const model::Trace& a, const model::Trace& b);
 
 }  // namespace pitot::test
