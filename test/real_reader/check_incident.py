@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds an incident's trace.pftrace against its dump.pitot through Perfetto's own trace processor.
+"""Compares an incident's trace.pftrace with its dump.pitot through Perfetto's own trace processor.
 
-Exactly the threads, slices, instants, counters, requests, stages, batches, what GPUs did, and arrows that were recorded must come
-out of SQL, and the import must report no error. Exit: 0 equal, 1 different, 2 it could not be tried.
+SQL must give exactly the recorded threads, slices, instants, counters, requests, stages, batches, GPU work and arrows. The
+import must report no error. Exit: 0 equal, 1 different, 2 the comparison could not run.
 """
 
 import argparse
@@ -19,25 +19,25 @@ from perfetto_query import PerfettoReader  # noqa: E402
 THREAD_SLICES = """
 select t.tid, s.ts, s.dur, s.depth, s.name from slice s join thread_track tt on s.track_id = tt.id join thread t using (utid)
 where extract_arg(s.arg_set_id, 'debug.kind') is not 'CUDA call'"""
-# A request's lane hangs below a track named after its route; so does a batch's below one named after its executor.
+# A request's lane is below a track named after its route, a batch's lane below one named after its executor.
 GROUPED = """
 select p.name, s.ts, s.dur, s.depth, s.name, s.id, extract_arg(s.arg_set_id, 'debug.id'),
   extract_arg(s.arg_set_id, 'debug.outcome'), extract_arg(s.arg_set_id, 'debug.batch_id'),
   extract_arg(s.arg_set_id, 'debug.members'), extract_arg(s.arg_set_id, 'debug.request'), s.parent_id
 from slice s join track t on s.track_id = t.id join track p on t.parent_id = p.id"""
-# Calls are on their threads' tracks, or on tracks named after the thread or after nothing known.
+# Calls are on their threads' tracks, or on tracks named after the thread, or on a track for unknown threads.
 CALLS = """
 select s.id, coalesce(t.tid, 0), s.ts, s.dur, s.name, extract_arg(s.arg_set_id, 'debug.waits_for'), track.name
 from slice s join track on s.track_id = track.id left join thread_track tt on s.track_id = tt.id left join thread t using (utid)
 where extract_arg(s.arg_set_id, 'debug.kind') = 'CUDA call'"""
-# A stream hangs below its device's group, what is said of recording below a group of its own.
+# A stream is below its device's group, rows about recording below a group of their own.
 BELOW_GPU = """
 select s.id, p.name, t.name, s.ts, s.dur, s.depth, s.name, extract_arg(s.arg_set_id, 'debug.kernel'),
   coalesce(extract_arg(s.arg_set_id, 'debug.bytes'), 0), coalesce(extract_arg(s.arg_set_id, 'debug.graph'), 0),
   coalesce(extract_arg(s.arg_set_id, 'debug.scope_path'), '')
 from slice s join track t on s.track_id = t.id join track p on t.parent_id = p.id
 where p.name glob 'GPU *' and s.name not glob 'lost: *' and extract_arg(s.arg_set_id, 'debug.kind') is not 'CUDA wait'"""
-# Calls that say what they waited for, beside it.
+# Calls with the stream or device they waited for, on a track next to it.
 WAITS = """
 select p.name, t.name, s.ts, s.dur, s.name from slice s join track t on s.track_id = t.id join track p on t.parent_id = p.id
 where extract_arg(s.arg_set_id, 'debug.kind') = 'CUDA wait'"""
@@ -62,7 +62,7 @@ class Differences:
         print(f"{what:24} {sum(expected.values()):8,} recorded {sum(found.values()):8,} found", end="")
         missing, extra = expected - found, found - expected
         print("" if not missing and not extra else "   DIFFERENT")
-        for title, rows in (("missing", missing), ("not recorded", extra)):
+        for title, rows in (("missing", missing), ("extra", extra)):
             for row in list(rows)[:5]:
                 print(f"    {title}: {row}")
         self.count += bool(missing or extra)
@@ -85,7 +85,7 @@ def check(incident, program):
         print(f"import problems: {problems or 'none'}")
         differences.count += bool(problems)
 
-        # Besides the process's threads the reader may know its main thread, which need not have recorded anything.
+        # Besides the recorded threads the reader may know the process's main thread, even if it recorded nothing.
         found_threads = {(tid, name) for tid, name in reader.query(THREADS)}
         recorded_threads = {(int(tid), name) for tid, name in expected["thread"]}
         differences.compare("threads", recorded_threads, found_threads & recorded_threads | {
@@ -111,7 +111,7 @@ def check(incident, program):
                              for route, ts, dur, id_, outcome in expected["request"]],
                             [(r[0], r[1], r[2], r[6], r[7] if r[7] not in ("open", "unknown") else None)
                              for r in requests.values()])
-        # A stage lies in its request's slice, perhaps inside another (a wait in a queue across stages).
+        # A stage is in its request's slice, perhaps inside another one (a wait in a queue across stages).
         by_id = {row[5]: row for row in grouped}
 
         def request_of(row):
@@ -128,9 +128,9 @@ def check(incident, program):
         differences.compare("batches", [(id_, int(ts), int(dur), int(n)) for id_, ts, dur, n in expected["batch"]],
                             [(r[8], r[1], r[2], r[9]) for r in batches.values()])
 
-        # Each arrow: from the wait in the queue to the batch that took it (or to the mark where it joined one that ran
-        # already) or to the first scope of the thread that did; from a request to a batch it joined without a queue; from a
-        # batch to its first scope.
+        # An arrow leads from a wait in a queue to the batch that took it (or to the mark of joining a running batch). It
+        # may also lead to the first scope of the taking thread. Other arrows lead from a request to a batch it joined
+        # without a queue, and from a batch to its first scope.
         def batch_of(row):
             while row is not None and row[5] not in batches:
                 row = by_id.get(row[11])
@@ -139,7 +139,7 @@ def check(incident, program):
         calls, by_call = reader.query(CALLS), {}
         for id_, tid, ts, dur, name, waits_for, track in calls:
             by_call[id_] = (name, ts)
-        # One that does not nest in its thread's scopes is beside them, on a track without a thread id.
+        # A call that does not nest in its thread's scopes is on a track next to them, without a thread id.
         tids = {name: tid for tid, name in recorded_threads}
         differences.compare(
             "calls", [(int(tid), int(ts), int(dur), name, stream or None) for tid, ts, dur, name, stream in expected["call"]],
@@ -149,11 +149,11 @@ def check(incident, program):
             "waits", [(gpu, track, int(ts), int(dur), name) for gpu, track, ts, dur, name in expected["wait"]], reader.query(WAITS))
         below_gpu = reader.query(BELOW_GPU)
         on_stream = {row[0]: (row[2], row[3]) for row in below_gpu if row[1] != "GPU recording"}
-        # Names with very many references to parts of their own are left as compiled.
+        # Names with very many references to their own parts stay as compiled.
         written_out = {row[8]: row[4] for row in expected["gpu"]}
         differences.compare(
-            "what streams did", [(gpu, stream, int(ts), int(dur), 0, name, int(size), int(graph), path)
-                                 for gpu, stream, ts, dur, name, size, graph, path, _ in expected["gpu"]],
+            "work of streams", [(gpu, stream, int(ts), int(dur), 0, name, int(size), int(graph), path)
+                                for gpu, stream, ts, dur, name, size, graph, path, _ in expected["gpu"]],
             [(*row[1:6], written_out.get(row[7], row[7]) or row[6], *row[8:]) for row in below_gpu if row[1] != "GPU recording"])
         differences.compare(
             "recording of GPUs", [(track, int(ts), int(dur), 0, name) for track, ts, dur, name in expected["recording"]],
@@ -195,7 +195,7 @@ def main():
                         help="the program built from expected_rows.cc")
     args = parser.parse_args()
     if not args.expected_rows.exists():
-        print(f"{args.expected_rows} is missing: build the release preset", file=sys.stderr)
+        print(f"{args.expected_rows} does not exist: build the release preset", file=sys.stderr)
         return 2
     different = 0
     for incident in args.incidents:

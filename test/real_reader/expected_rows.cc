@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints the rows that a Perfetto reader must find for a dump, tab-separated, straight from the trace's columns: no
-// code is shared with the serializer that is being checked.
+// Prints the rows that a Perfetto reader must find for a dump, tab-separated, straight from the trace's columns. It
+// shares no code with the serializer under test.
 #include <cxxabi.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void PrintThreads(const Trace& trace) {
   for (uint32_t row = 0; row < trace.threads.size(); ++row) {
     const ThreadRow& thread = trace.threads[row];
     std::printf("thread\t%" PRId64 "\t%s\n", thread.tid, Text(trace.strings[thread.name]).c_str());
-    std::vector<int64_t> ends;  // of the scopes that are open where the next begins
+    std::vector<int64_t> ends;  // of the scopes open at the begin of the next
     for (uint32_t event = thread.first_event; event < thread.first_event + thread.event_count; ++event) {
       const SiteKind kind = trace.sites[events.site[event]].kind;
       const int64_t begin = events.begin_ns[event], duration = events.duration_ns[event];
@@ -136,13 +136,13 @@ std::string DeviceName(const Trace& trace, uint32_t row) {
   if (row == kNone) return "GPU (unknown)";
   return "GPU " + std::to_string(trace.devices[row].ordinal) + " " + Text(trace.strings[trace.devices[row].name]);
 }
-// Graphs that have no name of their own are told apart by their number.
+// Graphs without a name of their own are told apart by their number.
 std::string GraphName(std::string name, uint32_t graph) {
   if (name.empty()) name = "graph";
   const bool has_number = name.find_first_of("0123456789") != std::string::npos;
   return graph == 0 || has_number ? name : name + " " + std::to_string(graph);
 }
-// As people write it.
+// The name in C++.
 std::string KernelName(const std::string& compiled) {
   int status = 0;
   char* const text = abi::__cxa_demangle(compiled.c_str(), nullptr, nullptr, &status);
@@ -171,7 +171,7 @@ void PrintGpu(const Trace& trace) {
                   stream != kNone ? awaited.c_str() : "all streams", calls.begin_ns[call], calls.duration_ns[call],
                   name.c_str());
   }
-  std::set<std::pair<uint32_t, uint32_t>> seen;  // call and stream that have their arrow
+  std::set<std::pair<uint32_t, uint32_t>> seen;  // calls and streams with their arrow
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     const std::string name = Text(trace.strings[gpu.name[row]]);
     const std::string shown = gpu.kind[row] == GpuKind::kKernel   ? KernelName(name)

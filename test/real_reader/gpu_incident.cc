@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leaves the two files of an incident with a GPU part, made by hand, in a directory: machines without a GPU have no
-// other. check_incident.py reads it.
+// Writes the two files of a made-up incident with a GPU part into a directory, for machines without a GPU.
+// check_incident.py reads them.
 #include <cinttypes>
 #include <cstdio>
 #include <string>
@@ -23,7 +23,7 @@ using pitot::test::TraceMaker;
 constexpr int64_t kUs = 1000, kMs = 1000000;
 
 // Two devices, three streams; eager kernels, a graph launched on two streams, overlaps, a call that straddles its
-// scope, calls of a thread that recorded nothing and of one that is not known.
+// scope, calls of a thread without events and of an unknown thread.
 Trace MakeTrace() {
   TraceMaker maker;
   Trace& trace = maker.trace;
@@ -62,7 +62,7 @@ Trace MakeTrace() {
 
   const char* const kernels[] = {"_ZN2at6native13reduce_kernelILi512ELi1EfEEvPT1_i", "_Z4gemmPf", "sm90_xmma_gemm"};
   for (uint32_t i = 0; i < 20; ++i) {
-    // They overlap: the next begins before the one before ends.
+    // They overlap: the next begins before the previous one ends.
     maker.Gpu(0, GpuKind::kKernel, kernels[i % 3], 1010 * kMs + i * kMs + 100 * kUs,
               i % 5 == 4 ? 1200 * kUs : 800 * kUs, i, 0);
   }
