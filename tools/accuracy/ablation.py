@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same runs judged once more with evidence taken out of their dumps: recall and confidence should fall, and nothing sure be wrong."""
+"""Judges the same runs again with evidence removed from their dumps. Recall and confidence should fall; sure causes must stay right."""
 
 import shutil
 import statistics
@@ -17,7 +17,7 @@ def unknown_of(asked: Sequence[str]) -> str:
 
 
 def row_of(without: str, runs: Sequence[score.Run], expected: Dict[str, Any]) -> Dict[str, Any]:
-    """Of requests that a fault struck, at doses that are judged, and of controls."""
+    """Scores of struck requests, at judged doses, and of controls."""
     records, controls = score.judged_records(runs, expected), score.control_records(runs, expected)
     claims = [(confidence, is_right) for one in [*records, *controls]
               for blame, confidence, is_right in zip(one.named, one.confidences, one.right) if blame != score.UNEXPLAINED]
@@ -29,7 +29,7 @@ def row_of(without: str, runs: Sequence[score.Run], expected: Dict[str, Any]) ->
 
 
 def judge_without(binaries: Path, folder: Path, to: Path, without: str) -> Path:
-    """A folder like `folder`, judged. Raises servers.Failed."""
+    """Makes `to` like `folder`, without this evidence, and judges it. Returns `to`. Raises servers.Failed."""
     servers.alter(binaries, folder, to, ['--without', without])
     shutil.copyfile(folder / 'requests.json', to / 'requests.json')
     servers.ask_why(binaries, to / 'why.jsonl', servers.newest_dump(to))
@@ -37,7 +37,7 @@ def judge_without(binaries: Path, folder: Path, to: Path, without: str) -> Path:
 
 
 def score_without(binaries: Path, out: Path, asked: Sequence[str], expected: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """The first row is of whole dumps."""
+    """One row per removed kind of evidence; the first row is for whole dumps."""
     if not asked:
         return []
     faults = [folder for folder in sorted(out.iterdir()) if (folder / 'why.jsonl').exists() and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two runs beside each other: of two versions, by `pitot diff`; recorded and not, by the load generator's own numbers."""
+"""Compares two runs: two versions by `pitot diff`, and recorded with unrecorded by the load generator's own numbers."""
 
 import json
 import statistics
@@ -9,14 +9,14 @@ from typing import Any, Dict, List, Optional
 
 import score
 
-MS = 1e-6  # of a ns
-LEAST_SHARE, LEAST_MS = 0.05, 0.5  # how far a diagnosed excess may be from the external one: the larger
+MS = 1e-6  # in one ns
+LEAST_SHARE, LEAST_MS = 0.05, 0.5  # tolerance of a diagnosed excess against the excess measured from outside; the larger counts
 
 
 # ---- Versions
 
 def judge_diff(diff: Dict[str, Any], wanted: Dict[str, Any]) -> Dict[str, Any]:
-    """Whether the outcome is right, and the row that changed is said to have changed, mainly by the effect that it had."""
+    """Whether the outcome is right, and whether the changed row is named with its main effect."""
     row = next((row for name, part in wanted.get('rows', []) for table in diff['tables'] if table['name'] == name
                 for row in table['rows'] if part in row['name']), None)
     effects = [effect for effect in ('count', 'duration') if row is not None and row['significant'] and row[f'by_{effect}']]
@@ -36,11 +36,11 @@ def score_versions(out: Path, expected: Dict[str, Any]) -> Dict[str, Any]:
 # ---- Recorded and not
 
 class Arm:
-    """A run as seen from outside, with what injectors say."""
+    """A run as seen from outside, with the injectors' log."""
 
     def __init__(self, folder: Path, injector: str, expected: Dict[str, Any]) -> None:
         load = json.loads((folder / 'load.json').read_text(encoding='utf-8'))
-        self.latencies_ms = {sample['id']: sample['latency_ms' if 'latency_ms' in sample else 'total_ms']  # of pictures, of prompts
+        self.latencies_ms = {sample['id']: sample['latency_ms' if 'latency_ms' in sample else 'total_ms']  # for pictures, for prompts
                              for sample in load['slowest'] if sample['status'] == 200}
         injections = score.injections_of(score.read_lines(folder / 'injected.jsonl'), expected)
         self.struck: Dict[str, List[str]] = defaultdict(list)  # requests by dose
@@ -51,7 +51,7 @@ class Arm:
         self.usual_ms = median([ms for request, ms in self.latencies_ms.items() if request not in injections])
 
     def excess_ms(self, dose: str) -> Optional[float]:
-        """Of those that were struck over those that were not, medians."""
+        """The median latency of struck requests minus that of the others."""
         of_struck = median([self.latencies_ms[request] for request in self.struck.get(dose, [])])
         return of_struck - self.usual_ms if of_struck is not None and self.usual_ms is not None else None
 
@@ -67,7 +67,7 @@ def agrees(diagnosed_ms: Optional[float], outside_ms: Optional[float]) -> Option
 
 
 def score_unrecorded(out: Path, expected: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """A row for each fault and dose that was run recorded and not."""
+    """A row for each fault and dose with a recorded and an unrecorded run."""
     rows = []
     for name, fault in expected['faults'].items():
         on, off = out / name, out / f'{name}.unrecorded'

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often the findings of `pitot analyze` are right: by analyzer, on runs with a known fault and on controls.
+"""Scores the findings of `pitot analyze` by analyzer, on runs with a known fault and on controls.
 
-A finding is true of a run if expected.json says so of its fault: `finds` is what the analyzers that exist for the fault must say of it,
-`also` what is true of it, too; `always` is true of every run of the board's setting, whatever struck it, and counted apart: who says it
-every time has told nothing apart. Of a finding that names a blame
-(`names_blame`) the blame must be the fault's. Where other programs had half of all CPU time it is true that the server waited for CPUs, and
-where by its own lines a tenth of its batches' time was sleep, that it slept.
-What is undetermined, only informs (severity info) or says what recorders counted themselves (`counted`) claims nothing that could be false.
+expected.json defines the true findings about a fault. `finds` are required from the analyzers made for the fault, and `also` are
+true, too. `always` are true of every run of the board's setting. They are counted separately, because they do not tell runs apart.
+A finding that names a blame (`names_blame`) must name the fault's blame.
+Two more findings may be true. The server waited for CPUs if other programs had half of all CPU time. It slept if its own log lines
+show a tenth of its batches' time as sleep.
+Undetermined findings, findings of severity info, and recorders' own counts (`counted`) claim nothing and cannot be false.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Sequence, Set
 
 
 def findings_of(analyzed: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """Of the JSON of `pitot analyze`, of all analyzers."""
+    """The findings of all analyzers in the JSON of `pitot analyze`."""
     return [finding for analyzer in analyzed.get('analyzers', []) for finding in analyzer['findings']]
 
 
@@ -23,7 +23,7 @@ def analyzer_of(code: str) -> str:
 
 
 class Truth:
-    """What may be said of one run."""
+    """The findings that are true of one run."""
 
     def __init__(self, run: Any, expected: Dict[str, Any]) -> None:
         name = run.name
@@ -36,7 +36,7 @@ class Truth:
         self.blames: Set[str] = {blame for fault in faults for blame in fault.get('blames', [])}
         always = expected.get('always', {})
         self.always_also, self.always_blames = set(always.get('also', [])), set(always.get('blames', []))
-        if run.is_crowded:  # by the log of other programs' CPU time
+        if run.is_crowded:  # from the log of other programs' CPU time
             self.also.add('a27.runqueue')
             self.blames.add('host_runqueue')
         if run.is_asleep:
@@ -57,7 +57,7 @@ class Truth:
 
 
 def score_findings(runs: Sequence[Any], expected: Dict[str, Any]) -> Dict[str, Any]:
-    """By analyzer, and of all of them. Runs have a name and findings."""
+    """Scores by analyzer, and of all analyzers together. Runs have a name and findings."""
     cells: Dict[str, Dict[str, Any]] = defaultdict(lambda: {'said': 0, 'true': 0, 'always': 0, 'false_of': defaultdict(int), 'false_on_controls': 0,
                                                             'expected': 0, 'found': 0})
     controls = 0

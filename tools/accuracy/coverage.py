@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many of the requests that a fault struck have their kernels in the incident. What counts is benchmarks/gpu_coverage.py's."""
+"""Counts struck requests with their kernels in the incident. benchmarks/gpu_coverage.py defines a covered request."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ import gpu_coverage  # noqa: E402
 
 
 def coverage_of(run: 'score.Run', requests: Any, injector: str) -> Dict[str, int]:
-    """Of the struck requests in the incident; what coverage lacks, as there."""
+    """Counts of struck requests in the incident: covered, without GPU time, and with GPU time from CUDA events."""
     struck = [request for request in requests if request['outcome'] == 'ok' and
               any(one.injector == injector for one in run.injections.get(request['id'], []))]
     return {'requests': len(struck), 'covered': sum(map(gpu_coverage.is_covered, struck)),
@@ -22,7 +22,7 @@ def coverage_of(run: 'score.Run', requests: Any, injector: str) -> Dict[str, int
 
 
 def score_coverage(out: Path, runs: List['score.Run'], expected: Dict[str, Any]) -> Dict[str, Any]:
-    """By fault; nothing where no GPU was recorded."""
+    """Rows by fault; a run without recorded GPUs has none."""
     rows: Dict[str, Any] = {}
     for run in runs:
         fault, path = expected['faults'].get(run.name), out / run.name / 'requests.json'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which runs there are: faults, doses, models, loads and seeds."""
+"""The runs of a board: faults, doses, models, loads and seeds."""
 
 import os
 import re
@@ -7,17 +7,17 @@ from typing import Dict, List, NamedTuple, Sequence
 
 from servers import Altered, Job, Phase, Plan, Played, PlayedVersion, Version
 
-RATE = 0.2  # share of requests, or batches, that are struck
-LOAD = 0.3  # of what the server can do, where nothing else is said
+RATE = 0.2  # share of struck requests, or batches
+LOAD = 0.3  # of the server's capacity, by default
 GAP_S = 0.3  # between doses
 TINY_LANGUAGE_MODEL = ['--layers', '4', '--width', '128', '--heads', '4', '--vocabulary', '256', '--device', 'cpu', '--context', '1024']
-# As long an iteration on a GPU, and longer prompts, as they are taken faster there.
+# Iterations on a GPU take as long as those above, and prompts are longer, because a GPU handles them faster.
 GPU_LANGUAGE_MODEL = ['--layers', '8', '--width', '1024', '--heads', '16', '--vocabulary', '256', '--device', 'cuda', '--context', '8192',
                       '--kv-tokens', '16384', '--no-why']
 
 
 class Setting(NamedTuple):
-    """What is the same for all runs of a board. Tuning and scored boards share none of it."""
+    """The common settings of a board's runs. Tuning and scored boards share none of them."""
     seed: int
     image: Sequence[str]  # the image server's model
     pictures: Sequence[str]  # the load generator's
@@ -29,24 +29,25 @@ class Setting(NamedTuple):
     probe_s: float
     controls: Sequence[str]
     skip: Sequence[str] = ()
-    most_rate: float = 60.0  # requests a second with faults: a lock that a fifth of them keep must not become the bottleneck
-    gpu_dose: float = 1.0  # times the counts and sizes of faults on a GPU
+    most_rate: float = 60.0  # requests a second with faults: a lock held by a fifth of them must not become the bottleneck
+    gpu_dose: float = 1.0  # a factor on counts and sizes of faults on a GPU
 
     @property
     def has_gpu(self) -> bool:
         return 'cuda' in self.image
 
 
-STRUCK_MEANWHILE = ('F20', 'F21', 'F37')  # whom these slowed no log says; of F37 nothing is asked of a request
+STRUCK_MEANWHILE = ('F20', 'F21', 'F37')  # logs do not tell the slowed requests; F37 does not judge single requests
 RARE = ('X06',)  # few requests are struck by both
-# Where few are struck: times the rate of requests, of which fewer hold the lock then, so that as many as before wait for it of a hundred
-# (a wait that a tenth of the requests have is soon normal); and times the seconds of each dose.
+# For faults that strike few requests: factors on the rate of requests, and on the seconds of each dose. With a higher rate a smaller
+# share of requests holds the lock, and as many of a hundred as before wait for it. (A wait shared by a tenth of the requests is soon
+# normal.)
 MORE_LOAD, MORE_LOAD_OF_GPU, MORE_TIME = {'F22': 4.0}, {'F22': 2.0}, {'F20': 5 / 3, 'F26': 5 / 3, 'F29': 2.0}
 QUICK_CONTROLS, ALL_CONTROLS = ('C02', 'C06'), ('C01', 'C02', 'C03', 'C04', 'C05', 'C06')
 SETTINGS = {
     'tune': Setting(11, ['--width', '16', '--resolution', '64'], ['--image-size', '96'], 25, (0.5, 2), 4, 3, 4, 2, QUICK_CONTROLS, RARE),
     'quick': Setting(8191, ['--width', '8', '--resolution', '64'], ['--image-size', '128'], 30, (0.5, 2), 4, 3, 3, 1, QUICK_CONTROLS, RARE),
-    # As short as 131 normal requests and some twenty struck ones a dose allow.
+    # The shortest times that give 131 normal requests, and some twenty struck ones per dose.
     'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda', '--no-why'], ['--image-size', '128'], 30, (0.5, 2),
                    2, 2, 3, 1, ALL_CONTROLS, RARE, most_rate=120.0),
     'gpu_tune': Setting(1009, ['--width', '24', '--resolution', '160', '--device', 'cuda', '--no-why'], ['--image-size', '192'], 24, (0.5, 2),
@@ -55,7 +56,7 @@ SETTINGS = {
                     ALL_CONTROLS),
 }
 
-# What is dosed by time gets shares of typical latency; the rest is as it is, as many doses as there are.
+# Faults dosed by time get shares of typical latency. The others have their own doses, of any number.
 TIMED = {'F01': 'slow_decode_spin', 'F01s': 'slow_decode_sleep', 'F22': 'lock_held:rate=0.05', 'F26': 'batch_timeout:rate=0.1', 'F31': 'slow_postprocess',
          'F39': 'unhooked_hop'}
 SPINNERS = 2 * (os.cpu_count() or 1)
@@ -64,32 +65,32 @@ SIZED = {'F20': (f'cpu_spinners:rate=0.02,threads={SPINNERS},dose_ms=', (20, 60)
 DECODE = {'F29': ('kv_pressure:rate=0.1,dose_tokens=2048,dose_ms=', (150, 400)), 'F30': ('long_prompt:rate=0.05,dose_tokens=', (300, 900))}
 GPU_DECODE = {'F29': ('kv_pressure:rate=0.1,dose_tokens=16384,dose_ms=', (150, 400)),
               'F30': ('long_prompt:rate=0.05,dose_tokens=', (3000, 8000))}
-# All of a length: what differs is more work, not slower.
+# Prompts of the same length: a difference would be more work, not slower work.
 PROMPTS = ['--generate', '--prompt-mean', '400', '--prompt-max', '24', '--output-mean', '400', '--output-max', '20']
-BATCH_DELAY_MS = 2.0  # the image server's, to which a batch timeout comes
+BATCH_DELAY_MS = 2.0  # the image server's own; a batch timeout adds to it
 ON_GPU = {'F03': ('small_copies:dose_count=', (200, 1000)), 'F04': ('pageable_copy:dose_mib=', (8, 64)),
           'F05': ('sync_each:dose_count=', (200, 1000)), 'F06': ('scalar_readback:dose_count=', (200, 1000)),
           'F07': ('device_malloc:dose_mib=', (4096, 16384)), 'F09': ('lazy_kernel:rate=', (0.05,)),
           'F11': ('tiny_kernels:dose_count=', (500, 4000)), 'F12': ('full_queue:dose_count=', (2000, 6000)),
           'F13': ('shared_stream:dose_count=', (3, 10)), 'F14': ('neighbour:dose_count=', (3, 10))}
-RECORDED = {'F33': 'memory_leak:rate=0.3,dose_mib=1'}  # with what LibTorch's allocators say
+RECORDED = {'F33': 'memory_leak:rate=0.3,dose_mib=1'}  # with counters of LibTorch's allocators
 GPU_PAIRS = {'X01': ('device_malloc:rate=0.2,dose_mib=8192', 'neighbour:rate=0.2,dose_count=5'),
              'X03': ('small_copies:rate=0.3,dose_count=500', 'batch_timeout:rate=0.3,dose_ms=10'),
              'X04': ('lazy_kernel:rate=0.05',)}
 GPU_DOSE = re.compile(r'(dose_(?:count|mib)=)(\d+)')
 BIG = ['--big-share', '0.2', '--big-size', '640']
-# Of the simulator's servers, in which clocks and CPUs fall for a while and what is slower for it is known.
+# Played by the simulator's servers. Their clocks and CPUs fall for a while, and the requests slowed by it are known.
 PLAYED = {'F16': ['--fault', 'gpu_clock_low'], 'X02': ['--fault', 'gpu_clock_low', '--fault', 'cpu_crowded'],
           'F14p': ['--fault', 'neighbour']}
-# Of those: times of GPUs, early and late. Nothing that is said then may be sure and wrong.
+# The same with GPU times moved early or late. Verdicts on them may not be sure and wrong.
 SKEWED = {name: ('F14p', ['--gpu-later-us', us]) for name, us in (('F38', '-400'), ('F38e', '-2000'), ('F38l', '2000'))}
 FIRST_VERSION = 'V01'
-ALL_BIG = ['--big-share', '1', '--big-size', '512']  # so that decoding is a part of the latency that is worth a regression
+ALL_BIG = ['--big-share', '1', '--big-size', '512']  # makes decoding a large enough part of latency for a regression
 PAIRS = {'X05': ('slow_decode_spin:rate=0.3', 'batch_timeout:rate=0.3'), 'X06': ('lock_held:rate=0.2', 'slow_postprocess:rate=0.4')}
 
 
 class Board:
-    """Makes plans for a server that does `capacity` requests a second, and one in `typical_ms`."""
+    """Makes plans for a server with a capacity of `capacity` requests a second and a latency of `typical_ms`."""
 
     def __init__(self, setting: Setting, capacity: float, typical_ms: float) -> None:
         self.setting, self.capacity, self.typical_ms = setting, capacity, typical_ms
@@ -101,7 +102,7 @@ class Board:
                     environment or {}, rate or self.rate)
 
     def phases(self, *doses: Sequence[str], times: float = 1.0) -> List[Phase]:
-        """A quiet part, from which most of the baseline is learnt, and each dose for a while."""
+        """A quiet part, the source of most of the baseline, and then each dose for a while."""
         struck = [phase for faults in doses for phase in (Phase(times * self.setting.struck_s, tuple(faults)), Phase(GAP_S))]
         return [Phase(self.setting.quiet_s), *struck]
 
@@ -110,7 +111,7 @@ class Board:
         return min(self.rate * more.get(name, 1.0), LOAD * self.capacity)
 
     def striking_all(self, fault: str) -> List[Phase]:
-        """Strikes a tenth of the run, all requests of it: a fault in a fifth of the requests or more is normal."""
+        """Strikes all requests of a tenth of the run. A fault in a fifth of the requests or more would become normal."""
         struck_s = self.setting.struck_s / 2
         return [Phase(9 * struck_s), Phase(struck_s, (fault,)), Phase(GAP_S)]
 
@@ -124,10 +125,10 @@ class Board:
                             rate=self.rate_of(name)) for name, fault in TIMED.items()]
         plans += [self.image(name, self.phases(*([f'{fault}{dose}'] for dose in doses), times=MORE_TIME.get(name, 1.0)))
                   for name, (fault, doses) in SIZED.items()]
-        # Eight connections and one thread to decode: the queue is there by itself, and the decoder is slow for all.
+        # Eight connections and one decoding thread make a queue, and the decoder is slow for all.
         plans.append(self.image('F02', self.striking_all(f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}'),
                                 arguments=['--preprocess-threads', '1']))
-        # Of one CPU, above what the load takes on the mean.
+        # In percent of one CPU, above the load's mean need.
         plans.append(self.image('F21', self.phases(*([f'cpu_quota:dose_percent={share * self.rate * self.typical_ms / 10:.0f}']
                                                      for share in (1.3, 1.0)))))
         plans += [self.with_torch(self.image(name, self.phases([fault]))) for name, fault in RECORDED.items()]
@@ -148,12 +149,12 @@ class Board:
         for name in self.setting.controls:
             mixed = ['--big-share', '0.3', '--big-size', '224'] if name == 'C06' else []
             warm_up = ['--warm-up', '0'] if name == 'C05' else []
-            whole = [Phase(self.setting.control_s * min(1.0, LOAD / loads[name]))]  # no more requests than at the usual load
+            whole = [Phase(self.setting.control_s * min(1.0, LOAD / loads[name]))]  # at most as many requests as at the usual load
             plans.append(self.image(name, whole, [*mixed, *warm_up], rate=loads[name] * self.capacity))
         return plans
 
     def lossy(self) -> Plan:
-        """F37: rings that hold a part of the operators that are recorded in them."""
+        """F37: rings too small for the operators recorded in them."""
         plan = self.image('F37', self.phases([self.timed('slow_decode_spin', 2)]), environment={
             'PITOT_MAX_RING_BYTES': str(1 << 16), 'PITOT_DEPTH': 'ops'})
         return self.with_torch(plan)
@@ -166,7 +167,7 @@ class Board:
         return GPU_DOSE.sub(lambda dose: f'{dose[1]}{max(1, round(self.setting.gpu_dose * int(dose[2])))}', fault)
 
     def gpu_plans(self) -> List[Plan]:
-        """Faults of a GPU, and then all others on a server with one. Kernels are recorded, and LibTorch's operators are not."""
+        """Faults of a GPU, and then all others on a server with a GPU. Kernels are recorded, but not LibTorch's operators."""
         plans = [self.image(name, self.phases(*([self.dosed(f'{fault}{dose}{"" if fault.endswith("rate=") else ",rate=0.1"}')]
                                                 for dose in doses))) for name, (fault, doses) in ON_GPU.items()]
         plans += [self.image(name, self.phases([self.dosed(fault) for fault in faults]), BIG if name == 'X04' else ())
@@ -176,7 +177,7 @@ class Board:
         return [plan._replace(environment={'PITOT_DEPTH': 'kernels'}) for plan in plans]
 
     def versions(self) -> List[Job]:
-        """What a second version does to all requests; and one that is the same."""
+        """Second versions with a change to all requests, and one without a change."""
         def served(name: str, *faults: str) -> Plan:
             return self.image(name, [Phase(2 * self.setting.control_s, faults)], ALL_BIG,
                               environment={'PITOT_DEPTH': 'kernels'} if self.setting.has_gpu else {})
@@ -205,7 +206,7 @@ class Board:
 
     @staticmethod
     def unrecorded(job: Job) -> List[Job]:
-        """The same run once more without a recorder, where injectors say whom it struck."""
+        """The same run again without a recorder, if injectors log the struck requests."""
         if not isinstance(job, Plan) or job.name[0] != 'F' or job.name in STRUCK_MEANWHILE:
             return []
         return [job._replace(name=f'{job.name}.unrecorded', is_recorded=False)]

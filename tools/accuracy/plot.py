@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A score as a picture: recall by dose, and what confidence means."""
+"""Draws a score as a picture: recall by dose, and right causes by confidence."""
 
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -8,7 +8,7 @@ COLOURS = ('#1b6ca8', '#c8553d', '#588157', '#8d6a9f', '#e09f3e', '#4d4d4d', '#2
 
 
 def at(x: float, y: float, left: int) -> Tuple[float, float]:
-    """Of shares, 0 to 1."""
+    """The place of a point given as shares, 0 to 1."""
     return left + x * SIDE, MARGIN + (1 - y) * SIDE
 
 
@@ -32,7 +32,7 @@ def line(points: Sequence[Tuple[float, float]], colour: str) -> List[str]:
 
 
 def svg(score: Dict[str, Any], most: float = 2.5) -> str:
-    """Recall by dose, of `most` times typical latency and less, and the reliability diagram."""
+    """Recall by dose, up to `most` times typical latency, and the reliability diagram."""
     left, right = MARGIN, 3 * MARGIN + SIDE + 70
     lines = frame(left, 'Recall by dose', 'injected time as a share of typical latency',
                   [(share / most, f'{share:g}') for share in (0, 0.5, 1, 1.5, 2, 2.5)])

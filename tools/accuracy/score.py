@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often verdicts are right: reads findings and injectors' logs, and nothing else.
+"""Scores verdicts. Reads findings and injectors' logs, and nothing else.
 
-A run is a folder: injected.jsonl (what injectors say that they did, a line an injection), why.jsonl (`pitot why --every --json`),
-requests.json (when they began, `pitot requests --json`), analyze.json (`pitot analyze --json`) and profiler.json (the same with the torch-tb-profiler's rules, a rival's). What a verdict must say of a fault is in expected.json. Which requests were struck is not known
-to who made the findings, and how these were made is not known here.
+A run is a folder with these files:
+
+injected.jsonl  the injectors' log, one line per injection
+why.jsonl       `pitot why --every --json`
+requests.json   `pitot requests --json`, for the requests' begins
+analyze.json    `pitot analyze --json`
+profiler.json   the same with the torch-tb-profiler's rules, a rival
+
+expected.json has the right verdicts on each fault. The maker of the findings does not know the struck requests, and this scorer does
+not know how findings are made.
 """
 
 import json
@@ -17,23 +24,23 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Se
 
 from catalogue import findings_of, score_findings
 
-LEAST_RATIO = 0.25  # of typical latency: what the targets of accuracy are about
-UNEXPLAINED = 'untraced_or_unexplained'  # names no cause: its confidence is low because it does not
-OTHERS = 'other_programs'  # what the runner logs of programs that are not the server
-SURE = 0.8  # a cause with this confidence or more is one that somebody acts upon
+LEAST_RATIO = 0.25  # of typical latency: targets of accuracy apply to faults of this size or more
+UNEXPLAINED = 'untraced_or_unexplained'  # not a cause, and its confidence is low for this reason
+OTHERS = 'other_programs'  # the runner's log of programs other than the server
+SURE = 0.8  # people act upon a cause with this confidence or more
 EXPECTED = Path(__file__).resolve().parent / 'expected.json'
 
 
 class Injection(NamedTuple):
-    """All that one fault did to one request."""
+    """The whole effect of one fault on one request."""
     injector: str
-    dose: str  # as it was asked for, without the rate
+    dose: str  # as given to the injector, without the rate
     injected_ns: int
     culprits: Set[str]
 
 
 class Burn(NamedTuple):
-    """CPU time that an injector took."""
+    """CPU time used by an injector."""
     injector: str
     dose: str
     begin_ns: int
@@ -42,20 +49,20 @@ class Burn(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One struck request and what was said of it."""
+    """One struck request and the verdict on it."""
     fault: str
     dose: str
     injected_ns: int
-    beside_ns: int  # that was the same to the request, and is not the fault's
+    beside_ns: int  # other time with the same effect on the request, not the fault's
     typical_ns: int
     named: List[str]  # blames, largest excess first
-    right: List[bool]  # of these
-    confidences: List[float]  # of these
-    is_named: bool  # what the table wants was said
-    is_first: bool  # and first, or behind what a log says to have taken more
+    right: List[bool]  # for each of `named`
+    confidences: List[float]  # for each of `named`
+    is_named: bool  # the expected cause was named
+    is_first: bool  # and first, or behind a logged cause that took more
     is_alone: bool  # and first of all
-    is_ranked: bool  # among the three largest, said or not, or behind three that took more
-    blamed_ns: Optional[int]  # on what the table wants, where it was said, and on what else the fault's time is of (made_of)
+    is_ranked: bool  # among the three largest, named or not, or behind three that took more
+    blamed_ns: Optional[int]  # on the expected cause if it was named, and on the other parts of the fault's time (made_of)
     has_culprit: Optional[bool]
     rivals: Dict[str, bool]
 
@@ -70,7 +77,7 @@ class Control(NamedTuple):
     latency_ns: int
     kind: str
     named: List[str]
-    right: List[bool]  # of these: the server's log says so
+    right: List[bool]  # for each of `named`: proved by the server's log
     confidences: List[float]
 
     @property
@@ -86,16 +93,16 @@ class Run(NamedTuple):
     name: str
     injections: Dict[str, List[Injection]]  # by request
     verdicts: Dict[str, Dict[str, Any]]  # by request
-    findings: List[Dict[str, Any]]  # of the catalogue
-    profiler: List[Dict[str, Any]]  # of the torch-tb-profiler's rules
+    findings: List[Dict[str, Any]]  # by the catalogue
+    profiler: List[Dict[str, Any]]  # by the torch-tb-profiler's rules
     is_crowded: bool = False  # other programs had half of all CPU time
-    is_asleep: bool = False  # in batches, which ask for no wait, threads slept for a tenth of the time
+    is_asleep: bool = False  # threads slept for a tenth of the batches' time, without asking for a wait
 
 
 # ---- Reading
 
 def read_lines(path: Path) -> List[Dict[str, Any]]:
-    """The last line may be half written."""
+    """The lines of a log. Skips a line that is not valid JSON: the last may be incomplete."""
     lines = []
     for text in path.read_text(encoding='utf-8').splitlines() if path.exists() else []:
         try:
@@ -111,15 +118,15 @@ def dose_of(line: Dict[str, Any]) -> str:
 
 
 def entries_by_injector(expected: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
-    """A truth is true whichever fault is judged by the same lines."""
+    """The table's entries by injector. A truth is true, even if a fault is judged by the same lines."""
     return {entry['injector']: entry for entry in [*expected['faults'].values(), *expected['truths']]}
 
 
 def overlaps_of(lines: Sequence[Dict[str, Any]], expected: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """What injections at one time did to each other, where a truth is made of them (`of`): a line for each other one."""
+    """Effects of simultaneous injections on each other, for truths made of them (`of`): a line for each other injection."""
     made = []
     for truth in (truth for truth in expected['truths'] if 'of' in truth):
-        when = {line['time_ns']: line['time_ns'] + line['injected_ns'] for line in lines if line['fault'] == truth['of']}  # a batch has one
+        when = {line['time_ns']: line['time_ns'] + line['injected_ns'] for line in lines if line['fault'] == truth['of']}  # one per batch
         for line in (line for line in lines if line['fault'] == truth['of']):
             begin_ns, end_ns = line['time_ns'], line['time_ns'] + line['injected_ns']
             overlaps = [min(end_ns, until_ns) - max(begin_ns, from_ns) for from_ns, until_ns in when.items() if from_ns != begin_ns]
@@ -129,11 +136,11 @@ def overlaps_of(lines: Sequence[Dict[str, Any]], expected: Dict[str, Any]) -> Li
 
 def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], requests: Iterable[str] = (),
                   run: str = '') -> Dict[str, List[Injection]]:
-    """By request. Lines of roles that the table does not ask for are left out. `requests`: all of the run, most of which may have no line."""
+    """Injections by request, without lines of roles outside the table. `requests` has all requests of the run; most may be without a line."""
     wanted = {name: entry for name, entry in entries_by_injector(expected).items() if run not in entry.get('not_of', ())}
     sums: Dict[Tuple[str, str], Injection] = {}
     like: Dict[Tuple[str, str], Any] = {}
-    on_cpu: Dict[Tuple[str, str], int] = defaultdict(int)  # where a line says that beside how long it was
+    on_cpu: Dict[Tuple[str, str], int] = defaultdict(int)  # if a line has it in addition to its duration
     lines = list(lines)
     for line in lines + overlaps_of(lines, expected):
         fault = wanted.get(line['fault'])
@@ -147,7 +154,7 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], req
         culprits = before.culprits | set(who if isinstance(who, list) else [who])
         took_ns = line.get('cpu_ns', line['injected_ns']) if 'on_cpu' in fault else line['injected_ns']
         sums[key] = before._replace(injected_ns=before.injected_ns + took_ns, culprits=culprits)
-    for (request, name), one in sums.items():  # a time is not to prove two causes
+    for (request, name), one in sums.items():  # a time must not prove two causes
         part_ns = on_cpu.get((request, wanted[name].get('without', '')), 0)
         sums[request, name] = one._replace(injected_ns=max(0, one.injected_ns - part_ns))
     everybody = set(requests) | {request for request, _ in sums}
@@ -174,14 +181,14 @@ def is_crowded(burns: Sequence[Burn], cpus: int) -> bool:
 
 
 def is_asleep(lines: Sequence[Dict[str, Any]]) -> bool:
-    """A batch has a line of each of its requests."""
+    """Whether a tenth of the batches' logged time was sleep. A batch has a line for each of its requests."""
     batches = {name: {(line['time_ns'], line['injected_ns']) for line in lines if line['fault'] == name} for name in ('slept', 'batch_code')}
     slept_ns, code_ns = (sum(ns for _, ns in batches[name]) for name in ('slept', 'batch_code'))
     return 10 * slept_ns >= slept_ns + code_ns > 0
 
 
 def is_struck_by(verdict: Dict[str, Any], begin_ns: int, burn: Burn, waited_ns: int) -> bool:
-    """That it was slow, at least half of its time went by meanwhile, and by its own lines it waited for that."""
+    """Whether the request was slow, at least half of it overlapped the burn, and its own lines show the wait."""
     latency_ns, typical_ns = verdict['latency_ns'], verdict['typical_ns']
     overlap_ns = min(begin_ns + latency_ns, burn.end_ns) - max(begin_ns, burn.begin_ns)
     return 2 * overlap_ns >= latency_ns and 0 < typical_ns and min(latency_ns - typical_ns, waited_ns) >= LEAST_RATIO * typical_ns
@@ -189,7 +196,7 @@ def is_struck_by(verdict: Dict[str, Any], begin_ns: int, burn: Burn, waited_ns: 
 
 def injections_by_burns(verdicts: Iterable[Dict[str, Any]], begins: Dict[str, int], burns: Sequence[Burn],
                         logged: Dict[str, List[Injection]], expected: Dict[str, Any]) -> Dict[str, List[Injection]]:
-    """What burning CPU did to requests that it was not for: as much as their own lines (`logged`) say."""
+    """Effects of burnt CPU time on requests other than the burner's, as far as their own lines (`logged`) show."""
     meanwhile = {fault['injector']: fault for fault in expected['faults'].values() if fault.get('strikes') == 'meanwhile'}
     by_injector = entries_by_injector(expected)
     by_request = defaultdict(list)
@@ -230,28 +237,28 @@ def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
 
 
 def read_runs(out: Path, expected: Dict[str, Any]) -> List[Run]:
-    """Those that were judged: others are still to be made, or were cut off."""
+    """The judged runs. Others are not made yet, or were interrupted."""
     return [read_run(folder, expected) for folder in sorted(out.iterdir()) if (folder / 'why.jsonl').exists()] if out.exists() else []
 
 
 def read_expected(setting: str = '') -> Dict[str, Any]:
-    """`always`: what is true of every run of the setting; of gpu_tune what is of gpu."""
+    """The table, with `always` for the findings true of every run of the setting. gpu_tune takes those of gpu."""
     expected: Dict[str, Any] = json.loads(EXPECTED.read_text(encoding='utf-8'))
     return {**expected, 'always': expected['settings'].get(setting.partition('_')[0], {})}
 
 
 # ---- Rivals, on the same traces
 
-HTA_CLASSES = {  # of the edges of HTA's critical path; what is a wait of the host is the host's to it
+HTA_CLASSES = {  # of the edges of HTA's critical path; a wait of the host counts as the host's time there
     'gpu_compute_bound': {'gpu_exec_expected', 'gpu_contention', 'gpu_clock', 'gpu_excess_unknown', 'h2d', 'd2h', 'd2d_memset'},
     'gpu_communication': {'comm_exposed'},
     'gpu_kernel_kernel_overhead': {'dispatch_gap', 'gpu_queue_wait_others'},
     'gpu_kernel_launch_overhead': {'launch_latency', 'launch_queue_full'},
 }
-CPU_BOUND = {'host_oncpu_pre', 'host_oncpu_framework', 'host_oncpu_post', 'launch_api', 'alloc_stall', 'lazy_load_jit'}  # means these
-PROFILER_RULES = {  # what the torch-tb-profiler says of a window, and what that would be of a request
+CPU_BOUND = {'host_oncpu_pre', 'host_oncpu_framework', 'host_oncpu_post', 'launch_api', 'alloc_stall', 'lazy_load_jit'}
+PROFILER_RULES = {  # the torch-tb-profiler's findings about a window, and the causes they would be for a request
     'a05.input_bound': {'host_oncpu_pre', 'host_pagefault_io'},
-    'a03.utilisation_low': set(),  # "increase the batch size": of no request
+    'a03.utilisation_low': set(),  # "increase the batch size": not about a request
 }
 
 
@@ -261,7 +268,7 @@ def largest_segment(verdict: Dict[str, Any]) -> Set[str]:
 
 
 def hta_bound_by(verdict: Dict[str, Any]) -> Set[str]:
-    """The class of the critical path with most time."""
+    """The class of the critical path with the most time."""
     times: Dict[str, int] = defaultdict(int)
     for blame, part_ns in verdict['blame_ns'].items():
         times[next((name for name, blames in HTA_CLASSES.items() if blame in blames), 'cpu_bound')] += part_ns
@@ -288,14 +295,14 @@ def has_culprit(cause: Dict[str, Any], culprits: Set[str], field: str) -> bool:
 
 
 def is_true(cause: Dict[str, Any], injections: Iterable[Injection], expected: Dict[str, Any]) -> bool:
-    """Whether a log says that of the request: at least half of the excess."""
+    """Whether a log proves the cause for the request: at least half of its excess."""
     by_injector = entries_by_injector(expected)
     return any(cause['blame'] in by_injector[one.injector]['blames'] and 2 * one.injected_ns >= cause['excess_ns'] for one in injections)
 
 
 def is_greater(cause: Dict[str, Any], than: Injection, injections: Iterable[Injection], expected: Dict[str, Any]) -> bool:
-    """Whether a log says that this is true of the request, and took at least as much. Of two things at once the greater is to
-    be told first (X01 to X04)."""
+    """Whether a log proves this cause for the request, with at least as much time. Of two simultaneous causes the larger must be named
+    first (X01 to X04)."""
     greater = [one for one in injections if one.injected_ns >= than.injected_ns > 0]
     return is_true(cause, greater, expected)
 
@@ -305,14 +312,14 @@ def judge(run: Run, request: str, fault_id: str, injection: Injection, expected:
     blames, kinds = set(fault['blames']), set(fault.get('kinds', []))
     causes, ranking = verdict['causes'], verdict['causes'] or verdict['largest']
     hits = [cause for cause in causes if cause['blame'] in blames]
-    # That everything was slower is no cause, unless it says what of.
+    # "Everything was slower" is not a cause, unless it names the clock.
     by_kind = verdict['verdict'] in kinds and fault.get('clocks', '') in verdict.get('clocks', '')
-    is_beside = 'more_work' in kinds and 'more_work' in verdict  # said of some parts, and causes of the others
+    is_beside = 'more_work' in kinds and 'more_work' in verdict  # more work for some parts, and causes for the others
     is_alone = by_kind or bool(ranking and ranking[0]['blame'] in blames)
     first = [cause['blame'] in blames or is_greater(cause, injection, run.injections[request], expected) for cause in ranking[:3]]
     of_fault = blames.union(fault.get('made_of', ()))
     beside = [one for one in run.injections[request] if one.injector in fault.get('beside', ())]
-    # Who had most of a cause is its culprit.
+    # The culprit is the one with the largest part of the cause.
     culprits = injection.culprits.union(*(one.culprits for one in beside if one.injected_ns >= injection.injected_ns))
     culprit = None
     if hits and injection.culprits:
@@ -333,13 +340,14 @@ def judge(run: Run, request: str, fault_id: str, injection: Injection, expected:
 
 
 def is_struck(verdict: Dict[str, Any], injection: Injection, fault: Dict[str, Any], beside_ns: int = 0) -> bool:
-    """What was only there meanwhile struck whom it can have cost that much: who was slower, beyond what is known of others."""
+    """Whether the injection struck this request. An injection that only overlaps it struck it only if it can have cost that much: the
+    request must be slower by that, beyond the known time of others."""
     slower_ns = verdict['latency_ns'] - verdict['typical_ns'] - beside_ns
     return fault.get('strikes') != 'slower' or min(injection.injected_ns, slower_ns) >= LEAST_RATIO * verdict['typical_ns']
 
 
 def judge_run(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> List[Record]:
-    """Struck requests that ended in the trace; of others nothing was said."""
+    """Records of struck requests that ended in the trace; others have no verdict."""
     by_injector = {expected['faults'][name]['injector']: name for name in faults}
     records = []
     for request, injections in run.injections.items():
@@ -351,7 +359,7 @@ def judge_run(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> List
 
 
 def score_pair(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> Dict[str, Any]:
-    """Requests that both faults struck: whether both are named, and the greater injury first."""
+    """Requests struck by both faults: whether both are named, and the larger one first."""
     named, ordered = [], []
     for request, verdict in run.verdicts.items():
         injections = {name: one for name in faults for one in run.injections.get(request, ())
@@ -370,7 +378,7 @@ def score_pair(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> Dic
 
 
 def score_lossy(run: Run, expected: Dict[str, Any]) -> Dict[str, Any]:
-    """What is said where records were lost: nothing, or nothing sure that is wrong."""
+    """Verdicts in a trace with losses: they may be empty, but not sure and wrong."""
     sure = [is_true(cause, run.injections.get(request, []), expected) for request, verdict in run.verdicts.items()
             for cause in verdict['causes'] if cause['confidence'] >= SURE]
     verdicts = run.verdicts.values()
@@ -387,15 +395,16 @@ def controls_of(run: Run, expected: Dict[str, Any]) -> List[Control]:
 
 
 def does_not_add_up(verdict: Dict[str, Any]) -> bool:
-    """Segments and parts to the latency; what is usual to the typical one; and of blame and what is usual, part by part: causes to
-    their excess, the parts that are none, with what causes had in common that is not said, to the rest."""
+    """Whether a verdict's numbers disagree. Segments and parts must add up to the latency, and usual times to the typical latency. For
+    each cause, blame minus the usual time must be its excess. The other parts, with the unnamed common time of causes, must add up to
+    the rest."""
     parts, usual, causes = verdict['blame_ns'], verdict['normal_ns'], verdict['causes']
     segments = sum(segment['duration_ns'] for segment in verdict['segments'])
     if segments != verdict['latency_ns'] or sum(parts.values()) != verdict['latency_ns']:
         return True
     if verdict['baseline']['level'] == 'none':
-        return False  # with nothing to compare with there is no excess
-    if verdict['baseline']['is_coarse']:  # parts of GPUs are one with the code in causes, and are not in `blame_ns`
+        return False  # without a baseline there is no excess
+    if verdict['baseline']['is_coarse']:  # causes combine parts of GPUs with code; `blame_ns` does not have the combined parts
         parts = {**parts, **{cause['blame']: cause['blame_ns'] for cause in causes}}
         rest_ns = verdict['latency_ns'] - verdict['typical_ns'] - sum(cause['excess_ns'] for cause in causes) - verdict['common_ns']
     else:
@@ -457,7 +466,7 @@ def calibration_of(claims: Sequence[Tuple[float, bool]], bins: int = 10) -> Tupl
 
 
 def detection_limit(cells: Sequence[Tuple[float, float]]) -> Optional[str]:
-    """The dose, as a share of typical latency, from which on half of the requests are found: between (dose, recall) linear."""
+    """The dose, as a share of typical latency, from which half of the requests are found. Interpolates (dose, recall) linearly."""
     cells = sorted(cells)
     if not cells:
         return None
@@ -475,7 +484,7 @@ def number_in(dose: str) -> float:
 
 
 def is_judged(record: Record, expected: Dict[str, Any]) -> bool:
-    """What injected no time of its own (a burst, a bigger input) is judged whatever it took."""
+    """Whether a record counts. A fault without injected time of its own (a burst, a bigger input) always counts."""
     return not expected['faults'][record.fault].get('needs') and (record.injected_ns == 0 or record.ratio >= LEAST_RATIO)
 
 
@@ -527,8 +536,8 @@ def score(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def score_proof(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
-    """Causes that only the server's own lines can prove: how many they do, and how many the lines of another request would.
-    Lines that fit any request were no proof."""
+    """For causes that only the server's own lines can prove: the share proved by them, and the share that another request's lines would
+    prove. Lines that fit any request would prove nothing."""
     own, others = [], []
     for run in runs:
         if run.name not in expected['controls'] and run.name not in expected['faults']:
@@ -545,7 +554,7 @@ def score_proof(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]
 
 
 def instead_of(records: Sequence[Record]) -> Dict[str, int]:
-    """What was named first where the right cause was not."""
+    """The causes named first if the right one was not named."""
     said: Dict[str, int] = defaultdict(int)
     for record in records:
         if not record.is_named:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a sample server under load while it makes faults on purpose, and keeps what injectors and Pitot say of it."""
+"""Runs a sample server under load with injected faults, and keeps the injectors' logs and Pitot's answers."""
 
 import hashlib
 import http.client
@@ -18,33 +18,33 @@ SAMPLE_S = 0.1
 TICK_NS = 1_000_000_000 // os.sysconf('SC_CLK_TCK')
 START_S, STOP_S, TOOL_S = 120, 60, 600
 PROGRAMS = ('image_server', 'decode_server', 'load_generator', 'pitot', 'played_server', 'alter_dump')
-ALL_REQUESTS = 1_000_000  # of the slowest, to be listed
-RING_BYTES, BUDGET_BYTES = 16 << 20, 512 << 20  # all of a run in one incident
+ALL_REQUESTS = 1_000_000  # the number of slowest requests to list
+RING_BYTES, BUDGET_BYTES = 16 << 20, 512 << 20  # for a whole run in one incident
 
 
 class Job(Protocol):
-    """What leaves a folder that can be scored."""
+    """Something that makes a folder for the score."""
     @property
     def name(self) -> str: ...
 
     @property
     def seconds(self) -> float:
-        """For which it has the machine, without starting and stopping."""
+        """Its seconds on the machine, without starting and stopping."""
 
     def make(self, binaries: Path, out: Path, seed: int) -> None:
-        """Has the machine for itself. Leaves all but what Pitot says in out / name. Raises Failed, Unavailable."""
+        """Runs alone on the machine. Writes everything except Pitot's answers into out / name. Raises Failed, Unavailable."""
 
     def judge(self, binaries: Path, out: Path) -> None:
-        """What Pitot says of that; several may run at once. What is_done looks for comes last, whole. Raises Failed."""
+        """Writes Pitot's answers; several may run at once. The file that is_done looks for comes last, and whole. Raises Failed."""
 
     def is_made(self, out: Path) -> bool:
-        """Whether it is there, judged or not."""
+        """Whether the run exists, judged or not."""
 
     def is_done(self, out: Path) -> bool: ...
 
 
 class Phase(NamedTuple):
-    """Seconds with these faults; none: quiet."""
+    """Seconds with these faults; quiet without faults."""
     seconds: float
     faults: Sequence[str] = ()
 
@@ -58,8 +58,8 @@ class Plan(NamedTuple):
     phases: Sequence[Phase]
     environment: Dict[str, str] = {}
     rate: float = 1.0  # requests a second
-    is_recorded: bool = True  # else only the load generator and injectors say what happened
-    is_judged: bool = True  # else it is there for others to be compared with
+    is_recorded: bool = True  # otherwise only the load generator and injectors log it
+    is_judged: bool = True  # otherwise it only serves for comparison
 
     @property
     def seconds(self) -> float:
@@ -80,7 +80,7 @@ class Plan(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A run, and what `pitot diff` says of it beside another one's; a Job."""
+    """A run, compared with another one by `pitot diff`; a Job."""
     name: str
     before: str
     plan: Plan
@@ -91,7 +91,7 @@ class Version(NamedTuple):
 
     def make(self, binaries: Path, out: Path, seed: int) -> None:
         if not (out / self.before / 'injected.jsonl').exists():
-            raise Unavailable(f'there is no run of {self.before}')
+            raise Unavailable(f'it needs a run of {self.before}')
         serve(binaries, out / self.name, self.plan, seed)
 
     def judge(self, binaries: Path, out: Path) -> None:
@@ -105,7 +105,7 @@ class Version(NamedTuple):
 
 
 class Played(NamedTuple):
-    """A server of the simulator that plays a fault, and what it knows to be true; a Job."""
+    """A fault played by a server of the simulator, with its log of the truth; a Job."""
     name: str
     arguments: Sequence[str]
     seconds: float = 1
@@ -125,7 +125,7 @@ class Played(NamedTuple):
 
 
 class PlayedVersion(NamedTuple):
-    """The same of the simulator's servers, of which the one before has no fault."""
+    """Two versions of the simulator's server, the first without a fault; a Job."""
     name: str
     arguments: Sequence[str]
     seconds: float = 1
@@ -145,7 +145,7 @@ class PlayedVersion(NamedTuple):
 
 
 class Altered(NamedTuple):
-    """The dump of another run, moved or thinned out; a Job."""
+    """The dump of another run, with times moved or evidence removed; a Job."""
     name: str
     of: str
     arguments: Sequence[str]
@@ -153,7 +153,7 @@ class Altered(NamedTuple):
 
     def make(self, binaries: Path, out: Path, seed: int) -> None:
         if not (out / self.of / 'injected.jsonl').exists():
-            raise Unavailable(f'there is no run of {self.of}')
+            raise Unavailable(f'it needs a run of {self.of}')
         alter(binaries, out / self.of, out / self.name, self.arguments)
 
     def judge(self, binaries: Path, out: Path) -> None:
@@ -167,7 +167,7 @@ class Altered(NamedTuple):
 
 
 class OtherPrograms:
-    """Logs ten times a second how much CPU time programs other than `process` had: what they had, its threads could not have."""
+    """Logs ten times a second the CPU time of programs other than `process`. Its threads could not have that time."""
 
     def __init__(self, process: int, path: Path) -> None:
         self.process, self.is_over = process, threading.Event()
@@ -176,7 +176,7 @@ class OtherPrograms:
         self.thread.start()
 
     def busy_ns(self) -> int:
-        """Of all CPUs, by anything: user, nice, system, interrupts, and by a hypervisor for other machines."""
+        """Busy time of all CPUs: user, nice, system, interrupts, and time stolen by a hypervisor."""
         fields = Path('/proc/stat').read_text(encoding='ascii').split('\n', 1)[0].split()
         return sum(int(fields[i]) for i in (1, 2, 3, 6, 7, 8)) * TICK_NS
 
@@ -201,13 +201,13 @@ class OtherPrograms:
         self.log.close()
 
 
-QUOTA = 'cpu_quota:'  # the one fault that the runner makes: cpu_quota:dose_percent=30 of one CPU
+QUOTA = 'cpu_quota:'  # the only fault made by the runner: cpu_quota:dose_percent=30 of one CPU
 QUOTA_PERIOD_US = 20_000
-CGROUPS = (Path('/sys/fs/cgroup/cpu'), Path('/sys/fs/cgroup'))  # of version 1, of version 2
+CGROUPS = (Path('/sys/fs/cgroup/cpu'), Path('/sys/fs/cgroup'))  # version 1, version 2
 
 
 class Quota:
-    """A group of processes whose CPU time is limited, where such groups can be made; removed when it is left."""
+    """A control group with limited CPU time. Raises Unavailable if the machine does not allow one."""
 
     def __init__(self, roots: Sequence[Path] = CGROUPS) -> None:
         for root in roots:
@@ -219,13 +219,13 @@ class Quota:
             if (self.folder / 'cpu.cfs_quota_us').exists() or (self.folder / 'cpu.max').exists():
                 return
             self.folder.rmdir()
-        raise Unavailable('no CPU quota can be set here')
+        raise Unavailable('this machine does not allow a CPU quota')
 
     def add(self, process: int) -> None:
         (self.folder / 'cgroup.procs').write_text(str(process), encoding='ascii')
 
     def set(self, percent: Optional[float]) -> None:
-        """Of one CPU; None: no limit."""
+        """In percent of one CPU; None removes the limit."""
         quota = None if percent is None else int(QUOTA_PERIOD_US * percent / 100)
         if (self.folder / 'cpu.max').exists():
             (self.folder / 'cpu.max').write_text(f'{"max" if quota is None else quota} {QUOTA_PERIOD_US}', encoding='ascii')
@@ -243,7 +243,7 @@ class Quota:
 
 
 class QuotaPhase:
-    """Limits the server while it is entered, and logs for how long it was throttled."""
+    """Limits the server inside the `with`, and logs its throttled time."""
 
     def __init__(self, quota: Optional[Quota], fault: Optional[str], log: Path) -> None:
         self.quota, self.fault, self.log = quota, fault, log
@@ -265,11 +265,11 @@ class QuotaPhase:
 
 
 class Failed(Exception):
-    """A run that says nothing."""
+    """A run without a usable result."""
 
 
 class Unavailable(Exception):
-    """A run that cannot be made on this machine."""
+    """A run that is impossible on this machine."""
 
 
 class Server:
@@ -280,7 +280,7 @@ class Server:
         self.folder = folder
         self.log = open(folder / 'server.txt', 'w', encoding='utf-8')
         window_ms = int(plan.seconds * 1000) + 2000
-        # When the incident is written there is no load any more.
+        # The incident is written after the load has ended.
         recording = ['--incident-dir', str(folder / 'incidents'), '--no-triggers', '--worker-cpu', '100']
         self.process = subprocess.Popen(
             [str(binaries / f'{plan.server}_server'), '--port', '0', '--port-file', str(folder / 'port'), '--allow-fault-control',
@@ -292,9 +292,9 @@ class Server:
         deadline = time.monotonic() + START_S
         while not (folder / 'port').exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
-                said = (folder / 'server.txt').read_text(encoding='utf-8').strip().splitlines()
+                printed = (folder / 'server.txt').read_text(encoding='utf-8').strip().splitlines()
                 self.stop()
-                raise Failed('the server did not start: ' + (said[-1] if said else 'it said nothing'))
+                raise Failed('the server did not start: ' + (printed[-1] if printed else 'it printed nothing'))
             time.sleep(0.02)
         self.port = int((folder / 'port').read_text(encoding='utf-8'))
 
@@ -328,7 +328,7 @@ def load_command(binaries: Path, folder: Path, port: int, seed: int, arguments: 
 
 
 def serve(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
-    """Leaves load.json, injected.jsonl and, where it is recorded, an incident in `folder`. Raises Failed, Unavailable."""
+    """Writes load.json, injected.jsonl and, if the run is recorded, an incident into `folder`. Raises Failed, Unavailable."""
     shutil.rmtree(folder, ignore_errors=True)
     is_limited = any(fault.startswith(QUOTA) for phase in plan.phases for fault in phase.faults)
     quota = Quota() if is_limited else None
@@ -344,7 +344,7 @@ def serve(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
 
 
 def make_faults(server: Server, phase: Phase) -> Optional[str]:
-    """Has the server make them. Returns the one that it cannot make itself."""
+    """Switches the phase's faults on in the server. Returns the fault that the runner has to make, if any."""
     limit = next((fault for fault in phase.faults if fault.startswith(QUOTA)), None)
     faults = [fault for fault in phase.faults if fault != limit]
     server.post('/faultz', json.dumps({'active': bool(faults), 'faults': faults}))
@@ -387,14 +387,14 @@ def run_limited(binaries: Path, folder: Path, plan: Plan, seed: int, quota: Opti
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Who finds it finds all of it."""
+    """Writes the file in one step: a reader never sees a part of it."""
     partial = path.with_name(path.name + '.partial')
     partial.write_text(text, encoding='utf-8')
     partial.replace(path)
 
 
 def run_tool(command: Sequence[Any], statuses: Sequence[int] = (0,)) -> str:
-    """Its standard output."""
+    """Runs a command and returns its standard output. Raises Failed."""
     try:
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=TOOL_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -405,12 +405,12 @@ def run_tool(command: Sequence[Any], statuses: Sequence[int] = (0,)) -> str:
 
 
 def ask(binaries: Path, path: Path, arguments: Sequence[Any], statuses: Sequence[int] = (0,)) -> None:
-    """What the command line tool says, in a file."""
+    """Writes the output of the command line tool to a file."""
     write_whole(path, run_tool([binaries / 'pitot', *arguments], statuses))
 
 
 def ask_why(binaries: Path, path: Path, dump: Path) -> None:
-    """The verdicts on all requests, a line each, with their segments added up to one: of a second of tokens they are gigabytes."""
+    """Writes the verdicts on all requests, one per line. Segments are added up to one: for a second of tokens they take gigabytes."""
     partial = path.with_name(path.name + '.partial')
     command = [str(binaries / 'pitot'), 'why', str(dump), '--every', '--json']
     with open(partial, 'w', encoding='utf-8') as out, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
@@ -421,15 +421,15 @@ def ask_why(binaries: Path, path: Path, dump: Path) -> None:
             verdict = json.loads(line)
             verdict['segments'] = [{'duration_ns': sum(segment['duration_ns'] for segment in verdict['segments'])}]
             out.write(json.dumps(verdict) + '\n')
-        said = tool.stderr.read()
+        errors = tool.stderr.read()
         limit.cancel()
     if tool.returncode != 0:
-        raise Failed(f'pitot why: status {tool.returncode}: {said.strip()}')
+        raise Failed(f'pitot why: status {tool.returncode}: {errors.strip()}')
     partial.replace(path)
 
 
 def digest(binaries: Path) -> str:
-    """Of the programs that make runs and judge them: those of others are not to be gone on with."""
+    """A digest of the programs that make and judge runs. Runs by other programs are not continued."""
     return digest_of([path for path in sorted(binaries.glob('*')) if path.name in PROGRAMS])
 
 
@@ -443,28 +443,28 @@ def digest_of(paths: Sequence[Path]) -> str:
 def newest_dump(folder: Path) -> Path:
     dumps = sorted(folder.glob('incidents/*/dump.pitot'))
     if not dumps:
-        raise Failed(f'{folder}: there is no incident')
+        raise Failed(f'{folder}: no incident was written')
     return dumps[-1]
 
 
 def judge(binaries: Path, folder: Path) -> None:
-    """What Pitot says of the newest dump: requests.json, analyze.json, profiler.json and, last, why.jsonl."""
+    """Writes Pitot's answers about the newest dump: requests.json, analyze.json, profiler.json and, last, why.jsonl."""
     dump = newest_dump(folder)
     ask(binaries, folder / 'requests.json', ['requests', dump, '--json', '--limit', 0])
-    # 1: nothing was found, which of analyze is an answer.
+    # 1: without findings, a valid answer of analyze.
     ask(binaries, folder / 'analyze.json', ['analyze', dump, '--json'], (0, 1))
     ask(binaries, folder / 'profiler.json', ['analyze', dump, '--compat', 'tbplugin', '--json'], (0, 1))
     ask_why(binaries, folder / 'why.jsonl', dump)
 
 
 def diff(binaries: Path, before: Path, after: Path) -> None:
-    """Of their dumps, into the latter's folder."""
+    """Writes the difference of two dumps into the folder of the second."""
     # 1: a regression; 7: inconclusive.
     ask(binaries, after / 'diff.json', ['diff', newest_dump(before), newest_dump(after), '--json'], (0, 1, 7))
 
 
 def alter(binaries: Path, of: Path, folder: Path, arguments: Sequence[str]) -> None:
-    """Makes a folder like `of` whose dump is altered."""
+    """Makes a folder like `of` with an altered dump."""
     incident = folder / 'incidents' / 'altered'
     shutil.rmtree(folder, ignore_errors=True)
     incident.mkdir(parents=True)
@@ -473,8 +473,8 @@ def alter(binaries: Path, of: Path, folder: Path, arguments: Sequence[str]) -> N
 
 
 def probe(binaries: Path, folder: Path, plan: Plan, seed: int, seconds: float) -> Dict[str, float]:
-    """What the server can do: replies a second in a closed loop, and the median latency in ms at 0.3 of that, the least of three:
-    every dose is a multiple of it, and a program that begins or ends beside it makes it several times as long."""
+    """The server's capacity: replies a second in a closed loop. Also its median latency in ms at 0.3 of that, the least of three.
+    Every dose is a multiple of this latency, and another program's start or end would make it several times as long."""
     server = Server(binaries, folder, plan, seed)
 
     def measured(arguments: Sequence[str]) -> Dict[str, Any]:

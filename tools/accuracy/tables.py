@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A score as Markdown."""
+"""Writes a score as Markdown."""
 
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -41,20 +41,20 @@ def markdown(score: Dict[str, Any]) -> str:
     missed = [[name, percent(1 - sum(cell['recall'] * cell['requests'] for cell in fault['doses'].values()) /
                              max(1, sum(cell['requests'] for cell in fault['doses'].values()))), counted(fault['said_instead'])]
               for name, fault in score['faults'].items() if fault['said_instead']]
-    lines += table(('', 'missed', 'what was said first instead'), missed)
+    lines += table(('', 'missed', 'named first instead'), missed)
     rivals = list(score['all']['rivals'])
     lines += table(('right of struck requests', 'Pitot, first', *rivals),
                    [[name, percent(whole['top1_alone']), *(percent(whole['rivals'][rival]) for rival in rivals)] for name, whole in
                     [*((name, combined(fault['doses'].values())) for name, fault in score['faults'].items()), ('all', score['all'])]])
     if score['pairs']:
-        lines += table(('two at once', '', 'requests', 'both named', 'the greater first'),
+        lines += table(('two at once', '', 'requests', 'both named', 'the larger first'),
                        [[name, pair['what'], str(pair['requests']), percent(pair['both_named']), percent(pair['in_order'])]
                         for name, pair in score['pairs'].items()])
     if score['lossy']:
-        lines += table(('not to be relied on', '', 'requests', 'said to be', 'undetermined', 'causes of 0.8 and more', 'of these wrong'),
+        lines += table(('unreliable', '', 'requests', 'marked', 'undetermined', 'causes of 0.8 and more', 'of these wrong'),
                        [[name, lossy['what'], *(str(lossy[key]) for key in ('requests', 'lossy', 'undetermined', 'sure', 'sure_and_wrong'))]
                         for name, lossy in score['lossy'].items()])
-    lines += table(('control', '', 'requests', 'with a cause', 'false', 'false of 100 (95 %)', 'of what', 'slowest 1 %', 'causes, true'),
+    lines += table(('control', '', 'requests', 'with a cause', 'false', 'false of 100 (95 %)', 'false causes', 'slowest 1 %', 'causes, true'),
                    [[name, c['what'], str(c['requests']), str(c['named']), str(c['false']),
                      f'{c["false_per_100"]:.1f} ({c["interval_per_100"][0]:.1f} to {c["interval_per_100"][1]:.1f})', counted(c['false_of']),
                      counted(c['slowest_kinds']), f'{c["slowest_right"]} of {c["slowest_named"]}']
@@ -63,31 +63,31 @@ def markdown(score: Dict[str, Any]) -> str:
     for rows, show in ((score.get('versions'), versions_table), (score.get('unrecorded'), unrecorded_table),
                        (score.get('coverage'), coverage_table), (score.get('ablation'), ablation_table)):
         lines += show(rows) if rows else []
-    lines += table(('confidence said', 'right', 'causes'), [[f'{row["confidence"]:.2f}', percent(row['right']), str(row['causes'])]
-                                                            for row in score['calibration']])
+    lines += table(('confidence', 'right', 'causes'), [[f'{row["confidence"]:.2f}', percent(row['right']), str(row['causes'])]
+                                                       for row in score['calibration']])
     error = score['calibration_error']
     lines.append(f'Expected calibration error: {"unknown" if error is None else f"{error:.2f}"}. '
-                 f'{score["verdicts"]} verdicts, of which {score["do_not_add_up"]} do not add up.')
+                 f'{score["verdicts"]} verdicts; {score["do_not_add_up"]} do not add up.')
     proof = score['proof']
-    lines += ['', f'Of {proof["causes"]} causes that only lines of the server can prove {percent(proof["own"])} are proved, '
-              f'{percent(proof["others"])} by the lines of another request.']
+    lines += ['', f'{proof["causes"]} causes can be proved only by lines of the server: {percent(proof["own"])} are proved by the request\'s own '
+              f'lines; the lines of another request would prove {percent(proof["others"])}.']
     lines += notes_of(score)
     return '\n'.join(lines) + '\n'
 
 
 def notes_of(score: Dict[str, Any]) -> List[str]:
-    """What a reader must know who takes the numbers for those of one board whose table was fixed before."""
+    """Warnings if the numbers are not those of a whole board with a table fixed in advance."""
     notes = []
     if score.get('left_out'):
         notes.append(f'**Not all of the board**: there was no time for {", ".join(score["left_out"])}.')
     if score.get('is_rejudged') or score.get('is_frozen') is False:
-        changed = ['verdicts'] * bool(score.get('is_rejudged')) + ['what they must say'] * (score.get('is_frozen') is False)
-        notes.append(f'**Not frozen**: {" and ".join(changed)} changed after these runs were begun.')
+        changed = ['verdicts'] * bool(score.get('is_rejudged')) + ['the right answers'] * (score.get('is_frozen') is False)
+        notes.append(f'**Not frozen**: {" and ".join(changed)} changed after these runs had begun.')
     return [line for note in notes for line in ('', note)]
 
 
 def findings_table(findings: Dict[str, Any]) -> List[str]:
-    """What the catalogue said; of analyzers that neither said anything nor should have there is no row."""
+    """The catalogue's findings. An analyzer without findings, actual or required, has no row."""
     def row(name: str, cell: Dict[str, Any]) -> List[str]:
         others = cell['said'] - cell['always']
         return [name, str(cell['said']), str(cell['true']), percent(cell['precision']), str(cell['always'] or ''),
@@ -108,14 +108,14 @@ def ms(value: Optional[float]) -> str:
 
 
 def versions_table(versions: Dict[str, Any]) -> List[str]:
-    """What `pitot diff` said of two versions."""
-    return table(('two versions', '', 'said', 'right', 'by gates', 'row', 'its effect', 'named right'),
+    """The results of `pitot diff` on two versions."""
+    return table(('two versions', '', 'outcome', 'right', 'by gates', 'row', 'its effect', 'named right'),
                  [[name, one['what'], one['outcome'], yes(one['is_right']), ', '.join(one['gates']), one['row'] or '',
                    ', '.join(one['effects']), yes(one['is_named'])] for name, one in versions.items()])
 
 
 def unrecorded_table(rows: Sequence[Dict[str, Any]]) -> List[str]:
-    """Medians in ms, by the load generator but for the last but one."""
+    """Medians in ms, from the load generator, except for the diagnosed excess."""
     measured = ('usual_off_ms', 'usual_on_ms', 'excess_off_ms', 'excess_on_ms', 'diagnosed_ms')
     return table(('recorded and not, ms', 'dose', 'requests, off', 'on', 'usual, off', 'on', 'excess, off', 'on', 'diagnosed',
                   'within 5 % or 0.5 ms of off', 'of on'),

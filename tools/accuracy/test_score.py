@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The scorer: that right verdicts score well, and every kind of wrong one badly."""
+"""Tests of the scorer: right verdicts score well, and every kind of wrong verdict scores badly."""
 
 import argparse
 import importlib.machinery
@@ -65,7 +65,7 @@ def cause(blame, excess_ms, confidence=0.95, by=None, evidence=''):
 
 
 def verdict(request, causes=(), kind=None, typical_ms=5, largest=(), common_ns=0, blame_ns=None):
-    """One that adds up."""
+    """A verdict that adds up."""
     latency_ns = typical_ms * MS + common_ns + sum(one['excess_ns'] for one in causes) + 7
     usual = {'untraced_or_unexplained': typical_ms * MS}
     parts = blame_ns or {**{one['blame']: one['excess_ns'] for one in causes}, 'untraced_or_unexplained': typical_ms * MS + common_ns + 7}
@@ -113,7 +113,7 @@ class Faults(unittest.TestCase):
                             [verdict('a', [cause('host_lock', 5), cause('host_oncpu_pre', 4)])]))['all']
         self.assertEqual((result['recall'], result['top1'], result['top3'], result['precision']), (1, 0, 1, 0.5))
 
-    def test_to_say_nothing_is_abstained_and_not_found(self):
+    def test_an_empty_verdict_is_abstained_and_not_found(self):
         result = scored(run('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', largest=[cause('host_oncpu_pre', 4)])]))['all']
         self.assertEqual((result['recall'], result['abstained'], result['top1'], result['precision']), (0, 1, 1, None))
 
@@ -136,31 +136,31 @@ class Faults(unittest.TestCase):
         result = scored(run('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', [cause('host_oncpu_pre', 6)])]))['all']
         self.assertEqual(result['blame_error'], 0.5)
 
-    def test_roles_that_are_not_asked_for_and_requests_without_verdict_do_not_count(self):
+    def test_other_roles_and_requests_without_a_verdict_do_not_count(self):
         result = scored(run('F22', [line('a', 'lock_held', 4, role='holder'), line('z', 'lock_held', 4, role='waiter')], [verdict('a')]))
         self.assertEqual(result['all']['requests'], 0)
 
-    def test_what_another_log_line_says_is_no_wrong_cause_if_it_was_as_long(self):
+    def test_a_cause_proved_by_another_log_line_is_not_wrong_if_that_line_is_long_enough(self):
         for waited_ms, precision in ((3, 1), (1, 0.5)):
             with self.subTest(waited_ms=waited_ms):
                 result = scored(run('F01', [line('a', 'slow_decode_spin', 4), line('a', 'queued', waited_ms, others=['b'])],
                                     [verdict('a', [cause('host_oncpu_pre', 4), cause('executor_busy', 3)])]))['all']
                 self.assertEqual(result['precision'], precision)
 
-    def test_behind_what_a_log_line_says_to_have_taken_more_a_fault_is_rightly_second(self):
+    def test_a_fault_is_rightly_second_to_a_logged_cause_that_took_more(self):
         for waited_ms, top1 in ((6, 1), (4.1, 1), (3.9, 0), (0.1, 0)):
             with self.subTest(waited_ms=waited_ms):
                 result = scored(run('F01', [line('a', 'slow_decode_spin', 4), line('a', 'cpu_waited', waited_ms)],
                                     [verdict('a', [cause('host_runqueue', 6), cause('host_oncpu_pre', 4)])]))['all']
                 self.assertEqual((result['top1'], result['top1_alone'], result['top3']), (top1, 0, 1))
 
-    def test_what_is_first_and_in_no_log_is_wrong_however_long_other_lines_are(self):
+    def test_a_first_cause_without_a_log_line_is_wrong_even_if_other_lines_are_long(self):
         for lines, excess_ms in (([line('a', 'queued', 9, others=['b'])], 6), ([line('a', 'cpu_waited', 6)], 13)):
             result = scored(run('F01', [line('a', 'slow_decode_spin', 4), *lines],
                                 [verdict('a', [cause('host_runqueue', excess_ms), cause('host_oncpu_pre', 4)])]))['all']
             self.assertEqual(result['top1'], 0)
 
-    def test_behind_three_that_took_more_a_fault_is_in_its_place_and_not_found(self):
+    def test_a_fault_behind_three_larger_causes_is_ranked_right_but_not_found(self):
         more = [cause('host_runqueue', 9), cause('executor_busy', 8), cause('host_oncpu_framework', 7)]
         lines = [line('a', 'slow_decode_spin', 4), line('a', 'cpu_waited', 9), line('a', 'queued', 8), line('a', 'batch_code', 7),
                  line('b', 'queued', 0), line('c', 'queued', 0)]
@@ -169,31 +169,31 @@ class Faults(unittest.TestCase):
             result = scored(one)['all']
             self.assertEqual((result['recall'], result['top3']), (0, top3))
 
-    def test_of_a_blame_that_several_things_make_the_longest_has_the_culprit(self):
+    def test_the_culprit_of_a_blame_with_several_causes_is_that_of_the_longest(self):
         for queued_ms, culprit in ((5, 1), (3, 0)):
             lines = [line('a', 'long_prompt', 4, role='waiter', holder='b'), line('a', 'queued', queued_ms, others=['c'])]
             result = scored(run('F30', lines, [verdict('a', [cause('executor_busy', 9, by={'request': 'c'})])]))['all']
             self.assertEqual(result['culprit'], culprit)
 
-    def test_code_took_what_it_was_on_a_cpu_not_what_it_waited_for_one(self):
+    def test_codes_time_is_its_cpu_time_without_waits_for_a_cpu(self):
         lines = [line('a', 'slow_postprocess', 9, cpu_ns=4 * MS), line('a', 'cpu_waited', 5)]
         result = scored(run('F31', lines, [verdict('a', [cause('host_runqueue', 5), cause('host_oncpu_post', 4)])]))['all']
         self.assertEqual((result['blame_error'], result['top1'], result['top1_alone']), (0, 1, 0))
 
-    def test_what_lines_beside_the_fault_say_of_the_same_blame_is_no_error(self):
+    def test_the_same_blame_in_other_lines_is_not_an_error(self):
         lines = [line('a', 'long_prompt', 4, role='waiter', holder='b'), line('a', 'queued', 2, others=['c'])]
         for excess_ms, error in ((6, 0), (4, 1 / 3)):
             result = scored(run('F30', lines, [verdict('a', [cause('executor_busy', excess_ms, by={'request': 'b'})])]))['all']
             self.assertAlmostEqual(result['blame_error'], error)
 
-    def test_code_between_a_faults_calls_is_of_what_it_took_where_its_calls_are_named(self):
+    def test_code_between_a_faults_calls_belongs_to_the_fault_if_its_calls_are_named(self):
         lines = [line('a', 'tiny_kernels', 8)]
         calls, code = cause('launch_api', 6), cause('host_oncpu_framework', 2)
         for causes, recall, error in (([calls, code], 1, 0), ([calls], 1, 1 / 4), ([code], 0, None), ([calls, cause('host_lock', 2)], 1, 1 / 4)):
             result = scored(run('F11', lines, [verdict('a', causes)]))['all']
             self.assertEqual((result['recall'], result['blame_error']), (recall, error))
 
-    def test_more_work_that_is_said_beside_causes_is_found_and_not_first(self):
+    def test_more_work_reported_next_to_causes_is_found_and_not_first(self):
         lines = [{'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}, line('a', 'cpu_waited', 4)]
         said = {**verdict('a', [cause('host_runqueue', 4)]), 'more_work': {'of': 'size', 'factor': 4, 'more_ns': 2 * MS}}
         result = scored(run('F28', lines, [said]))['all']
@@ -204,13 +204,13 @@ class Faults(unittest.TestCase):
         self.assertEqual(scored(run('F28', lines, [verdict('a', kind='more_work')]))['all']['recall'], 1)
         self.assertEqual(scored(run('F28', lines, [verdict('a', [cause('host_oncpu_pre', 4)])]))['all']['precision'], 0)
 
-    def test_that_all_was_slower_is_right_only_where_it_says_of_what(self):
+    def test_everything_was_slower_is_right_only_with_its_clock(self):
         for clocks, recall in (('SM clock of GPU 0 at 1200 MHz, else 1980 MHz', 1), ('no clock that was recorded was lower', 0), ('', 0)):
             with self.subTest(clocks=clocks):
                 one = {**verdict('a', kind='uniform'), 'clocks': clocks}
                 self.assertEqual(scored(run('F16', [line('a', 'gpu_clock_low', 4)], [one]))['all']['recall'], recall)
 
-    def test_small_doses_and_what_lacks_evidence_are_shown_but_not_judged(self):
+    def test_small_doses_and_faults_without_evidence_are_shown_but_not_judged(self):
         result = scored(run('F01', [line('a', 'slow_decode_spin', 1, 'dose_ms=1')], [verdict('a')]),
                         run('F99', [line('b', 'unseen', 9)], [verdict('b')]))
         self.assertEqual(result['all']['requests'], 0)
@@ -227,7 +227,7 @@ class Faults(unittest.TestCase):
 
 
 class Burnt(unittest.TestCase):
-    """Requests begin at 100 ms, take 12 ms of typically 5, and wait for a CPU from 102 to 106."""
+    """Requests begin at 100 ms, take 12 ms (typically 5), and wait for a CPU from 102 to 106."""
     BEGINS = {'a': 100 * MS, 'b': 100 * MS}
 
     def waiting(self, request):
@@ -245,32 +245,32 @@ class Burnt(unittest.TestCase):
             one = run('C02', [line('a', 'cpu_waited', waited_ms)], [self.waiting('a')])
             self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[is_right]])
 
-    def test_what_was_burnt_meanwhile_is_no_proof_that_one_waited(self):
+    def test_cpu_time_burnt_at_the_same_time_does_not_prove_a_wait(self):
         burn = line('b', 'slow_decode_spin', 8, time_ns=101 * MS, cpu_ns=8 * MS)
         self.assertEqual(self.injections([burn], self.waiting('a')), {})
 
-    def test_spinners_strike_whom_they_slow_not_who_drew_them(self):
+    def test_spinners_strike_the_requests_they_slow_not_the_one_that_drew_them(self):
         spin = line('b', 'cpu_spinners', 20, dose='dose_ms=20', time_ns=99 * MS, cpu_ns=80 * MS)
         usual = verdict('b')
         got = self.injections([spin, line('a', 'cpu_waited', 4)], self.waiting('a'), usual)
         self.assertIn(score.Injection('cpu_spinners', 'dose_ms=20', 4 * MS, set()), got['a'])
         self.assertNotIn('b', got)
-        self.assertEqual(self.injections([spin, line('a', 'cpu_waited', 1)], self.waiting('a'), usual), {})  # slow for something else
+        self.assertEqual(self.injections([spin, line('a', 'cpu_waited', 1)], self.waiting('a'), usual), {})  # slow for another reason
         result = scored(score.Run('F20', got, {'a': self.waiting('a'), 'b': usual}, [], []))
         self.assertEqual((result['all']['requests'], result['all']['recall']), (1, 1))
         self.assertEqual(score.injections_of([spin], EXPECTED), {})
 
 
 class Neighbours(unittest.TestCase):
-    def test_another_on_the_gpu_struck_whom_it_can_have_slowed(self):
+    def test_another_requests_gpu_work_struck_only_requests_it_can_have_slowed(self):
         lines = [line(request, 'shared_stream', ms) for request, ms in (('a', 16), ('b', 16), ('c', 1))]
         slow, usual = verdict('a', [cause('gpu_queue_wait_others', 2)]), verdict('b')
         result = scored(run('F13', lines, [slow, usual, verdict('c', [cause('host_lock', 9)])]))['all']
-        self.assertEqual((result['requests'], result['recall'], result['blame_error']), (1, 1, 14 / 16))  # and was there for 16 ms
+        self.assertEqual((result['requests'], result['recall'], result['blame_error']), (1, 1, 14 / 16))  # of 16 ms on the GPU
         missed = scored(run('F13', lines, [verdict('a', [cause('host_lock', 2)])]))['all']
         self.assertEqual((missed['requests'], missed['recall']), (1, 0))
 
-    def test_of_a_pair_it_struck_whom_the_other_fault_does_not_explain(self):
+    def test_in_a_pair_it_struck_requests_that_the_other_fault_does_not_explain(self):
         for wait_ms, requests in ((2, 1), (1, 0)):
             lines = [line('a', 'slow_decode_spin', 8), line('a', 'shared_stream', 16)]
             both = verdict('a', [cause('host_oncpu_pre', 8), cause('gpu_queue_wait_others', wait_ms)])
@@ -279,35 +279,35 @@ class Neighbours(unittest.TestCase):
 
 
 class Usual(unittest.TestCase):
-    def test_who_has_no_line_took_nothing(self):
+    def test_a_request_without_a_line_took_nothing(self):
         lines = [line('a', 'batch_code', 4)]
         self.assertEqual(score.injections_of(lines, EXPECTED, ['a', 'b', 'c'])['a'][0].injected_ns, 4 * MS)
         self.assertEqual(score.injections_of(lines, EXPECTED, ['a'])['a'][0].injected_ns, 0)
 
-    def test_of_what_every_request_takes_what_is_beyond_the_median_is_true(self):
+    def test_of_a_usual_time_only_the_part_beyond_the_median_is_true(self):
         lines = [line(request, 'batch_code', ms) for request, ms in (('a', 2), ('b', 2), ('c', 5))]
         for excess_ms, is_right in ((3, True), (7, False)):
             one = run('C02', lines, [verdict('c', [cause('host_oncpu_framework', excess_ms)])])
             self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[is_right]])
 
-    def test_a_big_picture_that_takes_as_long_as_others_of_its_size_took_no_more(self):
+    def test_a_big_picture_is_compared_with_others_of_its_size(self):
         small = [line(request, 'preprocess_code', 2, pixels=64) for request in 'abc']
         big = [line(request, 'preprocess_code', ms, pixels=256) for request, ms in (('d', 8), ('e', 8), ('f', 13))]
         for request, excess_ms, is_right in (('d', 6, False), ('f', 6, True)):
             one = run('C02', small + big, [verdict(request, [cause('host_oncpu_pre', excess_ms)])])
             self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[is_right]])
 
-    def test_what_a_batch_launched_for_is_no_code_of_it_too(self):
+    def test_a_batchs_launches_do_not_count_as_its_code_as_well(self):
         lines = [line('a', 'batch_code', 9), line('a', 'launches', 6), *(line(request, 'batch_code', 0) for request in 'bc')]
         one = run('C02', lines, [verdict('a', [cause('launch_api', 6), cause('host_oncpu_framework', 8)])])
         self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[True, False]])
 
-    def test_code_has_no_part_of_what_launches_took_of_a_cpu_and_all_of_what_they_slept(self):
+    def test_code_excludes_the_launches_cpu_time_and_includes_their_sleep(self):
         lines = [line('a', 'batch_code', 9), line('a', 'launches', 8, on_cpu_ns=2 * MS), *(line(request, 'batch_code', 0) for request in 'bc')]
         took = {one.injector: one.injected_ns for one in score.injections_of(lines, EXPECTED, 'abc')['a']}
         self.assertEqual(took, {'batch_code': 7 * MS, 'launches': 8 * MS})
 
-    def test_of_two_batches_struck_at_once_on_a_stream_each_waits_for_the_kernels_of_the_other(self):
+    def test_two_batches_struck_at_once_on_a_stream_wait_for_each_others_kernels(self):
         lines = [line('a', 'full_queue', 10, time_ns=0), line('b', 'full_queue', 10, time_ns=4 * MS), line('c', 'full_queue', 10, time_ns=4 * MS),
                  line('d', 'full_queue', 10, time_ns=14 * MS)]
         took = {request: {one.injector: one.injected_ns for one in ones} for request, ones in score.injections_of(lines, EXPECTED).items()}
@@ -315,24 +315,24 @@ class Usual(unittest.TestCase):
         self.assertEqual(took['b'], took['a'])
         self.assertEqual(took['d'], {'full_queue': 10 * MS})
 
-    def test_in_a_run_where_launches_wait_for_room_long_ones_prove_no_launch_overhead(self):
+    def test_long_launches_prove_no_launch_overhead_in_a_run_with_full_queues(self):
         said = [verdict('a', [cause('launch_api', 6)])]
         for name, is_right in (('F12', False), ('F11', True)):
             lines = score.injections_of([line('a', 'launches', 6)], EXPECTED, 'abc', name)
             one = score.Run(name, lines, {'a': said[0]}, [], [])
             self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[is_right]])
 
-    def test_lines_that_prove_as_much_of_any_request_are_shown_to_be_no_proof(self):
+    def test_lines_that_fit_any_request_are_shown_to_prove_nothing(self):
         verdicts = [verdict('a', [cause('host_runqueue', 4)]), verdict('b')]
         for waited, shares in ((['a'], (1, 0)), (['a', 'b'], (1, 1)), ([], (0, 0))):
             lines = [line(request, 'cpu_waited', 4) for request in waited]
             proof = scored(run('C02', lines, verdicts))['proof']
             self.assertEqual((proof['causes'], proof['own'], proof['others']), (1, *shares))
-        self.assertEqual(scored(run('F20', [line('a', 'cpu_waited', 4)], verdicts))['proof']['causes'], 0)  # its own blame
+        self.assertEqual(scored(run('F20', [line('a', 'cpu_waited', 4)], verdicts))['proof']['causes'], 0)  # the fault's own blame
 
 
 class Load(unittest.TestCase):
-    def test_a_plan_with_a_warm_up_of_its_own_has_no_other(self) -> None:
+    def test_a_plan_with_its_own_warm_up_has_no_other(self) -> None:
         def warm_ups(*arguments: str) -> 'list[str]':
             command = servers.load_command(Path('bin'), Path('run'), 1, 2, arguments, 3)
             return [value for name, value in zip(command, command[1:]) if name == '--warm-up']
@@ -341,7 +341,7 @@ class Load(unittest.TestCase):
 
 
 class Watched(unittest.TestCase):
-    def test_cpu_time_of_other_programs_is_logged_and_ones_own_is_not(self):
+    def test_cpu_time_of_other_programs_is_logged_and_the_processs_own_is_not(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / 'others.jsonl'
             watch = servers.OtherPrograms(os.getpid(), path)
@@ -354,7 +354,7 @@ class Watched(unittest.TestCase):
 
 
 class Limited(unittest.TestCase):
-    def test_a_quota_is_set_for_its_phase_and_what_it_took_is_logged(self):
+    def test_a_quota_is_set_for_its_phase_and_its_throttled_time_is_logged(self):
         with tempfile.TemporaryDirectory() as folder:
             class Fake(servers.Quota):
                 def __init__(self):
@@ -376,10 +376,10 @@ class Limited(unittest.TestCase):
             burn = score.burns_of(score.read_lines(path))[0]
             self.assertEqual((burn.injector, burn.dose, burn.cpu_ns), ('cpu_quota', 'dose_percent=30', 7 * MS))
 
-    def test_where_no_group_can_be_made_that_is_said(self):
+    def test_without_a_control_group_the_quota_is_unavailable(self):
         with self.assertRaises(servers.Unavailable):
             servers.Quota([Path('/proc/none')])
-        with tempfile.TemporaryDirectory() as folder:  # a folder that is no control group
+        with tempfile.TemporaryDirectory() as folder:  # a folder that is not a control group
             with self.assertRaises(servers.Unavailable):
                 servers.Quota([Path(folder)])
             self.assertEqual(list(Path(folder).iterdir()), [])
@@ -389,38 +389,38 @@ class Findings(unittest.TestCase):
     def of(self, *runs):
         return scored(*runs)['findings']
 
-    def test_what_an_analyzer_exists_for_is_true_and_found(self):
+    def test_an_analyzers_required_finding_is_true_and_found(self):
         result = self.of(run('F01', [], [], [finding('a05.input_bound'), finding('a35.latency')]), run('F01', [], [], []))
         self.assertEqual((result['analyzers']['a05']['precision'], result['analyzers']['a05']['recall']), (1, 0.5))
         self.assertEqual((result['analyzers']['a35']['true'], result['analyzers']['a35']['expected']), (1, 0))
 
-    def test_anything_on_a_control_is_false_but_what_claims_nothing(self):
+    def test_every_claim_on_a_control_is_false(self):
         result = self.of(run('C02', [], [], [finding('a36.outliers'), finding('a41.driver', 'host_lock makes'), finding('a39.lost_events'),
                                              finding('a31.dominant', severity='info'), finding('a29.long_gaps', undetermined=True)]))
         self.assertEqual((result['controls'], result['all']['said'], result['all']['false_on_controls']), (1, 2, 2))
         self.assertEqual(result['analyzers']['a36'], {'said': 1, 'true': 0, 'always': 0, 'false_of': {'C02': 1}, 'false_on_controls': 1, 'expected': 0,
                                                       'found': 0, 'precision': 0, 'recall': None})
 
-    def test_what_is_true_of_every_run_of_a_setting_is_false_of_no_control(self):
+    def test_findings_true_of_every_run_of_a_setting_are_not_false_on_controls(self):
         said = [finding('a10.launch_bound'), finding('a41.driver', 'executor_busy makes 40 %'), finding('a23.leak')]
         for setting, false in (('gpu', 1), ('quick', 3)):
             with self.subTest(setting=setting):
                 result = score.score([run('C02', [], [], said)], score.read_expected(setting))['findings']
                 self.assertEqual((result['all']['false_on_controls'], result['all']['always']), (false, 3 - false))
 
-    def test_what_is_true_of_every_run_is_counted_apart_from_what_tells_runs_apart(self):
+    def test_findings_true_of_every_run_are_counted_separately(self):
         said = [finding('a10.launch_bound'), finding('a43.idle_energy'), finding('a23.leak')]
         result = score.score([run('F11', [], [], said)], score.read_expected('gpu_tune'))
         cell = result['findings']['all']
         self.assertEqual((cell['said'], cell['true'], cell['always']), (3, 2, 1))  # a10 is F11's own
         self.assertIn('| all | 3 | 2 | 67 % | 1 | 1 of 2 | 0 |', tables.markdown(result))
 
-    def test_what_is_of_another_fault_is_false(self):
+    def test_a_finding_of_another_fault_is_false(self):
         result = self.of(run('F22', [], [], [finding('a05.input_bound')]))
         self.assertEqual((result['all']['precision'], result['all']['false_on_controls']), (0, 0))
         self.assertEqual(result['analyzers']['a05']['false_of'], {'F22': 1})
 
-    def test_to_want_a_cpu_is_true_where_other_programs_had_half_of_them(self):
+    def test_a_wait_for_a_cpu_is_true_if_other_programs_had_half_of_the_cpus(self):
         others = [{'time_ns': i * MS, 'request': '', 'fault': 'other_programs', 'injected_ns': MS, 'cpu_ns': MS} for i in range(4)]
         self.assertTrue(score.is_crowded(score.burns_of(others), 2))
         self.assertFalse(score.is_crowded(score.burns_of(others), 3))
@@ -430,8 +430,8 @@ class Findings(unittest.TestCase):
         self.assertEqual(self.of(crowded)['all']['false_on_controls'], 0)
         self.assertEqual(self.of(run('C02', [], [], said))['all']['false_on_controls'], 2)
 
-    def test_to_sleep_is_true_where_by_its_own_lines_a_tenth_of_its_batches_was_sleep(self):
-        def lines(slept_ms):  # of a batch of two
+    def test_sleep_is_true_if_a_tenth_of_the_batches_logged_time_was_sleep(self):
+        def lines(slept_ms):  # for a batch of two
             return [line(request, fault, ms, time_ns=9 * MS) for request in 'ab' for fault, ms in (('slept', slept_ms), ('batch_code', 9))]
         self.assertTrue(score.is_asleep(lines(1)))
         self.assertFalse(score.is_asleep(lines(0.9)))
@@ -441,11 +441,11 @@ class Findings(unittest.TestCase):
         self.assertEqual(self.of(asleep)['all']['false_on_controls'], 0)
         self.assertEqual(self.of(run('C02', [], [], said))['all']['false_on_controls'], 2)
 
-    def test_who_names_a_blame_has_to_name_the_faults(self):
+    def test_a_finding_that_names_a_blame_must_name_the_faults(self):
         right, wrong = finding('a41.driver', 'host_oncpu_pre makes 80 %'), finding('a41.driver', 'host_lock makes 80 %')
         self.assertEqual(self.of(run('F01', [], [], [right, wrong]))['analyzers']['a41']['precision'], 0.5)
 
-    def test_a_pair_has_what_both_faults_have(self):
+    def test_a_pair_has_the_findings_of_both_faults(self):
         result = self.of(run('X05', [], [], [finding('a05.input_bound'), finding('a41.driver', 'host_lock makes 80 %')]))
         self.assertEqual((result['all']['precision'], result['analyzers']['a05']['recall']), (1, 1))
 
@@ -459,7 +459,7 @@ class Findings(unittest.TestCase):
 
 
 class Controls(unittest.TestCase):
-    def test_a_cause_where_nothing_was_done_is_false_unless_the_log_says_it(self):
+    def test_a_cause_in_a_control_is_false_unless_the_log_proves_it(self):
         queued = [line('b', 'queued', 3, others=['x'])]
         result = scored(run('C02', queued, [verdict('a', [cause('host_lock', 3)]), verdict('b', [cause('executor_busy', 3)]),
                                             verdict('c', kind='uniform'), verdict('d')]))['all_controls']
@@ -475,16 +475,16 @@ class Controls(unittest.TestCase):
 
 
 class Confidence(unittest.TestCase):
-    def test_who_is_sure_and_wrong_is_badly_calibrated(self):
+    def test_sure_and_wrong_causes_are_badly_calibrated(self):
         self.assertAlmostEqual(score.calibration_of([(0.95, False)] * 4)[1], 0.95)
         self.assertAlmostEqual(score.calibration_of([(0.75, True)] * 3 + [(0.75, False)])[1], 0)
         self.assertIsNone(score.calibration_of([])[1])
 
-    def test_what_nobody_explained_is_no_claim(self):
+    def test_unexplained_time_is_not_a_claim(self):
         result = scored(run('C02', [], [verdict('a', [cause('untraced_or_unexplained', 3, 0.1)])]))
         self.assertIsNone(result['calibration_error'])
 
-    def test_the_detection_limit_is_where_half_are_found(self):
+    def test_the_detection_limit_is_the_dose_at_which_half_are_found(self):
         self.assertEqual(score.detection_limit([(0.5, 0.0), (1.0, 1.0)]), '0.75')
         self.assertEqual(score.detection_limit([(0.5, 0.6)]), '< 0.50')
         self.assertEqual(score.detection_limit([(0.5, 0.1), (2, 0.4)]), '> 2.00')
@@ -511,19 +511,19 @@ class Versions(unittest.TestCase):
         self.assertEqual(self.judged(diff('regression', row('conv2d', 0, 5), table='gpu')), (True, True))
         self.assertEqual(self.judged(diff('regression', row('decode', 1, 5))), (True, True))  # mainly
 
-    def test_another_effect_another_row_and_none_are_wrong(self):
+    def test_another_effect_another_row_or_no_effect_is_wrong(self):
         for one in (row('decode', 5), row('decode', 5, 1), row('decode'), row('resize', 0, 5)):
             with self.subTest(row=one):
                 self.assertEqual(self.judged(diff('regression', one)), (True, False))
         self.assertEqual(self.judged(diff('regression', row('decode', 0, 5), table='gpu')), (True, False))
 
-    def test_what_is_missed_or_made_up_is_wrong(self):
+    def test_missed_and_invented_regressions_are_wrong(self):
         for outcome in ('no regression', 'inconclusive'):
             self.assertEqual(self.judged(diff(outcome, row('decode', 0, 5))), (False, True))
             self.assertEqual(self.judged(diff(outcome), 'C07'), (True, None))
         self.assertEqual(self.judged(diff('regression'), 'C07'), (False, None))
 
-    def test_runs_that_are_there_are_shown(self):
+    def test_existing_runs_are_shown(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / 'F35').mkdir()
             (Path(folder) / 'F35' / 'diff.json').write_text(json.dumps(diff('regression', row('decode', 0, 5))), encoding='utf-8')
@@ -534,13 +534,13 @@ class Versions(unittest.TestCase):
 
 class Unrecorded(unittest.TestCase):
     def rows(self, off_ms, diagnosed_ms):
-        """Most were struck; the others take 5 ms."""
+        """Most requests were struck; the others take 5 ms."""
         with tempfile.TemporaryDirectory() as out:
             for name, latency in (('F01', 14), ('F01.unrecorded', off_ms)):
                 folder = Path(out) / name
                 folder.mkdir()
                 samples = [{'id': one, 'latency_ms': latency if one in 'abef' else 5, 'status': 200} for one in 'abcdefg']
-                samples[-1] = {'id': 'g', 'total_ms': 5, 'status': 200}  # as of prompts
+                samples[-1] = {'id': 'g', 'total_ms': 5, 'status': 200}  # as for prompts
                 samples.append({'id': 'z', 'latency_ms': 500, 'status': 503})
                 (folder / 'load.json').write_text(json.dumps({'slowest': samples}), encoding='utf-8')
                 lines = [line(one, 'slow_decode_spin', 9) for one in 'abefz'] + [line('c', 'lock_held', 4, role='holder')]
@@ -549,7 +549,7 @@ class Unrecorded(unittest.TestCase):
             (Path(out) / 'F01' / 'why.jsonl').write_text('\n'.join(map(json.dumps, verdicts)), encoding='utf-8')
             return arms.score_unrecorded(Path(out), EXPECTED)
 
-    def test_what_is_diagnosed_is_held_against_the_latency_without_a_recorder(self):
+    def test_the_diagnosed_excess_is_compared_with_the_latency_without_a_recorder(self):
         one = self.rows(14, 9)[0]
         self.assertEqual((one['fault'], one['dose'], one['requests'], one['recorded_requests']), ('F01', 'dose_ms=4', 4, 4))
         self.assertEqual((one['usual_off_ms'], one['excess_off_ms'], one['excess_on_ms']), (5, 9, 9))
@@ -557,7 +557,7 @@ class Unrecorded(unittest.TestCase):
         self.assertTrue(one['agrees'])
         self.assertIn('| F01 | dose_ms=4 | 4 | 4 | 5.00 | 5.00 | 9.00 | 9.00 | 9.00 | yes | yes |', tables.unrecorded_table([one]))
 
-    def test_more_than_5_percent_and_half_a_millisecond_beside_is_no_agreement(self):
+    def test_a_difference_over_5_percent_and_half_a_millisecond_is_not_agreement(self):
         one = self.rows(12, 9)[0]
         self.assertEqual((one['agrees'], one['agrees_on']), (False, True))
         self.assertTrue(self.rows(13.6, 9)[0]['agrees'])  # 0.4 ms
@@ -570,7 +570,7 @@ class Unrecorded(unittest.TestCase):
 
 
 class Coverage(unittest.TestCase):
-    def test_covered_is_who_was_struck_and_has_kernels(self):
+    def test_covered_requests_were_struck_and_have_kernels(self):
         requests = [{'id': 'a', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 5}, {'id': 'b', 'outcome': 'ok', 'coverage': 0.5, 'gpu_ns': 5},
                     {'id': 'c', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 0}, {'id': 'd', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 5},
                     {'id': 'e', 'outcome': 'error', 'coverage': 1, 'gpu_ns': 5},
@@ -582,10 +582,10 @@ class Coverage(unittest.TestCase):
 
 
 class Without(unittest.TestCase):
-    """Programs that say what they are given: a verdict is there as long as its line is in the dump."""
+    """Programs that print their input: a verdict exists while its line is in the dump."""
     TOOLS = {'alter_dump': '#!/bin/sh\ngrep -v "$4" "$1" > "$2"\n', 'pitot': '#!/bin/sh\ncat "$2"\n'}
 
-    def test_what_is_said_without_evidence_is_scored_beside_what_is_said_with_it(self):
+    def test_verdicts_without_evidence_are_scored_next_to_those_with_it(self):
         with tempfile.TemporaryDirectory() as folder:
             binaries, out = Path(folder) / 'bin', Path(folder) / 'out'
             binaries.mkdir()
@@ -614,7 +614,7 @@ class Without(unittest.TestCase):
                          [('', 3, 1 / 3, 3, 2, 1), ('waits', 2, 0, 2, 1, 1), ('gpu', 3, 1 / 3, 3, 2, 1)])
         self.assertIn('| waits | 2 | 0 % | 0 % | 0 % | 0 % | 2 | 0.72 | 1 | 1 |', tables.ablation_table(rows))
 
-    def test_a_table_that_is_none_is_refused(self):
+    def test_an_unknown_table_is_refused(self):
         self.assertEqual(ablation.unknown_of(['gpu,waits', 'all']), '')
         self.assertEqual(ablation.unknown_of(['gpu,wait']), 'wait')
 
@@ -642,7 +642,7 @@ class FakeJob:
 
 
 class Judged(unittest.TestCase):
-    def test_of_a_dump_all_requests_are_asked_for_and_verdicts_are_whole_or_not_there(self):
+    def test_all_requests_of_a_dump_are_judged_and_verdicts_are_written_whole_or_not_at_all(self):
         with tempfile.TemporaryDirectory() as folder:
             binaries, out = Path(folder), Path(folder) / 'F01'
             (out / 'incidents' / '1').mkdir(parents=True)
@@ -663,11 +663,11 @@ class Judged(unittest.TestCase):
 
 
 class Floors(unittest.TestCase):
-    # Of many requests, with a control: nothing may be wrong for want of numbers.
+    # Enough requests, with a control, so that no floor is missed for a lack of numbers.
     ENOUGH = 200
 
     def missed(self, right=1.0, culprits=1.0, false=0.0, excess_ms=4, confidence=0.99, requests=ENOUGH, wrong=None):
-        """Which floors a board misses of which such shares are right."""
+        """The floors missed by a board with these shares of right verdicts."""
         struck = [f'{i:04}' for i in range(requests)]
         named = [cause('host_oncpu_pre', excess_ms, confidence, evidence='in "decode"' if i < culprits * requests else 'in "other"')
                  for i in range(requests)]
@@ -676,11 +676,11 @@ class Floors(unittest.TestCase):
         board = scored(run('F01', [line(one, 'slow_decode_spin', 4, scope='decode') for one in struck], verdicts), run('C02', [], normal))
         return [one.partition(':')[0] for one in floors.missed(board)]
 
-    def test_a_good_board_misses_none(self):
+    def test_a_good_board_misses_no_floor(self):
         self.assertEqual(self.missed(), [])
         self.assertEqual(self.missed(right=0.95, culprits=0.95, false=0.01, excess_ms=4.3), [])
 
-    def test_each_floor_is_missed_by_what_it_is_for(self):
+    def test_each_floor_is_missed_for_its_own_reason(self):
         said = {'recall, lower end', 'top 1, lower end'}
         self.assertEqual(set(self.missed(right=0.7)), said)
         self.assertEqual(set(self.missed(right=0.9, wrong=cause('host_lock', 4))), {'precision, lower end'})
@@ -689,7 +689,7 @@ class Floors(unittest.TestCase):
         self.assertEqual(self.missed(confidence=0.85), ['expected calibration error'])
         self.assertEqual(self.missed(excess_ms=5), ['blame error, median'])
 
-    def test_of_few_requests_nothing_is_shown_to_be_right(self):
+    def test_few_requests_do_not_reach_the_floors(self):
         self.assertEqual(len(self.missed(requests=3)), 4)
         nothing = scored(run('F28', [], []))
         self.assertEqual(len(floors.missed(nothing)), len(floors.FLOORS))
@@ -721,11 +721,11 @@ class Runs(unittest.TestCase):
     def done(self):
         return sorted(path.parent.name for path in self.out.glob('*/why.jsonl'))
 
-    def test_what_failed_is_said_and_the_rest_is_made(self):
+    def test_failed_runs_are_reported_and_the_rest_is_made(self):
         failed = self.run_jobs([FakeJob('F01', servers.Failed('it fell over')), FakeJob('F02'), FakeJob('F21', servers.Unavailable('no root'))])
         self.assertEqual((failed, self.done()), (['F01: it fell over'], ['F02']))
 
-    def test_what_was_cut_off_goes_on_where_it_was(self):
+    def test_an_interrupted_board_continues_where_it_stopped(self):
         failed = self.run_jobs([FakeJob('F01'), FakeJob('F02', KeyboardInterrupt()), FakeJob('F03')])
         self.assertEqual((failed, self.done()), (['cut off: --resume goes on'], ['F01']))
         happened = []
@@ -733,7 +733,7 @@ class Runs(unittest.TestCase):
         self.assertEqual((self.done(), self.probes), (['F01', 'F02', 'F03'], 1))
         self.assertFalse([one for one in happened if one.startswith('F01')])
 
-    def test_verdicts_are_asked_for_when_the_last_server_has_ended(self):
+    def test_verdicts_are_made_after_the_last_server_has_ended(self):
         happened = []
         self.run_jobs([FakeJob('F01', happened=happened), FakeJob('F02', happened=happened)])
         self.assertEqual(happened[:2], ['F01 is made', 'F02 is made'])
@@ -746,38 +746,38 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.run_jobs([FakeJob('F01', happened=happened)]), [])
         self.assertEqual(happened, ['F01 is judged'])
 
-    def test_runs_of_other_programs_are_not_gone_on_with(self):
+    def test_runs_by_other_programs_are_not_continued(self):
         self.run_jobs([FakeJob('F01')])
         self.run_jobs([FakeJob('F02')], programs='another')
         self.assertEqual((self.done(), self.probes), (['F02'], 2))
 
-    def test_what_would_end_after_the_limit_is_not_begun(self):
+    def test_a_run_that_would_end_after_the_limit_is_not_begun(self):
         failed = self.run_jobs([FakeJob('F01'), FakeJob('F02')], limit_s=10)
         self.assertEqual((failed, self.done()), (['no time for F01, F02: --resume goes on'], []))
         self.assertEqual(self.board.left_out, ['F01', 'F02'])
 
-    def test_runs_that_were_left_out_and_tables_that_changed_since_are_said_under_the_numbers(self):
+    def test_left_out_runs_and_changed_tables_are_noted_below_the_numbers(self):
         with tempfile.TemporaryDirectory() as folder, mock.patch.object(score, 'EXPECTED', Path(folder) / 'expected.json'):
             score.EXPECTED.write_text('{}', encoding='utf-8')
             self.run_jobs([FakeJob('F01')])
             same = self.program.since_begun(self.out, False)
             score.EXPECTED.write_text('{"faults": {}}', encoding='utf-8')
-            self.run_jobs([FakeJob('F01'), FakeJob('F02')])  # goes on with what was begun before
+            self.run_jobs([FakeJob('F01'), FakeJob('F02')])  # continues the board
             changed = self.program.since_begun(self.out, True)
         self.assertEqual((same, changed), ({'is_frozen': True, 'is_rejudged': False}, {'is_frozen': False, 'is_rejudged': True}))
-        self.assertTrue(self.program.since_begun(self.out, False)['is_rejudged'])  # it stays so
+        self.assertTrue(self.program.since_begun(self.out, False)['is_rejudged'])  # this is permanent
         self.assertEqual(tables.notes_of(same), [])
         notes = tables.notes_of({**changed, 'left_out': ['F02', 'F03']})
         self.assertIn('no time for F02, F03', notes[1])
-        self.assertIn('verdicts and what they must say changed', notes[3])
+        self.assertIn('verdicts and the right answers changed', notes[3])
 
-    def test_what_others_are_made_of_is_made_too(self):
+    def test_a_run_that_another_needs_is_made_too(self):
         jobs = [FakeJob('V01'), servers.Version('F36', 'V01', None), FakeJob('F14p'), servers.Altered('F38', 'F14p', ())]
         self.assertLessEqual({'F36', 'V01'}, self.program.wanted(jobs, ['F36']))
         self.assertLessEqual({'F38', 'F14p'}, self.program.wanted(jobs, ['F38']))
         self.assertNotIn('F14p', self.program.wanted(jobs, ['F36']))
 
-    def test_a_score_of_what_is_there_is_printed_whatever_is_missing(self):
+    def test_existing_runs_are_scored_even_if_others_are_missing(self):
         for name in ('F01', 'F22'):
             (self.out / name).mkdir()
             (self.out / name / 'injected.jsonl').write_text(json.dumps(line('a', 'slow_decode_spin', 4, scope='decode')) + '\n', encoding='utf-8')
@@ -797,7 +797,7 @@ class Runs(unittest.TestCase):
                 self.assertEqual(len(names), len(set(names)))
                 self.assertLessEqual(set(names), known | {matrix.FIRST_VERSION})
 
-    def test_on_a_gpu_every_fault_is_made_but_what_only_the_simulator_can_play(self):
+    def test_on_a_gpu_every_fault_is_made_except_those_for_the_simulator(self):
         expected = score.read_expected()
         faults = {name for kind in ('faults', 'pairs', 'lossy', 'versions', 'controls') for name in expected[kind]}
         jobs = matrix.Board(matrix.SETTINGS['gpu'], 2000, 8).jobs()
@@ -806,7 +806,7 @@ class Runs(unittest.TestCase):
             if isinstance(job, servers.Plan):
                 self.assertIn('cuda', job.arguments, job.name)
 
-    def test_a_board_that_rules_are_chosen_on_shares_nothing_with_the_one_that_is_scored(self):
+    def test_a_board_for_choosing_rules_shares_nothing_with_a_scored_board(self):
         for tuned, scored_on in (('tune', 'quick'), ('gpu_tune', 'gpu')):
             one, other = matrix.SETTINGS[tuned], matrix.SETTINGS[scored_on]
             self.assertNotEqual(one.seed, other.seed)
@@ -820,7 +820,7 @@ class Runs(unittest.TestCase):
             for a, b in zip(tuned.phases[1::2], scored_on.phases[1::2]):
                 self.assertEqual(set(a.faults) & set(b.faults), set(), name)
 
-    def test_a_run_has_an_unrecorded_twin_where_the_log_says_whom_it_struck(self):
+    def test_a_run_has_an_unrecorded_twin_if_the_log_tells_the_struck_requests(self):
         board = matrix.Board(matrix.SETTINGS['quick'], 500, 5)
         twins = {job.name: board.unrecorded(job) for job in board.jobs()}
         self.assertEqual([(twin.name, twin.is_recorded) for twin in twins['F01']], [('F01.unrecorded', False)])
@@ -829,7 +829,7 @@ class Runs(unittest.TestCase):
 
 
 class Others(unittest.TestCase):
-    def test_a_pair_is_named_if_both_are_and_in_order_if_the_greater_is_first(self):
+    def test_a_pair_is_named_if_both_are_and_in_order_if_the_larger_is_first(self):
         lines = [line('a', 'slow_decode_spin', 8), line('a', 'lock_held', 4, role='waiter')]
         right = verdict('a', [cause('host_oncpu_pre', 8), cause('host_lock', 4)])
         self.assertEqual(scored(run('X05', lines, [right]))['pairs']['X05'],
@@ -839,13 +839,13 @@ class Others(unittest.TestCase):
         half = verdict('a', [cause('host_oncpu_pre', 8)])
         self.assertEqual(scored(run('X05', lines, [half]))['pairs']['X05']['both_named'], 0)
 
-    def test_of_a_pair_a_verdict_of_the_wanted_kind_names_that_fault(self):
+    def test_in_a_pair_a_verdict_of_the_wanted_kind_names_that_fault(self):
         expected = {**EXPECTED, 'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F28']}}}
         lines = [line('a', 'slow_decode_spin', 8), {'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}]
         both = score.score([run('X05', lines, [verdict('a', [cause('host_oncpu_pre', 8)], kind='more_work')])], expected)
         self.assertEqual(both['pairs']['X05']['both_named'], 1)
 
-    def test_of_lossy_traces_what_is_sure_and_wrong_is_counted(self):
+    def test_sure_and_wrong_causes_in_lossy_traces_are_counted(self):
         lines = [line('a', 'slow_decode_spin', 4)]
         result = scored(run('F37', lines, [verdict('a', [cause('host_oncpu_pre', 4)]), verdict('b', [cause('host_lock', 4)]),
                                            verdict('c', [cause('host_lock', 4, 0.5)]), verdict('d', kind='undetermined')]))['lossy']['F37']
@@ -863,7 +863,7 @@ class Others(unittest.TestCase):
             lambda one: one.update(segments=[]),
             lambda one: one.update(rest_ns=one['rest_ns'] + 1),
             lambda one: one.update(typical_ns=one['typical_ns'] + 1, rest_ns=one['rest_ns'] - 1),
-            # What adds up as a sum, and is not what blame and what is usual say.
+            # The sum is right, but single parts disagree with blame and the usual values.
             lambda one: (one['causes'][0].update(excess_ns=one['causes'][0]['excess_ns'] + 1), one.update(rest_ns=one['rest_ns'] - 1)),
             lambda one: one['causes'][1].update(one['causes'][0]),
             lambda one: (one['causes'][0].update(common_ns=1), one.update(rest_ns=one['rest_ns'] + 1)),
@@ -874,7 +874,7 @@ class Others(unittest.TestCase):
         coarse = [bent('coarse', lambda one: None, coarse=True), bent('wrong', wrong[2], coarse=True), in_common]
         self.assertEqual(scored(run('C02', [], coarse))['do_not_add_up'], 1)
 
-    def test_a_run_is_read_though_its_log_is_cut(self):
+    def test_a_run_is_read_even_if_its_log_is_truncated(self):
         with tempfile.TemporaryDirectory() as folder:
             at = Path(folder) / 'F01.again'
             at.mkdir()
