@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lists what took longest in a build or in a run of the tests.
+"""Lists the slowest parts of a build or of a run of the tests.
 
 usage: tools/slowest.py compiled BUILD_FOLDER [--since SECONDS] [--count N]
        tools/slowest.py tested LOG [--count N]
 
 `compiled` reads Ninja's log of a build folder: outputs made since that time (seconds since 1970; default: all), with their
-total. `tested` reads the output of ctest. Seconds are of wall time, so they include waiting for a CPU.
+total. `tested` reads the output of ctest. Seconds are wall time, and include waiting for a CPU.
 """
 
 import argparse
@@ -18,7 +18,7 @@ TEST = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (\S+) \.*\**\s*[\w ]+?\s+([\d.]+) s
 
 
 def compiled(folder, since):
-    """(seconds, output) of each output that Ninja made."""
+    """(seconds, output) of each output of Ninja."""
     took = {}
     with open(os.path.join(folder, ".ninja_log"), encoding="utf-8") as file:
         for line in file:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/gpu_check runs and shows, over programs that only say how they were called."""
+"""Tests of tools/gpu_check with programs that only print their arguments."""
 
 import os
 import shutil
@@ -43,12 +43,12 @@ class GpuCheck(unittest.TestCase):
         os.chmod(path, 0o755)
 
     def run_parts(self, *parts, environment=None):
-        """Its exit status and the table's lines."""
+        """The tool's exit status and the table's lines."""
         command = [sys.executable, self.tool, *(option for part in parts for option in ("--only", part))]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})})
         return done.returncode, done.stdout[done.stdout.index("part  "):].splitlines()[1:]
 
-    def test_samples_run_as_they_are_slow_and_as_they_are_mended_and_both_numbers_are_shown(self):
+    def test_samples_run_slow_and_fixed_and_both_numbers_are_shown(self):
         self.install("gpu_test", "#!/bin/sh\n")
         for name in ("vector_add", "small_copies", "graph_decode", "attention_compare"):
             self.install(name, SAMPLE)
@@ -67,7 +67,7 @@ class GpuCheck(unittest.TestCase):
             ("sample graph_decode fixed", "ok", line("graph_decode", "1.000")),
             ("sample attention_compare both", "ok", line("attention_compare", "1.000"))])
 
-    def test_what_a_gpu_test_measured_of_freshness_is_shown_and_a_test_that_fails_is_said(self):
+    def test_the_measured_freshness_is_shown_and_a_failed_test_is_reported(self):
         self.install("gpu_test", "#!/bin/sh\n"
                      "echo 'batches: age of a record when it can be had: median 9.0 ms, p99 21.0'\n"
                      "[ \"$1\" = '[fresh]' ]\n")
@@ -79,14 +79,14 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(table[1].split()[:3], ["gpu_test", "fresh", "ok"])
         self.assertTrue(table[1].endswith("median 9.0 ms, p99 21.0"), table)
 
-    def test_the_board_that_is_scored_and_the_one_to_tune_on_are_parts_of_their_own_and_say_what_did_not_fit(self):
+    def test_the_scored_and_the_tuning_board_are_separate_parts_and_report_runs_without_time(self):
         for name in ("gpu_test", "image_server"):
             self.install(name, "#!/bin/sh\n")
         os.makedirs(os.path.join(self.folder.name, "python", "torch"))
         with open(os.path.join(self.folder.name, "python", "torch", "__init__.py"), "w", encoding="utf-8"):
             pass
         with open(os.path.join(self.folder.name, "tools", "scoreboard"), "w", encoding="utf-8") as file:
-            file.write("import sys\nprint(' '.join(sys.argv[1:]))\nsys.exit('scoreboard: no time for F14, C02: --resume goes on')\n")
+            file.write("import sys\nprint(' '.join(sys.argv[1:]))\nsys.exit('scoreboard: no time for F14, C02: continue with --resume')\n")
         torch = {"PYTHONPATH": os.path.join(self.folder.name, "python")}
 
         for part, setting in (("scoreboard", "gpu"), ("scoreboard tune", "gpu_tune")):

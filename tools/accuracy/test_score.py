@@ -727,7 +727,7 @@ class Runs(unittest.TestCase):
 
     def test_an_interrupted_board_continues_where_it_stopped(self):
         failed = self.run_jobs([FakeJob('F01'), FakeJob('F02', KeyboardInterrupt()), FakeJob('F03')])
-        self.assertEqual((failed, self.done()), (['cut off: --resume goes on'], ['F01']))
+        self.assertEqual((failed, self.done()), (['interrupted: continue with --resume'], ['F01']))
         happened = []
         self.assertEqual(self.run_jobs([FakeJob(name, happened=happened) for name in ('F01', 'F02', 'F03')]), [])
         self.assertEqual((self.done(), self.probes), (['F01', 'F02', 'F03'], 1))
@@ -753,7 +753,7 @@ class Runs(unittest.TestCase):
 
     def test_a_run_that_would_end_after_the_limit_is_not_begun(self):
         failed = self.run_jobs([FakeJob('F01'), FakeJob('F02')], limit_s=10)
-        self.assertEqual((failed, self.done()), (['no time for F01, F02: --resume goes on'], []))
+        self.assertEqual((failed, self.done()), (['no time for F01, F02: continue with --resume'], []))
         self.assertEqual(self.board.left_out, ['F01', 'F02'])
 
     def test_left_out_runs_and_changed_tables_are_noted_below_the_numbers(self):
