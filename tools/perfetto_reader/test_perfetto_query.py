@@ -91,7 +91,7 @@ EXPECTED_SLICES = [
 
 
 class OnTraces(unittest.TestCase):
-    """One browser for all; each test opens its own trace in it."""
+    """One browser for all tests; each test opens its own trace in it."""
 
     @classmethod
     def setUpClass(cls):
@@ -116,7 +116,7 @@ class OnTraces(unittest.TestCase):
             [(1000, 7.0, 'depth', 'requests'), (2500, 2.5, 'depth', 'requests')])
         self.assertEqual(self.reader.stats(), [])
 
-    def test_stats_tell_of_what_was_dropped(self):
+    def test_stats_report_dropped_packets_and_events(self):
         begin = (11, [(9, BEGIN), (11, THREAD), (10, 5)])
         for what, lost, stat in (
                 ('no sequence id', packet((8, 1), begin), 'track_event_tokenizer_errors'),
@@ -136,7 +136,7 @@ class OnTraces(unittest.TestCase):
         self.assertEqual(answer['rows'],
                          [[-2**63, 2**53 + 1, 0.1, float('inf'), None, '', 'x\ny', {'hex': '00ff'}]])
 
-    def test_many_rows_and_none(self):
+    def test_many_rows_and_no_rows(self):
         self.open(b''.join(small_trace()))
         count = 'WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 199999) SELECT i, \'row \' || i FROM n'
         rows = self.reader.query(count)
@@ -144,12 +144,12 @@ class OnTraces(unittest.TestCase):
         self.assertEqual(self.reader.execute('SELECT ts FROM slice WHERE ts < 0'),
                          {'sql': 'SELECT ts FROM slice WHERE ts < 0', 'columns': ['ts'], 'rows': []})
 
-    def test_a_file_cut_within_the_last_packet_gives_what_was_before(self):
+    def test_a_file_truncated_in_the_last_packet_gives_the_packets_before_it(self):
         packets = small_trace()[:8]
         self.open(b''.join(packets) + packets[-1][:-3])
         self.assertEqual([row[:2] for row in self.reader.query(SLICES)], [(1000, 1000), (1200, 300), (3000, -1)])
 
-    def test_a_garbage_packet_is_an_error_and_the_reader_goes_on(self):
+    def test_a_garbage_packet_is_an_error_and_the_reader_still_works(self):
         with self.assertRaisesRegex(TraceError, 'Failed to parse proto packet'):
             self.open(b''.join(small_trace()) + encode([(1, b'\xff' * 20)]) + b''.join(small_trace()))
         with self.assertRaises(TraceError):
@@ -166,7 +166,7 @@ class OnTraces(unittest.TestCase):
             self.reader.query('')
         self.assertEqual(self.reader.query('SELECT count(*) FROM slice'), [(3,)])
 
-    def test_what_a_query_creates_stays_until_the_next_trace(self):
+    def test_a_querys_tables_stay_until_the_next_trace(self):
         self.open(b''.join(small_trace()))
         self.reader.query('CREATE PERFETTO TABLE mine AS SELECT ts FROM slice')
         self.assertEqual(self.reader.query('SELECT count(*) FROM mine'), [(3,)])
@@ -185,7 +185,7 @@ class OnTheCommandLine(unittest.TestCase):
         self.scratch.mkdir()
 
     def run_main(self, *args):
-        """Runs the command as a program; returns its status, its output and its complaints."""
+        """Runs the command as a program; returns its status, standard output and standard error."""
         done = subprocess.run([sys.executable, str(HERE / 'perfetto_query.py'), *map(str, args)], timeout=60, check=False,
                               capture_output=True, text=True, env={**os.environ, 'TMPDIR': str(self.scratch)})
         self.assertEqual(list(self.scratch.iterdir()), [], 'files were left behind')
@@ -201,7 +201,7 @@ class OnTheCommandLine(unittest.TestCase):
         self.assertEqual([(a['columns'], a['rows']) for a in answers[1:]],
                          [(['x'], [['a;b']]), (['y'], [[1000]]), (['name', 'value', 'severity', 'source'], [])])
 
-    def test_a_failing_query_is_status_1_and_the_others_are_answered(self):
+    def test_a_failed_query_is_status_1_and_the_others_are_answered(self):
         status, out, _ = self.run_main(self.trace, '--sql', 'SELECT nonsense', '--sql', 'SELECT 1 AS one')
         bad, good = json.loads(out)
         self.assertEqual(status, 1)
@@ -227,13 +227,13 @@ class OnTheCommandLine(unittest.TestCase):
                 self.assertEqual((status, out), (2, ''))
                 self.assertIn(word, said)
 
-    def test_no_browser_is_status_2_and_says_what_to_do(self):
+    def test_a_missing_browser_is_status_2_with_the_remedy(self):
         said = io.StringIO()
         os.environ['PITOT_CHROMIUM'] = '/nonexistent/chromium'
         self.addCleanup(os.environ.pop, 'PITOT_CHROMIUM')
         with contextlib.redirect_stderr(said):
             self.assertEqual(perfetto_query.main([str(self.trace), '--stats']), 2)
-        self.assertIn('there is no program /nonexistent/chromium. Install it', said.getvalue())
+        self.assertIn('the program /nonexistent/chromium does not exist. Install it', said.getvalue())
 
     def test_a_browser_that_does_not_start_is_status_2(self):
         os.environ['PITOT_CHROMIUM'] = 'false'

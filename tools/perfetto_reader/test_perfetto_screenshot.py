@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that Perfetto's interface opens a hand-written trace and is photographed."""
+"""Tests screenshots of Perfetto's interface with a hand-written trace."""
 
 import contextlib
 import io
@@ -30,7 +30,7 @@ class Screenshot(unittest.TestCase):
             status = perfetto_screenshot.main([str(self.trace), str(self.out), *args])
         return status, said.getvalue()
 
-    def test_a_picture_of_the_size_asked_for(self):
+    def test_a_picture_of_the_requested_size(self):
         self.assertEqual(self.run_main('--width', '640', '--height', '480', '--from-ns', '900', '--to-ns', '2100',
                                        '--select', "name = 'inner'", '--pin', 'worker'), (0, ''))
         png = self.out.read_bytes()

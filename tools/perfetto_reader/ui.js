@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives Perfetto's interface from within its page. It offers itself as self.app; the rest is Perfetto's own commands.
+// Drives Perfetto's interface from inside its page. The interface is self.app; the rest are Perfetto's own commands.
 'use strict';
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -9,7 +9,7 @@ async function idle() {
 }
 
 async function openTraceInUi(traceUrl, title) {
-  // A trace that cannot be read shows only as an unhandled rejection and a dialog.
+  // An unreadable trace appears only as an unhandled rejection and a dialog.
   let failure = null;
   self.addEventListener('unhandledrejection', (e) => failure = failure || new Error(e.reason?.message || String(e.reason)));
   while (!self.app || !self.waitForPerfettoIdle) await pause(20);
@@ -35,12 +35,12 @@ async function arrange({expandAll, expand, pin, fromNs, toNs, select}) {
   await idle();
   if (select) {
     const result = await trace.engine.query(`SELECT id FROM slice WHERE ${select} ORDER BY ts LIMIT 1`);
-    const row = result.iter({id: 0});  // 0 is an example of the type wanted.
-    if (!row.valid()) throw new Error(`no slice has ${select}`);
+    const row = result.iter({id: 0});  // 0 is an example of the wanted type.
+    if (!row.valid()) throw new Error(`no slice matches ${select}`);
     trace.selection.selectSqlEvent('slice', row.id, {scrollToSelection: true, switchToCurrentSelectionTab: true});
     await idle();
   }
-  // Last, because scrolling to a selection moves the view. As text, because 64 bits do not fit a JavaScript number.
+  // Last, because scrolling to a selection moves the view. The times come as text: 64 bits do not fit a JavaScript number.
   const start = fromNs === null ? trace.traceInfo.start : BigInt(fromNs);
   const end = toNs === null ? trace.traceInfo.end : BigInt(toNs);
   if (start >= end) {
@@ -50,7 +50,7 @@ async function arrange({expandAll, expand, pin, fromNs, toNs, select}) {
   await idle();
 }
 
-// How much taller the page would have to be to show every track.
+// The height in pixels missing to show every track.
 function missingHeight() {
   const tracks = document.querySelector('.pf-viewer-page__scrolling-track-tree');
   return tracks ? tracks.scrollHeight - tracks.clientHeight : 0;
