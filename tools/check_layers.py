@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every #include in include/, lib/ and bindings/ is one that tools/layers.txt allows.
+"""Checks that tools/layers.txt allows every #include in include/, lib/ and bindings/.
 
 usage: tools/check_layers.py [--rules FILE] [--root FOLDER] [--list]
 
-Ends with 0 when all do; with 1 and one line per offence (file:line: what, and what is allowed) when one does not; with 2 when
-the rules themselves are wrong.
+Exits with 0 if every include is allowed. Otherwise exits with 1 and prints one line per offence (file:line: the include, and
+the allowed ones). Exits with 2 if the rules themselves are wrong.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import os
 import re
 import sys
 
-# Headers every layer may include: C++'s have no dot; C's and the system's are these.
+# Headers that every layer may include: C++'s headers (without a dot), and these of C and the system.
 C_HEADERS = set("""assert ctype cpuid cxxabi dirent dlfcn elf endian errno execinfo fcntl fenv float ftw getopt inttypes limits link
 locale malloc math poll pthread pwd sched semaphore setjmp signal spawn stdalign stdarg stddef stdint stdio stdlib string strings
 termios time ucontext unistd x86intrin immintrin arm_acle nmmintrin""".split())
@@ -26,7 +26,7 @@ class RulesError(Exception):
 
 
 class Rules:
-    """The table: which layer may include which, and which third-party headers stand behind which @name."""
+    """The table: the allowed includes of each layer, and the third-party headers behind each @name."""
 
     def __init__(self, path):
         self.allowed = {}   # layer -> set of layers and @names
@@ -44,16 +44,16 @@ class Rules:
                     else:
                         layer, names = line.split(":")
                         if layer.strip() in self.allowed:
-                            raise RulesError(f"{path}:{number}: {layer.strip()} has two lines")
+                            raise RulesError(f"{path}:{number}: {layer.strip()} has a line already: merge them")
                         words = names.split()
                         self.forbidden[layer.strip()] = {word[2:-1] for word in words if word.startswith("!<")}
                         self.allowed[layer.strip()] = {word for word in words if not word.startswith("!<")}
                 except ValueError:
-                    raise RulesError(f"{path}:{number}: neither 'layer: names' nor '@name = headers'") from None
+                    raise RulesError(f"{path}:{number}: the line is neither 'layer: names' nor '@name = headers'") from None
         for layer, names in self.allowed.items():
             for name in names:
                 if name not in (self.outside if name.startswith("@") else self.allowed):
-                    raise RulesError(f"{layer} may include {name}, which is not in the table")
+                    raise RulesError(f"{layer} may include {name}, but {name} is not in the table")
         self._refuse_cycles()
 
     def _refuse_cycles(self):
@@ -75,7 +75,7 @@ class Rules:
             visit(layer)
 
     def layer_of(self, path):
-        """The layer of a file: the longest that its path begins with. include/pitot/a/b.h is pitot/a, lib/c/d.cc is lib/c."""
+        """The layer of a file: the longest layer at the begin of its path. include/pitot/a/b.h is pitot/a, lib/c/d.cc is lib/c."""
         if path.startswith("include/"):
             path = path[len("include/"):]
         path = os.path.splitext(path)[0]
@@ -108,7 +108,7 @@ def sources(root):
 
 
 def target_of(root, path, quote, header):
-    """The repository's file that an include means, or None for one from outside."""
+    """The repository's file for an include, or None for a file from outside."""
     if quote == "<" and not header.startswith("pitot/"):
         return None
     for folder in ("include", "lib", "bindings/c/include", os.path.dirname(path)):
@@ -121,7 +121,7 @@ def target_of(root, path, quote, header):
 def check_file(root, rules, path):
     layer = rules.layer_of(path)
     if layer is None:
-        return [f"{path}:1: belongs to no layer of tools/layers.txt: add a line for it"]
+        return [f"{path}:1: it belongs to no layer of tools/layers.txt: add a line for it"]
     allowed = rules.allowed[layer]
     offences = []
 
@@ -147,7 +147,7 @@ def check_file(root, rules, path):
                 if header in rules.forbidden[layer]:
                     refuse(number, f"<{header}> is refused here")
             else:
-                refuse(number, f"{header} is neither ours, nor std, nor a third party of the table")
+                refuse(number, f"{header} is neither ours, nor std, nor from a third party in the table")
     return offences
 
 

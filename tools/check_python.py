@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every Python file of the repository parses and hides no module of the standard library.
+"""Checks that every Python file of the repository parses, and hides no module of the standard library.
 
 usage: tools/check_python.py [--root FOLDER]
 
-Python looks for modules in the folder of the script it runs before it looks among its own: a file named select.py breaks every
-script beside it that imports `subprocess`, which needs the real one. Reads what git does not ignore under the root. Ends with 0,
-or with 1 and one line per offence.
+Python searches the script's folder for modules before its own library. So a file named select.py breaks every script next to
+it that imports `subprocess`, because `subprocess` needs the real select. Checks the files under the root that git does not
+ignore. Exits with 0, or with 1 and one line per offence.
 """
 
 import argparse
@@ -17,14 +17,14 @@ import sys
 
 
 def files_of(root):
-    """Paths from the root: those that are tracked, and those that are not but not ignored either."""
+    """Paths from the root: tracked files, and untracked files that are not ignored."""
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.py"],
                             check=True, capture_output=True, text=True).stdout
     return sorted(path for path in set(listed.split("\0")) if path and os.path.isfile(os.path.join(root, path)))
 
 
 def module_of(path):
-    """The name under which a file is imported: a package's is its folder's."""
+    """The name for importing a file; for a package, the name of its folder."""
     name = os.path.splitext(os.path.basename(path))[0]
     return os.path.basename(os.path.dirname(path)) if name == "__init__" else name
 
@@ -36,7 +36,7 @@ def offences(root, path):
     except (SyntaxError, ValueError) as error:
         yield f"{path}:{getattr(error, 'lineno', None) or 1}: {error}"
     if module_of(path) in sys.stdlib_module_names:
-        yield f"{path}:1: hides Python's own module {module_of(path)} from the scripts beside it: rename it"
+        yield f"{path}:1: it hides Python's own module {module_of(path)} from the scripts next to it: rename it"
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts how hard the repository's English is to read, and holds it against ceilings.
+"""Measures how hard the repository's English is to read, and compares it with ceilings.
 
 usage: tools/prose.py [--root FOLDER] [--ceilings FILE] [--lower] [--worst N] [PATH...]
 
@@ -10,10 +10,10 @@ For each document, and for the comments and messages of each folder:
   relatives        "that, which, who, whom, whose, what" per 100 words
 Comments also have a floor: comment lines per 100 lines of code, so that a ceiling cannot be met by deleting comments.
 
-Without PATH, every group is held against its row of tools/prose_ceilings.txt; the exit code is 1 if one is worse.
---lower rewrites that file with today's numbers where they are better, and adds groups that have no row yet. It never
-raises a ceiling.
-With PATHs, prints the counts of those files alone; --worst N also prints their N longest sentences and the N with the
+Without PATH, every group is compared with its row of tools/prose_ceilings.txt. The exit code is 1 if one is worse.
+--lower rewrites that file with the current numbers where they are better, and adds missing rows. It never raises a
+ceiling.
+With PATHs, prints the counts of those files alone. --worst N also prints their N longest sentences, and the N with the
 most relatives. Fenced code, tables, headings and `code` are not counted.
 """
 
@@ -37,7 +37,7 @@ Row = namedtuple("Row", "per_sentence over relatives density")
 
 
 def listed(root):
-    """Paths from the root: tracked, and untracked but not ignored."""
+    """Paths from the root: tracked files, and untracked files that are not ignored."""
     out = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                          check=True, capture_output=True, text=True).stdout
     return sorted(path for path in set(out.split("\0")) if path and os.path.isfile(os.path.join(root, path)))
@@ -49,7 +49,7 @@ def read(root, path):
 
 
 def paragraphs_of_markdown(text):
-    """Prose only: no fences, tables, headings or images. A list item is a paragraph of its own."""
+    """Prose only, without fences, tables, headings and images. A list item is a paragraph of its own."""
     text = re.sub(r"```.*?```", "\n\n", text, flags=re.S)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     blocks, block = [], []
@@ -73,7 +73,7 @@ def is_licence(line):
 
 
 def paragraphs_of_comments(text, mark=r"//+"):
-    """Whole-line and trailing comments; consecutive lines are one paragraph, and an empty comment line ends it."""
+    """Whole-line and trailing comments. Consecutive lines are one paragraph; an empty comment line ends it."""
     blocks, block = [], []
     for line in text.split("\n") + [""]:
         found = re.match(r"\s*" + mark + r"\s?(.*)", line)
@@ -215,7 +215,7 @@ def write_rows(path, rows):
 
 
 def worse(counts, density, row):
-    """What of a group is over its ceiling (or under its floor), in words."""
+    """The numbers of a group over their ceiling (or under their floor), as text."""
     slack = 0.05  # of rounding
     if counts.per_sentence > max(row.per_sentence, SHORT) + slack:
         yield f"{counts.per_sentence:.1f} words a sentence, ceiling {max(row.per_sentence, SHORT):.1f}"

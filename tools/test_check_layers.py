@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plants violations and looks whether tools/check_layers.py finds them."""
+"""Plants violations, and checks that tools/check_layers.py finds them."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ class CheckLayers(unittest.TestCase):
         for words in said:
             self.assertIn(words, output)
 
-    def test_accepts_what_the_table_allows(self):
+    def test_accepts_includes_allowed_by_the_table(self):
         status, output = self.check()
         self.assertEqual((status, output), (0, "ok: 7 files, 5 layers\n"))
 
@@ -63,18 +63,18 @@ class CheckLayers(unittest.TestCase):
         self.write("lib/read/r.h", "")
         self.refused("lib/trace/b.cc", '#include "../read/r.h"\n', "of layer lib/read")
 
-    def test_refuses_a_third_party_that_is_not_granted(self):
+    def test_refuses_a_third_party_not_allowed_for_the_layer(self):
         self.refused("lib/trace/b.cc", "#include <google/protobuf/any.h>\n", "is @protobuf")
         self.refused("lib/trace/b.cc", '#include "proto/dump.pb.h"\n', "is @protobuf")
 
-    def test_refuses_a_third_party_that_nobody_named(self):
+    def test_refuses_a_third_party_outside_the_table(self):
         self.refused("lib/trace/b.cc", "#include <boost/any.hpp>\n", "neither ours, nor std")
         self.refused("lib/trace/b.cc", "#include <curl.h>\n", "neither ours, nor std")
 
-    def test_refuses_a_std_header_that_the_layer_refuses(self):
+    def test_refuses_a_std_header_forbidden_for_the_layer(self):
         self.refused("lib/trace/b.cc", "#include <filesystem>\n", "<filesystem> is refused here")
 
-    def test_refuses_a_file_of_no_layer(self):
+    def test_refuses_a_file_without_a_layer(self):
         self.refused("lib/unknown/b.cc", "\n", "belongs to no layer")
 
     def test_refuses_a_layer_without_files(self):
@@ -90,10 +90,10 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("a cycle: pitot/trace -> pitot/extend -> pitot/trace", output)
 
-    def test_refuses_rules_that_name_what_is_not_there(self):
+    def test_refuses_rules_that_name_an_unknown_layer(self):
         status, output = self.check(RULES + "lib/x: lib/y\n")
         self.assertEqual(status, 2)
-        self.assertIn("lib/y, which is not in the table", output)
+        self.assertIn("lib/y, but lib/y is not in the table", output)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plants files and looks whether tools/check_python.py finds them."""
+"""Plants faulty files, and checks that tools/check_python.py finds them."""
 
 import os
 import subprocess
@@ -35,29 +35,29 @@ class CheckPython(unittest.TestCase):
         status, output = self.check()
         self.assertEqual((status, output), (1, said), output)
 
-    def test_accepts_names_and_text_that_harm_nobody(self):
+    def test_accepts_harmless_names_and_text(self):
         self.write("tools/test/helpers/__init__.py", "")
         self.assertEqual(self.check(), (0, "ok: 2 files\n"))
 
-    def test_refuses_a_module_of_the_standard_library_beside_any_script(self):
+    def test_refuses_the_name_of_a_standard_module_next_to_any_script(self):
         for folder in ("", "tools/", "test/contract/", "benchmarks/"):
             path = f"{folder}select.py"
             self.write(path, "")
-            self.refused(f"{path}:1: hides Python's own module select from the scripts beside it: rename it\n")
+            self.refused(f"{path}:1: it hides Python's own module select from the scripts next to it: rename it\n")
             os.remove(os.path.join(self.root.name, path))
 
-    def test_refuses_a_package_of_that_name(self):
+    def test_refuses_a_package_with_such_a_name(self):
         self.write("tools/json/__init__.py", "")
-        self.refused("tools/json/__init__.py:1: hides Python's own module json from the scripts beside it: rename it\n")
+        self.refused("tools/json/__init__.py:1: it hides Python's own module json from the scripts next to it: rename it\n")
 
-    def test_what_it_refuses_does_hide_the_module(self):
+    def test_a_refused_file_does_hide_the_module(self):
         self.write("tools/json.py", "raise RuntimeError('not the standard one')\n")
         script = os.path.join(self.root.name, "tools/check_it.py")
         done = subprocess.run([sys.executable, script], capture_output=True, text=True)
         self.assertIn("not the standard one", done.stderr)
         self.assertEqual(self.check()[0], 1)
 
-    def test_refuses_what_does_not_parse_and_says_where(self):
+    def test_refuses_a_file_that_does_not_parse_and_names_the_line(self):
         self.write("tools/broken.py", "a = 1\nb = (\n")
         status, output = self.check()
         self.assertEqual(status, 1)
@@ -69,11 +69,11 @@ class CheckPython(unittest.TestCase):
         status, output = self.check()
         self.assertEqual((status, output.count("\n")), (1, 2), output)
 
-    def test_ignores_what_git_ignores(self):
+    def test_ignores_files_ignored_by_git(self):
         self.write("build/json.py", "")
         self.assertEqual(self.check(), (0, "ok: 1 files\n"))
 
-    def test_refuses_to_have_checked_nothing(self):
+    def test_fails_without_any_file(self):
         os.remove(os.path.join(self.root.name, "tools/check_it.py"))
         status, output = self.check()
         self.assertEqual(status, 1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/guide/gpu.md says that incidents say, the code says."""
+"""Checks that the code contains every reason quoted from incidents in docs/guide/gpu.md."""
 
 import re
 import unittest
@@ -11,7 +11,7 @@ HEAD = '| what it says | what to do |\n'
 
 
 def reasons() -> 'list[str]':
-    """The phrases of the table, without what the code puts together with names of CUPTI's."""
+    """The phrases of the table, without the names of CUPTI that the code inserts."""
     page = (ROOT / 'docs/guide/gpu.md').read_text(encoding='utf-8')
     rows = page[page.index(HEAD) + len(HEAD):].split('\n\n', 1)[0].splitlines()[1:]
     phrases = re.findall(r'`([^`]+)`', ' '.join(row.split('|')[1] for row in rows))
@@ -20,9 +20,9 @@ def reasons() -> 'list[str]':
 
 
 class GpuReasons(unittest.TestCase):
-    def test_each_reason_of_the_table_is_one_of_the_code(self) -> None:
+    def test_each_reason_of_the_table_is_in_the_code(self) -> None:
         files = [*(ROOT / 'lib/collect/cupti').iterdir(), *(ROOT / 'lib/serialize').glob('*.cc')]
-        # Literals that go over several lines are one.
+        # Literals over several lines are joined.
         code = re.sub(r'"\s*\n\s*"', '', ''.join(file.read_text(encoding='utf-8') for file in files))
 
         found = reasons()

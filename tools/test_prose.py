@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plants hard prose and looks whether tools/prose.py finds it."""
+"""Plants hard prose, and checks that tools/prose.py finds it."""
 
 import os
 import subprocess
@@ -69,7 +69,7 @@ class Prose(unittest.TestCase):
         self.write("lib/trace/message.cc", "const char* k = \"" + LONGER.strip() + "\";\n")
         self.refused("messages of lib/trace:", "words a sentence")
 
-    def test_refuses_comments_that_were_deleted_to_meet_a_ceiling(self):
+    def test_refuses_comments_deleted_to_meet_a_ceiling(self):
         comments = "\n".join(["// " + EASY] * 10)
         self.write("lib/trace/ring.cc", self.code(comments))
         os.remove(os.path.join(self.root.name, "ceilings.txt"))
@@ -77,7 +77,7 @@ class Prose(unittest.TestCase):
         self.write("lib/trace/ring.cc", self.code("\n".join(["// " + EASY] * 7)))
         self.refused("comment lines per 100 lines of code, floor 400.0")
 
-    def test_a_ceiling_goes_down_and_never_up(self):
+    def test_a_ceiling_only_goes_down(self):
         before = self.ceilings()
         self.write("docs/a.md", HARD)
         self.run_tool("--lower")
