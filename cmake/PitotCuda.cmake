@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# pitot_enable_cuda(RESULT): CUDA as a language of the calling folder, for the GPUs that the project is tested on. RESULT is
-# false, and nothing changed, where there is no nvcc, or under a sanitizer, which CUDA's compiler does not have.
+# pitot_enable_cuda(RESULT): enables CUDA as a language of the calling folder, for the GPUs of the project's tests. Without
+# nvcc, or under a sanitizer (CUDA's compiler has none), RESULT is false and nothing changes.
 macro(pitot_enable_cuda result)
   if(NOT CMAKE_CUDA_COMPILER)
     find_program(CMAKE_CUDA_COMPILER nvcc HINTS /usr/local/cuda/bin)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# pitot_default(VARIABLE WHAT [PACKAGE...]): the default of an option that needs packages, where nobody chose a value: on where
-# this is the project being built and CMake finds them. A package with a version is one argument: "Catch2 2". Not in the cache,
-# so that the next run finds what was installed meanwhile.
+# pitot_default(VARIABLE WHAT [PACKAGE...]): the default of an option that needs packages, if the user did not set it. It is on
+# if this is the top-level project and CMake finds the packages. A package with a version is one argument: "Catch2 2". The
+# default is not cached, so that the next run finds packages installed in the meantime.
 macro(pitot_default variable what)
   if(NOT DEFINED ${variable})
     set(${variable} ${PROJECT_IS_TOP_LEVEL})
@@ -12,7 +12,7 @@ macro(pitot_default variable what)
         list(GET pitot_package 0 pitot_package)
         if(NOT ${pitot_package}_FOUND)
           set(${variable} OFF)
-          message(STATUS "pitot: ${what} will not be built: CMake does not find ${pitot_package} "
+          message(STATUS "pitot: ${what} will not be built, because CMake did not find ${pitot_package} "
                          "(Debian: tools/install_packages check; -D${variable}=ON shows the error)")
           break()
         endif()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Install rules: find_package(pitot COMPONENTS ...), pkg-config, and the command line tool. A component is a library made by
 # pitot_add_library, or c; pitot.pc is for trace and core, and most others have a .pc file of their own. The installed tree may
-# be moved: nothing in it names the machine that built it.
+# be moved: it contains no path of the build machine.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -13,12 +13,12 @@ if(TARGET pitot_c)
 endif()
 get_property(pitot_c_components GLOBAL PROPERTY PITOT_C_COMPONENTS)
 
-# Every component exports a file of its own, so that a package tells exactly what it was built with.
+# Every component exports a file of its own, so that a package has exactly the targets it was built with.
 foreach(component IN LISTS pitot_components)
   set(targets pitot_${component})
   if(component STREQUAL reader AND TARGET pitot_dump_proto)
     get_target_property(pitot_dump_proto_type pitot_dump_proto TYPE)
-    # A static reader's users link the generated messages too.
+    # A static reader's users link the generated messages, too.
     if(NOT BUILD_SHARED_LIBS OR pitot_dump_proto_type STREQUAL OBJECT_LIBRARY)
       set_target_properties(pitot_dump_proto PROPERTIES EXPORT_NAME dump_proto)
       foreach(property INTERFACE_INCLUDE_DIRECTORIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES)
@@ -29,7 +29,7 @@ foreach(component IN LISTS pitot_components)
     endif()
   endif()
   if(BUILD_SHARED_LIBS)
-    # Libraries of the package find each other where they lie.
+    # Libraries of the package find each other in their own folder.
     set_target_properties(pitot_${component} PROPERTIES INSTALL_RPATH "$ORIGIN")
   endif()
   install(TARGETS ${targets} EXPORT pitot-${component}-targets
@@ -47,7 +47,7 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pitot DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" ${pitot_reader_headers})
 
-# Packages that the users of a component need, as lines of CMake.
+# The packages for users of a component, as lines of CMake.
 set(pitot_component_packages "")
 foreach(component IN LISTS pitot_components)
   get_property(packages GLOBAL PROPERTY PITOT_PACKAGES_${component})
@@ -62,8 +62,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/pitotConfigVersion.cmake 
 install(FILES ${PROJECT_BINARY_DIR}/pitotConfig.cmake ${PROJECT_BINARY_DIR}/pitotConfigVersion.cmake
         DESTINATION ${pitot_package_dir})
 
-# pkg-config. A static package must name what the archives need in Libs: its users do not know to ask for --static. Libs of a
-# shared one name both libraries because a server uses both.
+# pkg-config. A static package must name the archives' dependencies in Libs, because its users do not ask for --static. Libs
+# of a shared package names both libraries, because a server uses both.
 list(TRANSFORM CMAKE_DL_LIBS PREPEND "-l" OUTPUT_VARIABLE pitot_dl)
 set(pitot_pc_needs "-pthread ${pitot_dl}")
 string(STRIP "${pitot_pc_needs}" pitot_pc_needs)
@@ -74,19 +74,19 @@ else()
   set(pitot_pc_libs " ${pitot_pc_needs} -Wl,--export-dynamic-symbol=pitot_process -Wl,-z,nodelete")
   set(pitot_pc_private "")
 endif()
-# The way from pitot.pc back to the prefix.
+# The relative path from pitot.pc to the prefix.
 file(RELATIVE_PATH pitot_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" pitot_pc_prefix "${pitot_pc_prefix}")
 configure_file(${PROJECT_SOURCE_DIR}/pitot.pc.in ${PROJECT_BINARY_DIR}/pitot.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/pitot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# The other components have one each, which requires pitot.pc: their libraries come before those of pitot.pc.
+# Each other component has a .pc file that requires pitot.pc: its library comes before those of pitot.pc.
 get_property(pitot_pc_components GLOBAL PROPERTY PITOT_PKG_CONFIG)
 list(REMOVE_ITEM pitot_pc_components trace core)
 foreach(pitot_pc_component IN LISTS pitot_pc_components)
   set(pitot_pc_component_libs "")
   if(NOT BUILD_SHARED_LIBS)
-    # As its target has them.
+    # The same options as on its target.
     get_target_property(options pitot_${pitot_pc_component} INTERFACE_LINK_OPTIONS)
     foreach(option IN LISTS options)
       if(option MATCHES "^LINKER:(.*)$")

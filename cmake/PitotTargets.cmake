@@ -1,37 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-# How this project's targets are made: C++20 inside, hidden symbols, warnings, programs in <build>/bin.
+# The common settings of this project's targets: C++20 inside, hidden symbols, warnings, programs in <build>/bin.
 
 find_package(Threads REQUIRED)
 
-# Only where this is the project being built: a host that adds us as a subdirectory keeps its own layout and launcher.
+# Only for the top-level project: a host with Pitot as a subdirectory keeps its own layout and launcher.
 if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
     find_program(PITOT_CCACHE ccache)
     mark_as_advanced(PITOT_CCACHE)
     if(PITOT_CCACHE)
-      # Clones in different folders share what they compiled.
+      # Clones in different folders share their compiled files.
       set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
                                       ${PITOT_CCACHE})
     endif()
   endif()
 endif()
 
-# Settings every target of the project shares.
+# The settings of every target of the project.
 function(pitot_configure_target target)
   target_compile_features(${target} PRIVATE cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden
                                              VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-                                           # g++ 12 sees overlaps in std::string's + that are not there (GCC bug 105651).
+                                           # g++ 12 falsely sees overlaps in std::string's + (GCC bug 105651).
                                            $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
                                            $<$<BOOL:${PITOT_WERROR}>:-Werror>)
   if(PITOT_SANITIZE)
-    # Instrumented code makes g++ see uninitialised reads that are not there.
+    # In instrumented code g++ falsely sees uninitialised reads.
     target_compile_options(${target} PRIVATE -fsanitize=${PITOT_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all
                                              $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-    # Installed packages never carry it: a sanitized build is for our own tests.
+    # Installed packages never have this option: a sanitized build is for our own tests.
     target_link_options(${target} PUBLIC $<BUILD_INTERFACE:-fsanitize=${PITOT_SANITIZE}>)
   endif()
 endfunction()
@@ -49,7 +49,7 @@ function(pitot_add_library name)
   add_library(pitot_${name} ${arg_SOURCES})
   add_library(pitot::${name} ALIAS pitot_${name})
   pitot_configure_target(pitot_${name})
-  # The ABI of 0.x may change with every minor version, later with every major one.
+  # The ABI may change with every minor version of 0.x, and from 1.0 on with every major version.
   if(PROJECT_VERSION_MAJOR EQUAL 0)
     set(soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   else()
@@ -63,13 +63,13 @@ function(pitot_add_library name)
   target_link_libraries(pitot_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
   get_target_property(type pitot_${name} TYPE)
   if(type STREQUAL SHARED_LIBRARY)
-    # The libraries use each other's internals, so the map decides what is seen, not the compiler.
+    # The libraries use each other's internals, so the map decides their visibility, not the compiler.
     set_target_properties(pitot_${name} PROPERTIES CXX_VISIBILITY_PRESET default)
     target_link_options(pitot_${name} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map
                                               LINKER:-Bsymbolic-functions
-                                              # Vendors hold pointers to callbacks, and threads may be left in them.
+                                              # Vendors hold pointers to callbacks, and threads may still run in them.
                                               LINKER:-z,nodelete)
-    if(NOT PITOT_SANITIZE)  # a sanitizer's runtime is found when the program is linked
+    if(NOT PITOT_SANITIZE)  # a sanitizer's runtime is found only at the program's link
       target_link_options(pitot_${name} PRIVATE LINKER:-z,defs)
     endif()
     set_property(TARGET pitot_${name} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)

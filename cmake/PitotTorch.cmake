@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# LibTorch, looked for once: pitot_libtorch, as it is linked here. It changes how CUDA is compiled in the scope where it
-# is looked for: in one of its own.
+# Finds LibTorch once: target pitot_libtorch. The search changes CUDA's flags in its scope, so it has a scope of its own.
 if(TARGET pitot_libtorch)
   return()
 endif()
@@ -11,8 +10,8 @@ block()
   set(PITOT_TORCH_VERSION "${Torch_VERSION}" CACHE INTERNAL "")
   add_library(pitot_libtorch INTERFACE)
   target_link_libraries(pitot_libtorch INTERFACE ${TORCH_LIBRARIES})
-  # Its headers are not clean under our warnings.
+  # Its headers give warnings with our flags.
   target_include_directories(pitot_libtorch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-  # Its classes have other members in debug builds: whoever uses them is built without, wherever it came from.
+  # Its classes have other members in debug builds. All users of LibTorch are built without them, for any LibTorch.
   target_compile_definitions(pitot_libtorch INTERFACE NDEBUG)
 endblock()
