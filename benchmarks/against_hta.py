@@ -75,9 +75,9 @@ def compared(rounds: 'list[tuple[float, float]]') -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('traces', nargs='+', type=Path, help='JSON of PyTorch\'s profiler')
-    parser.add_argument('--python', default=sys.executable, help='one that has HolisticTraceAnalysis (default: this one)')
+    parser.add_argument('--python', default=sys.executable, help='a Python with HolisticTraceAnalysis (default: this one)')
     parser.add_argument('--pitot', default=str(ROOT / 'build/release/bin/pitot'), help='the command line tool (default: %(default)s)')
-    parser.add_argument('--rounds', type=int, default=5, help='(default: %(default)s)')
+    parser.add_argument('--rounds', type=int, default=5, help='rounds (default: %(default)s)')
     options = parser.parse_args()
     alone = {name: '1' for name in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')}
     print(f'{"trace":<40}  {"reading: HTA, Pitot":<42}{"analyses: HTA, Pitot":<42}')

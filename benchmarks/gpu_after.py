@@ -2,24 +2,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of CUPTI for a process: iterations of processes with different histories, in turn.
 
-CUPTI leaves something behind for the life of a process, so no process can be compared with itself. Several are started that differ
+CUPTI leaves something behind for the life of a process, so no process can be compared with itself. Several are started, different
 only in the steps below. They take turns, one iteration each, for as many rounds as asked. The cost of a process's steps is the median
-over rounds of its time relative to that of the first process; `never again` is the noise. Two processes of the same steps differ, too:
-with --starts above one, each process is started that often, and the least and the most of its starts stand next to their median. After
+over rounds of its time relative to that of the first process; `never again` is the noise. Two processes with the same steps differ,
+too. With --starts above one, each process is started several times, and the table has the median, least and most of its starts. After
 that come the thread's CPU time, page faults and switches of an iteration.
 
-Sets of processes (--set): `after` measures the lasting cost of recording; `depths` the cost of staying at a depth; `taking` the cost of
-each step of taking CUPTI; `records` the influences on the cost of records; `switching` the cost of operators and memory against an empty
-callback in the same process. --process adds one by hand: "name: steps before CUDA is used | steps after 30 iterations | steps of one
-state ~ of another". A process of several states takes them in turn in each round, in shuffled order, and its times are relative to
-those of its first state.
+Sets of processes (--set):
 
-Steps: `pitot` starts a recorder at depth scopes, `auto` puts it at that depth, `cupti` adds the collector, `attach` with
-attach_at_start, `torch` LibTorch's (--torch; `operators`: without its memory). `depth=N` records at that depth from then on (`to=N`:
-without iterations that settle it). `incident` asks for one and works for 6 s, so that at auto CUPTI is called and its cost forecast (no
-kernel is recorded if that is too much). `stop` stops the recorder. `callback` is an empty RecordFunction callback (--callback;
-`callback=0`: no more). All others are steps of benchmarks/cupti_alone.cc, without Pitot (--alone). A recorder's work runs in a batch,
-which the governor measures.
+  after      the lasting cost of recording
+  depths     the cost of staying at a depth
+  taking     the cost of each step of taking CUPTI
+  records    the influences on the cost of records
+  switching  the cost of operators and memory against an empty callback in the same process
+
+--process adds a process by hand: "name: steps before CUDA is used | steps after 30 iterations | steps of one state ~ of another". A
+process of several states takes them in turn in each round, in shuffled order. Its times are relative to those of its first state.
+
+Steps:
+
+  pitot       starts a recorder at depth scopes
+  auto        sets that depth
+  cupti       adds the collector; attach adds it with attach_at_start
+  torch       adds LibTorch's collector (--torch); operators adds it without its memory
+  depth=N     records at that depth from then on; to=N does so without iterations to settle
+  incident    asks for an incident and works for 6 s
+  stop        stops the recorder
+  callback    is an empty RecordFunction callback (--callback); callback=0 removes it
+
+At auto, an incident calls CUPTI and forecasts its cost. If that is too high, kernels are not recorded. All other steps are those of
+benchmarks/cupti_alone.cc, without Pitot (--alone). A recorder's work runs in a batch, which the governor measures.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
 """
@@ -129,7 +141,7 @@ class Steps:
             elif not self.alone:
                 sys.exit(f"gpu_after: the step {step} needs --alone")
             elif error := self.alone.pitot_cupti_do(word.encode(), int(number or 0)):
-                sys.exit(f"gpu_after: {step}: CUPTI says {error}")
+                sys.exit(f"gpu_after: {step}: CUPTI failed with {error}")
 
 
 def serve(steps, options):
@@ -232,16 +244,16 @@ def summary(starts):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--set", choices=SETS, default="after", help="which processes (default: %(default)s)")
-    parser.add_argument("--process", action="append", default=[], metavar="NAME: STEPS", help="one more process")
-    parser.add_argument("--only", action="append", metavar="NAME", help="these of the set, beside those that never record (repeat)")
+    parser.add_argument("--set", choices=SETS, default="after", help="the set of processes (default: %(default)s)")
+    parser.add_argument("--process", action="append", default=[], metavar="NAME: STEPS", help="add a process")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only this process of the set, and those that never record (repeat for more)")
     parser.add_argument("--alone", help="libpitot_cupti_alone.so")
     parser.add_argument("--torch", action="store_true", help="record LibTorch, too (the library is built with PITOT_C_WITH_TORCH)")
     parser.add_argument("--callback", help="libpitot_callback_alone.so")
-    parser.add_argument("--starts", type=int, default=1, help="of each process (default: %(default)s)")
+    parser.add_argument("--starts", type=int, default=1, help="starts of each process (default: %(default)s)")
     parser.add_argument("--pairs", type=int, default=10000, help="rounds, at most (default: %(default)s)")
-    parser.add_argument("--workload", default="resnet50 b1", help="of gpu_overhead.py (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=500, help="stop then, with the rounds there are (default: %(default)s)")
+    parser.add_argument("--workload", default="resnet50 b1", help="a workload of gpu_overhead.py (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=500, help="stop after this many seconds, with the rounds made so far (default: %(default)s)")
     parser.add_argument("--json", help="write the medians to this file")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much of the GPU work of slow requests is in their incidents, by the fault that made them slow.
+"""Measures the recorded share of the GPU work of slow requests in their incidents, by fault.
 
-`run` starts the image server on a GPU once for each fault, drives it, and keeps its incidents' dumps. `table` reads them, with
-the command line tool, on a machine with a build of it:
+The command `run` starts the image server on a GPU once for each fault, drives it, and keeps its incidents' dumps. The command
+`table` reads them, with the command line tool, on a machine with a build of it:
 
     benchmarks/gpu_coverage.py run FOLDER --binaries build/release/bin [-- OPTIONS OF THE SERVER]
     benchmarks/gpu_coverage.py table FOLDER --pitot build/release/bin/pitot
 
 A slow request is one beyond the server's objective. It is covered under three conditions. At least 80 % of the time of its GPU work was
 recorded at the depth of kernels. Its kernels are known to be its own (otherwise a coverage means nothing). And CUDA events gave no part
-of its GPU time. The last two columns count the slow requests that failed for one of these: without GPU time, and by events. Requests
-that were slow before anything was armed are shown apart: those of a fault's first incident.
+of its GPU time. The last two columns count the slow requests that fail one of these: without GPU time, and by events. Requests of a
+fault's first incident were slow before anything was armed, and are counted separately.
 """
 
 import argparse
@@ -111,9 +111,9 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--binaries", type=pathlib.Path, default=pathlib.Path("build/release/bin"))
     parser.add_argument("--pitot", type=pathlib.Path, default=pathlib.Path("build/release/bin/pitot"))
-    parser.add_argument("--seconds", type=float, default=10, help="of load for each fault (default: %(default)s)")
-    parser.add_argument("--faults", default=",".join(FAULTS), help="only these, by commas")
-    parser.add_argument("--fault", action="append", default=[], metavar="FAULT:DOSE", help="this one, so much of it, instead (repeat)")
+    parser.add_argument("--seconds", type=float, default=10, help="seconds of load for each fault (default: %(default)s)")
+    parser.add_argument("--faults", default=",".join(FAULTS), help="only these faults, separated by commas")
+    parser.add_argument("--fault", action="append", default=[], metavar="FAULT:DOSE", help="this fault and dose instead (repeat for more)")
     parser.add_argument("--slo-ms", type=float, default=SLO_MS, help="the objective (default: %(default)s)")
     # argparse would not take the words after -- behind other options.
     cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)

@@ -6,11 +6,17 @@ Runs each workload in short blocks of iterations, one block of each arm to a rou
 rounds of its block's median iteration relative to that of the arm `off` in the same round, with quartiles. The arm `off again` shows
 how far two equal arms lie apart on this machine.
 
-Arms: off (depth scopes), off again, auto, graphs, kernels (Pitot at that depth), cupti (CUPTI alone: activity records on, unused, Pitot
-paused), ops (Pitot at that depth, with LibTorch's operators and memory: --torch), callback (an empty RecordFunction callback and CUPTI
-alone: --callback), kineto, kineto-ops (PyTorch's profiler: CUDA only, and CPU and CUDA; a few rounds). CUPTI's cost for merely being
-there is in `off`, too: gpu_after.py --set depths compares with processes without it. `lasting` compares blocks at depth scopes after all
-of this with blocks before the first arm ever ran.
+Arms:
+
+  off, off again         Pitot at depth scopes
+  auto, graphs, kernels  Pitot at that depth
+  ops                    Pitot at that depth, with LibTorch's operators and memory (--torch)
+  cupti                  CUPTI alone: activity records on, unused, Pitot paused
+  callback               an empty RecordFunction callback and CUPTI alone (--callback)
+  kineto, kineto-ops     PyTorch's profiler with CUDA only, and with CPU and CUDA; a few rounds
+
+The cost of CUPTI's presence is in the arm off, too; gpu_after.py --set depths compares with processes without CUPTI. The line lasting
+compares blocks at depth scopes after all arms with blocks before the first arm ever ran.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
 """
@@ -159,10 +165,10 @@ def quartiles(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30, help="blocks of each arm (default: %(default)s)")
-    parser.add_argument("--kineto-rounds", type=int, default=4, help="of PyTorch's profiler (default: %(default)s)")
+    parser.add_argument("--kineto-rounds", type=int, default=4, help="rounds of PyTorch's profiler (default: %(default)s)")
     parser.add_argument("--arms", default="off,off again,kernels,graphs,ops,cupti,callback,kineto,kineto-ops", 
                         help="auto: before the first incident (default: %(default)s)")
-    parser.add_argument("--workloads", default="", help="only those whose name contains this")
+    parser.add_argument("--workloads", default="", help="only workloads with this in their name")
     parser.add_argument("--alone", help="libpitot_cupti_alone.so, for the arm cupti")
     parser.add_argument("--torch", action="store_true", help="record LibTorch (the library is built with PITOT_C_WITH_TORCH)")
     parser.add_argument("--callback", help="libpitot_callback_alone.so, for the arm callback")

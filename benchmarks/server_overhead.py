@@ -8,20 +8,21 @@ noise floor of the machine, and a difference below it means nothing. Two equal p
 memory lies, which CPUs they got), by more than rounds show. So --starts starts all of them anew, and the medians of each start are
 printed, too.
 
-More arms in the same run find the cost of a part of recording: --arm "without NVML=--no-nvml". `recorded` has incidents: nothing misses
-its objective, but the trigger of the p99.5 fires, at most every 10 s, and has everything armed for 2 s, which is longer than a short
+More arms in the same run find the cost of a part of recording: --arm "without NVML=--no-nvml". The arm `recorded` has incidents. No
+request misses its objective, but the trigger of the p99.5 fires, at most every 10 s. It arms everything for 2 s, longer than a short
 block. These arms separate that cost:
 
   --arm "quiet=--no-triggers"                     no incident
   --arm "incident before=--no-triggers incident"  one before the rounds, and 6 s of work for the forecast; then none
   --arm "no judge=--no-why"                       incidents without a verdict
 
-With --alone there are two more unrecorded servers: one whose CUPTI was called once and records nothing, and one whose CUPTI records
-kernels that nobody reads. The cost above theirs is Pitot's.
+With --alone there are two more unrecorded servers. In one, CUPTI was called once and records nothing. In the other, CUPTI records
+kernels, unread. The cost above theirs is Pitot's.
 
-Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks. The table has the median ratio,
-its quartiles and, after the sign, half of the 95 % interval of the median, from resampled rounds. p99 is over all requests of an arm,
-with a bootstrap interval that resamples blocks. The CPU time of Pitot's threads is printed by thread; the host's threads pay the rest.
+Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks. The table has the median
+ratio, its quartiles and, after the sign, half of the 95 % interval of the median, from resampled rounds. The p99 is over all requests
+of an arm, with a bootstrap interval from resampled blocks. The CPU time of Pitot's threads is printed by thread; the host's threads pay
+the rest.
 """
 
 import argparse
@@ -180,20 +181,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--rounds", type=int, default=20, help="blocks of each arm")
-    parser.add_argument("--starts", type=int, default=1, help="times that the servers are started; rounds are spread over them")
-    parser.add_argument("--seconds", type=float, default=3, help="of a block")
+    parser.add_argument("--starts", type=int, default=1, help="starts of the servers; rounds are spread over them")
+    parser.add_argument("--seconds", type=float, default=3, help="seconds of a block")
     parser.add_argument("--warm-up", type=float, default=0.3, help="seconds before each block, not counted")
     parser.add_argument("--concurrency", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=pathlib.Path, help="also write every block's numbers here")
     parser.add_argument("--arm", action="append", default=[], metavar="NAME=OPTIONS",
-                        help="one more recorded server, with these options and variables (PITOT_DEPTH=kernels) besides")
+                        help="one more recorded server, with these further options and variables (PITOT_DEPTH=kernels)")
     parser.add_argument("--alone", type=pathlib.Path, help="libpitot_cupti_alone.so, for the arm of CUPTI alone")
     parser.add_argument("server_options", nargs="*", help="after --: more options for the servers")
     args = parser.parse_args()
     for name in ("image_server", "load_generator"):
         if not (args.binaries / name).exists():
-            sys.exit(f"{args.binaries / name} is missing: build with -DPITOT_BUILD_SAMPLES=ON, or name the folder by --binaries")
+            sys.exit(f"{args.binaries / name} does not exist: build with -DPITOT_BUILD_SAMPLES=ON, or give the folder with --binaries")
 
     more = dict(arm.split("=", 1) for arm in args.arm)
     arms = ("recorded", *more, *(ALONE if args.alone else ()), *UNRECORDED)
@@ -236,7 +237,7 @@ def main():
         if total:
             sent = max(requests[arm], 1)
             print(f"{arm:22}" + ", ".join(f"{name} {1e6 * seconds / sent:.1f}" for name, seconds in total.most_common()))
-    print("What the governor said at last, of each start:")
+    print("The governor's last report, for each start:")
     for arm in arms:
         for depth in (of_start[arm] for of_start in depths if of_start[arm]):
             print(f"{arm:22}{depth['state'] or 'fixed'}; costs {depth['cost_percent']} %; armed {depth['armed_percent']:.1f} %")
