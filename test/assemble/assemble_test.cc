@@ -145,7 +145,7 @@ TEST_CASE("context from before the window holds until a record in the window cha
   CHECK(trace.requests[0].duration_ns == 120);
 }
 
-TEST_CASE("without a context record in the copy, the context is the thread's at the time of the copy", "[assemble]") {
+TEST_CASE("the context is the thread's at the time of the copy if the copy has no context record", "[assemble]") {
   Ring ring;
   ring.Add(kInstant, 20, 20);
   RingCopy copy = ring.Copy(1);

@@ -86,7 +86,7 @@ TEST_CASE("GPU activities are ordered by stream and time, each with the call tha
   CHECK(trace.strings[trace.devices[device].name] == "H100");
 }
 
-TEST_CASE("after a correlation wrapped round, the last call before the GPU began is the cause", "[gpu]") {
+TEST_CASE("the last call before the GPU began is the cause if a correlation wrapped round", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}, {0, 5000, 7}, {0, 9000, 7}}, &correlations);
   GpuTables gpu(&trace, correlations, {});
@@ -121,7 +121,7 @@ TEST_CASE("a call belongs to the latest thread with its number that had begun by
   CHECK(trace.calls.thread == std::vector<uint32_t>{0, 0, 1});
 }
 
-TEST_CASE("when rows exceed the room, the newest stay, and the rest is counted by device", "[gpu]") {
+TEST_CASE("the newest rows stay if there is no room for all, and the rest is counted by device", "[gpu]") {
   using pitot::assemble::kActivityCost;
   using pitot::assemble::kGpuCallCost;
   Trace trace = WithCalls({}, nullptr);
@@ -157,7 +157,7 @@ TEST_CASE("when rows exceed the room, the newest stay, and the rest is counted b
   CHECK(says(losses[2], kNone, 300, 315, 2));
 }
 
-TEST_CASE("once a row had no room, nothing older takes the rest of it", "[gpu]") {
+TEST_CASE("nothing older takes the rest of the room once a row did not fit", "[gpu]") {
   Trace trace = WithCalls({}, nullptr);
   GpuTables gpu(&trace, {}, {}, pitot::assemble::kActivityCost + pitot::assemble::kGpuCallCost - 1);
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
@@ -348,7 +348,7 @@ TEST_CASE("calls with touching or equal times are told apart from nested calls",
   }
 }
 
-TEST_CASE("if two calls are equal, the one added first is the outer: it ended last", "[gpu]") {
+TEST_CASE("the first added of two equal calls is the outer: it ended last", "[gpu]") {
   Trace trace = WithCalls({}, nullptr);
   GpuTables gpu(&trace, {}, {});
   const uint32_t runtime = gpu.AddText("cudaLaunchKernel"), driver = gpu.AddText("cuLaunchKernel");

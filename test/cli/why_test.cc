@@ -124,7 +124,7 @@ TEST_CASE("why prints JSON in whole ns that add up", "[cli]") {
   CHECK(document["quality"]["reliable"] == true);
 }
 
-TEST_CASE("without a firing, why explains the slowest request, or the one given by --request", "[cli]") {
+TEST_CASE("why explains the slowest request if none fired, or the one given by --request", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140, false)));
 

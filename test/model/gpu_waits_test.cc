@@ -149,7 +149,7 @@ TEST_CASE("a batch's own work is the work launched for the batch", "[waits]") {
   CHECK(made.AwaitedEnd() == 80'000);
 }
 
-TEST_CASE("if no own work of its request ended in it, a call waited for its thread's, then its device's, then any",
+TEST_CASE("a call without ended work of its own request waited for its thread's, then its device's, then any",
           "[waits]") {
   const auto made_with = [](bool has_threads, bool has_devices) {
     TwoDevices made;

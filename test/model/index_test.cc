@@ -99,7 +99,7 @@ TEST_CASE("find gives the segment at a moment, otherwise the last before it", "[
   CHECK(flatten.Find(1, 100) == kNone);
 }
 
-TEST_CASE("if scopes do not nest, the one that began last is innermost", "[index]") {
+TEST_CASE("the latest of scopes that do not nest is the innermost", "[index]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 1000;
   const uint32_t thread = maker.Thread("t"), site = maker.Site(SiteKind::kScope, "s");

@@ -272,7 +272,7 @@ TEST_CASE("senseless times are corrected or left out", "[kineto]") {
   CHECK(read.report.Problems() == "2 had a time before 0 or beyond 2^62 ns; 1 had a negative duration, taken for 0");
 }
 
-TEST_CASE("if calls share a correlation id, the first is the cause", "[kineto]") {
+TEST_CASE("the first of calls with the same correlation id is the cause", "[kineto]") {
   const Read read = ParseEvents(OnCpu("cuda_driver", "cuLaunchKernel", "102", "1", R"("correlation":3)") + "," +
                                 OnCpu("cuda_runtime", "cudaLaunchKernel", "100", "5", R"("correlation":3)") + "," +
                                 OnGpu("kernel", "k", "120", "20", R"("correlation":3)"));

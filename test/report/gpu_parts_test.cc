@@ -51,7 +51,7 @@ int64_t SumOfUs(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("in a complete recording, a request's time is GPU work, launching, waiting, or neither", "[report]") {
+TEST_CASE("a completely recorded request's time is GPU work, launching, waiting, or neither", "[report]") {
   const GpuParts parts = PartsOf(MakeWholeTrace());
 
   CHECK(parts.worked_ns == 13'100'000);  // 13 ms of kernels on two streams, and the copy
@@ -75,7 +75,7 @@ TEST_CASE("a call for a copy of pageable memory is a wait, not a launch, even if
   CHECK(of_pinned.waiting_ns == of_pageable.waiting_ns - 20'000);
 }
 
-TEST_CASE("in an incomplete recording only the recorded work is known", "[report]") {
+TEST_CASE("only the recorded work of an incomplete recording is known", "[report]") {
   model::Trace trace = incident::MakeGpuTrace();  // graphs until 640 ms, lost until 650 ms
 
   const GpuParts parts = PartsOf(trace);

@@ -97,7 +97,7 @@ TEST_CASE("a report has the peak of allocated memory during a slow request", "[r
   CHECK(Has(text, "memory     at most 1,536 MiB LibTorch allocated on GPU 0 while it was worked on, 1,024 MiB"));
 }
 
-TEST_CASE("without kernel records a report has the batch's GPU time from CUDA events, and no idle GPU", "[report]") {
+TEST_CASE("a report without kernel records has the batch's GPU time from CUDA events, and no idle GPU", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.gpu = {};
   trace.depths.clear();
@@ -182,7 +182,7 @@ TEST_CASE("every request shown has its kernel coverage, unknown if no depth is k
   CHECK(Has(unknown, "of the window, on 2 streams"));
 }
 
-TEST_CASE("at graphs' depth, the GPU time of a request with eager kernels is unknown, not 0", "[report]") {
+TEST_CASE("the GPU time of a request with eager kernels is unknown at graphs' depth, not 0", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kGraphs}};
   trace.gpu_losses.clear();
@@ -512,7 +512,7 @@ TEST_CASE("a request that fired but is not in the trace is named", "[report]") {
   CHECK(Has(Report(trace), "request 0000000000000abc fired, but nothing of it is in the trace"));
 }
 
-TEST_CASE("if the requests that fired are not in the trace, the report names them and shows the slowest", "[report]") {
+TEST_CASE("the report names requests that fired but are not in the trace, and shows the slowest", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.firings[0].request_id = 0xabc;
 
@@ -749,7 +749,7 @@ TEST_CASE("every reason for a loss fits the tables", "[report]") {
   }
 }
 
-TEST_CASE("after a firing without a request, the report has the slowest requests and the open scopes", "[report]") {
+TEST_CASE("the report after a firing without a request has the slowest requests and the open scopes", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.firings[0].request_id = 0;
   trace.firings[0].cause = trace.strings.Add("stall scope forward");
@@ -894,7 +894,7 @@ TEST_CASE("a report has the time stolen by the hypervisor if it is 1 % of the CP
   CHECK(Has(report_of(300e6, "-3"), "stolen the hypervisor took 300.0 ms of the machine's CPUs, of which nobody"));
 }
 
-TEST_CASE("in a window shorter than the interval of readings, stolen time counts as that of a second", "[report]") {
+TEST_CASE("stolen time counts as that of a second in a window shorter than the interval of readings", "[report]") {
   Trace trace;  // of 100 ms
   trace.window_end_ns = 100 * incident::kMs;
   AddState("host: CPU time stolen by the hypervisor", "ns", {{0, 0}, {50, 9e6}}, &trace);
