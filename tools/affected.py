@@ -4,9 +4,9 @@
 
 usage: tools/affected.py BUILD_FOLDER (--since COMMIT | --all) --print folders|targets|tests
 
-test/ mirrors lib/, so a change in lib/trace or include/pitot/trace.h affects test/trace; FURTHER lists the folders that test
-a part as well. A change of how everything is built or tested affects all. A change of comments affects none. BUILD_FOLDER is
-configured and has the list test_folders.txt, which test/CMakeLists.txt writes.
+test/ mirrors lib/, so a change in lib/trace or include/pitot/trace.h affects test/trace. FURTHER lists more folders with tests
+of a part. A change of the build or of common test code affects all folders. A change of comments affects none. BUILD_FOLDER
+must be configured: test/CMakeLists.txt writes the list test_folders.txt into it.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Parts without a folder of their own in test/, or that other folders test as well.
+# Parts without a folder of their own in test/, and parts also tested by other folders.
 FURTHER = {
     "base": {"trace", "session", "report"},
     "snapshot": {"trace", "session", "assemble"},
@@ -45,7 +45,7 @@ def tokens(text):
 
 
 def is_same_code(commit, path):
-    """Whether a file differs from that commit in nothing but comments."""
+    """Whether a file differs from the commit only in comments."""
     before = subprocess.run(["git", "-C", ROOT, "show", f"{commit}:{path}"], capture_output=True, text=True, check=False)
     full = os.path.join(ROOT, path)
     if before.returncode != 0 or not os.path.exists(full):
@@ -55,7 +55,7 @@ def is_same_code(commit, path):
 
 
 def part_of(path):
-    """The part of the library that a file belongs to, by the name of its folder in lib/ or test/; None: of none."""
+    """A file's part of the library, by the name of its folder in lib/ or test/; None if it has none."""
     parts = path.split("/")
     if parts[:2] == ["include", "pitot"]:
         if len(parts) == 3:
@@ -68,7 +68,7 @@ def part_of(path):
 
 
 def folders_of(paths):
-    """Folders of test/; None: all of them."""
+    """The affected folders of test/; None for all of them."""
     folders = set()
     for path in paths:
         if EVERYTHING.fullmatch(path):

@@ -13,7 +13,7 @@ import re
 import sys
 
 NOT_WORDS = ("clang-format", "NOLINT", "SPDX")
-# No declaration: a comment above is about something else.
+# Not a declaration: a comment above it is about something else.
 NOT_DOCUMENTED = re.compile(r"(}|public:|private:|protected:|#(?!define)|static_assert|friend\b|using namespace|"
                             r"extern \"C\"|PITOT_NAMESPACE_(BEGIN|END)|return\b)")
 TEXT = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])'")
@@ -23,7 +23,7 @@ NO_STATEMENT = re.compile(r"(PITOT_NAMESPACE_(BEGIN|END)|public:|private:|protec
 
 
 def code_and_comment(line):
-    """A line's code, and where its `//` comment begins; None: it has none."""
+    """A line's code, and the column of its `//` comment, or None."""
     at, quote = 0, ""
     while at < len(line):
         char = line[at]
@@ -32,7 +32,7 @@ def code_and_comment(line):
                 at += 1
             elif char == quote:
                 quote = ""
-        elif char in "\"'" and not (char == "'" and re.search(r"\d$", line[:at])):  # 100'000 is no text
+        elif char in "\"'" and not (char == "'" and re.search(r"\d$", line[:at])):  # 100'000 is not text
             quote = char
         elif line.startswith("//", at):
             return line[:at], at
@@ -41,7 +41,7 @@ def code_and_comment(line):
 
 
 class Scopes:
-    """Which braces are open: `type`, `enum`, `namespace` or `body`, in which nothing is documented."""
+    """The kinds of open braces: `type`, `enum`, `namespace` or `body`. A body has no documentation."""
 
     def __init__(self):
         self.open, self.head = [], ""
@@ -78,18 +78,18 @@ class Scopes:
 
 
 def escaped(text):
-    """Words for Doxygen, where \\, @, <, >, #, % and & are its own. `Code` stays."""
+    """The words with Doxygen's own characters \\, @, <, >, #, % and & escaped. `Code` stays."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([\\@<>#%&])", r"\\\1", part) for part in parts)
 
 
 def words_of(line):
-    """What a comment's line says: without `//` and one space."""
+    """The words of a comment's line, without `//` and one space."""
     return re.sub(r"^\s*// ?", "", line).rstrip()
 
 
 def code_of(words):
-    """Which lines of a comment are code: indented by two spaces, after an empty line, and no list."""
+    """Whether each line of a comment is code: indented by two spaces, after an empty line, and not in a list."""
     is_code, in_list = [False] * len(words), False
     for i, word in enumerate(words):
         if not word:

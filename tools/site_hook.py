@@ -40,19 +40,19 @@ def on_files(files, config):
 
 
 def source_of(page):
-    """Where a page of the site is in the repository."""
+    """The path of a page's source in the repository."""
     return next((source for source, name in FROM_ROOT.items() if name == page), posixpath.join("docs", page))
 
 
 def page_of(source):
-    """Where a file of the repository is on the site; None: it is not."""
+    """The page of a repository's file on the site, or None."""
     if source in FROM_ROOT:
         return FROM_ROOT[source]
     return posixpath.relpath(source, "docs") if source.startswith("docs/") else None
 
 
 def rewritten(text, page, repository):
-    """A page's Markdown with links that hold on the site."""
+    """A page's Markdown with its links changed for the site."""
     source = source_of(page)
 
     def link(match):
@@ -78,7 +78,7 @@ def rewritten(text, page, repository):
 
 
 def on_page_markdown(markdown, page, config, files):
-    # MkDocs takes a page's title from its heading only where that comes first.
+    # MkDocs takes a page's title from its heading only if the heading comes first.
     markdown = re.sub(r"\A\s*<!--.*?-->\s*", "", markdown, flags=re.S)
     return rewritten(markdown, page.file.src_uri, config.repo_url)
 

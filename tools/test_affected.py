@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Changes files of a small repository and looks which tests tools/affected.py names."""
+"""Changes files of a small repository, and checks the tests named by tools/affected.py."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ class Affected(unittest.TestCase):
     def test_nothing_changed_affects_nothing(self):
         self.assertEqual(self.named(), [])
 
-    def test_a_part_affects_the_folder_that_mirrors_it_and_those_that_test_it_as_well(self):
+    def test_a_part_affects_its_own_folder_and_the_others_with_tests_of_it(self):
         self.write("lib/trace/rings.cc", "// Rings.\nint a = 2;\n")
         self.assertEqual(self.named(), ["session", "trace"])
 
@@ -60,7 +60,7 @@ class Affected(unittest.TestCase):
         self.assertEqual(self.named("targets"), ["cupti_test", "fake_cupti"])
         self.assertEqual(self.named("tests"), ["cupti_late_test", "cupti_test"])
 
-    def test_a_public_header_affects_the_folder_of_what_it_declares(self):
+    def test_a_public_header_affects_the_folder_of_its_part(self):
         self.write("include/pitot/options.h", "int e;\n")
         self.assertEqual(self.named(), ["session"])
         self.write("include/pitot/collect/cupti.h", "int e;\n")
@@ -75,7 +75,7 @@ class Affected(unittest.TestCase):
         self.write("docs/a.md", "other text\n")
         self.assertEqual(self.named(), [])
 
-    def test_how_things_are_built_affects_everything(self):
+    def test_a_change_of_the_build_affects_everything(self):
         self.write("cmake/Targets.cmake", "# new\n")
         self.assertEqual(self.named(), ["analyze", "collect/cupti", "session", "trace"])
 

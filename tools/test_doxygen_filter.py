@@ -16,7 +16,7 @@ TOP = "// SPDX-License-Identifier: Apache-2.0\n//\n// What the header is.\n#ifnd
 
 
 def shown(text):
-    """What the filter makes of a header's text, without its beginning."""
+    """The filter's output for a header's text, without its beginning."""
     return filtered(TOP + text).split("\n", 4)[4]
 
 
