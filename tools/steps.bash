@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 #
 # Runs the steps of tools/check and tools/acceptance, which source this file. They define `usage`, the array `steps` of
-# "name|part of --quick|what it does", and a function step_NAME for each; then they call run_steps "$@". A step runs in a
-# subshell under set -e, with its output in a log.
+# "name|part of --quick|description", and a function step_NAME for each step; then they call run_steps "$@". A step runs in
+# a subshell under set -e, with its output in a log.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 2
@@ -80,7 +80,7 @@ need() {
   }
 }
 
-# build PRESET [CMAKE ARGUMENT...]: configures, builds, and lists what took longest to compile.
+# build PRESET [CMAKE ARGUMENT...]: configures, builds, and lists the slowest files to compile.
 build() {
   local preset=$1 begun
   shift
@@ -90,8 +90,8 @@ build() {
   python3 tools/slowest.py compiled "build/$preset" --since "$begun"
 }
 
-# The commit since which files are changed: where this branch left origin/main. On a clone of a finished branch that is the
-# branch itself; then it is the last commit that is a day older.
+# The commit for finding changed files: the fork point of this branch from origin/main. On a clone of a finished branch that is
+# the branch itself; then it is the last commit that is a day older.
 changed_since() {
   local base
   if [[ -n ${CHECK_BASE:-} ]]; then
