@@ -10,10 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "pitot/export.h"
-
-PITOT_NAMESPACE_BEGIN
-namespace base {
+namespace pitot::base {
 
 // Like std::stable_sort. If `rows` consist of r sorted stretches: O(n log r), a single pass if r is 1.
 template <class Row, class Before> void SortRuns(std::vector<Row>* rows, const Before& before) {
@@ -46,7 +43,6 @@ template <class Row, class Before> void SortRuns(std::vector<Row>* rows, const B
   }
 }
 
-}  // namespace base
-PITOT_NAMESPACE_END
+}  // namespace pitot::base
 
 #endif  // PITOT_LIB_BASE_SORT_RUNS_H_

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "model/losses.h"
 #include "pitot/model/classes.h"
 #include "pitot/model/index.h"
 
@@ -39,12 +40,6 @@ struct Owned {
 bool IsDamagedDump(const Trace& trace) {
   return std::any_of(trace.losses.begin(), trace.losses.end(),
                      [](const LossRow& loss) { return loss.reason == LossReason::kDamaged; });
-}
-
-// Whether events of a time are missing, not only the sight of a scope or a request.
-bool IsOfEvents(LossReason reason) {
-  return reason == LossReason::kOverwritten || reason == LossReason::kCopying || reason == LossReason::kReserve ||
-         reason == LossReason::kUnreadable;
 }
 
 // On which devices the work of batches, and of requests outside of them, ran: what was lost of others is none of it.
