@@ -13,6 +13,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a01 {
 namespace {
 
 using model::GpuClass;
@@ -150,8 +151,9 @@ class TimeTiling final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a01
 
-std::unique_ptr<Analyzer> MakeTimeTiling() { return std::make_unique<TimeTiling>(); }
+std::unique_ptr<Analyzer> MakeTimeTiling() { return std::make_unique<a01::TimeTiling>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -13,6 +13,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a02 {
 namespace {
 
 constexpr Threshold kThresholds[] = {
@@ -107,8 +108,9 @@ class TopCosts final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a02
 
-std::unique_ptr<Analyzer> MakeTopCosts() { return std::make_unique<TopCosts>(); }
+std::unique_ptr<Analyzer> MakeTopCosts() { return std::make_unique<a02::TopCosts>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -20,6 +20,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a03 {
 namespace {
 
 using model::GpuKind;
@@ -183,8 +184,9 @@ class Utilisation final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a03
 
-std::unique_ptr<Analyzer> MakeUtilisation() { return std::make_unique<Utilisation>(); }
+std::unique_ptr<Analyzer> MakeUtilisation() { return std::make_unique<a03::Utilisation>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

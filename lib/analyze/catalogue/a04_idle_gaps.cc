@@ -20,6 +20,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a04 {
 namespace {
 
 using model::HostClass;
@@ -281,8 +282,9 @@ class IdleGaps final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a04
 
-std::unique_ptr<Analyzer> MakeIdleGaps() { return std::make_unique<IdleGaps>(); }
+std::unique_ptr<Analyzer> MakeIdleGaps() { return std::make_unique<a04::IdleGaps>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -17,6 +17,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a05 {
 namespace {
 
 using model::HostClass;
@@ -132,8 +133,9 @@ class InputPipeline final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a05
 
-std::unique_ptr<Analyzer> MakeInputPipeline() { return std::make_unique<InputPipeline>(); }
+std::unique_ptr<Analyzer> MakeInputPipeline() { return std::make_unique<a05::InputPipeline>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -17,6 +17,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a06 {
 namespace {
 
 using model::Interval;
@@ -146,8 +147,9 @@ class SmallCopies final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a06
 
-std::unique_ptr<Analyzer> MakeSmallCopies() { return std::make_unique<SmallCopies>(); }
+std::unique_ptr<Analyzer> MakeSmallCopies() { return std::make_unique<a06::SmallCopies>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -17,6 +17,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a07 {
 namespace {
 
 using model::Interval;
@@ -112,8 +113,9 @@ class CopyQuality final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a07
 
-std::unique_ptr<Analyzer> MakeCopyQuality() { return std::make_unique<CopyQuality>(); }
+std::unique_ptr<Analyzer> MakeCopyQuality() { return std::make_unique<a07::CopyQuality>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -14,6 +14,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a08 {
 namespace {
 
 using model::GpuClass;
@@ -85,8 +86,9 @@ class TransferBound final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a08
 
-std::unique_ptr<Analyzer> MakeTransferBound() { return std::make_unique<TransferBound>(); }
+std::unique_ptr<Analyzer> MakeTransferBound() { return std::make_unique<a08::TransferBound>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -18,6 +18,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a09 {
 namespace {
 
 using model::Interval;
@@ -162,8 +163,9 @@ class SyncStalls final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a09
 
-std::unique_ptr<Analyzer> MakeSyncStalls() { return std::make_unique<SyncStalls>(); }
+std::unique_ptr<Analyzer> MakeSyncStalls() { return std::make_unique<a09::SyncStalls>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

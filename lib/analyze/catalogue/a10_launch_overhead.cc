@@ -16,6 +16,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a10 {
 namespace {
 
 using model::Interval;
@@ -185,8 +186,9 @@ class LaunchOverhead final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a10
 
-std::unique_ptr<Analyzer> MakeLaunchOverhead() { return std::make_unique<LaunchOverhead>(); }
+std::unique_ptr<Analyzer> MakeLaunchOverhead() { return std::make_unique<a10::LaunchOverhead>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

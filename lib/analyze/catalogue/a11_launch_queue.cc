@@ -19,6 +19,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a11 {
 namespace {
 
 using model::Intervals;
@@ -202,8 +203,9 @@ class LaunchQueue final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a11
 
-std::unique_ptr<Analyzer> MakeLaunchQueue() { return std::make_unique<LaunchQueue>(); }
+std::unique_ptr<Analyzer> MakeLaunchQueue() { return std::make_unique<a11::LaunchQueue>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -18,6 +18,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a12 {
 namespace {
 
 using model::kNone;
@@ -222,8 +223,9 @@ class Sequences final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a12
 
-std::unique_ptr<Analyzer> MakeSequences() { return std::make_unique<Sequences>(); }
+std::unique_ptr<Analyzer> MakeSequences() { return std::make_unique<a12::Sequences>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -18,6 +18,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a15 {
 namespace {
 
 using model::GpuClass;
@@ -136,8 +137,9 @@ class Scaling final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a15
 
-std::unique_ptr<Analyzer> MakeScaling() { return std::make_unique<Scaling>(); }
+std::unique_ptr<Analyzer> MakeScaling() { return std::make_unique<a15::Scaling>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

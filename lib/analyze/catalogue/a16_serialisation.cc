@@ -22,6 +22,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a16 {
 namespace {
 
 using model::GpuKind;
@@ -176,8 +177,9 @@ class Serialisation final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a16
 
-std::unique_ptr<Analyzer> MakeSerialisation() { return std::make_unique<Serialisation>(); }
+std::unique_ptr<Analyzer> MakeSerialisation() { return std::make_unique<a16::Serialisation>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -18,6 +18,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a17 {
 namespace {
 
 using model::kNone;
@@ -148,8 +149,9 @@ class CriticalPath final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a17
 
-std::unique_ptr<Analyzer> MakeCriticalPath() { return std::make_unique<CriticalPath>(); }
+std::unique_ptr<Analyzer> MakeCriticalPath() { return std::make_unique<a17::CriticalPath>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -25,6 +25,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a18 {
 namespace {
 
 using model::kNone;
@@ -219,8 +220,9 @@ class Roofline final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a18
 
-std::unique_ptr<Analyzer> MakeRoofline() { return std::make_unique<Roofline>(); }
+std::unique_ptr<Analyzer> MakeRoofline() { return std::make_unique<a18::Roofline>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -25,6 +25,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a20 {
 namespace {
 
 using model::Interval;
@@ -228,8 +229,9 @@ class LaunchGeometry final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a20
 
-std::unique_ptr<Analyzer> MakeLaunchGeometry() { return std::make_unique<LaunchGeometry>(); }
+std::unique_ptr<Analyzer> MakeLaunchGeometry() { return std::make_unique<a20::LaunchGeometry>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

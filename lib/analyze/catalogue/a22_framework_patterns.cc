@@ -19,6 +19,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a22 {
 namespace {
 
 using model::Interval;
@@ -194,8 +195,9 @@ class FrameworkPatterns final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a22
 
-std::unique_ptr<Analyzer> MakeFrameworkPatterns() { return std::make_unique<FrameworkPatterns>(); }
+std::unique_ptr<Analyzer> MakeFrameworkPatterns() { return std::make_unique<a22::FrameworkPatterns>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -20,6 +20,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a23 {
 namespace {
 
 using model::kNone;
@@ -205,8 +206,9 @@ class MemoryUse final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a23
 
-std::unique_ptr<Analyzer> MakeMemoryUse() { return std::make_unique<MemoryUse>(); }
+std::unique_ptr<Analyzer> MakeMemoryUse() { return std::make_unique<a23::MemoryUse>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

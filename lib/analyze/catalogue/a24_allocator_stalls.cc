@@ -18,6 +18,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a24 {
 namespace {
 
 using model::Interval;
@@ -149,8 +150,9 @@ class AllocatorStalls final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a24
 
-std::unique_ptr<Analyzer> MakeAllocatorStalls() { return std::make_unique<AllocatorStalls>(); }
+std::unique_ptr<Analyzer> MakeAllocatorStalls() { return std::make_unique<a24::AllocatorStalls>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -18,6 +18,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a25 {
 namespace {
 
 using model::Interval;
@@ -138,8 +139,9 @@ class ColdStart final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a25
 
-std::unique_ptr<Analyzer> MakeColdStart() { return std::make_unique<ColdStart>(); }
+std::unique_ptr<Analyzer> MakeColdStart() { return std::make_unique<a25::ColdStart>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -22,6 +22,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a26 {
 namespace {
 
 using model::Held;
@@ -262,8 +263,9 @@ class Clocks final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a26
 
-std::unique_ptr<Analyzer> MakeClocks() { return std::make_unique<Clocks>(); }
+std::unique_ptr<Analyzer> MakeClocks() { return std::make_unique<a26::Clocks>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

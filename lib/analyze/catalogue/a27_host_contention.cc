@@ -16,6 +16,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a27 {
 namespace {
 
 using model::kNone;
@@ -138,8 +139,9 @@ class HostContention final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a27
 
-std::unique_ptr<Analyzer> MakeHostContention() { return std::make_unique<HostContention>(); }
+std::unique_ptr<Analyzer> MakeHostContention() { return std::make_unique<a27::HostContention>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

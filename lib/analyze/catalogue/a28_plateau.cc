@@ -20,6 +20,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a28 {
 namespace {
 
 using model::Interval;
@@ -262,8 +263,9 @@ class Plateau final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a28
 
-std::unique_ptr<Analyzer> MakePlateau() { return std::make_unique<Plateau>(); }
+std::unique_ptr<Analyzer> MakePlateau() { return std::make_unique<a28::Plateau>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -17,6 +17,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a29 {
 namespace {
 
 using model::Interval;
@@ -249,8 +250,9 @@ class LlmServing final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a29
 
-std::unique_ptr<Analyzer> MakeLlmServing() { return std::make_unique<LlmServing>(); }
+std::unique_ptr<Analyzer> MakeLlmServing() { return std::make_unique<a29::LlmServing>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -16,6 +16,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a30 {
 namespace {
 
 constexpr Threshold kThresholds[] = {
@@ -180,8 +181,9 @@ class StageBudget final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a30
 
-std::unique_ptr<Analyzer> MakeStageBudget() { return std::make_unique<StageBudget>(); }
+std::unique_ptr<Analyzer> MakeStageBudget() { return std::make_unique<a30::StageBudget>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

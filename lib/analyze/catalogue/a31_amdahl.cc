@@ -15,6 +15,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a31 {
 namespace {
 
 constexpr Threshold kThresholds[] = {
@@ -96,8 +97,9 @@ class Amdahl final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a31
 
-std::unique_ptr<Analyzer> MakeAmdahl() { return std::make_unique<Amdahl>(); }
+std::unique_ptr<Analyzer> MakeAmdahl() { return std::make_unique<a31::Amdahl>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

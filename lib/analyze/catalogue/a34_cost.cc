@@ -14,6 +14,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a34 {
 namespace {
 
 using model::kNone;
@@ -104,8 +105,9 @@ class Cost final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a34
 
-std::unique_ptr<Analyzer> MakeCost() { return std::make_unique<Cost>(); }
+std::unique_ptr<Analyzer> MakeCost() { return std::make_unique<a34::Cost>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

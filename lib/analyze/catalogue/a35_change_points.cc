@@ -20,6 +20,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a35 {
 namespace {
 
 using model::kNone;
@@ -197,8 +198,9 @@ class ChangePoints final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a35
 
-std::unique_ptr<Analyzer> MakeChangePoints() { return std::make_unique<ChangePoints>(); }
+std::unique_ptr<Analyzer> MakeChangePoints() { return std::make_unique<a35::ChangePoints>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -22,6 +22,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a36 {
 namespace {
 
 using model::Interval;
@@ -171,8 +172,9 @@ class OutlierSteps final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a36
 
-std::unique_ptr<Analyzer> MakeOutlierSteps() { return std::make_unique<OutlierSteps>(); }
+std::unique_ptr<Analyzer> MakeOutlierSteps() { return std::make_unique<a36::OutlierSteps>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

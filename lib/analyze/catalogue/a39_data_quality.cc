@@ -11,6 +11,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a39 {
 namespace {
 
 constexpr QualityLimits kDefault;
@@ -59,8 +60,9 @@ class DataQuality final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a39
 
-std::unique_ptr<Analyzer> MakeDataQuality() { return std::make_unique<DataQuality>(); }
+std::unique_ptr<Analyzer> MakeDataQuality() { return std::make_unique<a39::DataQuality>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

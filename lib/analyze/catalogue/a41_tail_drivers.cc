@@ -16,6 +16,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a41 {
 namespace {
 
 constexpr Threshold kThresholds[] = {
@@ -119,8 +120,9 @@ class TailDrivers final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a41
 
-std::unique_ptr<Analyzer> MakeTailDrivers() { return std::make_unique<TailDrivers>(); }
+std::unique_ptr<Analyzer> MakeTailDrivers() { return std::make_unique<a41::TailDrivers>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -19,6 +19,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a42 {
 namespace {
 
 using model::Interval;
@@ -157,8 +158,9 @@ class Knee final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a42
 
-std::unique_ptr<Analyzer> MakeKnee() { return std::make_unique<Knee>(); }
+std::unique_ptr<Analyzer> MakeKnee() { return std::make_unique<a42::Knee>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -16,6 +16,7 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+namespace a43 {
 namespace {
 
 using model::Interval;
@@ -128,8 +129,9 @@ class Energy final : public Analyzer {
 };
 
 }  // namespace
+}  // namespace a43
 
-std::unique_ptr<Analyzer> MakeEnergy() { return std::make_unique<Energy>(); }
+std::unique_ptr<Analyzer> MakeEnergy() { return std::make_unique<a43::Energy>(); }
 
 }  // namespace analyze
 PITOT_NAMESPACE_END
