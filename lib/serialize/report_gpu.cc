@@ -34,9 +34,9 @@ constexpr size_t kMaxGaps = 3;     // per device
 constexpr size_t kMaxKernels = 8;  // per device
 constexpr size_t kMaxCopies = 5;   // per device
 constexpr size_t kMaxSpans = 5;    // per device
-constexpr size_t kMaxWaits = 5;
+constexpr size_t kMaxGpuWaits = 5;
 constexpr size_t kMaxOverheads = 4;
-constexpr size_t kMaxLosses = 8;
+constexpr size_t kMaxGpuLosses = 8;
 
 // Of what the CUPTI collector lost, for want of memory.
 constexpr std::string_view kForMemory[] = {"overwritten",         "decoded too late",
@@ -439,7 +439,7 @@ void GpuReport::Waits(const During& during, Lines* lines) const {
     if (waiting.Has(call)) waits.emplace_back(trace_.CallEnd(call) - trace_.calls.begin_ns[call], call);
   }
   if (waits.empty()) return;
-  const size_t shown = std::min(waits.size(), kMaxWaits);
+  const size_t shown = std::min(waits.size(), kMaxGpuWaits);
   std::partial_sort(
       waits.begin(), waits.begin() + static_cast<std::ptrdiff_t>(shown), waits.end(),
       [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
@@ -486,7 +486,7 @@ std::string GpuReport::LossName(const model::GpuLossRow& loss) const {
 
 void GpuReport::Losses(const During& during, Lines* lines) const {
   if (trace_.gpu_losses.empty()) return;
-  const size_t shown = std::min(trace_.gpu_losses.size(), kMaxLosses);
+  const size_t shown = std::min(trace_.gpu_losses.size(), kMaxGpuLosses);
   size_t why = 16;  // no reason is cut short
   for (size_t i = 0; i < shown; ++i) why = std::clamp(Text(trace_.gpu_losses[i].reason).size(), why, size_t{40});
   lines->Blank();
@@ -498,8 +498,8 @@ void GpuReport::Losses(const During& during, Lines* lines) const {
                       "  " + At(loss.end_ns) + PadLeft(loss.records == 0 ? "unknown" : Count(loss.records), 12) + " " +
                       during(loss.begin_ns, loss.end_ns));
   }
-  if (trace_.gpu_losses.size() > kMaxLosses)
-    lines->Add(3, "and " + Count(trace_.gpu_losses.size() - kMaxLosses) + " more rows");
+  if (trace_.gpu_losses.size() > kMaxGpuLosses)
+    lines->Add(3, "and " + Count(trace_.gpu_losses.size() - kMaxGpuLosses) + " more rows");
   const bool is_for_memory =
       std::any_of(trace_.gpu_losses.begin(), trace_.gpu_losses.end(), [&](const model::GpuLossRow& loss) {
         const std::string_view reason = trace_.strings[loss.reason];

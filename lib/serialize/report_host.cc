@@ -14,7 +14,7 @@ using base::Format;
 using base::PadLeft;
 using base::PadRight;
 
-constexpr size_t kMaxThreads = 8;
+constexpr size_t kMaxHostThreads = 8;
 constexpr double kLeastStolen = 0.01;   // of the CPUs' time: less is an ordinary neighbour
 constexpr double kStolenEveryNs = 1e9;  // it is read once a second: shorter windows may have a whole one's
 
@@ -130,7 +130,7 @@ void HostReport::Threads(size_t indent, base::Lines* lines) const {
                    [](const Row& a, const Row& b) { return a.delay.value_or(0) > b.delay.value_or(0); });
   lines->Add(indent, PadRight("threads, by want of a CPU", 34) + PadLeft("run queue", 11) + PadLeft("on CPU", 11) +
                          PadLeft("slept", 9) + PadLeft("lost CPU", 10) + PadLeft("disk faults", 13));
-  for (size_t i = 0; i < std::min(rows.size(), kMaxThreads); ++i) {
+  for (size_t i = 0; i < std::min(rows.size(), kMaxHostThreads); ++i) {
     const Row& row = rows[i];
     const model::ThreadRow& thread = trace_.threads[row.thread];
     const std::string name = std::string(trace_.strings[thread.name]) + " #" + std::to_string(thread.number);
@@ -138,8 +138,8 @@ void HostReport::Threads(size_t indent, base::Lines* lines) const {
                            PadLeft(Number(row.voluntary), 9) + PadLeft(Number(row.involuntary), 10) +
                            PadLeft(Number(row.major), 13));
   }
-  if (rows.size() > kMaxThreads)
-    lines->Add(indent, "and " + base::Plural(rows.size() - kMaxThreads, "thread") + " more");
+  if (rows.size() > kMaxHostThreads)
+    lines->Add(indent, "and " + base::Plural(rows.size() - kMaxHostThreads, "thread") + " more");
 }
 
 }  // namespace pitot::report

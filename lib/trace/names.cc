@@ -21,8 +21,8 @@ constexpr uint32_t kMaxBlocks = kMaxNameTextBytes / kBlockBytes;
 constinit Entry g_entries[kMaxNames]{};
 constinit std::atomic<uint32_t> g_buckets[kBuckets];
 constinit std::atomic<uint32_t> g_count{1};  // 0 is "(other)"
-constinit std::atomic<uint64_t> g_refused{0};
-constinit std::mutex g_mutex;
+constinit std::atomic<uint64_t> g_refused_names{0};
+constinit std::mutex g_names_mutex;
 constinit char* g_block = nullptr;
 constinit size_t g_block_left = 0;
 constinit uint32_t g_blocks = 0;
@@ -53,7 +53,7 @@ Name InternText(std::string_view text) noexcept {
   const uint64_t hash = Hash(text);
   uint32_t bucket;
   if (const uint32_t index = Find(text, hash, &bucket)) return {index};
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_names_mutex);
   if (const uint32_t index = Find(text, hash, &bucket)) return {index};
   const uint32_t index = g_count.load(std::memory_order_relaxed);
   if (index < kMaxNames && g_block_left < text.size() + 1 && g_blocks < kMaxBlocks) {
@@ -64,7 +64,7 @@ Name InternText(std::string_view text) noexcept {
     }
   }
   if (index >= kMaxNames || g_block_left < text.size() + 1) {
-    g_refused.fetch_add(1, std::memory_order_relaxed);
+    g_refused_names.fetch_add(1, std::memory_order_relaxed);
     return {0};
   }
   char* stored = g_block;
@@ -92,12 +92,12 @@ std::string_view NameText(uint32_t index) noexcept {
 
 uint32_t CountNames() noexcept { return g_count.load(std::memory_order_relaxed); }
 
-uint64_t NamesRefused() noexcept { return g_refused.load(std::memory_order_relaxed); }
+uint64_t NamesRefused() noexcept { return g_refused_names.load(std::memory_order_relaxed); }
 
 uint64_t MostNameBytes() noexcept { return sizeof g_entries + sizeof g_buckets + kMaxNameTextBytes; }
 
 void ResetNamesAfterFork() noexcept {
-  new (&g_mutex) std::mutex;
+  new (&g_names_mutex) std::mutex;
   g_block_left = 0;  // it may exceed the room left
 }
 

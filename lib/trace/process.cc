@@ -31,7 +31,7 @@ struct Objects {
   size_t bytes = 0;
 };
 
-constinit std::mutex g_mutex;
+constinit std::mutex g_process_mutex;
 constinit bool g_claimed = false;  // by this copy
 constinit bool g_watching_forks = false;
 constinit std::atomic<uint32_t> g_fork_epoch{0};
@@ -60,7 +60,7 @@ int AddObject(dl_phdr_info* info, size_t, void* context) {
 
 // Returns the file of another copy that records, or null.
 const char* FindRecordingCopy() {
-  static Objects objects;  // under g_mutex; too large for a small stack
+  static Objects objects;  // under g_process_mutex; too large for a small stack
   objects.bytes = 0;
   dl_iterate_phdr(AddObject, &objects);
   for (const char* path = objects.paths; path < objects.paths + objects.bytes; path += std::strlen(path) + 1) {
@@ -80,7 +80,7 @@ void AfterForkInChild() {
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELAXED);
   g_claimed = false;
-  new (&g_mutex) std::mutex;
+  new (&g_process_mutex) std::mutex;
   ResetNamesAfterFork();
   ForgetRequestsAfterFork();
   ForgetRingsAfterFork();
@@ -89,7 +89,7 @@ void AfterForkInChild() {
 }  // namespace
 
 const char* ClaimProcess() noexcept {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_process_mutex);
   uint32_t idle = 0;
   if (!__atomic_compare_exchange_n(&pitot_process.recording, &idle, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     return FileOf(pitot_process);
@@ -104,7 +104,7 @@ const char* ClaimProcess() noexcept {
 }
 
 void ReleaseProcess() noexcept {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_process_mutex);
   if (!g_claimed) return;
   g_claimed = false;
   __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELEASE);
@@ -113,7 +113,7 @@ void ReleaseProcess() noexcept {
 uint32_t ForkEpoch() noexcept { return g_fork_epoch.load(std::memory_order_relaxed); }
 
 bool WatchForks() noexcept {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_process_mutex);
   if (!g_watching_forks) g_watching_forks = pthread_atfork(nullptr, nullptr, AfterForkInChild) == 0;
   return g_watching_forks;
 }

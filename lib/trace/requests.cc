@@ -71,7 +71,7 @@ struct alignas(128) Shard {
 };
 constexpr uint32_t kShards = 16;
 
-constinit std::mutex g_mutex;  // opening, closing, new routes
+constinit std::mutex g_requests_mutex;  // opening, closing, new routes
 constinit std::atomic<Slot*> g_slots{nullptr};
 constinit Word g_free{0};   // slots used before: tag << 32 | index + 1
 constinit Half g_fresh{0};  // slots never used begin here
@@ -87,7 +87,8 @@ constinit Word g_id_seed{0};
 constinit Half g_process{0};         // tells tokens of this process from others'
 constinit Half g_lateness_asked{0};  // how often all routes were asked
 
-constinit Word g_begun{0}, g_finished{0}, g_abandoned{0}, g_refused{0}, g_labels_folded{0}, g_details_refused{0};
+constinit Word g_begun{0}, g_finished{0}, g_abandoned{0}, g_refused_requests{0}, g_labels_folded{0},
+    g_details_refused{0};
 
 void Count(Word& counter) { counter.fetch_add(1, kRelaxed); }
 
@@ -301,7 +302,7 @@ void AskLateness(Route& route) {
 
 // True for the thread that named it.
 bool NameRoute(Route& route, Name name) {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_requests_mutex);
   if (route.name.load(kAcquire) != nullptr) return false;
   route.name.store(CopyText(NameText(name.index)), kRelease);
   return true;
@@ -468,7 +469,7 @@ Taken Take(const Token& token) {
 }  // namespace
 
 bool OpenRequests(uint32_t max_open) noexcept {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_requests_mutex);
   if (g_id_seed.load(kRelaxed) == 0) SeedIds();
   if (g_slots.load(kRelaxed) == nullptr) {
     void* memory = mmap(nullptr, sizeof(Slot) * kMostSlots, PROT_READ | PROT_WRITE,
@@ -478,7 +479,7 @@ bool OpenRequests(uint32_t max_open) noexcept {
     g_slots.store(static_cast<Slot*>(memory), kRelease);  // zero bytes are an unused slot
   }
   g_max_open.store(std::min(max_open, kMostSlots), kRelaxed);
-  for (Word* counter : {&g_begun, &g_finished, &g_abandoned, &g_refused, &g_labels_folded, &g_details_refused})
+  for (Word* counter : {&g_begun, &g_finished, &g_abandoned, &g_refused_requests, &g_labels_folded, &g_details_refused})
     counter->store(0, kRelaxed);
   return true;
 }
@@ -486,7 +487,7 @@ bool OpenRequests(uint32_t max_open) noexcept {
 bool KeepRoute(const char* route) noexcept { return PlaceOf(route).position != 0; }
 
 void CloseRequests() noexcept {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_requests_mutex);
   g_max_open.store(0, kRelaxed);
   Slot* slots = g_slots.load(kRelaxed);
   for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
@@ -497,7 +498,7 @@ void CloseRequests() noexcept {
 }
 
 void ForgetRequestsAfterFork() noexcept {
-  new (&g_mutex) std::mutex;
+  new (&g_requests_mutex) std::mutex;
   g_observer.store(nullptr);
   for (Shard& shard : g_shards) shard.inside.store(0, kRelaxed);
   g_id_seed.store(0, kRelaxed);  // a child has its own ids
@@ -564,7 +565,7 @@ RequestCounts CountRequests() noexcept {
   counts.finished = g_finished.load(kRelaxed);
   counts.abandoned = g_abandoned.load(kRelaxed);
   counts.open = g_open.load(kRelaxed);
-  counts.refused = g_refused.load(kRelaxed);
+  counts.refused = g_refused_requests.load(kRelaxed);
   counts.labels_folded = g_labels_folded.load(kRelaxed);
   counts.details_refused = g_details_refused.load(kRelaxed);
   return counts;
@@ -612,7 +613,7 @@ uint64_t BeginRequest(const char* route, Ids ids, uint64_t arrival, uint32_t* sl
   ThreadRing* ring = EnterThread();
   Slot* slot = TakeSlot(slots, slot_index);
   if (slot == nullptr) {
-    Count(g_refused);
+    Count(g_refused_requests);
     return 0;
   }
   if ((ids.trace_high | ids.trace_low) == 0) ids.trace_high = NewId(), ids.trace_low = NewId();

@@ -32,7 +32,7 @@ constexpr uint64_t kPartForSmallest = 2;
 // The target of t_ring before a thread's first event. Its gate never equals that of a recorder.
 constinit detail::Ring g_no_ring{};
 
-constinit std::mutex g_mutex;  // guards everything down to the atomics
+constinit std::mutex g_rings_mutex;  // guards everything down to the atomics
 constinit ThreadRing* g_rings = nullptr;
 constinit ThreadRing* g_oldest_retired = nullptr;  // from here by next_retired
 constinit ThreadRing* g_newest_retired = nullptr;
@@ -182,7 +182,7 @@ void Dress(ThreadRing* ring, uint32_t gate) {
   ring->gate = gate;
 }
 
-// Under g_mutex.
+// Under g_rings_mutex.
 ThreadRing* AttachLocked(uint32_t gate) {
   ThreadRing* ring = nullptr;
   if (detail::t_ring != &g_no_ring) {
@@ -212,14 +212,14 @@ void OnThreadExit(void*) {
   auto* ring = static_cast<ThreadRing*>(detail::t_ring);
   detail::t_ring = &g_no_ring;
   if (ring == &g_no_ring) return;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_rings_mutex);
   DetachLocked(ring);
 }
 
 }  // namespace
 
 bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_rings_mutex);
   if (!g_has_key) g_has_key = pthread_key_create(&g_key, OnThreadExit) == 0;
   if (!g_has_key) return false;
   g_limits = limits;
@@ -236,7 +236,7 @@ bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
 }
 
 void SetMirror(const Mirror* mirror) noexcept {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_rings_mutex);
   if (mirror != nullptr) g_mirror.store(mirror, std::memory_order_release);
   g_is_mirroring.store(mirror != nullptr, std::memory_order_relaxed);
   const bool is_slow = mirror != nullptr || g_is_os_clock.load(std::memory_order_relaxed);
@@ -245,7 +245,7 @@ void SetMirror(const Mirror* mirror) noexcept {
 }
 
 void CloseRings() noexcept {
-  std::unique_lock lock(g_mutex);
+  std::unique_lock lock(g_rings_mutex);
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELEASE);
   while (AnyPinned()) {  // someone is reading Stats just now
     lock.unlock();
@@ -268,7 +268,7 @@ void CloseRings() noexcept {
 }
 
 void ForgetRingsAfterFork() noexcept {
-  new (&g_mutex) std::mutex;
+  new (&g_rings_mutex) std::mutex;
   for (ThreadRing *ring = g_rings, *next; ring != nullptr; ring = next) {
     next = ring->next;
     munmap(ring, kHeaderBytes + ring->bytes);
@@ -305,7 +305,7 @@ void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept {
 }
 
 PinnedRings::PinnedRings() {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_rings_mutex);
   size_t count = 0;
   for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) ++count;
   rings_.reserve(count);
@@ -318,7 +318,7 @@ PinnedRings::PinnedRings() {
 }
 
 PinnedRings::~PinnedRings() {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_rings_mutex);
   bool is_any_free = false;
   for (ThreadRing* ring : rings_) is_any_free |= --ring->pins == 0 && ring->state == RingState::kRetired;
   if (is_any_free) g_given_back.fetch_add(1, std::memory_order_relaxed);
@@ -333,7 +333,7 @@ RingCounts CountRings() noexcept {
   counts.begins_refused = g_begins_refused.load(std::memory_order_relaxed);
   counts.closed_elsewhere = g_closed_elsewhere.load(std::memory_order_relaxed);
   counts.misnested = g_misnested.load(std::memory_order_relaxed);
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_rings_mutex);
   counts.bytes_used = g_bytes_used;
   counts.bytes_parked = g_bytes_parked;
   counts.searches = g_searches;
@@ -349,7 +349,7 @@ RingCounts CountRings() noexcept {
 }
 
 std::vector<RecycledRing> RecentlyRecycled() {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_rings_mutex);
   std::vector<RecycledRing> rings;
   const uint64_t kept = std::min<uint64_t>(g_rings_recycled, kMaxRecycledKept);
   rings.reserve(kept);
@@ -379,7 +379,7 @@ ThreadRing* SwitchThreadForTesting(ThreadRing* ring, const char* name) noexcept 
     detail::t_ring = ring;
     return ring;
   }
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_rings_mutex);
   detail::t_ring = &g_no_ring;
   std::snprintf(t_name, sizeof t_name, "%s", name);
   ring = AttachLocked(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED));
@@ -411,7 +411,7 @@ Ring* Attach(uint32_t gate) noexcept {
     trace::g_events_refused.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
-  const std::lock_guard lock(trace::g_mutex);
+  const std::lock_guard lock(trace::g_rings_mutex);
   if (__atomic_load_n(&g_gate, __ATOMIC_RELAXED) != gate) return nullptr;  // stopped meanwhile
   trace::ThreadRing* ring = trace::AttachLocked(gate);
   if (ring != nullptr && pthread_setspecific(trace::g_key, ring) != 0) {

@@ -110,7 +110,7 @@ class Comparison {
 
  private:
   void AddTable(const char* name, const Ledger& before, const Ledger& after, uint64_t n1, uint64_t n2,
-                Align align = Align::kExactly, Judge judge = Judge::kRows) {
+                Align align = Align::kExactly, JudgedPart judge = JudgedPart::kRows) {
     DiffTable table = MakeTable(name, before, after, n1, n2, options_, align, judge);
     if (!table.rows.empty() && (table.before_ns != 0 || table.after_ns != 0)) diff_.tables.push_back(std::move(table));
   }
@@ -118,7 +118,7 @@ class Comparison {
   void FillTables() {
     const uint64_t n1 = before_.units.size(), n2 = after_.units.size();
     const Ledger sizes1 = SizeLedger(before_.trace, before_.units), sizes2 = SizeLedger(after_.trace, after_.units);
-    AddTable("latency by route and size", sizes1, sizes2, n1, n2, Align::kExactly, Judge::kNothing);
+    AddTable("latency by route and size", sizes1, sizes2, n1, n2, Align::kExactly, JudgedPart::kNothing);
     for (const DiffTable& table : diff_.tables) {
       diff_.before_latency_ns = table.before_ns;
       diff_.after_latency_ns = table.after_ns;

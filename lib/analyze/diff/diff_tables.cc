@@ -89,17 +89,17 @@ std::string NormalName(std::string_view kernel) {
 }
 
 DiffTable MakeTable(const char* name, const Ledger& before, const Ledger& after, uint64_t requests_before,
-                    uint64_t requests_after, const DiffOptions& options, Align align, Judge judge) {
+                    uint64_t requests_after, const DiffOptions& options, Align align, JudgedPart judge) {
   DiffTable table;
   table.name = name;
-  table.is_judged = judge == Judge::kRows;
+  table.is_judged = judge == JudgedPart::kRows;
   if (requests_before == 0 || requests_after == 0) return table;
   const std::vector<Row> rows = RowsOf(before, after, align);
   std::vector<AmountPair> amounts;
   std::vector<double> ps;
   for (const Row& row : rows) {
     amounts.push_back({SumOf(row.before), SumOf(row.after)});
-    if (judge == Judge::kNothing) continue;
+    if (judge == JudgedPart::kNothing) continue;
     const std::vector<double> a = ValuesOf(row.before, before), b = ValuesOf(row.after, after);
     ps.push_back(MannWhitney(a, b, std::max(Inflation(a), Inflation(b))));
   }
@@ -117,7 +117,7 @@ DiffTable MakeTable(const char* name, const Ledger& before, const Ledger& after,
     row.after_ns = changes[i].after_ns;
     row.count_effect_ns = changes[i].count_effect_ns;
     row.duration_effect_ns = changes[i].duration_effect_ns;
-    if (judge == Judge::kRows) {
+    if (judge == JudgedPart::kRows) {
       const auto share_ns = static_cast<int64_t>(options.least_share * static_cast<double>(row.before_ns));
       const int64_t least_ns = std::max(options.least_ns, share_ns);
       row.p = ps[i];

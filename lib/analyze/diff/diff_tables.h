@@ -18,11 +18,11 @@ namespace analyze {
 std::string NormalName(std::string_view kernel);
 
 enum class Align { kExactly, kByNormalName };
-enum class Judge { kRows, kNothing };
+enum class JudgedPart { kRows, kNothing };
 
 // Makes the table. Rows match by name; with kByNormalName, rows without a match then match by their normal names.
 DiffTable MakeTable(const char* name, const Ledger& before, const Ledger& after, uint64_t requests_before,
-                    uint64_t requests_after, const DiffOptions& options, Align align, Judge judge);
+                    uint64_t requests_after, const DiffOptions& options, Align align, JudgedPart judge);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -15,7 +15,7 @@ namespace analyze {
 namespace {
 
 constexpr size_t kTerms = 3;
-constexpr uint32_t kResamples = 200;
+constexpr uint32_t kLawResamples = 200;
 
 struct Point {
   std::array<double, kTerms> terms;
@@ -102,7 +102,7 @@ SureScalingLaw FitSurely(const std::map<uint32_t, std::vector<double>>& times) {
   sure.best = sure.law.Best(largest);
   std::vector<double> serial, gain;
   Random random;
-  for (uint32_t i = 0; i < kResamples; ++i) {
+  for (uint32_t i = 0; i < kLawResamples; ++i) {
     std::map<uint32_t, std::vector<double>> drawn;
     for (const auto& [size, samples] : times) {
       std::vector<double>& of = drawn[size];
@@ -113,8 +113,8 @@ SureScalingLaw FitSurely(const std::map<uint32_t, std::vector<double>>& times) {
     gain.push_back(law.one_ns > 0 ? law.Gain(sure.best, largest) : 0);
   }
   for (std::vector<double>* const values : {&serial, &gain}) std::sort(values->begin(), values->end());
-  sure.least_serial = serial[kResamples / 20];
-  sure.least_gain = gain[kResamples / 20];
+  sure.least_serial = serial[kLawResamples / 20];
+  sure.least_gain = gain[kLawResamples / 20];
   return sure;
 }
 

@@ -14,7 +14,7 @@ namespace analyze {
 
 namespace {
 
-constexpr size_t kMostOthers = 3, kMostFindings = 3;
+constexpr size_t kMostOthers = 3, kMostOpeningFindings = 3;
 
 // Ended requests that a trigger fired for, except `but`, slowest first.
 std::vector<uint32_t> SlowestThatFired(const model::Trace& trace, uint32_t but) {
@@ -66,7 +66,7 @@ std::string FindingsText(const AnalysisReport& analysis, size_t columns) {
   }
   size_t said = 0;
   for (const FindingRow* finding : analysis.Ranked()) {
-    if (finding->is_undetermined || finding->severity == Severity::kInfo || said == kMostFindings) continue;
+    if (finding->is_undetermined || finding->severity == Severity::kInfo || said == kMostOpeningFindings) continue;
     ++said;
     std::string text = finding->code + ": " + finding->summary;
     for (const Contradiction& other : finding->contradictions) text += "; but " + other.code + ": " + other.why;

@@ -23,13 +23,13 @@ using base::Format;
 using model::kNone;
 using model::Trace;
 
-constexpr double kWidth = 1000;        // of a lane's picture, in its units
-constexpr double kLeastBar = 1.5;      // to keep short bars visible
-constexpr size_t kMostLanes = 8;       // next to the request's own
-constexpr size_t kMostBars = 120;      // of a lane
-constexpr size_t kMostSegments = 400;  // of the request
-constexpr size_t kMostFindings = 24;
-constexpr size_t kMostEvidence = 3;  // of a finding
+constexpr double kWidth = 1000;             // of a lane's picture, in its units
+constexpr double kLeastBar = 1.5;           // to keep short bars visible
+constexpr size_t kMostLanes = 8;            // next to the request's own
+constexpr size_t kMostBars = 120;           // of a lane
+constexpr size_t kMostDrawnSegments = 400;  // of the request
+constexpr size_t kMostListedFindings = 24;
+constexpr size_t kMostListedEvidence = 3;  // of a finding
 
 // Escapes text for an element or a quoted attribute. It also replaces characters that turn the direction of the text: a
 // name must not change the meaning of the sentence around it.
@@ -219,8 +219,8 @@ class Bars {
   std::array<std::vector<Part>, static_cast<size_t>(kWidth / kColumn)> columns_;
 };
 
-std::string Ms(int64_t ns) { return Format("%.3f", static_cast<double>(ns) * 1e-6); }
-std::string Signed(int64_t ns) { return Format("%+.3f", static_cast<double>(ns) * 1e-6); }
+std::string ExactMs(int64_t ns) { return Format("%.3f", static_cast<double>(ns) * 1e-6); }
+std::string SignedExactMs(int64_t ns) { return Format("%+.3f", static_cast<double>(ns) * 1e-6); }
 std::string Ms1(int64_t ns) { return Format("%.1f ms", static_cast<double>(ns) * 1e-6); }
 
 // Lets a name that does not fit continue on the next line after an underscore.
@@ -325,7 +325,7 @@ class Page {
   static std::string MoreWork(const Verdict& v) {
     if (v.more_of.empty()) return {};
     return v.more_ns == 0 ? Format(" It took %.3g times the usual ", v.more_factor) + v.more_of + "."
-                          : " Beside that it was " + MoreWorkText(v) + ", " + Signed(v.more_ns) + " ms.";
+                          : " Beside that it was " + MoreWorkText(v) + ", " + SignedExactMs(v.more_ns) + " ms.";
   }
 
   static std::string Kind(const Verdict& v) {
@@ -353,7 +353,7 @@ class Page {
     out_ += std::string("<div class=\"card ") + GroupOf(cause.blame).style + "\"><h3><span>" +
             (number != 0 ? std::to_string(number) + ". " : "") + BlameName(cause.blame) + "</span><span class=\"num\">";
     const bool is_compared = judgement_->verdict.level != Baseline::Level::kNone;
-    out_ += is_compared ? Signed(cause.excess_ns) + " ms" : Ms(cause.blame_ns) + " ms";
+    out_ += is_compared ? SignedExactMs(cause.excess_ns) + " ms" : ExactMs(cause.blame_ns) + " ms";
     if (number != 0) out_ += Format(", %.0f %%", 100 * cause.share);
     out_ += "</span></h3>\n";
     if (const std::string evidence = EvidenceText(judgement_->index, judgement_->blame, cause); !evidence.empty())
@@ -441,7 +441,7 @@ class Page {
       else
         at->second += ns;
     };
-    const size_t every = 1 + blame.segments.size() / kMostSegments;
+    const size_t every = 1 + blame.segments.size() / kMostDrawnSegments;
     for (size_t i = 0; i < blame.segments.size(); ++i) {
       const BlameSegment& segment = blame.segments[i];
       used |= BlameBit(segment.blame);
@@ -548,11 +548,11 @@ class Page {
           "y=\"0\" width=\"%.2f\" height=\"6\"/>",
           GroupOf(part).style, width(blame.blame.ns[k]));
       bar += Format("<rect class=\"other\" x=\"0\" y=\"7\" width=\"%.2f\" height=\"3\"/></svg>", width(v.normal.ns[k]));
-      row("", Breakable(BlameName(part)), bar, Ms(blame.blame.ns[k]), is_compared ? Ms(v.normal.ns[k]) : "",
-          is_compared ? Signed(blame.blame.ns[k] - v.normal.ns[k]) : "");
+      row("", Breakable(BlameName(part)), bar, ExactMs(blame.blame.ns[k]), is_compared ? ExactMs(v.normal.ns[k]) : "",
+          is_compared ? SignedExactMs(blame.blame.ns[k] - v.normal.ns[k]) : "");
     }
-    row("sum", "together", "", Ms(v.latency_ns), is_compared ? Ms(v.typical_ns) : "",
-        is_compared ? Signed(v.latency_ns - v.typical_ns) : "");
+    row("sum", "together", "", ExactMs(v.latency_ns), is_compared ? ExactMs(v.typical_ns) : "",
+        is_compared ? SignedExactMs(v.latency_ns - v.typical_ns) : "");
     out_ += "</div>\n";
     if (is_compared) P("soft", "Coloured: this request. Grey, below: what is usual.");
   }
@@ -577,9 +577,9 @@ class Page {
     const std::vector<const FindingRow*> findings = analysis.Ranked();
     H2("What else was found in the window");
     if (findings.empty()) P("soft", "Nothing.");
-    for (size_t i = 0; i < findings.size() && i < kMostFindings; ++i) WriteFinding(*findings[i]);
-    if (findings.size() > kMostFindings)
-      P("soft", "and " + base::Plural(findings.size() - kMostFindings, "lesser finding") + ": pitot analyze");
+    for (size_t i = 0; i < findings.size() && i < kMostListedFindings; ++i) WriteFinding(*findings[i]);
+    if (findings.size() > kMostListedFindings)
+      P("soft", "and " + base::Plural(findings.size() - kMostListedFindings, "lesser finding") + ": pitot analyze");
     for (const AnalyzerReport& report : analysis.analyzers) {
       if (!report.status.ok())
         P("soft", report.name + " (" + report.title + ") did not answer: " + report.status.message());
@@ -603,7 +603,7 @@ class Page {
     for (const Contradiction& other : finding.contradictions)
       P("soft", "but contradicted by " + other.code + " of " + other.subject + ": " + other.why);
     if (finding.repeats != 0) P("soft", "and " + base::Plural(finding.repeats, "lesser one") + " like it");
-    for (size_t i = 0; i < finding.evidence.size() && i < kMostEvidence; ++i) {
+    for (size_t i = 0; i < finding.evidence.size() && i < kMostListedEvidence; ++i) {
       const EvidenceRow& row = finding.evidence[i];
       P("soft", "at " + Duration(row.begin_ns - trace_.window_begin_ns) + " of the window, for " +
                     Duration(row.end_ns - row.begin_ns) + (row.note.empty() ? "" : ": " + row.note));

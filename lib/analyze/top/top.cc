@@ -82,14 +82,14 @@ struct Work {
   FineNs busy = 0, exposed = 0;
 };
 
-struct WorkOf {
+struct FoundWork {
   std::vector<Work> batches, requests;
   Work others;
 };
 
-WorkOf FindWork(const TopIndex& index) {
+FoundWork FindWork(const TopIndex& index) {
   const Trace& trace = index.trace;
-  WorkOf work{std::vector<Work>(trace.batches.size()), std::vector<Work>(trace.requests.size()), {}};
+  FoundWork work{std::vector<Work>(trace.batches.size()), std::vector<Work>(trace.requests.size()), {}};
   const auto of = [&](uint32_t request, uint32_t batch) -> Work& {
     return batch != kNone ? work.batches[batch] : request != kNone ? work.requests[request] : work.others;
   };
@@ -122,7 +122,7 @@ void Add(const Work& work, int64_t gpu_ns, Tally* tally) {
 
 void CountRequests(const TopIndex& index, const Selection& selection, Rows* rows) {
   const Trace& trace = index.trace;
-  const WorkOf work = FindWork(index);
+  const FoundWork work = FindWork(index);
   const model::GpuTime time(trace);
   std::vector<Tally> tallies(trace.requests.size() + 1);
   Tally& others = tallies.back();

@@ -12,14 +12,14 @@ namespace {
 constexpr auto kAnyClose = BatchClose::kUnknown;
 constexpr auto kAnyProof = Proof::kNone;
 
-struct Row {
+struct AdviceRow {
   uint32_t blames;
   BatchClose close;
   Proof proof;
   Advice advice;
 };
 // The first row that fits.
-constexpr Row kRows[] = {
+constexpr AdviceRow kRows[] = {
     {BlameBit(Blame::kBatchWindow),
      BatchClose::kTimeout,
      kAnyProof,
@@ -209,7 +209,7 @@ constexpr Advice kInstrument = {"instrument", "nothing recorded this time: put s
 
 Advice AdviceFor(Blame blame, BatchClose close, Proof proof) noexcept {
   if (static_cast<uint32_t>(blame) >= kBlames) return kInstrument;
-  for (const Row& row : kRows) {
+  for (const AdviceRow& row : kRows) {
     if ((row.blames & BlameBit(blame)) != 0 && (row.close == kAnyClose || row.close == close) &&
         (row.proof == kAnyProof || row.proof == proof))
       return row.advice;

@@ -53,9 +53,9 @@ int64_t Of(const Parts& parts, uint32_t mask) {
   return ns;
 }
 
-class Comparison {
+class RequestComparison {
  public:
-  Comparison(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
+  RequestComparison(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
       : index_(index), blame_(blame), options_(options), verdict_(verdict) {}
 
   // Fills the verdict; its baseline's facts are there already.
@@ -455,7 +455,7 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   verdict.level = baseline.Find(index.trace.strings[row.route], bucket, now_ns, least, &rows);
   const WorkDone work = WorkOfBlame(index, blame);
   if (KeepDepth(work.depth, blame.blame, least, &rows)) {
-    Comparison(index, blame, options, &verdict).Compare(rows, work);
+    RequestComparison(index, blame, options, &verdict).Compare(rows, work);
     FindOthers(index, blame, &verdict);
     return verdict;
   }
@@ -465,7 +465,7 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   MakeCoarse(&coarse.blame, has_batches);
   for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
   for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
-  Comparison(index, coarse, options, &verdict).Compare(rows, work);
+  RequestComparison(index, coarse, options, &verdict).Compare(rows, work);
   FindOthers(index, coarse, &verdict);
   return verdict;
 }

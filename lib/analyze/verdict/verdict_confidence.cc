@@ -33,7 +33,7 @@ double UnknownBeside(const Unexplained& unexplained, const Cause& cause) {
 }
 
 // A product, and its least factor in words.
-class Product {
+class FactorProduct {
  public:
   void Take(double factor, const char* why) {
     value_ *= factor;
@@ -51,7 +51,7 @@ class Product {
 };
 
 void TakeQuality(const Index& index, const RequestBlame& request, const VerdictOptions& options, const Verdict& verdict,
-                 Blame blame, Product* product) {
+                 Blame blame, FactorProduct* product) {
   if (!request.is_reliable) product->Take(kLossy, "events of its time were lost");
   if (!index.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0)
     product->Take(kSkewed, "the GPU's times cannot be right");
@@ -117,7 +117,7 @@ void FindConfidence(const Index& index, const RequestBlame& blame, const Verdict
                     const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept {
   const double others = 1 - std::min(cause->share, 1.0);  // if other parts were shorter, the share is more than all
   const Doubt doubt = DoubtOf(index, blame, cause->blame);
-  Product product;
+  FactorProduct product;
   product.Take(1 - by_chance, "it may be chance");
   const double unknown = UnknownBeside(unexplained, *cause);
   product.Take(1 - unknown,
