@@ -4,7 +4,7 @@
 
 package  Installs the build, moves the tree elsewhere, and builds and runs programs on it. They use find_package with
          COMPONENTS trace, core, analyze, the collectors, c and (if built) torch; pkg-config; and a missing component.
-         Checks that the collectors shown in README.md are in a program that was built.
+         Checks that the collectors which docs/guide adds are in a program that was built.
 shared   Takes the sources by add_subdirectory with BUILD_SHARED_LIBS=ON, and builds and runs a program. Then installs the
          shared package and runs programs on it, too. Checks the libraries' exports.
 options  Configures the sources without the reader: alone, and with an option on that needs the reader. Also without each of
@@ -14,17 +14,13 @@ options  Configures the sources without the reader: alone, and with an option on
 import argparse
 import glob
 import os
+import re
 import shutil
 import sys
 
 import common
 
 CONSUMER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "consumer")
-
-
-def without_comments(text):
-    """C++ on one line."""
-    return " ".join(" ".join(line.split("//")[0] for line in text.splitlines()).split())
 
 
 class Test:
@@ -94,17 +90,18 @@ class Test:
                        *flags, *run_path])
         self.checked.append(f"{name} ({self.must_run([program]).strip()})")
 
-    def check_readme(self):
-        """The collectors shown in README.md are in the program built with them, apart from comments."""
-        with open(os.path.join(common.ROOT, "README.md"), encoding="utf-8") as file:
-            blocks = [part.split("```")[0] for part in file.read().split("```cpp\n")[1:]]
-        blocks = [block for block in blocks if "MakeCuptiCollector" in block]
+    def check_guide(self):
+        """The collectors that the documents add are in the program built with them."""
+        shown = set()
+        for path in [os.path.join(common.ROOT, "README.md"), *glob.glob(os.path.join(common.ROOT, "docs", "guide", "*.md"))]:
+            with open(path, encoding="utf-8") as file:
+                shown.update(re.findall(r"recorder\.Add\(pitot::Make\w+Collector\(\)\);", file.read()))
         with open(os.path.join(CONSUMER, "collectors.cc"), encoding="utf-8") as file:
-            built = without_comments(file.read())
-        missing = [line for block in blocks for line in block.splitlines() if without_comments(line) not in built]
-        if len(blocks) != 1 or missing:
-            common.fail(f"README.md shows collectors {len(blocks)} times; not in consumer/collectors.cc: {missing}")
-        self.checked.append("the collectors shown in README.md")
+            built = file.read()
+        missing = [statement for statement in shown if statement not in built]
+        if len(shown) < 4 or missing:
+            common.fail(f"the guide adds {len(shown)} collectors; not in consumer/collectors.cc: {missing}")
+        self.checked.append("the collectors that the guide adds")
 
     def check_c(self, prefix, name):
         """The C API through find_package from a project without C++, and through pkg-config."""
@@ -125,7 +122,7 @@ class Test:
         self.check_pkg_config(prefix, "pkg_config", False)
         self.check_pkg_config(prefix, "pkg_config_collectors", False, " ".join(f"pitot_{name}" for name in self.collectors), source="collectors.cc")
         self.check_pkg_config(prefix, "pkg_config_analyze", False, "pitot_analyze", source="analyze.cc")
-        self.check_readme()
+        self.check_guide()
         with open(os.path.join(self.arguments.build, "CMakeCache.txt"), encoding="utf-8") as file:
             if "\nPITOT_BUILD_C:BOOL=ON\n" in file.read():
                 self.check_c(prefix, "c")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server with collectors, for a machine with or without a GPU. README.md shows parts of it.
+// A server with collectors, for a machine with or without a GPU. docs/guide adds them by the same lines.
 #include <pitot/collect/cuda_events.h>
 #include <pitot/collect/cupti.h>
 #include <pitot/collect/host.h>
