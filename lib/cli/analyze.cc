@@ -18,7 +18,7 @@
 #include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
-#include "serialize/kernel_name.h"
+#include "model/kernel_name.h"
 
 namespace pitot::cli {
 namespace {
@@ -103,8 +103,8 @@ std::string Text(const AnalysisReport& report) {
     lines.Blank();
     lines.Add(0, analyzer.name + "  " + analyzer.title);
     for (const MeasureRow& measure : analyzer.measures) {
-      lines.Add(3, PadRight(serialize::ShortName(measure.subject), serialize::kShortName) + "  " +
-                       PadRight(measure.name, 40) + PadLeft(Value(measure.value, measure.unit), 16));
+      lines.Add(3, PadRight(model::ShortName(measure.subject), model::kShortName) + "  " + PadRight(measure.name, 40) +
+                       PadLeft(Value(measure.value, measure.unit), 16));
     }
   }
   return lines.text();
@@ -175,8 +175,8 @@ bool TakeSettings(const AnalyzeArguments& arguments, AnalyzeOptions* options) {
     const std::vector<std::string> parts = absl::StrSplit(setting, absl::MaxSplits('=', 1));
     double value = 0;
     if (parts.size() != 2 || !absl::SimpleAtod(parts[1], &value)) {
-      Complain(absl::StrFormat("--set %s: it is given as a04.idle_share=0.2; docs/reference/analyzers.md lists the thresholds.",
-                               setting));
+      Complain(absl::StrFormat(
+          "--set %s: it is given as a04.idle_share=0.2; docs/reference/analyzers.md lists the thresholds.", setting));
       return false;
     }
     options->thresholds.push_back({absl::AsciiStrToLower(parts[0]), value});
@@ -207,7 +207,8 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
   const Status status = Analyze(trace, analyze::MakeCatalogue(), options, &report);
   if (!status.ok()) {
     const bool is_usage = status.code() == StatusCode::kInvalidArgument;
-    Complain(std::string(status.message()) + (is_usage ? ". docs/reference/analyzers.md lists analyzers and thresholds." : ""));
+    Complain(std::string(status.message()) +
+             (is_usage ? ". docs/reference/analyzers.md lists analyzers and thresholds." : ""));
     return is_usage ? kUsage : kUnreadable;
   }
   for (const AnalyzerReport& analyzer : report.analyzers) {
@@ -245,7 +246,8 @@ void AddAnalyze(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "For programs: docs/reference/analyzers.md");
   command->footer(
-      "Exit codes: 1 nothing happened in the trace; others as `pitot --help` says. docs/reference/analyzers.md says what each\n"
+      "Exit codes: 1 nothing happened in the trace; others as `pitot --help` says. docs/reference/analyzers.md says "
+      "what each\n"
       "analyzer answers, and by which thresholds.");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);

@@ -15,7 +15,7 @@
 #include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
-#include "serialize/kernel_name.h"
+#include "model/kernel_name.h"
 
 namespace pitot::cli {
 namespace {
@@ -39,7 +39,7 @@ struct DiffArguments {
 };
 
 constexpr size_t kNameColumns = 37;  // left over by the numbers
-static_assert(kNameColumns >= serialize::kShortName);
+static_assert(kNameColumns >= model::kShortName);
 
 std::string Signed(int64_t ns) { return (ns > 0 ? "+" : "") + base::Duration(ns); }
 std::string Growth(double ratio) { return std::isfinite(ratio) ? base::Format("%+.1f %%", 100 * (ratio - 1)) : "new"; }
@@ -93,7 +93,7 @@ class Names {
     const size_t more = std::min(name.rfind(" and "), name.size());
     if (name.find_first_of("<(") >= more) return name;
     const bool has_more = absl::EndsWith(name, " more");
-    return serialize::BriefName(has_more ? name.substr(0, more) : name) + (has_more ? name.substr(more) : "");
+    return model::BriefName(has_more ? name.substr(0, more) : name) + (has_more ? name.substr(more) : "");
   }
   std::map<std::string, std::set<std::string>> full_;
 };
@@ -118,9 +118,9 @@ void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lin
     lines->Add(3, PadLeft(Signed(change_ns), 9) + PadLeft(Signed(row.count_effect_ns), 10) +
                       PadLeft(Signed(row.duration_effect_ns), 11) + PadLeft(counts, 20) +
                       PadLeft(table.is_judged ? PText(row.p) : "-", 7) + (row.is_significant ? " * " : "   ") +
-                      serialize::ShortName(names.Of(row.name)));
+                      model::ShortName(names.Of(row.name)));
     if (!row.was.empty())
-      lines->Add(base::kColumns - kNameColumns, "was " + serialize::ShortName(names.Of(row.was), kNameColumns - 4));
+      lines->Add(base::kColumns - kNameColumns, "was " + model::ShortName(names.Of(row.was), kNameColumns - 4));
   }
   if (shown < table.rows.size())
     lines->Add(3, PadLeft(Signed(rest_ns), 9) + "  " + base::Plural(table.rows.size() - shown, "other"));
@@ -264,7 +264,8 @@ void AddDiff(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "For programs, with all rows: docs/reference/diff.md");
   command->footer(
-      "Exit codes: 0 no regression, 1 a regression, 7 inconclusive; others as `pitot --help` says. docs/reference/diff.md says "
+      "Exit codes: 0 no regression, 1 a regression, 7 inconclusive; others as `pitot --help` says. "
+      "docs/reference/diff.md says "
       "how\n"
       "it is decided.");
   command->callback([arguments, &exit_code] {

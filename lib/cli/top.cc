@@ -18,7 +18,7 @@
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/request_id.h"
-#include "serialize/kernel_name.h"
+#include "model/kernel_name.h"
 
 namespace pitot::cli {
 namespace {
@@ -133,10 +133,10 @@ struct Column {
     return width;
   }
   std::string Cell(size_t i, size_t width) const {
-    if (ends.empty() || ends[i].empty()) return serialize::ShortName(cells[i], width);
+    if (ends.empty() || ends[i].empty()) return model::ShortName(cells[i], width);
     const size_t least = std::min(base::Width(cells[i]), width / 3);
-    const std::string end = serialize::ShortName(ends[i], width - least);
-    return serialize::ShortName(cells[i], width - base::Width(end)) + end;
+    const std::string end = model::ShortName(ends[i], width - least);
+    return model::ShortName(cells[i], width - base::Width(end)) + end;
   }
 };
 

@@ -102,9 +102,9 @@ void GpuTracks::Write(uint32_t first_sequence) {
   WriteWaits(first_sequence + 3 + static_cast<uint32_t>(trace_.streams.size()));
 }
 
-const KernelName& GpuTracks::NameOf(model::StringId compiled) {
+const model::KernelName& GpuTracks::NameOf(model::StringId compiled) {
   const auto [name, is_new] = names_.try_emplace(compiled);
-  if (is_new) name->second = ReadKernelName(trace_.strings[compiled]);
+  if (is_new) name->second = model::ReadKernelName(trace_.strings[compiled]);
   return name->second;
 }
 
@@ -160,7 +160,7 @@ void GpuTracks::WriteRow(uint32_t row) {
   if (is_kernel) {
     out_.BriefName(name, OrElse(NameOf(name).brief, "kernel"));
   } else {
-    out_.Name(ActivityName(trace_, row), "");
+    out_.Name(model::ActivityName(trace_, row), "");
   }
   if (const uint64_t flow = FlowTo(row); flow != 0) out_.Flow(flow);
   const uint32_t call = gpu.call[row];
@@ -168,7 +168,7 @@ void GpuTracks::WriteRow(uint32_t row) {
   if (gpu.kind[row] == model::GpuKind::kSpan)
     out_.Annotate(Word::kKind, &kinds_, 1, [] { return "from CUDA event to CUDA event"; });
   if (is_kernel) {
-    if (const KernelName& of = NameOf(name); of.full != of.brief)
+    if (const model::KernelName& of = NameOf(name); of.full != of.brief)
       out_.Annotate(Word::kKernel, &full_names_, name, [&] { return std::string_view(of.full); });
     if (gpu.shape[row] != kNone) WriteShape(row);
   }

@@ -11,9 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/kernel_name.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
-#include "serialize/kernel_name.h"
 #include "serialize/packet_writer.h"
 #include "serialize/perfetto_tracks.h"
 
@@ -42,7 +42,7 @@ class GpuTracks {
  private:
   std::string StreamName(uint32_t stream) const;
   uint64_t DeviceGroup(uint32_t device);
-  const KernelName& NameOf(model::StringId compiled);
+  const model::KernelName& NameOf(model::StringId compiled);
   // The arrow to a row from its call; only the first that a call caused on a stream has one. 0: none.
   uint64_t FlowTo(uint32_t row) const;
   bool HasOnlySpans(uint32_t stream) const;
@@ -60,7 +60,7 @@ class GpuTracks {
   PacketWriter& out_;
   const model::LaunchIndex launches_;
   std::vector<Calls> calls_;  // of threads; the last is of those that are not known
-  std::unordered_map<model::StringId, KernelName> names_;
+  std::unordered_map<model::StringId, model::KernelName> names_;
   // Texts that many slices have.
   PacketWriter::Seen kinds_, full_names_, grids_, blocks_, requests_, batches_, awaited_;
 };

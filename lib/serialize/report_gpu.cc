@@ -299,7 +299,7 @@ std::string GpuReport::StreamName(uint32_t stream) const {
 }
 const std::string& GpuReport::BriefName(model::StringId compiled) {
   const auto [name, is_new] = names_.try_emplace(compiled);
-  if (is_new) name->second = serialize::ReadKernelName(trace_.strings[compiled]).brief;
+  if (is_new) name->second = model::ReadKernelName(trace_.strings[compiled]).brief;
   return name->second;
 }
 
@@ -363,7 +363,7 @@ void GpuReport::Kernels(uint32_t device, Lines* lines) {
     if (trace_.streams[gpu.stream[row]].device != device) continue;
     if (gpu.kind[row] != GpuKind::kKernel && gpu.kind[row] != GpuKind::kGraph) continue;
     const bool is_kernel = gpu.kind[row] == GpuKind::kKernel;
-    std::string name = is_kernel ? BriefName(gpu.name[row]) : serialize::ActivityName(trace_, row);
+    std::string name = is_kernel ? BriefName(gpu.name[row]) : model::ActivityName(trace_, row);
     if (name.empty()) name = "(unnamed)";
     sums[name].Add(gpu.duration_ns[row]);
     if (is_kernel) kinds[name].insert(gpu.name[row]);
@@ -385,7 +385,7 @@ void GpuReport::Kernels(uint32_t device, Lines* lines) {
     }
     const size_t count = kinds[rows[i].first].size();
     const std::string of = count > 1 ? " (" + Count(count) + " kinds)" : "";
-    add(serialize::ShortName(rows[i].first, std::min(serialize::kShortName, 42 - of.size())) + of, rows[i].second);
+    add(model::ShortName(rows[i].first, std::min(model::kShortName, 42 - of.size())) + of, rows[i].second);
   }
   if (rest.count != 0) add("and " + Count(rows.size() - kMaxKernels) + " more", rest);
 }
@@ -396,7 +396,7 @@ void GpuReport::Copies(uint32_t device, Lines* lines) {
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     if (trace_.streams[gpu.stream[row]].device != device) continue;
     if (gpu.kind[row] != GpuKind::kMemcpy && gpu.kind[row] != GpuKind::kMemset) continue;
-    sums[serialize::ActivityName(trace_, row)].Add(gpu.duration_ns[row], gpu.bytes[row]);
+    sums[model::ActivityName(trace_, row)].Add(gpu.duration_ns[row], gpu.bytes[row]);
   }
   if (sums.empty()) return;
   lines->Add(7, PadRight("copies and sets", 42) + PadLeft("count", 10) + PadLeft("time", 12) + PadLeft("bytes", 13) +
@@ -417,7 +417,7 @@ void GpuReport::Spans(uint32_t device, Lines* lines) {
   Sums sums;
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     if (IsSpan(trace_, row) && trace_.streams[gpu.stream[row]].device == device)
-      sums[serialize::ActivityName(trace_, row)].Add(gpu.duration_ns[row]);
+      sums[model::ActivityName(trace_, row)].Add(gpu.duration_ns[row]);
   }
   if (sums.empty()) return;
   lines->Add(7, PadRight("by CUDA events, with gaps between kernels", 42) + PadLeft("count", 10) + PadLeft("time", 12) +

@@ -11,9 +11,9 @@
 #include <unordered_map>
 
 #include "base/columns.h"
+#include "model/kernel_name.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
-#include "serialize/kernel_name.h"
 #include "serialize/report_gpu_parts.h"
 #include "serialize/report_gpu_state.h"
 

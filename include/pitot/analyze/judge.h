@@ -18,8 +18,7 @@
 
 #include "pitot/analyze/analyze.h"
 #include "pitot/analyze/baseline.h"
-#include "pitot/analyze/verdict.h"
-#include "pitot/analyze/why.h"
+#include "pitot/analyze/judgement.h"
 #include "pitot/export.h"
 #include "pitot/extend/analyzer.h"
 #include "pitot/extend/judge.h"
@@ -52,23 +51,6 @@ PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options 
                                                  std::vector<std::unique_ptr<Analyzer>> analyzers = {}) noexcept;
 
 namespace analyze {
-
-// Returns the row of the request with the id. For id 0 it is the slowest request that a trigger fired for, or else the
-// slowest that began and ended in the trace. model::kNone: there is none.
-PITOT_EXPORT uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept;
-
-struct Judgement {
-  BlameIndex index;
-  RequestBlame blame;
-  Verdict verdict;
-  Learned learned;  // from the trace, for the next request
-};
-
-// Judges the request of that row, by `kept` (null: nothing is kept) if it knows enough requests of that route and size.
-// Otherwise other requests of the trace are used, if they tell more. Makes the index if it was not made yet.
-// Errors: those of BlameIndex::Make, FindBlame, LearnBaseline and FindVerdict.
-PITOT_EXPORT Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline* kept,
-                                 Judgement* judgement) noexcept;
 
 // ---- Additional texts of report.txt; all throw std::bad_alloc. For each of the three slowest other requests that
 // fired a trigger, a line about the culprit: "0000000000008f0c 20.1 ms: host_lock ...". Leaves out requests that cannot

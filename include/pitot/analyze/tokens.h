@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "pitot/analyze/baseline.h"
-#include "pitot/analyze/judge.h"
+#include "pitot/analyze/judgement.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/analyze/why.h"
 #include "pitot/export.h"
@@ -36,10 +36,6 @@ PITOT_EXPORT Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept;
 // Returns the row that holds a request's `number`th token, counted from 1; model::kNone: not in the trace.
 // Cost: O(n) of the tokens.
 PITOT_EXPORT uint32_t TokenOf(const model::Trace& trace, uint32_t request, uint64_t number) noexcept;
-
-// Like FindBlame, for the time from the previous token to the one of that row; RequestBlame::token names the row.
-// Errors: those of FindBlame; also kNotFound if the previous token is not in the trace.
-PITOT_EXPORT Status FindTokenBlame(const BlameIndex& index, uint32_t token, RequestBlame* blame) noexcept;
 
 // Adds comparable tokens' times to `baseline`, which must hold nothing else. First tokens are compared with first
 // tokens of requests of the route, later ones with later ones. From each iteration (batch) one token is taken, at most

@@ -194,6 +194,10 @@ class PITOT_EXPORT BlameIndex {
 // Cost: O(s log n) for s segments.
 PITOT_EXPORT Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame) noexcept;
 
+// Like FindBlame, for the time from the previous token to the one of that row; RequestBlame::token names the row.
+// Errors: those of FindBlame; also kNotFound if the previous token is not in the trace.
+PITOT_EXPORT Status FindTokenBlame(const BlameIndex& index, uint32_t token, RequestBlame* blame) noexcept;
+
 }  // namespace analyze
 PITOT_NAMESPACE_END
 

@@ -11,7 +11,7 @@
 #include "analyze/facts/arguments.h"
 #include "analyze/facts/host_work.h"
 #include "base/quantile.h"
-#include "serialize/kernel_name.h"
+#include "model/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -236,7 +236,7 @@ bool FirstUses::IsLoading(uint32_t thread, const Piece& code) const {
 
 std::string FirstUses::Of(const BlameSegment& segment) const {
   const auto first_use = [&](model::StringId kernel) {
-    return "first use of " + serialize::ReadKernelName(trace_.strings[kernel]).brief;
+    return "first use of " + model::ReadKernelName(trace_.strings[kernel]).brief;
   };
   if (const auto launch = launches_.find(segment.call); launch != launches_.end())
     return first_use(launch->second.kernel);

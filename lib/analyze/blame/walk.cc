@@ -31,7 +31,7 @@ Walk::Walk(const Index& index, uint32_t request, RequestBlame* blame)
       request_(request),
       row_(index.trace.requests[request]),
       handoffs_(index.requests.Handoffs(request)),
-      patience_(index.options),
+      patience_(index.options.is_over, index.options.is_over_context),
       signs_(index.trace, index.requests, index.memberships, request, &patience_) {}
 
 bool Walk::Run() {

@@ -28,7 +28,7 @@ class Index {
   Index(const model::Trace& of, const BlameOptions& how)
       : trace(of),
         options(how),
-        patience_(how),
+        patience_(how.is_over, how.is_over_context),
         requests(Ask(of)),
         memberships(Ask(of)),
         threads(Ask(of), requests, memberships, &patience_),

@@ -9,7 +9,6 @@
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/patience.h"
 #include "base/message.h"
-#include "pitot/analyze/tokens.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/facts/copies.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/host_work.h"
 #include "analyze/facts/open_requests.h"
 #include "analyze/facts/patience.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/open_requests.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"

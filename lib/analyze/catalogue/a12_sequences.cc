@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
+#include "model/kernel_name.h"
 #include "pitot/model/indexes.h"
-#include "serialize/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -191,7 +191,7 @@ class Sequences final : public Analyzer {
     uint32_t named = 0;
     for (uint32_t row = pattern.first; named < std::min(pattern.length, 2u) && row < trace.gpu.size(); ++row) {
       if (trace.gpu.kind[row] != model::GpuKind::kKernel) continue;
-      name += (named++ == 0 ? "" : ", ") + serialize::ReadKernelName(trace.strings[trace.gpu.name[row]]).brief;
+      name += (named++ == 0 ? "" : ", ") + model::ReadKernelName(trace.strings[trace.gpu.name[row]]).brief;
     }
     return name + (pattern.length > 2 ? ", ... (" + std::to_string(pattern.length) + " kernels)" : "");
   }

@@ -10,7 +10,7 @@
 
 #include "analyze/blame/batch_work.h"
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/scaling_law.h"
 #include "analyze/facts/subjects.h"

@@ -8,13 +8,13 @@
 #include <string>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/facts/copies.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/open_requests.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/replay.h"
 #include "analyze/facts/subjects.h"
-#include "serialize/kernel_name.h"
+#include "model/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -100,7 +100,7 @@ class CriticalPath final : public Analyzer {
     Pace pace;
     pace.kernel = dearest->first;
     pace.of_kernel = 0.5;
-    const std::string name = serialize::ReadKernelName(analysis.trace().strings[dearest->first]).brief;
+    const std::string name = model::ReadKernelName(analysis.trace().strings[dearest->first]).brief;
     Add(analysis, "on_path", name, dearest->second);
     Add(analysis, "saved_at_half", name, std::max<int64_t>(0, window_ns - replay->Run(pace)));
   }

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/facts/arguments.h"
 #include "analyze/facts/calls_within.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/gpu_counters.h"
 #include "analyze/facts/operator_bytes.h"
 #include "analyze/facts/patience.h"

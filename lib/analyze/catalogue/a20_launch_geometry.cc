@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/facts/copies.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/replay.h"
 #include "analyze/facts/subjects.h"
+#include "model/kernel_name.h"
 #include "model/occupancy.h"
 #include "pitot/model/indexes.h"
-#include "serialize/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -179,7 +179,7 @@ class LaunchGeometry final : public Analyzer {
     for (const auto& [name, ns] : wasted.by_kernel) {
       if (ns > most.first || (ns == most.first && name < most.second)) most = {ns, name};
     }
-    return serialize::ReadKernelName(trace.strings[most.second]).brief;
+    return model::ReadKernelName(trace.strings[most.second]).brief;
   }
 
   static void Judge(Analysis& analysis, const std::string& subject, Waste waste, const Wasted& wasted, int64_t busy_ns,

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/facts/copies.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/host_work.h"
 #include "analyze/facts/operator_patterns.h"
 #include "analyze/facts/patience.h"

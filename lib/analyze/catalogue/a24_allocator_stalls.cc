@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/facts/arguments.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/host_work.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"

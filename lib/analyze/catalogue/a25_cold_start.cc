@@ -9,12 +9,12 @@
 
 #include "analyze/blame/first_use.h"
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/host_work.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
+#include "model/kernel_name.h"
 #include "pitot/model/indexes.h"
-#include "serialize/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -106,7 +106,7 @@ class ColdStart final : public Analyzer {
       of.longest.Show(first.call, call[0]);
       if (first.cost_ns > of.longest_ns) {
         of.longest_ns = first.cost_ns;
-        of.longest_kernel = serialize::ReadKernelName(trace.strings[first.kernel]).brief;
+        of.longest_kernel = model::ReadKernelName(trace.strings[first.kernel]).brief;
       }
     }
   }

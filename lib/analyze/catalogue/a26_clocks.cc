@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/facts/clock_state.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/gpu_counters.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"

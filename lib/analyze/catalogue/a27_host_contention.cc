@@ -9,7 +9,7 @@
 
 #include "analyze/blame/index_data.h"
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"

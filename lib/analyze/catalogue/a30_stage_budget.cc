@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/catalogue/serving.h"
+#include "analyze/facts/evidence.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/catalogue/serving.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/statistics.h"
 
 PITOT_NAMESPACE_BEGIN

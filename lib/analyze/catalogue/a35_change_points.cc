@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/catalogue/serving.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/statistics.h"
 #include "base/quantile.h"

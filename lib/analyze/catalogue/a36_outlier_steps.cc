@@ -13,8 +13,8 @@
 
 #include "analyze/blame/batch_work.h"
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
 #include "analyze/catalogue/serving.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
 #include "base/quantile.h"

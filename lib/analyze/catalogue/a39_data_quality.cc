@@ -5,7 +5,7 @@
 #include <string>
 
 #include "analyze/catalogue/catalogue.h"
-#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/evidence.h"
 #include "analyze/facts/quality.h"
 #include "analyze/facts/subjects.h"
 

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "analyze/facts/statistics.h"
-#include "serialize/kernel_name.h"
+#include "model/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -80,7 +80,7 @@ std::string NameOf(const std::vector<const Ledger::Entry*>& entries) {
 }  // namespace
 
 std::string NormalName(std::string_view kernel) {
-  std::string name = serialize::BriefName(kernel);
+  std::string name = model::BriefName(kernel);
   for (size_t at = name.rfind('_'); at != std::string::npos && at != 0; at = name.rfind('_')) {
     if (!IsOfTheBuild(std::string_view(name).substr(at + 1))) break;
     name.resize(at);

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "model/kernel_name.h"
 #include "pitot/analyze/walks.h"
 #include "pitot/model/classes.h"
 #include "pitot/model/index.h"
-#include "serialize/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -112,10 +112,10 @@ Ledger GpuLedger(const Trace& trace, const DiffUnits& units) {
     ForEachOfGpu(trace, units, row, [&](uint32_t unit, uint32_t parts) {
       if (entry == kNone && kind == model::GpuKind::kKernel) {
         const auto [found, is_new] = kernels.try_emplace(trace.gpu.name[row], kNone);
-        if (is_new) found->second = ledger.Of(serialize::ReadKernelName(trace.strings[trace.gpu.name[row]]).full);
+        if (is_new) found->second = ledger.Of(model::ReadKernelName(trace.strings[trace.gpu.name[row]]).full);
         entry = found->second;
       } else if (entry == kNone) {
-        entry = ledger.Of(kind == model::GpuKind::kGraph ? "graph" : serialize::ActivityName(trace, row));
+        entry = ledger.Of(kind == model::GpuKind::kGraph ? "graph" : model::ActivityName(trace, row));
       }
       ledger.Add(entry, unit, trace.gpu.duration_ns[row], parts);
     });

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/evidence.h"
 #include "pitot/model/indexes.h"
 
 PITOT_NAMESPACE_BEGIN

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pitot/analyze/why.h"
 #include "pitot/extend/analyzer.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -18,7 +17,8 @@ struct Over {};
 
 class Patience {
  public:
-  explicit Patience(const BlameOptions& options) : is_over_(options.is_over), context_(options.is_over_context) {}
+  // `is_over` (null: never) answers for `context` whether the time is up.
+  Patience(bool (*is_over)(void*), void* context) : is_over_(is_over), context_(context) {}
 
   // Counts finished steps. Throws Over.
   void Count(uint64_t steps = 1) {

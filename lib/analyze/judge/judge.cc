@@ -11,7 +11,6 @@
 #include <cstring>
 #include <new>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "analyze/judge/make_judge.h"
@@ -25,83 +24,6 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
-
-namespace {
-
-// Ids of requests that a trigger fired for; none if memory is short.
-std::unordered_set<uint64_t> Fired(const model::Trace& trace) noexcept {
-  try {
-    std::unordered_set<uint64_t> fired;
-    for (const model::FiringRow& firing : trace.firings) {
-      if (firing.request_id != 0) fired.insert(firing.request_id);
-    }
-    return fired;
-  } catch (const std::bad_alloc&) {
-    return {};
-  }
-}
-
-}  // namespace
-
-uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept {
-  uint32_t of_fired = model::kNone, slowest = model::kNone;
-  const auto lasted_ns = [&](uint32_t row) {
-    return trace.RequestEnd(trace.requests[row]) - trace.requests[row].begin_ns;
-  };
-  const auto show = [&](uint32_t row, uint32_t* longest) {
-    if (*longest == model::kNone || lasted_ns(row) > lasted_ns(*longest)) *longest = row;
-  };
-  const std::unordered_set<uint64_t> fired = Fired(trace);
-  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-    const model::RequestRow& request = trace.requests[row];
-    if (id != 0 && request.id == id) return row;
-    if (!request.begin_known) continue;
-    if (fired.count(request.id) != 0) show(row, &of_fired);
-    if (request.end_known) show(row, &slowest);
-  }
-  if (id != 0) return model::kNone;
-  return of_fired != model::kNone ? of_fired : slowest;
-}
-
-Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline* kept, Judgement* judgement) noexcept {
-  const VerdictOptions options;
-  Status status;
-  if (judgement->index.data() == nullptr) status = BlameIndex::Make(trace, BlameOptions(), &judgement->index);
-  if (status.ok()) status = FindBlame(judgement->index, request, &judgement->blame);
-  if (!status.ok()) return status;
-  const int64_t now_ns = trace.RequestEnd(trace.requests[request]);
-  Verdict by_kept;
-  if (kept != nullptr) {
-    status = FindVerdict(judgement->index, judgement->blame, *kept, now_ns, options, &by_kept);
-    if (!status.ok()) return status;
-  }
-  if (by_kept.level != Baseline::Level::kCell || by_kept.baseline_size < options.least_many) {
-    Baseline beside;
-    status = LearnBaseline(judgement->index, request, options, &beside, &judgement->learned);
-    if (status.ok())
-      status = FindVerdict(judgement->index, judgement->blame, beside, now_ns, options, &judgement->verdict);
-    // The nearer level is better, then the larger number.
-    const auto rank = [](const Verdict& verdict) {
-      const auto level = static_cast<int64_t>(verdict.level);
-      return std::make_pair(level == 0 ? 4 : level, -int64_t{verdict.baseline_size});
-    };
-    if (!status.ok()) {  // no time to learn what is normal: the kept baseline has to do
-      if (by_kept.level == Baseline::Level::kNone) return status;
-      judgement->verdict = std::move(by_kept);
-      return Status();
-    }
-    if (kept != nullptr && rank(by_kept) <= rank(judgement->verdict)) judgement->verdict = std::move(by_kept);
-    if (judgement->verdict.level != Baseline::Level::kNone || judgement->learned.why_few.empty()) return Status();
-    try {
-      judgement->verdict.why_not = judgement->learned.why_few;
-    } catch (const std::bad_alloc&) {
-      return Status(StatusCode::kResourceExhausted, "no memory for the verdict");
-    }
-    return Status();
-  }
-  judgement->verdict = std::move(by_kept);
-  return Status();
-}
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include "analyze/verdict/verdict_words.h"
 #include "base/columns.h"
 #include "base/text.h"
+#include "model/kernel_name.h"
 #include "pitot/request.h"
-#include "serialize/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -416,7 +416,7 @@ class Page {
       const int64_t from_ns = trace_.gpu.begin_ns[g], to_ns = from_ns + trace_.gpu.duration_ns[g];
       if (from_ns >= end_ns || to_ns <= begin_ns) continue;
       bars->Add(std::max(from_ns, begin_ns), std::min(to_ns, end_ns), "other",
-                serialize::ActivityName(trace_, g) + ", " + Duration(to_ns - from_ns));
+                model::ActivityName(trace_, g) + ", " + Duration(to_ns - from_ns));
     }
   }
 

@@ -15,7 +15,7 @@
 #include "base/columns.h"
 #include "base/message.h"
 #include "base/quantile.h"
-#include "serialize/kernel_name.h"
+#include "model/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -48,7 +48,7 @@ void CountKernels(const TopIndex& index, const TopOptions& options, const Select
       const uint32_t shape = options.groups_by_shape ? trace.gpu.shape[gpu_row] : kNone;
       const auto [found, is_new] = cache.try_emplace(uint64_t{trace.gpu.name[gpu_row]} << 32 | shape, kNone);
       if (is_new) {
-        const serialize::KernelName name = serialize::ReadKernelName(trace.strings[trace.gpu.name[gpu_row]]);
+        const model::KernelName name = model::ReadKernelName(trace.strings[trace.gpu.name[gpu_row]]);
         std::string shape_text;
         if (shape != kNone)
           shape_text =
@@ -58,7 +58,7 @@ void CountKernels(const TopIndex& index, const TopOptions& options, const Select
       }
       row = found->second;
     } else {
-      row = rows->Of(serialize::ActivityName(trace, gpu_row));
+      row = rows->Of(model::ActivityName(trace, gpu_row));
     }
     const Interval time = InWindow(trace, gpu_row);
     const bool is_cut = time.end_ns - time.begin_ns != trace.gpu.duration_ns[gpu_row];

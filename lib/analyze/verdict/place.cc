@@ -7,8 +7,8 @@
 
 #include "analyze/blame/walk_waits.h"
 #include "base/columns.h"
+#include "model/kernel_name.h"
 #include "pitot/request.h"
-#include "serialize/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -37,8 +37,8 @@ std::string ResourceName(const Trace& trace, uint32_t event) {
 }
 
 std::string GpuWorkName(const Trace& trace, uint32_t op) {
-  if (trace.gpu.kind[op] != model::GpuKind::kKernel) return serialize::ShortName(serialize::ActivityName(trace, op));
-  return serialize::ShortName(serialize::ReadKernelName(trace.strings[trace.gpu.name[op]]).brief);
+  if (trace.gpu.kind[op] != model::GpuKind::kKernel) return model::ShortName(model::ActivityName(trace, op));
+  return model::ShortName(model::ReadKernelName(trace.strings[trace.gpu.name[op]]).brief);
 }
 
 std::string Places::Of(const BlameSegment& segment) {

@@ -52,7 +52,7 @@ bool IsOver(const BlameOptions& options) {
 
 // The tokens one can be compared with, nearest first.
 std::vector<uint32_t> LikeToken(const Index& index, uint32_t token, Interval asked) {
-  Patience patience(index.options);
+  Patience patience(index.options.is_over, index.options.is_over_context);
   const Trace& trace = index.trace;
   const bool is_first = IsFirstToken(trace, token);
   const model::StringId route = trace.requests[trace.tokens[token].request].route;
@@ -147,7 +147,7 @@ uint32_t ChooseToken(const Index& index) {
   const std::string_view kind = KindOf(trace.strings[trace.firings[0].cause]);
   uint32_t latest = kNone;
   int64_t longest_ns = 0;
-  Patience patience(index.options);
+  Patience patience(index.options.is_over, index.options.is_over_context);
   for (const model::FiringRow& firing : trace.firings) {
     patience.Count();
     if (KindOf(trace.strings[firing.cause]) != kind) continue;

@@ -14,8 +14,8 @@
 #include "analyze/verdict/verdict_words.h"
 #include "base/add_up.h"
 #include "base/columns.h"
+#include "model/kernel_name.h"
 #include "pitot/analyze/verdict.h"
-#include "serialize/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {

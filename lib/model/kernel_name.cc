@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serialize/kernel_name.h"
+#include "model/kernel_name.h"
 
 #include <cxxabi.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/columns.h"
 
-namespace pitot::serialize {
+namespace pitot::model {
 namespace {
 
 constexpr std::string_view kAnonymous = "(anonymous namespace)";
@@ -157,7 +157,7 @@ std::string BriefName(std::string_view full) {
 
 std::string ShortName(std::string_view brief, size_t most) { return base::CutMiddle(brief, most); }
 
-std::string ActivityName(const model::Trace& trace, uint32_t gpu_row) {
+std::string ActivityName(const Trace& trace, uint32_t gpu_row) {
   const model::GpuKind kind = trace.gpu.kind[gpu_row];
   const std::string_view name = trace.strings[trace.gpu.name[gpu_row]];
   std::string text = model::GpuKindName(kind);
@@ -179,4 +179,4 @@ KernelName ReadKernelName(std::string_view compiled) {
   return {text, name.empty() ? text : name};
 }
 
-}  // namespace pitot::serialize
+}  // namespace pitot::model

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serialize/kernel_name.h"
+#include "model/kernel_name.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -9,9 +9,9 @@
 
 #include "serialize/sample_trace.h"
 
-using pitot::serialize::ActivityName;
-using pitot::serialize::BriefName;
-using pitot::serialize::ReadKernelName;
+using pitot::model::ActivityName;
+using pitot::model::BriefName;
+using pitot::model::ReadKernelName;
 
 namespace {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The end of a finding: its severity, confidence and cost, its words, and the rows that prove it best.
-#ifndef PITOT_LIB_ANALYZE_CATALOGUE_EVIDENCE_H_
-#define PITOT_LIB_ANALYZE_CATALOGUE_EVIDENCE_H_
+#ifndef PITOT_LIB_ANALYZE_FACTS_EVIDENCE_H_
+#define PITOT_LIB_ANALYZE_FACTS_EVIDENCE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -79,4 +79,4 @@ inline void Conclude(Analysis& analysis, Finding finding, const Conclusion& conc
 }  // namespace analyze
 PITOT_NAMESPACE_END
 
-#endif  // PITOT_LIB_ANALYZE_CATALOGUE_EVIDENCE_H_
+#endif  // PITOT_LIB_ANALYZE_FACTS_EVIDENCE_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Names of kernels for people.
-#ifndef PITOT_LIB_SERIALIZE_KERNEL_NAME_H_
-#define PITOT_LIB_SERIALIZE_KERNEL_NAME_H_
+#ifndef PITOT_LIB_MODEL_KERNEL_NAME_H_
+#define PITOT_LIB_MODEL_KERNEL_NAME_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "pitot/model/trace.h"
 
-namespace pitot::serialize {
+namespace pitot::model {
 
 struct KernelName {
   std::string full;   // "void at::native::reduce_kernel<512, 1, float>(float*)"; as compiled if that is no C++ name
@@ -20,7 +20,7 @@ struct KernelName {
 KernelName ReadKernelName(std::string_view compiled);
 
 // What a copy, a set or a whole graph is called: "memcpy HtoD, pageable to device", "graph 5".
-std::string ActivityName(const model::Trace& trace, uint32_t gpu_row);
+std::string ActivityName(const Trace& trace, uint32_t gpu_row);
 
 // The brief name of one in C++'s notation.
 std::string BriefName(std::string_view full);
@@ -31,6 +31,6 @@ std::string BriefName(std::string_view full);
 inline constexpr size_t kShortName = 36;
 std::string ShortName(std::string_view brief, size_t most = kShortName);
 
-}  // namespace pitot::serialize
+}  // namespace pitot::model
 
-#endif  // PITOT_LIB_SERIALIZE_KERNEL_NAME_H_
+#endif  // PITOT_LIB_MODEL_KERNEL_NAME_H_
