@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pitot/trace.h"
-#include "server_common/fault_log.h"
+#include "scoreboard/fault_log.h"
 #include "server_common/monotonic.h"
 
 namespace decode_server {

@@ -12,11 +12,11 @@
 #include <string>
 #include <string_view>
 
-#include "decode_server/faults.h"
 #include "decode_server/scheduler.h"
 #include "decode_server/token_stream.h"
 #include "pitot/outcome.h"
 #include "pitot/request.h"
+#include "scoreboard/decode_server/faults.h"
 #include "server_common/reply.h"
 
 namespace decode_server {

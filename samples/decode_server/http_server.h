@@ -9,9 +9,9 @@
 #ifndef SAMPLES_DECODE_SERVER_HTTP_SERVER_H_
 #define SAMPLES_DECODE_SERVER_HTTP_SERVER_H_
 
-#include "decode_server/faults.h"
 #include "decode_server/generate.h"
 #include "pitot/recorder.h"
+#include "scoreboard/decode_server/faults.h"
 #include "server_common/http_listener.h"
 
 namespace decode_server {

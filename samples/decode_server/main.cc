@@ -11,13 +11,13 @@
 #include <string>
 #include <thread>
 
-#include "decode_server/faults.h"
 #include "decode_server/generate.h"
 #include "decode_server/http_server.h"
 #include "decode_server/options.h"
 #include "decode_server/scheduler.h"
 #include "decode_server/transformer.h"
 #include "pitot/pitot.h"
+#include "scoreboard/decode_server/faults.h"
 #include "server_common/process.h"
 #include "server_common/recording.h"
 

@@ -6,11 +6,11 @@
 
 #include <string>
 
-#include "decode_server/faults.h"
 #include "decode_server/generate.h"
 #include "decode_server/http_server.h"
 #include "decode_server/scheduler.h"
 #include "decode_server/transformer.h"
+#include "scoreboard/decode_server/faults.h"
 #include "server_common/recording.h"
 
 namespace decode_server {

@@ -24,7 +24,7 @@
 #include "decode_server/token_stream.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
-#include "server_common/delays.h"
+#include "scoreboard/delays.h"
 #include "server_common/monotonic.h"
 
 namespace decode_server {

@@ -22,7 +22,7 @@
 #include "image_server/prediction.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
-#include "server_common/delays.h"
+#include "scoreboard/delays.h"
 
 namespace image_server {
 

@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "image_server/batcher.h"
-#include "image_server/faults.h"
 #include "image_server/image.h"
-#include "image_server/preprocessor.h"
 #include "pitot/request.h"
+#include "scoreboard/image_server/faults.h"
+#include "scoreboard/image_server/preprocessor.h"
 #include "server_common/reply.h"
 
 namespace image_server {

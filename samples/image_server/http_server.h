@@ -8,8 +8,8 @@
 #define SAMPLES_IMAGE_SERVER_HTTP_SERVER_H_
 
 #include "image_server/classify.h"
-#include "image_server/faults.h"
 #include "pitot/recorder.h"
+#include "scoreboard/image_server/faults.h"
 #include "server_common/http_listener.h"
 
 namespace image_server {

@@ -11,8 +11,8 @@
 #include "image_server/batcher.h"
 #include "image_server/classifier.h"
 #include "image_server/classify.h"
-#include "image_server/faults.h"
 #include "image_server/http_server.h"
+#include "scoreboard/image_server/faults.h"
 #include "server_common/recording.h"
 
 namespace image_server {

@@ -9,7 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "server_common/fault_schedule.h"
+#include "scoreboard/fault_schedule.h"
 #include "server_common/recording.h"
 
 namespace server_common {

@@ -21,8 +21,8 @@
 #include "pitot/outcome.h"
 #include "pitot/recorder.h"
 #include "pitot/request.h"
-#include "server_common/delays.h"
-#include "server_common/fault_schedule.h"
+#include "scoreboard/delays.h"
+#include "scoreboard/fault_schedule.h"
 #include "server_common/reply.h"
 
 namespace server_common {

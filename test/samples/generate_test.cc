@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "samples/temporary_file.h"
+#include "scoreboard/temporary_file.h"
 
 #include "server_common/monotonic.h"
 

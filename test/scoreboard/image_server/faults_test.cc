@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image_server/faults.h"
+#include "scoreboard/image_server/faults.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "samples/temporary_file.h"
+#include "scoreboard/temporary_file.h"
 
 namespace image_server {
 namespace {

@@ -5,8 +5,8 @@
 // not in it. Cost: two readings of each clock a launch.
 //
 // The program that links it must export its symbols (ENABLE_EXPORTS).
-#ifndef SAMPLES_SERVER_COMMON_LAUNCHES_H_
-#define SAMPLES_SERVER_COMMON_LAUNCHES_H_
+#ifndef TEST_SCOREBOARD_LAUNCHES_H_
+#define TEST_SCOREBOARD_LAUNCHES_H_
 
 #include <cstdint>
 
@@ -22,4 +22,4 @@ LaunchTime Launched();
 
 }  // namespace server_common
 
-#endif  // SAMPLES_SERVER_COMMON_LAUNCHES_H_
+#endif  // TEST_SCOREBOARD_LAUNCHES_H_

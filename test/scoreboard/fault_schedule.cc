@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server_common/fault_schedule.h"
+#include "scoreboard/fault_schedule.h"
 
 #include <algorithm>
 #include <charconv>

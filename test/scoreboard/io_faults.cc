@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server_common/io_faults.h"
+#include "scoreboard/io_faults.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -2,8 +2,8 @@
 //
 // Faults on purpose: what makes real servers slow, injected into a share of the requests, with a record of what was
 // really done to which one. A server of yours has no such file; it has the faults.
-#ifndef SAMPLES_IMAGE_SERVER_FAULTS_H_
-#define SAMPLES_IMAGE_SERVER_FAULTS_H_
+#ifndef TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_
+#define TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +14,9 @@
 #include <string>
 #include <string_view>
 
-#include "server_common/fault_doses.h"
-#include "server_common/fault_schedule.h"
-#include "server_common/io_faults.h"
+#include "scoreboard/fault_doses.h"
+#include "scoreboard/fault_schedule.h"
+#include "scoreboard/io_faults.h"
 
 namespace image_server {
 
@@ -98,4 +98,4 @@ class Faults : public server_common::FaultSchedule {
 
 }  // namespace image_server
 
-#endif  // SAMPLES_IMAGE_SERVER_FAULTS_H_
+#endif  // TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What faults do: the ways in which real servers become slow, one function or class each.
-#ifndef SAMPLES_SERVER_COMMON_FAULT_DOSES_H_
-#define SAMPLES_SERVER_COMMON_FAULT_DOSES_H_
+#ifndef TEST_SCOREBOARD_FAULT_DOSES_H_
+#define TEST_SCOREBOARD_FAULT_DOSES_H_
 
 #include <atomic>
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "pitot/wait.h"
-#include "server_common/fault_schedule.h"
+#include "scoreboard/fault_schedule.h"
 
 namespace server_common {
 
@@ -60,4 +60,4 @@ class Spinners {
 
 }  // namespace server_common
 
-#endif  // SAMPLES_SERVER_COMMON_FAULT_DOSES_H_
+#endif  // TEST_SCOREBOARD_FAULT_DOSES_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server_common/fault_doses.h"
+#include "scoreboard/fault_doses.h"
 
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server_common/launches.h"
+#include "scoreboard/launches.h"
 
 #include <dlfcn.h>
 

@@ -2,8 +2,8 @@
 //
 // Faults on purpose: what makes servers of language models slow, injected into a share of the requests, with a record
 // of what was really done to which one. A server of yours has no such file; it has the faults.
-#ifndef SAMPLES_DECODE_SERVER_FAULTS_H_
-#define SAMPLES_DECODE_SERVER_FAULTS_H_
+#ifndef TEST_SCOREBOARD_DECODE_SERVER_FAULTS_H_
+#define TEST_SCOREBOARD_DECODE_SERVER_FAULTS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "decode_server/scheduler.h"
-#include "server_common/fault_doses.h"
-#include "server_common/fault_schedule.h"
+#include "scoreboard/fault_doses.h"
+#include "scoreboard/fault_schedule.h"
 
 namespace decode_server {
 
@@ -65,4 +65,4 @@ class Faults : public server_common::FaultSchedule {
 
 }  // namespace decode_server
 
-#endif  // SAMPLES_DECODE_SERVER_FAULTS_H_
+#endif  // TEST_SCOREBOARD_DECODE_SERVER_FAULTS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server_common/launches.h"
+#include "scoreboard/launches.h"
 
 #include <dlfcn.h>
 
@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 
-#include "fake_cuda_runtime.h"
+#include "scoreboard/fake_cuda_runtime.h"
 #include "server_common/monotonic.h"
 
 namespace server_common {

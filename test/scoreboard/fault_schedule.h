@@ -2,8 +2,8 @@
 //
 // Which faults a sample server makes on purpose, when, and to whom: parses them, draws the victims, logs what was done.
 // What is done is in fault_doses.h, where it is done in each server's faults.h.
-#ifndef SAMPLES_SERVER_COMMON_FAULT_SCHEDULE_H_
-#define SAMPLES_SERVER_COMMON_FAULT_SCHEDULE_H_
+#ifndef TEST_SCOREBOARD_FAULT_SCHEDULE_H_
+#define TEST_SCOREBOARD_FAULT_SCHEDULE_H_
 
 #include <array>
 #include <atomic>
@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server_common/fault_log.h"
+#include "scoreboard/fault_log.h"
 #include "server_common/monotonic.h"
 
 namespace server_common {
@@ -116,4 +116,4 @@ class FaultSchedule {
 
 }  // namespace server_common
 
-#endif  // SAMPLES_SERVER_COMMON_FAULT_SCHEDULE_H_
+#endif  // TEST_SCOREBOARD_FAULT_SCHEDULE_H_

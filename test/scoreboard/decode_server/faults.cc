@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "decode_server/faults.h"
+#include "scoreboard/decode_server/faults.h"
 
 #include <exception>
 #include <string>

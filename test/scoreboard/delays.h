@@ -2,12 +2,12 @@
 //
 // What kept a thread from a request's work, by the server's own clock and what the kernel counts of the thread: a truth
 // that owes nothing to the recorder, which verdicts are held against.
-#ifndef SAMPLES_SERVER_COMMON_DELAYS_H_
-#define SAMPLES_SERVER_COMMON_DELAYS_H_
+#ifndef TEST_SCOREBOARD_DELAYS_H_
+#define TEST_SCOREBOARD_DELAYS_H_
 
 #include <cstdint>
 
-#include "server_common/launches.h"
+#include "scoreboard/launches.h"
 
 namespace server_common {
 
@@ -44,4 +44,4 @@ Delays DelaysOfCode(const ThreadUse& before, const ThreadUse& after);
 
 }  // namespace server_common
 
-#endif  // SAMPLES_SERVER_COMMON_DELAYS_H_
+#endif  // TEST_SCOREBOARD_DELAYS_H_

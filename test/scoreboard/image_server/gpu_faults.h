@@ -2,8 +2,8 @@
 //
 // Faults of batches by LibTorch: what one does to the GPU, or has to wait for, before its network runs; and memory that
 // is never freed, which needs no GPU.
-#ifndef SAMPLES_IMAGE_SERVER_GPU_FAULTS_H_
-#define SAMPLES_IMAGE_SERVER_GPU_FAULTS_H_
+#ifndef TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_
+#define TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "image_server/faults.h"
+#include "scoreboard/image_server/faults.h"
 
 namespace image_server {
 
@@ -79,4 +79,4 @@ class GpuFaults {
 
 }  // namespace image_server
 
-#endif  // SAMPLES_IMAGE_SERVER_GPU_FAULTS_H_
+#endif  // TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_

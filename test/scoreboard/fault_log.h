@@ -4,14 +4,14 @@
 //   {"time_ns":812345678901,"request":"00000000000082f1","fault":"slow_decode_sleep","injected_ns":60071234,
 //    "as":"slow_decode_sleep:rate=0.1,dose_ms=60"}
 // time_ns is CLOCK_MONOTONIC when the injection began, injected_ns is measured around it; "as" is what was asked for.
-#ifndef SAMPLES_SERVER_COMMON_FAULT_LOG_H_
-#define SAMPLES_SERVER_COMMON_FAULT_LOG_H_
+#ifndef TEST_SCOREBOARD_FAULT_LOG_H_
+#define TEST_SCOREBOARD_FAULT_LOG_H_
 
 #include <cstdint>
 #include <span>
 #include <string>
 
-#include "server_common/delays.h"
+#include "scoreboard/delays.h"
 
 namespace server_common {
 
@@ -44,4 +44,4 @@ class FaultLog {
 
 }  // namespace server_common
 
-#endif  // SAMPLES_SERVER_COMMON_FAULT_LOG_H_
+#endif  // TEST_SCOREBOARD_FAULT_LOG_H_

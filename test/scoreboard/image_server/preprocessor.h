@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Threads that decode and resize pictures for the handlers, where the operator wants fewer at a time than connections.
-#ifndef SAMPLES_IMAGE_SERVER_PREPROCESSOR_H_
-#define SAMPLES_IMAGE_SERVER_PREPROCESSOR_H_
+#ifndef TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_
+#define TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 #include "pitot/request.h"
 #include "pitot/wait.h"
-#include "server_common/delays.h"
+#include "scoreboard/delays.h"
 
 namespace image_server {
 
@@ -58,4 +58,4 @@ class Preprocessor {
 
 }  // namespace image_server
 
-#endif  // SAMPLES_IMAGE_SERVER_PREPROCESSOR_H_
+#endif  // TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server_common/delays.h"
+#include "scoreboard/delays.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image_server/preprocessor.h"
+#include "scoreboard/image_server/preprocessor.h"
 
 #include <algorithm>
 #include <mutex>

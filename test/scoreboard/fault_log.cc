@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server_common/fault_log.h"
+#include "scoreboard/fault_log.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // By LibTorch's device-neutral functions, so that it compiles wherever LibTorch does; CUDA's own are looked up.
-#include "image_server/gpu_faults.h"
+#include "scoreboard/image_server/gpu_faults.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/StreamGuard.h>
@@ -16,7 +16,7 @@
 
 #include "pitot/request.h"
 #include "pitot/trace.h"
-#include "server_common/fault_log.h"
+#include "scoreboard/fault_log.h"
 
 namespace image_server {
 namespace {

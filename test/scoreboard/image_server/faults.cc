@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image_server/faults.h"
+#include "scoreboard/image_server/faults.h"
 
 #include <algorithm>
 

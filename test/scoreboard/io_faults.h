@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Faults of input and output: files that are synced in a handler, and memory that has to come back from disk.
-#ifndef SAMPLES_SERVER_COMMON_IO_FAULTS_H_
-#define SAMPLES_SERVER_COMMON_IO_FAULTS_H_
+#ifndef TEST_SCOREBOARD_IO_FAULTS_H_
+#define TEST_SCOREBOARD_IO_FAULTS_H_
 
 #include <cstdint>
 #include <string>
@@ -33,4 +33,4 @@ class MappedFile {
 
 }  // namespace server_common
 
-#endif  // SAMPLES_SERVER_COMMON_IO_FAULTS_H_
+#endif  // TEST_SCOREBOARD_IO_FAULTS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fake_cuda_runtime.h"
+#include "scoreboard/fake_cuda_runtime.h"
 
 #include <dlfcn.h>
 
