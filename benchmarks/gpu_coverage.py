@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the recorded share of the GPU work of slow requests in their incidents, by fault.
 
-The command `run` starts the image server on a GPU once for each fault, drives it, and keeps its incidents' dumps. The command
-`table` reads them, with the command line tool, on a machine with a build of it:
+The command `run` starts the faulty image server (test/scoreboard) on a GPU once for each fault, drives it, and keeps its
+incidents' dumps. The command `table` reads them, with the command line tool, on a machine with a build of it:
 
     benchmarks/gpu_coverage.py run FOLDER --binaries build/release/bin [-- OPTIONS OF THE SERVER]
     benchmarks/gpu_coverage.py table FOLDER --pitot build/release/bin/pitot
@@ -52,7 +52,7 @@ def run_fault(fault, dose, options):
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as temporary:
         temporary = pathlib.Path(temporary)
-        command = [options.binaries / "image_server", "--port", "0", "--port-file", temporary / "port", "--device", "cuda",
+        command = [options.binaries / "faulty_image_server", "--port", "0", "--port-file", temporary / "port", "--device", "cuda",
                    "--incident-dir", temporary / "incidents", "--slo-ms", str(options.slo_ms), "--fault", f"{fault}:{dose}",
                    *options.server_options]
         with open(folder / "server.log", "w", encoding="utf-8") as log:

@@ -76,7 +76,7 @@ class Server:
         options = [word for word in words if not VARIABLE.match(word) and word != INCIDENT]
         command = [binaries / "image_server", "--port", "0", "--port-file", port_file, *options]
         if INCIDENT in words:
-            command.append("--allow-fault-control")  # otherwise nobody may ask for one
+            command.append("--allow-incidentz")
         if arm in ALONE:
             environment.update(LD_PRELOAD=str(preload.resolve()), PITOT_CUPTI_ALONE=ALONE[arm])
         if arm not in (*UNRECORDED, *ALONE):

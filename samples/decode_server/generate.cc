@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode_server/generate.h"
 
-#include <algorithm>
 #include <exception>
 #include <random>
 #include <stdexcept>
@@ -10,27 +9,23 @@
 #include <nlohmann/json.hpp>
 
 #include "pitot/trace.h"
-#include "scoreboard/fault_log.h"
 #include "server_common/monotonic.h"
 
 namespace decode_server {
-namespace {
 
 using server_common::ErrorReply;
+using server_common::Exchange;
 using server_common::MonotonicNs;
 using server_common::Reply;
 
-// How often a client that gets nothing is looked at, whether it is still there.
+namespace {
+
+// How often the server looks whether a client that gets no tokens is still there.
 constexpr uint64_t kLookNs = 100'000'000;
 
 double MsSince(uint64_t begin_ns, uint64_t end_ns) { return static_cast<double>(end_ns - begin_ns) * 1e-6; }
 
-// The client's mistake.
-struct BadRequest : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// A text's tokens, were there a text: some time per token, and the same tokens for the same id.
+// Stands for a text's tokens: takes some time per token, and makes the same tokens for the same seed.
 std::vector<int32_t> MakeTokens(size_t count, int64_t vocabulary, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_int_distribution<int32_t> any(0, static_cast<int32_t>(vocabulary - 1));
@@ -39,14 +34,30 @@ std::vector<int32_t> MakeTokens(size_t count, int64_t vocabulary, uint64_t seed)
   return tokens;
 }
 
-struct Wish {
-  std::vector<int32_t> prompt;
-  size_t prompt_length = 0;  // in place of a prompt
-  size_t max_tokens = 16;
-  Sampling sampling;
-};
+}  // namespace
 
-Wish Parse(std::string_view body, const GenerateOptions& options, uint64_t id) try {
+Reply Generate(std::string_view body, Exchange& exchange, Scheduler* scheduler, const GenerateOptions& options) try {
+  const Wish wish = Parse(body, options, exchange.id);
+
+  exchange.request.Stage("tokenize");
+  // Requests are compared with requests of their size: the first size divides the route.
+  exchange.request.SetSize("prompt tokens", static_cast<double>(wish.prompt_length));
+  exchange.request.SetSize("max tokens", static_cast<double>(wish.max_tokens));
+  Job job;
+  {
+    PITOT_SCOPE("tokenize", wish.prompt_length);
+    job = Tokenize(wish, options);
+  }
+
+  // The scheduler goes on with the stages "queue", "kv cache", "prefill", "decode" and "respond".
+  return Submit(std::move(job), exchange, scheduler, options.timeout_ns);
+} catch (const std::invalid_argument& error) {
+  return ErrorReply(400, error.what());
+} catch (const std::exception& error) {
+  return ErrorReply(500, error.what());
+}
+
+Wish Parse(std::string_view body, const GenerateOptions& options, uint64_t request_id) try {
   PITOT_SCOPE("parse", body.size());
   const nlohmann::json json = nlohmann::json::parse(body);
   Wish wish;
@@ -57,27 +68,60 @@ Wish Parse(std::string_view body, const GenerateOptions& options, uint64_t id) t
     wish.prompt_length = json.at("prompt_length").get<size_t>();
   }
   wish.max_tokens = json.value("max_tokens", wish.max_tokens);
-  wish.sampling = {json.value("temperature", options.temperature), json.value("seed", id)};
+  wish.sampling = {json.value("temperature", options.temperature), json.value("seed", request_id)};
   for (const int32_t token : wish.prompt) {
-    if (token < 0 || token >= options.vocabulary) throw BadRequest("a token is not in the vocabulary");
+    if (token < 0 || token >= options.vocabulary) throw std::invalid_argument("a token is not in the vocabulary");
   }
-  if (wish.prompt_length == 0 || wish.max_tokens == 0) throw BadRequest("there is nothing to do");
+  if (wish.prompt_length == 0 || wish.max_tokens == 0) throw std::invalid_argument("there is nothing to do");
   if (wish.prompt_length > options.context || wish.max_tokens > options.context - wish.prompt_length) {
-    throw BadRequest("prompt and output have at most " + std::to_string(options.context) + " tokens");
+    throw std::invalid_argument("prompt and output have at most " + std::to_string(options.context) + " tokens");
   }
   return wish;
 } catch (const nlohmann::json::exception& error) {
-  throw BadRequest(error.what());
+  throw std::invalid_argument(error.what());
 }
 
-}  // namespace
+Job Tokenize(const Wish& wish, const GenerateOptions& options) {
+  Job job;
+  job.prompt = wish.prompt.size() == wish.prompt_length
+                   ? wish.prompt
+                   : MakeTokens(wish.prompt_length, options.vocabulary, wish.sampling.seed);
+  job.max_tokens = wish.max_tokens;
+  job.sampling = wish.sampling;
+  job.is_chunked = options.chunks_prompts;
+  return job;
+}
 
-Generation::Generation(std::shared_ptr<TokenStream> stream, uint64_t id, uint64_t arrival_ns, uint64_t timeout_ns)
-    : stream_(std::move(stream)), id_(id), arrival_ns_(arrival_ns), timeout_ns_(timeout_ns) {}
+Reply Submit(Job job, Exchange& exchange, Scheduler* scheduler, uint64_t timeout_ns) {
+  job.request_id = exchange.id;
+  job.stream = std::make_shared<TokenStream>();
+  // The reply owns it: if the reply is not sent, that cancels the request.
+  const auto generation =
+      std::make_shared<Generation>(job.stream, job.prompt.size(), exchange.id, exchange.arrival_ns, timeout_ns);
+  switch (scheduler->Submit(std::move(job), exchange.request)) {
+    case Admission::kQueueFull:
+      return ErrorReply(503, "the server is busy");
+    case Admission::kNeverFits:
+      return ErrorReply(400, "the request does not fit into the KV cache");
+    case Admission::kQueued:
+      break;
+  }
+  Reply reply;
+  reply.stream = [generation](const server_common::Client& client) { return generation->Send(client); };
+  return reply;
+}
+
+Generation::Generation(std::shared_ptr<TokenStream> stream, size_t prompt_tokens, uint64_t id, uint64_t arrival_ns,
+                       uint64_t timeout_ns)
+    : stream_(std::move(stream)),
+      prompt_tokens_(prompt_tokens),
+      id_(id),
+      arrival_ns_(arrival_ns),
+      timeout_ns_(timeout_ns) {}
 
 std::string Generation::SummaryLine(const std::string& error) const {
   nlohmann::json json = {{"id", server_common::RequestIdText(id_)},
-                         {"prompt_tokens", prompt_tokens},
+                         {"prompt_tokens", prompt_tokens_},
                          {"tokens", sent_},
                          {"total_ms", MsSince(arrival_ns_, MonotonicNs())}};
   if (first_token_ns_ != 0) json["ttft_ms"] = MsSince(arrival_ns_, first_token_ns_);
@@ -85,7 +129,7 @@ std::string Generation::SummaryLine(const std::string& error) const {
   return json.dump() + "\n";
 }
 
-pitot::Outcome Generation::Send(const Client& client) {
+pitot::Outcome Generation::Send(const server_common::Client& client) {
   const uint64_t deadline_ns = arrival_ns_ + timeout_ns_;
   while (true) {
     const TokenStream::Taken taken = stream_->Take(kLookNs);
@@ -107,64 +151,6 @@ pitot::Outcome Generation::Send(const Client& client) {
       return pitot::Outcome::kTimedOut;
     }
   }
-}
-
-GenerateHandler::GenerateHandler(const GenerateOptions& options, Scheduler* scheduler, Faults* faults)
-    : options_(options), scheduler_(scheduler), faults_(faults) {}
-
-// Fills in the tokens of a prompt that has only a length.
-void GenerateHandler::Tokenize(Job* job, size_t prompt_length) {
-  PITOT_SCOPE("tokenize", prompt_length);
-  if (job->prompt.size() != prompt_length) {
-    job->prompt = MakeTokens(prompt_length, options_.vocabulary, job->sampling.seed);
-  }
-  faults_->InTokenizer(job->request_id);
-}
-
-Reply GenerateHandler::Begin(std::string_view body, pitot::Request& request, uint64_t id, uint64_t arrival_ns,
-                             std::unique_ptr<Generation>* generation) try {
-  Wish wish = Parse(body, options_, id);
-  const size_t long_prompt = std::min(faults_->PromptTokens(), options_.context - wish.max_tokens);
-  const bool is_made_long = long_prompt > wish.prompt_length;
-  if (is_made_long) wish.prompt_length = long_prompt;
-
-  request.Stage("tokenize");
-  // Requests are compared with requests of their size: the first size divides the route.
-  request.SetSize("prompt tokens", static_cast<double>(wish.prompt_length));
-  request.SetSize("max tokens", static_cast<double>(wish.max_tokens));
-  Job job;
-  job.prompt = std::move(wish.prompt);
-  job.max_tokens = wish.max_tokens;
-  job.sampling = wish.sampling;
-  job.is_chunked = !is_made_long;
-  job.request_id = id;
-  job.stream = std::make_shared<TokenStream>();
-  Tokenize(&job, wish.prompt_length);
-
-  request.Stage("look up");
-  {
-    PITOT_SCOPE("look up");
-    faults_->InCache(id);
-    faults_->InHandler(id);
-  }
-
-  auto begun = std::make_unique<Generation>(job.stream, id, arrival_ns, options_.timeout_ns);
-  begun->prompt_tokens = wish.prompt_length;
-  // The scheduler goes on with the stages "queue", "kv cache", "prefill", "decode" and "respond".
-  switch (scheduler_->Submit(std::move(job), request)) {
-    case Admission::kQueueFull:
-      return ErrorReply(503, "the server is busy");
-    case Admission::kNeverFits:
-      return ErrorReply(400, "it does not fit into the KV cache");
-    case Admission::kQueued:
-      break;
-  }
-  *generation = std::move(begun);
-  return {};
-} catch (const BadRequest& error) {
-  return ErrorReply(400, error.what());
-} catch (const std::exception& error) {
-  return ErrorReply(500, error.what());
 }
 
 }  // namespace decode_server

@@ -7,16 +7,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "decode_server/scheduler.h"
 #include "decode_server/token_stream.h"
 #include "pitot/outcome.h"
-#include "pitot/request.h"
-#include "scoreboard/decode_server/faults.h"
+#include "server_common/http_listener.h"
 #include "server_common/reply.h"
 
 namespace decode_server {
@@ -25,56 +24,59 @@ struct GenerateOptions {
   int64_t vocabulary = 4096;
   size_t context = 512;  // tokens of prompt and output
   float temperature = 0;
+  bool chunks_prompts = true;  // as Job::is_chunked
   uint64_t timeout_ns = 60'000'000'000;
 };
 
-// A request that the scheduler has, as its handler sees it. Destroyed before its end it cancels the request.
+// Takes {"prompt_tokens": [17, 4]} or {"prompt_length": 64}, and {"max_tokens": 32, "temperature": 0, "seed": 1}, which
+// are optional. Replies a JSON line per token as it is made, and a summary. A client that closes its connection cancels
+// its request. Never throws. Threads: any.
+server_common::Reply Generate(std::string_view body, server_common::Exchange& exchange, Scheduler* scheduler,
+                              const GenerateOptions& options);
+
+// ---- Generate's parts
+
+// What the client asks for.
+struct Wish {
+  std::vector<int32_t> prompt{};
+  size_t prompt_length = 0;  // in place of a prompt
+  size_t max_tokens = 16;
+  Sampling sampling{};
+};
+// Throws std::invalid_argument with a message for the client.
+Wish Parse(std::string_view body, const GenerateOptions& options, uint64_t request_id);
+
+// The job of a wish, with the tokens of a prompt that has only a length.
+Job Tokenize(const Wish& wish, const GenerateOptions& options);
+
+// Gives the job to the scheduler. The reply streams its tokens, or says why there are none.
+server_common::Reply Submit(Job job, server_common::Exchange& exchange, Scheduler* scheduler, uint64_t timeout_ns);
+
+// A request that the scheduler has. Destroyed before its end it cancels the request.
 class Generation {
  public:
-  struct Client {
-    std::function<bool(const std::string& line)> write;  // false: it is gone
-    std::function<bool()> is_there;
-  };
-
-  Generation(std::shared_ptr<TokenStream> stream, uint64_t id, uint64_t arrival_ns, uint64_t timeout_ns);
+  Generation(std::shared_ptr<TokenStream> stream, size_t prompt_tokens, uint64_t id, uint64_t arrival_ns,
+             uint64_t timeout_ns);
   ~Generation() { stream_->Cancel(); }
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
-  // Writes a line per token as they come and one with what it took; returns what has become of the request.
+  // Writes a line per token as they come, and a summary; returns the outcome of the request.
   //   {"index":0,"token":1234}
   //   {"id":"96b37ebb202f6a7b","tokens":32,"prompt_tokens":..., "ttft_ms":..., "total_ms":...}
-  // In place of tokens that cannot be made, the last line has "error".
-  pitot::Outcome Send(const Client& client);
-
-  size_t prompt_tokens = 0;
+  // In place of tokens that cannot be made, the summary has "error".
+  pitot::Outcome Send(const server_common::Client& client);
 
  private:
   std::string SummaryLine(const std::string& error) const;
 
   const std::shared_ptr<TokenStream> stream_;
+  const size_t prompt_tokens_;
   const uint64_t id_;
   const uint64_t arrival_ns_;
   const uint64_t timeout_ns_;
   size_t sent_ = 0;
   uint64_t first_token_ns_ = 0;
-};
-
-class GenerateHandler {
- public:
-  GenerateHandler(const GenerateOptions& options, Scheduler* scheduler, Faults* faults);
-
-  // Gives the request to the scheduler. Without a `generation` the reply says why not. Never throws. `id` is the
-  // request's id as the client gets it.
-  server_common::Reply Begin(std::string_view body, pitot::Request& request, uint64_t id, uint64_t arrival_ns,
-                             std::unique_ptr<Generation>* generation);
-
- private:
-  void Tokenize(Job* job, size_t prompt_length);
-
-  const GenerateOptions options_;
-  Scheduler* const scheduler_;
-  Faults* const faults_;
 };
 
 }  // namespace decode_server

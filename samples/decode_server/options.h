@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server's command line.
+// The server's options.
 #ifndef SAMPLES_DECODE_SERVER_OPTIONS_H_
 #define SAMPLES_DECODE_SERVER_OPTIONS_H_
 
-#include <string>
-
 #include "decode_server/generate.h"
-#include "decode_server/http_server.h"
 #include "decode_server/scheduler.h"
 #include "decode_server/transformer.h"
-#include "scoreboard/decode_server/faults.h"
+#include "server_common/command_line.h"
+#include "server_common/http_listener.h"
 #include "server_common/recording.h"
 
 namespace decode_server {
 
-struct Options {
-  HttpOptions http;
-  std::string port_file;
-  TransformerOptions transformer;
-  SchedulerOptions scheduler;
-  GenerateOptions generate;
-  FaultOptions faults;
+inline constexpr char kAbout[] =
+    "A server of a small language model on LibTorch, with continuous batching and Pitot linked in: POST "
+    "{\"prompt_length\": 64, \"max_tokens\": 32} to /generate.";
 
-  server_common::RecordingOptions recording;
+struct Options {
+  server_common::HttpOptions http{};
+  TransformerOptions transformer{};
+  SchedulerOptions scheduler{};
+  GenerateOptions generate{};
+
+  server_common::RecordingOptions recording{};
   double slo_ms = 5000;
   double first_token_slo_ms = 500;
   double gap_slo_ms = 100;
 };
 
-// Exits the process for --help and for what it does not understand.
-Options ParseOptions(int argc, char** argv);
+void AddOptions(server_common::CommandLine* command_line, Options* options);
+
+// After parsing: derives the options that follow from others. Throws BadOption when they do not fit together.
+void Complete(Options* options);
 
 }  // namespace decode_server
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <exception>
 #include <future>
-#include <iterator>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -15,22 +14,15 @@
 namespace decode_server {
 namespace {
 
-// How long the thread sleeps when a request waits for room and none runs that could leave: only an experiment does
-// that.
+// How long the thread sleeps when no request runs, and hooks let none join.
 constexpr uint64_t kRetryNs = 1'000'000;
-
-std::vector<uint64_t> Without(const std::vector<uint64_t>& ids, uint64_t id) {
-  std::vector<uint64_t> others;
-  std::copy_if(ids.begin(), ids.end(), std::back_inserter(others), [id](uint64_t other) { return other != id; });
-  return others;
-}
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerOptions& options, Model model, Experiment experiment, Clock clock)
+Scheduler::Scheduler(const SchedulerOptions& options, Model model, SchedulerHooks* hooks, Clock clock)
     : options_(options),
       model_(std::move(model)),
-      experiment_(std::move(experiment)),
+      hooks_(hooks != nullptr ? hooks : &no_hooks_),
       clock_(std::move(clock)),
       is_slot_used_(options.max_batch) {}
 
@@ -44,7 +36,7 @@ Admission Scheduler::Submit(Job job, pitot::Request& request) {
   if (is_stopping_ || queue_.size() >= options_.max_queue) return Admission::kQueueFull;
   request.Stage("queue");
   entry.token = request.Enqueue("prompts");
-  entry.enqueued_ns = clock_();
+  entry.job.enqueued_ns = clock_();
   queue_.push_back(std::move(entry));
   has_arrived_ = true;
   CountQueue();
@@ -106,11 +98,10 @@ void Scheduler::CountQueue() const { PITOT_COUNTER("queue depth", queue_.size())
 
 // Lets join whom there is a place and room for, the longest waiting first: nobody overtakes.
 void Scheduler::Admit() {
-  const size_t taken = experiment_.kv_tokens_taken ? experiment_.kv_tokens_taken() : 0;
   std::lock_guard lock(mutex_);
   has_arrived_ = false;
   const size_t queued = queue_.size();
-  while (!queue_.empty() && running_.size() < options_.max_batch && HasRoomFor(queue_.front(), taken)) {
+  while (!queue_.empty() && running_.size() < options_.max_batch && HasRoomFor(queue_.front())) {
     Entry entry = std::move(queue_.front());
     queue_.pop_front();
     const auto free = std::find(is_slot_used_.begin(), is_slot_used_.end(), false);
@@ -118,8 +109,6 @@ void Scheduler::Admit() {
     entry.slot = static_cast<size_t>(free - is_slot_used_.begin());
     kv_reserved_ += entry.room();
     pitot::Stage(entry.token, "prefill");
-    if (experiment_.on_queued && last_ns_ > entry.enqueued_ns)
-      experiment_.on_queued(entry.job.request_id, entry.enqueued_ns, last_ns_, last_members_);
     running_.push_back(std::move(entry));
   }
   if (queue_.size() != queued) {
@@ -128,20 +117,15 @@ void Scheduler::Admit() {
   }
 }
 
-bool Scheduler::HasRoomFor(Entry& entry, size_t taken) {
+bool Scheduler::HasRoomFor(Entry& entry) {
   const size_t free = options_.kv_tokens - kv_reserved_;
-  const bool has_room = entry.room() + taken <= free;
-  if (!has_room) {
-    if (!entry.is_first_for_room) {
-      pitot::Stage(entry.token, "kv cache");
-      PITOT_INSTANT("kv cache full", entry.room(), free);
-    }
-    entry.is_first_for_room = true;
-    if (entry.held_back_ns == 0 && entry.room() <= free) entry.held_back_ns = clock_();
-  } else if (entry.held_back_ns != 0 && experiment_.on_held_back) {
-    experiment_.on_held_back(entry.job.request_id, entry.held_back_ns, clock_());
+  if (hooks_->MayJoin(entry.job, entry.room(), free)) return true;
+  if (!entry.is_first_for_room) {
+    pitot::Stage(entry.token, "kv cache");
+    PITOT_INSTANT("kv cache full", entry.room(), free);
   }
-  return has_room;
+  entry.is_first_for_room = true;
+  return false;
 }
 
 // Prompts first, in order of arrival, as far as the chunk goes; then a token of each that is past its prompt.
@@ -173,7 +157,7 @@ void Scheduler::RunIteration() {
     members.push_back(part.entry->job.request_id);
   }
   batch.Close(pitot::BatchClose::kStep);
-  if (experiment_.before_iteration) experiment_.before_iteration(members);
+  hooks_->IterationBegins(members);
 
   std::vector<Part> rest;
   for (const Part& part : parts) {
@@ -182,49 +166,35 @@ void Scheduler::RunIteration() {
       rest.push_back(part);
       continue;
     }
-    const uint64_t from_ns = clock_();
-    {
-      const pitot::Adopt adopted(part.entry->token);  // the others of the iteration wait for this request
-      RunFor({&job.request_id, 1}, {&part, 1}, batch);
-    }
-    if (experiment_.on_unchunked) {
-      experiment_.on_unchunked(job.request_id, Without(members, job.request_id), from_ns, clock_());
-    }
+    const pitot::Adopt adopted(part.entry->token);  // the others of the iteration wait for this request
+    RunPass({&job.request_id, 1}, {&part, 1}, batch);
   }
-  if (!rest.empty()) RunFor(members, rest, batch);
+  if (!rest.empty()) RunPass(members, rest, batch);
 
   for (Entry& entry : running_) {
     if (entry.is_over) batch.Leave(entry.token);
   }
   batch.Finish();
   Remove();
-  last_members_ = std::move(members);
-  last_ns_ = clock_();
 }
 
-void Scheduler::RunFor(std::span<const uint64_t> requests, std::span<const Part> parts, pitot::Batch& batch) {
-  const server_common::ThreadUse begun = server_common::ThreadUseNow();
-  RunParts(parts, batch);
-  const server_common::ThreadUse ended = server_common::ThreadUseNow();
-  if (!experiment_.on_run) return;
-  experiment_.on_run(requests, server_common::DelaysOfCode(begun, ended), server_common::WorkBetween(begun, ended));
-}
-
-void Scheduler::RunParts(std::span<const Part> parts, pitot::Batch& batch) {
+void Scheduler::RunPass(std::span<const uint64_t> requests, std::span<const Part> parts, pitot::Batch& batch) {
+  hooks_->PassBegins(requests);
   std::vector<Slice> slices;
   for (const Part& part : parts) slices.push_back(part.slice);
   std::vector<int32_t> tokens;
   try {
     tokens = model_(slices, batch);
     if (tokens.size() != slices.size()) throw std::logic_error("the model answered for another number of requests");
-  } catch (const std::exception& error) {  // everybody's: what is in the KV cache is not known
+  } catch (const std::exception& error) {  // all of them fail: what is in the KV cache is not known
     for (const Part& part : parts) {
       part.entry->is_over = true;
       part.entry->job.stream->Fail(error.what());
     }
-    return;
+    tokens.clear();
   }
-  for (size_t i = 0; i < parts.size(); ++i) Deliver(parts[i], tokens[i]);
+  for (size_t i = 0; i < tokens.size(); ++i) Deliver(parts[i], tokens[i]);
+  hooks_->PassEnds(requests);
 }
 
 void Scheduler::Deliver(const Part& part, int32_t token) {

@@ -24,7 +24,6 @@
 #include "decode_server/token_stream.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
-#include "scoreboard/delays.h"
 #include "server_common/monotonic.h"
 
 namespace decode_server {
@@ -46,8 +45,9 @@ struct Job {
   std::vector<int32_t> prompt;
   size_t max_tokens = 1;
   Sampling sampling;
-  bool is_chunked = true;   // false: its whole prompt in one iteration, by itself, whatever that does to the others
-  uint64_t request_id = 0;  // as the client knows it
+  bool is_chunked = true;    // false: its whole prompt in one iteration, in a pass by itself, while the others wait
+  uint64_t request_id = 0;   // as the client knows it
+  uint64_t enqueued_ns = 0;  // set by Submit
   std::shared_ptr<TokenStream> stream;
 };
 
@@ -62,34 +62,28 @@ struct Slice {
 
 enum class Admission : uint8_t { kQueued, kQueueFull, kNeverFits };
 
+// What a program may decide for a scheduler, and is told by it: admission, metrics. On the scheduler's thread.
+class SchedulerHooks {
+ public:
+  virtual ~SchedulerHooks() = default;
+  // Whether `job`, which may need `needed` tokens of room in the KV cache, joins now that `free` are left. Asked of the
+  // oldest in the queue, with the queue locked.
+  virtual bool MayJoin(const Job& /*job*/, size_t needed, size_t free) { return needed <= free; }
+  // An iteration of these requests begins. It has one or more passes of the model, each for some of them.
+  virtual void IterationBegins(std::span<const uint64_t> /*requests*/) {}
+  virtual void PassBegins(std::span<const uint64_t> /*requests*/) {}
+  virtual void PassEnds(std::span<const uint64_t> /*requests*/) {}  // their tokens are on their way
+};
+
 class Scheduler {
  public:
-  // Runs one iteration: returns for each slice the token that follows, anything where none is wanted; calls Submitted()
-  // of `batch` once all work is launched. Slots are less than max_batch.
+  // Runs one pass: returns for each slice the token that follows, anything where none is wanted; calls Submitted() of
+  // `batch` once all work is launched. Slots are less than max_batch.
   using Model = std::function<std::vector<int32_t>(std::span<const Slice> slices, pitot::Batch& batch)>;
   using Clock = std::function<uint64_t()>;  // ns
 
-  // Lets an experiment disturb it, and tells it whom that struck.
-  struct Experiment {
-    // How much room in the KV cache there is not, now; that a request had to wait for room only because of it.
-    std::function<size_t()> kv_tokens_taken;
-    std::function<void(uint64_t request, uint64_t from_ns, uint64_t until_ns)> on_held_back;
-    // On the scheduler's thread, before the model runs for these.
-    std::function<void(std::span<const uint64_t> requests)> before_iteration;
-    // That the prompt of `request`, which is not chunked, was taken in this time, and the others of the iteration had
-    // to wait for it.
-    std::function<void(uint64_t request, std::span<const uint64_t> others, uint64_t from_ns, uint64_t until_ns)>
-        on_unchunked;
-    // That the request came while an iteration ran for these, and could not join before it was over.
-    std::function<void(uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others)>
-        on_queued;
-    // What the scheduler's thread did to run the model for these, and what it waited for a CPU meanwhile, or slept.
-    std::function<void(std::span<const uint64_t> requests, const server_common::Delays& delays,
-                       const server_common::Work& work)>
-        on_run;
-  };
-
-  Scheduler(const SchedulerOptions& options, Model model, Experiment experiment = {},
+  // `hooks`, which may be null, outlives it.
+  Scheduler(const SchedulerOptions& options, Model model, SchedulerHooks* hooks = nullptr,
             Clock clock = server_common::MonotonicNs);
   // Stops.
   ~Scheduler();
@@ -103,8 +97,8 @@ class Scheduler {
   // Runs one iteration, if a request runs or can join; returns whether one did. For Start's thread, or a test's.
   bool Step();
 
-  // Starts the thread, and returns when it has done `warm_up`: what a thread does for the first time (cuBLAS's handles
-  // are each thread's own) no request waits for. What that throws it throws.
+  // Starts the thread, and returns when it has done `warm_up`: the first work of a thread (cuBLAS has handles of each
+  // thread) delays no request then. Throws what that throws.
   void Start(const std::function<void()>& warm_up = {});
   // Runs what is queued, then ends the thread. Idempotent.
   void Stop();
@@ -118,8 +112,6 @@ class Scheduler {
     size_t made = 0;                 // output tokens
     int32_t last = 0;                // of those
     bool is_first_for_room = false;  // next to join, and waits for room
-    uint64_t enqueued_ns = 0;
-    uint64_t held_back_ns = 0;  // since when it waits only because of kv_tokens_taken; 0: not
     bool is_over = false;
 
     size_t room() const { return job.prompt.size() + job.max_tokens; }
@@ -136,18 +128,17 @@ class Scheduler {
   // How many wait to join, whenever that changes. Called with mutex_ held.
   void CountQueue() const;
   void Admit();
-  bool HasRoomFor(Entry& entry, size_t taken);
+  bool HasRoomFor(Entry& entry);
   std::vector<Part> Plan();
   void RunIteration();
-  // Runs them, and tells the experiment what that took of these requests.
-  void RunFor(std::span<const uint64_t> requests, std::span<const Part> parts, pitot::Batch& batch);
-  void RunParts(std::span<const Part> parts, pitot::Batch& batch);
+  void RunPass(std::span<const uint64_t> requests, std::span<const Part> parts, pitot::Batch& batch);
   void Deliver(const Part& part, int32_t token);
   void Remove();
 
   const SchedulerOptions options_;
   const Model model_;
-  const Experiment experiment_;
+  SchedulerHooks no_hooks_;
+  SchedulerHooks* const hooks_;
   const Clock clock_;
 
   pitot::Mutex mutex_{"decode queue"};
@@ -161,9 +152,6 @@ class Scheduler {
   std::list<Entry> running_;
   std::vector<bool> is_slot_used_;
   size_t kv_reserved_ = 0;
-  // The last iteration's members, and when it was over.
-  std::vector<uint64_t> last_members_;
-  uint64_t last_ns_ = 0;
 
   std::thread thread_;
 };

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cmath>
@@ -245,23 +244,6 @@ std::vector<int32_t> Transformer::Run(std::span<const Slice> slices, pitot::Batc
                                                                 slice.position + slice.tokens.size());
   }
   return tokens;
-}
-
-void Transformer::AllocateBigTensor(uint64_t bytes) {
-  const auto size = static_cast<int64_t>(bytes);
-  if (!network_->device.is_cuda()) {
-    at::empty({size}, at::kByte).fill_(1);
-    return;
-  }
-  // Past LibTorch's cache of memory, which would give it what it had before: both calls wait for the GPU.
-  using Malloc = int (*)(void**, size_t);
-  using Free = int (*)(void*);
-  static const auto allocate = reinterpret_cast<Malloc>(dlsym(RTLD_DEFAULT, "cudaMalloc"));
-  static const auto release = reinterpret_cast<Free>(dlsym(RTLD_DEFAULT, "cudaFree"));
-  void* memory = nullptr;
-  if (allocate == nullptr || release == nullptr || allocate(&memory, bytes) != 0) return;
-  at::from_blob(memory, {size}, at::TensorOptions().device(network_->device).dtype(at::kByte)).fill_(1);
-  release(memory);
 }
 
 }  // namespace decode_server

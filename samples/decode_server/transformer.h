@@ -46,9 +46,6 @@ class Transformer {
   // As Scheduler::Model. Slices of one token run together, longer ones one after another.
   std::vector<int32_t> Run(std::span<const Slice> slices, pitot::Batch& batch);
 
-  // For an experiment: takes so much memory of the device from the system, fills it and gives it back.
-  void AllocateBigTensor(uint64_t bytes);
-
   // "gpt 6 layers width 256 cpu".
   const std::string& name() const { return name_; }
 

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image_server/batcher.h"
 
-#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "pitot/trace.h"
 #include "server_common/monotonic.h"
 
 namespace image_server {
 
 using server_common::MonotonicNs;
 
-Batcher::Batcher(const BatcherOptions& options, Model model, Stretch stretch, std::function<void()> warm_up)
-    : options_(options), model_(std::move(model)), stretch_(std::move(stretch)), warm_up_(std::move(warm_up)) {
+Batcher::Batcher(const BatcherOptions& options, Model model, std::function<void()> warm_up, BatcherHooks* hooks)
+    : options_(options),
+      model_(std::move(model)),
+      warm_up_(std::move(warm_up)),
+      hooks_(hooks != nullptr ? hooks : &no_hooks_) {
   std::vector<std::future<void>> are_warm;
   for (size_t i = 0; i < options_.workers; ++i) {
     std::packaged_task<void()> task([this, i] {
@@ -38,15 +41,14 @@ Batcher::Batcher(const BatcherOptions& options, Model model, Stretch stretch, st
 
 Batcher::~Batcher() { Stop(); }
 
-std::optional<std::future<Answer>> Batcher::Submit(Planes input, pitot::Request& request, uint64_t request_id) {
-  const uint64_t begin_ns = MonotonicNs();
+std::optional<std::future<Prediction>> Batcher::Submit(Planes input, pitot::Request& request, uint64_t request_id) {
   std::lock_guard lock(mutex_);
   if (is_stopping_ || queue_.size() >= options_.max_queue) return std::nullopt;
-  Job job{std::move(input), {}, request_id, MonotonicNs(), {}, {}, {}};
-  job.delays.lock_waited_ns = job.enqueued_ns - begin_ns;
-  std::future<Answer> result = job.result.get_future();
+  Job job{.input = std::move(input), .request_id = request_id, .enqueued_ns = MonotonicNs()};
+  std::future<Prediction> result = job.result.get_future();
   request.Stage("queue");
   job.token = request.Enqueue("pictures");
+  hooks_->Queued(job);
   queue_.push_back(std::move(job));
   PITOT_COUNTER("queue depth", queue_.size());
   (is_gathering_ ? member_arrived_ : work_arrived_).notify_one();
@@ -65,35 +67,28 @@ void Batcher::Stop() {
 }
 
 void Batcher::Work() {
-  Past past{0, {}, server_common::ThreadUseNow()};
   while (true) {
     std::vector<Job> jobs;
-    pitot::Batch batch = Gather(past, jobs);
+    pitot::Batch batch = Gather(jobs);
     if (jobs.empty()) return;
-    Execute(past, batch, jobs);
-    past.requests.clear();
-    for (const Job& job : jobs) {
-      past.requests.push_back(job.request_id);
-      if (stretch_.on_done) stretch_.on_done(job);
-    }
-    past.busy_until_ns = MonotonicNs();
+    Execute(jobs, batch);
+    hooks_->Finished(jobs);
   }
 }
 
-// Blocks until there is a batch to run; no jobs mean that the batcher has stopped and nothing is left.
-pitot::Batch Batcher::Gather(Past& past, std::vector<Job>& jobs) {
+// Blocks until there is a batch to run. Without jobs the batcher has stopped and nothing is left.
+pitot::Batch Batcher::Gather(std::vector<Job>& jobs) {
   std::unique_lock lock(mutex_);
   work_arrived_.wait(lock, [&] { return is_stopping_ || (!is_gathering_ && !queue_.empty()); });
   if (queue_.empty()) return {};
 
   is_gathering_ = true;
   pitot::Batch batch = pitot::Batch::Begin("resnet");
-  const uint64_t delay_ns = stretch_.delay_ns ? stretch_.delay_ns(options_.max_delay_ns) : options_.max_delay_ns;
-  const uint64_t deadline_ns = queue_.front().enqueued_ns + delay_ns;
+  const uint64_t deadline_ns = queue_.front().enqueued_ns + hooks_->DelayNs(options_.max_delay_ns);
   pitot::BatchClose why = pitot::BatchClose::kFull;
   while (jobs.size() < options_.max_batch) {
     if (!queue_.empty()) {
-      Take(past, jobs, batch);
+      Take(jobs, batch);
       continue;
     }
     const uint64_t now_ns = MonotonicNs();
@@ -103,7 +98,7 @@ pitot::Batch Batcher::Gather(Past& past, std::vector<Job>& jobs) {
       break;
     }
     if (queue_.empty()) {
-      why = pitot::BatchClose::kFlush;  // stopping: nobody else will come
+      why = pitot::BatchClose::kFlush;  // stopping: no more will come
       break;
     }
   }
@@ -112,64 +107,37 @@ pitot::Batch Batcher::Gather(Past& past, std::vector<Job>& jobs) {
 
   is_gathering_ = false;
   if (!queue_.empty()) work_arrived_.notify_one();
-  lock.unlock();
-  if (stretch_.on_closed) stretch_.on_closed(jobs, delay_ns, MonotonicNs());
   return batch;
 }
 
-void Batcher::Take(Past& past, std::vector<Job>& jobs, pitot::Batch& batch) {
+void Batcher::Take(std::vector<Job>& jobs, pitot::Batch& batch) {
   jobs.push_back(std::move(queue_.front()));
   queue_.pop_front();
-  Charge(past, jobs);
-  Job& job = jobs.back();
-  job.delays.handed_over_ns = past.use.at_ns - std::max(job.enqueued_ns, past.busy_until_ns);
-  if (stretch_.on_queued && past.busy_until_ns > job.enqueued_ns) {
-    stretch_.on_queued(job, past.busy_until_ns, past.requests);
-  }
-  batch.Join(job.token);
-  pitot::Stage(job.token, "batch");
+  hooks_->Taken(jobs.back());
+  batch.Join(jobs.back().token);
+  pitot::Stage(jobs.back().token, "batch");
 }
 
-void Batcher::Charge(Past& past, std::span<Job> jobs) {
-  const server_common::ThreadUse now = server_common::ThreadUseNow();
-  const uint64_t waited_ns = now.runqueue_ns - past.use.runqueue_ns;
-  for (Job& job : jobs)
-    job.delays.cpu_waited_ns += std::min(waited_ns, now.at_ns - std::max(job.enqueued_ns, past.use.at_ns));
-  past.use = now;
-}
-
-void Batcher::Execute(Past& past, pitot::Batch& batch, std::vector<Job>& jobs) {
-  Charge(past, jobs);
-  const server_common::ThreadUse begun = past.use;
-  std::vector<const Planes*> inputs;
-  for (const Job& job : jobs) {
-    inputs.push_back(&job.input);
-    pitot::Stage(job.token, "forward");
-  }
-  if (stretch_.before_network) stretch_.before_network(jobs);
+void Batcher::Execute(std::vector<Job>& jobs, pitot::Batch& batch) {
+  for (const Job& job : jobs) pitot::Stage(job.token, "forward");
   std::vector<Prediction> predictions;
   std::exception_ptr error;
   try {
-    predictions = model_(inputs, batch);
+    predictions = model_(jobs, batch);
     if (predictions.size() != jobs.size()) throw std::logic_error("the model answered for another number of pictures");
   } catch (...) {
     error = std::current_exception();  // every member's
   }
-  const server_common::ThreadUse ended = server_common::ThreadUseNow();
-  const server_common::Delays delays = server_common::DelaysOfCode(begun, ended);
   {
-    PITOT_SCOPE("hand out results");  // who waits in the queue meanwhile waits for this batch still
+    PITOT_SCOPE("hand out results");  // requests in the queue still wait for this batch
     for (size_t i = 0; i < jobs.size(); ++i) {
-      Charge(past, std::span(jobs).subspan(i));
-      jobs[i].work = server_common::WorkBetween(begun, past.use);
-      jobs[i].delays.slept_ns = delays.slept_ns;
-      jobs[i].delays.paged_ns = delays.paged_ns;
+      hooks_->Answering(std::span(jobs).subspan(i));
       batch.Leave(jobs[i].token);
       pitot::Stage(jobs[i].token, "return");  // until the handler's thread has woken up
       if (error) {
         jobs[i].result.set_exception(error);
       } else {
-        jobs[i].result.set_value({std::move(predictions[i]), MonotonicNs()});
+        jobs[i].result.set_value(std::move(predictions[i]));
       }
     }
   }

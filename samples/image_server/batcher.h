@@ -19,12 +19,17 @@
 #include <vector>
 
 #include "image_server/image.h"
-#include "image_server/prediction.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
-#include "scoreboard/delays.h"
 
 namespace image_server {
+
+struct ClassScore {
+  int64_t class_index = 0;
+  float probability = 0;
+};
+// Likeliest first.
+using Prediction = std::vector<ClassScore>;
 
 struct BatcherOptions {
   size_t workers = 2;
@@ -35,65 +40,57 @@ struct BatcherOptions {
 
 // One picture on its way through the batcher.
 struct Job {
-  Planes input;
-  pitot::Token token;       // stands for the request on the worker's thread
-  uint64_t request_id = 0;  // as the client knows it
-  uint64_t enqueued_ns = 0;
-  server_common::Delays delays;
-  server_common::Work work;  // of its worker, for its batch
-  std::promise<Answer> result;
+  Planes input{};
+  uint64_t request_id = 0;   // as the client knows it
+  uint64_t enqueued_ns = 0;  // CLOCK_MONOTONIC
+  pitot::Token token{};      // stands for the request on the worker's thread
+  std::promise<Prediction> result{};
+};
+
+// What a program may decide for a batcher, and is told by it: an adaptive delay, metrics.
+class BatcherHooks {
+ public:
+  virtual ~BatcherHooks() = default;
+  // The delay of the batch that begins now. On its worker's thread, with the queue locked, as Taken.
+  virtual uint64_t DelayNs(uint64_t max_delay_ns) { return max_delay_ns; }
+  virtual void Queued(const Job&) {}  // on the thread of Submit, with the queue locked
+  virtual void Taken(const Job&) {}   // from the queue into a batch
+  // The first of these is answered next, then the others. On the worker's thread, as Finished.
+  virtual void Answering(std::span<const Job>) {}
+  virtual void Finished(std::span<const Job>) {}  // all of a batch have been answered
 };
 
 class Batcher {
  public:
-  // Runs the network on `inputs`, one result each; calls Submitted() of `batch` once all work is launched.
-  using Model = std::function<std::vector<Prediction>(std::span<const Planes* const> inputs, pitot::Batch& batch)>;
+  // Runs the network on the inputs, one result each; calls Submitted() of `batch` once all work is launched.
+  using Model = std::function<std::vector<Prediction>(std::span<const Job> jobs, pitot::Batch& batch)>;
 
-  // Lets an experiment stretch the delay of a batch: returns the delay to use in place of `normal_ns`; is told when the
-  // batch closes how long it was open (from its first member's arrival), and its members.
-  struct Stretch {
-    std::function<uint64_t(uint64_t normal_ns)> delay_ns;
-    std::function<void(std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns)> on_closed;
-    // Before the network runs for a batch, in it.
-    std::function<void(std::span<const Job> jobs)> before_network;
-    // Is told when a job is taken that its worker could not take earlier: it was at work for these requests.
-    std::function<void(const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others)> on_queued;
-    // Is told when a job is done, with what delayed it on its worker.
-    std::function<void(const Job& job)> on_done;
-  };
-
-  // Returns when each worker has done `warm_up`: what a thread does for the first time (cuDNN's and cuBLAS's handles
-  // are each thread's own) no request waits for. What that throws it throws.
-  Batcher(const BatcherOptions& options, Model model, Stretch stretch = {}, std::function<void()> warm_up = {});
+  // Returns when each worker has done `warm_up`: the first work of a thread (cuDNN and cuBLAS have handles of each
+  // thread) delays no request then. Throws what that throws. `hooks`, which may be null, outlives the batcher.
+  Batcher(const BatcherOptions& options, Model model, std::function<void()> warm_up = {},
+          BatcherHooks* hooks = nullptr);
   // Stops.
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
   // Queues a picture of `request`. Nothing when the queue is full or the batcher has stopped: shed the request.
-  std::optional<std::future<Answer>> Submit(Planes input, pitot::Request& request, uint64_t request_id);
+  std::optional<std::future<Prediction>> Submit(Planes input, pitot::Request& request, uint64_t request_id);
 
   // Runs what is queued, then ends the workers. Idempotent.
   void Stop();
 
  private:
-  // What a worker did last.
-  struct Past {
-    uint64_t busy_until_ns = 0;
-    std::vector<uint64_t> requests;
-    server_common::ThreadUse use;  // when it was looked at last
-  };
   void Work();
-  pitot::Batch Gather(Past& past, std::vector<Job>& jobs);
-  void Execute(Past& past, pitot::Batch& batch, std::vector<Job>& jobs);
-  void Take(Past& past, std::vector<Job>& jobs, pitot::Batch& batch);
-  // While the worker waits for a CPU, so do these.
-  static void Charge(Past& past, std::span<Job> jobs);
+  pitot::Batch Gather(std::vector<Job>& jobs);
+  void Take(std::vector<Job>& jobs, pitot::Batch& batch);
+  void Execute(std::vector<Job>& jobs, pitot::Batch& batch);
 
   const BatcherOptions options_;
   const Model model_;
-  const Stretch stretch_;
   const std::function<void()> warm_up_;
+  BatcherHooks no_hooks_;
+  BatcherHooks* const hooks_;
 
   pitot::Mutex mutex_{"batch queue"};
   pitot::ConditionVariable member_arrived_{"batch member"};  // the worker that gathers waits here

@@ -34,26 +34,27 @@ Classifier::~Classifier() = default;
 
 void Classifier::WarmUp(size_t max_batch) {
   const Planes grey(size_t{3} * static_cast<size_t>(options_.side) * static_cast<size_t>(options_.side));
-  for (size_t size = 1; size <= max_batch; ++size) {
-    const std::vector<const Planes*> inputs(size, &grey);
+  std::vector<Job> jobs;
+  while (jobs.size() < max_batch) {
+    jobs.push_back({.input = grey});
     pitot::Batch batch;
-    Run(inputs, batch);
+    Run(jobs, batch);
   }
 }
 
-std::vector<Prediction> Classifier::Run(std::span<const Planes* const> inputs, pitot::Batch& batch) {
+std::vector<Prediction> Classifier::Run(std::span<const Job> jobs, pitot::Batch& batch) {
   UseThreads(options_.threads);
   const c10::InferenceMode inference;
-  const auto count = static_cast<int64_t>(inputs.size());
+  const auto count = static_cast<int64_t>(jobs.size());
 
   torch::Tensor pictures;
   {
     PITOT_SCOPE("pack", count);
     pictures = torch::empty({count, 3, options_.side, options_.side});
     float* to = pictures.data_ptr<float>();
-    for (const Planes* planes : inputs) {
-      std::memcpy(to, planes->data(), planes->size() * sizeof(float));
-      to += planes->size();
+    for (const Job& job : jobs) {
+      std::memcpy(to, job.input.data(), job.input.size() * sizeof(float));
+      to += job.input.size();
     }
     pictures = pictures.to(network_->device);
   }
@@ -71,7 +72,7 @@ std::vector<Prediction> Classifier::Run(std::span<const Planes* const> inputs, p
   PITOT_SCOPE("softmax and top 5", count);
   const auto [probabilities, classes] = scores.softmax(1).topk(kTop);
   const torch::Tensor host_probabilities = probabilities.cpu(), host_classes = classes.cpu();
-  std::vector<Prediction> predictions(inputs.size());
+  std::vector<Prediction> predictions(jobs.size());
   const float* probability = host_probabilities.data_ptr<float>();
   const int64_t* class_index = host_classes.data_ptr<int64_t>();
   for (Prediction& prediction : predictions) {

@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "image_server/image.h"
-#include "image_server/prediction.h"
+#include "image_server/batcher.h"
 #include "pitot/request.h"
 
 namespace image_server {
@@ -42,8 +41,8 @@ class Classifier {
   // Runs once for each batch size up to `max_batch`, so that no request pays for what LibTorch does the first time.
   void WarmUp(size_t max_batch);
 
-  // Threads: any, also concurrently.
-  std::vector<Prediction> Run(std::span<const Planes* const> inputs, pitot::Batch& batch);
+  // As Batcher::Model. Threads: any, also concurrently.
+  std::vector<Prediction> Run(std::span<const Job> jobs, pitot::Batch& batch);
 
   // "resnet50 width 16 side 64 cpu".
   const std::string& name() const { return name_; }

@@ -6,13 +6,11 @@
 #define SAMPLES_IMAGE_SERVER_CLASSIFY_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "image_server/batcher.h"
-#include "image_server/image.h"
-#include "pitot/request.h"
-#include "scoreboard/image_server/faults.h"
-#include "scoreboard/image_server/preprocessor.h"
+#include "server_common/http_listener.h"
 #include "server_common/reply.h"
 
 namespace image_server {
@@ -23,23 +21,12 @@ struct ClassifyOptions {
   uint64_t timeout_ns = 5'000'000'000;
 };
 
-using server_common::Reply;
+// Replies {"id": ..., "top": [{"class", "index", "probability"}, ...]}. Never throws. Threads: any.
+server_common::Reply Classify(std::string_view jpeg, server_common::Exchange& exchange, Batcher* batcher,
+                              const ClassifyOptions& options);
 
-class ClassifyHandler {
- public:
-  ClassifyHandler(const ClassifyOptions& options, Preprocessor* preprocessor, Batcher* batcher, Faults* faults);
-
-  // Never throws. `id` is the request's id as the client gets it.
-  Reply Handle(std::string_view jpeg, pitot::Request& request, uint64_t id);
-
- private:
-  Image Decode(std::string_view jpeg, uint64_t id);
-
-  const ClassifyOptions options_;
-  Preprocessor* const preprocessor_;
-  Batcher* const batcher_;
-  Faults* const faults_;
-};
+// The body of that reply.
+std::string ToJson(const Prediction& prediction, uint64_t request_id);
 
 }  // namespace image_server
 

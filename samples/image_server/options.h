@@ -1,37 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server's command line.
+// The server's options.
 #ifndef SAMPLES_IMAGE_SERVER_OPTIONS_H_
 #define SAMPLES_IMAGE_SERVER_OPTIONS_H_
-
-#include <cstddef>
-#include <cstdint>
-#include <string>
 
 #include "image_server/batcher.h"
 #include "image_server/classifier.h"
 #include "image_server/classify.h"
-#include "image_server/http_server.h"
-#include "scoreboard/image_server/faults.h"
+#include "server_common/command_line.h"
+#include "server_common/http_listener.h"
 #include "server_common/recording.h"
 
 namespace image_server {
 
-struct Options {
-  HttpOptions http;
-  std::string port_file;
-  ClassifierOptions classifier;
-  BatcherOptions batcher;
-  ClassifyOptions classify;
-  size_t preprocess_threads = 0;
-  FaultOptions faults;
+inline constexpr char kAbout[] =
+    "An image-classification server on LibTorch with Pitot linked in: POST a JPEG to /classify.";
 
-  server_common::RecordingOptions recording;
+struct Options {
+  server_common::HttpOptions http{};
+  ClassifierOptions classifier{};
+  BatcherOptions batcher{};
+  ClassifyOptions classify{};
+
+  server_common::RecordingOptions recording{};
   double slo_ms = 50;
 };
 
-// Exits the process for --help and for what it does not understand.
-Options ParseOptions(int argc, char** argv);
+void AddOptions(server_common::CommandLine* command_line, Options* options);
 
 }  // namespace image_server
 

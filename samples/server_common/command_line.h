@@ -1,35 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options that all sample servers have.
+// The command line of a sample: options are declared, each with the variable that it sets, and then parsed. CLI11 does
+// the work. Its header takes seconds to compile, so only command_line.cc includes it.
 #ifndef SAMPLES_SERVER_COMMON_COMMAND_LINE_H_
 #define SAMPLES_SERVER_COMMON_COMMAND_LINE_H_
 
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
-#include "scoreboard/fault_schedule.h"
-#include "server_common/recording.h"
-
 namespace server_common {
 
-inline constexpr char kRecordingGroup[] = "Recording";
-inline constexpr char kFaultsGroup[] = "Faults";
+// The numbers that an option takes.
+struct Limits {
+  double least = std::numeric_limits<double>::lowest();
+  double most = std::numeric_limits<double>::max();
+  bool is_above_least = false;  // `least` itself is refused
+};
+inline constexpr Limits kAboveZero{.least = 0, .is_above_least = true};
+inline constexpr Limits kNotNegative{.least = 0};
 
-// `works`: what is timed on the GPU, "batches".
-void AddRecordingOptions(const std::string& works, CLI::App* app, RecordingOptions* options);
-
-// What --fault names, of which `names` says the names and doses, in words.
-class FaultArguments {
+// An option's value is refused. Thrown by the check that Parse calls.
+class BadOption : public std::runtime_error {
  public:
-  FaultArguments(const std::string& names, CLI::App* app, FaultOptions* options, bool* allow_control);
-  // After app.parse. Throws CLI::ValidationError.
-  void Take(Fault (*parse)(std::string_view text));
+  BadOption(const std::string& option, const std::string& why) : std::runtime_error(option + ": " + why) {}
+};
+
+// Variables must outlive Parse; what they hold when they are declared is the default. Threads: one.
+class CommandLine {
+ public:
+  // `about`: what --help says the program is.
+  explicit CommandLine(const std::string& about);
+  ~CommandLine();
+
+  // --help lists the options declared after this under `heading`.
+  void Group(const std::string& heading);
+
+  void Add(const std::string& name, std::string* value, const std::string& help);
+  // Number: int, int64_t, uint32_t, uint64_t, float or double.
+  template <class Number>
+  void Add(const std::string& name, Number* value, const std::string& help, const Limits& limits = {});
+  // An option in milliseconds, kept in nanoseconds.
+  void AddMs(const std::string& name, uint64_t* value_ns, const std::string& help, const Limits& limits);
+  // One of `choices`.
+  void AddChoice(const std::string& name, std::string* value, const std::vector<std::string>& choices,
+                 const std::string& help);
+  // May be given several times.
+  void AddList(const std::string& name, std::vector<std::string>* values, const std::string& help);
+  // Sets `value` to `to`.
+  void AddFlag(const std::string& name, bool* value, const std::string& help, bool to = true);
+  // The option declared last must be given.
+  void Require();
+
+  // Sets the variables, then calls `check`, which may throw BadOption. Exits the process for --help (0) and for what it
+  // does not understand (2).
+  void Parse(int argc, char** argv, const std::function<void()>& check = {});
 
  private:
-  FaultOptions* const options_;
-  std::vector<std::string> texts_;
+  struct Parser;
+  const std::unique_ptr<Parser> parser_;
 };
 
 }  // namespace server_common

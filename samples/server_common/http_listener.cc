@@ -3,16 +3,22 @@
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <exception>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
-#include <vector>
+#include <utility>
 
-#include <nlohmann/json.hpp>
+#include <httplib.h>  // compiled with `pkg-config --cflags cpp-httplib`: without, its classes have another layout
 
 #include "pitot/trace.h"
 #include "server_common/connection_threads.h"
 #include "server_common/monotonic.h"
+#include "server_common/process.h"
 #include "server_common/statsz.h"
 
 namespace server_common {
@@ -21,16 +27,25 @@ namespace {
 // With parameters, because cpp-httplib compresses plain "application/json" with Brotli at its slowest setting for every
 // client that accepts it: 2 ms for 300 bytes.
 constexpr char kJson[] = "application/json; charset=utf-8";
+// One that cpp-httplib does not compress, which would keep lines back.
+constexpr char kJsonLines[] = "application/x-ndjson";
 
 // How long /incidentz waits for its incident: the worker has a quarter of a CPU.
 constexpr uint32_t kIncidentMs = 60'000;
 
-thread_local Exchange t_exchange;
+// The request that this thread serves. cpp-httplib serves a connection on one thread and calls, for each request: the
+// pre-routing handler once the headers are there, the route's handler, and the logger once the response has been
+// written. So a request begins and ends at the first and the last of them.
+struct Serving : Exchange {
+  pitot::Timestamp arrival;
+  pitot::Outcome outcome = pitot::Outcome::kCancelled;  // until there is a reply: the client went away
+};
+thread_local Serving t_serving;
 
 // Also called where a response could not be written: before the next request, and when the connection ends.
-void EndExchange() {
-  t_exchange.request.Finish(t_exchange.outcome);
-  t_exchange = Exchange{};
+void Finish() {
+  t_serving.request.Finish(t_serving.outcome);
+  t_serving = Serving{};
 }
 
 // Ids for the header while no recorder gives them.
@@ -44,147 +59,182 @@ void Send(const Reply& reply, httplib::Response& response) {
   response.set_content(reply.json, kJson);
 }
 
-}  // namespace
-
-HttpListener::HttpListener(const HttpOptions& options, FaultSchedule* faults, pitot::Recorder* recorder)
-    : options_(options), faults_(faults), recorder_(recorder) {
-  // Defaults that cost a keep-alive client 87 ms a request: Nagle's algorithm, and closing after the fifth request.
-  server_.set_tcp_nodelay(true);
-  server_.set_keep_alive_max_count(1'000'000'000);
-  server_.set_keep_alive_timeout(2);
-  server_.set_payload_max_length(options_.max_body_bytes);
-  // Of the default pool's 8 threads nobody sees the queue; of ours a request's arrival does.
-  server_.new_task_queue = [this] { return new ConnectionThreads(options_.threads, EndExchange); };
-  // The default, SO_REUSEPORT, lets a second server share a port that is taken.
-  server_.set_socket_options([this](int socket) {
-    const int yes = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    listening_socket_ = socket;
+// Answers this thread's request.
+void Respond(const Reply& reply, httplib::Response& response) {
+  t_serving.request.SetLabel("status", std::to_string(reply.status).c_str());
+  t_serving.outcome = reply.outcome;
+  if (!reply.stream) return Send(reply, response);
+  // cpp-httplib sends the headers when its handler has returned, and calls the provider on the same thread, which still
+  // serves this request.
+  response.set_chunked_content_provider(kJsonLines, [stream = reply.stream](size_t, httplib::DataSink& sink) {
+    t_serving.outcome = stream({[&sink](const std::string& piece) { return sink.write(piece.data(), piece.size()); },
+                                [&sink] { return sink.is_writable(); }});
+    if (t_serving.outcome == pitot::Outcome::kCancelled) return false;  // the connection ends
+    sink.done();
+    return true;
   });
-
-  server_.set_pre_routing_handler([](const httplib::Request&, httplib::Response&) {
-    EndExchange();
-    t_exchange.arrival = ConnectionThreads::ArrivalOfThisRequest();
-    t_exchange.arrival_ns = MonotonicNs();
-    t_exchange.begun = ThreadUseNow();
-    return httplib::Server::HandlerResponse::Unhandled;
-  });
-  server_.set_logger([this](const httplib::Request&, const httplib::Response&) {
-    const uint64_t id = t_exchange.id;
-    const ThreadUse begun = t_exchange.begun, ended = ThreadUseNow();
-    EndExchange();
-    Delays delays;  // it slept where it waits, too
-    delays.cpu_waited_ns = ended.runqueue_ns - begun.runqueue_ns;
-    if (id != 0) faults_->log().WriteDelays(begun.at_ns, id, delays);
-  });
-  server_.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
-    Respond(ErrorReply(500, "internal error"), response);
-  });
-
-  server_.Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
-    response.set_content(R"({"status":"ok"})", kJson);
-  });
-  server_.Get("/statsz", [this](const httplib::Request&, httplib::Response& response) {
-    response.set_content(StatszJson(*recorder_), kJson);
-  });
-  if (options_.allow_fault_control) {
-    server_.Post("/faultz", [this](const httplib::Request& request, httplib::Response& response) {
-      ControlFaults(request, response);
-    });
-    server_.Post("/incidentz",
-                 [this](const httplib::Request&, httplib::Response& response) { WriteIncident(response); });
-  }
 }
 
-void HttpListener::AllowOnly(const std::string& method, const char* path) {
-  const auto refuse = [method](const httplib::Request&, httplib::Response& response) {
-    response.set_header("Allow", method);
-    Send(ErrorReply(405, "use " + method), response);
-  };
-  server_.Get(path, refuse).Put(path, refuse).Patch(path, refuse).Delete(path, refuse).Options(path, refuse);
-}
-
-Exchange& HttpListener::Begin(const char* route, const httplib::Request& http, httplib::Response& response) {
-  const std::string traceparent = http.get_header_value("traceparent");
-  t_exchange.request = pitot::Request::Begin(route, traceparent.c_str(), t_exchange.arrival);
-  t_exchange.request.Stage("receive");
-  t_exchange.request.SetLabel("model", options_.model.c_str());
-  t_exchange.id = t_exchange.request.id() != 0 ? t_exchange.request.id() : UnrecordedId();
-  response.set_header("x-request-id", RequestIdText(t_exchange.id));
-  return t_exchange;
-}
-
-std::optional<Reply> HttpListener::Receive(const httplib::Request& http, const httplib::ContentReader& read,
-                                           std::string* body) {
+// Reads the body. Returns the reply if it cannot be used.
+std::optional<Reply> Receive(const httplib::Request& http, const httplib::ContentReader& read, size_t most_bytes,
+                             std::string* body) {
   PITOT_SCOPE("receive");
   if (!http.has_header("Content-Length") && !http.has_header("Transfer-Encoding")) {
     return ErrorReply(411, "send Content-Length");
   }
-  // cpp-httplib checks the limit against Content-Length only. What is too much is read all the same: the next request
-  // of the connection begins behind it.
-  bool is_too_large = http.get_header_value<uint64_t>("Content-Length") > options_.max_body_bytes;
+  // cpp-httplib checks the limit against Content-Length only. A body that is too large is read all the same: the next
+  // request of the connection begins behind it.
+  bool is_too_large = http.get_header_value<uint64_t>("Content-Length") > most_bytes;
   const bool is_complete = read([&](const char* data, size_t size) {
-    is_too_large = is_too_large || body->size() + size > options_.max_body_bytes;
+    is_too_large = is_too_large || body->size() + size > most_bytes;
     if (!is_too_large) body->append(data, size);
     return true;
   });
-  if (is_too_large) return ErrorReply(413, "the limit is " + std::to_string(options_.max_body_bytes) + " bytes");
+  if (is_too_large) return ErrorReply(413, "the limit is " + std::to_string(most_bytes) + " bytes");
   if (!is_complete) return ErrorReply(400, "the body ended early");
   return std::nullopt;
 }
 
-void HttpListener::Respond(const Reply& reply, httplib::Response& response) {
-  t_exchange.request.SetLabel("status", std::to_string(reply.status).c_str());
-  t_exchange.outcome = reply.outcome;
-  Send(reply, response);
+Reply WriteIncident(pitot::Recorder* recorder) {
+  pitot::Status status = recorder->Trigger("asked for by /incidentz");
+  if (status.ok()) status = recorder->Flush(kIncidentMs);
+  if (!status.ok()) return ErrorReply(503, status.message());
+  return {200, R"({"status":"ok"})"};
+}
+
+}  // namespace
+
+struct HttpListener::Connections {
+  Connections(const HttpOptions& of, HttpHooks* calls) : options(of), hooks(calls != nullptr ? calls : &none) {
+    SetUp();
+  }
+  void SetUp();
+
+  const HttpOptions options;
+  HttpHooks none{};
+  HttpHooks* const hooks;
+  httplib::Server server;
+  int listening_socket = -1;
+  std::atomic<bool> has_ended{false};
+};
+
+void HttpListener::Connections::SetUp() {
+  // Defaults that cost a keep-alive client 87 ms a request: Nagle's algorithm, and closing after the fifth request.
+  server.set_tcp_nodelay(true);
+  server.set_keep_alive_max_count(1'000'000'000);
+  server.set_keep_alive_timeout(2);
+  server.set_payload_max_length(options.max_body_bytes);
+  // The default pool has 8 threads and does not show its queue; with ours the wait is part of a request's latency.
+  server.new_task_queue = [this] { return new ConnectionThreads(options.threads, Finish); };
+  // The default, SO_REUSEPORT, lets a second server share a port that is taken.
+  server.set_socket_options([this](int socket) {
+    const int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    listening_socket = socket;
+  });
+
+  server.set_pre_routing_handler([this](const httplib::Request&, httplib::Response&) {
+    Finish();
+    t_serving.arrival = ConnectionThreads::ArrivalOfThisRequest();
+    t_serving.arrival_ns = MonotonicNs();
+    hooks->Arrived();
+    return httplib::Server::HandlerResponse::Unhandled;
+  });
+  server.set_logger([this](const httplib::Request&, const httplib::Response&) {
+    const uint64_t id = t_serving.id;
+    Finish();
+    if (id != 0) hooks->Answered(id);
+  });
+  server.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
+    Respond(ErrorReply(500, "internal error"), response);
+  });
+}
+
+HttpListener::HttpListener(const HttpOptions& options, pitot::Recorder* recorder, HttpHooks* hooks)
+    : connections_(std::make_unique<Connections>(options, hooks)) {
+  connections_->server.Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
+    Send({200, R"({"status":"ok"})"}, response);
+  });
+  connections_->server.Get("/statsz", [recorder](const httplib::Request&, httplib::Response& response) {
+    Send({200, StatszJson(*recorder)}, response);
+  });
+  if (options.allow_incidentz)
+    PostCommand("/incidentz", [recorder](const std::string&) { return WriteIncident(recorder); });
+}
+
+HttpListener::~HttpListener() = default;
+
+void HttpListener::Post(const std::string& path, Handler handle) {
+  const HttpOptions& options = connections_->options;
+  const auto serve = [path, &options, handle = std::move(handle)](const httplib::Request& http,
+                                                                  httplib::Response& response,
+                                                                  const httplib::ContentReader& read) {
+    const std::string traceparent = http.get_header_value("traceparent");
+    t_serving.request = pitot::Request::Begin(path.c_str(), traceparent.c_str(), t_serving.arrival);
+    t_serving.request.Stage("receive");
+    t_serving.request.SetLabel("model", options.model.c_str());
+    t_serving.id = t_serving.request.id() != 0 ? t_serving.request.id() : UnrecordedId();
+    response.set_header("x-request-id", RequestIdText(t_serving.id));
+
+    std::string body;
+    const std::optional<Reply> refusal = Receive(http, read, options.max_body_bytes, &body);
+    Respond(refusal ? *refusal : handle(body, t_serving), response);
+  };
+  const auto refuse = [](const httplib::Request&, httplib::Response& response) {
+    response.set_header("Allow", "POST");
+    Send(ErrorReply(405, "use POST"), response);
+  };
+  connections_->server.Post(path, serve);
+  connections_->server.Get(path, refuse)
+      .Put(path, refuse)
+      .Patch(path, refuse)
+      .Delete(path, refuse)
+      .Options(path, refuse);
+}
+
+void HttpListener::PostCommand(const std::string& path, Command run) {
+  connections_->server.Post(path, [run = std::move(run)](const httplib::Request& http, httplib::Response& response) {
+    Send(run(http.body), response);
+  });
+}
+
+void HttpListener::Serve() {
+  const int port = Bind();  // from here on connections are kept for Run
+  if (!connections_->options.port_file.empty()) WritePortFile(connections_->options.port_file, port);
+  std::printf("listening on 127.0.0.1:%d\n", port);
+  std::fflush(stdout);
+  std::thread serving([this] { Run(); });
+  WaitForStopSignal();
+  std::printf("stopping\n");
+  std::fflush(stdout);
+  Stop();
+  serving.join();
 }
 
 int HttpListener::Bind() {
-  const int port = options_.port == 0                                 ? server_.bind_to_any_port("127.0.0.1")
-                   : server_.bind_to_port("127.0.0.1", options_.port) ? options_.port
-                                                                      : -1;
+  httplib::Server& server = connections_->server;
+  const int wanted = connections_->options.port;
+  const int port = wanted == 0                                ? server.bind_to_any_port("127.0.0.1")
+                   : server.bind_to_port("127.0.0.1", wanted) ? wanted
+                                                              : -1;
   if (port <= 0)
-    throw std::runtime_error("cannot listen on 127.0.0.1:" + std::to_string(options_.port) +
-                             "; --port 0 takes a free one");
+    throw std::runtime_error("cannot listen on 127.0.0.1:" + std::to_string(wanted) + "; --port 0 takes a free one");
   // cpp-httplib has room for 5 connections that are not accepted yet; one more waits a second for its SYN to be
   // resent.
-  listen(listening_socket_, 512);
+  listen(connections_->listening_socket, 512);
   return port;
 }
 
 void HttpListener::Run() {
-  server_.listen_after_bind();
-  has_ended_ = true;
+  connections_->server.listen_after_bind();
+  connections_->has_ended = true;
 }
 
 void HttpListener::Stop() {
   // cpp-httplib ignores a stop that comes before it runs.
-  while (!server_.is_running() && !has_ended_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  server_.stop();
-}
-
-void HttpListener::ControlFaults(const httplib::Request& request, httplib::Response& response) try {
-  const nlohmann::json command = nlohmann::json::parse(request.body);
-  if (command.contains("faults")) {
-    std::vector<Fault> faults;
-    for (const nlohmann::json& text : command["faults"]) {
-      faults.push_back(ParseFault(faults_->kinds(), text.get<std::string>()));
-    }
-    faults_->SetFaults(faults);
-  }
-  if (command.contains("active")) faults_->SetActive(command["active"].get<bool>());
-  nlohmann::json names = nlohmann::json::array();
-  for (const Fault& fault : faults_->faults()) names.push_back(faults_->NameOf(fault.kind));
-  response.set_content(nlohmann::json{{"active", faults_->is_active()}, {"faults", names}}.dump(), kJson);
-} catch (const std::exception& error) {
-  Send(ErrorReply(400, error.what()), response);
-}
-
-void HttpListener::WriteIncident(httplib::Response& response) {
-  pitot::Status status = recorder_->Trigger("asked for by /incidentz");
-  if (status.ok()) status = recorder_->Flush(kIncidentMs);
-  if (!status.ok()) return Send(ErrorReply(503, status.message()), response);
-  response.set_content(R"({"status":"ok"})", kJson);
+  while (!connections_->server.is_running() && !connections_->has_ended)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  connections_->server.stop();
 }
 
 }  // namespace server_common

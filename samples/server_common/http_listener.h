@@ -1,71 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the sample servers have in common on HTTP: cpp-httplib set up for the loopback interface, the life of a request
-// from its arrival to the last byte of its response, and the routes
+// HTTP for the sample servers: cpp-httplib set up for the loopback interface, and the life of a request from its
+// arrival to the last byte of its response. A server adds its own routes to these:
 //   GET  /healthz    {"status": "ok"}
 //   GET  /statsz     what the recorder holds, has lost and costs; CPU time and memory of the process
-//   POST /faultz     {"active": true, "faults": ["lock_held:rate=0.1,dose_ms=40"]}, both optional, if allowed
-//   POST /incidentz  asks for an incident and replies when it is on disk, if faults may be controlled
+//   POST /incidentz  asks for an incident and replies when it is on disk, if that is allowed
 #ifndef SAMPLES_SERVER_COMMON_HTTP_LISTENER_H_
 #define SAMPLES_SERVER_COMMON_HTTP_LISTENER_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <memory>
 #include <string>
-#include <string_view>
 
-#include <httplib.h>  // compiled with `pkg-config --cflags cpp-httplib`: without, its classes have another layout
-
-#include "pitot/outcome.h"
 #include "pitot/recorder.h"
 #include "pitot/request.h"
-#include "scoreboard/delays.h"
-#include "scoreboard/fault_schedule.h"
 #include "server_common/reply.h"
 
 namespace server_common {
 
 struct HttpOptions {
   int port = 0;  // 0: a free one
+  std::string port_file{};
   // Threads, one for each connection that is open. A connection that finds none waits, and its first request's latency
   // includes that wait.
   size_t threads = 64;
   size_t max_body_bytes = size_t{16} << 20;
-  bool allow_fault_control = false;
-  std::string model;  // label of the requests
+  bool allow_incidentz = false;
+  std::string model{};  // label of the requests
 };
 
-// A request that is being served by this thread. cpp-httplib serves a connection on one thread and calls, for each
-// request: the pre-routing handler once the headers are there, the route's handler, and the logger once the response
-// has been written. So a request begins and ends at the first and the last of them.
+// A request on the thread that serves it.
 struct Exchange {
-  pitot::Timestamp arrival;
-  uint64_t arrival_ns = 0;  // CLOCK_MONOTONIC; when the headers were there
-  ThreadUse begun;          // of its thread, at the same time
-  uint64_t id = 0;          // as the client knows it
   pitot::Request request;
-  pitot::Outcome outcome = pitot::Outcome::kCancelled;  // what it is until there is a reply: the client went away
+  uint64_t id = 0;          // as the client knows it: the header x-request-id
+  uint64_t arrival_ns = 0;  // CLOCK_MONOTONIC; when the headers were there
+};
+
+// Called on the threads that serve connections; for an access log, for example.
+class HttpHooks {
+ public:
+  virtual ~HttpHooks() = default;
+  // The headers of a request are there.
+  virtual void Arrived() {}
+  // Its response has been written, and its request has been finished. Not called for a client that has gone away.
+  virtual void Answered(uint64_t /*id*/) {}
 };
 
 class HttpListener {
  public:
-  HttpListener(const HttpOptions& options, FaultSchedule* faults, pitot::Recorder* recorder);
+  // `recorder` and `hooks`, which may be null, outlive it.
+  HttpListener(const HttpOptions& options, pitot::Recorder* recorder, HttpHooks* hooks = nullptr);
+  ~HttpListener();
+  HttpListener(const HttpListener&) = delete;
+  HttpListener& operator=(const HttpListener&) = delete;
 
-  // For more routes, before Bind.
-  httplib::Server& server() { return server_; }
-  // Other methods of a route that has one get 405. To be called after that one is set.
-  void AllowOnly(const std::string& method, const char* path);
+  // Has `handle` answer what is posted to `path`; other methods get 405. Each is a request of the route `path`, and its
+  // response has x-request-id, by which it is found in an incident. To be called before Bind.
+  using Handler = std::function<Reply(const std::string& body, Exchange& exchange)>;
+  void Post(const std::string& path, Handler handle);
+  // The same for operators: not recorded as a request.
+  using Command = std::function<Reply(const std::string& body)>;
+  void PostCommand(const std::string& path, Command run);
 
-  // In a handler: this thread's exchange, begun for `route`. The response gets its id as x-request-id.
-  Exchange& Begin(const char* route, const httplib::Request& http, httplib::Response& response);
-  // Reads the body; returns the reply if it cannot be used.
-  std::optional<Reply> Receive(const httplib::Request& http, const httplib::ContentReader& read, std::string* body);
-  // Answers the exchange.
-  static void Respond(const Reply& reply, httplib::Response& response);
+  // Binds, writes the port file, says so on standard output, and serves until the process gets SIGTERM or SIGINT.
+  // REQUIRES: BlockStopSignals.
+  void Serve();
 
-  // Returns the port. Throws std::runtime_error when it is taken.
+  // Serve's parts, for tests. Bind returns the port; it throws std::runtime_error when that is taken.
   int Bind();
   // Serves until Stop; on return every request that was begun has been answered. REQUIRES: Bind.
   void Run();
@@ -73,15 +76,8 @@ class HttpListener {
   void Stop();
 
  private:
-  void ControlFaults(const httplib::Request& request, httplib::Response& response);
-  void WriteIncident(httplib::Response& response);
-
-  const HttpOptions options_;
-  FaultSchedule* const faults_;
-  pitot::Recorder* const recorder_;
-  httplib::Server server_;
-  int listening_socket_ = -1;
-  std::atomic<bool> has_ended_{false};
+  struct Connections;
+  const std::unique_ptr<Connections> connections_;
 };
 
 }  // namespace server_common

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CLOCK_MONOTONIC in ns: the clock of the fault log and of the load generator's results; and how long the caller's
-// thread has been on a CPU.
+// CLOCK_MONOTONIC in ns, as the load generator's results have it.
 #ifndef SAMPLES_SERVER_COMMON_MONOTONIC_H_
 #define SAMPLES_SERVER_COMMON_MONOTONIC_H_
 
@@ -11,13 +10,11 @@
 
 namespace server_common {
 
-inline uint64_t ClockNs(clockid_t clock) {
+inline uint64_t MonotonicNs() {
   timespec now{};
-  clock_gettime(clock, &now);
+  clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
-inline uint64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
-inline uint64_t ThreadCpuNs() { return ClockNs(CLOCK_THREAD_CPUTIME_ID); }
 
 }  // namespace server_common
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server_common/reply.h"
 
+#include <cinttypes>
+#include <cstdio>
+
 #include <nlohmann/json.hpp>
 
 namespace server_common {
@@ -11,6 +14,12 @@ Reply ErrorReply(int status, std::string_view message) {
   if (status == 503) outcome = pitot::Outcome::kShed;
   if (status == 504) outcome = pitot::Outcome::kTimedOut;
   return {status, nlohmann::json{{"error", message}}.dump(), outcome};
+}
+
+std::string RequestIdText(uint64_t id) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, id);
+  return text;
 }
 
 }  // namespace server_common

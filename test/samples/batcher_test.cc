@@ -5,11 +5,12 @@
 #include <future>
 #include <mutex>
 #include <set>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "server_common/monotonic.h"
 #include "session/host.h"
 
 namespace image_server {
@@ -20,15 +21,15 @@ constexpr uint64_t kForEverNs = 3'600'000'000'000;
 // A network that answers with the first number of its input, and waits for its gate.
 class FakeNetwork {
  public:
-  std::vector<Prediction> operator()(std::span<const Planes* const> inputs, pitot::Batch& batch) {
+  std::vector<Prediction> operator()(std::span<const Job> jobs, pitot::Batch& batch) {
     {
       std::lock_guard lock(mutex_);
-      sizes_.push_back(inputs.size());
+      sizes_.push_back(jobs.size());
     }
     gate_.wait();
     batch.Submitted();
     std::vector<Prediction> predictions;
-    for (const Planes* input : inputs) predictions.push_back({{static_cast<int64_t>(input->at(0)), 1.0f}});
+    for (const Job& job : jobs) predictions.push_back({{static_cast<int64_t>(job.input.at(0)), 1.0f}});
     return predictions;
   }
   void Open() { open_.set_value(); }
@@ -45,12 +46,12 @@ class FakeNetwork {
 };
 
 Batcher::Model ModelOf(FakeNetwork* network) {
-  return [network](std::span<const Planes* const> inputs, pitot::Batch& batch) { return (*network)(inputs, batch); };
+  return [network](std::span<const Job> jobs, pitot::Batch& batch) { return (*network)(jobs, batch); };
 }
 
-std::future<Answer> Submit(Batcher* batcher, float value) {
+std::future<Prediction> Submit(Batcher* batcher, float value) {
   pitot::Request request;  // inert
-  std::optional<std::future<Answer>> result = batcher->Submit({value}, request, 1);
+  std::optional<std::future<Prediction>> result = batcher->Submit({value}, request, 1);
   REQUIRE(result.has_value());
   return std::move(*result);
 }
@@ -60,10 +61,10 @@ TEST_CASE("a full batch does not wait for its delay", "[batcher]") {
   network.Open();
   Batcher batcher({.workers = 1, .max_batch = 3, .max_delay_ns = kForEverNs, .max_queue = 10}, ModelOf(&network));
 
-  std::vector<std::future<Answer>> results;
+  std::vector<std::future<Prediction>> results;
   for (int i = 0; i < 3; ++i) results.push_back(Submit(&batcher, static_cast<float>(i)));
 
-  for (size_t i = 0; i < 3; ++i) CHECK(results[i].get().prediction.at(0).class_index == static_cast<int64_t>(i));
+  for (size_t i = 0; i < 3; ++i) CHECK(results[i].get().at(0).class_index == static_cast<int64_t>(i));
   CHECK(network.sizes() == std::vector<size_t>{3});
 }
 
@@ -72,7 +73,7 @@ TEST_CASE("a batch that is not full runs when the first member has waited its de
   network.Open();
   Batcher batcher({.workers = 2, .max_batch = 100, .max_delay_ns = 1'000'000, .max_queue = 10}, ModelOf(&network));
 
-  CHECK(Submit(&batcher, 5).get().prediction.at(0).class_index == 5);
+  CHECK(Submit(&batcher, 5).get().at(0).class_index == 5);
 }
 
 TEST_CASE("members that arrive while one worker gathers join its batch, whoever else is idle", "[batcher]") {
@@ -80,9 +81,9 @@ TEST_CASE("members that arrive while one worker gathers join its batch, whoever 
   network.Open();
   Batcher batcher({.workers = 4, .max_batch = 6, .max_delay_ns = kForEverNs, .max_queue = 100}, ModelOf(&network));
 
-  std::vector<std::future<Answer>> results;
+  std::vector<std::future<Prediction>> results;
   for (int i = 0; i < 12; ++i) results.push_back(Submit(&batcher, static_cast<float>(i)));
-  for (std::future<Answer>& result : results) result.wait();
+  for (std::future<Prediction>& result : results) result.wait();
 
   CHECK(network.sizes() == std::vector<size_t>{6, 6});
 }
@@ -90,7 +91,7 @@ TEST_CASE("members that arrive while one worker gathers join its batch, whoever 
 TEST_CASE("a full queue refuses", "[batcher]") {
   FakeNetwork network;
   Batcher batcher({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = 2}, ModelOf(&network));
-  std::vector<std::future<Answer>> results;
+  std::vector<std::future<Prediction>> results;
   results.push_back(Submit(&batcher, 0));
   while (network.sizes().empty()) std::this_thread::yield();  // the worker has taken it and waits at the gate
   results.push_back(Submit(&batcher, 1));
@@ -100,8 +101,7 @@ TEST_CASE("a full queue refuses", "[batcher]") {
   CHECK_FALSE(batcher.Submit({3}, request, 1).has_value());
 
   network.Open();
-  for (size_t i = 0; i < results.size(); ++i)
-    CHECK(results[i].get().prediction.at(0).class_index == static_cast<int64_t>(i));
+  for (size_t i = 0; i < results.size(); ++i) CHECK(results[i].get().at(0).class_index == static_cast<int64_t>(i));
 }
 
 TEST_CASE("members leave their batch as each gets its result, and it is over when all have theirs", "[batcher]") {
@@ -136,14 +136,13 @@ TEST_CASE("stopping runs what is queued and refuses what comes later", "[batcher
   FakeNetwork network;
   network.Open();
   Batcher batcher({.workers = 2, .max_batch = 4, .max_delay_ns = kForEverNs, .max_queue = 100}, ModelOf(&network));
-  std::vector<std::future<Answer>> results;
+  std::vector<std::future<Prediction>> results;
   for (int i = 0; i < 7; ++i) results.push_back(Submit(&batcher, static_cast<float>(i)));
 
   batcher.Stop();
   batcher.Stop();
 
-  for (size_t i = 0; i < results.size(); ++i)
-    CHECK(results[i].get().prediction.at(0).class_index == static_cast<int64_t>(i));
+  for (size_t i = 0; i < results.size(); ++i) CHECK(results[i].get().at(0).class_index == static_cast<int64_t>(i));
   pitot::Request request;
   CHECK_FALSE(batcher.Submit({3}, request, 1).has_value());
 }
@@ -157,115 +156,107 @@ TEST_CASE("every worker has warmed up before the batcher is there", "[batcher]")
     const std::lock_guard lock(mutex);
     warm.insert(std::this_thread::get_id());
   };
-  Batcher batcher({.workers = 3, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10}, ModelOf(&network), {}, warm_up);
+  Batcher batcher({.workers = 3, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10}, ModelOf(&network), warm_up);
 
   CHECK(warm.size() == 3);
   CHECK(warm.count(std::this_thread::get_id()) == 0);
-  CHECK(Submit(&batcher, 5).get().prediction.at(0).class_index == 5);
+  CHECK(Submit(&batcher, 5).get().at(0).class_index == 5);
 }
 
 TEST_CASE("a model that cannot warm up is no batcher, and what it threw is thrown", "[batcher]") {
   FakeNetwork network;
   const BatcherOptions options{.workers = 2, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10};
-  CHECK_THROWS_WITH(Batcher(options, ModelOf(&network), {}, [] { throw std::runtime_error("out of memory"); }),
+  CHECK_THROWS_WITH(Batcher(options, ModelOf(&network), [] { throw std::runtime_error("out of memory"); }),
                     "out of memory");
 }
 
 TEST_CASE("an exception of the network reaches every member, and the next batch runs", "[batcher]") {
   bool fails = true;
   Batcher batcher({.workers = 1, .max_batch = 2, .max_delay_ns = kForEverNs, .max_queue = 10},
-                  [&](std::span<const Planes* const> inputs, pitot::Batch&) {
+                  [&](std::span<const Job> jobs, pitot::Batch&) {
                     if (fails) throw std::runtime_error("out of memory");
-                    return std::vector<Prediction>(inputs.size());
+                    return std::vector<Prediction>(jobs.size());
                   });
 
-  std::future<Answer> first = Submit(&batcher, 1), second = Submit(&batcher, 2);
+  std::future<Prediction> first = Submit(&batcher, 1), second = Submit(&batcher, 2);
   CHECK_THROWS_AS(first.get(), std::runtime_error);
   CHECK_THROWS_AS(second.get(), std::runtime_error);
 
   fails = false;
-  std::future<Answer> third = Submit(&batcher, 3), fourth = Submit(&batcher, 4);
-  CHECK(third.get().prediction.empty());
-  CHECK(fourth.get().prediction.empty());
+  std::future<Prediction> third = Submit(&batcher, 3), fourth = Submit(&batcher, 4);
+  CHECK(third.get().empty());
+  CHECK(fourth.get().empty());
 }
 
 TEST_CASE("a network that answers for another number of pictures is an error", "[batcher]") {
   Batcher batcher({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10},
-                  [](std::span<const Planes* const>, pitot::Batch&) { return std::vector<Prediction>(7); });
+                  [](std::span<const Job>, pitot::Batch&) { return std::vector<Prediction>(7); });
 
   CHECK_THROWS_AS(Submit(&batcher, 1).get(), std::logic_error);
 }
 
-TEST_CASE("an experiment can stretch a batch's delay and is told its members", "[batcher]") {
+// Remembers what it is told, as "queued 1".
+class Told : public BatcherHooks {
+ public:
+  uint64_t DelayNs(uint64_t max_delay_ns) override {
+    asked_ns = max_delay_ns;
+    return delay_ns;
+  }
+  void Queued(const Job& job) override { Add("queued", {&job, 1}); }
+  void Taken(const Job& job) override { Add("taken", {&job, 1}); }
+  void Answering(std::span<const Job> jobs) override { Add("answering", jobs); }
+  void Finished(std::span<const Job> jobs) override {
+    Add("finished", jobs);
+    finished.set_value();
+  }
+
+  uint64_t delay_ns = kForEverNs;
+  uint64_t asked_ns = 0;
+  std::vector<std::string> lines;
+  std::promise<void> finished;
+
+ private:
+  void Add(std::string what, std::span<const Job> jobs) {
+    for (const Job& job : jobs) what += " " + std::to_string(job.request_id);
+    const std::lock_guard lock(mutex_);
+    lines.push_back(what);
+  }
+  std::mutex mutex_;
+};
+
+TEST_CASE("hooks choose the delay of a batch", "[batcher]") {
   FakeNetwork network;
   network.Open();
-  std::promise<std::vector<uint64_t>> closed;
-  Batcher batcher({.workers = 1, .max_batch = 100, .max_delay_ns = kForEverNs, .max_queue = 10}, ModelOf(&network),
-                  {.delay_ns = [](uint64_t normal_ns) { return normal_ns == kForEverNs ? 1'000'000u : 0u; },
-                   .on_closed =
-                       [&](std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns) {
-                         closed.set_value({jobs.size(), delay_ns, closed_ns - jobs[0].enqueued_ns});
-                       },
-                   .before_network = nullptr,
-                   .on_queued = nullptr,
-                   .on_done = nullptr});
+  Told told;
+  told.delay_ns = 0;
+  Batcher batcher({.workers = 1, .max_batch = 100, .max_delay_ns = kForEverNs, .max_queue = 10}, ModelOf(&network), {},
+                  &told);
 
-  Submit(&batcher, 5).get();
-
-  const std::vector<uint64_t> seen = closed.get_future().get();
-  CHECK(seen[0] == 1);
-  CHECK(seen[1] == 1'000'000);
-  CHECK(seen[2] >= 1'000'000);
+  CHECK(Submit(&batcher, 5).get().at(0).class_index == 5);
+  CHECK(told.asked_ns == kForEverNs);
 }
 
-TEST_CASE("an experiment is told who waited for a worker, and for whom that was at work", "[batcher]") {
-  FakeNetwork network;
-  std::vector<uint64_t> seen;
-  std::promise<void> queued;
-  Batcher batcher({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10}, ModelOf(&network),
-                  {.delay_ns = nullptr,
-                   .on_closed = nullptr,
-                   .before_network = nullptr,
-                   .on_queued =
-                       [&](const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others) {
-                         seen = {job.request_id, others.size(), others[0], busy_until_ns >= job.enqueued_ns};
-                         queued.set_value();
-                       },
-                   .on_done = nullptr});
+TEST_CASE("hooks are told where each job is, also where the network failed", "[batcher]") {
+  const bool fails = GENERATE(false, true);
+  const auto network = [&](std::span<const Job> jobs, pitot::Batch&) {
+    if (fails) throw std::runtime_error("out of memory");
+    return std::vector<Prediction>(jobs.size());
+  };
+  Told told;
+  Batcher batcher({.workers = 1, .max_batch = 2, .max_delay_ns = 0, .max_queue = 10}, network, {}, &told);
+  pitot::Request request;  // inert
 
-  std::future<Answer> first = Submit(&batcher, 5);
-  std::future<Answer> second = Submit(&batcher, 6);
-  network.Open();
-  queued.get_future().wait();
+  const auto first = batcher.Submit({}, request, 7), second = batcher.Submit({}, request, 8);
+  told.finished.get_future().wait();
 
-  CHECK(seen == std::vector<uint64_t>{1, 1, 1, 1});  // Submit's ids; one other; until after it was queued
-}
-
-TEST_CASE("an experiment is told how long a job lay there for a worker that slept", "[batcher]") {
-  FakeNetwork network;
-  network.Open();
-  std::promise<void> done;
-  uint64_t handed_over_ns = 0, length_ns = 0, cpu_ns = 0;
-  Batcher batcher({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10}, ModelOf(&network),
-                  {.delay_ns = nullptr,
-                   .on_closed = nullptr,
-                   .before_network = nullptr,
-                   .on_queued = nullptr,
-                   .on_done = [&](const Job& job) {
-                     handed_over_ns = job.delays.handed_over_ns;
-                     cpu_ns = job.work.cpu_ns;
-                     length_ns = server_common::MonotonicNs() - job.enqueued_ns;
-                     done.set_value();
-                   }});
-
-  const uint64_t ready_ns = Submit(&batcher, 5).get().ready_ns;
-  done.get_future().wait();
-
-  CHECK(handed_over_ns > 0);
-  CHECK(cpu_ns > 0);
-  CHECK(handed_over_ns < length_ns);
-  CHECK(ready_ns <= server_common::MonotonicNs());
-  CHECK(ready_ns > 0);
+  // The worker may take the first before the second is queued.
+  const std::vector<std::string>& lines = told.lines;
+  REQUIRE(lines.size() == 7);
+  CHECK(lines[0] == "queued 7");
+  CHECK(std::set<std::string>(lines.begin() + 1, lines.begin() + 4) ==
+        std::set<std::string>{"taken 7", "queued 8", "taken 8"});
+  CHECK(std::vector<std::string>(lines.begin() + 4, lines.end()) ==
+        std::vector<std::string>{"answering 7 8", "answering 8", "finished 7 8"});
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image_server/http_server.h"
+//
+// The image server over HTTP, with a network that is a fake.
+#include "server_common/http_listener.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <future>
@@ -15,6 +18,8 @@
 #include <httplib.h>
 #include <nlohmann/json.hpp>
 
+#include "image_server/batcher.h"
+#include "image_server/classify.h"
 #include "load_generator/jpeg_maker.h"
 
 namespace image_server {
@@ -25,15 +30,17 @@ class TestServer {
  public:
   explicit TestServer(bool answers_at_once = true, size_t max_queue = 100, uint64_t timeout_ns = 10'000'000'000)
       : batcher_({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = max_queue},
-                 [this](std::span<const Planes* const> inputs, pitot::Batch&) {
+                 [this](std::span<const Job> jobs, pitot::Batch&) {
                    gate_.wait();
-                   return std::vector<Prediction>(inputs.size(), Prediction{{42, 0.5f}});
+                   return std::vector<Prediction>(jobs.size(), Prediction{{42, 0.5f}});
                  }),
-        handler_({.side = 8, .max_pixels = 10'000, .timeout_ns = timeout_ns}, &preprocessor_, &batcher_, &faults_),
-        server_({.threads = 8, .max_body_bytes = 20'000, .allow_fault_control = true, .model = "fake"}, &handler_,
-                &faults_, &recorder),
-        port(server_.Bind()),
-        serving_([this] { server_.Run(); }) {
+        server_({.threads = 8, .max_body_bytes = 20'000, .allow_incidentz = true, .model = "fake"}, &recorder, &hooks) {
+    server_.Post("/classify", [this, timeout_ns](const std::string& jpeg, server_common::Exchange& exchange) {
+      return image_server::Classify(jpeg, exchange, &batcher_,
+                                    {.side = 8, .max_pixels = 10'000, .timeout_ns = timeout_ns});
+    });
+    port = server_.Bind();
+    serving_ = std::thread([this] { server_.Run(); });
     if (answers_at_once) Answer();
   }
   ~TestServer() {
@@ -58,20 +65,20 @@ class TestServer {
   }
 
   pitot::Recorder recorder = pitot::Recorder::Start({});
+  class Counter : public server_common::HttpHooks {
+   public:
+    void Arrived() override { ++arrived; }
+    void Answered(uint64_t id) override { last_answered = id; }
+    std::atomic<size_t> arrived{0};
+    std::atomic<uint64_t> last_answered{0};
+  } hooks;
+  int port = 0;
 
  private:
   std::promise<void> open_;
   std::shared_future<void> gate_ = open_.get_future().share();
-  Faults faults_{FaultOptions{}};
   Batcher batcher_;
-  Preprocessor preprocessor_{1, {}};
-  ClassifyHandler handler_;
-  HttpServer server_;
-
- public:
-  const int port;
-
- private:
+  server_common::HttpListener server_;
   std::thread serving_;
 };
 
@@ -235,17 +242,20 @@ TEST_CASE("an incident is asked for over HTTP, and refused where nothing records
   CHECK(refused->status == 503);
 }
 
-TEST_CASE("faults are controlled over HTTP where that is allowed", "[http]") {
+TEST_CASE("hooks are told that a request arrived and that it was answered", "[http]") {
   const TestServer server;
-  httplib::Client client("127.0.0.1", server.port);
+  CHECK(httplib::Client("127.0.0.1", server.port).Get("/healthz")->status == 200);
+  CHECK(server.hooks.arrived == 1);
+  CHECK(server.hooks.last_answered == 0);  // not a request of a route
 
-  const auto send = [&](const char* body) { return client.Post("/faultz", body, "application/json"); };
-  CHECK(nlohmann::json::parse(send(R"({"active":true,"faults":["fsync:rate=0"]})")->body) ==
-        nlohmann::json{{"active", true}, {"faults", {"fsync"}}});
-  CHECK(nlohmann::json::parse(send("{\"active\":false}")->body)["active"] == false);
-  CHECK(send("{\"active\":").operator*().status == 400);
-  CHECK(send(R"({"faults":["nothing"]})")->status == 400);
-  CHECK(send(R"({"active":"yes"})")->status == 400);
+  const httplib::Result result = server.Classify(Picture());
+  (void)server.StatsAfter(1);
+
+  REQUIRE(result);
+  CHECK(server.hooks.arrived >= 2);
+  for (int i = 0; i < 500 && server.hooks.last_answered == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(server_common::RequestIdText(server.hooks.last_answered) == result->get_header_value("x-request-id"));
 }
 
 }  // namespace

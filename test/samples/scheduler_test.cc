@@ -21,10 +21,10 @@ using Did = std::tuple<size_t, size_t, size_t, bool>;
 // time that passes only in the model.
 class Bench {
  public:
-  explicit Bench(const SchedulerOptions& options, Scheduler::Experiment experiment = {})
+  explicit Bench(const SchedulerOptions& options, SchedulerHooks* hooks = nullptr)
       : scheduler(
-            options, [this](std::span<const Slice> slices, pitot::Batch&) { return Run(slices); },
-            std::move(experiment), [this] { return now_ns; }) {}
+            options, [this](std::span<const Slice> slices, pitot::Batch&) { return Run(slices); }, hooks,
+            [this] { return now_ns; }) {}
 
   std::shared_ptr<TokenStream> Submit(size_t prompt, size_t max_tokens, Admission expected = Admission::kQueued,
                                       bool is_chunked = true) {
@@ -211,94 +211,82 @@ TEST_CASE("a model that answers for another number of requests is an error", "[s
   CHECK_THAT(stream->Take(0).error, Catch::Contains("another number"));
 }
 
-TEST_CASE("an experiment is told who had to wait for a prompt that was taken in one piece", "[scheduler]") {
-  struct Told {
-    uint64_t request = 0;
-    std::vector<uint64_t> others;
-    uint64_t took_ns = 0;
-  };
-  std::vector<Told> told;
-  Scheduler::Experiment experiment;
-  experiment.on_unchunked = [&](uint64_t request, std::span<const uint64_t> others, uint64_t from_ns,
-                                uint64_t until_ns) {
-    told.push_back({request, {others.begin(), others.end()}, until_ns - from_ns});
-  };
-  std::vector<std::vector<uint64_t>> ran;
-  experiment.on_run = [&](std::span<const uint64_t> requests, const server_common::Delays&,
-                          const server_common::Work&) { ran.emplace_back(requests.begin(), requests.end()); };
-  Bench bench({.prefill_chunk = 4}, experiment);
+// Remembers what it is told, as "pass of 1 2", and lets join whom it is told to.
+class Told : public SchedulerHooks {
+ public:
+  bool MayJoin(const Job& job, size_t needed, size_t free) override {
+    asked.push_back({job.request_id, job.enqueued_ns, needed, free});
+    return lets_join && needed <= free;
+  }
+  void IterationBegins(std::span<const uint64_t> requests) override { Add("iteration of", requests); }
+  void PassBegins(std::span<const uint64_t> requests) override { Add("pass of", requests); }
+  void PassEnds(std::span<const uint64_t> requests) override { Add("end of", requests); }
+
+  bool lets_join = true;
+  std::vector<std::vector<uint64_t>> asked;
+  std::vector<std::string> lines;
+
+ private:
+  void Add(std::string what, std::span<const uint64_t> requests) {
+    for (const uint64_t request : requests) what += " " + std::to_string(request);
+    lines.push_back(what);
+  }
+};
+
+TEST_CASE("a prompt that is not chunked has a pass by itself, then the others have theirs", "[scheduler]") {
+  Told told;
+  Bench bench({.prefill_chunk = 4}, &told);
   bench.Submit(2, 10);
   bench.Step();
-  ran.clear();
+  told.lines.clear();
 
   bench.Submit(100, 2, Admission::kQueued, /*is_chunked=*/false);
 
   CHECK(bench.Step() == std::vector<Did>{{1, 0, 100, true}, {0, 2, 1, true}});
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].request == 2);
-  CHECK(told[0].others == std::vector<uint64_t>{1});
-  CHECK(told[0].took_ns == kIterationNs);
-  CHECK(ran == std::vector<std::vector<uint64_t>>{{2}, {2, 1}});  // alone, then what is left for all of them
+  CHECK(told.lines ==
+        std::vector<std::string>{"iteration of 2 1", "pass of 2", "end of 2", "pass of 2 1", "end of 2 1"});
   CHECK(bench.Step() == std::vector<Did>{{0, 3, 1, true}, {1, 100, 1, true}});
 }
 
-TEST_CASE("an experiment that takes room in the KV cache is told whom it held back and for how long", "[scheduler]") {
-  size_t taken = 0;
-  std::vector<uint64_t> told;
-  Scheduler::Experiment experiment;
-  experiment.kv_tokens_taken = [&] { return taken; };
-  experiment.on_held_back = [&](uint64_t request, uint64_t from_ns, uint64_t until_ns) {
-    told = {request, from_ns, until_ns};
-  };
-  Bench bench({.kv_tokens = 20}, experiment);
+TEST_CASE("a pass that fails ends, too", "[scheduler]") {
+  Told told;
+  Bench bench({}, &told);
+  bench.Submit(2, 10);
+  bench.fails = true;
+  bench.Step();
+  CHECK(told.lines == std::vector<std::string>{"iteration of 1", "pass of 1", "end of 1"});
+}
+
+TEST_CASE("hooks decide whether the oldest request joins", "[scheduler]") {
+  Told told;
+  Bench bench({.kv_tokens = 20}, &told);
   bench.Submit(2, 8);
   bench.Step();
-  taken = 10;
-  bench.Submit(2, 2);
+  told.asked.clear();
+  told.lets_join = false;
   bench.now_ns = 5000;
+  bench.Submit(2, 2);
+  bench.Submit(1, 1);
 
   CHECK(bench.Step() == std::vector<Did>{{0, 2, 1, true}});
-  CHECK(told.empty());
-  bench.now_ns = 9000;
-  taken = 0;
+  CHECK(told.asked == std::vector<std::vector<uint64_t>>{{2, 5000, 4, 10}});
 
-  CHECK(bench.Step() == std::vector<Did>{{1, 0, 2, true}, {0, 3, 1, true}});
-  CHECK(told == std::vector<uint64_t>{2, 5000, 9000});
+  told.lets_join = true;
+  CHECK(bench.Step() == std::vector<Did>{{1, 0, 2, true}, {2, 0, 1, true}, {0, 3, 1, true}});
 }
 
-TEST_CASE("an experiment is told who came while an iteration ran, and for whom that was", "[scheduler]") {
-  std::vector<uint64_t> told;
-  Scheduler::Experiment experiment;
-  experiment.on_queued = [&](uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others) {
-    told = {request, from_ns, until_ns, others.size(), others[0]};
-  };
-  Bench bench({}, experiment);
-  bench.Submit(2, 8);
-  bench.Step();
-  bench.Submit(2, 2);  // after it
-  bench.Step();
-  CHECK(told.empty());
-
-  const uint64_t over_ns = bench.now_ns;
-  bench.now_ns = over_ns - kIterationNs / 2;
-  bench.Submit(2, 2);
-  bench.now_ns = over_ns;
-  bench.Step();
-
-  CHECK(told == std::vector<uint64_t>{3, over_ns - kIterationNs / 2, over_ns, 2, 2});
-}
-
-TEST_CASE("an experiment that takes all room while nobody runs lets the request in afterwards", "[scheduler]") {
-  size_t looks = 0;
-  Scheduler::Experiment experiment;
-  experiment.kv_tokens_taken = [&]() -> size_t { return ++looks < 3 ? 20 : 0; };
-  Bench bench({.kv_tokens = 20}, experiment);
+TEST_CASE("a request that hooks keep waiting while nobody runs joins when they let it", "[scheduler]") {
+  class Late : public SchedulerHooks {
+   public:
+    bool MayJoin(const Job&, size_t, size_t) override { return ++looks >= 3; }
+    size_t looks = 0;
+  } late;
+  Bench bench({}, &late);
   const auto stream = bench.Submit(2, 1);
 
   bench.scheduler.Start();
 
-  const TokenStream::Taken taken = stream->Take(10'000'000'000);
-  CHECK(taken.tokens.size() == 1);
+  CHECK(stream->Take(10'000'000'000).tokens.size() == 1);
 }
 
 TEST_CASE("the thread that runs iterations has warmed up before it is said to have started, or says why not",

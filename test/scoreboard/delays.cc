@@ -7,9 +7,9 @@
 
 #include <cstdlib>
 
-#include "server_common/monotonic.h"
+#include "scoreboard/clocks.h"
 
-namespace server_common {
+namespace scoreboard {
 namespace {
 
 class Schedstat {
@@ -56,4 +56,4 @@ Delays DelaysOfCode(const ThreadUse& before, const ThreadUse& after) {
   return delays;
 }
 
-}  // namespace server_common
+}  // namespace scoreboard

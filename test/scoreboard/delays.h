@@ -2,14 +2,14 @@
 //
 // What kept a thread from a request's work, by the server's own clock and what the kernel counts of the thread: a truth
 // that owes nothing to the recorder, which verdicts are held against.
-#ifndef TEST_SCOREBOARD_DELAYS_H_
-#define TEST_SCOREBOARD_DELAYS_H_
+#ifndef PITOT_TEST_SCOREBOARD_DELAYS_H_
+#define PITOT_TEST_SCOREBOARD_DELAYS_H_
 
 #include <cstdint>
 
 #include "scoreboard/launches.h"
 
-namespace server_common {
+namespace scoreboard {
 
 // Since the thread began.
 struct ThreadUse {
@@ -42,6 +42,6 @@ Work WorkBetween(const ThreadUse& before, const ThreadUse& after);
 // Of code that asks for no wait, between two readings of one thread.
 Delays DelaysOfCode(const ThreadUse& before, const ThreadUse& after);
 
-}  // namespace server_common
+}  // namespace scoreboard
 
-#endif  // TEST_SCOREBOARD_DELAYS_H_
+#endif  // PITOT_TEST_SCOREBOARD_DELAYS_H_

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "server_common/monotonic.h"
+#include "scoreboard/clocks.h"
 
 struct Blocks {
   unsigned x, y, z;
@@ -21,9 +21,9 @@ FakeLaunch LastFakeLaunch() { return last; }
 int Launch(const void* kernel, Blocks grid, Blocks block, void** arguments, size_t shared_bytes,
            void* stream) __asm__("__cudaLaunchKernel");
 int Launch(const void* kernel, Blocks grid, Blocks block, void** arguments, size_t shared_bytes, void* stream) {
-  const uint64_t until_ns = server_common::MonotonicNs() + kFakeLaunchNs;
+  const uint64_t until_ns = scoreboard::MonotonicNs() + kFakeLaunchNs;
   if (kernel == nullptr) std::this_thread::sleep_for(std::chrono::nanoseconds(kFakeLaunchNs));
-  while (server_common::MonotonicNs() < until_ns) {}
+  while (scoreboard::MonotonicNs() < until_ns) {}
   last = {kernel, grid.z, block.x, arguments, shared_bytes, stream};
   return kFakeLaunchStatus;
 }

@@ -2,8 +2,8 @@
 //
 // A shared library that launches no kernels by the CUDA runtime's names, and remembers what it was asked for; cuDNN's
 // launches one, too.
-#ifndef TEST_SCOREBOARD_FAKE_CUDA_RUNTIME_H_
-#define TEST_SCOREBOARD_FAKE_CUDA_RUNTIME_H_
+#ifndef PITOT_TEST_SCOREBOARD_FAKE_CUDA_RUNTIME_H_
+#define PITOT_TEST_SCOREBOARD_FAKE_CUDA_RUNTIME_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -20,4 +20,4 @@ struct FakeLaunch {
 };
 FakeLaunch LastFakeLaunch();
 
-#endif  // TEST_SCOREBOARD_FAKE_CUDA_RUNTIME_H_
+#endif  // PITOT_TEST_SCOREBOARD_FAKE_CUDA_RUNTIME_H_

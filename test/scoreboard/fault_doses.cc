@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "pitot/trace.h"
+#include "server_common/reply.h"
 
-namespace server_common {
+namespace scoreboard {
 namespace {
 
 constexpr uint64_t kNoticeableWaitNs = 100'000;  // a shorter wait for the lock is not logged
@@ -55,8 +56,9 @@ void HeldLock::Pass(FaultSchedule* faults, size_t kind, uint64_t request) {
   lock.unlock();
 
   if (waited) {
-    faults->Log(kind, begin_ns, request, locked_ns - begin_ns,
-                ",\"lock\":\"" + name_ + "\",\"role\":\"waiter\",\"holder\":\"" + RequestIdText(holder) + "\"");
+    faults->Log(
+        kind, begin_ns, request, locked_ns - begin_ns,
+        ",\"lock\":\"" + name_ + "\",\"role\":\"waiter\",\"holder\":\"" + server_common::RequestIdText(holder) + "\"");
   }
   if (!holds) return;
   faults->Log(kind, locked_ns, request, held_ns, ",\"role\":\"holder\"");
@@ -89,4 +91,4 @@ void Spinners::MayBegin(FaultSchedule* faults, size_t kind, uint64_t request) {
   });
 }
 
-}  // namespace server_common
+}  // namespace scoreboard

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What faults do: the ways in which real servers become slow, one function or class each.
-#ifndef TEST_SCOREBOARD_FAULT_DOSES_H_
-#define TEST_SCOREBOARD_FAULT_DOSES_H_
+#ifndef PITOT_TEST_SCOREBOARD_FAULT_DOSES_H_
+#define PITOT_TEST_SCOREBOARD_FAULT_DOSES_H_
 
 #include <atomic>
 #include <cstddef>
@@ -14,7 +14,7 @@
 #include "pitot/wait.h"
 #include "scoreboard/fault_schedule.h"
 
-namespace server_common {
+namespace scoreboard {
 
 // Burns CPU until then, CLOCK_MONOTONIC. Returns how much.
 uint64_t SpinUntil(uint64_t end_ns);
@@ -58,6 +58,6 @@ class Spinners {
   std::thread spinner_;
 };
 
-}  // namespace server_common
+}  // namespace scoreboard
 
-#endif  // TEST_SCOREBOARD_FAULT_DOSES_H_
+#endif  // PITOT_TEST_SCOREBOARD_FAULT_DOSES_H_

@@ -5,24 +5,22 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cinttypes>
 #include <cstdio>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 
-namespace server_common {
+#include "server_common/reply.h"
+
+namespace scoreboard {
+
+using server_common::RequestIdText;
+
 namespace {
 
 constexpr uint64_t kNoticeableNs = 100'000;
 
 }  // namespace
-
-std::string RequestIdText(uint64_t id) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016" PRIx64, id);
-  return text;
-}
 
 FaultLog::FaultLog(const std::string& file) {
   if (file.empty()) return;
@@ -69,4 +67,4 @@ void FaultLog::WriteBatch(uint64_t time_ns, uint64_t request, const Work& work) 
   Write(time_ns, request, "launches", work.launches.ns, ",\"on_cpu_ns\":" + std::to_string(work.launches.cpu_ns));
 }
 
-}  // namespace server_common
+}  // namespace scoreboard

@@ -4,8 +4,8 @@
 //   {"time_ns":812345678901,"request":"00000000000082f1","fault":"slow_decode_sleep","injected_ns":60071234,
 //    "as":"slow_decode_sleep:rate=0.1,dose_ms=60"}
 // time_ns is CLOCK_MONOTONIC when the injection began, injected_ns is measured around it; "as" is what was asked for.
-#ifndef TEST_SCOREBOARD_FAULT_LOG_H_
-#define TEST_SCOREBOARD_FAULT_LOG_H_
+#ifndef PITOT_TEST_SCOREBOARD_FAULT_LOG_H_
+#define PITOT_TEST_SCOREBOARD_FAULT_LOG_H_
 
 #include <cstdint>
 #include <span>
@@ -13,10 +13,7 @@
 
 #include "scoreboard/delays.h"
 
-namespace server_common {
-
-// 16 hexadecimal digits, as in the header x-request-id.
-std::string RequestIdText(uint64_t id);
+namespace scoreboard {
 
 // Threads: any; a line is one write to a file opened for appending.
 class FaultLog {
@@ -42,6 +39,6 @@ class FaultLog {
   int file_ = -1;
 };
 
-}  // namespace server_common
+}  // namespace scoreboard
 
-#endif  // TEST_SCOREBOARD_FAULT_LOG_H_
+#endif  // PITOT_TEST_SCOREBOARD_FAULT_LOG_H_

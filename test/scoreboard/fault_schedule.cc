@@ -5,7 +5,7 @@
 #include <charconv>
 #include <stdexcept>
 
-namespace server_common {
+namespace scoreboard {
 namespace {
 
 size_t ParseKind(std::span<const FaultKindInfo> kinds, std::string_view name) {
@@ -154,4 +154,4 @@ void FaultSchedule::Log(size_t kind, uint64_t time_ns, uint64_t request, uint64_
   log_.Write(time_ns, request, NameOf(kind), injected_ns, ",\"as\":\"" + text + "\"" + more);
 }
 
-}  // namespace server_common
+}  // namespace scoreboard

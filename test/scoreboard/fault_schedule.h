@@ -2,8 +2,8 @@
 //
 // Which faults a sample server makes on purpose, when, and to whom: parses them, draws the victims, logs what was done.
 // What is done is in fault_doses.h, where it is done in each server's faults.h.
-#ifndef TEST_SCOREBOARD_FAULT_SCHEDULE_H_
-#define TEST_SCOREBOARD_FAULT_SCHEDULE_H_
+#ifndef PITOT_TEST_SCOREBOARD_FAULT_SCHEDULE_H_
+#define PITOT_TEST_SCOREBOARD_FAULT_SCHEDULE_H_
 
 #include <array>
 #include <atomic>
@@ -15,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
+#include "scoreboard/clocks.h"
 #include "scoreboard/fault_log.h"
-#include "server_common/monotonic.h"
 
-namespace server_common {
+namespace scoreboard {
 
 // A fault that a server can make.
 struct FaultKindInfo {
@@ -53,6 +53,7 @@ struct FaultOptions {
   double for_s = 0;    // inactive this long after that; 0: never ends
   std::string log_file{};
   std::string directory = "/tmp";  // of faults that write files
+  bool allow_control = false;      // POST /faultz
 };
 
 // Threads: any.
@@ -114,6 +115,6 @@ class FaultSchedule {
   std::atomic<uint64_t> active_until_ns_{UINT64_MAX};
 };
 
-}  // namespace server_common
+}  // namespace scoreboard
 
-#endif  // TEST_SCOREBOARD_FAULT_SCHEDULE_H_
+#endif  // PITOT_TEST_SCOREBOARD_FAULT_SCHEDULE_H_

@@ -13,7 +13,7 @@
 #include "pitot/trace.h"
 #include "pitot/wait.h"
 
-namespace server_common {
+namespace scoreboard {
 namespace {
 
 // A file that nobody else sees; -1 if there can be none.
@@ -73,4 +73,4 @@ uint64_t MappedFile::ForgetAndRead(uint64_t bytes) {
   return MajorFaults() - before;
 }
 
-}  // namespace server_common
+}  // namespace scoreboard

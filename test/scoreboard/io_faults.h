@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Faults of input and output: files that are synced in a handler, and memory that has to come back from disk.
-#ifndef TEST_SCOREBOARD_IO_FAULTS_H_
-#define TEST_SCOREBOARD_IO_FAULTS_H_
+#ifndef PITOT_TEST_SCOREBOARD_IO_FAULTS_H_
+#define PITOT_TEST_SCOREBOARD_IO_FAULTS_H_
 
 #include <cstdint>
 #include <string>
 
-namespace server_common {
+namespace scoreboard {
 
 // Writes a file in `directory`, syncs it, and leaves none. Records the wait for it as "journal".
 void WriteAndSync(const std::string& directory, uint64_t bytes);
@@ -31,6 +31,6 @@ class MappedFile {
   uint64_t bytes_ = 0;
 };
 
-}  // namespace server_common
+}  // namespace scoreboard
 
-#endif  // TEST_SCOREBOARD_IO_FAULTS_H_
+#endif  // PITOT_TEST_SCOREBOARD_IO_FAULTS_H_

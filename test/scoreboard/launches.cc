@@ -5,9 +5,9 @@
 
 #include <cstddef>
 
-#include "server_common/monotonic.h"
+#include "scoreboard/clocks.h"
 
-namespace server_common {
+namespace scoreboard {
 namespace {
 
 constexpr int kNoRuntime = 3;  // cudaErrorInitializationError; an error of cuDNN's, too
@@ -75,4 +75,4 @@ int Convolution(void* handle, const void* alpha, const void* x_of, const void* x
                y_of, y);
 }
 
-}  // namespace server_common
+}  // namespace scoreboard

@@ -5,12 +5,12 @@
 // not in it. Cost: two readings of each clock a launch.
 //
 // The program that links it must export its symbols (ENABLE_EXPORTS).
-#ifndef TEST_SCOREBOARD_LAUNCHES_H_
-#define TEST_SCOREBOARD_LAUNCHES_H_
+#ifndef PITOT_TEST_SCOREBOARD_LAUNCHES_H_
+#define PITOT_TEST_SCOREBOARD_LAUNCHES_H_
 
 #include <cstdint>
 
-namespace server_common {
+namespace scoreboard {
 
 struct LaunchTime {
   uint64_t ns = 0;
@@ -20,6 +20,6 @@ struct LaunchTime {
 // Of the caller's thread, since it began.
 LaunchTime Launched();
 
-}  // namespace server_common
+}  // namespace scoreboard
 
-#endif  // TEST_SCOREBOARD_LAUNCHES_H_
+#endif  // PITOT_TEST_SCOREBOARD_LAUNCHES_H_

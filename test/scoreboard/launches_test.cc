@@ -7,10 +7,10 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 
+#include "scoreboard/clocks.h"
 #include "scoreboard/fake_cuda_runtime.h"
-#include "server_common/monotonic.h"
 
-namespace server_common {
+namespace scoreboard {
 namespace {
 
 struct Blocks {
@@ -77,4 +77,4 @@ TEST_CASE("a launch that the runtime does not have fails, and takes no time", "[
 }
 
 }  // namespace
-}  // namespace server_common
+}  // namespace scoreboard

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A log of faults, gone with the test.
-#ifndef TEST_SCOREBOARD_TEMPORARY_FILE_H_
-#define TEST_SCOREBOARD_TEMPORARY_FILE_H_
+#ifndef PITOT_TEST_SCOREBOARD_TEMPORARY_FILE_H_
+#define PITOT_TEST_SCOREBOARD_TEMPORARY_FILE_H_
 
 #include <unistd.h>
 
@@ -41,4 +41,4 @@ class TemporaryFile {
 
 }  // namespace pitot::test
 
-#endif  // TEST_SCOREBOARD_TEMPORARY_FILE_H_
+#endif  // PITOT_TEST_SCOREBOARD_TEMPORARY_FILE_H_

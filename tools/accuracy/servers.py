@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a sample server under load with injected faults, and keeps the injectors' logs and Pitot's answers."""
+"""Runs a faulty sample server (test/scoreboard) under load, and keeps the injectors' logs and Pitot's answers."""
 
 import hashlib
 import http.client
@@ -17,7 +17,7 @@ WARM_UP_S = 1.0
 SAMPLE_S = 0.1
 TICK_NS = 1_000_000_000 // os.sysconf('SC_CLK_TCK')
 START_S, STOP_S, TOOL_S = 120, 60, 600
-PROGRAMS = ('image_server', 'decode_server', 'load_generator', 'pitot', 'played_server', 'alter_dump')
+PROGRAMS = ('faulty_image_server', 'faulty_decode_server', 'load_generator', 'pitot', 'played_server', 'alter_dump')
 ALL_REQUESTS = 1_000_000  # the number of slowest requests to list
 RING_BYTES, BUDGET_BYTES = 16 << 20, 512 << 20  # for a whole run in one incident
 
@@ -283,7 +283,7 @@ class Server:
         # The incident is written after the load has ended.
         recording = ['--incident-dir', str(folder / 'incidents'), '--no-triggers', '--worker-cpu', '100']
         self.process = subprocess.Popen(
-            [str(binaries / f'{plan.server}_server'), '--port', '0', '--port-file', str(folder / 'port'), '--allow-fault-control',
+            [str(binaries / f'faulty_{plan.server}_server'), '--port', '0', '--port-file', str(folder / 'port'), '--allow-fault-control',
              '--fault-seed', str(seed), '--fault-log', str(folder / 'server_faults.jsonl'),
              *(recording if plan.is_recorded else ['--no-recorder']), *plan.arguments],
             stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=(lambda: quota.add(os.getpid())) if quota else None,

@@ -3,13 +3,14 @@
 
 #include <exception>
 #include <string>
-#include <utility>
+
+#include "server_common/reply.h"
 
 namespace decode_server {
 namespace {
 
-using server_common::FaultKindInfo;
-using server_common::MonotonicNs;
+using scoreboard::FaultKindInfo;
+using scoreboard::MonotonicNs;
 
 // By FaultKind.
 constexpr FaultKindInfo kKinds[kFaultKinds] = {
@@ -26,14 +27,13 @@ std::string WaiterFor(uint64_t holder) {
 
 }  // namespace
 
-Fault ParseFault(std::string_view text) { return server_common::ParseFault(kKinds, text); }
+Fault ParseFault(std::string_view text) { return scoreboard::ParseFault(kKinds, text); }
 
 Faults::Faults(const FaultOptions& options) : FaultSchedule(kKinds, options) {}
 
 void Faults::InTokenizer(uint64_t request) {
-  Inject(kSlowTokenizerSpin, request,
-         [](const Fault& fault) { server_common::SpinUntil(MonotonicNs() + fault.dose_ns); });
-  Inject(kSlowTokenizerSleep, request, [](const Fault& fault) { server_common::SleepFor(fault.dose_ns); });
+  Inject(kSlowTokenizerSpin, request, [](const Fault& fault) { scoreboard::SpinUntil(MonotonicNs() + fault.dose_ns); });
+  Inject(kSlowTokenizerSleep, request, [](const Fault& fault) { scoreboard::SleepFor(fault.dose_ns); });
 }
 
 void Faults::InCache(uint64_t request) { cache_lock_.Pass(this, kLockHeld, request); }
@@ -58,43 +58,28 @@ size_t Faults::KvTokensTaken() const {
   return IsSet(kKvPressure) && MonotonicNs() < kv_taken_until_ns_ ? kv_tokens_taken_.load() : 0;
 }
 
-Scheduler::Experiment Faults::ForScheduler(std::function<void(uint64_t bytes)> allocate) {
-  Scheduler::Experiment experiment;
-  experiment.kv_tokens_taken = [this] { return KvTokensTaken(); };
-  experiment.on_held_back = [this](uint64_t request, uint64_t from_ns, uint64_t until_ns) {
-    Log(kKvPressure, from_ns, request, until_ns - from_ns, WaiterFor(kv_taken_by_));
-  };
-  experiment.before_iteration = [this, allocate = std::move(allocate)](std::span<const uint64_t> requests) {
-    Fault fault;
-    if (!Draw(kBigTensor, &fault)) return;
-    const uint64_t begin_ns = MonotonicNs();
-    try {
-      allocate(fault.dose_bytes);
-    } catch (const std::exception&) {
-      // There is not so much memory: what was struck is how long it took to be refused.
-    }
-    const uint64_t took_ns = MonotonicNs() - begin_ns;
-    for (const uint64_t request : requests) Log(kBigTensor, begin_ns, request, took_ns);
-  };
-  experiment.on_unchunked = [this](uint64_t request, std::span<const uint64_t> others, uint64_t from_ns,
-                                   uint64_t until_ns) {
-    Log(kLongPrompt, from_ns, request, until_ns - from_ns, kHolder);
-    for (const uint64_t other : others) {
-      Log(kLongPrompt, from_ns, other, until_ns - from_ns, WaiterFor(request));
-    }
-  };
-  experiment.on_queued = [this](uint64_t request, uint64_t from_ns, uint64_t until_ns,
-                                std::span<const uint64_t> others) {
-    log().WriteQueued(from_ns, until_ns, request, others);
-  };
-  experiment.on_run = [this](std::span<const uint64_t> requests, const server_common::Delays& delays,
-                             const server_common::Work& work) {
-    for (const uint64_t request : requests) {
-      log().WriteDelays(MonotonicNs(), request, delays);
-      log().WriteBatch(MonotonicNs(), request, work);
-    }
-  };
-  return experiment;
+void Faults::HeldBack(uint64_t request, uint64_t from_ns, uint64_t until_ns) {
+  Log(kKvPressure, from_ns, request, until_ns - from_ns, WaiterFor(kv_taken_by_));
+}
+
+void Faults::LongPromptTaken(uint64_t request, std::span<const uint64_t> members, uint64_t from_ns, uint64_t until_ns) {
+  Log(kLongPrompt, from_ns, request, until_ns - from_ns, kHolder);
+  for (const uint64_t member : members) {
+    if (member != request) Log(kLongPrompt, from_ns, member, until_ns - from_ns, WaiterFor(request));
+  }
+}
+
+void Faults::InIteration(std::span<const uint64_t> members, const std::function<void(uint64_t bytes)>& allocate) {
+  Fault fault;
+  if (!Draw(kBigTensor, &fault)) return;
+  const uint64_t begin_ns = MonotonicNs();
+  try {
+    allocate(fault.dose_bytes);
+  } catch (const std::exception&) {
+    // There is not so much memory: the fault is the time until it was refused.
+  }
+  const uint64_t took_ns = MonotonicNs() - begin_ns;
+  for (const uint64_t member : members) Log(kBigTensor, begin_ns, member, took_ns);
 }
 
 }  // namespace decode_server

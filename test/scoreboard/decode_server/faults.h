@@ -2,8 +2,8 @@
 //
 // Faults on purpose: what makes servers of language models slow, injected into a share of the requests, with a record
 // of what was really done to which one. A server of yours has no such file; it has the faults.
-#ifndef TEST_SCOREBOARD_DECODE_SERVER_FAULTS_H_
-#define TEST_SCOREBOARD_DECODE_SERVER_FAULTS_H_
+#ifndef PITOT_TEST_SCOREBOARD_DECODE_SERVER_FAULTS_H_
+#define PITOT_TEST_SCOREBOARD_DECODE_SERVER_FAULTS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -12,14 +12,13 @@
 #include <span>
 #include <string_view>
 
-#include "decode_server/scheduler.h"
 #include "scoreboard/fault_doses.h"
 #include "scoreboard/fault_schedule.h"
 
 namespace decode_server {
 
-using server_common::Fault;
-using server_common::FaultOptions;
+using scoreboard::Fault;
+using scoreboard::FaultOptions;
 
 enum FaultKind : size_t {
   kSlowTokenizerSpin,   // the tokenizer burns CPU
@@ -32,11 +31,11 @@ enum FaultKind : size_t {
 };
 inline constexpr size_t kFaultKinds = 7;
 
-// As server_common::ParseFault, of these.
+// As scoreboard::ParseFault, of these.
 Fault ParseFault(std::string_view text);
 
 // Threads: any.
-class Faults : public server_common::FaultSchedule {
+class Faults : public scoreboard::FaultSchedule {
  public:
   // Throws std::runtime_error when the log cannot be opened, std::invalid_argument when a kind is given twice.
   explicit Faults(const FaultOptions& options);
@@ -48,15 +47,17 @@ class Faults : public server_common::FaultSchedule {
   // long_prompt: how many tokens the request's prompt has; 0: as many as it has.
   size_t PromptTokens();
 
-  // What the scheduler does for kv_pressure, long_prompt and big_tensor. `allocate` takes, fills and frees that many
-  // bytes of the model's device. Valid as long as this.
-  Scheduler::Experiment ForScheduler(std::function<void(uint64_t bytes)> allocate);
+  // kv_pressure: how much room in the KV cache is gone now. A request waited for room only because of that.
+  size_t KvTokensTaken() const;
+  void HeldBack(uint64_t request, uint64_t from_ns, uint64_t until_ns);
+  // long_prompt: the prompt of `request` was taken in one piece, and the others of its iteration waited for it.
+  void LongPromptTaken(uint64_t request, std::span<const uint64_t> members, uint64_t from_ns, uint64_t until_ns);
+  // big_tensor, in an iteration of these requests. `allocate` takes, fills and frees so many bytes.
+  void InIteration(std::span<const uint64_t> members, const std::function<void(uint64_t bytes)>& allocate);
 
  private:
-  size_t KvTokensTaken() const;
-
-  server_common::HeldLock cache_lock_{"prefix cache"};
-  server_common::Spinners spinners_;
+  scoreboard::HeldLock cache_lock_{"prefix cache"};
+  scoreboard::Spinners spinners_;
   // kv_pressure: whose fault it is, until when, and how much.
   std::atomic<uint64_t> kv_taken_by_{0};
   std::atomic<uint64_t> kv_taken_until_ns_{0};
@@ -65,4 +66,4 @@ class Faults : public server_common::FaultSchedule {
 
 }  // namespace decode_server
 
-#endif  // TEST_SCOREBOARD_DECODE_SERVER_FAULTS_H_
+#endif  // PITOT_TEST_SCOREBOARD_DECODE_SERVER_FAULTS_H_

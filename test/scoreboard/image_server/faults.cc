@@ -6,8 +6,8 @@
 namespace image_server {
 namespace {
 
-using server_common::FaultKindInfo;
-using server_common::MonotonicNs;
+using scoreboard::FaultKindInfo;
+using scoreboard::MonotonicNs;
 
 constexpr bool kNeedsGpu = true;
 
@@ -42,14 +42,14 @@ constexpr char kInDecode[] = R"(,"scope":"decode")";
 
 constexpr char kInPostprocess[] = R"(,"scope":"postprocess")";
 
-void Spin(const Fault& fault) { server_common::SpinUntil(MonotonicNs() + fault.dose_ns); }
-void Sleep(const Fault& fault) { server_common::SleepFor(fault.dose_ns); }
+void Spin(const Fault& fault) { scoreboard::SpinUntil(MonotonicNs() + fault.dose_ns); }
+void Sleep(const Fault& fault) { scoreboard::SleepFor(fault.dose_ns); }
 
 }  // namespace
 
 const char* FaultName(FaultKind kind) { return kKinds[kind].name; }
 
-Fault ParseFault(std::string_view text) { return server_common::ParseFault(kKinds, text); }
+Fault ParseFault(std::string_view text) { return scoreboard::ParseFault(kKinds, text); }
 
 Faults::Faults(const FaultOptions& options) : FaultSchedule(kKinds, options), directory_(options.directory) {}
 
@@ -57,7 +57,7 @@ void Faults::InDecode(uint64_t request) {
   Inject(kSlowDecodeSpin, request, Spin, kInDecode);
   Inject(kSlowDecodeSleep, request, Sleep, kInDecode);
   Inject(
-      kPageFaults, request, [](const Fault& fault) { server_common::TouchColdMemory(fault.dose_bytes); }, kInDecode);
+      kPageFaults, request, [](const Fault& fault) { scoreboard::TouchColdMemory(fault.dose_bytes); }, kInDecode);
   ReadColdFile(request);
 }
 
@@ -70,7 +70,7 @@ void Faults::InCache(uint64_t request) { cache_lock_.Pass(this, kLockHeld, reque
 
 void Faults::InHandler(uint64_t request) {
   Inject(
-      kFsync, request, [this](const Fault& fault) { server_common::WriteAndSync(directory_, fault.dose_bytes); },
+      kFsync, request, [this](const Fault& fault) { scoreboard::WriteAndSync(directory_, fault.dose_bytes); },
       R"(,"file":"journal")");
   spinners_.MayBegin(this, kCpuSpinners, request);
 }
@@ -80,24 +80,24 @@ void Faults::InPostprocess(uint64_t request) { Inject(kSlowPostprocess, request,
 void Faults::BetweenScopes(uint64_t request) {
   Fault fault;
   if (!Draw(kUnhookedHop, &fault)) return;
-  const uint64_t begin_ns = MonotonicNs(), cpu_ns = server_common::HopUnrecorded(fault.dose_ns);
-  Log(kUnhookedHop, begin_ns, request, MonotonicNs() - begin_ns, server_common::CpuTaken(cpu_ns));
+  const uint64_t begin_ns = MonotonicNs(), cpu_ns = scoreboard::HopUnrecorded(fault.dose_ns);
+  Log(kUnhookedHop, begin_ns, request, MonotonicNs() - begin_ns, scoreboard::CpuTaken(cpu_ns));
 }
 
 void Faults::ReadColdFile(uint64_t request) {
   Fault fault;
   if (!Draw(kMajorFaults, &fault)) return;
   std::call_once(mapped_once_,
-                 [&] { mapped_ = std::make_unique<server_common::MappedFile>(directory_, fault.dose_bytes); });
-  const server_common::ThreadUse begun = server_common::ThreadUseNow();
+                 [&] { mapped_ = std::make_unique<scoreboard::MappedFile>(directory_, fault.dose_bytes); });
+  const scoreboard::ThreadUse begun = scoreboard::ThreadUseNow();
   const uint64_t faults = mapped_->ForgetAndRead(fault.dose_bytes);
-  const server_common::ThreadUse ended = server_common::ThreadUseNow();
+  const scoreboard::ThreadUse ended = scoreboard::ThreadUseNow();
   // Asking for pages takes CPU time; while they are on their way the thread sleeps.
-  const server_common::Delays delays = server_common::DelaysOfCode(begun, ended);
+  const scoreboard::Delays delays = scoreboard::DelaysOfCode(begun, ended);
   const uint64_t cpu_ns = ended.cpu_ns - begun.cpu_ns;
   Log(kMajorFaults, begun.at_ns, request, delays.paged_ns + delays.slept_ns,
       ",\"major_faults\":" + std::to_string(faults));
-  log().Write(begun.at_ns, request, "paging_code", cpu_ns, server_common::CpuTaken(cpu_ns));
+  log().Write(begun.at_ns, request, "paging_code", cpu_ns, scoreboard::CpuTaken(cpu_ns));
 }
 
 uint64_t Faults::BatchDelayNs(uint64_t normal_ns) {
@@ -113,21 +113,27 @@ void Faults::BatchWaited(std::span<const Member> members, uint64_t normal_ns, ui
   }
 }
 
-void Faults::Slept(uint64_t request, const server_common::ThreadUse& begun) {
-  server_common::Delays delays = server_common::DelaysOfCode(begun, server_common::ThreadUseNow());
+void Faults::Slept(uint64_t request, const scoreboard::ThreadUse& begun) {
+  scoreboard::Delays delays = scoreboard::DelaysOfCode(begun, scoreboard::ThreadUseNow());
   delays.cpu_waited_ns = 0;
   log().WriteDelays(begun.at_ns, request, delays);
 }
 
-void Faults::Preprocessed(uint64_t request, const server_common::ThreadUse& begun, uint64_t pixels) {
-  const server_common::Work work = server_common::WorkBetween(begun, server_common::ThreadUseNow());
+void Faults::Preprocessed(uint64_t request, const scoreboard::ThreadUse& begun, uint64_t pixels) {
+  const scoreboard::Work work = scoreboard::WorkBetween(begun, scoreboard::ThreadUseNow());
   log().Write(begun.at_ns, request, "preprocess_code", work.cpu_ns, ",\"pixels\":" + std::to_string(pixels));
 }
 
 void Faults::HandedOver(uint64_t request, uint64_t ready_ns, uint64_t woken_ns) {
-  server_common::Delays delays;
+  scoreboard::Delays delays;
   delays.handed_over_ns = woken_ns - std::min(woken_ns, ready_ns);
   log().WriteDelays(ready_ns, request, delays);
+}
+
+void Faults::LockWaited(uint64_t request, uint64_t submitted_ns, uint64_t enqueued_ns) {
+  scoreboard::Delays delays;
+  delays.lock_waited_ns = enqueued_ns - std::min(enqueued_ns, submitted_ns);
+  log().WriteDelays(enqueued_ns, request, delays);
 }
 
 }  // namespace image_server

@@ -2,8 +2,8 @@
 //
 // Faults on purpose: what makes real servers slow, injected into a share of the requests, with a record of what was
 // really done to which one. A server of yours has no such file; it has the faults.
-#ifndef TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_
-#define TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_
+#ifndef PITOT_TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_
+#define PITOT_TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace image_server {
 
-using server_common::Fault;
-using server_common::FaultOptions;
+using scoreboard::Fault;
+using scoreboard::FaultOptions;
 
 enum FaultKind : size_t {
   kSlowDecodeSpin,   // the decoder burns CPU
@@ -54,11 +54,11 @@ inline constexpr size_t kFaultKinds = 23;
 
 const char* FaultName(FaultKind kind);
 
-// As server_common::ParseFault, of these.
+// As scoreboard::ParseFault, of these.
 Fault ParseFault(std::string_view text);
 
 // Threads: any.
-class Faults : public server_common::FaultSchedule {
+class Faults : public scoreboard::FaultSchedule {
  public:
   // Throws std::runtime_error when the log cannot be opened, std::invalid_argument when a kind is given twice.
   explicit Faults(const FaultOptions& options);
@@ -81,21 +81,23 @@ class Faults : public server_common::FaultSchedule {
   void BatchWaited(std::span<const Member> members, uint64_t normal_ns, uint64_t closed_ns);
   // No faults of their own, as FaultLog::WriteDelays: in code of this thread since `begun` (what it waited for a CPU
   // its thread's end says), and of an answer that was ready before its handler woke up.
-  void Slept(uint64_t request, const server_common::ThreadUse& begun);
+  void Slept(uint64_t request, const scoreboard::ThreadUse& begun);
   // What this thread took of a CPU since `begun` to make a picture of so many pixels ready for the network.
-  void Preprocessed(uint64_t request, const server_common::ThreadUse& begun, uint64_t pixels);
+  void Preprocessed(uint64_t request, const scoreboard::ThreadUse& begun, uint64_t pixels);
   void HandedOver(uint64_t request, uint64_t ready_ns, uint64_t woken_ns);
+  // The request waited for the lock of the batcher's queue.
+  void LockWaited(uint64_t request, uint64_t submitted_ns, uint64_t enqueued_ns);
 
  private:
   void ReadColdFile(uint64_t request);
 
   const std::string directory_;
-  server_common::HeldLock cache_lock_{"cache"};
-  server_common::Spinners spinners_;
+  scoreboard::HeldLock cache_lock_{"cache"};
+  scoreboard::Spinners spinners_;
   std::once_flag mapped_once_;
-  std::unique_ptr<server_common::MappedFile> mapped_;  // once major_faults has struck
+  std::unique_ptr<scoreboard::MappedFile> mapped_;  // once major_faults has struck
 };
 
 }  // namespace image_server
 
-#endif  // TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_
+#endif  // PITOT_TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_

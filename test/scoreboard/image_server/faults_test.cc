@@ -147,35 +147,35 @@ TEST_CASE("an injection says what was asked for, and in which scope it was", "[f
 
 TEST_CASE("code that was neither on a CPU nor waiting for one slept, for pages where some came from a disk",
           "[faults]") {
-  const server_common::ThreadUse before = {1000, 100, 50, 7};
+  const scoreboard::ThreadUse before = {1000, 100, 50, 7};
 
-  const server_common::Delays slept = server_common::DelaysOfCode(before, {1900, 400, 150, 7});
+  const scoreboard::Delays slept = scoreboard::DelaysOfCode(before, {1900, 400, 150, 7});
   CHECK(slept.cpu_waited_ns == 100);
   CHECK(slept.slept_ns == 500);
   CHECK(slept.paged_ns == 0);
-  const server_common::Delays paged = server_common::DelaysOfCode(before, {1900, 400, 150, 8});
+  const scoreboard::Delays paged = scoreboard::DelaysOfCode(before, {1900, 400, 150, 8});
   CHECK(paged.slept_ns == 0);
   CHECK(paged.paged_ns == 500);
   // The kernel's clocks are read one after the other.
-  CHECK(server_common::DelaysOfCode(before, {1900, 1010, 50, 7}).slept_ns == 0);
+  CHECK(scoreboard::DelaysOfCode(before, {1900, 1010, 50, 7}).slept_ns == 0);
 }
 
 TEST_CASE("a thread that sleeps has slept, and one that spins has not", "[faults]") {
-  const server_common::ThreadUse begun = server_common::ThreadUseNow();
-  server_common::SleepFor(20'000'000);
-  const server_common::ThreadUse slept = server_common::ThreadUseNow();
-  server_common::SpinUntil(server_common::MonotonicNs() + 20'000'000);
-  const server_common::ThreadUse spun = server_common::ThreadUseNow();
+  const scoreboard::ThreadUse begun = scoreboard::ThreadUseNow();
+  scoreboard::SleepFor(20'000'000);
+  const scoreboard::ThreadUse slept = scoreboard::ThreadUseNow();
+  scoreboard::SpinUntil(scoreboard::MonotonicNs() + 20'000'000);
+  const scoreboard::ThreadUse spun = scoreboard::ThreadUseNow();
 
   CHECK(slept.cpu_ns - begun.cpu_ns < 10'000'000);
-  CHECK(server_common::DelaysOfCode(begun, slept).slept_ns + (slept.runqueue_ns - begun.runqueue_ns) >= 10'000'000);
+  CHECK(scoreboard::DelaysOfCode(begun, slept).slept_ns + (slept.runqueue_ns - begun.runqueue_ns) >= 10'000'000);
   CHECK(spun.cpu_ns - slept.cpu_ns + (spun.runqueue_ns - slept.runqueue_ns) >= 10'000'000);
 }
 
 TEST_CASE("delays are logged that are long enough to matter, a line each", "[faults]") {
   TemporaryFile log;
   Faults faults({.log_file = log.name()});
-  server_common::Delays delays;
+  scoreboard::Delays delays;
   delays.cpu_waited_ns = 3'000'000;
   delays.handed_over_ns = 99'999;
   delays.lock_waited_ns = 100'000;

@@ -16,12 +16,14 @@
 
 #include "pitot/request.h"
 #include "pitot/trace.h"
-#include "scoreboard/fault_log.h"
+#include "scoreboard/clocks.h"
+#include "server_common/reply.h"
+#include "server_common/torch_device.h"
 
 namespace image_server {
 namespace {
 
-using server_common::MonotonicNs;
+using scoreboard::MonotonicNs;
 
 constexpr int64_t kSmallFloats = 1024;  // 4 KiB
 // Its square is more blocks than a GPU holds at once: less leaves room for others' kernels, which then are not held up.
@@ -41,9 +43,17 @@ void Synchronize() {
 
 }  // namespace
 
+struct GpuFaults::Torch {
+  const c10::Device device;
+  std::vector<at::Tensor> leaked{};
+};
+
+GpuFaults::GpuFaults(Faults* faults, const std::string& device)
+    : faults_(faults), torch_(new Torch{server_common::ChooseDevice(device)}) {}
+
 void GpuFaults::BeforeNetwork(std::span<const uint64_t> requests) {
   MemoryLeak(requests);
-  if (!device_.is_cuda()) return;
+  if (!torch_->device.is_cuda()) return;
   const c10::InferenceMode inference;
   Inject(kSmallCopies, requests, &GpuFaults::SmallCopies);
   Inject(kPageableCopy, requests, &GpuFaults::PageableCopy);
@@ -88,17 +98,17 @@ void GpuFaults::Inject(FaultKind kind, std::span<const uint64_t> requests, void 
 void GpuFaults::SmallCopies(const Fault& fault) {
   const auto count = static_cast<int64_t>(fault.dose_count);
   const at::Tensor host = at::empty({count, kSmallFloats}, at::TensorOptions().pinned_memory(true));
-  const at::Tensor on_gpu = at::empty({count, kSmallFloats}, device_);
+  const at::Tensor on_gpu = at::empty({count, kSmallFloats}, torch_->device);
   for (int64_t i = 0; i < count; ++i) on_gpu[i].copy_(host[i], /*non_blocking=*/true);
 }
 
 void GpuFaults::PageableCopy(const Fault& fault) {
   const at::Tensor host = at::empty({static_cast<int64_t>(fault.dose_bytes)}, at::kByte);
-  host.to(device_, at::kByte, /*non_blocking=*/true);
+  host.to(torch_->device, at::kByte, /*non_blocking=*/true);
 }
 
 void GpuFaults::SyncEach(const Fault& fault) {
-  at::Tensor x = at::ones({kSmallFloats}, device_);
+  at::Tensor x = at::ones({kSmallFloats}, torch_->device);
   for (uint64_t i = 0; i < fault.dose_count; ++i) {
     x.add_(1);
     Synchronize();
@@ -106,7 +116,7 @@ void GpuFaults::SyncEach(const Fault& fault) {
 }
 
 void GpuFaults::ScalarReadback(const Fault& fault) {
-  at::Tensor x = at::ones({1}, device_);
+  at::Tensor x = at::ones({1}, torch_->device);
   for (uint64_t i = 0; i < fault.dose_count; ++i) x.add_(x.item<float>());
 }
 
@@ -125,24 +135,24 @@ void GpuFaults::LazyKernel(const Fault&) {
                                                             at::acos,  at::atan,  at::sinh,  at::cosh,
                                                             at::tan,   at::log1p, at::erfc,  at::frac};
   const size_t next = loaded_++;
-  if (next < kOperations.size()) kOperations[next](at::ones({kSmallFloats}, device_));
+  if (next < kOperations.size()) kOperations[next](at::ones({kSmallFloats}, torch_->device));
 }
 
 void GpuFaults::TinyKernels(const Fault& fault) {
-  at::Tensor x = at::ones({kSmallFloats}, device_);
+  at::Tensor x = at::ones({kSmallFloats}, torch_->device);
   for (uint64_t i = 0; i < fault.dose_count; ++i) x.add_(1);
 }
 
 // More launches than a stream holds, of kernels that take long enough for the host to get ahead.
 void GpuFaults::FullQueue(const Fault& fault) {
-  at::Tensor x = at::ones({int64_t{1} << 24}, device_);
+  at::Tensor x = at::ones({int64_t{1} << 24}, torch_->device);
   for (uint64_t i = 0; i < fault.dose_count; ++i) x.add_(1);
 }
 
 // LibTorch gives back what it keeps before it says that there is no memory: the batch then has to ask the driver again.
 void GpuFaults::EmptyCache(const Fault&) {
   try {
-    at::empty({kMoreThanThereIs}, at::TensorOptions(device_).dtype(at::kByte));
+    at::empty({kMoreThanThereIs}, at::TensorOptions(torch_->device).dtype(at::kByte));
   } catch (const c10::Error&) {
     return;  // as it was meant
   }
@@ -152,17 +162,18 @@ void GpuFaults::EmptyCache(const Fault&) {
 void GpuFaults::MemoryLeak(std::span<const uint64_t> requests) {
   Fault fault;
   if (!faults_->Draw(kMemoryLeak, &fault)) return;
-  const uint64_t begin_ns = MonotonicNs(), cpu_ns = server_common::ThreadCpuNs();
+  const uint64_t begin_ns = MonotonicNs(), cpu_ns = scoreboard::ThreadCpuNs();
   std::string more;
   {
     std::lock_guard lock(leaked_mutex_);
     if (leaked_bytes_ + fault.dose_bytes > kMostLeakedBytes) return;
-    leaked_.push_back(at::ones({static_cast<int64_t>(fault.dose_bytes)}, at::TensorOptions(device_).dtype(at::kByte)));
+    torch_->leaked.push_back(
+        at::ones({static_cast<int64_t>(fault.dose_bytes)}, at::TensorOptions(torch_->device).dtype(at::kByte)));
     leaked_bytes_ += fault.dose_bytes;
     more = ",\"leaked_bytes\":" + std::to_string(leaked_bytes_);
   }
   const uint64_t took_ns = MonotonicNs() - begin_ns;
-  more = server_common::CpuTaken(server_common::ThreadCpuNs() - cpu_ns) + more;
+  more = scoreboard::CpuTaken(scoreboard::ThreadCpuNs() - cpu_ns) + more;
   for (const uint64_t request : requests) faults_->Log(kMemoryLeak, begin_ns, request, took_ns, more);
 }
 
@@ -186,10 +197,10 @@ void GpuFaults::Neighbour(FaultKind kind, Stream stream, std::span<const uint64_
 void GpuFaults::ServeNeighbours() {
   pitot::SetThreadName("neighbour");
   const c10::InferenceMode inference;
-  const c10::impl::VirtualGuardImpl streams(device_.type());
-  const c10::Stream own = streams.getStreamFromGlobalPool(device_);
+  const c10::impl::VirtualGuardImpl streams(torch_->device.type());
+  const c10::Stream own = streams.getStreamFromGlobalPool(torch_->device);
   const auto multiply = [this](uint64_t count) {
-    at::Tensor x = at::ones({kMatrix, kMatrix}, device_);
+    at::Tensor x = at::ones({kMatrix, kMatrix}, torch_->device);
     for (uint64_t i = 0; i < count; ++i) x = at::mm(x, x);
     x.max().item<float>();
   };

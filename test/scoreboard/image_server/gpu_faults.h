@@ -2,19 +2,18 @@
 //
 // Faults of batches by LibTorch: what one does to the GPU, or has to wait for, before its network runs; and memory that
 // is never freed, which needs no GPU.
-#ifndef TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_
-#define TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_
-
-#include <ATen/core/Tensor.h>
-#include <c10/core/Device.h>
+#ifndef PITOT_TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_
+#define PITOT_TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_
 
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -24,7 +23,8 @@ namespace image_server {
 
 class GpuFaults {
  public:
-  GpuFaults(Faults* faults, c10::Device device) : faults_(faults), device_(device) {}
+  // `device`: auto, cpu or cuda. Throws std::runtime_error when it is not there.
+  GpuFaults(Faults* faults, const std::string& device);
   ~GpuFaults();
   GpuFaults(const GpuFaults&) = delete;
   GpuFaults& operator=(const GpuFaults&) = delete;
@@ -64,10 +64,10 @@ class GpuFaults {
   void ServeNeighbours();
 
   Faults* const faults_;
-  const c10::Device device_;
+  struct Torch;  // what includes LibTorch
+  const std::unique_ptr<Torch> torch_;
   std::mutex leaked_mutex_;
-  std::vector<at::Tensor> leaked_;
-  uint64_t leaked_bytes_ = 0;        // guarded by leaked_mutex_, as those
+  uint64_t leaked_bytes_ = 0;        // guarded by leaked_mutex_, as Torch::leaked
   std::atomic<uint32_t> warmed_{0};  // a bit for each FaultKind that was drawn
   std::atomic<size_t> loaded_{0};    // of the kernels that LazyKernel uses for the first time
   std::mutex neighbour_mutex_;
@@ -79,4 +79,4 @@ class GpuFaults {
 
 }  // namespace image_server
 
-#endif  // TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_
+#endif  // PITOT_TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of the image server that need LibTorch: that they do what they say.
+"""The fault memory_leak of the faulty image server, which needs LibTorch.
 
-usage: image_server_test.py IMAGE_SERVER LOAD_GENERATOR
+usage: leak_test.py FAULTY_IMAGE_SERVER LOAD_GENERATOR
 """
 
 import json
@@ -54,15 +54,6 @@ class MemoryLeak(unittest.TestCase):
             self.assertEqual(totals, [LEAKED_MIB * MIB * (i + 1) for i in range(len(totals))])
             self.assertLessEqual(totals[-1], 1 << 30)
             self.assertGreater(grown, 0.9 * totals[-1])
-
-
-class LoadGenerator(unittest.TestCase):
-    def test_numbers_that_must_be_above_zero_are_refused_in_a_line(self):
-        for option in ('--duration', '--rate', '--burst-every'):
-            for value in ('0', '-3', 'x'):
-                run = subprocess.run([LOAD, '--port', '1', option, value], capture_output=True, text=True, timeout=60, check=False)
-                self.assertEqual(run.returncode, 2)
-                self.assertIn(f'{option}: {value} is not above 0', run.stderr)
 
 
 if __name__ == '__main__':

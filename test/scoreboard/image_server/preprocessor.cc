@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "pitot/trace.h"
-#include "server_common/monotonic.h"
+#include "scoreboard/clocks.h"
 
 namespace image_server {
 
-using server_common::MonotonicNs;
+using scoreboard::MonotonicNs;
 
 Preprocessor::Preprocessor(size_t threads, OnQueued on_queued, OnDone on_done)
     : on_queued_(std::move(on_queued)), on_done_(std::move(on_done)) {
@@ -49,7 +49,7 @@ bool Preprocessor::has_queued() {
 void Preprocessor::Work(size_t number) {
   pitot::SetThreadName(("preprocessor " + std::to_string(number)).c_str());
   uint64_t busy_until_ns = 0, last = 0;
-  server_common::ThreadUse before = server_common::ThreadUseNow();
+  scoreboard::ThreadUse before = scoreboard::ThreadUseNow();
   while (true) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return is_stopping_ || !queue_.empty(); });
@@ -57,14 +57,14 @@ void Preprocessor::Work(size_t number) {
     Item item = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    server_common::Delays delays;
+    scoreboard::Delays delays;
     delays.handed_over_ns = MonotonicNs() - std::max(item.queued_ns, busy_until_ns);
     if (on_queued_ && busy_until_ns > item.queued_ns) on_queued_(item.id, item.queued_ns, busy_until_ns, {&last, 1});
     {
       const pitot::Adopt adopted(item.token);
       item.work();
     }
-    const server_common::ThreadUse now = server_common::ThreadUseNow();
+    const scoreboard::ThreadUse now = scoreboard::ThreadUseNow();
     delays.cpu_waited_ns =
         std::min(now.runqueue_ns - before.runqueue_ns, now.at_ns - std::max(item.queued_ns, busy_until_ns));
     before = now;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Threads that decode and resize pictures for the handlers, where the operator wants fewer at a time than connections.
-#ifndef TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_
-#define TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_
+#ifndef PITOT_TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_
+#define PITOT_TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ class Preprocessor {
   using OnQueued = std::function<void(uint64_t request, uint64_t queued_ns, uint64_t busy_until_ns,
                                       std::span<const uint64_t> others)>;
 
-  using OnDone = std::function<void(uint64_t request, const server_common::Delays& delays)>;
+  using OnDone = std::function<void(uint64_t request, const scoreboard::Delays& delays)>;
 
   // 0 threads: work is done on the caller's.
   Preprocessor(size_t threads, OnQueued on_queued, OnDone on_done = {});
@@ -58,4 +58,4 @@ class Preprocessor {
 
 }  // namespace image_server
 
-#endif  // TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_
+#endif  // PITOT_TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The decode server's handler (samples/decode_server/generate.h) with faults in it: a copy, so that the one which users
+// read has none.
+#ifndef PITOT_TEST_SCOREBOARD_DECODE_SERVER_FAULTY_GENERATE_H_
+#define PITOT_TEST_SCOREBOARD_DECODE_SERVER_FAULTY_GENERATE_H_
+
+#include <string_view>
+
+#include "decode_server/generate.h"
+#include "scoreboard/decode_server/faults.h"
+#include "scoreboard/decode_server/faulty_scheduling.h"
+
+namespace decode_server {
+
+class FaultyGenerate {
+ public:
+  // `scheduling` are the hooks of `scheduler`. All outlive it.
+  FaultyGenerate(const GenerateOptions& options, Scheduler* scheduler, FaultyScheduling* scheduling, Faults* faults);
+
+  // As Generate. Beside its stages a request has "look up" after "tokenize", in which it takes a lock that all share.
+  server_common::Reply Handle(std::string_view body, server_common::Exchange& exchange);
+
+ private:
+  const GenerateOptions options_;
+  Scheduler* const scheduler_;
+  FaultyScheduling* const scheduling_;
+  Faults* const faults_;
+};
+
+}  // namespace decode_server
+
+#endif  // PITOT_TEST_SCOREBOARD_DECODE_SERVER_FAULTY_GENERATE_H_
