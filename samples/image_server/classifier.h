@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The network on its device: takes the pictures of a batch, returns the likeliest classes of each. The only part of the
-// server, with resnet.h, that knows LibTorch.
+// The network on its device: takes the pictures of a batch, returns the likeliest classes of each. Its source is the
+// only one of the server that includes LibTorch.
 #ifndef SAMPLES_IMAGE_SERVER_CLASSIFIER_H_
 #define SAMPLES_IMAGE_SERVER_CLASSIFIER_H_
 
@@ -26,7 +26,7 @@ struct ClassifierOptions {
   int threads = 1;
 };
 
-// Whether it will run on a GPU. Throws if it cannot run where it is told to. Makes no CUDA context.
+// Whether the network will run on a GPU. Throws if the device is not there. Makes no CUDA context.
 bool UsesCuda(const ClassifierOptions& options);
 
 class Classifier {
@@ -38,7 +38,7 @@ class Classifier {
   explicit Classifier(const ClassifierOptions& options);
   ~Classifier();
 
-  // Runs once for each batch size up to `max_batch`, so that no request pays for what LibTorch does the first time.
+  // Runs once for each batch size up to `max_batch`, so that no request pays for LibTorch's first time.
   void WarmUp(size_t max_batch);
 
   // As Batcher::Model. Threads: any, also concurrently.
