@@ -20,7 +20,7 @@ using server_common::Reply;
 
 namespace {
 
-// How often the server looks whether a client that gets no tokens is still there.
+// How often the server checks that a client is still there while it gets no tokens.
 constexpr uint64_t kLookNs = 100'000'000;
 
 double MsSince(uint64_t begin_ns, uint64_t end_ns) { return static_cast<double>(end_ns - begin_ns) * 1e-6; }
@@ -95,7 +95,7 @@ Job Tokenize(const Wish& wish, const GenerateOptions& options) {
 Reply Submit(Job job, Exchange& exchange, Scheduler* scheduler, uint64_t timeout_ns) {
   job.request_id = exchange.id;
   job.stream = std::make_shared<TokenStream>();
-  // The reply owns it: if the reply is not sent, that cancels the request.
+  // The reply owns it: a reply that is not sent cancels the request.
   const auto generation =
       std::make_shared<Generation>(job.stream, job.prompt.size(), exchange.id, exchange.arrival_ns, timeout_ns);
   switch (scheduler->Submit(std::move(job), exchange.request)) {

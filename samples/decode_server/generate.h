@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the server does with one request, from the bytes of the body to the last line of the reply. The file to read
-// first if you want to see how a handler that streams is instrumented.
+// The handler of one request, from the bytes of the body to the last line of the reply. Read this file first to see how
+// a streaming handler is instrumented.
 #ifndef SAMPLES_DECODE_SERVER_GENERATE_H_
 #define SAMPLES_DECODE_SERVER_GENERATE_H_
 
@@ -28,15 +28,15 @@ struct GenerateOptions {
   uint64_t timeout_ns = 60'000'000'000;
 };
 
-// Takes {"prompt_tokens": [17, 4]} or {"prompt_length": 64}, and {"max_tokens": 32, "temperature": 0, "seed": 1}, which
-// are optional. Replies a JSON line per token as it is made, and a summary. A client that closes its connection cancels
-// its request. Never throws. Threads: any.
+// Takes {"prompt_tokens": [17, 4]} or {"prompt_length": 64}; {"max_tokens": 32, "temperature": 0, "seed": 1} are
+// optional. Replies a JSON line per token as it is made, and a summary. A client cancels its request by closing the
+// connection. Never throws. Threads: any.
 server_common::Reply Generate(std::string_view body, server_common::Exchange& exchange, Scheduler* scheduler,
                               const GenerateOptions& options);
 
 // ---- Generate's parts
 
-// What the client asks for.
+// The request of a client.
 struct Wish {
   std::vector<int32_t> prompt{};
   size_t prompt_length = 0;  // in place of a prompt
@@ -46,13 +46,13 @@ struct Wish {
 // Throws std::invalid_argument with a message for the client.
 Wish Parse(std::string_view body, const GenerateOptions& options, uint64_t request_id);
 
-// The job of a wish, with the tokens of a prompt that has only a length.
+// The job of a wish. Makes up the tokens if the prompt has only a length.
 Job Tokenize(const Wish& wish, const GenerateOptions& options);
 
 // Gives the job to the scheduler. The reply streams its tokens, or says why there are none.
 server_common::Reply Submit(Job job, server_common::Exchange& exchange, Scheduler* scheduler, uint64_t timeout_ns);
 
-// A request that the scheduler has. Destroyed before its end it cancels the request.
+// A request in the hands of the scheduler. Its destructor cancels the request if that has not ended.
 class Generation {
  public:
   Generation(std::shared_ptr<TokenStream> stream, size_t prompt_tokens, uint64_t id, uint64_t arrival_ns,
@@ -64,7 +64,7 @@ class Generation {
   // Writes a line per token as they come, and a summary; returns the outcome of the request.
   //   {"index":0,"token":1234}
   //   {"id":"96b37ebb202f6a7b","tokens":32,"prompt_tokens":..., "ttft_ms":..., "total_ms":...}
-  // In place of tokens that cannot be made, the summary has "error".
+  // If tokens cannot be made, the summary has "error".
   pitot::Outcome Send(const server_common::Client& client);
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // decode_server: generates text with a small language model, many requests at a time, and records itself with Pitot.
-// Read recorder.cc (start the recorder, decide what is worth an incident), generate.cc (a handler that streams) and
-// scheduler.cc (queue, iterations, output tokens).
+// Read recorder.cc (start the recorder, add triggers), generate.cc (a streaming handler) and scheduler.cc (queue,
+// iterations, output tokens).
 #include <cstdio>
 #include <exception>
 #include <span>

@@ -31,7 +31,7 @@ struct Options {
 
 void AddOptions(server_common::CommandLine* command_line, Options* options);
 
-// After parsing: derives the options that follow from others. Throws BadOption when they do not fit together.
+// After parsing: derives options from others. Throws BadOption when they do not fit together.
 void Complete(Options* options);
 
 }  // namespace decode_server

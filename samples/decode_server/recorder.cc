@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is worth an incident is decided here; what is recorded, in server_common/recording.cc.
+// Triggers are added here, collectors in server_common/recording.cc.
 #include "decode_server/recorder.h"
 
 #include <algorithm>
@@ -14,20 +14,20 @@ pitot::Recorder StartRecorder(const Options& options) {
   pitot::Recorder recorder = server_common::StartRecorder(recording, options.recording, UsesCuda(options.transformer));
   if (!recorder.status().ok() || !options.recording.trigger) return recorder;
 
-  // A first token that is late, or a gap in what the client reads.
+  // A late first token, or a gap between tokens.
   pitot::TokensTriggerOptions tokens;
   tokens.route = "/generate";
   tokens.first_token_above_ms = options.first_token_slo_ms;
   tokens.gap_above_ms = options.gap_slo_ms;
   (void)recorder.Add(pitot::MakeTokensTrigger(tokens));
 
-  // A request that takes too long in all, which depends on how much it wants.
+  // A slow request; how long it may take depends on its tokens.
   pitot::LatencyTriggerOptions objective;
   objective.route = "/generate";
   objective.above_ms = options.slo_ms;
   (void)recorder.Add(pitot::MakeLatencyTrigger(objective));
 
-  // A request that fails, and one that does not end.
+  // A failed request, and a request without an end.
   (void)recorder.Add(pitot::MakeFailureTrigger({}));
   pitot::StallTriggerOptions stall;
   stall.request_open_ms = std::max(10'000.0, 3 * options.slo_ms);

@@ -96,7 +96,7 @@ void Scheduler::DropCancelled() {
 
 void Scheduler::CountQueue() const { PITOT_COUNTER("queue depth", queue_.size()); }
 
-// Lets join whom there is a place and room for, the longest waiting first: nobody overtakes.
+// Lets requests join in the order of their arrival, as long as there is a place and room: none overtakes another.
 void Scheduler::Admit() {
   std::lock_guard lock(mutex_);
   has_arrived_ = false;
@@ -128,7 +128,7 @@ bool Scheduler::HasRoomFor(Entry& entry) {
   return false;
 }
 
-// Prompts first, in order of arrival, as far as the chunk goes; then a token of each that is past its prompt.
+// Prompts first, in order of arrival, as far as the chunk goes; then a token of each request past its prompt.
 std::vector<Scheduler::Part> Scheduler::Plan() {
   std::vector<Part> parts;
   size_t chunk = options_.prefill_chunk;
@@ -186,7 +186,7 @@ void Scheduler::RunPass(std::span<const uint64_t> requests, std::span<const Part
   try {
     tokens = model_(slices, batch);
     if (tokens.size() != slices.size()) throw std::logic_error("the model answered for another number of requests");
-  } catch (const std::exception& error) {  // all of them fail: what is in the KV cache is not known
+  } catch (const std::exception& error) {  // all of them fail: the KV cache may hold anything
     for (const Part& part : parts) {
       part.entry->is_over = true;
       part.entry->job.stream->Fail(error.what());

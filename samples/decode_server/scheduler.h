@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Continuous batching: one thread runs iterations of the model. An iteration makes the next token of every request that
-// runs, and takes up to so many tokens of the prompts of those that have just joined. Requests join and leave between
+// Continuous batching: one thread runs iterations of the model. An iteration makes the next token of every running
+// request, and takes a limited number of tokens of the prompts of new ones. Requests join and leave between
 // iterations, in the order of their arrival, as far as there are places in the batch and room in the KV cache: each
-// reserves what it may need at most, so that none that runs has to be put back.
+// reserves room for all its tokens, so that no running request has to be put back.
 //
-// What Pitot learns here: the queue (Enqueue, Join), each iteration as a batch with its members (Batch), each request's
+// Pitot learns here: the queue (Enqueue, Join), each iteration as a batch with its members (Batch), each request's
 // stages "queue", "kv cache" (it is next, and waits for room), "prefill", "decode" and "respond", its output tokens
 // (Emit), and how full the KV cache is (a counter).
 #ifndef SAMPLES_DECODE_SERVER_SCHEDULER_H_
@@ -29,9 +29,9 @@
 namespace decode_server {
 
 struct SchedulerOptions {
-  size_t max_batch = 8;       // requests that run at a time
+  size_t max_batch = 8;       // requests running at the same time
   size_t kv_tokens = 2048;    // room in the KV cache
-  size_t max_queue = 32;      // requests that wait; more are refused
+  size_t max_queue = 32;      // waiting requests; more are refused
   size_t prefill_chunk = 64;  // tokens of prompts in one iteration
 };
 
@@ -51,22 +51,22 @@ struct Job {
   std::shared_ptr<TokenStream> stream;
 };
 
-// A request's part of an iteration: `tokens` enter its slot of the KV cache, behind the `position` that are there.
+// A request's part of an iteration: `tokens` enter its slot of the KV cache, which holds `position` already.
 struct Slice {
   size_t slot = 0;
   size_t position = 0;
   std::span<const int32_t> tokens;
-  bool wants_token = false;  // the one that follows the last of `tokens`
+  bool wants_token = false;  // the next after the last of `tokens`
   Sampling sampling;
 };
 
 enum class Admission : uint8_t { kQueued, kQueueFull, kNeverFits };
 
-// What a program may decide for a scheduler, and is told by it: admission, metrics. On the scheduler's thread.
+// For admission of your own, or metrics: the scheduler calls these on its thread.
 class SchedulerHooks {
  public:
   virtual ~SchedulerHooks() = default;
-  // Whether `job`, which may need `needed` tokens of room in the KV cache, joins now that `free` are left. Asked of the
+  // Whether `job` joins now. It may need `needed` tokens of room in the KV cache, and `free` are left. Asked for the
   // oldest in the queue, with the queue locked.
   virtual bool MayJoin(const Job& /*job*/, size_t needed, size_t free) { return needed <= free; }
   // An iteration of these requests begins. It has one or more passes of the model, each for some of them.
@@ -77,12 +77,12 @@ class SchedulerHooks {
 
 class Scheduler {
  public:
-  // Runs one pass: returns for each slice the token that follows, anything where none is wanted; calls Submitted() of
-  // `batch` once all work is launched. Slots are less than max_batch.
+  // Runs one pass: returns the next token of each slice, anything where none is wanted; calls Submitted() of `batch`
+  // once all work is launched. Slots are less than max_batch.
   using Model = std::function<std::vector<int32_t>(std::span<const Slice> slices, pitot::Batch& batch)>;
   using Clock = std::function<uint64_t()>;  // ns
 
-  // `hooks`, which may be null, outlives it.
+  // `hooks` may be null, and outlives the scheduler.
   Scheduler(const SchedulerOptions& options, Model model, SchedulerHooks* hooks = nullptr,
             Clock clock = server_common::MonotonicNs);
   // Stops.
@@ -98,9 +98,9 @@ class Scheduler {
   bool Step();
 
   // Starts the thread, and returns when it has done `warm_up`: the first work of a thread (cuBLAS has handles of each
-  // thread) delays no request then. Throws what that throws.
+  // thread) delays no request then. Passes on its exceptions.
   void Start(const std::function<void()>& warm_up = {});
-  // Runs what is queued, then ends the thread. Idempotent.
+  // Runs the queued requests, then ends the thread. Idempotent.
   void Stop();
 
  private:
@@ -108,7 +108,7 @@ class Scheduler {
     Job job;
     pitot::Token token;              // stands for the request on this thread
     size_t slot = 0;                 // of the KV cache
-    size_t prefilled = 0;            // tokens of the prompt that are in the KV cache
+    size_t prefilled = 0;            // tokens of the prompt in the KV cache
     size_t made = 0;                 // output tokens
     int32_t last = 0;                // of those
     bool is_first_for_room = false;  // next to join, and waits for room
@@ -125,7 +125,7 @@ class Scheduler {
 
   void Work();
   void DropCancelled();
-  // How many wait to join, whenever that changes. Called with mutex_ held.
+  // Records the length of the queue. Called after each change, with mutex_ held.
   void CountQueue() const;
   void Admit();
   bool HasRoomFor(Entry& entry);
@@ -145,10 +145,10 @@ class Scheduler {
   pitot::ConditionVariable work_arrived_{"decode work"};
   // Guarded by mutex_.
   std::deque<Entry> queue_;
-  bool has_arrived_ = false;  // something in it that Admit has not looked at
+  bool has_arrived_ = false;  // since Admit looked at it
   bool is_stopping_ = false;
 
-  // Only the thread that calls Step. In order of arrival.
+  // Only the thread of Step. In order of arrival.
   std::list<Entry> running_;
   std::vector<bool> is_slot_used_;
   size_t kv_reserved_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tokens of one request on their way from the scheduler, which makes them, to the handler, which sends them.
+// The tokens of one request on their way from the scheduler to the handler.
 #ifndef SAMPLES_DECODE_SERVER_TOKEN_STREAM_H_
 #define SAMPLES_DECODE_SERVER_TOKEN_STREAM_H_
 
@@ -35,7 +35,7 @@ class TokenStream {
   void Cancel() { is_cancelled_ = true; }
   bool is_cancelled() const { return is_cancelled_; }
 
-  // Returns what has come since the last call; waits for something at most `timeout_ns`, after which it is empty.
+  // Returns all since the last call. Waits up to `timeout_ns` for something; then returns nothing.
   Taken Take(uint64_t timeout_ns);
 
  private:

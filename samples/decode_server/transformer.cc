@@ -31,7 +31,7 @@ struct Linear {
   at::Tensor operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
 };
 
-// Attention and MLP, each behind a norm and added to what came in; and what attention remembers.
+// Attention and MLP, each behind a norm and added to its input; and the memory of attention.
 struct Layer {
   pitot::Name name;
   Norm attention_norm;
@@ -61,12 +61,12 @@ bool UsesCuda(const TransformerOptions& options) { return server_common::ChooseD
 struct Transformer::Network {
   explicit Network(const TransformerOptions& of);
 
-  // Each returns a row of features for each of its slices: that of its last token.
+  // Each returns a row of features for each of its slices, of the last token.
   at::Tensor Prefill(const Slice& slice);
   at::Tensor Decode(std::span<const Slice> slices);
   at::Tensor Scores(const at::Tensor& features) const { return at::linear(final_norm(features), token_embedding); }
 
-  // `attend` is given the layer, and what its queries, keys and values are: [token, head, width of a head].
+  // `attend` gets the layer and its queries, keys and values: [token, head, width of a head].
   template <class Attend> at::Tensor RunLayers(at::Tensor x, const Attend& attend);
 
   const TransformerOptions options;
@@ -125,7 +125,7 @@ at::Tensor Transformer::Network::Prefill(const Slice& slice) {
   PITOT_SCOPE("prefill", count, before);
   const at::Tensor ids = Numbers({slice.tokens.begin(), slice.tokens.end()}, device);
   const at::Tensor x = token_embedding.index_select(0, ids) + position_embedding.narrow(0, before, count);
-  // A token sees itself and what is before it.
+  // A token sees itself and the tokens before it.
   const at::Tensor hidden =
       at::ones({count, after}, at::TensorOptions().device(device).dtype(at::kBool)).triu(before + 1);
 
@@ -158,7 +158,7 @@ at::Tensor Transformer::Network::Decode(std::span<const Slice> slices) {
   const at::Tensor at_slots = Numbers(slots, device), at_positions = Numbers(positions, device);
   const at::Tensor x =
       token_embedding.index_select(0, Numbers(ids, device)) + position_embedding.index_select(0, at_positions);
-  // Of a slot that nobody uses the first position is shown, so that it has a softmax.
+  // An unused slot shows its first position, so that it has a softmax.
   const at::Tensor last = at::zeros({slot_count}, at_positions.options()).index_copy(0, at_slots, at_positions);
   const at::Tensor hidden =
       (at::arange(longest, at_positions.options()).unsqueeze(0) > last.unsqueeze(1)).view({slot_count, 1, 1, longest});
@@ -201,7 +201,7 @@ std::vector<int32_t> Transformer::Run(std::span<const Slice> slices, pitot::Batc
   server_common::UseThreads(options_.threads);
   const c10::InferenceMode inference;
   std::vector<at::Tensor> features;
-  std::vector<size_t> order;  // whose they are
+  std::vector<size_t> order;  // their slices
   std::vector<Slice> single;
   at::Tensor scores, best;
   {
@@ -227,7 +227,7 @@ std::vector<int32_t> Transformer::Run(std::span<const Slice> slices, pitot::Batc
       best = scores.argmax(1);
     }
   }
-  batch.Submitted();  // on a GPU the work has only been launched: what follows waits for it
+  batch.Submitted();  // a GPU has its work, and has not done it: the copies below wait for it
   std::vector<int32_t> tokens(slices.size(), -1);
   if (features.empty()) return tokens;
 

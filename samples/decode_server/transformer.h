@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small GPT on its device, with random weights and a KV cache: takes what an iteration has for each request, returns
-// the tokens that follow. The only part of the server that knows LibTorch.
+// A small GPT on its device, with random weights and a KV cache: takes the slices of an iteration, returns their next
+// tokens. Only its source includes LibTorch.
 #ifndef SAMPLES_DECODE_SERVER_TRANSFORMER_H_
 #define SAMPLES_DECODE_SERVER_TRANSFORMER_H_
 
@@ -40,7 +40,7 @@ class Transformer {
   explicit Transformer(const TransformerOptions& options);
   ~Transformer();
 
-  // Runs prompts and iterations of several sizes, so that no request pays for what LibTorch does the first time.
+  // Runs prompts and iterations of several sizes, so that no request pays for the first time.
   void WarmUp();
 
   // As Scheduler::Model. Slices of one token run together, longer ones one after another.

@@ -3,7 +3,7 @@
 // A dynamic batcher: pictures wait in a queue until a batch is full or the oldest has waited long enough, then one of
 // the workers runs the network on the batch. One worker at a time gathers members; the others run batches or idle.
 //
-// What Pitot learns here: the queue (Enqueue, Join), who shares a batch and why it was closed (Batch), each request's
+// Pitot learns here: the queue (Enqueue, Join), who shares a batch and why it was closed (Batch), each request's
 // stages "queue", "batch", "forward" and "return", and the waits of the workers (Mutex, ConditionVariable).
 #ifndef SAMPLES_IMAGE_SERVER_BATCHER_H_
 #define SAMPLES_IMAGE_SERVER_BATCHER_H_
@@ -47,11 +47,11 @@ struct Job {
   std::promise<Prediction> result{};
 };
 
-// What a program may decide for a batcher, and is told by it: an adaptive delay, metrics.
+// For an adaptive delay, or metrics: the batcher calls these.
 class BatcherHooks {
  public:
   virtual ~BatcherHooks() = default;
-  // The delay of the batch that begins now. On its worker's thread, with the queue locked, as Taken.
+  // The delay of a batch, asked as it begins. On its worker's thread, with the queue locked, as Taken.
   virtual uint64_t DelayNs(uint64_t max_delay_ns) { return max_delay_ns; }
   virtual void Queued(const Job&) {}  // on the thread of Submit, with the queue locked
   virtual void Taken(const Job&) {}   // from the queue into a batch
@@ -66,7 +66,7 @@ class Batcher {
   using Model = std::function<std::vector<Prediction>(std::span<const Job> jobs, pitot::Batch& batch)>;
 
   // Returns when each worker has done `warm_up`: the first work of a thread (cuDNN and cuBLAS have handles of each
-  // thread) delays no request then. Throws what that throws. `hooks`, which may be null, outlives the batcher.
+  // thread) delays no request then. Passes on its exceptions. `hooks` may be null, and outlives the batcher.
   Batcher(const BatcherOptions& options, Model model, std::function<void()> warm_up = {},
           BatcherHooks* hooks = nullptr);
   // Stops.
@@ -77,7 +77,7 @@ class Batcher {
   // Queues a picture of `request`. Nothing when the queue is full or the batcher has stopped: shed the request.
   std::optional<std::future<Prediction>> Submit(Planes input, pitot::Request& request, uint64_t request_id);
 
-  // Runs what is queued, then ends the workers. Idempotent.
+  // Runs the queued pictures, then ends the workers. Idempotent.
   void Stop();
 
  private:
@@ -93,7 +93,7 @@ class Batcher {
   BatcherHooks* const hooks_;
 
   pitot::Mutex mutex_{"batch queue"};
-  pitot::ConditionVariable member_arrived_{"batch member"};  // the worker that gathers waits here
+  pitot::ConditionVariable member_arrived_{"batch member"};  // the gathering worker waits here
   pitot::ConditionVariable work_arrived_{"batch work"};      // the idle ones here
   std::deque<Job> queue_;
   bool is_gathering_ = false;

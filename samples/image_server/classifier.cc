@@ -27,8 +27,7 @@ at::Tensor RandomWeights(at::IntArrayRef shape, int64_t inputs, c10::Device devi
   return at::empty(shape).uniform_(-bound, bound).to(device);
 }
 
-// A convolution, and behind it the norm of a network that was never trained: weights and variances of 1, biases and
-// means of 0.
+// A convolution, and behind it the norm of an untrained network: weights and variances of 1, biases and means of 0.
 struct Convolution {
   Convolution(int64_t in, int64_t out, int64_t kernel, int64_t step, c10::Device device)
       : weight(RandomWeights({out, in, kernel, kernel}, in * kernel * kernel, device)),
@@ -156,7 +155,7 @@ std::vector<Prediction> Classifier::Run(std::span<const Job> jobs, pitot::Batch&
     if (network_->device.is_cuda()) on_gpu.emplace(nullptr, "forward");
     scores = network_->Forward(pictures);
   }
-  batch.Submitted();  // a GPU has its work, and has not done it: the copies below wait for that
+  batch.Submitted();  // a GPU has its work, and has not done it: the copies below wait for it
 
   PITOT_SCOPE("softmax and top 5", count);
   const auto [probabilities, classes] = scores.softmax(1).topk(kTop);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The network on its device: takes the pictures of a batch, returns the likeliest classes of each. Its source is the
-// only one of the server that includes LibTorch.
+// The network on its device: takes the pictures of a batch, returns the likeliest classes of each. Only its
+// source includes LibTorch.
 #ifndef SAMPLES_IMAGE_SERVER_CLASSIFIER_H_
 #define SAMPLES_IMAGE_SERVER_CLASSIFIER_H_
 

@@ -37,7 +37,7 @@ Reply Classify(std::string_view jpeg, Exchange& exchange, Batcher* batcher, cons
       return ErrorReply(504, "the network did not answer in time");
     }
   }
-  const Prediction prediction = result->get();  // throws what the network threw
+  const Prediction prediction = result->get();  // or throws the network's exception
 
   request.Stage("respond");
   return {200, ToJson(prediction, exchange.id)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the server does with one request, from the bytes of the body to the bytes of the reply. The function to read
-// first if you want to see how a handler is instrumented.
+// The handler of one request, from the bytes of the body to the bytes of the reply. Read it first to see how a handler
+// is instrumented.
 #ifndef SAMPLES_IMAGE_SERVER_CLASSIFY_H_
 #define SAMPLES_IMAGE_SERVER_CLASSIFY_H_
 
@@ -25,7 +25,7 @@ struct ClassifyOptions {
 server_common::Reply Classify(std::string_view jpeg, server_common::Exchange& exchange, Batcher* batcher,
                               const ClassifyOptions& options);
 
-// The body of that reply.
+// The body of the reply.
 std::string ToJson(const Prediction& prediction, uint64_t request_id);
 
 }  // namespace image_server

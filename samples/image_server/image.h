@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the bytes of a JPEG to the numbers a network takes, in three steps that a trace shows apart.
+// From the bytes of a JPEG to the numbers a network takes, in three steps, each with a scope.
 #ifndef SAMPLES_IMAGE_SERVER_IMAGE_H_
 #define SAMPLES_IMAGE_SERVER_IMAGE_H_
 
@@ -28,8 +28,8 @@ struct Image {
 // Three planes (red, green, blue) of `side` times `side` numbers, normalised.
 using Planes = std::vector<float>;
 
-// Decodes a JPEG of at most `max_pixels`. Throws ImageError, also for a picture that is cut off: what is missing would
-// be classified as grey.
+// Decodes a JPEG of at most `max_pixels`. Throws ImageError, also for a truncated picture: its missing part
+// would be classified as grey.
 Image DecodeJpeg(std::string_view bytes, int64_t max_pixels);
 
 // Scales to a square, bilinear, without regard to the aspect ratio.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // image_server: classifies JPEGs over HTTP with a ResNet-50, and records itself with Pitot. Read recorder.cc (start the
-// recorder, decide what is worth an incident), classify.cc (a handler) and batcher.cc (queue, batch, workers).
+// recorder, add triggers), classify.cc (a handler) and batcher.cc (queue, batch, workers).
 #include <cstdio>
 #include <exception>
 #include <span>

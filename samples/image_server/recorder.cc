@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is worth an incident is decided here; what is recorded, in server_common/recording.cc.
+// Triggers are added here, collectors in server_common/recording.cc.
 #include "image_server/recorder.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ pitot::Recorder StartRecorder(const Options& options) {
   objective.above_ms = options.slo_ms;
   (void)recorder.Add(pitot::MakeLatencyTrigger(objective));
 
-  // Several requests within a short time that are slow for their size, although they meet the objective.
+  // Several requests within a short time are slow for their size, although they meet the objective.
   pitot::LatencyTriggerOptions unusual;
   unusual.route = "/classify";
   unusual.or_above_quantile = 0.995;
@@ -31,7 +31,7 @@ pitot::Recorder StartRecorder(const Options& options) {
   unusual.cool_down_ms = 10'000;
   (void)recorder.Add(pitot::MakeLatencyTrigger(unusual));
 
-  // A request that fails, and one that does not end.
+  // A failed request, and a request without an end.
   (void)recorder.Add(pitot::MakeFailureTrigger({}));
   pitot::StallTriggerOptions stall;
   stall.request_open_ms = std::max(1000.0, 20 * options.slo_ms);

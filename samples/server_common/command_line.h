@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line of a sample: options are declared, each with the variable that it sets, and then parsed. CLI11 does
-// the work. Its header takes seconds to compile, so only command_line.cc includes it.
+// The command line of a sample: options are declared, each with its variable, and then parsed. CLI11 does the work. Its
+// header takes seconds to compile, so only command_line.cc includes it.
 #ifndef SAMPLES_SERVER_COMMON_COMMAND_LINE_H_
 #define SAMPLES_SERVER_COMMON_COMMAND_LINE_H_
 
@@ -15,7 +15,7 @@
 
 namespace server_common {
 
-// The numbers that an option takes.
+// The range of a number.
 struct Limits {
   double least = std::numeric_limits<double>::lowest();
   double most = std::numeric_limits<double>::max();
@@ -24,16 +24,16 @@ struct Limits {
 inline constexpr Limits kAboveZero{.least = 0, .is_above_least = true};
 inline constexpr Limits kNotNegative{.least = 0};
 
-// An option's value is refused. Thrown by the check that Parse calls.
+// Thrown by the check of Parse: an option's value is refused.
 class BadOption : public std::runtime_error {
  public:
   BadOption(const std::string& option, const std::string& why) : std::runtime_error(option + ": " + why) {}
 };
 
-// Variables must outlive Parse; what they hold when they are declared is the default. Threads: one.
+// Variables must outlive Parse. Their value at declaration is the default. Threads: one.
 class CommandLine {
  public:
-  // `about`: what --help says the program is.
+  // `about`: the first line of --help.
   explicit CommandLine(const std::string& about);
   ~CommandLine();
 
@@ -56,8 +56,8 @@ class CommandLine {
   // The option declared last must be given.
   void Require();
 
-  // Sets the variables, then calls `check`, which may throw BadOption. Exits the process for --help (0) and for what it
-  // does not understand (2).
+  // Sets the variables, then calls `check`. Exits the process for --help (0), for an option or value that it does not
+  // understand, and if `check` throws BadOption (2).
   void Parse(int argc, char** argv, const std::function<void()>& check = {});
 
  private:

@@ -7,7 +7,7 @@
 namespace server_common {
 namespace {
 
-// Ticks that this thread's connection waited; taken by its first request.
+// How long this thread's connection waited, in ticks; taken by its first request.
 thread_local uint64_t t_waited_ticks = 0;
 
 }  // namespace

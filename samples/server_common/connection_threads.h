@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The threads on which cpp-httplib serves connections, one connection each for as long as it is open. Unlike its own
-// pool this one knows when a connection was accepted, so that the time it waited for a thread is not lost.
+// The threads of cpp-httplib's connections, one thread for each open connection. Unlike cpp-httplib's own pool, this
+// one knows when a connection was accepted: its wait for a thread is not lost.
 #ifndef SAMPLES_SERVER_COMMON_CONNECTION_THREADS_H_
 #define SAMPLES_SERVER_COMMON_CONNECTION_THREADS_H_
 
@@ -27,8 +27,8 @@ class ConnectionThreads : public httplib::TaskQueue {
   void enqueue(std::function<void()> serve) override;
   void shutdown() override;
 
-  // When the request whose headers this thread has just read arrived: now, less what its connection waited for a thread
-  // if it is the connection's first.
+  // Called when this thread has read the headers of a request: its arrival is now, minus the connection's wait for a
+  // thread if the request is the connection's first.
   static pitot::Timestamp ArrivalOfThisRequest();
 
  private:

@@ -24,16 +24,16 @@
 namespace server_common {
 namespace {
 
-// With parameters, because cpp-httplib compresses plain "application/json" with Brotli at its slowest setting for every
-// client that accepts it: 2 ms for 300 bytes.
+// With parameters: cpp-httplib compresses plain "application/json" for every client by Brotli's slowest setting, 2 ms
+// for 300 bytes.
 constexpr char kJson[] = "application/json; charset=utf-8";
-// One that cpp-httplib does not compress, which would keep lines back.
+// cpp-httplib does not compress it; compression would delay lines.
 constexpr char kJsonLines[] = "application/x-ndjson";
 
 // How long /incidentz waits for its incident: the worker has a quarter of a CPU.
 constexpr uint32_t kIncidentMs = 60'000;
 
-// The request that this thread serves. cpp-httplib serves a connection on one thread and calls, for each request: the
+// The request of this thread. cpp-httplib serves a connection on one thread and calls, for each request: the
 // pre-routing handler once the headers are there, the route's handler, and the logger once the response has been
 // written. So a request begins and ends at the first and the last of them.
 struct Serving : Exchange {
@@ -64,8 +64,8 @@ void Respond(const Reply& reply, httplib::Response& response) {
   t_serving.request.SetLabel("status", std::to_string(reply.status).c_str());
   t_serving.outcome = reply.outcome;
   if (!reply.stream) return Send(reply, response);
-  // cpp-httplib sends the headers when its handler has returned, and calls the provider on the same thread, which still
-  // serves this request.
+  // cpp-httplib sends the headers when its handler has returned. Then it calls the provider on the same thread, still
+  // for this request.
   response.set_chunked_content_provider(kJsonLines, [stream = reply.stream](size_t, httplib::DataSink& sink) {
     t_serving.outcome = stream({[&sink](const std::string& piece) { return sink.write(piece.data(), piece.size()); },
                                 [&sink] { return sink.is_writable(); }});
@@ -82,8 +82,8 @@ std::optional<Reply> Receive(const httplib::Request& http, const httplib::Conten
   if (!http.has_header("Content-Length") && !http.has_header("Transfer-Encoding")) {
     return ErrorReply(411, "send Content-Length");
   }
-  // cpp-httplib checks the limit against Content-Length only. A body that is too large is read all the same: the next
-  // request of the connection begins behind it.
+  // cpp-httplib checks the limit against Content-Length only. Too large a body is read all the same: the next request
+  // of the connection begins behind it.
   bool is_too_large = http.get_header_value<uint64_t>("Content-Length") > most_bytes;
   const bool is_complete = read([&](const char* data, size_t size) {
     is_too_large = is_too_large || body->size() + size > most_bytes;
@@ -119,14 +119,14 @@ struct HttpListener::Connections {
 };
 
 void HttpListener::Connections::SetUp() {
-  // Defaults that cost a keep-alive client 87 ms a request: Nagle's algorithm, and closing after the fifth request.
+  // The defaults cost a keep-alive client 87 ms a request: Nagle's algorithm, and closing after the fifth request.
   server.set_tcp_nodelay(true);
   server.set_keep_alive_max_count(1'000'000'000);
   server.set_keep_alive_timeout(2);
   server.set_payload_max_length(options.max_body_bytes);
   // The default pool has 8 threads and does not show its queue; with ours the wait is part of a request's latency.
   server.new_task_queue = [this] { return new ConnectionThreads(options.threads, Finish); };
-  // The default, SO_REUSEPORT, lets a second server share a port that is taken.
+  // The default, SO_REUSEPORT, lets a second server share a port in use.
   server.set_socket_options([this](int socket) {
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -219,8 +219,7 @@ int HttpListener::Bind() {
                                                               : -1;
   if (port <= 0)
     throw std::runtime_error("cannot listen on 127.0.0.1:" + std::to_string(wanted) + "; --port 0 takes a free one");
-  // cpp-httplib has room for 5 connections that are not accepted yet; one more waits a second for its SYN to be
-  // resent.
+  // cpp-httplib has room for 5 connections before it accepts them; one more waits a second for its SYN to be resent.
   listen(connections_->listening_socket, 512);
   return port;
 }
@@ -231,7 +230,7 @@ void HttpListener::Run() {
 }
 
 void HttpListener::Stop() {
-  // cpp-httplib ignores a stop that comes before it runs.
+  // cpp-httplib ignores an earlier stop.
   while (!connections_->server.is_running() && !connections_->has_ended)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   connections_->server.stop();

@@ -3,8 +3,8 @@
 // HTTP for the sample servers: cpp-httplib set up for the loopback interface, and the life of a request from its
 // arrival to the last byte of its response. A server adds its own routes to these:
 //   GET  /healthz    {"status": "ok"}
-//   GET  /statsz     what the recorder holds, has lost and costs; CPU time and memory of the process
-//   POST /incidentz  asks for an incident and replies when it is on disk, if that is allowed
+//   GET  /statsz     contents, losses and cost of the recorder; CPU time and memory of the process
+//   POST /incidentz  if allowed: asks for an incident and replies when it is on disk
 #ifndef SAMPLES_SERVER_COMMON_HTTP_LISTENER_H_
 #define SAMPLES_SERVER_COMMON_HTTP_LISTENER_H_
 
@@ -23,44 +23,44 @@ namespace server_common {
 struct HttpOptions {
   int port = 0;  // 0: a free one
   std::string port_file{};
-  // Threads, one for each connection that is open. A connection that finds none waits, and its first request's latency
-  // includes that wait.
+  // Threads, one for each open connection. A connection without a thread waits, and the latency of its first request
+  // includes the wait.
   size_t threads = 64;
   size_t max_body_bytes = size_t{16} << 20;
   bool allow_incidentz = false;
   std::string model{};  // label of the requests
 };
 
-// A request on the thread that serves it.
+// A request, on the thread of its connection.
 struct Exchange {
   pitot::Request request;
   uint64_t id = 0;          // as the client knows it: the header x-request-id
   uint64_t arrival_ns = 0;  // CLOCK_MONOTONIC; when the headers were there
 };
 
-// Called on the threads that serve connections; for an access log, for example.
+// For an access log, for example: called on the threads of connections.
 class HttpHooks {
  public:
   virtual ~HttpHooks() = default;
   // The headers of a request are there.
   virtual void Arrived() {}
-  // Its response has been written, and its request has been finished. Not called for a client that has gone away.
+  // The response has been written and the request finished. Not called if the client has gone away.
   virtual void Answered(uint64_t /*id*/) {}
 };
 
 class HttpListener {
  public:
-  // `recorder` and `hooks`, which may be null, outlive it.
+  // `recorder` and `hooks` outlive it. `hooks` may be null.
   HttpListener(const HttpOptions& options, pitot::Recorder* recorder, HttpHooks* hooks = nullptr);
   ~HttpListener();
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
-  // Has `handle` answer what is posted to `path`; other methods get 405. Each is a request of the route `path`, and its
-  // response has x-request-id, by which it is found in an incident. To be called before Bind.
+  // `handle` answers each POST to `path`; other methods get 405. Pitot records it as a request of the route `path`. Its
+  // response has the header x-request-id, to find it in an incident. To be called before Bind.
   using Handler = std::function<Reply(const std::string& body, Exchange& exchange)>;
   void Post(const std::string& path, Handler handle);
-  // The same for operators: not recorded as a request.
+  // The same for operators, not recorded.
   using Command = std::function<Reply(const std::string& body)>;
   void PostCommand(const std::string& path, Command run);
 
@@ -68,9 +68,9 @@ class HttpListener {
   // REQUIRES: BlockStopSignals.
   void Serve();
 
-  // Serve's parts, for tests. Bind returns the port; it throws std::runtime_error when that is taken.
+  // Serve's parts, for tests. Bind returns the port, or throws std::runtime_error when the port is taken.
   int Bind();
-  // Serves until Stop; on return every request that was begun has been answered. REQUIRES: Bind.
+  // Serves until Stop. On return every request has been answered. REQUIRES: Bind.
   void Run();
   // Threads: any. Idle connections end within the keep-alive timeout, 2 s.
   void Stop();

@@ -32,19 +32,19 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
   if (options.worker_cpu_percent != 0) recording.worker_cpu_percent = options.worker_cpu_percent;
   recording.log = [](void*, pitot::LogLevel, const char* message) { std::fprintf(stderr, "recorder: %s\n", message); };
 
-  // To watch what LibTorch allocates of GPUs has it start CUDA. A server that uses none is not to: it sees no GPU.
+  // Recording LibTorch's GPU memory makes it start CUDA. A server on the CPU must not do so: hide the GPUs from it.
   if (!uses_cuda) setenv("CUDA_VISIBLE_DEVICES", "", 1);  // no other thread runs yet
 
   pitot::Recorder recorder = pitot::Recorder::Start(recording);
-  if (recorder.status().code() == pitot::StatusCode::kDisabled)  // which is no failure, and is not logged
+  if (recorder.status().code() == pitot::StatusCode::kDisabled)  // not a failure, and not logged
     std::fprintf(stderr, "recorder: %s\n", recorder.status().message());
   if (!recorder.status().ok()) return recorder;
 
-  // What is refused the recorder logs, so that nobody asks for the status.
-  // What libraries say of themselves, before they say the first of it.
+  // The recorder logs a collector that it refuses: statuses are ignored here.
+  // NVTX first, before libraries emit their first range.
   if (options.collect_nvtx) (void)recorder.Add(pitot::MakeNvtxCollector());
-  if (options.collect_host) (void)recorder.Add(pitot::MakeHostCollector());  // what stops threads
-  // What the GPU does and what state it is in, before CUDA starts.
+  if (options.collect_host) (void)recorder.Add(pitot::MakeHostCollector());  // why threads stop
+  // The work and the state of the GPU, before CUDA starts.
   if (uses_cuda) {
     pitot::CuptiOptions cupti;
     cupti.lasting_cost_percent = options.lasting_cost_percent;
@@ -53,7 +53,7 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
     if (options.collect_cuda_events) (void)recorder.Add(pitot::MakeCudaEventCollector());
     if (options.collect_nvml) (void)recorder.Add(pitot::MakeNvmlCollector());
   }
-  // What LibTorch runs and allocates, for which it starts CUDA.
+  // Operators and memory of LibTorch; this starts CUDA.
   if (options.collect_torch) (void)pitot::torch::Enable(recorder);
 
   if (options.judge) {
@@ -68,7 +68,7 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
                  incident.cause, incident.detail,
                  incident.directory != nullptr ? incident.directory : incident.status.message());
   };
-  // What comes first of why; all of it is in report.txt.
+  // The first cause; report.txt has all of them.
   hooks.on_verdict = [](void*, const pitot::IncidentInfo& incident) {
     const std::string_view verdict = incident.verdict;
     const size_t begin = std::min(verdict.find("why  "), verdict.size());

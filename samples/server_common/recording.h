@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a sample server records itself: the recorder, what it collects, and who is told. What is worth an incident each
-// server says itself, in its main.cc.
+// How a sample server records itself: the recorder, its collectors, and its log. Each server adds triggers of its own,
+// in its recorder.cc.
 #ifndef SAMPLES_SERVER_COMMON_RECORDING_H_
 #define SAMPLES_SERVER_COMMON_RECORDING_H_
 
@@ -26,17 +26,17 @@ struct RecordingOptions {
   double lasting_cost_percent = 1;  // as CuptiOptions
   uint32_t worker_cpu_percent = 0;  // as pitot::Options; 0: as it is there
   bool judge = true;                // incidents say why their requests were slow
-  std::string baseline_file{};      // what is normal, over restarts
+  std::string baseline_file{};      // keeps the baseline over restarts
 };
 
-// Where nothing else was said, 256 MiB, of which the first threads have rings of 4 MiB: a second and more of a
-// network's operators and launches, some 25 KiB a pass of a ResNet-50. In rings of 1 MiB, the default, requests that
-// were slow a second ago have lost their batches.
+// Unless the host set memory itself: 256 MiB, with rings of 4 MiB for the first threads. They hold a second and more of
+// a network's operators and launches, some 25 KiB a pass of a ResNet-50. With the default, rings of 1 MiB, a slow
+// request of a second ago has lost its batches.
 pitot::Options WithRoomForOperators(pitot::Options recording);
 
-// Before the network is loaded and threads start: CUPTI wants to be there before CUDA, and variables of the environment
-// are set, so that NVTX finds Pitot and, unless `uses_cuda`, nobody a GPU. `recording` are the host's own settings.
-// Records nothing where `options` say so or where it cannot, which is said.
+// To be called before the network is loaded and threads start. CUPTI must be there before CUDA, and this sets variables
+// of the environment: NVTX finds Pitot by one; unless `uses_cuda`, another hides all GPUs. `recording` are the host's
+// own settings. Records nothing if `options` say so, or if it cannot; it logs the latter.
 pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda);
 
 }  // namespace server_common

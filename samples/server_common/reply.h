@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a handler answers.
+// The answer of a handler.
 #ifndef SAMPLES_SERVER_COMMON_REPLY_H_
 #define SAMPLES_SERVER_COMMON_REPLY_H_
 
@@ -13,7 +13,7 @@
 
 namespace server_common {
 
-// The client of a reply that is sent piece by piece.
+// The client of a streamed reply.
 struct Client {
   std::function<bool(const std::string& piece)> write;  // false: the client is gone
   std::function<bool()> is_there;
@@ -28,8 +28,8 @@ struct Reply {
 };
 
 // {"error": message}. The outcome by status:
-//   400 to 499  kCancelled: the client's mistake. Not kFailed, so that nobody outside can make the server write
-//               incidents about failures; and not kOk, so that these short requests do not teach what is normal.
+//   400 to 499  kCancelled: the client's mistake. Not kFailed: clients must not be able to make the server write
+//               incidents. And not kOk: these short requests must not enter the baseline.
 //   503         kShed
 //   504         kTimedOut
 //   other 5xx   kFailed

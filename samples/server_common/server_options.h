@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options that all sample servers have.
+// The options of every sample server.
 #ifndef SAMPLES_SERVER_COMMON_SERVER_OPTIONS_H_
 #define SAMPLES_SERVER_COMMON_SERVER_OPTIONS_H_
 
@@ -14,7 +14,7 @@ namespace server_common {
 
 void AddHttpOptions(CommandLine* command_line, HttpOptions* options);
 
-// Begins the group "Recording". `works`: what the GPU works on, "batches".
+// Begins the group "Recording". `works`: the work of the GPU, "batches".
 void AddRecordingOptions(const std::string& works, CommandLine* command_line, RecordingOptions* options);
 
 }  // namespace server_common

@@ -14,7 +14,7 @@
 
 namespace server_common {
 
-// `name`: auto, cpu or cuda. Throws where that is not there. Makes no CUDA context; of the CPU asks nobody.
+// `name`: auto, cpu or cuda. Throws if the device is not there. Makes no CUDA context; for cpu calls nothing of CUDA.
 inline c10::Device ChooseDevice(const std::string& name) {
   if (name == "cpu") return c10::kCPU;
   const bool has_cuda = torch::cuda::is_available();
@@ -23,8 +23,8 @@ inline c10::Device ChooseDevice(const std::string& name) {
   return name == "cuda" || (name == "auto" && has_cuda) ? c10::kCUDA : c10::kCPU;
 }
 
-// LibTorch's thread count is the calling thread's own; OpenBLAS, which LibTorch may call, has a pool of its own that
-// only its own function limits.
+// LibTorch's thread count belongs to the calling thread. OpenBLAS, if LibTorch calls it, has a pool of its own, limited
+// by its own function.
 inline void UseThreads(int count) {
   thread_local int current = 0;
   if (current == count) return;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kForEverNs = 3'600'000'000'000;
 
-// A network that answers with the first number of its input, and waits for its gate.
+// A network: waits for its gate, then answers with the first number of each input.
 class FakeNetwork {
  public:
   std::vector<Prediction> operator()(std::span<const Job> jobs, pitot::Batch& batch) {
@@ -195,7 +195,7 @@ TEST_CASE("a network that answers for another number of pictures is an error", "
   CHECK_THROWS_AS(Submit(&batcher, 1).get(), std::logic_error);
 }
 
-// Remembers what it is told, as "queued 1".
+// Remembers each call, as "queued 1".
 class Told : public BatcherHooks {
  public:
   uint64_t DelayNs(uint64_t max_delay_ns) override {

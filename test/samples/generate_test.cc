@@ -13,14 +13,14 @@
 namespace decode_server {
 namespace {
 
-// A handler on a scheduler whose model makes sevens, when it is told to.
+// A handler on a scheduler. The model makes sevens, in RunAll.
 class Bench {
  public:
   explicit Bench(uint64_t timeout_ns = 60'000'000'000) : options_{.vocabulary = 10, .context = 50} {
     options_.timeout_ns = timeout_ns;
   }
 
-  // The reply, which streams if the request was taken.
+  // Returns the reply, a stream if the request was accepted.
   server_common::Reply Begin(const std::string& body, int status) {
     server_common::Exchange exchange;
     exchange.id = ++id_;
@@ -47,7 +47,7 @@ class Bench {
                        }};
 };
 
-// A client that keeps what it gets, and leaves after so many lines.
+// A client: keeps its lines, and leaves after so many.
 struct FakeClient {
   size_t leaves_after = SIZE_MAX;
   std::vector<nlohmann::json> lines{};

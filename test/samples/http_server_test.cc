@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The image server over HTTP, with a network that is a fake.
+// The image server over HTTP, with a fake network.
 #include "server_common/http_listener.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@
 namespace image_server {
 namespace {
 
-// The server with a network that answers at once, or when it is let.
+// The server with a network that answers at once, or after Answer.
 class TestServer {
  public:
   explicit TestServer(bool answers_at_once = true, size_t max_queue = 100, uint64_t timeout_ns = 10'000'000'000)
@@ -190,7 +190,7 @@ TEST_CASE("a client that hangs up ends its request", "[http]") {
     close(connection);
   }
 
-  // A reset that overtakes the request's first byte leaves nothing to serve; one more request counts in either case.
+  // A reset may overtake the request's first byte and leave nothing to serve. One more request counts in either case.
   server.Classify(Picture());
   const nlohmann::json stats = server.StatsAfter(2);
   CHECK(stats["requests_begun"] == stats["requests_finished"]);

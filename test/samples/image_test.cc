@@ -27,7 +27,7 @@ std::string ErrorOf(const std::string& bytes, int64_t max_pixels = kManyPixels) 
   return "";
 }
 
-// A picture of one colour in the colour space that `channels` says.
+// A picture of one colour, in the colour space of so many channels.
 std::string EncodeFlat(int side, const std::vector<uint8_t>& colour, J_COLOR_SPACE space) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};

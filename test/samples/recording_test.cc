@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In which order the sample servers add collectors. The collectors are fakes.
+// The order in which the sample servers add collectors. The collectors are fakes.
 #include "server_common/recording.h"
 
 #include <catch2/catch.hpp>
@@ -50,7 +50,7 @@ class FakeJudge final : public pitot::Judge {
   pitot::JudgeNeeds Needs() const noexcept override { return {}; }
   pitot::Status Decide(pitot::Hearing&) override { return {}; }
 };
-Names g_baselines;  // of the judges that were made; "": none
+Names g_baselines;  // of each judge; "": none
 
 void Start(bool uses_cuda, server_common::RecordingOptions options = {}) {
   const fakes::TempDirectory directory;

@@ -14,11 +14,10 @@ namespace {
 
 constexpr uint64_t kIterationNs = 1000;
 
-// What the scheduler had the model do: slot, position, how many tokens, whether one was wanted.
+// Work of the model: slot, position, number of tokens, whether a token was wanted.
 using Did = std::tuple<size_t, size_t, size_t, bool>;
 
-// A scheduler that runs an iteration when it is told to, on a model that follows a token with the next number, in a
-// time that passes only in the model.
+// A scheduler without a thread. Its model follows a token with the next number. Time passes only in the model.
 class Bench {
  public:
   explicit Bench(const SchedulerOptions& options, SchedulerHooks* hooks = nullptr)
@@ -40,7 +39,7 @@ class Bench {
     return stream;
   }
 
-  // One iteration; what the model did in it.
+  // Runs one iteration; returns the work of the model.
   std::vector<Did> Step() {
     did_.clear();
     scheduler.Step();
@@ -211,7 +210,7 @@ TEST_CASE("a model that answers for another number of requests is an error", "[s
   CHECK_THAT(stream->Take(0).error, Catch::Contains("another number"));
 }
 
-// Remembers what it is told, as "pass of 1 2", and lets join whom it is told to.
+// Remembers each call, as "pass of 1 2", and lets requests join or not.
 class Told : public SchedulerHooks {
  public:
   bool MayJoin(const Job& job, size_t needed, size_t free) override {

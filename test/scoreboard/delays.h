@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kept a thread from a request's work, by the server's own clock and what the kernel counts of the thread: a truth
-// that owes nothing to the recorder, which verdicts are held against.
+// Delays of a request on a thread, by the server's own clock and the kernel's counts of the thread. Verdicts are
+// checked against them, so they are measured without the recorder.
 #ifndef PITOT_TEST_SCOREBOARD_DELAYS_H_
 #define PITOT_TEST_SCOREBOARD_DELAYS_H_
 
@@ -20,26 +20,26 @@ struct ThreadUse {
   LaunchTime launches{};
 };
 
-// Of the caller's thread. Cost: 2 us; the first of a thread opens a file of /proc, which it keeps.
+// Of the caller's thread. Cost: 2 us; a thread's first call opens a file of /proc and keeps it.
 ThreadUse ThreadUseNow();
 
 // Of one request, in ns.
 struct Delays {
   uint64_t cpu_waited_ns = 0;   // its thread could run and got no CPU
-  uint64_t handed_over_ns = 0;  // it was there, and the thread that was to go on with it slept still
+  uint64_t handed_over_ns = 0;  // it was ready, and the next thread was still asleep
   uint64_t lock_waited_ns = 0;
-  uint64_t slept_ns = 0;  // in code that asks for no wait: neither on a CPU nor waiting for one
+  uint64_t slept_ns = 0;  // in code without waits: neither on a CPU nor waiting for one
   uint64_t paged_ns = 0;  // the same, where pages came from a disk meanwhile
 };
 
-// What a thread did between two readings.
+// The work of a thread between two readings.
 struct Work {
   uint64_t cpu_ns = 0;
   LaunchTime launches{};
 };
 Work WorkBetween(const ThreadUse& before, const ThreadUse& after);
 
-// Of code that asks for no wait, between two readings of one thread.
+// Of code without waits, between two readings of one thread.
 Delays DelaysOfCode(const ThreadUse& before, const ThreadUse& after);
 
 }  // namespace scoreboard

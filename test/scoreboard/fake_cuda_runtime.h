@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shared library that launches no kernels by the CUDA runtime's names, and remembers what it was asked for; cuDNN's
-// launches one, too.
+// A shared library with the CUDA runtime's names. Its launches only remember their arguments; cuDNN's function makes
+// one launch.
 #ifndef PITOT_TEST_SCOREBOARD_FAKE_CUDA_RUNTIME_H_
 #define PITOT_TEST_SCOREBOARD_FAKE_CUDA_RUNTIME_H_
 

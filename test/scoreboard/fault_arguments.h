@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options that make a sample server a faulty one.
+// The options of faults.
 #ifndef PITOT_TEST_SCOREBOARD_FAULT_ARGUMENTS_H_
 #define PITOT_TEST_SCOREBOARD_FAULT_ARGUMENTS_H_
 
@@ -16,7 +16,7 @@ namespace scoreboard {
 // Must outlive CommandLine::Parse.
 class FaultArguments {
  public:
-  // `names`: the faults and doses that --fault takes, in words.
+  // `names`: the faults and doses of --fault, for --help.
   FaultArguments(const std::string& names, server_common::CommandLine* command_line, FaultOptions* options);
 
   // For CommandLine::Parse: sets options->faults. Throws server_common::BadOption.

@@ -10,7 +10,7 @@
 
 namespace scoreboard {
 
-// Serves it, if `options` allow that. `faults` outlives `http`.
+// Serves it if `options` allow it. `faults` outlives `http`.
 void AllowControl(const FaultOptions& options, FaultSchedule* faults, server_common::HttpListener* http);
 
 }  // namespace scoreboard

@@ -12,7 +12,7 @@
 namespace scoreboard {
 namespace {
 
-// What is posted to /faultz of a server that allows it, or does not.
+// A server with or without /faultz.
 class Server {
  public:
   explicit Server(bool allows) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was really injected, one JSON object a line:
+// The injected faults, as measured; one JSON object a line:
 //   {"time_ns":812345678901,"request":"00000000000082f1","fault":"slow_decode_sleep","injected_ns":60071234,
 //    "as":"slow_decode_sleep:rate=0.1,dose_ms=60"}
-// time_ns is CLOCK_MONOTONIC when the injection began, injected_ns is measured around it; "as" is what was asked for.
+// time_ns is CLOCK_MONOTONIC when the injection began, injected_ns is measured around it; "as" is the fault as asked
+// for.
 #ifndef PITOT_TEST_SCOREBOARD_FAULT_LOG_H_
 #define PITOT_TEST_SCOREBOARD_FAULT_LOG_H_
 
@@ -26,13 +27,12 @@ class FaultLog {
 
   // `more` is appended inside the object: R"(,"role":"waiter")".
   void Write(uint64_t time_ns, uint64_t request, const char* fault, uint64_t injected_ns, const std::string& more = {});
-  // Those of at least 0.1 ms, a line each: "cpu_waited", "handed_over", "lock_waited", "slept", "paged". No faults:
-  // they are true of a request with or without one. Also that it waited for a thread that was at work for others:
-  // "queued".
+  // These lines are not faults: they are true of a request with or without one. Delays of at least 0.1 ms, a line each:
+  // "cpu_waited", "handed_over", "lock_waited", "slept", "paged"; and "queued", the wait for a thread busy with others.
   void WriteQueued(uint64_t from_ns, uint64_t until_ns, uint64_t request, std::span<const uint64_t> others);
   void WriteDelays(uint64_t time_ns, uint64_t request, const Delays& delays);
-  // What its batch took of a CPU, "batch_code", and how long it was in calls that launch kernels, "launches", of it
-  // "on_cpu_ns" on one. No faults either.
+  // "batch_code", the CPU time of its batch, and "launches", the time in calls to launch kernels, "on_cpu_ns" of it on
+  // a CPU.
   void WriteBatch(uint64_t time_ns, uint64_t request, const Work& work);
 
  private:

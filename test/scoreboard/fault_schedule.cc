@@ -38,7 +38,7 @@ std::string_view CutAt(std::string_view& text, char separator) {
   return part;
 }
 
-// A number in [0, 1) that depends on seed and index only (SplitMix64's finaliser).
+// A number in [0, 1), a function of seed and index only (SplitMix64's finaliser).
 double Uniform(uint64_t seed, uint64_t index) {
   uint64_t x = seed + index * 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which faults a sample server makes on purpose, when, and to whom: parses them, draws the victims, logs what was done.
-// What is done is in fault_doses.h, where it is done in each server's faults.h.
+// The faults of a server, their time and their victims: parses faults, draws victims, logs injections. The faults
+// themselves are in fault_doses.h, their places in each server's faults.h.
 #ifndef PITOT_TEST_SCOREBOARD_FAULT_SCHEDULE_H_
 #define PITOT_TEST_SCOREBOARD_FAULT_SCHEDULE_H_
 
@@ -20,7 +20,7 @@
 
 namespace scoreboard {
 
-// A fault that a server can make.
+// A kind of fault.
 struct FaultKindInfo {
   const char* name;
   std::array<std::string_view, 2> keys;  // the doses it takes, besides rate
@@ -29,7 +29,7 @@ struct FaultKindInfo {
 
 struct Fault {
   size_t kind = 0;                          // index into the server's FaultKindInfos
-  double rate = 0.1;                        // share of requests (or batches) that it is done to
+  double rate = 0.1;                        // share of requests, or of batches
   uint64_t dose_ns = 40'000'000;            // how long
   uint64_t dose_bytes = uint64_t{1} << 20;  // how much
   uint64_t dose_tokens = 256;               // how many
@@ -42,17 +42,17 @@ struct Fault {
 // threads, where the fault has them. Throws std::invalid_argument with a message for the user.
 Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text);
 
-// For the log: how much CPU time a fault took, which others did not have.
+// For the log: the CPU time of a fault, taken from others.
 std::string CpuTaken(uint64_t ns);
 
 struct FaultOptions {
   std::vector<Fault> faults{};  // at most one of a kind
-  bool has_gpu = false;         // others than this refuse faults that need one
+  bool has_gpu = false;         // without, faults of a GPU are refused
   uint64_t seed = 1;
   double after_s = 0;  // inactive before, counted from Start
   double for_s = 0;    // inactive this long after that; 0: never ends
   std::string log_file{};
-  std::string directory = "/tmp";  // of faults that write files
+  std::string directory = "/tmp";  // for files of faults
   bool allow_control = false;      // POST /faultz
 };
 
@@ -60,7 +60,7 @@ struct FaultOptions {
 class FaultSchedule {
  public:
   // `kinds` outlives it. Throws std::runtime_error when the log cannot be opened, std::invalid_argument when a kind is
-  // given twice, or needs a GPU that is not there.
+  // given twice, or needs a GPU and there is none.
   FaultSchedule(std::span<const FaultKindInfo> kinds, const FaultOptions& options);
   FaultSchedule(const FaultSchedule&) = delete;
   FaultSchedule& operator=(const FaultSchedule&) = delete;
@@ -81,10 +81,10 @@ class FaultSchedule {
   // Whether the fault strikes now; `fault` gets its dose.
   bool Draw(size_t kind, Fault* fault);
   FaultLog& log() { return log_; }
-  // Logs what was done, and of which dose. As FaultLog::Write.
+  // Logs an injection and its dose. As FaultLog::Write.
   void Log(size_t kind, uint64_t time_ns, uint64_t request, uint64_t injected_ns, const std::string& more = {});
 
-  // Draws; where it strikes, does `dose` and logs what that took, also of a CPU, and where: R"(,"scope":"decode")".
+  // Draws; where it strikes, does `dose` and logs its time, its CPU time, and its place: R"(,"scope":"decode")".
   template <class Dose> void Inject(size_t kind, uint64_t request, const Dose& dose, const std::string& more = {}) {
     Fault fault;
     if (!Draw(kind, &fault)) return;

@@ -16,7 +16,7 @@
 namespace scoreboard {
 namespace {
 
-// A file that nobody else sees; -1 if there can be none.
+// A file without a name; -1 if that fails.
 int OpenUnlinked(const std::string& directory) {
   std::string name = directory + "/sample_server_XXXXXX";
   const int file = mkostemp(name.data(), O_CLOEXEC);

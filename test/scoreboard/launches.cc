@@ -30,12 +30,12 @@ template <typename Call, typename... Arguments> int Timed(Call call, Arguments..
 
 LaunchTime Launched() { return launched; }
 
-// As dim3, of which CUDA's headers are not needed.
+// As dim3 of CUDA's headers, which are not needed.
 struct Blocks {
   unsigned x, y, z;
 };
 
-// By the names that LibTorch looks for; the runtime's own are behind them.
+// By the names of LibTorch's calls. Each calls the runtime's own.
 #define EXPORTED_AS(name) __asm__(name) __attribute__((visibility("default")))
 using Launch = int (*)(const void*, Blocks, Blocks, void**, size_t, void*);
 using LaunchWith = int (*)(const void*, const void*, void**);
@@ -53,7 +53,7 @@ int LaunchKernelWith(const void* config, const void* kernel, void** arguments) {
   return Timed(launch, config, kernel, arguments);
 }
 
-// cuDNN's, which carries a runtime of its own: convolutions are launched in these.
+// cuDNN's: it has a runtime of its own, and launches convolutions in these.
 using Execute = int (*)(void*, void*, void*);
 using Convolve = int (*)(void*, const void*, const void*, const void*, const void*, const void*, const void*, int,
                          void*, size_t, const void*, const void*, void*);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long a thread was in calls that launch kernels, by the server's own clocks: it stands between LibTorch and the
-// CUDA runtime and cuDNN's convolutions, and so owes nothing to the recorder. What other libraries launch (cuBLAS) is
-// not in it. Cost: two readings of each clock a launch.
+// The time of a thread in calls to launch kernels, by the server's own clocks, without the recorder. It is measured
+// between LibTorch on one side, the CUDA runtime and cuDNN's convolutions on the other. Launches by other libraries
+// (cuBLAS) are not in it. Cost: two readings of each clock a launch.
 //
-// The program that links it must export its symbols (ENABLE_EXPORTS).
+// A program must export its symbols (ENABLE_EXPORTS).
 #ifndef PITOT_TEST_SCOREBOARD_LAUNCHES_H_
 #define PITOT_TEST_SCOREBOARD_LAUNCHES_H_
 

@@ -26,7 +26,7 @@ class TemporaryFile {
     for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
     return lines;
   }
-  // Those of faults. What is true beside them depends on the machine.
+  // The injections. The other lines depend on the machine.
   std::vector<nlohmann::json> injections() const {
     std::vector<nlohmann::json> found;
     for (const nlohmann::json& line : lines()) {

@@ -11,7 +11,7 @@ namespace {
 
 void AllocateOnCpu(uint64_t bytes) { at::empty({static_cast<int64_t>(bytes)}, at::kByte).fill_(1); }
 
-// Not from LibTorch's cache, which may have the memory already. Both calls wait for the GPU.
+// Bypasses LibTorch's cache, so that the driver is asked. Both calls wait for the GPU.
 void AllocateOnGpu(uint64_t bytes) {
   using Malloc = int (*)(void**, size_t);
   using Free = int (*)(void*);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// faulty_decode_server: samples/decode_server with faults made on purpose, and a log of what was done to which request.
+// faulty_decode_server: samples/decode_server with faults made on purpose, and a log of them.
 #include <cstdio>
 #include <exception>
 #include <span>

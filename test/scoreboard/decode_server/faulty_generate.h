@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The decode server's handler (samples/decode_server/generate.h) with faults in it: a copy, so that the one which users
-// read has none.
+// The decode server's handler (samples/decode_server/generate.h) with faults in it: a copy, so that users read one
+// without.
 #ifndef PITOT_TEST_SCOREBOARD_DECODE_SERVER_FAULTY_GENERATE_H_
 #define PITOT_TEST_SCOREBOARD_DECODE_SERVER_FAULTY_GENERATE_H_
 
@@ -18,7 +18,7 @@ class FaultyGenerate {
   // `scheduling` are the hooks of `scheduler`. All outlive it.
   FaultyGenerate(const GenerateOptions& options, Scheduler* scheduler, FaultyScheduling* scheduling, Faults* faults);
 
-  // As Generate. Beside its stages a request has "look up" after "tokenize", in which it takes a lock that all share.
+  // As Generate, with one more stage after "tokenize": "look up", in which requests take a shared lock.
   server_common::Reply Handle(std::string_view body, server_common::Exchange& exchange);
 
  private:

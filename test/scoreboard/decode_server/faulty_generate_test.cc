@@ -13,7 +13,7 @@ namespace {
 
 using pitot::test::TemporaryFile;
 
-// A handler on a scheduler whose model makes sevens, when it is told to.
+// A handler on a scheduler. The model makes sevens, in RunAll.
 class Bench {
  public:
   explicit Bench(const FaultOptions& faults) : faults_(faults) { faults_.Start(); }

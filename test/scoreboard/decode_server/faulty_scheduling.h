@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watches a scheduler from its hooks: logs, for each request, what kept the scheduler's thread from it and what its
-// iterations took of a CPU, and makes the faults that strike iterations.
+// Hooks of a scheduler. For each request they log the delays on the scheduler's thread and the CPU time of its
+// iterations. They also make the faults of iterations.
 #ifndef PITOT_TEST_SCOREBOARD_DECODE_SERVER_FAULTY_SCHEDULING_H_
 #define PITOT_TEST_SCOREBOARD_DECODE_SERVER_FAULTY_SCHEDULING_H_
 
@@ -27,7 +27,7 @@ class FaultyScheduling final : public SchedulerHooks {
   FaultyScheduling(Faults* faults, std::function<void(uint64_t bytes)> allocate,
                    Scheduler::Clock clock = scoreboard::MonotonicNs);
 
-  // The prompt of a request that will be submitted was made long. Threads: any.
+  // To be called before Submit: the prompt of this request was made long. Threads: any.
   void MadeLong(uint64_t request);
 
   bool MayJoin(const Job& job, size_t needed, size_t free) override;
@@ -42,10 +42,10 @@ class FaultyScheduling final : public SchedulerHooks {
   const std::function<void(uint64_t bytes)> allocate_;
   const Scheduler::Clock clock_;
   std::mutex long_mutex_;
-  std::unordered_set<uint64_t> long_;  // prompts that were made long and not taken yet
+  std::unordered_set<uint64_t> long_;  // requests with such a prompt, until it is taken
 
   // On the scheduler's thread.
-  uint64_t held_back_ = 0;  // the request that waits only because of kv_pressure; 0: none
+  uint64_t held_back_ = 0;  // the request waiting only because of kv_pressure; 0: none
   uint64_t held_back_ns_ = 0;
   std::vector<uint64_t> members_;  // of the last iteration
   scoreboard::ThreadUse begun_;    // the pass

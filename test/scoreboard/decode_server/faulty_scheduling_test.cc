@@ -19,7 +19,7 @@ constexpr uint64_t kIterationNs = 1'000'000;
 
 std::string Text(uint64_t request) { return server_common::RequestIdText(request); }
 
-// A watched scheduler that runs an iteration when it is told to, in a time that passes only in the model.
+// A watched scheduler without a thread. Time passes only in the model.
 class Bench {
  public:
   explicit Bench(const FaultOptions& faults) : faults_(faults) { faults_.Start(); }

@@ -16,7 +16,7 @@ using scoreboard::MonotonicNs;
 using scoreboard::ThreadUse;
 using scoreboard::ThreadUseNow;
 
-// A worker, on its thread. What it knows of a batch is what it knows of the one that it has.
+// A worker, on its thread, and its batch.
 struct Worker {
   struct Member {
     uint64_t request = 0;
@@ -37,12 +37,12 @@ struct Worker {
 
   ThreadUse use{};  // when it was looked at last
   uint64_t busy_until_ns = 0;
-  std::vector<uint64_t> others{};  // the requests that it was busy with until then
+  std::vector<uint64_t> others{};  // of the batch before
 
   uint64_t max_delay_ns = 0;
   uint64_t delay_ns = 0;
   uint64_t closed_ns = 0;
-  std::vector<Member> members{};  // in the order in which they were taken
+  std::vector<Member> members{};  // in the order of Taken
   ThreadUse begun{};              // the model
   Delays delays_of_model{};
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watches a batcher from its hooks and around its model: logs, for each request, what kept its worker from it and what
-// its batch took of a CPU, and makes the faults that strike batches.
+// Hooks of a batcher, and a wrapper of its model. For each request they log the delays on its worker's thread and the
+// CPU time of its batch. They also make the faults of batches.
 #ifndef PITOT_TEST_SCOREBOARD_IMAGE_SERVER_BATCH_DELAYS_H_
 #define PITOT_TEST_SCOREBOARD_IMAGE_SERVER_BATCH_DELAYS_H_
 
@@ -42,7 +42,7 @@ class BatchDelays final : public BatcherHooks {
 
   // To be called on each worker's thread after it has warmed up.
   static void WorkerBegins();
-  // A model that does `before` for the requests of a batch, then `model`.
+  // Returns a model: does `before` for the requests of a batch, then `model`.
   static Batcher::Model Around(Batcher::Model model, std::function<void(std::span<const uint64_t> requests)> before);
 
   uint64_t DelayNs(uint64_t max_delay_ns) override;
@@ -56,7 +56,7 @@ class BatchDelays final : public BatcherHooks {
 
   Faults* const faults_;
   std::mutex times_mutex_;
-  std::unordered_map<uint64_t, Times> times_;  // of the requests that are watched
+  std::unordered_map<uint64_t, Times> times_;  // of watched requests
 };
 
 }  // namespace image_server

@@ -23,7 +23,7 @@ constexpr uint64_t kForEverNs = 3'600'000'000'000;
 
 std::string Text(uint64_t request) { return server_common::RequestIdText(request); }
 
-// A watched batcher with one worker, whose network waits for its gate.
+// A watched batcher with one worker. Its network waits for its gate.
 class Bench {
  public:
   Bench(const BatcherOptions& options, const FaultOptions& faults) : faults_(faults), delays(&faults_) {
@@ -48,7 +48,7 @@ class Bench {
     return *batcher_->Submit({}, inert, request);
   }
   void Open() { open_.set_value(); }
-  // Runs what is queued; the log is complete then.
+  // Runs the queued requests; the log is complete then.
   void Stop() { batcher_.reset(); }
 
   bool fails = false;

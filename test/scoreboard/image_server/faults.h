@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults on purpose: what makes real servers slow, injected into a share of the requests, with a record of what was
-// really done to which one. A server of yours has no such file; it has the faults.
+// Faults on purpose: causes of slowness in real servers, injected into a share of the requests. The log records each
+// injection.
 #ifndef PITOT_TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_
 #define PITOT_TEST_SCOREBOARD_IMAGE_SERVER_FAULTS_H_
 
@@ -26,20 +26,20 @@ using scoreboard::FaultOptions;
 enum FaultKind : size_t {
   kSlowDecodeSpin,   // the decoder burns CPU
   kSlowDecodeSleep,  // the decoder sleeps
-  kLockHeld,         // the request keeps a lock that every request takes
+  kLockHeld,         // the request holds a lock of all requests
   kBatchTimeout,     // a batch waits too long for members
   kFsync,            // the handler writes and syncs a file
   kPageFaults,       // the decoder touches memory for the first time
   kCpuSpinners,      // other threads burn CPU
-  kMajorFaults,      // the decoder reads memory that has to come from disk
-  kSlowPostprocess,  // what the handler does with the result takes long
+  kMajorFaults,      // the decoder reads memory from disk
+  kSlowPostprocess,  // the handler burns CPU after the network
   kUnhookedHop,      // the handler has another thread do something, and nobody records it
   kDecodeAgain,      // the picture is decoded once more
   // Of batches: gpu_faults.h.
-  kMemoryLeak,  // a tensor that nobody frees
+  kMemoryLeak,  // a tensor is never freed
   // The same, on a GPU.
   kSmallCopies,     // many copies of 4 KiB to the device
-  kPageableCopy,    // an asynchronous copy of memory that is not page-locked
+  kPageableCopy,    // an asynchronous copy of pageable memory
   kSyncEach,        // a synchronisation after each of many kernels
   kScalarReadback,  // a number read back after each of many kernels
   kDeviceMalloc,    // cudaMalloc and cudaFree
@@ -48,7 +48,7 @@ enum FaultKind : size_t {
   kFullQueue,       // more launches than a stream holds
   kSharedStream,    // another request's work on the same stream
   kNeighbour,       // another request's work on another stream
-  kEmptyCache,      // an allocation that cannot be met, for which LibTorch gives back all that it keeps
+  kEmptyCache,      // an impossible allocation, for which LibTorch gives back its cache
 };
 inline constexpr size_t kFaultKinds = 23;
 
@@ -63,26 +63,27 @@ class Faults : public scoreboard::FaultSchedule {
   // Throws std::runtime_error when the log cannot be opened, std::invalid_argument when a kind is given twice.
   explicit Faults(const FaultOptions& options);
 
-  // Where the server lets faults happen. `request` is the id that the log gets.
+  // The places of faults in the server. `request` is the id for the log.
   void InDecode(uint64_t request);  // slow_decode_spin, slow_decode_sleep, page_faults, major_faults
-  // decode_again: `decode` is what is done once more.
+  // decode_again: `decode` decodes once more.
   void AfterDecode(uint64_t request, const std::function<void()>& decode);
-  void InCache(uint64_t request);        // lock_held; stands for the look-up in a cache that all requests share
+  void InCache(uint64_t request);        // lock_held; stands for the look-up in a shared cache
   void InHandler(uint64_t request);      // fsync, cpu_spinners
   void InPostprocess(uint64_t request);  // slow_postprocess
   void BetweenScopes(uint64_t request);  // unhooked_hop
 
-  // batch_timeout: the delay for the next batch; and that these, which came in this order, waited until closed_ns in
-  // one with another delay than normal_ns. Who came when it should have been closed would have waited in the next.
+  // batch_timeout: the delay of the next batch. BatchWaited logs its members, in order of arrival: their batch closed
+  // at closed_ns, later than normal_ns allows. A member that came after the normal end would have waited in the next
+  // batch.
   struct Member {
     uint64_t request, enqueued_ns;
   };
   uint64_t BatchDelayNs(uint64_t normal_ns);
   void BatchWaited(std::span<const Member> members, uint64_t normal_ns, uint64_t closed_ns);
-  // No faults of their own, as FaultLog::WriteDelays: in code of this thread since `begun` (what it waited for a CPU
-  // its thread's end says), and of an answer that was ready before its handler woke up.
+  // Not faults, as FaultLog::WriteDelays. Slept: sleep in code of this thread since `begun` (HttpDelays logs its waits
+  // for a CPU). HandedOver: the answer was ready before its handler woke up.
   void Slept(uint64_t request, const scoreboard::ThreadUse& begun);
-  // What this thread took of a CPU since `begun` to make a picture of so many pixels ready for the network.
+  // CPU time of this thread since `begun`, to make a picture of so many pixels ready for the network.
   void Preprocessed(uint64_t request, const scoreboard::ThreadUse& begun, uint64_t pixels);
   void HandedOver(uint64_t request, uint64_t ready_ns, uint64_t woken_ns);
   // The request waited for the lock of the batcher's queue.

@@ -265,7 +265,7 @@ TEST_CASE("a request that waits for the lock is logged with its holder", "[fault
   }
   CHECK(holders == 2);
   CHECK(waiters <= 1);  // none if the threads missed each other
-  size_t slept = 0;     // who holds it sleeps
+  size_t slept = 0;     // the holder sleeps
   for (const nlohmann::json& line : log.lines()) slept += line["fault"] == "slept";
   CHECK(slept == 2);
 }

@@ -74,7 +74,7 @@ Reply FaultyClassify::Handle(std::string_view jpeg, server_common::Exchange& exc
     }
   }
   const uint64_t woken_ns = MonotonicNs();
-  const Prediction prediction = result->get();  // throws what the network threw
+  const Prediction prediction = result->get();  // or throws the network's exception
   faults_->HandedOver(id, watch.times().ready_ns, woken_ns);
 
   request.Stage("respond");

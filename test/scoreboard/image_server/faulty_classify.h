@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The image server's handler (samples/image_server/classify.h) with faults in it: a copy, so that the one which users
-// read has none.
+// The image server's handler (samples/image_server/classify.h) with faults in it: a copy, so that users read one
+// without.
 #ifndef PITOT_TEST_SCOREBOARD_IMAGE_SERVER_FAULTY_CLASSIFY_H_
 #define PITOT_TEST_SCOREBOARD_IMAGE_SERVER_FAULTY_CLASSIFY_H_
 
@@ -21,7 +21,7 @@ class FaultyClassify {
   FaultyClassify(const ClassifyOptions& options, Preprocessor* preprocessor, Batcher* batcher, BatchDelays* delays,
                  Faults* faults);
 
-  // As Classify. Beside its stages a request has "look up" after "decode", in which it takes a lock that all share.
+  // As Classify, with one more stage after "decode": "look up", in which requests take a shared lock.
   server_common::Reply Handle(std::string_view jpeg, server_common::Exchange& exchange);
 
  private:

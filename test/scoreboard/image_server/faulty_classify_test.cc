@@ -12,7 +12,7 @@
 namespace image_server {
 namespace {
 
-// What the handler logs of request 18, by the name of the fault, and what it replies.
+// Handles request 18; returns its lines of the log by the name of the fault.
 std::map<std::string, nlohmann::json> LogOf(const std::string& jpeg, const std::vector<Fault>& wanted, int status) {
   const pitot::test::TemporaryFile log;
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// faulty_image_server: samples/image_server with faults made on purpose, and a log of what was done to which request.
+// faulty_image_server: samples/image_server with faults made on purpose, and a log of them.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

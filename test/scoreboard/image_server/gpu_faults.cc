@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// By LibTorch's device-neutral functions, so that it compiles wherever LibTorch does; CUDA's own are looked up.
+// By LibTorch's device-neutral functions: it compiles without CUDA, whose own functions are looked up.
 #include "scoreboard/image_server/gpu_faults.h"
 
 #include <ATen/ATen.h>
@@ -26,10 +26,10 @@ namespace {
 using scoreboard::MonotonicNs;
 
 constexpr int64_t kSmallFloats = 1024;  // 4 KiB
-// Its square is more blocks than a GPU holds at once: less leaves room for others' kernels, which then are not held up.
+// Its square has more blocks than a GPU holds at once. Fewer leave room for others' kernels, which then do not wait.
 constexpr int64_t kMatrix = 4096;
 constexpr int64_t kMoreThanThereIs = int64_t{1} << 44;
-constexpr uint64_t kMostLeakedBytes = uint64_t{1} << 30;  // so that an experiment does not end the server
+constexpr uint64_t kMostLeakedBytes = uint64_t{1} << 30;  // the server must survive
 
 template <class Function> Function Find(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
@@ -127,8 +127,8 @@ void GpuFaults::DeviceMalloc(const Fault& fault) {
   if (allocate != nullptr && release != nullptr && allocate(&memory, fault.dose_bytes) == 0) release(memory);
 }
 
-// Kernels that the network does not use; each is new once. Of those that LibTorch brings compiled, each in a file, and
-// so a module, of its own: what it compiles at run time (lgamma, erfinv) takes a CPU for half a second.
+// Kernels unused by the network; each is new once. LibTorch brings them compiled, each in a file and so a module of its
+// own. Kernels compiled at run time (lgamma, erfinv) take a CPU for half a second.
 void GpuFaults::LazyKernel(const Fault&) {
   using Operation = at::Tensor (*)(const at::Tensor&);
   static constexpr std::array<Operation, 12> kOperations = {at::asinh, at::acosh, at::atanh, at::asin,
@@ -143,13 +143,13 @@ void GpuFaults::TinyKernels(const Fault& fault) {
   for (uint64_t i = 0; i < fault.dose_count; ++i) x.add_(1);
 }
 
-// More launches than a stream holds, of kernels that take long enough for the host to get ahead.
+// More launches than a stream holds. The kernels take long enough for the host to get ahead.
 void GpuFaults::FullQueue(const Fault& fault) {
   at::Tensor x = at::ones({int64_t{1} << 24}, torch_->device);
   for (uint64_t i = 0; i < fault.dose_count; ++i) x.add_(1);
 }
 
-// LibTorch gives back what it keeps before it says that there is no memory: the batch then has to ask the driver again.
+// Before LibTorch refuses, it gives back its cache: the batch then has to ask the driver again.
 void GpuFaults::EmptyCache(const Fault&) {
   try {
     at::empty({kMoreThanThereIs}, at::TensorOptions(torch_->device).dtype(at::kByte));
@@ -209,7 +209,7 @@ void GpuFaults::ServeNeighbours() {
   while (true) {
     neighbour_changed_.wait(lock, [this] { return visit_.has_value() || is_over_; });
     if (is_over_) return;
-    const Visit visit = *visit_;  // but for its victims, who come while it is there
+    const Visit visit = *visit_;  // victims are added meanwhile, to visit_
     lock.unlock();
     const uint64_t begin_ns = MonotonicNs();
     pitot::Request request = pitot::Request::Begin("/neighbour");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults of batches by LibTorch: what one does to the GPU, or has to wait for, before its network runs; and memory that
-// is never freed, which needs no GPU.
+// Faults of batches by LibTorch: work on the GPU, or waits for it, before the network runs; and leaked memory, for
+// which no GPU is needed.
 #ifndef PITOT_TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_
 #define PITOT_TEST_SCOREBOARD_IMAGE_SERVER_GPU_FAULTS_H_
 
@@ -29,10 +29,9 @@ class GpuFaults {
   GpuFaults(const GpuFaults&) = delete;
   GpuFaults& operator=(const GpuFaults&) = delete;
 
-  // On a worker's thread, in the batch of these requests: the faults that strike it, and a line of the log for each of
-  // them with how long that took until the GPU was done. What the first time costs (code that is loaded) is of no such
-  // fault but lazy_kernel: the first draw of each (not of empty_cache) warms up, and has no line. On a CPU: memory_leak
-  // alone.
+  // Makes the faults of the batch of these requests, on its worker's thread. Logs for each request the time until the
+  // GPU was done. The first draw of a fault warms up and has no line: loading code belongs to lazy_kernel only.
+  // empty_cache does not warm up. On a CPU: memory_leak only.
   void BeforeNetwork(std::span<const uint64_t> requests);
 
  private:
@@ -48,7 +47,7 @@ class GpuFaults {
   void EmptyCache(const Fault& fault);
   void MemoryLeak(std::span<const uint64_t> requests);
   // Another request's work on the device, beside this batch's on a stream of its own, or before it on the same one. The
-  // batch waits for nothing of the host for it. One at a time: batches that begin while it is there are struck, too.
+  // batch waits for nothing of the host for it. One at a time: batches that begin meanwhile are struck, too.
   enum class Stream { kDefault, kOwn };
   struct Victim {
     uint64_t request;
@@ -64,12 +63,12 @@ class GpuFaults {
   void ServeNeighbours();
 
   Faults* const faults_;
-  struct Torch;  // what includes LibTorch
+  struct Torch;  // members of LibTorch's types
   const std::unique_ptr<Torch> torch_;
   std::mutex leaked_mutex_;
   uint64_t leaked_bytes_ = 0;        // guarded by leaked_mutex_, as Torch::leaked
-  std::atomic<uint32_t> warmed_{0};  // a bit for each FaultKind that was drawn
-  std::atomic<size_t> loaded_{0};    // of the kernels that LazyKernel uses for the first time
+  std::atomic<uint32_t> warmed_{0};  // a bit for each drawn FaultKind
+  std::atomic<size_t> loaded_{0};    // kernels used by LazyKernel
   std::mutex neighbour_mutex_;
   std::condition_variable neighbour_changed_;
   std::optional<Visit> visit_;  // until it is over; guarded by neighbour_mutex_, as those

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that decode and resize pictures for the handlers, where the operator wants fewer at a time than connections.
+// Threads to decode and resize pictures for the handlers: fewer at a time than connections.
 #ifndef PITOT_TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_
 #define PITOT_TEST_SCOREBOARD_IMAGE_SERVER_PREPROCESSOR_H_
 
@@ -21,7 +21,7 @@ namespace image_server {
 
 class Preprocessor {
  public:
-  // As Batcher::Stretch::on_queued: `request` was taken by a thread that was at work for others after it was queued.
+  // `request` waited in the queue from `queued_ns` to `busy_until_ns`, while its thread was busy with `others`.
   using OnQueued = std::function<void(uint64_t request, uint64_t queued_ns, uint64_t busy_until_ns,
                                       std::span<const uint64_t> others)>;
 
@@ -33,7 +33,7 @@ class Preprocessor {
   Preprocessor(const Preprocessor&) = delete;
   Preprocessor& operator=(const Preprocessor&) = delete;
 
-  // Does `work` for the request and returns when it is done; throws what it throws.
+  // Does `work` for the request and returns when it is done. Passes on its exception.
   void Run(pitot::Request& request, uint64_t id, const std::function<void()>& work);
 
   bool has_queued();
