@@ -40,11 +40,11 @@ template <class Struct> Status Take(const Struct* given, Struct* values) noexcep
   if (given == nullptr) return {};
   const size_t size = given->size;
   if (size <= sizeof given->size || size > kLargestStruct)
-    return Status(StatusCode::kInvalidArgument, "size is not that of the struct: call its pitot_..._init first");
+    return Status(StatusCode::kInvalidArgument, "size does not match the struct: call its pitot_..._init first");
   const char* const bytes = reinterpret_cast<const char*>(given);
   const auto is_set = [](char byte) { return byte != 0; };
   if (size > sizeof *given && std::any_of(bytes + sizeof *given, bytes + size, is_set))
-    return Status(StatusCode::kInvalidArgument, "a field is set that only a newer libpitot_c knows");
+    return Status(StatusCode::kInvalidArgument, "a field is set for a newer libpitot_c");
   std::memcpy(static_cast<void*>(values), bytes, std::min(size, sizeof *given));
   return {};
 }

@@ -12,7 +12,7 @@ namespace {
 
 // An error is a text, as in option parsers; "" means no error.
 std::string Refuse(const std::string& given, const std::string& allowed) {
-  return (given.empty() ? "nothing" : given) + " was given; allowed is " + allowed;
+  return (given.empty() ? "nothing" : given) + " was given; allowed: " + allowed;
 }
 
 }  // namespace

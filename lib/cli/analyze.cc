@@ -74,13 +74,14 @@ void AddFinding(const FindingRow& finding, Lines* lines) {
                              ")";
   lines->AddWrapped(7, "", judged);
   std::string sure = base::Format("confidence %.2f", finding.confidence);
-  if (finding.is_undetermined) sure += ", undetermined: the trace does not tell the cause";
+  if (finding.is_undetermined) sure += ", undetermined: the trace does not show the cause";
   if (finding.cost_ns != 0) sure += "; costs " + base::Duration(finding.cost_ns) + " of the window";
   lines->AddWrapped(7, "", sure);
   for (const std::string& caveat : finding.caveats) lines->AddWrapped(7, "but ", caveat);
   for (const analyze::Contradiction& other : finding.contradictions)
     lines->AddWrapped(7, "but ", "contradicted by " + other.code + " of " + other.subject + ": " + other.why);
-  if (finding.repeats != 0) lines->AddWrapped(7, "", "and " + base::Plural(finding.repeats, "lesser one") + " like it");
+  if (finding.repeats != 0)
+    lines->AddWrapped(7, "", "and " + base::Plural(finding.repeats, "lesser finding") + " like it");
   lines->AddWrapped(7, "", "-> " + finding.recommendation);
 }
 
@@ -92,7 +93,7 @@ std::string Text(const AnalysisReport& report) {
                          base::Plural(report.analyzers.size(), "analyzer"), base::Plural(findings.size(), "finding")));
   for (const AnalyzerReport& analyzer : report.analyzers) {
     if (!analyzer.status.ok())
-      lines.AddWrapped(0, analyzer.name + " (" + analyzer.title + ") did not answer: ", analyzer.status.message());
+      lines.AddWrapped(0, analyzer.name + " (" + analyzer.title + ") gave no answer: ", analyzer.status.message());
   }
   for (const FindingRow* finding : findings) {
     lines.Blank();
@@ -176,7 +177,7 @@ bool TakeSettings(const AnalyzeArguments& arguments, AnalyzeOptions* options) {
     double value = 0;
     if (parts.size() != 2 || !absl::SimpleAtod(parts[1], &value)) {
       Complain(absl::StrFormat(
-          "--set %s: it is given as a04.idle_share=0.2; docs/reference/analyzers.md lists the thresholds.", setting));
+          "--set %s: the form is a04.idle_share=0.2; docs/reference/analyzers.md lists the thresholds.", setting));
       return false;
     }
     options->thresholds.push_back({absl::AsciiStrToLower(parts[0]), value});
@@ -213,7 +214,7 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
   }
   for (const AnalyzerReport& analyzer : report.analyzers) {
     if (!analyzer.status.ok())
-      Complain(absl::StrFormat("%s did not answer: %s", analyzer.name, analyzer.status.message()));
+      Complain(absl::StrFormat("%s gave no answer: %s", analyzer.name, analyzer.status.message()));
   }
   Print(arguments.json ? Json(arguments, report) : Text(report));
   const bool is_of_nothing = IsEmpty(trace);
@@ -221,10 +222,10 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
     return (one.measures.empty() || is_of_nothing) && one.findings.empty();
   });
   if (is_empty && is_of_nothing)
-    Complain(
-        absl::StrFormat("nothing happened in %s: record again while the program works. `pitot info` says what the "
-                        "file has.",
-                        arguments.input));
+    Complain(absl::StrFormat(
+        "nothing happened in %s: record again while the program works. `pitot info` lists the content of "
+        "the file.",
+        arguments.input));
   return loaded == kDone && is_empty ? kNothingFound : loaded;
 }
 
@@ -232,23 +233,24 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
 
 void AddAnalyze(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<AnalyzeArguments>();
-  CLI::App* command = app.add_subcommand("analyze", "Says what is slow in a trace, how sure that is and what to do");
+  CLI::App* command = app.add_subcommand("analyze", "Finds slow parts of a trace, with confidence and advice");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
-  command->add_option("--only", arguments->only, "These analyzers only: a01,a04");
+  command->add_option("--only", arguments->only, "Only these analyzers: a01,a04");
   std::vector<std::string> names;
   for (const auto& [name, compat] : kCompats) names.push_back(name);
-  command->add_option("--compat", arguments->compat, "Whose way of counting")
+  command->add_option("--compat", arguments->compat, "Count as this tool does")
       ->check(OneOf(names))
       ->capture_default_str();
-  command->add_option("--set", arguments->settings, "A threshold, as a04.idle_share=0.2; may be repeated");
-  command->add_option("--budget", arguments->budget_ms, "CPU time of one analyzer in ms, beyond which it is cut off")
+  command->add_option("--set", arguments->settings, "A threshold, such as a04.idle_share=0.2; may be repeated");
+  command
+      ->add_option("--budget", arguments->budget_ms, "CPU time limit of one analyzer in ms; it is cut off beyond that")
       ->check(Number(1e-6, 9e12))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "For programs: docs/reference/analyzers.md");
   command->footer(
-      "Exit codes: 1 nothing happened in the trace; others as `pitot --help` says. docs/reference/analyzers.md says "
-      "what each\n"
-      "analyzer answers, and by which thresholds.");
+      "Exit codes: 1 nothing happened in the trace; see `pitot --help` for others. docs/reference/analyzers.md lists "
+      "the\n"
+      "analyzers and their thresholds.");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);
     exit_code = AnalyzeFile(*arguments);

@@ -100,14 +100,14 @@ int64_t Told::Number(const std::string& key) const {
 Told AskInChild(const std::function<void(const Teller&)>& ask, int64_t patience_ns) {
   Told told;
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return told.failure = absl::StrCat("was not asked: ", strerror(errno)), told;
+  if (pipe2(ends, O_CLOEXEC) != 0) return told.failure = absl::StrCat("could not be asked: ", strerror(errno)), told;
   const pid_t child = fork();
   if (child == 0) RunChild(ask, ends[1]);
   const int fork_error = errno;
   close(ends[1]);
   if (child < 0) {
     close(ends[0]);
-    return told.failure = absl::StrCat("was not asked: ", strerror(fork_error)), told;
+    return told.failure = absl::StrCat("could not be asked: ", strerror(fork_error)), told;
   }
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   const int64_t deadline_ns = base::ClockNs(CLOCK_MONOTONIC) + patience_ns;

@@ -24,7 +24,7 @@ enum ExitCode {
 
 // For the argument that DumpPath reads.
 inline constexpr const char* kDumpHelp =
-    "The dump, the directory of its incident, a directory of incidents, which means the newest, or JSON of PyTorch's "
+    "A dump, the directory of its incident, a directory of incidents (the newest is used), or JSON of PyTorch's "
     "profiler";
 
 // Each adds its subcommand to `app`. When the subcommand runs it sets `exit_code`.

@@ -51,8 +51,8 @@ void AddConvert(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("convert", "Converts a dump for a viewer");
   command->add_option("dump", options->input, kDumpHelp)->required();
   command->add_option("--to", options->format, "The format")->check(OneOf({"perfetto"}))->capture_default_str();
-  command->add_flag("--compress", options->compress, "Deflate it: about a quarter of the size");
-  command->add_option("-o,--output", options->output, "Where to; - is stdout [the dump's name with .pftrace]");
+  command->add_flag("--compress", options->compress, "Compress the output, to about a quarter of the size");
+  command->add_option("-o,--output", options->output, "Output file; - is stdout [the dump's name with .pftrace]");
   command->callback([options, &exit_code] {
     options->input = DumpPath(options->input);
     exit_code = Convert(*options);

@@ -69,8 +69,8 @@ void AddGates(const Diff& diff, Lines* lines) {
     if (!gate.why.empty()) lines->AddWrapped(3, "", gate.why + (gate.decides ? "" : " (does not decide)"));
   }
   lines->AddWrapped(0, "shift: ",
-                    "after / before; of latency and gpu time, whose means these are, the median difference between "
-                    "requests over the median before");
+                    "after / before; for latency and gpu time, shown as means, the median difference between requests "
+                    "over the median before");
 }
 
 // Shows kernels by their brief names, as other commands do, except when rows are instantiations of one template.
@@ -102,8 +102,8 @@ void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lin
   lines->Blank();
   lines->Add(0, table.name + ": " + base::Duration(table.before_ns) + " -> " + base::Duration(table.after_ns) + ", " +
                     Signed(table.after_ns - table.before_ns));
-  lines->Add(3, PadLeft("change", 9) + PadLeft("by count", 10) + PadLeft("by length", 11) + PadLeft("how many", 20) +
-                    PadLeft("p", 7) + "   what");
+  lines->Add(3, PadLeft("change", 9) + PadLeft("by count", 10) + PadLeft("by length", 11) + PadLeft("count", 20) +
+                    PadLeft("p", 7) + "   name");
   const Names names(table);
   size_t shown = 0;
   int64_t rest_ns = 0;
@@ -145,7 +145,7 @@ std::string Text(const DiffArguments& arguments, const Diff& diff) {
     lines.Add(0, "mean latency " + base::Duration(diff.before_latency_ns) + " -> " +
                      base::Duration(diff.after_latency_ns) + ": " +
                      Signed(diff.after_latency_ns - diff.before_latency_ns) + " = " + Signed(diff.within_ns) +
-                     " within routes and sizes, " + Signed(diff.between_ns) + " by other ones");
+                     " within routes and sizes, " + Signed(diff.between_ns) + " by their mix");
   }
   for (const DiffTable& table : diff.tables) AddTable(arguments, table, &lines);
   return lines.text();
@@ -235,39 +235,37 @@ int DiffFiles(DiffArguments& arguments) {
 
 void AddDiff(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<DiffArguments>();
-  CLI::App* command =
-      app.add_subcommand("diff", "Says what changed between two traces, and whether it is a regression");
+  CLI::App* command = app.add_subcommand("diff", "Compares two traces, and decides whether the second is a regression");
   command->add_option("before", arguments->before, kDumpHelp)->required();
-  command->add_option("after", arguments->after, "The same, of what is judged")->required();
+  command->add_option("after", arguments->after, "The same, for the trace to be judged")->required();
   command
       ->add_option("--regression", arguments->options.regression,
-                   "Times that are worse by more than this share are a regression")
+                   "Times worse by more than this share are a regression")
       ->check(Number(0, kNoMost))
       ->capture_default_str();
   command
       ->add_option("--count-growth", arguments->options.count_growth,
-                   "The same of launches, bytes copied, waits for GPUs and allocations")
+                   "The same for launches, bytes copied, waits for GPUs and allocations")
       ->check(Number(0, kNoMost))
       ->capture_default_str();
-  command->add_option("--q", arguments->options.q, "The share of false ones among significant rows")
+  command->add_option("--q", arguments->options.q, "Share of false positives among significant rows")
       ->check(Number(1e-9, 0.999))
       ->capture_default_str();
   command
-      ->add_option("--least-share", arguments->options.least_share, "Effects of less of what was are not significant")
+      ->add_option("--least-share", arguments->options.least_share,
+                   "Effects below this share of the row's time before are not significant")
       ->check(Number(0, kNoMost))
       ->capture_default_str();
-  command->add_option("--least-us", arguments->least_us, "Nor are those of fewer us of a request")
+  command->add_option("--least-us", arguments->least_us, "Effects of fewer us per request are not significant")
       ->check(Number(0, 9e12))
       ->capture_default_str();
-  command->add_option("--limit", arguments->limit, "Rows of each table; 0 is all")
+  command->add_option("--limit", arguments->limit, "Rows of each table; 0 shows all")
       ->check(WholeNumber(0, 1000000000))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "For programs, with all rows: docs/reference/diff.md");
   command->footer(
-      "Exit codes: 0 no regression, 1 a regression, 7 inconclusive; others as `pitot --help` says. "
-      "docs/reference/diff.md says "
-      "how\n"
-      "it is decided.");
+      "Exit codes: 0 no regression, 1 a regression, 7 inconclusive; see `pitot --help` for others. The rules are in\n"
+      "docs/reference/diff.md.");
   command->callback([arguments, &exit_code] {
     arguments->before = DumpPath(arguments->before);
     arguments->after = DumpPath(arguments->after);

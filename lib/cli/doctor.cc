@@ -65,9 +65,9 @@ int Doctor(const DoctorOptions& options) {
 
 void AddDoctor(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<DoctorOptions>();
-  CLI::App* command = app.add_subcommand("doctor", "Says what this machine allows: clock, limits, GPUs");
-  command->add_option("--incident-dir", options->incident_directory, "Also looks whether incidents can be kept there");
-  command->add_option("--cupti", options->gpus.cupti, "The libcupti to try, as the server's CuptiOptions::library");
+  CLI::App* command = app.add_subcommand("doctor", "Checks this machine: clock, limits, GPUs");
+  command->add_option("--incident-dir", options->incident_directory, "Also check whether incidents can be kept there");
+  command->add_option("--cupti", options->gpus.cupti, "The libcupti to try, as in the server's CuptiOptions::library");
   // Hidden: for tests, and for machines where something hangs for longer.
   command->add_option("--host-root", options->root)->group("");
   command->add_option("--driver", options->gpus.driver)->group("");

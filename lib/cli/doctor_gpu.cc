@@ -55,7 +55,7 @@ void InitDriver(void* library, const Teller& teller) {
 }
 
 void AskDriver(const std::string& file, const Teller& teller) {
-  teller.Begin("while it was loaded");
+  teller.Begin("while loading");
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return teller.Tell("not_loaded", dlerror());
   teller.Tell("loaded", "");
@@ -63,7 +63,7 @@ void AskDriver(const std::string& file, const Teller& teller) {
   const auto get_version = FindIn<int (*)(int*)>(library, "cuDriverGetVersion");
   if (get_version != nullptr && get_version(&version) == 0) teller.Tell("cuda", version);
   InitDriver(library, teller);
-  teller.Begin("when it was asked for its devices");
+  teller.Begin("when asked for its devices");
   int count = 0;
   const auto get_count = FindIn<int (*)(int*)>(library, "cuDeviceGetCount");
   if (get_count == nullptr || get_count(&count) != 0) return;
@@ -84,7 +84,7 @@ void AskDriver(const std::string& file, const Teller& teller) {
 }
 
 void AskCupti(const GpuPlaces& places, bool with_driver, const Teller& teller) {
-  teller.Begin("while it was loaded");
+  teller.Begin("while loading");
   cupti::Api api;
   if (const Status status = cupti::LoadCupti(places.cupti, &api); !status.ok()) {
     teller.Tell(status.code() == StatusCode::kNotFound ? "not_found" : "wrong", status.message());
@@ -92,7 +92,7 @@ void AskCupti(const GpuPlaces& places, bool with_driver, const Teller& teller) {
   }
   teller.Tell("path", api.path);
   teller.Tell("version", api.version);
-  teller.Begin("when it was asked for the length of its records");
+  teller.Begin("when asked for the length of its records");
   const cupti::Strides strides = cupti::ProbeStrides(api);
   for (const auto& [kind, name] :
        {std::pair(cupti::kConcurrentKernel, "kernels"), std::pair(cupti::kMemcpy, "copies"),
@@ -105,7 +105,7 @@ void AskCupti(const GpuPlaces& places, bool with_driver, const Teller& teller) {
   if (!with_driver) return;
   // The driver injects tools during cuInit: only after it can they be found.
   if (void* const driver = dlopen(places.driver.c_str(), RTLD_NOW | RTLD_LOCAL)) InitDriver(driver, teller);
-  teller.Begin("when it was to record");
+  teller.Begin("when asked to record");
   const Status status = cupti::TryCupti(api);
   teller.Tell(status.ok() ? "works" : "error", status.message());
 }
@@ -116,14 +116,14 @@ struct ConfidentialState {
 };
 
 void AskNvml(const std::string& file, const Teller& teller) {
-  teller.Begin("while it was loaded");
+  teller.Begin("while loading");
   nvml::Api api;
   if (const Status status = nvml::LoadNvml(file, &api); !status.ok()) return teller.Tell("not_found", status.message());
   teller.Tell("loaded", "");
   teller.Begin("in nvmlInit");
   if (const nvml::Result result = api.init(); result != nvml::kSuccess)
     return teller.Tell("error", "nvmlInit failed: " + nvml::ResultName(result));
-  teller.Begin("when it was asked for its devices");
+  teller.Begin("when asked for its devices");
   char version[96] = "";
   if (api.get_driver_version != nullptr && api.get_driver_version(version, sizeof version - 1) == nvml::kSuccess)
     teller.Tell("driver", version);
@@ -225,7 +225,7 @@ void Gpus::AddDriver() {
                                             driver_.Get("not_loaded"), "): no GPU is recorded");
     if (module_.empty()) {
       return Add(kTopic, Health::kNote, answer,
-                 "if there is a GPU, install NVIDIA's driver; in a container, hand it in (docker run --gpus all)");
+                 "if there is a GPU, install NVIDIA's driver; in a container, pass the GPU in (docker run --gpus all)");
     }
     return Add(kTopic, Health::kProblem, answer,
                "in a container, give it the driver's libraries: NVIDIA_DRIVER_CAPABILITIES=compute,utility");
@@ -234,8 +234,8 @@ void Gpus::AddDriver() {
       driver_.Has("cuda") ? absl::StrCat(", for CUDA up to ", CudaText(driver_.Number("cuda"))) : "";
   if (driver_.Has("error")) {
     return Add(kTopic, module_.empty() || driver_.Number("result") == kNoDevice ? Health::kNote : Health::kProblem,
-               absl::StrCat(module, "; ", places_.driver, " is here", cuda, ", but ", driver_.Get("error")),
-               "look whether nvidia-smi works, and whether this user may open /dev/nvidia*");
+               absl::StrCat(module, "; ", places_.driver, " was loaded", cuda, ", but ", driver_.Get("error")),
+               "check that nvidia-smi works, and that this user may open /dev/nvidia*");
   }
   Add(kTopic, Health::kGood, absl::StrCat(module, "; ", places_.driver, " works", cuda));
 }
@@ -246,7 +246,7 @@ void Gpus::AddDevices() {
   const std::string hidden = getenv("CUDA_VISIBLE_DEVICES") != nullptr ? " (CUDA_VISIBLE_DEVICES=" + visible + ")" : "";
   if (!HasGpus()) {
     return Add("gpus", Health::kNote, "CUDA sees no GPU" + hidden,
-               "hand one to the container or the user, or unset CUDA_VISIBLE_DEVICES");
+               "give the container or the user one, or unset CUDA_VISIBLE_DEVICES");
   }
   std::map<std::string, int> names;
   for (const std::string& name : driver_.Each("gpu")) ++names[name];
@@ -274,17 +274,17 @@ void Gpus::AddSharing() {
   const std::vector<std::string> gpus = driver_.Each("gpu");
   if (nvml_.Has("mig") ||
       std::any_of(gpus.begin(), gpus.end(), [](const std::string& name) { return absl::StrContains(name, " MIG "); })) {
-    found.push_back("a GPU is divided (MIG): what runs in this process's part is recorded");
-    advice.push_back("NVML has no utilisation of MIG's parts");
+    found.push_back("a GPU is divided (MIG): work in this process's part is recorded");
+    advice.push_back("NVML has no utilisation of MIG parts");
   }
   const std::string pipes = Environment("CUDA_MPS_PIPE_DIRECTORY");
   const std::string control = (pipes.empty() ? "/tmp/nvidia-mps" : pipes) + "/control";
   if (access(control.c_str(), F_OK) == 0) {
-    found.push_back("processes share GPUs through MPS (" + control + "): what this one runs is recorded");
-    advice.push_back("a kernel that waits for another process's only looks long");
+    found.push_back("processes share GPUs through MPS (" + control + "): work of this process is recorded");
+    advice.push_back("a kernel waiting for another process looks long");
   }
   if (nvml_.Has("confidential")) {
-    found.push_back("GPUs compute confidentially");
+    found.push_back("GPUs run in confidential computing mode");
     if (nvml_.Number("confidential") == 0)
       advice.push_back("CUPTI records such GPUs in their developer mode only (CC-devtools)");
   }
@@ -298,10 +298,10 @@ std::string Gpus::AdviceOnCupti(const std::string& error) const {
     return absl::StrCat("start the server without ", variable, "=", Environment(variable));
   if (absl::StrContains(error, "another tool")) return "end it, or start the server without it";
   if (driver != 0 && own > driver)
-    return absl::StrFormat("the driver is for CUDA %d: install that one's CUPTI, or a newer driver", driver);
+    return absl::StrFormat("the driver is for CUDA %d: install the CUPTI of that release, or a newer driver", driver);
   if (absl::StrContains(error, "CONFIDENTIAL")) return "only the developer mode of confidential computing allows it";
   if (absl::StrContains(error, cupti::kRemedy)) return "";  // the error has its own advice
-  if (!HasGpus()) return "try again where there is a GPU";
+  if (!HasGpus()) return "try again on a machine with a GPU";
   return "try another release of CUPTI with --cupti FILE, then name it in CuptiOptions::library";
 }
 
@@ -317,18 +317,19 @@ void Gpus::AddCupti() {
   constexpr const char* kTopic = "collector_cupti";
   const std::string& given = places_.cupti;
   if (cupti_.Has("not_found")) {
-    return Add(kTopic, given.empty() ? Health::kNote : Health::kProblem, cupti_.Get("not_found"),
-               given.empty()
-                   ? "a server that has loaded one itself (PyTorch's wheels bring it) needs no other: --cupti "
-                     "FILE says whether that one works"
-                   : "name the file of a libcupti that this machine can load");
+    return Add(
+        kTopic, given.empty() ? Health::kNote : Health::kProblem, cupti_.Get("not_found"),
+        given.empty()
+            ? "a server with a libcupti of its own (PyTorch's wheels bring one) needs no other: check that one with "
+              "--cupti FILE"
+            : "name a libcupti file this machine can load");
   }
   if (cupti_.Has("wrong")) {
     const std::string wrong = cupti_.Get("wrong");
     return Add(kTopic, given.empty() ? HealthOfMissing() : Health::kProblem, wrong,
-               std::string(absl::StrContains(wrong, "it is no libcupti")
-                               ? "name the file of a libcupti"
-                               : "it is too old, or damaged: take the libcupti of CUDA 11 or later") +
+               std::string(absl::StrContains(wrong, "it is not a libcupti")
+                               ? "name a libcupti file"
+                               : "it is too old, or damaged: use the libcupti of CUDA 11 or later") +
                    " (package cuda-cupti, or the PyPI wheel nvidia-cuda-cupti) in --cupti and CuptiOptions::library");
   }
   const int64_t version = cupti_.Number("version");
@@ -338,7 +339,7 @@ void Gpus::AddCupti() {
                    : "CUPTI" + (given.empty() ? "" : " (" + given + ")");
   if (!cupti_.failure.empty()) {
     return Add(kTopic, Health::kProblem, absl::StrCat(which, " ", cupti_.failure),
-               "do not add the CUPTI collector with this library: the server would go the same way. Try another "
+               "do not add the CUPTI collector with this library: the server would fail in the same way. Try another "
                "release of CUPTI");
   }
   if (cupti_.Has("error")) {
@@ -349,12 +350,12 @@ void Gpus::AddCupti() {
     return Add(kTopic, HealthOfMissing(), which + " was not tried: the driver does not work", "see collector_driver");
   }
   const int64_t driver = driver_.Number("cuda") / 1000, own = cupti::CudaMajorOf(static_cast<uint32_t>(version));
-  const std::string chosen = given.empty() ? "; a server that has loaded another one uses that" : "";
+  const std::string chosen = given.empty() ? "; a server with another one loaded uses that" : "";
   if (driver != 0 && own != driver) {
     return Add(kTopic, Health::kNote,
                absl::StrFormat("%s records here, but the driver is for CUDA %d%s", which, driver, chosen),
                own > driver
-                   ? "NVIDIA promises nothing for that: name the CUPTI of the driver's CUDA in "
+                   ? "NVIDIA does not support this combination: name the CUPTI of the driver's CUDA in "
                      "CuptiOptions::library, or install a newer driver"
                    : absl::StrFormat("right for a server built with CUDA %d; one built with CUDA %d needs its own", own,
                                      driver));
@@ -364,9 +365,8 @@ void Gpus::AddCupti() {
     return atoi(capability.c_str()) < 75;  // 7.5
   });
   if (own >= 13 && has_old) {
-    return Add(kTopic, Health::kNote,
-               absl::StrCat(which, " can be had, but does not know GPUs older than Turing", chosen),
-               "use the CUPTI of CUDA 12 for those");
+    return Add(kTopic, Health::kNote, absl::StrCat(which, " works, but does not know GPUs older than Turing", chosen),
+               "use the CUPTI of CUDA 12 for older GPUs");
   }
   Add(kTopic, Health::kGood, absl::StrCat(which, " records here", chosen));
 }
@@ -381,8 +381,9 @@ void Gpus::AddRecords() {
     return Add("cupti_records", HealthOfMissing(), answer,
                "without kernels nothing is recorded: use another release of CUPTI");
   if (!cupti_.Has("filtered")) {
-    return Add("cupti_records", Health::kNote, answer + "; beside PyTorch's profiler no calls",
-               "CUPTI of CUDA 12.5 or later has calls there, too: without them kernels are not tied to requests");
+    return Add(
+        "cupti_records", Health::kNote, answer + "; no calls next to PyTorch's profiler",
+        "use CUPTI of CUDA 12.5 or later to have calls there, too: without them kernels are not tied to requests");
   }
   Add("cupti_records", unreadable.empty() ? Health::kGood : Health::kNote, answer);
 }
@@ -395,8 +396,8 @@ void Gpus::AddTools() {
     return Add("gpu_tools", Health::kNote, absl::StrCat(variable, "=", Environment(variable), ": ", why),
                "unset it, or name the tool's file");
   Add("gpu_tools", Health::kNote,
-      absl::StrCat(variable, "=", Environment(variable), ": a tool is loaded into what uses CUDA here"),
-      "while it has CUPTI, Pitot records no kernels: start the server without it");
+      absl::StrCat(variable, "=", Environment(variable), ": a tool is loaded into every process that uses CUDA here"),
+      "while that tool has CUPTI, Pitot records no kernels: start the server without it");
 }
 
 void Gpus::AddNvml() {
@@ -412,8 +413,8 @@ void Gpus::AddNvml() {
   std::string answer = absl::StrCat("NVML works: ", count, count == 1 ? " GPU" : " GPUs");
   if (nvml_.Has("driver")) absl::StrAppend(&answer, ", driver ", nvml_.Get("driver"));
   if (!nvml_.Has("refused")) return Add(kTopic, Health::kGood, answer);
-  Add(kTopic, Health::kNote, absl::StrCat(answer, "; not to be opened: ", absl::StrJoin(nvml_.Each("refused"), ", ")),
-      "this user may not open their /dev/nvidia*, or they are broken: they are left out");
+  Add(kTopic, Health::kNote, absl::StrCat(answer, "; cannot be opened: ", absl::StrJoin(nvml_.Each("refused"), ", ")),
+      "these are left out: this user may not open their /dev/nvidia*, or they are broken");
 }
 
 }  // namespace

@@ -81,43 +81,45 @@ std::vector<Finding> Environment() {
     } else {
       is_one_wrong = true;
       add(Health::kProblem, absl::StrCat(what, "; not valid: ", status.message()),
-          "correct or unset it: a server that takes Options::FromEnvironment starts no recorder");
+          "correct or unset it: with it, servers using Options::FromEnvironment start no recorder");
     }
   }
   if (!together.ok() && !is_one_wrong)
     add(Health::kProblem, absl::StrCat("each variable is valid, but not all of them together: ", together.message()),
-        "change one of them: a server that takes Options::FromEnvironment starts no recorder");
+        "change one of them: with these, servers using Options::FromEnvironment start no recorder");
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string name = *entry, bare = name.substr(0, name.find('='));
     if (absl::StartsWith(bare, "PITOT_") && std::find(known.begin(), known.end(), bare) == known.end())
-      add(Health::kNote, absl::StrCat(bare, " is set, and nothing of Pitot reads it"),
-          absl::StrCat("if it is misspelt, those that are read: ", absl::StrJoin(known, ", ")));
+      add(Health::kNote, absl::StrCat(bare, " is set, and Pitot does not read it"),
+          absl::StrCat("if it is misspelt, Pitot reads: ", absl::StrJoin(known, ", ")));
   }
-  if (findings.empty()) add(Health::kGood, "no variable that Options::FromEnvironment reads is set", "");
+  if (findings.empty()) add(Health::kGood, "no variable of Options::FromEnvironment is set", "");
   return findings;
 }
 
 Finding Nvtx() {
   const char* const tool = getenv("NVTX_INJECTION64_PATH");
   if (tool == nullptr)
-    return {"nvtx", Health::kGood, "NVTX_INJECTION64_PATH is not set: recorders can capture what libraries emit", ""};
+    return {"nvtx", Health::kGood, "NVTX_INJECTION64_PATH is not set: recorders can capture the libraries' NVTX", ""};
   // The same test as in the collector (lib/collect/nvtx/claim.cc).
   if (*tool == '\0' || base::FileExports(tool, {"InitializeInjectionNvtx2", "pitot_process"}))
-    return {"nvtx", Health::kGood,
-            absl::StrCat("NVTX_INJECTION64_PATH=", tool,
-                         ": set by a parent process for the Pitot in it; recorders take its place and capture what "
-                         "libraries emit"),
-            ""};
+    return {
+        "nvtx", Health::kGood,
+        absl::StrCat(
+            "NVTX_INJECTION64_PATH=", tool,
+            ": set by a parent process for its own Pitot; recorders take its place and capture the libraries' NVTX"),
+        ""};
   if (const std::string why = WhyNoFile(tool); !why.empty())
     return {"nvtx", Health::kNote,
             absl::StrCat("NVTX_INJECTION64_PATH=", tool, ": ", why,
-                         ", so that what libraries emit is nobody's, and recorders capture none of it"),
+                         ": the libraries' NVTX goes nowhere, and recorders capture none of it"),
             "unset NVTX_INJECTION64_PATH, or name the profiler's file"};
-  return {"nvtx", Health::kNote,
-          absl::StrCat("NVTX_INJECTION64_PATH=", tool,
-                       ": what libraries emit is that tool's; recorders capture none of it "
-                       "and mirror their scopes to it"),
-          "unset NVTX_INJECTION64_PATH where no profiler is wanted"};
+  return {
+      "nvtx", Health::kNote,
+      absl::StrCat("NVTX_INJECTION64_PATH=", tool,
+                   ": the libraries' NVTX goes to that tool; recorders capture none of it and mirror their scopes to "
+                   "it"),
+      "unset NVTX_INJECTION64_PATH if you do not want a profiler"};
 }
 
 Finding CycleCounter() {
@@ -127,7 +129,7 @@ Finding CycleCounter() {
   if (trace::CycleCounterIsInvariant(&why_not))
     return {"cycle_counter", Health::kGood, "recorders stamp events with the CPU's cycle counter" + kernel, ""};
   return {"cycle_counter", Health::kNote, "the CPU's cycle counter is not used: " + std::string(why_not) + kernel,
-          "nothing: recorders use the operating system's clock here, at about 1.7 times the cost per event"};
+          "nothing to do: recorders use the operating system's clock here, at about 1.7 times the cost per event"};
 }
 
 // ns per call, the lowest of several rounds.
@@ -151,7 +153,7 @@ Finding ClockCost() {
 #endif
   if (system_ns > 200) {
     return {"clock_cost", Health::kNote, answer,
-            "the clock is read by a system call: boot with a clock source of the vDSO (tsc, kvm-clock) if you can"};
+            "reading the clock needs a system call: boot with a clock source of the vDSO (tsc, kvm-clock) if you can"};
   }
   return {"clock_cost", Health::kGood, answer, ""};
 }
@@ -171,7 +173,7 @@ Finding Threads() {
   const bool is_tight = limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < 64;
   return {"threads", is_tight ? Health::kNote : Health::kGood,
           "this user may run " + LimitText(limit.rlim_cur) + " threads; a recorder needs two",
-          is_tight ? "raise ulimit -u: Start fails with resource_exhausted where no thread can be made" : ""};
+          is_tight ? "raise ulimit -u: Start fails with resource_exhausted if it cannot make a thread" : ""};
 }
 
 // This process's cgroup directory for a v1 controller, or the v2 one ("").
@@ -273,7 +275,7 @@ Finding IdlePriority() {
   if (error == 0 && may_return)
     return {"idle_priority", Health::kGood, "SCHED_IDLE and the way back are allowed: idle CPUs write incidents", ""};
   if (error == 0)
-    return {"idle_priority", Health::kNote, "SCHED_IDLE is allowed, the way back is not: " + nice,
+    return {"idle_priority", Health::kNote, "SCHED_IDLE is allowed, but not the way back: " + nice,
             "give the server CAP_SYS_NICE or RLIMIT_NICE 20 (systemd: LimitNICE=20)"};
   return {
       "idle_priority", Health::kNote,
@@ -292,11 +294,10 @@ Finding HostEvidence(const std::string& root) {
     is_sure &= source.is_there || source.name != base::kRunQueueDelay.name;
   }
   there.push_back("switches and faults (getrusage)");
-  std::string answer = "what stops threads: " + absl::StrJoin(there, ", ");
+  std::string answer = "evidence of blocked threads: " + absl::StrJoin(there, ", ");
   if (!missing.empty()) absl::StrAppend(&answer, "; missing: ", absl::StrJoin(missing, ", "));
-  return {
-      "host_evidence", is_sure ? Health::kGood : Health::kNote, answer,
-      is_sure ? "" : "waiting for a CPU is told from sleeping by switches alone: use a kernel with CONFIG_SCHED_INFO"};
+  return {"host_evidence", is_sure ? Health::kGood : Health::kNote, answer,
+          is_sure ? "" : "only switches tell waiting for a CPU from sleeping: use a kernel with CONFIG_SCHED_INFO"};
 }
 
 Finding IncidentDirectory(const std::string& path) {
@@ -317,7 +318,7 @@ Finding IncidentDirectory(const std::string& path) {
   std::string probe = directory + "/.pitot-doctor-XXXXXX";
   if (mkdtemp(probe.data()) == nullptr) {
     return {"incident_directory", Health::kProblem,
-            (is_there ? path : path + " does not exist and its parent") + " cannot be written: " + strerror(errno),
+            (is_there ? path : path + " does not exist, and its parent") + " cannot be written: " + strerror(errno),
             "create it with write permission for the server's user"};
   }
   rmdir(probe.c_str());
@@ -327,7 +328,7 @@ Finding IncidentDirectory(const std::string& path) {
   const bool is_tight = free < (1ull << 30);
   return {
       "incident_directory", is_tight ? Health::kNote : Health::kGood,
-      absl::StrFormat("%s %s; %s are free", path, is_there ? "is writable" : "does not exist, Start can make it",
+      absl::StrFormat("%s %s; %s are free", path, is_there ? "is writable" : "does not exist, but Start can make it",
                       base::Bytes(free)),
       is_tight ? "incidents may take 1 GiB by default: lower Options::max_incident_directory_bytes or make room" : ""};
 }
@@ -351,7 +352,7 @@ std::vector<Finding> ExamineMachine(const std::string& incident_directory, const
   const std::string directory =
       incident_directory.empty() && of_environment != nullptr ? of_environment : incident_directory;
   if (!directory.empty()) findings.push_back(IncidentDirectory(directory));
-  findings.push_back({"collector_host", Health::kGood, "scopes, requests, batches, waits: need nothing", ""});
+  findings.push_back({"collector_host", Health::kGood, "scopes, requests, batches and waits need nothing", ""});
   return findings;
 }
 

@@ -71,27 +71,26 @@ int LoadDump(const std::string& path, model::Trace* trace, DumpReport* report) {
   const Status status = ReadDump(path, trace, report);
   const bool is_known = report->version_major == dump_format::kVersionMajor;
   if (is_known && report->version_minor > dump_format::kVersionMinor)
-    Complain(
-        absl::StrFormat("%s is of format %d.%d, and this version knows %d.%d: what is newer is left out, %d chunks.",
-                        path, report->version_major, report->version_minor, dump_format::kVersionMajor,
-                        dump_format::kVersionMinor, report->chunks_unknown));
+    Complain(absl::StrFormat("%s has format %d.%d, and this version knows %d.%d: newer parts are left out, %d chunks.",
+                             path, report->version_major, report->version_minor, dump_format::kVersionMajor,
+                             dump_format::kVersionMinor, report->chunks_unknown));
   switch (status.code()) {
     case StatusCode::kOk:
       return kDone;
     case StatusCode::kDataLoss:
       if (report->chunks == 0) {
         Complain(
-            absl::StrFormat("%s holds nothing whole: %s. Nothing can be recovered from it.", path, status.message()));
+            absl::StrFormat("%s holds no whole chunk: %s. Nothing can be recovered from it.", path, status.message()));
         return kNotADump;
       }
       Complain(
-          absl::StrFormat("%s is damaged: %s; %d chunks were read, %d are bad, %d bytes were skipped. What follows is "
-                          "what was whole; `pitot recover` writes it to a file of its own.",
+          absl::StrFormat("%s is damaged: %s; %d chunks were read, %d are bad, %d bytes were skipped. The output "
+                          "covers the whole chunks; `pitot recover` writes them to a file of their own.",
                           path, status.message(), report->chunks, report->chunks_bad, report->bytes_skipped));
       return kDamaged;
     case StatusCode::kInvalidArgument:
       Complain(
-          absl::StrFormat("%s is not a dump that this version reads: %s. Dumps are named dump.pitot in an incident's "
+          absl::StrFormat("%s is not a dump readable by this version: %s. Dumps are named dump.pitot in an incident's "
                           "directory.",
                           path, Reason(status, path)));
       return kNotADump;
@@ -105,16 +104,16 @@ int LoadKineto(const std::string& path, model::Trace* trace, KinetoReport* repor
   switch (status.code()) {
     case StatusCode::kOk:
       if (const std::string problems = report->Problems(); !problems.empty())
-        Complain(absl::StrFormat("of %s: %s", path, problems));
+        Complain(absl::StrFormat("%s: %s", path, problems));
       return kDone;
     case StatusCode::kDataLoss:
-      Complain(absl::StrFormat("%s is damaged: %s; %d events were read. What follows is what was whole.", path,
+      Complain(absl::StrFormat("%s is damaged: %s; %d events were read. The output covers these.", path,
                                status.message(), report->events - report->events_bad));
       return kDamaged;
     case StatusCode::kInvalidArgument:
       Complain(
-          absl::StrFormat("%s is no trace that this version reads: %s. It takes dumps of Pitot, and the JSON that "
-                          "PyTorch's profiler writes, as it is or gzipped.",
+          absl::StrFormat("%s is not a trace readable by this version: %s. It reads Pitot's dumps and the JSON of "
+                          "PyTorch's profiler, plain or gzipped.",
                           path, status.message()));
       return kNotADump;
     default:
@@ -171,14 +170,13 @@ std::string DumpPath(const std::string& path) {
   }
   if (incidents == 0) {
     Complain(
-        absl::StrFormat("no incident is in %s: one is written once a trigger fires or the server calls "
+        absl::StrFormat("there is no incident in %s: one is written when a trigger fires or the server calls "
                         "Recorder::Trigger.",
                         path));
     return directory / kName;
   }
   if (incidents > 1)
-    Complain(
-        absl::StrFormat("%d incidents are in %s; this is the newest, %s", incidents, path, newest.filename().native()));
+    Complain(absl::StrFormat("%s has %d incidents; using the newest, %s", path, incidents, newest.filename().native()));
   return newest / kName;
 }
 

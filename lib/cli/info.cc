@@ -100,13 +100,14 @@ KernelTimes KernelTimesOf(const Trace& trace) {
 }
 std::string KernelText(const Trace& trace) {
   const KernelTimes times = KernelTimesOf(trace);
-  if (!times.is_known) return "how long they were recorded is not known";
+  if (!times.is_known) return "the recorded time is not known";
   const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns;
   std::string text = "recorded for " + Duration(times.recorded_ns) + " of the window's " + Duration(window_ns);
   if (times.whole_ns != times.recorded_ns) text += ", " + Duration(times.whole_ns) + " of it without losses";
   text += " (" + base::Coverage(times.whole_ns, window_ns) + ")";
   if (!trace.batches.empty())
-    text += "; 80 % or more of the time of " + Count(times.batches) + " of " + Count(trace.batches.size()) + " batches";
+    text +=
+        "; " + Count(times.batches) + " of " + Count(trace.batches.size()) + " batches for 80 % or more of their time";
   return text;
 }
 
@@ -141,7 +142,7 @@ void AddThreads(const Trace& trace, Lines* lines) {
 void AddLosses(const Trace& trace, Lines* lines) {
   lines->Blank();
   if (trace.losses.empty() && trace.gpu_losses.empty()) return lines->Add(0, "nothing was lost");
-  lines->Add(0, PadRight("lost of thread", 36) + PadRight("why", 24) + PadLeft("from", 13) + PadLeft("to", 13) +
+  lines->Add(0, PadRight("lost on thread", 36) + PadRight("why", 24) + PadLeft("from", 13) + PadLeft("to", 13) +
                     PadLeft("events", 14));
   for (const model::LossRow& loss : trace.losses) {
     lines->Add(0, PadRight(ThreadName(trace, loss.thread), 36) + PadRight(model::LossReasonName(loss.reason), 24) +
@@ -171,7 +172,7 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
   const std::string recovered = RecoveredFrom(trace);
   lines.Add(0, (report.is_kineto ? "trace      " : "dump       ") + path);
   lines.AddWrapped(0, "format     ",
-                   FormatName(report) + (!report.IsComplete() ? ", damaged: what was whole is shown"
+                   FormatName(report) + (!report.IsComplete() ? ", damaged: only whole chunks are shown"
                                          : recovered.empty()  ? ", complete"
                                                               : ", recovered " + recovered));
   // PyTorch's profiler may give neither.
@@ -331,7 +332,7 @@ int Info(const InfoOptions& options) {
 
 void AddInfo(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<InfoOptions>();
-  CLI::App* command = app.add_subcommand("info", "Says what is in a dump: span, threads, requests, losses");
+  CLI::App* command = app.add_subcommand("info", "Summarizes a dump: span, threads, requests, losses");
   command->add_option("dump", options->input, kDumpHelp)->required();
   command->add_flag("--json", options->json, "For programs: docs/reference/cli.md");
   command->callback([options, &exit_code] {

@@ -18,16 +18,16 @@ constexpr const char* kFooter = R"(Exit codes:
   1  the answer is empty; of doctor: something needs attention; of diff: a regression
   2  wrong usage
   3  the file is missing or cannot be read
-  4  the file is damaged: what was whole was read and answered
-  5  the file is no dump or trace, holds nothing whole, or is of an unknown version
+  4  the file is damaged: the answer covers the readable part
+  5  the file is not a dump or trace, holds no whole chunk, or has an unknown version
   6  the output could not be written
-  7  diff: whether it is a regression cannot be told)";
+  7  diff: inconclusive, it may or may not be a regression)";
 
 // For an option without a value, the library's message would name its own types.
 std::string WhatIsWrong(const CLI::ParseError& error) {
   const std::string said = error.what();
   const bool is_without = error.get_name() == "ArgumentMismatch" && said.find(" missing") != std::string::npos;
-  return is_without ? said.substr(0, said.find(':')) + ": its value is missing" : said;
+  return is_without ? said.substr(0, said.find(':')) + ": the value is missing" : said;
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   using namespace pitot::cli;
   int exit_code = kDone;
   try {
-    CLI::App app("Reads what Pitot, the flight recorder for inference servers, left behind.", "pitot");
+    CLI::App app("Reads the recordings of Pitot, the flight recorder for inference servers.", "pitot");
     app.set_version_flag("--version", "pitot " PITOT_VERSION_STRING);
     app.require_subcommand(1);
     app.footer(kFooter);
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
       return kUsage;
     }
   } catch (const std::exception& error) {
-    Complain(std::string("gave up: ") + error.what());
+    Complain(std::string("internal error: ") + error.what());
     return kUnreadable;
   }
   if (const int error = FlushOutput(); error != 0) {

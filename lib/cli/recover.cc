@@ -39,12 +39,12 @@ int Recover(const RecoverOptions& options) {
   if (output == "-") return kDone;
   const model::CoverageIndex coverage(trace);
   Print(absl::StrFormat("%s%s holds %d events, %d requests and %d batches\n",
-                        loaded == kDone ? options.input + " was whole; its copy " : "", output, trace.events.size(),
+                        loaded == kDone ? options.input + " was complete; its copy " : "", output, trace.events.size(),
                         trace.requests.size(), trace.batches.size()));
   if (coverage.HasGpu() && coverage.IsDamaged())
     Print(
-        absl::StrFormat("It holds %d records of what GPUs did; how many are missing is not known, nor therefore the "
-                        "kernel coverage of its requests\n",
+        absl::StrFormat("It holds %d GPU records; the number of missing ones is not known, nor therefore the kernel "
+                        "coverage of its requests\n",
                         trace.gpu.size()));
   return kDone;
 }
@@ -53,9 +53,11 @@ int Recover(const RecoverOptions& options) {
 
 void AddRecover(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RecoverOptions>();
-  CLI::App* command = app.add_subcommand("recover", "Writes what is whole of a truncated or damaged dump to a new one");
+  CLI::App* command =
+      app.add_subcommand("recover", "Writes the readable part of a truncated or damaged dump to a new one");
   command->add_option("dump", options->input, kDumpHelp)->required();
-  command->add_option("-o,--output", options->output, "Where to; - is stdout [the dump's name with .recovered.pitot]");
+  command->add_option("-o,--output", options->output,
+                      "Output file; - is stdout [the dump's name with .recovered.pitot]");
   command->callback([options, &exit_code] {
     options->input = DumpPath(options->input);
     exit_code = Recover(*options);

@@ -54,7 +54,7 @@ class TextFile : public Serializer {
              analyze::AlsoFiredText(answer.others, columns_);
     if (answer.analyzed.ok()) text += FindingsText(answer.analysis, columns_);
     if (!text.empty()) text += "\n";
-    if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the sink takes no more");
+    if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the sink accepts no more data");
     return report_->Serialize(trace, sink);
   }
 
@@ -77,7 +77,8 @@ class HtmlFile : public Serializer {
     page.others = std::move(answer.others);
     page.analysis = &answer.analysis;
     const std::string text = ReportHtml(trace, page);
-    return sink.Write(text.data(), text.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");
+    return sink.Write(text.data(), text.size()) ? Status()
+                                                : Status(StatusCode::kIoError, "the sink accepts no more data");
   }
 };
 
@@ -98,11 +99,12 @@ int Report(const ReportOptions& options) {
 
 void AddReport(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* command = app.add_subcommand("report", "Prints the text report of a dump: its slow requests and why");
+  CLI::App* command =
+      app.add_subcommand("report", "Prints the text report of a dump: its slow requests and the reasons");
   command->add_option("dump", options->input, kDumpHelp)->required();
-  command->add_option("-o,--output", options->output, "Where to; - is stdout")->capture_default_str();
+  command->add_option("-o,--output", options->output, "Output file; - is stdout")->capture_default_str();
   command->add_flag("--html", options->html,
-                    "One page for a browser, with a picture of the request's time and what analyzers found");
+                    "Write one page for a browser, with a picture of the request's time and the analyzers' findings");
   command->callback([options, &exit_code] {
     options->input = DumpPath(options->input);
     exit_code = Report(*options);

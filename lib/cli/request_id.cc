@@ -17,12 +17,12 @@ bool ReadDigits(const std::string& text, std::string* digits) {
   if (digits->compare(0, 2, "0x") == 0) digits->erase(0, 2);
   const bool is_hexadecimal = digits->find_first_not_of("0123456789abcdef") == std::string::npos;
   if (text.empty() || (is_hexadecimal && !digits->empty() && digits->size() <= 16)) return true;
-  Complain("--request: " + text + " is no request's id, which are hexadecimal: `pitot requests` lists them.");
+  Complain("--request: " + text + " is not a request id: ids are hexadecimal, and `pitot requests` lists them.");
   return false;
 }
 
 std::string IsSomeId(const std::string& text) {
-  return text.empty() ? "the id is empty, as of a shell variable that is not set" : "";
+  return text.empty() ? "the id is empty, as if a shell variable were not set" : "";
 }
 
 bool FindId(const model::Trace& trace, const std::string& digits, uint64_t* id) {
@@ -35,13 +35,13 @@ bool FindId(const model::Trace& trace, const std::string& digits, uint64_t* id) 
   }
   *id = ids.empty() ? 0 : *ids.begin();
   if (ids.size() <= 1) return true;
-  Complain("--request: the ids of " + base::Count(ids.size()) + " requests begin with " + digits + ", as " +
-           base::RequestId(*ids.begin()) + " and " + base::RequestId(*ids.rbegin()) + ": give more of it.");
+  Complain("--request: the ids of " + base::Count(ids.size()) + " requests begin with " + digits + ", such as " +
+           base::RequestId(*ids.begin()) + " and " + base::RequestId(*ids.rbegin()) + ": give more digits.");
   return false;
 }
 
 std::string NoSuchRequest(const std::string& text, const std::string& input) {
-  return "no request " + text + " is in " + input + ". `pitot requests --limit 0` lists those that are.";
+  return "there is no request " + text + " in " + input + ". `pitot requests --limit 0` lists all.";
 }
 
 }  // namespace pitot::cli

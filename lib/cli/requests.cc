@@ -135,8 +135,8 @@ std::string FiredText(std::vector<Row>::const_iterator begin, std::vector<Row>::
     slowest_ns = std::max(slowest_ns, row->latency_ns);
   }
   if (fired == 0) return "";
-  if (fired == 1) return "1 that fired is not shown, which took " + Duration(slowest_ns) + ": --fired shows it";
-  return absl::StrFormat("%d that fired are not shown, of which the slowest took %s: --fired shows them", fired,
+  if (fired == 1) return "1 fired request is not shown, of " + Duration(slowest_ns) + ": --fired shows it";
+  return absl::StrFormat("%d fired requests are not shown, the slowest of %s: --fired shows them", fired,
                          Duration(slowest_ns));
 }
 
@@ -169,7 +169,7 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
   const auto shown_end = rows.begin() + static_cast<std::ptrdiff_t>(shown);
   if (std::any_of(rows.begin(), shown_end, [](const Row& row) { return row.has_fired; })) {
     lines.Blank();
-    lines.Add(0, "* fired a trigger of this incident: pitot info says which");
+    lines.Add(0, "* fired a trigger of this incident; see pitot info");
   }
   if (const std::string text = FiredText(shown_end, rows.end()); !text.empty()) {
     lines.Blank();
@@ -181,7 +181,7 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
   }
   if (selected.has_gpu && selected.is_damaged) {
     lines.Blank();
-    lines.Add(0, "the dump is damaged: GPU times are of what is left of it, how much is missing is not known");
+    lines.Add(0, "the dump is damaged: GPU times are incomplete, and the missing part is not known");
   }
   if (shown < rows.size()) {
     lines.Blank();
@@ -280,9 +280,10 @@ int Requests(const RequestsOptions& options) {
   }
   if (rows.empty()) {
     Complain(trace.requests.empty()
-                 ? absl::StrFormat("no requests are in %s: Request::Begin records them (docs/guide/instrument.md). `pitot "
-                                   "analyze` and `pitot top` do without.",
-                                   options.input)
+                 ? absl::StrFormat(
+                       "there are no requests in %s: Request::Begin records them (docs/guide/instrument.md). `pitot "
+                       "analyze` and `pitot top` work without requests.",
+                       options.input)
                  : absl::StrFormat("none of the %d requests of %s matches. `pitot info` lists the routes.",
                                    trace.requests.size(), options.input));
     return loaded == kDamaged ? kDamaged : kNothingFound;
@@ -296,21 +297,20 @@ void AddRequests(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RequestsOptions>();
   CLI::App* command = app.add_subcommand("requests", "Lists the requests of a dump with their stages, slowest first");
   command->add_option("dump", options->input, kDumpHelp)->required();
-  command->add_option("--limit", options->limit, "At most so many; 0 is all")
+  command->add_option("--limit", options->limit, "Number of requests; 0 shows all")
       ->check(WholeNumber(0, 1000000000))
       ->capture_default_str();
   command->add_option("--route", options->route, "Only this route");
   command->add_option("--outcome", options->outcome, "Only this outcome")
       ->check(OneOf({"ok", "failed", "cancelled", "timed_out", "shed", "abandoned", "open", "end unknown"}));
-  command->add_option("--sort", options->sort, "By what")
+  command->add_option("--sort", options->sort, "Sort by")
       ->check(OneOf({"latency", "queue", "gpu", "begin"}))
       ->capture_default_str();
-  command->add_flag("--fired", options->fired, "Only those that fired a trigger of the incident");
+  command->add_flag("--fired", options->fired, "Only requests with a fired trigger of the incident");
   command->add_flag("--json", options->json, "For programs: docs/reference/cli.md");
   command->footer(
-      "Marks: * before a request that fired a trigger of the incident; <= before a GPU time\n"
-      "that is at most so much (by CUDA events); - where it is not known; < before a time of\n"
-      "arrival that may have been earlier.");
+      "Marks: * a request that fired a trigger of the incident; <= an upper bound of a GPU time\n"
+      "(by CUDA events); - an unknown GPU time; < an upper bound of the time of arrival.");
   command->callback([options, &exit_code] {
     options->input = DumpPath(options->input);
     exit_code = Requests(*options);

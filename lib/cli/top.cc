@@ -299,12 +299,12 @@ std::string Notes(const TopTable& table, bool is_of_request) {
              ? ""
              : absl::StrFormat(" (%d of %d batches)", operators.recorded_batches, operators.batches)));
   if (table.by == TopBy::kOperator && table.cpu_ns == 0)
-    add("no operators are there; `--by kernel`, `--by scope` and `--by request` say where the time went without them");
+    add("there are no operators; `--by kernel`, `--by scope` and `--by request` show the time without them");
   if (table.has_gpu)
     add(table.coverage.is_known ? "kernels were recorded in " +
                                       base::Coverage(table.coverage.covered_ns, table.coverage.ran_ns) + " of " + of
-                                : "in how much of " + of + " kernels were recorded is not known");
-  if (table.is_damaged) add("the dump is damaged: times are of what is left of it");
+                                : "the share of " + of + " with recorded kernels is not known");
+  if (table.is_damaged) add("the dump is damaged: times are incomplete");
   if (table.losses != 0)
     add("events were lost (" + base::Plural(table.losses, "loss") +
         (table.lost_events != 0 ? ", " + base::Plural(table.lost_events, "event") + " known" : "") + ")");
@@ -328,7 +328,7 @@ std::string Order(const TopTable& table, size_t shown) {
     if (last > first) alike += base::Format("%s%zu-%zu", alike.empty() ? "" : ", ", first + 1, last + 1);
   }
   const std::string drawn = " (95 %, by resamples of " + base::Count(table.resampled) + " requests, batches or steps)";
-  if (!alike.empty()) return "order: ranks " + alike + " cannot be told apart" + drawn;
+  if (!alike.empty()) return "order: ranks " + alike + " are too close to call" + drawn;
   return "order: ranks 1-" + std::to_string(known + 1) + " are sure" + drawn;
 }
 
@@ -343,7 +343,7 @@ std::string Table(const TopTable& table, size_t shown, const TopArguments& argum
   };
   if (table.by != TopBy::kKernel)
     line("Self CPU time total: " + Time(table.cpu_ns) +
-         (table.wait_ns != 0 ? ", of which waiting " + Time(table.wait_ns) : ""));
+         (table.wait_ns != 0 ? ", " + Time(table.wait_ns) + " of it waiting" : ""));
   if (table.gpu_ns != 0)
     line("Self CUDA time total: " + Time(table.gpu_ns) + ", busy " + Time(table.gpu_busy_ns) + ", exposed " +
          Time(table.gpu_exposed_ns));
@@ -421,7 +421,8 @@ const char* WhoRecords(TopBy by) {
     case TopBy::kKernel:
       return "CUPTI's collector records kernels at depth kernels (docs/guide/gpu.md).";
     case TopBy::kLayer:
-      return "they are the host's scopes around operators, which LibTorch's collector records (docs/guide/torch.md).";
+      return "layers are the host's scopes around operators; LibTorch's collector records operators "
+             "(docs/guide/torch.md).";
     case TopBy::kScope:
       return "PITOT_SCOPE records them (docs/guide/instrument.md).";
     case TopBy::kCall:
@@ -435,7 +436,7 @@ const char* WhoRecords(TopBy by) {
 std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
   const std::string of = arguments.request.empty() ? "" : "of request " + arguments.request + " ";
   if (table.by != TopBy::kOperator)
-    return "nothing " + of + "is there to count by " + arguments.by + " in " + arguments.input + ": " +
+    return "there is nothing " + of + "to count by " + arguments.by + " in " + arguments.input + ": " +
            WhoRecords(table.by);
   const model::OperatorCoverage& operators = table.operators;
   if (operators.is_known && operators.covered_ns != operators.ran_ns) {
@@ -443,10 +444,10 @@ std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
     return (operators.covered_ns == 0
                 ? "operators were not recorded in " + time
                 : "operators were recorded in only " + base::Coverage(operators.covered_ns, operators.ran_ns) + " of " +
-                      time + ", which has none there") +
-           ": Options::depth and Recorder::SetDepth fix depth ops";
+                      time + ", and none ran there") +
+           ": set depth ops with Options::depth or Recorder::SetDepth";
   }
-  return "no operators and no GPU work " + of + "are in " + arguments.input + ": " + WhoRecords(table.by) +
+  return "there are no operators and no GPU work " + of + "in " + arguments.input + ": " + WhoRecords(table.by) +
          " `--by scope` counts the host's scopes.";
 }
 
@@ -459,7 +460,7 @@ int Top(const TopArguments& arguments) {
   if (!ReadDigits(arguments.request, &digits)) return kUsage;
   if (options.groups_by_shape &&
       (options.by == TopBy::kLayer || options.by == TopBy::kCall || options.by == TopBy::kRequest)) {
-    Complain("--group-by-shape: a " + arguments.by + " has no shape; only with --by op, kernel or scope");
+    Complain("--group-by-shape: a " + arguments.by + " has no shape; use --by op, kernel or scope");
     return kUsage;
   }
   Trace trace;
@@ -497,26 +498,27 @@ int Top(const TopArguments& arguments) {
 void AddTop(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<TopArguments>();
   arguments->width = static_cast<int64_t>(WrapWidth(kTopColumns));
-  CLI::App* command = app.add_subcommand("top", "Says where the time went: CPU and GPU time, self and total");
+  CLI::App* command = app.add_subcommand("top", "Shows where the time went: CPU and GPU time, self and total");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
-  command->add_option("--by", arguments->by, "What has a row of its own")
+  command->add_option("--by", arguments->by, "One row for each of these")
       ->check(OneOf(Keys(kBys)))
       ->capture_default_str();
   command->add_flag("--group-by-shape", arguments->groups_by_shape,
-                    "Operators apart by the shapes of their inputs, kernels by grid and block");
-  command->add_option("--limit", arguments->limit, "At most so many rows; 0 is all [20; with --json all]")
+                    "Separate operators by the shapes of their inputs, kernels by grid and block");
+  command->add_option("--limit", arguments->limit, "Number of rows; 0 shows all [20; with --json all]")
       ->check(WholeNumber(0, 1000000000));
   command
-      ->add_option("--sort", arguments->sort,
-                   "By this column, largest first; else by self GPU time, without any and by call by self CPU time")
+      ->add_option(
+          "--sort", arguments->sort,
+          "Sort by this column, largest first. By default self GPU time; without any, and by call, self CPU time")
       ->transform(SortName)
       ->check(OneOf(Keys(kSorts)));
-  command->add_option("--width", arguments->width, "Names are cut to fit so many columns; 0 cuts none")
+  command->add_option("--width", arguments->width, "Cut names to fit this many columns; 0 cuts none")
       ->check(WholeNumber(0, 1000000))
       ->capture_default_str();
   command
       ->add_option("--request", arguments->request,
-                   "Only what ran for the request with this id, or the only one that begins so, and for its batches")
+                   "Only work for the request with this id (or the only id that begins so) and for its batches")
       ->check(IsSomeId);
   command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/reference/cli.md");
   command->callback([arguments, &exit_code] {

@@ -35,14 +35,15 @@ struct WhyArguments {
 };
 
 constexpr const char* kSaveFirst = "`pitot why DUMP --save-baseline FILE` writes one.";
-constexpr const char* kWithoutRequests = ". `pitot analyze` and `pitot top` do without.";
+constexpr const char* kWithoutRequests = ". `pitot analyze` and `pitot top` work without requests.";
 
 class Bytes final : public Serializer {
  public:
   explicit Bytes(std::string bytes) : bytes_(std::move(bytes)) {}
   const char* FileName() const noexcept override { return "baseline"; }
   Status Serialize(const Trace&, ByteSink& sink) override {
-    return sink.Write(bytes_.data(), bytes_.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");
+    return sink.Write(bytes_.data(), bytes_.size()) ? Status()
+                                                    : Status(StatusCode::kIoError, "the sink accepts no more data");
   }
 
  private:
@@ -82,10 +83,11 @@ int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, const Why
   }
   const uint64_t added = grown.size() - std::min(known, grown.size());
   if (status.ok() && added == 0) {
-    Complain("--save-baseline: nothing was added, and " + path + " was left as it is: no request of " +
+    Complain("--save-baseline: nothing was added, and " + path + " was left unchanged: no request of " +
              arguments.input +
-             " is ordinary. They ended well, after the first quarter of the window, before anything fired began, took "
-             "at most a quarter of that time, and nothing of them was lost: take a dump of a longer window.");
+             " is ordinary. Ordinary requests end well, after the first quarter of the window and before the first "
+             "firing request began, take at most a quarter of that time, and lost no events. Take a dump of a longer "
+             "window.");
     return kNothingFound;
   }
   if (status.ok()) status = grown.Save(&bytes);
@@ -103,7 +105,7 @@ int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, const Why
   if (written != kDone) return written;
   Complain("--save-baseline: " + base::Plural(added, "request") + " added; " + path + " holds " +
            base::Count(baseline->size()) + " now" +
-           (is_over ? ". What it held before is gone: `--baseline " + path + "` beside it keeps that." : "."));
+           (is_over ? ". Its previous content was replaced; pass `--baseline " + path + "` as well to keep it." : "."));
   return kDone;
 }
 
@@ -124,7 +126,7 @@ int WhyEach(const Trace& trace, int loaded) {
     Print(nlohmann::ordered_json::parse(one).dump() + "\n");
     is_empty = false;
   }
-  if (is_empty) Complain("no request that began and ended is in the dump" + std::string(kWithoutRequests));
+  if (is_empty) Complain("no request began and ended in the dump" + std::string(kWithoutRequests));
   return is_empty && loaded == kDone ? kNothingFound : loaded;
 }
 
@@ -164,8 +166,7 @@ int Why(const WhyArguments& arguments) {
   if (status.ok()) status = Choose(trace, index, id, is_kept, &asked);
   if (!status.ok()) {
     const bool is_none = status.code() == StatusCode::kNotFound;
-    Complain(is_none ? "no request that began and ended is in " + arguments.input + kWithoutRequests
-                     : status.message());
+    Complain(is_none ? "no request began and ended in " + arguments.input + kWithoutRequests : status.message());
     return is_none ? none : kUnreadable;
   }
   analyze::Baseline baseline;
@@ -180,9 +181,9 @@ int Why(const WhyArguments& arguments) {
       uint64_t recorded = 0;
       for (const model::TokenRow& row : trace.tokens) recorded += row.request == asked.request ? row.count : 0;
       const model::RequestRow& request = trace.requests[asked.request];
-      Complain(absl::StrFormat("token %d of request %s is not in %s: of its %s the last %d are.", arguments.token,
-                               base::RequestId(request.id), arguments.input,
-                               base::Plural(request.output_tokens, "token"), recorded));
+      Complain(absl::StrFormat("token %d of request %s is not in %s: it has only the last %d of its %s.",
+                               arguments.token, base::RequestId(request.id), arguments.input, recorded,
+                               base::Plural(request.output_tokens, "token")));
       return none;
     }
   }
@@ -203,8 +204,8 @@ int Why(const WhyArguments& arguments) {
     if (!is_kept && asked.token == kNone && judgement.verdict.level == analyze::Baseline::Level::kNone &&
         judgement.learned.why_few.empty())
       Complain(
-          "what is normal can be learnt from dumps with more such requests: of each of them "
-          "`pitot why DUMP --baseline FILE --save-baseline FILE`, then --baseline FILE here.");
+          "a baseline can be learned from dumps with more such requests: run "
+          "`pitot why DUMP --baseline FILE --save-baseline FILE` on each, then pass --baseline FILE here.");
   }
   return loaded == kDone ? saved : loaded;
 }
@@ -213,33 +214,32 @@ int Why(const WhyArguments& arguments) {
 
 void AddWhy(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<WhyArguments>();
-  CLI::App* command =
-      app.add_subcommand("why", "Says why a request was slow: what was not normal, by how much, whose fault");
+  CLI::App* command = app.add_subcommand(
+      "why", "Explains why a request was slow: the unusual parts of its time, their size, and the culprit");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
-  CLI::Option* const request =
-      command
-          ->add_option(
-              "--request", arguments->request,
-              "The request with this id, or with the only one that begins so; else the late token that the incident "
-              "is about, the slowest that a trigger fired for, or the slowest")
-          ->check(IsSomeId);
+  CLI::Option* const request = command
+                                   ->add_option("--request", arguments->request,
+                                                "The request with this id, or with the only id that begins so. By "
+                                                "default the late token of the incident, "
+                                                "the slowest request a trigger fired for, or the slowest request")
+                                   ->check(IsSomeId);
   CLI::Option* const baseline = command->add_option(
       "--baseline", arguments->baseline,
-      "What is normal, as --save-baseline or a server wrote it; else the other requests of the dump");
+      "A file of normal requests, written by --save-baseline or a server. By default the other requests of the dump");
   command
-      ->add_option("--token", arguments->token,
-                   "Of that request the time before its output token of this number, from 1 on, by the other tokens of "
-                   "the dump")
+      ->add_option(
+          "--token", arguments->token,
+          "Explain the gap before the request's Nth output token (from 1), compared with the dump's other tokens")
       ->check(WholeNumber(1, UINT32_MAX))
       ->needs(request)
       ->excludes(baseline);
   command->add_option(
       "--save-baseline", arguments->save_baseline,
-      "Adds the ordinary requests of the dump to what --baseline has and writes all to this file, which may be "
-      "the same");
+      "Adds the ordinary requests of the dump to those of --baseline, and writes all to this file. It may be the "
+      "same file");
   CLI::Option* const json =
       command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/reference/formats/json.md");
-  command->add_flag("--every", arguments->every, "A line for every request that began and ended; with --json")
+  command->add_flag("--every", arguments->every, "One line for every request that began and ended; with --json")
       ->needs(json)
       ->excludes("--request")
       ->excludes("--baseline")

@@ -63,7 +63,7 @@ class Checker {
 
   void Header() {
     const ClockInfo& clock = trace_.clock;
-    if (!IsString(trace_.process_name)) Fail("header", 0, "process name is no string");
+    if (!IsString(trace_.process_name)) Fail("header", 0, "process name not a string");
     if (!IsTime(clock.monotonic_ns) || !IsTime(clock.realtime_ns) || !IsTime(clock.boottime_ns)) {
       Fail("header", 0, "clock out of range");
     }
@@ -76,17 +76,17 @@ class Checker {
       const SiteRow& site = trace_.sites[i];
       if (site.kind < SiteKind::kScope || site.kind > kLastSiteKind) Fail("sites", i, "unknown kind");
       if (!IsString(site.name) || !IsString(site.file) || !IsString(site.function)) {
-        Fail("sites", i, "name, file or function is no string");
+        Fail("sites", i, "name, file or function not a string");
       }
-      if (site.arg_names.size() != site.arg_types.size()) Fail("sites", i, "as many argument names as types needed");
+      if (site.arg_names.size() != site.arg_types.size()) Fail("sites", i, "argument names and types differ");
       for (const StringId name : site.arg_names) {
-        if (!IsString(name)) Fail("sites", i, "argument name is no string");
+        if (!IsString(name)) Fail("sites", i, "argument name not a string");
       }
       for (const ArgType type : site.arg_types) {
         if (type < ArgType::kInt || type > ArgType::kString) Fail("sites", i, "unknown argument type");
       }
       if (site.name_is_first_arg && (site.arg_types.empty() || !IsText(site.arg_types[0]))) {
-        Fail("sites", i, "first argument is no name");
+        Fail("sites", i, "first argument not a name");
       }
     }
   }
@@ -95,7 +95,7 @@ class Checker {
     uint64_t covered = 0;
     for (size_t i = 0; i < trace_.threads.size(); ++i) {
       const ThreadRow& thread = trace_.threads[i];
-      if (!IsString(thread.name)) Fail("threads", i, "name is no string");
+      if (!IsString(thread.name)) Fail("threads", i, "name not a string");
       if (!IsTime(thread.history_begin_ns)) Fail("threads", i, "history begin out of range");
       if (uint64_t{thread.first_event} + thread.event_count > trace_.events.size()) {
         Fail("threads", i, "events beyond the table");
@@ -122,7 +122,7 @@ class Checker {
       const ThreadRow& thread = trace_.threads[t];
       for (uint32_t i = thread.first_event; i < thread.first_event + thread.event_count; ++i) {
         Add("events", i, events.begin_ns[i], events.duration_ns[i], &total_ns);
-        if (events.thread[i] != t) Fail("events", i, "of another thread than its range says");
+        if (events.thread[i] != t) Fail("events", i, "thread differs from its range");
         if (!IsInterval(events.begin_ns[i], events.duration_ns[i])) Fail("events", i, "time out of range");
         if (events.request[i] != kNone && events.request[i] >= trace_.requests.size()) {
           Fail("events", i, "no such request");
@@ -151,7 +151,7 @@ class Checker {
     }
     for (size_t i = 0; i < site.arg_types.size(); ++i) {
       if (IsText(site.arg_types[i]) && trace_.arg_values[first + i] >= trace_.strings.size()) {
-        Fail("events", event, "argument is no string");
+        Fail("events", event, "argument not a string");
       }
     }
   }
@@ -163,20 +163,20 @@ class Checker {
       if (!IsInterval(request.begin_ns, request.duration_ns)) Fail("requests", i, "time out of range");
       Add("requests", i, request.begin_ns, request.duration_ns, &total_ns);
       if (i > 0 && trace_.requests[i - 1].begin_ns > request.begin_ns) Fail("requests", i, "out of order");
-      if (!IsString(request.route)) Fail("requests", i, "route is no string");
+      if (!IsString(request.route)) Fail("requests", i, "route not a string");
       if (!IsThread(request.begin_thread) || !IsThread(request.end_thread)) Fail("requests", i, "no such thread");
       if (!IsTime(request.deadline_ns) || !IsTime(request.first_token_ns) || !IsTime(request.max_token_gap_ns)) {
         Fail("requests", i, "deadline or token times out of range");
       }
       for (const Label& label : request.labels) {
-        if (!IsString(label.key) || !IsString(label.value)) Fail("requests", i, "label is no string");
+        if (!IsString(label.key) || !IsString(label.value)) Fail("requests", i, "label not a string");
       }
       for (const Size& named : request.sizes) {
-        if (!IsString(named.name)) Fail("requests", i, "name of a size is no string");
+        if (!IsString(named.name)) Fail("requests", i, "name of a size not a string");
       }
       const Stage* before = nullptr;
       for (const Stage& stage : request.stages) {
-        if (!IsString(stage.name)) Fail("requests", i, "name of a stage is no string");
+        if (!IsString(stage.name)) Fail("requests", i, "name of a stage not a string");
         if (!IsInterval(stage.begin_ns, stage.duration_ns)) {
           Fail("requests", i, "stage's time out of range");
           break;  // differences of times that are out of range may overflow
@@ -200,7 +200,7 @@ class Checker {
         Fail("batches", i, "time out of range");
       }
       if (i > 0 && trace_.batches[i - 1].begin_ns > batch.begin_ns) Fail("batches", i, "out of order");
-      if (!IsString(batch.executor)) Fail("batches", i, "executor is no string");
+      if (!IsString(batch.executor)) Fail("batches", i, "executor not a string");
       if (!IsThread(batch.thread)) Fail("batches", i, "no such thread");
       if (uint64_t{batch.first_member} + batch.member_count > trace_.members.size()) {
         Fail("batches", i, "members beyond the table");
@@ -211,7 +211,7 @@ class Checker {
       if (!wrong_.empty()) return;
       for (uint32_t row = batch.first_member; row < batch.first_member + batch.member_count; ++row) {
         const MemberRow& member = trace_.members[row];
-        if (member.batch != i) Fail("members", row, "of another batch than its range says");
+        if (member.batch != i) Fail("members", row, "batch differs from its range");
         if (member.request >= trace_.requests.size()) Fail("members", row, "no such request");
         if (!IsTime(member.join_ns) || !IsTime(member.leave_ns)) Fail("members", row, "time out of range");
         if (row > batch.first_member && trace_.members[row - 1].join_ns > member.join_ns) {
@@ -238,7 +238,7 @@ class Checker {
       Add("calls", i, calls.begin_ns[i], calls.duration_ns[i], &total_ns);
       if (!IsRowOrNone(calls.request[i], trace_.requests.size())) Fail("calls", i, "no such request");
       if (!IsRowOrNone(calls.batch[i], trace_.batches.size())) Fail("calls", i, "no such batch");
-      if (!IsString(calls.name[i])) Fail("calls", i, "name is no string");
+      if (!IsString(calls.name[i])) Fail("calls", i, "name not a string");
       if (!IsRowOrNone(calls.stream[i], trace_.streams.size())) Fail("calls", i, "no such stream");
       if (!IsRowOrNone(calls.device[i], trace_.devices.size())) Fail("calls", i, "no such device");
       if (i > 0 && (calls.thread[i - 1] > calls.thread[i] ||
@@ -249,12 +249,12 @@ class Checker {
 
   void Gpu() {
     for (size_t i = 0; i < trace_.devices.size(); ++i) {
-      if (!IsString(trace_.devices[i].name)) Fail("devices", i, "name is no string");
+      if (!IsString(trace_.devices[i].name)) Fail("devices", i, "name not a string");
     }
     uint64_t covered = 0;
     for (size_t i = 0; i < trace_.streams.size(); ++i) {
       const StreamRow& stream = trace_.streams[i];
-      if (!IsString(stream.name)) Fail("streams", i, "name is no string");
+      if (!IsString(stream.name)) Fail("streams", i, "name not a string");
       if (!IsRowOrNone(stream.device, trace_.devices.size())) Fail("streams", i, "no such device");
       if (uint64_t{stream.first_event} + stream.event_count > trace_.gpu.size())
         Fail("streams", i, "events beyond the table");
@@ -265,7 +265,7 @@ class Checker {
     GpuEvents();
     for (size_t i = 0; i < trace_.overheads.size(); ++i) {
       const OverheadRow& overhead = trace_.overheads[i];
-      if (!IsString(overhead.name)) Fail("overheads", i, "name is no string");
+      if (!IsString(overhead.name)) Fail("overheads", i, "name not a string");
       if (!IsInterval(overhead.begin_ns, overhead.duration_ns) || overhead.duration_ns == kOpen)
         Fail("overheads", i, "time out of range");
       if (i > 0 && trace_.overheads[i - 1].begin_ns > overhead.begin_ns) Fail("overheads", i, "out of order");
@@ -285,14 +285,14 @@ class Checker {
     Depths("operator depths", trace_.operator_depths);
     for (size_t i = 0; i < trace_.gpu_losses.size(); ++i) {
       const GpuLossRow& loss = trace_.gpu_losses[i];
-      if (!IsString(loss.reason)) Fail("gpu losses", i, "reason is no string");
+      if (!IsString(loss.reason)) Fail("gpu losses", i, "reason not a string");
       if (!IsRowOrNone(loss.stream, trace_.streams.size())) Fail("gpu losses", i, "no such stream");
       if (!IsRowOrNone(loss.device, trace_.devices.size())) Fail("gpu losses", i, "no such device");
       if (!IsSpan(loss.begin_ns, loss.end_ns)) Fail("gpu losses", i, "time out of range");
     }
     for (size_t i = 0; i < trace_.counters.size(); ++i) {
       const CounterRow& counter = trace_.counters[i];
-      if (!IsString(counter.name) || !IsString(counter.unit)) Fail("counters", i, "name or unit is no string");
+      if (!IsString(counter.name) || !IsString(counter.unit)) Fail("counters", i, "name or unit not a string");
       if (!IsRowOrNone(counter.device, trace_.devices.size())) Fail("counters", i, "no such device");
     }
     const SampleColumns& samples = trace_.samples;
@@ -322,14 +322,14 @@ class Checker {
     for (size_t s = 0; s < trace_.streams.size(); ++s) {
       const StreamRow& stream = trace_.streams[s];
       for (uint32_t i = stream.first_event; i < stream.first_event + stream.event_count && wrong_.empty(); ++i) {
-        if (gpu.stream[i] != s) Fail("gpu", i, "of another stream than its range says");
+        if (gpu.stream[i] != s) Fail("gpu", i, "stream differs from its range");
         if (gpu.kind[i] < GpuKind::kKernel || gpu.kind[i] > GpuKind::kSpan) Fail("gpu", i, "unknown kind");
         // The GPU's end of everything is known.
         if (!IsInterval(gpu.begin_ns[i], gpu.duration_ns[i]) || gpu.duration_ns[i] == kOpen)
           Fail("gpu", i, "time out of range");
         Add("gpu", i, gpu.begin_ns[i], gpu.duration_ns[i], &total_ns);
-        if (!IsString(gpu.name[i])) Fail("gpu", i, "name is no string");
-        if (!IsString(gpu.scope_path[i])) Fail("gpu", i, "scope path is no string");
+        if (!IsString(gpu.name[i])) Fail("gpu", i, "name not a string");
+        if (!IsString(gpu.scope_path[i])) Fail("gpu", i, "scope path not a string");
         if (!IsRowOrNone(gpu.call[i], trace_.calls.size())) Fail("gpu", i, "no such call");
         if (!IsRowOrNone(gpu.shape[i], trace_.shapes.size())) Fail("gpu", i, "no such shape");
         if (i > stream.first_event && gpu.begin_ns[i - 1] > gpu.begin_ns[i]) Fail("gpu", i, "out of order");
@@ -341,7 +341,7 @@ class Checker {
     for (size_t i = 0; i < trace_.handoffs.size(); ++i) {
       const HandoffRow& handoff = trace_.handoffs[i];
       if (handoff.request >= trace_.requests.size()) Fail("handoffs", i, "no such request");
-      if (!IsString(handoff.queue)) Fail("handoffs", i, "queue is no string");
+      if (!IsString(handoff.queue)) Fail("handoffs", i, "queue not a string");
       if (!IsThread(handoff.from_thread) || !IsThread(handoff.to_thread)) Fail("handoffs", i, "no such thread");
       if (handoff.batch != kNone && handoff.batch >= trace_.batches.size()) Fail("handoffs", i, "no such batch");
       if (!IsTime(handoff.enqueue_ns) || !IsTime(handoff.take_ns)) Fail("handoffs", i, "time out of range");
@@ -370,13 +370,13 @@ class Checker {
     }
     for (size_t i = 0; i < trace_.firings.size(); ++i) {
       const FiringRow& firing = trace_.firings[i];
-      if (!IsString(firing.cause) || !IsString(firing.detail)) Fail("firings", i, "cause or detail is no string");
+      if (!IsString(firing.cause) || !IsString(firing.detail)) Fail("firings", i, "cause or detail not a string");
       if (!IsTime(firing.at_ns)) Fail("firings", i, "time out of range");
       if (i > 0 && trace_.firings[i - 1].at_ns > firing.at_ns) Fail("firings", i, "out of order");
     }
     for (size_t i = 0; i < trace_.attributes.size(); ++i) {
       if (!IsString(trace_.attributes[i].key) || !IsString(trace_.attributes[i].value)) {
-        Fail("attributes", i, "key or value is no string");
+        Fail("attributes", i, "key or value not a string");
       }
     }
   }

@@ -39,7 +39,7 @@ class File final : public ByteSource {
     if (descriptor_ < 0 || fstat(descriptor_, &facts) != 0) {
       status_ = Status(errno == ENOENT ? StatusCode::kNotFound : StatusCode::kIoError, strerror(errno));
     } else if (!S_ISREG(facts.st_mode)) {
-      status_ = Status(StatusCode::kInvalidArgument, "no regular file");
+      status_ = Status(StatusCode::kInvalidArgument, "not a regular file");
     }
   }
   ~File() override {

@@ -965,7 +965,7 @@ Status ReadAll(const std::string& path, std::string* contents) {
   const File file(path.c_str());
   struct stat facts {};
   if (file.descriptor() < 0 || fstat(file.descriptor(), &facts) != 0) return FileError(path, errno);
-  if (!S_ISREG(facts.st_mode)) return Status(StatusCode::kInvalidArgument, (path + ": no regular file").c_str());
+  if (!S_ISREG(facts.st_mode)) return Status(StatusCode::kInvalidArgument, (path + ": not a regular file").c_str());
   const auto size = static_cast<size_t>(facts.st_size);
   contents->resize(std::min(size, kFirstBytes));
   size_t have = 0;

@@ -33,7 +33,7 @@ EventSplitter::Piece EventSplitter::Step() {
       }
       if (first != '{' && first != '[') {
         place_ = Place::kOver;
-        problem_ = first == 0 ? "it is empty" : "it is no JSON";
+        problem_ = first == 0 ? "it is empty" : "it is not JSON";
         return Piece::kNoTrace;
       }
       ++at_;
@@ -75,10 +75,10 @@ EventSplitter::Piece EventSplitter::NextMember() {
       continue;
     }
     begin_ = at_;
-    if (c != '"') return Cut(c == 0 ? "it ends in the middle" : "it is no JSON between its members");
+    if (c != '"') return Cut(c == 0 ? "it ends in the middle" : "it is not JSON between its members");
     if (!TakeNested()) return Cut("it ends in the middle");
     key_.assign(buffer_.data() + begin_ + 1, at_ - begin_ - 2);
-    if (Peek() != ':') return Cut("it is no JSON between its members");
+    if (Peek() != ':') return Cut("it is not JSON between its members");
     ++at_;
     const char value = Peek();
     if (key_ == "traceEvents" && value == '[') {
@@ -107,7 +107,7 @@ EventSplitter::Piece EventSplitter::NextEvent() {
       return Piece::kAgain;
     }
     if (c == 0) return Cut("it ends in the middle of its events");
-    if (c == '}' || c == ':') return Cut("it is no JSON between its events");
+    if (c == '}' || c == ':') return Cut("it is not JSON between its events");
     if (!TakeValue()) return Cut("it ends in the middle of an event");
     return is_too_deep_ ? Piece::kTooDeep : Piece::kEvent;
   }

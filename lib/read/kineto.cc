@@ -41,7 +41,7 @@ class KinetoParser {
       std::string problem = report_.complete ? "" : splitter_.problem();
       if (report_.events_bad != 0)
         problem += (problem.empty() ? "" : "; ") + base::Plural(report_.events_bad, "event") + " of " +
-                   base::Count(report_.events) + " made no sense";
+                   base::Count(report_.events) + " could not be read";
       if (!deep_member_.empty())
         problem += (problem.empty() ? "" : "; ") + ("its \"" + base::Cut(base::SanitizeText(deep_member_), 40)) +
                    "\" is left out";
@@ -136,14 +136,14 @@ std::string KinetoReport::Problems() const {
     if (count == 0) return;
     problems += (problems.empty() ? "" : "; ") + base::Count(count) + what;
   };
-  add(events_bad, " events made no sense");
+  add(events_bad, " events could not be read");
   add(events_not_text, " were not UTF-8");
   add(times_out_of_range, " had a time before 0 or beyond 2^62 ns");
-  add(durations_negative, " had a negative duration, taken for 0");
+  add(durations_negative, " had a negative duration, taken as 0");
   add(correlations_shared, " calls had the correlation id of an earlier one");
-  add(gpu_unlinked, " things that GPUs did have no call in the file");
+  add(gpu_unlinked, " GPU operations have no call in the file");
   // A few always are.
-  if (names_unused > 1000) add(names_unused, " names are of threads that did nothing");
+  if (names_unused > 1000) add(names_unused, " names belong to threads without events");
   return problems;
 }
 

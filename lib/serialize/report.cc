@@ -119,19 +119,19 @@ const char* RemedyFor(model::LossReason reason) {
   switch (reason) {
     case model::LossReason::kOverwritten:
     case model::LossReason::kCopying:
-      return "a larger Options::max_ring_bytes (a quarter of memory_budget_bytes at most); where many threads share "
-             "it, a larger memory_budget_bytes";
+      return "a larger Options::max_ring_bytes (a quarter of memory_budget_bytes at most); if many threads share it, "
+             "a larger memory_budget_bytes";
     case model::LossReason::kReserve:
     case model::LossReason::kRefused:
     case model::LossReason::kRecycled:
     case model::LossReason::kOpenRequests:
       return "a larger Options::memory_budget_bytes";
     case model::LossReason::kDepth:
-      return "no option: scopes within 62 others are not shown while open";
+      return "no option: scopes nested more than 62 deep are not shown while open";
     case model::LossReason::kTooDeepToBegin:
-      return "no option: what BeginScope and NVTX begin within 62 open scopes is not recorded";
+      return "no option: BeginScope and NVTX record nothing within 62 open scopes";
     case model::LossReason::kClosedElsewhere:
-      return "no option: PITOT_ASYNC_SCOPE for what ends on another thread";
+      return "no option: use PITOT_ASYNC_SCOPE for scopes ending on another thread";
     case model::LossReason::kUnreadable:
     case model::LossReason::kDamaged:
       break;
@@ -153,12 +153,12 @@ class Writer {
       lines_.Blank();
       lines_.Add(0, is_fired_          ? "REQUESTS THAT FIRED, slowest first"
                     : missing_.empty() ? "SLOWEST REQUESTS of the window (nothing fired on a request)"
-                                       : "SLOWEST REQUESTS of the window (of those that fired nothing is left)");
+                                       : "SLOWEST REQUESTS of the window (nothing is left of those that fired)");
       Summary();
       for (size_t i = 0; i < slow_.size(); ++i) SlowRequest(i);
     } else {
       lines_.Blank();
-      lines_.Add(0, "No request is in the window.");
+      lines_.Add(0, "There is no request in the window.");
     }
     OtherSlow();
     gpu_.Write([this](int64_t begin_ns, int64_t end_ns) { return During(begin_ns, end_ns); }, &lines_);
@@ -257,12 +257,11 @@ class Writer {
     }
     if (fired.size() > kMaxSlow) lines_.Add(2, "           and " + Count(fired.size() - kMaxSlow) + " more");
     if (const uint64_t unlisted = FiringsUnlisted(); unlisted != 0)
-      lines_.Add(2, "           and " + Count(unlisted) + " after the first " + Count(trace_.firings.size()) +
-                        ", of which no list is kept");
-    if (left_out_ > 0)
-      lines_.Add(2, "           " + Count(left_out_) + " faster ones of the requests that fired are not shown");
+      lines_.Add(
+          2, "           and " + Count(unlisted) + " after the first " + Count(trace_.firings.size()) + ", not listed");
+    if (left_out_ > 0) lines_.Add(2, "           " + Count(left_out_) + " faster requests that fired are not shown");
     for (size_t i = 0; i < missing_.size() && i < kMaxSlow; ++i) {
-      lines_.Add(2, "missing    request " + RequestId(missing_[i]) + " fired, but nothing of it is in the trace");
+      lines_.Add(2, "missing    request " + RequestId(missing_[i]) + " fired, but is not in the trace");
     }
     if (missing_.size() > kMaxSlow) lines_.Add(2, "           and " + Count(missing_.size() - kMaxSlow) + " more");
   }
@@ -292,7 +291,7 @@ class Writer {
   // One line for each.
   void Summary() {
     lines_.Blank();
-    lines_.Add(3, PadLeft("time", 10) + PadLeft("typical", 11) + "  " + PadRight("most of the difference", 32) + "  " +
+    lines_.Add(3, PadLeft("time", 10) + PadLeft("typical", 11) + "  " + PadRight("largest difference", 32) + "  " +
                       PadRight("outcome", 11) + "  route");
     for (size_t i = 0; i < slow_.size(); ++i) {
       const RequestRow& request = trace_.requests[slow_[i]];
@@ -339,7 +338,7 @@ class Writer {
       if (!text.empty()) text += "; ";
       text += "at most " + Bytes(peak.most_bytes) + " " + std::string(Str(counter.name));
       if (counter.device != kNone) text += Format(" on GPU %u", trace_.devices[counter.device].ordinal);
-      text += " while it was worked on, " + Bytes(peak.before_bytes) + " when that began";
+      text += " while it was worked on, " + Bytes(peak.before_bytes) + " at the start";
     }
     return text;
   }
@@ -348,11 +347,11 @@ class Writer {
     for (const Fired& fired : FiredTogether()) {
       if (fired.first->request_id != request.id) continue;
       std::string text = std::string(Str(fired.first->cause)) + ": " + std::string(Str(fired.first->detail));
-      if (fired.count > 1) text += " (and " + Count(fired.count - 1) + " times more)";
+      if (fired.count > 1) text += " (and " + base::Plural(fired.count - 1, "more time") + ")";
       lines_.AddWrapped(3, "fired      ", text);
     }
     std::string when = "arrived    " + TimeOfDay(Realtime(request.begin_ns));
-    if (!request.begin_known) when += " or before (its beginning is not in the window)";
+    if (!request.begin_known) when += " or before (its begin is not in the window)";
     if (request.begin_thread != kNone) when += " on " + ThreadName(request.begin_thread);
     if (request.end_thread != kNone) when += ", ended on " + ThreadName(request.end_thread);
     lines_.Add(3, when);
@@ -396,7 +395,7 @@ class Writer {
       const model::HandoffRow& handoff = trace_.handoffs[handoff_row];
       std::string text = Cut(Name(handoff.queue, "(unnamed)"), 24) + ": ";
       text += handoff.take_ns != 0 ? Duration(ns)
-              : request.end_known  ? std::string("taken when is lost")
+              : request.end_known  ? std::string("the time it was taken is lost")
                                    : "not taken yet, " + Duration(ns) + " so far";
       text += ", from " + Offset(handoff.enqueue_ns, request) + " (" + ThreadName(handoff.from_thread);
       if (handoff.to_thread != kNone) text += " to " + ThreadName(handoff.to_thread);
@@ -535,7 +534,7 @@ class Writer {
                            !stages.is_of_its_size                            ? ", any size,"
                            : trace_.requests[slow_[number]].size_bucket != 0 ? " and size"
                                                                              : ""));
-      if (stages.has_rare) lines_.Add(3, "         0.00 ms for a stage that fewer than half of them have");
+      if (stages.has_rare) lines_.Add(3, "         0.00 ms for a stage in fewer than half of them");
     } else {
       lines_.Add(3,
                  "typical: unknown, only " + Plural(stages.typical, "ok request") + " of the same route in this trace");
@@ -614,10 +613,10 @@ class Writer {
     });
     lines_.Blank();
     if (works.empty()) {
-      lines_.Add(3, "no scope is in the trace of any thread meanwhile");
+      lines_.Add(3, "the trace has no scope of any thread at that time");
       return LostMeanwhile(request);
     }
-    lines_.Add(3, "what ran on every thread meanwhile: * worked for it, > held or handed over what those waited for");
+    lines_.Add(3, "all threads at that time: * worked for it, > held or handed over a resource those waited for");
     size_t own = 0, held = 0, beside = 0;
     std::vector<const ThreadWork*> left_out;
     for (const ThreadWork& work : works) {
@@ -686,7 +685,7 @@ class Writer {
         of_process.insert(model::LossReasonName(loss.reason));
     }
     for (const std::string& reason : of_process)
-      lines_.AddWrapped(3, "  ", "events from that time may be lost of any thread: " + reason + " (see LOST)");
+      lines_.AddWrapped(3, "  ", "events of any thread from that time may be lost: " + reason + " (see LOST)");
     if (threads.empty()) return;
     std::string text;
     size_t named = 0;
@@ -724,7 +723,7 @@ class Writer {
     for (const auto& [ns, event] : work.waits) {
       lines_.AddWrapped(7, "waited     ",
                         Duration(ns) + " for " + WaitText(event) + At(event, request) + Holders(event, request) +
-                            (trace_.events.duration_ns[event] == kOpen ? ", and waits still" : ""));
+                            (trace_.events.duration_ns[event] == kOpen ? ", and is still waiting" : ""));
     }
     text.clear();
     for (const uint32_t event : work.open) {
@@ -862,7 +861,7 @@ class Writer {
   void Losses() {
     lines_.Blank();
     if (trace_.losses.empty()) {
-      const char* const but = trace_.gpu_losses.empty() ? "." : " but what is listed under GPU.";
+      const char* const but = trace_.gpu_losses.empty() ? "." : " except the records listed under GPU.";
       return lines_.Add(0, std::string("LOST: nothing was lost") + but);
     }
     uint64_t events = 0, requests = 0;
@@ -873,7 +872,7 @@ class Writer {
     }
     lines_.Add(
         0, "LOST: " +
-               (is_number_unknown && events == 0 ? std::string("records, how many is not known")
+               (is_number_unknown && events == 0 ? std::string("an unknown number of records")
                                                  : (is_number_unknown ? "at least " : "") + Plural(events, "record")) +
                (requests != 0 ? ", " + Plural(requests, "open request") : ""));
     lines_.Blank();
@@ -910,7 +909,7 @@ class Writer {
     }
     if (remedies.empty()) return;
     lines_.Blank();
-    lines_.Add(3, "what would keep more");
+    lines_.Add(3, "to lose less");
     for (const std::string& remedy : remedies) lines_.AddWrapped(3, PadRight(kinds[remedy], 22) + "  ", remedy);
   }
 
@@ -948,12 +947,12 @@ class Writer {
     lines_.Blank();
     lines_.Add(0, "FILES");
     lines_.Blank();
-    lines_.Add(3, "Beside this report, unless they could not be written (the recorder's log says why):");
+    lines_.Add(3, "Next to this report, unless they could not be written (the recorder's log gives the reason):");
     lines_.Add(3, "trace.pftrace  open it in https://ui.perfetto.dev (it stays in your browser)");
     lines_.Add(3, "dump.pitot     pitot info dump.pitot; pitot requests dump.pitot; pitot convert dump.pitot");
     lines_.Blank();
-    lines_.Add(3, "Once the verdict is there, where the host has incidents judged:");
-    lines_.Add(3, "verdict.json   why it was slow, for programs (pitot why --json)");
+    lines_.Add(3, "After the verdict, if the host uses a judge:");
+    lines_.Add(3, "verdict.json   the verdict for programs (pitot why --json)");
     lines_.Add(3, "report.html    the verdict with a picture of the request's time, for any browser (no network)");
   }
 

@@ -49,16 +49,16 @@ struct UntimedReason {
   const char* scopes;
 };
 constexpr UntimedReason kUntimed[] = {
-    {"cuda_events.before_driver", "before CUDA's driver was there"},
+    {"cuda_events.before_driver", "before CUDA's driver was loaded"},
     {"cuda_events.no_context", "without a current context"},
     {"cuda_events.before_pool", "before the events of their context were made"},
-    {"cuda_events.pool_failed", "of contexts whose events could not be made"},
+    {"cuda_events.pool_failed", "of contexts without events: making them failed"},
     {"cuda_events.contexts_refused", "of more than 16 contexts"},
     {"cuda_events.no_pair", "beyond the events of their context (CudaEventOptions::pairs_per_context)"},
-    {"cuda_events.capturing", "on streams that were being captured"},
-    {"cuda_events.record_failed", "whose events could not be recorded"},
-    {"cuda_events.no_time", "between whose events the driver said no time that can be"},
-    {"cuda_events.dropped", "whose context was destroyed"},
+    {"cuda_events.capturing", "on streams under capture"},
+    {"cuda_events.record_failed", "with events that could not be recorded"},
+    {"cuda_events.no_time", "with an impossible time between their events"},
+    {"cuda_events.dropped", "with a destroyed context"},
 };
 
 std::string Percent(int64_t part, int64_t whole) {
@@ -189,12 +189,12 @@ std::string GpuReport::OfRequest(uint32_t request) const {
     text += std::string(", its share of ") + (is_batch_by_events ? "at most " : "the ") + Duration(of_batches_ns) +
             " of its batches";
   text += "; kernel coverage " + Coverage(coverage);
-  if (coverage_.IsDamaged()) text += ": the dump is damaged, and what is missing may be of GPUs";
+  if (coverage_.IsDamaged()) text += ": the dump is damaged, and GPU work may be missing";
   const model::RequestRow& row = trace_.requests[request];
   const int64_t unknown_ns = NobodysNs(request);
   // What is less than a hundredth of the request is not to speak of.
   if (unknown_ns > (trace_.RequestEnd(row) - row.begin_ns) / 100)
-    text += "; for whom GPUs worked another " + Duration(unknown_ns) + " meanwhile is not known";
+    text += "; GPUs worked another " + Duration(unknown_ns) + " meanwhile, for unknown requests";
   return text;
 }
 
@@ -212,7 +212,7 @@ std::string GpuReport::WhyNoKernels() const {
   if (Attribute("cupti.version").empty()) {
     if (std::string why = WhyRefused("collector.cupti"); !why.empty()) return why;
     const bool has_spans = trace_.gpu.size() != 0 && trace_.depths.empty();
-    return has_spans ? "no collector that could was added; to record kernels: pitot::MakeCuptiCollector" : "";
+    return has_spans ? "no collector for kernels was added; to record kernels: pitot::MakeCuptiCollector" : "";
   }
   const auto is_deep = [](const model::DepthRow& row) { return row.depth != Depth::kScopes; };
   if (trace_.depths.empty() || std::any_of(trace_.depths.begin(), trace_.depths.end(), is_deep)) return {};
@@ -254,7 +254,7 @@ std::string GpuReport::WhyNotTimed() const {
   if (is_all || (!has_spans && untimed.empty() && under_way.empty() && failed.empty())) return {};
   std::string text =
       "timed " + Count(timed) + " of " + Count(is_timed.size()) + (is_timed.size() == 1 ? " batch" : " batches");
-  if (!under_way.empty()) text += "; not done by the GPU yet: " + under_way;
+  if (!under_way.empty()) text += "; not yet done by the GPU: " + under_way;
   if (!untimed.empty()) text += "; scopes not timed since the collector started: " + untimed;
   if (!failed.empty()) text += "; the driver failed " + failed;
   return text;
@@ -320,15 +320,14 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
                       : Format("GPU %u ", trace_.devices[device].ordinal) + Cut(Text(trace_.devices[device].name), 32);
   if (coverage_.IsDamaged()) {
     head += (busy.empty() ? std::string(": nothing") : ": " + Duration(model::TotalNs(busy))) +
-            " of its work is left in a damaged dump, how much is missing is not known";
+            " of its work is left in a damaged dump; the missing part is not known";
   } else if (recorded_ns == 0) {
-    head += ": what it did was not recorded";
+    head += ": its work was not recorded";
   } else {
     head +=
         (busy.empty() ? std::string(": idle in ") : ": busy " + Percent(model::TotalNs(busy), recorded_ns) + " of ") +
-        (recorded_ns == trace_.window_end_ns - trace_.window_begin_ns
-             ? "the window"
-             : "the " + Duration(recorded_ns) + " that were recorded");
+        (recorded_ns == trace_.window_end_ns - trace_.window_begin_ns ? "the window"
+                                                                      : "the recorded " + Duration(recorded_ns));
     if (!busy.empty()) head += ", on " + Plural(streams, "stream");
   }
   lines->Blank();
@@ -346,8 +345,8 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
   if (lag.early != 0) {
     lines->AddWrapped(7, "clock      ",
                       Count(lag.early) + " of " + Count(lag.rows) +
-                          " began before the calls that caused them: its clock is early by " +
-                          Duration(-lag.smallest_ns) + " or more");
+                          " began before the calls causing them: its clock is early by " + Duration(-lag.smallest_ns) +
+                          " or more");
   }
   Kernels(device, lines);
   Copies(device, lines);
@@ -490,7 +489,7 @@ void GpuReport::Losses(const During& during, Lines* lines) const {
   size_t why = 16;  // no reason is cut short
   for (size_t i = 0; i < shown; ++i) why = std::clamp(Text(trace_.gpu_losses[i].reason).size(), why, size_t{40});
   lines->Blank();
-  lines->Add(3, PadRight("lost of", 28) + "  " + PadRight("why", why) + "  " + PadRight("from", 12) + "  " +
+  lines->Add(3, PadRight("lost on", 28) + "  " + PadRight("why", why) + "  " + PadRight("from", 12) + "  " +
                     PadRight("to", 12) + PadLeft("records", 12) + "  during");
   for (size_t i = 0; i < shown; ++i) {
     const model::GpuLossRow& loss = trace_.gpu_losses[i];
@@ -506,7 +505,7 @@ void GpuReport::Losses(const During& during, Lines* lines) const {
         return std::find(std::begin(kForMemory), std::end(kForMemory), reason) != std::end(kForMemory);
       });
   if (is_for_memory)
-    lines->AddWrapped(3, "", "a larger CuptiOptions::memory_bytes would keep more: records, and a quarter for buffers");
+    lines->AddWrapped(3, "", "to lose less, use a larger CuptiOptions::memory_bytes: a quarter of it is for buffers");
 }
 
 }  // namespace pitot::report

@@ -141,9 +141,9 @@ std::string GpuPartsIndex::Text(uint32_t request) const {
     return base::Count(static_cast<uint64_t>(sum_ns / 1000 - before_us)) + " us";
   };
   std::string text = "GPUs worked for it " + us(parts.worked_ns);
-  text += "; else launching " + us(parts.launching_ns);
+  text += "; otherwise launching " + us(parts.launching_ns);
   text += ", waiting for GPUs " + us(parts.waiting_ns);
-  if (parts.calling_ns != 0) text += ", in other calls of CUDA " + us(parts.calling_ns);
+  if (parts.calling_ns != 0) text += ", in other CUDA calls " + us(parts.calling_ns);
   text += ", neither " + us(parts.neither_ns);
   if (parts.unknown_ns != 0) text += ", not known " + us(parts.unknown_ns);
   return text;

@@ -110,7 +110,7 @@ void GpuState::Clocks(const Counters& of, Lines* lines) const {
   }
   const std::string of_what = known_ns >= trace_.window_end_ns - trace_.window_begin_ns
                                   ? " of the window"
-                                  : " of the " + Duration(known_ns) + " that were sampled";
+                                  : " of the sampled " + Duration(known_ns);
   const auto list = [&](std::vector<std::pair<int64_t, std::string>>* kinds) {
     std::stable_sort(kinds->begin(), kinds->end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     std::string text;
@@ -120,7 +120,7 @@ void GpuState::Clocks(const Counters& of, Lines* lines) const {
     }
     return text + of_what;
   };
-  lines->AddWrapped(7, "throttled  ", throttled.empty() ? "not in any" + of_what : list(&throttled));
+  lines->AddWrapped(7, "throttled  ", throttled.empty() ? "at no time" + of_what : list(&throttled));
   if (!held.empty()) lines->AddWrapped(7, "held low   ", "by " + list(&held));
 }
 

@@ -56,7 +56,7 @@ std::string HostReport::Stolen() const {
   const double share = of ? of->Growth() / (window_ns * static_cast<double>(std::max<int64_t>(1, cpus))) : 0;
   if (!(share >= kLeastStolen)) return "";
   const std::string took = "the hypervisor took " + Time(of->Growth()) + " of the machine's ";
-  if (cpus == 0) return took + "CPUs, of which nobody says how many there are";
+  if (cpus == 0) return took + "CPUs (their number is not recorded)";
   return took + base::Plural(static_cast<uint64_t>(cpus), "CPU") + Format(", %.1f %% of their time", 100 * share);
 }
 
@@ -96,7 +96,7 @@ void HostReport::Write(size_t indent, base::Lines* lines) const {
     if (!one.empty()) pressure += (pressure.empty() ? "" : ", ") + one;
   }
   if (!pressure.empty())
-    lines->AddWrapped(indent, "pressure   ", pressure + " of the window, of the machine: something waited for it");
+    lines->AddWrapped(indent, "pressure   ", pressure + " of the window, with waiting tasks anywhere on the machine");
   if (const auto mean = OfHost(base::kCpuFrequency)) {
     std::string text = Format("mean %.0f MHz (%.0f..%.0f)", mean->last, mean->least, mean->most);
     if (const auto least = OfHost(base::kLeastCpuFrequency))
@@ -128,7 +128,7 @@ void HostReport::Threads(size_t indent, base::Lines* lines) const {
   if (rows.empty()) return;
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.delay.value_or(0) > b.delay.value_or(0); });
-  lines->Add(indent, PadRight("threads, by want of a CPU", 34) + PadLeft("run queue", 11) + PadLeft("on CPU", 11) +
+  lines->Add(indent, PadRight("threads, by wait for a CPU", 34) + PadLeft("run queue", 11) + PadLeft("on CPU", 11) +
                          PadLeft("slept", 9) + PadLeft("lost CPU", 10) + PadLeft("disk faults", 13));
   for (size_t i = 0; i < std::min(rows.size(), kMaxHostThreads); ++i) {
     const Row& row = rows[i];

@@ -296,16 +296,15 @@ void Session::AddOverhead(const Incident& incident, model::Trace* trace) const {
   add("depth", std::string(base::DepthName(report.depth)) + (fixed != Depth::kAuto ? ", fixed by the host" : ""));
   if (fixed != Depth::kAuto)
     return add("overhead.mean",
-               "not measured: the depth is fixed, and only at Depth::kAuto is there another to compare it with");
+               "not measured: the depth is fixed, and only Depth::kAuto has another depth to compare it with");
   char budget[64];
   std::snprintf(budget, sizeof budget, "%g %%", options_.values.overhead_budget_percent);
   add("overhead.budget", budget);
   add("overhead.state", report.state);
-  add("overhead.mean",
-      report.cost.is_known ? Text(report.cost) : "unknown: no depth has been measured for long enough");
+  add("overhead.mean", report.cost.is_known ? Text(report.cost) : "unknown: no depth was measured for long enough");
   // Lasting costs are there at every depth, so comparing depths does not show them.
   if (const std::string lasting = LastingCosts(*trace); !lasting.empty())
-    add("overhead.left_out", "what stays for good at whatever depth, which is in none of these figures: " + lasting);
+    add("overhead.left_out", "a cost at every depth, in none of these figures: " + lasting);
   for (size_t i = 1; i < governor::kDepths; ++i) {
     const governor::DepthReport& depth = report.depths[i];
     if (!depth.is_available) continue;

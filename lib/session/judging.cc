@@ -18,7 +18,7 @@ using base::ClockNs;
 using base::Error;
 
 constexpr char kReportName[] = "report.txt";
-constexpr char kAskLater[] = "`pitot why DIR` can still be run: DIR is the directory of this incident\n";
+constexpr char kAskLater[] = "Run `pitot why DIR` for a verdict: DIR is the directory of this incident\n";
 
 // Incidents waiting for verdicts at once. Their traces stay in memory, so together they also take no more than the rows
 // of one incident may.
@@ -39,7 +39,8 @@ class Opened final : public Serializer {
   Opened(Serializer* inner, std::string_view opening) : inner_(*inner), opening_(opening) {}
   const char* FileName() const noexcept override { return inner_.FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    if (!sink.Write(opening_.data(), opening_.size())) return Status(StatusCode::kIoError, "the sink takes no more");
+    if (!sink.Write(opening_.data(), opening_.size()))
+      return Status(StatusCode::kIoError, "the sink accepts no more data");
     return inner_.Serialize(trace, sink);
   }
 
@@ -63,7 +64,7 @@ class Session::SessionHearing final : public Hearing {
   }
   void OpenReport(const char* text) override { opening_ = text != nullptr ? text : ""; }
   Status AddFile(Serializer& serializer) override {
-    if (path_.empty()) return Status(StatusCode::kUnavailable, "no incident is kept on disk here");
+    if (path_.empty()) return Status(StatusCode::kUnavailable, "this recorder keeps no incidents on disk");
     if (IsOver()) return Status(StatusCode::kUnavailable, "the time is up");
     return session_->directory_.AddLater(path_, &serializer, trace_, session_);
   }
@@ -81,7 +82,7 @@ class Session::SessionHearing final : public Hearing {
     is_cut_off_ = session_->give_up_.load() || SpentNs() > budget_ns_;
     if (session_->give_up_.load()) return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
     if (is_cut_off_)
-      return Error(StatusCode::kResourceExhausted, "cut off: it took %.0f ms of CPU time and had %.0f",
+      return Error(StatusCode::kResourceExhausted, "cut off: it took %.0f ms of CPU time, and its limit is %.0f ms",
                    static_cast<double>(SpentNs()) * 1e-6, static_cast<double>(budget_ns_) * 1e-6);
     return status;
   }
@@ -151,12 +152,13 @@ void Session::JudgeLater(Case to_judge) noexcept {
     const Case displaced = std::move(to_judge_.front());
     to_judge_.pop_front();
     GiveUpVerdict(displaced, Status(StatusCode::kResourceExhausted,
-                                    "no verdict: others came while one was judged, and had to wait, too"));
+                                    "no verdict: too many newer incidents were waiting for theirs"));
   }
   try {
     to_judge_.push_back(std::move(to_judge));
   } catch (const std::bad_alloc&) {
-    GiveUpVerdict(to_judge, Status(StatusCode::kResourceExhausted, "no verdict: no memory for it to wait for one"));
+    GiveUpVerdict(to_judge,
+                  Status(StatusCode::kResourceExhausted, "no verdict: no memory to let the incident wait for one"));
   }
 }
 
@@ -199,7 +201,7 @@ void Session::JudgeCase(const Case& judged) noexcept {
   try {
     opening = hearing.opening();
     if (!status.ok()) {
-      status = Error(status.code(), "%s: judge %s: %s", opening.empty() ? "no verdict" : "the verdict is not whole",
+      status = Error(status.code(), "%s: judge %s: %s", opening.empty() ? "no verdict" : "the verdict is incomplete",
                      added.judge->Name(), status.message());
       opening += std::string(status.message()) + "\n";
       if (hearing.is_cut_off() && !judged.path.empty()) opening += kAskLater;

@@ -108,7 +108,7 @@ Status CheckValues(const Options& o) {
     if (Status s = CheckRange(range.field, range.value, range.least, range.most); !s.ok()) return s;
   }
   if (o.depth > Depth::kOps && o.depth != Depth::kAuto)
-    return Error(StatusCode::kInvalidArgument, "Options::depth is %d, which is no depth", static_cast<int>(o.depth));
+    return Error(StatusCode::kInvalidArgument, "Options::depth is %d, not a depth", static_cast<int>(o.depth));
   if (!(o.overhead_budget_percent >= 0.1 && o.overhead_budget_percent <= 100))
     return Error(StatusCode::kInvalidArgument, "Options::overhead_budget_percent is %g; it must be 0.1 to 100",
                  o.overhead_budget_percent);
@@ -160,23 +160,23 @@ ClockSource ClockOf(const char* text) {
 }
 
 constexpr EnvironmentVariable kVariables[] = {
-    {"PITOT_INCIDENT_DIRECTORY", "where incidents go",
+    {"PITOT_INCIDENT_DIRECTORY", "the directory of incidents",
      [](const char* text, Options* options) { options->incident_directory = text; }},
-    {"PITOT_PROCESS_NAME", "what the process is called in incidents",
+    {"PITOT_PROCESS_NAME", "the name of the process in incidents",
      [](const char* text, Options* options) { options->process_name = text; }},
-    {"PITOT_MEMORY_BUDGET_BYTES", "everything Pitot may hold",
+    {"PITOT_MEMORY_BUDGET_BYTES", "the most memory Pitot may hold",
      [](const char* text, Options* options) { options->memory_budget_bytes = NumberOf(text); }},
     {"PITOT_MAX_RING_BYTES", "the largest ring of a thread",
      [](const char* text, Options* options) { options->max_ring_bytes = NumberOf(text); }},
-    {"PITOT_MAX_OPEN_REQUESTS", "how many requests may be open at once",
+    {"PITOT_MAX_OPEN_REQUESTS", "the most requests open at once",
      [](const char* text, Options* options) { options->max_open_requests = SmallNumberOf(text); }},
-    {"PITOT_PRE_WINDOW_MS", "how much an incident holds from before its trigger",
+    {"PITOT_PRE_WINDOW_MS", "the time an incident covers before its trigger",
      [](const char* text, Options* options) { options->pre_window_ms = SmallNumberOf(text); }},
-    {"PITOT_POST_WINDOW_MS", "how much an incident holds from after its trigger",
+    {"PITOT_POST_WINDOW_MS", "the time an incident covers after its trigger",
      [](const char* text, Options* options) { options->post_window_ms = SmallNumberOf(text); }},
     {"PITOT_CLOCK", "the clock that stamps events",
      [](const char* text, Options* options) { options->clock = ClockOf(text); }},
-    {"PITOT_DEPTH", "how deep collectors record",
+    {"PITOT_DEPTH", "the depth at which collectors record",
      [](const char* text, Options* options) { options->depth = DepthOf(text); }},
 };
 

@@ -74,7 +74,7 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
       return nullptr;
     }
     if (const char* other = trace::ClaimProcess()) {
-      *status = Error(StatusCode::kAlreadyRunning, "a recorder is running in this process already, that of %s", other);
+      *status = Error(StatusCode::kAlreadyRunning, "a recorder is running in this process already, from %s", other);
       return nullptr;
     }
     session->is_claimed_ = true;
@@ -160,10 +160,10 @@ void Session::LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident,
   const bool is_its_turn = row->Add(incident);
   if (!is_its_turn && !give_up_.load()) return;
   if (row->count() == 1) return Log(level, message);
-  Log(level,
-      Error(StatusCode::kInternal, "%s (%llu in a row; the 1st, 2nd, 4th, 8th and so on are said, Stats counts all)",
-            message, static_cast<unsigned long long>(row->count()))
-          .message());
+  Log(level, Error(StatusCode::kInternal,
+                   "%s (%llu failures in a row; only the 1st, 2nd, 4th, 8th, ... are logged, see Stats)", message,
+                   static_cast<unsigned long long>(row->count()))
+                 .message());
 }
 
 void Session::GiveUpOn(const Incident& incident) noexcept {
@@ -326,7 +326,7 @@ Status Session::Ask(const char* reason) noexcept {
     const std::lock_guard lock(budget_mutex_);
     if (!is_pending_.load() && !budget_.Has(firing.cause, trace::MonotonicNs())) {
       incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
-      return Status(StatusCode::kResourceExhausted, "Options::max_incidents_per_cause_and_hour are used up");
+      return Status(StatusCode::kResourceExhausted, "Options::max_incidents_per_cause_and_hour is used up");
     }
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory for a trigger");

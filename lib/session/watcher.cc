@@ -178,8 +178,8 @@ void Session::TakeFiring(const QueuedFiring& firing) {
   if (answer == IncidentBudget::Answer::kRefused) {
     Log(LogLevel::kWarning,
         Error(StatusCode::kResourceExhausted,
-              "no incident of \"%s\": Options::max_incidents_per_cause_and_hour are used up (said once; "
-              "Stats::incidents_suppressed counts on)",
+              "no incident for \"%s\": Options::max_incidents_per_cause_and_hour is used up (logged once; "
+              "Stats::incidents_suppressed keeps counting)",
               incident->cause.c_str())
             .message());
   }

@@ -220,7 +220,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
     any = any || file.ok();
     if (file.ok()) continue;
     // The rest of the incident is worth having.
-    missing = Error(file.code(), "incident %llu is without %s: %s", static_cast<unsigned long long>(incident.number),
+    missing = Error(file.code(), "incident %llu lacks %s: %s", static_cast<unsigned long long>(incident.number),
                     serializer->FileName(), file.message());
     {
       const Awake awake(&priority_);  // the host's log takes locks of its own
@@ -267,7 +267,7 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
     Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
     if (status.ok()) {
       if (const uint64_t failed = failed_incidents_.count(); failed > 1)
-        Log(LogLevel::kInfo, Error(StatusCode::kInternal, "it is whole after %llu in a row that were not",
+        Log(LogLevel::kInfo, Error(StatusCode::kInternal, "the incident is complete, after %llu failures in a row",
                                    static_cast<unsigned long long>(failed))
                                  .message());
       failed_incidents_.End();

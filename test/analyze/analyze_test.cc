@@ -294,7 +294,7 @@ TEST_CASE("an analyzer that throws or fails is named, and the others answer", "[
 
   REQUIRE(report.analyzers.size() == 3);
   CHECK(report.analyzers[0].status.code() == StatusCode::kInternal);
-  CHECK(std::string(report.analyzers[0].status.message()) == "it threw: no such table");
+  CHECK(std::string(report.analyzers[0].status.message()) == "it threw an exception: no such table");
   CHECK(report.analyzers[0].measures.empty());
   CHECK(report.analyzers[1].status.code() == StatusCode::kUnavailable);
   CHECK(report.analyzers[2].measures.size() == 1);
@@ -483,12 +483,13 @@ TEST_CASE("unknown analyzers and thresholds are refused by name", "[analyze]") {
   CHECK(std::string(Analyze({}, analyzers, options, &report).message()) == "only: there is no analyzer t9");
   options.only = {};
   options.thresholds = {{"t1.other", 1}};
-  CHECK(std::string(Analyze({}, analyzers, options, &report).message()) == "thresholds: there is no t1.other");
+  CHECK(std::string(Analyze({}, analyzers, options, &report).message()) ==
+        "thresholds: there is no threshold t1.other");
   for (const auto& [value, text] : {std::pair(std::nan(""), "nan"), {1e16, "1e+16"}, {-INFINITY, "-inf"}}) {
     AnalyzeOptions beyond;
     beyond.thresholds = {{"t1.limit", value}};
     CHECK(std::string(Analyze({}, analyzers, beyond, &report).message()) ==
-          std::string("thresholds: t1.limit = ") + text + " is no number from -1e15 to 1e15");
+          std::string("thresholds: t1.limit = ") + text + " is not a number from -1e15 to 1e15");
   }
 }
 

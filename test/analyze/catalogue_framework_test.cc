@@ -183,7 +183,7 @@ TEST_CASE("a24 reports an allocator that had to empty its cache", "[a24]") {
 
   REQUIRE(finding.has_value());
   CHECK(finding->severity == Severity::kHigh);
-  CHECK(finding->recommendation.find("less in use") == 0);
+  CHECK(finding->recommendation.find("Use less") == 0);
 }
 
 namespace {

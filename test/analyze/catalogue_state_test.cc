@@ -130,8 +130,8 @@ TEST_CASE("a23 reports repeated refusals of a GPU's memory once", "[a23]") {
   REQUIRE(findings.size() == 3);
   CHECK(findings[0].code == "a23.out_of_memory");
   CHECK(findings[0].subject == "GPU 0");
-  CHECK(findings[0].summary.find(
-            "9 times, first 1.00 ms into the window, memory could not be had, at most 700 MiB: ") == 0);
+  CHECK(findings[0].summary.find("allocations of at most 700 MiB failed 9 times, first 1.00 ms into the window: ") ==
+        0);
   CHECK(findings[0].value == Approx(700.0 / 110));
   REQUIRE(findings[0].evidence.size() == 2);
   CHECK(findings[0].evidence[0].begin_ns == 2'000'000);
@@ -140,7 +140,7 @@ TEST_CASE("a23 reports repeated refusals of a GPU's memory once", "[a23]") {
   CHECK(findings[1].subject == "GPU 0");
   CHECK(findings[1].evidence.size() == 1);
   CHECK(findings[2].subject == "GPU 1");
-  CHECK(findings[2].summary.find("first 7.00 ms into the window, memory could not be had, 600 MiB: ") == 0);
+  CHECK(findings[2].summary.find("an allocation of 600 MiB failed 7.00 ms into the window: ") == 0);
 }
 
 TEST_CASE("a23 names the GPU of an allocator if each has one", "[a23]") {

@@ -300,7 +300,7 @@ TEST_CASE("a17 does not call time without requests code between calls", "[a17]")
   REQUIRE(finding.has_value());
   CHECK(finding->value == Approx(2'900 / 5'000.0));
   CHECK(finding->cost_ns == 2'900'000);
-  CHECK(finding->summary.find("while requests were open, 58.0 %, was compute") != std::string::npos);
+  CHECK(finding->summary.find("with open requests, 58.0 %, was compute") != std::string::npos);
 
   CHECK(Measured(without, "path_no_request") == 0);
   CHECK(Found(without, "a17.critical_path")->cost_ns == 10 * 100'000 + 9 * 9'590'000);

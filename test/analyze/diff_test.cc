@@ -178,7 +178,7 @@ TEST_CASE("more large requests are not a regression: only like requests are comp
   CHECK(diff.compared_before < 120);
   CHECK(diff.between_ns > 9 * std::abs(diff.within_ns));
   REQUIRE_FALSE(diff.notes.empty());
-  CHECK(diff.notes[0].find("another route or size") != std::string::npos);
+  CHECK(diff.notes[0].find("a different route or size") != std::string::npos);
 }
 
 TEST_CASE("a slower kernel is found among requests of other sizes, too", "[diff]") {

@@ -50,6 +50,7 @@ class OwnAnalyzer final : public pitot::Analyzer {
     pitot::Finding finding;
     finding.code = "own.found";
     finding.severity = pitot::Severity::kHigh;
+    finding.confidence = 1;
     finding.cost_ns = 1'000'000'000'000;
     finding.summary = summary_;
     analysis.Add(finding);
@@ -115,11 +116,15 @@ TEST_CASE("an incident's report opens with its number and the verdict, with file
   REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
 
   CHECK(Opens(hearing.opening, "incident 0007  latency /classify\nrequest 0000000000008f0c  /classify  33.5 ms"));
-  CHECK(Contains(hearing.opening, "1) executor_busy            +13.5 ms"));
+  CHECK(Contains(Unwrapped(hearing.opening),
+                 "why 1) waited 13.5 ms for its executor in queue \"images\", behind a batch of unet (request "
+                 "00000000000077aa of /segment) executor_busy +13.5 ms (75 %), p="));
   REQUIRE(hearing.files.size() == 2);
   CHECK(Contains(hearing.files["verdict.json"], "\"verdict\": \"causes\""));
   CHECK(Contains(hearing.files["report.html"], "<title>incident 7, latency /classify</title>"));
-  CHECK(Contains(hearing.files["report.html"], "1. executor_busy"));
+  CHECK(Contains(hearing.files["report.html"],
+                 "<h1>/classify waited 13.5 ms for its executor in queue &quot;images&quot;, behind a batch of unet "
+                 "(request 00000000000077aa of /segment) <small>executor_busy</small></h1>"));
 }
 
 TEST_CASE("a cause in a scope comes with the scope's length, now and normally", "[judge]") {
@@ -203,11 +208,26 @@ TEST_CASE("a finding with a contradiction names it in the report", "[judge]") {
   row.code = "a10.launch_bound";
   row.summary = "idle";
   row.severity = pitot::Severity::kHigh;
+  row.confidence = 0.5;
   row.contradictions.push_back({"a11.queue_full", "GPU 0 stream 7", "either the one or the other"});
   analysis.analyzers[0].findings.push_back(row);
 
   CHECK(pitot::analyze::FindingsText(analysis) ==
         "in window   a10.launch_bound: idle; but a11.queue_full: either the one or the other\n");
+}
+
+TEST_CASE("a finding without confidence is not in the report", "[judge]") {
+  pitot::analyze::AnalysisReport analysis;
+  analysis.analyzers.resize(1);
+  pitot::analyze::FindingRow row;
+  row.code = "a35.latency";
+  row.summary = "rose";
+  row.severity = pitot::Severity::kHigh;
+  for (const double confidence : {0.0, 0.004, 0.006}) {
+    row.confidence = confidence;
+    analysis.analyzers[0].findings = {row};
+    CHECK(pitot::analyze::FindingsText(analysis) == (confidence < 0.005 ? "" : "in window   a35.latency: rose\n"));
+  }
 }
 
 TEST_CASE("a cause whose thread held a lock meanwhile names the waiters", "[judge]") {
@@ -218,7 +238,7 @@ TEST_CASE("a cause whose thread held a lock meanwhile names the waiters", "[judg
 
   REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
 
-  CHECK(Contains(Unwrapped(hearing.opening), "meanwhile it held \"cache\", for which 2 others came to wait"));
+  CHECK(Contains(Unwrapped(hearing.opening), "meanwhile it held \"cache\", and 2 other threads queued for it"));
 }
 
 TEST_CASE("a host's own analyzers are asked about each incident, and a failing one is named", "[judge]") {
@@ -233,7 +253,7 @@ TEST_CASE("a host's own analyzers are asked about each incident, and a failing o
 
     REQUIRE(judge->Decide(hearing).ok());
 
-    CHECK(Contains(hearing.opening, "analyzer    fails: it threw: it lost its table\n"));
+    CHECK(Contains(hearing.opening, "analyzer    fails: it threw an exception: it lost its table\n"));
     CHECK(Contains(hearing.opening, "in window   own.found: too many pictures of cats\n"));
     CHECK(Contains(hearing.files["report.html"], "too many pictures of cats"));
   }
@@ -259,7 +279,7 @@ TEST_CASE("a route that is slower as a whole appears in the report and in verdic
   REQUIRE(judge->Decide(hearing).ok());
   REQUIRE(MakeOne(NoWarmUp())->Decide(without).ok());
 
-  CHECK(Contains(Unwrapped(hearing.opening), "drift /classify is slower as a whole: typical 20.4 ms, before 15.4"));
+  CHECK(Contains(Unwrapped(hearing.opening), "drift /classify as a whole is slower: typically 20.4 ms, 15.4 before"));
   const auto drifts = nlohmann::json::parse(hearing.files["verdict.json"])["drifts"];
   REQUIRE(drifts.size() == 1);
   CHECK(drifts[0]["route"] == "/classify");
@@ -354,7 +374,7 @@ TEST_CASE("a baseline is learned from samples, and the next incident is compared
   CHECK(!Contains(unlearned.opening, "compared with"));
   INFO(hearing.opening);
   CHECK(Contains(hearing.opening, "compared with 160 requests of the same route and size"));
-  CHECK(Contains(hearing.opening, "1) executor_busy"));
+  CHECK(Contains(hearing.opening, "1) waited 13.5 ms for its executor"));
 }
 
 TEST_CASE("a baseline is learned from incidents, and kept for the next", "[judge]") {
@@ -371,7 +391,7 @@ TEST_CASE("a baseline is learned from incidents, and kept for the next", "[judge
   REQUIRE(warming->Decide(warm).ok());
 
   CHECK(Contains(hearing.opening, "compared with 105 requests of the same route and size"));
-  CHECK(Contains(hearing.opening, "1) executor_busy"));
+  CHECK(Contains(hearing.opening, "1) waited 13.5 ms for its executor"));
   CHECK(!Contains(warm.opening, "compared with"));
 }
 
@@ -398,7 +418,7 @@ TEST_CASE("a baseline is kept in a file, and another judge begins with it", "[ju
   std::ofstream(file) << "garbage";
   REQUIRE(MakeOne(options)->Decide(wrong).ok());
   CHECK(Contains(wrong.opening, "baseline    "));
-  CHECK(Contains(wrong.opening, "normal is no baseline"));
+  CHECK(Contains(wrong.opening, "normal is not a baseline file; left unchanged"));
   std::string left;
   std::getline(std::ifstream(file), left);
   CHECK(left == "garbage");  // whoever owns the file
@@ -414,13 +434,13 @@ TEST_CASE("a cut baseline is replaced, and a FIFO is not waited for", "[judge]")
   KeepingHearing cut(trace), whole(trace), blocked(trace);
   REQUIRE(MakeOne(options)->Decide(cut).ok());
   REQUIRE(MakeOne(options)->Decide(whole).ok());
-  CHECK(Contains(cut.opening, "baseline    the baseline is not whole, or is none\n"));
+  CHECK(Contains(cut.opening, "baseline    not a baseline, or not a whole one\n"));
   CHECK(!Contains(whole.opening, "baseline    "));
 
   REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
   options.baseline_file = fifo.c_str();
   REQUIRE(MakeOne(options)->Decide(blocked).ok());
-  CHECK(Contains(blocked.opening, "fifo is no file"));
+  CHECK(Contains(blocked.opening, "fifo is not a regular file"));
   struct stat info {};
   REQUIRE(stat(fifo.c_str(), &info) == 0);
   CHECK(S_ISFIFO(info.st_mode));
@@ -447,9 +467,9 @@ TEST_CASE("a judge out of time stops, and keeps its answers so far", "[judge]") 
     KeepingHearing hearing(trace, asks);
     const pitot::Status status = MakeOne(NoWarmUp())->Decide(hearing);
     REQUIRE((status.ok() || status.code() == pitot::StatusCode::kResourceExhausted));
-    const bool has_verdict = Contains(hearing.opening, "1) executor_busy");
+    const bool has_verdict = Contains(hearing.opening, "1) waited 13.5 ms for its executor");
     CHECK(has_verdict >= had_verdict);
-    CHECK((has_verdict || !status.ok() || Contains(hearing.opening, "was up")));
+    CHECK((has_verdict || !status.ok() || Contains(hearing.opening, "no time left")));
     CHECK(hearing.files.count("report.html") == 0);
     had_verdict = has_verdict;
   }

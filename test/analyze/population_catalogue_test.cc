@@ -218,7 +218,8 @@ TEST_CASE("a36 names the slowest requests of batches out of line, as pitot why t
   const std::optional<FindingRow> finding = Found(Run(maker.Finish(), "a36"), "a36.outliers");
 
   REQUIRE(finding.has_value());
-  CHECK(Has(finding->summary, "; the slowest in them: request 000000000000ab3c, 000000000000ab28, 000000000000ab14"));
+  CHECK(Has(finding->summary,
+            "; the slowest requests in them: request 000000000000ab3c, 000000000000ab28, 000000000000ab14"));
 }
 
 TEST_CASE("a36 compares batches of equally large requests, and does not count their window as work", "[a36]") {

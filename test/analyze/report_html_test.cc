@@ -61,6 +61,7 @@ std::string PageOf(const Trace& trace, const std::string& name) {
   pitot::analyze::FindingRow finding;
   finding.code = finding.subject = finding.metric = finding.summary = finding.recommendation = name;
   finding.severity = pitot::Severity::kHigh;
+  finding.confidence = 0.5;
   finding.threshold = {name, name, name, 1};
   finding.evidence.push_back({pitot::EvidenceTable::kWindow, 0, 0, kBegin, kBegin + kMs, name});
   analysis.analyzers[1].findings.push_back(finding);
@@ -170,11 +171,11 @@ TEST_CASE("the page agrees with the text on the rest and on more launches", "[ht
   verdict.causes.clear();
   verdict.more_of = "launches";
   verdict.more_factor = 1.82;
-  const std::string more = "done in more launches than usual (1.82 times), and no part stands out";
-  CHECK(ReportHtml(trace, report).find("It was " + more) != std::string::npos);
+  const std::string more = "the same work in 1.82 times the usual launches, and no part stands out";
+  CHECK(ReportHtml(trace, report).find("<h1>name: " + more) != std::string::npos);
   CHECK(VerdictText(judgement.index, judgement.blame, verdict).find("why  " + more) != std::string::npos);
   verdict.level = pitot::analyze::Baseline::Level::kRoute;  // then it may be a larger request
-  CHECK(ReportHtml(trace, report).find("It was more work, not slower: 1.82 times the usual launches.") !=
+  CHECK(ReportHtml(trace, report).find("<h1>name: more work, not slower: 1.82 times the usual launches <small>") !=
         std::string::npos);
 }
 
@@ -200,6 +201,7 @@ TEST_CASE("the page agrees with the text on the moment, advice and contradiction
   analysis.analyzers[0].findings.resize(1);
   pitot::analyze::FindingRow& finding = analysis.analyzers[0].findings[0];
   finding.contradictions.push_back({"a11.queue_full", "GPU 0 stream 7", "either the one or the other"});
+  finding.confidence = 0.5;
   finding.caveats.push_back("events were lost");
   finding.repeats = 2;
   HtmlReport report;
@@ -211,19 +213,52 @@ TEST_CASE("the page agrees with the text on the moment, advice and contradiction
   std::string text = VerdictText(judgement.index, judgement.blame, verdict, 10'000);
 
   for (const char* const said :
-       {"which were slow, too: of all 400 of its route and size in the trace half took at most 8.0 ms",
-        "of the 12 like it that were open meanwhile 9 lost half as much, or more: look at that moment, too",
-        "look at what slows all of a machine at once", "but contradicted by gpu_clock: either this or that",
-        "confidence 0.00 (few normal requests), would save"}) {
+       {"these were slow, too: half of all 400 requests of its route and size in the trace took at most 8.0 ms",
+        "9 of the 12 similar requests in flight lost at least half as much: look at that moment, not only at this "
+        "request",
+        "Look for something that slows a whole machine at once", "but contradicted by gpu_clock: either this or that",
+        "confidence 0.00 (few normal requests); fixing it would save"}) {
     INFO(said);
     CHECK(page.find(said) != std::string::npos);
     CHECK(text.find(said) != std::string::npos);
   }
-  CHECK(page.find("but contradicted by a11.queue_full of GPU 0 stream 7: either the one or the other") !=
-        std::string::npos);
+  CHECK(page.find("but either the one or the other") != std::string::npos);
+  CHECK(page.find("contradicted by a11.queue_full of GPU 0 stream 7") > page.find("but either the one or the other"));
   CHECK(page.find("but events were lost") != std::string::npos);
-  CHECK(page.find("and 2 lesser ones like it") != std::string::npos);
+  CHECK(page.find("and 2 lesser findings like it") != std::string::npos);
   CHECK(page.find("Also fired: 0000000000000002 20.1 ms: host_lock") != std::string::npos);
+}
+
+TEST_CASE("the page opens with its cause in a sentence, and folds what statisticians ask", "[html]") {
+  const Trace trace = MakeHostile("name");
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  pitot::analyze::Verdict& verdict = judgement.verdict;
+  verdict.kind = pitot::analyze::VerdictKind::kCauses;
+  verdict.level = pitot::analyze::Baseline::Level::kCell;
+  verdict.largest.clear();
+  verdict.causes.resize(1);
+  verdict.causes[0].blame = pitot::analyze::Blame::kHostLock;
+  verdict.causes[0].blame_ns = 89'700'000;
+  pitot::analyze::AnalysisReport analysis;
+  analysis.analyzers.resize(1);
+  analysis.analyzers[0].findings.resize(2);
+  for (pitot::analyze::FindingRow& finding : analysis.analyzers[0].findings) finding.severity = pitot::Severity::kHigh;
+  analysis.analyzers[0].findings[0].summary = "shown";
+  analysis.analyzers[0].findings[0].code = "a41.driver";
+  analysis.analyzers[0].findings[0].confidence = 0.6;
+  analysis.analyzers[0].findings[1].summary = "without confidence";
+  HtmlReport report;
+  report.judgement = &judgement;
+  report.analysis = &analysis;
+
+  const std::string page = ReportHtml(trace, report);
+
+  CHECK(page.find("<h1>name waited 89.7 ms for a lock <small>host_lock</small></h1>") != std::string::npos);
+  CHECK(page.find("Slower than ") > page.find("<details>"));
+  CHECK(page.find("without confidence") == std::string::npos);
+  const size_t shown = page.find("shown");
+  CHECK(page.find("<details>", shown) < page.find("a41.driver"));
 }
 
 TEST_CASE("the page needs nothing from elsewhere and runs nothing", "[html]") {

@@ -274,7 +274,7 @@ TEST_CASE("a30 finds the fewest levers, not the one with the largest first savin
 
   const std::optional<FindingRow> plan = Found(report, "a30.plan");
   REQUIRE(plan.has_value());
-  CHECK(Has(plan->recommendation, "copy while computing"));
+  CHECK(Has(plan->recommendation, "Copy while computing"));
   CHECK(Has(plan->recommendation, "prepare inputs on the GPU"));
   CHECK_FALSE(Has(plan->recommendation, "precision"));
   CHECK(Measured(report, "least latency") == Approx(12'000).epsilon(0.01));

@@ -323,7 +323,7 @@ TEST_CASE("inferred causes have less confidence than proved ones", "[verdict]") 
   const Cause code = route.Judge(route.Make(slow)).causes.at(0);
 
   CHECK(inferred.confidence == Approx(0.7 * proved.confidence));
-  CHECK(std::string(inferred.unsure) == "for whom that work was is not known");
+  CHECK(std::string(inferred.unsure) == "the owner of that work is not known");
   CHECK(std::string(proved.unsure).empty());
   slow = route.Draw();
   slow[Blame::kLaunchApi] += 15 * kMs;
@@ -332,7 +332,7 @@ TEST_CASE("inferred causes have less confidence than proved ones", "[verdict]") 
   REQUIRE(code.blame == Blame::kHostOncpuPre);
   CHECK(code.confidence == Approx(0.8 * (1 - code.p)).margin(0.02));
   for (const Cause& cause : {code, launches})
-    CHECK(std::string(cause.unsure) == "no counter says that its thread was on a CPU");
+    CHECK(std::string(cause.unsure) == "no counter shows its thread on a CPU");
 }
 
 TEST_CASE("GPU work of unknown usual length is inferred to take as long as usual", "[verdict]") {
@@ -348,7 +348,7 @@ TEST_CASE("GPU work of unknown usual length is inferred to take as long as usual
   const Cause known = judge(true), unknown = judge(false);
 
   CHECK(unknown.confidence == Approx(0.7 * known.confidence));
-  CHECK(std::string(unknown.unsure) == "how long such work usually takes is not known");
+  CHECK(std::string(unknown.unsure) == "the usual time of such work is not known");
   CHECK(std::string(known.advice.code) == "speed_kernels");
   CHECK(std::string(unknown.advice.code) == "compare_kernels");
 }
@@ -382,7 +382,7 @@ TEST_CASE("a launch that is only the first in the trace is less sure to be loadi
     return route.Judge(blame).causes.at(0);
   };
   CHECK(cause(29).confidence == Approx(0.6 * cause(1).confidence));
-  CHECK(std::string(cause(29).unsure) == "what is first here need not be new");
+  CHECK(std::string(cause(29).unsure) == "the first in this trace need not be new");
 }
 
 TEST_CASE("faults that may have been short are less sure than a wait marked as input or output", "[verdict]") {
@@ -396,7 +396,7 @@ TEST_CASE("faults that may have been short are less sure than a wait marked as i
     return route.Judge(blame).causes.at(0);
   };
   CHECK(cause(0).confidence == Approx(0.6 * cause(model::kNone).confidence));
-  CHECK(std::string(cause(0).unsure) == "so few faults may take no time");
+  CHECK(std::string(cause(0).unsure) == "so few page faults may take no time");
 }
 
 TEST_CASE("few requests are tested for their times alone if half of alpha is below their least p", "[verdict]") {
@@ -463,9 +463,9 @@ TEST_CASE("requests are compared with those recorded at the same depth", "[verdi
     CHECK(gpu.causes[0].blame == Blame::kHostOncpuFramework);
     CHECK(std::llabs(gpu.causes[0].excess_ns - 15 * kMs) < 2 * kMs);
     CHECK(gpu.causes[0].confidence <= 0.8);
-    CHECK(std::string(gpu.causes[0].unsure) == "recorded at other depths");
+    CHECK(std::string(gpu.causes[0].unsure) == "recorded at different depths");
     CHECK(blame.segments.at(gpu.causes[0].longest.at(0)).blame == Blame::kGpuQueueWaitOthers);
-    CHECK(VerdictText(route.index, blame, gpu).find("of other depths") != std::string::npos);
+    CHECK(VerdictText(route.index, blame, gpu).find("recorded at different depths") != std::string::npos);
   }
   SECTION("one without, among others with theirs: its code is not why") {
     route.Record(Depth::kScopes);
@@ -573,7 +573,7 @@ TEST_CASE("only the first line of a verdict gives the reason, and parts of 0.0 m
   REQUIRE(verdict.causes.size() == 1);
   const std::string text = VerdictText(route.index, blame, verdict);
   CHECK(text.find("why  ") == text.rfind("why  "));
-  CHECK(text.find("\n     1) host_blocked_unknown") != std::string::npos);
+  CHECK(text.find("\n     1) was blocked for ") != std::string::npos);
 
   VerdictOptions names_nothing;
   names_nothing.least_excess_ns = 1'000 * kMs;
@@ -714,9 +714,9 @@ TEST_CASE("more launches for a request of the same size are not more work: their
     const Verdict unnamed = route.Judge(route.Make(hardly), options);
     CHECK(unnamed.kind == VerdictKind::kMoreWork);
     const std::string said = VerdictText(route.index, route.Make(hardly), unnamed);
-    CHECK(said.find("done in more launches than usual (4 times), and no part stands out") != std::string::npos);
+    CHECK(said.find("the same work in 4 times the usual launches, and no part stands out") != std::string::npos);
     CHECK(said.find("more work") == std::string::npos);
-    CHECK(VerdictText(route.index, blame, verdict).find("with 4 times the usual launches") != std::string::npos);
+    CHECK(VerdictText(route.index, blame, verdict).find("it had 4 times the usual launches") != std::string::npos);
   }
 }
 
@@ -840,14 +840,13 @@ TEST_CASE("recorded clocks say whether they were lower during a general slowdown
     std::string text, json;
   };
   Clocked gpu("GPU 0 (NVIDIA H100): SM clock", 1980, 1200), cpu("host: mean CPU frequency", 3000, 2000);
-  CHECK(gpu.JudgeSlower().clocks == "SM clock of GPU 0 (NVIDIA H100) at 1200 MHz, else 1981 MHz");
+  CHECK(gpu.JudgeSlower().clocks == "SM clock of GPU 0 (NVIDIA H100) at 1200 MHz, otherwise 1981 MHz");
   CHECK(gpu.text.find("SM clock of GPU 0 (NVIDIA H100) at 1200 MHz") != std::string::npos);
-  CHECK(gpu.text.find("\nwhat to do  look at what slows all of a machine at once: clocks of CPUs and GPUs") !=
+  CHECK(gpu.text.find("\nwhat to do  Look for something that slows a whole machine at once: CPU and GPU clocks") !=
         std::string::npos);
   CHECK(gpu.json.find("\"code\": \"look_at_machine\"") != std::string::npos);
-  CHECK(cpu.JudgeSlower().clocks == "mean CPU frequency at 2000 MHz, else 3001 MHz");
-  CHECK(Clocked("GPU 0 (NVIDIA H100): SM clock", 1980, 1950).JudgeSlower().clocks ==
-        "no clock that was recorded was lower");
+  CHECK(cpu.JudgeSlower().clocks == "mean CPU frequency at 2000 MHz, otherwise 3001 MHz");
+  CHECK(Clocked("GPU 0 (NVIDIA H100): SM clock", 1980, 1950).JudgeSlower().clocks == "no recorded clock was lower");
   CHECK(Clocked("GPU 0 (NVIDIA H100): power", 300, 100).JudgeSlower().clocks == "");
 }
 
@@ -992,9 +991,10 @@ TEST_CASE("slow neighbours are reported to be no measure", "[verdict]") {
   };
   CHECK(json(5).find("\"slow_too\": {\n    \"requests\": 41,\n    \"median_ns\": 5000000\n") != std::string::npos);
   CHECK(json(15).find("slow_too") == std::string::npos);
-  CHECK(slow_too.find("which were slow, too: of all 41 of its route and size in the trace") != std::string::npos);
+  CHECK(slow_too.find("these were slow, too: half of all 41 requests of its route and size in the trace") !=
+        std::string::npos);
   CHECK(slow_too.find(" 5.0 ms\n") != std::string::npos);
-  CHECK(text(15).find("which were slow") == std::string::npos);
+  CHECK(text(15).find("these were slow") == std::string::npos);
 }
 
 TEST_CASE("slow requests in flight are counted if they are half of those in flight", "[verdict]") {
@@ -1006,7 +1006,7 @@ TEST_CASE("slow requests in flight are counted if they are half of those in flig
     const RequestBlame late = route.Make(blame);
     return VerdictText(route.index, late, route.Judge(late));
   };
-  CHECK(text(2, 4).find("of the 4 like it that were open meanwhile 2 lost half as much, or more") != std::string::npos);
+  CHECK(text(2, 4).find("2 of the 4 similar requests in flight lost at least half as much") != std::string::npos);
   CHECK(text(1, 4).find("meanwhile") == std::string::npos);
   Meanwhile crowd(2, 4);
   crowd.Learn(512);
@@ -1256,7 +1256,7 @@ TEST_CASE("unrecorded time is not a sure cause", "[verdict]") {
   const Verdict verdict = route.Judge(route.Make(slow));
 
   CHECK(verdict.kind == VerdictKind::kUndetermined);
-  CHECK(verdict.why_not.find("nothing explains") != std::string::npos);
+  CHECK(verdict.why_not.find("nothing recorded explains") != std::string::npos);
   for (const Cause& cause : verdict.causes) CHECK(cause.confidence < 0.1);
 }
 
@@ -1269,10 +1269,10 @@ TEST_CASE("the sleep of a thread is known, even if its reason is not", "[verdict
   const Verdict verdict = route.Judge(route.Make(slow));
 
   CHECK(verdict.kind == VerdictKind::kUndetermined);
-  CHECK(verdict.why_not == "a thread that worked for it slept, and no recorded wait says what for");
+  CHECK(verdict.why_not == "a thread serving this request was blocked, and no recorded wait explains why");
   REQUIRE(verdict.causes.size() == 1);
   CHECK(verdict.causes[0].confidence == Approx(0.9 * (1 - verdict.causes[0].p)).margin(0.02));
-  CHECK(std::string(verdict.causes[0].unsure) == "no wait says what it slept for");
+  CHECK(std::string(verdict.causes[0].unsure) == "no recorded wait explains the sleep");
   slow[Blame::kUntraced] += 20 * kMs;
   CHECK(route.Judge(route.Make(slow)).causes.at(0).confidence < 0.5);
 }
@@ -1290,7 +1290,7 @@ TEST_CASE("a recorded wait names the reason of a sleep, but not the holder", "[v
   CHECK(verdict.kind == VerdictKind::kCauses);
   REQUIRE(verdict.causes.size() == 1);
   CHECK(std::string(verdict.causes[0].advice.code) == "name_owner");
-  CHECK(std::string(verdict.causes[0].unsure) != "no wait says what it slept for");
+  CHECK(std::string(verdict.causes[0].unsure) != "no recorded wait explains the sleep");
   CHECK(VerdictText(route.index, blame, verdict).find("no recorded wait") == std::string::npos);
 }
 
@@ -1372,7 +1372,7 @@ TEST_CASE("nothing can be said if no part could stand out", "[verdict]") {
 
   REQUIRE(verdict.least_p > verdict.alpha);
   CHECK(verdict.kind == VerdictKind::kUndetermined);
-  CHECK(verdict.why_not == "too few of the requests like it are typical: no part could stand out");
+  CHECK(verdict.why_not == "too few of the similar requests are typical: no part could stand out");
   CHECK(route.Judge(route.Make(slow)).kind == VerdictKind::kCauses);
 }
 
@@ -1433,7 +1433,7 @@ TEST_CASE("few normal requests, others' sizes and losses lower the confidence, a
   CHECK(routes.confidence < 0.6 * whole);
   CHECK(std::string(routes.unsure) == "compared with other routes");
   CHECK(lossy.confidence < 0.6 * whole);
-  CHECK(std::string(lossy.unsure) == "events of its time were lost");
+  CHECK(std::string(lossy.unsure) == "events were lost during it");
 }
 
 TEST_CASE("times that contradict each other leave nothing to be said", "[verdict]") {
@@ -1517,13 +1517,13 @@ TEST_CASE("a largely usual part also has the limit of removing all of it", "[ver
     return std::pair(VerdictText(route.index, blame, verdict), VerdictJson(route.index, blame, verdict, nullptr, 0));
   };
   const auto [code, code_json] = judge(Blame::kHostOncpuFramework);
-  CHECK(pitot::test::Unwrapped(code).find("; with none of it at most 3.9 times as fast") !=
+  CHECK(pitot::test::Unwrapped(code).find("; without it the request would be at most 3.9 times as fast") !=
         std::string::npos);  // 27 ms, 20 of them
   CHECK(code_json.find("\"without_ns\": 7000000") != std::string::npos);
   CHECK(code_json.find("\"speedup_limit\": 3.857") != std::string::npos);
   CHECK(code_json.find("\"drag_ns\": 20000000") != std::string::npos);
   const auto [lock, lock_json] = judge(Blame::kHostLock);
-  CHECK(lock.find("with none of it") == std::string::npos);
+  CHECK(lock.find("without it the request") == std::string::npos);
 }
 
 TEST_CASE("a request of a single part has no speed limit without it", "[verdict]") {
@@ -1537,7 +1537,7 @@ TEST_CASE("a request of a single part has no speed limit without it", "[verdict]
 
   REQUIRE((verdict.causes.size() + verdict.largest.size()) == 1);
   const std::string text = VerdictText(route.index, blame, verdict);
-  CHECK(text.find("with none of it") == std::string::npos);
+  CHECK(text.find("without it the request") == std::string::npos);
   const std::string json = VerdictJson(route.index, blame, verdict, nullptr, 0);
   CHECK(json.find("\"speedup_limit\": null") != std::string::npos);
 }
@@ -1556,7 +1556,7 @@ TEST_CASE("a limit of a hundred times the speed is not mentioned", "[verdict]") 
 
   REQUIRE(verdict.causes.size() == 1);
   CHECK(verdict.causes[0].without_ns == 100'000);
-  CHECK(VerdictText(route.index, blame, verdict).find("with none of it") == std::string::npos);
+  CHECK(VerdictText(route.index, blame, verdict).find("without it the request") == std::string::npos);
 }
 
 TEST_CASE("making a part normal also saves its common share, unless everything was slower", "[verdict]") {
@@ -1754,10 +1754,11 @@ TEST_CASE("a cause names its weakest factor if it takes a twentieth or more", "[
   const Verdict verdict = route.Judge(blame);
   REQUIRE(verdict.causes.size() == 2);
   CHECK(std::string(verdict.causes[0].unsure).empty());
-  CHECK(std::string(verdict.causes[1].unsure) == "so small a part may have come with another");
+  CHECK(std::string(verdict.causes[1].unsure) == "so small a part may be a side effect of another");
   const std::string text = VerdictText(route.index, blame, verdict), json = VerdictJson(route.index, blame, verdict);
-  CHECK(text.find(" (so small a part may have come with another), would save at most") != std::string::npos);
-  CHECK(json.find("\"unsure\": \"so small a part may have come with another\"") != std::string::npos);
+  CHECK(pitot::test::Unwrapped(text).find(
+            " (so small a part may be a side effect of another); fixing it would save at most") != std::string::npos);
+  CHECK(json.find("\"unsure\": \"so small a part may be a side effect of another\"") != std::string::npos);
 
   Route few;
   few.Learn(70);
@@ -1769,11 +1770,11 @@ TEST_CASE("a cause names its weakest factor if it takes a twentieth or more", "[
   slow[Blame::kHostBlockedUnknown] = 12 * kMs;
   const Verdict unknown = route.Judge(route.Make(slow));
   REQUIRE_FALSE(unknown.causes.empty());
-  CHECK(std::string(unknown.causes[0].unsure) == "nothing explains some of what was longer");
+  CHECK(std::string(unknown.causes[0].unsure) == "nothing explains some of the excess");
   slow[Blame::kUntraced] += 60 * kMs;
   const Verdict dark = route.Judge(route.Make(slow));
   REQUIRE_FALSE(dark.causes.empty());
-  CHECK(std::string(dark.causes[0].unsure) == "nothing explains most of what was longer");
+  CHECK(std::string(dark.causes[0].unsure) == "nothing explains most of the excess");
 }
 
 TEST_CASE("a verdict on a missing row is refused", "[verdict]") {

@@ -582,11 +582,11 @@ TEST_CASE("a thread without a CPU names the machine's reason: a hypervisor, a qu
     CHECK(ProofOf(server.index.data()->index, blame, cause, {}) == proof);
     return EvidenceText(server.index, blame, cause);
   };
-  const std::string where = "in \"decode\" on http-1; by its ",
+  const std::string where = "in \"decode\" on http-1; shown by its ",
                     stolen = "on-CPU time: it neither slept nor was switched";
   CHECK(evidence(0, base::kStolenTime, 0, analyze::Proof::kStolen) == where + stolen);
   CHECK(evidence(0, base::kStolenTime, 240'000, analyze::Proof::kStolen) ==
-        where + stolen + ", the hypervisor took 240.0 ms of the machine's CPUs about then");
+        where + stolen + ", the hypervisor took 240.0 ms of the machine's CPUs around then");
   CHECK(evidence(9, base::kThrottledTime, 0, analyze::Proof::kNone) == where + "involuntary switches");
   CHECK(evidence(9, base::kThrottledTime, 7'000, analyze::Proof::kQuota) ==
         where + "involuntary switches, the CPU quota throttled the process for 7.00 ms meanwhile");

@@ -314,7 +314,7 @@ class Requests(WithFolder):
             for use in [request.stage, request.enqueue, lambda text: request.set_label("key", text), pitot.scope,
                         pitot.set_thread_name, pitot.Request] + optional:
                 for wrong in (200, b"bytes", 1.5) if use in optional else (200, b"bytes", 1.5, None):
-                    with self.assertRaisesRegex(pitot.InvalidArgument, "where a str must be"):
+                    with self.assertRaisesRegex(pitot.InvalidArgument, "must be a str"):
                         use(wrong)
 
     def test_a_number_out_of_the_c_types_range_is_refused_by_name(self):
@@ -696,7 +696,7 @@ class Library(unittest.TestCase):
 
     def test_a_library_that_is_missing_or_of_another_abi_is_named(self):
         for path, said in (("/nowhere/libpitot_c.so.1", "loading /nowhere/libpitot_c.so.1 failed"),
-                           ("libc.so.6", "is no libpitot_c.so.1"),
+                           ("libc.so.6", "is not a libpitot_c.so.1"),
                            (os.environ["PITOT_FAKE_LIBRARY"], "has ABI 2.0; this package needs 1.")):
             status, output = run_python("import pitot", PITOT_LIBRARY=path)
             self.assertEqual(status, 1)

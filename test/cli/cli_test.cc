@@ -212,7 +212,7 @@ TEST_CASE("a directory of incidents stands for the newest of them", "[cli]") {
   const Result result = folder.Run("requests --json incidents");
 
   CHECK(result.exit_code == 0);
-  CHECK(result.err == "pitot: 2 incidents are in incidents; this is the newest, 20261121T000001Z-0001-y\n");
+  CHECK(result.err == "pitot: incidents has 2 incidents; using the newest, 20261121T000001Z-0001-y\n");
   CHECK(folder.Run("info incidents/20261122T000001Z-0001-without").exit_code == 3);
 }
 
@@ -368,19 +368,19 @@ TEST_CASE("the message about an option out of range has its name, its value and 
     CHECK(result.err.rfind("pitot: " + message + ". See `pitot --help`", 0) == 0);
   };
 
-  says("top x --limit -1", "--limit: -1 was given; allowed is a whole number, 0 to 1000000000");
-  says("top x --width wide", "--width: wide was given; allowed is a whole number, 0 to 1000000");
-  says("requests x --limit 1.5", "--limit: 1.5 was given; allowed is a whole number, 0 to 1000000000");
-  says("diff a b --limit -1", "--limit: -1 was given; allowed is a whole number, 0 to 1000000000");
-  says("diff a b --q 1", "--q: 1 was given; allowed is a number, 1e-09 to 0.999");
-  says("diff a b --regression -0.1", "--regression: -0.1 was given; allowed is a number, 0 or more");
-  says("diff a b --least-share nan", "--least-share: nan was given; allowed is a number, 0 or more");
-  says("diff a b --least-us inf", "--least-us: inf was given; allowed is a number, 0 to 9e+12");
-  says("diff a b --count-growth ''", "--count-growth: nothing was given; allowed is a number, 0 or more");
-  says("analyze x --budget 0", "--budget: 0 was given; allowed is a number, 1e-06 to 9e+12");
-  says("analyze x --compat kineto", "--compat: kineto was given; allowed is one of hta, pitot, tbplugin, tracelens");
-  says("requests x --sort age", "--sort: age was given; allowed is one of latency, queue, gpu, begin");
-  says("top x --limit", "--limit: its value is missing");
+  says("top x --limit -1", "--limit: -1 was given; allowed: a whole number, 0 to 1000000000");
+  says("top x --width wide", "--width: wide was given; allowed: a whole number, 0 to 1000000");
+  says("requests x --limit 1.5", "--limit: 1.5 was given; allowed: a whole number, 0 to 1000000000");
+  says("diff a b --limit -1", "--limit: -1 was given; allowed: a whole number, 0 to 1000000000");
+  says("diff a b --q 1", "--q: 1 was given; allowed: a number, 1e-09 to 0.999");
+  says("diff a b --regression -0.1", "--regression: -0.1 was given; allowed: a number, 0 or more");
+  says("diff a b --least-share nan", "--least-share: nan was given; allowed: a number, 0 or more");
+  says("diff a b --least-us inf", "--least-us: inf was given; allowed: a number, 0 to 9e+12");
+  says("diff a b --count-growth ''", "--count-growth: nothing was given; allowed: a number, 0 or more");
+  says("analyze x --budget 0", "--budget: 0 was given; allowed: a number, 1e-06 to 9e+12");
+  says("analyze x --compat kineto", "--compat: kineto was given; allowed: one of hta, pitot, tbplugin, tracelens");
+  says("requests x --sort age", "--sort: age was given; allowed: one of latency, queue, gpu, begin");
+  says("top x --limit", "--limit: the value is missing");
 }
 
 TEST_CASE("text is wrapped at COLUMNS, from 60 to 200, and at 100 without it", "[cli]") {
@@ -490,11 +490,10 @@ TEST_CASE("info reports the time with recorded kernels within the window", "[cli
   CHECK(text.out.find(
             "kernels    recorded for 360.0 ms of the window's 1.00 s, 350.0 ms of it without losses (35.0 %);") !=
         std::string::npos);
-  CHECK(text.out.find("of 0 of 1 batches") != std::string::npos);
+  CHECK(text.out.find("; 0 of 1 batches for") != std::string::npos);
   CHECK(with["kernels"] ==
         json{{"recorded_ns", 360000000}, {"without_losses_ns", 350000000}, {"batches_mostly_recorded", 0}});
-  CHECK(folder.Run("info untold.pitot").out.find("kernels    how long they were recorded is not known") !=
-        std::string::npos);
+  CHECK(folder.Run("info untold.pitot").out.find("kernels    the recorded time is not known") != std::string::npos);
   CHECK(json::parse(folder.Run("info untold.pitot --json").out)["kernels"].is_null());
   CHECK(folder.Run("info none.pitot").out.find("kernels ") == std::string::npos);
 }
@@ -510,7 +509,7 @@ TEST_CASE("requests that fired are marked, and the mark is explained", "[cli]") 
   CHECK(both.find("\n   86.0 ms") != std::string::npos);
   CHECK(both.find("\n* fired a trigger of this incident") != std::string::npos);
   CHECK(other.find('*') == std::string::npos);
-  CHECK(folder.Run("requests --help").out.find("* before a request that fired a trigger") != std::string::npos);
+  CHECK(folder.Run("requests --help").out.find("* a request that fired a trigger") != std::string::npos);
 }
 
 TEST_CASE("requests that fired but are not shown are counted, and --fired shows them", "[cli]") {
@@ -520,7 +519,7 @@ TEST_CASE("requests that fired but are not shown are counted, and --fired shows 
   const std::string slowest = folder.Run("requests dump.pitot --limit 1").out;
   const std::string fired = folder.Run("requests dump.pitot --fired").out;
 
-  CHECK(slowest.find("\n1 that fired is not shown, which took 41.3 ms: --fired shows it\n") != std::string::npos);
+  CHECK(slowest.find("\n1 fired request is not shown, of 41.3 ms: --fired shows it\n") != std::string::npos);
   CHECK(fired.find("*  41.3 ms") != std::string::npos);
   CHECK(fired.find("86.0 ms") == std::string::npos);
   CHECK(fired.find("not shown") == std::string::npos);
@@ -615,8 +614,8 @@ TEST_CASE("a dump of a newer format is read with a note on the parts left out, o
 
   CHECK(newer.exit_code == 0);
   CHECK(newer.out.find("format     1.99, complete") != std::string::npos);
-  CHECK(newer.err.find("is of format 1.99, and this version knows 1.") != std::string::npos);
-  CHECK(newer.err.find("what is newer is left out, 0 chunks") != std::string::npos);
+  CHECK(newer.err.find("has format 1.99, and this version knows 1.") != std::string::npos);
+  CHECK(newer.err.find("newer parts are left out, 0 chunks") != std::string::npos);
   CHECK(other.exit_code == 5);
   CHECK(other.err.find("a dump of version 2; this reader knows 1") != std::string::npos);
   folder.Write("dump.pitot", Dump());
@@ -658,12 +657,12 @@ TEST_CASE("a dump with damaged GPU records has no kernel coverage, and neither h
   for (const char* dump : {"dump.pitot", "dump.recovered.pitot", "cut.pitot"}) {
     INFO(dump);
     CHECK(slow(dump)["coverage"].is_null());
-    CHECK(folder.Run(std::string("requests ") + dump).out.find("the dump is damaged: GPU times are of what is left") !=
+    CHECK(folder.Run(std::string("requests ") + dump).out.find("the dump is damaged: GPU times are incomplete") !=
           std::string::npos);
     CHECK(folder.Run(std::string("report ") + dump).out.find("kernel coverage unknown") != std::string::npos);
   }
   CHECK(recovered.exit_code == 0);
-  CHECK(recovered.out.find("how many are missing is not known") != std::string::npos);
+  CHECK(recovered.out.find("the number of missing ones is not known") != std::string::npos);
   CHECK(folder.Run("recover whole.pitot").out.find("missing") == std::string::npos);
   CHECK(folder.Run("requests whole.pitot").out.find("damaged") == std::string::npos);
 }
@@ -681,7 +680,7 @@ TEST_CASE("recovering a whole dump copies it and says so", "[cli]") {
   const Result result = folder.Run("recover dump.pitot -o copy.pitot");
 
   CHECK(result.exit_code == 0);
-  CHECK(result.out.find("was whole") != std::string::npos);
+  CHECK(result.out.find("was complete") != std::string::npos);
   CHECK(folder.Run("info copy.pitot").exit_code == 0);
 }
 
@@ -708,7 +707,7 @@ TEST_CASE("missing files and files that are not dumps are told apart", "[cli]") 
     CHECK(missing.out == "");
     const Result without = folder.Run(command + " .");
     CHECK(without.exit_code == 3);
-    CHECK(without.err.find("no incident is in .: one is written once a trigger fires") != std::string::npos);
+    CHECK(without.err.find("there is no incident in .: one is written when a trigger fires") != std::string::npos);
     CHECK(folder.Run(command + " garbage").exit_code == 5);
     CHECK(folder.Run(command + " empty").exit_code == 5);
   }
@@ -732,7 +731,7 @@ TEST_CASE("a pipe without a writer is refused at once", "[cli]") {
   const Result result = folder.Run("info pipe");
 
   CHECK(result.exit_code == 5);
-  CHECK(result.err.find("no regular file") != std::string::npos);
+  CHECK(result.err.find("not a regular file") != std::string::npos);
 }
 
 TEST_CASE("output that cannot be written exits with 6 and leaves nothing behind", "[cli]") {

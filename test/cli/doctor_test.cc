@@ -223,8 +223,8 @@ TEST_CASE("doctor recognizes an NVTX variable set by a parent process for Pitot"
   for (const char* const value : {"", PITOT_WITH_NVTX}) {
     machine.Set("NVTX_INJECTION64_PATH", value).Ask();
     CHECK(machine.Health("nvtx") == "good");
-    CHECK(machine.Says(
-        "nvtx", "NVTX_INJECTION64_PATH=" + std::string(value) + ": set by a parent process for the Pitot in it"));
+    CHECK(machine.Says("nvtx",
+                       "NVTX_INJECTION64_PATH=" + std::string(value) + ": set by a parent process for its own Pitot"));
   }
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("doctor shows the variables that configure Pitot, and whether they are
     machine.Ask();
     CHECK(machine.exit_code == 0);
     CHECK(machine.Health("environment") == "good");
-    CHECK(machine.Says("environment", "PITOT_DEPTH=kernels: how deep collectors record"));
+    CHECK(machine.Says("environment", "PITOT_DEPTH=kernels: the depth at which collectors record"));
   }
   SECTION("an invalid one") {
     machine.Set("PITOT_PRE_WINDOW_MS", "5 s");
@@ -248,7 +248,7 @@ TEST_CASE("doctor shows the variables that configure Pitot, and whether they are
     CHECK(machine.Health("environment") == "problem");
     CHECK(machine.Says("environment", "PITOT_PRE_WINDOW_MS=5 s"));
     CHECK(machine.Says("environment", "it must be a number of milliseconds, 1 to 3600000"));
-    CHECK(machine.Advises("environment", "starts no recorder"));
+    CHECK(machine.Advises("environment", "start no recorder"));
   }
   SECTION("two that are valid only alone") {
     machine.Set("PITOT_MAX_RING_BYTES", "16777216").Set("PITOT_MEMORY_BUDGET_BYTES", "33554432");
@@ -271,7 +271,7 @@ TEST_CASE("doctor shows the variables that configure Pitot, and whether they are
     machine.Ask();
     CHECK(machine.exit_code == 0);
     CHECK(machine.Health("environment") == "note");
-    CHECK(machine.Says("environment", "PITOT_DEPHT is set, and nothing of Pitot reads it"));
+    CHECK(machine.Says("environment", "PITOT_DEPHT is set, and Pitot does not read it"));
     CHECK(machine.Advises("environment", "PITOT_DEPTH"));
   }
   SECTION("the incident directory, which doctor tries") {
@@ -306,7 +306,7 @@ TEST_CASE("doctor detects an unsuitable CUPTI", "[cli]") {
     CHECK(machine.Says("collector_cupti", "CUPTI 22, of CUDA 12"));
     CHECK(machine.Advises("collector_cupti", "right for a server built with CUDA 12"));
     CHECK(machine.Health("cupti_records") == "note");
-    CHECK(machine.Says("cupti_records", "beside PyTorch's profiler no calls"));
+    CHECK(machine.Says("cupti_records", "no calls next to PyTorch's profiler"));
     machine.Set("FAKE_CUPTI_VERSION", "23");
     machine.Ask();
     CHECK(machine.Health("cupti_records") == "good");
@@ -314,22 +314,22 @@ TEST_CASE("doctor detects an unsuitable CUPTI", "[cli]") {
   SECTION("one without newer functions") {
     machine.cupti = PITOT_FAKE_CUPTI_OLD;
     machine.Ask();
-    CHECK(machine.Says("cupti_records", "beside PyTorch's profiler no calls"));
+    CHECK(machine.Says("cupti_records", "no calls next to PyTorch's profiler"));
   }
   SECTION("one without required functions") {
     machine.cupti = PITOT_FAKE_CUPTI_BROKEN;
     machine.Ask();
     CHECK(machine.Health("collector_cupti") == "problem");
     CHECK(machine.Says("collector_cupti", "has no cuptiActivityEnable"));
-    CHECK(machine.Advises("collector_cupti", "it is too old, or damaged: take the libcupti of CUDA 11 or later"));
+    CHECK(machine.Advises("collector_cupti", "it is too old, or damaged: use the libcupti of CUDA 11 or later"));
   }
   SECTION("a library that is not CUPTI, without a GPU to try it on") {
     machine.cupti = PITOT_FAKE_DRIVER;
     machine.Set("FAKE_GPUS", "");
     machine.Ask();
     CHECK(machine.Health("collector_cupti") == "problem");
-    CHECK(machine.Says("collector_cupti", "it is no libcupti"));
-    CHECK(machine.Advises("collector_cupti", "name the file of a libcupti (package cuda-cupti"));
+    CHECK(machine.Says("collector_cupti", "it is not a libcupti"));
+    CHECK(machine.Advises("collector_cupti", "name a libcupti file (package cuda-cupti"));
   }
   SECTION("one that fails, without advice to run doctor again") {
     for (const char* result : {"1", "999"}) {  // on the first, the host's log recommends doctor
@@ -381,7 +381,7 @@ TEST_CASE("doctor survives libraries that crash, hang, end the process or print"
     machine.Set("FAKE_ON_LOAD", "crash");
     machine.Ask();
     CHECK(machine.Health("collector_driver") == "problem");
-    CHECK(machine.Says("collector_driver", "crashed (Aborted) while it was loaded"));
+    CHECK(machine.Says("collector_driver", "crashed (Aborted) while loading"));
     CHECK(machine.Says("collector_cupti", "was not tried"));
     CHECK(machine.Health("cupti_records") == "good");
     CHECK(machine.Health("collector_nvml") == "good");
@@ -424,20 +424,20 @@ TEST_CASE("doctor survives libraries that crash, hang, end the process or print"
     CHECK(machine.exit_code == 1);
     CHECK(machine.Health("collector_cupti") == "problem");
     CHECK(machine.Says("collector_cupti", PITOT_FAKE_DRIVER));
-    CHECK(machine.Says("collector_cupti", "crashed (Aborted) while it was loaded"));
+    CHECK(machine.Says("collector_cupti", "crashed (Aborted) while loading"));
   }
   SECTION("a CUPTI that crashes when it is to record") {
     machine.Set("FAKE_CUPTI_SUBSCRIBE", "crash");
     machine.Ask();
     CHECK(machine.Health("collector_cupti") == "problem");
-    CHECK(machine.Says("collector_cupti", "crashed (Aborted) when it was to record"));
+    CHECK(machine.Says("collector_cupti", "crashed (Aborted) when asked to record"));
     CHECK(machine.Health("cupti_records") == "good");
   }
   SECTION("a CUPTI that hangs when it is to record") {
     machine.Set("FAKE_CUPTI_SUBSCRIBE", "hang");
     machine.Ask("--patience 1");
     CHECK(machine.Health("collector_cupti") == "problem");
-    CHECK(machine.Says("collector_cupti", "did not return within 1 s when it was to record"));
+    CHECK(machine.Says("collector_cupti", "did not return within 1 s when asked to record"));
     CHECK(machine.Health("collector_nvml") == "good");
   }
   SECTION("an NVML that hangs while it is loaded") {
@@ -446,7 +446,7 @@ TEST_CASE("doctor survives libraries that crash, hang, end the process or print"
     machine.Set("FAKE_ON_LOAD", "hang");
     machine.Ask("--patience 1");
     CHECK(machine.Health("collector_nvml") == "problem");
-    CHECK(machine.Says("collector_nvml", "did not return within 1 s while it was loaded"));
+    CHECK(machine.Says("collector_nvml", "did not return within 1 s while loading"));
   }
 }
 

@@ -159,7 +159,7 @@ TEST_CASE("top names the ranks that are too close to call", "[cli]") {
   folder.Write("apart.pitot", dump_of(190));
 
   CHECK(Contains(folder.Run("top alike.pitot").out,
-                 "order: ranks 2-3 cannot be told apart (95 %, by resamples of 80 requests,"));
+                 "order: ranks 2-3 are too close to call (95 %, by resamples of 80 requests,"));
   CHECK(Contains(folder.Run("top apart.pitot").out, "order: ranks 1-3 are sure (95 %"));
   CHECK_FALSE(Contains(folder.Run("top alike.pitot --sort calls").out, "order:"));
   const json document = json::parse(folder.Run("top alike.pitot --json").out);
@@ -266,8 +266,8 @@ TEST_CASE("top of one request counts the work for it and for its batches", "[cli
   CHECK(folder.Run("top dump.pitot --by scope --request 0000000000008f0").exit_code == 2);  // 8f0c or 8f0d
   const Result none = folder.Run("top dump.pitot --request 1234");
   CHECK(none.exit_code == 1);
-  CHECK(Contains(none.err, "no request 1234 is in dump.pitot"));
-  CHECK(Contains(none.err, "`pitot requests --limit 0` lists those that are"));
+  CHECK(Contains(none.err, "there is no request 1234 in dump.pitot"));
+  CHECK(Contains(none.err, "`pitot requests --limit 0` lists all"));
   CHECK(folder.Run("top dump.pitot --request r2").exit_code == 2);
 }
 
@@ -326,7 +326,7 @@ TEST_CASE("top suggests other options if GPUs worked without any operator", "[cl
   const Folder folder;
   folder.Write("dump.pitot", Dump(maker.Finish()));
 
-  const char* const hint = "`--by kernel`, `--by scope` and `--by request` say where the time went";
+  const char* const hint = "`--by kernel`, `--by scope` and `--by request` show the time without them";
   CHECK(Contains(folder.Run("top dump.pitot").out, hint));
   CHECK_FALSE(Contains(folder.Run("top dump.pitot --by kernel").out, hint));
 }
@@ -375,7 +375,7 @@ TEST_CASE("waits and percentiles of GPU time have columns if the names keep enou
   CHECK(Contains(line_of(wide, "forward"), " 800us   470us "));
   CHECK(Contains(line_of(wide, "aten::conv2d"), " 2.35ms 2.35ms "));
   CHECK_FALSE(Contains(narrow, " waiting  "));
-  CHECK(Contains(narrow, "Self CPU time total: 2.70ms, of which waiting 470us"));
+  CHECK(Contains(narrow, "Self CPU time total: 2.70ms, 470us of it waiting"));
   CHECK_FALSE(Contains(folder.Run("top dump.pitot --width 160").out, "waiting"));  // no operator waits
 }
 
@@ -447,7 +447,8 @@ TEST_CASE("top refuses wrong arguments and files", "[cli]") {
   CHECK(folder.Run("top garbage").exit_code == 5);
   const Result plain = folder.Run("top plain.pitot");
   CHECK(plain.exit_code == 1);
-  CHECK(Contains(plain.err, "no operators and no GPU work are in plain.pitot: LibTorch's collector records operators"));
+  CHECK(Contains(plain.err,
+                 "there are no operators and no GPU work in plain.pitot: LibTorch's collector records operators"));
   const Result kernels = folder.Run("top plain.pitot --by kernel");
   CHECK(kernels.exit_code == 1);
   CHECK(Contains(kernels.err, "CUPTI's collector records kernels at depth kernels (docs/guide/gpu.md)"));

@@ -67,11 +67,11 @@ TEST_CASE("why reports losses in the time of similar requests as the reason for 
   const Result result = folder.Run("why lost.pitot");
 
   REQUIRE(result.exit_code == 0);
-  CHECK(Contains(result.out, "why  undetermined: events of executor were lost in the time of 141 requests to "));
+  CHECK(Contains(result.out, "why  undetermined: events of executor were lost during 141 requests to "));
   CHECK(Contains(result.out, "(Options::max_ring_bytes and memory_budget_bytes)"));
   CHECK(result.err == "");
-  CHECK(Contains(folder.Run("why two.pitot").out, "events of http-1 and executor were lost in the time of 141 "));
-  CHECK(Contains(folder.Run("why gpu.pitot").out, "undetermined: records of GPUs were lost in the time of 141 "));
+  CHECK(Contains(folder.Run("why two.pitot").out, "events of http-1 and executor were lost during 141 "));
+  CHECK(Contains(folder.Run("why gpu.pitot").out, "undetermined: GPU records were lost during 141 "));
 }
 
 TEST_CASE("why prints the normal duration of a cause's scope from a baseline of another dump", "[cli]") {
@@ -148,12 +148,12 @@ TEST_CASE("an id may begin with 0x, and its beginning is enough if only one requ
   CHECK(Contains(folder.Run("why dump.pitot --request ab").out, "request 00000000000000ab  "));
   const Result both = folder.Run("why dump.pitot --request abcde");
   CHECK(both.exit_code == 2);
-  CHECK(Contains(both.err, "the ids of 2 requests begin with abcde, as abcde00000000000 and abcdef0123456789"));
+  CHECK(Contains(both.err, "the ids of 2 requests begin with abcde, such as abcde00000000000 and abcdef0123456789"));
   CHECK(folder.Run("why dump.pitot --request 0x").exit_code == 2);
   for (const char* command : {"why", "top"}) {
     const Result unset = folder.Run(std::string(command) + " dump.pitot --request ''");
     CHECK(unset.exit_code == 2);
-    CHECK(Contains(unset.err, "--request: the id is empty, as of a shell variable that is not set"));
+    CHECK(Contains(unset.err, "--request: the id is empty, as if a shell variable were not set"));
   }
   CHECK(folder.Run("why dump.pitot --request 0xabcdef01234567890").exit_code == 2);
   CHECK(folder.Run("why dump.pitot --request abcdf").exit_code == 1);
@@ -172,7 +172,7 @@ TEST_CASE("zeros at the beginning of an id count like other digits", "[cli]") {
     CHECK(Contains(folder.Run("why one.pitot --request " + std::string(zeros)).out, "request 00cd096012959c71  "));
   const Result two = folder.Run("why two.pitot --request 00");
   CHECK(two.exit_code == 2);
-  CHECK(Contains(two.err, "the ids of 2 requests begin with 00, as 00cd096012959c71 and 00ce000000000000"));
+  CHECK(Contains(two.err, "the ids of 2 requests begin with 00, such as 00cd096012959c71 and 00ce000000000000"));
   CHECK(folder.Run("why two.pitot --request 000").exit_code == 1);
   CHECK(folder.Run("why two.pitot --request 0000000000000000").exit_code == 1);
   CHECK(folder.Run("top one.pitot --request 00 --by request").exit_code == 0);
@@ -252,11 +252,11 @@ TEST_CASE("why refuses wrong arguments and files", "[cli]") {
                nothing = folder.Run("why empty.pitot");
   CHECK(cut.exit_code == 4);
   CHECK(unknown.exit_code == 1);
-  CHECK(Contains(unknown.err, "no request 1234 is in"));
-  CHECK(Contains(unknown.err, "`pitot requests --limit 0` lists those that are"));
+  CHECK(Contains(unknown.err, "there is no request 1234 in"));
+  CHECK(Contains(unknown.err, "`pitot requests --limit 0` lists all"));
   CHECK(nothing.exit_code == 1);
-  CHECK(Contains(nothing.err, "no request that began and ended"));
-  CHECK(Contains(nothing.err, "`pitot analyze` and `pitot top` do without"));
+  CHECK(Contains(nothing.err, "no request began and ended"));
+  CHECK(Contains(nothing.err, "`pitot analyze` and `pitot top` work without requests"));
 }
 
 TEST_CASE("why has a help text", "[cli]") {
@@ -292,8 +292,9 @@ TEST_CASE("why reports the requests added to a baseline, its new total, and a re
   for (const Result* result : {&first, &second, &anew}) CHECK(result->exit_code == 0);
   CHECK(Contains(first.err, "--save-baseline: 105 requests added; normal holds 105 now.\n"));
   CHECK(Contains(second.err, "--save-baseline: 105 requests added; normal holds 210 now.\n"));
-  CHECK(
-      Contains(anew.err, "105 requests added; normal holds 105 now. What it held before is gone: `--baseline normal`"));
+  CHECK(Contains(
+      anew.err,
+      "105 requests added; normal holds 105 now. Its previous content was replaced; pass `--baseline normal`"));
 }
 
 TEST_CASE("a full baseline counts added requests that replace older ones", "[cli]") {
@@ -317,7 +318,7 @@ TEST_CASE("a dump without ordinary requests leaves the baseline's file unchanged
     const Result result = folder.Run("why dump.pitot " + std::string(arguments));
     CHECK(result.exit_code == 1);
     CHECK(Contains(result.out, "request 0000000000008f0c"));
-    CHECK(Contains(result.err, "--save-baseline: nothing was added, and normal was left as it is: no request of "));
+    CHECK(Contains(result.err, "--save-baseline: nothing was added, and normal was left unchanged: no request of "));
     CHECK(fakes::ReadFile(folder / "normal") == before);
   }
 }
@@ -333,7 +334,7 @@ TEST_CASE("why refuses a file that is not a baseline", "[cli]") {
   CHECK(none.exit_code == 3);
   CHECK(Contains(none.err, "--baseline: cannot read none"));
   CHECK(garbage.exit_code == 3);
-  CHECK(Contains(garbage.err, "--baseline: garbage: the baseline is not whole, or is none"));
+  CHECK(Contains(garbage.err, "--baseline: garbage: not a baseline, or not a whole one"));
   for (const Result& result : {none, garbage}) CHECK(Contains(result.err, "--save-baseline FILE` writes one"));
   CHECK(nowhere.exit_code == 6);
   CHECK(Contains(nowhere.err, "Choose another place with --save-baseline."));
@@ -348,7 +349,7 @@ TEST_CASE("why and report explain the late token of the incident", "[cli]") {
 
   CHECK(Contains(why, "  100.0 ms between two tokens (p100; typical 10.0)\n"));
   CHECK(report.substr(0, why.size()) == why);
-  CHECK(Contains(page, "100.0 ms to a token, typical is 10.0 ms"));
+  CHECK(Contains(page, "The wait for this token took 100.0 ms; 10.0 ms is typical."));
 }
 
 TEST_CASE("why takes a token by its number, and reports the number of tokens if it does not exist", "[cli]") {
@@ -364,10 +365,10 @@ TEST_CASE("why takes a token by its number, and reports the number of tokens if 
   CHECK(Contains(first.out, " ms to its first token"));
   CHECK(late.exit_code == 1);
   CHECK(Contains(late.err, "token 1000000 of request " + pitot::base::RequestId(request.id) +
-                               " is not in dump.pitot: of its " + std::to_string(request.output_tokens) +
-                               " tokens the last "));
+                               " is not in dump.pitot: it has only the last "));
+  CHECK(Contains(late.err, " of its " + std::to_string(request.output_tokens) + " tokens."));
   CHECK(none.exit_code == 2);
-  CHECK(Contains(none.err, "--token: 0 was given; allowed is a whole number"));
+  CHECK(Contains(none.err, "--token: 0 was given; allowed: a whole number"));
 }
 
 TEST_CASE("report lists the other requests that fired, like an incident's report", "[cli]") {

@@ -80,7 +80,7 @@ TEST_CASE("truncated text gives its whole events and the place of its end", "[sp
   CHECK(Split(R"({"traceEvents":[{"a":1}])") == Pieces{"{\"a\":1}", "! it ends in the middle"});
   CHECK(Split("[{\"a\":\"\\") == Pieces{"! it ends in the middle of an event"});
   CHECK(Split("") == Pieces{"! it is empty"});
-  CHECK(Split("PITOT") == Pieces{"! it is no JSON"});
+  CHECK(Split("PITOT") == Pieces{"! it is not JSON"});
 }
 
 TEST_CASE("an event nested too deep is passed over, not followed", "[splitter]") {

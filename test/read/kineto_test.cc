@@ -237,7 +237,7 @@ TEST_CASE("senseless events are left out and counted", "[kineto]") {
                                 Event("cpu_op", "no number", R"("pid":1,"tid":1,"ts":NaN,"dur":1)") + "," + kOperator);
 
   CHECK(read.status.code() == StatusCode::kDataLoss);
-  CHECK(std::string(read.status.message()) == "5 events of 7 made no sense (nested more than 500 deep)");
+  CHECK(std::string(read.status.message()) == "5 events of 7 could not be read (nested more than 500 deep)");
   CHECK(read.trace.events.size() == 2);
   CHECK(read.report.events_bad == 5);
 }
@@ -269,7 +269,7 @@ TEST_CASE("senseless times are corrected or left out", "[kineto]") {
   CHECK(read.trace.events.duration_ns == std::vector<int64_t>{0, 0});
   CHECK(read.report.durations_negative == 1);
   CHECK(read.report.times_out_of_range == 2);
-  CHECK(read.report.Problems() == "2 had a time before 0 or beyond 2^62 ns; 1 had a negative duration, taken for 0");
+  CHECK(read.report.Problems() == "2 had a time before 0 or beyond 2^62 ns; 1 had a negative duration, taken as 0");
 }
 
 TEST_CASE("the first of calls with the same correlation id is the cause", "[kineto]") {
@@ -298,7 +298,7 @@ TEST_CASE("a file that is not a trace is refused with a reason", "[kineto]") {
   };
 
   CHECK(reason("") == "it is empty");
-  CHECK(reason("PITOT") == "it is no JSON");
+  CHECK(reason("PITOT") == "it is not JSON");
   CHECK(reason("{\"a\":1}") == "it has no traceEvents");
   CHECK(reason("{\"a\":1,") == "it ends before its events begin");
 }

@@ -169,7 +169,7 @@ TEST_CASE("calls of CUDA that neither launch nor wait are a separate part", "[re
 
   CHECK(PartsOf(trace).calling_ns == 5000);
   CHECK(report::GpuPartsIndex(trace, coverage).Text(kSlow) ==
-        "GPUs worked for it 13,100 us; else launching 0 us, waiting for GPUs 520 us, in other calls of CUDA 5 us, "
+        "GPUs worked for it 13,100 us; otherwise launching 0 us, waiting for GPUs 520 us, in other CUDA calls 5 us, "
         "neither 27,674 us, not known 1 us");
 }
 

@@ -121,9 +121,9 @@ TEST_CASE("a report without kernel records has the batch's GPU time from CUDA ev
   CHECK_FALSE(Has(nothing, "by CUDA events"));
   CHECK(Has(nothing, "gpu        GPU time not known; kernel coverage unknown"));
   CHECK(Has(text, "gpu        at most 7.00 ms of GPU time by CUDA events, its share of at most 14.0 ms of its\n"));
-  CHECK(Has(text, "GPU 0 NVIDIA H100 80GB HBM3: what it did was not recorded"));
+  CHECK(Has(text, "GPU 0 NVIDIA H100 80GB HBM3: its work was not recorded"));
   CHECK(Has(text, "by CUDA events, with gaps between kernels"));
-  CHECK(Has(text, "kernels were not recorded: no collector that could was added"));
+  CHECK(Has(text, "kernels were not recorded: no collector for kernels was added"));
   CHECK(Has(text, "forward"));
   CHECK_FALSE(Has(text, "is not known"));
 }
@@ -140,14 +140,14 @@ TEST_CASE("a report has the number of batches timed by CUDA events, and the reas
     add("cuda_events.failed", "3 calls, the last with CUDA error 2");
     CHECK(Has(OneLine(Report(trace)),
               " GPU CUDA events timed 0 of 1 batch; scopes not timed since the collector started: 2 without a current "
-              "context, 1,203 of contexts whose events could not be made; the driver failed 3 calls, the last with "
+              "context, 1,203 of contexts without events: making them failed; the driver failed 3 calls, the last with "
               "CUDA error 2 "));
   }
   SECTION("with all events in use, and a span unfinished on the GPU") {
     add("cuda_events.no_pair", "7");
     add("cuda_events.under_way", "4, the oldest for 2.000 s");
     CHECK(Has(OneLine(Report(trace)),
-              "1 batch; not done by the GPU yet: 4, the oldest for 2.000 s; scopes not timed since the collector "
+              "1 batch; not yet done by the GPU: 4, the oldest for 2.000 s; scopes not timed since the collector "
               "started: 7 beyond the events of their context (CudaEventOptions::pairs_per_context) "));
   }
   SECTION("with one batch without a span") {
@@ -190,7 +190,8 @@ TEST_CASE("the GPU time of a request with eager kernels is unknown at graphs' de
 
   const std::string text = OneLine(Report(trace));
 
-  CHECK(Has(text, "gpu GPU time not known; kernel coverage 27.2 %; for whom GPUs worked another 13.1 ms meanwhile is"));
+  CHECK(
+      Has(text, "gpu GPU time not known; kernel coverage 27.2 %; GPUs worked another 13.1 ms meanwhile, for unknown"));
   CHECK_FALSE(Has(text, "0 ns of GPU time"));
 }
 
@@ -231,7 +232,7 @@ TEST_CASE("a report has the state of each GPU over the window, and its throttled
             "       power      645 W (80..645), temperature 51 C (51..55), utilization 87 % (0..87)\n"));
   CHECK(Has(text,
             "   state of GPU 1 (NVIDIA H100) over the window: median (least..most)\n"
-            "       throttled  not in any of the 400.0 ms that were sampled\n"));
+            "       throttled  at no time of the sampled 400.0 ms\n"));
 }
 
 TEST_CASE("a state that was not read again does not last, and NVML alone makes a GPU section", "[report]") {
@@ -244,7 +245,7 @@ TEST_CASE("a state that was not read again does not last, and NVML alone makes a
   const std::string text = Report(trace);
 
   CHECK(Has(text, "\nGPU\n\n   state of GPU 0 over the window"));
-  CHECK(Has(text, "throttled  HW slowdown 100.0 % of the 2.50 s that were sampled"));
+  CHECK(Has(text, "throttled  HW slowdown 100.0 % of the sampled 2.50 s"));
 }
 
 TEST_CASE("a reason for held clocks outlasts a value's life while the reasons are still read", "[report]") {
@@ -353,7 +354,7 @@ TEST_CASE("each kind of loss has a remedy", "[report]") {
     return OneLine(Report(trace));
   };
   using model::LossReason;
-  const std::string said = "what would keep more ";
+  const std::string said = "to lose less ";
 
   CHECK(Has(with(LossReason::kOverwritten), said + "overwritten a larger Options::max_ring_bytes"));
   CHECK(Has(with(LossReason::kCopying), said + "overwritten in copy a larger Options::max_ring_bytes"));
@@ -361,16 +362,17 @@ TEST_CASE("each kind of loss has a remedy", "[report]") {
   CHECK(Has(with(LossReason::kRefused), said + "no ring a larger Options::memory_budget_bytes"));
   CHECK(Has(with(LossReason::kRecycled), said + "ring reused a larger Options::memory_budget_bytes"));
   CHECK(Has(with(LossReason::kOpenRequests), said + "no room (requests) a larger Options::memory_budget_bytes"));
-  CHECK(Has(with(LossReason::kClosedElsewhere), said + "closed elsewhere no option: PITOT_ASYNC_SCOPE"));
+  CHECK(Has(with(LossReason::kClosedElsewhere), said + "closed elsewhere no option: use PITOT_ASYNC_SCOPE"));
   CHECK(Has(with(LossReason::kDepth), said + "too deep no option: "));
-  CHECK(Has(with(LossReason::kTooDeepToBegin), said + "too deep to begin no option: what BeginScope and NVTX begin"));
+  CHECK(
+      Has(with(LossReason::kTooDeepToBegin), said + "too deep to begin no option: BeginScope and NVTX record nothing"));
   for (const LossReason reason : {LossReason::kUnreadable, LossReason::kDamaged})
-    CHECK_FALSE(Has(with(reason), "what would keep more"));
+    CHECK_FALSE(Has(with(reason), "to lose less"));
 }
 
 TEST_CASE("losses of GPU records have a remedy if memory was short", "[report]") {
   Trace trace = incident::MakeGpuTrace();
-  CHECK(Has(Report(trace), "a larger CuptiOptions::memory_bytes would keep more"));
+  CHECK(Has(Report(trace), "to lose less, use a larger CuptiOptions::memory_bytes"));
   trace.gpu_losses[0].reason = trace.strings.Add("PyTorch's profiler had CUPTI");
   CHECK_FALSE(Has(Report(trace), "memory_bytes"));
 }
@@ -385,7 +387,7 @@ TEST_CASE("a loss on one GPU leaves the other's time recorded, and the list name
 
   const std::string text = Report(trace);
 
-  CHECK(Has(text, "GPU " + std::to_string(other) + " another: what it did was not recorded"));
+  CHECK(Has(text, "GPU " + std::to_string(other) + " another: its work was not recorded"));
   CHECK(Has(text, "of the window, on"));
   CHECK(Has(text, "GPU " + std::to_string(other) + ", any stream"));
 }
@@ -394,7 +396,7 @@ TEST_CASE("a trace with only GPU records lost is not reported as without losses"
   Trace trace = incident::MakeGpuTrace();
   trace.losses.clear();
 
-  CHECK(Has(Report(trace), "LOST: nothing was lost but what is listed under GPU."));
+  CHECK(Has(Report(trace), "LOST: nothing was lost except the records listed under GPU."));
 }
 
 TEST_CASE("a GPU clock that is early is reported", "[report]") {
@@ -402,7 +404,7 @@ TEST_CASE("a GPU clock that is early is reported", "[report]") {
   trace.calls.begin_ns[0] += 90000;
   trace.gpu_losses.clear();
 
-  CHECK(Has(Report(trace), "clock      1 of 4 began before the calls that caused them: its clock is early by 40 us"));
+  CHECK(Has(Report(trace), "clock      1 of 4 began before the calls causing them: its clock is early by 40 us"));
 }
 
 TEST_CASE("a copy that blocks by its call or memory counts as a wait for GPUs, as in the request's time", "[report]") {
@@ -501,7 +503,7 @@ TEST_CASE("a stage missing from similar requests counts in full, and may be the 
 
   CHECK(Has(text, "fetch " + ms + " 0.00 ms +" + ms + " <-- largest"));
   CHECK(Has(text, "fetch +" + base::Duration(longest.duration_ns)));  // in the list at the top
-  CHECK(Has(text, "0.00 ms for a stage that fewer than half of them have"));
+  CHECK(Has(text, "0.00 ms for a stage in fewer than half of them"));
 }
 
 TEST_CASE("a request that fired but is not in the trace is named", "[report]") {
@@ -509,7 +511,7 @@ TEST_CASE("a request that fired but is not in the trace is named", "[report]") {
   trace.firings.push_back(trace.firings[0]);
   trace.firings.back().request_id = 0xabc;
 
-  CHECK(Has(Report(trace), "request 0000000000000abc fired, but nothing of it is in the trace"));
+  CHECK(Has(Report(trace), "request 0000000000000abc fired, but is not in the trace"));
 }
 
 TEST_CASE("the report names requests that fired but are not in the trace, and shows the slowest", "[report]") {
@@ -518,9 +520,9 @@ TEST_CASE("the report names requests that fired but are not in the trace, and sh
 
   const std::string text = Report(trace);
 
-  CHECK(Has(text, "SLOWEST REQUESTS of the window (of those that fired nothing is left)\n"));
+  CHECK(Has(text, "SLOWEST REQUESTS of the window (nothing is left of those that fired)\n"));
   CHECK(!Has(text, "nothing fired on a request"));
-  CHECK(Has(text, "missing    request 0000000000000abc fired, but nothing of it is in the trace"));
+  CHECK(Has(text, "missing    request 0000000000000abc fired, but is not in the trace"));
   CHECK(Has(text, "\n1) 86.0 ms  /segment"));
   CHECK(Has(text, "\n3) "));
   CHECK(!Has(text, "\n4) "));
@@ -642,7 +644,7 @@ TEST_CASE("a finished request's hand-over with a lost end is not shown as waitin
   Trace trace = incident::MakeTrace();
   for (model::HandoffRow& handoff : trace.handoffs) handoff.take_ns = 0;
 
-  CHECK(Has(Report(trace), "images: taken when is lost, from +17.0 ms"));
+  CHECK(Has(Report(trace), "images: the time it was taken is lost, from +17.0 ms"));
 }
 
 TEST_CASE("a slow request names the threads that lost events in its time", "[report]") {
@@ -670,7 +672,7 @@ TEST_CASE("losses of an unknown number are not reported as none", "[report]") {
   Trace trace = incident::MakeTrace();
   for (model::LossRow& loss : trace.losses) loss.events = 0;
 
-  CHECK(Has(Report(trace), "LOST: records, how many is not known"));
+  CHECK(Has(Report(trace), "LOST: an unknown number of records"));
 }
 
 TEST_CASE("bytes overwritten in the copy are not given as the size of all lost records", "[report]") {
@@ -721,7 +723,7 @@ TEST_CASE("firings beyond an incident's list are counted", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.attributes.push_back({trace.strings.Add("incident.firings_unlisted"), trace.strings.Add("7936")});
 
-  CHECK(Has(Report(trace), "and 7,936 after the first 1, of which no list is kept"));
+  CHECK(Has(Report(trace), "and 7,936 after the first 1, not listed"));
 }
 
 TEST_CASE("the longest open requests are named with their current stage", "[report]") {
@@ -792,7 +794,7 @@ TEST_CASE("an open wait is shown once for its thread", "[report]") {
 
   const std::string text = Report(trace);
 
-  CHECK(Has(text, "and waits still"));
+  CHECK(Has(text, "and is still waiting"));
   CHECK(!Has(text, "still open waits"));
 }
 
@@ -871,7 +873,7 @@ TEST_CASE("a report has the causes of stopped threads, the longest waits for a C
   CHECK(Has(line, "CPU quota throttled for 42.7 ms in 4 periods"));
   CHECK(Has(line, "pressure CPU 25.0 %, I/O 0.0 % (all at once 0.0 %) of the window"));
   CHECK(Has(line, "CPU clocks mean 1800 MHz (1800..2400), the lowest CPU's 1200 MHz"));
-  CHECK(Has(line, "threads, by want of a CPU run queue on CPU slept lost CPU disk faults " +
+  CHECK(Has(line, "threads, by wait for a CPU run queue on CPU slept lost CPU disk faults " +
                       std::string(trace.strings[trace.threads[2].name]) + " #3 3.00 ms 20.0 ms - 5 - " +
                       std::string(trace.strings[trace.threads[1].name]) + " #2 2.00 ms 10.0 ms - - -"));
 }
@@ -890,8 +892,10 @@ TEST_CASE("a report has the time stolen by the hypervisor if it is 1 % of the CP
   CHECK_FALSE(Has(report_of(39e6, "2"), "stolen the"));
   CHECK_FALSE(Has(report_of(300e6, "64"), "stolen the"));
   // The number of CPUs is missing in an older dump, and invalid in a damaged one.
-  CHECK(Has(report_of(300e6, nullptr), "stolen the hypervisor took 300.0 ms of the machine's CPUs, of which nobody"));
-  CHECK(Has(report_of(300e6, "-3"), "stolen the hypervisor took 300.0 ms of the machine's CPUs, of which nobody"));
+  CHECK(Has(report_of(300e6, nullptr),
+            "stolen the hypervisor took 300.0 ms of the machine's CPUs (their number is not recorded)"));
+  CHECK(Has(report_of(300e6, "-3"),
+            "stolen the hypervisor took 300.0 ms of the machine's CPUs (their number is not recorded)"));
 }
 
 TEST_CASE("stolen time counts as that of a second in a window shorter than the interval of readings", "[report]") {

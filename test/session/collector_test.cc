@@ -546,10 +546,7 @@ TEST_CASE("lasting costs are reported as part of no figure of the recording cost
     host.seen.has_lasting_cost = has_lasting_cost;
     REQUIRE(host.TriggerAndFlush());
     const std::string left_out = Attribute(host.traces().back(), "overhead.left_out");
-    CHECK(left_out ==
-          (has_lasting_cost
-               ? "what stays for good at whatever depth, which is in none of these figures: fake.lasting_cost"
-               : ""));
+    CHECK(left_out == (has_lasting_cost ? "a cost at every depth, in none of these figures: fake.lasting_cost" : ""));
   }
   CHECK(fakes::ReadFile(host.told().back().directory + "/report.txt").find("overhead.left_out") != std::string::npos);
 }

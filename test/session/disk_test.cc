@@ -167,7 +167,7 @@ TEST_CASE("a full disk costs only the files that do not fit", "[disk]") {
     HOLDS(host.recorder.Stats().files_failed == 1);
     HOLDS(host.told()[2].code == StatusCode::kResourceExhausted);
     HOLDS(!host.told()[2].directory.empty());
-    HOLDS(host.log.Has(pitot::LogLevel::kError, "is without large"));
+    HOLDS(host.log.Has(pitot::LogLevel::kError, "lacks large"));
     HOLDS(host.log.Has(pitot::LogLevel::kError, "No space left"));
     is_large = false;
     HOLDS(host.TriggerAndFlush());
@@ -217,17 +217,17 @@ TEST_CASE("a disk that stays full does not fill the log, and the number of lost 
     if (line.level == pitot::LogLevel::kError) said.push_back(line.text);
   }
   REQUIRE(said.size() == 4);
-  CHECK(Contains(said[0], "incident 1 is without large"));
+  CHECK(Contains(said[0], "incident 1 lacks large"));
   CHECK_FALSE(Contains(said[0], "in a row"));
-  CHECK(Contains(said[3], "incident 8 is without large"));
-  CHECK(Contains(said[3], "8 in a row"));
+  CHECK(Contains(said[3], "incident 8 lacks large"));
+  CHECK(Contains(said[3], "8 failures in a row"));
   CHECK(host.recorder.Stats().files_failed == 9);
   is_full = false;
   REQUIRE(host.TriggerAndFlush());
-  CHECK(host.log.Has(pitot::LogLevel::kInfo, "after 9 in a row that were not"));
+  CHECK(host.log.Has(pitot::LogLevel::kInfo, "the incident is complete, after 9 failures in a row"));
   is_full = true;
   REQUIRE(host.TriggerAndFlush());
-  CHECK(host.log.Has(pitot::LogLevel::kError, "incident 11 is without large"));
+  CHECK(host.log.Has(pitot::LogLevel::kError, "incident 11 lacks large"));
 }
 
 TEST_CASE("a disk without room for any file fails each incident, logged ever more rarely", "[disk]") {

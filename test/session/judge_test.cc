@@ -168,7 +168,7 @@ TEST_CASE("a failing or throwing judge is named in the report, in the log and to
          SayGuilty(hearing);
          return Status(StatusCode::kInternal, "ink");
        },
-       "guilty\nthe verdict is not whole: judge oracle: ink"},
+       "guilty\nthe verdict is incomplete: judge oracle: ink"},
   }));
   Host host;
   REQUIRE(host.Start());
@@ -202,8 +202,8 @@ TEST_CASE("a judge over its budget is told so, cut off and named; its words so f
 
   CHECK(late.code() == StatusCode::kUnavailable);
   const std::string report = File(host, host.incidents().at(0), "report.txt");
-  CHECK(Opens(report, "guilty\nthe verdict is not whole: judge oracle: cut off: it took "));
-  CHECK(Contains(report, " ms of CPU time and had 1\n`pitot why DIR` can still be run: DIR is "));
+  CHECK(Opens(report, "guilty\nthe verdict is incomplete: judge oracle: cut off: it took "));
+  CHECK(Contains(report, " ms of CPU time, and its limit is 1 ms\nRun `pitot why DIR` for a verdict: DIR is "));
   CHECK(host.recorder.Stats().verdicts_failed == 1);
 }
 
@@ -230,8 +230,8 @@ TEST_CASE("incidents that come while one is judged are written meanwhile, and th
     const bool is_displaced = 1 <= i && i <= kMeanwhile - kWait;
     CHECK(Opens(File(host, incidents[i], "report.txt"),
                 is_displaced
-                    ? "no verdict: others came while one was judged, and had to wait, too\n`pitot why DIR` can "
-                      "still be run: DIR is"
+                    ? "no verdict: too many newer incidents were waiting for theirs\nRun `pitot why DIR` for a "
+                      "verdict: DIR is"
                     : "guilty\n\n"));
   }
   CHECK(host.told().size() == 2 * incidents.size());
@@ -266,7 +266,8 @@ TEST_CASE("incidents waiting for verdicts take no more memory together than one 
   REQUIRE(incidents.size() == 1 + kMeanwhile);
   for (size_t i = 0; i < incidents.size(); ++i) {
     const bool is_judged = i == 0 || i == kMeanwhile;
-    CHECK(Opens(File(host, incidents[i], "report.txt"), is_judged ? "guilty\n\n" : "no verdict: others came"));
+    CHECK(Opens(File(host, incidents[i], "report.txt"),
+                is_judged ? "guilty\n\n" : "no verdict: too many newer incidents"));
   }
   CHECK(judged == 2);
   CHECK(host.recorder.Stats().verdicts_failed == kMeanwhile - 1);
@@ -322,7 +323,7 @@ TEST_CASE("Stop waits for the verdict in progress, and for none waiting for its 
   CHECK(Opens(File(host, incidents[0], "report.txt"), "guilty\n\n"));
   for (size_t i = 1; i < incidents.size(); ++i)
     CHECK(Opens(File(host, incidents[i], "report.txt"),
-                "no verdict: the recorder was stopped\n`pitot why DIR` can still be run"));
+                "no verdict: the recorder was stopped\nRun `pitot why DIR` for a verdict"));
   for (const Told& told : host.told())
     CHECK((told.hook == "incident" || told.number == 1) == (told.code == StatusCode::kOk));
   CHECK(host.told().size() == 2 * kAll);

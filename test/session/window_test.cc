@@ -327,7 +327,7 @@ TEST_CASE("a used-up budget of a cause is reported once", "[window]") {
   const auto lines = host.log.lines();
   CHECK(std::count_if(lines.begin(), lines.end(), [](const fakes::LogLine& line) {
           return line.level == pitot::LogLevel::kWarning &&
-                 session_test::Contains(line.text, "no incident of \"failed /r\": Options::max_incidents_per_cause");
+                 session_test::Contains(line.text, "no incident for \"failed /r\": Options::max_incidents_per_cause");
         }) == 1);
 }
 

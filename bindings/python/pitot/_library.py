@@ -33,7 +33,7 @@ def load(path: str) -> None:
     try:
         abi, revision = library.pitot_abi(), library.pitot_abi_revision()
     except AttributeError:
-        raise ImportError(f"{path} is no {FILE_NAME}: it has no pitot_abi") from None
+        raise ImportError(f"{path} is not a {FILE_NAME}: it has no pitot_abi") from None
     if abi != ABI or revision < LEAST_REVISION:
         raise ImportError(f"{path} has ABI {abi}.{revision}; this package needs {ABI}.{LEAST_REVISION} or a later {ABI}.x: "
                           f"install the package and the library of one release")
@@ -294,14 +294,14 @@ def real(name: str, value: Any) -> float:
 def encode(text: Optional[str]) -> Optional[bytes]:
     """Returns a str as bytes for C; parts that are not valid UTF-8 become question marks. Raises InvalidArgument."""
     if not isinstance(text, (str, type(None))):
-        raise InvalidArgument(f"{text!r} is where a str must be")
+        raise InvalidArgument(f"{text!r} must be a str")
     return None if text is None else text.encode("utf-8", "replace")
 
 
 def text(value: str) -> Optional[bytes]:
     """Like encode, but None is not allowed."""
     if not isinstance(value, str):
-        raise InvalidArgument(f"{value!r} is where a str must be")
+        raise InvalidArgument(f"{value!r} must be a str")
     return encode(value)
 
 

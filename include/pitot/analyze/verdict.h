@@ -216,8 +216,8 @@ PITOT_EXPORT Status LearnBaseline(const BlameIndex& index, uint32_t request, con
 // Describes one part: "behind request 0000000000008f0c (/segment, 13.8 ms)", "cudaMalloc in \"forward\" on executor".
 // Throws std::bad_alloc.
 PITOT_EXPORT std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause);
-// The verdict in one line: "host_lock +69.2 ms (95 %), held by request 0000000000008690 (/classify, 69.1 ms)". Throws
-// std::bad_alloc.
+// The verdict in one line: "waited 69.1 ms for lock "cache", held by request 0000000000008690 (/classify) (host_lock
+// +69.2 ms, 95 %)". Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
 // The verdict for people. Words are wrapped at `columns`; rows of tables have at most 100. Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,

@@ -57,7 +57,7 @@ struct Finding {
   const char* code = "";     // "a04.idle"; stable for ever
   const char* subject = "";  // as in Measure
   Severity severity = Severity::kInfo;
-  double confidence = 0;         // 0 to 1: how likely it is true, given the content of the trace
+  double confidence = 0;         // 0 to 1: how likely it is true, given the content of the trace; reports leave out 0
   bool is_undetermined = false;  // the trace does not tell; `summary` names the missing data
   int64_t cost_ns = 0;           // of the window's time; costs of findings may overlap
   const char* metric = "";       // the judged metric

@@ -242,7 +242,7 @@ std::string FirstUses::Of(const BlameSegment& segment) const {
     return first_use(launch->second.kernel);
   if (segment.call == kNone && segment.event != kNone) {
     const Use* use = After(segment.thread, threads_.At(segment.thread, segment.begin_ns));
-    if (use != nullptr) return use->kernel != 0 ? first_use(use->kernel) : "before code was loaded";
+    if (use != nullptr) return use->kernel != 0 ? first_use(use->kernel) : "just before code was loaded";
   }
   const uint32_t batch = segment.by.batch != kNone ? segment.by.batch : segment.batch;
   const bool is_of_batch = segment.blame == Blame::kHostOncpuFramework || segment.blame == Blame::kExecutorBusy ||

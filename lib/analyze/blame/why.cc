@@ -23,7 +23,7 @@ Status BlameIndex::Make(const model::Trace& trace, const BlameOptions& options, 
     index->data_ = std::make_unique<const Data>(trace, options);
     return Status();
   } catch (const Over&) {
-    return Status(StatusCode::kResourceExhausted, "the time to index the trace was up");
+    return Status(StatusCode::kResourceExhausted, "no time left to index the trace");
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to index the trace");
   } catch (...) {
@@ -75,13 +75,11 @@ Status Check(const RequestBlame& blame) {
   int64_t at_ns = blame.begin_ns;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.begin_ns != at_ns || segment.end_ns <= segment.begin_ns)
-      return base::Error(StatusCode::kInternal, "segments of row %u of requests do not follow each other",
-                         blame.request);
+      return base::Error(StatusCode::kInternal, "segments of request row %u do not follow each other", blame.request);
     at_ns = segment.end_ns;
   }
   if (at_ns != blame.end_ns || blame.blame.Total() != blame.end_ns - blame.begin_ns)
-    return base::Error(StatusCode::kInternal, "segments of row %u of requests do not add up to its latency",
-                       blame.request);
+    return base::Error(StatusCode::kInternal, "segments of request row %u do not add up to its latency", blame.request);
   return Status();
 }
 
@@ -111,7 +109,7 @@ template <class Way> Status FindBy(const Index& rows, const char* not_found, Req
     *blame = std::move(found);
     return Status();
   } catch (const Over&) {
-    return Status(StatusCode::kResourceExhausted, "the time to walk the request was up");
+    return Status(StatusCode::kResourceExhausted, "no time left to walk the request");
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to walk the request");
   } catch (...) {
@@ -122,19 +120,19 @@ template <class Way> Status FindBy(const Index& rows, const char* not_found, Req
 }  // namespace
 
 Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame) noexcept {
-  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: not built");
   const Index& rows = index.data()->index;
   if (request >= rows.trace.requests.size())
-    return base::Error(StatusCode::kInvalidArgument, "request: there is no row %u", request);
+    return base::Error(StatusCode::kInvalidArgument, "request: no row %u", request);
   return FindBy(rows, "the request's begin or end is not in the trace", blame,
                 [&](RequestBlame* found) { return Walk(rows, request, found).Run(); });
 }
 
 Status FindTokenBlame(const BlameIndex& index, uint32_t token, RequestBlame* blame) noexcept {
-  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: not built");
   const Index& rows = index.data()->index;
   if (token >= rows.trace.tokens.size() || rows.trace.tokens[token].request == model::kNone)
-    return base::Error(StatusCode::kInvalidArgument, "token: there is no row %u of a request", token);
+    return base::Error(StatusCode::kInvalidArgument, "token: no row %u of a request", token);
   return FindBy(rows, "the token before it, or its thread, is not in the trace", blame, [&](RequestBlame* found) {
     const std::optional<model::Interval> time = TimeBefore(rows, token);
     return time && Walk(rows, rows.trace.tokens[token].request, found).RunTo(token, time->begin_ns);

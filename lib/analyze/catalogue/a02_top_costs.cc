@@ -25,7 +25,7 @@ constexpr Threshold kThresholds[] = {
 
 class TopCosts final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a02", "what costs most", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a02", "largest costs", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const TopIndex index(analysis.trace());
@@ -86,23 +86,23 @@ class TopCosts final : public Analyzer {
     const bool is_named = std::any_of(table.rows.begin(), table.rows.begin() + static_cast<std::ptrdiff_t>(count),
                                       [](const TopRow& row) { return row.name.substr(0, 1) != "("; });
     if (share < dear.value || !is_named) return;
-    std::string summary = "dearest: " + names;
+    std::string summary = "most expensive: " + names;
     if (table.resampled == 0) {
-      summary += "; how sure that order is is not known: the trace has fewer than " + std::to_string(kLeastUnits) +
+      summary += "; the certainty of this order is unknown: the trace has fewer than " + std::to_string(kLeastUnits) +
                  " requests or steps";
     } else {
-      summary += unsure.empty() ? "; other requests would leave them in this order"
-                                : "; other requests may turn round ranks " + unsure;
+      summary +=
+          unsure.empty() ? "; other requests would keep this order" : "; ranks " + unsure + " are too close to call";
     }
     Finding finding = Judged(is_kernel ? "a02.kernels" : "a02.operators", is_gpu ? "GPU time" : "CPU time",
-                             "of the first three / all", share, dear);
+                             "first three / all", share, dear);
     // How sure it is that all three are above the next.
     finding.confidence = table.resampled == 0 ? 0.5 : 1;
     for (size_t i = 0; i < count; ++i) {
       if (table.rows[i].above_next >= 0) finding.confidence = std::min(finding.confidence, table.rows[i].above_next);
     }
     finding.summary = summary.c_str();
-    finding.recommendation = "begin here: `pitot top` has all rows, and what they hid or left exposed";
+    finding.recommendation = "Begin here: `pitot top` lists all rows, with their hidden and exposed time.";
     analysis.Add(finding);
   }
 };

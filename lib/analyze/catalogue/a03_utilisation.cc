@@ -89,7 +89,7 @@ double EfficiencyOf(const std::vector<Kernel>& kernels, int64_t whole_ns) {
 
 class Utilisation final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a03", "is the GPU used", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a03", "GPU utilisation", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -162,24 +162,25 @@ class Utilisation final : public Analyzer {
     if (utilisation < low.value) {
       std::string summary = "kernels ran for " + Percent(utilisation) + " of the window";
       if (HasRequests(analysis.trace()))
-        summary += ", for " + Percent(asked.Utilisation()) + " of the time that requests were open";
+        summary += ", for " + Percent(asked.Utilisation()) + " of the time with open requests";
       return Conclude(
           analysis, Judged("a03.utilisation_low", subject.c_str(), "utilisation", utilisation, low),
           {.severity = asked.Utilisation() < low.value / 2 ? Severity::kMedium : Severity::kLow,
            .confidence = 0.95,
            .cost_ns = asked.time_ns - asked.busy_ns,
            .summary = summary,
-           .recommendation = "see a04 for what the GPU waited for; a larger batch helps where it is launches"});
+           .recommendation = "See a04 for the reason; larger batches help if the GPU waited for launches."});
     }
     // A busy device: are its kernels too small for it?
     if (!has_fill || efficiency >= poor.value * utilisation) return;
     const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window, but had blocks for " +
                                 Percent(efficiency) + " of the multiprocessors' time at most";
-    Conclude(analysis, Judged("a03.efficiency_low", subject.c_str(), "efficiency", efficiency, poor),
-             {.severity = Severity::kLow,
-              .confidence = 0.95,
-              .summary = summary,
-              .recommendation = "larger batches, or small kernels on several streams at once, fill the device"});
+    Conclude(
+        analysis, Judged("a03.efficiency_low", subject.c_str(), "efficiency", efficiency, poor),
+        {.severity = Severity::kLow,
+         .confidence = 0.95,
+         .summary = summary,
+         .recommendation = "Fill the device with larger batches, or with small kernels on several streams at once."});
   }
 };
 

@@ -193,8 +193,7 @@ class IdleGaps final : public Analyzer {
     const bool is_hole = cause == kLaunch && static_cast<double>(largest.time.end_ns - largest.launched_ns) >
                                                  std::max(hole.value, 0.5 * static_cast<double>(idle_ns));
     if (is_hole)
-      summary +=
-          ", in one hole between a call and its first work: a first upload of a graph or module, or lost records";
+      summary += ", in one gap between a call and its first work: a first upload of a graph or module, or lost records";
     Conclude(analysis, Judged("a04.idle", subject.c_str(), "idle / (last end - first begin)", share, most),
              {.severity = cause == kNoRequest ? Severity::kLow : SeverityOf(share, most.value),
               .confidence = is_hole ? 0.3 : 0.9,
@@ -208,11 +207,11 @@ class IdleGaps final : public Analyzer {
   static std::string TextOf(uint32_t cause) {
     switch (cause) {
       case kNoRequest:
-        return "without any request, the launching thread in a recorded wait";
+        return "without any request, with the launching thread in a recorded wait";
       case kWait:
         return "in a recorded wait of the launching thread";
       case static_cast<uint32_t>(HostClass::kScope):
-        return "in scopes of the launching thread, outside of calls";
+        return "in scopes of the launching thread, outside calls";
       default:
         return NameOf(cause).substr(5);
     }
@@ -221,31 +220,30 @@ class IdleGaps final : public Analyzer {
   static const char* AdviceFor(uint32_t cause) {
     switch (cause) {
       case kNoRequest:
-        return "none: the GPU was idle because no work came";
+        return "None: the GPU was idle because there was no work.";
       case kWait:
-        return "look at what the thread waited for: requests that others still prepare (a05), a batch that fills, a "
-               "lock";
+        return "Find the reason for the wait: requests still in preparation (a05), a filling batch, or a lock.";
       case static_cast<uint32_t>(HostClass::kScope):
-        return "look at what its scopes compute between launches (`pitot top --by scope`), and do it elsewhere or "
-               "ahead";
+        return "Look at the work of its scopes between launches (`pitot top --by scope`), and do it elsewhere or "
+               "ahead of time.";
       case static_cast<uint32_t>(HostClass::kSynchronization):
-        return "launch ahead of waiting: the thread waited for the GPU before it gave it more work (a09)";
+        return "Launch before waiting: the thread waited for the GPU before giving it more work (a09).";
       case static_cast<uint32_t>(HostClass::kAllocation):
-        return "allocate ahead, or from a pool: the thread was in the allocator of the driver";
+        return "Allocate ahead of time, or from a pool: the thread was in the driver's allocator.";
       case static_cast<uint32_t>(HostClass::kApi):
-        return "launch less: CUDA graphs, larger batches, fused kernels (a10)";
+        return "Launch less: use CUDA graphs, larger batches or fused kernels (a10).";
       case static_cast<uint32_t>(HostClass::kLoader):
-        return "more workers for data, or prefetching: the thread waited for its next batch (a05)";
+        return "Use more data workers, or prefetch: the thread waited for its next batch (a05).";
       case static_cast<uint32_t>(HostClass::kOperator):
-        return "CUDA graphs or compilation: the thread was in the framework, between launches";
+        return "Use CUDA graphs or compilation: the thread was in the framework, between launches.";
       case kLaunch:
-        return "launches were slow to arrive: look at what else the device and driver did";
+        return "Launches were slow to arrive: look for other work of the device and the driver.";
       case kDispatch:
-        return "the work was queued: dependencies between streams, or kernels too short to hide dispatch";
+        return "The work was queued: look for dependencies between streams, or kernels too short to hide dispatch.";
       case kUnknown:
-        return "record the calls that launch, to learn why";
+        return "Record launch calls to learn why.";
       default:
-        return "the launching thread was in code that is not recorded: instrument it";
+        return "The launching thread was in unrecorded code: instrument it.";
     }
   }
 

@@ -61,7 +61,7 @@ Intervals HeldUp(Analysis& analysis) {
 
 class InputPipeline final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a05", "is input the bottleneck", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a05", "input as the bottleneck", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -81,9 +81,9 @@ class InputPipeline final : public Analyzer {
       Judge(analysis,
             {kAll, "waiting for data while no GPU worked / window", "threads waited for their next batch of data",
              "while no GPU worked",
-             "load ahead in other processes (DataLoader's num_workers): one now does in " + base::Duration(loading_ns) +
-                 " what the rest consumes in " + base::Duration(others_ns) + ", so " + std::to_string(workers) +
-                 " workers or more; pinned memory and prefetching besides",
+             "Load ahead in other processes (DataLoader's num_workers). One worker now needs " +
+                 base::Duration(loading_ns) + " for data consumed in " + base::Duration(others_ns) + ": use " +
+                 std::to_string(workers) + " workers or more, with pinned memory and prefetching.",
              gpu_busy.empty() ? 0.6 : 0.9},  // without a GPU in the trace, nobody may have been kept waiting
             loading_ns, exposed);
     }
@@ -94,8 +94,9 @@ class InputPipeline final : public Analyzer {
     Judge(analysis,
           {"requests", "requests held up before their batch while nothing worked / window",
            "requests were held up before their batch, two or more at once,", "while no executor and no GPU worked",
-           "more threads that prepare requests, a faster decoder, or prepare on the GPU; `pitot why` and a28 say where "
-           "they are held up",
+           "Use more preparing threads or a faster decoder, or prepare on the GPU. `pitot why` and a28 show where "
+           "requests "
+           "are held up.",
            0.8},
           TotalNs(held_up), Difference(held_up, Union(std::move(working))));
     return Status();
@@ -118,7 +119,7 @@ class InputPipeline final : public Analyzer {
     AddNumber(analysis, "input_bound", wait.subject, share >= least.value ? 1 : 0);
     if (share < least.value) return;
 
-    Longest longest(EvidenceTable::kWindow, "input was waited for");
+    Longest longest(EvidenceTable::kWindow, "waiting for input");
     for (const model::Interval& time : exposed) longest.Show(0, time);
     const std::string summary = std::string(wait.who) + " for " + Percent(share) + " of the window " + wait.when +
                                 (share >= high.value ? "" : ": moderately input-bound");

@@ -29,8 +29,8 @@ constexpr Threshold kThresholds[] = {
     {"copies_per_second", 100, "1", "pitot"},
     {"copies_per_request", 5, "1", "pitot"},  // more than this counts as often, too
     {"exposed_share", 0.05, "1", "pitot"},
-    {"start", 10000, "ns", "pitot, where no large copy tells"},
-    {"bandwidth", 25, "bytes/ns", "PCIe 4 x16, where no large copy tells"},
+    {"start", 10000, "ns", "pitot, without large copies"},
+    {"bandwidth", 25, "bytes/ns", "PCIe 4 x16, without large copies"},
 };
 
 constexpr uint64_t kTinyBytes = 4096, kLargeBytes = 1 << 20;
@@ -124,16 +124,15 @@ class SmallCopies final : public Analyzer {
         static_cast<double>(runs) * line.start_ns + static_cast<double>(small_bytes) / line.bytes_per_ns;
     const std::string summary = base::Count(small.size()) + " small copies, " + base::Format("%.0f", rate) +
                                 " a second, of " + base::Bytes(small_bytes / std::max<size_t>(1, small.size())) +
-                                " on average took " + base::Duration(exposed_ns) +
-                                " that nothing hid, their calls included";
+                                " on average, took " + base::Duration(exposed_ns) +
+                                " not hidden by computing, with their calls";
     const std::string advice =
         runs < small.size()
-            ? "gather in pinned memory what is copied one after the other: as " +
+            ? "Gather consecutive copies in pinned memory: as " +
                   (runs == 1 ? "one copy" : base::Count(runs) + " copies") + " they take about " +
-                  base::Duration(static_cast<int64_t>(std::min(at_once_ns, 9e18))) +
-                  "; or make on the device what is copied"
-            : "other work of the stream is between any two: copy ahead of it what is needed later, at once; or make on "
-              "the device what is copied";
+                  base::Duration(static_cast<int64_t>(std::min(at_once_ns, 9e18))) + ". Or make the data on the device."
+            : "Other work of the stream lies between any two: make one copy ahead of it, or make the data on the "
+              "device.";
     Conclude(
         analysis,
         Judged("a06.small_copies", subject.c_str(), "small copies and their calls, exposed / window", share, least),

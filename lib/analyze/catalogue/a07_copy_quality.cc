@@ -56,12 +56,12 @@ bool IsAsynchronous(const Trace& trace, uint32_t call) {
 
 class CopyQuality final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a07", "copies that block", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a07", "blocking copies", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     const double small_bytes = analysis.threshold("small_upload").value;
-    Blocked pageable("an asynchronous copy of pageable memory"), waiting("a copy that waits"), sets("a set that waits");
+    Blocked pageable("an asynchronous copy of pageable memory"), waiting("a waiting copy"), sets("a waiting set");
     for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
       if (call == kNone) continue;
@@ -84,12 +84,12 @@ class CopyQuality final : public Analyzer {
     Add(analysis, "blocked_in_waiting_copies", kAll, waiting.blocked_ns);
     AddNumber(analysis, "waiting_sets", kAll, static_cast<double>(sets.copies));
     Add(analysis, "blocked_in_waiting_sets", kAll, sets.blocked_ns);
-    Judge(analysis, pageable, "a07.pageable", "asynchronous copies of pageable memory, which wait all the same: ",
-          "copy from pinned memory (pin_memory, cudaHostAlloc): only then does the call return at once");
-    Judge(analysis, waiting, "a07.waiting", "copies by calls that wait for them: ",
-          "copy asynchronously (cudaMemcpyAsync, non_blocking) from pinned memory, on a stream of their own");
-    Judge(analysis, sets, "a07.waiting_set", "sets of pinned or managed memory by calls that wait for them: ",
-          "set it asynchronously (cudaMemsetAsync), or memory of the host's on the host");
+    Judge(analysis, pageable, "a07.pageable", "asynchronous copies of pageable memory still wait: ",
+          "Copy from pinned memory (pin_memory, cudaHostAlloc): only then does the call return at once.");
+    Judge(analysis, waiting, "a07.waiting", "copies by waiting calls: ",
+          "Copy asynchronously (cudaMemcpyAsync, non_blocking) from pinned memory, on a stream of their own.");
+    Judge(analysis, sets, "a07.waiting_set", "sets of pinned or managed memory by waiting calls: ",
+          "Set it asynchronously (cudaMemsetAsync), or set host memory on the host.");
     return Status();
   }
 
@@ -101,7 +101,7 @@ class CopyQuality final : public Analyzer {
     const double share = Share(blocked.blocked_ns, trace.window_end_ns - trace.window_begin_ns);
     if (blocked.copies == 0 || share < least.value) return;
     const std::string summary =
-        what + base::Count(blocked.copies) + ", in which threads were for " + base::Duration(blocked.blocked_ns);
+        what + base::Count(blocked.copies) + ", with threads in them for " + base::Duration(blocked.blocked_ns);
     Conclude(analysis, Judged(code, kAll, "in such calls / window", share, least),
              {.severity = SeverityOf(share, 5 * least.value),
               .confidence = 0.9,

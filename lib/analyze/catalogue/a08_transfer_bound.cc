@@ -30,7 +30,7 @@ constexpr Threshold kThresholds[] = {
 
 class TransferBound final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a08", "copies against computing", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a08", "copies versus computing", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
@@ -65,14 +65,14 @@ class TransferBound final : public Analyzer {
                                     analysis.threshold("copies_to_kernels").value * static_cast<double>(computing_ns);
     if (!is_bound && share < heavy.value) return;
     const std::string summary = "copies from and to the host were " + Percent(share) +
-                                " of what it did, not hidden by computing: " + base::Duration(copies_ns) +
+                                " of its work, not hidden by computing: " + base::Duration(copies_ns) +
                                 " of copies against " + base::Duration(computing_ns) + " of kernels";
     // Both at once take as long as the longer.
     const std::string advice =
         copies_ns > computing_ns
-            ? "keep data on the device between steps, or copy less: overlap alone leaves " +
-                  base::Duration(copies_ns - computing_ns)
-            : std::string("copy on a second stream from pinned memory while the kernels run: they can hide all of it");
+            ? "Keep data on the device between steps, or copy less: overlap alone leaves " +
+                  base::Duration(copies_ns - computing_ns) + "."
+            : std::string("Copy on a second stream from pinned memory while the kernels run: they can hide all of it.");
     Conclude(analysis,
              Judged(is_bound ? "a08.transfer_bound" : "a08.transfer_heavy", subject.c_str(),
                     "exposed transfers / time at work", share, is_bound ? bound : heavy),

@@ -36,7 +36,7 @@ struct Stall {
 
 class SyncStalls final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a09", "waits that leave GPUs idle", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a09", "GPUs idle after waits", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -148,15 +148,15 @@ class SyncStalls final : public Analyzer {
     if (share < least.value) return;
     const std::string summary = "after " + base::Plural(waits, "wait") + " for GPUs, " + base::Duration(waited_ns) +
                                 " in all, none worked for " + base::Duration(stalled_ns) +
-                                " until the thread that had waited gave it more";
+                                " until the waiting thread launched more work";
     Finding finding = Judged("a09.sync_stalls", kAll, "GPU idle after waits / window", share, least);
     finding.severity = SeverityOf(share, least.value);
     finding.confidence = 0.8;
     finding.cost_ns = stalled_ns;
     finding.summary = summary.c_str();
     finding.recommendation =
-        "launch the next work before waiting for the last, or wait for an event of what is needed; values read back "
-        "every step (.item(), .cpu()) wait, too";
+        "Launch the next work before waiting for the last, or wait for an event of the needed work only. Values read "
+        "back every step (.item(), .cpu()) wait, too.";
     longest.AddTo(&finding);
     analysis.Add(finding);
   }

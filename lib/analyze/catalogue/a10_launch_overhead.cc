@@ -178,9 +178,10 @@ class LaunchOverhead final : public Analyzer {
          .cost_ns = exposed_ns,
          .summary = summary,
          .recommendation =
-             is_one_call ? "look at that call: loading a module, a first upload of a graph, or lost records"
-             : is_short  ? "replay the kernels as a CUDA graph, or fuse them; larger batches make them longer"
-                         : "calls that launch take long: fewer, from one thread, or as a CUDA graph"},
+             is_one_call
+                 ? "Look at that call: it loaded a module or uploaded a graph for the first time, or records were lost."
+             : is_short ? "Replay the kernels as a CUDA graph, fuse them, or make them longer with larger batches."
+                        : "Launch calls take long: make fewer, from one thread, or use a CUDA graph."},
         evidence);
   }
 };

@@ -177,28 +177,27 @@ class LaunchQueue final : public Analyzer {
       Evidence since;
       since.begin_ns = queue.full_at_ns;
       since.end_ns = queue.full_at_ns + queue.full_ns;
-      since.note = "full from here on, for so long in all";
+      since.note = "full from here on, for this long in all";
       const std::string summary = "its launch queue was full for " + Percent(full_share) +
-                                  " of the time: calls that launch waited for the GPU and look slow for it";
+                                  " of the time: launch calls waited for the GPU and therefore look slow";
       return Conclude(analysis, Judged("a11.queue_full", subject.c_str(), "time full / time", full_share, full),
                       {.confidence = 0.9,
                        .cost_ns = queue.full_ns,
                        .summary = summary,
-                       .recommendation = "the GPU is the bottleneck: make its work shorter, not the launches"},
+                       .recommendation = "The GPU is the bottleneck: make its work shorter, not the launches."},
                       since);
     }
     if (empty_share <= empty.value) return;
     const bool has_requests = HasRequests(analysis.trace());
     const std::string summary = "nothing waited to run for " + Percent(empty_share) + " of the time" +
-                                (has_requests ? " that requests were open" : "") + ": the host was behind";
-    Conclude(
-        analysis,
-        Judged("a11.queue_empty", subject.c_str(),
-               has_requests ? "time empty / time that requests were open" : "time empty / time", empty_share, empty),
-        {.confidence = 0.8,
-         .cost_ns = empty_ns,
-         .summary = summary,
-         .recommendation = "the host is the bottleneck: see a04 for what it did meanwhile"});
+                                (has_requests ? " with open requests" : "") + ": the host was behind";
+    Conclude(analysis,
+             Judged("a11.queue_empty", subject.c_str(),
+                    has_requests ? "time empty / time with open requests" : "time empty / time", empty_share, empty),
+             {.confidence = 0.8,
+              .cost_ns = empty_ns,
+              .summary = summary,
+              .recommendation = "The host is the bottleneck: see a04 for its work meanwhile."});
   }
 };
 

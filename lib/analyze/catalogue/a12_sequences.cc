@@ -96,7 +96,7 @@ class Table {
 
 class Sequences final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a12", "kernels that repeat in sequence", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a12", "repeated kernel sequences", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -201,24 +201,24 @@ class Sequences final : public Analyzer {
     const Threshold least = analysis.threshold("gap_share");
     const double share = Share(pattern.gaps_ns, trace.window_end_ns - trace.window_begin_ns);
     if (share < least.value) return;
-    const std::string summary = base::Count(pattern.repeats) + " times the same " + std::to_string(pattern.length) +
-                                " kernels, " + NameOf(trace, pattern) + ", with " + base::Duration(pattern.gaps_ns) +
-                                " between them";
+    const std::string summary = "the same " + std::to_string(pattern.length) + " kernels ran " +
+                                base::Count(pattern.repeats) + " times: " + NameOf(trace, pattern) + ", with " +
+                                base::Duration(pattern.gaps_ns) + " between them";
     Evidence first;
     first.table = EvidenceTable::kGpu;
     first.first_row = pattern.first;
     first.rows = pattern.length;
     first.begin_ns = trace.gpu.begin_ns[pattern.first];
     first.end_ns = first.begin_ns + trace.gpu.duration_ns[pattern.first];
-    first.note = "the first kernel of the first time";
-    Conclude(analysis,
-             Judged("a12.repeated_sequence", subject.c_str(), "gaps within the sequence / window", share, least),
-             {.severity = Severity::kLow,
-              .confidence = 0.7,  // they may depend on decisions of the host in between
-              .cost_ns = pattern.gaps_ns,
-              .summary = summary,
-              .recommendation = "capture them as one CUDA graph, or fuse them: at most the time between them is saved"},
-             first);
+    first.note = "the first kernel of the first repeat";
+    Conclude(
+        analysis, Judged("a12.repeated_sequence", subject.c_str(), "gaps within the sequence / window", share, least),
+        {.severity = Severity::kLow,
+         .confidence = 0.7,  // they may depend on decisions of the host in between
+         .cost_ns = pattern.gaps_ns,
+         .summary = summary,
+         .recommendation = "Capture them as one CUDA graph, or fuse them: this saves at most the time between them."},
+        first);
   }
 };
 

@@ -37,7 +37,7 @@ constexpr size_t kMostBatches = 2000;  // of an executor; if there are more, so 
 
 class Scaling final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a15", "what more at once brings", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a15", "scaling with batch size and GPUs", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -83,18 +83,19 @@ class Scaling final : public Analyzer {
     AddNumber(analysis, "best_size", subject, sure.best);
     AddNumber(analysis, "gain_of_best_size", subject, gain);
     if (sure.least_gain >= analysis.threshold("gain").value) {
-      return Judge(analysis, subject, "a15.crosstalk", "throughput of the best size / of the largest - 1", gain, "gain",
-                   base::Format("throughput falls beyond %u requests in a batch; batches of %u, which were made, have "
-                                "%.0f %% less",
-                                sure.best, largest, 100 * gain / (1 + gain)),
-                   "limit the size of batches to that", longest);
+      return Judge(
+          analysis, subject, "a15.crosstalk", "throughput of the best size / of the largest - 1", gain, "gain",
+          base::Format("throughput falls beyond %u requests in a batch; the recorded batches of %u have %.0f %% less",
+                       sure.best, largest, 100 * gain / (1 + gain)),
+          "Limit batches to that size.", longest);
     }
     if (sure.least_serial < analysis.threshold("serial").value) return;
     Judge(analysis, subject, "a15.serial", "share of a batch's time that each request adds", sure.law.serial, "serial",
-          base::Format("a batch of %u has %.1f times the throughput of one request: each adds %.0f %% of the time "
-                       "that one takes alone",
-                       largest, to_one, 100 * sure.law.serial),
-          "look for what is done for one request after another: preprocessing, copies, loops (a06, a10, a17)", longest);
+          base::Format(
+              "a batch of %u has %.1f times the throughput of one request: each request adds %.0f %% of the time "
+              "of one alone",
+              largest, to_one, 100 * sure.law.serial),
+          "Look for work done for one request after another: preprocessing, copies, loops (a06, a10, a17).", longest);
   }
 
   static void Judge(Analysis& analysis, const std::string& subject, const char* code, const char* metric, double value,
@@ -118,21 +119,22 @@ class Scaling final : public Analyzer {
     AddNumber(analysis, "efficiency_at_most", subject, 1 - share);
     const Threshold most = analysis.threshold("communication_share");
     if (share < most.value) return;
-    const std::string summary = "communication that nothing hides is " + Percent(share) +
+    const std::string summary = "communication not hidden by computing takes " + Percent(share) +
                                 " of its time: it does at most " + Percent(1 - share) +
-                                " of what it would alone; with another number of GPUs, and how much of it is waiting "
-                                "for others, is not known from one of them";
+                                " of the work of a GPU alone; one GPU does not show the effect of more GPUs, nor the "
+                                "time spent waiting for others";
     Longest longest(EvidenceTable::kWindow, "communication");
     for (const model::Interval& time : all) longest.Show(0, time);
-    Conclude(analysis,
-             Judged("a15.communication", subject.c_str(), "exposed communication / time at work", share, most),
-             {.severity = SeverityOf(share, most.value),
-              .confidence = 0.4,
-              .is_undetermined = true,
-              .cost_ns = exposed_ns,
-              .summary = summary,
-              .recommendation = "compare traces of three numbers of GPUs or more; look at all of them for who is late"},
-             longest);
+    Conclude(
+        analysis, Judged("a15.communication", subject.c_str(), "exposed communication / time at work", share, most),
+        {.severity = SeverityOf(share, most.value),
+         .confidence = 0.4,
+         .is_undetermined = true,
+         .cost_ns = exposed_ns,
+         .summary = summary,
+         .recommendation =
+             "Compare traces with at least three different numbers of GPUs, and look for the late one among them."},
+        longest);
   }
 };
 

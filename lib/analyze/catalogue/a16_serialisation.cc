@@ -72,7 +72,7 @@ struct Waits {
 
 class Serialisation final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a16", "work that waited in line", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a16", "serialised GPU work", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
@@ -153,26 +153,25 @@ class Serialisation final : public Analyzer {
     if (share < least.value) return;
     const bool is_known = 2 * waits->known > waits->count;
     const bool has_legacy = first == kLegacyStream || second == kLegacyStream;
-    std::string summary = base::Plural(waits->count, "time") + " work waited, " + base::Duration(ns) +
+    std::string summary = "work waited " + base::Plural(waits->count, "time") + ", " + base::Duration(ns) +
                           " in all, for work of other " + (is_known ? "requests" : "threads") +
-                          " that it would have fitted beside, " +
+                          " with room for both, " +
                           (is_one ? "on the same stream" : "on another stream: they never ran at once");
-    if (!is_known) summary += "; whether they depend on each other is not known";
-    Conclude(
-        analysis, Judged("a16.serialised_streams", subject.c_str(), "waited in line / window", share, least),
-        {.severity = is_known ? SeverityOf(share, 2 * least.value) : Severity::kLow,
-         .confidence = is_known ? (is_one ? 0.85 : 0.7) : 0.4,
-         .is_undetermined = !is_known,
-         .cost_ns = ns,
-         .summary = summary,
-         .recommendation =
-             is_one ? "give each worker a stream of its own (not the default stream)"
-             : has_legacy
-                 ? "one of them is the default stream, which waits for all others: use streams made with "
-                   "cudaStreamNonBlocking, or the default stream by thread (--default-stream per-thread)"
-                 : "look for what orders them: event waits without need, calls that wait for the device, one launching "
-                   "thread behind another"},
-        waits->longest);
+    if (!is_known) summary += "; they may depend on each other";
+    Conclude(analysis, Judged("a16.serialised_streams", subject.c_str(), "waited in line / window", share, least),
+             {.severity = is_known ? SeverityOf(share, 2 * least.value) : Severity::kLow,
+              .confidence = is_known ? (is_one ? 0.85 : 0.7) : 0.4,
+              .is_undetermined = !is_known,
+              .cost_ns = ns,
+              .summary = summary,
+              .recommendation = is_one       ? "Give each worker a stream of its own (not the default stream)."
+                                : has_legacy ? "One of them is the default stream; it waits for all others. Use "
+                                               "streams made with cudaStreamNonBlocking, or "
+                                               "a default stream per thread (--default-stream per-thread)."
+                                             : "Find the reason for their order: needless event waits, calls waiting "
+                                               "for the device, or one launching "
+                                               "thread behind another."},
+             waits->longest);
   }
 };
 

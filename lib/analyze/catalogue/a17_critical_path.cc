@@ -32,25 +32,25 @@ constexpr Threshold kThresholds[] = {
 };
 
 constexpr const char* kNearlyAsLong =
-    "another way is nearly as long: less of this saves little by itself; see what else the window would be shorter by";
+    "Another path is nearly as long, so less of this saves little by itself. Look at the savings from the other parts.";
 
 const char* AdviceFor(PathClass of) {
   switch (of) {
     case PathClass::kCompute:
-      return "the GPU is the bottleneck: faster kernels (a02, a18, a20), smaller types, or less to compute";
+      return "The GPU is the bottleneck: use faster kernels (a02, a18, a20) or smaller types, or compute less.";
     case PathClass::kCommunication:
-      return "overlap communication with computing, or send less";
+      return "Overlap communication with computing, or send less.";
     case PathClass::kCopies:
-      return "copy on a stream of their own from pinned memory, or keep data on the GPU (a06 to a08)";
+      return "Copy on a separate stream from pinned memory, or keep data on the GPU (a06 to a08).";
     case PathClass::kLaunch:
     case PathClass::kApi:
-      return "launch less: CUDA graphs, fused kernels, larger batches (a10)";
+      return "Launch less: use CUDA graphs, fused kernels or larger batches (a10).";
     case PathClass::kDispatch:
-      return "fewer, longer kernels: between one and the next the GPU needs its time (a12)";
+      return "Run fewer, longer kernels: the GPU needs time between one and the next (a12).";
     case PathClass::kReturn:
-      return "wait less often (a09)";
+      return "Wait less often (a09).";
     default:
-      return "the host is the bottleneck: make its code between calls shorter, or do it on another thread (a04)";
+      return "The host is the bottleneck: shorten its code between calls, or move it to another thread (a04).";
   }
 }
 
@@ -122,13 +122,14 @@ class CriticalPath final : public Analyzer {
                          static_cast<double>(path.longest_launch_ns) > analysis.threshold("launch_hole").value;
     const bool is_unlinked = unlinked_share > analysis.threshold("unlinked_share").value;
     std::string summary =
-        std::string("most of what the window waited for") + (has_requests ? " while requests were open, " : ", ") +
+        std::string("the largest part of the critical path") + (has_requests ? " with open requests, " : ", ") +
         Percent(share) + ", was " + (of == PathClass::kHost ? "code between calls" : PathClassName(of)) +
-        "; if that took no time, the window would be " + base::Duration(saved_ns[most]) + " shorter" +
-        (is_unlinked ? "; " + Percent(unlinked_share) + " of GPU work has no call, so it is not sure" : std::string());
+        "; without it the window would be " + base::Duration(saved_ns[most]) + " shorter" +
+        (is_unlinked ? "; " + Percent(unlinked_share) + " of GPU work has no call, so this is uncertain"
+                     : std::string());
     if (is_hole)
       summary +=
-          "; most of it is one hole between a call and its work: a first upload of a graph or module, or lost "
+          "; most of it is one gap between a call and its work: a first upload of a graph or module, or lost "
           "records";
     const double saved = Share(saved_ns[most], trace.window_end_ns - trace.window_begin_ns);
     const bool is_bottleneck = saved >= analysis.threshold("saved_share").value;

@@ -48,12 +48,12 @@ struct Group {
   uint64_t calls = 0;
   double flops = 0, bytes = 0;  // bytes 0: unknown
   int64_t ns = 0;
-  Longest longest{EvidenceTable::kEvents, "such an operator"};
+  Longest longest{EvidenceTable::kEvents, "one of these operators"};
 };
 
 class Roofline final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a18", "computing or memory", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a18", "compute-bound or memory-bound", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -172,15 +172,15 @@ class Roofline final : public Analyzer {
     const Threshold least = analysis.threshold("op_share");
     const double share = Share(unknown_ns, busy_ns);
     if (share < least.value) return;
-    const std::string summary = "floating point operations were recorded, but the peaks of \"" +
+    const std::string summary = "floating point operations were recorded, but \"" +
                                 std::string(trace.strings[trace.devices[device].name]) +
-                                "\" for their number types are not known, or not all of their tensors' sizes";
+                                "\" has no known peaks for their number types, or sizes of their tensors are missing";
     Conclude(analysis,
              Judged("a18.unknown", subject.c_str(), "GPU time of such operators / time at work", share, least),
              {.confidence = 0.3,
               .is_undetermined = true,
               .summary = summary,
-              .recommendation = "--set a18.peak_flops=, a18.peak_bandwidth= (per ns)"});
+              .recommendation = "Pass --set a18.peak_flops= and --set a18.peak_bandwidth= (per ns)."});
   }
 
   static void Judge(Analysis& analysis, const Group& group, bool is_memory, double most_flops_per_ns, bool has_clock) {
@@ -195,7 +195,7 @@ class Roofline final : public Analyzer {
     const auto spare_ns = static_cast<int64_t>(std::clamp(static_cast<double>(group.ns) * (1 - efficiency), 0.0, 9e18));
     const char* const bound = is_memory ? "memory" : "computing";
     const std::string summary =
-        base::Format("%s calls at %.0f %% of what %s allows (", base::Count(group.calls).c_str(), 100 * efficiency,
+        base::Format("%s calls at %.0f %% of the limit set by %s (", base::Count(group.calls).c_str(), 100 * efficiency,
                      bound) +
         base::Format("%.3g Tflop/s, %.3g flop/byte)", group.flops / static_cast<double>(group.ns) * 1e-3,
                      group.flops / group.bytes);
@@ -210,11 +210,11 @@ class Roofline final : public Analyzer {
          .cost_ns = is_low ? spare_ns : 0,
          .summary = summary,
          .recommendation =
-             is_low
-                 ? "neither computing nor memory is busy: look at its launch shape (a20), larger batches, other kernels"
+             is_low ? "Neither computing nor memory is busy: look at its launch shape (a20), larger batches or other "
+                      "kernels."
              : is_memory
-                 ? "only fewer bytes make it faster: fuse it, smaller types, larger batches where weights dominate"
-                 : "only fewer operations or a smaller type make it faster"},
+                 ? "Only fewer bytes make it faster: fuse it, use smaller types, or larger batches if weights dominate."
+                 : "Only fewer operations or a smaller type make it faster."},
         group.longest);
   }
 };

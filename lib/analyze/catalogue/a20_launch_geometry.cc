@@ -76,7 +76,7 @@ struct Wasted {
   double ns = 0;
   std::vector<std::pair<uint32_t, float>> rows;  // the kernels, and the share of each
   std::unordered_map<model::StringId, double> by_kernel;
-  Longest longest{EvidenceTable::kGpu, "launched so"};
+  Longest longest{EvidenceTable::kGpu, "launched with this shape"};
 };
 
 class LaunchGeometry final : public Analyzer {
@@ -188,19 +188,19 @@ class LaunchGeometry final : public Analyzer {
     const double share = busy_ns == 0 ? 0 : wasted.ns / static_cast<double>(busy_ns);
     if (share < least.value) return;
     constexpr const char* kCodes[kWastes] = {"a20.partial_warps", "a20.small_grid", "a20.tail"};
-    constexpr const char* kWhat[kWastes] = {"blocks whose threads fill no whole warps",
+    constexpr const char* kWhat[kWastes] = {"blocks with partly filled warps",
                                             "grids with fewer blocks than the device has multiprocessors",
-                                            "grids whose last wave leaves most of the device empty"};
+                                            "grids with a mostly empty last wave"};
     constexpr const char* kAdvice[kWastes] = {
-        "launch multiples of 32 threads",
-        "larger batches, a split along another dimension (split-K), or several such kernels at once on streams",
-        "a grid that is a multiple of what the device holds at once, or a persistent kernel; larger batches"};
+        "Launch multiples of 32 threads.",
+        "Use larger batches, a split along another dimension (split-K), or several such kernels at once on streams.",
+        "Use a grid that is a multiple of the device's capacity, a persistent kernel, or larger batches."};
     const int64_t exposed_ns = exposure->Of(wasted);
-    const std::string summary = std::string(kWhat[waste]) + " cost kernels up to " +
+    const std::string summary = std::string(kWhat[waste]) + " cost up to " +
                                 base::Duration(static_cast<int64_t>(std::min(wasted.ns, 9e18))) + ", most in " +
-                                Dearest(analysis.trace(), wasted) + "; without that the window would be " +
+                                Dearest(analysis.trace(), wasted) + "; without them the window would be " +
                                 base::Duration(exposed_ns) + " shorter at most";
-    Conclude(analysis, Judged(kCodes[waste], subject.c_str(), "bound of what it costs / time at work", share, least),
+    Conclude(analysis, Judged(kCodes[waste], subject.c_str(), "upper bound of the cost / time at work", share, least),
              {.severity = exposed_ns > 0 ? SeverityOf(Share(exposed_ns, busy_ns), 2 * least.value) : Severity::kInfo,
               .confidence = 0.6,  // a kernel that waits for memory gains less
               .cost_ns = exposed_ns,
@@ -215,16 +215,18 @@ class LaunchGeometry final : public Analyzer {
     const Threshold least = analysis.threshold("low_occupancy_share");
     const double share = unoccupied.ns / static_cast<double>(known_ns);
     if (share < least.value) return;
-    const std::string summary = "kernels with " + Percent(share) + " of the time can fill less than " +
-                                Percent(analysis.threshold("occupancy_low").value) +
-                                " of a multiprocessor's warps, for registers, shared memory or blocks; most of it in " +
-                                Dearest(analysis.trace(), unoccupied);
-    Conclude(
-        analysis, Judged("a20.low_occupancy", subject.c_str(), "time of such kernels / time of kernels", share, least),
-        {.confidence = 0.5,
-         .summary = summary,
-         .recommendation = "for kernels that wait for memory: fewer registers or less shared memory for each block"},
-        unoccupied.longest);
+    const std::string summary =
+        "kernels with " + Percent(share) + " of the time can fill less than " +
+        Percent(analysis.threshold("occupancy_low").value) +
+        " of a multiprocessor's warps, limited by registers, shared memory or blocks; most of the time in " +
+        Dearest(analysis.trace(), unoccupied);
+    Conclude(analysis,
+             Judged("a20.low_occupancy", subject.c_str(), "time of such kernels / time of kernels", share, least),
+             {.confidence = 0.5,
+              .summary = summary,
+              .recommendation =
+                  "If these kernels wait for memory, use fewer registers or less shared memory for each block."},
+             unoccupied.longest);
   }
 };
 

@@ -49,7 +49,7 @@ struct Said {
 
 class FrameworkPatterns final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a22", "dear ways to use a framework", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a22", "expensive framework patterns", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     Readbacks(analysis);
@@ -79,7 +79,7 @@ class FrameworkPatterns final : public Analyzer {
     const Threshold least = analysis.threshold("readback_share");
     const model::WaitingCalls waiting(trace);
     std::vector<Interval> times;
-    Longest longest(EvidenceTable::kCalls, "a value was read back, and waited for");
+    Longest longest(EvidenceTable::kCalls, "waited for a value to be read back");
     for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
       if (trace.gpu.kind[row] != model::GpuKind::kMemcpy || call == kNone || trace.gpu.bytes[row] == 0 ||
@@ -103,9 +103,9 @@ class FrameworkPatterns final : public Analyzer {
         {"a22.scalar_readback", "in readbacks of single values / window", "readback_share", share,
          SeverityOf(share, 5 * least.value), 0.9, ns,
          base::Plural(count, "single value") +
-             " read back from GPUs (.item(), a tensor as a condition); threads were " + base::Duration(ns) +
+             " read back from GPUs (.item(), a tensor as a condition); threads spent " + base::Duration(ns) +
              " in these copies and their waits",
-         "keep values on the GPU, or read many back at once, after launching what comes next"},
+         "Keep values on the GPU, or read many back at once, after launching the next work."},
         longest);
   }
 
@@ -115,7 +115,7 @@ class FrameworkPatterns final : public Analyzer {
     std::vector<int8_t> frees(trace.strings.size(), -1);
     std::set<std::pair<uint32_t, uint32_t>> all, freeing;
     std::vector<Interval> times;
-    Longest longest(EvidenceTable::kCalls, "device memory was given back");
+    Longest longest(EvidenceTable::kCalls, "device memory was freed");
     for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
       const uint32_t batch = trace.calls.batch[call];
       const std::pair context = {batch, batch != kNone ? kNone : trace.calls.request[call]};
@@ -137,11 +137,11 @@ class FrameworkPatterns final : public Analyzer {
     if (share < most.value) return;
     const int64_t ns = TotalNs(Union(std::move(times)));
     Say(analysis,
-        {"a22.empty_cache", "requests and batches that free device memory", "emptying_share", share, Severity::kMedium,
+        {"a22.empty_cache", "requests and batches freeing device memory", "emptying_share", share, Severity::kMedium,
          0.85, ns,
          base::Count(freeing.size()) + " of " + base::Count(all.size()) +
-             " requests and batches gave device memory back to the driver, in " + base::Duration(ns),
-         "no empty_cache() per request: the cache is there so that cudaMalloc and cudaFree are not needed (a24)"},
+             " requests and batches freed device memory in the driver, in " + base::Duration(ns),
+         "Do not call empty_cache() per request: the cache exists to avoid cudaMalloc and cudaFree (a24)."},
         longest);
   }
 
@@ -158,9 +158,9 @@ class FrameworkPatterns final : public Analyzer {
     if (const double share = OfWindow(trace, host_ns); gpu_ns > 0 && share >= analysis.threshold("host_share").value) {
       Say(analysis,
           {"a22.host_softmax", "in them / window", "host_share", share, Severity::kLow, 0.7, host_ns,
-           base::Count(found.on_host.count) + " of softmax, argmax, topk and sort ran on the CPU, for " +
-               base::Duration(host_ns) + ", of a program that has a GPU",
-           "choose on the GPU, and copy the choice alone"},
+           base::Count(found.on_host.count) + " calls of softmax, argmax, topk and sort ran on the CPU, for " +
+               base::Duration(host_ns) + ", in a program with a GPU",
+           "Choose on the GPU, and copy only the choice."},
           found.on_host.longest);
     }
     if (const double share = OfWindow(trace, copied_ns);
@@ -169,7 +169,7 @@ class FrameworkPatterns final : public Analyzer {
           {"a22.extra_copy", "in them / window", "copied_share", share, Severity::kLow, 0.8, copied_ns,
            base::Plural(found.copied.count, "tensor") + " made on the CPU and then copied to the GPU, in " +
                base::Duration(copied_ns),
-           "make tensors where they are used: device= of zeros, full, rand"},
+           "Make tensors where they are used: pass device= to zeros, full and rand."},
           found.copied.longest);
     }
     if (const double share = Share(found.unaligned_gpu_ns, gpu_ns);
@@ -177,8 +177,8 @@ class FrameworkPatterns final : public Analyzer {
       Say(analysis,
           {"a22.unaligned_product", "GPU time of such products / GPU time", "unaligned_share", share, Severity::kLow,
            0.6, found.unaligned_gpu_ns,
-           base::Plural(found.unaligned.count, "product") + " of halves have a size that is not a multiple of 8",
-           "pad these sizes to multiples of 8: tensor cores take no others at full speed"},
+           base::Plural(found.unaligned.count, "product") + " of halves have a size not divisible by 8",
+           "Pad these sizes to multiples of 8: tensor cores need that for full speed."},
           found.unaligned.longest);
     }
     if (found.operators_of_requests == 0) return;
@@ -186,10 +186,11 @@ class FrameworkPatterns final : public Analyzer {
     AddNumber(analysis, "operators_under_autograd", kAll, share);
     if (share < analysis.threshold("autograd_share").value) return;
     Say(analysis,
-        {"a22.autograd_on", "operators of requests that autograd follows", "autograd_share", share, Severity::kLow, 0.9,
-         0, Percent(share) + " of the operators that ran for requests are followed by autograd, for a backward",
-         "run requests in inference mode (c10::InferenceMode, torch.inference_mode): less time and memory for each "
-         "operator; how much is not known"},
+        {"a22.autograd_on", "operators of requests followed by autograd", "autograd_share", share, Severity::kLow, 0.9,
+         0, Percent(share) + " of the requests' operators are followed by autograd, for a backward pass",
+         "Run requests in inference mode (c10::InferenceMode, torch.inference_mode). Each operator then needs less "
+         "time "
+         "and memory; the amount is not known."},
         found.autograd.longest);
   }
 };

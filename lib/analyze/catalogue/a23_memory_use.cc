@@ -40,7 +40,7 @@ std::string BytesText(double bytes) { return base::Bytes(static_cast<uint64_t>(s
 
 class MemoryUse final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a23", "memory: peaks, leaks, no more", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a23", "memory: peaks, leaks, exhaustion", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -96,9 +96,9 @@ class MemoryUse final : public Analyzer {
     const Threshold most = analysis.threshold("leak_growth");
     const double growth = trend.level <= 0 ? 0 : 100 * a_request / trend.level;
     if (growth <= most.value || trend.p >= analysis.threshold("leak_p").value) return;
-    const std::string summary = "what stays after requests grows by " + BytesText(a_request) + " a request (p " +
+    const std::string summary = "memory left after requests grows by " + BytesText(a_request) + " a request (p " +
                                 base::Format("%.2g", trend.p) + ", " + base::Plural(ends.size(), "request") + "), of " +
-                                BytesText(trend.level) + "; by whom is not recorded";
+                                BytesText(trend.level) + "; its owner is not recorded";
     Evidence window;
     window.begin_ns = ends.front();
     window.end_ns = ends.back();
@@ -107,8 +107,8 @@ class MemoryUse final : public Analyzer {
              {.severity = SeverityOf(growth, 5 * most.value),
               .confidence = 0.9 * (1 - trend.p),
               .summary = summary,
-              .recommendation = "look for what requests leave behind: caches without a bound, tensors kept for "
-                                "autograd, lists of results"},
+              .recommendation = "Look for leftovers of requests: unbounded caches, tensors kept for autograd, lists of "
+                                "results."},
              window);
   }
 
@@ -123,7 +123,7 @@ class MemoryUse final : public Analyzer {
       if (!peak || !room || *room <= 0) continue;
       const double share = *peak / *room;
       if (share <= most.value) continue;
-      Longest longest(EvidenceTable::kWindow, "the most was in use from here");
+      Longest longest(EvidenceTable::kWindow, "peak use from here");
       for (const uint32_t row : EachOf(analysis, trace.samples.size())) {
         if (trace.samples.counter[row] == used && trace.samples.value[row] == *peak)
           longest.Show(0, {trace.samples.at_ns[row], trace.samples.at_ns[row]});
@@ -134,8 +134,8 @@ class MemoryUse final : public Analyzer {
                {.severity = share >= 0.97 ? Severity::kMedium : Severity::kLow,
                 .confidence = 0.95,
                 .summary = summary,
-                .recommendation = "an allocator that caches fills the device by and by: compare with what it had given "
-                                  "out (\"allocated\"); if that is close, take smaller batches"},
+                .recommendation = "A caching allocator fills the device over time: compare with the memory in use "
+                                  "(\"allocated\"). If that is close, use smaller batches."},
                longest);
     }
   }
@@ -167,15 +167,17 @@ class MemoryUse final : public Analyzer {
       const uint32_t largest = refusals.largest;
       std::stable_sort(refusals.events.begin(), refusals.events.end(),
                        [&](uint32_t a, uint32_t b) { return trace.events.begin_ns[a] < trace.events.begin_ns[b]; });
-      const std::string often = refusals.events.size() == 1 ? "" : base::Count(refusals.events.size()) + " times, ";
-      const std::string most = refusals.events.size() == 1 ? "" : "at most ";
+      const bool is_one = refusals.events.size() == 1;
+      const std::string failed =
+          (is_one ? "an allocation of " : "allocations of at most ") + BytesText(bytes.Number(largest));
+      const std::string often = is_one ? "" : base::Count(refusals.events.size()) + " times, first ";
       const std::string summary =
-          often + "first " + base::Duration(trace.events.begin_ns[refusals.events[0]] - trace.window_begin_ns) +
-          " into the window, memory could not be had, " + most + BytesText(bytes.Number(largest)) + ": " +
-          BytesText(allocated.Number(largest)) + " were given out, " +
+          failed + " failed " + often +
+          base::Duration(trace.events.begin_ns[refusals.events[0]] - trace.window_begin_ns) +
+          " into the window: " + BytesText(allocated.Number(largest)) + " were in use, " +
           BytesText(reserved.Number(largest) - allocated.Number(largest)) + " cached in pieces, " +
           BytesText(free_bytes.Number(largest)) + " free; " +
-          (would_fit ? "it would fit if these were in one piece" : "it would not fit in one piece, either");
+          (would_fit ? "it would fit if these were in one piece" : "it would not fit even in one piece");
       const std::string subject = "GPU " + base::Number(number);
       Conclude(
           analysis,
@@ -186,9 +188,9 @@ class MemoryUse final : public Analyzer {
            .confidence = 0.95,
            .summary = summary,
            .recommendation =
-               would_fit
-                   ? "expandable_segments:True of PyTorch's allocator, or sizes that are alike (padded shapes)"
-                   : "smaller batches or shorter inputs, or refuse work ahead of what it needs (see a23.leak, too)"},
+               would_fit ? "Set expandable_segments:True in PyTorch's allocator, or use similar sizes (padded shapes)."
+                         : "Use smaller batches or shorter inputs, or refuse work too large for the memory (see also "
+                           "a23.leak)."},
           EvidenceOf(trace, refusals));
     }
   }
@@ -199,7 +201,7 @@ class MemoryUse final : public Analyzer {
       const int64_t at_ns = trace.events.begin_ns[event];
       if (evidence.empty() || event != refusals.events[0])
         evidence.push_back({EvidenceTable::kEvents, event, 1, at_ns, at_ns,
-                            evidence.empty() ? "no more memory, the first time" : "no more memory, the most"});
+                            evidence.empty() ? "the first failed allocation" : "the largest failed allocation"});
     }
     return evidence;
   }

@@ -120,18 +120,19 @@ class AllocatorStalls final : public Analyzer {
     const double share = Share(ns, trace.window_end_ns - trace.window_begin_ns);
     if (calls.retries > 0 || back_and_forth >= pairs.value) {
       const std::string summary =
-          "device memory goes back and forth: " + in_all +
-          (calls.retries > 0 ? "; " + base::Count(calls.retries) + " times the cache was emptied to find room" : "");
+          "device memory is freed and allocated again and again: " + in_all +
+          (calls.retries > 0 ? "; the cache was emptied " + base::Plural(calls.retries, "time") + " to find room" : "");
       return Conclude(
           analysis, Judged("a24.alloc_thrash", kAll, "allocations after a free", back_and_forth, pairs),
           {.severity = calls.retries > 0 || share >= 5 * most.value ? Severity::kHigh : Severity::kMedium,
            .confidence = calls.retries > 0 ? 0.95 : confidence,
            .cost_ns = ns,
            .summary = summary,
-           .recommendation = calls.retries > 0
-                                 ? "less in use at once: smaller batches, or more room (other processes on the GPU); "
-                                   "expandable segments where it is fragmented (a23)"
-                                 : "keep memory: no empty_cache() per request, buffers and pools made once"},
+           .recommendation =
+               calls.retries > 0
+                   ? "Use less at once (smaller batches), or make room (other processes on the GPU). Use "
+                     "expandable segments if memory is fragmented (a23)."
+                   : "Keep memory: do not call empty_cache() per request, and make buffers and pools once."},
           (calls.retries > 0 ? calls.retried : calls.longest));
     }
     const Threshold least = analysis.threshold("stall");
@@ -144,7 +145,7 @@ class AllocatorStalls final : public Analyzer {
          .confidence = confidence,
          .cost_ns = ns,
          .summary = in_all,
-         .recommendation = "allocate once, ahead of requests: from a pool, or by a warm-up with the largest shapes"},
+         .recommendation = "Allocate once, ahead of requests: from a pool, or in a warm-up with the largest shapes."},
         calls.longest);
   }
 };

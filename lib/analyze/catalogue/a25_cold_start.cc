@@ -54,7 +54,7 @@ struct Found {
 
 class ColdStart final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a25", "what the first time costs", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a25", "cost of first use", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     Found found[kKinds];
@@ -117,17 +117,17 @@ class ColdStart final : public Analyzer {
     const double share = Share(ns, trace.window_end_ns - trace.window_begin_ns);
     if (share < least.value) return;
     constexpr const char* kCodes[kKinds] = {"a25.jit", "a25.lazy_load", "a25.graph_capture"};
-    constexpr const char* kWhat[kKinds] = {"the driver compiled kernels for the device", "kernels' code was loaded",
+    constexpr const char* kWhat[kKinds] = {"the driver compiled kernels for the device", "code of kernels was loaded",
                                            "graphs were captured or instantiated"};
     constexpr const char* kAdvice[kKinds] = {
-        "ship machine code for this device (sm_xx in the fat binary), or keep the compile cache; compile at start-up",
-        "launch each kernel once at start-up, with all shapes, or set CUDA_MODULE_LOADING=EAGER",
-        "capture graphs at start-up, for few padded shapes: each new shape captures again"};
+        "Ship machine code for this device (sm_xx in the fat binary), keep the compile cache, or compile at start-up.",
+        "Launch each kernel once at start-up, with all shapes, or set CUDA_MODULE_LOADING=EAGER.",
+        "Capture graphs at start-up, for few padded shapes: each new shape captures again."};
     std::string summary =
         std::string(kWhat[kind]) + " " + base::Plural(found.times, "time") + ", for " + base::Duration(ns);
     if (!found.longest_kernel.empty())
       summary += "; longest for " + found.longest_kernel + ", " + base::Duration(found.longest_ns);
-    if (!found.is_recorded) summary += "; told by first launches alone: it may have been compiling, too";
+    if (!found.is_recorded) summary += "; inferred from first launches alone: it may also have been compiling";
     Conclude(analysis, Judged(kCodes[kind], kAll, "time in it / window", share, least),
              {.severity = SeverityOf(share, 5 * least.value),
               .confidence = found.is_recorded ? 0.95 : 0.6,

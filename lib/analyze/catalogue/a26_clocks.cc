@@ -100,7 +100,7 @@ Slope SlopeOf(const State& state) {
 
 class Clocks final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a26", "clocks that held kernels back", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a26", "low clocks", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -213,14 +213,15 @@ class Clocks final : public Analyzer {
       saved_ns += static_cast<double>(kernel.ns) * (1 - std::pow(kernel.clock / state.base, state.slope.value));
     }
     const double ratio = state.base / state.low_median;
-    std::string summary = base::Format("for %.0f %% of its kernels' time the SM clock was low: %.0f MHz, else %.0f MHz",
-                                       100 * Share(state.low_ns, state.ns), state.low_median, state.base);
+    std::string summary =
+        base::Format("for %.0f %% of its kernels' time the SM clock was low: %.0f MHz, otherwise %.0f MHz",
+                     100 * Share(state.low_ns, state.ns), state.low_median, state.base);
     if (!reason.empty()) summary += ", held by " + reason;
     summary +=
         is_compared
             ? base::Format("; the same kernels took %.2f times as long", std::pow(ratio, state.slope.value)) +
                   base::Format(" (clock ratio %.2f, slope %.2f +- %.2f)", ratio, state.slope.value, state.slope.error)
-            : std::string("; whether kernels were slower for it is not known: none ran often at both");
+            : std::string("; the effect on kernels is not known: none ran often at both");
     Conclude(
         analysis,
         Judged(is_throttling ? "a26.throttled" : "a26.clock_low", subject.c_str(),
@@ -233,9 +234,9 @@ class Clocks final : public Analyzer {
          .is_undetermined = !is_compared,
          .cost_ns = is_compared ? static_cast<int64_t>(std::min(saved_ns, 9e18)) : 0,
          .summary = summary,
-         .recommendation = is_throttling ? "look at cooling and at the power limit; until then route work elsewhere"
-                                         : "look at who sets the clocks (application clocks, nvidia-smi -lgc), and "
-                                           "whether the GPU comes from idle"},
+         .recommendation = is_throttling ? "Check cooling and the power limit; until then route work elsewhere."
+                                         : "Find out whether clocks were set (application clocks, nvidia-smi -lgc), or "
+                                           "the GPU had been idle."},
         longest);
   }
 
@@ -250,15 +251,15 @@ class Clocks final : public Analyzer {
     if (!reason.is_throttling || share < least.value) return;
     // If it did not hold them all the time, kernels did run without it, and at hardly another clock.
     if (is_joined && share <= 1 - least.value) return;
-    const std::string summary = "clocks were held by " + reason.name + " for " + Percent(share) + " of the time; " +
-                                (is_joined ? "kernels ran at no other clock to compare with"
-                                           : "which of the process's devices it is, if any, is not known");
+    const std::string summary =
+        "clocks were held by " + reason.name + " for " + Percent(share) + " of the time; " +
+        (is_joined ? "kernels ran at no other clock for comparison" : "this may be none of the process's devices");
     Conclude(analysis, Judged("a26.throttled", subject.c_str(), "time held / time sampled", share, least),
              {.severity = Severity::kLow,
               .confidence = 0.3,
               .is_undetermined = true,
               .summary = summary,
-              .recommendation = "compare with a window in which nothing held the clocks"});
+              .recommendation = "Compare with a window without held clocks."});
   }
 };
 

@@ -39,21 +39,20 @@ struct Way {
   int64_t CodeTime::*ns;
 };
 constexpr Way kWays[] = {
-    {"a27.runqueue", "runqueue_share", "code that could run and got no CPU / code", "got no CPU in this scope",
-     "could run and got no CPU", "give threads CPUs of their own, run fewer, or move others away",
+    {"a27.runqueue", "runqueue_share", "runnable code without a CPU / code", "got no CPU in this scope",
+     "were runnable without a CPU", "Give threads CPUs of their own, run fewer, or move others away.",
      &CodeTime::runqueue_ns},
-    {"a27.pagefaults", "pagefault_share", "code that waited for memory from a disk / code",
-     "waited for memory from a disk in this scope", "waited for memory that was on a disk",
-     "pre-fault or lock memory (MAP_POPULATE, mlock), keep it in memory, no swap", &CodeTime::pagefault_ns},
-    {"a27.blocked", "blocked_share", "code that slept / code", "slept in this scope",
-     "slept, and no recorded wait says for what", "say with PITOT_WAIT what its threads wait for, and who has it",
-     &CodeTime::blocked_ns},
+    {"a27.pagefaults", "pagefault_share", "code waiting for memory on a disk / code",
+     "waited for memory from a disk in this scope", "waited for memory on a disk",
+     "Pre-fault or lock memory (MAP_POPULATE, mlock), keep it in memory, and do not swap.", &CodeTime::pagefault_ns},
+    {"a27.blocked", "blocked_share", "sleeping code / code", "slept in this scope", "slept without a recorded wait",
+     "Annotate the threads' waits with PITOT_WAIT: the resource and its owner.", &CodeTime::blocked_ns},
 };
 
 class HostContention final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override {
-    return {"a27", "code that did not run", kThresholds, sizeof kThresholds / sizeof *kThresholds};
+    return {"a27", "code off the CPU", kThresholds, sizeof kThresholds / sizeof *kThresholds};
   }
 
   Status Run(Analysis& analysis) override {
@@ -121,8 +120,8 @@ class HostContention final : public Analyzer {
     const int64_t ns = all.*way.ns;
     const double share = Share(ns, all.code_ns);
     if (share < least.value) return;
-    std::string summary = "of " + base::Duration(all.code_ns) + " in scopes threads " + way.words + " for " +
-                          base::Duration(ns) + " (" + Percent(share) + ")";
+    std::string summary = std::string("threads ") + way.words + " for " + base::Duration(ns) + " (" + Percent(share) +
+                          ") of their " + base::Duration(all.code_ns) + " in scopes";
     const bool is_quota = way.ns == &CodeTime::runqueue_ns && throttled_ns > 0;
     if (is_quota) summary += "; the CPU quota throttled the process for " + base::Duration(throttled_ns);
     if (way.ns == &CodeTime::runqueue_ns && stolen_ns > 0)
@@ -133,7 +132,7 @@ class HostContention final : public Analyzer {
               .confidence = 0.9,
               .cost_ns = ns,
               .summary = summary,
-              .recommendation = is_quota ? "raise the CPU quota, or run fewer threads" : way.recommendation},
+              .recommendation = is_quota ? "Raise the CPU quota, or run fewer threads." : way.recommendation},
              longest);
   }
 };

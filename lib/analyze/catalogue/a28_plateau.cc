@@ -92,7 +92,7 @@ Intervals Within(const Intervals& set, Interval time) { return Intersection(set,
 
 class Plateau final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a28", "what holds the throughput", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a28", "limit of the throughput", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -235,30 +235,30 @@ class Plateau final : public Analyzer {
     const bool is_serial = !busiest.is_gpu && most_gpu < gpu_busy.value && (has_gpu || !busiest.runs_batches);
     std::string summary = busiest.name + (busiest.is_gpu ? "" : " (" + base::Plural(busiest.servers, "thread") + ")") +
                           " worked for " + Percent(busiest.Utilisation(time_ns)) + " of the time: it allows " +
-                          base::Format("%.4g", Ceiling(busiest, done)) + " requests/s at most, of which " +
+                          base::Format("%.4g", Ceiling(busiest, done)) + " requests/s at most, and " +
                           base::Format("%.4g", done / (static_cast<double>(time_ns) * 1e-9)) + " were served";
     if (has_gpu && !busiest.is_gpu) summary += "; GPUs worked for " + Percent(most_gpu);
     if (stations.size() > 1)
-      summary += "; beyond it " + stations[1].name + " allows " + base::Format("%.4g", Ceiling(stations[1], done));
+      summary += "; the next limit is " + stations[1].name + " at " +
+                 base::Format("%.4g requests/s", Ceiling(stations[1], done));
     const Evidence evidence = {EvidenceTable::kWindow, 0, 0, time.begin_ns, time.end_ns, "from first to last request"};
-    Conclude(
-        analysis,
-        Judged(is_serial ? "a28.serial_station" : "a28.saturated", busiest.name.c_str(), "throughput / ceiling", load,
-               saturated),
-        {.severity = !is_serial             ? Severity::kLow
-                     : busiest.servers == 1 ? Severity::kHigh
-                                            : Severity::kMedium,
-         .confidence = stations.size() > 1 ? 0.9 : 0.6,  // other stations were not recorded
-         .cost_ns = is_serial && stations.size() > 1
-                        ? std::llround((1 - stations[1].Load(time_ns) / load) * static_cast<double>(time_ns))
-                        : 0,
-         .summary = summary,
-         .recommendation =
-             is_serial
-                 ? "more threads for it, or less of its work for a request: it serialises what comes after it, and "
-                   "larger batches or faster GPUs bring nothing"
-                 : "the server is full where it should be: more of it, less work for a request, or admission control"},
-        evidence);
+    Conclude(analysis,
+             Judged(is_serial ? "a28.serial_station" : "a28.saturated", busiest.name.c_str(), "throughput / ceiling",
+                    load, saturated),
+             {.severity = !is_serial             ? Severity::kLow
+                          : busiest.servers == 1 ? Severity::kHigh
+                                                 : Severity::kMedium,
+              .confidence = stations.size() > 1 ? 0.9 : 0.6,  // other stations were not recorded
+              .cost_ns = is_serial && stations.size() > 1
+                             ? std::llround((1 - stations[1].Load(time_ns) / load) * static_cast<double>(time_ns))
+                             : 0,
+              .summary = summary,
+              .recommendation = is_serial ? "Give it more threads, or less work for a request. It serialises "
+                                            "everything after it; larger batches or "
+                                            "faster GPUs do not help."
+                                          : "The right part of the server is full: add more of it, do less work for a "
+                                            "request, or limit admission."},
+             evidence);
   }
 };
 

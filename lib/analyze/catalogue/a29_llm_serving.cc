@@ -57,7 +57,7 @@ struct Route {
 class LlmServing final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override {
-    return InfoOf("a29", "what makes tokens late", kThresholds, kReadsRequests | kReadsEvents);
+    return InfoOf("a29", "late tokens", kThresholds, kReadsRequests | kReadsEvents);
   }
 
   Status Run(Analysis& analysis) override {
@@ -68,9 +68,9 @@ class LlmServing final : public Analyzer {
     if (trace.tokens.empty() || trace.batches.empty()) {
       AddNotKnown(
           analysis, "a29.not_known",
-          "requests put out tokens, but when, or in which iterations, was not recorded: what makes them late is "
-          "not known",
-          "mark tokens (pitot::Emit) and iterations (pitot::Batch, close kStep)");
+          "requests put out tokens, but their times or iterations were not recorded: the reason for late tokens is not "
+          "known",
+          "Mark tokens (pitot::Emit) and iterations (pitot::Batch, close kStep).");
       return Status();
     }
     const model::RequestIndex index(trace);
@@ -201,15 +201,14 @@ class LlmServing final : public Analyzer {
                 .recommendation = advice},
                evidence);
     };
-    say("a29.prefill_mixed", "mixed_share", mixed_ns, "went to prompts that were read in the same iterations",
-        "smaller chunks of prompts in an iteration, or prompts on other GPUs", longest_mixed, false);
+    say("a29.prefill_mixed", "mixed_share", mixed_ns, "went to prompts read in the same iterations",
+        "Read prompts in smaller chunks per iteration, or on other GPUs.", longest_mixed, false);
     say("a29.preemption", "preempted_share", preempted_ns,
-        "passed while requests that had begun were in no iteration: they had to leave, or the server stood still",
-        "more room in the KV cache, fewer requests at once, or shorter ones; see what is counted of the cache",
+        "passed while running requests were in no iteration: they were preempted, or the server stood still",
+        "Make room in the KV cache, or run fewer or shorter requests at once; see the counters of the cache.",
         longest_preempted, false);
-    say("a29.long_gaps", "gap_share", unknown_ns, "is gaps in iterations without prompts",
-        "why these iterations were long `pitot why --request` says, where operators and kernels are recorded",
-        longest_unknown, true);
+    say("a29.long_gaps", "gap_share", unknown_ns, "went to long gaps in iterations without prompts",
+        "`pitot why --request` explains long iterations if operators and kernels are recorded.", longest_unknown, true);
   }
 
   static void JudgeQueue(Analysis& analysis, const std::string& name, const Route& route) {
@@ -222,11 +221,12 @@ class LlmServing final : public Analyzer {
           Judged("a29.queueing", name.c_str(), "waited for the first iteration / time to first token", share, least),
           {.confidence = 0.3,
            .is_undetermined = true,
-           .summary = "events were lost in " + Percent(lost) +
-                      " of the time to the first token, or no iteration until then is known: how much of it passes "
-                      "before the first iteration is not known",
-           .recommendation = "larger rings (Options::max_ring_bytes and memory_budget_bytes), a shorter window, or "
-                             "fewer scopes; then look again"},
+           .summary =
+               "events were lost in " + Percent(lost) +
+               " of the time to the first token, or no iteration until then is known: the share before the first "
+               "iteration is not known",
+           .recommendation = "Use larger rings (Options::max_ring_bytes and memory_budget_bytes), a shorter window or "
+                             "fewer scopes, then look again."},
           route.waits);
       return;
     }
@@ -242,9 +242,8 @@ class LlmServing final : public Analyzer {
               .confidence = 0.95,
               .cost_ns = route.waited_ns,
               .summary = summary,
-              .recommendation = "more requests at once where memory allows, another server, or admission control: "
-                                "reading prompts faster would "
-                                "not help"},
+              .recommendation = "Run more requests at once if memory allows, add a server, or limit admission: reading "
+                                "prompts faster would not help."},
              route.waits);
   }
 };

@@ -5,6 +5,7 @@
 // spoil each other (a faster GPU hides less), so all sets of them are tried.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <iterator>
 #include <string>
@@ -56,12 +57,12 @@ constexpr Lever kLevers[] = {
      [](Means* m, double speedup) { At(m, Blame::kGpuExecExpected) /= speedup; }},
     {"no_batch_window", "close batches as soon as an executor is free",
      [](Means* m, double) { Clear(m, {Blame::kBatchWindow}); }},
-    {"more_capacity", "more executors or fewer neighbours: no waiting behind others",
+    {"more_capacity", "add executors or remove neighbours, to wait behind no others",
      [](Means* m, double) {
        Clear(m, {Blame::kQueueWaitOthers, Blame::kExecutorBusy, Blame::kGpuQueueWaitOthers, Blame::kGpuContention,
                  Blame::kAdmissionQueue});
      }},
-    {"wake_sooner", "hand over to threads that are awake: fewer hops, spinning, a higher priority",
+    {"wake_sooner", "hand over to waking threads: fewer hops, spinning, a higher priority",
      [](Means* m, double) {
        Clear(m, {Blame::kHandoff, Blame::kSyncReturn});
      }},
@@ -69,11 +70,11 @@ constexpr Lever kLevers[] = {
      [](Means* m, double) { Clear(m, {Blame::kLazyLoadJit}); }},
     {"pool_memory", "allocate before the first request, and keep it",
      [](Means* m, double) { Clear(m, {Blame::kAllocStall}); }},
-    {"graphs", "launch CUDA graphs in place of single kernels",
+    {"graphs", "launch CUDA graphs instead of single kernels",
      [](Means* m, double) {
        Clear(m, {Blame::kLaunchApi, Blame::kLaunchLatency, Blame::kDispatchGap, Blame::kLaunchQueueFull});
      }},
-    {"shard_locks", "hold no lock that requests share",
+    {"shard_locks", "hold no lock shared by requests",
      [](Means* m, double) {
        Clear(m, {Blame::kHostLock, Blame::kHostGil});
      }},
@@ -84,14 +85,14 @@ constexpr Lever kLevers[] = {
      }},
     {"preprocess_on_gpu", "prepare inputs on the GPU, or the next one's while this one computes",
      [](Means* m, double) { Overlap(m, Blame::kHostOncpuPre, GpuOf(m)); }},
-    {"postprocess_on_gpu", "finish outputs on the GPU, or beside the next one's work",
+    {"postprocess_on_gpu", "finish outputs on the GPU, or during the next one's work",
      [](Means* m, double) { Overlap(m, Blame::kHostOncpuPost, GpuOf(m)); }},
 };
 constexpr uint32_t kSets = 1u << std::size(kLevers);  // one bit a lever
 
 class StageBudget final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a30", "what it takes to be fast enough", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a30", "ways to reach the latency target", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Walks* const walks = analysis.walks();
@@ -160,14 +161,13 @@ class StageBudget final : public Analyzer {
   static void Say(Analysis& analysis, const std::string& route, const Threshold& target, double now_ns, double left_ns,
                   bool is_reached, const std::string& plan, const std::vector<const RequestBlame*>& blames) {
     const std::string to = base::Duration(std::llround(target.value));
-    const std::string summary = "requests take " + base::Duration(std::llround(now_ns)) + ", and are to take " + to +
-                                (is_reached ? ": within reach, " + base::Duration(std::llround(left_ns)) + " at best"
-                                            : ": out of reach, " + base::Duration(std::llround(left_ns)) +
-                                                  " is the least that known levers leave");
-    const std::string advice =
-        (plan.empty() ? std::string("no known lever helps") : plan) +
-        (is_reached ? ""
-                    : "; beyond that a smaller model, a faster GPU or smaller inputs, and code that is faster itself");
+    const std::string summary =
+        "requests take " + base::Duration(std::llround(now_ns)) + "; the target is " + to +
+        (is_reached ? ": within reach, " + base::Duration(std::llround(left_ns)) + " at best"
+                    : ": out of reach, known levers leave " + base::Duration(std::llround(left_ns)) + " at least");
+    std::string advice = plan.empty() ? std::string("No known lever helps") : plan;
+    advice[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(advice[0])));
+    advice += is_reached ? "." : "; beyond that, use a smaller model, a faster GPU, smaller inputs or faster code.";
     const Evidence evidence = RequestEvidence(analysis.trace(), blames[blames.size() / 2]->request, "one of them");
     Conclude(analysis,
              Judged(is_reached ? "a30.plan" : "a30.unreachable", route.c_str(), "mean latency", now_ns, target),

@@ -49,7 +49,7 @@ std::string Times(double factor) { return factor >= 1e6 ? "any" : base::Format("
 
 class Amdahl final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a31", "what one part can bring", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a31", "possible gain from one part", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Walks* const walks = analysis.walks();
@@ -79,18 +79,18 @@ class Amdahl final : public Analyzer {
       for (const RequestBlame* blame : blames) Accumulate(&saving_ns, blame->blame.ns[k]);
       const std::string summary =
           name + " is " + Percent(p.value) + " of the latency (" + Percent(p.low) + " to " + Percent(p.high) +
-          " with 95 %): " + base::Format("%g", speedup) + " times as fast it makes requests at most " +
+          " at 95 %): making it " + base::Format("%g", speedup) + " times as fast makes requests at most " +
           Times(Limit(p.value, speedup)) + " times as fast (" + Times(Limit(p.low, speedup)) + " to " +
-          Times(Limit(p.high, speedup)) + "), without it " + Times(Limit(p.value, 1e12)) + " times";
+          Times(Limit(p.high, speedup)) + "), removing it " + Times(Limit(p.value, 1e12)) + " times";
       const Evidence evidence = RequestEvidence(analysis.trace(), blames[blames.size() / 2]->request, "one of them");
       Conclude(analysis, Judged("a31.dominant", route.c_str(), (name + " / latency").c_str(), p.value, least),
                {.severity = Severity::kInfo,
                 .confidence = 0.95,
                 .cost_ns = saving_ns,
                 .summary = summary,
-                .recommendation = "begin here: nothing else can bring as much. Where another way is nearly as long, "
-                                  "less is gained: the bounds "
-                                  "are upper ones"},
+                .recommendation =
+                    "Begin here: nothing else can gain as much. These are upper bounds: the gain is smaller if "
+                    "another path is nearly as long."},
                evidence);
     }
   }

@@ -47,7 +47,7 @@ int64_t CpuTime(Analysis& analysis) {
 
 class Cost final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a34", "what a request costs", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a34", "cost of a request", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -70,8 +70,8 @@ class Cost final : public Analyzer {
 
     const Threshold gpu_hour = analysis.threshold("gpu_hour"), cpu_hour = analysis.threshold("cpu_hour");
     if (gpu_hour.value > 0 && devices.empty())
-      AddNotKnown(analysis, "a34.not_known", "no GPU was recorded: what requests cost of GPUs is not known",
-                  "add a collector of GPUs (MakeCuptiCollector, MakeCudaEventCollector)");
+      AddNotKnown(analysis, "a34.not_known", "no GPU was recorded: the GPU cost of requests is not known",
+                  "Add a GPU collector (MakeCuptiCollector, MakeCudaEventCollector).");
     if (gpu_hour.value <= 0 && cpu_hour.value <= 0) return Status();
     const auto hours = [](int64_t ns) { return static_cast<double>(ns) * 1e-9 / 3600; };
     const double paid = gpu_hour.value * hours(window_ns) * static_cast<double>(devices.size());
@@ -87,20 +87,18 @@ class Cost final : public Analyzer {
     const Threshold least = analysis.threshold("idle_share");
     const double idle = 1 - used / paid;
     if (idle < least.value) return;
-    const std::string summary = "1,000 requests cost " + base::Format("%.4g", 1000 * paid / count) +
-                                " of GPUs, of which " + base::Format("%.4g", 1000 * (paid - used) / count) +
-                                " is for time in which they did nothing";
+    const std::string summary = "1,000 requests cost " + base::Format("%.4g", 1000 * paid / count) + " of GPU time, " +
+                                base::Format("%.4g", 1000 * (paid - used) / count) + " of it for idle GPUs";
     const Trace& trace = analysis.trace();
     const Evidence evidence = {EvidenceTable::kWindow, 0, 0, trace.window_begin_ns, trace.window_end_ns, "the window"};
-    Conclude(
-        analysis, Judged("a34.idle_cost", kAll, "cost of idle GPUs / cost of GPUs", idle, least),
-        {.severity = idle >= 0.75 ? Severity::kMedium : Severity::kLow,
-         .confidence = 0.9,
-         .cost_ns = std::llround(idle * static_cast<double>(window_ns)),
-         .summary = summary,
-         .recommendation =
-             "more load on fewer GPUs: what one may take says the knee (a42), what is in the way the plateau (a28)"},
-        evidence);
+    Conclude(analysis, Judged("a34.idle_cost", kAll, "cost of idle GPUs / cost of GPUs", idle, least),
+             {.severity = idle >= 0.75 ? Severity::kMedium : Severity::kLow,
+              .confidence = 0.9,
+              .cost_ns = std::llround(idle * static_cast<double>(window_ns)),
+              .summary = summary,
+              .recommendation = "Put more load on fewer GPUs. The knee (a42) shows the load one can take, the plateau "
+                                "(a28) the obstacle."},
+             evidence);
   }
 };
 

@@ -69,7 +69,7 @@ struct Series {
 
 class ChangePoints final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a35", "did something change for good", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a35", "lasting changes", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -93,19 +93,20 @@ class ChangePoints final : public Analyzer {
         return trace.RequestEnd(trace.requests[a]) < trace.RequestEnd(trace.requests[b]);
       });
       Series latency = {
-          "a35.latency", "latency", "ns", "what else changed then? `pitot diff` of traces of before and after says",
+          "a35.latency", "latency", "ns", "Compare traces from before and after (`pitot diff`) to see other changes.",
           requests,      {},        {}};
-      Series gpu = {"a35.gpu_time",
-                    "GPU time",
-                    "ns",
-                    "other kernels, a lower clock or larger inputs: `pitot diff` of traces of before and after says",
-                    WithGpuTime(trace, gpu_time, requests),
-                    {},
-                    {}};
+      Series gpu = {
+          "a35.gpu_time",
+          "GPU time",
+          "ns",
+          "Look for other kernels, a lower clock or larger inputs: `pitot diff` compares traces from before and after.",
+          WithGpuTime(trace, gpu_time, requests),
+          {},
+          {}};
       Series allocation = {"a35.allocations",
                            "allocations",
                            "1",
-                           "a pool ran full, or inputs took shapes it had not met: allocate before the first request",
+                           "A pool ran full, or inputs had new shapes: allocate before the first request.",
                            requests,
                            {},
                            {}};
@@ -182,7 +183,7 @@ class ChangePoints final : public Analyzer {
     };
     const std::string summary = std::string("the median ") + series.name + " of a request rose from " + text(was) +
                                 " to " + text(is) + " " + base::Duration(at_ns - trace.window_begin_ns) +
-                                " into the window, and stayed";
+                                " into the window, and stayed there";
     const bool is_time = series.unit[0] == 'n';
     Conclude(analysis,
              was > 0 ? Judged(series.code, route.c_str(), "growth of the median", change, least)

@@ -85,7 +85,7 @@ size_t PeriodOf(const std::vector<size_t>& outliers) {
 class OutlierSteps final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override {
-    return InfoOf("a36", "steps out of line", kThresholds, kReadsEvents | kReadsRequests);
+    return InfoOf("a36", "outlier steps", kThresholds, kReadsEvents | kReadsRequests);
   }
 
   Status Run(Analysis& analysis) override {
@@ -134,7 +134,7 @@ class OutlierSteps final : public Analyzer {
     std::vector<size_t> outliers;
     std::vector<uint32_t> batches;
     double farthest = 0, excess_ns = 0;
-    Longest longest(EvidenceTable::kWindow, "out of line");
+    Longest longest(EvidenceTable::kWindow, "an outlier");
     for (size_t i = 0; i < steps.size(); ++i) {
       const double z = kSigma * (lengths[i] - median) / mad;
       if (z < least.value) continue;
@@ -156,7 +156,7 @@ class OutlierSteps final : public Analyzer {
                           base::Duration(std::llround(excess_ns)) + " more in all";
     if (period != 0) summary += ", one every " + base::Plural(period, "step");
     const std::vector<uint32_t> slowest = SlowestMembers(analysis.trace(), batches);
-    if (!slowest.empty()) summary += "; the slowest in them: " + RequestNames(analysis.trace(), slowest);
+    if (!slowest.empty()) summary += "; the slowest requests in them: " + RequestNames(analysis.trace(), slowest);
     Conclude(
         analysis, Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least),
         {.severity = period != 0 || outliers.size() * 50 >= steps.size() ? Severity::kMedium : Severity::kLow,
@@ -164,9 +164,11 @@ class OutlierSteps final : public Analyzer {
          .cost_ns = std::llround(excess_ns),
          .summary = summary,
          .recommendation =
-             period != 0 ? "something is done every so many steps: logging, saving, collecting garbage; do it elsewhere"
-             : slowest.empty() ? "look at what ran meanwhile, in the timeline"
-                               : "look at what ran meanwhile: `pitot why FILE --request ID` of these, or the timeline"},
+             period != 0
+                 ? "Something happens every so many steps (logging, saving, garbage collection): do it elsewhere."
+             : slowest.empty()
+                 ? "Look in the timeline for other work at the time."
+                 : "Run `pitot why FILE --request ID` on these, or look in the timeline for other work at the time."},
         longest);
   }
 };

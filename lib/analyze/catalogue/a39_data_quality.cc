@@ -28,7 +28,7 @@ constexpr Threshold kThresholds[] = {
 class DataQuality final : public Analyzer {
  public:
   // Its own answers rest on nothing that may be damaged.
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a39", "what is wrong with the trace", kThresholds, 0); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a39", "quality of the trace", kThresholds, 0); }
 
   Status Run(Analysis& analysis) override {
     const auto value = [&](const char* name) { return analysis.threshold(name).value; };

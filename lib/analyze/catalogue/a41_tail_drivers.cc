@@ -33,7 +33,7 @@ struct Driver {
 
 class TailDrivers final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override { return InfoOf("a41", "what drives the tail", kThresholds); }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a41", "causes of the tail latency", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Walks* const walks = analysis.walks();
@@ -65,11 +65,10 @@ class TailDrivers final : public Analyzer {
       const int64_t excess_ns = driver.tail_ns - driver.typical_ns;
       std::vector<uint32_t> slowest;
       for (size_t i = 0; i < std::min(kMostNamed, n); ++i) slowest.push_back(blames[n - 1 - i]->request);
-      const std::string summary = std::string(BlameName(driver.blame)) + " makes " + Percent(driver.share) +
-                                  " of the variance of the latency: the slowest 5 % have " +
-                                  base::Duration(driver.tail_ns) + " of it, typical requests " +
-                                  base::Duration(driver.typical_ns) +
-                                  "; the slowest: " + RequestNames(analysis.trace(), slowest);
+      const std::string summary = std::string(BlameName(driver.blame)) + " makes up " + Percent(driver.share) +
+                                  " of the spread in latency: " + base::Duration(driver.tail_ns) +
+                                  " in the slowest 5 % of requests, " + base::Duration(driver.typical_ns) +
+                                  " in typical ones; the slowest: " + RequestNames(analysis.trace(), slowest);
       const Advice advice = AdviceFor(driver.blame, BatchClose::kUnknown);
       std::vector<Evidence> evidence;
       std::vector<std::string> notes;
@@ -79,15 +78,15 @@ class TailDrivers final : public Analyzer {
         evidence.push_back(RequestEvidence(analysis.trace(), slowest[i], notes[i].c_str()));
       const bool is_unknown = driver.blame == Blame::kUntraced;
       const std::string metric = std::string("Cov(") + BlameName(driver.blame) + ", latency) / Var(latency)";
-      Conclude(
-          analysis, Judged("a41.driver", route.c_str(), metric.c_str(), driver.share, least),
-          {.severity = driver.share >= 0.6 ? Severity::kHigh : Severity::kMedium,
-           .confidence = is_unknown ? 0.5 : 0.6,
-           .is_undetermined = is_unknown,
-           .cost_ns = excess_ns * static_cast<int64_t>(n / 20 + 1),
-           .summary = summary,
-           .recommendation = std::string(advice.text) + "; of one of them `pitot why FILE --request ID` says more"},
-          evidence);
+      Conclude(analysis, Judged("a41.driver", route.c_str(), metric.c_str(), driver.share, least),
+               {.severity = driver.share >= 0.6 ? Severity::kHigh : Severity::kMedium,
+                .confidence = is_unknown ? 0.5 : 0.6,
+                .is_undetermined = is_unknown,
+                .cost_ns = excess_ns * static_cast<int64_t>(n / 20 + 1),
+                .summary = summary,
+                .recommendation =
+                    std::string(advice.text) + " Run `pitot why FILE --request ID` on one of them for details."},
+               evidence);
     }
   }
 

@@ -52,7 +52,7 @@ struct Level {
 class Knee final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override {
-    return InfoOf("a42", "more load than the server can use", kThresholds, kReadsRequests);
+    return InfoOf("a42", "load beyond the server's capacity", kThresholds, kReadsRequests);
   }
 
   Status Run(Analysis& analysis) override {
@@ -139,12 +139,12 @@ class Knee final : public Analyzer {
     const double share = static_cast<double>(beyond) / static_cast<double>(all);
     if (share < least.value) return;
     const std::string at = base::Format("%.1f", std::max(knee.InFlight(), kLeastInFlight));
-    const std::string summary = Percent(share) + " of the requests met more load than the server can use: with " + at +
-                                " in flight it serves " + base::Format("%.4g", knee.Throughput()) + " requests/s in " +
-                                base::Duration(std::llround(knee.LatencyNs())) + ", with up to " +
-                                base::Format("%.1f", most) + " no more, and later";
+    const std::string summary = Percent(share) + " of the requests met a load beyond the server's capacity: with " +
+                                at + " in flight it serves " + base::Format("%.4g", knee.Throughput()) +
+                                " requests/s in " + base::Duration(std::llround(knee.LatencyNs())) + ", with up to " +
+                                base::Format("%.1f", most) + " it serves no more, only later";
     const std::string advice =
-        "let no more than about " + at + " requests in at once: queue or refuse the rest, or add servers";
+        "Admit about " + at + " requests at once, at most: queue or refuse the rest, or add servers.";
     const Trace& trace = analysis.trace();
     const Evidence evidence = {EvidenceTable::kWindow, 0, 0, trace.window_begin_ns, trace.window_end_ns, "the window"};
     Conclude(analysis, Judged("a42.beyond_knee", kAll, "requests beyond the knee / requests", share, least),

@@ -80,8 +80,8 @@ class Energy final : public Analyzer {
     std::vector<Power> powers = PowersOf(analysis);
     if (powers.empty()) {
       if (!requests.empty() && !devices.empty())
-        AddNotKnown(analysis, "a43.not_known", "no power was recorded: what energy requests take is not known",
-                    "add the NVML collector (MakeNvmlCollector)");
+        AddNotKnown(analysis, "a43.not_known", "no power was recorded: the energy of requests is not known",
+                    "Add the NVML collector (MakeNvmlCollector).");
       return Status();
     }
     // NVML and CUDA may number GPUs differently: the idle one is known only if there is one of each.
@@ -110,21 +110,21 @@ class Energy final : public Analyzer {
     const double share = power.idle_joules / power.joules;
     if (share < least.value) return;
     const std::string summary = Percent(share) + " of the energy, " + base::Format("%.4g", power.idle_joules) + " of " +
-                                base::Format("%.4g", power.joules) + " J, went into a GPU that did nothing";
+                                base::Format("%.4g", power.joules) + " J, went into an idle GPU";
     Evidence evidence;
     for (const Interval& rest : idle) {
       if (rest.end_ns - rest.begin_ns > evidence.end_ns - evidence.begin_ns)
         evidence = {EvidenceTable::kWindow, 0, 0, rest.begin_ns, rest.end_ns, "the longest rest"};
     }
-    Conclude(
-        analysis, Judged("a43.idle_energy", power.gpu.c_str(), "energy while idle / energy", share, least),
-        {.severity = share >= 0.75 ? Severity::kMedium : Severity::kLow,
-         .confidence = 0.7,  // power is sampled ten times a second, and averaged by the GPU over longer
-         .cost_ns = TotalNs(idle),
-         .summary = summary,
-         .recommendation = "more load on fewer GPUs, or larger batches and longer rests: a GPU that rests for seconds "
-                           "lowers its clocks"},
-        evidence);
+    Conclude(analysis, Judged("a43.idle_energy", power.gpu.c_str(), "energy while idle / energy", share, least),
+             {.severity = share >= 0.75 ? Severity::kMedium : Severity::kLow,
+              .confidence = 0.7,  // power is sampled ten times a second, and averaged by the GPU over longer
+              .cost_ns = TotalNs(idle),
+              .summary = summary,
+              .recommendation =
+                  "Put more load on fewer GPUs, or use larger batches and longer rests: a GPU lowers its clocks "
+                  "after seconds of rest."},
+             evidence);
   }
 };
 

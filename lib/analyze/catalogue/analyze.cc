@@ -187,7 +187,7 @@ void LeaveOutRepeats(std::vector<FindingRow>* findings) {
 
 Status CutOff(int64_t cpu_ns, int64_t budget_ns) {
   if (cpu_ns <= budget_ns) return Status(StatusCode::kResourceExhausted, "cut off: the time for all analyzers is up");
-  return base::Error(StatusCode::kResourceExhausted, "cut off: it took %s of CPU time and had %s",
+  return base::Error(StatusCode::kResourceExhausted, "cut off: it took %s of CPU time, and its limit is %s",
                      base::Duration(cpu_ns).c_str(), base::Duration(budget_ns).c_str());
 }
 
@@ -208,9 +208,9 @@ void RunOne(const model::Trace& trace, const model::Indexes& indexes, const Anal
   } catch (const std::bad_alloc&) {
     report->status = Status(StatusCode::kResourceExhausted, "no memory");
   } catch (const std::exception& error) {
-    report->status = base::Error(StatusCode::kInternal, "it threw: %s", error.what());
+    report->status = base::Error(StatusCode::kInternal, "it threw an exception: %s", error.what());
   } catch (...) {
-    report->status = Status(StatusCode::kInternal, "it threw");
+    report->status = Status(StatusCode::kInternal, "it threw an exception");
   }
   report->cpu_ns = running.SpentNs();
   if (running.was_over() || (report->status.ok() && report->cpu_ns > options.budget_ns))
@@ -243,9 +243,9 @@ Status Check(const std::vector<std::unique_ptr<Analyzer>>& analyzers, const Anal
   }
   for (const ThresholdSetting& setting : options.thresholds) {
     if (!IsNamed(thresholds, setting.name.c_str()))
-      return base::Error(StatusCode::kInvalidArgument, "thresholds: there is no %s", setting.name.c_str());
+      return base::Error(StatusCode::kInvalidArgument, "thresholds: there is no threshold %s", setting.name.c_str());
     if (!(std::abs(setting.value) <= kMostThreshold))
-      return base::Error(StatusCode::kInvalidArgument, "thresholds: %s = %g is no number from -1e15 to 1e15",
+      return base::Error(StatusCode::kInvalidArgument, "thresholds: %s = %g is not a number from -1e15 to 1e15",
                          setting.name.c_str(), setting.value);
   }
   return Status();

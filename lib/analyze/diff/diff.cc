@@ -191,23 +191,25 @@ class Comparison {
   void Note() {
     const auto note = [&](const std::string& text) { diff_.notes.push_back(text); };
     if (diff_.is_same_recording)
-      note("both are the same recording: that says nothing of how much one run differs from the next");
+      note("both are the same recording: this shows nothing about the difference between two runs");
     if (diff_.per == DiffPer::kTrace)
-      note("no requests that ended, nor steps, in both: whole traces are compared, as if they held the same work");
-    if (diff_.mix_shift > options_.most_mix_shift)
       note(
-          base::Format("%.1f %% of the requests are of another route or size than before: gates compare %llu and %llu "
-                       "that are alike",
-                       100 * diff_.mix_shift, static_cast<unsigned long long>(diff_.compared_before),
-                       static_cast<unsigned long long>(diff_.compared_after)));
+          "the traces do not both have ended requests or steps: whole traces are compared, as if they held the same "
+          "work");
+    if (diff_.mix_shift > options_.most_mix_shift)
+      note(base::Format(
+          "%.1f %% of the requests have a different route or size than before: gates compare %llu and %llu "
+          "similar ones",
+          100 * diff_.mix_shift, static_cast<unsigned long long>(diff_.compared_before),
+          static_cast<unsigned long long>(diff_.compared_after)));
     else if (diff_.sizes_p <= kLikely)
       note(base::Format("sizes differ from before (p %.2g), within their buckets", diff_.sizes_p));
     if (before_.HasLosses() || after_.HasLosses())
-      note("records were lost: counts and GPU times are too small, on which side more is not known");
+      note("records were lost: counts and GPU times are too small, perhaps more on one side");
     if ((before_.trace.gpu.size() == 0) != (after_.trace.gpu.size() == 0))
-      note("only one of the traces has what GPUs did: that is not compared");
+      note("only one of the traces has GPU work: it is not compared");
     if (before_.DeepestDepth() != after_.DeepestDepth())
-      note("the traces were recorded at different depths: what only one has recorded looks new");
+      note("the traces were recorded at different depths: events recorded in only one look new");
   }
 
   const DiffOptions& options_;

@@ -35,7 +35,8 @@ void DecideByBounds(DiffGate* gate) {
   gate->outcome = gate->low > gate->limit     ? DiffOutcome::kRegression
                   : gate->high <= gate->limit ? DiffOutcome::kPass
                                               : DiffOutcome::kInconclusive;
-  if (gate->outcome == DiffOutcome::kInconclusive) gate->why = "the limit is within what it may be: more requests tell";
+  if (gate->outcome == DiffOutcome::kInconclusive)
+    gate->why = "the limit is within the bounds: more requests would decide";
 }
 
 double WiderOf(const std::vector<double>& a, const std::vector<double>& b) {
@@ -89,7 +90,7 @@ DiffGate TimeGate(const char* name, const std::vector<double>& before, const std
   gate.is_known = shift.is_known && median > 0;
   if (!gate.is_known) {
     gate.why = "too few to compare (" + std::to_string(before.size()) + " before, " + std::to_string(after.size()) +
-               " after, of which those that waited behind each other count less): compare longer traces";
+               " after; requests queued behind each other count less): compare longer traces";
     return gate;
   }
   gate.ratio = 1 + shift.value / median;
@@ -108,7 +109,7 @@ DiffGate QuantileGate(const char* name, double q, const std::vector<double>& bef
   gate.decides = false;
   gate.is_known = a.is_known && b.is_known && a.low > 0;
   if (!gate.is_known) {
-    gate.why = "too few for bounds of a quantile that high: compare longer traces";
+    gate.why = "too few for bounds of such a high quantile: compare longer traces";
     return gate;
   }
   gate.ratio = Ratio(a.value, b.value);
@@ -135,7 +136,7 @@ DiffGate CountGate(const char* name, const char* unit, const std::vector<double>
   } else if (!has_noise || MannWhitney(before, after, WiderOf(before, after)) <= q) {
     gate.outcome = DiffOutcome::kRegression;
   } else {
-    gate.why = "requests differ by as much among themselves: more of them tell";
+    gate.why = "requests differ by as much among themselves: more requests would decide";
   }
   return gate;
 }

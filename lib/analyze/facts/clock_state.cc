@@ -57,9 +57,9 @@ std::string ClockState(const model::Trace& trace, model::Interval when) {
     if (within <= 0 || usual <= 0) continue;
     is_known = true;
     if (within <= (1 - kClockDrop) * usual)
-      lower += (lower.empty() ? "" : "; ") + name + base::Format(" at %.0f MHz, else %.0f MHz", within, usual);
+      lower += (lower.empty() ? "" : "; ") + name + base::Format(" at %.0f MHz, otherwise %.0f MHz", within, usual);
   }
-  return !lower.empty() ? lower : is_known ? "no clock that was recorded was lower" : "";
+  return !lower.empty() ? lower : is_known ? "no recorded clock was lower" : "";
 }
 
 }  // namespace analyze

@@ -60,9 +60,8 @@ class Inspector {
     uint64_t events = 0, records = 0;
     for (const model::LossRow& loss : trace_.losses) {
       if (loss.reason == model::LossReason::kDamaged) {
-        Add("a39.damaged", kAll, "the dump is damaged or was cut off: what is missing is not known",
-            "copy the dump again, or see what `pitot recover` makes of it", "damaged chunks", 1, "", kReadsAll, 1,
-            Window());
+        Add("a39.damaged", kAll, "the dump is damaged or was cut off: the missing part is not known",
+            "Copy the dump again, or try `pitot recover`.", "damaged chunks", 1, "", kReadsAll, 1, Window());
         continue;
       }
       lost.push_back({loss.begin_ns, loss.end_ns});
@@ -78,12 +77,12 @@ class Inspector {
     if (const double share = ShareOf(lost); share >= kLeastLost)
       Add("a39.lost_events", kAll,
           "threads lost events in " + Percent(share) + " of the window" + number(events, "event"),
-          "larger rings (Options::max_ring_bytes), a shorter window, or fewer scopes", "lost / window", share, "",
+          "Use larger rings (Options::max_ring_bytes), a shorter window or fewer scopes.", "lost / window", share, "",
           kReadsEvents, share, lost[0]);
     if (const double share = ShareOf(lost_gpu); share >= kLeastLost)
       Add("a39.lost_gpu_records", kAll,
-          "records of GPUs were lost in " + Percent(share) + " of the window" + number(records, "record"),
-          "more memory for the collector (CuptiOptions::memory_bytes)", "lost / window", share, "",
+          "GPU records were lost in " + Percent(share) + " of the window" + number(records, "record"),
+          "Give the collector more memory (CuptiOptions::memory_bytes).", "lost / window", share, "",
           kReadsGpu | kReadsCalls | kReadsLaunches, share, lost_gpu[0]);
   }
 
@@ -104,14 +103,14 @@ class Inspector {
     };
     if (unmatched_share > limits_.unmatched_share)
       Add("a39.unmatched", kAll,
-          Percent(unmatched_share) +
-              " of what GPUs did has no call: for whom it was and when it was launched is not known",
-          "calls from before the window, or of graphs: a longer window, or depth kernels", "rows without call / rows",
-          unmatched_share, "unmatched_share", kReadsLaunches, unmatched_share, at(first_unmatched));
+          Percent(unmatched_share) + " of GPU work has no call: its owner and launch time are not known",
+          "Use a longer window or depth kernels: the calls were before the window, or launched graphs.",
+          "rows without call / rows", unmatched_share, "unmatched_share", kReadsLaunches, unmatched_share,
+          at(first_unmatched));
     if (instant_share > limits_.instant_share)
-      Add("a39.instant", kAll,
-          Percent(instant_share) + " of what GPUs did has no duration: times of GPUs are too small",
-          "they are shorter than the trace can tell (older PyTorch writes whole microseconds), or their ends were lost",
+      Add("a39.instant", kAll, Percent(instant_share) + " of GPU work has no duration: GPU times are too small",
+          "They are shorter than the trace can show (older PyTorch writes whole microseconds), or their ends were "
+          "lost.",
           "rows without duration / rows", instant_share, "instant_share", kReadsGpu, instant_share, at(first_instant));
   }
 
@@ -122,16 +121,16 @@ class Inspector {
       const double early = static_cast<double>(lag.early) / static_cast<double>(lag.rows);
       if (IsEarly(lag, limits_))
         Add("a39.clock_skew", GpuName(trace_, device),
-            "its times are early by " + base::Duration(-lag.smallest_ns) + " or more: " + Percent(early) +
-                " of its work began before it was launched",
-            "its clock against the host's is not known; see docs/guide/gpu.md on clocks", "largest lead over a call",
-            static_cast<double>(-lag.smallest_ns), "skew", kReadsLaunches, 0.5, Window());
+            "its timestamps are early by " + base::Duration(-lag.smallest_ns) + " or more: " + Percent(early) +
+                " of its work began before its launch",
+            "The offset between its clock and the host's is not known; see docs/guide/gpu.md on clocks.",
+            "largest lead over a call", static_cast<double>(-lag.smallest_ns), "skew", kReadsLaunches, 0.5, Window());
       if (IsLate(lag, limits_))
         Add("a39.clock_late", GpuName(trace_, device),
             "none of its work began sooner than " + base::Duration(lag.smallest_ns) +
-                " after its launch: its times may be late by as much",
-            "its clock against the host's is not known, unless its queue was never empty", "least launch latency",
-            static_cast<double>(lag.smallest_ns), "late", kReadsLaunches, 0.5, Window());
+                " after its launch: its timestamps may be late by as much",
+            "The offset between its clock and the host's is not known, unless its queue was never empty.",
+            "least launch latency", static_cast<double>(lag.smallest_ns), "late", kReadsLaunches, 0.5, Window());
     }
   }
 
@@ -144,8 +143,8 @@ class Inspector {
     const double share = ShareOf(parts);
     if (share > limits_.overhead_share)
       Add("a39.overhead", kAll, "the profiling library itself was at work in " + Percent(share) + " of the window",
-          "leave out what ran while it started; record less deep", "overhead / window", share, "overhead_share",
-          kReadsEvents | kReadsCalls | kReadsLaunches, share, parts[0]);
+          "Leave out the time of its start, or record at a shallower depth.", "overhead / window", share,
+          "overhead_share", kReadsEvents | kReadsCalls | kReadsLaunches, share, parts[0]);
   }
 
   void InspectRequests() {
@@ -157,7 +156,7 @@ class Inspector {
     if (share > limits_.endless_share)
       Add("a39.endless", kAll,
           "the ends of " + Percent(share) + " of the requests were lost: the slow ones may be among them",
-          "larger rings (Options::max_ring_bytes) or a shorter window", "requests without end / requests", share,
+          "Use larger rings (Options::max_ring_bytes) or a shorter window.", "requests without end / requests", share,
           "endless_share", kReadsRequests, share, Window());
   }
 

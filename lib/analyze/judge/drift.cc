@@ -66,7 +66,7 @@ Status Regimes::Add(std::string_view route, uint32_t size_bucket, const Baseline
     cell->rows.push_back(kept);
     return Status();
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kResourceExhausted, "no memory for a regime's cell");
+    return Status(StatusCode::kResourceExhausted, "no memory for the cell of a regime");
   }
 }
 
@@ -168,9 +168,9 @@ std::string DriftText(const Drift& drift, int64_t now_ns) {
   using base::Format;
   const auto ms = [](int64_t ns) { return static_cast<double>(ns) * 1e-6; };
   std::string text = drift.route;
-  if (drift.size_bucket != 0) text += Format(" (sizes from %llu on)", 1ull << (drift.size_bucket - 1));
+  if (drift.size_bucket != 0) text += Format(" (sizes from %llu)", 1ull << (drift.size_bucket - 1));
   text += Format(
-      " is slower as a whole: typical %.1f ms, before %.1f (%+.0f %%), for %.0f minutes: ", ms(drift.after_ns),
+      " as a whole is slower: typically %.1f ms, %.1f before (%+.0f %%), for %.0f minutes: ", ms(drift.after_ns),
       ms(drift.before_ns), 100 * (static_cast<double>(drift.after_ns) / static_cast<double>(drift.before_ns) - 1),
       ms(now_ns - drift.since_ns) / 60'000);
   std::vector<std::pair<int64_t, uint32_t>> parts;
@@ -183,8 +183,8 @@ std::string DriftText(const Drift& drift, int64_t now_ns) {
             Format(" %+.1f ms", ms(-parts[i].first));
   text += most.empty() ? "no part stands out" : most;
   if (drift.is_coarse)
-    text += "; they were not recorded at one depth: what GPUs did counts as " +
-            std::string(BlameName(Blame::kHostOncpuFramework));
+    text +=
+        "; recorded at different depths: time on GPUs counts as " + std::string(BlameName(Blame::kHostOncpuFramework));
   base::Lines lines;
   lines.AddWrapped(0, "drift       ", text);
   return lines.text();

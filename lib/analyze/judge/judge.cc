@@ -41,7 +41,8 @@ class TextFile final : public Serializer {
   TextFile(const char* name, std::string text) : name_(name), text_(std::move(text)) {}
   const char* FileName() const noexcept override { return name_; }
   Status Serialize(const Trace&, ByteSink& sink) override {
-    return sink.Write(text_.data(), text_.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");
+    return sink.Write(text_.data(), text_.size()) ? Status()
+                                                  : Status(StatusCode::kIoError, "the sink accepts no more data");
   }
 
  private:
@@ -65,11 +66,12 @@ Status FileError(const char* what, const std::string& path) {
 // Reads at most `most` bytes of a regular file. Anything else is an error: opening a FIFO would wait for its writer.
 Status Read(const std::string& path, size_t most, std::string* bytes) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return errno == ENOENT ? Status(StatusCode::kNotFound, "it is not there") : FileError("open", path);
+  if (fd < 0)
+    return errno == ENOENT ? Status(StatusCode::kNotFound, "the file does not exist") : FileError("open", path);
   struct stat info {};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
-    return base::Error(StatusCode::kIoError, "%s is no file", path.c_str());
+    return base::Error(StatusCode::kIoError, "%s is not a regular file", path.c_str());
   }
   char part[1 << 16];
   ssize_t n = 0;
@@ -86,7 +88,7 @@ Status MayReplace(const std::string& path) {
   const Status status = Read(path, Baseline::kHead.size(), &head);
   if (status.code() == StatusCode::kNotFound) return Status();
   if (!status.ok() || head.empty() || head == Baseline::kHead) return status;
-  return base::Error(StatusCode::kIoError, "%s is no baseline: it is left as it is", path.c_str());
+  return base::Error(StatusCode::kIoError, "%s is not a baseline file; left unchanged", path.c_str());
 }
 
 // Writes through a new file next to it, mode 0600: whole or not at all.

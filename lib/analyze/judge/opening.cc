@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/judge/shown.h"
 #include "base/columns.h"
 #include "pitot/analyze/judge.h"
 
@@ -66,7 +67,9 @@ std::string FindingsText(const AnalysisReport& analysis, size_t columns) {
   }
   size_t said = 0;
   for (const FindingRow* finding : analysis.Ranked()) {
-    if (finding->is_undetermined || finding->severity == Severity::kInfo || said == kMostOpeningFindings) continue;
+    if (finding->is_undetermined || finding->severity == Severity::kInfo || !IsShown(*finding) ||
+        said == kMostOpeningFindings)
+      continue;
     ++said;
     std::string text = finding->code + ": " + finding->summary;
     for (const Contradiction& other : finding->contradictions) text += "; but " + other.code + ": " + other.why;

@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "analyze/blame/index_data.h"
+#include "analyze/facts/subjects.h"
+#include "analyze/judge/shown.h"
 #include "analyze/verdict/verdict_words.h"
+#include "base/add_up.h"
 #include "base/columns.h"
 #include "base/text.h"
 #include "model/kernel_name.h"
@@ -29,6 +32,7 @@ constexpr size_t kMostLanes = 8;            // next to the request's own
 constexpr size_t kMostBars = 120;           // of a lane
 constexpr size_t kMostDrawnSegments = 400;  // of the request
 constexpr size_t kMostListedFindings = 24;
+constexpr size_t kMostOpenFindings = 5;    // the others are folded
 constexpr size_t kMostListedEvidence = 3;  // of a finding
 
 // Escapes text for an element or a quoted attribute. It also replaces characters that turn the direction of the text: a
@@ -110,6 +114,8 @@ constexpr char kStyle[] = R"(
 body{margin:0 auto;padding:1rem;max-width:60rem;background:var(--page);color:var(--text);font:16px/1.45 system-ui,sans-serif;
 overflow-wrap:anywhere}
 h1{font-size:1.5rem;line-height:1.2;margin:.2rem 0}h2{font-size:1.1rem;margin:1.8rem 0 .6rem}
+h1 small,h3 small{font-size:.8rem;font-weight:400;color:var(--soft);white-space:nowrap}
+details{margin:.4rem 0}summary{cursor:pointer;font-size:.875rem;color:var(--soft)}
 p{margin:.3rem 0}.soft,dt{color:var(--soft)}.soft{font-size:.875rem}.num{font-variant-numeric:tabular-nums;white-space:nowrap}
 .card{background:var(--card);border:1px solid var(--line);border-left:.4rem solid var(--c,var(--line));border-radius:.3rem;
 padding:.6rem .8rem;margin:.6rem 0;break-inside:avoid}
@@ -132,7 +138,8 @@ align-items:center;font-size:.875rem}
 .gpu{--c:var(--gpu)}.trouble{--c:var(--trouble)}.unknown{--c:var(--unknown)}.other{--c:var(--other)}
 rect{fill:var(--c)}.high{--c:var(--wait)}.medium{--c:var(--queue)}.low{--c:var(--copy)}
 @media print{:root{color-scheme:light;--page:#fff;--text:#000;--soft:#444;--line:#bbb;--card:#fff;--other:#c4cad1;--code:#0072b2;
---wait:#d55e00;--gpu:#009e73;--trouble:#d9c800;--unknown:#7d848c}body{font-size:10.5pt;max-width:none;padding:0}h2{break-after:avoid}}
+--wait:#d55e00;--gpu:#009e73;--trouble:#d9c800;--unknown:#7d848c}body{font-size:10.5pt;max-width:none;padding:0}h2{break-after:avoid}
+details::details-content{content-visibility:visible;display:block;height:auto}}
 )";
 
 // Bars of a lane in order of time. A bar too near to the one before is merged with it. If there are too many to draw,
@@ -286,30 +293,76 @@ class Page {
     P("", report_.why_not);
   }
 
+  // Opens a folded part.
+  void Fold(const std::string& summary) { out_ += "<details><summary>" + Escape(summary) + "</summary>\n"; }
+  void EndFold() { out_ += "</details>\n"; }
+
+  std::string Route() const {
+    const std::string route = Text(trace_.requests[judgement_->blame.request].route);
+    return route.empty() ? "The request" : route;
+  }
+
+  // The verdict in a sentence.
+  std::string Headline(const Verdict& v) const {
+    if (!v.causes.empty() && v.kind != VerdictKind::kUniform)
+      return Route() + " " + SentenceText(judgement_->index, judgement_->blame, v, v.causes[0]);
+    switch (v.kind) {
+      case VerdictKind::kUniform:
+        return Route() + Format(": everything was %.0f %% slower than usual", 100 * v.common_factor);
+      case VerdictKind::kMoreWork:
+        return Route() + ": " + MoreWorkText(v);
+      case VerdictKind::kDiffuse:
+        return Route() + " took " + Ms1(v.latency_ns) + ", and no single part stands out";
+      case VerdictKind::kNotUnusual:
+        return Route() + " took " + Ms1(v.latency_ns) + ", not unusual among similar requests";
+      default:
+        return Route() + " took " + Ms1(v.latency_ns) + ", and the cause is undetermined";
+    }
+  }
+  // The headline in a word of docs/reference/why.md.
+  static const char* Category(const Verdict& v) {
+    const bool is_cause = !v.causes.empty() && v.kind != VerdictKind::kUniform;
+    return is_cause ? BlameName(v.causes[0].blame) : VerdictKindName(v.kind);
+  }
+
+  std::string Latency(const Verdict& v) const {
+    const model::RequestRow& row = trace_.requests[judgement_->blame.request];
+    const std::string took = judgement_->blame.token != kNone ? "The wait for this token took " + Ms1(v.latency_ns)
+                             : row.duration_ns == model::kOpen
+                                 ? "The request has taken " + Ms1(v.latency_ns) + " so far"
+                                 : "The request took " + Ms1(v.latency_ns);
+    return took + (v.level != Baseline::Level::kNone ? "; " + Ms1(v.typical_ns) + " is typical." : ".");
+  }
+
   void WriteVerdict() {
     const Verdict& v = judgement_->verdict;
-    const model::RequestRow& row = trace_.requests[judgement_->blame.request];
-    const bool is_compared = v.level != Baseline::Level::kNone;
-    const bool is_token = judgement_->blame.token != model::kNone;
-    out_ += "<h1>" + Escape(Text(row.route)) + " took " + Ms1(v.latency_ns) +
-            (is_token                          ? " to a token"
-             : row.duration_ns == model::kOpen ? " so far"
-                                               : "") +
-            (is_compared ? ", typical is " + Ms1(v.typical_ns) : "") + "</h1>\n";
-    std::string with = "request " + base::RequestId(row.id);
-    if (is_compared)
-      with += Format(", slower than %.3g %% of %s (%s)", 100 * v.percentile,
-                     base::Plural(v.baseline_size, is_token ? "other token" : "normal request").c_str(),
-                     LevelName(v.level));
-    P("soft", with);
-    for (const std::string& text : {LikeText(v), MeanwhileText(v)}) {
-      if (!text.empty()) P("soft", text);
+    out_ += "<h1>" + Escape(Headline(v)) + " <small>" + Category(v) + "</small></h1>\n";
+    P("", Latency(v));
+    for (const std::string& text : {Kind(v), LikeText(v), MeanwhileText(v)}) {
+      if (!text.empty()) P("", text + ".");
     }
-    P("", Kind(v));
     if (*v.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + v.advice.text);
-    int number = 0;
-    for (const Cause& cause : v.causes) WriteCause(++number, cause);
-    for (const Cause& part : v.largest) WriteCause(0, part);
+    const PrintedVerdict printed(v);
+    for (size_t i = 0; i < v.causes.size(); ++i) WriteCause(i + 1, v.causes[i], printed.causes[i]);
+    if (v.causes.size() > 1) P("", "Fixing all of these would save at most " + Duration(v.joint_saving_ns) + ".");
+    for (const Cause& part : v.largest) WriteCause(0, part, base::RoundTo(part.excess_ns, kTenth));
+    WriteNumbers(v);
+  }
+
+  // Numbers for statisticians.
+  void WriteNumbers(const Verdict& v) {
+    Fold("Numbers behind this verdict");
+    const bool is_token = judgement_->blame.token != kNone;
+    P("soft", "Request " + base::RequestId(trace_.requests[judgement_->blame.request].id) + ".");
+    if (v.level != Baseline::Level::kNone)
+      P("soft",
+        Format("Slower than %.3g %% of %s (%s).", 100 * v.percentile,
+               base::Plural(v.baseline_size, is_token ? "other token" : "normal request").c_str(), LevelName(v.level)));
+    for (const Cause& cause : v.causes)
+      P("soft", std::string(BlameName(cause.blame)) + " " + SignedExactMs(cause.excess_ns) +
+                    Format(" ms, p = %.3f%s: ", std::min(cause.p, cause.p_of_launches),
+                           cause.p_of_launches < cause.p ? " of its launches" : "") +
+                    EvidenceText(judgement_->index, judgement_->blame, cause));
     if (!v.causes.empty() || v.common_ns != 0) {
       const PrintedVerdict printed(v);
       std::string sum;
@@ -319,50 +372,45 @@ class Page {
       P("soft", sum + RestText(v) + "; together " + SignedTenths(printed.latency - printed.typical) + " = " +
                     Tenths(printed.latency) + " - " + Tenths(printed.typical));
     }
-    if (v.causes.size() > 1) P("soft", "All of these normal would save at most " + Duration(v.joint_saving_ns) + ".");
+    EndFold();
   }
 
   static std::string MoreWork(const Verdict& v) {
     if (v.more_of.empty()) return {};
-    return v.more_ns == 0 ? Format(" It took %.3g times the usual ", v.more_factor) + v.more_of + "."
-                          : " Beside that it was " + MoreWorkText(v) + ", " + SignedExactMs(v.more_ns) + " ms.";
+    return v.more_ns == 0 ? Format("It had %.3g times the usual ", v.more_factor) + v.more_of
+                          : "There was also " + MoreWorkText(v) + ", " + SignedExactMs(v.more_ns) + " ms";
   }
 
+  // A sentence besides the headline; "": none.
   static std::string Kind(const Verdict& v) {
     switch (v.kind) {
       case VerdictKind::kCauses:
-        return std::string(v.causes.size() == 1 ? "One part of its time is outside of what normal requests show."
-                                                : "These parts of its time are outside of what normal requests show.") +
-               MoreWork(v);
+        return MoreWork(v);
       case VerdictKind::kUniform:
-        return Format("Everything was slower by %.0f %%: a clock or CPU, not one part.", 100 * v.common_factor) +
-               (v.clocks.empty() ? "" : " Of clocks: " + v.clocks + ".");
-      case VerdictKind::kMoreWork:
-        return "It was " + MoreWorkText(v) + ".";
-      case VerdictKind::kDiffuse:
-        return "Slow, and no part alone is outside of its normal range; the largest:";
-      case VerdictKind::kNotUnusual:
-        return "It is not slow among its like; its largest parts:";
+        return "A clock or CPU was slow, not one part" + (v.clocks.empty() ? "" : ". Clocks: " + v.clocks);
       case VerdictKind::kUndetermined:
-        break;
+        return "Undetermined: " + v.why_not;
+      default:
+        return {};
     }
-    return "Undetermined: " + v.why_not;
   }
 
-  void WriteCause(int number, const Cause& cause) {
+  // `number` is 0 for a large part of a verdict without causes.
+  void WriteCause(size_t number, const Cause& cause, int64_t excess_tenths) {
+    const Verdict& v = judgement_->verdict;
+    const bool is_headline = number == 1 && v.kind != VerdictKind::kUniform;
+    const std::string title = !is_headline           ? SentenceText(judgement_->index, judgement_->blame, v, cause)
+                              : v.causes.size() == 1 ? "The cause"
+                                                     : "The largest cause";
     out_ += std::string("<div class=\"card ") + GroupOf(cause.blame).style + "\"><h3><span>" +
-            (number != 0 ? std::to_string(number) + ". " : "") + BlameName(cause.blame) + "</span><span class=\"num\">";
-    const bool is_compared = judgement_->verdict.level != Baseline::Level::kNone;
-    out_ += is_compared ? SignedExactMs(cause.excess_ns) + " ms" : ExactMs(cause.blame_ns) + " ms";
+            (number > 1 ? std::to_string(number) + ". " : "") + Escape(title) + " <small>" + BlameName(cause.blame) +
+            "</small></span><span class=\"num\">";
+    const bool is_compared = v.level != Baseline::Level::kNone;
+    out_ += is_compared ? SignedTenths(excess_tenths) : Ms1(cause.blame_ns);
     if (number != 0) out_ += Format(", %.0f %%", 100 * cause.share);
     out_ += "</span></h3>\n";
-    if (const std::string evidence = EvidenceText(judgement_->index, judgement_->blame, cause); !evidence.empty())
-      P("", evidence);
     if (*cause.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + cause.advice.text);
-    if (number != 0)
-      P("soft", Format("p = %.3f%s, ", std::min(cause.p, cause.p_of_launches),
-                       cause.p_of_launches < cause.p ? " of its launches" : "") +
-                    ConfidenceText(cause) + ", " + SavingText(judgement_->verdict, cause));
+    if (number != 0) P("soft", ConfidenceText(cause) + "; " + SavingText(v, cause));
     if (const std::string text = ContradictionText(cause); !text.empty()) P("soft", text);
     out_ += "</div>\n";
   }
@@ -528,7 +576,7 @@ class Page {
     }
     std::stable_sort(parts.begin(), parts.end(),
                      [&](uint32_t a, uint32_t b) { return blame.blame.ns[a] > blame.blame.ns[b]; });
-    H2(is_compared ? "Its time beside what is usual" : "Its time");
+    Fold(is_compared ? "All parts of its time, compared with usual" : "All parts of its time");
     const auto row = [&](const char* style, const std::string& name, const std::string& bar, const std::string& time,
                          const std::string& usual, const std::string& more) {
       const std::pair<const char*, const std::string&> cells[] = {
@@ -551,15 +599,16 @@ class Page {
       row("", Breakable(BlameName(part)), bar, ExactMs(blame.blame.ns[k]), is_compared ? ExactMs(v.normal.ns[k]) : "",
           is_compared ? SignedExactMs(blame.blame.ns[k] - v.normal.ns[k]) : "");
     }
-    row("sum", "together", "", ExactMs(v.latency_ns), is_compared ? ExactMs(v.typical_ns) : "",
+    row("sum", "sum", "", ExactMs(v.latency_ns), is_compared ? ExactMs(v.typical_ns) : "",
         is_compared ? SignedExactMs(v.latency_ns - v.typical_ns) : "");
     out_ += "</div>\n";
-    if (is_compared) P("soft", "Coloured: this request. Grey, below: what is usual.");
+    if (is_compared) P("soft", "Coloured: this request. Grey, below: the usual time.");
+    EndFold();
   }
 
   void WriteOthers() {
     if (report_.others.empty() && report_.drifts.empty()) return;
-    H2("Not this request alone");
+    H2("Not only this request");
     for (const std::string& other : report_.others) P("card", "Also fired: " + other);
     for (const Drift& drift : report_.drifts) {
       std::string text = DriftText(drift, trace_.window_end_ns);
@@ -574,65 +623,78 @@ class Page {
   }
 
   void WriteFindings(const AnalysisReport& analysis) {
-    const std::vector<const FindingRow*> findings = analysis.Ranked();
-    H2("What else was found in the window");
-    if (findings.empty()) P("soft", "Nothing.");
-    for (size_t i = 0; i < findings.size() && i < kMostListedFindings; ++i) WriteFinding(*findings[i]);
-    if (findings.size() > kMostListedFindings)
-      P("soft", "and " + base::Plural(findings.size() - kMostListedFindings, "lesser finding") + ": pitot analyze");
+    std::vector<const FindingRow*> findings = analysis.Ranked();
+    findings.erase(std::remove_if(findings.begin(), findings.end(), [](auto* finding) { return !IsShown(*finding); }),
+                   findings.end());
+    H2("Other findings of this window");
+    if (findings.empty()) P("soft", "None.");
+    const auto is_grave = [](const FindingRow* finding) { return finding->severity > Severity::kLow; };
+    const auto grave = static_cast<size_t>(std::count_if(findings.begin(), findings.end(), is_grave));
+    const size_t open = std::min(grave, kMostOpenFindings), shown = std::min(findings.size(), kMostListedFindings);
+    for (size_t i = 0; i < open; ++i) WriteFinding(*findings[i]);
+    if (open < shown) {
+      Fold(base::Plural(findings.size() - open, open == 0 ? "finding" : "more finding"));
+      for (size_t i = open; i < shown; ++i) WriteFinding(*findings[i]);
+      if (findings.size() > shown)
+        P("soft", "and " + base::Plural(findings.size() - shown, "lesser finding") + ": pitot analyze");
+      EndFold();
+    }
     for (const AnalyzerReport& report : analysis.analyzers) {
       if (!report.status.ok())
-        P("soft", report.name + " (" + report.title + ") did not answer: " + report.status.message());
+        P("soft", report.name + " (" + report.title + ") gave no answer: " + report.status.message());
     }
   }
 
   void WriteFinding(const FindingRow& finding) {
     static constexpr const char* kSeverities[] = {"info", "low", "medium", "high"};
     const char* severity = kSeverities[static_cast<size_t>(finding.severity) % std::size(kSeverities)];
-    out_ += std::string("<div class=\"card ") + severity + "\"><h3><span>" + Escape(finding.subject) + ": " +
-            Escape(finding.summary) + "</span></h3>\n";
+    out_ += std::string("<div class=\"card ") + severity + "\"><h3><span>" +
+            (finding.subject == kAll ? "" : Escape(finding.subject) + ": ") + Escape(finding.summary) +
+            "</span></h3>\n";
     if (!finding.recommendation.empty()) P("", "\xe2\x86\x92 " + finding.recommendation);
-    std::string how = std::string(severity) + ", " + finding.code + ": " + finding.metric + " is " +
+    for (const Contradiction& other : finding.contradictions) P("soft", "but " + other.why);
+    Fold(std::string(severity) + Format(" severity, confidence %.2f", finding.confidence) +
+         (finding.is_undetermined ? ", undetermined" : ""));
+    std::string how = finding.code + " of " + finding.subject + ": " + finding.metric + " is " +
                       Value(finding.value, finding.threshold.unit) + ", threshold " +
-                      Value(finding.threshold.value, finding.threshold.unit) + " (" + finding.threshold.source +
-                      Format("); confidence %.2f", finding.confidence);
-    if (finding.is_undetermined) how += ", undetermined";
+                      Value(finding.threshold.value, finding.threshold.unit) + " (" + finding.threshold.source + ")";
     if (finding.cost_ns != 0) how += "; costs " + Duration(finding.cost_ns) + " of the window";
     P("soft", how);
     for (const std::string& caveat : finding.caveats) P("soft", "but " + caveat);
     for (const Contradiction& other : finding.contradictions)
-      P("soft", "but contradicted by " + other.code + " of " + other.subject + ": " + other.why);
-    if (finding.repeats != 0) P("soft", "and " + base::Plural(finding.repeats, "lesser one") + " like it");
+      P("soft", "contradicted by " + other.code + " of " + other.subject);
+    if (finding.repeats != 0) P("soft", "and " + base::Plural(finding.repeats, "lesser finding") + " like it");
     for (size_t i = 0; i < finding.evidence.size() && i < kMostListedEvidence; ++i) {
       const EvidenceRow& row = finding.evidence[i];
       P("soft", "at " + Duration(row.begin_ns - trace_.window_begin_ns) + " of the window, for " +
                     Duration(row.end_ns - row.begin_ns) + (row.note.empty() ? "" : ": " + row.note));
     }
+    EndFold();
     out_ += "</div>\n";
   }
 
   void WriteQuality() {
-    H2("How good this is");
+    H2("Quality of the recording");
     std::string text;
     uint64_t lost = 0;
     for (const model::LossRow& loss : trace_.losses) lost += loss.events;
     for (const model::GpuLossRow& loss : trace_.gpu_losses) lost += loss.records;
     const size_t stretches = trace_.losses.size() + trace_.gpu_losses.size();
-    text += stretches == 0 ? "Nothing of the window was lost. "
+    text += stretches == 0 ? "Nothing was lost in the window. "
                            : "Events were lost in " + base::Plural(stretches, "part") + " of the window" +
                                  (lost != 0 ? " (" + base::Count(lost) + " or more)" : "") + ". ";
     if (judgement_ != nullptr) {
       const RequestBlame& blame = judgement_->blame;
       text += base::Plural(blame.segments.size(), "segment") + " add up to the latency in whole nanoseconds";
       text += blame.clamps == 0 ? ". "
-                                : "; " + base::Plural(blame.clamps, "time") + " contradicted another, by " +
+                                : "; " + base::Plural(blame.clamps, "timestamp") + " contradicted another, by " +
                                       Duration(blame.clamped_ns) + ". ";
-      if (!blame.is_reliable) text += "Too much of its time is missing or contradicts itself to rely on. ";
+      if (!blame.is_reliable) text += "Too much of its time is missing or contradictory to rely on. ";
     }
     P("soft", text);
     if (const std::string cost = Attribute("cost.recording"); !cost.empty()) P("soft", "Recording cost " + cost + ".");
     if (const std::string version = Attribute("pitot.version"); !version.empty())
-      P("soft", "Pitot " + version + "; report.txt, trace.pftrace and dump.pitot beside this file have the rest.");
+      P("soft", "Pitot " + version + "; report.txt, trace.pftrace and dump.pitot next to this file have the rest.");
   }
 
   const Trace& trace_;

@@ -327,10 +327,10 @@ Status FindTop(const TopIndex& index, const TopOptions& options, TopTable* table
   table->by = options.by;
   const bool has_shapes = options.by != TopBy::kLayer && options.by != TopBy::kCall && options.by != TopBy::kRequest;
   if (options.groups_by_shape && !has_shapes)
-    return Status(StatusCode::kInvalidArgument, "groups_by_shape: neither layers, calls nor requests have shapes");
+    return Status(StatusCode::kInvalidArgument, "groups_by_shape: layers, calls and requests have no shapes");
   const uint32_t request = options.request_id != 0 ? index.requests.Row(options.request_id) : kNone;
   if (options.request_id != 0 && request == kNone)
-    return base::Error(StatusCode::kNotFound, "no request %s is in the trace",
+    return base::Error(StatusCode::kNotFound, "there is no request %s in the trace",
                        base::RequestId(options.request_id).c_str());
   const Selection selection(trace, index.requests, request);
   Rows rows(trace);

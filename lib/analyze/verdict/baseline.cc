@@ -211,7 +211,7 @@ Status Baseline::Save(std::string* bytes) const noexcept {
 
 Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
   constexpr size_t kChecksumBytes = 8, kRowBytes = 1 + 4 * kBlames + 8 + 12;
-  const Status damaged(StatusCode::kDataLoss, "the baseline is not whole, or is none");
+  const Status damaged(StatusCode::kDataLoss, "not a baseline, or not a whole one");
   if (bytes.size() < kChecksumBytes) return damaged;
   const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
   if (Reader(bytes.substr(body.size())).Take<uint64_t>() != Checksum(body)) return damaged;

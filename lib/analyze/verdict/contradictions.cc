@@ -18,10 +18,10 @@ const Exclusion kExclusions[] = {
      "either a GPU waits for launches, or launches wait for the GPU"},
     // Memory runs out for one reason or the other.
     {"a23.leak", "a23.fragmentation", Meeting::kSameGpu,
-     "either memory runs out because ever more is given out, or because what is free lies in pieces"},
+     "either more and more memory is allocated, or free memory is fragmented"},
     // Each divides the excess of kernels by a model of its own: overlap, clocks.
     {"gpu_clock", "gpu_contention", Meeting::kSameKernels,
-     "either a low clock made these kernels longer, or others' work beside them"},
+     "either a low clock made these kernels longer, or other work on the GPU did"},
     // Calls that wait for room look slow: the same as above, for one request.
     {"launch_api", "launch_queue_full", Meeting::kSameCalls,
      "either these calls are slow, or they wait for room because the GPU is behind"},

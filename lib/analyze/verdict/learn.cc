@@ -95,7 +95,7 @@ class Learner {
     for (const uint32_t row : chosen) {
       if (row == request_ || !known_.insert(row).second) continue;
       if (options.is_over != nullptr && options.is_over(options.is_over_context))
-        return Status(StatusCode::kResourceExhausted, "the time to learn what is normal was up");
+        return Status(StatusCode::kResourceExhausted, "no time left to learn the baseline");
       if (Status status = AddOne(row); !status.ok()) return status;
     }
     return Status();
@@ -105,7 +105,7 @@ class Learner {
   // Why fewer than `least` were added, if losses in the time of the others are the reason.
   std::string WhyFew(uint32_t least) const {
     if (added_ >= least || added_ + left_out_ < least) return "";
-    const std::string of = " of " + base::Count(left_out_) + " requests to compare it with";
+    const std::string of = base::Count(left_out_) + " requests to compare it with";
     std::set<uint32_t> threads;
     bool is_damaged = false, has_events = false, has_room = false;
     for (const model::LossRow& loss : trace_.losses) {
@@ -118,10 +118,9 @@ class Learner {
       has_room |= loss.reason == model::LossReason::kOverwritten || loss.reason == model::LossReason::kCopying ||
                   loss.reason == model::LossReason::kReserve;
     }
-    if (is_damaged) return "the dump is damaged: what is missing in the time" + of + " is not known";
+    if (is_damaged) return "the dump is damaged: events may be missing from " + of;
     if (!has_events)
-      return "records of GPUs were lost in the time" + of +
-             ": give their collector more memory (CuptiOptions::memory_bytes)";
+      return "GPU records were lost during " + of + ": give the collector more memory (CuptiOptions::memory_bytes)";
     std::string names;
     size_t named = 0;
     for (auto thread = threads.begin(); thread != threads.end() && named < kMostThreads; ++thread) {
@@ -130,7 +129,7 @@ class Learner {
       names += row.name == 0 ? "thread " + std::to_string(row.number) : std::string(trace_.strings[row.name]);
     }
     if (threads.size() > named) names += " and " + base::Plural(threads.size() - named, "other thread");
-    return "events" + (names.empty() ? "" : " of " + names) + " were lost in the time" + of +
+    return "events" + (names.empty() ? "" : " of " + names) + " were lost during " + of +
            (has_room ? ": give their rings more room (Options::max_ring_bytes and memory_budget_bytes)" : "");
   }
 
@@ -194,9 +193,9 @@ class Learner {
 
 Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOptions& options, Baseline* baseline,
                      Learned* learned) noexcept {
-  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: not built");
   const Trace& trace = index.data()->index.trace;
-  if (request >= trace.requests.size()) return Status(StatusCode::kInvalidArgument, "request: there is no such row");
+  if (request >= trace.requests.size()) return Status(StatusCode::kInvalidArgument, "request: no such row");
   try {
     Learned of_this;
     if (learned == nullptr) learned = &of_this;
@@ -209,9 +208,9 @@ Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOpt
     learned->why_few = learner.WhyFew(options.least);
     return status;
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kResourceExhausted, "no memory to learn what is normal");
+    return Status(StatusCode::kResourceExhausted, "no memory to learn the baseline");
   } catch (...) {
-    return Status(StatusCode::kInternal, "what is normal could not be learnt");
+    return Status(StatusCode::kInternal, "the baseline could not be learned");
   }
 }
 

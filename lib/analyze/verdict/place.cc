@@ -25,7 +25,7 @@ constexpr size_t kMostSegments = 10'000;
 std::string QuotedName(std::string_view name) { return "\"" + base::Cut(name, 32) + "\""; }
 
 std::string ThreadName(const Trace& trace, uint32_t thread) {
-  if (thread == kNone) return "a thread that recorded nothing";
+  if (thread == kNone) return "a thread without events";
   const std::string_view name = trace.strings[trace.threads[thread].name];
   return name.empty() ? "thread " + std::to_string(trace.threads[thread].number) : std::string(name);
 }

@@ -88,7 +88,7 @@ Status ScopeTimes::Add(const BlameIndex& index, const RequestBlame& blame) noexc
     }
     return Status();
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kResourceExhausted, "no memory for how long scopes take");
+    return Status(StatusCode::kResourceExhausted, "no memory for the durations of scopes");
   }
 }
 

@@ -28,7 +28,7 @@ namespace {
 constexpr size_t kMostTokens = 256;
 // For times from two clock readings: a request records its first token's time relative to its own beginning.
 constexpr int64_t kSameNs = 1'000;
-constexpr const char* kNoTimeToLearn = "the time to learn what is normal was up";
+constexpr const char* kNoTimeToLearn = "no time left to learn the baseline";
 
 std::string_view KindOf(std::string_view cause) { return cause.substr(0, cause.find(' ')); }
 bool IsOfTokens(std::string_view cause) {
@@ -135,7 +135,7 @@ std::string IterationText(const Index& index, uint32_t token) {
     prompts += member.first_token_ns == 0 || member.begin_ns + member.first_token_ns > row.begin_ns ? 1 : 0;
   }
   return "in an iteration of " + std::string(trace.strings[row.executor]) + " with " +
-         base::Plural(row.member_count, "member") + ", of which " + std::to_string(prompts) + " had no token yet";
+         base::Plural(row.member_count, "member") + ", " + std::to_string(prompts) + " of them without a token yet";
 }
 
 namespace {
@@ -163,12 +163,12 @@ uint32_t ChooseToken(const Index& index) {
 }  // namespace
 
 Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept {
-  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: not built");
   const Trace& trace = index.data()->index.trace;
   try {
     asked->token = ChooseToken(index.data()->index);
   } catch (const Over&) {
-    return Status(StatusCode::kResourceExhausted, "the time to find the late token was up");
+    return Status(StatusCode::kResourceExhausted, "no time left to find the late token");
   } catch (...) {
     return Status(StatusCode::kInternal, "the late token could not be found");
   }
@@ -190,11 +190,11 @@ uint32_t TokenOf(const Trace& trace, uint32_t request, uint64_t number) noexcept
 }
 
 Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) noexcept {
-  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: not built");
   const Index& rows = index.data()->index;
   const Trace& trace = rows.trace;
   if (token >= trace.tokens.size() || trace.tokens[token].request == kNone)
-    return Status(StatusCode::kInvalidArgument, "token: there is no such row");
+    return Status(StatusCode::kInvalidArgument, "token: no such row");
   try {
     const std::optional<Interval> asked = TimeBefore(rows, token);
     if (!asked) return Status(StatusCode::kNotFound, "the token before it is not in the trace");
@@ -213,9 +213,9 @@ Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) 
   } catch (const Over&) {
     return Status(StatusCode::kResourceExhausted, kNoTimeToLearn);
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kResourceExhausted, "no memory to learn what is normal");
+    return Status(StatusCode::kResourceExhausted, "no memory to learn the baseline");
   } catch (...) {
-    return Status(StatusCode::kInternal, "what is normal could not be learnt");
+    return Status(StatusCode::kInternal, "the baseline could not be learned");
   }
 }
 

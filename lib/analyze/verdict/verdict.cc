@@ -69,8 +69,8 @@ class RequestComparison {
     v.baseline_size = static_cast<uint32_t>(rows.size());
     if (v.level == Baseline::Level::kNone || normal.is_empty()) {
       v.is_coarse = false;
-      v.why_not = std::string("too few ") + (blame_.token == kNone ? "requests" : "tokens") +
-                  " like it are known: " + std::to_string(options_.least) + " are needed";
+      v.why_not = std::string("too few ") + (blame_.token == kNone ? "requests" : "tokens") + " like it are known (" +
+                  std::to_string(options_.least) + " needed)";
       ListLargest(nullptr);
       return FindLimits(Counterfactual(blame_));
     }
@@ -83,7 +83,8 @@ class RequestComparison {
     v.alpha = is_many ? options_.alpha : options_.alpha_few;
     v.rest_ns = v.latency_ns - v.typical_ns;
     if (IsContradictory()) {
-      v.why_not = "times of the trace contradict each other: " + base::Duration(blame_.clamped_ns) + " had to be bent";
+      v.why_not =
+          "timestamps of the trace contradict each other: " + base::Duration(blame_.clamped_ns) + " had to be adjusted";
       ListLargest(&at);
       return FindLimits(Counterfactual(blame_));
     }
@@ -147,13 +148,13 @@ class RequestComparison {
   }
   bool IsUnexplained() {
     if (verdict_->least_p > verdict_->alpha) {
-      verdict_->why_not = "too few of the requests like it are typical: no part could stand out";
+      verdict_->why_not = "too few of the similar requests are typical: no part could stand out";
       return true;
     }
     if (unexplained_.Share() < options_.most_unknown) return false;
     verdict_->why_not = 2 * unexplained_.slept_ns > unexplained_.unknown_ns
-                            ? "a thread that worked for it slept, and no recorded wait says what for"
-                            : "most of the excess is in time that nothing explains";
+                            ? "a thread serving this request was blocked, and no recorded wait explains why"
+                            : "nothing recorded explains most of the excess";
     return true;
   }
 
@@ -483,9 +484,9 @@ WorkDone WorkOf(const BlameIndex& index, const RequestBlame& blame) noexcept {
 
 Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
                    const VerdictOptions& options, Verdict* verdict) noexcept {
-  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: not built");
   if (blame.request >= index.data()->index.trace.requests.size())
-    return Status(StatusCode::kInvalidArgument, "blame: of no request of the index");
+    return Status(StatusCode::kInvalidArgument, "blame: its request is not in the index");
   try {
     *verdict = MakeVerdict(index.data()->index, blame, baseline, now_ns, options);
     return Status();

@@ -52,13 +52,13 @@ class FactorProduct {
 
 void TakeQuality(const Index& index, const RequestBlame& request, const VerdictOptions& options, const Verdict& verdict,
                  Blame blame, FactorProduct* product) {
-  if (!request.is_reliable) product->Take(kLossy, "events of its time were lost");
+  if (!request.is_reliable) product->Take(kLossy, "events were lost during it");
   if (!index.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0)
-    product->Take(kSkewed, "the GPU's times cannot be right");
+    product->Take(kSkewed, "the GPU's timestamps cannot be right");
   if (verdict.alpha > options.alpha) product->Take(kFew, "few normal requests");
   if (verdict.level == Baseline::Level::kRoute) product->Take(kOtherSizes, "compared with other sizes");
   if (verdict.level == Baseline::Level::kProcess) product->Take(kOtherRoutes, "compared with other routes");
-  if (verdict.is_coarse) product->Take(kOtherDepths, "recorded at other depths");
+  if (verdict.is_coarse) product->Take(kOtherDepths, "recorded at different depths");
 }
 
 struct Doubt {
@@ -68,11 +68,11 @@ struct Doubt {
 // The doubt about a part whose segments may prove their name: the confidence left if they do not.
 Doubt UnlessProved(Blame blame) {
   if ((kOnCpu & BlameBit(blame)) != 0 || blame == Blame::kLaunchApi)
-    return {kUncounted, "no counter says that its thread was on a CPU"};
-  if ((kBehindOthers & BlameBit(blame)) != 0) return {kInferred, "for whom that work was is not known"};
-  if (blame == Blame::kGpuExecExpected) return {kInferred, "how long such work usually takes is not known"};
-  if (blame == Blame::kLazyLoadJit) return {kFirstSeen, "what is first here need not be new"};
-  if (blame == Blame::kHostPagefaultIo) return {kSlowFaults, "so few faults may take no time"};
+    return {kUncounted, "no counter shows its thread on a CPU"};
+  if ((kBehindOthers & BlameBit(blame)) != 0) return {kInferred, "the owner of that work is not known"};
+  if (blame == Blame::kGpuExecExpected) return {kInferred, "the usual time of such work is not known"};
+  if (blame == Blame::kLazyLoadJit) return {kFirstSeen, "the first in this trace need not be new"};
+  if (blame == Blame::kHostPagefaultIo) return {kSlowFaults, "so few page faults may take no time"};
   return {};
 }
 
@@ -98,7 +98,7 @@ bool IsProved(const Index& index, const BlameSegment& segment) {
 // The doubt about a part: none if at least half of its time is proved to be what it is called.
 Doubt DoubtOf(const Index& index, const RequestBlame& request, Blame blame) {
   if (blame == Blame::kHostBlockedUnknown)
-    return IsNamedSleep(index.trace, request) ? Doubt{} : Doubt{kNoWaitSays, "no wait says what it slept for"};
+    return IsNamedSleep(index.trace, request) ? Doubt{} : Doubt{kNoWaitSays, "no recorded wait explains the sleep"};
   const Doubt unless_proved = UnlessProved(blame);
   if (unless_proved.factor == 1) return {};
   int64_t all_ns = 0, proved_ns = 0;
@@ -121,10 +121,10 @@ void FindConfidence(const Index& index, const RequestBlame& blame, const Verdict
   product.Take(1 - by_chance, "it may be chance");
   const double unknown = UnknownBeside(unexplained, *cause);
   product.Take(1 - unknown,
-               unknown > 0.5 ? "nothing explains most of what was longer" : "nothing explains some of what was longer");
+               unknown > 0.5 ? "nothing explains most of the excess" : "nothing explains some of the excess");
   TakeQuality(index, blame, options, verdict, cause->blame, &product);
   product.Take(doubt.factor, doubt.why);
-  product.Take(1 - kCameAlong * others * others, "so small a part may have come with another");
+  product.Take(1 - kCameAlong * others * others, "so small a part may be a side effect of another");
   cause->confidence = product.value();
   cause->unsure = product.why();
 }

@@ -9,6 +9,7 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/clock_state.h"
+#include "analyze/verdict/mechanism.h"
 #include "analyze/verdict/place.h"
 #include "analyze/verdict/proof.h"
 #include "analyze/verdict/verdict_words.h"
@@ -53,34 +54,63 @@ bool IsInMoreLaunches(const Verdict& v) {
   return v.kind == VerdictKind::kMoreWork && v.more_of == "launches" && v.level == Baseline::Level::kCell;
 }
 
+// The beginning of a line about the verdict; "": its cause.
+std::string KindWords(const Verdict& v) {
+  switch (v.kind) {
+    case VerdictKind::kCauses:
+      return "";
+    case VerdictKind::kUniform:
+      return Format("everything was %.0f %% slower", 100 * v.common_factor);
+    case VerdictKind::kMoreWork:
+      return IsInMoreLaunches(v) ? "more launches" : "more work";
+    case VerdictKind::kDiffuse:
+      return "no single part stands out";
+    case VerdictKind::kNotUnusual:
+      return "not unusual";
+    case VerdictKind::kUndetermined:
+      break;
+  }
+  return "undetermined";
+}
+
 class Teller {
  public:
   Teller(const Index& index, const RequestBlame& blame) : index_(index), trace_(index.trace), blame_(blame) {}
 
   std::string Evidence(const Cause& cause) const {
-    const std::string by = By(cause.blame, cause.by, cause.by_ns);
+    const std::string by = By(cause.blame, cause.by, Duration(cause.by_ns));
     if (cause.longest.empty()) return by;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
     std::string where = Places(trace_).Of(longest);
-    // Nine tenths are as good as all.
-    if (!where.empty() && 10 * cause.place_ns < 9 * cause.blame_ns)
-      where += " (" + Duration(cause.place_ns) + " of it)";
-    if (IsUnseen(longest)) where += "; nothing says whether it ran since";
-    where += Counted(longest) + FirstUse(longest) + Behind(cause.blame, longest);
+    if (!where.empty() && !IsMostThere(cause)) where += " (" + Duration(cause.place_ns) + " of it)";
+    where += RemarksOn(cause);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
+  }
+
+  // The predicate of a cause, with place and culprit. An undetermined verdict has named the missing wait already.
+  std::string Sentence(const Cause& cause, bool is_undetermined) const {
+    const std::string time = Duration(cause.blame_ns);
+    std::string text = cause.longest.empty() ? Mechanism(cause.blame, time)
+                                             : MechanismOf(cause, blame_.segments[cause.longest[0]], time);
+    if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !IsNamedSleep(trace_, blame_))
+      text += ", and no recorded wait explains why";
+    if (const std::string by = By(cause.blame, cause.by, ""); !by.empty()) {
+      const std::string part = Duration(cause.by_ns);
+      text += ", " + (part == time ? "" : part + " of it ") + by;
+    }
+    return text;
   }
 
   std::string Line(const Verdict& v) const {
     const std::vector<Cause>& parts = v.causes.empty() ? v.largest : v.causes;
-    std::string text;
-    if (v.kind != VerdictKind::kCauses) text = IsInMoreLaunches(v) ? "more launches" : VerdictKindName(v.kind);
-    if (v.kind == VerdictKind::kNotUnusual || parts.empty()) return text;
+    const std::string kind = KindWords(v);
+    if (v.kind == VerdictKind::kNotUnusual || parts.empty()) return kind;
     const Cause& first = parts[0];
-    const std::string evidence = Evidence(first);
-    return text + (text.empty() ? "" : ": ") + BlameName(first.blame) + " " +
-           (v.level != Baseline::Level::kNone ? Signed(first.excess_ns) + Format(" (%.0f %%)", 100 * first.share)
+    return kind + (kind.empty() ? "" : ": ") + Sentence(first, false) + RemarksOn(first) + " (" +
+           BlameName(first.blame) + " " +
+           (v.level != Baseline::Level::kNone ? Signed(first.excess_ns) + Format(", %.0f %%", 100 * first.share)
                                               : Ms(first.blame_ns) + " ms") +
-           (evidence.empty() ? "" : ", " + evidence);
+           ")";
   }
 
   std::string Tell(const Verdict& v, size_t columns) const {
@@ -97,14 +127,16 @@ class Teller {
     if (is_compared) head += Format(" (p%.3g; typical %s)", 100 * v.percentile, Ms(v.typical_ns).c_str());
     lines.AddWrapped(0, "", head);
     if (is_compared)
-      lines.AddWrapped(0, "", "compared with " + ThoseCompared(v) + Format(", named at p <= %s", P(v.alpha).c_str()));
+      lines.AddWrapped(0, "",
+                       "compared with " + ThoseCompared(v) + Format("; a cause has p <= %s", P(v.alpha).c_str()));
     if (const std::string at = blame_.token != kNone ? IterationText(index_, blame_.token) : ""; !at.empty())
       lines.AddWrapped(0, "", at);
     if (const std::string text = LikeText(v); !text.empty()) lines.AddWrapped(0, "              ", text);
     if (const std::string text = MeanwhileText(v); !text.empty()) lines.AddWrapped(0, "", text);
     if (v.is_coarse)
       lines.AddWrapped(0, "",
-                       "of other depths: what GPUs did counts as the code that waited for them, host_oncpu_framework");
+                       "recorded at different depths: time on GPUs counts as the code waiting for them, "
+                       "host_oncpu_framework");
     lines.Blank();
     TellKind(v, &lines);
     const PrintedVerdict printed(v);
@@ -112,7 +144,7 @@ class Teller {
       TellCause(v, i + 1, v.causes[i], printed.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ",
                 &lines);
     if (!v.causes.empty() && !v.more_of.empty()) {
-      lines.Add(5, v.more_ns == 0 ? Format("with %.3g times the usual %s", v.more_factor, v.more_of.c_str())
+      lines.Add(5, v.more_ns == 0 ? Format("it had %.3g times the usual %s", v.more_factor, v.more_of.c_str())
                                   : "and " + MoreWorkText(v) + ", " + Signed(v.more_ns));
     }
     if (!v.causes.empty() || v.common_ns != 0) {
@@ -125,7 +157,7 @@ class Teller {
         lines.Add(kRestIndent, sum);
       }
     }
-    if (v.causes.size() > 1) lines.Add(5, "all of these normal would save at most " + Duration(v.joint_saving_ns));
+    if (v.causes.size() > 1) lines.Add(5, "fixing all of these would save at most " + Duration(v.joint_saving_ns));
     for (const Cause& part : v.largest)
       lines.AddWrapped(5,
                        base::PadRight(BlameName(part.blame), kBlameWidth) +
@@ -144,35 +176,52 @@ class Teller {
   std::string ThoseCompared(const Verdict& v) const {
     if (blame_.token == kNone) return base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level);
     const bool is_first = IsFirstToken(trace_, blame_.token);
-    const std::string what = base::Plural(v.baseline_size, is_first ? "first token" : "token") + " of the trace, of ";
+    const std::string what = base::Plural(v.baseline_size, is_first ? "first token" : "token") + " in this trace, of ";
     if (is_first || v.level == Baseline::Level::kProcess) return what + TheLevel(v.level);
-    return what + "the same route, in iterations of " +
+    return what + "the same route, in iterations with " +
            (v.level == Baseline::Level::kCell ? "about as many members" : "any number of members");
   }
   std::string Executor(uint32_t batch) const { return std::string(trace_.strings[trace_.batches[batch].executor]); }
 
-  // The culprit.
-  std::string By(Blame blame, const Culprit& by, int64_t by_ns) const {
+  // Nine tenths are as good as all.
+  static bool IsMostThere(const Cause& cause) { return 10 * cause.place_ns >= 9 * cause.blame_ns; }
+
+  std::string MechanismOf(const Cause& cause, const BlameSegment& longest, const std::string& time) const {
+    const std::string part = Duration(cause.place_ns);
+    if (cause.blame == Blame::kHostLock || cause.blame == Blame::kHostGil) {
+      const std::string lock = longest.event != kNone ? ResourceName(trace_, longest.event) : "";
+      if (!lock.empty() && IsMostThere(cause)) return "waited " + time + " for lock " + QuotedName(lock);
+      if (!lock.empty()) return "waited " + time + " for locks, " + part + " of it for " + QuotedName(lock);
+    }
+    const std::string place = Places(trace_).Of(longest);
+    return IsMostThere(cause) ? MechanismAt(cause.blame, time, place)
+                              : MechanismPartlyAt(cause.blame, time, place, part);
+  }
+
+  // The culprit, with a `time` unless that is "".
+  std::string By(Blame blame, const Culprit& by, const std::string& time) const {
     if (!by.IsKnown()) return "";
-    const bool is_lock = blame == Blame::kHostLock || blame == Blame::kHostGil;
-    std::string text = is_lock ? "held by " : "behind ";
+    std::string text = blame == Blame::kHostLock || blame == Blame::kHostGil ? "held by "
+                       : blame == Blame::kGpuContention                      ? "overlapped by "
+                                                                             : "behind ";
+    std::string details;
     if (by.batch != kNone) {
-      text += "a batch of " + Executor(by.batch) + " (" + Members(by.batch);
+      text += "a batch of " + Executor(by.batch);
+      details = Members(by.batch);
     } else if (by.request != kNone) {
       const model::RequestRow& row = trace_.requests[by.request];
-      text += (by.request == blame_.request ? "itself (" : "request " + base::RequestId(row.id) + " (") +
-              std::string(trace_.strings[row.route]);
+      text += by.request == blame_.request ? "itself" : "request " + base::RequestId(row.id);
+      details = std::string(trace_.strings[row.route]);
     } else if (by.event != kNone) {
       const std::string resource = ResourceName(trace_, by.event);
       text = "while " + ThreadName(trace_, by.thread) + " was in " +
-             QuotedName(resource.empty() ? trace_.EventName(by.event) : std::string_view(resource)) + " (";
-      return text + Duration(by_ns) + ")";
+             QuotedName(resource.empty() ? trace_.EventName(by.event) : std::string_view(resource));
     } else {
-      text += ThreadName(trace_, by.thread) + " (";
-      return text + Duration(by_ns) + ")";
+      text += ThreadName(trace_, by.thread);
     }
-    if (by.gpu != kNone) text += ", " + GpuWorkName(trace_, by.gpu);
-    return text + ", " + Duration(by_ns) + ")";
+    if (by.gpu != kNone && (by.batch & by.request) != kNone) details += ", " + GpuWorkName(trace_, by.gpu);
+    if (!time.empty()) details += (details.empty() ? "" : ", ") + time;
+    return details.empty() ? text : text + " (" + details + ")";
   }
   // "request 0000000000008f0c of /segment and 3 more".
   std::string Members(uint32_t batch) const {
@@ -183,11 +232,19 @@ class Teller {
       if (request != kNone && std::find(requests.begin(), requests.end(), request) == requests.end())
         requests.push_back(request);
     }
-    if (requests.empty()) return "of no request";
+    if (requests.empty()) return "no requests";
     const model::RequestRow& first = trace_.requests[requests[0]];
     const std::string text = "request " + base::RequestId(first.id) + " of " + std::string(trace_.strings[first.route]);
     if (requests.size() == 1) return text;
     return text + " and " + std::to_string(requests.size() - 1) + " more";
+  }
+
+  // More about its longest stretch than place and culprit.
+  std::string RemarksOn(const Cause& cause) const {
+    if (cause.longest.empty()) return "";
+    const BlameSegment& segment = blame_.segments[cause.longest[0]];
+    const char* const unseen = IsUnseen(segment) ? "; nothing recorded shows whether it ran after that" : "";
+    return unseen + Counted(segment) + FirstUse(segment) + Behind(cause.blame, segment);
   }
 
   // The counter that proves it, and its circumstances. A lowered clock comes with both values, run-queue delay with the
@@ -198,13 +255,13 @@ class Teller {
     if (segment.blame == Blame::kGpuClock) return "; " + ClockState(trace_, {segment.begin_ns, segment.end_ns});
     const std::string_view name = trace_.strings[trace_.counters[segment.counter].name];
     const size_t colon = name.find(": ");
-    std::string text = "; by its " + std::string(name.substr(colon == std::string_view::npos ? 0 : colon + 2));
+    std::string text = "; shown by its " + std::string(name.substr(colon == std::string_view::npos ? 0 : colon + 2));
     if (segment.blame != Blame::kHostRunqueue) return text;
     if (IsStolen(trace_, segment)) text += ": it neither slept nor was switched";
     if (const int64_t ns = index_.host.ThrottledNs(blame_.begin_ns, blame_.end_ns); ns > 0)
       text += ", the CPU quota throttled the process for " + Duration(ns) + " meanwhile";
     if (const int64_t ns = index_.host.StolenNs(blame_.begin_ns, blame_.end_ns); ns > 0)
-      text += ", the hypervisor took " + Duration(ns) + " of the machine's CPUs about then";
+      text += ", the hypervisor took " + Duration(ns) + " of the machine's CPUs around then";
     return text;
   }
 
@@ -219,8 +276,8 @@ class Teller {
     if (segment.thread == kNone || blame == Blame::kHostLock || blame == Blame::kHostGil) return "";
     const LockQueue queue = index_.locks.Behind(segment.thread, segment.begin_ns, segment.end_ns);
     if (queue.threads == 0) return "";
-    return "; meanwhile it held " + QuotedName(trace_.strings[queue.resource]) + ", for which " +
-           base::Plural(queue.threads, "other") + " came to wait";
+    return "; meanwhile it held " + QuotedName(trace_.strings[queue.resource]) + ", and " +
+           base::Plural(queue.threads, "other thread") + " queued for it";
   }
 
   void TellKind(const Verdict& v, base::Lines* lines) const {
@@ -229,32 +286,40 @@ class Teller {
         return;
       case VerdictKind::kUniform:
         lines->AddWrapped(0, "why  ",
-                          Format("everything was slower by %.0f %%: %s of the excess", 100 * v.common_factor,
+                          Format("everything was %.0f %% slower: %s of the excess", 100 * v.common_factor,
                                  Duration(v.common_ns).c_str()));
         if (!v.clocks.empty()) lines->AddWrapped(0, "     ", v.clocks);
         return;
       case VerdictKind::kMoreWork:
-        return lines->AddWrapped(0, "why  ", MoreWorkText(v) + (v.largest.empty() ? "" : ". What grew:"));
+        return lines->AddWrapped(0, "why  ", MoreWorkText(v) + (v.largest.empty() ? "" : ". The parts with growth:"));
       case VerdictKind::kDiffuse:
-        return lines->AddWrapped(0, "why  ", "diffuse: no part is outside of its normal range. The largest are:");
+        return lines->AddWrapped(0, "why  ", "diffuse: no single part is outside its normal range. The largest:");
       case VerdictKind::kNotUnusual:
-        return lines->AddWrapped(0, "why  ", "it is not unusual among requests like it");
+        return lines->AddWrapped(0, "why  ", "not unusual among similar requests");
       case VerdictKind::kUndetermined:
         break;
     }
     const bool has_largest = v.causes.empty() && !v.largest.empty();
-    lines->AddWrapped(0, "why  ", "undetermined: " + v.why_not + (has_largest ? ". The largest are:" : ""));
+    lines->AddWrapped(0, "why  ", "undetermined: " + v.why_not + (has_largest ? ". The largest parts:" : ""));
   }
 
   void TellCause(const Verdict& v, size_t number, const Cause& cause, int64_t excess_tenths, const std::string& lead,
                  base::Lines* lines) const {
-    const std::string first = lead + std::to_string(number) + ") " +
-                              base::PadRight(BlameName(cause.blame), kBlameWidth) +
-                              base::PadLeft(SignedTenths(excess_tenths), 10) + "  " +
-                              base::PadLeft(Format("%.0f %%", 100 * cause.share), 5) + "  " + P(cause) + "  ";
-    lines->AddWrapped(0, first, Evidence(cause));
-    lines->AddWrapped(8, "", ConfidenceText(cause) + ", " + SavingText(v, cause));
+    lines->AddWrapped(0, lead + std::to_string(number) + ") ",
+                      Sentence(cause, v.kind == VerdictKind::kUndetermined) + RemarksOn(cause));
+    lines->AddWrapped(8, "",
+                      BlameName(cause.blame) + LockedThread(cause) + " " + SignedTenths(excess_tenths) +
+                          Format(" (%.0f %%), ", 100 * cause.share) + P(cause) + ", " + ConfidenceText(cause) + "; " +
+                          SavingText(v, cause));
     if (const std::string text = ContradictionText(cause); !text.empty()) lines->AddWrapped(8, "", text);
+  }
+
+  // " on http-1", the waiting thread of a lock. Its sentence names the holder alone.
+  std::string LockedThread(const Cause& cause) const {
+    const bool is_lock = cause.blame == Blame::kHostLock || cause.blame == Blame::kHostGil;
+    if (!is_lock || cause.longest.empty()) return "";
+    const uint32_t thread = blame_.segments[cause.longest[0]].thread;
+    return thread == kNone ? "" : " on " + ThreadName(trace_, thread);
   }
 
   void TellAdvice(const Verdict& v, base::Lines* lines) const {
@@ -286,14 +351,15 @@ class Teller {
       text += BlameName(static_cast<Blame>(parts[i])) + Format(" %.3f", static_cast<double>(lengths_us[i]) * 1e-3);
     }
     lines->AddWrapped(0, "all of it   ",
-                      text + Format(" ms: the sum is %.3f ms", static_cast<double>(total_us) * 1e-3));
+                      text + Format(" ms; the sum is %.3f ms", static_cast<double>(total_us) * 1e-3));
   }
 
   void TellQuality(base::Lines* lines) const {
     std::string text;
-    if (blame_.losses != 0) text += "events were lost in " + base::Plural(blame_.losses, "stretch") + " of its time; ";
+    if (blame_.losses != 0) text += "events were lost in " + base::Plural(blame_.losses, "part") + " of its time; ";
     if (blame_.clamps != 0)
-      text += base::Plural(blame_.clamps, "time") + " contradicted another, by " + Duration(blame_.clamped_ns) + "; ";
+      text +=
+          base::Plural(blame_.clamps, "timestamp") + " contradicted another, by " + Duration(blame_.clamped_ns) + "; ";
     if (text.empty()) text = "nothing lost, no contradictions; ";
     lines->AddWrapped(0, "evidence    ", text + base::Plural(blame_.segments.size(), "segment"));
   }
@@ -343,30 +409,30 @@ std::string RestText(const Verdict& v) {
 }
 
 std::string SavingText(const Verdict& v, const Cause& cause) {
-  const std::string text = "would save at most " + Duration(cause.saving_ns);
+  const std::string text = "fixing it would save at most " + Duration(cause.saving_ns);
   if (cause.without_ns <= 0 || 4 * (v.latency_ns - cause.saving_ns) < 5 * cause.without_ns ||
       v.latency_ns / kMostTimes > cause.without_ns)
     return text;
-  return text + Format("; with none of it at most %.1f times as fast",
+  return text + Format("; without it the request would be at most %.1f times as fast",
                        static_cast<double>(v.latency_ns) / static_cast<double>(cause.without_ns));
 }
 
 std::string MoreWorkText(const Verdict& v) {
   if (IsInMoreLaunches(v))
-    return Format("done in more launches than usual (%.3g times), and no part stands out", v.more_factor);
+    return Format("the same work in %.3g times the usual launches, and no part stands out", v.more_factor);
   return Format("more work, not slower: %.3g times the usual %s", v.more_factor, v.more_of.c_str());
 }
 
 std::string LikeText(const Verdict& v) {
   if (v.like == 0) return "";
-  return "which were slow, too: of all " + base::Count(v.like) +
-         " of its route and size in the trace half took at most " + Ms(v.like_median_ns) + " ms";
+  return "these were slow, too: half of all " + base::Plural(v.like, "request") +
+         " of its route and size in the trace took at most " + Ms(v.like_median_ns) + " ms";
 }
 
 std::string MeanwhileText(const Verdict& v) {
   if (v.meanwhile == 0) return "";
-  return "of the " + base::Count(v.meanwhile) + " like it that were open meanwhile " + base::Count(v.meanwhile_slow) +
-         " lost half as much, or more: look at that moment, too";
+  return base::Count(v.meanwhile_slow) + " of the " + base::Plural(v.meanwhile, "similar request") +
+         " in flight lost at least half as much: look at that moment, not only at this request";
 }
 
 std::string ConfidenceText(const Cause& cause) {
@@ -377,6 +443,12 @@ std::string ConfidenceText(const Cause& cause) {
 std::string ContradictionText(const Cause& cause) {
   if (*cause.contradicted_by == '\0') return "";
   return std::string("but contradicted by ") + cause.contradicted_by + ": " + cause.contradiction;
+}
+
+std::string SentenceText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
+                         const Cause& cause) {
+  if (index.data() == nullptr) return "";
+  return Teller(index.data()->index, blame).Sentence(cause, verdict.kind == VerdictKind::kUndetermined);
 }
 
 std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause) {

@@ -21,6 +21,11 @@ struct PrintedVerdict {
   int64_t latency, typical, common, rest;
   std::vector<int64_t> causes;
 };
+// The predicate of a cause of the verdict: "waited 69.1 ms for lock "cache", held by request 0000000000008690
+// (/classify)".
+std::string SentenceText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
+                         const Cause& cause);
+
 std::string Tenths(int64_t tenths);        // "33.5"
 std::string SignedTenths(int64_t tenths);  // "+13.5 ms"
 

@@ -112,11 +112,10 @@ void Shared::Run() noexcept {
 
 Status Check(const CudaEventOptions& options) {
   if (options.pairs_per_context < 1 || options.pairs_per_context > 4096)
-    return Error(StatusCode::kInvalidArgument, "CudaEventOptions::pairs_per_context is %u; 1 to 4096 are possible",
+    return Error(StatusCode::kInvalidArgument, "CudaEventOptions::pairs_per_context is %u; it must be 1 to 4096",
                  options.pairs_per_context);
   if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
-    return Error(StatusCode::kInvalidArgument,
-                 "CudaEventOptions::memory_bytes is %llu; 65536 to 1073741824 are possible",
+    return Error(StatusCode::kInvalidArgument, "CudaEventOptions::memory_bytes is %llu; it must be 65536 to 1073741824",
                  static_cast<unsigned long long>(options.memory_bytes));
   return {};
 }

@@ -137,16 +137,15 @@ Status Use(void* handle, Api* api) {
   if (const char* missing = FindFunctions(handle, api)) {
     link_map* map = nullptr;
     const bool is_known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr;
-    const char* const what = api->get_version == nullptr
-                                 ? " (it is no libcupti): CuptiOptions::library says where it is"
-                                 : ": it must be that of CUDA 11.8 or later";
+    const char* const what = api->get_version == nullptr ? " (it is not a libcupti): name one in CuptiOptions::library"
+                                                         : ": use the one of CUDA 11.8 or later";
     return Error(StatusCode::kUnavailable, "the CUPTI library %s has no %s%s", is_known ? map->l_name : "", missing,
                  what);
   }
   api->path = FileOf(reinterpret_cast<void*>(api->get_version));
   if (const Result result = api->get_version(&api->version); result != kSuccess)
-    return Error(StatusCode::kUnavailable, "%s: cuptiGetVersion failed: %s; `pitot doctor` says what it finds",
-                 api->path.c_str(), ResultName(*api, result).c_str());
+    return Error(StatusCode::kUnavailable, "%s: cuptiGetVersion failed: %s; run `pitot doctor`", api->path.c_str(),
+                 ResultName(*api, result).c_str());
   return {};
 }
 
@@ -158,7 +157,7 @@ Status LoadNamed(const std::string& path, Api* api) {
     dlclose(other);
     return Error(StatusCode::kUnavailable,
                  "CuptiOptions::library is %s, and this process has loaded another CUPTI, %s: two would fight for the "
-                 "driver%sleave the option out, which takes the one that is loaded, or have that not loaded",
+                 "driver%sleave the option out to use the loaded one, or do not load that one",
                  path.c_str(), file.c_str(), kRemedy);
   }
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

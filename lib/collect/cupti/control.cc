@@ -32,15 +32,15 @@ const char* RemedyOf(Result result) {
   switch (result) {
     case kUnknown:
     case kNotInitialized:
-      return "a driver and a GPU that this process may use; `pitot doctor` says what is missing";
+      return "make a driver and a GPU available to this process; `pitot doctor` checks them";
     case kInsufficientPrivileges:
       return "give the process CAP_SYS_ADMIN, or load the driver with NVreg_RestrictProfilingToAdminUsers=0";
     case kVirtualizedDeviceNotSupported:
-      return "a GPU that is not virtual, or a virtual one with profiling enabled";
+      return "use a physical GPU, or a virtual one with profiling enabled";
     case kConfidentialComputingNotSupported:
-      return "a GPU outside confidential computing";
+      return "use a GPU outside confidential computing";
     default:
-      return "`pitot doctor` says what is in the way";
+      return "`pitot doctor` shows the obstacle";
   }
 }
 
@@ -52,7 +52,7 @@ template <class Call> Result Insist(Call call) {
 
 }  // namespace
 
-Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
+Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector is not running"); }
 
 const char* ToolVariable() noexcept {
   for (const char* variable : {"CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_NSIGHT_INJECTION_PORT_BASE"}) {
@@ -123,13 +123,13 @@ std::string Control::WhyNothing() const {
       if (reason_.empty()) return {};
       break;
     case Mode::kPaused:
-      remedy = "Recorder::ResumeCupti";
+      remedy = "call Recorder::ResumeCupti";
       break;
     case Mode::kAside:
-      remedy = "end its profile, Pitot comes back by itself";
+      remedy = "end its profile; Pitot then resumes by itself";
       break;
     case Mode::kDead:
-      if (remedy == nullptr) remedy = "start the process again, without what else uses CUPTI";
+      if (remedy == nullptr) remedy = "restart the process without other users of CUPTI";
       break;
     default:
       return {};
@@ -140,12 +140,12 @@ std::string Control::WhyNothing() const {
 std::string Control::WhySilent() const {
   switch (kineto_.load()) {
     case KinetoState::kUnknown:
-      return std::string("PyTorch's profiler, which does not say when it profiles, took the buffers") + kRemedy +
-             "Recorder::ResumeCupti when no profile runs";
+      return std::string("PyTorch's profiler does not announce its profiles, and took the buffers") + kRemedy +
+             "call Recorder::ResumeCupti when no profile runs";
     case KinetoState::kIdle:
     case KinetoState::kActive:
       return std::string("PyTorch's profiler came and went unseen") + kRemedy +
-             "wait, Pitot comes back 10 s after a profile";
+             "wait, Pitot resumes 10 s after a profile";
     default:
       return std::string("another profiler took the buffers") + kRemedy + "wait, Pitot takes them back after a minute";
   }
@@ -153,7 +153,7 @@ std::string Control::WhySilent() const {
 
 Status Control::Start(Attach attach, bool graph_level) noexcept {
   const UntilExit::Entered entered(&until_exit_);
-  if (!entered) return Status(StatusCode::kUnavailable, "the process exits");
+  if (!entered) return Status(StatusCode::kUnavailable, "the process is exiting");
   if (const char* const why = WhyQuirk(api_.version, Quirk::kRefused)) return Status(StatusCode::kUnavailable, why);
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
@@ -175,7 +175,7 @@ Status Control::Start(Attach attach, bool graph_level) noexcept {
     if (graph_level && !has_graph_level_)
       SetReason(reason_ + (reason_.empty() ? "" : "; ") +
                 "no graph level: the collector was added after CUDA was initialised, PyTorch's profiler is in the "
-                "process, or CUPTI does not tell of graphs");
+                "process, or CUPTI does not report graphs");
     return status;
   } catch (const std::exception& e) {
     return Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());
@@ -197,8 +197,8 @@ Status Control::TakeWhenWanted() {
   // The profiler does not say yet that it begins, and our callbacks would take its buffers.
   is_put_off_ = kineto == KinetoState::kIdle && !IsLongIdle();
   if (is_put_off_) {
-    SetReason("PyTorch's profiler has profiled, and could be about to again",
-              "wait, Pitot begins when it was idle for 10 s");
+    SetReason("PyTorch's profiler has profiled, and may be about to profile again",
+              "wait, Pitot begins once it was idle for 10 s");
     return {};
   }
   Status status = Take(false);
@@ -222,7 +222,7 @@ Status Control::Take(bool is_back) {
   if (!HasQuirk(api_.version, Quirk::kNoPerThreadBuffers)) api_.activity_set_attribute(kPerThreadBuffer, &size, &one);
   if (api_.set_thread_id_type != nullptr) {
     const Result result = api_.set_thread_id_type(kSystemThreadId);
-    if (result != kSuccess && source_.load() == CallSource::kRecords) NoteMissing("which thread made a call", result);
+    if (result != kSuccess && source_.load() == CallSource::kRecords) NoteMissing("threads of calls", result);
   }
   if (const Result result = RegisterCallbacks(is_back); result != kSuccess) {
     Release();
@@ -245,7 +245,7 @@ Status Control::Take(bool is_back) {
   has_graph_level_ = has_graph_level_ && source_.load() == CallSource::kCallbacks;
   if (kineto == KinetoState::kUnknown)
     SetReason(reason_ + (reason_.empty() ? "" : "; ") +
-              "PyTorch's profiler is in the process, of a version that does not say when it profiles: call "
+              "PyTorch's profiler is in the process, in a version that does not announce its profiles: call "
               "Recorder::PauseCupti before a profile, ResumeCupti after");
   mode_.store(Mode::kOn);
   Apply();
@@ -264,10 +264,10 @@ Status Control::Subscribe(KinetoState kineto) {
     if (!has_kineto) {
       source_.store(CallSource::kCallbacks);
       if (const Result on = EnableCallback(kState, kFatalError, true); on != kSuccess)
-        NoteMissing("that CUPTI meets a fatal error", on);
+        NoteMissing("fatal errors of CUPTI", on);
       for (const uint32_t id : {kGraphNodeCreated, kGraphNodeCloned}) {
         if (const Result on = EnableCallback(kResource, id, true); on != kSuccess)
-          NoteMissing("in which scopes nodes of graphs were captured", on);
+          NoteMissing("scopes of captured graph nodes", on);
       }
       for (const uint32_t id : {kGraphExecCreateStarting, kGraphExecCreated}) {
         if (EnableCallback(kResource, id, true) != kSuccess) has_graph_level_ = false;
@@ -295,7 +295,7 @@ Status Control::Subscribe(KinetoState kineto) {
     source_.store(CallSource::kRecords);
   else
     SetReason(
-        "calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the process, "
+        "calls are not recorded, and GPU work is not tied to requests: PyTorch's profiler is in the process, "
         "and CUPTI is older than 12.5");
   return {};
 }

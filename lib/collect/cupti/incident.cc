@@ -108,7 +108,7 @@ std::string Recording::WhyNoKernels(Kept kept) const {
   char text[320];
   if (const int64_t ns = HangingNs(); ns != 0) {
     std::snprintf(text, sizeof text,
-                  "CUPTI has not answered for %.1f s%sstart the process again (the kernel's log may say why the driver "
+                  "CUPTI has not answered for %.1f s%srestart the process (the kernel's log may say why the driver "
                   "hangs)",
                   static_cast<double>(ns) / 1e9, kRemedy);
     return text;
@@ -116,23 +116,22 @@ std::string Recording::WhyNoKernels(Kept kept) const {
   if (kept == Kept::kDeep) return {};
   const Mode mode = control_->mode();
   if (std::string why = control_->WhyNothing(); !why.empty()) return why;
-  if (kept == Kept::kUnheard)
-    return "CUPTI has asked for no buffer meanwhile: no GPU worked, or " + control_->WhySilent();
+  if (kept == Kept::kUnheard) return "CUPTI asked for no buffer meanwhile: no GPU worked, or " + control_->WhySilent();
   if (asked_.load(std::memory_order_relaxed) == 0 || MayRecord()) return {};
   if (control_->needs_whole_kinds())
     return std::string(
-               "calls of CUDA can be recorded only all at once here, which would leave some 15 % behind for good (a "
-               "profile of PyTorch's has run, or CUPTI is called after CUDA)") +
-           kRemedy + "CuptiOptions::lasting_cost_percent = 100, or fix the depth";
+               "CUDA calls can be recorded only all together here, at about 15 % for the life of the process (PyTorch "
+               "has profiled, or CUPTI is called after CUDA)") +
+           kRemedy + "set CuptiOptions::lasting_cost_percent = 100, or fix the depth";
   if (mode == Mode::kReady)
-    return std::string("CUPTI costs once it is called, and is not before the first incident") + kRemedy +
-           "wait for the next one, or CuptiOptions::attach_at_start";
+    return std::string("CUPTI costs from its first call on, and is not called before the first incident") + kRemedy +
+           "wait for the next one, or set CuptiOptions::attach_at_start";
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
   if (percent < 0)
-    return std::string("what CUPTI would leave behind for good is not forecast yet") + kRemedy +
-           "wait for the first seconds of work, or CuptiOptions::lasting_cost_percent = 100";
+    return std::string("the lasting cost of CUPTI is not forecast yet") + kRemedy +
+           "wait for the first seconds of work, or set CuptiOptions::lasting_cost_percent = 100";
   std::snprintf(text, sizeof text,
-                "CUPTI would leave %.1f %% behind for good (forecast), above "
+                "CUPTI would cost %.1f %% for the life of the process (forecast), above "
                 "CuptiOptions::lasting_cost_percent = %g%sset "
                 "that to 100, or fix the depth",
                 percent, lasting_cost_percent_, kRemedy);
@@ -148,7 +147,7 @@ void Recording::AddLastingCost(TraceBuilder& trace) {
     trace.AddAttribute("cupti.lasting_cost_forecast", std::exchange(cost, "").c_str());
   if (control_->has_given())
     cost += std::string(cost.empty() ? "" : "; ") +
-            "CUPTI was called, which costs for good whatever is recorded, by how much is not measured";
+            "CUPTI was called: this costs for the life of the process, by an unmeasured amount";
   if (!cost.empty()) trace.AddAttribute("cupti.lasting_cost", cost.c_str());
 }
 
@@ -160,15 +159,15 @@ std::string Recording::Forecast(bool is_there) const {
   if (percent < 0) {
     std::snprintf(
         text, sizeof text, "%s",
-        is_there ? "kernels were recorded in this process: launches are dearer for good, by how much was not forecast"
-                 : "not known yet: no kernels at the automatic depth until it is");
+        is_there ? "kernels were recorded in this process: launches cost more for its life; the amount was not forecast"
+                 : "not known yet: no kernels at the automatic depth until then");
   } else {
-    const char* const then = is_there ? "kernels were recorded in this process: it is being paid for good"
+    const char* const then = is_there ? "kernels were recorded, so the cost lasts for the life of the process"
                              : percent > lasting_cost_percent_ ? "no kernels at the automatic depth"
                                                                : "kernels may be recorded";
     std::snprintf(text, sizeof text,
-                  "%.1f %% forecast, %s CuptiOptions::lasting_cost_percent (%g): %s; extrapolated from what a launch "
-                  "costs on one H100",
+                  "%.1f %% forecast, %s CuptiOptions::lasting_cost_percent (%g): %s; extrapolated from the cost of a "
+                  "launch on one H100",
                   percent, percent > lasting_cost_percent_ ? "above" : "within", lasting_cost_percent_, then);
   }
   return text;
@@ -217,13 +216,12 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
   const bool lacks_calls = source == CallSource::kRecords && counts.calls == 0 && awaits_calls_.load();
   std::string reason = control_->Reason();
   if (lacks_calls)
-    reason +=
-        std::string(reason.empty() ? "" : "; ") +
-        "calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the process, and "
-        "CUPTI makes no records of calls, as where CUDA was in use before the collector was added";
+    reason += std::string(reason.empty() ? "" : "; ") +
+              "calls are not recorded, and GPU work is not tied to requests: PyTorch's profiler is in the process, and "
+              "CUPTI makes no records of calls, as happens if CUDA was in use before the collector was added";
   if (has_bare_nodes && source == CallSource::kCallbacks && control_->has_begun_late())
     reason += std::string(reason.empty() ? "" : "; ") +
-              "graphs that were captured before CUPTI was first called carry no scopes: CuptiOptions::attach_at_start";
+              "graphs captured before CUPTI was first called carry no scopes: set CuptiOptions::attach_at_start";
   if (!reason.empty()) trace.AddAttribute("cupti", reason.c_str());
   AddLastingCost(trace);
   if (const std::string why = WhyNoKernels(kept); !why.empty()) trace.AddAttribute("cupti.not_recorded", why.c_str());

@@ -17,7 +17,7 @@ struct Row {
 constexpr Row kRows[] = {
     {Quirk::kNoPerThreadBuffers, 0, 20, "the attribute came with CUDA 12.3"},
     {Quirk::kNoFilteredRecords, 0, 22, "the functions came with CUDA 12.5"},
-    {Quirk::kNeedsBuffer, 0, 26, "mended in CUDA 12.9"},
+    {Quirk::kNeedsBuffer, 0, 26, "fixed in CUDA 12.9"},
     {Quirk::kRefused, 130000, 130000,
      "CUPTI 13.0 can deadlock and confuses graphs' launches; to record kernels: install CUDA 13.0 Update 1 or later"},
 };

@@ -38,7 +38,7 @@ bool IsCall(const GpuRecord& record) { return record.activity == Activity::kCall
 uint64_t HeardOf(const BufferCounts& counts) { return counts.requested + counts.completed; }
 
 Status DoesNotAnswer(const char* consequence) {
-  return Error(StatusCode::kUnavailable, "CUPTI does not answer: a call of it hangs, or other work keeps it; %s",
+  return Error(StatusCode::kUnavailable, "CUPTI does not answer: a call of it hangs, or other work keeps it busy; %s",
                consequence);
 }
 
@@ -62,10 +62,10 @@ Status Recording::Claim() noexcept {
   if (g_owner.load() != Owner::kNobody && !IsOfThisProcess())
     return Status(
         StatusCode::kUnavailable,
-        "the parent of this fork records GPUs, and its CUPTI cannot be used in a child: fork before the collector "
-        "is added");
+        "the parent of this fork records GPUs, and its CUPTI cannot be used in a child: fork before adding the "
+        "collector");
   if (g_owner.compare_exchange_strong(owner, Owner::kCollector)) return {};
-  if (owner == Owner::kLeftBehind) return DoesNotAnswer("a collector that was stopped still waits for it");
+  if (owner == Owner::kLeftBehind) return DoesNotAnswer("a stopped collector still waits for it");
   return Status(StatusCode::kAlreadyRunning, "this process has a CUPTI collector already");
 }
 
@@ -84,11 +84,11 @@ void Recording::LeaveBehind() noexcept {
 
 Status Recording::Open() {
   if (memory_bytes_ < kLeastBytes || memory_bytes_ > kMostBytes)
-    return Error(StatusCode::kInvalidArgument, "CuptiOptions::memory_bytes is %llu; %llu to %llu are possible",
+    return Error(StatusCode::kInvalidArgument, "CuptiOptions::memory_bytes is %llu; it must be %llu to %llu",
                  static_cast<unsigned long long>(memory_bytes_), static_cast<unsigned long long>(kLeastBytes),
                  static_cast<unsigned long long>(kMostBytes));
   if (!(lasting_cost_percent_ >= 0))
-    return Error(StatusCode::kInvalidArgument, "CuptiOptions::lasting_cost_percent is %g, and must be at least 0",
+    return Error(StatusCode::kInvalidArgument, "CuptiOptions::lasting_cost_percent is %g; it must be at least 0",
                  lasting_cost_percent_);
   return LoadCupti(library_, &api_);
 }
@@ -97,7 +97,7 @@ Status Recording::Take() {
   const Strides strides = ProbeStrides(api_);
   if (strides[kConcurrentKernel] == 0)
     return Error(StatusCode::kUnavailable,
-                 "%s: its records of kernels are not readable: install the libcupti of CUDA 11.8, 12 or 13",
+                 "%s: its kernel records are not readable: install the libcupti of CUDA 11.8, 12 or 13",
                  api_.path.c_str());
   history_ = History::Make(memory_bytes_ - memory_bytes_ / 4);
   if (history_ == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the records of GPUs");
@@ -151,7 +151,7 @@ Status Recording::AwaitStart() noexcept {
   // A refused CUPTI is given back by then.
   const auto is_known = [this] { return has_taken_ && (taken_.ok() || is_over_); };
   if (changed_.wait_for(lock, nanoseconds(environment_.start_patience_ns), is_known)) return taken_;
-  return DoesNotAnswer("or the collector is added while a library is being loaded: no GPU is recorded");
+  return DoesNotAnswer("or the collector was added while a library was being loaded: no GPU is recorded");
 }
 
 void Recording::End() noexcept {
@@ -226,7 +226,7 @@ Status Recording::Order(const Orders& orders) noexcept {
   const auto wait = [&](int64_t ns) { return changed_.wait_for(lock, nanoseconds(ns), is_done); };
   bool has_answered = HangingNs() == 0 && wait(environment_.patience_ns);
   if (!has_answered && HangingNs() == 0 && may_begin_.load()) has_answered = wait(environment_.start_patience_ns);
-  if (!has_answered) return DoesNotAnswer("what was asked is done when it does");
+  if (!has_answered) return DoesNotAnswer("the request takes effect when it answers");
   return obeyed_ >= order ? answer_ : NotRunning();
 }
 

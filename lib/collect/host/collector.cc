@@ -144,7 +144,7 @@ void Shared::Keep(int64_t begin_ns, KeepFor what) noexcept {
 Status Check(const HostOptions& options) {
   const auto check = [](const char* name, uint64_t value, uint64_t least, uint64_t most) -> Status {
     if (value >= least && value <= most) return {};
-    return Error(StatusCode::kInvalidArgument, "HostOptions::%s is %llu; %llu to %llu are possible", name,
+    return Error(StatusCode::kInvalidArgument, "HostOptions::%s is %llu; it must be %llu to %llu", name,
                  static_cast<unsigned long long>(value), static_cast<unsigned long long>(least),
                  static_cast<unsigned long long>(most));
   };
@@ -184,13 +184,13 @@ class HostCollector final : public Collector {
 
 Status HostCollector::Start() noexcept {
   if (!wrong_.ok()) return wrong_;
-  if (has_started_ || !Take()) return Status(StatusCode::kAlreadyRunning, "a host collector runs in this process");
+  if (has_started_ || !Take()) return Status(StatusCode::kAlreadyRunning, "this process has a host collector already");
   try {
     shared_ = std::make_shared<Shared>(options_, environment_);
     thread_.Start([shared = shared_] { shared->Run(); });
   } catch (const std::exception& e) {
     g_taken_by.store(0);
-    return Error(StatusCode::kResourceExhausted, "cannot start to look at the host: %s", e.what());
+    return Error(StatusCode::kResourceExhausted, "cannot start the host collector: %s", e.what());
   }
   pid_ = getpid();
   has_started_ = true;

@@ -81,7 +81,7 @@ void History::AddTo(TraceBuilder& trace) const {
   }
   if (kept_.threads.dropped + kept_.process.dropped != 0) {
     trace.AddAttribute("host.readings_dropped",
-                       base::Format("%llu of threads, %llu of the process: held up each time they were read",
+                       base::Format("%llu of threads, %llu of the process: delayed at every attempt to read them",
                                     static_cast<unsigned long long>(kept_.threads.dropped),
                                     static_cast<unsigned long long>(kept_.process.dropped))
                            .c_str());

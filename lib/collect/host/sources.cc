@@ -26,7 +26,7 @@ Sources::Sources(const std::string& root) : quota_(root), stat_(root + "/proc/st
                   quota_.is_there() ? quota_.IsV2() ? "cpu.stat of cgroup v2" : "cpu.stat of cgroup v1"
                                     : "no cpu.stat with nr_throttled in the cgroup: no CPU controller is mounted"});
   const bool has_stolen = ReadStolen().has_value();
-  all_.push_back({"stolen CPU time", has_stolen, has_stolen ? "/proc/stat" : "no /proc/stat that says it"});
+  all_.push_back({"stolen CPU time", has_stolen, has_stolen ? "/proc/stat" : "none in /proc/stat"});
   if (has_stolen) cpus_ = std::max(0L, sysconf(_SC_NPROCESSORS_ONLN));
   const struct {
     const char *name, *file;

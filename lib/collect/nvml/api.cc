@@ -60,7 +60,7 @@ Status LoadNvml(const std::string& path, Api* api) {
   if (handle == nullptr) {
     const char* const why = dlerror();
     return Error(StatusCode::kNotFound,
-                 "cannot load NVML, which comes with NVIDIA's driver (install it; in a container, give it the driver's "
+                 "cannot load NVML, a part of NVIDIA's driver (install it; in a container, give it the driver's "
                  "utilities: NVIDIA_DRIVER_CAPABILITIES=utility): %s",
                  why != nullptr ? why : file);
   }

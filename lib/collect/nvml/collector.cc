@@ -53,7 +53,7 @@ void Shared::Open() noexcept {
   try {
     opened = sampler.Open(library);
   } catch (const std::exception& e) {
-    opened = Error(StatusCode::kResourceExhausted, "cannot start to sample GPUs: %s", e.what());
+    opened = Error(StatusCode::kResourceExhausted, "cannot start the NVML collector: %s", e.what());
   }
   has_opened.store(true, std::memory_order_release);
   open_signal.Give();
@@ -90,9 +90,9 @@ void Shared::Run() noexcept {
 
 Status Check(const NvmlOptions& options) {
   if (options.rate_hz < 1 || options.rate_hz > 50)
-    return Error(StatusCode::kInvalidArgument, "NvmlOptions::rate_hz is %u; 1 to 50 are possible", options.rate_hz);
+    return Error(StatusCode::kInvalidArgument, "NvmlOptions::rate_hz is %u; it must be 1 to 50", options.rate_hz);
   if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
-    return Error(StatusCode::kInvalidArgument, "NvmlOptions::memory_bytes is %llu; 65536 to 1073741824 are possible",
+    return Error(StatusCode::kInvalidArgument, "NvmlOptions::memory_bytes is %llu; it must be 65536 to 1073741824",
                  static_cast<unsigned long long>(options.memory_bytes));
   return {};
 }
@@ -143,7 +143,7 @@ Status NvmlCollector::Start() noexcept {
     pid_ = getpid();
     thread_.Start([shared = shared_] { shared->Run(); });
   } catch (const std::exception& e) {
-    return Error(StatusCode::kResourceExhausted, "cannot start to sample GPUs: %s", e.what());
+    return Error(StatusCode::kResourceExhausted, "cannot start the NVML collector: %s", e.what());
   }
   const int64_t begin_ns = base::ClockNs(CLOCK_MONOTONIC);
   shared_->open_signal.AwaitUntil(begin_ns + environment_.start_patience_ns);
@@ -159,7 +159,7 @@ Status NvmlCollector::Start() noexcept {
   EndThread(0);
   return Error(
       StatusCode::kUnavailable,
-      "NVML did not start within %.1f s: the driver hangs (the kernel's log may say why), or this is called while "
+      "NVML did not start within %.1f s: the driver hangs (the kernel's log may say why), or this was called while "
       "a library is being loaded",
       static_cast<double>(environment_.start_patience_ns) / 1e9);
 }

@@ -189,7 +189,8 @@ std::string History::Explain(const DeviceState& state, Source source) const {
   if (failure.result == kFunctionNotFound) text += ": the driver is older than this";
   if (source == Source::kProcesses && failure.result == kNotFound)
     text += ": this process is not in the driver's list under its own number (a PID namespace)";
-  if (source == Source::kProcesses && failure.result == kNoData) text += ": the driver does not say how much each has";
+  if (source == Source::kProcesses && failure.result == kNoData)
+    text += ": the driver does not report memory per process";
   if (failure.is_final) return text;
   text += failure.count == 1 ? ", failed once" : base::Format(", failed %" PRIu32 " times", failure.count);
   text += failure.is_failing ? ", is asked again" : ", works again";

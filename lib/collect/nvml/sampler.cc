@@ -91,14 +91,14 @@ Status Explain(Result result, const char* call) {
   const char* what_to_do = "";
   switch (result) {
     case kDriverNotLoaded:
-      what_to_do = ": NVIDIA's kernel driver is not loaded; nvidia-smi should say why";
+      what_to_do = ": NVIDIA's kernel driver is not loaded; nvidia-smi should show why";
       break;
     case kNoPermission:
     case kOperatingSystem:
       what_to_do = ": give the process access to /dev/nvidiactl and /dev/nvidia* (in a container, pass the GPUs in)";
       break;
     case kLibraryDriverMismatch:
-      what_to_do = ": library and kernel driver are of different versions; load the new driver or restart the machine";
+      what_to_do = ": library and kernel driver have different versions; load the new driver or restart the machine";
       break;
     case kGpuNotFound:
       what_to_do = ": the driver sees no GPU (in a container, pass the GPUs in)";

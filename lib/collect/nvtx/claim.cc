@@ -118,7 +118,7 @@ Status TakeClaim() noexcept {
     const bool is_known = dladdr(Here(), &object) != 0 && object.dli_fname != nullptr;
     if (!is_known || realpath(object.dli_fname, path) == nullptr || !LeadsHere(path))
       return base::Error(StatusCode::kUnavailable,
-                         "libraries that emit NVTX cannot find Pitot: %s does not export %s; link it with "
+                         "libraries with NVTX cannot find Pitot: %s does not export %s; link it with "
                          "-Wl,--export-dynamic-symbol=%s, as pitot::nvtx does in CMake",
                          is_known ? object.dli_fname : "this program", abi::kEntryPoint, abi::kEntryPoint);
   }

@@ -90,8 +90,7 @@ Status NvtxCollector::Open() {
 
 Status NvtxCollector::OpenBesideTool(const char* tool) {
   if (!options_.mirror_scopes)
-    return Error(StatusCode::kUnavailable, "%s=%s: NVTX's events are that tool's, none are captured", abi::kVariable,
-                 tool);
+    return Error(StatusCode::kUnavailable, "%s=%s: NVTX goes to that tool, and none is captured", abi::kVariable, tool);
   tool_ = tool;
   Status status = BeginMirror(tool);
   is_mirroring_ = status.ok();
@@ -121,7 +120,7 @@ void NvtxCollector::AddTo(TraceBuilder& trace) {
   const auto say = [&](const char* key, const std::string& value) {
     if (!value.empty()) trace.AddAttribute(key, value.c_str());
   };
-  if (is_mirroring_) say("nvtx.tool", tool_ + ": NVTX's events are its, Pitot captures none and mirrors its scopes");
+  if (is_mirroring_) say("nvtx.tool", tool_ + ": NVTX goes to that tool; Pitot captures none and mirrors its scopes");
   if (!is_capturing_) return;
   say("nvtx.captured", AttachedObjects());
   say("nvtx.missed", missed_);

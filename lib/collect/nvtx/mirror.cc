@@ -105,7 +105,7 @@ bool WatchForks() noexcept {
 
 // Called under the mutex.
 Status Load(const char* path) noexcept {
-  if (!WatchForks()) return base::Error(StatusCode::kResourceExhausted, "no memory to be told of forks");
+  if (!WatchForks()) return base::Error(StatusCode::kResourceExhausted, "no memory to watch forks");
   void* const tool = dlopen(path, RTLD_LAZY);
   if (tool == nullptr) {
     const char* const why = dlerror();
@@ -133,7 +133,7 @@ Status BeginMirror(const char* path) noexcept {
   {
     const std::lock_guard lock(g_mutex);
     if (g_is_loaded && std::strncmp(path, g_path, sizeof g_path - 1) != 0)
-      return base::Error(StatusCode::kUnavailable, "%s=%s: scopes were mirrored to %s before, which stays loaded",
+      return base::Error(StatusCode::kUnavailable, "%s=%s: scopes were mirrored to %s before, and it stays loaded",
                          abi::kVariable, path, g_path);
     if (Status status = g_is_loaded ? Status() : Load(path); !status.ok()) return status;
   }

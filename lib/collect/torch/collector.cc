@@ -51,8 +51,8 @@ std::string Watch(std::string (*watch)()) {
 }
 
 std::string WatchGpus() {
-  return AreWatchedByParent() ? "the process was forked from one that watches it, whose CUDA it cannot use; to record "
-                                "that memory: fork before the parent enables pitot::torch"
+  return AreWatchedByParent() ? "the process was forked from one with pitot::torch, and cannot use its CUDA; to record "
+                                "this memory: fork before the parent enables pitot::torch"
                               : g_sources.watch_cuda();
 }
 
@@ -134,8 +134,9 @@ constinit TorchCollector* TorchCollector::running_ = nullptr;
 // Ends the parent's collector, in a child of a fork.
 Status TorchCollector::TakeFromParent() {
   if (g_is_changing.load())
-    return Status(StatusCode::kUnavailable,
-                  "the process was forked while its parent changed what LibTorch calls: it cannot be recorded here");
+    return Status(
+        StatusCode::kUnavailable,
+        "the process was forked while its parent changed LibTorch's callbacks: LibTorch cannot be recorded here");
   RecordAllocations(false);
   if (running_ != nullptr) running_->operators_.reset();
   running_ = nullptr;

@@ -57,11 +57,11 @@ class CpuAllocator final : public at::Allocator {
 
 std::string WatchCpu() {
   if (g_memory != nullptr) return {};
-  if (!kIsOfCLibrary) return "on AArch64 LibTorch's memory on the CPU may be another allocator's than the C library's";
+  if (!kIsOfCLibrary) return "on AArch64 LibTorch may allocate CPU memory with another allocator than the C library's";
   at::Allocator* const base = c10::GetAllocator(c10::DeviceType::CPU);
   // The C library may know nothing about another allocator's blocks.
   if (base != c10::GetDefaultCPUAllocator() || base->raw_deleter() == nullptr)
-    return "the host has an allocator of its own for tensors on the CPU; to record that memory: leave LibTorch's in "
+    return "the host has its own allocator for CPU tensors; to record this memory: leave LibTorch's in "
            "place";
   static CpuAllocator* const allocator = new CpuAllocator;  // for the life of the process, like its blocks
   Memory* const memory = MakeMemory(torch::kCpu);

@@ -92,7 +92,7 @@ std::string Attach() {
     return {};
   } catch (const c10::Error& error) {
     return std::string(error.what_without_backtrace()) +
-           "; to record that memory: use LibTorch's own allocator (PYTORCH_CUDA_ALLOC_CONF=backend:native)";
+           "; to record this memory: use LibTorch's own allocator (PYTORCH_CUDA_ALLOC_CONF=backend:native)";
   }
 }
 

@@ -9,9 +9,8 @@ namespace pitot::libtorch {
 
 std::string WatchCuda() {
   if (!at::hasCUDA()) return "";
-  return "pitot::torch was built against a LibTorch without CUDA, or before 2.6; to record that memory: build it "
-         "against "
-         "this process's, of 2.6 or later";
+  return "pitot::torch was built against a LibTorch without CUDA or older than 2.6; to record this memory: build it "
+         "against the process's LibTorch, 2.6 or later";
 }
 
 }  // namespace pitot::libtorch

@@ -29,9 +29,10 @@ Status CheckVersion(std::string_view built_against, std::string_view in_process)
   const std::string_view built = MajorMinor(built_against), there = MajorMinor(in_process);
   if (!built.empty() && built == there) return {};
   const std::string built_text(built_against), text(in_process.empty() ? "unknown" : in_process);
-  return base::Error(StatusCode::kUnavailable,
-                     "the LibTorch in the process is %s, pitot::torch was built against %s: build it against that one",
-                     text.c_str(), built_text.c_str());
+  return base::Error(
+      StatusCode::kUnavailable,
+      "the LibTorch in the process is %s, pitot::torch was built against %s: build it against the former", text.c_str(),
+      built_text.c_str());
 }
 
 }  // namespace pitot::libtorch

@@ -113,7 +113,7 @@ TEST_CASE("a report without CUPTI has the GPU time of a batch by CUDA events, sh
   CHECK(time.Request(0) + time.Request(1) == trace.gpu.duration_ns[row]);
   CHECK_THAT(Report(trace), Catch::Contains("gpu        at most ") &&
                                 Catch::Contains("of GPU time by CUDA events, its share of at most"));
-  CHECK_THAT(Report(trace), Catch::Contains("GPU 1 Fake GPU: what it did was not recorded"));
+  CHECK_THAT(Report(trace), Catch::Contains("GPU 1 Fake GPU: its work was not recorded"));
 }
 
 TEST_CASE("recorded kernels of a batch replace its CUDA events as GPU time", "[cuda_events]") {

@@ -107,7 +107,7 @@ TEST_CASE("a context without a pool is tried again after a while, and not before
   fakes::StringSink report;
   REQUIRE(pitot::MakeReportSerializer()->Serialize(failed, report).ok());
   const std::string unwrapped = std::regex_replace(report.bytes, std::regex("\\s+"), " ");
-  CHECK_THAT(unwrapped, Catch::Contains("of contexts whose events could not be made"));
+  CHECK_THAT(unwrapped, Catch::Contains("of contexts without events: making them failed"));
   CHECK(host.cuda.CallsOf("cuEventRecord") == 0);
 
   host.cuda.FailIn("", 0, 0);

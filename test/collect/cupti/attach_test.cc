@@ -60,7 +60,8 @@ TEST_CASE("CUPTI is not called before kernels are wanted", "[cupti]") {
   CHECK(trace.gpu.call.size() == 1);
   CHECK(Attribute(trace, "cupti.calls") == "API callbacks");
   CHECK(Attribute(trace, "cupti.not_recorded").empty());
-  CHECK_THAT(Attribute(trace, "cupti.lasting_cost"), Catch::Contains("CUPTI was called, which costs for good"));
+  CHECK_THAT(Attribute(trace, "cupti.lasting_cost"),
+             Catch::Contains("CUPTI was called: this costs for the life of the process"));
   CHECK(host.cuda.broken_rules().empty());
 }
 
@@ -105,7 +106,7 @@ TEST_CASE("CUPTI is first called after the first incident at the automatic depth
   REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == 0 && rounds >= 5; }));
   CHECK(CallsThatBegin(host) == 0);
   CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"),
-             Catch::Contains("; to record kernels: wait for the next one, or CuptiOptions::attach_at_start") ||
+             Catch::Contains("; to record kernels: wait for the next one, or set CuptiOptions::attach_at_start") ||
                  Catch::Contains("not forecast yet"));  // it has been called meanwhile
   CHECK(fakes::WaitUntil([&] { return host.collector->Depths() == 0 && CallsThatBegin(host) > 0; }));
 }

@@ -103,7 +103,8 @@ TEST_CASE("no kernel is recorded at the automatic depth while the lasting cost i
     REQUIRE(is_known);
     CHECK(host.collector->Depths() == 0);
     const std::string why = Attribute(host.Incident(), "cupti.not_recorded");
-    CHECK_THAT(why, Catch::Contains("% behind for good (forecast), above CuptiOptions::lasting_cost_percent = 0.01") &&
+    CHECK_THAT(why, Catch::Contains(
+                        "% for the life of the process (forecast), above CuptiOptions::lasting_cost_percent = 0.01") &&
                         Catch::EndsWith("; to record kernels: set that to 100, or fix the depth"));
     CHECK(CountSaid(host, "above CuptiOptions::lasting_cost_percent") == 1);
     CHECK(host.Incident().gpu.size() == 0);
@@ -116,7 +117,7 @@ TEST_CASE("no kernel is recorded at the automatic depth while the lasting cost i
     CHECK(CountNamed(trace, "wanted") == 1);
     CHECK(trace.calls.size() >= 1);
     CHECK(correlation != 0);
-    CHECK_THAT(Attribute(trace, "cupti.lasting_cost"), Catch::Contains("it is being paid for good"));
+    CHECK_THAT(Attribute(trace, "cupti.lasting_cost"), Catch::Contains("the cost lasts for the life of the process"));
     CHECK(Attribute(trace, "cupti.lasting_cost_forecast").empty());
     CHECK(Attribute(trace, "cupti.not_recorded").empty());
     host.collector->SetDepth(Depth::kScopes);
@@ -183,7 +184,7 @@ TEST_CASE("no call is switched on after a profile, when they come only all at on
     }
     CHECK_FALSE(host.cuda.IsEnabled(cupti::kRuntime));
     CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"),
-               Catch::StartsWith("calls of CUDA can be recorded only all at once here"));
+               Catch::StartsWith("CUDA calls can be recorded only all together here"));
   }
 }
 

@@ -173,7 +173,7 @@ TEST_CASE("a library that is not a CUPTI is named", "[cupti]") {
   REQUIRE(host.Start());
   const Status status = host.Add();
   CHECK(status.code() == StatusCode::kUnavailable);
-  CHECK(std::string(status.message()).find("libm.so.6 has no cuptiGetVersion (it is no libcupti)") !=
+  CHECK(std::string(status.message()).find("libm.so.6 has no cuptiGetVersion (it is not a libcupti)") !=
         std::string::npos);
 }
 
@@ -272,7 +272,7 @@ TEST_CASE("a fatal error of CUPTI's ends recording for the collector's life, wit
   REQUIRE(fakes::WaitUntil([&] { return Attribute(host.Incident(), "cupti") != ""; }));
   CHECK(Attribute(host.Incident(), "cupti") == "CUPTI met a fatal error and detached itself");
   const std::string why =
-      "CUPTI met a fatal error and detached itself; to record kernels: start the process again, without what else uses "
+      "CUPTI met a fatal error and detached itself; to record kernels: restart the process without other users of "
       "CUPTI";
   CHECK(fakes::WaitUntil([&] { return Attribute(host.Incident(), "cupti.not_recorded") == why; }));
   CHECK(CountSaid(host, why) == 1);

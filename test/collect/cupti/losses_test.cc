@@ -287,6 +287,6 @@ TEST_CASE("a profiler of PyTorch's that cannot be asked is reported, with the ho
   host.cuda.Run({});
   host.Round();
 
-  CHECK(Contains(Attribute(host.Incident(), "cupti"), "does not say when it profiles"));
+  CHECK(Contains(Attribute(host.Incident(), "cupti"), "does not announce its profiles"));
   CHECK(Contains(Attribute(host.Incident(), "cupti"), "Recorder::PauseCupti"));
 }

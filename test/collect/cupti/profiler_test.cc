@@ -60,7 +60,7 @@ TEST_CASE("the host may hand CUPTI to another and take it back", "[cupti]") {
   CHECK(Attribute(host.Incident(), "cupti") == "paused by the host");
   CHECK(fakes::WaitUntil([&] {
     return Attribute(host.Incident(), "cupti.not_recorded") ==
-           "paused by the host; to record kernels: Recorder::ResumeCupti";
+           "paused by the host; to record kernels: call Recorder::ResumeCupti";
   }));
   host.cuda.RegisterOther();
   host.collector->SetDepth(Depth::kKernels);
@@ -439,7 +439,7 @@ TEST_CASE("records of calls that do not come, because CUDA was in use unseen, ar
   CHECK((trace.gpu.call[Find(trace, "gemm")] == kNone) == is_late);
   CHECK(Attribute(trace, "cupti.calls") == (is_late ? "not recorded" : "API records"));
   const std::string why = Attribute(trace, "cupti");
-  CHECK((why.find("what GPUs did is not tied to requests") != std::string::npos) == is_late);
+  CHECK((why.find("GPU work is not tied to requests") != std::string::npos) == is_late);
   CHECK(fakes::WaitUntil([&] {
     host.cuda.Run({.name = "later"});
     const model::Trace later = host.Incident();

@@ -72,8 +72,7 @@ TEST_CASE("a depth at which CUPTI never answered is not claimed, and the inciden
   const model::Trace trace = host.Incident();
   REQUIRE(CountNamed(trace, "unseen") == 0);
   CHECK_FALSE(IsEverDeep(trace));
-  CHECK(Attribute(trace, "cupti.not_recorded").find("CUPTI has asked for no buffer meanwhile: no GPU worked, or ") ==
-        0);
+  CHECK(Attribute(trace, "cupti.not_recorded").find("CUPTI asked for no buffer meanwhile: no GPU worked, or ") == 0);
 }
 
 TEST_CASE("the incident names the likely owner of the buffers if CUPTI never answered, and the remedy", "[cupti]") {
@@ -81,9 +80,9 @@ TEST_CASE("the incident names the likely owner of the buffers if CUPTI never ans
     KinetoState kineto;
     const char* says;
   } const cases[] = {
-      {KinetoState::kIdle, "unseen; to record kernels: wait, Pitot comes back 10 s after a profile"},
+      {KinetoState::kIdle, "unseen; to record kernels: wait, Pitot resumes 10 s after a profile"},
       {KinetoState::kUnused, "another profiler took the buffers; to record kernels: wait, Pitot takes them back after"},
-      {KinetoState::kUnknown, "took the buffers; to record kernels: Recorder::ResumeCupti when no profile runs"},
+      {KinetoState::kUnknown, "took the buffers; to record kernels: call Recorder::ResumeCupti when no profile runs"},
   };
   for (const auto& [kineto, says] : cases) {
     GpuHost host;

@@ -141,7 +141,7 @@ TEST_CASE("missing sources of a machine are named once, and are not an error", "
   const std::string missing = trace.attributes.at("host.not_recorded");
   for (const char* part :
        {"run-queue delay (no /proc/self/schedstat", "CPU quota (no cpu.stat", "/proc/pressure/cpu", "/proc/pressure/io",
-        "/proc/pressure/memory", "CPU frequency (no cpufreq", "stolen CPU time (no /proc/stat"})
+        "/proc/pressure/memory", "CPU frequency (no cpufreq", "stolen CPU time (none in /proc/stat"})
     CHECK(Contains(missing, part));
   CHECK(trace.counters.count("host: voluntary switches") == 1);
   CHECK(trace.counters.count("host: CPU pressure (some)") == 0);
@@ -269,8 +269,9 @@ TEST_CASE("a reader held up before a thread's time does not date it to a moment 
   using Moments = std::vector<int64_t>;
   CHECK(moments_with(0) == std::pair(Moments{0, 20, 40}, std::string()));
   CHECK(moments_with(1) == std::pair(Moments{0, 20, 40, 67, 80}, std::string()));
-  CHECK(moments_with(2) == std::pair(Moments{0, 20, 40, 67, 80, 120},
-                                     std::string("1 of threads, 0 of the process: held up each time they were read")));
+  CHECK(moments_with(2) ==
+        std::pair(Moments{0, 20, 40, 67, 80, 120},
+                  std::string("1 of threads, 0 of the process: delayed at every attempt to read them")));
 }
 
 TEST_CASE("a thread is read up to five times for an incident", "[host]") {

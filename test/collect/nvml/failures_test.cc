@@ -62,7 +62,7 @@ TEST_CASE("Start names the remedy for a driver that does not work", "[nvml]") {
   const auto [result, code, advice] = GENERATE(table<Result, StatusCode, const char*>({
       {pitot::nvml::kDriverNotLoaded, StatusCode::kUnavailable, "DRIVER_NOT_LOADED: NVIDIA's kernel driver"},
       {pitot::nvml::kNoPermission, StatusCode::kUnavailable, "NO_PERMISSION: give the process access to /dev/nvidia"},
-      {pitot::nvml::kLibraryDriverMismatch, StatusCode::kUnavailable, "of different versions"},
+      {pitot::nvml::kLibraryDriverMismatch, StatusCode::kUnavailable, "have different versions"},
       {pitot::nvml::kGpuNotFound, StatusCode::kNotFound, "no GPU"},
       {static_cast<Result>(1234), StatusCode::kUnavailable, "nvmlInit_v2 failed with error 1234"},
   }));

@@ -60,9 +60,8 @@ TEST_CASE("a host's own allocator is left alone, and incidents say that it is no
   REQUIRE(host.TriggerAndFlush());
 
   CHECK(c10::GetAllocator(c10::DeviceType::CPU) == &allocator);
-  CHECK(
-      Attribute(host.traces().back(), "torch.memory.not_recorded") ==
-      "the host has an allocator of its own for tensors on the CPU; to record that memory: leave LibTorch's in place");
+  CHECK(Attribute(host.traces().back(), "torch.memory.not_recorded") ==
+        "the host has its own allocator for CPU tensors; to record this memory: leave LibTorch's in place");
   pitot::torch::MemoryUse use;
   CHECK_FALSE(pitot::torch::GetMemoryUse(pitot::torch::kCpu, &use));
   c10::SetAllocator(c10::DeviceType::CPU, before);
