@@ -61,3 +61,29 @@ TEST_CASE("a failure trigger keeps to its route and cools down", "[trigger]") {
   CHECK(sink.fired[0].pre_window_ms == 5);
   CHECK(sink.fired[0].post_window_ms == 6);
 }
+
+TEST_CASE("a failure trigger may watch any one outcome alone", "[trigger]") {
+  for (const Outcome watched : {Outcome::kFailed, Outcome::kTimedOut, Outcome::kAbandoned}) {
+    const pitot::FailureTriggerOptions options = {.on_failed = watched == Outcome::kFailed,
+                                                  .on_timed_out = watched == Outcome::kTimedOut,
+                                                  .on_abandoned = watched == Outcome::kAbandoned};
+
+    CHECK(MakeFailure(options, fakes::Clock)->Check().ok());
+    for (const Outcome outcome : {Outcome::kOk, Outcome::kFailed, Outcome::kTimedOut, Outcome::kAbandoned})
+      CHECK(FireWith(options, outcome).size() == (outcome == watched ? 1 : 0));
+  }
+}
+
+TEST_CASE("a failed request without a deadline names none", "[trigger]") {
+  fakes::Sink sink;
+  MakeFailure({}, fakes::Clock)->OnFinish(Request(41.3, "/classify", 1, 0, Outcome::kFailed), sink);
+
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].detail == "failed after 41.3 ms");
+  CHECK_FALSE(sink.fired[0].joins_only);
+}
+
+TEST_CASE("a failure trigger names its route", "[trigger]") {
+  CHECK(std::string(MakeFailure({.route = "/a"}, fakes::Clock)->Route()) == "/a");
+  CHECK(MakeFailure({}, fakes::Clock)->Route() == nullptr);
+}

@@ -327,3 +327,87 @@ TEST_CASE("numbers beyond the tables do no harm", "[trigger]") {
 
   CHECK(sink.fired.size() >= 1);
 }
+
+TEST_CASE("a fixed threshold is passed by the first nanosecond above it", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeLatency({.above_ms = 40, .cool_down_ms = 0}, fakes::Clock);
+  pitot::RequestView request = Request(40);
+
+  trigger->OnFinish(request, sink);
+  CHECK(sink.fired.empty());
+  ++request.latency_ns;
+  trigger->OnFinish(request, sink);
+
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].detail == "40.0 ms, above 40 ms");
+  CHECK_FALSE(sink.fired[0].joins_only);
+}
+
+TEST_CASE("without a fixed threshold no request is late", "[trigger]") {
+  auto trigger = MakeLatency({.or_above_quantile = 0.9}, fakes::Clock);
+
+  CHECK(trigger->LateAfterNs("/classify") == 0);
+  CHECK(trigger->Route() == nullptr);
+}
+
+TEST_CASE("routes remember which of their last requests were above for themselves, up to 64 of them", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeLatency({.above_ms = 40, .k = 2, .n = 2, .cool_down_ms = 0}, fakes::Clock);
+
+  trigger->OnFinish(Request(50, "/a", 1), sink);
+  trigger->OnFinish(Request(50, "/b", 63), sink);
+  trigger->OnFinish(Request(50, "/c", 64), sink);
+  CHECK(sink.fired.empty());
+  trigger->OnFinish(Request(50, "/d", 65), sink);  // shares with 1
+
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].detail == "50.0 ms, above 40 ms, 2 of the last 2 requests were");
+}
+
+TEST_CASE("only the last n requests count, and n of one says no number", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeLatency({.above_ms = 40, .k = 2, .n = 3, .cool_down_ms = 0}, fakes::Clock);
+
+  for (double latency : {50, 10, 10, 50, 10, 10}) trigger->OnFinish(Request(latency), sink);
+  CHECK(sink.fired.empty());
+  for (double latency : {50, 10, 50}) trigger->OnFinish(Request(latency), sink);
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].detail == "50.0 ms, above 40 ms, 2 of the last 3 requests were");
+}
+
+TEST_CASE("a quantile's warm-up lasts as asked, or until a request is expected beyond it", "[trigger]") {
+  // Requests before the quantile fires.
+  const auto warm_up = [](double quantile, uint32_t asked) {
+    auto trigger =
+        MakeLatency({.or_above_quantile = quantile, .memory = 1'000'000, .warm_up_requests = asked, .cool_down_ms = 0},
+                    fakes::Clock);
+    for (int count = 0; count < 20'000; ++count) {
+      fakes::Sink sink;
+      trigger->OnFinish(Request(5000, "/classify", 1, 0, Outcome::kFailed), sink);  // teaches nothing
+      if (!sink.fired.empty()) return count;
+      trigger->OnFinish(Request(20), sink);
+    }
+    return -1;
+  };
+
+  CHECK(warm_up(0.9, 7) == 10);
+  CHECK(warm_up(0.9, 300) == 300);
+  CHECK(warm_up(0.75, 1) == 4);
+  CHECK(warm_up(0.5, 1) == 2);
+  CHECK(warm_up(0.98, 1) == 50);
+  CHECK(warm_up(0.9999, 200) == 10'000);
+}
+
+TEST_CASE("a quantile says whether it is of the request's size or of its route", "[trigger]") {
+  const auto detail = [](uint32_t size_bucket) {
+    fakes::Sink sink;
+    auto trigger = MakeLatency({.or_above_quantile = 0.9, .cool_down_ms = 0}, fakes::Clock);
+    for (int i = 0; i < 256; ++i) trigger->OnFinish(Request(10, "/classify", 1, size_bucket), sink);
+    REQUIRE(sink.fired.empty());
+    trigger->OnFinish(Request(50, "/classify", 1, size_bucket), sink);
+    return sink.fired.at(0).detail;
+  };
+
+  CHECK(detail(1) == "50.0 ms, above p90 = 10.0 ms of 256 requests of its size");
+  CHECK(detail(0) == "50.0 ms, above p90 = 10.0 ms of 256 requests of its route");
+}

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "trigger/fakes.h"
+#include "trigger/firing_rules.h"
 #include "trigger/make.h"
 
 using Catch::Matchers::StartsWith;
@@ -120,4 +121,167 @@ TEST_CASE("functions a trigger does not override do nothing", "[trigger]") {
   CHECK(trigger.Check().ok());
   CHECK(trigger.LateAfterNs("/a") == 0);
   CHECK(sink.fired.empty());
+}
+
+// ---- What the built-in triggers share
+
+TEST_CASE("a line keeps what fits and cuts the rest", "[trigger]") {
+  trigger::Line<8> line;
+  line.Add("abc");
+  CHECK(std::string(line.text()) == "abc");
+  line.Add("%s", "defgh");
+  CHECK(std::string(line.text()) == "abcdefg");
+  line.Add("x");
+  CHECK(std::string(line.text()) == "abcdefg");
+
+  trigger::Line<8> full;
+  full.Add("abcdefg");
+  full.Add("x");
+  CHECK(std::string(full.text()) == "abcdefg");
+
+  trigger::Line<8> one_more;
+  one_more.Add("abcdef");
+  one_more.Add("gh");
+  CHECK(std::string(one_more.text()) == "abcdefg");
+}
+
+TEST_CASE("counts have a comma before every third digit from the right", "[trigger]") {
+  for (const auto& [count, text] : {std::pair<uint64_t, const char*>{0, "0"},
+                                    {12, "12"},
+                                    {999, "999"},
+                                    {1203, "1,203"},
+                                    {45678, "45,678"},
+                                    {123456, "123,456"},
+                                    {7654321, "7,654,321"},
+                                    {18446744073709551615u, "18,446,744,073,709,551,615"}}) {
+    trigger::Detail line;
+    line.AddCount(count);
+    CHECK(std::string(line.text()) == text);
+  }
+}
+
+TEST_CASE("milliseconds and nanoseconds are a million apart, from no time to a day", "[trigger]") {
+  CHECK(trigger::Milliseconds(1'500'000) == Approx(1.5));
+  CHECK(trigger::Nanoseconds(1.5) == 1'500'000);
+  CHECK(trigger::Nanoseconds(0.000001) == 1);
+  CHECK(trigger::Nanoseconds(0) == 0);
+  CHECK(trigger::Nanoseconds(-3) == 0);
+  CHECK(trigger::Nanoseconds(kNan) == 0);
+  CHECK(trigger::Nanoseconds(86'400'000) == 86'400'000'000'000);
+  CHECK(trigger::Nanoseconds(kInfinity) == 86'400'000'000'000);
+}
+
+TEST_CASE("a name of 1 to 120 bytes can be watched, and none watches all", "[trigger]") {
+  const std::string longest(120, 'x');
+
+  CHECK(trigger::NameFilter("a").IsUsable());
+  CHECK(trigger::NameFilter(longest.c_str()).IsUsable());
+  CHECK(trigger::NameFilter(longest.c_str()).Matches(longest.c_str()));
+  CHECK(std::string(trigger::NameFilter(longest.c_str()).name()) == longest);
+  CHECK_FALSE(trigger::NameFilter(kLongName.c_str()).IsUsable());
+  CHECK_FALSE(trigger::NameFilter("").IsUsable());
+  CHECK_FALSE(trigger::NameFilter("a").Matches("b"));
+  CHECK_FALSE(trigger::NameFilter("a").matches_all());
+  CHECK(trigger::NameFilter(nullptr).IsUsable());
+  CHECK(trigger::NameFilter(nullptr).matches_all());
+  CHECK(trigger::NameFilter(nullptr).Matches("b"));
+  CHECK(trigger::NameFilter(nullptr).name() == nullptr);
+}
+
+TEST_CASE("a cool-down is over on time, for its slot alone of 64", "[trigger]") {
+  fakes::Sink sink;
+  trigger::CoolDown cool_down(10, fakes::Clock), none(0, fakes::Clock);
+  bool joins_only = false;
+  const auto allows = [&](trigger::CoolDown& it, uint32_t slot) { return it.Allows(slot, sink, &joins_only); };
+  fakes::Advance(1);
+
+  CHECK(allows(cool_down, 1));
+  CHECK_FALSE(joins_only);
+  CHECK(allows(cool_down, 2));
+  CHECK_FALSE(allows(cool_down, 1));
+  CHECK(joins_only);
+  CHECK_FALSE(allows(cool_down, 65));  // shares the slot of 1
+  CHECK(allows(cool_down, 63));
+  CHECK(allows(cool_down, 64));
+  sink.may_join = true;
+  CHECK(allows(cool_down, 1));
+  CHECK(joins_only);
+  sink.may_join = false;
+  fakes::now_ns += 9'999'999;
+  CHECK_FALSE(allows(cool_down, 1));
+  fakes::now_ns += 1;
+  CHECK(allows(cool_down, 1));
+  CHECK_FALSE(joins_only);
+  CHECK_FALSE(allows(cool_down, 1));
+  CHECK((allows(none, 1) && allows(none, 1) && !joins_only));
+}
+
+TEST_CASE("the first wrong option is the one named", "[trigger]") {
+  trigger::OptionsCheck check("FooOptions");
+  CHECK(check.Take().ok());
+  check.Require(true, "right", "is right");
+  CHECK(check.Take().ok());
+  check.Require(false, "first", "must be one");
+  check.Require(false, "second", "must be two");
+  check.Require(true, "third", "must be three");
+
+  CHECK(std::string(check.Take().message()) == "FooOptions::first must be one");
+  CHECK(check.Take().code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("thresholds and windows are accepted to the last value", "[trigger]") {
+  const auto is_ok = [](auto ask) {
+    trigger::OptionsCheck check("FooOptions");
+    ask(check);
+    return check.Take().ok();
+  };
+  const auto threshold = [&](double ms) {
+    return is_ok([ms](trigger::OptionsCheck& check) { check.RequireThreshold(ms, "ms"); });
+  };
+  const auto windows = [&](uint32_t pre_ms, uint32_t post_ms) {
+    return is_ok([=](trigger::OptionsCheck& check) { check.RequireWindows(pre_ms, post_ms); });
+  };
+
+  CHECK(threshold(0));
+  CHECK(threshold(86'400'000));
+  CHECK_FALSE(threshold(-0.001));
+  CHECK_FALSE(threshold(86'400'000.001));
+  CHECK_FALSE(threshold(kNan));
+  CHECK_FALSE(threshold(kInfinity));
+  CHECK(windows(0, 0));
+  CHECK(windows(3'600'000, 60'000));
+  CHECK_FALSE(windows(3'600'001, 0));
+  CHECK_FALSE(windows(0, 60'001));
+}
+
+TEST_CASE("a plain trigger watches nothing and no route", "[trigger]") {
+  class Plain final : public Trigger {};
+  Plain trigger;
+
+  CHECK_FALSE(trigger.WatchesOpenRequests());
+  CHECK_FALSE(trigger.WatchesOpenScopes());
+  CHECK(trigger.Route() == nullptr);
+}
+
+TEST_CASE("the first and last accepted value of each latency option", "[trigger]") {
+  const auto is_ok = [](const LatencyTriggerOptions& options) { return MakeLatencyTrigger(options)->Check().ok(); };
+
+  CHECK(is_ok({.or_above_quantile = 0.5}));
+  CHECK(is_ok({.or_above_quantile = 0.9999}));
+  CHECK(is_ok({.above_ms = 1, .memory = 64}));
+  CHECK(is_ok({.above_ms = 1, .memory = 1'000'000'000}));
+  CHECK_FALSE(is_ok({.above_ms = 1, .memory = 1'000'000'001}));
+  CHECK(is_ok({.above_ms = 1, .warm_up_requests = 1'000'000'000}));
+  CHECK_FALSE(is_ok({.above_ms = 1, .warm_up_requests = 1'000'000'001}));
+  CHECK(is_ok({.above_ms = 1, .k = 2, .n = 2}));
+  CHECK(is_ok({.above_ms = 0.001, .or_above_quantile = 0.9}));
+}
+
+TEST_CASE("either threshold of a tokens or a stall trigger is enough", "[trigger]") {
+  CHECK(MakeTokensTrigger({.first_token_above_ms = 1})->Check().ok());
+  CHECK(MakeTokensTrigger({.gap_above_ms = 1})->Check().ok());
+  CHECK(MakeTokensTrigger({.first_token_above_ms = 1, .gap_above_ms = 1})->Check().ok());
+  CHECK(MakeStallTrigger({.request_open_ms = 1})->Check().ok());
+  CHECK(MakeStallTrigger({.scope_open_ms = 1})->Check().ok());
+  CHECK(MakeStallTrigger({.request_open_ms = 1, .scope_open_ms = 1})->Check().ok());
 }

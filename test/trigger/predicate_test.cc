@@ -67,3 +67,31 @@ TEST_CASE("a throwing predicate is not asked again and harms nobody", "[trigger]
   CHECK(asked == 1);
   CHECK(sink.fired.empty());
 }
+
+TEST_CASE("a request that the predicate refuses does not begin the cool-down", "[trigger]") {
+  fakes::Sink sink;
+  bool answer = false;
+  auto trigger = MakePredicate(
+      {.predicate = [](void* context, const RequestView&) { return *static_cast<bool*>(context); }, .context = &answer},
+      fakes::Clock);
+
+  trigger->OnFinish(Request(5), sink);
+  CHECK(sink.fired.empty());
+  answer = true;
+  trigger->OnFinish(Request(5), sink);
+
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].cause == "predicate");
+  CHECK_FALSE(sink.fired[0].joins_only);
+}
+
+TEST_CASE("a predicate's cause may be 120 bytes long", "[trigger]") {
+  fakes::Sink sink;
+  const std::string longest(120, 'x');
+  auto trigger = MakePredicate({.predicate = [](void*, const RequestView&) { return true; }, .cause = longest.c_str()},
+                               fakes::Clock);
+
+  CHECK(trigger->Check().ok());
+  trigger->OnFinish(Request(5), sink);
+  CHECK(sink.fired.at(0).cause == longest);
+}

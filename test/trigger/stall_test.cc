@@ -161,3 +161,132 @@ TEST_CASE("unwatched work does not fire", "[trigger]") {
 
   CHECK(sink.fired.empty());
 }
+
+TEST_CASE("a scope is stalled from the first nanosecond above the threshold on", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger =
+      MakeStall({.scope_open_ms = 100, .cool_down_ms = 0, .pre_window_ms = 5, .post_window_ms = 6}, fakes::Clock);
+  Advance(100'000);
+
+  trigger->OnOpenScope({"decode", 4, 100 * kMs, false}, sink);
+  CHECK(sink.fired.empty());
+  trigger->OnOpenScope({"decode", 4, 100 * kMs + 1, false}, sink);
+
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].pre_window_ms == 5);
+  CHECK(sink.fired[0].post_window_ms == 6);
+  CHECK_FALSE(sink.fired[0].joins_only);
+}
+
+TEST_CASE("a scope that began up to 20 ms later on its thread is the same stall", "[trigger]") {
+  for (const auto& [later_ns, fired] : {std::pair{20 * kMs, 1u}, {20 * kMs + 1, 2u}}) {
+    INFO(later_ns);
+    fakes::Sink sink;
+    auto trigger = MakeStall({.scope_open_ms = 100, .cool_down_ms = 0}, fakes::Clock);
+    Advance(100'000);
+    trigger->OnOpenScope({"decode", 4, 200 * kMs, false}, sink);
+
+    trigger->OnOpenScope({"decode", 4, 200 * kMs - later_ns, false}, sink);
+
+    CHECK(sink.fired.size() == fired);
+  }
+}
+
+TEST_CASE("scopes of other names cool down for themselves, and of one name together", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.scope_open_ms = 100, .cool_down_ms = 1000}, fakes::Clock);
+  Advance(100'000);
+
+  trigger->OnOpenScope({"decode", 4, 200 * kMs, false}, sink);
+  trigger->OnOpenScope({"decode", 5, 200 * kMs, false}, sink);
+  CHECK(sink.fired.size() == 1);
+  trigger->OnOpenScope({"encode", 4, 200 * kMs, false}, sink);
+  CHECK(sink.fired.size() == 2);
+  sink.may_join = true;
+  trigger->OnOpenScope({"decode", 6, 200 * kMs, false}, sink);
+
+  REQUIRE(sink.fired.size() == 3);
+  CHECK(sink.fired[2].joins_only);
+}
+
+TEST_CASE("a scope open since before the clock began is a stall like any", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.scope_open_ms = 100, .cool_down_ms = 0}, fakes::Clock);
+  fakes::now_ns = 150 * kMs;
+
+  trigger->OnOpenScope({"decode", 4, 200 * kMs, false}, sink);
+  trigger->OnOpenScope({"decode", 4, 200 * kMs, false}, sink);
+  CHECK(sink.fired.size() == 1);
+  trigger->OnOpenScope({"decode", 4, 125 * kMs, false}, sink);
+
+  CHECK(sink.fired.size() == 2);
+}
+
+TEST_CASE("a name and its letters in another order are two scopes", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.scope_open_ms = 100, .cool_down_ms = 1000}, fakes::Clock);
+  Advance(100'000);
+
+  trigger->OnOpenScope({"on", 4, 200 * kMs, false}, sink);
+  trigger->OnOpenScope({"no", 4, 200 * kMs, false}, sink);
+  trigger->OnOpenScope({"o", 4, 200 * kMs, false}, sink);
+
+  CHECK(sink.fired.size() == 3);
+}
+
+TEST_CASE("more than 1,024 stalls are remembered for a second after they were last seen", "[trigger]") {
+  // `known` requests fire, `quiet_ms` later another does, and then the first is seen again.
+  const auto fires_again = [](uint64_t known, uint64_t quiet_ms) {
+    fakes::Sink sink;
+    auto trigger = MakeStall({.request_open_ms = 100, .cool_down_ms = 0}, fakes::Clock);
+    Advance(100'000);
+    for (uint64_t id = 1; id <= known; ++id) trigger->OnOpenRequest(Open(id, 150), sink);
+    Advance(quiet_ms);
+    trigger->OnOpenRequest(Open(9999, 150), sink);
+    REQUIRE(sink.fired.size() == known + 1);
+    trigger->OnOpenRequest(Open(1, 150), sink);
+    return sink.fired.size() == known + 2;
+  };
+
+  CHECK(fires_again(1024, 1001));
+  CHECK_FALSE(fires_again(1024, 1000));
+  CHECK_FALSE(fires_again(1023, 1001));
+}
+
+TEST_CASE("a stall that is still seen is not forgotten", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.request_open_ms = 100, .cool_down_ms = 0}, fakes::Clock);
+  Advance(100'000);
+  for (uint64_t id = 1; id <= 1024; ++id) trigger->OnOpenRequest(Open(id, 150), sink);
+  for (int second = 0; second < 5; ++second) {
+    Advance(900);
+    trigger->OnOpenRequest(Open(1, 5000), sink);
+  }
+
+  trigger->OnOpenRequest(Open(9999, 150), sink);
+  CHECK(sink.fired.size() == 1025);
+  trigger->OnOpenRequest(Open(1, 5000), sink);
+  CHECK(sink.fired.size() == 1025);
+  trigger->OnOpenRequest(Open(2, 5000), sink);
+
+  CHECK(sink.fired.size() == 1026);
+}
+
+TEST_CASE("while many stalls last the next look for old ones comes at twice as many", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.request_open_ms = 100, .cool_down_ms = 0}, fakes::Clock);
+  Advance(100'000);
+  const auto fire = [&](uint64_t first, uint64_t last) {
+    for (uint64_t id = first; id <= last; ++id) trigger->OnOpenRequest(Open(id, 150), sink);
+  };
+  fire(1, 1025);  // the look at the 1,025th keeps all
+  Advance(2000);
+  fire(1026, 2048);
+  trigger->OnOpenRequest(Open(1, 150), sink);
+  CHECK(sink.fired.size() == 2048);
+  fire(2049, 2049);
+  CHECK(sink.fired.size() == 2049);
+  trigger->OnOpenRequest(Open(2, 150), sink);
+
+  CHECK(sink.fired.size() == 2050);
+}

@@ -59,3 +59,34 @@ TEST_CASE("a tokens trigger keeps to its route and cools down", "[trigger]") {
 
   CHECK(sink.fired.size() == 2);
 }
+
+TEST_CASE("a tokens trigger watches only what has a threshold", "[trigger]") {
+  fakes::Sink sink;
+  auto first = MakeTokens({.first_token_above_ms = 200, .cool_down_ms = 0}, fakes::Clock);
+  auto gaps = MakeTokens({.gap_above_ms = 50, .cool_down_ms = 0}, fakes::Clock);
+
+  first->OnTokens(Marked(900, 100, 2), 800'000'000, sink);
+  gaps->OnTokens(Marked(900, 900, 1), 900'000'000, sink);
+
+  CHECK(sink.fired.empty());
+}
+
+TEST_CASE("a token gap fires from the first nanosecond above the threshold on", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger =
+      MakeTokens({.gap_above_ms = 50, .cool_down_ms = 0, .pre_window_ms = 5, .post_window_ms = 6}, fakes::Clock);
+
+  trigger->OnTokens(Marked(350, 300, 2), 50'000'000, sink);
+  CHECK(sink.fired.empty());
+  trigger->OnTokens(Marked(350, 300, 2), 50'000'001, sink);
+
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].pre_window_ms == 5);
+  CHECK(sink.fired[0].post_window_ms == 6);
+  CHECK_FALSE(sink.fired[0].joins_only);
+}
+
+TEST_CASE("a tokens trigger names its route", "[trigger]") {
+  CHECK(std::string(MakeTokens({.route = "/a", .gap_above_ms = 1}, fakes::Clock)->Route()) == "/a");
+  CHECK(MakeTokens({.gap_above_ms = 1}, fakes::Clock)->Route() == nullptr);
+}
