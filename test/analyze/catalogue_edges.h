@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pins where an analyzer's findings begin: at, above or below a threshold, to the last bit.
+#ifndef PITOT_TEST_ANALYZE_CATALOGUE_EDGES_H_
+#define PITOT_TEST_ANALYZE_CATALOGUE_EDGES_H_
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "analyze/gpu_trace.h"
+
+namespace pitot::test {
+
+// The finding `code` ("a06.small_copies") of its analyzer, with a threshold of it ("exposed_share") at `value`.
+inline std::optional<analyze::FindingRow> FoundWith(const GpuTrace& made, const std::string& code,
+                                                    const std::string& threshold, double value,
+                                                    analyze::AnalyzeOptions options = {}) {
+  const std::string analyzer = code.substr(0, 3);
+  options.thresholds.push_back({analyzer + "." + threshold, value});
+  return Found(made.Run(analyzer, options), code);
+}
+inline GpuTrace Of(const model::Trace& trace) {
+  GpuTrace made(0);
+  made.trace = trace;
+  return made;
+}
+
+// The finding is made if `value`, which the trace has, ...
+enum class Edge {
+  kFrom,   // is the threshold or more
+  kAbove,  // is more
+  kUpTo,   // is the threshold or less
+  kBelow,  // is less
+};
+inline void CheckEdge(const GpuTrace& made, const std::string& code, const std::string& threshold, Edge edge,
+                      double value, const analyze::AnalyzeOptions& options = {}) {
+  INFO(code << " and " << threshold << " at " << value);
+  const bool is_rising = edge == Edge::kFrom || edge == Edge::kAbove;
+  const double found = std::nextafter(value, is_rising ? -INFINITY : INFINITY),
+               not_found = std::nextafter(value, is_rising ? INFINITY : -INFINITY);
+  CHECK(FoundWith(made, code, threshold, found, options).has_value());
+  CHECK_FALSE(FoundWith(made, code, threshold, not_found, options).has_value());
+  CHECK(FoundWith(made, code, threshold, value, options).has_value() == (edge == Edge::kFrom || edge == Edge::kUpTo));
+}
+// The same for the value that the finding itself has.
+inline void CheckEdge(const GpuTrace& made, const std::string& code, const std::string& threshold, Edge edge) {
+  const std::optional<analyze::FindingRow> finding = Found(made.Run(code.substr(0, 3)), code);
+  INFO(code);
+  REQUIRE(finding.has_value());
+  CheckEdge(made, code, threshold, edge, finding->value);
+}
+
+// A finding is of medium severity from twice `times` its threshold on, and high from four times that.
+inline void CheckSeverities(const GpuTrace& made, const std::string& code, const std::string& threshold, double times,
+                            double value, const analyze::AnalyzeOptions& options = {}) {
+  INFO(code);
+  const auto at = [&](double share) {
+    const std::optional<analyze::FindingRow> finding = FoundWith(made, code, threshold, value * share, options);
+    REQUIRE(finding.has_value());
+    return finding->severity;
+  };
+  CHECK(at(0.999 / 4 / times) == Severity::kHigh);
+  CHECK(at(1.001 / 4 / times) == Severity::kMedium);
+  CHECK(at(0.999 / 2 / times) == Severity::kMedium);
+  CHECK(at(1.001 / 2 / times) == Severity::kLow);
+}
+inline void CheckSeverities(const GpuTrace& made, const std::string& code, const std::string& threshold,
+                            double times = 1) {
+  const std::optional<analyze::FindingRow> finding = Found(made.Run(code.substr(0, 3)), code);
+  INFO(code);
+  REQUIRE(finding.has_value());
+  CheckSeverities(made, code, threshold, times, finding->value);
+}
+
+// How sure a finding is, what it costs and how many rows prove it.
+inline void CheckFinding(const std::optional<analyze::FindingRow>& finding, Severity severity, double confidence,
+                         int64_t cost_us, size_t evidence, bool is_undetermined = false) {
+  REQUIRE(finding.has_value());
+  INFO(finding->code);
+  CHECK(finding->severity == severity);
+  CHECK(finding->confidence == Approx(confidence));
+  CHECK(finding->cost_ns == cost_us * 1000);
+  CHECK(finding->evidence.size() == evidence);
+  CHECK(finding->is_undetermined == is_undetermined);
+}
+inline bool IsEvidence(const analyze::EvidenceRow& row, uint32_t first_row, int64_t begin_us, int64_t end_us) {
+  return row.first_row == first_row && row.begin_ns == begin_us * 1000 && row.end_ns == end_us * 1000;
+}
+
+}  // namespace pitot::test
+
+#endif  // PITOT_TEST_ANALYZE_CATALOGUE_EDGES_H_
