@@ -89,6 +89,33 @@ inline bool IsEvidence(const analyze::EvidenceRow& row, uint32_t first_row, int6
   return row.first_row == first_row && row.begin_ns == begin_us * 1000 && row.end_ns == end_us * 1000;
 }
 
+// How many subjects that begin so have a measure.
+inline size_t CountOf(const analyze::AnalysisReport& report, const std::string& measure,
+                      const std::string& subject = "") {
+  size_t count = 0;
+  for (const analyze::MeasureRow& row : report.analyzers.at(0).measures)
+    count += row.name == measure && row.subject.find(subject) == 0 ? 1 : 0;
+  return count;
+}
+
+// A device on which 8 blocks of 256 threads fit on each multiprocessor.
+inline void IsGpu(GpuTrace* made, uint32_t multiprocessors = 100) {
+  model::DeviceRow& device = made->trace.devices[0];
+  device.multiprocessors = multiprocessors;
+  device.threads_per_multiprocessor = 2048;
+  device.blocks_per_multiprocessor = 32;
+  device.registers_per_multiprocessor = 65536;
+  device.shared_bytes_per_multiprocessor = 233472;
+}
+inline model::KernelShape Shape(uint32_t blocks, uint32_t threads, uint32_t registers = 32) {
+  model::KernelShape shape;
+  shape.grid[0] = blocks;
+  shape.block[0] = threads;
+  shape.grid[1] = shape.grid[2] = shape.block[1] = shape.block[2] = 1;
+  shape.registers_per_thread = registers;
+  return shape;
+}
+
 }  // namespace pitot::test
 
 #endif  // PITOT_TEST_ANALYZE_CATALOGUE_EDGES_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where findings of the catalogue begin and end: thresholds, severities and confidences of the analyzers of GPUs
-// (a01 to a26), at their edges.
+// (a01 to a12), at their edges.
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -155,13 +155,6 @@ TEST_CASE("the catalogue's thresholds have the values that the reference names",
 
 namespace {
 
-// How many subjects that begin so have a measure.
-size_t CountOf(const analyze::AnalysisReport& report, const std::string& measure, const std::string& subject = "") {
-  size_t count = 0;
-  for (const analyze::MeasureRow& row : report.analyzers.at(0).measures)
-    count += row.name == measure && row.subject.find(subject) == 0 ? 1 : 0;
-  return count;
-}
 analyze::AnalyzeOptions As(Compat compat) {
   analyze::AnalyzeOptions options;
   options.compat = compat;
@@ -286,27 +279,6 @@ TEST_CASE("a02 reports operators' own CPU time if no GPU worked, dear from three
 }
 
 // ---- a03, a04, a05
-
-namespace {
-
-void IsGpu(GpuTrace* made, uint32_t multiprocessors = 100) {
-  model::DeviceRow& device = made->trace.devices[0];
-  device.multiprocessors = multiprocessors;
-  device.threads_per_multiprocessor = 2048;
-  device.blocks_per_multiprocessor = 32;
-  device.registers_per_multiprocessor = 65536;
-  device.shared_bytes_per_multiprocessor = 233472;
-}
-model::KernelShape Shape(uint32_t blocks, uint32_t threads, uint32_t registers = 32) {
-  model::KernelShape shape;
-  shape.grid[0] = blocks;
-  shape.block[0] = threads;
-  shape.grid[1] = shape.grid[2] = shape.block[1] = shape.block[2] = 1;
-  shape.registers_per_thread = registers;
-  return shape;
-}
-
-}  // namespace
 
 TEST_CASE("a03 weighs the occupancy of kernels by their time", "[a03]") {
   GpuTrace made(1000);

@@ -4,13 +4,16 @@
 // on a harmless one that looks like it.
 #include "analyze/serving_trace.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "analyze/catalogue_edges.h"
 #include "base/host_counters.h"
 
 namespace pitot::test {
@@ -419,6 +422,256 @@ TEST_CASE("the whole catalogue answers any consistent trace with finite numbers"
       }
     }
   }
+}
+
+// ---- At their edges
+
+TEST_CASE("a34 finds costs of idle GPUs from a share on, of enough requests", "[a34]") {
+  const GpuTrace made = Of(Paced(10'000));
+  AnalyzeOptions prices = With("a34.gpu_hour", 3.6);
+  const std::optional<FindingRow> finding = Found(made.Run("a34", prices), "a34.idle_cost");
+
+  CheckFinding(finding, Severity::kMedium, 0.9, 800'000, 1);
+  CHECK(IsEvidence(finding->evidence[0], 0, 0, 1'000'000));
+  CheckEdge(made, "a34.idle_cost", "idle_share", Edge::kFrom, finding->value, prices);
+  CheckEdge(made, "a34.idle_cost", "least_requests", Edge::kFrom, 100, prices);
+  // 2 of 8 ms are three quarters idle; of 7 they are less.
+  CHECK(Found(Run(Paced(8'001), "a34", prices), "a34.idle_cost")->severity == Severity::kMedium);
+  CHECK(Found(Run(Paced(7'000), "a34", prices), "a34.idle_cost")->severity == Severity::kLow);
+}
+
+TEST_CASE("a34 counts what threads do for requests or batches, except for waits", "[a34]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("worker"), scope = maker.Site(SiteKind::kScope, "work"),
+                 wait = maker.Site(SiteKind::kWait, "wait");
+  const uint32_t request = maker.Request(1, "/a", 0, 10 * kMs);
+  maker.trace.requests[request].end_known = true;
+  const uint32_t batch = maker.Batch(2, "unet", thread, 4 * kMs, kMs);
+  maker.Event(thread, scope, 0, 2 * kMs, {request, kNone});
+  maker.Event(thread, wait, 2 * kMs, kMs, {request, kNone});
+  maker.Event(thread, scope, 4 * kMs, 3 * kMs, {kNone, batch});
+  maker.Event(thread, scope, 8 * kMs, kMs);
+  maker.trace.window_end_ns = 10 * kMs;
+
+  CHECK(Measured(Run(maker.Finish(), "a34"), "CPU time of a request") == 5'000);
+}
+
+namespace {
+
+// Requests whose latency is 6 ms, a little more or less, and from the `since`-th on longer. The last ones before are
+// short, so that they do not seem to belong to the rise.
+GpuTrace Rising(int count, int since, int64_t longer_us) {
+  Server server;
+  for (int i = 0; i < count; ++i) {
+    const int64_t noise_us = i < since && i >= since - 20 ? 0 : i * 37 % 100 * 5;
+    server.Serve({1'000 + noise_us, 0, i < since ? 5'000 : 5'000 + longer_us, 500});
+  }
+  return Of(server.Finish());
+}
+
+}  // namespace
+
+TEST_CASE("a35 finds growth of a median from a share on, of enough requests before and after", "[a35]") {
+  const GpuTrace made = Rising(200, 120, 1'500);
+  const std::optional<FindingRow> finding = Found(made.Run("a35"), "a35.latency");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->severity == Severity::kMedium);
+  CHECK(finding->confidence > 0.99);
+  CHECK(finding->cost_ns == Approx(80 * 1.5e6).epsilon(0.05));
+  CHECK(Measured(made.Run("a35"), "latency before") == Approx(6'250).epsilon(0.02));
+  CHECK(Measured(made.Run("a35"), "latency after") == Approx(7'750).epsilon(0.02));
+  CheckEdge(made, "a35.latency", "least_change", Edge::kFrom);
+  CheckEdge(made, "a35.latency", "least_requests", Edge::kFrom, 200);
+  CHECK(Found(Rising(200, 120, 3'300).Run("a35"), "a35.latency")->severity == Severity::kHigh);
+  CHECK(Found(Rising(200, 120, 2'900).Run("a35"), "a35.latency")->severity == Severity::kMedium);
+}
+
+TEST_CASE("a35 needs ten requests after the change", "[a35]") {
+  AnalyzeOptions options = With("a35.lambda", 5);
+  options.thresholds.push_back({"a35.p", 1});
+
+  CHECK(Found(Rising(200, 190, 20'000).Run("a35", options), "a35.latency").has_value());
+  CHECK_FALSE(Found(Rising(200, 191, 20'000).Run("a35", options), "a35.latency").has_value());
+}
+
+TEST_CASE("a35 finds no fall of the median", "[a35]") {
+  CHECK(Rising(200, 120, -2'000).Run("a35").analyzers[0].findings.empty());
+}
+
+namespace {
+
+// Batches of 5 ms, of which these take 30 ms.
+GpuTrace OutOfLine(int count, const std::vector<int>& outliers) {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("executor"), request = maker.Request(1, "/classify", 0, kMs);
+  int64_t at = 0;
+  for (int i = 0; i < count; ++i) {
+    const int64_t length = std::find(outliers.begin(), outliers.end(), i) != outliers.end() ? 30 * kMs : 5 * kMs;
+    const uint32_t batch = maker.Batch(static_cast<uint64_t>(i) + 1, "resnet", thread, at, length);
+    maker.Member(batch, request, at);
+    at += length + kMs;
+  }
+  maker.trace.window_end_ns = at;
+  return Of(maker.Finish());
+}
+
+}  // namespace
+
+TEST_CASE("a36 finds steps from a z on, in enough steps after warm-up, if they add up to enough", "[a36]") {
+  const GpuTrace made = OutOfLine(110, {30, 50, 71});
+  const AnalysisReport report = made.Run("a36");
+
+  CHECK(Measured(report, "steps") == 100);
+  CHECK(Measured(report, "median") == 5'000);
+  CHECK(Measured(report, "outliers") == 3);
+  CHECK(Measured(report, "period") == 21);
+  const double excess = 75.0 / (97 * 5 + 90);
+  CHECK(Measured(report, "excess_share") == Approx(excess));
+  CheckFinding(Found(report, "a36.outliers"), Severity::kMedium, 0.95, 75'000, 3);
+  // A tenth of the median stands for deviations that are smaller.
+  CHECK(Found(report, "a36.outliers")->value == Approx(0.6745 * 25 / 0.5));
+  CheckEdge(made, "a36.outliers", "z", Edge::kFrom);
+  CheckEdge(made, "a36.outliers", "least_steps", Edge::kFrom, 100);
+  CHECK(FoundWith(made, "a36.outliers", "excess_share", excess * 0.999).has_value());
+  CHECK_FALSE(FoundWith(made, "a36.outliers", "excess_share", excess * 1.001).has_value());
+  CHECK(Measured(made.Run("a36", With("a36.warm_up", 31)), "outliers") == 2);
+  CHECK(Measured(made.Run("a36", With("a36.warm_up", 30)), "outliers") == 3);
+}
+
+TEST_CASE("a36 takes outliers as regular if their distances differ by one at most", "[a36]") {
+  const auto has_period = [](const std::vector<int>& outliers) {
+    return OutOfLine(110, outliers).Run("a36").Find("a36", "period") != nullptr;
+  };
+
+  CHECK(has_period({20, 40, 61, 80}));
+  CHECK_FALSE(has_period({20, 40, 62, 80}));
+  CHECK_FALSE(has_period({20, 40}));
+  CHECK(has_period({20, 22, 24}));
+  CHECK_FALSE(has_period({20, 21, 22}));
+}
+
+TEST_CASE("a36 calls a fiftieth of the steps or more medium, and fewer low, unless they are regular", "[a36]") {
+  CheckFinding(Found(OutOfLine(110, {30, 45}).Run("a36"), "a36.outliers"), Severity::kMedium, 0.5, 50'000, 2);
+  CheckFinding(Found(OutOfLine(110, {30}).Run("a36"), "a36.outliers"), Severity::kLow, 0.5, 25'000, 1);
+}
+
+TEST_CASE("a36 judges PyTorch's steps, too", "[a36]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("main");
+  int64_t at = 0;
+  for (int i = 0; i < 50; ++i) {
+    const int64_t length = i == 40 ? 50 * kMs : 5 * kMs;
+    maker.Event(thread, maker.Site(SiteKind::kScope, "ProfilerStep#" + std::to_string(i)), at, length);
+    at += length;
+  }
+  maker.trace.window_end_ns = at;
+
+  CheckFinding(Found(Run(maker.Finish(), "a36"), "a36.outliers"), Severity::kMedium, 0.5, 45'000, 1);
+}
+
+namespace {
+
+// A server of two requests at once, 10 ms each, that is given 1, 2, 4 and 16 at once for a second each.
+GpuTrace OfTwo() {
+  TraceMaker maker;
+  maker.Thread("worker");
+  int64_t at = 0;
+  for (const int load : {1, 2, 4, 16}) {
+    const int waves = (load + 1) / 2;
+    for (int64_t end = at + kSecond; at < end; at += waves * 10 * kMs) {
+      for (int i = 0; i < load; ++i) {
+        const uint32_t request =
+            maker.Request(maker.trace.requests.size() + 1, "/classify", at, (i / 2 + 1) * 10 * kMs);
+        maker.trace.requests[request].end_known = true;
+      }
+    }
+  }
+  maker.trace.window_end_ns = at;
+  return Of(maker.Finish());
+}
+
+}  // namespace
+
+TEST_CASE("a42 finds requests beyond the knee from a share on, on enough levels", "[a42]") {
+  const GpuTrace made = OfTwo();
+  const AnalysisReport report = made.Run("a42");
+  const std::optional<FindingRow> finding = Found(report, "a42.beyond_knee");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->severity == (finding->value >= 0.5 ? Severity::kHigh : Severity::kMedium));
+  CHECK(finding->confidence == Approx(0.7));
+  REQUIRE(finding->evidence.size() == 1);
+  CHECK(finding->evidence[0].end_ns == made.trace.window_end_ns);
+  CheckEdge(made, "a42.beyond_knee", "share", Edge::kFrom);
+  size_t levels = 0;
+  double requests = 0;
+  for (const analyze::MeasureRow& row : report.analyzers[0].measures) {
+    levels += row.name == "latency" ? 1 : 0;
+    requests += row.name == "requests" ? row.value : 0;
+  }
+  CHECK(requests == Approx(static_cast<double>(made.trace.requests.size())).epsilon(0.03));
+  CheckEdge(made, "a42.beyond_knee", "least_levels", Edge::kFrom, static_cast<double>(levels));
+}
+
+TEST_CASE("a42 takes a level as beyond the knee by its latency, throughput and pace", "[a42]") {
+  const GpuTrace made = OfTwo();
+  const AnalysisReport report = made.Run("a42");
+  std::map<double, std::map<std::string, double>> levels;  // by requests in flight
+  for (const analyze::MeasureRow& row : report.analyzers[0].measures) {
+    if (Has(row.subject, "in flight")) levels[std::stod(row.subject)][row.name] = row.value;
+  }
+  std::map<std::string, double> knee = levels[std::round(Measured(report, "knee") * 10) / 10];
+  double latency = 0, throughput = INFINITY, pace = 0;  // against the knee: the largest, but the least throughput
+  for (auto& [in_flight, level] : levels) {
+    if (in_flight <= Measured(report, "knee") + 0.05) continue;
+    latency = std::max(latency, level["latency"] / knee["latency"]);
+    throughput = std::min(throughput, level["throughput"] / knee["throughput"]);
+    pace = std::max(pace, level["pace"] / knee["pace"]);
+  }
+  const auto is_found = [&](const char* threshold, double value) {
+    AnalyzeOptions options = With("a42.share", 0.001);
+    options.thresholds.push_back({std::string("a42.") + threshold, value});
+    return Found(made.Run("a42", options), "a42.beyond_knee").has_value();
+  };
+
+  CHECK(is_found("latency_growth", latency * 0.999));
+  CHECK_FALSE(is_found("latency_growth", latency * 1.001));
+  CHECK(is_found("throughput_gain", throughput - 0.999));
+  CHECK_FALSE(is_found("throughput_gain", throughput - 1.001));
+  CHECK(is_found("pace", pace * 0.999));
+  CHECK_FALSE(is_found("pace", pace * 1.001));
+}
+
+TEST_CASE("a43 finds the energy of an idle GPU from a share and a number of joules on", "[a43]") {
+  Trace idle = Paced(10'000), few = Paced(5'000);
+  AddPower(&idle, {{0, 100}, {kSecond / 2, 200}});
+  AddPower(&few, {{0, 100}});
+  const GpuTrace made = Of(idle);
+  const AnalysisReport report = made.Run("a43");
+  const std::optional<FindingRow> finding = Found(report, "a43.idle_energy");
+
+  CheckFinding(finding, Severity::kMedium, 0.7, 800'000, 1);
+  CHECK(IsEvidence(finding->evidence[0], 0, 2'010, 10'010));
+  CheckEdge(made, "a43.idle_energy", "idle_share", Edge::kFrom);
+  CheckEdge(made, "a43.idle_energy", "least_joules", Edge::kFrom, Measured(report, "energy while idle"));
+  CHECK(Found(Run(few, "a43"), "a43.idle_energy")->severity == Severity::kLow);
+}
+
+TEST_CASE("a43 counts power within the window, and an idle GPU's only if there is one of each", "[a43]") {
+  Trace made = Paced(10'000);
+  made.window_begin_ns = kSecond / 4;
+  made.window_end_ns = kSecond * 3 / 4;
+  AddPower(&made, {{0, 100}, {kSecond / 2, 200}});
+  Trace two = made;
+  AddCounter<double>(&two, "GPU 1 (NVIDIA H100): power", {{0, 50}}, "W");
+
+  CHECK(Measured(Run(made, "a43"), "energy") == Approx(0.25 * 100 + 0.25 * 200));
+  CHECK(Measured(Run(made, "a43"), "mean power") == Approx(150));
+  const AnalysisReport report = Run(two, "a43");
+  CHECK(report.Find("a43", "energy while idle") == nullptr);
+  CHECK(Measured(report, "energy", "GPU 1 (NVIDIA H100)") == Approx(25));
+  CHECK(report.analyzers[0].findings.empty());
 }
 
 }  // namespace pitot::test

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analyze/catalogue_edges.h"
 #include "analyze/facts/copies.h"
 #include "pitot/analyze/walks.h"
 
@@ -302,6 +303,135 @@ TEST_CASE("the direction of a copy is known by the names of collectors and of re
   CHECK(analyze::DirectionOf("device to device") == "DtoD");
   CHECK(analyze::DirectionOf("PtoP, device to device") == "PtoP");
   CHECK(analyze::DirectionOf("managed to device") == "managed");
+}
+
+// ---- At their edges
+
+TEST_CASE("a30 plans for enough requests, and reports what a target would save", "[a30]") {
+  Server server;
+  for (int i = 0; i < 30; ++i) server.Serve({3'000, 7'000, 5'000, 500});
+  const GpuTrace made = Of(server.Finish());
+  const AnalyzeOptions near_target = With("a30.target", 9e6), far_target = With("a30.target", 2e6);
+
+  CheckFinding(Found(made.Run("a30", near_target), "a30.plan"), Severity::kMedium, 0.6, 30 * 6'000, 1);
+  CheckFinding(Found(made.Run("a30", far_target), "a30.unreachable"), Severity::kHigh, 0.8, 30 * 13'000, 1);
+  CheckEdge(made, "a30.plan", "least_requests", Edge::kFrom, 30, near_target);
+  CHECK(FoundWith(made, "a30.plan", "target", 14.99e6).has_value());
+  CHECK_FALSE(FoundWith(made, "a30.plan", "target", 15.01e6).has_value());
+  CHECK(Measured(made.Run("a30"), "mean latency") == 15'000);
+  CHECK(Measured(made.Run("a30"), "more_capacity alone saves") == 7'000);
+  CHECK(Found(made.Run("a30", With("a30.target", 8e6)), "a30.plan").has_value());
+  CHECK(Found(made.Run("a30", With("a30.target", 8e6 - 1)), "a30.unreachable").has_value());
+}
+
+TEST_CASE("a30 takes what saves less than a share of the latency as no lever", "[a30]") {
+  Server server;
+  for (int i = 0; i < 30; ++i) server.Serve({3'000, 7'000, 5'000, 500});
+  const Trace trace = server.Finish();
+  const auto is_lever = [&](double share) {
+    return Run(trace, "a30", With("a30.least_saving", share)).Find("a30", "more_capacity alone saves") != nullptr;
+  };
+
+  CHECK(is_lever(6.999 / 15));
+  CHECK_FALSE(is_lever(7.001 / 15));
+}
+
+TEST_CASE("a31 names a part whose share is surely its threshold or more", "[a31]") {
+  Server one;
+  for (int i = 0; i < 50; ++i) one.Serve({8'000 + i % 5 * 100, 0, 2'000, 500});
+  const GpuTrace made = Of(one.Finish());
+  const AnalysisReport report = made.Run("a31");
+
+  CheckFinding(Found(report, "a31.dominant"), Severity::kInfo, 0.95, 50 * 8'200, 1);
+  CheckEdge(made, "a31.dominant", "share", Edge::kFrom, Measured(report, "host_oncpu_pre share, low"));
+  CheckEdge(made, "a31.dominant", "least_requests", Edge::kFrom, 50);
+  CHECK(Measured(report, "host_oncpu_pre share") == Approx(8.2 / 10.2));
+  // The share's interval: 1.96 deviations of the mean, of 50.
+  CHECK(Measured(report, "host_oncpu_pre share, high") - Measured(report, "host_oncpu_pre share") ==
+        Approx(Measured(report, "host_oncpu_pre share") - Measured(report, "host_oncpu_pre share, low")));
+  const std::optional<FindingRow> faster = FoundWith(made, "a31.dominant", "speedup", 4);
+  REQUIRE(faster.has_value());
+  CHECK(Has(faster->summary, "2.52"));  // 10.2 / (2 + 8.2 / 4)
+}
+
+TEST_CASE("a39 takes damage to a tenth of a trace as medium, and to three tenths as high", "[a39]") {
+  const auto severity = [](int64_t lost_us) {
+    GpuTrace made = Idle();
+    made.trace.gpu_losses.push_back({0, 0, 0, lost_us * 1000, 40, 0});
+    const std::optional<FindingRow> finding = Found(made.Run("a39"), "a39.lost_gpu_records");
+    REQUIRE(finding.has_value());
+    return finding->severity;
+  };
+
+  CHECK(severity(99) == Severity::kLow);
+  CHECK(severity(100) == Severity::kMedium);
+  CHECK(severity(299) == Severity::kMedium);
+  CHECK(severity(300) == Severity::kHigh);
+}
+
+TEST_CASE("a39 judges by the thresholds that are set", "[a39]") {
+  GpuTrace made(1000);
+  for (int64_t i = 0; i < 20; ++i) made.Launch("k", 40 * i, 5, 40 * i + 10, i == 0 ? 0 : 10);
+  made.trace.gpu.call[1] = kNone;
+  made.trace.overheads.push_back({0, 200'000, made.trace.strings.Add("Flush")});
+  for (uint64_t id = 1; id <= 4; ++id) {
+    model::RequestRow request;
+    request.id = id;
+    request.duration_ns = 1000;
+    request.end_known = id != 1;
+    made.trace.requests.push_back(request);
+  }
+
+  for (const auto& [code, threshold, value] : {std::tuple{"a39.unmatched", "unmatched_share", 0.05},
+                                               {"a39.instant", "instant_share", 0.05},
+                                               {"a39.overhead", "overhead_share", 0.2},
+                                               {"a39.endless", "endless_share", 0.25}}) {
+    INFO(code);
+    CHECK(FoundWith(made, code, threshold, value * 0.99).has_value());
+    CHECK_FALSE(FoundWith(made, code, threshold, value * 1.01).has_value());
+  }
+}
+
+TEST_CASE("a39 judges clocks by the thresholds that are set", "[a39]") {
+  GpuTrace early(100'000), late(100'000);
+  for (int i = 0; i < 200; ++i) {
+    early.Launch("k", 100 + i * 100, 5, 60 + i * 100, 10);
+    late.Launch("k", i * 100, 5, i * 100 + 400, 10);
+  }
+
+  CHECK(FoundWith(early, "a39.clock_skew", "skew", 39'000).has_value());
+  CHECK_FALSE(FoundWith(early, "a39.clock_skew", "skew", 41'000).has_value());
+  CHECK(FoundWith(late, "a39.clock_late", "late", 399'000).has_value());
+  CHECK_FALSE(FoundWith(late, "a39.clock_late", "late", 401'000).has_value());
+  CHECK(FoundWith(late, "a39.clock_late", "least_launches", 199).has_value());
+  CHECK_FALSE(FoundWith(late, "a39.clock_late", "least_launches", 201).has_value());
+}
+
+TEST_CASE("a41 explains tails from a ratio on, by parts from a share of the variance on", "[a41]") {
+  Server lock;
+  for (int i = 0; i < 200; ++i) lock.Serve({20'000 + i % 7 * 10, i % 10 == 0 ? 30'000 : 0, 5'000, 500});
+  const GpuTrace made = Of(lock.Finish());
+  const AnalysisReport report = made.Run("a41");
+  const std::optional<FindingRow> finding = Found(report, "a41.driver");
+
+  // Of the slowest twentieth 30 ms, of the middle half none; for 11 requests.
+  CheckFinding(finding, Severity::kHigh, 0.6, 11 * 30'000, 3);
+  CheckEdge(made, "a41.driver", "share", Edge::kFrom);
+  CheckEdge(made, "a41.driver", "tail_ratio", Edge::kFrom, Measured(report, "p99 / p50"));
+  CheckEdge(made, "a41.driver", "least_requests", Edge::kFrom, 200);
+}
+
+TEST_CASE("a41 calls a driver of less than six tenths of the variance medium", "[a41]") {
+  Server two;
+  for (int i = 0; i < 200; ++i) two.Serve({20'000 + (i % 10 == 5 ? 30'000 : 0), i % 10 == 0 ? 30'000 : 0, 5'000, 500});
+
+  const AnalysisReport report = Run(two.Finish(), "a41");
+
+  REQUIRE(report.analyzers[0].findings.size() == 2);
+  for (const FindingRow& finding : report.analyzers[0].findings) {
+    CHECK(finding.value == Approx(0.5).epsilon(0.01));
+    CHECK(finding.severity == Severity::kMedium);
+  }
 }
 
 }  // namespace pitot::test

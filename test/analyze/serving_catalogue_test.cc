@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "analyze/catalogue_edges.h"
+
 namespace pitot::test {
 
 namespace {
@@ -254,6 +256,156 @@ TEST_CASE("a29 reports missing records of iterations or tokens", "[a29]") {
   const uint32_t request = server.Serve({});
   server.maker.trace.requests[request].output_tokens = 20;
   CHECK(Codes(Run(server.Finish(), "a29")) == std::vector<std::string>{"a29.not_known"});
+}
+
+// ---- At their edges
+
+TEST_CASE("a28 calls a station full from a share of its time on, and serial while GPUs have time to spare", "[a28]") {
+  const GpuTrace serial = Of(SerialServer(5'000, 1'000)), full = Of(SerialServer(1'000, 5'000));
+  const AnalysisReport report = serial.Run("a28");
+  const std::optional<FindingRow> finding = Found(report, "a28.serial_station");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->confidence == Approx(0.9));
+  // Without the decoder's limit, the executor's or the GPU's would hold it.
+  const double next =
+      std::max(Measured(report, "utilisation", "GPU 0"), Measured(report, "utilisation", "threads executor"));
+  const int64_t time_ns = serial.trace.RequestEnd(serial.trace.requests.back()) - serial.trace.requests[0].begin_ns;
+  CHECK(static_cast<double>(finding->cost_ns) ==
+        Approx((1 - next / finding->value) * static_cast<double>(time_ns)).epsilon(1e-6));
+  CheckEdge(serial, "a28.serial_station", "saturated", Edge::kFrom);
+  // Not serial from a busy GPU on: "above" is the threshold's.
+  const double gpu = Measured(report, "utilisation", "GPU 0");
+  CheckEdge(serial, "a28.serial_station", "gpu_busy", Edge::kBelow, gpu);
+  CheckEdge(serial, "a28.serial_station", "least_requests", Edge::kFrom, 100);
+  CheckEdge(full, "a28.saturated", "saturated", Edge::kFrom);
+  const std::optional<FindingRow> saturated = Found(full.Run("a28"), "a28.saturated");
+  REQUIRE(saturated.has_value());
+  CHECK(saturated->cost_ns == 0);
+  CHECK(saturated->confidence == Approx(0.9));
+  REQUIRE(saturated->evidence.size() == 1);
+  CHECK(saturated->evidence[0].begin_ns == full.trace.requests[0].begin_ns);
+  CHECK(saturated->evidence[0].end_ns == full.trace.RequestEnd(full.trace.requests.back()));
+}
+
+namespace {
+
+// Requests of 10 ms on threads of these names, one after another on each.
+Trace OnThreads(const std::vector<std::string>& names, int64_t idle_ms = 0) {
+  TraceMaker maker;
+  std::vector<uint32_t> threads;
+  for (const std::string& name : names) threads.push_back(maker.Thread(name));
+  const uint32_t handle = maker.Site(SiteKind::kScope, "handle"), wait = maker.Site(SiteKind::kWait, "wait");
+  for (int64_t i = 0; i < 60; ++i) {
+    for (const uint32_t thread : threads) {
+      const int64_t at = i * (10 + idle_ms) * kMs;
+      const uint32_t request = maker.Request(maker.trace.requests.size() + 1, "/a", at, 10 * kMs);
+      maker.trace.requests[request].end_known = true;
+      maker.Event(thread, handle, at, 8 * kMs, {request, kNone});
+      maker.Event(thread, wait, at + 8 * kMs, 2 * kMs, {request, kNone});
+    }
+  }
+  maker.trace.window_end_ns = 60 * (10 + idle_ms) * kMs;
+  return maker.Finish();
+}
+
+}  // namespace
+
+TEST_CASE("a28 takes threads whose names differ by a number as one station", "[a28]") {
+  const AnalysisReport report =
+      Run(OnThreads({"worker-1", "worker-2", "io 1", "io 23", "7", "x_3", "x/4", "x#5"}), "a28");
+
+  CHECK(Measured(report, "utilisation", "threads worker") == Approx(0.8));
+  CHECK(Measured(report, "ceiling", "threads worker") == Approx(480 * 2 / (2 * 60 * 0.008)));
+  CHECK(Measured(report, "demand", "threads worker") == Approx(2 * 60 * 8'000 / 480.0).epsilon(0.001));
+  CHECK(Measured(report, "ceiling", "threads x") == Approx(480 * 3 / (3 * 60 * 0.008)));
+  CHECK(report.Find("a28", "utilisation", "threads io") != nullptr);
+  CHECK(report.Find("a28", "utilisation", "threads 7") != nullptr);
+}
+
+TEST_CASE("a28 measures requests in flight, their response and the throughput of thirds", "[a28]") {
+  const AnalysisReport report = Run(OnThreads({"worker"}, 10), "a28");
+
+  CHECK(Measured(report, "in flight") == Approx(600.0 / 1190));
+  CHECK(Measured(report, "response") == 10'000);
+  CHECK(Measured(report, "throughput") == Approx(60 / 1.19));
+  CHECK(Measured(report, "throughput of the best third to the worst") == Approx(1));
+}
+
+TEST_CASE("a28 is less sure of the only station, and a serial one of several threads is of medium severity", "[a28]") {
+  const GpuTrace one = Of(OnThreads({"worker"})), two = Of(OnThreads({"worker 1", "worker 2"}));
+
+  const std::optional<FindingRow> of_one = FoundWith(one, "a28.serial_station", "saturated", 0.75),
+                                  of_two = FoundWith(two, "a28.serial_station", "saturated", 0.75);
+
+  CheckFinding(of_one, Severity::kHigh, 0.6, 0, 1);
+  CheckFinding(of_two, Severity::kMedium, 0.6, 0, 1);
+}
+
+TEST_CASE("a29 finds late tokens from their thresholds on", "[a29]") {
+  Decoder mixed, preempted, slow;
+  for (Decoder* const decoder : {&mixed, &preempted, &slow}) decoder->Add(95, 0, 80);
+  for (int i = 1; i < 8; ++i) mixed.Add(100 + 100 * i, 10 * i, 10 * i + 2);
+  preempted.Add(96, 0, 80, 20, 50);
+
+  const struct {
+    const char *code, *threshold;
+    GpuTrace made;
+    double confidence;
+    size_t evidence;
+  } kinds[] = {{"a29.prefill_mixed", "mixed_share", Of(mixed.Finish(60)), 0.9, 5},
+               {"a29.preemption", "preempted_share", Of(preempted.Finish(5)), 0.9, 1},
+               {"a29.long_gaps", "gap_share", Of(slow.Finish(300, 40)), 0.3, 1}};
+  for (const auto& [code, threshold, made, confidence, evidence] : kinds) {
+    const std::optional<FindingRow> finding = Found(made.Run("a29"), code);
+    REQUIRE(finding.has_value());
+    INFO(code);
+    CHECK(finding->confidence == Approx(confidence));
+    CHECK(finding->evidence.size() == evidence);
+    CheckEdge(made, code, threshold, Edge::kFrom);
+    CheckSeverities(made, code, threshold);
+  }
+  CHECK(Found(kinds[1].made.Run("a29"), "a29.preemption")->cost_ns == 31 * 10 * kMs);
+  CHECK(Found(kinds[2].made.Run("a29"), "a29.long_gaps")->cost_ns == 300 * kMs);
+  CheckEdge(kinds[2].made, "a29.long_gaps", "least_tokens", Edge::kFrom, 80);
+  CheckEdge(kinds[2].made, "a29.long_gaps", "spike", Edge::kFrom, 31);
+}
+
+TEST_CASE("a29 measures usual gaps and the time to the first token", "[a29]") {
+  Decoder mixed;
+  mixed.Add(95, 0, 80);
+  for (int i = 1; i < 8; ++i) mixed.Add(100 + 100 * i, 10 * i, 10 * i + 2);
+
+  const AnalysisReport report = Run(mixed.Finish(60), "a29");
+
+  CHECK(Measured(report, "gaps with a prompt") == 7);
+  // 80 gaps of the first request, and two of each other: 94 in all, 7 of them 60 ms longer.
+  CHECK(Measured(report, "time per output token") == Approx((94 * 10'000 + 7 * 60'000) / 94.0));
+}
+
+TEST_CASE("a29 finds waits for the first iteration from a share on, of ten requests or more", "[a29]") {
+  const auto make = [](int count, int64_t begin_ms) {
+    Decoder full;
+    for (int i = 0; i < count; ++i) full.Add(begin_ms + i, 10, 20);
+    return Of(full.Finish(0));
+  };
+  const GpuTrace made = make(12, 10);
+  const std::optional<FindingRow> finding = Found(made.Run("a29"), "a29.queueing");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->severity == Severity::kHigh);
+  CHECK(finding->confidence == Approx(0.95));
+  CHECK(finding->evidence.size() == 5);
+  CHECK(static_cast<double>(finding->cost_ns) ==
+        Approx(12 * 1000 * Measured(made.Run("a29"), "of that before the first iteration")).epsilon(0.001));
+  CheckEdge(made, "a29.queueing", "queue_share", Edge::kFrom);
+  CHECK(Found(make(10, 10).Run("a29"), "a29.queueing").has_value());
+  CHECK_FALSE(Found(make(9, 10).Run("a29"), "a29.queueing").has_value());
+  // 20 ms of waiting and 10 of the iteration are two thirds.
+  const std::optional<FindingRow> medium = Found(make(12, 172).Run("a29"), "a29.queueing");
+  REQUIRE(medium.has_value());
+  CHECK(medium->value < 0.75);
+  CHECK(medium->severity == Severity::kMedium);
 }
 
 }  // namespace pitot::test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What abi.h says of CUPTI's binary interface, beside the numbers of NVIDIA's headers (CUDA 13.0), and beside the
-// headers themselves where they are installed.
+// Compares abi.h with the numbers in NVIDIA's headers of CUPTI's binary interface (CUDA 13.0), and with the headers
+// themselves if they are installed.
 #include "collect/cupti/abi.h"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@
 #else
 #define PITOT_THEIRS(theirs, recorded) recorded
 #endif
-// A number of ours, the same in NVIDIA's headers, and its value.
+// One of our numbers, its name in NVIDIA's headers, and its value.
 #define PITOT_FACT(ours, theirs, recorded) MakeFact(#ours, ours, PITOT_THEIRS(theirs, recorded), recorded)
 
 namespace {
