@@ -8,15 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/columns.h"
-#include "cli/allowed.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
 #include "model/kernel_name.h"
 
@@ -231,29 +230,26 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
 
 }  // namespace
 
-void AddAnalyze(CLI::App& app, int& exit_code) {
+void AddAnalyze(CommandLine& line) {
   auto arguments = std::make_shared<AnalyzeArguments>();
-  CLI::App* command = app.add_subcommand("analyze", "Finds slow parts of a trace, with confidence and advice");
-  command->add_option("dump", arguments->input, kDumpHelp)->required();
-  command->add_option("--only", arguments->only, "Only these analyzers: a01,a04");
+  const Command command = line.Command("analyze", "Finds slow parts of a trace, with confidence and advice");
+  command.Add("dump", &arguments->input, kDumpHelp).Required();
+  command.Add("--only", &arguments->only, "Only these analyzers: a01,a04");
   std::vector<std::string> names;
   for (const auto& [name, compat] : kCompats) names.push_back(name);
-  command->add_option("--compat", arguments->compat, "Count as this tool does")
-      ->check(OneOf(names))
-      ->capture_default_str();
-  command->add_option("--set", arguments->settings, "A threshold, such as a04.idle_share=0.2; may be repeated");
-  command
-      ->add_option("--budget", arguments->budget_ms, "CPU time limit of one analyzer in ms; it is cut off beyond that")
-      ->check(Number(1e-6, 9e12))
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json, "For programs: docs/reference/analyzers.md");
-  command->footer(
+  command.Add("--compat", &arguments->compat, "Count as this tool does").OneOf(names).ShowDefault();
+  command.Add("--set", &arguments->settings, "A threshold, such as a04.idle_share=0.2; may be repeated");
+  command.Add("--budget", &arguments->budget_ms, "CPU time limit of one analyzer in ms; it is cut off beyond that")
+      .Number(1e-6, 9e12)
+      .ShowDefault();
+  command.AddFlag("--json", &arguments->json, "For programs: docs/reference/analyzers.md");
+  command.Footer(
       "Exit codes: 1 nothing happened in the trace; see `pitot --help` for others. docs/reference/analyzers.md lists "
       "the\n"
       "analyzers and their thresholds.");
-  command->callback([arguments, &exit_code] {
+  command.Run([arguments] {
     arguments->input = DumpPath(arguments->input);
-    exit_code = AnalyzeFile(*arguments);
+    return AnalyzeFile(*arguments);
   });
 }
 

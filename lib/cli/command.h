@@ -4,11 +4,9 @@
 #ifndef PITOT_LIB_CLI_COMMAND_H_
 #define PITOT_LIB_CLI_COMMAND_H_
 
-namespace CLI {
-class App;
-}
-
 namespace pitot::cli {
+
+class CommandLine;
 
 // The numbers are promised in `pitot --help` and docs/reference/cli.md.
 enum ExitCode {
@@ -27,17 +25,17 @@ inline constexpr const char* kDumpHelp =
     "A dump, the directory of its incident, a directory of incidents (the newest is used), or JSON of PyTorch's "
     "profiler";
 
-// Each adds its subcommand to `app`. When the subcommand runs it sets `exit_code`.
-void AddInfo(CLI::App& app, int& exit_code);
-void AddRequests(CLI::App& app, int& exit_code);
-void AddAnalyze(CLI::App& app, int& exit_code);
-void AddTop(CLI::App& app, int& exit_code);
-void AddWhy(CLI::App& app, int& exit_code);
-void AddDiff(CLI::App& app, int& exit_code);
-void AddConvert(CLI::App& app, int& exit_code);
-void AddRecover(CLI::App& app, int& exit_code);
-void AddReport(CLI::App& app, int& exit_code);
-void AddDoctor(CLI::App& app, int& exit_code);
+// Each adds its command.
+void AddInfo(CommandLine& line);
+void AddRequests(CommandLine& line);
+void AddAnalyze(CommandLine& line);
+void AddTop(CommandLine& line);
+void AddWhy(CommandLine& line);
+void AddDiff(CommandLine& line);
+void AddConvert(CommandLine& line);
+void AddRecover(CommandLine& line);
+void AddReport(CommandLine& line);
+void AddDoctor(CommandLine& line);
 
 }  // namespace pitot::cli
 

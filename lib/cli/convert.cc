@@ -4,10 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
-#include "cli/allowed.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
 #include "pitot/serialize/perfetto.h"
 
@@ -46,16 +45,16 @@ int Convert(const ConvertOptions& options) {
 
 }  // namespace
 
-void AddConvert(CLI::App& app, int& exit_code) {
+void AddConvert(CommandLine& line) {
   auto options = std::make_shared<ConvertOptions>();
-  CLI::App* command = app.add_subcommand("convert", "Converts a dump for a viewer");
-  command->add_option("dump", options->input, kDumpHelp)->required();
-  command->add_option("--to", options->format, "The format")->check(OneOf({"perfetto"}))->capture_default_str();
-  command->add_flag("--compress", options->compress, "Compress the output, to about a quarter of the size");
-  command->add_option("-o,--output", options->output, "Output file; - is stdout [the dump's name with .pftrace]");
-  command->callback([options, &exit_code] {
+  const Command command = line.Command("convert", "Converts a dump for a viewer");
+  command.Add("dump", &options->input, kDumpHelp).Required();
+  command.Add("--to", &options->format, "The format").OneOf({"perfetto"}).ShowDefault();
+  command.AddFlag("--compress", &options->compress, "Compress the output, to about a quarter of the size");
+  command.Add("-o,--output", &options->output, "Output file; - is stdout [the dump's name with .pftrace]");
+  command.Run([options] {
     options->input = DumpPath(options->input);
-    exit_code = Convert(*options);
+    return Convert(*options);
   });
 }
 

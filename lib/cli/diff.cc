@@ -9,11 +9,10 @@
 #include <set>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "base/columns.h"
-#include "cli/allowed.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
 #include "model/kernel_name.h"
 
@@ -233,43 +232,39 @@ int DiffFiles(DiffArguments& arguments) {
 
 }  // namespace
 
-void AddDiff(CLI::App& app, int& exit_code) {
+void AddDiff(CommandLine& line) {
   auto arguments = std::make_shared<DiffArguments>();
-  CLI::App* command = app.add_subcommand("diff", "Compares two traces, and decides whether the second is a regression");
-  command->add_option("before", arguments->before, kDumpHelp)->required();
-  command->add_option("after", arguments->after, "The same, for the trace to be judged")->required();
+  const Command command = line.Command("diff", "Compares two traces, and decides whether the second is a regression");
+  command.Add("before", &arguments->before, kDumpHelp).Required();
+  command.Add("after", &arguments->after, "The same, for the trace to be judged").Required();
+  command.Add("--regression", &arguments->options.regression, "Times worse by more than this share are a regression")
+      .Number(0)
+      .ShowDefault();
   command
-      ->add_option("--regression", arguments->options.regression,
-                   "Times worse by more than this share are a regression")
-      ->check(Number(0, kNoMost))
-      ->capture_default_str();
+      .Add("--count-growth", &arguments->options.count_growth,
+           "The same for launches, bytes copied, waits for GPUs and allocations")
+      .Number(0)
+      .ShowDefault();
+  command.Add("--q", &arguments->options.q, "Share of false positives among significant rows")
+      .Number(1e-9, 0.999)
+      .ShowDefault();
   command
-      ->add_option("--count-growth", arguments->options.count_growth,
-                   "The same for launches, bytes copied, waits for GPUs and allocations")
-      ->check(Number(0, kNoMost))
-      ->capture_default_str();
-  command->add_option("--q", arguments->options.q, "Share of false positives among significant rows")
-      ->check(Number(1e-9, 0.999))
-      ->capture_default_str();
-  command
-      ->add_option("--least-share", arguments->options.least_share,
-                   "Effects below this share of the row's time before are not significant")
-      ->check(Number(0, kNoMost))
-      ->capture_default_str();
-  command->add_option("--least-us", arguments->least_us, "Effects of fewer us per request are not significant")
-      ->check(Number(0, 9e12))
-      ->capture_default_str();
-  command->add_option("--limit", arguments->limit, "Rows of each table; 0 shows all")
-      ->check(WholeNumber(0, 1000000000))
-      ->capture_default_str();
-  command->add_flag("--json", arguments->json, "For programs, with all rows: docs/reference/diff.md");
-  command->footer(
+      .Add("--least-share", &arguments->options.least_share,
+           "Effects below this share of the row's time before are not significant")
+      .Number(0)
+      .ShowDefault();
+  command.Add("--least-us", &arguments->least_us, "Effects of fewer us per request are not significant")
+      .Number(0, 9e12)
+      .ShowDefault();
+  command.Add("--limit", &arguments->limit, "Rows of each table; 0 shows all").Whole(0, 1000000000).ShowDefault();
+  command.AddFlag("--json", &arguments->json, "For programs, with all rows: docs/reference/diff.md");
+  command.Footer(
       "Exit codes: 0 no regression, 1 a regression, 7 inconclusive; see `pitot --help` for others. The rules are in\n"
       "docs/reference/diff.md.");
-  command->callback([arguments, &exit_code] {
+  command.Run([arguments] {
     arguments->before = DumpPath(arguments->before);
     arguments->after = DumpPath(arguments->after);
-    exit_code = DiffFiles(*arguments);
+    return DiffFiles(*arguments);
   });
 }
 

@@ -6,10 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "base/columns.h"
-#include "cli/allowed.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/doctor_gpu.h"
 #include "cli/doctor_machine.h"
 #include "cli/files.h"
@@ -63,19 +62,19 @@ int Doctor(const DoctorOptions& options) {
 
 }  // namespace
 
-void AddDoctor(CLI::App& app, int& exit_code) {
+void AddDoctor(CommandLine& line) {
   auto options = std::make_shared<DoctorOptions>();
-  CLI::App* command = app.add_subcommand("doctor", "Checks this machine: clock, limits, GPUs");
-  command->add_option("--incident-dir", options->incident_directory, "Also check whether incidents can be kept there");
-  command->add_option("--cupti", options->gpus.cupti, "The libcupti to try, as in the server's CuptiOptions::library");
+  const Command command = line.Command("doctor", "Checks this machine: clock, limits, GPUs");
+  command.Add("--incident-dir", &options->incident_directory, "Also check whether incidents can be kept there");
+  command.Add("--cupti", &options->gpus.cupti, "The libcupti to try, as in the server's CuptiOptions::library");
   // Hidden: for tests, and for machines where something hangs for longer.
-  command->add_option("--host-root", options->root)->group("");
-  command->add_option("--driver", options->gpus.driver)->group("");
-  command->add_option("--driver-files", options->gpus.driver_files)->group("");
-  command->add_option("--nvml", options->gpus.nvml)->group("");
-  command->add_option("--patience", options->patience_s)->group("")->check(Number(0.01, 3600));
-  command->add_flag("--json", options->json, "For programs: docs/reference/cli.md");
-  command->callback([options, &exit_code] { exit_code = Doctor(*options); });
+  command.Add("--host-root", &options->root).HideFromHelp();
+  command.Add("--driver", &options->gpus.driver).HideFromHelp();
+  command.Add("--driver-files", &options->gpus.driver_files).HideFromHelp();
+  command.Add("--nvml", &options->gpus.nvml).HideFromHelp();
+  command.Add("--patience", &options->patience_s).HideFromHelp().Number(0.01, 3600);
+  command.AddFlag("--json", &options->json, "For programs: docs/reference/cli.md");
+  command.Run([options] { return Doctor(*options); });
 }
 
 }  // namespace pitot::cli

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "base/columns.h"
 #include "base/host_counters.h"
 #include "base/quantile.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
 #include "pitot/model/index.h"
 #include "serialize/report_host.h"
@@ -330,14 +330,14 @@ int Info(const InfoOptions& options) {
 
 }  // namespace
 
-void AddInfo(CLI::App& app, int& exit_code) {
+void AddInfo(CommandLine& line) {
   auto options = std::make_shared<InfoOptions>();
-  CLI::App* command = app.add_subcommand("info", "Summarizes a dump: span, threads, requests, losses");
-  command->add_option("dump", options->input, kDumpHelp)->required();
-  command->add_flag("--json", options->json, "For programs: docs/reference/cli.md");
-  command->callback([options, &exit_code] {
+  const Command command = line.Command("info", "Summarizes a dump: span, threads, requests, losses");
+  command.Add("dump", &options->input, kDumpHelp).Required();
+  command.AddFlag("--json", &options->json, "For programs: docs/reference/cli.md");
+  command.Run([options] {
     options->input = DumpPath(options->input);
-    exit_code = Info(*options);
+    return Info(*options);
   });
 }
 

@@ -2,9 +2,9 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
 #include "pitot/model/index.h"
 #include "pitot/serialize/dump.h"
@@ -51,16 +51,15 @@ int Recover(const RecoverOptions& options) {
 
 }  // namespace
 
-void AddRecover(CLI::App& app, int& exit_code) {
+void AddRecover(CommandLine& line) {
   auto options = std::make_shared<RecoverOptions>();
-  CLI::App* command =
-      app.add_subcommand("recover", "Writes the readable part of a truncated or damaged dump to a new one");
-  command->add_option("dump", options->input, kDumpHelp)->required();
-  command->add_option("-o,--output", options->output,
-                      "Output file; - is stdout [the dump's name with .recovered.pitot]");
-  command->callback([options, &exit_code] {
+  const Command command =
+      line.Command("recover", "Writes the readable part of a truncated or damaged dump to a new one");
+  command.Add("dump", &options->input, kDumpHelp).Required();
+  command.Add("-o,--output", &options->output, "Output file; - is stdout [the dump's name with .recovered.pitot]");
+  command.Run([options] {
     options->input = DumpPath(options->input);
-    exit_code = Recover(*options);
+    return Recover(*options);
   });
 }
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "base/columns.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
 #include "pitot/analyze/report_html.h"
 #include "pitot/analyze/tokens.h"
@@ -97,17 +97,16 @@ int Report(const ReportOptions& options) {
 
 }  // namespace
 
-void AddReport(CLI::App& app, int& exit_code) {
+void AddReport(CommandLine& line) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* command =
-      app.add_subcommand("report", "Prints the text report of a dump: its slow requests and the reasons");
-  command->add_option("dump", options->input, kDumpHelp)->required();
-  command->add_option("-o,--output", options->output, "Output file; - is stdout")->capture_default_str();
-  command->add_flag("--html", options->html,
-                    "Write one page for a browser, with a picture of the request's time and the analyzers' findings");
-  command->callback([options, &exit_code] {
+  const Command command = line.Command("report", "Prints the text report of a dump: its slow requests and the reasons");
+  command.Add("dump", &options->input, kDumpHelp).Required();
+  command.Add("-o,--output", &options->output, "Output file; - is stdout").ShowDefault();
+  command.AddFlag("--html", &options->html,
+                  "Write one page for a browser, with a picture of the request's time and the analyzers' findings");
+  command.Run([options] {
     options->input = DumpPath(options->input);
-    exit_code = Report(*options);
+    return Report(*options);
   });
 }
 

@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "base/columns.h"
-#include "cli/allowed.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
 #include "pitot/model/index.h"
 
@@ -293,27 +292,23 @@ int Requests(const RequestsOptions& options) {
 
 }  // namespace
 
-void AddRequests(CLI::App& app, int& exit_code) {
+void AddRequests(CommandLine& line) {
   auto options = std::make_shared<RequestsOptions>();
-  CLI::App* command = app.add_subcommand("requests", "Lists the requests of a dump with their stages, slowest first");
-  command->add_option("dump", options->input, kDumpHelp)->required();
-  command->add_option("--limit", options->limit, "Number of requests; 0 shows all")
-      ->check(WholeNumber(0, 1000000000))
-      ->capture_default_str();
-  command->add_option("--route", options->route, "Only this route");
-  command->add_option("--outcome", options->outcome, "Only this outcome")
-      ->check(OneOf({"ok", "failed", "cancelled", "timed_out", "shed", "abandoned", "open", "end unknown"}));
-  command->add_option("--sort", options->sort, "Sort by")
-      ->check(OneOf({"latency", "queue", "gpu", "begin"}))
-      ->capture_default_str();
-  command->add_flag("--fired", options->fired, "Only requests with a fired trigger of the incident");
-  command->add_flag("--json", options->json, "For programs: docs/reference/cli.md");
-  command->footer(
+  const Command command = line.Command("requests", "Lists the requests of a dump with their stages, slowest first");
+  command.Add("dump", &options->input, kDumpHelp).Required();
+  command.Add("--limit", &options->limit, "Number of requests; 0 shows all").Whole(0, 1000000000).ShowDefault();
+  command.Add("--route", &options->route, "Only this route");
+  command.Add("--outcome", &options->outcome, "Only this outcome")
+      .OneOf({"ok", "failed", "cancelled", "timed_out", "shed", "abandoned", "open", "end unknown"});
+  command.Add("--sort", &options->sort, "Sort by").OneOf({"latency", "queue", "gpu", "begin"}).ShowDefault();
+  command.AddFlag("--fired", &options->fired, "Only requests with a fired trigger of the incident");
+  command.AddFlag("--json", &options->json, "For programs: docs/reference/cli.md");
+  command.Footer(
       "Marks: * a request that fired a trigger of the incident; <= an upper bound of a GPU time\n"
       "(by CUDA events); - an unknown GPU time; < an upper bound of the time of arrival.");
-  command->callback([options, &exit_code] {
+  command.Run([options] {
     options->input = DumpPath(options->input);
-    exit_code = Requests(*options);
+    return Requests(*options);
   });
 }
 

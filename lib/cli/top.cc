@@ -9,13 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "base/columns.h"
-#include "cli/allowed.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/request_id.h"
 #include "model/kernel_name.h"
@@ -495,35 +494,31 @@ int Top(const TopArguments& arguments) {
 
 }  // namespace
 
-void AddTop(CLI::App& app, int& exit_code) {
+void AddTop(CommandLine& line) {
   auto arguments = std::make_shared<TopArguments>();
   arguments->width = static_cast<int64_t>(WrapWidth(kTopColumns));
-  CLI::App* command = app.add_subcommand("top", "Shows where the time went: CPU and GPU time, self and total");
-  command->add_option("dump", arguments->input, kDumpHelp)->required();
-  command->add_option("--by", arguments->by, "One row for each of these")
-      ->check(OneOf(Keys(kBys)))
-      ->capture_default_str();
-  command->add_flag("--group-by-shape", arguments->groups_by_shape,
-                    "Separate operators by the shapes of their inputs, kernels by grid and block");
-  command->add_option("--limit", arguments->limit, "Number of rows; 0 shows all [20; with --json all]")
-      ->check(WholeNumber(0, 1000000000));
+  const Command command = line.Command("top", "Shows where the time went: CPU and GPU time, self and total");
+  command.Add("dump", &arguments->input, kDumpHelp).Required();
+  command.Add("--by", &arguments->by, "One row for each of these").OneOf(Keys(kBys)).ShowDefault();
+  command.AddFlag("--group-by-shape", &arguments->groups_by_shape,
+                  "Separate operators by the shapes of their inputs, kernels by grid and block");
+  command.Add("--limit", &arguments->limit, "Number of rows; 0 shows all [20; with --json all]").Whole(0, 1000000000);
   command
-      ->add_option(
-          "--sort", arguments->sort,
-          "Sort by this column, largest first. By default self GPU time; without any, and by call, self CPU time")
-      ->transform(SortName)
-      ->check(OneOf(Keys(kSorts)));
-  command->add_option("--width", arguments->width, "Cut names to fit this many columns; 0 cuts none")
-      ->check(WholeNumber(0, 1000000))
-      ->capture_default_str();
+      .Add("--sort", &arguments->sort,
+           "Sort by this column, largest first. By default self GPU time; without any, and by call, self CPU time")
+      .Transform(SortName)
+      .OneOf(Keys(kSorts));
+  command.Add("--width", &arguments->width, "Cut names to fit this many columns; 0 cuts none")
+      .Whole(0, 1000000)
+      .ShowDefault();
   command
-      ->add_option("--request", arguments->request,
-                   "Only work for the request with this id (or the only id that begins so) and for its batches")
-      ->check(IsSomeId);
-  command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/reference/cli.md");
-  command->callback([arguments, &exit_code] {
+      .Add("--request", &arguments->request,
+           "Only work for the request with this id (or the only id that begins so) and for its batches")
+      .Check(IsSomeId);
+  command.AddFlag("--json", &arguments->json, "For programs, in whole ns: docs/reference/cli.md");
+  command.Run([arguments] {
     arguments->input = DumpPath(arguments->input);
-    exit_code = Top(*arguments);
+    return Top(*arguments);
   });
 }
 

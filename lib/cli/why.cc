@@ -10,11 +10,10 @@
 #include <unordered_set>
 #include <utility>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "base/columns.h"
-#include "cli/allowed.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/request_id.h"
 #include "pitot/analyze/judge.h"
@@ -212,41 +211,40 @@ int Why(const WhyArguments& arguments) {
 
 }  // namespace
 
-void AddWhy(CLI::App& app, int& exit_code) {
+void AddWhy(CommandLine& line) {
   auto arguments = std::make_shared<WhyArguments>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = line.Command(
       "why", "Explains why a request was slow: the unusual parts of its time, their size, and the culprit");
-  command->add_option("dump", arguments->input, kDumpHelp)->required();
-  CLI::Option* const request = command
-                                   ->add_option("--request", arguments->request,
-                                                "The request with this id, or with the only id that begins so. By "
-                                                "default the late token of the incident, "
-                                                "the slowest request a trigger fired for, or the slowest request")
-                                   ->check(IsSomeId);
-  CLI::Option* const baseline = command->add_option(
-      "--baseline", arguments->baseline,
+  command.Add("dump", &arguments->input, kDumpHelp).Required();
+  const Option request = command
+                             .Add("--request", &arguments->request,
+                                  "The request with this id, or with the only id that begins so. By "
+                                  "default the late token of the incident, "
+                                  "the slowest request a trigger fired for, or the slowest request")
+                             .Check(IsSomeId);
+  const Option baseline = command.Add(
+      "--baseline", &arguments->baseline,
       "A file of normal requests, written by --save-baseline or a server. By default the other requests of the dump");
   command
-      ->add_option(
-          "--token", arguments->token,
-          "Explain the gap before the request's Nth output token (from 1), compared with the dump's other tokens")
-      ->check(WholeNumber(1, UINT32_MAX))
-      ->needs(request)
-      ->excludes(baseline);
-  command->add_option(
-      "--save-baseline", arguments->save_baseline,
+      .Add("--token", &arguments->token,
+           "Explain the gap before the request's Nth output token (from 1), compared with the dump's other tokens")
+      .Whole(1, UINT32_MAX)
+      .Needs(request)
+      .Excludes(baseline);
+  const Option save_baseline = command.Add(
+      "--save-baseline", &arguments->save_baseline,
       "Adds the ordinary requests of the dump to those of --baseline, and writes all to this file. It may be the "
       "same file");
-  CLI::Option* const json =
-      command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/reference/formats/json.md");
-  command->add_flag("--every", arguments->every, "One line for every request that began and ended; with --json")
-      ->needs(json)
-      ->excludes("--request")
-      ->excludes("--baseline")
-      ->excludes("--save-baseline");
-  command->callback([arguments, &exit_code] {
+  const Option json =
+      command.AddFlag("--json", &arguments->json, "For programs, in whole ns: docs/reference/formats/json.md");
+  command.AddFlag("--every", &arguments->every, "One line for every request that began and ended; with --json")
+      .Needs(json)
+      .Excludes(request)
+      .Excludes(baseline)
+      .Excludes(save_baseline);
+  command.Run([arguments] {
     arguments->input = DumpPath(arguments->input);
-    exit_code = Why(*arguments);
+    return Why(*arguments);
   });
 }
 
