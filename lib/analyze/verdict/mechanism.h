@@ -14,12 +14,11 @@ namespace analyze {
 // `time` is a duration in words.
 std::string Mechanism(Blame blame, const std::string& time);
 
-// Adds the place of all of `time`, in the words of Places::Of: "waited 13.5 ms for its executor in queue "images"",
-// "spent 5.00 ms allocating or freeing memory: cudaMalloc in "forward" on executor".
+// Adds the place of all of `time`, in the words of Places::Of: "waited 13.5 ms for its executor in queue "images"". A
+// call or a kernel follows a colon.
 std::string MechanismAt(Blame blame, const std::string& time, const std::string& place);
 
-// Adds the place of a `part` of it: "spent 16.0 ms on model code, 9.00 ms of it in "forward" on
-// executor".
+// Adds the place of a `part` of it: "spent 16.0 ms on model code, 9.00 ms of it in "forward" on executor".
 std::string MechanismPartlyAt(Blame blame, const std::string& time, const std::string& place, const std::string& part);
 
 }  // namespace analyze
