@@ -48,7 +48,7 @@ def read_requests(pitot: str, dump: Path) -> List[dict]:
 
 def listed_as_slow(report: Path) -> Set[str]:
     """Ids of the numbered requests: `1) 71.3 ms  /classify  ok  request 96b37ebb202f6a7b`."""
-    return set(re.findall(r'^ *\d+\) .* request ([0-9a-f]{16})$', report.read_text(encoding='utf-8'), re.MULTILINE))
+    return set(re.findall(r'^\d+\) .* request ([0-9a-f]{16})$', report.read_text(encoding='utf-8'), re.MULTILINE))
 
 
 def find(pitot: str, incidents: Path, injected: Dict[str, float], above_ms: float) -> Optional[Found]:
