@@ -22,9 +22,9 @@ PITOT_NAMESPACE_BEGIN
 namespace {
 
 namespace proto = ::pitot::dump::v1;
-using dump_format::ChunkType;
 using model::kNone;
 using model::Trace;
+using schema::ChunkType;
 
 // Finds the trace's row for a row's number in the file: not the same once a chunk is missing or rows were dropped.
 class RowMap {
@@ -98,7 +98,7 @@ class ChunkReader {
 
   uint64_t rows_dropped() const { return rows_dropped_; }
   // Rows of each table in the chunks that were accepted, dropped ones included.
-  const std::array<uint64_t, dump_format::kTableCount>& rows() const { return rows_; }
+  const std::array<uint64_t, schema::kTypeCount>& rows() const { return rows_; }
 
   void Header(const proto::Header& header) {
     has_header_ = true;
@@ -144,8 +144,8 @@ class ChunkReader {
       site.file = Text(chunk.file(i));
       site.function = Text(chunk.function(i));
       site.line = chunk.line(i);
-      site.unloaded = (chunk.flags(i) & dump_format::sites::kUnloaded) != 0;
-      site.name_is_first_arg = (chunk.flags(i) & dump_format::sites::kNameIsFirstArg) != 0;
+      site.unloaded = (chunk.flags(i) & 1) != 0;
+      site.name_is_first_arg = (chunk.flags(i) & 2) != 0;
       const int count = static_cast<int>(chunk.arg_count(i));
       site.arg_names.reserve(chunk.arg_count(i));
       site.arg_types.reserve(chunk.arg_count(i));
@@ -207,8 +207,8 @@ class ChunkReader {
       request.size_bucket = chunk.size_bucket(i);
       request.begin_ns = begin.Next(chunk.begin(i));
       request.duration_ns = Duration(chunk.length(i));
-      request.begin_known = (chunk.flags(i) & dump_format::requests::kBeginKnown) != 0;
-      request.end_known = (chunk.flags(i) & dump_format::requests::kEndKnown) != 0;
+      request.begin_known = (chunk.flags(i) & 1) != 0;
+      request.end_known = (chunk.flags(i) & 2) != 0;
       request.outcome = static_cast<Outcome>(chunk.outcome(i));
       request.begin_thread = threads_.PlusOne(chunk.begin_thread(i));
       request.end_thread = threads_.PlusOne(chunk.end_thread(i));
@@ -715,7 +715,7 @@ class ChunkReader {
   bool has_header_ = false;
   uint32_t process_name_ = 0;
   RowMap strings_, sites_, threads_, requests_, batches_, devices_, streams_, shapes_, calls_, counters_;
-  std::array<uint64_t, dump_format::kTableCount> rows_{};
+  std::array<uint64_t, schema::kTypeCount> rows_{};
   uint64_t rows_dropped_ = 0;
 };
 
@@ -912,7 +912,7 @@ class DumpParser {
   void TakeTrailer(const proto::Trailer& trailer) {
     has_trailer_ = true;
     trailer_agrees_ = trailer.chunks() == report_.chunks + report_.chunks_unknown;
-    const int tables = std::min(trailer.rows_size(), static_cast<int>(dump_format::kTableCount));
+    const int tables = std::min(trailer.rows_size(), static_cast<int>(schema::kTypeCount));
     for (int i = 0; i < tables; ++i) {
       if (trailer.rows(i) != reader_.rows()[static_cast<size_t>(i)]) trailer_agrees_ = false;
     }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/serialize/dump.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
+#include "model/schema.h"
 #include "pitot/model/trace.h"
 #include "serialize/crc32c.h"
 #include "serialize/dump_format.h"
@@ -12,14 +15,9 @@
 PITOT_NAMESPACE_BEGIN
 namespace {
 
-using dump_format::ChunkType;
+using schema::ChunkType;
 using serialize::WireBuffer;
 using serialize::ZigZag;
-
-// Row + 1, so that none is 0.
-uint32_t RowPlusOne(uint32_t row) { return row + 1; }
-uint64_t Length(int64_t duration_ns) { return static_cast<uint64_t>(duration_ns) + 1; }
-uint64_t Uint(int64_t value) { return static_cast<uint64_t>(value); }
 
 uint64_t EncodeArg(ArgType type, model::ArgValue value) {
   if (type == ArgType::kInt) return ZigZag(static_cast<int64_t>(value));
@@ -52,72 +50,139 @@ class ChunkWriter {
   bool ok_ = true;
 };
 
-// One table's rows on their way into chunks: columns are filled side by side, then written one after another as packed
-// fields. `last` is what deltas of a column are to.
-class TableWriter {
+// Writes the rows of a table as chunks. Columns are filled side by side, then written one after another as packed
+// fields.
+template <const auto& kTable> class TableWriter {
+  using Owner = schema::OfTable<kTable>;
+
  public:
-  TableWriter(ChunkWriter* out, ChunkType type, bool has_first_row)
-      : out_(out), type_(type), has_first_row_(has_first_row) {}
+  TableWriter(const model::Trace& trace, ChunkWriter* out) : trace_(trace), rows_(trace.*kTable.member), out_(out) {}
 
-  void Put(uint32_t field, uint64_t value) { columns_[field].RawVarint(value); }
-  void PutDelta(uint32_t field, int64_t value) {
-    columns_[field].RawZigZag(value - last_[field]);
-    last_[field] = value;
-  }
-  void PutFixed(uint32_t field, uint64_t value) { columns_[field].RawFixed64(value); }
-  void PutDouble(uint32_t field, double value) { columns_[field].RawDouble(value); }
-  // A field of the chunk rather than of its rows.
-  void SetScalar(uint32_t field, uint64_t value) { scalar_field_ = field, scalar_ = value; }
-
-  // Ends a row; writes a chunk when there is enough for one.
-  void EndRow() {
-    ++rows_in_chunk_;
-    if (rows_in_chunk_ % kRowsPerCheck == 0 && Bytes() >= dump_format::kPayloadGoalBytes) Flush();
-  }
-  // Ends a row whose columns may hold a lot, or that should not be lost with many others.
-  void EndBigRow() {
-    ++rows_in_chunk_;
-    if (Bytes() >= dump_format::kBigRowsGoalBytes) Flush();
-  }
-  void Flush() {
-    if (rows_in_chunk_ == 0) return;
-    payload_.Clear();
-    if (has_first_row_) payload_.Varint(dump_format::kFirstRow, rows_);
-    if (scalar_field_ != 0) payload_.Varint(scalar_field_, scalar_);
-    for (uint32_t field = 0; field < columns_.size(); ++field) {
-      if (columns_[field].size() != 0) payload_.Bytes(field, columns_[field].data(), columns_[field].size());
-      columns_[field].Clear();
+  // Returns the number of rows.
+  uint64_t Write() {
+    const size_t size = schema::SizeOf<Owner>(rows_);
+    for (size_t row = 0; row < size && out_->ok();) {
+      const size_t end = EndOfBlock(row, size);
+      PutRows<Owner>(rows_, row, end);
+      rows_in_chunk_ += end - row;
+      row = end;
+      if (rows_in_chunk_ % kRowsPerCheck == 0 && Bytes() >= kGoalBytes) Flush();
     }
-    out_->Write(type_, payload_);
-    rows_ += rows_in_chunk_;
-    rows_in_chunk_ = 0;
-    last_ = {};
-  }
-  // Flushes; returns how many rows there were.
-  uint64_t Finish() {
     Flush();
-    return rows_;
+    return first_row_;
   }
 
  private:
-  static constexpr uint32_t kMaxFields = dump_format::requests::kEnd;
-  static constexpr uint32_t kRowsPerCheck = 64;
+  // A row with a list may hold a lot, and should not be lost with many others.
+  static constexpr bool kHasLists = [] {
+    bool has_lists = false;
+    schema::ForEachColumn<Owner>([&](auto at) { has_lists = has_lists || at.kEncoding == schema::kList; });
+    return has_lists;
+  }();
+  static constexpr uint32_t kRowsPerCheck = kHasLists ? 1 : 64;
+  static constexpr size_t kGoalBytes = kHasLists ? dump_format::kBigRowsGoalBytes : dump_format::kPayloadGoalBytes;
+
+  // The rows from `row` on that go into one chunk, up to the next check of its size.
+  size_t EndOfBlock(size_t row, size_t size) {
+    size_t end = std::min(size, row + kRowsPerCheck - rows_in_chunk_ % kRowsPerCheck);
+    schema::ForEachColumn<Owner>([&](auto at) {
+      if constexpr (at.kEncoding == schema::kRun) {
+        const auto& runs = rows_.*at.kColumn.member;
+        if (runs[row] != run_) {
+          Flush();
+          end = std::min(size, row + kRowsPerCheck);
+        }
+        run_ = runs[row];
+        end = static_cast<size_t>(
+            std::find_if(runs.begin() + row, runs.begin() + end, [&](uint32_t run) { return run != run_; }) -
+            runs.begin());
+      }
+    });
+    return end;
+  }
+
+  template <class OwnerOfThem, class Rows> void PutRows(const Rows& rows, size_t first, size_t last) {
+    schema::ForEachColumn<OwnerOfThem>([&](auto at) {
+      for (size_t row = first; row < last; ++row) Put<decltype(at)>(rows, row);
+    });
+  }
+  template <class At, class Rows> void Put(const Rows& rows, size_t row) {
+    constexpr const auto& kColumn = At::kColumn;
+    WireBuffer& out = columns_[At::kField];
+    if constexpr (At::kEncoding == schema::kList) {
+      const auto& elements = schema::Elements(rows, kColumn, row);
+      const size_t count = schema::SizeOf<schema::OfList<At>>(elements);
+      out.RawVarint(count);
+      PutRows<schema::OfList<At>>(elements, 0, count);
+    } else if constexpr (At::kEncoding == schema::kArgs) {
+      PutArgs(row, &out, &columns_[At::kField + 1]);
+    } else if constexpr (At::kEncoding == schema::kFlags) {
+      out.RawVarint((rows[row].*kColumn.member[0] ? 1 : 0) | (rows[row].*kColumn.member[1] ? 2 : 0));
+    } else if constexpr (At::kEncoding == schema::kTriple) {
+      for (const uint32_t value : schema::Get(rows, kColumn.member, row)) out.RawVarint(value);
+    } else if constexpr (At::kEncoding != schema::kRun && At::kEncoding != schema::kRange) {
+      const auto value = schema::Get(rows, kColumn.member, row);
+      if constexpr (At::kEncoding == schema::kFixed) {
+        out.RawFixed64(value);
+      } else if constexpr (At::kEncoding == schema::kReal || At::kEncoding == schema::kFinite) {
+        out.RawDouble(value);
+      } else if constexpr (At::kEncoding == schema::kMoment) {
+        out.RawZigZag(Delta<At>(value));
+      } else if constexpr (At::kEncoding == schema::kNearRow) {
+        out.RawZigZag(Delta<At>(RowPlusOne(value)));
+      } else if constexpr (At::kEncoding == schema::kRowOrNone) {
+        out.RawVarint(RowPlusOne(value));
+      } else if constexpr (At::kEncoding == schema::kUntil) {
+        out.RawVarint(static_cast<uint64_t>(value - schema::Get(rows, kColumn.begin, row)));
+      } else {
+        out.RawVarint(static_cast<uint64_t>(value) + (At::kEncoding == schema::kLength ? 1 : 0));
+      }
+    }
+  }
+  void PutArgs(size_t event, WireBuffer* counts, WireBuffer* values) {
+    const std::vector<ArgType>& types = trace_.sites[trace_.events.site[event]].arg_types;
+    const uint32_t first = trace_.events.args[event];
+    const size_t count = first == model::kNone ? 0 : types.size();
+    counts->RawVarint(count);
+    for (size_t i = 0; i < count; ++i) values->RawVarint(EncodeArg(types[i], trace_.arg_values[first + i]));
+  }
+
+  template <class At> int64_t Delta(int64_t value) {
+    const int64_t delta = value - last_[At::kField];
+    last_[At::kField] = value;
+    return delta;
+  }
+  // Row + 1, so that none is 0.
+  static uint32_t RowPlusOne(uint32_t row) { return row + 1; }
 
   size_t Bytes() const {
     size_t bytes = 0;
     for (const WireBuffer& column : columns_) bytes += column.size();
     return bytes;
   }
+  void Flush() {
+    if (rows_in_chunk_ == 0) return;
+    payload_.Clear();
+    if (kTable.rows == schema::kNumbered) payload_.Varint(dump_format::kFirstRow, first_row_);
+    if (run_ != model::kNone) payload_.Varint(dump_format::kRun, run_);
+    for (uint32_t field = 0; field < columns_.size(); ++field) {
+      if (columns_[field].size() != 0) payload_.Bytes(field, columns_[field].data(), columns_[field].size());
+      columns_[field].Clear();
+    }
+    out_->Write(kTable.type, payload_);
+    first_row_ += rows_in_chunk_;
+    rows_in_chunk_ = 0;
+    last_ = {};
+  }
 
+  const model::Trace& trace_;
+  const schema::DataOf<kTable>& rows_;
   ChunkWriter* out_;
-  ChunkType type_;
-  bool has_first_row_;
-  uint32_t scalar_field_ = 0;
-  uint64_t scalar_ = 0;
-  std::array<WireBuffer, kMaxFields> columns_;
-  std::array<int64_t, kMaxFields> last_{};
+  std::array<WireBuffer, schema::kEndField<Owner>> columns_;  // by field
+  std::array<int64_t, schema::kEndField<Owner>> last_{};      // of columns of deltas
   WireBuffer payload_;
-  uint64_t rows_ = 0;
+  uint32_t run_ = model::kNone;
+  uint64_t first_row_ = 0;  // of the chunk
   uint64_t rows_in_chunk_ = 0;
 };
 
@@ -159,415 +224,19 @@ uint64_t WriteStrings(const model::Trace& trace, ChunkWriter* out) {
   return count;
 }
 
-uint64_t WriteSites(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::sites;
-  TableWriter table(out, ChunkType::kSites, true);
-  for (const model::SiteRow& site : trace.sites) {
-    table.Put(field::kKind, static_cast<uint64_t>(site.kind));
-    table.Put(field::kName, site.name);
-    table.Put(field::kFile, site.file);
-    table.Put(field::kFunction, site.function);
-    table.Put(field::kLine, site.line);
-    table.Put(field::kFlags,
-              (site.unloaded ? field::kUnloaded : 0) | (site.name_is_first_arg ? field::kNameIsFirstArg : 0));
-    table.Put(field::kArgCount, site.arg_names.size());
-    for (const model::StringId name : site.arg_names) table.Put(field::kArgName, name);
-    for (const ArgType type : site.arg_types) table.Put(field::kArgType, static_cast<uint64_t>(type));
-    table.EndBigRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteThreads(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::threads;
-  TableWriter table(out, ChunkType::kThreads, true);
-  for (const model::ThreadRow& thread : trace.threads) {
-    table.Put(field::kNumber, thread.number);
-    table.Put(field::kTid, Uint(thread.tid));
-    table.Put(field::kName, thread.name);
-    table.Put(field::kExited, thread.exited);
-    table.Put(field::kHistoryBegin, Uint(thread.history_begin_ns));
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteRequests(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::requests;
-  TableWriter table(out, ChunkType::kRequests, true);
-  for (const model::RequestRow& request : trace.requests) {
-    table.PutFixed(field::kId, request.id);
-    table.Put(field::kParentId, request.parent_id);
-    table.PutFixed(field::kTraceIdHigh, request.trace_id_high);
-    table.PutFixed(field::kTraceIdLow, request.trace_id_low);
-    table.Put(field::kRoute, request.route);
-    table.Put(field::kSizeBucket, request.size_bucket);
-    table.PutDelta(field::kBegin, request.begin_ns);
-    table.Put(field::kLength, Length(request.duration_ns));
-    table.Put(field::kFlags,
-              (request.begin_known ? field::kBeginKnown : 0) | (request.end_known ? field::kEndKnown : 0));
-    table.Put(field::kOutcome, static_cast<uint64_t>(request.outcome));
-    table.Put(field::kBeginThread, RowPlusOne(request.begin_thread));
-    table.Put(field::kEndThread, RowPlusOne(request.end_thread));
-    table.Put(field::kDeadline, Uint(request.deadline_ns));
-    table.Put(field::kOutputTokens, request.output_tokens);
-    table.Put(field::kFirstToken, Uint(request.first_token_ns));
-    table.Put(field::kMaxTokenGap, Uint(request.max_token_gap_ns));
-    table.Put(field::kLabelCount, request.labels.size());
-    for (const model::Label& label : request.labels) {
-      table.Put(field::kLabelKey, label.key);
-      table.Put(field::kLabelValue, label.value);
-    }
-    table.Put(field::kSizeCount, request.sizes.size());
-    for (const model::Size& size : request.sizes) {
-      table.Put(field::kSizeName, size.name);
-      table.PutDouble(field::kSizeValue, size.value);
-    }
-    table.Put(field::kStageCount, request.stages.size());
-    for (const model::Stage& stage : request.stages) {
-      table.Put(field::kStageName, stage.name);
-      table.PutDelta(field::kStageBegin, stage.begin_ns);
-      table.Put(field::kStageLength, Length(stage.duration_ns));
-    }
-    table.EndBigRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteBatches(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::batches;
-  TableWriter table(out, ChunkType::kBatches, true);
-  for (const model::BatchRow& batch : trace.batches) {
-    table.PutFixed(field::kId, batch.id);
-    table.Put(field::kExecutor, batch.executor);
-    table.Put(field::kThread, RowPlusOne(batch.thread));
-    table.PutDelta(field::kBegin, batch.begin_ns);
-    table.Put(field::kLength, Length(batch.duration_ns));
-    table.Put(field::kSubmitted, Uint(batch.submitted_ns));
-    table.Put(field::kClose, batch.close);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteMembers(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::members;
-  TableWriter table(out, ChunkType::kMembers, false);
-  for (const model::MemberRow& member : trace.members) {
-    table.Put(field::kBatch, member.batch);
-    table.Put(field::kRequest, member.request);
-    table.PutDelta(field::kJoin, member.join_ns);
-    table.Put(field::kLeave, Uint(member.leave_ns));
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteHandoffs(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::handoffs;
-  TableWriter table(out, ChunkType::kHandoffs, false);
-  for (const model::HandoffRow& handoff : trace.handoffs) {
-    table.Put(field::kRequest, handoff.request);
-    table.Put(field::kQueue, handoff.queue);
-    table.Put(field::kFromThread, RowPlusOne(handoff.from_thread));
-    table.Put(field::kToThread, RowPlusOne(handoff.to_thread));
-    table.PutDelta(field::kEnqueue, handoff.enqueue_ns);
-    table.Put(field::kTake, Uint(handoff.take_ns));
-    table.Put(field::kBatch, RowPlusOne(handoff.batch));
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteAsyncs(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::asyncs;
-  TableWriter table(out, ChunkType::kAsyncs, false);
-  for (const model::AsyncRow& async : trace.asyncs) {
-    table.Put(field::kSite, async.site);
-    table.Put(field::kRequest, async.request);
-    table.Put(field::kBeginThread, RowPlusOne(async.begin_thread));
-    table.Put(field::kEndThread, RowPlusOne(async.end_thread));
-    table.PutDelta(field::kBegin, async.begin_ns);
-    table.Put(field::kLength, Length(async.duration_ns));
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteTokens(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::tokens;
-  TableWriter table(out, ChunkType::kTokens, false);
-  for (const model::TokenRow& token : trace.tokens) {
-    table.Put(field::kRequest, token.request);
-    table.Put(field::kThread, RowPlusOne(token.thread));
-    table.PutDelta(field::kAt, token.at_ns);
-    table.Put(field::kCount, token.count);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteLosses(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::losses;
-  TableWriter table(out, ChunkType::kLosses, false);
-  for (const model::LossRow& loss : trace.losses) {
-    table.Put(field::kThread, RowPlusOne(loss.thread));
-    table.Put(field::kReason, static_cast<uint64_t>(loss.reason));
-    table.Put(field::kBegin, Uint(loss.begin_ns));
-    table.Put(field::kEndNs, Uint(loss.end_ns));
-    table.Put(field::kEvents, loss.events);
-    table.Put(field::kBytes, loss.bytes);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteFirings(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::firings;
-  TableWriter table(out, ChunkType::kFirings, false);
-  for (const model::FiringRow& firing : trace.firings) {
-    table.Put(field::kAt, Uint(firing.at_ns));
-    table.PutFixed(field::kRequestId, firing.request_id);
-    table.Put(field::kCause, firing.cause);
-    table.Put(field::kDetail, firing.detail);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteAttributes(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::attributes;
-  TableWriter table(out, ChunkType::kAttributes, false);
-  for (const model::Attribute& attribute : trace.attributes) {
-    table.Put(field::kKey, attribute.key);
-    table.Put(field::kValue, attribute.value);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteEvents(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::events;
-  const model::EventColumns& events = trace.events;
-  TableWriter table(out, ChunkType::kEvents, false);
-  for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
-    table.Flush();
-    table.SetScalar(field::kThread, thread);
-    const uint32_t first = trace.threads[thread].first_event, last = first + trace.threads[thread].event_count;
-    for (uint32_t event = first; event < last; ++event) {
-      table.PutDelta(field::kBegin, events.begin_ns[event]);
-      table.Put(field::kLength, Length(events.duration_ns[event]));
-      table.Put(field::kSite, events.site[event]);
-      table.PutDelta(field::kRequest, RowPlusOne(events.request[event]));
-      table.PutDelta(field::kBatch, RowPlusOne(events.batch[event]));
-      const std::vector<ArgType>& types = trace.sites[events.site[event]].arg_types;
-      const uint32_t first_arg = events.args[event];
-      const size_t count = first_arg == model::kNone ? 0 : types.size();
-      table.Put(field::kArgCount, count);
-      for (size_t i = 0; i < count; ++i) table.Put(field::kArg, EncodeArg(types[i], trace.arg_values[first_arg + i]));
-      table.EndRow();
-    }
-    if (!out->ok()) break;
-  }
-  return table.Finish();
-}
-
-uint64_t WriteDevices(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::devices;
-  TableWriter table(out, ChunkType::kDevices, true);
-  for (const model::DeviceRow& device : trace.devices) {
-    table.Put(field::kOrdinal, device.ordinal);
-    table.Put(field::kName, device.name);
-    table.Put(field::kMultiprocessors, device.multiprocessors);
-    table.Put(field::kThreads, device.threads_per_multiprocessor);
-    table.Put(field::kBlocks, device.blocks_per_multiprocessor);
-    table.Put(field::kRegisters, device.registers_per_multiprocessor);
-    table.Put(field::kShared, device.shared_bytes_per_multiprocessor);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteStreams(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::streams;
-  TableWriter table(out, ChunkType::kStreams, true);
-  for (const model::StreamRow& stream : trace.streams) {
-    table.Put(field::kDevice, RowPlusOne(stream.device));
-    table.Put(field::kContext, stream.context);
-    table.Put(field::kStream, stream.stream);
-    table.Put(field::kName, stream.name);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteShapes(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::shapes;
-  TableWriter table(out, ChunkType::kShapes, true);
-  for (const model::KernelShape& shape : trace.shapes) {
-    for (const uint32_t blocks : shape.grid) table.Put(field::kGrid, blocks);
-    for (const uint32_t threads : shape.block) table.Put(field::kBlock, threads);
-    table.Put(field::kStaticShared, shape.static_shared_bytes);
-    table.Put(field::kDynamicShared, shape.dynamic_shared_bytes);
-    table.Put(field::kLocal, shape.local_bytes_per_thread);
-    table.Put(field::kRegisters, shape.registers_per_thread);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteCalls(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::calls;
-  const model::CallColumns& calls = trace.calls;
-  TableWriter table(out, ChunkType::kCalls, true);
-  for (uint32_t call = 0; call < calls.size(); ++call) {
-    table.Put(field::kThread, RowPlusOne(calls.thread[call]));
-    table.PutDelta(field::kBegin, calls.begin_ns[call]);
-    table.Put(field::kLength, Length(calls.duration_ns[call]));
-    table.PutDelta(field::kRequest, RowPlusOne(calls.request[call]));
-    table.PutDelta(field::kBatch, RowPlusOne(calls.batch[call]));
-    table.Put(field::kName, calls.name[call]);
-    table.Put(field::kStream, RowPlusOne(calls.stream[call]));
-    table.Put(field::kDevice, RowPlusOne(calls.device[call]));
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteGpu(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::gpu;
-  const model::GpuColumns& gpu = trace.gpu;
-  TableWriter table(out, ChunkType::kGpu, false);
-  for (uint32_t stream = 0; stream < trace.streams.size() && out->ok(); ++stream) {
-    table.Flush();
-    table.SetScalar(field::kStream, stream);
-    const uint32_t first = trace.streams[stream].first_event, last = first + trace.streams[stream].event_count;
-    for (uint32_t event = first; event < last; ++event) {
-      table.PutDelta(field::kBegin, gpu.begin_ns[event]);
-      table.Put(field::kDuration, Uint(gpu.duration_ns[event]));
-      table.Put(field::kKind, static_cast<uint64_t>(gpu.kind[event]));
-      table.Put(field::kName, gpu.name[event]);
-      table.PutDelta(field::kCall, RowPlusOne(gpu.call[event]));
-      table.Put(field::kShape, RowPlusOne(gpu.shape[event]));
-      table.Put(field::kBytes, gpu.bytes[event]);
-      table.Put(field::kGraph, gpu.graph[event]);
-      table.Put(field::kNode, gpu.node[event]);
-      table.Put(field::kScopePath, gpu.scope_path[event]);
-      table.EndRow();
-    }
-  }
-  return table.Finish();
-}
-
-uint64_t WriteOverheads(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::overheads;
-  TableWriter table(out, ChunkType::kOverheads, false);
-  for (const model::OverheadRow& overhead : trace.overheads) {
-    table.PutDelta(field::kBegin, overhead.begin_ns);
-    table.Put(field::kDuration, Uint(overhead.duration_ns));
-    table.Put(field::kName, overhead.name);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteDepths(ChunkType type, const std::vector<model::DepthRow>& rows, ChunkWriter* out) {
-  namespace field = dump_format::depths;
-  TableWriter table(out, type, false);
-  for (const model::DepthRow& row : rows) {
-    table.PutDelta(field::kBegin, row.begin_ns);
-    table.Put(field::kDuration, Uint(row.end_ns - row.begin_ns));
-    table.Put(field::kDepth, static_cast<uint64_t>(row.depth));
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteDepths(const model::Trace& trace, ChunkWriter* out) {
-  return WriteDepths(ChunkType::kDepths, trace.depths, out);
-}
-
-uint64_t WriteOperatorDepths(const model::Trace& trace, ChunkWriter* out) {
-  return WriteDepths(ChunkType::kOperatorDepths, trace.operator_depths, out);
-}
-
-uint64_t WriteGpuLosses(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::gpu_losses;
-  TableWriter table(out, ChunkType::kGpuLosses, false);
-  for (const model::GpuLossRow& loss : trace.gpu_losses) {
-    table.Put(field::kStream, RowPlusOne(loss.stream));
-    table.Put(field::kReason, loss.reason);
-    table.Put(field::kBegin, Uint(loss.begin_ns));
-    table.Put(field::kEndNs, Uint(loss.end_ns));
-    table.Put(field::kRecords, loss.records);
-    table.Put(field::kDevice, RowPlusOne(loss.device));
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteCounters(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::counters;
-  TableWriter table(out, ChunkType::kCounters, true);
-  for (const model::CounterRow& counter : trace.counters) {
-    table.Put(field::kDevice, RowPlusOne(counter.device));
-    table.Put(field::kName, counter.name);
-    table.Put(field::kUnit, counter.unit);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
-uint64_t WriteSamples(const model::Trace& trace, ChunkWriter* out) {
-  namespace field = dump_format::samples;
-  const model::SampleColumns& samples = trace.samples;
-  TableWriter table(out, ChunkType::kSamples, false);
-  for (uint32_t i = 0; i < samples.size() && out->ok(); ++i) {
-    table.Put(field::kCounter, samples.counter[i]);
-    table.PutDelta(field::kAt, samples.at_ns[i]);
-    table.PutDouble(field::kValue, samples.value[i]);
-    table.EndRow();
-  }
-  return table.Finish();
-}
-
 class DumpSerializer final : public Serializer {
  public:
   explicit DumpSerializer(const char* file_name) : file_name_(file_name) {}
   const char* FileName() const noexcept override { return file_name_.c_str(); }
 
-  // What others refer to goes before them, and what is small before what is large, so that a truncated file says most.
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
     ChunkWriter out(&sink);
-    std::array<uint64_t, dump_format::kTableCount> rows{};
-    const auto table = [&](ChunkType type, uint64_t (*write)(const model::Trace&, ChunkWriter*)) {
-      rows[static_cast<size_t>(type)] = write(trace, &out);
-    };
+    std::array<uint64_t, schema::kTypeCount> rows{};
     WriteHeader(trace, &out);
-    table(ChunkType::kStrings, WriteStrings);
-    table(ChunkType::kAttributes, WriteAttributes);
-    table(ChunkType::kFirings, WriteFirings);
-    table(ChunkType::kSites, WriteSites);
-    table(ChunkType::kThreads, WriteThreads);
-    table(ChunkType::kLosses, WriteLosses);
-    table(ChunkType::kRequests, WriteRequests);
-    table(ChunkType::kBatches, WriteBatches);
-    table(ChunkType::kMembers, WriteMembers);
-    table(ChunkType::kHandoffs, WriteHandoffs);
-    table(ChunkType::kAsyncs, WriteAsyncs);
-    table(ChunkType::kTokens, WriteTokens);
-    table(ChunkType::kDevices, WriteDevices);
-    table(ChunkType::kStreams, WriteStreams);
-    table(ChunkType::kShapes, WriteShapes);
-    table(ChunkType::kOverheads, WriteOverheads);
-    table(ChunkType::kDepths, WriteDepths);
-    table(ChunkType::kGpuLosses, WriteGpuLosses);
-    table(ChunkType::kCounters, WriteCounters);
-    table(ChunkType::kOperatorDepths, WriteOperatorDepths);
-    table(ChunkType::kEvents, WriteEvents);
-    table(ChunkType::kCalls, WriteCalls);
-    table(ChunkType::kGpu, WriteGpu);
-    table(ChunkType::kSamples, WriteSamples);
+    rows[static_cast<size_t>(ChunkType::kStrings)] = WriteStrings(trace, &out);
+    schema::ForEachTable([&]<const auto & kTable>() {
+      rows[static_cast<size_t>(kTable.type)] = TableWriter<kTable>(trace, &out).Write();
+    });
 
     WireBuffer counts, trailer;
     for (const uint64_t count : rows) counts.RawVarint(count);
