@@ -129,6 +129,9 @@ template <class Struct> constexpr auto Flags(const char* name, bool Struct::*fir
 // `member` is a vector of elements. Nothing: the columns of the elements are vectors in the row itself.
 template <class Member, class... Columns> struct ListOf {
   static constexpr Encoding kEncoding = kList;
+  static constexpr uint32_t since = 0;
+  static constexpr bool is_key = false;
+
   const char* name;
   Member member;
   std::tuple<Columns...> columns;
@@ -142,6 +145,9 @@ constexpr auto List(const char* name, Member member, std::tuple<Columns...> colu
 // one another without gaps. `first` has no meaning where `count` is 0.
 template <class Member, class Owner> struct RangeOf {
   static constexpr Encoding kEncoding = kRange;
+  static constexpr uint32_t since = 0;
+  static constexpr bool is_key = false;
+
   const char* name;
   Member first;
   Member count;
@@ -171,6 +177,7 @@ template <class Member, class... Columns> Table(About, Member, std::tuple<Column
 
 // A column as a type: the I-th of an owner, which is OfTable or OfList.
 template <class Owner, size_t I> struct At {
+  static constexpr size_t kIndex = I;
   static constexpr const auto& kColumn = std::get<I>(Owner::kColumns);
   static constexpr Encoding kEncoding = std::remove_cvref_t<decltype(kColumn)>::kEncoding;
   static constexpr uint32_t kField = Owner::template FieldOf<I>();  // its number in a chunk
@@ -201,11 +208,13 @@ template <class At> struct OfList : OwnerOf<OfList<At>, At::kField + 1> {
   static constexpr const auto& kColumns = At::kColumn.columns;
 };
 
+template <class Owner> inline constexpr size_t kColumnCount =
+    std::tuple_size_v<std::remove_cvref_t<decltype(Owner::kColumns)>>;
+
 // Calls f(At<Owner, I>()) for each column.
 template <class Owner, class F> constexpr void ForEachColumn(F&& f) {
-  constexpr size_t kCount = std::tuple_size_v<std::remove_cvref_t<decltype(Owner::kColumns)>>;
-  [&]<size_t... I>(std::index_sequence<I...>) { (f(At<Owner, I>()), ...); }
-  (std::make_index_sequence<kCount>());
+  const auto call = [&]<size_t... I>(std::index_sequence<I...>) { (f(At<Owner, I>()), ...); };
+  call(std::make_index_sequence<kColumnCount<Owner>>());
 }
 
 // Beyond an owner's last field.
@@ -215,13 +224,10 @@ template <class Owner> inline constexpr uint32_t kEndField = [] {
   return end;
 }();
 
-template <class At> constexpr uint32_t SinceOf() {
-  if constexpr (At::kEncoding == kList || At::kEncoding == kRange) {
-    return 0;
-  } else {
-    return At::kColumn.since;
-  }
-}
+template <class At> inline constexpr bool kIsTime = (At::kEncoding >= kTime) && (At::kEncoding <= kLength);
+// Whether the values of a column are rows of another table.
+template <class At> inline constexpr bool kRefers =
+    At::kEncoding == kRow || At::kEncoding == kRowOrNone || At::kEncoding == kNearRow || At::kEncoding == kRun;
 
 // A value of a row.
 template <class Row, class T> const T& Get(const std::vector<Row>& rows, T Row::*member, size_t row) {
@@ -231,11 +237,11 @@ template <class Columns, class T> const T& Get(const Columns& columns, std::vect
   return (columns.*member)[row];
 }
 // The elements of a list of a row.
-template <class Rows, class List> const auto& Elements(const Rows& rows, const List& list, size_t row) {
+template <class Row, class List> auto& Elements(Row& row, const List& list) {
   if constexpr (std::is_same_v<decltype(list.member), Nothing>) {
-    return rows[row];
+    return row;
   } else {
-    return Get(rows, list.member, row);
+    return row.*list.member;
   }
 }
 
@@ -251,11 +257,39 @@ template <class Owner, class Rows> size_t SizeOf(const Rows& rows) {
   }
 }
 
+// Whether the columns are of the same length.
+template <class Owner, class Rows> bool HasEqualColumns(const Rows& rows) {
+  bool is_equal = true;
+  if constexpr (!kIsVector<Rows>) {
+    ForEachColumn<Owner>([&](auto at) {
+      if ((rows.*at.kColumn.member).size() != SizeOf<Owner>(rows)) is_equal = false;
+    });
+  }
+  return is_equal;
+}
+
 // The type of a column's values.
 template <class Member> struct ValueOfMember;
 template <class Struct, class T> struct ValueOfMember<T Struct::*> { using Type = T; };
 template <class Struct, class T> struct ValueOfMember<std::vector<T> Struct::*> { using Type = T; };
 template <class At> using ValueOf = typename ValueOfMember<std::remove_const_t<decltype(At::kColumn.member)>>::Type;
+
+// The type of a column's elements in a chunk.
+template <class At> constexpr auto WireValue() {
+  if constexpr (At::kEncoding == kFixed || At::kEncoding == kLength) {
+    return uint64_t{};
+  } else if constexpr (At::kEncoding == kReal || At::kEncoding == kFinite) {
+    return double{};
+  } else if constexpr (kIsTime<At> || At::kEncoding == kNearRow) {
+    return int64_t{};
+  } else if constexpr (At::kEncoding == kNumber) {
+    using Value = ValueOf<At>;
+    return std::conditional_t < std::is_same_v<Value, bool> || sizeof(Value) >= sizeof(uint32_t), Value, uint32_t > {};
+  } else {
+    return uint32_t{};
+  }
+}
+template <class At> using WireOf = decltype(WireValue<At>());
 
 }  // namespace pitot::schema
 

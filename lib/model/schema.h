@@ -307,7 +307,7 @@ inline constexpr uint32_t kNewestMinor = [] {
   uint32_t newest = 0;
   ForEachTable([&]<const auto & kTable>() {
     newest = std::max(newest, kTable.since);
-    ForEachColumn<OfTable<kTable>>([&](auto at) { newest = std::max(newest, SinceOf<decltype(at)>()); });
+    ForEachColumn<OfTable<kTable>>([&](auto at) { newest = std::max(newest, at.kColumn.since); });
   });
   return newest;
 }();

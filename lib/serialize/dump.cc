@@ -110,7 +110,7 @@ template <const auto& kTable> class TableWriter {
     constexpr const auto& kColumn = At::kColumn;
     WireBuffer& out = columns_[At::kField];
     if constexpr (At::kEncoding == schema::kList) {
-      const auto& elements = schema::Elements(rows, kColumn, row);
+      const auto& elements = schema::Elements(rows[row], kColumn);
       const size_t count = schema::SizeOf<schema::OfList<At>>(elements);
       out.RawVarint(count);
       PutRows<schema::OfList<At>>(elements, 0, count);
@@ -140,11 +140,11 @@ template <const auto& kTable> class TableWriter {
     }
   }
   void PutArgs(size_t event, WireBuffer* counts, WireBuffer* values) {
-    const std::vector<ArgType>& types = trace_.sites[trace_.events.site[event]].arg_types;
     const uint32_t first = trace_.events.args[event];
-    const size_t count = first == model::kNone ? 0 : types.size();
-    counts->RawVarint(count);
-    for (size_t i = 0; i < count; ++i) values->RawVarint(EncodeArg(types[i], trace_.arg_values[first + i]));
+    if (first == model::kNone) return counts->RawVarint(0);
+    const std::vector<ArgType>& types = trace_.sites[trace_.events.site[event]].arg_types;
+    counts->RawVarint(types.size());
+    for (size_t i = 0; i < types.size(); ++i) values->RawVarint(EncodeArg(types[i], trace_.arg_values[first + i]));
   }
 
   template <class At> int64_t Delta(int64_t value) {
