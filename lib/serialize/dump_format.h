@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+#include <string>
+#include <string_view>
+
 #include "model/schema.h"
 
 namespace pitot::dump_format {
@@ -51,6 +54,17 @@ enum : uint32_t { kSize = 2, kText };
 }
 namespace trailer {
 enum : uint32_t { kChunks = 1, kRows = 2 };
+}
+
+// The message of a table: "GpuLosses" of "gpu_losses".
+inline std::string MessageName(std::string_view table) {
+  std::string name;
+  bool is_first = true;
+  for (const char c : table) {
+    if (c != '_') name += static_cast<char>(is_first ? c - 'a' + 'A' : c);
+    is_first = c == '_';
+  }
+  return name;
 }
 
 }  // namespace pitot::dump_format
