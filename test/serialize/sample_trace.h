@@ -58,9 +58,6 @@ model::Trace RandomTrace(uint32_t seed, uint32_t events);
 // have an argument.
 model::Trace LargeTrace(uint32_t events, uint32_t args_percent = 0);
 
-// The first difference between the contents of two traces, or "". The places of argument values do not count.
-std::string FindDifference(const model::Trace& a, const model::Trace& b);
-
 }  // namespace pitot::test
 
 #endif  // PITOT_TEST_SERIALIZE_SAMPLE_TRACE_H_
