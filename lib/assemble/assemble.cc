@@ -17,6 +17,7 @@
 #include "assemble/gpu.h"
 #include "assemble/sites.h"
 #include "assemble/usage.h"
+#include "model/fill_columns.h"
 #include "pitot/request.h"
 #include "snapshot/record.h"
 #include "trace/calls.h"
@@ -1016,6 +1017,7 @@ model::Trace Assembler::Run() {
     }
   }
   gpu.Finish();
+  schema::FillColumns(&trace_);
   return std::move(trace_);
 }
 

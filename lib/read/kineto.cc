@@ -6,6 +6,7 @@
 
 #include "base/columns.h"
 #include "base/text.h"
+#include "model/fill_columns.h"
 #include "read/byte_source.h"
 #include "read/decimal.h"
 #include "read/event_splitter.h"
@@ -105,6 +106,7 @@ Status Read(std::unique_ptr<ByteSource> packed, Trace* trace, KinetoReport* repo
   const std::unique_ptr<ByteSource> source = Unpacked(std::move(packed), &report->is_gzip);
   Status status = KinetoParser(source.get(), trace, report).Parse();
   if (status.ok() || status.code() == StatusCode::kDataLoss) {
+    schema::FillColumns(trace);
     const std::string wrong = model::FindInconsistency(*trace);
     if (wrong.empty()) return status;
     status = Status(StatusCode::kInternal, ("the reader made an inconsistent trace: " + wrong).c_str());

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "model/fill_columns.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
 
@@ -128,6 +129,7 @@ void TraceMaker::Gpu(uint32_t stream, model::GpuKind kind, std::string_view name
 }
 
 Trace TraceMaker::Finish() {
+  schema::FillColumns(&trace);
   model::EventColumns& events = trace.events;
   std::vector<uint32_t> order(events.size());
   std::iota(order.begin(), order.end(), 0);
