@@ -13,7 +13,7 @@ namespace {
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 bool Begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
 
-// "Malloc" of "cudaMalloc" and "hipMalloc", "MemAlloc_v2" of "cuMemAlloc_v2"; "" of what is no such call.
+// Returns "Malloc" for "cudaMalloc" and "hipMalloc", "MemAlloc_v2" for "cuMemAlloc_v2", and "" for other calls.
 std::string_view WithoutVendor(std::string_view call) {
   for (const std::string_view vendor : {"cuda", "hip", "cu"}) {
     if (Begins(call, vendor)) return call.substr(vendor.size());
@@ -21,13 +21,13 @@ std::string_view WithoutVendor(std::string_view call) {
   return {};
 }
 
-// Of a PyTorch trace: "folder/file.py(12): function".
+// In traces of PyTorch's profiler: "folder/file.py(12): function".
 bool IsPythonFunction(const Trace& trace, const SiteRow& site) {
   const std::string_view name = trace.strings[site.name], file = trace.strings[site.file];
   return !file.empty() && Begins(name, file) && name.substr(file.size(), 1) == "(";
 }
 
-// A question to a name, answered once for each.
+// Asks a question about each name once and keeps the answers.
 template <class Answer> class OncePerName {
  public:
   explicit OncePerName(const StringTable& strings) : strings_(strings) {}
@@ -42,7 +42,7 @@ template <class Answer> class OncePerName {
   std::unordered_map<StringId, Answer> answers_;
 };
 
-// What threads did, by class.
+// The activities of threads by class.
 class HostWork {
  public:
   explicit HostWork(const Trace& trace) : trace_(trace), calls_(trace.strings), sets_(kHostClasses) {

@@ -35,8 +35,8 @@ std::optional<double> CounterIndex::Most(uint32_t counter, int64_t begin_ns, int
 
 namespace {
 
-// When a request was worked on, as far as it is known: until it was queued or in a batch, in its batches, in what was
-// recorded of it, and after its last batch.
+// The times when a request was in work, as far as they are known: before it was queued or joined a batch, in its
+// batches, in its recorded events, and after its last batch.
 std::vector<Interval> WorkOn(const Trace& trace, const RequestIndex& requests, uint32_t request) {
   const RequestRow& row = trace.requests[request];
   const int64_t end_ns = trace.RequestEnd(row);

@@ -21,10 +21,10 @@ Interval GpuInterval(const Trace& trace, uint32_t row) {
 
 bool IsSpan(const Trace& trace, uint32_t row) { return trace.gpu.kind[row] == GpuKind::kSpan; }
 
-// What was recorded of something: what GPUs did, and spans around it.
+// The recorded GPU activities of a batch or request, and the spans around them.
 struct Worked {
   std::vector<Interval> rows, spans;
-  // Spans make up for rows of which most may be missing.
+  // Spans stand in for rows if most rows may be missing.
   bool IsByEvents(bool is_mostly_recorded) const { return !spans.empty() && (rows.empty() || !is_mostly_recorded); }
   Intervals Take(bool is_by_events) {
     if (is_by_events) rows.insert(rows.end(), spans.begin(), spans.end());
@@ -32,9 +32,9 @@ struct Worked {
   }
 };
 
-// What is known to be a batch's, or a request's outside of batches.
+// The GPU rows that belong to a batch, or to a request outside of batches.
 struct Owned {
-  std::vector<Interval> rows, graphs;  // all but spans; of those graphs as a whole, which hide kernels
+  std::vector<Interval> rows, graphs;  // all but spans; among them whole graphs, which hide kernels
 };
 
 bool IsDamagedDump(const Trace& trace) {
@@ -42,13 +42,20 @@ bool IsDamagedDump(const Trace& trace) {
                      [](const LossRow& loss) { return loss.reason == LossReason::kDamaged; });
 }
 
-// On which devices the work of batches, and of requests outside of them, ran: what was lost of others is none of it.
+// Whether events are missing, rather than the record of a scope or a request.
+bool IsOfEvents(LossReason reason) {
+  return reason == LossReason::kOverwritten || reason == LossReason::kCopying || reason == LossReason::kReserve ||
+         reason == LossReason::kUnreadable;
+}
+
+// The devices on which batches, and requests outside of batches, did their work. Losses on other devices do not concern
+// them.
 class WorkedOn {
  public:
   static constexpr uint64_t kAny = ~uint64_t{0};
 
   explicit WorkedOn(const Trace& trace) : batches_(trace.batches.size()), requests_(trace.requests.size()) {
-    std::unordered_map<uint32_t, uint64_t> graphs;  // an executable one may run on several
+    std::unordered_map<uint32_t, uint64_t> graphs;  // an executable graph may run on several devices
     const auto device_of = [&](uint32_t row) {
       const uint32_t device = trace.streams[trace.gpu.stream[row]].device;
       return device < 63 ? uint64_t{1} << device : kAny;
@@ -65,12 +72,12 @@ class WorkedOn {
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
       const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
       if (batch == kNone && request == kNone) continue;
-      // What it put on a GPU is missing: it may have been any.
+      // Its GPU activities are missing and may have been on any device.
       if (calls[call] == 0 && IsSubmission(trace.strings[trace.calls.name[call]])) calls[call] = kAny;
       (batch != kNone ? batches_[batch] : requests_[request]) |= calls[call];
     }
   }
-  // Rows of devices, by bit. 0: none is known.
+  // Rows of devices as bits. 0: none is known.
   uint64_t Batch(uint32_t batch) const { return batches_[batch]; }
   uint64_t Request(uint32_t request) const { return requests_[request]; }
 
@@ -78,7 +85,7 @@ class WorkedOn {
   std::vector<uint64_t> batches_, requests_;
 };
 
-// The part of a set that lies in `interval`. O(log n) and of what is found.
+// The part of a set that lies in `interval`. Cost: O(log n) plus the size of the result.
 Intervals Within(const Intervals& set, const Interval& interval) {
   const auto first = std::partition_point(set.begin(), set.end(),
                                           [&](const Interval& other) { return other.end_ns <= interval.begin_ns; });
@@ -88,20 +95,20 @@ Intervals Within(const Intervals& set, const Interval& interval) {
   return within;
 }
 
-// When a request was in a batch.
+// The time that a request spent in a batch.
 struct Membership {
   int64_t begin_ns;
   int64_t end_ns;
-  uint32_t request;  // of the batch's, by id
+  uint32_t request;  // its place among the batch's requests, by id
 };
 
-// A member's part of a batch's time: whole ns and 2^-32 ns.
+// A member's part of a batch's time: whole ns, and units of 2^-32 ns.
 struct Part {
   int64_t ns = 0;
   uint64_t fraction = 0;
 };
 
-// Gives each of `members` its part of `ns`.
+// Divides `ns` equally between `members`.
 void Divide(int64_t ns, const std::vector<uint32_t>& members, std::vector<Part>* parts) {
   const auto count = static_cast<int64_t>(members.size());
   for (const uint32_t member : members) {
@@ -110,7 +117,7 @@ void Divide(int64_t ns, const std::vector<uint32_t>& members, std::vector<Part>*
   }
 }
 
-// Makes whole ns of the parts, `total_ns` in all.
+// Rounds the parts to whole ns, `total_ns` in all.
 void Round(int64_t total_ns, std::vector<Part>* parts) {
   int64_t left_ns = total_ns;
   for (Part& part : *parts) {
@@ -122,7 +129,7 @@ void Round(int64_t total_ns, std::vector<Part>* parts) {
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](uint32_t a, uint32_t b) { return (*parts)[a].fraction > (*parts)[b].fraction; });
-  // As the fractions are rounded down, there may be one for each.
+  // The fractions were rounded down, so that up to one ns for each part may be left.
   for (size_t i = 0; left_ns > 0; i = i + 1 == order.size() ? 0 : i + 1, --left_ns) ++(*parts)[order[i]].ns;
 }
 
@@ -143,10 +150,10 @@ std::vector<Part> ShareOut(const Intervals& busy, const std::vector<Membership>&
   }
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at_ns < b.at_ns; });
 
-  std::vector<uint32_t> all(count), times(count), present;  // how many times each is a member, and who is
+  std::vector<uint32_t> all(count), times(count), present;  // how many times each is a member now, and the members
   for (uint32_t i = 0; i < count; ++i) all[i] = i;
   size_t edge = 0;
-  int64_t together_ns = 0;  // that those who are present have not divided yet
+  int64_t together_ns = 0;  // of the present members, not divided yet
   const auto divide = [&] {
     if (together_ns != 0) Divide(together_ns, present.empty() ? all : present, &parts);
     together_ns = 0;
@@ -322,13 +329,13 @@ class CoverageIndex::Evidence {
     return Find({batch.begin_ns, trace_.BatchEnd(batch)}, std::move(of_batches_[row]), worked_on_.Batch(row),
                 {batch.thread});
   }
-  // Of the request's own time; its batches have their own.
+  // For the request's own time; its batches have times of their own.
   Times OfRequest(uint32_t row) {
     const RequestRow& request = trace_.requests[row];
     const Interval ran{request.begin_ns, trace_.RequestEnd(request)};
     Times times =
         Find(ran, std::move(of_requests_[row]), worked_on_.Request(row), {request.begin_thread, request.end_thread});
-    // A thread that lost events may have lost that it took a request into a batch.
+    // A thread's lost events may include a request's joining of a batch.
     const bool has_batches = !trace_.batches.empty() || !trace_.handoffs.empty();
     if (has_batches && !Within(events_lost_, ran).empty()) times.is_told = false;
     return times;
@@ -380,7 +387,7 @@ class CoverageIndex::Evidence {
     events_lost_ = Union(std::move(any));
   }
 
-  // When GPU records of these devices were lost.
+  // The times when GPU records of these devices were lost.
   const Intervals& GpuLost(uint64_t devices) {
     const auto [found, is_new] = gpu_lost_.try_emplace(devices);
     if (!is_new) return found->second;
@@ -392,7 +399,7 @@ class CoverageIndex::Evidence {
     return found->second = Union(std::move(rows));
   }
 
-  // When any of these threads lost events.
+  // The times when any of these threads lost events.
   Intervals EventsLost(std::initializer_list<uint32_t> threads) const {
     std::vector<Interval> lost;
     for (const uint32_t thread : threads) {
@@ -430,7 +437,7 @@ class CoverageIndex::Evidence {
   const Trace& trace_;
   const WorkedOn worked_on_;
   std::vector<Owned> of_batches_, of_requests_;
-  Intervals told_, at_kernels_, at_graphs_;            // when a depth is recorded; and when it was at these
+  Intervals told_, at_kernels_, at_graphs_;            // the times with a depth, and those at these depths
   Intervals nobodys_, without_call_;                   // GPU work without a batch or request; without a call
   Intervals events_lost_;                              // of any thread
   std::vector<std::vector<Interval>> events_lost_of_;  // by thread

@@ -59,7 +59,7 @@ GpuWaits::GpuWaits(const Trace& trace, const LaunchIndex& launches)
   }
 }
 
-// Batches, then requests; kNone: for nobody known.
+// The batch's row, or the request's after those of all batches. kNone: unknown.
 uint32_t GpuWaits::ContextOf(uint32_t call) const {
   const uint32_t batch = trace_.calls.batch[call], request = trace_.calls.request[call];
   if (batch != kNone || request == kNone) return batch;

@@ -13,8 +13,8 @@ struct Scope {
   uint32_t event;
 };
 
-// Groups the rows 0 to `size` - 1 by key: those of key k are rows[starts[k]] to rows[starts[k + 1] - 1], in order.
-// `key(row)` may be kNone: in no group.
+// Groups the rows 0 to `size` - 1 by key. Afterwards rows[starts[k]] to rows[starts[k + 1] - 1] have key k, in order.
+// Rows whose `key(row)` is kNone are in none of the groups.
 template <class Key>
 void Group(size_t size, size_t keys, const Key& key, std::vector<uint32_t>* rows, std::vector<uint32_t>* starts) {
   starts->assign(keys + 1, 0);
@@ -29,25 +29,25 @@ void Group(size_t size, size_t keys, const Key& key, std::vector<uint32_t>* rows
   }
 }
 
-// Those of one thread that ran between two moments, outer before inner.
+// The scopes of one thread between two moments, outer scopes before inner ones.
 std::vector<Scope> ScopesOf(const Trace& trace, const ThreadRow& thread, int64_t begin_ns, int64_t end_ns) {
   std::vector<Scope> scopes;
   scopes.reserve(thread.event_count);
   const uint32_t last = thread.first_event + thread.event_count;
   for (uint32_t event = thread.first_event; event < last; ++event) {
-    if (trace.events.begin_ns[event] >= end_ns) break;  // they are by begin
+    if (trace.events.begin_ns[event] >= end_ns) break;  // events are sorted by begin
     if (!IsScope(trace.sites[trace.events.site[event]].kind)) continue;
     const Scope scope{trace.events.begin_ns[event], trace.EventEnd(event), event};
     if (scope.end_ns > std::max(scope.begin_ns, begin_ns)) scopes.push_back(scope);
   }
-  // One that is open is around those that began with it, even if the window ends before they do.
+  // An open scope is around the scopes that began with it, even if the window ends before they do.
   const auto end_ns_of = [&](const Scope& scope) {
     return trace.events.duration_ns[scope.event] == kOpen ? INT64_MAX : scope.end_ns;
   };
   const auto before = [&](const Scope& a, const Scope& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : end_ns_of(a) > end_ns_of(b);
   };
-  // Events are in this order but for scopes that are open.
+  // Events have this order, except for open scopes.
   if (!std::is_sorted(scopes.begin(), scopes.end(), before)) std::stable_sort(scopes.begin(), scopes.end(), before);
   return scopes;
 }
@@ -63,7 +63,7 @@ void Append(int64_t begin_ns, int64_t end_ns, uint32_t event, std::vector<Segmen
 std::vector<Segment> Flatten(const std::vector<Scope>& scopes) {
   std::vector<Segment> segments;
   segments.reserve(2 * scopes.size());
-  // Scopes that have begun, the last begun on top. One that is over stays until it is on top.
+  // Begun scopes, the last one on top. A scope that has ended stays until it is on top.
   std::vector<Scope> open;
   int64_t now_ns = 0;
   const auto advance = [&](int64_t to_ns) {
@@ -133,7 +133,7 @@ RequestIndex::RequestIndex(const Trace& trace) {
   Group(
       trace.tokens.size(), requests, [&](uint32_t row) { return trace.tokens[row].request; }, &tokens_, &token_starts_);
 
-  // A request may join a batch more than once; the last batch counted for each request tells.
+  // A request may join a batch more than once. The last batch counted for a request shows that.
   std::vector<uint32_t> last_batch(requests, kNone);
   std::vector<bool> first_join(trace.members.size());
   for (size_t row = 0; row < trace.members.size(); ++row) {

@@ -10,7 +10,7 @@ namespace model {
 
 Intervals Union(std::vector<Interval> intervals) {
   const auto is_before = [](const Interval& a, const Interval& b) { return a.begin_ns < b.begin_ns; };
-  base::SortRuns(&intervals, is_before);  // they are of a few threads or streams, and there are millions
+  base::SortRuns(&intervals, is_before);  // millions of them, from a few sorted threads or streams
   size_t kept = 0;
   for (const Interval& interval : intervals) {
     if (interval.end_ns <= interval.begin_ns) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What losses take from a trace.
+// The effect of losses on a trace.
 #ifndef PITOT_LIB_MODEL_LOSSES_H_
 #define PITOT_LIB_MODEL_LOSSES_H_
 
@@ -9,7 +9,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace model {
 
-// Whether events of a time are missing, not only the sight of a scope or a request.
+// Whether events are missing, rather than the record of a scope or a request.
 constexpr bool IsOfEvents(LossReason reason) {
   return reason == LossReason::kOverwritten || reason == LossReason::kCopying || reason == LossReason::kReserve ||
          reason == LossReason::kUnreadable;

@@ -20,7 +20,7 @@ double TheoreticalOccupancyPercent(const DeviceRow& device, const KernelShape& s
   if (most_warps == 0 || device.blocks_per_multiprocessor == 0 || device.registers_per_multiprocessor == 0 ||
       device.shared_bytes_per_multiprocessor == 0 || shape.registers_per_thread == 0)
     return 0;
-  // One that is too large for any multiprocessor need not be multiplied exactly.
+  // A block that is too large for any multiprocessor need not be multiplied exactly.
   constexpr uint64_t kTooMany = 1 << 20;
   uint64_t threads = 1;
   for (const uint32_t size : shape.block) threads = std::min(threads * std::min<uint64_t>(size, kTooMany), kTooMany);

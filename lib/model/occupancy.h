@@ -8,14 +8,14 @@
 
 namespace pitot::model {
 
-// Theoretical occupancy in percent: the most warps of such blocks that a multiprocessor holds at once, of all it could.
-// 0 where the device's limits or the shape are not known, or say that no block fits (then the limits are wrong).
+// Theoretical occupancy in percent: how many warps of such blocks a multiprocessor can hold at once, relative to its
+// limit of warps. 0 if the device's limits or the shape are unknown, or if no block fits (then the limits are wrong).
 //
-// The formula of NVIDIA's occupancy calculator (CUDA Toolkit, cuda_occupancy.h): the fewest blocks that the limits of
-// warps, blocks, registers and shared memory allow. Registers are allocated to warps, in units of 256, from each of
-// four sub-partitions; shared memory to blocks, in units of 128 bytes, with 1 KiB more for the system. Devices before
-// compute capability 8.0, which are those with at most 96 KiB a multiprocessor, take units of 256 bytes and nothing for
-// the system. Not considered: clusters, a smaller carve-out of shared memory, and grids too small to fill the device.
+// The formula of NVIDIA's occupancy calculator (CUDA Toolkit, cuda_occupancy.h): the smallest number of blocks allowed
+// by the limits of warps, blocks, registers and shared memory. Registers are allocated to warps, in units of 256, from
+// each of four sub-partitions. Shared memory is allocated to blocks, in units of 128 bytes, with 1 KiB more for the
+// system. Devices before compute capability 8.0 (at most 96 KiB a multiprocessor) use units of 256 bytes and nothing
+// for the system. Not considered: clusters, a smaller carve-out of shared memory, and grids too small for the device.
 double TheoreticalOccupancyPercent(const DeviceRow& device, const KernelShape& shape);
 
 }  // namespace pitot::model

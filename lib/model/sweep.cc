@@ -12,7 +12,7 @@ PITOT_NAMESPACE_BEGIN
 namespace model {
 namespace {
 
-// The next beginning or end of a class.
+// The next begin or end of an interval of a class.
 struct Edge {
   int64_t at_ns;
   uint32_t of_class;
@@ -21,12 +21,12 @@ struct Edge {
   bool operator>(const Edge& other) const { return at_ns > other.at_ns; }
 };
 
-// The first of `active`, or `count`.
+// The lowest active class, or `count`.
 uint32_t FirstOf(uint64_t active, uint32_t count) {
   return std::min(active == 0 ? count : static_cast<uint32_t>(std::countr_zero(active)), count);
 }
 
-// What follows the set's last interval without a gap goes on with it.
+// Extends the set's last interval if `time` follows it without a gap.
 void Append(Interval time, Intervals* set) {
   if (!set->empty() && set->back().end_ns == time.begin_ns) {
     set->back().end_ns = time.end_ns;
@@ -35,7 +35,7 @@ void Append(Interval time, Intervals* set) {
   }
 }
 
-// Visits slices in order; consecutive ones may be alike.
+// Visits slices in order. Consecutive slices may have the same active classes.
 template <class Visit>
 void VisitSlices(const std::vector<const Intervals*>& classes, Interval window, const Visit& visit) {
   if (window.begin_ns >= window.end_ns) return;

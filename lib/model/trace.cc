@@ -132,7 +132,7 @@ StringId StringTable::Add(std::string_view text) {
     const size_t doubled = size_t{256} << std::min<size_t>(blocks_.size(), 16);
     blocks_.emplace_back().reserve(std::max(std::min(kStringBlockBytes, doubled), text.size()));
   }
-  // Never grows beyond its capacity, so that views stay valid.
+  // Never grows beyond its capacity: views stay valid.
   std::vector<char>& block = blocks_.back();
   const size_t at = block.size();
   block.insert(block.end(), text.begin(), text.end());

@@ -33,7 +33,7 @@ class Memory final : public ByteSource {
 
 class File final : public ByteSource {
  public:
-  // A pipe without a writer must not keep the reader waiting.
+  // Non-blocking, so that a pipe without a writer does not block the reader.
   explicit File(const std::string& path) : descriptor_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
     struct stat facts {};
     if (descriptor_ < 0 || fstat(descriptor_, &facts) != 0) {
@@ -58,7 +58,7 @@ class File final : public ByteSource {
   int descriptor_;
 };
 
-// The bytes of `rest` after some that were read from it.
+// Bytes that were already read from `rest`, then `rest`.
 class Rejoined final : public ByteSource {
  public:
   Rejoined(std::string first, std::unique_ptr<ByteSource> rest) : first_(std::move(first)), rest_(std::move(rest)) {}
@@ -112,7 +112,7 @@ class Gzip final : public ByteSource {
     if (result == Z_STREAM_END) {
       is_between_ = true;
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      // As gunzip does: what follows a whole member and is none is ignored.
+      // Ignores bytes after a whole member that are not another member, as gunzip does.
       if (!is_first_ && stream_.total_out == 0) return void(has_ended_ = true);
       status_ = Status(StatusCode::kDataLoss, "its compressed data is damaged");
     }
@@ -131,7 +131,7 @@ class Gzip final : public ByteSource {
   z_stream stream_ = {};
   bool is_open_ = false;
   bool is_first_ = true;
-  bool is_between_ = false;  // one member has ended and no other has begun
+  bool is_between_ = false;  // after the end of one member, before the begin of the next
   bool has_ended_ = false;
 };
 

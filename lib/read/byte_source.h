@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a reader's bytes come from, a piece at a time: memory or a file, plain or gzip.
+// The source of a reader's bytes: memory or a file, plain or gzip. Gives them piece by piece.
 #ifndef PITOT_LIB_READ_BYTE_SOURCE_H_
 #define PITOT_LIB_READ_BYTE_SOURCE_H_
 
@@ -16,9 +16,9 @@ namespace pitot::read {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Up to `size` bytes (at least one unless the end was reached), and how many. What went wrong says `status`.
+  // Reads up to `size` bytes and returns their number. 0: the end, or an error, as `status` tells.
   virtual size_t Read(char* out, size_t size) = 0;
-  // Ok, or why the bytes ended before their end.
+  // Ok, or the reason why the bytes ended early.
   const Status& status() const { return status_; }
 
  protected:
@@ -28,7 +28,7 @@ class ByteSource {
 std::unique_ptr<ByteSource> FromMemory(const void* data, uint64_t size);
 // Not mapped: a file that shrinks under a mapping kills its reader.
 std::unique_ptr<ByteSource> FromFile(const std::string& path);
-// What `packed` holds, if that begins as gzip does, else `packed` itself. Members that follow each other are one text.
+// Unpacks `packed` if it begins like gzip; consecutive members become one text. Otherwise returns its bytes unchanged.
 std::unique_ptr<ByteSource> Unpacked(std::unique_ptr<ByteSource> packed, bool* is_gzip);
 
 }  // namespace pitot::read

@@ -12,7 +12,7 @@ constexpr int kMostDigits = 36;  // 10^37 fits
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// What is left of a number's digits once the point was moved by `exponent`; nothing if it does not fit 64 bits.
+// The digits of a number with the point moved by `exponent`, rounded. nullopt if the result does not fit into 64 bits.
 std::optional<uint64_t> Shift(Wide digits, int exponent) {
   if (digits == 0) return 0;
   for (; exponent > 0; --exponent) {

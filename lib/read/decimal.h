@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decimal numbers as they are written, without the detour through double that would cost microseconds of Unix time
-// their last digits.
+// Parses decimal numbers exactly. A detour through double would lose the last digits of Unix times in microseconds.
 #ifndef PITOT_LIB_READ_DECIMAL_H_
 #define PITOT_LIB_READ_DECIMAL_H_
 
@@ -12,7 +11,7 @@
 namespace pitot::read {
 
 // `text` (a JSON number, or one in quotes) times 10^`scale`, rounded to the nearest integer, halves away from 0.
-// Nothing for what is no number or does not fit.
+// nullopt if it is not a number or does not fit.
 std::optional<int64_t> ParseDecimal(std::string_view text, int scale);
 
 }  // namespace pitot::read

@@ -36,10 +36,11 @@ using model::Trace;
 using schema::ChunkType;
 using schema::Encoding;
 
-// Finds the trace's row for a row's number in the file: not the same once a chunk is missing or rows were dropped.
+// Finds the trace's row for a row's number in the file. They differ after a missing chunk or a dropped row.
 class RowMap {
  public:
-  // The next rows in the file are numbered from `first` on; false if that goes back. As many are to be added.
+  // The next `count` rows in the file are numbered from `first` on, and Add is called for each. False if `first` is not
+  // after the rows before.
   bool Begin(uint64_t first, uint64_t count) {
     if (!runs_.empty() && first < runs_.back().first + runs_.back().count) return false;
     if (first > kNone || count > kNone - first) return false;
@@ -47,7 +48,7 @@ class RowMap {
     return true;
   }
   void Add(uint32_t row) { rows_.push_back(row); }
-  // kNone if it is missing.
+  // kNone if the row is missing.
   uint32_t operator[](uint64_t in_file) const {
     auto run =
         std::upper_bound(runs_.begin(), runs_.end(), in_file, [](uint64_t row, const Run& r) { return row < r.first; });
@@ -55,7 +56,7 @@ class RowMap {
     --run;
     return in_file - run->first < run->count ? rows_[run->at + (in_file - run->first)] : kNone;
   }
-  // The same for "row + 1", where 0 is none.
+  // The same for "row + 1"; 0 is none.
   uint32_t PlusOne(uint64_t in_file) const { return in_file == 0 ? kNone : (*this)[in_file - 1]; }
 
  private:
@@ -68,7 +69,7 @@ class RowMap {
   std::vector<uint32_t> rows_;
 };
 
-// The elements of a column of a chunk, one after another. A column that the message does not have reads as zeros.
+// The elements of a column of a chunk, one after another. A column that is missing from the message reads as zeros.
 template <class T> class Column {
  public:
   void Open(const Message& message, uint32_t field) {
@@ -94,12 +95,12 @@ template <class T> class Column {
 
 template <class Owner> struct Cursors;
 
-// Where reading is in a column of a table or list.
+// The position of reading in a column of a table or list.
 template <class At, Encoding = At::kEncoding> struct Cursor {
   Column<schema::WireOf<At>> values;
   uint64_t sum = 0;  // of deltas; wraps rather than overflows
 
-  // False unless the message has as many elements as rows. The columns of older dumps may be missing.
+  // False unless the message has as many elements as rows. A column may be missing from older dumps.
   bool Open(const Message& message, size_t rows) {
     values.Open(message, At::kField);
     if (At::kColumn.since != 0 && values.size() == 0) return true;
@@ -146,7 +147,7 @@ template <class Owner> struct Cursors {
   template <class At> Cursor<At>& Of() { return std::get<At::kIndex>(all); }
 };
 
-// How many rows a chunk has: the size of the first column with one element for each.
+// The number of rows in a chunk: the size of the first column with one element a row.
 template <class Owner> size_t RowsIn(const Message& message) {
   size_t rows = 0;
   bool is_known = false;
@@ -180,7 +181,7 @@ class ChunkReader {
     trace_.window_end_ns = model::kMaxTimeNs;  // until there is a header: anything may still be open
   }
 
-  // Any kind of data may be missing, and it is not known how much.
+  // Any kind of data may be missing. The amount is unknown.
   void AddDamage(uint64_t bytes) {
     trace_.losses.push_back({model::kNone, model::LossReason::kDamaged, trace_.window_begin_ns,
                              std::max(trace_.window_begin_ns, trace_.window_end_ns), 0, bytes});
@@ -242,7 +243,7 @@ class ChunkReader {
     return true;
   }
 
-  // Sets what follows from rows. To be called once, after the last chunk.
+  // Sets the values that are derived from rows. To be called once, after the last chunk.
   void Finish() {
     trace_.process_name = Text(process_name_);
     schema::ForEachTable([&]<const auto & kTable>() {
@@ -261,7 +262,7 @@ class ChunkReader {
     return id == kNone ? 0 : id;
   }
 
-  // The row that all rows of the chunk belong to. False if those of a later one have been read.
+  // Reads the row to which all rows of the chunk belong. False if rows of a later one were read before.
   template <const auto& kTable> bool BeginRun(const Message& chunk) {
     bool is_good = true;
     schema::ForEachColumn<schema::OfTable<kTable>>([&](auto at) {
@@ -335,7 +336,7 @@ class ChunkReader {
     (columns->*member).push_back(value);
   }
 
-  // The arguments of the event whose site was just read. False if they are not as many as the site says.
+  // Reads the arguments of the event whose site was read last. False if their number is not the site's.
   bool ReadArgs(Column<uint32_t>* counts, Column<uint64_t>* values) {
     const uint32_t count = counts->Next(), site = trace_.events.site.back();
     const size_t first = trace_.arg_values.size();
@@ -367,7 +368,7 @@ class ChunkReader {
     }
   }
 
-  // The ranges of a table's rows: the rows of another table are sorted by their owners.
+  // Sets the ranges of a table's rows. The other table's rows are sorted by their owners.
   template <ChunkType kType, class Range, class Rows> void SetRanges(const Range& range, Rows* rows) {
     const auto& owned = trace_.*schema::kTableOf<kType>.member;
     for (size_t i = 0; i < schema::RowsOf<kType>(trace_); ++i)
@@ -379,7 +380,7 @@ class ChunkReader {
     }
   }
 
-  // Without a header: from the begin of the first interval to the end of the last.
+  // Without a header, the window is from the begin of the first interval to the end of the last.
   void GuessWindow() {
     int64_t begin_ns = model::kMaxTimeNs, end_ns = 0;
     const auto cover = [&](int64_t from_ns, int64_t duration_ns) {
@@ -458,7 +459,7 @@ class DumpParser {
     for (uint32_t i = 0; i < bytes; ++i) value |= uint32_t{data_[at + i]} << (8 * i);
     return value;
   }
-  // A file that ends within its first chunk may have become one.
+  // A file that ends within its first chunk may be the beginning of a dump.
   bool IsDump() const {
     if (report_.chunks + report_.chunks_unknown != 0) return true;
     return size_ == 0 || memcmp(data_, kMagicBytes, std::min<uint64_t>(size_, sizeof kMagicBytes)) == 0;
@@ -474,7 +475,7 @@ class DumpParser {
     if (payload_size_ > size_ - at - dump_format::kChunkHeaderBytes) return false;
     const bool is_strings = type_ == static_cast<uint32_t>(ChunkType::kStrings);
     if (payload_size_ > (is_strings ? uint64_t{INT_MAX} : dump_format::kPayloadMaxBytes)) return false;
-    // Where magics abound, each claiming a long chunk, trying all would take for ever.
+    // A file of many magics, each claiming a long chunk, would take too long if all were tried.
     bytes_tried_ += payload_size_;
     if (bytes_tried_ > kMaxTries * size_) return false;
     const uint32_t crc = serialize::ExtendCrc32c(serialize::ExtendCrc32c(0, data_ + at, 16),
@@ -482,14 +483,14 @@ class DumpParser {
     return crc == Load(at + 16, 4);
   }
 
-  // Moves `at` on to the next whole chunk that has not been before; false if there is none.
+  // Moves `at` to the next whole chunk with a new sequence number. False if there is none.
   bool FindChunk(uint64_t* at) {
     const uint64_t begin = *at;
     for (uint64_t next = begin; next < size_;) {
       if (IsChunk(next) && sequence_ >= next_sequence_) {
         *at = next;
         if (next != begin || sequence_ != next_sequence_) {
-          // As many are missing as the numbers say, unless they say what cannot be.
+          // The sequence numbers tell how many are missing, up to the number that fits into the gap.
           report_.chunks_bad +=
               std::min<uint64_t>(sequence_ - next_sequence_, (next - begin) / dump_format::kChunkHeaderBytes + 1);
         }
@@ -500,7 +501,7 @@ class DumpParser {
       const void* found = memchr(data_ + next + 1, dump_format::kMagic & 255, size_ - next - 1);
       next = found == nullptr ? size_ : static_cast<uint64_t>(static_cast<const uint8_t*>(found) - data_);
     }
-    // The rest holds a chunk that is there but bad, or the beginning of one.
+    // The rest is a whole but bad chunk, or the beginning of a chunk.
     if (size_ - begin >= dump_format::kChunkHeaderBytes &&
         Load(begin + 8, 4) <= size_ - begin - dump_format::kChunkHeaderBytes) {
       ++report_.chunks_bad;
@@ -508,7 +509,7 @@ class DumpParser {
     return false;
   }
 
-  // Reads the chunk at `at`, whose header was read. Fails only where reading must not go on.
+  // Reads the chunk at `at` after its header. An error ends reading.
   Status Take(uint64_t at) {
     payload_ = data_ + at + dump_format::kChunkHeaderBytes;
     const ChunkType type = static_cast<ChunkType>(type_);
@@ -553,7 +554,7 @@ class DumpParser {
     });
     return is_good;
   }
-  // The message of a table keeps its memory until a chunk of another one comes.
+  // A table's message keeps its memory until a chunk of another table comes.
   Message* MessageOf(const schema::About& table) {
     if (message_ == nullptr || message_type_ != table.type) {
       const auto* const pool = google::protobuf::DescriptorPool::generated_pool();
@@ -586,7 +587,7 @@ class DumpParser {
   uint64_t next_sequence_ = 0;
   bool has_trailer_ = false;
   bool trailer_agrees_ = false;
-  // Of the chunk at hand.
+  // Of the current chunk.
   uint32_t type_ = 0;
   uint32_t flags_ = 0;
   uint32_t sequence_ = 0;
@@ -596,7 +597,7 @@ class DumpParser {
 
 class File {
  public:
-  // A pipe without a writer must not keep the reader waiting.
+  // Non-blocking, so that a pipe without a writer does not block the reader.
   explicit File(const char* path) : descriptor_(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
   ~File() {
     if (descriptor_ >= 0) close(descriptor_);
@@ -614,10 +615,10 @@ Status FileError(const std::string& path, int error) {
   return Status(code, (path + ": " + strerror(error)).c_str());
 }
 
-// Of a dump whose first chunk is damaged the second, at the latest, begins within these bytes.
+// If a dump's first chunk is damaged, its second one begins within these bytes.
 constexpr size_t kFirstBytes = 2 * (dump_format::kPayloadMaxBytes + dump_format::kChunkHeaderBytes);
 
-// Not mapped: a file that shrinks under a mapping kills its reader. What cannot be a dump is not read on.
+// Does not map the file: a mapped file that shrinks kills its reader. Stops early if the file cannot be a dump.
 Status ReadAll(const std::string& path, std::string* contents) {
   const File file(path.c_str());
   struct stat facts {};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts the text of a Chrome trace into the members of its traceEvents and those that stand beside that, one at a time,
-// so that a parser needs memory for one event and not for the file.
+// Cuts the text of a Chrome trace into pieces: the members of its traceEvents, and the members next to traceEvents. A
+// parser then needs memory for one event instead of the whole file.
 //
-// It knows of JSON what it takes to find where a value ends: strings, escapes and brackets. Whether a piece is JSON is
-// for who parses it.
+// It knows just enough JSON to find the end of a value: strings, escapes and brackets. The parser of a piece finds out
+// whether it is JSON.
 #ifndef PITOT_LIB_READ_EVENT_SPLITTER_H_
 #define PITOT_LIB_READ_EVENT_SPLITTER_H_
 
@@ -27,18 +27,18 @@ class EventSplitter {
   enum class Piece {
     kEvent,          // a member of traceEvents, or of a bare list
     kMember,         // a member of the outermost object: `key` and `text`
-    kTooDeep,        // the same as kEvent, but nested more than kMaxDepth deep
-    kTooDeepMember,  // the same as kMember, but so
-    kEnd,            // the text ended where its JSON does
-    kCut,            // before that: `problem` says how
+    kTooDeep,        // a kEvent that is nested more than kMaxDepth deep
+    kTooDeepMember,  // a kMember that is nested more than kMaxDepth deep
+    kEnd,            // the text ended with its JSON
+    kCut,            // the text ended too early: see `problem`
     kNoTrace,        // neither an object nor a list
-    kAgain,          // never given
+    kAgain,          // internal: try again
   };
 
   explicit EventSplitter(ByteSource* source);
   // The next piece. After kEnd, kCut or kNoTrace there is none.
   Piece Next();
-  // Of the last piece, until the next; may be written to.
+  // The last piece, valid until the next. May be written to.
   std::string_view text() const { return {buffer_.data() + begin_, piece_end_ - begin_}; }
   char* data() { return buffer_.data() + begin_; }
   size_t capacity() const { return buffer_.size() - begin_; }
@@ -56,11 +56,11 @@ class EventSplitter {
   Piece NextEvent();
   Piece Cut(const char* problem);
   Piece Over();
-  // Reads on; false at the end of the text. Keeps what is from begin_ on; positions move.
+  // Reads more; false at the end of the text. Keeps the bytes from begin_ on, but moves them.
   bool Fill();
-  // The next character that is no space, without taking it; 0 at the end of the text.
+  // The next character that is not a space, without taking it. 0 at the end of the text.
   char Peek();
-  // Takes a value; text() is that. False: the text ended in it, or it is too large.
+  // Takes a value as text(). False if the text ended in it or it is too large.
   bool TakeValue();
   bool TakeNested();  // a string, a list or an object
   bool TakeScalar();
@@ -68,12 +68,12 @@ class EventSplitter {
   ByteSource* source_;
   std::vector<char> buffer_;
   size_t begin_ = 0;      // of the piece
-  size_t at_ = 0;         // how far it was looked at
-  size_t end_ = 0;        // of what was read
+  size_t at_ = 0;         // the next byte to look at
+  size_t end_ = 0;        // of the bytes read
   size_t piece_end_ = 0;  // of the last piece
   std::string key_;
   Place place_ = Place::kStart;
-  bool is_bare_ = false;  // a list of events, no object around it
+  bool is_bare_ = false;  // a list of events without an object around it
   bool has_events_ = false;
   bool is_too_deep_ = false;
   const char* problem_ = "";

@@ -73,7 +73,7 @@ class KinetoParser {
   }
   void TakeRepaired() {
     repaired_ = splitter_.text();
-    // JSON has control characters between its parts only.
+    // JSON allows control characters only between its parts.
     for (char& c : repaired_) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     repaired_ = base::SanitizeText(repaired_);
     const size_t size = repaired_.size();
@@ -96,7 +96,7 @@ class KinetoParser {
   ByteSource& source_;
   KinetoReport& report_;
   std::string repaired_;
-  std::string deep_member_;  // the last that was nested too deep
+  std::string deep_member_;  // the last member that was nested too deep
   bool depth_was_exceeded_ = false;
 };
 
@@ -143,9 +143,9 @@ std::string KinetoReport::Problems() const {
   add(times_out_of_range, " had a time before 0 or beyond 2^62 ns");
   add(durations_negative, " had a negative duration, taken as 0");
   add(correlations_shared, " calls had the correlation id of an earlier one");
-  add(gpu_unlinked, " GPU operations have no call in the file");
-  // A few always are.
-  if (names_unused > 1000) add(names_unused, " names belong to threads without events");
+  add(gpu_unlinked, " things that GPUs did have no call in the file");
+  // A few unused names are normal.
+  if (names_unused > 1000) add(names_unused, " names are of threads that did nothing");
   return problems;
 }
 

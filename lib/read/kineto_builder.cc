@@ -43,7 +43,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// "HtoD, pageable to device" of "Memcpy HtoD (Pageable -> Device)"; what is put otherwise stays as it is.
+// Returns "HtoD, pageable to device" for "Memcpy HtoD (Pageable -> Device)", and other names unchanged.
 std::string CopyName(std::string_view name) {
   constexpr std::string_view kPrefix = "Memcpy ", kArrow = " -> ";
   const size_t bracket = name.find(" ("), arrow = name.find(kArrow);
@@ -56,15 +56,15 @@ std::string CopyName(std::string_view name) {
   return std::string(kind) + ", " + Lower(from) + " to " + Lower(to);
 }
 
-// Without the spaces between what a list holds.
+// Removes the spaces between the elements of a list.
 std::string Compact(std::string_view json) {
   std::string compact(json);
   std::erase_if(compact, [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; });
   return compact;
 }
 
-// The most blocks that a multiprocessor holds, which the file does not say: CUDA C++ Programming Guide, technical
-// specifications per compute capability. 0 where it is not known.
+// The limit of blocks on a multiprocessor, by compute capability; the file does not have it. From the technical
+// specifications in the CUDA C++ Programming Guide. 0: unknown.
 uint32_t BlocksPerMultiprocessor(int64_t major, int64_t minor) {
   switch (major * 10 + minor) {
     case 30:
@@ -96,7 +96,7 @@ uint32_t BlocksPerMultiprocessor(int64_t major, int64_t minor) {
   }
 }
 
-// Columns in another order.
+// Puts a column into another order.
 template <class T> void Reorder(const std::vector<uint32_t>& order, std::vector<T>* column) {
   std::vector<T> ordered;
   ordered.reserve(order.size());
@@ -104,7 +104,7 @@ template <class T> void Reorder(const std::vector<uint32_t>& order, std::vector<
   *column = std::move(ordered);
 }
 
-// Rows by `is_before`, of equal ones the first in the file first; empty if they are in that order.
+// Rows sorted by `is_before`; equal rows keep their order in the file. Empty if the rows are sorted already.
 template <class IsBefore> std::vector<uint32_t> OrderOf(uint32_t size, const IsBefore& is_before) {
   bool is_ordered = true;
   for (uint32_t row = 1; row < size && is_ordered; ++row) is_ordered = !is_before(row, row - 1);
@@ -135,7 +135,7 @@ void KinetoBuilder::Add(const KinetoEvent& event) {
   }
   switch (category) {
     case Category::kOperator:
-      // PyTorch 1.8 had one category for both.
+      // PyTorch 1.8 had one category for operators and steps.
       return AddScope(event, event.name.substr(0, 12) == "ProfilerStep" ? SiteKind::kScope : SiteKind::kOperator);
     case Category::kScope:
       return AddScope(event, SiteKind::kScope);
@@ -260,7 +260,8 @@ uint32_t KinetoBuilder::Device(int64_t ordinal) {
   return found->second;
 }
 
-// Its arguments say; old traces, and those of others, only its process and thread: 0 and "stream 7".
+// The stream by the event's arguments. Old traces, and those of other tools, only have it as a process and a thread: 0
+// and "stream 7".
 uint32_t KinetoBuilder::Stream(const KinetoEvent& event) {
   const uint32_t device = Device(event.device >= 0 ? event.device : Number(event.pid));
   int64_t number = event.stream;
@@ -316,10 +317,10 @@ uint32_t KinetoBuilder::Counter(uint32_t device, const std::string& name, const 
   return found->second;
 }
 
-// How many waits for a stream were open: the calls say when threads began and ended to wait, this when the GPU did.
+// Counts the open waits for a stream. Calls have the times of waiting threads; these events have the GPU's times.
 void KinetoBuilder::AddSync(const KinetoEvent& event) {
   Time time;
-  const bool is_for_all = event.stream == UINT32_MAX;  // a context's; of later versions -1, as events' are
+  const bool is_for_all = event.stream == UINT32_MAX;  // a context's; later versions write -1, as for events
   if (event.stream < 0 || event.stream > UINT32_MAX) {
     ++report_.events_unused;
     return;
@@ -329,7 +330,7 @@ void KinetoBuilder::AddSync(const KinetoEvent& event) {
   if (!is_for_all) {
     const uint32_t stream = Stream(event);
     device = trace_.streams[stream].device;
-    // A stream that waits for an event keeps no thread waiting.
+    // No thread waits when a stream waits for an event.
     if (event.name.substr(0, 11) != "Stream Wait") syncs_.push_back({event.correlation, stream, kNone});
   } else if (event.name.substr(0, 7) == "Context" && event.device >= 0) {
     syncs_.push_back({event.correlation, kNone, device});
@@ -346,7 +347,7 @@ void KinetoBuilder::AddOverhead(const KinetoEvent& event) {
 }
 
 void KinetoBuilder::AddMemory(const KinetoEvent& event) {
-  // Before PyTorch 1.10 they said how much changed and not how much there is.
+  // Before PyTorch 1.10 the events had the change but not the total.
   if (!event.begin_ns || event.total_allocated < 0) {
     ++report_.events_unused;
     return;
@@ -357,7 +358,7 @@ void KinetoBuilder::AddMemory(const KinetoEvent& event) {
   }
   const bool is_cpu = event.device_type == 0 || event.device_id < 0;
   const uint32_t device = is_cpu ? kNone : Device(event.device_id);
-  // As pitot::torch calls them.
+  // The names that pitot::torch uses.
   const uint32_t allocated = Counter(device, is_cpu ? "LibTorch CPU allocated" : "LibTorch allocated", "bytes");
   samples_.push_back({allocated, *event.begin_ns, static_cast<double>(event.total_allocated)});
   if (is_cpu || event.total_reserved < 0) return;
@@ -371,7 +372,7 @@ void KinetoBuilder::AddThreadName(const KinetoEvent& event) {
     return;
   }
   if (event.name == "process_name") {
-    // That of CPUs: those of GPUs have the same.
+    // The CPU's process. Those of GPUs have the same name.
     if (trace_.process_name == 0) trace_.process_name = Intern(event.thread_name.substr(0, kMostNameBytes));
     return;
   }
@@ -433,7 +434,7 @@ void KinetoBuilder::FindWindow() {
   take(trace_.gpu);
   trace_.window_begin_ns = begin_ns <= end_ns ? begin_ns : 0;
   trace_.window_end_ns = begin_ns <= end_ns ? end_ns : 0;
-  // The pair says where Unix time is on the trace's clock; it is taken at the end, as that of a snapshot is.
+  // The pair relates Unix time to the trace's clock. It is of the end of the window, as in a snapshot.
   const int64_t most_ns = model::kMaxTimeNs - trace_.window_end_ns;
   trace_.clock.monotonic_ns = trace_.window_end_ns;
   trace_.clock.realtime_ns = trace_.window_end_ns + std::clamp<int64_t>(base_ns_, -trace_.window_end_ns, most_ns);
@@ -495,7 +496,7 @@ void KinetoBuilder::OrderCalls() {
 
 void KinetoBuilder::OrderGpu() {
   model::GpuColumns& gpu = trace_.gpu;
-  // Calls by their ids, each id once: its first.
+  // Calls sorted by id, with the first call of each id.
   std::vector<uint32_t> calls;
   calls.reserve(call_correlations_.size());
   for (uint32_t row = 0; row < call_correlations_.size(); ++row) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of a Kineto trace become the rows of a model::Trace.
+// Turns the events of a Kineto trace into the rows of a model::Trace.
 #ifndef PITOT_LIB_READ_KINETO_BUILDER_H_
 #define PITOT_LIB_READ_KINETO_BUILDER_H_
 
@@ -20,14 +20,14 @@ namespace pitot::read {
 
 class KinetoBuilder {
  public:
-  // Both must outlive this; `trace` is empty.
+  // Both must outlive the builder; `trace` is empty.
   KinetoBuilder(model::Trace* trace, KinetoReport* report);
   void Add(const KinetoEvent& event);
   void AddDevices(const std::vector<KinetoDevice>& devices);
-  // What stands beside the events.
+  // A member of the file next to the events.
   void AddAttribute(std::string_view key, std::string_view value);
   void SetBaseTime(int64_t base_ns) { base_ns_ = base_ns; }
-  // Puts rows in order and ties them together. `is_cut`: there was more.
+  // Sorts the rows and connects them. `is_cut`: the file was incomplete.
   void Finish(bool is_cut);
 
  private:
@@ -69,7 +69,7 @@ class KinetoBuilder {
   model::Trace& trace_;
   KinetoReport& report_;
   int64_t base_ns_ = 0;
-  std::unordered_map<std::string, int64_t> texts_;  // ids that are no numbers: -2 and below
+  std::unordered_map<std::string, int64_t> texts_;  // ids that are not numbers: -2 and below
   std::map<std::pair<int64_t, int64_t>, uint32_t> threads_;
   std::pair<int64_t, int64_t> last_thread_ = {0, 0};
   uint32_t last_thread_row_ = model::kNone;
@@ -81,10 +81,10 @@ class KinetoBuilder {
   std::map<std::vector<uint32_t>, uint32_t> shapes_;
   std::map<std::pair<uint32_t, std::string>, uint32_t> counters_;
   std::vector<Sample> samples_;
-  std::vector<int64_t> call_correlations_, gpu_correlations_;  // beside `calls` and `gpu`
+  std::vector<int64_t> call_correlations_, gpu_correlations_;  // of the rows of `calls` and `gpu`
   struct Sync {
     int64_t correlation;
-    uint32_t stream, device;  // rows, kNone: not of one stream, not of all of a device
+    uint32_t stream, device;  // rows; kNone: not one stream, or not all of a device
   };
   std::vector<Sync> syncs_;
 };

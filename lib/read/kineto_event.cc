@@ -13,7 +13,7 @@ namespace {
 
 namespace od = simdjson::ondemand;
 
-// Of a number; `otherwise` for what is none.
+// Returns `otherwise` for a value that is not a number.
 int64_t Number(od::value value, int64_t otherwise) {
   std::string_view token = value.raw_json_token();
   return ParseDecimal(token, 0).value_or(otherwise);
@@ -44,7 +44,7 @@ void ReadSizes(od::value value, uint32_t (&sizes)[3]) {
 }
 
 void ReadArgument(std::string_view key, od::value value, KinetoEvent* event) {
-  // By length first: most keys are of no interest.
+  // By length first, because most keys are not needed.
   switch (key.size()) {
     case 4:
       if (key == "grid") return event->has_shape = true, ReadSizes(value, event->shape.grid);
@@ -162,7 +162,7 @@ std::vector<KinetoDevice> KinetoDecoder::Devices(std::string_view json, size_t c
         if (key == "computeMajor") device.compute_major = Number(value, 0);
         if (key == "computeMinor") device.compute_minor = Number(value, 0);
         if (key == "numSms") device.multiprocessors = Number(value, 0);
-        // Kineto has spelt it both ways.
+        // Kineto has used both spellings.
         if (key == "maxThreadsPerMultiprocessor" || key == "maxThreadsPerMultiProcessor")
           device.threads = Number(value, 0);
         if (key == "regsPerMultiprocessor") device.registers = Number(value, 0);
@@ -179,7 +179,7 @@ std::vector<KinetoDevice> KinetoDecoder::Devices(std::string_view json, size_t c
 std::optional<std::string> KinetoDecoder::Scalar(std::string_view json) {
   if (json.empty() || json.front() == '{' || json.front() == '[') return std::nullopt;
   if (json.front() != '"') return std::string(json);
-  // A list, because a document that is a text alone has no values.
+  // In a list, because a document of just a string has no values.
   const std::string list = "[" + std::string(json) + "]";
   try {
     const simdjson::padded_string padded(list);

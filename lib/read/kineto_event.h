@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One event of a Kineto trace, and what stands beside the events, out of its JSON: the only place that knows simdjson.
+// Decodes the JSON of one event of a Kineto trace, or of a member next to the events. Only this part uses simdjson.
 #ifndef PITOT_LIB_READ_KINETO_EVENT_H_
 #define PITOT_LIB_READ_KINETO_EVENT_H_
 
@@ -16,10 +16,10 @@
 
 namespace pitot::read {
 
-// What names a process, thread or stream: a number, or a text that is none.
+// The name of a process, thread or stream: a number or another text.
 struct KinetoId {
   int64_t number = 0;
-  std::string_view text;  // "" where it is a number
+  std::string_view text;  // "" for a number
 };
 
 // Texts are valid until the next event is decoded.
@@ -52,11 +52,11 @@ class KinetoDecoder {
  public:
   KinetoDecoder();
   ~KinetoDecoder();
-  // `json` has `capacity` readable bytes, 64 or more beyond its end. kNotText: it is not UTF-8, else it may be JSON.
+  // `json` has `capacity` readable bytes, 64 or more beyond its end. kNotText: it may be JSON but is not UTF-8.
   Decoded Event(std::string_view json, size_t capacity, KinetoEvent* event);
-  // Of "deviceProperties".
+  // The devices in "deviceProperties".
   std::vector<KinetoDevice> Devices(std::string_view json, size_t capacity);
-  // A text or number; nothing for what is neither.
+  // A string or number; nullopt for other values.
   std::optional<std::string> Scalar(std::string_view json);
 
  private:
