@@ -15,15 +15,15 @@ namespace {
 
 constexpr std::string_view kAnonymous = "(anonymous namespace)";
 
-constexpr size_t kMostBytes = 16 << 10;   // of a name in full
-constexpr size_t kMostWritten = 1 << 20;  // by the demangler, of one that may have more
+constexpr size_t kMostBytes = 16 << 10;   // of a full name
+constexpr size_t kMostWritten = 1 << 20;  // by the demangler, before a name is refused
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsIdentifier(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$';
 }
 
-// The end of what is in brackets from `at` on; brackets of other kinds may be inside, "->" is none.
+// The end of the brackets that begin at `at`. Other kinds of brackets may be nested in them; "->" is not a bracket.
 size_t SkipBrackets(std::string_view text, size_t at) {
   size_t depth = 0;
   for (; at < text.size(); ++at) {
@@ -41,7 +41,7 @@ struct Reference {
   size_t at, size;
 };
 
-// "S_", "T0_", "S1A_" in a compiled name, which stand for a part of it; such letters in its identifiers count too.
+// Finds "S_", "T0_", "S1A_" in a compiled name: references to another part of it. Also matches letters of identifiers.
 std::vector<Reference> References(std::string_view compiled) {
   std::vector<Reference> references;
   for (size_t at = 0; at < compiled.size(); ++at) {
@@ -55,15 +55,15 @@ std::vector<Reference> References(std::string_view compiled) {
   return references;
 }
 
-// An identifier that is as long as the reference and takes its place, made of a letter that no name has.
+// Replaces a reference with an identifier of the same length, made of a letter that does not occur in names.
 constexpr char kNextLetter = '\1', kLaterLetter = '\2';
 void HideReference(const Reference& reference, char letter, std::string* compiled) {
-  if (reference.size > 10) return;  // its number is none of a name that the demangler reads
+  if (reference.size > 10) return;  // too large a number for the demangler
   compiled->replace(reference.at, reference.size, reference.size, letter);
   (*compiled)[reference.at] = static_cast<char>('0' + reference.size - 1);
 }
 
-// What the demangler makes of it; empty if it refuses.
+// The demangled name; empty if the demangler refuses.
 std::string Written(const std::string& compiled) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(compiled.c_str(), nullptr, nullptr, &status),
@@ -71,10 +71,11 @@ std::string Written(const std::string& compiled) {
   return status == 0 && text != nullptr ? text.get() : "";
 }
 
-// A compiled name may say "as before" of a part that says it too: a few hundred letters can stand for gigabytes, and a
-// dump may come from anyone. So references are given back one after the other: what one stands for is no more than what
-// was written, or the letters of the name, and it is written as often as what took its place. Empty if the demangler
-// refuses it, if it is larger than kMostWritten, or has references where nothing is written of them.
+// Demangles a name within kMostWritten. References in a compiled name may nest: a few hundred letters can expand to
+// gigabytes, and a dump may come from anyone. So all references are hidden and then restored one by one. The text of a
+// restored reference is at most as long as the text so far, or as the name's letters when expanded. It appears as often
+// as its stand-in did. Empty if the demangler refuses the name, if the text may be too long, or if a reference does not
+// appear in the text.
 std::string FullName(std::string_view compiled) {
   const std::vector<Reference> references = References(compiled);
   std::string hidden(compiled);
@@ -85,7 +86,7 @@ std::string FullName(std::string_view compiled) {
     written = Written(hidden);
     const auto letters = static_cast<size_t>(std::count(written.begin(), written.end(), kNextLetter));
     const size_t times = letters / (next.size - 1);
-    // Of a letter of a name an abbreviation makes no more than so many ("std::basic_iostream<char, ...>").
+    // An abbreviation expands to at most this many letters ("std::basic_iostream<char, ...>").
     constexpr size_t kMostOfLetter = 80;
     if (times == 0 || (times + 1) * std::max(written.size(), compiled.size() * kMostOfLetter) > kMostWritten) return {};
     hidden.replace(next.at, next.size, compiled.substr(next.at, next.size));
@@ -93,7 +94,7 @@ std::string FullName(std::string_view compiled) {
   return Written(hidden);
 }
 
-// The scopes and the name at the front of a compiled name, for those that the demangler refuses (it does the longest).
+// The scopes and the name at the front of a compiled name. For names that the demangler refuses, such as the longest.
 std::string NameInFront(std::string_view compiled) {
   if (compiled.substr(0, 2) != "_Z") return {};
   compiled.remove_prefix(2);
@@ -125,7 +126,7 @@ std::string BriefName(std::string_view full) {
       at += kAnonymous.size();
       if (full.substr(at, 2) == "::") at += 2;
     } else if (begins_word && rest.substr(0, 8) == "operator" && (rest.size() == 8 || !IsIdentifier(rest[8]))) {
-      // Its own brackets are part of the name.
+      // The brackets of an operator are part of its name.
       size_t end = at + 8;
       if (full.substr(end, 2) == "()") end += 2;
       while (end < full.size() && full[end] != '(' && !(full[end] == '<' && full[end - 1] != '<' && end > at + 8))
@@ -140,11 +141,11 @@ std::string BriefName(std::string_view full) {
     } else if (rest[0] == '(') {
       at = SkipBrackets(full, at);
       if (brief.empty() || brief == "decltype") continue;  // of the return type
-      // Parameters: the end, but of a function in which a class or lambda is.
+      // Parameters end the name, unless a class or lambda inside of the function follows.
       if (full.substr(at, 6) == " const") at += 6;
       if (full.substr(at, 2) != "::") break;
     } else if (rest[0] == ' ') {
-      brief.clear();  // what was before is the return type
+      brief.clear();  // it was the return type
       ++at;
     } else {
       brief += rest[0];
@@ -164,7 +165,7 @@ std::string ActivityName(const Trace& trace, uint32_t gpu_row) {
   if (kind == model::GpuKind::kSpan) return name.empty() ? text : std::string(name);
   if (kind != model::GpuKind::kGraph) return name.empty() ? text : text.append(" ").append(name);
   if (!name.empty()) text = name;
-  // Collectors may call all of them the same.
+  // Collectors may give all graphs the same name.
   const bool has_number = std::any_of(text.begin(), text.end(), IsDigit);
   if (trace.gpu.graph[gpu_row] != 0 && !has_number) text += " " + std::to_string(trace.gpu.graph[gpu_row]);
   return text;

@@ -224,7 +224,7 @@ inline constexpr Table kEvents{{ChunkType::kEvents, "events", kNotNumbered, 0, "
 }};
 
 inline constexpr Table kCalls{
-    {ChunkType::kCalls, "calls", kNumbered, 1, "calls of the CUDA API; threads that are none come last"},
+    {ChunkType::kCalls, "calls", kNumbered, 1, "calls of the CUDA API, by thread (unknown last) and begin"},
     &Trace::calls, std::tuple{
     Row<kRowOrNone>("thread", &CallColumns::thread, ChunkType::kThreads).Key(),
     Value<kMoment>("begin", &CallColumns::begin_ns).Key(),

@@ -10,7 +10,7 @@ constexpr uint32_t kPolynomial = 0x82f63b78;  // bits reversed
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// tables[k][b] is what byte b does to the CRC when k more bytes follow it.
+// tables[k][b] is the effect on the CRC of byte b with k more bytes after it.
 constexpr Tables MakeTables() {
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {

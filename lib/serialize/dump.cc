@@ -35,7 +35,7 @@ class ChunkWriter {
   void Write(ChunkType type, const WireBuffer& payload) {
     head_.Clear();
     head_.RawFixed32(dump_format::kMagic);
-    head_.RawFixed32(static_cast<uint32_t>(type));  // type and, above it, no flags
+    head_.RawFixed32(static_cast<uint32_t>(type));  // and flags of 0 in the upper half
     head_.RawFixed32(static_cast<uint32_t>(payload.size()));
     head_.RawFixed32(chunks_++);
     const uint32_t crc = serialize::ExtendCrc32c(0, head_.data(), head_.size());
@@ -73,7 +73,7 @@ template <const auto& kTable> class TableWriter {
   }
 
  private:
-  // A row with a list may hold a lot, and should not be lost with many others.
+  // Rows with lists may be large: fewer of them go into a chunk.
   static constexpr bool kHasLists = [] {
     bool has_lists = false;
     schema::ForEachColumn<Owner>([&](auto at) { has_lists = has_lists || at.kEncoding == schema::kList; });
@@ -82,7 +82,7 @@ template <const auto& kTable> class TableWriter {
   static constexpr uint32_t kRowsPerCheck = kHasLists ? 1 : 64;
   static constexpr size_t kGoalBytes = kHasLists ? dump_format::kBigRowsGoalBytes : dump_format::kPayloadGoalBytes;
 
-  // The rows from `row` on that go into one chunk, up to the next check of its size.
+  // The end of the rows from `row` on that go into one chunk, at most up to the next check of its size.
   size_t EndOfBlock(size_t row, size_t size) {
     size_t end = std::min(size, row + kRowsPerCheck - rows_in_chunk_ % kRowsPerCheck);
     schema::ForEachColumn<Owner>([&](auto at) {

@@ -101,7 +101,7 @@ PacketWriter::PacketWriter(const model::StringTable& strings, const PerfettoOpti
 
 void PacketWriter::Flush() {
   if (options_.compress != nullptr && buffer_.size() != 0 && buffer_.size() <= kMaxBundleBytes) {
-    // Compressed must be smaller to be of use.
+    // Compressed bytes are used only if they are fewer.
     std::vector<uint8_t> out(buffer_.size());
     const uint64_t size =
         options_.compress(options_.compress_context, buffer_.data(), buffer_.size(), out.data(), out.size());
@@ -126,7 +126,7 @@ void PacketWriter::BeginSequence(uint32_t id, uint64_t track, int64_t begin_ns) 
   buffer_.Varint(perfetto::packet::kSequenceId, id);
   buffer_.Varint(perfetto::packet::kSequenceFlags, perfetto::packet::kStateCleared);
   buffer_.Varint(perfetto::packet::kFirstOnSequence, 1);
-  // Timestamps of the sequence are differences, from here on.
+  // From here on, timestamps of the sequence are differences.
   const size_t snapshot = buffer_.Open(perfetto::packet::kClockSnapshot);
   size_t entry = buffer_.Open(clock::kClocks);
   buffer_.Varint(clock::kClockId, clock::kSequenceClock);

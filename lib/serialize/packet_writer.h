@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes Perfetto packets: framing, compression, and one sequence after another, each with its clock of differences and
-// its interned strings.
+// Writes Perfetto packets: framing, compression, and one sequence after another. Each sequence has an incremental clock
+// and its own interned strings.
 #ifndef PITOT_LIB_SERIALIZE_PACKET_WRITER_H_
 #define PITOT_LIB_SERIALIZE_PACKET_WRITER_H_
 
@@ -17,7 +17,7 @@
 
 namespace pitot::serialize {
 
-// Names of annotations that are Pitot's rather than the host's.
+// Names of Pitot's own annotations; the host's are strings of the trace.
 enum class Word : uint32_t {
   kArg,
   kBatch,
@@ -63,7 +63,7 @@ const char* WordText(Word word);
 
 class PacketWriter {
  public:
-  // What of a table of texts a sequence has seen.
+  // The texts of a table that were interned in a sequence.
   struct Seen {
     std::vector<uint64_t> iids;  // sequence's number << 32 | iid
     uint32_t field;
@@ -73,10 +73,10 @@ class PacketWriter {
   PacketWriter(const model::StringTable& strings, const PerfettoOptions& options, ByteSink* sink);
 
   bool ok() const { return ok_; }
-  // Writes what is buffered.
+  // Writes the buffered packets.
   void Flush();
 
-  // A packet outside of events: fill buffer() between the two.
+  // A packet other than an event: fill buffer() between these two.
   void BeginPacket() { packet_ = buffer_.Open(perfetto::kTracePacket); }
   WireBuffer& buffer() { return buffer_; }
   void EndPacket() {
@@ -84,10 +84,10 @@ class PacketWriter {
     if (buffer_.size() >= kFlushBytes) Flush();
   }
 
-  // Begins a sequence; events that follow are of it, in the order of time. `track` is that of events which name none.
+  // Begins a sequence. The following events belong to it and come in the order of time. `track` is the default track.
   void BeginSequence(uint32_t id, uint64_t track, int64_t begin_ns);
 
-  // An event: Begin, then any of what is between, then End. Track 0 is the sequence's own.
+  // An event: BeginEvent, then any functions up to EndEvent, then EndEvent. Track 0 is the sequence's default.
   void BeginEvent(int64_t at_ns, uint32_t type, uint64_t track) {
     packet_ = buffer_.Open(perfetto::kTracePacket);
     buffer_.Varint(perfetto::packet::kTimestamp, static_cast<uint64_t>(at_ns - last_ns_));
@@ -108,7 +108,7 @@ class PacketWriter {
     buffer_.RawBytes(prefix.data(), prefix.size());
     buffer_.RawBytes(text.data(), text.size());
   }
-  // A name that is not in the trace's strings, by the string that it stands for.
+  // A shorter name for a string of the trace, interned by that string.
   void BriefName(model::StringId of, std::string_view text) {
     buffer_.Varint(perfetto::event::kNameIid, Intern(&brief_names_, {}, of, text));
   }
@@ -131,12 +131,12 @@ class PacketWriter {
   void Annotate(Word name, double value) {
     Annotation(WordIid(name), [&] { buffer_.Double(perfetto::annotation::kDouble, value); });
   }
-  void Annotate(Word name, model::StringId) = delete;  // which of the two?
+  void Annotate(Word name, model::StringId) = delete;  // text or number?
   void AnnotateText(Word name, model::StringId value) {
     const uint64_t value_iid = TextIid(value);
     Annotation(WordIid(name), [&] { buffer_.Varint(perfetto::annotation::kStringIid, value_iid); });
   }
-  // A text that many events have, one of `count` that the caller numbers: written once for each sequence.
+  // Texts that repeat in many events. The caller numbers them from 0 to `count` - 1; each is written once a sequence.
   Seen ManyTexts(size_t count) {
     return {std::vector<uint64_t>(count), perfetto::interned::kAnnotationStrings, &next_annotation_string_};
   }
@@ -153,7 +153,7 @@ class PacketWriter {
   void AnnotateNumber(model::StringId name, double value) {
     Annotation(NameIid(name), [&] { buffer_.Double(perfetto::annotation::kDouble, value); });
   }
-  // An argument, by its type.
+  // An argument of an event, encoded by its type.
   void AnnotateArg(model::StringId name, ArgType type, model::ArgValue value);
 
   void EndEvent() {
@@ -193,7 +193,7 @@ class PacketWriter {
   ByteSink* sink_;
   bool ok_ = true;
   WireBuffer buffer_;
-  WireBuffer interned_;  // of the packet at hand
+  WireBuffer interned_;  // of the current packet
   size_t packet_ = 0;
   size_t event_ = 0;
 

@@ -33,13 +33,13 @@ using serialize::WireBuffer;
 using serialize::Word;
 namespace event_field = perfetto::event;
 
-constexpr int64_t kNever = INT64_MAX;  // the end of what is open
+constexpr int64_t kNever = INT64_MAX;  // the end of open slices
 constexpr uint32_t kProcessSequence = 1;
 constexpr uint32_t kFirstThreadSequence = 2;
-// Tracks of one thread besides its own, for scopes that overlap others without nesting. Beyond that they are cut.
+// Extra tracks of a thread for scopes that overlap others without nesting. Scopes beyond that are cut.
 constexpr size_t kMaxOverlapTracks = 16;
 
-// One moment of the process's sequence. Those of a track are made in their order.
+// One event of the process's sequence. The marks of a track are made in their order.
 struct Mark {
   enum Kind : uint8_t { kRequest, kStage, kQueued, kAsync, kBatch, kJoin, kToken, kFiring, kLoss, kEnd };
   int64_t at_ns;
@@ -57,13 +57,13 @@ struct Slice {
   uint16_t item;
 };
 
-// Outer before inner.
+// Whether `a` comes first: outer slices before inner ones.
 bool Before(const Slice& a, const Slice& b) {
   if (a.begin_ns != b.begin_ns) return a.begin_ns < b.begin_ns;
   return a.end_ns != b.end_ns ? a.end_ns > b.end_ns : a.kind < b.kind;
 }
 
-// Ids of the arrows that end or begin at a row.
+// Ids of the arrows that begin or end at rows.
 class Flows {
  public:
   void Add(uint32_t row, uint64_t id) { flows_.emplace_back(row, id); }
@@ -78,7 +78,7 @@ class Flows {
     const auto flow = std::lower_bound(flows_.begin(), flows_.end(), std::pair(row, uint64_t{0}));
     return flow != flows_.end() && flow->first == row;
   }
-  // Like Write, quicker for calls with rows that go on from the last one's.
+  // The same as Write, but faster if rows follow the row of the last call.
   void WriteNext(uint32_t row, PacketWriter* out) {
     while (next_ > 0 && flows_[next_ - 1].first >= row) --next_;
     while (next_ < flows_.size() && flows_[next_].first < row) ++next_;
@@ -204,7 +204,7 @@ class PerfettoWriter {
     out_.EndPacket();
   }
 
-  // Opens the viewer at the first firing's request.
+  // Makes the viewer open at the first firing's request.
   void WriteUiState() {
     namespace field = perfetto::ui_state;
     int64_t begin_ns = trace_.window_begin_ns, end_ns = trace_.window_end_ns;
@@ -266,11 +266,11 @@ class PerfettoWriter {
 
   uint64_t NewFlow() { return Mix(tracks_.Uuid(Of::kFlow, flows_made_++)); }
 
-  // An arrow from each hand-over to what took it: a batch, or the first scope in the request's context on the thread
-  // that took it. From a request to each batch that it joined without a queue. From each batch to its first scope.
+  // Arrows from each hand-off to its taker: a batch, or the first scope in the request's context on the taking thread.
+  // Also from a request to each batch that it joined without a queue, and from each batch to its first scope.
   void FindFlows() {
     const model::RequestIndex index(trace_);
-    std::map<std::pair<uint32_t, uint32_t>, uint32_t> unhanded;  // request and batch, to the row of members
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> unhanded;  // members without a hand-off: by request and batch
     for (uint32_t row = 0; row < trace_.members.size(); ++row) {
       unhanded.emplace(std::pair(trace_.members[row].request, trace_.members[row].batch), row);
     }
@@ -309,8 +309,8 @@ class PerfettoWriter {
     request_flows_.Sort();
     event_flows_.Sort();
   }
-  // From row `from`, which begins at `from_ns`. To the batch, or, when that had begun before and the arrow would point
-  // backwards, to a mark where the member joined.
+  // Adds an arrow from row `from`, which begins at `from_ns`, to the batch. If the batch began before, the arrow would
+  // point backwards; it then goes to a mark where the member joined.
   void AddBatchFlow(uint32_t batch, uint32_t member, int64_t from_ns, uint32_t from, Flows* from_flows) {
     const uint64_t id = NewFlow();
     const model::BatchRow& row = trace_.batches[batch];
@@ -342,7 +342,7 @@ class PerfettoWriter {
     if (slice.end_ns != kNever) AddMark(slice.end_ns, track, Mark::kEnd, 0);
   }
 
-  // Rows of a table by the request they are of, in their order.
+  // Pairs of request and row, sorted.
   template <class Table, class Key>
   std::vector<std::pair<uint32_t, uint32_t>> ByRequest(const Table& table, const Key& request_of) const {
     std::vector<std::pair<uint32_t, uint32_t>> rows;
@@ -352,7 +352,7 @@ class PerfettoWriter {
     return rows;
   }
 
-  // Each request on a lane of its route: the request, in it its stages and waits in queues, its tokens and triggers.
+  // Puts each request on a lane of its route, with its stages, waits in queues, tokens and firings.
   void PlaceRequests() {
     std::map<uint64_t, uint32_t> rows;
     if (!trace_.firings.empty()) {
@@ -366,7 +366,7 @@ class PerfettoWriter {
     });
     size_t token = 0, handoff = 0, firing = 0;
     std::vector<Slice> slices, misfits;
-    std::vector<Slice> elsewhere;  // queue waits that nest in no stage
+    std::vector<Slice> elsewhere;  // stages and queue waits that do not nest
     for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
       const model::RequestRow& request = trace_.requests[row];
       const std::string_view route = OrElse(trace_.strings[request.route], "request");
@@ -420,7 +420,7 @@ class PerfettoWriter {
     }
   }
 
-  // Puts the slices that nest in `outer` and in each other on its track, with it.
+  // Puts `outer` on its track, with the slices that nest in it and in each other.
   void Nest(const Slice& outer, uint64_t track, std::vector<Slice>* slices, std::vector<Slice>* misfits) {
     std::sort(slices->begin(), slices->end(), Before);
     std::vector<int64_t> ends{outer.end_ns};
@@ -431,7 +431,7 @@ class PerfettoWriter {
       }
     };
     for (const Slice& slice : *slices) {
-      // The outer one stays open until the last, so that what begins at its very end is still in it.
+      // `outer` stays open to the end, so that slices that begin at its very end are still in it.
       while (ends.size() > 1 && ends.back() <= slice.begin_ns) {
         AddMark(ends.back(), track, Mark::kEnd, 0);
         ends.pop_back();
@@ -584,7 +584,7 @@ class PerfettoWriter {
 
   // Threads.
 
-  // One track's open scopes, the innermost last: when they end.
+  // The ends of a track's open scopes, the innermost last.
   struct Stack {
     uint64_t track;  // 0: the thread's own
     bool is_calls;
@@ -610,7 +610,7 @@ class PerfettoWriter {
       if (next == last || events.begin_ns[next] != events.begin_ns[event]) {
         WriteThreadEvent(event);
       } else {
-        // Of those that begin together an open one may come late, and contains the others.
+        // Among scopes that begin together, an open one may come late. It contains the others.
         while (next < last && events.begin_ns[next] == events.begin_ns[event]) ++next;
         together.clear();
         for (uint32_t i = event; i < next; ++i) together.push_back(i);
@@ -630,9 +630,9 @@ class PerfettoWriter {
     return first_ns;
   }
 
-  // A call goes inside the scopes it was made in. Its clock may be a little other than theirs: where it does not nest,
-  // or a scope would have to nest in it, it goes beside them, and scopes are where they were without it. Events from
-  // `next` on, before `last`, are not written yet.
+  // Puts a call inside the scopes in which it was made. The clocks of calls and scopes may differ slightly. If the call
+  // does not nest, or a scope would have to nest in it, the call goes to another track and scopes keep their places.
+  // Events `next` to `last` - 1 are not written yet.
   void WriteCall(uint32_t call, uint32_t next, uint32_t last) {
     const int64_t begin_ns = trace_.calls.begin_ns[call], true_end_ns = gpu_.CallEnd(call);
     CloseUntil(begin_ns);
@@ -675,7 +675,7 @@ class PerfettoWriter {
     }
   }
 
-  // The first track where the scope nests; where there is none and no more are made, it is cut.
+  // The first track in which the scope nests. If none of the kMaxOverlapTracks fits, the scope is cut.
   Stack* PlaceScope(int64_t* end_ns) { return own_.Fits(*end_ns) ? &own_ : PlaceBeside(false, end_ns); }
   Stack* PlaceBeside(bool is_calls, int64_t* end_ns) {
     size_t count = 0;
@@ -697,7 +697,7 @@ class PerfettoWriter {
     return is_calls ? last : &own_;
   }
 
-  // Ends the scopes that end until then, in the order of their ends.
+  // Ends the scopes that end by `until_ns`, in the order of their ends.
   void CloseUntil(int64_t until_ns) {
     for (;;) {
       Stack* first = &own_;
@@ -711,7 +711,7 @@ class PerfettoWriter {
     }
   }
 
-  // What scopes and instants have in common.
+  // The common part of scopes and instants.
   void WriteEvent(uint32_t event, const model::SiteRow& site) {
     const uint32_t first_arg = trace_.events.args[event];
     const bool has_args = first_arg != kNone && !site.arg_types.empty();
@@ -780,7 +780,7 @@ class PerfettoWriter {
   uint64_t flows_made_ = 0;
   Flows request_flows_, handoff_flows_, batch_flows_, join_flows_, event_flows_;
   std::vector<Mark> marks_;
-  // Of the thread at hand.
+  // Of the current thread.
   uint32_t thread_ = 0;
   Stack own_;
   std::vector<Stack> overlap_;

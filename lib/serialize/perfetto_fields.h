@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Perfetto's field numbers, for the encoder, which links no protobuf. A test holds them and proto/perfetto_trace.proto
-// together.
+// Perfetto's field numbers for the encoder, because it does not link protobuf. A test compares them with
+// proto/perfetto_trace.proto.
 #ifndef PITOT_LIB_SERIALIZE_PERFETTO_FIELDS_H_
 #define PITOT_LIB_SERIALIZE_PERFETTO_FIELDS_H_
 

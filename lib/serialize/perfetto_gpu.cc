@@ -21,7 +21,7 @@ std::string Axes(const uint32_t size[3]) {
   return std::to_string(size[0]) + " x " + std::to_string(size[1]) + " x " + std::to_string(size[2]);
 }
 
-// Slices that were begun, by when they end.
+// Open slices, by their ends.
 class OpenSlices {
  public:
   explicit OpenSlices(PacketWriter* out) : out_(*out) {}
@@ -34,7 +34,7 @@ class OpenSlices {
   }
 
  private:
-  using End = std::pair<int64_t, uint64_t>;  // when, track
+  using End = std::pair<int64_t, uint64_t>;  // time, track
   PacketWriter& out_;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };
@@ -127,8 +127,8 @@ void GpuTracks::WriteStream(uint32_t sequence, uint32_t stream) {
   const model::StreamRow& of = trace_.streams[stream];
   if (of.event_count == 0) return;
   const model::GpuColumns& gpu = trace_.gpu;
-  // The first row is the stream's own track; more only where a stream's work overlaps. Spans lie around what else there
-  // is, to a few us: they have rows of their own then.
+  // The first row is the stream's own track. Overlapping work needs more rows. Spans surround other activities only to
+  // within a few us, so they have rows of their own if there are other activities.
   std::vector<uint64_t> rows{tracks_.Uuid(Of::kStream, stream)}, span_rows;
   const bool has_only_spans = HasOnlySpans(stream);
   const std::string span_name = StreamName(stream) + (has_only_spans ? "" : " by CUDA events");
@@ -199,7 +199,7 @@ void GpuTracks::WriteShape(uint32_t row) {
   if (percent != 0) out_.Annotate(Word::kOccupancy, percent);
 }
 
-// For whom a call was made.
+// The request and the batch of a call.
 void GpuTracks::WriteContext(uint32_t call) {
   if (const uint32_t request = trace_.calls.request[call]; request != kNone)
     out_.Annotate(Word::kRequest, &requests_, request, [&] { return Hex(trace_.requests[request].id, 16); });
@@ -244,7 +244,7 @@ void GpuTracks::WriteOtherCalls(uint32_t sequence) {
   open.CloseUntil(INT64_MAX);
 }
 
-// Once more beside what was waited for: in rows of the stream's own, or of the device's where it was for all streams.
+// Repeats waiting calls next to the awaited work: in rows of the stream, or of the device for waits for all streams.
 void GpuTracks::WriteWaits(uint32_t sequence) {
   const model::CallColumns& calls = trace_.calls;
   std::vector<uint32_t> waits;
@@ -278,7 +278,7 @@ void GpuTracks::WriteWaits(uint32_t sequence) {
 void GpuTracks::WriteCounters(uint32_t sequence) {
   const model::SampleColumns& samples = trace_.samples;
   if (samples.size() == 0) return;
-  // A sequence is in the order of time, samples in that of counters.
+  // Sequences are in the order of time, but samples are sorted by counter first.
   std::vector<uint32_t> order(samples.size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
@@ -291,8 +291,8 @@ void GpuTracks::WriteCounters(uint32_t sequence) {
   }
 }
 
-// Depths and overheads as slices of a group, losses as marks where they begin: on their stream, all of their device, or
-// where it may be any, on all devices. One of the marks alone has the number, so that they add up.
+// Depths and overheads are slices of a group. A loss is a mark at its begin: on its stream, on all streams of its
+// device, or on all devices if it may be of any. Only one of its marks has the number of records, so that they add up.
 void GpuTracks::WriteRecording(uint32_t sequence) {
   struct Mark {
     int64_t at_ns;

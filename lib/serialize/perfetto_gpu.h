@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPU part of a Perfetto trace: a group per device with its streams and counters, the calls that caused what they
-// did, and how it was recorded.
+// The GPU part of a Perfetto trace: a group per device with its streams and counters, the causing calls, and the depth
+// and losses of recording.
 #ifndef PITOT_LIB_SERIALIZE_PERFETTO_GPU_H_
 #define PITOT_LIB_SERIALIZE_PERFETTO_GPU_H_
 
@@ -26,24 +26,24 @@ class GpuTracks {
 
   // Descriptors of devices, streams and counters.
   void Describe();
-  // What streams did, counters, calls of threads that are not known, depths, overheads and losses, who waited for
-  // streams and devices: a sequence each, from number `first_sequence` on.
+  // Writes the activities of each stream, counters, calls of unknown threads, depths, overheads, losses, and waits for
+  // streams and devices. Sequences are numbered from `first_sequence` on.
   void Write(uint32_t first_sequence);
 
-  // Calls of a thread, in order: rows from `first` on, before `last`.
+  // The calls of a thread: rows `first` to `last` - 1.
   struct Calls {
     uint32_t first = 0, last = 0;
   };
   Calls CallsOf(uint32_t thread) const { return calls_[thread]; }
   int64_t CallEnd(uint32_t call) const;  // INT64_MAX while it is open
-  // What a call's slice says, between BeginEvent and EndEvent.
+  // The contents of a call's slice. Call it between BeginEvent and EndEvent.
   void WriteCall(uint32_t call);
 
  private:
   std::string StreamName(uint32_t stream) const;
   uint64_t DeviceGroup(uint32_t device);
-  const model::KernelName& NameOf(model::StringId compiled);
-  // The arrow to a row from its call; only the first that a call caused on a stream has one. 0: none.
+  const KernelName& NameOf(model::StringId compiled);
+  // The arrow to a row from its call. Only the first row of a call on a stream has one. 0: none.
   uint64_t FlowTo(uint32_t row) const;
   bool HasOnlySpans(uint32_t stream) const;
   void WriteStream(uint32_t sequence, uint32_t stream);
@@ -59,9 +59,9 @@ class GpuTracks {
   Tracks& tracks_;
   PacketWriter& out_;
   const model::LaunchIndex launches_;
-  std::vector<Calls> calls_;  // of threads; the last is of those that are not known
-  std::unordered_map<model::StringId, model::KernelName> names_;
-  // Texts that many slices have.
+  std::vector<Calls> calls_;  // by thread, then of unknown threads
+  std::unordered_map<model::StringId, KernelName> names_;
+  // Texts that repeat in many slices.
   PacketWriter::Seen kinds_, full_names_, grids_, blocks_, requests_, batches_, awaited_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tracks of a Perfetto trace: their identifiers and descriptors, and rows for what overlaps.
+// The tracks of a Perfetto trace: their identifiers and descriptors, and rows for overlapping slices.
 #ifndef PITOT_LIB_SERIALIZE_PERFETTO_TRACKS_H_
 #define PITOT_LIB_SERIALIZE_PERFETTO_TRACKS_H_
 
@@ -33,7 +33,7 @@ inline std::string Hex(uint64_t value, uint32_t digits) {
 
 inline std::string_view OrElse(std::string_view text, std::string_view other) { return text.empty() ? other : text; }
 
-// What identifiers are made of, so that those of one process differ and those of two processes do too.
+// The kinds of identifiers. With the process and a number they make identifiers unique, also between processes.
 enum class Of : uint64_t {
   kProcess = 1,
   kThread,
@@ -53,10 +53,10 @@ enum class Of : uint64_t {
   kOtherCalls,
 };
 
-// Numbers of rows: what overlaps goes to different ones.
+// Assigns rows: overlapping slices get different ones.
 class Lanes {
  public:
-  // Returns the number of one that is free from `begin_ns` to `end_ns`. Calls come in the order of begins.
+  // Returns a row that is free from `begin_ns` to `end_ns`. Calls must come in the order of `begin_ns`.
   uint32_t Take(int64_t begin_ns, int64_t end_ns) {
     uint32_t lane = count_;
     if (!busy_.empty() && busy_.top().first <= begin_ns) {
@@ -70,7 +70,7 @@ class Lanes {
   }
 
  private:
-  using Busy = std::pair<int64_t, uint32_t>;  // until, lane
+  using Busy = std::pair<int64_t, uint32_t>;  // end, lane
   std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy_;
   uint32_t count_ = 0;
 };
@@ -79,7 +79,7 @@ class Tracks {
  public:
   Tracks(int64_t pid, PacketWriter* out) : pid_(pid), out_(*out) {}
 
-  // 56 bits, never 0: eight bytes in a packet.
+  // 56 bits, so that it takes eight bytes in a packet; never 0.
   uint64_t Uuid(Of of, uint64_t id) const {
     const uint64_t hash = Mix(Mix(Mix(static_cast<uint64_t>(pid_)) + static_cast<uint64_t>(of)) + id) >> 8;
     return hash != 0 ? hash : 1;
@@ -87,15 +87,15 @@ class Tracks {
   uint64_t Process() const { return Uuid(Of::kProcess, 0); }
 
   void Describe(uint64_t uuid, uint64_t parent, std::string_view name);
-  // One of values over time; `unit` may be empty.
+  // A track of values over time; `unit` may be empty.
   void DescribeCounter(uint64_t uuid, uint64_t parent, std::string_view name, std::string_view unit);
 
-  // A group of tracks in the process, described when it is first asked for.
+  // A group of tracks in the process. Describes it on the first call.
   uint64_t Group(Of of, uint64_t id, std::string_view prefix, std::string_view name);
-  // A track in a group that is free from `begin_ns` to `end_ns`; viewers show those of one group and name as one. They
-  // are asked for in the order of begins.
+  // A track in a group that is free from `begin_ns` to `end_ns`. Viewers show tracks of the same group and name as one.
+  // Calls must come in the order of `begin_ns`.
   uint64_t Lane(uint64_t group, std::string_view name, int64_t begin_ns, int64_t end_ns);
-  // One more of a group and name.
+  // Another track of a group and name.
   uint64_t NewLane(uint64_t group, std::string_view name);
 
  private:

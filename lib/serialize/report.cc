@@ -42,10 +42,10 @@ using model::RequestRow;
 using model::StringId;
 using model::Trace;
 
-constexpr size_t kMaxSlow = 10;     // requests shown in full
-constexpr size_t kMaxSlowest = 3;   // of those where nothing fired on a request
-constexpr size_t kMaxThreads = 12;  // per request, that worked for it
-constexpr size_t kMaxBeside = 6;    // per request, that did not, for the first kDetailed; of the others kMaxBesideLater
+constexpr size_t kMaxSlow = 10;     // requests in full
+constexpr size_t kMaxSlowest = 3;   // the same, if no request fired
+constexpr size_t kMaxThreads = 12;  // per request: its own threads
+constexpr size_t kMaxBeside = 6;    // per request: other threads; after the first kDetailed requests kMaxBesideLater
 constexpr size_t kMaxBesideLater = 1;
 constexpr size_t kMaxAwaited = 6;  // per request
 constexpr size_t kMaxLost = 4;     // per request
@@ -61,11 +61,11 @@ constexpr size_t kMaxOpenRequests = 5;
 constexpr size_t kFewestTypical = 5;
 
 struct StageTime {
-  StringId name = 0;  // 0: before the first stage; kNone: one without a name
+  StringId name = 0;  // 0: before the first stage; kNone: an unnamed stage
   int64_t ns = 0;
 };
 
-// Times by stage, in order of first appearance; they add up to the latency.
+// Times by stage, in the order of first appearance. They add up to the latency.
 std::vector<StageTime> StageTimes(const Trace& trace, const RequestRow& request) {
   std::vector<StageTime> times;
   const int64_t end_ns = trace.RequestEnd(request);
@@ -85,17 +85,17 @@ std::vector<StageTime> StageTimes(const Trace& trace, const RequestRow& request)
   return times;
 }
 
-// "+1.20 ms"; what rounds to nothing has no sign of its own.
+// "+1.20 ms". Values that round to 0 have a plus.
 std::string Difference(int64_t ns) { return (ns > -5000 ? "+" : "") + Milliseconds(ns > -5000 && ns < 0 ? 0 : ns); }
 
-// Times and the rows that took them.
+// Times and their rows.
 using Ranking = std::vector<std::pair<int64_t, uint32_t>>;
 
 // One thread's part of a request's time.
 struct ThreadWork {
   uint32_t thread = kNone;
   bool is_own = false;      // worked for the request or its batches
-  bool is_awaited = false;  // held, or handed over, what one that did waited for
+  bool is_awaited = false;  // such a thread waited for it to release or hand over something
   int64_t busy_ns = 0;
   int64_t waiting_ns = 0;
   Ranking sites;   // self time, an event of the site
@@ -104,7 +104,7 @@ struct ThreadWork {
   std::vector<uint32_t> open;
 };
 
-// Adds to rows that are kept largest first, `most` at most.
+// Adds to at most `most` rows, the largest first.
 void Keep(Ranking* rows, size_t most, int64_t ns, uint32_t row) {
   const auto at = std::partition_point(rows->begin(), rows->end(), [&](const auto& other) {
     return other.first != ns ? other.first > ns : other.second < row;
@@ -114,7 +114,7 @@ void Keep(Ranking* rows, size_t most, int64_t ns, uint32_t row) {
   if (rows->size() > most) rows->pop_back();
 }
 
-// What would keep more, by kind of loss; "" where no option would.
+// How to lose less, by kind of loss. "" if no option helps.
 const char* RemedyFor(model::LossReason reason) {
   switch (reason) {
     case model::LossReason::kOverwritten:
@@ -186,12 +186,12 @@ class Writer {
     return request.duration_ns == kOpen ? "open" : "end unknown";
   }
 
-  // So far, of an open one.
+  // Open requests count with their time so far.
   bool IsLatencyKnown(uint32_t row) const {
     return trace_.requests[row].end_known || trace_.requests[row].duration_ns == kOpen;
   }
 
-  // The requests that fired, or else the slowest.
+  // The requests that fired. Without any, the slowest.
   void FindSlow() {
     for (const model::FiringRow& firing : trace_.firings) {
       if (firing.request_id == 0) continue;
@@ -222,7 +222,7 @@ class Writer {
     return trace_.RequestEnd(trace_.requests[row]) - trace_.requests[row].begin_ns;
   }
   bool IsSlower(uint32_t a, uint32_t b) const { return Latency(a) != Latency(b) ? Latency(a) > Latency(b) : a < b; }
-  // Shown as slow, or fired and left out of what is shown.
+  // Whether a request is shown as slow, or fired but was left out.
   bool IsSlow(uint32_t row) const {
     return is_fired_row_[row] || std::find(slow_.begin(), slow_.end(), row) != slow_.end();
   }
@@ -250,7 +250,7 @@ class Writer {
       std::string text = TimeOfDay(Realtime(firing.at_ns)) + "  " + std::string(Str(firing.cause));
       if (firing.request_id != 0)
         text += "  request " + RequestId(firing.request_id);
-      else if (i > 0 && !Str(firing.detail).empty())  // the first one's is the headline
+      else if (i > 0 && !Str(firing.detail).empty())  // the first detail is the headline
         text += ": " + std::string(Str(firing.detail));
       if (fired[i].count > 1) text += "  (" + Count(fired[i].count) + " times)";
       lines_.AddWrapped(2, i == 0 ? "fired      " : "           ", text);
@@ -266,12 +266,12 @@ class Writer {
     if (missing_.size() > kMaxSlow) lines_.Add(2, "           and " + Count(missing_.size() - kMaxSlow) + " more");
   }
 
-  // As the recorder wrote down.
+  // From the recorder's attributes.
   uint64_t FiringsUnlisted() const {
     return std::strtoull(std::string(trace_.AttributeOf("incident.firings_unlisted")).c_str(), nullptr, 10);
   }
 
-  // Firings of one cause on one request, or that say the same of none.
+  // Firings of one cause on one request, or of one cause and detail without a request.
   struct Fired {
     const model::FiringRow* first;
     uint64_t count;
@@ -288,7 +288,7 @@ class Writer {
     return fired;
   }
 
-  // One line for each.
+  // One line for each slow request.
   void Summary() {
     lines_.Blank();
     lines_.Add(3, PadLeft("time", 10) + PadLeft("typical", 11) + "  " + PadRight("largest difference", 32) + "  " +
@@ -330,7 +330,7 @@ class Writer {
     Threads(row, number < kDetailed ? kMaxBeside : kMaxBesideLater);
   }
 
-  // How much allocators had given out at most while it was worked on.
+  // The peak memory of allocators while the request was in work.
   std::string MemoryOf(uint32_t request) const {
     std::string text;
     for (const model::MemoryPeak& peak : model::MemoryPeaksOf(trace_, index_, counters_, request)) {
@@ -382,7 +382,7 @@ class Writer {
     Ranking longest;
     for (const uint32_t handoff_row : handoffs) {
       const model::HandoffRow& handoff = trace_.handoffs[handoff_row];
-      // One that ended was taken; the record of that is lost.
+      // If the request ended, it was taken and the record of that is lost.
       const int64_t until_ns = handoff.take_ns != 0 ? handoff.take_ns
                                : request.end_known  ? handoff.enqueue_ns
                                                     : trace_.window_end_ns;
@@ -434,7 +434,7 @@ class Writer {
     }
   }
 
-  // Parts of the request that belong to no thread, the longest.
+  // The request's longest parts outside of threads.
   void Asyncs(uint32_t row) {
     Ranking longest;
     for (const uint32_t async : index_.Asyncs(row)) {
@@ -449,7 +449,7 @@ class Writer {
     }
   }
 
-  // Finished ok requests like it, without the slow ones; of the same size if there are enough.
+  // Requests of the same route that finished ok, without the slow ones. Of the same size if there are enough.
   std::vector<uint32_t> Typical(const RequestRow& request, bool* is_of_its_size) const {
     std::vector<uint32_t> same_size, same_route;
     for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
@@ -465,7 +465,7 @@ class Writer {
     return *is_of_its_size ? same_size : same_route;
   }
 
-  // A request's stages beside those of its like. The last line is the whole request.
+  // A request's stages compared with those of typical requests. The last line is the whole request.
   struct StageTable {
     struct Line {
       std::string name;
@@ -474,10 +474,10 @@ class Writer {
       bool is_known;
     };
     std::vector<Line> lines;
-    size_t largest = 0;  // line with the largest difference; lines.size(): none took longer
-    size_t typical = 0;  // how many requests `typical_ns` is the median of
+    size_t largest = 0;  // line with the largest difference; lines.size(): none
+    size_t typical = 0;  // number of requests behind the median `typical_ns`
     bool is_of_its_size = false;
-    bool has_rare = false;  // a stage that fewer than half of them have: its typical time is none
+    bool has_rare = false;  // has a stage of less than half of them, whose typical time is 0
   };
 
   StageTable StagesOf(uint32_t row) const {
@@ -502,7 +502,7 @@ class Writer {
       table.push_back({time.name == 0 ? "(before the first stage)" : Name(time.name, "(unnamed)"), time.ns,
                        is_known && !is_rare ? base::Median(others) : 0, is_known});
     }
-    // What is less than a hundredth of the request is no difference to speak of.
+    // Differences below a hundredth of the request are ignored.
     const auto excess = [&](size_t at) { return table[at].ns - table[at].typical_ns; };
     size_t largest = table.size() + 1;
     for (size_t i = 0; i < table.size(); ++i) {
@@ -551,7 +551,7 @@ class Writer {
     };
 
     std::map<std::pair<uint32_t, StringId>, std::pair<int64_t, uint32_t>> by_site;
-    // One at a time: all threads flattened would be larger than the trace.
+    // Flattens one thread at a time: all together would be larger than the trace.
     for (const model::Segment& segment : model::FlattenThread(trace_, thread, begin_ns, end_ns)) {
       const int64_t ns = segment.end_ns - segment.begin_ns;
       const model::SiteRow& site = trace_.sites[trace_.events.site[segment.event]];
@@ -571,7 +571,7 @@ class Writer {
 
     const model::ThreadRow& of = trace_.threads[thread];
     for (uint32_t event = of.first_event; event < of.first_event + of.event_count; ++event) {
-      if (trace_.events.begin_ns[event] >= end_ns) break;  // they are by begin
+      if (trace_.events.begin_ns[event] >= end_ns) break;  // events are sorted by begin
       const SiteKind kind = trace_.sites[trace_.events.site[event]].kind;
       if (!model::IsScope(kind)) continue;
       const int64_t ns = overlap(trace_.events.begin_ns[event], trace_.EventEnd(event));
@@ -587,13 +587,13 @@ class Writer {
     return work;
   }
 
-  // Those that worked for it, and `most_beside` others.
+  // The request's own threads, and `most_beside` others.
   void Threads(uint32_t row, size_t most_beside) {
     const RequestRow& request = trace_.requests[row];
     std::vector<ThreadWork> works;
     std::vector<bool> is_its_batch(trace_.batches.size());
-    // Where it began, was taken to and ended, whatever the scopes there say: one that ends after the request is in no
-    // context any more.
+    // The threads where it began, was taken and ended are its own even without scopes in its context: a scope that ends
+    // after the request has lost the context.
     std::set<uint32_t> own_threads{request.begin_thread, request.end_thread}, awaited;
     for (const uint32_t batch : index_.Batches(row)) {
       is_its_batch[batch] = true;
@@ -639,7 +639,7 @@ class Writer {
     LostMeanwhile(request);
   }
 
-  // What a wait says of itself; none if it says nothing.
+  // The arguments of a wait; nullopt if it has none.
   struct WaitArgs {
     WaitKind kind;
     StringId resource;
@@ -658,7 +658,7 @@ class Writer {
     return wait;
   }
 
-  // The threads that held or handed over what `work` waited for.
+  // The threads that held or handed over the things `work` waited for.
   void AddAwaited(const ThreadWork& work, std::set<uint32_t>* threads) const {
     for (const auto& [ns, event] : work.waits) {
       const std::optional<WaitArgs> wait = ArgsOfWait(event);
@@ -673,7 +673,7 @@ class Writer {
     }
   }
 
-  // Threads of which something from the request's time is missing.
+  // Threads with losses during the request.
   void LostMeanwhile(const RequestRow& request) {
     std::set<uint32_t> threads;
     std::set<std::string> of_process;
@@ -696,7 +696,7 @@ class Writer {
     lines_.AddWrapped(3, "  ", "events from that time were lost on " + text + " (see LOST)");
   }
 
-  // "+3.00 ms" after the request's arrival; what is known of it may be older than its known beginning.
+  // "+3.00 ms" after the request's arrival. Negative if its record is older than its known begin.
   static std::string Offset(int64_t at_ns, const RequestRow& request) {
     return (at_ns < request.begin_ns ? "" : "+") + Duration(at_ns - request.begin_ns);
   }
@@ -737,13 +737,13 @@ class Writer {
     if (!text.empty()) lines_.AddWrapped(7, "still open ", text);
   }
 
-  // Who gave a lock up while it was waited for, as "release" instants say: "; 10 ms of it held by A, then 30 ms by B".
+  // The holders of a lock during a wait, by "release" instants: "; 10 ms of it held by A, then 30 ms by B".
   std::string Holders(uint32_t event, const RequestRow& request) const {
     const std::optional<WaitArgs> wait = ArgsOfWait(event);
     if (!wait || wait->kind != WaitKind::kLock) return {};
     const auto releases = releases_.find(wait->resource);
     if (releases == releases_.end()) return {};
-    // Of the request's part of it, as the wait itself is shown.
+    // Of the wait's part in the request, like the wait itself.
     const int64_t end_ns = std::min(trace_.EventEnd(event), trace_.RequestEnd(request));
     int64_t begin_ns = std::max(trace_.events.begin_ns[event], request.begin_ns);
     std::string text;
@@ -771,7 +771,7 @@ class Writer {
     for (auto& [name, of_name] : releases_) std::sort(of_name.begin(), of_name.end());
   }
 
-  // "lock cache, held by worker #3 for request 00000000000008f0": who held it when the wait began.
+  // "lock cache, held by worker #3 for request 00000000000008f0": the holder when the wait began.
   std::string WaitText(uint32_t event) const {
     const std::optional<WaitArgs> wait = ArgsOfWait(event);
     if (!wait) return std::string(trace_.EventName(event));
@@ -788,14 +788,14 @@ class Writer {
     return text;
   }
 
-  // Requests of the routes that fired, at least as slow as the fastest that did: a cool-down kept them quiet, or there
-  // were more firings than an incident lists.
+  // Requests of the fired routes, at least as slow as the fastest one that fired. A cool-down kept them from firing, or
+  // there were more firings than an incident lists.
   void OtherSlow() {
     if (!is_fired_) return;
     std::map<StringId, int64_t> fastest;
     for (size_t i = 0; i < slow_.size(); ++i) {
       const uint32_t row = slow_[i];
-      // One that a predicate picked may be as fast as any.
+      // A request that a predicate picked may be a fast one.
       const StageTable::Line& whole = stages_[i].lines.back();
       if (whole.is_known && whole.ns <= whole.typical_ns) continue;
       const auto [found, is_new] = fastest.try_emplace(trace_.requests[row].route, Latency(row));
@@ -878,7 +878,7 @@ class Writer {
     lines_.Blank();
     lines_.Add(3, PadRight("thread", 22) + "  " + PadRight("why", 20) + "  " + PadRight("from", 12) + "  " +
                       PadRight("to", 12) + PadLeft("records", 12) + "  during");
-    // The process's first: they are about all threads.
+    // Losses of the process first: they concern all threads.
     std::vector<model::LossRow> losses = trace_.losses;
     std::stable_partition(losses.begin(), losses.end(),
                           [](const model::LossRow& loss) { return loss.thread == kNone; });
@@ -895,9 +895,9 @@ class Writer {
     Remedies();
   }
 
-  // Of each kind of loss that there is, once.
+  // Once for each kind of loss.
   void Remedies() {
-    std::map<std::string, std::string> kinds;  // by remedy
+    std::map<std::string, std::string> kinds;  // their names, by remedy
     std::vector<std::string> remedies;         // in order
     std::set<model::LossReason> known;
     for (const model::LossRow& loss : trace_.losses) {
@@ -923,7 +923,7 @@ class Writer {
     return during;
   }
 
-  // What recording cost, the options, the machine: as the recorder wrote them down.
+  // The cost of recording, the options, the machine: the recorder's attributes.
   void Attributes() {
     if (trace_.attributes.empty()) return;
     lines_.Blank();
@@ -963,7 +963,7 @@ class Writer {
   Lines lines_;
   std::vector<uint32_t> slow_;
   std::vector<uint64_t> missing_;
-  std::map<StringId, std::vector<std::pair<int64_t, uint32_t>>> releases_;  // of a lock: when, event
+  std::map<StringId, std::vector<std::pair<int64_t, uint32_t>>> releases_;  // of a lock: time, event
   std::vector<bool> is_fired_row_;                                          // of requests
   std::vector<StageTable> stages_;                                          // of slow_
   size_t left_out_ = 0;

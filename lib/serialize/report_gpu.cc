@@ -38,12 +38,12 @@ constexpr size_t kMaxGpuWaits = 5;
 constexpr size_t kMaxOverheads = 4;
 constexpr size_t kMaxGpuLosses = 8;
 
-// Of what the CUPTI collector lost, for want of memory.
+// The CUPTI collector's losses for lack of memory.
 constexpr std::string_view kForMemory[] = {"overwritten",         "decoded too late",
                                            "no buffer for CUPTI", "an incident holds the memory",
                                            "no room to keep it",  "no room in the incident"};
 
-// Why scopes were not timed by CUDA events: what the collector counts, of docs/guide/gpu.md.
+// Reasons why CUDA events did not time scopes: counts of the collector (docs/guide/gpu.md).
 struct UntimedReason {
   const char* key;
   const char* scopes;
@@ -68,7 +68,7 @@ template <class Covered> std::string Coverage(const Covered& coverage) {
   return coverage.is_known ? base::Coverage(coverage.covered_ns, coverage.ran_ns) : "unknown";
 }
 
-// Rows that have something in common.
+// The sum of similar rows.
 struct Sum {
   uint64_t count = 0;
   uint64_t bytes = 0;
@@ -89,7 +89,7 @@ struct Sum {
 };
 using Sums = std::map<std::string, Sum>;
 
-// Those that took longest first.
+// Sorts by time, the longest first.
 std::vector<std::pair<std::string, Sum>> Longest(const Sums& sums) {
   std::vector<std::pair<std::string, Sum>> rows(sums.begin(), sums.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
@@ -98,8 +98,8 @@ std::vector<std::pair<std::string, Sum>> Longest(const Sums& sums) {
 
 bool IsSpan(const Trace& trace, uint32_t row) { return trace.gpu.kind[row] == GpuKind::kSpan; }
 
-// The longest parts of `recorded` without `busy`, which lies in it; of as long ones the first. There may be as many
-// parts as kernels: none is kept that is not among them.
+// The longest gaps: parts of `recorded` outside of `busy`, which lies in it. Earlier gaps come first among equals.
+// Keeps only the longest at any time, because there may be as many gaps as kernels.
 Intervals LongestGaps(const Intervals& recorded, const Intervals& busy) {
   Intervals longest;
   const auto add = [&longest](const Interval& gap) {
@@ -139,7 +139,7 @@ GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
   const Intervals window = model::Union({{trace.window_begin_ns, trace.window_end_ns}});
   bool has_spans = false, has_others = false;
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) (IsSpan(trace, row) ? has_spans : has_others) = true;
-  // Where nothing says how deep, what is there was recorded all the time; but spans say nothing of what is in them.
+  // Without depths in the trace, activities were recorded all the time. Spans alone are not enough for that.
   const bool is_all_recorded = trace.depths.empty() && (has_others || !has_spans);
   deep_ = is_all_recorded ? window : model::Intersection(window, model::Union(std::move(deep)));
 }
@@ -152,7 +152,8 @@ Intervals GpuReport::RecordedOf(uint32_t device) const {
   return model::Difference(deep_, model::Union(std::move(lost)));
 }
 
-// How long GPUs did what no known call caused, and may be the request's. O(n): kept, it would be as large as the trace.
+// The time of GPU activities without an owner that may be the request's. O(n): an index would be as large as the
+// trace.
 int64_t GpuReport::NobodysNs(uint32_t request) const {
   const model::RequestRow& of = trace_.requests[request];
   const Interval during{of.begin_ns, trace_.RequestEnd(of)};
@@ -177,7 +178,7 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   }
   const model::KernelCoverage coverage = coverage_.Of(index_, request);
   const bool is_known = time_.Request(request) != 0 || coverage.IsWhole();
-  // With the gaps between kernels.
+  // Includes the gaps between kernels.
   const int64_t by_events_ns = time_.RequestByEvents(request);
   std::string text = is_known
                          ? (by_events_ns != 0 ? "at most " : "") + Duration(time_.Request(request)) + " of GPU time"
@@ -192,7 +193,7 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   if (coverage_.IsDamaged()) text += ": the dump is damaged, and GPU work may be missing";
   const model::RequestRow& row = trace_.requests[request];
   const int64_t unknown_ns = NobodysNs(request);
-  // What is less than a hundredth of the request is not to speak of.
+  // Times below a hundredth of the request are ignored.
   if (unknown_ns > (trace_.RequestEnd(row) - row.begin_ns) / 100)
     text += "; GPUs worked another " + Duration(unknown_ns) + " meanwhile, for unknown requests";
   return text;
@@ -204,7 +205,7 @@ std::string GpuReport::WhyRefused(const char* collector) const {
   return why.compare(0, kRefused.size(), kRefused) == 0 ? why.substr(kRefused.size()) : why;
 }
 
-// And what to do about it, as far as anything says; "" where there are kernels.
+// Also tells how to record kernels, if known. "" if there are kernels.
 std::string GpuReport::WhyNoKernels() const {
   if (const std::string why = Attribute("cupti.not_recorded"); !why.empty()) return why;
   const auto is_kernel = [](GpuKind kind) { return kind == GpuKind::kKernel || kind == GpuKind::kGraph; };
@@ -233,7 +234,7 @@ std::string GpuReport::OperatorsOf(uint32_t request) const {
   return text + "; to record more: Options::depth or Recorder::SetDepth";
 }
 
-// How many batches CUDA events timed, and why scopes were not; "" where there is nothing to say.
+// The number of batches that CUDA events timed, and the reasons for untimed scopes. "" if all were timed.
 std::string GpuReport::WhyNotTimed() const {
   std::string untimed;
   for (const UntimedReason& reason : kUntimed) {
@@ -356,7 +357,7 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
 void GpuReport::Kernels(uint32_t device, Lines* lines) {
   const model::GpuColumns& gpu = trace_.gpu;
   Sums sums;
-  std::map<std::string, std::set<model::StringId>> kinds;  // instantiations that have one brief name
+  std::map<std::string, std::set<model::StringId>> kinds;  // instantiations with the same brief name
   Sum all;
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     if (trace_.streams[gpu.stream[row]].device != device) continue;
@@ -403,14 +404,14 @@ void GpuReport::Copies(uint32_t device, Lines* lines) {
   const auto rows = Longest(sums);
   for (size_t i = 0; i < rows.size() && i < kMaxCopies; ++i) {
     const Sum& sum = rows[i].second;
-    const double rate = static_cast<double>(sum.bytes) / static_cast<double>(sum.ns);  // bytes a ns: 10^9 a second
+    const double rate = static_cast<double>(sum.bytes) / static_cast<double>(sum.ns);  // bytes per ns: 10^9 a second
     lines->Add(7, PadRight(rows[i].first, 42) + PadLeft(Count(sum.count), 10) + PadLeft(Duration(sum.ns), 12) +
                       PadLeft(Bytes(sum.bytes), 13) + PadLeft(sum.ns == 0 ? "-" : Format("%.2f GB/s", rate), 14));
   }
   if (rows.size() > kMaxCopies) lines->Add(7, "and " + Plural(rows.size() - kMaxCopies, "kind") + " more");
 }
 
-// From event to event: what is between kernels, too.
+// From event to event, including the gaps between kernels.
 void GpuReport::Spans(uint32_t device, Lines* lines) {
   const model::GpuColumns& gpu = trace_.gpu;
   Sums sums;
@@ -430,10 +431,10 @@ void GpuReport::Spans(uint32_t device, Lines* lines) {
   if (rows.size() > kMaxSpans) lines->Add(7, "and " + Plural(rows.size() - kMaxSpans, "kind") + " more");
 }
 
-// The longest.
+// The longest waits.
 void GpuReport::Waits(const During& during, Lines* lines) const {
   const model::WaitingCalls waiting(trace_);
-  std::vector<std::pair<int64_t, uint32_t>> waits;  // how long, call
+  std::vector<std::pair<int64_t, uint32_t>> waits;  // time, call
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     if (waiting.Has(call)) waits.emplace_back(trace_.CallEnd(call) - trace_.calls.begin_ns[call], call);
   }
@@ -485,8 +486,8 @@ std::string GpuReport::LossName(const model::GpuLossRow& loss) const {
 
 void GpuReport::Losses(const During& during, Lines* lines) const {
   if (trace_.gpu_losses.empty()) return;
-  const size_t shown = std::min(trace_.gpu_losses.size(), kMaxGpuLosses);
-  size_t why = 16;  // no reason is cut short
+  const size_t shown = std::min(trace_.gpu_losses.size(), kMaxLosses);
+  size_t why = 16;  // wide enough for the reasons
   for (size_t i = 0; i < shown; ++i) why = std::clamp(Text(trace_.gpu_losses[i].reason).size(), why, size_t{40});
   lines->Blank();
   lines->Add(3, PadRight("lost on", 28) + "  " + PadRight("why", why) + "  " + PadRight("from", 12) + "  " +

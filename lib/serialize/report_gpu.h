@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a report says of GPUs: of each request how long they worked for it, and of each device what it did, and in which
-// state it was.
+// The GPU part of a report: the GPU time of each request, and the activities and the state of each device.
 #ifndef PITOT_LIB_SERIALIZE_REPORT_GPU_H_
 #define PITOT_LIB_SERIALIZE_REPORT_GPU_H_
 
@@ -21,17 +20,16 @@ namespace pitot::report {
 
 class GpuReport {
  public:
-  // Both must outlive it.
+  // Both must outlive the report.
   GpuReport(const model::Trace& trace, const model::RequestIndex& index);
 
-  // GPU time and kernel coverage of a request; "" where the trace says nothing of GPUs.
+  // GPU time and kernel coverage of a request. "" if the trace has no GPU data.
   std::string OfRequest(uint32_t request) const;
-  // How a request's time divides between host and GPUs; "" where nothing is known of it.
+  // A request's time divided between host and GPUs. "" if it is unknown.
   std::string PartsOf(uint32_t request) const { return parts_.Text(request); }
-  // How much of a framework's operators is missing, and why; "" where nothing is, or nobody would record them.
+  // The coverage of a framework's operators, and why some are missing. "" if all are there, or are not recorded at all.
   std::string OperatorsOf(uint32_t request) const;
-  // The section, if there is anything to say. `during` names the requests of the report that ran between two moments:
-  // " 1) 2)".
+  // Writes the section, unless it is empty. `during` names the report's requests between two moments: " 1) 2)".
   void Write(const std::function<std::string(int64_t begin_ns, int64_t end_ns)>& during, base::Lines* lines);
 
  private:
@@ -42,11 +40,11 @@ class GpuReport {
   std::string StreamName(uint32_t stream) const;
   const std::string& BriefName(model::StringId compiled);
   std::string Attribute(std::string_view key) const { return std::string(trace_.AttributeOf(key)); }
-  // "" where the collector was not.
+  // "" if the collector was not refused.
   std::string WhyRefused(const char* collector) const;
   std::string WhyNoKernels() const;
   std::string WhyNotTimed() const;
-  // Of the window: what the device did then is in the trace.
+  // The parts of the window in which the device's activities were recorded.
   model::Intervals RecordedOf(uint32_t device) const;
   int64_t NobodysNs(uint32_t request) const;
   void Device(uint32_t device, const During& during, base::Lines* lines);
@@ -65,7 +63,7 @@ class GpuReport {
   const model::OperatorTimes operator_times_;
   const GpuPartsIndex parts_;
   const GpuState state_;
-  model::Intervals deep_;  // of the window: what GPUs did then is in the trace, but for what was lost
+  model::Intervals deep_;  // parts of the window in which GPU activities were recorded, including lost ones
   std::unordered_map<model::StringId, std::string> names_;
 };
 

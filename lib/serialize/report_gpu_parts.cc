@@ -21,7 +21,7 @@ using model::kNone;
 using model::kOpen;
 using model::Trace;
 
-enum class CallKind : uint8_t { kOwn, kLaunch, kWait, kOther };  // own: a mark of Pitot's, no call of CUDA
+enum class CallKind : uint8_t { kOwn, kLaunch, kWait, kOther };  // kOwn: a mark of Pitot's, not a CUDA call
 
 CallKind KindOf(const Trace& trace, const model::WaitingCalls& waiting, uint32_t call) {
   const std::string_view name = trace.strings[trace.calls.name[call]];
@@ -30,10 +30,10 @@ CallKind KindOf(const Trace& trace, const model::WaitingCalls& waiting, uint32_t
   return model::IsSubmission(name) ? CallKind::kLaunch : CallKind::kOther;
 }
 
-// What is not exact: gaps are in it.
+// Activities that include gaps are not exact.
 bool HasGaps(GpuKind kind) { return kind == GpuKind::kGraph || kind == GpuKind::kSpan; }
 
-// When a request was in batches, each by its row.
+// The times of a request in batches, by the batch's row.
 using Memberships = std::multimap<uint32_t, Interval>;
 
 Memberships MembershipsOf(const Trace& trace, uint32_t request) {
@@ -45,7 +45,7 @@ Memberships MembershipsOf(const Trace& trace, uint32_t request) {
   return memberships;
 }
 
-// What of an interval of a call, or of what it caused, was for the request.
+// Finds the request's part in the time of a call, or of an activity that it caused.
 class Owner {
  public:
   Owner(const Trace& trace, uint32_t request)
@@ -80,7 +80,7 @@ GpuPartsIndex::GpuPartsIndex(const Trace& trace, const model::CoverageIndex& cov
     if (row.depth >= Depth::kKernels) deep.push_back({row.begin_ns, row.end_ns});
   }
   deep_ = model::Union(std::move(deep));
-  // A call may be of any thread.
+  // Lost calls may be of any thread.
   for (const model::LossRow& loss : trace.losses) {
     if (loss.reason != model::LossReason::kOpenRequests) lost_.push_back({loss.begin_ns, loss.end_ns});
   }
@@ -99,7 +99,7 @@ GpuParts GpuPartsIndex::Of(uint32_t request) const {
     if (end_ns <= ran.begin_ns || begin_ns >= ran.end_ns) continue;
     const GpuKind kind = trace_.gpu.kind[row];
     if (trace_.gpu.call[row] != kNone && !HasGaps(kind)) owner.Add(trace_.gpu.call[row], begin_ns, end_ns, &worked);
-    // Of nobody known; or with gaps that may be the host's.
+    // Activities without an owner, or with gaps that may be time of the host.
     const bool is_known = kind != GpuKind::kGraph && !model::IsNobodys(trace_, row);
     if (!is_known && coverage_.MayBeOf(request, trace_.streams[trace_.gpu.stream[row]].device))
       missing.push_back({begin_ns, end_ns});
@@ -120,7 +120,7 @@ GpuParts GpuPartsIndex::Of(uint32_t request) const {
   };
   GpuParts parts;
   parts.worked_ns = take(model::Union(std::move(worked)));
-  // Where GPUs may have worked meanwhile, unseen, nothing is said of the host.
+  // Times of possible unrecorded GPU work are unknown rather than the host's.
   const Intervals known = model::Difference(model::Intersection(rest, deep_), model::Union(std::move(missing)));
   parts.unknown_ns = take(model::Difference(rest, known));
   parts.launching_ns = take(model::Union(std::move(launching)));
@@ -133,7 +133,7 @@ GpuParts GpuPartsIndex::Of(uint32_t request) const {
 std::string GpuPartsIndex::Text(uint32_t request) const {
   const GpuParts parts = Of(request);
   if (!parts.IsAny()) return {};
-  // Rounded so that they add up: each ends in a whole us.
+  // Rounds the running sum to whole us, so that the parts add up.
   int64_t sum_ns = 0;
   const auto us = [&sum_ns](int64_t ns) {
     const int64_t before_us = sum_ns / 1000;

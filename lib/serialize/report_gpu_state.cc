@@ -28,10 +28,10 @@ using model::Trace;
 constexpr size_t kMaxGpus = 8;
 constexpr const char* kReasons = "clock event reasons";
 constexpr std::string_view kHeldBy = "clocks held by ";
-// Settings and want of work: not for want of power or cooling.
+// Reasons that are settings or a lack of work, rather than a lack of power or cooling.
 constexpr std::string_view kNoThrottling[] = {"idle", "application clocks", "display clocks", "sync boost"};
 
-// When it was known and, where that is asked, not 0.
+// The times when a counter was known and, for kNotZero, not 0.
 enum class Which : uint8_t { kAll, kNotZero };
 Intervals TimesOf(const std::vector<Held>& values, Which which) {
   std::vector<Interval> times;
@@ -73,11 +73,11 @@ void GpuState::Write(Lines* lines) const {
   }
 }
 
-// "1980 MHz (1200..1980)"; "" where it is not known.
+// "1980 MHz (1200..1980)"; "" if unknown.
 std::string GpuState::Usual(const Counters& of, const char* counter, const char* shown) const {
   const auto found = of.find(counter);
   if (found == of.end()) return {};
-  std::vector<std::pair<double, int64_t>> values;  // and how long
+  std::vector<std::pair<double, int64_t>> values;  // and their times
   for (const Held& held : ValuesOf(trace_, found->second)) values.emplace_back(held.value, held.ns());
   if (values.empty()) return {};
   const auto [least, most] = std::minmax_element(values.begin(), values.end());

@@ -14,9 +14,9 @@ using base::Format;
 using base::PadLeft;
 using base::PadRight;
 
-constexpr size_t kMaxHostThreads = 8;
-constexpr double kLeastStolen = 0.01;   // of the CPUs' time: less is an ordinary neighbour
-constexpr double kStolenEveryNs = 1e9;  // it is read once a second: shorter windows may have a whole one's
+constexpr size_t kMaxThreads = 8;
+constexpr double kLeastStolen = 0.01;   // share of the CPUs' time; less is normal with neighbours
+constexpr double kStolenEveryNs = 1e9;  // read once a second: a shorter window may have a whole second's
 
 std::string Number(const std::optional<double>& value) {
   return value ? Count(static_cast<uint64_t>(*value)) : std::string("-");
@@ -46,8 +46,8 @@ std::optional<HostReport::Values> HostReport::Of(const std::string& name) const 
   return Values{values[from], values[to - 1], *least, *most};
 }
 
-// "the hypervisor took 240 ms of the machine's 2 CPUs, 1.2 % of their time". Dumps of before host.cpus was recorded do
-// not say how many there are: there it is of one.
+// "the hypervisor took 240 ms of the machine's 2 CPUs, 1.2 % of their time". Older dumps lack host.cpus, the number of
+// CPUs; the share is then that of one CPU.
 std::string HostReport::Stolen() const {
   const std::optional<Values> of = OfHost(base::kStolenTime);
   const double window_ns = std::max(kStolenEveryNs, static_cast<double>(trace_.window_end_ns - trace_.window_begin_ns));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a report says of the host over the window: what stopped threads (docs/guide/host.md).
+// A report's lines on the host over the window: the reasons why threads stopped (docs/guide/host.md).
 #ifndef PITOT_LIB_SERIALIZE_REPORT_HOST_H_
 #define PITOT_LIB_SERIALIZE_REPORT_HOST_H_
 
@@ -18,10 +18,10 @@ namespace pitot::report {
 
 class HostReport {
  public:
-  // The trace must outlive it.
+  // `trace` must outlive this.
   explicit HostReport(const model::Trace& trace);
   bool IsKnown() const { return !counters_.empty(); }
-  // A few lines, and the threads that waited longest for a CPU.
+  // Writes a few lines, and the threads with the longest waits for a CPU.
   void Write(size_t indent, base::Lines* lines) const;
 
  private:
@@ -29,10 +29,10 @@ class HostReport {
     double first, last, least, most;
     double Growth() const { return last > first ? last - first : 0; }
   };
-  // Of a counter over the window; nothing where it has no sample.
+  // A counter's values over the window; nullopt if it has no samples.
   std::optional<Values> Of(const std::string& name) const;
   std::optional<Values> OfHost(const base::CounterName& what) const { return Of(base::HostCounter(what)); }
-  // What the hypervisor took; "" where that was hardly anything, or nobody knows.
+  // The CPU time that the hypervisor took. "" if it is unknown or hardly any.
   std::string Stolen() const;
   std::string Pressure(const char* shown, const base::CounterName& some, const base::CounterName* full) const;
   void Threads(size_t indent, base::Lines* lines) const;

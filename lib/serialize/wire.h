@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes protobuf's wire format by appending. A nested message reserves one byte for its length, which its end fills
-// in; the few of 128 bytes and more are moved. A tenth of the time libprotobuf takes, and no second protobuf runtime in
-// the host.
+// Writes protobuf's wire format by appending. A nested message reserves one byte for its length and fills it in at its
+// end. The few messages of 128 bytes and more are moved. This takes a tenth of libprotobuf's time, and brings no second
+// protobuf runtime into the host.
 #ifndef PITOT_LIB_SERIALIZE_WIRE_H_
 #define PITOT_LIB_SERIALIZE_WIRE_H_
 
@@ -68,7 +68,7 @@ class WireBuffer {
   }
   void String(uint32_t field, std::string_view text) { Bytes(field, text.data(), text.size()); }
 
-  // Begins a nested message; what it returns goes to Close. Messages close in the reverse order of opening.
+  // Begins a nested message. Pass its result to Close; messages close in the reverse order of opening.
   size_t Open(uint32_t field) {
     RawVarint(field << 3 | 2);
     *Room(1) = 0;
