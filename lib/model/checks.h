@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -155,8 +156,10 @@ Problem FindWrongValue(const Trace& trace, const Rows& rows, size_t first, size_
 // be of the same length.
 template <const auto& kTable> Problem FindProblem(const Trace& trace, size_t first, size_t last) {
   if (const Problem problem = FindWrongValue<OfTable<kTable>>(trace, trace.*kTable.member, first, last)) return problem;
+  for (size_t row = std::max<size_t>(first, 1); row < last; ++row) {
+    if (!IsInOrder<kTable>(trace, row)) return {"out of order", row};
+  }
   for (size_t row = first; row < last; ++row) {
-    if (row > 0 && !IsInOrder<kTable>(trace, row)) return {"out of order", row};
     if (const char* const rule = BrokenRule<kTable>(trace, row); rule != nullptr) return {rule, row};
   }
   return {};
