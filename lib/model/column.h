@@ -178,7 +178,7 @@ template <class Member, class... Columns> Table(About, Member, std::tuple<Column
 // A column as a type: the I-th of an owner, which is OfTable or OfList.
 template <class Owner, size_t I> struct At {
   static constexpr size_t kIndex = I;
-  static constexpr const auto& kColumn = std::get<I>(Owner::kColumns);
+  static constexpr auto kColumn = std::get<I>(Owner::kColumns);
   static constexpr Encoding kEncoding = std::remove_cvref_t<decltype(kColumn)>::kEncoding;
   static constexpr uint32_t kField = Owner::template FieldOf<I>();  // its number in a chunk
 };
@@ -253,7 +253,7 @@ template <class Owner, class Rows> size_t SizeOf(const Rows& rows) {
   if constexpr (kIsVector<Rows>) {
     return rows.size();
   } else {
-    return (rows.*std::get<0>(Owner::kColumns).member).size();
+    return (rows.*At<Owner, 0>::kColumn.member).size();
   }
 }
 

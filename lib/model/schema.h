@@ -291,7 +291,8 @@ template <ChunkType kType> size_t RowsOf(const Trace& trace) {
   if constexpr (kType == ChunkType::kStrings) {
     return trace.strings.size();
   } else {
-    return SizeOf<OfTable<kTableOf<kType>>>(trace.*kTableOf<kType>.member);
+    constexpr auto kMember = kTableOf<kType>.member;
+    return SizeOf<OfTable<kTableOf<kType>>>(trace.*kMember);
   }
 }
 
