@@ -321,7 +321,7 @@ TEST_CASE("dumps of all formats read as before", "[dump]") {
   for (uint32_t minor = 0; minor <= dump_format::kVersionMinor; ++minor) {
     const std::string name = "dump_1." + std::to_string(minor);
     const std::string path = std::string(PITOT_GOLDEN_DIR) + "/" + name + ".pitot";
-    if (access(path.c_str(), R_OK) != 0) continue;  // a format that reads like the one before needs no dump
+    if (access(path.c_str(), R_OK) != 0) continue;  // some formats read like the one before and have no dump
     INFO(path);
     Trace trace;
     DumpReport report;
@@ -341,8 +341,8 @@ TEST_CASE("dumps of all formats read as before", "[dump]") {
 TEST_CASE("the documents have the columns of the schema", "[dump]") {
   const std::string root = PITOT_SOURCE_DIR;
   CheckPart(root + "/lib/serialize/proto/pitot_dump.proto",
-            "// The tables. tools/approve writes what follows from lib/model/schema.h.", "", ProtoOfTables());
-  CheckPart(root + "/docs/reference/formats/dump.md", "<!-- tools/approve writes this from lib/model/schema.h. -->",
+            "// The tables, generated from lib/model/schema.h by tools/approve.", "", ProtoOfTables());
+  CheckPart(root + "/docs/reference/formats/dump.md", "<!-- generated from lib/model/schema.h by tools/approve -->",
             "<!-- end -->", DocumentOfTables());
 }
 

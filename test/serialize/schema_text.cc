@@ -77,7 +77,7 @@ class TraceText {
     }
   }
 
-  // "" for what is left out.
+  // "" for a value to leave out.
   template <class At, class Rows> std::string Value(const Rows& rows, size_t row) {
     constexpr const auto& kColumn = At::kColumn;
     if constexpr (At::kEncoding == schema::kArgs) {
@@ -134,7 +134,7 @@ class TraceText {
   std::string text_;
 };
 
-// Gives the column of a table values, if all that it has are those of a missing column.
+// Fills a column of a table if it has only the values of a missing column.
 template <class At, class Rows> void FillIfEmpty(const model::Trace& trace, Rows* rows, size_t size) {
   using Value = schema::ValueOf<At>;
   constexpr bool kIsRow = At::kEncoding == schema::kRowOrNone || At::kEncoding == schema::kNearRow;
@@ -156,7 +156,7 @@ template <class At, class Rows> void FillIfEmpty(const model::Trace& trace, Rows
   for (size_t row = 0; row < size && values != 0; ++row) value(row) = static_cast<Value>((row + 1) % values);
 }
 
-// A field of a message: one of a column, or of those that a list or the arguments have.
+// A field of a message: a column, or one of the columns of a list or of the arguments.
 struct Field {
   uint32_t number;
   std::string type;  // without "repeated"

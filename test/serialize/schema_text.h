@@ -10,17 +10,17 @@
 
 namespace pitot::test {
 
-// The header and all rows of a trace, one row a line. Leaves out values of 0, "" and none, as which a column reads that
-// a dump does not have: texts of old dumps stay the same when columns are added. Two traces with the same text differ
-// at most in the numbers of their strings and arguments.
+// The header and all rows of a trace, one row a line. Leaves out 0, "" and none, the values of a missing column: texts of
+// old dumps stay the same when columns are added. Traces with the same text differ at most in the numbers of their
+// strings and arguments.
 std::string TextOf(const model::Trace& trace);
 
 // The first difference between two traces, or "". The places of arguments are no difference; the numbers of strings
 // are.
 std::string FindDifference(const model::Trace& a, const model::Trace& b);
 
-// Gives values to the columns in which a trace has none, so that a new column is tested before a maker of traces knows
-// it. Not to times of another column, nor to enums.
+// Fills columns without values, except for enums and for columns with a begin. Tests then cover a new column before any
+// maker of traces fills it.
 void FillEmptyColumns(model::Trace* trace);
 
 // The messages of all tables, for pitot_dump.proto.
