@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string>
 
-inline std::string ReadFile(const std::string& path) {
+inline std::string GoldenText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream content;
   content << file.rdbuf();
@@ -20,13 +20,13 @@ inline std::string ReadFile(const std::string& path) {
 }
 
 inline void CheckFile(const std::string& path, const std::string& text) {
-  const std::string golden = ReadFile(path);
+  const std::string golden = GoldenText(path);
   const char* const approve = std::getenv("PITOT_APPROVE");
   if (approve != nullptr && std::string(approve) == "1") {
     if (golden != text) std::ofstream(path, std::ios::binary) << text;
     return;
   }
-  // The first lines that differ tell more than two whole files.
+  // The first differing lines tell more than two whole files.
   std::istringstream expected(golden), actual(text);
   std::string expected_line, actual_line;
   for (int line = 1;; ++line) {
@@ -44,10 +44,10 @@ inline void CheckGolden(const std::string& name, const std::string& text) {
   CheckFile(std::string(PITOT_GOLDEN_DIR) + "/" + name, text);
 }
 
-// Compares the part of a file that is generated: between the lines `begin` and `end`, or to the end of the file.
+// Compares the generated part of a file: from line `begin` to line `end`, or to its end.
 inline void CheckPart(const std::string& path, const std::string& begin, const std::string& end,
                       const std::string& text) {
-  const std::string file = ReadFile(path);
+  const std::string file = GoldenText(path);
   const size_t found = file.find(begin + "\n");
   INFO(path);
   REQUIRE(found != std::string::npos);
