@@ -26,6 +26,10 @@ function(pitot_configure_target target)
                                            # g++ 12 falsely sees overlaps in std::string's + (GCC bug 105651).
                                            $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
                                            $<$<BOOL:${PITOT_WERROR}>:-Werror>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # What base/mutex.h annotates: guarded variables, and (beta) the lock order.
+    target_compile_options(${target} PRIVATE -Wthread-safety -Wthread-safety-beta -Werror=thread-safety)
+  endif()
   if(PITOT_SANITIZE)
     # In instrumented code g++ falsely sees uninitialised reads.
     target_compile_options(${target} PRIVATE -fsanitize=${PITOT_SANITIZE} -fno-omit-frame-pointer
