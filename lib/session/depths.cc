@@ -117,7 +117,7 @@ void Session::TellCollectors() noexcept {
     bool is_other, is_new, is_armed, was_armed;
     {
       const std::lock_guard lock(depth_mutex_);
-      if (i == governed_.size() || !running_.load()) return;
+      if (i == governed_.size() || !lifetime_.IsRunning()) return;
       Governed& governed = governed_[i];
       collector = governed.collector;
       expected = fixed_depth_.load(), due = DueOf(governed);

@@ -44,7 +44,7 @@ std::string Format(const char* format, double value) {
 bool Session::Proceed() noexcept {
   const double share = options_.values.worker_cpu_percent / 100.0;
   for (;;) {
-    if (give_up_.load(std::memory_order_relaxed)) return false;
+    if (lifetime_.HasGivenUp()) return false;
     const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
     const int64_t cpu_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID);
     worker_tokens_ns_ += static_cast<double>(now_ns - worker_refilled_ns_) * share;
@@ -55,7 +55,7 @@ bool Session::Proceed() noexcept {
     if (worker_tokens_ns_ >= 0) return true;
     const Awake awake(&priority_);
     std::unique_lock lock(mutex_);
-    if (stopping_) return !give_up_.load();  // the host waits: finish
+    if (stopping_) return !lifetime_.HasGivenUp();  // the host waits: finish
     changed_.wait_for(lock, std::chrono::nanoseconds(static_cast<int64_t>(-worker_tokens_ns_ / share)));
   }
 }
@@ -213,7 +213,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
   for (const auto& serializer : serializers) {
     // Pays for the CPU time since the last write: the trace, or a serializer's work after its own.
     Status file = Proceed() ? directory_.AddFile(serializer.get(), trace, this) : Status();
-    if (give_up_.load()) {
+    if (lifetime_.HasGivenUp()) {
       directory_.Abandon();
       return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
     }
@@ -274,7 +274,7 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
     }
   }
   TellHost(&Hooks::on_incident, incident, path, status, "");
-  if (written.trace && !give_up_.load() && GetJudge().judge != nullptr)
+  if (written.trace && !lifetime_.HasGivenUp() && GetJudge().judge != nullptr)
     JudgeLater(std::move(written));
   else
     TellHost(&Hooks::on_verdict, incident, path, status, "");

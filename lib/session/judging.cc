@@ -73,14 +73,14 @@ class Session::SessionHearing final : public Hearing {
   template <class Call> Status Hear(const Call& call) noexcept {
     Status status;
     try {
-      if (!session_->give_up_.load()) status = call(*this);
+      if (!session_->lifetime_.HasGivenUp()) status = call(*this);
     } catch (const std::exception& e) {
       status = Error(StatusCode::kInternal, "it threw an exception: %s", e.what());
     } catch (...) {
       status = Status(StatusCode::kInternal, "it threw an exception");
     }
-    is_cut_off_ = session_->give_up_.load() || SpentNs() > budget_ns_;
-    if (session_->give_up_.load()) return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
+    is_cut_off_ = session_->lifetime_.HasGivenUp() || SpentNs() > budget_ns_;
+    if (session_->lifetime_.HasGivenUp()) return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
     if (is_cut_off_)
       return Error(StatusCode::kResourceExhausted, "cut off: it took %.0f ms of CPU time, and its limit is %.0f ms",
                    static_cast<double>(SpentNs()) * 1e-6, static_cast<double>(budget_ns_) * 1e-6);

@@ -24,8 +24,8 @@ std::vector<RingAt> Session::LiveRings() const {
 }
 
 Stats Session::GetStats() noexcept {
-  if (!IsOfThisProcess()) return {};  // the lock below may be held forever
-  if (running_.load()) return Count();
+  if (!lifetime_.IsOfThisProcess()) return {};  // the lock below may be held forever
+  if (lifetime_.IsRunning()) return Count();
   Stats last;
   {
     const std::lock_guard lock(mutex_);

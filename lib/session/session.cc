@@ -37,7 +37,6 @@ constexpr uint64_t kGraceNs = 1'000'000'000;  // for the host's code to return a
 
 Session::Session(OwnedOptions options)
     : options_(std::move(options)),
-      fork_epoch_(trace::ForkEpoch()),
       split_(Split(options_.values)),
       fixed_depth_(options_.values.depth),
       depth_(options_.values.depth != Depth::kAuto ? options_.values.depth : Depth::kScopes),
@@ -63,7 +62,7 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
     if (*status = CheckAndCopy(options, &owned); !status->ok()) return nullptr;
     const std::shared_ptr<Session> session(new Session(std::move(owned)), [](Session* it) {
       // In the child of a fork its threads are gone and its locks may be held forever: it is left alone.
-      if (it->IsOfThisProcess()) delete it;
+      if (it->lifetime_.IsOfThisProcess()) delete it;
     });
     bool available = false;
     session->slow_clock_ = trace::NeedsSlowClock(options.clock, &available);
@@ -105,7 +104,7 @@ Status Session::StartThreads() {
   inbox_.Reserve();
   start_cpu_ns_ = ClockNs(CLOCK_PROCESS_CPUTIME_ID);
   names_refused_before_ = trace::NamesRefused();
-  running_.store(true);
+  lifetime_.Begin();
   try {
     const std::lock_guard lock(mutex_);
     StartThread(&watcher_, &own_clocks_[0], &Session::Watch);
@@ -136,8 +135,6 @@ void Session::StartThread(std::thread* thread, std::atomic<clockid_t>* clock, vo
   if (pthread_getcpuclockid(thread->native_handle(), &id) == 0) clock->store(id);
 }
 
-bool Session::IsOfThisProcess() const noexcept { return fork_epoch_ == trace::ForkEpoch(); }
-
 // True if the host may be called now; LeaveHost must then follow.
 bool Session::EnterHost() const noexcept {
   // Sequentially consistent, with is_silent_: either Stop sees this call or the call sees the end.
@@ -158,7 +155,7 @@ void Session::Log(LogLevel level, const char* message) const noexcept {
 // Logs a failure of an incident if its turn has come: a row must not fill the host's log.
 void Session::LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident, const char* message) const noexcept {
   const bool is_its_turn = row->Add(incident);
-  if (!is_its_turn && !give_up_.load()) return;
+  if (!is_its_turn && !lifetime_.HasGivenUp()) return;
   if (row->count() == 1) return Log(level, message);
   Log(level, Error(StatusCode::kInternal,
                    "%s (%llu failures in a row; only the 1st, 2nd, 4th, 8th, ... are logged, see Stats)", message,
@@ -171,12 +168,6 @@ void Session::GiveUpOn(const Incident& incident) noexcept {
   Log(LogLevel::kError, Error(StatusCode::kUnavailable, "incident %llu, %s: cut off: the recorder was stopped",
                               static_cast<unsigned long long>(incident.number), incident.cause.c_str())
                             .message());
-}
-
-Status Session::status() const noexcept {
-  if (!IsOfThisProcess()) return Status(StatusCode::kNotRunning, "the recorder belongs to the parent of this process");
-  if (!running_.load()) return Status(StatusCode::kNotRunning, "the recorder was stopped");
-  return {};
 }
 
 // Also logs a failure: hosts rarely look at the result of Add.
@@ -396,9 +387,9 @@ void Session::EndThread() noexcept {
 }
 
 void Session::Stop(uint32_t timeout_ms) noexcept {
-  if (!IsOfThisProcess()) return;
+  if (!lifetime_.IsOfThisProcess()) return;
   const std::lock_guard stop_lock(stop_mutex_);
-  if (!running_.exchange(false)) return;
+  if (!lifetime_.End()) return;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   const bool is_quiet = trace::SetRequestObserver(nullptr, kGraceNs);
   {
@@ -414,7 +405,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     const auto idle = [this] { return watcher_done_ && teller_done_ && copied_ == nullptr && !worker_busy_; };
     if (!watcher_.joinable()) watcher_done_ = true;
     if (!teller_.joinable()) teller_done_ = true;
-    if (!changed_.wait_until(lock, deadline, idle)) give_up_.store(true);
+    if (!changed_.wait_until(lock, deadline, idle)) lifetime_.GiveUp();
     changed_.notify_all();
   }
   {
@@ -456,7 +447,7 @@ bool Session::StopCollectors() noexcept {
 bool Session::JoinThreads() noexcept {
   bool is_over;
   std::unique_ptr<Incident> given_up;
-  if (give_up_.load()) {
+  if (lifetime_.HasGivenUp()) {
     const std::lock_guard lock(mutex_);
     given_up = std::move(copied_);
   }

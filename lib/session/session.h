@@ -34,6 +34,7 @@
 #include "session/firing_inbox.h"
 #include "session/incident_budget.h"
 #include "session/incident_directory.h"
+#include "session/lifetime.h"
 #include "session/options.h"
 #include "session/ring_ages.h"
 #include "session/sample_pace.h"
@@ -51,7 +52,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   explicit Session(OwnedOptions options);
   ~Session();
 
-  Status status() const noexcept;
+  Status status() const noexcept { return lifetime_.status(); }
   Status AddTrigger(std::unique_ptr<Trigger> trigger) noexcept;
   Status AddSerializer(std::unique_ptr<Serializer> serializer) noexcept;
   Status AddCollector(std::unique_ptr<Collector> collector) noexcept;
@@ -139,7 +140,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status StartThreads();
   void StartThread(std::thread* thread, std::atomic<clockid_t>* clock, void (Session::*run)() noexcept);
   Status Said(Status status) const noexcept;
-  bool IsOfThisProcess() const noexcept;
   Stats Count() noexcept;
   void CountIncidents(Stats* stats) const noexcept;
   int64_t OwnThreadsCpuNs() noexcept;
@@ -218,14 +218,13 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void WriteWaiting() noexcept;
 
   const OwnedOptions options_;
-  const uint32_t fork_epoch_;
   const MemorySplit split_;
   bool slow_clock_ = false;
   trace::ClockReading start_;
   double scope_cost_ns_ = 0;
   int64_t start_cpu_ns_ = 0;
 
-  std::atomic<bool> running_{false};
+  Lifetime lifetime_;
   std::atomic<uint32_t> trigger_count_{0};
   std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written once, below the count, then only read
   FiringInbox inbox_;
@@ -235,7 +234,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
       files_failed_{0}, verdicts_given_{0}, verdicts_failed_{0}, samples_learned_{0}, samples_failed_{0};
 
   // Held while collectors are told, asked or stopped; taken before all others. Nothing is told or asked once it was
-  // taken with running_ false.
+  // taken after the end of lifetime_.
   std::mutex tell_mutex_;
   sem_t tell_;                                        // wakes the teller
   std::atomic<Depth> fixed_depth_;                    // kAuto: none
@@ -282,7 +281,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Session* next_kept_ = nullptr;
   std::shared_ptr<Session> keep_alive_;  // itself, while a thread runs that Stop could not wait for
 
-  std::atomic<bool> give_up_{false};
   std::atomic<int64_t> handed_over_ns_{0};  // when the worker began to write; 0: it is not writing
   WorkerPriority priority_;
   std::atomic<bool> is_silent_{false};            // the host's log and hooks may be gone

@@ -256,8 +256,8 @@ void Session::CopyIfDue(bool at_once) {
     // The reserve still holds an earlier incident: this one waits, and takes in later firings.
     if (reserve_in_use_) {
       if (!at_once) return;
-      changed_.wait(lock, [this] { return !reserve_in_use_ || give_up_.load(); });
-      if (give_up_.load()) {
+      changed_.wait(lock, [this] { return !reserve_in_use_ || lifetime_.HasGivenUp(); });
+      if (lifetime_.HasGivenUp()) {
         lock.unlock();
         GiveUpOn(*pending_);
         pending_.reset();
