@@ -32,6 +32,7 @@
 #include "session/depth_history.h"
 #include "session/failures_in_a_row.h"
 #include "session/firing_inbox.h"
+#include "session/incident.h"
 #include "session/incident_budget.h"
 #include "session/incident_directory.h"
 #include "session/lifetime.h"
@@ -70,30 +71,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   static constexpr uint32_t kMaxTriggers = 32;
   static constexpr uint32_t kMaxFirings = 256;
 
-  // An incident from its first firing until its files are written.
-  struct Incident {
-    bool is_sample = false;  // not an incident, but a sample for the judge
-    uint64_t number = 0;
-    std::string cause;
-    std::vector<QueuedFiring> firings;
-    uint64_t firings_unlisted = 0;
-    uint64_t window_begin_ticks = 0;
-    int64_t latest_due_ns = 0;  // the latest end of a post window
-    int64_t due_ns = 0;         // end of the post window
-    snapshot::Snapshot snapshot;
-    std::vector<Collector*> collectors;          // with its window kept
-    std::unique_ptr<governor::Report> overhead;  // null: nothing governs
-    std::vector<DepthChange> depths;             // of its window
-  };
-
-  // An incident on disk, to be judged.
-  struct Case {
-    std::unique_ptr<Incident> incident;
-    std::optional<model::Trace> trace;  // none: it could not be made
-    std::string path;                   // "": it is not on disk
-    Status written;
-    uint64_t bytes = 0;  // of the trace, about
-  };
   class SessionHearing;
   struct AddedJudge {
     std::shared_ptr<Judge> judge;  // null: none

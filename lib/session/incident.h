@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An incident on its way through the recorder. One thread has it at a time: the watcher, then the worker.
+#ifndef PITOT_LIB_SESSION_INCIDENT_H_
+#define PITOT_LIB_SESSION_INCIDENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "governor/report.h"
+#include "pitot/extend/collector.h"
+#include "pitot/model/trace.h"
+#include "pitot/status.h"
+#include "session/depth_history.h"
+#include "session/firing_queue.h"
+#include "snapshot/snapshot.h"
+
+namespace pitot::session {
+
+// An incident from its first firing until its files are written.
+struct Incident {
+  bool is_sample = false;  // not an incident, but a sample for the judge
+  uint64_t number = 0;
+  std::string cause;
+  std::vector<QueuedFiring> firings;
+  uint64_t firings_unlisted = 0;
+  uint64_t window_begin_ticks = 0;
+  int64_t latest_due_ns = 0;  // the latest end of a post window
+  int64_t due_ns = 0;         // end of the post window
+  snapshot::Snapshot snapshot;
+  std::vector<Collector*> collectors;          // with its window kept
+  std::unique_ptr<governor::Report> overhead;  // null: nothing governs
+  std::vector<DepthChange> depths;             // of its window
+};
+
+// An incident on disk, to be judged.
+struct Case {
+  std::unique_ptr<Incident> incident;
+  std::optional<model::Trace> trace;  // none: it could not be made
+  std::string path;                   // "": it is not on disk
+  Status written;
+  uint64_t bytes = 0;  // of the trace, about
+};
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_INCIDENT_H_
