@@ -64,7 +64,7 @@ std::string LastingCosts(const model::Trace& trace) {
 Status Session::SetDepth(Depth depth) noexcept {
   if (Status s = status(); !s.ok()) return s;
   if (depth > Depth::kOps && depth != Depth::kAuto)
-    return Said(Status(StatusCode::kInvalidArgument, "SetDepth: no such depth"));
+    return host_.LogError(Status(StatusCode::kInvalidArgument, "SetDepth: no such depth"));
   {
     const std::lock_guard lock(depth_mutex_);
     fixed_depth_.store(depth);
@@ -126,11 +126,11 @@ void Session::TellCollectors() noexcept {
       is_new = std::exchange(governed.told, due) != due || is_other;
       if (!is_new && is_armed == was_armed) continue;
     }
-    if (!EnterHost()) return;
+    const HostCalls::Entry entry(&host_);
+    if (!entry.is_allowed()) return;
     if (is_other) collector->ExpectDepth(expected);
     if (is_armed != was_armed) collector->Arm(is_armed);
     if (is_new) collector->SetDepth(due);
-    LeaveHost();
   }
 }
 
@@ -203,9 +203,9 @@ uint32_t Session::AskDepths() noexcept {
       if (i == governed_.size()) return all;
       collector = governed_[i].collector;
     }
-    if (!EnterHost()) return all;
+    const HostCalls::Entry entry(&host_);
+    if (!entry.is_allowed()) return all;
     const uint32_t depths = collector->Depths();
-    LeaveHost();
     const std::lock_guard lock(depth_mutex_);
     governed_[i].depths = depths;
     all |= depths;

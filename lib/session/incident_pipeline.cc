@@ -23,16 +23,6 @@ using base::Error;
 // CPU time the worker may use at once before its share is enforced.
 constexpr double kWorkerBurstNs = 100e6;
 
-// Number of requests the firings are about.
-uint64_t SlowRequests(const std::vector<QueuedFiring>& firings) {
-  uint64_t requests = 0;
-  for (auto firing = firings.begin(); firing != firings.end(); ++firing) {
-    const auto is_it = [&](auto& other) { return other.request == firing->request; };
-    requests += firing->request != 0 && std::none_of(firings.begin(), firing, is_it);
-  }
-  return requests;
-}
-
 std::string Format(const char* format, double value) {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
@@ -120,17 +110,10 @@ model::Trace Session::TakeTrace(Incident* incident) {
 
 model::Trace Session::MakeTrace(const Incident& incident) {
   // A thread that hangs in one and was left by Stop must not call the next.
-  const bool may_ask = EnterHost();
-  const struct Leave {
-    ~Leave() {
-      if (entered) session->LeaveHost();
-    }
-    const Session* session;
-    bool entered;
-  } leave{this, may_ask};
+  const HostCalls::Entry entry(&host_);
   const std::span<Collector* const> collectors(incident.collectors);
   model::Trace trace =
-      assemble::Assemble(incident.snapshot, RowBytes(split_), may_ask ? collectors : collectors.first(0));
+      assemble::Assemble(incident.snapshot, RowBytes(split_), entry.is_allowed() ? collectors : collectors.first(0));
   trace.process_name = trace.strings.Add(options_.process_name);
   for (const QueuedFiring& firing : incident.firings) {
     model::FiringRow row;
@@ -196,7 +179,7 @@ void Session::SayWhatIsNotRecorded(const model::Trace& trace) {
         reason.end());
     if (said_.size() >= kMost || !said_.insert(reason).second) continue;
     const Awake awake(&priority_);  // the host's log takes locks of its own
-    Log(LogLevel::kWarning, text.c_str());
+    host_.Log(LogLevel::kWarning, text.c_str());
   }
 }
 
@@ -224,7 +207,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
                     serializer->FileName(), file.message());
     {
       const Awake awake(&priority_);  // the host's log takes locks of its own
-      LogFailure(&failed_incidents_, LogLevel::kError, incident.number, missing.message());
+      host_.LogFailure(&failed_incidents_, LogLevel::kError, incident.number, missing.message());
     }
     files_failed_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -258,51 +241,27 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
   handed_over_ns_.store(0);
   if (path.empty() && !status.ok()) {
     incidents_failed_.fetch_add(1, std::memory_order_relaxed);
-    LogFailure(&failed_incidents_, LogLevel::kError, incident.number,
-               Error(status.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
-                     incident.cause.c_str(), status.message())
-                   .message());
+    host_.LogFailure(&failed_incidents_, LogLevel::kError, incident.number,
+                     Error(status.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
+                           incident.cause.c_str(), status.message())
+                         .message());
   } else if (directory_.IsOpen()) {
     incidents_written_.fetch_add(1, std::memory_order_relaxed);
-    Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
+    host_.Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
     if (status.ok()) {
       if (const uint64_t failed = failed_incidents_.count(); failed > 1)
-        Log(LogLevel::kInfo, Error(StatusCode::kInternal, "the incident is complete, after %llu failures in a row",
-                                   static_cast<unsigned long long>(failed))
-                                 .message());
+        host_.Log(LogLevel::kInfo,
+                  Error(StatusCode::kInternal, "the incident is complete, after %llu failures in a row",
+                        static_cast<unsigned long long>(failed))
+                      .message());
       failed_incidents_.End();
     }
   }
-  TellHost(&Hooks::on_incident, incident, path, status, "");
+  host_.Tell(&Hooks::on_incident, incident, path, status, "");
   if (written.trace && !lifetime_.HasGivenUp() && GetJudge().judge != nullptr)
     JudgeLater(std::move(written));
   else
-    TellHost(&Hooks::on_verdict, incident, path, status, "");
-}
-
-void Session::TellHost(Hook hook, const Incident& incident, const std::string& path, const Status& status,
-                       const char* verdict) noexcept {
-  Hooks hooks;
-  {
-    const std::lock_guard lock(mutex_);
-    hooks = hooks_;
-  }
-  IncidentInfo info{};
-  info.number = incident.number;
-  info.cause = incident.cause.c_str();
-  info.detail = incident.firings.front().detail;
-  info.directory = path.empty() ? nullptr : path.c_str();
-  info.slow_requests = SlowRequests(incident.firings);
-  info.first_request = incident.firings.front().request;
-  info.status = status;
-  info.verdict = verdict;
-  if (hooks.*hook == nullptr || !EnterHost()) return;
-  try {
-    (hooks.*hook)(hooks.context, info);
-  } catch (...) {
-    Log(LogLevel::kError, "a hook threw an exception");
-  }
-  LeaveHost();
+    host_.Tell(&Hooks::on_verdict, incident, path, status, "");
 }
 
 // On the worker: takes locks that the host's threads need, too.

@@ -105,7 +105,7 @@ class Session::SessionHearing final : public Hearing {
 Status Session::AddJudge(std::unique_ptr<Judge> judge) noexcept {
   if (Status s = status(); !s.ok()) return s;
   if (judge == nullptr)
-    return Said(Status(StatusCode::kResourceExhausted, "the judge is null: there was no memory for it"));
+    return host_.LogError(Status(StatusCode::kResourceExhausted, "the judge is null: there was no memory for it"));
   try {
     AddedJudge added;
     added.needs = judge->Needs();
@@ -114,7 +114,7 @@ Status Session::AddJudge(std::unique_ptr<Judge> judge) noexcept {
     sample_pace_.Begin(added.needs);
     std::swap(judge_, added);
   } catch (const std::bad_alloc&) {
-    return Said(Status(StatusCode::kResourceExhausted, "no memory for a judge"));
+    return host_.LogError(Status(StatusCode::kResourceExhausted, "no memory for a judge"));
   }
   sem_post(&wake_);
   return {};
@@ -168,7 +168,7 @@ void Session::GiveUpVerdict(const Case& unjudged, const Status& why) noexcept {
   char opening[1024 + sizeof kAskLater];
   std::snprintf(opening, sizeof opening, "%s\n%s\n", why.message(), kAskLater);
   const Status rewritten = Rewrite(unjudged, opening);
-  TellHost(&Hooks::on_verdict, *unjudged.incident, unjudged.path, rewritten.ok() ? why : rewritten, "");
+  host_.Tell(&Hooks::on_verdict, *unjudged.incident, unjudged.path, rewritten.ok() ? why : rewritten, "");
 }
 
 // Writes report.txt again, with `opening` before it.
@@ -220,11 +220,11 @@ void Session::JudgeCase(const Case& judged) noexcept {
   if (status.ok())
     failed_verdicts_.End();
   else
-    LogFailure(
+    host_.LogFailure(
         &failed_verdicts_, LogLevel::kWarning, incident.number,
         Error(status.code(), "incident %llu: %s", static_cast<unsigned long long>(incident.number), status.message())
             .message());
-  TellHost(&Hooks::on_verdict, incident, judged.path, status.ok() ? judged.written : status, opening.c_str());
+  host_.Tell(&Hooks::on_verdict, incident, judged.path, status.ok() ? judged.written : status, opening.c_str());
 }
 
 void Session::LearnFrom(Incident* sample) noexcept {

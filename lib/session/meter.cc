@@ -92,9 +92,9 @@ uint64_t Session::CollectorBytes() noexcept {
       if (i == governed_.size()) return bytes;
       collector = governed_[i].collector;
     }
-    if (!EnterHost()) return bytes;
+    const HostCalls::Entry entry(&host_);
+    if (!entry.is_allowed()) return bytes;
     bytes += collector->HeldBytes();
-    LeaveHost();
   }
 }
 

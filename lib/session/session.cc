@@ -2,7 +2,6 @@
 #include "session/session.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -31,13 +30,14 @@ using base::Error;
 // The triggers keep a slot for each route and copies of names.
 static_assert(trigger::kMaxRoutes == trace::kMaxRoutes && trigger::kMaxNameBytes == trace::kMaxNameBytes);
 
-constexpr uint64_t kGraceNs = 1'000'000'000;  // for the host's code to return after the end
+constexpr int64_t kGraceNs = 1'000'000'000;  // for the host's code to return after the end
 
 }  // namespace
 
 Session::Session(OwnedOptions options)
     : options_(std::move(options)),
       split_(Split(options_.values)),
+      host_(&options_.values, &lifetime_),
       fixed_depth_(options_.values.depth),
       depth_(options_.values.depth != Depth::kAuto ? options_.values.depth : Depth::kScopes),
       budget_(options_.values.max_incidents_per_cause_and_hour) {
@@ -135,57 +135,23 @@ void Session::StartThread(std::thread* thread, std::atomic<clockid_t>* clock, vo
   if (pthread_getcpuclockid(thread->native_handle(), &id) == 0) clock->store(id);
 }
 
-// True if the host may be called now; LeaveHost must then follow.
-bool Session::EnterHost() const noexcept {
-  // Sequentially consistent, with is_silent_: either Stop sees this call or the call sees the end.
-  inside_host_.fetch_add(1);
-  if (!is_silent_.load()) return true;
-  inside_host_.fetch_sub(1);
-  return false;
-}
-
-void Session::LeaveHost() const noexcept { inside_host_.fetch_sub(1); }
-
-void Session::Log(LogLevel level, const char* message) const noexcept {
-  if (options_.values.log == nullptr || !EnterHost()) return;
-  CallLog(options_.values, level, message);
-  LeaveHost();
-}
-
-// Logs a failure of an incident if its turn has come: a row must not fill the host's log.
-void Session::LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident, const char* message) const noexcept {
-  const bool is_its_turn = row->Add(incident);
-  if (!is_its_turn && !lifetime_.HasGivenUp()) return;
-  if (row->count() == 1) return Log(level, message);
-  Log(level, Error(StatusCode::kInternal,
-                   "%s (%llu failures in a row; only the 1st, 2nd, 4th, 8th, ... are logged, see Stats)", message,
-                   static_cast<unsigned long long>(row->count()))
-                 .message());
-}
-
 void Session::GiveUpOn(const Incident& incident) noexcept {
   incidents_failed_.fetch_add(1, std::memory_order_relaxed);
-  Log(LogLevel::kError, Error(StatusCode::kUnavailable, "incident %llu, %s: cut off: the recorder was stopped",
-                              static_cast<unsigned long long>(incident.number), incident.cause.c_str())
-                            .message());
-}
-
-// Also logs a failure: hosts rarely look at the result of Add.
-Status Session::Said(Status status) const noexcept {
-  if (!status.ok()) Log(LogLevel::kError, status.message());
-  return status;
+  host_.Log(LogLevel::kError, Error(StatusCode::kUnavailable, "incident %llu, %s: cut off: the recorder was stopped",
+                                    static_cast<unsigned long long>(incident.number), incident.cause.c_str())
+                                  .message());
 }
 
 Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
   if (Status s = status(); !s.ok()) return s;
   if (trigger == nullptr)
-    return Said(Status(StatusCode::kResourceExhausted, "the trigger is null: there was no memory for it"));
-  if (Status s = trigger->Check(); !s.ok()) return Said(std::move(s));
+    return host_.LogError(Status(StatusCode::kResourceExhausted, "the trigger is null: there was no memory for it"));
+  if (Status s = trigger->Check(); !s.ok()) return host_.LogError(std::move(s));
   if (const char* route = trigger->Route(); route != nullptr && !trace::KeepRoute(route))
-    Log(LogLevel::kWarning,
-        Error(StatusCode::kResourceExhausted,
-              "the route \"%s\" came after 63 others and is counted as (other): its trigger will not fire", route)
-            .message());
+    host_.Log(LogLevel::kWarning,
+              Error(StatusCode::kResourceExhausted,
+                    "the route \"%s\" came after 63 others and is counted as (other): its trigger will not fire", route)
+                  .message());
   {
     const std::lock_guard lock(mutex_);
     if (const uint32_t at = trigger_count_.load(); at < kMaxTriggers) {
@@ -193,7 +159,8 @@ Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
       trigger_count_.store(at + 1, std::memory_order_release);
     }
   }
-  if (trigger != nullptr) return Said(Status(StatusCode::kResourceExhausted, "a recorder takes at most 32 triggers"));
+  if (trigger != nullptr)
+    return host_.LogError(Status(StatusCode::kResourceExhausted, "a recorder takes at most 32 triggers"));
   trace::RefreshLateness();
   return {};
 }
@@ -201,14 +168,14 @@ Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
 Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
   if (Status s = status(); !s.ok()) return s;
   if (serializer == nullptr)
-    return Said(Status(StatusCode::kResourceExhausted, "the serializer is null: there was no memory for it"));
+    return host_.LogError(Status(StatusCode::kResourceExhausted, "the serializer is null: there was no memory for it"));
   const std::string_view name = serializer->FileName() != nullptr ? serializer->FileName() : "";
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
            c == '-';
   };
   if (name.empty() || name.size() > 100 || name[0] == '.' || !std::all_of(name.begin(), name.end(), plain))
-    return Said(
+    return host_.LogError(
         Status(StatusCode::kInvalidArgument, "Serializer::FileName must be 1 to 100 letters, digits, '.', '_' or '-'"));
   try {
     std::shared_ptr<Serializer> shared = std::move(serializer);
@@ -221,7 +188,7 @@ Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
     }
     serializers_.push_back(std::move(shared));
   } catch (const std::bad_alloc&) {
-    return Said(Status(StatusCode::kResourceExhausted, "no memory for another serializer"));
+    return host_.LogError(Status(StatusCode::kResourceExhausted, "no memory for another serializer"));
   }
   return {};
 }
@@ -229,10 +196,10 @@ Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
 Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   if (Status s = status(); !s.ok()) return s;
   if (collector == nullptr)
-    return Said(Status(StatusCode::kResourceExhausted, "the collector is null: there was no memory for it"));
+    return host_.LogError(Status(StatusCode::kResourceExhausted, "the collector is null: there was no memory for it"));
   const Depth expected = fixed_depth_.load();
   collector->ExpectDepth(expected);
-  if (Status s = collector->Start(); !s.ok()) return Said(Refuse(*collector, std::move(s)));
+  if (Status s = collector->Start(); !s.ok()) return host_.LogError(Refuse(*collector, std::move(s)));
   const auto has_room = [&] {
     try {
       collectors_.reserve(collectors_.size() + 1);
@@ -260,7 +227,7 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   }
   collector->Stop();
   if (Status s = status(); !s.ok()) return s;
-  return Said(Status(StatusCode::kResourceExhausted, "no memory or thread for another collector"));
+  return host_.LogError(Status(StatusCode::kResourceExhausted, "no memory or thread for another collector"));
 }
 
 // Refuses a collector; incidents have the reason, too.
@@ -296,15 +263,14 @@ Status Session::AskCollectors(Status (Collector::*ask)() noexcept) noexcept {
       if (Status s = (collector->*ask)(); !s.ok() && first.ok()) first = std::move(s);
     }
   } catch (const std::bad_alloc&) {
-    return Said(Status(StatusCode::kResourceExhausted, "no memory to ask the collectors"));
+    return host_.LogError(Status(StatusCode::kResourceExhausted, "no memory to ask the collectors"));
   }
-  return Said(std::move(first));
+  return host_.LogError(std::move(first));
 }
 
 Status Session::SetHooks(const Hooks& hooks) noexcept {
   if (Status s = status(); !s.ok()) return s;
-  const std::lock_guard lock(mutex_);
-  hooks_ = hooks;
+  host_.SetHooks(hooks);
   return {};
 }
 
@@ -420,8 +386,8 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   trace::ReleaseProcess();
   if (!is_quiet || is_hanging) {
     // A thread of the host's is still inside. So its code and this live as long as the process, rather than too short.
-    Log(LogLevel::kWarning, is_quiet ? "a collector did not return in time after Stop; its memory is not freed"
-                                     : "a trigger did not return in time after Stop; its memory is not freed");
+    host_.Log(LogLevel::kWarning, is_quiet ? "a collector did not return in time after Stop; its memory is not freed"
+                                           : "a trigger did not return in time after Stop; its memory is not freed");
     const std::lock_guard lock(mutex_);
     ++threads_running_;
     keep_alive_ = weak_from_this().lock();
@@ -465,11 +431,9 @@ bool Session::JoinThreads() noexcept {
     if (teller_.joinable()) teller_.join();
     return true;
   }
-  Log(LogLevel::kWarning,
-      "a serializer, judge, hook, trigger or collector did not return in time after Stop; its thread is left");
-  is_silent_.store(true);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kGraceNs);
-  while (inside_host_.load() != 0 && std::chrono::steady_clock::now() < deadline) sched_yield();
+  host_.Log(LogLevel::kWarning,
+            "a serializer, judge, hook, trigger or collector did not return in time after Stop; its thread is left");
+  host_.Silence(kGraceNs);
   if (watcher_.joinable()) watcher_.detach();
   if (worker_.joinable()) worker_.detach();
   if (teller_.joinable()) teller_.detach();

@@ -32,6 +32,7 @@
 #include "session/depth_history.h"
 #include "session/failures_in_a_row.h"
 #include "session/firing_inbox.h"
+#include "session/host_calls.h"
 #include "session/incident.h"
 #include "session/incident_budget.h"
 #include "session/incident_directory.h"
@@ -116,21 +117,13 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   Status StartThreads();
   void StartThread(std::thread* thread, std::atomic<clockid_t>* clock, void (Session::*run)() noexcept);
-  Status Said(Status status) const noexcept;
   Stats Count() noexcept;
   void CountIncidents(Stats* stats) const noexcept;
   int64_t OwnThreadsCpuNs() noexcept;
   uint64_t CollectorBytes() noexcept;
   void AddHistory(Stats* stats) noexcept;
-  void Log(LogLevel level, const char* message) const noexcept;
-  void LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident, const char* message) const noexcept;
   // Counts and logs an incident for which Stop leaves no time.
   void GiveUpOn(const Incident& incident) noexcept;
-  using Hook = void (*Hooks::*)(void* context, const IncidentInfo& incident);
-  void TellHost(Hook hook, const Incident& incident, const std::string& path, const Status& status,
-                const char* verdict) noexcept;
-  bool EnterHost() const noexcept;
-  void LeaveHost() const noexcept;
   void EndThread() noexcept;
   bool JoinThreads() noexcept;
   bool StopCollectors() noexcept;
@@ -202,6 +195,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   int64_t start_cpu_ns_ = 0;
 
   Lifetime lifetime_;
+  HostCalls host_;
   std::atomic<uint32_t> trigger_count_{0};
   std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written once, below the count, then only read
   FiringInbox inbox_;
@@ -247,7 +241,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool stopping_ = false;
   bool watcher_done_ = false, teller_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;
-  Hooks hooks_;
   Stats last_stats_;  // from the time of stopping
   std::vector<std::shared_ptr<Serializer>> serializers_;
   AddedJudge judge_;
@@ -260,9 +253,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   std::atomic<int64_t> handed_over_ns_{0};  // when the worker began to write; 0: it is not writing
   WorkerPriority priority_;
-  std::atomic<bool> is_silent_{false};            // the host's log and hooks may be gone
-  mutable std::atomic<uint32_t> inside_host_{0};  // calls of them in progress
-  bool is_claimed_ = false;                       // the process is, for this session
+  bool is_claimed_ = false;  // the process is, for this session
   uint64_t names_refused_before_ = 0;
 
   // Used by the worker only.

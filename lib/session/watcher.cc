@@ -94,7 +94,7 @@ void Session::Watch() noexcept {
       HurryWorker();
       NoteRingAges();
     } catch (const std::exception& e) {
-      Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "no incident: %s", e.what()).message());
+      host_.Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "no incident: %s", e.what()).message());
       incidents_failed_.fetch_add(1, std::memory_order_relaxed);
       pending_.reset();
       is_pending_.store(false);
@@ -176,12 +176,12 @@ void Session::TakeFiring(const QueuedFiring& firing) {
     answer = budget_.Take(incident->cause, now_ns);
   }
   if (answer == IncidentBudget::Answer::kRefused) {
-    Log(LogLevel::kWarning,
-        Error(StatusCode::kResourceExhausted,
-              "no incident for \"%s\": Options::max_incidents_per_cause_and_hour is used up (logged once; "
-              "Stats::incidents_suppressed keeps counting)",
-              incident->cause.c_str())
-            .message());
+    host_.Log(LogLevel::kWarning,
+              Error(StatusCode::kResourceExhausted,
+                    "no incident for \"%s\": Options::max_incidents_per_cause_and_hour is used up (logged once; "
+                    "Stats::incidents_suppressed keeps counting)",
+                    incident->cause.c_str())
+                  .message());
   }
   if (answer != IncidentBudget::Answer::kTaken) return suppress();
   if (IsGoverned()) ArmFor(kFiredArmNs);
@@ -316,11 +316,12 @@ void Session::TakeSampleIfDue() {
 
 void Session::KeepCollected(Incident* incident) {
   std::vector<Collector*> collectors = Collectors();
-  if (collectors.empty() || !EnterHost()) return;
+  if (collectors.empty()) return;
+  const HostCalls::Entry entry(&host_);
+  if (!entry.is_allowed()) return;
   const int64_t begin_ns = incident->snapshot.clock.Ns(incident->window_begin_ticks);
   const KeepFor what = incident->is_sample ? KeepFor::kSample : KeepFor::kIncident;
   for (Collector* collector : collectors) collector->Keep(begin_ns, what);
-  LeaveHost();
   incident->collectors = std::move(collectors);
 }
 
