@@ -5,11 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <span>
 
 #include "assemble/assemble.h"
-#include "base/clock.h"
 #include "base/message.h"
 #include "pitot/recorder.h"
 #include "session/session.h"
@@ -17,11 +15,7 @@
 namespace pitot::session {
 namespace {
 
-using base::ClockNs;
 using base::Error;
-
-// CPU time the worker may use at once before its share is enforced.
-constexpr double kWorkerBurstNs = 100e6;
 
 std::string Format(const char* format, double value) {
   char text[64];
@@ -31,30 +25,9 @@ std::string Format(const char* format, double value) {
 
 }  // namespace
 
-bool Session::Proceed() noexcept {
-  const double share = options_.values.worker_cpu_percent / 100.0;
-  for (;;) {
-    if (lifetime_.HasGivenUp()) return false;
-    const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
-    const int64_t cpu_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID);
-    worker_tokens_ns_ += static_cast<double>(now_ns - worker_refilled_ns_) * share;
-    worker_tokens_ns_ = std::min(worker_tokens_ns_, kWorkerBurstNs);
-    worker_tokens_ns_ -= static_cast<double>(cpu_ns - worker_cpu_ns_);
-    worker_refilled_ns_ = now_ns;
-    worker_cpu_ns_ = cpu_ns;
-    if (worker_tokens_ns_ >= 0) return true;
-    const Awake awake(&priority_);
-    std::unique_lock lock(mutex_);
-    if (stopping_) return !lifetime_.HasGivenUp();  // the host waits: finish
-    changed_.wait_for(lock, std::chrono::nanoseconds(static_cast<int64_t>(-worker_tokens_ns_ / share)));
-  }
-}
-
 void Session::Work() noexcept {
   pthread_setname_np(pthread_self(), "pitot-work");
-  priority_.Enter();
-  worker_refilled_ns_ = ClockNs(CLOCK_MONOTONIC);
-  worker_cpu_ns_ = ClockNs(CLOCK_THREAD_CPUTIME_ID);
+  pace_.Enter();
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return copied_ != nullptr || watcher_done_; });
@@ -73,7 +46,7 @@ void Session::Work() noexcept {
       lock.lock();
     }
     worker_busy_ = false;
-    if (!stopping_) priority_.Calm();
+    pace_.Calm();
     changed_.notify_all();
     sem_post(&wake_);  // for a Flush, answered by the watcher
   }
@@ -96,7 +69,7 @@ model::Trace Session::TakeTrace(Incident* incident) {
     ~Room() {
       incident->snapshot = {};
       session->reserve_.GiveBackPages();
-      const Awake awake(&session->priority_);
+      const Awake awake(session->pace_.priority());
       const std::lock_guard lock(session->mutex_);
       session->reserve_in_use_ = false;
       session->changed_.notify_all();
@@ -159,7 +132,7 @@ void Session::AddAttributes(const Incident& incident, model::Trace* trace) {
   add("scopes.misnested", std::to_string(stats.scopes_misnested));
   add("incidents.suppressed", std::to_string(stats.incidents_suppressed));
   AddOverhead(incident, trace);
-  const Awake awake(&priority_);
+  const Awake awake(pace_.priority());
   const std::lock_guard lock(mutex_);
   for (const auto& [name, why] : refused_) add(("collector." + name).c_str(), "refused: " + why);
 }
@@ -178,7 +151,7 @@ void Session::SayWhatIsNotRecorded(const model::Trace& trace) {
         std::remove_if(reason.begin(), reason.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; }),
         reason.end());
     if (said_.size() >= kMost || !said_.insert(reason).second) continue;
-    const Awake awake(&priority_);  // the host's log takes locks of its own
+    const Awake awake(pace_.priority());  // the host's log takes locks of its own
     host_.Log(LogLevel::kWarning, text.c_str());
   }
 }
@@ -187,7 +160,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
   if (Status s = directory_.Begin(incident.number, trace.clock.realtime_ns, incident.cause); !s.ok()) return s;
   std::vector<std::shared_ptr<Serializer>> serializers;
   {
-    const Awake awake(&priority_);
+    const Awake awake(pace_.priority());
     const std::lock_guard lock(mutex_);
     serializers = serializers_;
   }
@@ -195,7 +168,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
   Status missing;  // why a file is missing
   for (const auto& serializer : serializers) {
     // Pays for the CPU time since the last write: the trace, or a serializer's work after its own.
-    Status file = Proceed() ? directory_.AddFile(serializer.get(), trace, this) : Status();
+    Status file = pace_.Proceed() ? directory_.AddFile(serializer.get(), trace, &pace_) : Status();
     if (lifetime_.HasGivenUp()) {
       directory_.Abandon();
       return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
@@ -206,7 +179,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
     missing = Error(file.code(), "incident %llu lacks %s: %s", static_cast<unsigned long long>(incident.number),
                     serializer->FileName(), file.message());
     {
-      const Awake awake(&priority_);  // the host's log takes locks of its own
+      const Awake awake(pace_.priority());  // the host's log takes locks of its own
       host_.LogFailure(&failed_incidents_, LogLevel::kError, incident.number, missing.message());
     }
     files_failed_.fetch_add(1, std::memory_order_relaxed);
@@ -226,10 +199,10 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
   const Incident& incident = *written.incident;
   std::string& path = written.path;
   Status& status = written.written;
-  handed_over_ns_.store(ClockNs(CLOCK_MONOTONIC));
-  priority_.BeIdle();
+  pace_.BeginWriting();
+  pace_.priority()->BeIdle();
   try {
-    Proceed();
+    pace_.Proceed();
     const model::Trace& trace = written.trace.emplace(TakeTrace(written.incident.get()));
     SayWhatIsNotRecorded(trace);
     if (directory_.IsOpen()) status = WriteFiles(incident, trace, &path);
@@ -237,8 +210,8 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
     directory_.Abandon();
     status = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
   }
-  priority_.BeNormal();
-  handed_over_ns_.store(0);
+  pace_.priority()->BeNormal();
+  pace_.EndWriting();
   if (path.empty() && !status.ok()) {
     incidents_failed_.fetch_add(1, std::memory_order_relaxed);
     host_.LogFailure(&failed_incidents_, LogLevel::kError, incident.number,
@@ -266,7 +239,7 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
 
 // On the worker: takes locks that the host's threads need, too.
 Stats Session::StatsAwake() noexcept {
-  const Awake awake(&priority_);
+  const Awake awake(pace_.priority());
   return Count();
 }
 

@@ -60,13 +60,13 @@ class Session::SessionHearing final : public Hearing {
   const model::Trace& trace() const noexcept override { return trace_; }
   bool IsOver() noexcept override {
     session_->WriteWaiting();
-    return !session_->Proceed() || SpentNs() > budget_ns_;
+    return !session_->pace_.Proceed() || SpentNs() > budget_ns_;
   }
   void OpenReport(const char* text) override { opening_ = text != nullptr ? text : ""; }
   Status AddFile(Serializer& serializer) override {
     if (path_.empty()) return Status(StatusCode::kUnavailable, "this recorder keeps no incidents on disk");
     if (IsOver()) return Status(StatusCode::kUnavailable, "the time is up");
-    return session_->directory_.AddLater(path_, &serializer, trace_, session_);
+    return session_->directory_.AddLater(path_, &serializer, trace_, &session_->pace_);
   }
 
   // Calls `judge` and returns the error of the call.
@@ -89,7 +89,7 @@ class Session::SessionHearing final : public Hearing {
   const std::string& opening() const { return opening_; }
   bool is_cut_off() const { return is_cut_off_; }
   int64_t SpentNs() const {
-    return ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns_ - (session_->nested_cpu_ns_ - nested_begin_ns_);
+    return session_->pace_.CpuNs() - begin_ns_ - (session_->nested_cpu_ns_ - nested_begin_ns_);
   }
 
  private:
@@ -97,7 +97,7 @@ class Session::SessionHearing final : public Hearing {
   const model::Trace& trace_;
   const std::string& path_;
   const int64_t budget_ns_;
-  const int64_t begin_ns_ = ClockNs(CLOCK_THREAD_CPUTIME_ID), nested_begin_ns_ = session_->nested_cpu_ns_;
+  const int64_t begin_ns_ = session_->pace_.CpuNs(), nested_begin_ns_ = session_->nested_cpu_ns_;
   std::string opening_;
   bool is_cut_off_ = false;
 };
@@ -121,7 +121,7 @@ Status Session::AddJudge(std::unique_ptr<Judge> judge) noexcept {
 }
 
 Session::AddedJudge Session::GetJudge() noexcept {
-  const Awake awake(&priority_);
+  const Awake awake(pace_.priority());
   const std::lock_guard lock(mutex_);
   return judge_;
 }
@@ -129,13 +129,13 @@ Session::AddedJudge Session::GetJudge() noexcept {
 // Writes a waiting incident, because it does not wait for a verdict. Called by the judge's question whether its time is
 // up.
 void Session::WriteWaiting() noexcept {
-  const Awake awake(&priority_);
+  const Awake awake(pace_.priority());
   std::unique_lock lock(mutex_);
   if (copied_ == nullptr) return;
-  const int64_t begin_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID);
+  const int64_t begin_ns = pace_.CpuNs();
   TakeCopied(&lock);
-  if (!stopping_) priority_.Calm();
-  nested_cpu_ns_ += ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+  pace_.Calm();
+  nested_cpu_ns_ += pace_.CpuNs() - begin_ns;
 }
 
 // Judges it now, or after those before it. Without room it displaces those that have waited longest: the host looks at
@@ -177,14 +177,14 @@ Status Session::Rewrite(const Case& judged, std::string_view opening) noexcept {
   try {
     std::shared_ptr<Serializer> report;
     {
-      const Awake awake(&priority_);
+      const Awake awake(pace_.priority());
       const std::lock_guard lock(mutex_);
       for (const auto& serializer : serializers_) {
         if (std::string_view(serializer->FileName()) == kReportName) report = serializer;
       }
     }
     Opened opened(report.get(), opening);
-    return directory_.AddLater(judged.path, &opened, *judged.trace, this);
+    return directory_.AddLater(judged.path, &opened, *judged.trace, &pace_);
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to open report.txt");
   }
@@ -194,7 +194,7 @@ void Session::JudgeCase(const Case& judged) noexcept {
   const AddedJudge added = GetJudge();
   const Incident& incident = *judged.incident;
   is_judging_ = true;
-  priority_.BeIdle();
+  pace_.priority()->BeIdle();
   SessionHearing hearing(this, *judged.trace, judged.path, added.needs.budget_ms);
   Status status = hearing.Hear([&](Hearing& it) { return added.judge->Decide(it); });
   std::string opening;
@@ -214,7 +214,7 @@ void Session::JudgeCase(const Case& judged) noexcept {
   }
   if (!judged.path.empty())
     directory_.Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
-  priority_.BeNormal();
+  pace_.priority()->BeNormal();
   is_judging_ = false;
   (status.ok() ? verdicts_given_ : verdicts_failed_).fetch_add(1, std::memory_order_relaxed);
   if (status.ok())
@@ -229,13 +229,13 @@ void Session::JudgeCase(const Case& judged) noexcept {
 
 void Session::LearnFrom(Incident* sample) noexcept {
   const AddedJudge added = GetJudge();
-  const int64_t begin_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID), nested_begin_ns = nested_cpu_ns_;
-  priority_.BeIdle();
+  const int64_t begin_ns = pace_.CpuNs(), nested_begin_ns = nested_cpu_ns_;
+  pace_.priority()->BeIdle();
   Status status;
   try {
-    Proceed();
+    pace_.Proceed();
     const model::Trace trace = TakeTrace(sample);
-    handed_over_ns_.store(0);
+    pace_.EndWriting();
     const std::string nowhere;
     is_judging_ = true;
     SessionHearing hearing(this, trace, nowhere, added.needs.budget_ms);
@@ -244,10 +244,10 @@ void Session::LearnFrom(Incident* sample) noexcept {
     status = Error(StatusCode::kResourceExhausted, "cannot make it: %s", e.what());
   }
   is_judging_ = false;
-  handed_over_ns_.store(0);
-  priority_.BeNormal();
+  pace_.EndWriting();
+  pace_.priority()->BeNormal();
   (status.ok() ? samples_learned_ : samples_failed_).fetch_add(1, std::memory_order_relaxed);
-  const int64_t cost_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns - (nested_cpu_ns_ - nested_begin_ns);
+  const int64_t cost_ns = pace_.CpuNs() - begin_ns - (nested_cpu_ns_ - nested_begin_ns);
   const std::lock_guard lock(mutex_);
   sample_pace_.Learned(ClockNs(CLOCK_MONOTONIC), cost_ns);
 }

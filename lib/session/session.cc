@@ -40,7 +40,8 @@ Session::Session(OwnedOptions options)
       host_(&options_.values, &lifetime_),
       fixed_depth_(options_.values.depth),
       depth_(options_.values.depth != Depth::kAuto ? options_.values.depth : Depth::kScopes),
-      budget_(options_.values.max_incidents_per_cause_and_hour) {
+      budget_(options_.values.max_incidents_per_cause_and_hour),
+      pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_) {
   sem_init(&wake_, 0, 0);
   sem_init(&tell_, 0, 0);
 }
@@ -363,7 +364,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     stopping_ = true;
     changed_.notify_all();
   }
-  priority_.Hurry();  // the host waits now
+  pace_.Finish();
   sem_post(&wake_);
   sem_post(&tell_);
   {

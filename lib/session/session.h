@@ -41,13 +41,13 @@
 #include "session/ring_ages.h"
 #include "session/sample_pace.h"
 #include "session/site_names.h"
-#include "session/worker_priority.h"
+#include "session/worker_pace.h"
 #include "snapshot/snapshot.h"
 #include "trace/requests.h"
 
 namespace pitot::session {
 
-class Session final : public std::enable_shared_from_this<Session>, trace::RequestObserver, FiringSink, Throttle {
+class Session final : public std::enable_shared_from_this<Session>, trace::RequestObserver, FiringSink {
  public:
   // Claims the process, opens the gate and starts the threads. Null and `*status` on failure.
   static std::shared_ptr<Session> Start(const Options& options, Status* status) noexcept;
@@ -112,8 +112,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool Fire(const Firing& firing) noexcept override;
   bool MayJoin() noexcept override;
   bool FireOn(const Firing& firing, uint64_t begin_ticks) noexcept;
-  // Throttle, on the worker.
-  bool Proceed() noexcept override;
 
   Status StartThreads();
   void StartThread(std::thread* thread, std::atomic<clockid_t>* clock, void (Session::*run)() noexcept);
@@ -162,7 +160,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void HandOver(std::unique_ptr<Incident> incident);
   void TakeSampleIfDue();
   void KeepCollected(Incident* incident);
-  void HurryWorker() noexcept;
 
   // The teller.
   void Tell() noexcept;
@@ -251,8 +248,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Session* next_kept_ = nullptr;
   std::shared_ptr<Session> keep_alive_;  // itself, while a thread runs that Stop could not wait for
 
-  std::atomic<int64_t> handed_over_ns_{0};  // when the worker began to write; 0: it is not writing
-  WorkerPriority priority_;
+  base::SystemTimer worker_timer_;
+  WorkerPace pace_;
   bool is_claimed_ = false;  // the process is, for this session
   uint64_t names_refused_before_ = 0;
 
@@ -260,12 +257,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   IncidentDirectory directory_;
   std::deque<Case> to_judge_;  // came while another was judged; the oldest first
   bool is_judging_ = false;
-  int64_t nested_cpu_ns_ = 0;  // of writing while it judged
-  int64_t worker_cpu_ns_ = 0;
+  int64_t nested_cpu_ns_ = 0;   // of writing while it judged
   std::set<std::string> said_;  // reasons logged by SayWhatIsNotRecorded
   FailuresInARow failed_incidents_, failed_verdicts_;
-  double worker_tokens_ns_ = 0;
-  int64_t worker_refilled_ns_ = 0;
 
   std::mutex stop_mutex_;
   std::thread watcher_, worker_;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/clock.h"
 #include "base/message.h"
 #include "session/calibrate.h"
 #include "session/session.h"
@@ -18,7 +17,6 @@
 namespace pitot::session {
 namespace {
 
-using base::ClockNs;
 using base::Error;
 
 constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
@@ -27,7 +25,6 @@ constexpr uint64_t kStallNoticedNs = 10'000'000;
 constexpr uint64_t kAgesNs = 1'000'000'000;         // between notes on how far rings have been written
 constexpr int64_t kLongestPostNs = 60'000'000'000;  // as Options::post_window_ms
 constexpr int64_t kFiredArmNs = 2'000'000'000;      // after a trigger: the next of its kind are likely to come soon
-constexpr int64_t kPatienceNs = 2'000'000'000;      // for the worker to write an incident at idle priority
 
 // A scope open for long.
 struct LongOpen {
@@ -91,7 +88,7 @@ void Session::Watch() noexcept {
       }
       CopyIfDue(stopping);
       if (!stopping) TakeSampleIfDue();
-      HurryWorker();
+      pace_.HurryIfLate();
       NoteRingAges();
     } catch (const std::exception& e) {
       host_.Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "no incident: %s", e.what()).message());
@@ -106,12 +103,6 @@ void Session::Watch() noexcept {
       return;
     }
   }
-}
-
-// Lets an incident that was not written for a while go on at normal priority, within its share of the CPU.
-void Session::HurryWorker() noexcept {
-  const int64_t since_ns = handed_over_ns_.load();
-  if (since_ns != 0 && ClockNs(CLOCK_MONOTONIC) - since_ns > kPatienceNs) priority_.Hurry();
 }
 
 void Session::CollectFirings() {
@@ -284,9 +275,7 @@ void Session::CopyTo(Incident* incident, uint64_t most_bytes) {
 }
 
 void Session::HandOver(std::unique_ptr<Incident> incident) {
-  // Patience begins: the worker may be busy with something else, at idle priority.
-  int64_t none = 0;
-  handed_over_ns_.compare_exchange_strong(none, ClockNs(CLOCK_MONOTONIC));
+  pace_.NoteHandedOver();
   const std::lock_guard lock(mutex_);
   copied_ = std::move(incident);
   reserve_in_use_ = true;

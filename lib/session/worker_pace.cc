@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/worker_pace.h"
+
+#include <algorithm>
+
+namespace pitot::session {
+namespace {
+
+// CPU time the worker may use at once before its share is enforced.
+constexpr double kBurstNs = 100e6;
+// For the worker to write an incident at idle priority.
+constexpr int64_t kPatienceNs = 2'000'000'000;
+
+}  // namespace
+
+void WorkerPace::Enter() noexcept {
+  priority_.Enter();
+  refilled_ns_ = timer_.NowNs();
+  used_cpu_ns_ = cpu_clock_();
+}
+
+bool WorkerPace::Proceed() noexcept {
+  for (;;) {
+    if (lifetime_.HasGivenUp()) return false;
+    const int64_t now_ns = timer_.NowNs();
+    const int64_t cpu_ns = cpu_clock_();
+    tokens_ns_ += static_cast<double>(now_ns - refilled_ns_) * share_;
+    tokens_ns_ = std::min(tokens_ns_, kBurstNs);
+    tokens_ns_ -= static_cast<double>(cpu_ns - used_cpu_ns_);
+    refilled_ns_ = now_ns;
+    used_cpu_ns_ = cpu_ns;
+    if (tokens_ns_ >= 0) return true;
+    const Awake awake(&priority_);
+    if (IsFinishing()) return !lifetime_.HasGivenUp();
+    timer_.WaitUntil(now_ns + static_cast<int64_t>(-tokens_ns_ / share_));
+  }
+}
+
+void WorkerPace::Calm() noexcept {
+  const base::MutexLock lock(&mutex_);
+  if (!is_finishing_) priority_.Calm();
+}
+
+void WorkerPace::NoteHandedOver() noexcept {
+  int64_t none = 0;
+  handed_over_ns_.compare_exchange_strong(none, timer_.NowNs());
+}
+
+void WorkerPace::HurryIfLate() noexcept {
+  const int64_t since_ns = handed_over_ns_.load();
+  if (since_ns != 0 && timer_.NowNs() - since_ns > kPatienceNs) priority_.Hurry();
+}
+
+void WorkerPace::Finish() noexcept {
+  {
+    const base::MutexLock lock(&mutex_);
+    is_finishing_ = true;
+  }
+  priority_.Hurry();
+  timer_.Wake();
+}
+
+bool WorkerPace::IsFinishing() noexcept {
+  const base::MutexLock lock(&mutex_);
+  return is_finishing_;
+}
+
+}  // namespace pitot::session
