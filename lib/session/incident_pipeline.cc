@@ -182,7 +182,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
       const Awake awake(pace_.priority());  // the host's log takes locks of its own
       host_.LogFailure(&failed_incidents_, LogLevel::kError, incident.number, missing.message());
     }
-    files_failed_.fetch_add(1, std::memory_order_relaxed);
+    IncidentCounts::Add(&counts_.files_failed);
   }
   if (!any) {
     directory_.Abandon();
@@ -213,13 +213,13 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
   pace_.priority()->BeNormal();
   pace_.EndWriting();
   if (path.empty() && !status.ok()) {
-    incidents_failed_.fetch_add(1, std::memory_order_relaxed);
+    IncidentCounts::Add(&counts_.incidents_failed);
     host_.LogFailure(&failed_incidents_, LogLevel::kError, incident.number,
                      Error(status.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
                            incident.cause.c_str(), status.message())
                          .message());
   } else if (directory_.IsOpen()) {
-    incidents_written_.fetch_add(1, std::memory_order_relaxed);
+    IncidentCounts::Add(&counts_.incidents_written);
     host_.Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
     if (status.ok()) {
       if (const uint64_t failed = failed_incidents_.count(); failed > 1)

@@ -164,7 +164,7 @@ void Session::JudgeLater(Case to_judge) noexcept {
 
 // Works even without memory: the text takes none.
 void Session::GiveUpVerdict(const Case& unjudged, const Status& why) noexcept {
-  verdicts_failed_.fetch_add(1, std::memory_order_relaxed);
+  IncidentCounts::Add(&counts_.verdicts_failed);
   char opening[1024 + sizeof kAskLater];
   std::snprintf(opening, sizeof opening, "%s\n%s\n", why.message(), kAskLater);
   const Status rewritten = Rewrite(unjudged, opening);
@@ -216,7 +216,7 @@ void Session::JudgeCase(const Case& judged) noexcept {
     directory_.Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
   pace_.priority()->BeNormal();
   is_judging_ = false;
-  (status.ok() ? verdicts_given_ : verdicts_failed_).fetch_add(1, std::memory_order_relaxed);
+  (status.ok() ? counts_.verdicts_given : counts_.verdicts_failed).fetch_add(1, std::memory_order_relaxed);
   if (status.ok())
     failed_verdicts_.End();
   else
@@ -246,7 +246,7 @@ void Session::LearnFrom(Incident* sample) noexcept {
   is_judging_ = false;
   pace_.EndWriting();
   pace_.priority()->BeNormal();
-  (status.ok() ? samples_learned_ : samples_failed_).fetch_add(1, std::memory_order_relaxed);
+  (status.ok() ? counts_.samples_learned : counts_.samples_failed).fetch_add(1, std::memory_order_relaxed);
   const int64_t cost_ns = pace_.CpuNs() - begin_ns - (nested_cpu_ns_ - nested_begin_ns);
   const std::lock_guard lock(mutex_);
   sample_pace_.Learned(ClockNs(CLOCK_MONOTONIC), cost_ns);

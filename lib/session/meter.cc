@@ -31,26 +31,14 @@ Stats Session::GetStats() noexcept {
     const std::lock_guard lock(mutex_);
     last = last_stats_;
   }
-  CountIncidents(&last);
+  counts_.CopyTo(&last);
   return last;
-}
-
-void Session::CountIncidents(Stats* stats) const noexcept {
-  stats->triggers_fired = triggers_fired_.load();
-  stats->incidents_written = incidents_written_.load();
-  stats->incidents_suppressed = incidents_suppressed_.load();
-  stats->incidents_failed = incidents_failed_.load();
-  stats->files_failed = files_failed_.load();
-  stats->verdicts_given = verdicts_given_.load();
-  stats->verdicts_failed = verdicts_failed_.load();
-  stats->samples_learned = samples_learned_.load();
-  stats->samples_failed = samples_failed_.load();
 }
 
 Stats Session::Count() noexcept {
   Stats stats{};
   stats.memory = split_;
-  CountIncidents(&stats);
+  counts_.CopyTo(&stats);
   stats.scope_cost_ns = scope_cost_ns_;
   const trace::RingCounts rings = trace::CountRings();
   stats.ring_bytes_used = rings.bytes_used;

@@ -137,7 +137,7 @@ void Session::StartThread(std::thread* thread, std::atomic<clockid_t>* clock, vo
 }
 
 void Session::GiveUpOn(const Incident& incident) noexcept {
-  incidents_failed_.fetch_add(1, std::memory_order_relaxed);
+  IncidentCounts::Add(&counts_.incidents_failed);
   host_.Log(LogLevel::kError, Error(StatusCode::kUnavailable, "incident %llu, %s: cut off: the recorder was stopped",
                                     static_cast<unsigned long long>(incident.number), incident.cause.c_str())
                                   .message());
@@ -283,7 +283,7 @@ Status Session::Ask(const char* reason) noexcept {
   try {
     const std::lock_guard lock(budget_mutex_);
     if (!is_pending_.load() && !budget_.Has(firing.cause, trace::MonotonicNs())) {
-      incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
+      IncidentCounts::Add(&counts_.incidents_suppressed);
       return Status(StatusCode::kResourceExhausted, "Options::max_incidents_per_cause_and_hour is used up");
     }
   } catch (const std::bad_alloc&) {
@@ -333,9 +333,9 @@ uint64_t Session::LateAfterNs(const char* route) noexcept {
 bool Session::Fire(const Firing& firing) noexcept { return FireOn(firing, detail::Clock(slow_clock_ ? 1 : 0)); }
 
 bool Session::FireOn(const Firing& firing, uint64_t begin_ticks) noexcept {
-  triggers_fired_.fetch_add(1, std::memory_order_relaxed);
+  IncidentCounts::Add(&counts_.triggers_fired);
   if (!inbox_.Push(firing, detail::Clock(slow_clock_ ? 1 : 0), begin_ticks)) {
-    incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
+    IncidentCounts::Add(&counts_.incidents_suppressed);
     return false;
   }
   sem_post(&wake_);

@@ -35,6 +35,7 @@
 #include "session/host_calls.h"
 #include "session/incident.h"
 #include "session/incident_budget.h"
+#include "session/incident_counts.h"
 #include "session/incident_directory.h"
 #include "session/lifetime.h"
 #include "session/options.h"
@@ -116,7 +117,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status StartThreads();
   void StartThread(std::thread* thread, std::atomic<clockid_t>* clock, void (Session::*run)() noexcept);
   Stats Count() noexcept;
-  void CountIncidents(Stats* stats) const noexcept;
   int64_t OwnThreadsCpuNs() noexcept;
   uint64_t CollectorBytes() noexcept;
   void AddHistory(Stats* stats) noexcept;
@@ -193,13 +193,11 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   Lifetime lifetime_;
   HostCalls host_;
+  IncidentCounts counts_;
   std::atomic<uint32_t> trigger_count_{0};
   std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written once, below the count, then only read
   FiringInbox inbox_;
   sem_t wake_;  // wakes the watcher
-
-  std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0},
-      files_failed_{0}, verdicts_given_{0}, verdicts_failed_{0}, samples_learned_{0}, samples_failed_{0};
 
   // Held while collectors are told, asked or stopped; taken before all others. Nothing is told or asked once it was
   // taken after the end of lifetime_.

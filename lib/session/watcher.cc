@@ -92,7 +92,7 @@ void Session::Watch() noexcept {
       NoteRingAges();
     } catch (const std::exception& e) {
       host_.Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "no incident: %s", e.what()).message());
-      incidents_failed_.fetch_add(1, std::memory_order_relaxed);
+      IncidentCounts::Add(&counts_.incidents_failed);
       pending_.reset();
       is_pending_.store(false);
     }
@@ -111,7 +111,7 @@ void Session::CollectFirings() {
     const std::lock_guard lock(mutex_);
     asked = flush_asked_;
   }
-  incidents_suppressed_.fetch_add(inbox_.Collect(), std::memory_order_relaxed);
+  IncidentCounts::Add(&counts_.incidents_suppressed, inbox_.Collect());
   QueuedFiring firing;
   while (inbox_.Next(pending_ != nullptr, &firing)) {
     const struct Taken {
@@ -153,7 +153,7 @@ void Session::TakeFiring(const QueuedFiring& firing) {
       ++incident.firings_unlisted;
     return;
   }
-  const auto suppress = [this] { incidents_suppressed_.fetch_add(1, std::memory_order_relaxed); };
+  const auto suppress = [this] { IncidentCounts::Add(&counts_.incidents_suppressed); };
   if (firing.joins_only) return suppress();
   auto incident = std::make_unique<Incident>();
   incident->cause = firing.cause;
@@ -183,14 +183,14 @@ void Session::TakeFiring(const QueuedFiring& firing) {
 
 // Like FireOn, on the watcher and past the queue: all stalls of one moment are one incident.
 bool Session::TakeStall(const Firing& firing, uint64_t begin_ticks) noexcept {
-  triggers_fired_.fetch_add(1, std::memory_order_relaxed);
+  IncidentCounts::Add(&counts_.triggers_fired);
   QueuedFiring queued;
   queued.Set(firing, detail::Clock(slow_clock_ ? 1 : 0), begin_ticks);
   try {
     TakeFiring(queued);
     return true;
   } catch (const std::bad_alloc&) {
-    incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
+    IncidentCounts::Add(&counts_.incidents_suppressed);
     return false;
   }
 }
