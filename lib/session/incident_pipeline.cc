@@ -156,43 +156,6 @@ void Session::SayWhatIsNotRecorded(const model::Trace& trace) {
   }
 }
 
-Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path) {
-  if (Status s = directory_.Begin(incident.number, trace.clock.realtime_ns, incident.cause); !s.ok()) return s;
-  std::vector<std::shared_ptr<Serializer>> serializers;
-  {
-    const Awake awake(pace_.priority());
-    const std::lock_guard lock(mutex_);
-    serializers = serializers_;
-  }
-  bool any = false;
-  Status missing;  // why a file is missing
-  for (const auto& serializer : serializers) {
-    // Pays for the CPU time since the last write: the trace, or a serializer's work after its own.
-    Status file = pace_.Proceed() ? directory_.AddFile(serializer.get(), trace, &pace_) : Status();
-    if (lifetime_.HasGivenUp()) {
-      directory_.Abandon();
-      return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
-    }
-    any = any || file.ok();
-    if (file.ok()) continue;
-    // The rest of the incident is worth having.
-    missing = Error(file.code(), "incident %llu lacks %s: %s", static_cast<unsigned long long>(incident.number),
-                    serializer->FileName(), file.message());
-    {
-      const Awake awake(pace_.priority());  // the host's log takes locks of its own
-      host_.LogFailure(&failed_incidents_, LogLevel::kError, incident.number, missing.message());
-    }
-    IncidentCounts::Add(&counts_.files_failed);
-  }
-  if (!any) {
-    directory_.Abandon();
-    return Error(missing.code(), "none of its files could be written; the last: %s", missing.message());
-  }
-  if (Status s = directory_.Commit(path); !s.ok()) return s;
-  directory_.Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
-  return missing;
-}
-
 void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
   Case written;
   written.incident = std::move(taken);
@@ -205,31 +168,14 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
     pace_.Proceed();
     const model::Trace& trace = written.trace.emplace(TakeTrace(written.incident.get()));
     SayWhatIsNotRecorded(trace);
-    if (directory_.IsOpen()) status = WriteFiles(incident, trace, &path);
+    if (files_.AreKept()) status = files_.Write(incident, trace, &path);
   } catch (const std::exception& e) {
-    directory_.Abandon();
+    files_.Abandon();
     status = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
   }
   pace_.priority()->BeNormal();
   pace_.EndWriting();
-  if (path.empty() && !status.ok()) {
-    IncidentCounts::Add(&counts_.incidents_failed);
-    host_.LogFailure(&failed_incidents_, LogLevel::kError, incident.number,
-                     Error(status.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
-                           incident.cause.c_str(), status.message())
-                         .message());
-  } else if (directory_.IsOpen()) {
-    IncidentCounts::Add(&counts_.incidents_written);
-    host_.Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
-    if (status.ok()) {
-      if (const uint64_t failed = failed_incidents_.count(); failed > 1)
-        host_.Log(LogLevel::kInfo,
-                  Error(StatusCode::kInternal, "the incident is complete, after %llu failures in a row",
-                        static_cast<unsigned long long>(failed))
-                      .message());
-      failed_incidents_.End();
-    }
-  }
+  files_.Conclude(incident, path, status);
   host_.Tell(&Hooks::on_incident, incident, path, status, "");
   if (written.trace && !lifetime_.HasGivenUp() && GetJudge().judge != nullptr)
     JudgeLater(std::move(written));

@@ -17,7 +17,6 @@ namespace {
 using base::ClockNs;
 using base::Error;
 
-constexpr char kReportName[] = "report.txt";
 constexpr char kAskLater[] = "Run `pitot why DIR` for a verdict: DIR is the directory of this incident\n";
 
 // Incidents waiting for verdicts at once. Their traces stay in memory, so together they also take no more than the rows
@@ -32,22 +31,6 @@ uint64_t RowBytesOf(const model::Trace& trace) {
          sizeof(model::BatchRow) * trace.batches.size() + sizeof(model::MemberRow) * trace.members.size() +
          sizeof(model::HandoffRow) * trace.handoffs.size() + sizeof(model::TokenRow) * trace.tokens.size();
 }
-
-// Another serializer's file after an opening text.
-class Opened final : public Serializer {
- public:
-  Opened(Serializer* inner, std::string_view opening) : inner_(*inner), opening_(opening) {}
-  const char* FileName() const noexcept override { return inner_.FileName(); }
-  Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    if (!sink.Write(opening_.data(), opening_.size()))
-      return Status(StatusCode::kIoError, "the sink accepts no more data");
-    return inner_.Serialize(trace, sink);
-  }
-
- private:
-  Serializer& inner_;
-  const std::string_view opening_;
-};
 
 }  // namespace
 
@@ -66,7 +49,7 @@ class Session::SessionHearing final : public Hearing {
   Status AddFile(Serializer& serializer) override {
     if (path_.empty()) return Status(StatusCode::kUnavailable, "this recorder keeps no incidents on disk");
     if (IsOver()) return Status(StatusCode::kUnavailable, "the time is up");
-    return session_->directory_.AddLater(path_, &serializer, trace_, &session_->pace_);
+    return session_->files_.AddLater(path_, &serializer, trace_);
   }
 
   // Calls `judge` and returns the error of the call.
@@ -167,27 +150,8 @@ void Session::GiveUpVerdict(const Case& unjudged, const Status& why) noexcept {
   IncidentCounts::Add(&counts_.verdicts_failed);
   char opening[1024 + sizeof kAskLater];
   std::snprintf(opening, sizeof opening, "%s\n%s\n", why.message(), kAskLater);
-  const Status rewritten = Rewrite(unjudged, opening);
+  const Status rewritten = files_.OpenReport(unjudged.path, opening, *unjudged.trace);
   host_.Tell(&Hooks::on_verdict, *unjudged.incident, unjudged.path, rewritten.ok() ? why : rewritten, "");
-}
-
-// Writes report.txt again, with `opening` before it.
-Status Session::Rewrite(const Case& judged, std::string_view opening) noexcept {
-  if (judged.path.empty() || opening.empty()) return {};
-  try {
-    std::shared_ptr<Serializer> report;
-    {
-      const Awake awake(pace_.priority());
-      const std::lock_guard lock(mutex_);
-      for (const auto& serializer : serializers_) {
-        if (std::string_view(serializer->FileName()) == kReportName) report = serializer;
-      }
-    }
-    Opened opened(report.get(), opening);
-    return directory_.AddLater(judged.path, &opened, *judged.trace, &pace_);
-  } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kResourceExhausted, "no memory to open report.txt");
-  }
 }
 
 void Session::JudgeCase(const Case& judged) noexcept {
@@ -207,13 +171,12 @@ void Session::JudgeCase(const Case& judged) noexcept {
       if (hearing.is_cut_off() && !judged.path.empty()) opening += kAskLater;
     }
     if (!opening.empty()) opening += "\n";
-    const Status rewritten = Rewrite(judged, opening);
+    const Status rewritten = files_.OpenReport(judged.path, opening, *judged.trace);
     if (status.ok()) status = rewritten;
   } catch (const std::bad_alloc&) {
     status = Status(StatusCode::kResourceExhausted, "no memory for the verdict");
   }
-  if (!judged.path.empty())
-    directory_.Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
+  if (!judged.path.empty()) files_.Prune();
   pace_.priority()->BeNormal();
   is_judging_ = false;
   (status.ok() ? counts_.verdicts_given : counts_.verdicts_failed).fetch_add(1, std::memory_order_relaxed);

@@ -9,9 +9,6 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/signals.h"
-#include "pitot/serialize/dump.h"
-#include "pitot/serialize/perfetto.h"
-#include "pitot/serialize/report.h"
 #include "session/calibrate.h"
 #include "trace/names.h"
 #include "trace/process.h"
@@ -41,7 +38,8 @@ Session::Session(OwnedOptions options)
       fixed_depth_(options_.values.depth),
       depth_(options_.values.depth != Depth::kAuto ? options_.values.depth : Depth::kScopes),
       budget_(options_.values.max_incidents_per_cause_and_hour),
-      pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_) {
+      pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
+      files_(&options_, &lifetime_, &host_, &pace_, &counts_) {
   sem_init(&wake_, 0, 0);
   sem_init(&tell_, 0, 0);
 }
@@ -78,7 +76,7 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
       return nullptr;
     }
     session->is_claimed_ = true;
-    if (*status = session->directory_.Open(session->options_.incident_directory); !status->ok()) return nullptr;
+    if (*status = session->files_.OpenDirectory(); !status->ok()) return nullptr;
     if (*status = session->StartThreads(); !status->ok()) return nullptr;
     return session;
   } catch (const std::exception& e) {
@@ -88,13 +86,7 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
 }
 
 Status Session::StartThreads() {
-  // The smallest first: on a full disk it may be all that fits.
-  serializers_.push_back(MakeReportSerializer());
-  serializers_.push_back(MakeDumpSerializer());
-  serializers_.push_back(MakePerfettoSerializer());
-  for (const auto& serializer : serializers_) {
-    if (serializer == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the serializers");
-  }
+  if (Status s = files_.AddBuiltIns(); !s.ok()) return s;
   if (!trace::WatchForks()) return Status(StatusCode::kResourceExhausted, "pthread_atfork failed");
   if (!reserve_.Map(split_.snapshot_reserve))
     return Status(StatusCode::kResourceExhausted, "no memory for the snapshot reserve");
@@ -168,30 +160,7 @@ Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
 
 Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
   if (Status s = status(); !s.ok()) return s;
-  if (serializer == nullptr)
-    return host_.LogError(Status(StatusCode::kResourceExhausted, "the serializer is null: there was no memory for it"));
-  const std::string_view name = serializer->FileName() != nullptr ? serializer->FileName() : "";
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  };
-  if (name.empty() || name.size() > 100 || name[0] == '.' || !std::all_of(name.begin(), name.end(), plain))
-    return host_.LogError(
-        Status(StatusCode::kInvalidArgument, "Serializer::FileName must be 1 to 100 letters, digits, '.', '_' or '-'"));
-  try {
-    std::shared_ptr<Serializer> shared = std::move(serializer);
-    const std::lock_guard lock(mutex_);
-    for (auto& there : serializers_) {
-      if (name == there->FileName()) {
-        there.swap(shared);
-        return {};
-      }
-    }
-    serializers_.push_back(std::move(shared));
-  } catch (const std::bad_alloc&) {
-    return host_.LogError(Status(StatusCode::kResourceExhausted, "no memory for another serializer"));
-  }
-  return {};
+  return host_.LogError(files_.Add(std::move(serializer)));
 }
 
 Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {

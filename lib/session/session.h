@@ -36,7 +36,7 @@
 #include "session/incident.h"
 #include "session/incident_budget.h"
 #include "session/incident_counts.h"
-#include "session/incident_directory.h"
+#include "session/incident_files.h"
 #include "session/lifetime.h"
 #include "session/options.h"
 #include "session/ring_ages.h"
@@ -174,13 +174,11 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Stats StatsAwake() noexcept;
   void AddAttributes(const Incident& incident, model::Trace* trace);
   void AddOverhead(const Incident& incident, model::Trace* trace) const;
-  Status WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path);
   // Judging (judging.cc), on the worker.
   AddedJudge GetJudge() noexcept;
   void JudgeLater(Case to_judge) noexcept;
   void GiveUpVerdict(const Case& unjudged, const Status& why) noexcept;
   void JudgeCase(const Case& judged) noexcept;
-  Status Rewrite(const Case& judged, std::string_view opening) noexcept;
   void LearnFrom(Incident* sample) noexcept;
   void WriteWaiting() noexcept;
 
@@ -237,7 +235,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool watcher_done_ = false, teller_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;
   Stats last_stats_;  // from the time of stopping
-  std::vector<std::shared_ptr<Serializer>> serializers_;
   AddedJudge judge_;
   SamplePace sample_pace_;
   std::vector<std::unique_ptr<Collector>> collectors_;  // may grow, never shrinks
@@ -248,16 +245,16 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   base::SystemTimer worker_timer_;
   WorkerPace pace_;
+  IncidentFiles files_;
   bool is_claimed_ = false;  // the process is, for this session
   uint64_t names_refused_before_ = 0;
 
   // Used by the worker only.
-  IncidentDirectory directory_;
   std::deque<Case> to_judge_;  // came while another was judged; the oldest first
   bool is_judging_ = false;
   int64_t nested_cpu_ns_ = 0;   // of writing while it judged
   std::set<std::string> said_;  // reasons logged by SayWhatIsNotRecorded
-  FailuresInARow failed_incidents_, failed_verdicts_;
+  FailuresInARow failed_verdicts_;
 
   std::mutex stop_mutex_;
   std::thread watcher_, worker_;
