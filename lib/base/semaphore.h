@@ -20,6 +20,13 @@ class Semaphore {
 
   // Cost: tens of ns; a system call if a thread waits. No lock.
   void Give() noexcept { sem_post(&semaphore_); }
+  void Await() noexcept {
+    while (sem_wait(&semaphore_) != 0) {}
+  }
+  // Takes all that was given, so that one look at the work serves all wake-ups.
+  void TakeAll() noexcept {
+    while (sem_trywait(&semaphore_) == 0) {}
+  }
   // True if it was given before CLOCK_MONOTONIC reached `at_ns`. It orders no memory accesses: use atomics as well.
   bool AwaitUntil(int64_t at_ns) noexcept {
     timespec until{};

@@ -83,7 +83,7 @@ void Session::ApplyGoverned(Depth depth) noexcept {
   const auto is_untold = [this](const Governed& governed) {
     return governed.told != DueOf(governed) || governed.is_armed != IsArmed();
   };
-  if (std::any_of(governed_.begin(), governed_.end(), is_untold)) sem_post(&tell_);
+  if (std::any_of(governed_.begin(), governed_.end(), is_untold)) tell_.Give();
 }
 
 // Notes the depth and its reason; without a governor there is none to note. Called with depth_mutex_ held.
@@ -137,8 +137,8 @@ void Session::TellCollectors() noexcept {
 void Session::Tell() noexcept {
   pthread_setname_np(pthread_self(), "pitot-depth");
   for (;;) {
-    while (sem_wait(&tell_) != 0) {}
-    while (sem_trywait(&tell_) == 0) {}  // one round serves all wake-ups
+    tell_.Await();
+    tell_.TakeAll();  // one round serves all wake-ups
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) {
@@ -179,7 +179,7 @@ void Session::OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns)
 }
 
 void Session::OnLateMember() noexcept {
-  if (noting_.load(std::memory_order_relaxed) != nullptr && !is_late_.exchange(true)) sem_post(&wake_);
+  if (noting_.load(std::memory_order_relaxed) != nullptr && !is_late_.exchange(true)) wake_.Give();
 }
 
 bool Session::IsGoverned() {

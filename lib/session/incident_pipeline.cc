@@ -48,7 +48,7 @@ void Session::Work() noexcept {
     worker_busy_ = false;
     pace_.Calm();
     changed_.notify_all();
-    sem_post(&wake_);  // for a Flush, answered by the watcher
+    wake_.Give();  // for a Flush, answered by the watcher
   }
 }
 
@@ -73,7 +73,7 @@ model::Trace Session::TakeTrace(Incident* incident) {
       const std::lock_guard lock(session->mutex_);
       session->reserve_in_use_ = false;
       session->changed_.notify_all();
-      sem_post(&session->wake_);
+      session->wake_.Give();
     }
     Session* session;
     Incident* incident;

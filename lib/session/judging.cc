@@ -99,7 +99,7 @@ Status Session::AddJudge(std::unique_ptr<Judge> judge) noexcept {
   } catch (const std::bad_alloc&) {
     return host_.LogError(Status(StatusCode::kResourceExhausted, "no memory for a judge"));
   }
-  sem_post(&wake_);
+  wake_.Give();
   return {};
 }
 

@@ -39,16 +39,11 @@ Session::Session(OwnedOptions options)
       depth_(options_.values.depth != Depth::kAuto ? options_.values.depth : Depth::kScopes),
       budget_(options_.values.max_incidents_per_cause_and_hour),
       pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
-      files_(&options_, &lifetime_, &host_, &pace_, &counts_) {
-  sem_init(&wake_, 0, 0);
-  sem_init(&tell_, 0, 0);
-}
+      files_(&options_, &lifetime_, &host_, &pace_, &counts_) {}
 
 Session::~Session() {
   Stop(0);
   if (is_claimed_) trace::ReleaseProcess();
-  sem_destroy(&wake_);
-  sem_destroy(&tell_);
 }
 
 std::shared_ptr<Session> Session::Start(const Options& options, Status* status) noexcept {
@@ -192,7 +187,7 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   };
   if (add()) {
     TellCollectors();
-    sem_post(&wake_);  // asks for its depths
+    wake_.Give();  // asks for its depths
     return {};
   }
   collector->Stop();
@@ -266,7 +261,7 @@ Status Session::Flush(uint32_t timeout_ms) noexcept {
   if (Status s = status(); !s.ok()) return s;
   std::unique_lock lock(mutex_);
   const uint64_t asked = ++flush_asked_;
-  sem_post(&wake_);
+  wake_.Give();
   changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return flush_done_ >= asked || stopping_; });
   if (flush_done_ >= asked) return {};
   if (stopping_) return Status(StatusCode::kUnavailable, "incidents may be missing; the recorder is being stopped");
@@ -307,7 +302,7 @@ bool Session::FireOn(const Firing& firing, uint64_t begin_ticks) noexcept {
     IncidentCounts::Add(&counts_.incidents_suppressed);
     return false;
   }
-  sem_post(&wake_);
+  wake_.Give();
   return true;
 }
 
@@ -334,8 +329,8 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     changed_.notify_all();
   }
   pace_.Finish();
-  sem_post(&wake_);
-  sem_post(&tell_);
+  wake_.Give();
+  tell_.Give();
   {
     std::unique_lock lock(mutex_);
     const auto idle = [this] { return watcher_done_ && teller_done_ && copied_ == nullptr && !worker_busy_; };

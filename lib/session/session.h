@@ -6,8 +6,6 @@
 #ifndef PITOT_LIB_SESSION_SESSION_H_
 #define PITOT_LIB_SESSION_SESSION_H_
 
-#include <semaphore.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -21,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/semaphore.h"
 #include "governor/governor.h"
 #include "pitot/extend/collector.h"
 #include "pitot/extend/judge.h"
@@ -195,12 +194,12 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::atomic<uint32_t> trigger_count_{0};
   std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written once, below the count, then only read
   FiringInbox inbox_;
-  sem_t wake_;  // wakes the watcher
+  base::Semaphore wake_;  // wakes the watcher
 
   // Held while collectors are told, asked or stopped; taken before all others. Nothing is told or asked once it was
   // taken after the end of lifetime_.
   std::mutex tell_mutex_;
-  sem_t tell_;                                        // wakes the teller
+  base::Semaphore tell_;                              // wakes the teller
   std::atomic<Depth> fixed_depth_;                    // kAuto: none
   std::mutex depth_mutex_;                            // taken before mutex_; not held in any call of a collector
   Depth depth_;                                       // of the process; guarded by depth_mutex_

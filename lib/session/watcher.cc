@@ -2,11 +2,11 @@
 //
 // Session on the watcher: collects firings, looks for stalls, copies rings.
 #include <pthread.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "session/calibrate.h"
 #include "session/session.h"
@@ -57,8 +57,6 @@ void Session::Watch() noexcept {
     const auto any = [&](auto asks) { return std::any_of(triggers_, triggers_ + count, asks); };
     const bool watches_requests = any([](auto& trigger) { return trigger->WatchesOpenRequests(); });
     const bool watches_scopes = any([](auto& trigger) { return trigger->WatchesOpenScopes(); });
-    timespec until{};
-    clock_gettime(CLOCK_MONOTONIC, &until);
     int64_t sleep_ns = watches_requests || watches_scopes || IsGoverned() ? kTickNs : kIdleTickNs;
     sleep_ns = std::min(sleep_ns, late_in_ns_);
     if (pending_ != nullptr) {
@@ -66,11 +64,8 @@ void Session::Watch() noexcept {
       const int64_t left_ns = pending_->due_ns - trace::MonotonicNs();
       if (left_ns > 0) sleep_ns = std::min(left_ns, sleep_ns);
     }
-    until.tv_nsec += sleep_ns;
-    if (until.tv_nsec >= 1'000'000'000) ++until.tv_sec, until.tv_nsec -= 1'000'000'000;
-    if (sem_clockwait(&wake_, CLOCK_MONOTONIC, &until) == 0) {
-      while (sem_trywait(&wake_) == 0) {}  // one look serves all wake-ups
-    }
+    wake_.AwaitUntil(base::ClockNs(CLOCK_MONOTONIC) + sleep_ns);
+    wake_.TakeAll();  // one look serves all wake-ups
     bool stopping;
     {
       const std::lock_guard lock(mutex_);
