@@ -10,6 +10,7 @@
 #include "assemble/assemble.h"
 #include "base/message.h"
 #include "pitot/recorder.h"
+#include "session/overhead.h"
 #include "session/session.h"
 
 namespace pitot::session {
@@ -131,7 +132,7 @@ void Session::AddAttributes(const Incident& incident, model::Trace* trace) {
   add("details.refused", std::to_string(stats.details_refused));
   add("scopes.misnested", std::to_string(stats.scopes_misnested));
   add("incidents.suppressed", std::to_string(stats.incidents_suppressed));
-  AddOverhead(incident, trace);
+  AddOverhead(incident, fixed_depth_.load(), options_.values.overhead_budget_percent, trace);
   const Awake awake(pace_.priority());
   const std::lock_guard lock(mutex_);
   for (const auto& [name, why] : refused_) add(("collector." + name).c_str(), "refused: " + why);

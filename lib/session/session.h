@@ -172,7 +172,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   model::Trace MakeTrace(const Incident& incident);
   Stats StatsAwake() noexcept;
   void AddAttributes(const Incident& incident, model::Trace* trace);
-  void AddOverhead(const Incident& incident, model::Trace* trace) const;
   // Judging (judging.cc), on the worker.
   AddedJudge GetJudge() noexcept;
   void JudgeLater(Case to_judge) noexcept;
