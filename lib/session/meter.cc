@@ -66,7 +66,7 @@ Stats Session::Count() noexcept {
   const auto process_ns = static_cast<double>(base::ClockNs(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
   if (process_ns > 0) {
     stats.recording_cpu_percent = 100 * static_cast<double>(rings.events) * scope_cost_ns_ / process_ns;
-    stats.own_threads_cpu_percent = 100 * static_cast<double>(OwnThreadsCpuNs()) / process_ns;
+    stats.own_threads_cpu_percent = 100 * static_cast<double>(threads_.CpuNs()) / process_ns;
   }
   return stats;
 }
@@ -103,14 +103,6 @@ void Session::AddHistory(Stats* stats) noexcept {
   } catch (const std::bad_alloc&) {
     // Zero means unknown.
   }
-}
-
-int64_t Session::OwnThreadsCpuNs() noexcept {
-  int64_t total = 0;
-  for (const auto& clock : own_clocks_) {
-    if (const clockid_t id = clock.load(); id != 0) total += base::ClockNs(id);
-  }
-  return total;
 }
 
 }  // namespace pitot::session

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/session.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/signals.h"
 #include "session/calibrate.h"
 #include "trace/names.h"
 #include "trace/process.h"
@@ -93,11 +90,16 @@ Status Session::StartThreads() {
   start_cpu_ns_ = ClockNs(CLOCK_PROCESS_CPUTIME_ID);
   names_refused_before_ = trace::NamesRefused();
   lifetime_.Begin();
+  bool has_watcher = false;
   try {
-    const std::lock_guard lock(mutex_);
-    StartThread(&watcher_, &own_clocks_[0], &Session::Watch);
-    StartThread(&worker_, &own_clocks_[1], &Session::Work);
+    threads_.Start(OwnThreads::Role::kWatcher, [this] { Watch(); });
+    has_watcher = true;
+    threads_.Start(OwnThreads::Role::kWorker, [this] { Work(); });
   } catch (const std::exception& e) {
+    if (!has_watcher) {
+      const std::lock_guard lock(mutex_);
+      watcher_done_ = true;
+    }
     Stop(0);
     return Error(StatusCode::kResourceExhausted, "cannot start a thread: %s", e.what());
   }
@@ -109,18 +111,6 @@ Status Session::StartThreads() {
   trace::SetRequestObserver(this, 0);
   trace::RefreshLateness();  // routes may remember the triggers of an earlier recorder
   return {};
-}
-
-// Starts a thread. Called with mutex_ held. Throws system_error.
-void Session::StartThread(std::thread* thread, std::atomic<clockid_t>* clock, void (Session::*run)() noexcept) {
-  const base::SignalsBlocked blocked;  // the thread inherits this
-  *thread = std::thread([this, run] {
-    (this->*run)();
-    EndThread();
-  });
-  ++threads_running_;
-  clockid_t id;
-  if (pthread_getcpuclockid(thread->native_handle(), &id) == 0) clock->store(id);
 }
 
 void Session::GiveUpOn(const Incident& incident) noexcept {
@@ -170,7 +160,8 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
       collectors_.reserve(collectors_.size() + 1);
       governed_.reserve(governed_.size() + 1);
       refused_.erase(collector->Name());
-      if (!teller_.joinable()) StartThread(&teller_, &own_clocks_[2], &Session::Tell);
+      if (!has_teller_) threads_.Start(OwnThreads::Role::kTeller, [this] { Tell(); });
+      has_teller_ = true;
       return true;
     } catch (const std::exception&) {
       return false;
@@ -309,14 +300,6 @@ bool Session::FireOn(const Firing& firing, uint64_t begin_ticks) noexcept {
 // In this order: a firing counts as a beginning until its incident is pending.
 bool Session::MayJoin() noexcept { return inbox_.IsBeginningDue() || is_pending_.load(); }
 
-// The last call of each thread.
-void Session::EndThread() noexcept {
-  std::shared_ptr<Session> last;  // destroyed after the lock is released
-  const std::lock_guard lock(mutex_);
-  if (--threads_running_ == 0) last = std::move(keep_alive_);
-  changed_.notify_all();
-}
-
 void Session::Stop(uint32_t timeout_ms) noexcept {
   if (!lifetime_.IsOfThisProcess()) return;
   const std::lock_guard stop_lock(stop_mutex_);
@@ -334,8 +317,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   {
     std::unique_lock lock(mutex_);
     const auto idle = [this] { return watcher_done_ && teller_done_ && copied_ == nullptr && !worker_busy_; };
-    if (!watcher_.joinable()) watcher_done_ = true;
-    if (!teller_.joinable()) teller_done_ = true;
+    if (!has_teller_) teller_done_ = true;
     if (!changed_.wait_until(lock, deadline, idle)) lifetime_.GiveUp();
     changed_.notify_all();
   }
@@ -353,9 +335,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     // A thread of the host's is still inside. So its code and this live as long as the process, rather than too short.
     host_.Log(LogLevel::kWarning, is_quiet ? "a collector did not return in time after Stop; its memory is not freed"
                                            : "a trigger did not return in time after Stop; its memory is not freed");
-    const std::lock_guard lock(mutex_);
-    ++threads_running_;
-    keep_alive_ = weak_from_this().lock();
+    threads_.KeepForever(weak_from_this().lock());
     next_kept_ = g_kept.exchange(this);
   }
 }
@@ -376,32 +356,17 @@ bool Session::StopCollectors() noexcept {
 // Waits for the threads to see the end. A thread inside the host's code (a serializer, a hook, a trigger) that does not
 // come back is left alone, with everything it works on.
 bool Session::JoinThreads() noexcept {
-  bool is_over;
   std::unique_ptr<Incident> given_up;
   if (lifetime_.HasGivenUp()) {
     const std::lock_guard lock(mutex_);
     given_up = std::move(copied_);
   }
   if (given_up != nullptr && !given_up->is_sample) GiveUpOn(*given_up);
-  {
-    std::unique_lock lock(mutex_);
-    watcher_done_ = watcher_done_ || !watcher_.joinable();
-    changed_.notify_all();
-    is_over = changed_.wait_for(lock, std::chrono::nanoseconds(kGraceNs), [this] { return threads_running_ == 0; });
-    if (!is_over) keep_alive_ = weak_from_this().lock();
-  }
-  if (is_over) {
-    if (watcher_.joinable()) watcher_.join();
-    if (worker_.joinable()) worker_.join();
-    if (teller_.joinable()) teller_.join();
-    return true;
-  }
+  if (threads_.Join(weak_from_this().lock(), kGraceNs)) return true;
   host_.Log(LogLevel::kWarning,
             "a serializer, judge, hook, trigger or collector did not return in time after Stop; its thread is left");
   host_.Silence(kGraceNs);
-  if (watcher_.joinable()) watcher_.detach();
-  if (worker_.joinable()) worker_.detach();
-  if (teller_.joinable()) teller_.detach();
+  threads_.Detach();
   return false;
 }
 

@@ -16,7 +16,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "base/semaphore.h"
@@ -38,6 +37,7 @@
 #include "session/incident_files.h"
 #include "session/lifetime.h"
 #include "session/options.h"
+#include "session/own_threads.h"
 #include "session/ring_ages.h"
 #include "session/sample_pace.h"
 #include "session/site_names.h"
@@ -114,14 +114,11 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool FireOn(const Firing& firing, uint64_t begin_ticks) noexcept;
 
   Status StartThreads();
-  void StartThread(std::thread* thread, std::atomic<clockid_t>* clock, void (Session::*run)() noexcept);
   Stats Count() noexcept;
-  int64_t OwnThreadsCpuNs() noexcept;
   uint64_t CollectorBytes() noexcept;
   void AddHistory(Stats* stats) noexcept;
   // Counts and logs an incident for which Stop leaves no time.
   void GiveUpOn(const Incident& incident) noexcept;
-  void EndThread() noexcept;
   bool JoinThreads() noexcept;
   bool StopCollectors() noexcept;
 
@@ -190,6 +187,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Lifetime lifetime_;
   HostCalls host_;
   IncidentCounts counts_;
+  OwnThreads threads_;
   std::atomic<uint32_t> trigger_count_{0};
   std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written once, below the count, then only read
   FiringInbox inbox_;
@@ -230,6 +228,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool reserve_in_use_ = false;       // from the copy until the worker has made a trace of it
   bool worker_busy_ = false;
   bool stopping_ = false;
+  bool has_teller_ = false;
   bool watcher_done_ = false, teller_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;
   Stats last_stats_;  // from the time of stopping
@@ -237,9 +236,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   SamplePace sample_pace_;
   std::vector<std::unique_ptr<Collector>> collectors_;  // may grow, never shrinks
   std::map<std::string, std::string> refused_;          // collectors that could not start: name and reason
-  uint32_t threads_running_ = 0;
   Session* next_kept_ = nullptr;
-  std::shared_ptr<Session> keep_alive_;  // itself, while a thread runs that Stop could not wait for
 
   base::SystemTimer worker_timer_;
   WorkerPace pace_;
@@ -255,9 +252,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   FailuresInARow failed_verdicts_;
 
   std::mutex stop_mutex_;
-  std::thread watcher_, worker_;
-  std::thread teller_;                      // guarded by mutex_ until nothing is added any more
-  std::atomic<clockid_t> own_clocks_[3]{};  // CPU time of these threads; 0: unknown
 };
 
 }  // namespace pitot::session
