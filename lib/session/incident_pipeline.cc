@@ -132,10 +132,9 @@ void Session::AddAttributes(const Incident& incident, model::Trace* trace) {
   add("details.refused", std::to_string(stats.details_refused));
   add("scopes.misnested", std::to_string(stats.scopes_misnested));
   add("incidents.suppressed", std::to_string(stats.incidents_suppressed));
-  AddOverhead(incident, fixed_depth_.load(), options_.values.overhead_budget_percent, trace);
+  AddOverhead(incident, depths_.fixed(), options_.values.overhead_budget_percent, trace);
   const Awake awake(pace_.priority());
-  const std::lock_guard lock(mutex_);
-  for (const auto& [name, why] : refused_) add(("collector." + name).c_str(), "refused: " + why);
+  for (const auto& [name, why] : depths_.Refused()) add(("collector." + name).c_str(), "refused: " + why);
 }
 
 // Logs each reason once; other numbers do not make it another reason.

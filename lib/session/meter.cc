@@ -60,8 +60,8 @@ Stats Session::Count() noexcept {
   stats.details_refused = requests.details_refused;
   stats.names_refused = trace::NamesRefused() - names_refused_before_;
   AddHistory(&stats);
-  CountDepth(&stats.depth);
-  stats.collector_bytes = CollectorBytes();
+  depths_.CopyTo(&stats.depth);
+  stats.collector_bytes = depths_.HeldBytes();
 
   const auto process_ns = static_cast<double>(base::ClockNs(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
   if (process_ns > 0) {
@@ -69,21 +69,6 @@ Stats Session::Count() noexcept {
     stats.own_threads_cpu_percent = 100 * static_cast<double>(threads_.CpuNs()) / process_ns;
   }
   return stats;
-}
-
-uint64_t Session::CollectorBytes() noexcept {
-  uint64_t bytes = 0;
-  for (size_t i = 0;; ++i) {
-    Collector* collector;
-    {
-      const std::lock_guard lock(depth_mutex_);
-      if (i == governed_.size()) return bytes;
-      collector = governed_[i].collector;
-    }
-    const HostCalls::Entry entry(&host_);
-    if (!entry.is_allowed()) return bytes;
-    bytes += collector->HeldBytes();
-  }
 }
 
 void Session::AddHistory(Stats* stats) noexcept {

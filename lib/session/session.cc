@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/session.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "base/clock.h"
@@ -28,12 +27,13 @@ constexpr int64_t kGraceNs = 1'000'000'000;  // for the host's code to return af
 
 }  // namespace
 
-Session::Session(OwnedOptions options)
+Session::Session(OwnedOptions options, bool slow_clock)
     : options_(std::move(options)),
+      slow_clock_(slow_clock),
       split_(Split(options_.values)),
       host_(&options_.values, &lifetime_),
-      fixed_depth_(options_.values.depth),
-      depth_(options_.values.depth != Depth::kAuto ? options_.values.depth : Depth::kScopes),
+      depths_(&options_.values, slow_clock, &lifetime_, &host_, &wake_,
+              [this] { threads_.Start(OwnThreads::Role::kTeller, [this] { depths_.Tell(); }); }),
       budget_(options_.values.max_incidents_per_cause_and_hour),
       pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
       files_(&options_, &lifetime_, &host_, &pace_, &counts_) {}
@@ -51,18 +51,18 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
     }
     OwnedOptions owned;
     if (*status = CheckAndCopy(options, &owned); !status->ok()) return nullptr;
-    const std::shared_ptr<Session> session(new Session(std::move(owned)), [](Session* it) {
-      // In the child of a fork its threads are gone and its locks may be held forever: it is left alone.
-      if (it->lifetime_.IsOfThisProcess()) delete it;
-    });
     bool available = false;
-    session->slow_clock_ = trace::NeedsSlowClock(options.clock, &available);
+    const bool slow_clock = trace::NeedsSlowClock(options.clock, &available);
     if (!available) {
       const char* why_not = "";
       trace::CycleCounterIsInvariant(&why_not);
       *status = Error(StatusCode::kUnavailable, "Options::clock is kCycleCounter, but %s", why_not);
       return nullptr;
     }
+    const std::shared_ptr<Session> session(new Session(std::move(owned), slow_clock), [](Session* it) {
+      // In the child of a fork its threads are gone and its locks may be held forever: it is left alone.
+      if (it->lifetime_.IsOfThisProcess()) delete it;
+    });
     if (const char* other = trace::ClaimProcess()) {
       *status = Error(StatusCode::kAlreadyRunning, "a recorder is running in this process already, from %s", other);
       return nullptr;
@@ -150,78 +150,17 @@ Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
 
 Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   if (Status s = status(); !s.ok()) return s;
-  if (collector == nullptr)
-    return host_.LogError(Status(StatusCode::kResourceExhausted, "the collector is null: there was no memory for it"));
-  const Depth expected = fixed_depth_.load();
-  collector->ExpectDepth(expected);
-  if (Status s = collector->Start(); !s.ok()) return host_.LogError(Refuse(*collector, std::move(s)));
-  const auto has_room = [&] {
-    try {
-      collectors_.reserve(collectors_.size() + 1);
-      governed_.reserve(governed_.size() + 1);
-      refused_.erase(collector->Name());
-      if (!has_teller_) threads_.Start(OwnThreads::Role::kTeller, [this] { Tell(); });
-      has_teller_ = true;
-      return true;
-    } catch (const std::exception&) {
-      return false;
-    }
-  };
-  const auto add = [&] {
-    const std::lock_guard depth_lock(depth_mutex_);
-    const std::lock_guard lock(mutex_);
-    if (stopping_ || !has_room()) return false;
-    if (governor_ == nullptr) MakeGovernor();
-    governed_.push_back({collector.get(), 0, expected});
-    collectors_.push_back(std::move(collector));
-    return true;
-  };
-  if (add()) {
-    TellCollectors();
-    wake_.Give();  // asks for its depths
-    return {};
-  }
-  collector->Stop();
-  if (Status s = status(); !s.ok()) return s;
-  return host_.LogError(Status(StatusCode::kResourceExhausted, "no memory or thread for another collector"));
-}
-
-// Refuses a collector; incidents have the reason, too.
-Status Session::Refuse(const Collector& collector, Status why) noexcept {
-  constexpr size_t kMost = 16;
-  try {
-    const std::lock_guard lock(mutex_);
-    const std::string name = collector.Name();
-    // A second one changes nothing for the first.
-    const auto is_it = [&name](const auto& other) { return other->Name() == name; };
-    if (std::any_of(collectors_.begin(), collectors_.end(), is_it)) return why;
-    if (refused_.size() < kMost || refused_.count(name) != 0) refused_[name] = why.message();
-  } catch (const std::bad_alloc&) {
-    // The host is told anyway.
-  }
-  return why;
-}
-
-std::vector<Collector*> Session::Collectors() {
-  const std::lock_guard lock(mutex_);
-  std::vector<Collector*> collectors;
-  for (const auto& collector : collectors_) collectors.push_back(collector.get());
-  return collectors;
+  return depths_.Add(std::move(collector));
 }
 
 Status Session::AskCollectors(Status (Collector::*ask)() noexcept) noexcept {
   if (Status s = status(); !s.ok()) return s;
-  Status first;
-  try {
-    const std::lock_guard tell_lock(tell_mutex_);
-    if (Status s = status(); !s.ok()) return s;
-    for (Collector* collector : Collectors()) {
-      if (Status s = (collector->*ask)(); !s.ok() && first.ok()) first = std::move(s);
-    }
-  } catch (const std::bad_alloc&) {
-    return host_.LogError(Status(StatusCode::kResourceExhausted, "no memory to ask the collectors"));
-  }
-  return host_.LogError(std::move(first));
+  return depths_.Ask(ask);
+}
+
+Status Session::SetDepth(Depth depth) noexcept {
+  if (Status s = status(); !s.ok()) return s;
+  return depths_.Set(depth);
 }
 
 Status Session::SetHooks(const Hooks& hooks) noexcept {
@@ -262,8 +201,7 @@ Status Session::Flush(uint32_t timeout_ms) noexcept {
 // ---- On the host's threads. -----------------------------------------------------------------------------------------
 
 void Session::OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept {
-  if (!has_batches_.load(std::memory_order_relaxed) && request.outcome == Outcome::kOk)
-    NoteWork(request.route_index << 16 | request.size_bucket, request.latency_ns);
+  depths_.NoteRequest(request);
   const uint32_t count = trigger_count_.load(std::memory_order_acquire);
   OpenedSink sink(this, &Session::FireOn, begin_ticks);
   for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnFinish(request, sink);
@@ -274,6 +212,12 @@ void Session::OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_
   OpenedSink sink(this, &Session::FireOn, begin_ticks);
   for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnTokens(request, gap_ns, sink);
 }
+
+void Session::OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept {
+  depths_.NoteBatch(executor, members, duration_ns);
+}
+
+void Session::OnLateMember() noexcept { depths_.NoteLateMember(); }
 
 uint64_t Session::LateAfterNs(const char* route) noexcept {
   uint64_t least = 0;
@@ -312,13 +256,16 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     changed_.notify_all();
   }
   pace_.Finish();
+  depths_.BeginStop();
   wake_.Give();
-  tell_.Give();
   {
     std::unique_lock lock(mutex_);
-    const auto idle = [this] { return watcher_done_ && teller_done_ && copied_ == nullptr && !worker_busy_; };
-    if (!has_teller_) teller_done_ = true;
-    if (!changed_.wait_until(lock, deadline, idle)) lifetime_.GiveUp();
+    const auto idle = [this] { return watcher_done_ && copied_ == nullptr && !worker_busy_; };
+    bool is_idle = changed_.wait_until(lock, deadline, idle);
+    lock.unlock();
+    is_idle = is_idle && depths_.AwaitTeller(deadline);
+    lock.lock();
+    if (!is_idle) lifetime_.GiveUp();
     changed_.notify_all();
   }
   {
@@ -326,7 +273,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     const std::lock_guard lock(mutex_);
     last_stats_ = last;
   }
-  const bool is_hanging = JoinThreads() && !StopCollectors();
+  const bool is_hanging = JoinThreads() && !depths_.StopCollectors(kGraceNs);
   trace::CloseRings();
   trace::CloseRequests();
   is_claimed_ = false;
@@ -338,19 +285,6 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     threads_.KeepForever(weak_from_this().lock());
     next_kept_ = g_kept.exchange(this);
   }
-}
-
-// Stops the collectors, once Pitot's threads are gone. None is added any more, and only threads of the host may be
-// telling or asking one. False if such a call does not return: then none is stopped.
-bool Session::StopCollectors() noexcept {
-  std::unique_lock tell_lock(tell_mutex_, std::defer_lock);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kGraceNs);
-  while (!tell_lock.try_lock()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  for (const auto& collector : collectors_) collector->Stop();
-  return true;
 }
 
 // Waits for the threads to see the end. A thread inside the host's code (a serializer, a hook, a trigger) that does not

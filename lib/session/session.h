@@ -9,7 +9,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,7 +18,6 @@
 #include <vector>
 
 #include "base/semaphore.h"
-#include "governor/governor.h"
 #include "pitot/extend/collector.h"
 #include "pitot/extend/judge.h"
 #include "pitot/extend/serializer.h"
@@ -27,7 +25,7 @@
 #include "pitot/hooks.h"
 #include "pitot/model/trace.h"
 #include "pitot/stats.h"
-#include "session/depth_history.h"
+#include "session/depths.h"
 #include "session/failures_in_a_row.h"
 #include "session/firing_inbox.h"
 #include "session/host_calls.h"
@@ -51,7 +49,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
  public:
   // Claims the process, opens the gate and starts the threads. Null and `*status` on failure.
   static std::shared_ptr<Session> Start(const Options& options, Status* status) noexcept;
-  explicit Session(OwnedOptions options);
+  Session(OwnedOptions options, bool slow_clock);
   ~Session();
 
   Status status() const noexcept { return lifetime_.status(); }
@@ -76,15 +74,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   struct AddedJudge {
     std::shared_ptr<Judge> judge;  // null: none
     JudgeNeeds needs;
-  };
-
-  // A collector and its depth.
-  struct Governed {
-    Collector* collector;
-    uint32_t depths = 0;           // Collector::Depths, when it was last asked
-    Depth expects = Depth::kAuto;  // Collector::ExpectDepth, as last told
-    Depth told = Depth::kAuto;     // kAuto: nothing yet
-    bool is_armed = false;         // Collector::Arm, as last told
   };
 
   // Passes on firings about a request or a scope, with its begin.
@@ -115,32 +104,10 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   Status StartThreads();
   Stats Count() noexcept;
-  uint64_t CollectorBytes() noexcept;
   void AddHistory(Stats* stats) noexcept;
   // Counts and logs an incident for which Stop leaves no time.
   void GiveUpOn(const Incident& incident) noexcept;
   bool JoinThreads() noexcept;
-  bool StopCollectors() noexcept;
-
-  std::vector<Collector*> Collectors();
-  Status Refuse(const Collector& collector, Status why) noexcept;
-
-  // Depth (depth.cc). On any thread.
-  Depth DueOf(const Governed& governed) const noexcept;
-  bool IsArmed() const noexcept;
-  void TellCollectors() noexcept;
-  void MakeGovernor() noexcept;
-  void CountDepth(DepthStats* stats) noexcept;
-  void NoteWork(uint32_t work_class, uint64_t duration_ns) noexcept;
-  // On the watcher.
-  bool IsGoverned();
-  void Govern() noexcept;
-  uint32_t AskDepths() noexcept;
-  void ApplyGoverned(Depth depth) noexcept;
-  void ArmFor(int64_t ns) noexcept;
-  int64_t ArmForLateRequests() noexcept;
-  void KeepDepths(Incident* incident);
-  void NoteDepth() noexcept;
 
   // The watcher.
   void Watch() noexcept;
@@ -156,9 +123,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void HandOver(std::unique_ptr<Incident> incident);
   void TakeSampleIfDue();
   void KeepCollected(Incident* incident);
-
-  // The teller.
-  void Tell() noexcept;
 
   // The worker.
   void Work() noexcept;
@@ -178,8 +142,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void WriteWaiting() noexcept;
 
   const OwnedOptions options_;
+  const bool slow_clock_;
   const MemorySplit split_;
-  bool slow_clock_ = false;
   trace::ClockReading start_;
   double scope_cost_ns_ = 0;
   int64_t start_cpu_ns_ = 0;
@@ -192,20 +156,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written once, below the count, then only read
   FiringInbox inbox_;
   base::Semaphore wake_;  // wakes the watcher
-
-  // Held while collectors are told, asked or stopped; taken before all others. Nothing is told or asked once it was
-  // taken after the end of lifetime_.
-  std::mutex tell_mutex_;
-  base::Semaphore tell_;                              // wakes the teller
-  std::atomic<Depth> fixed_depth_;                    // kAuto: none
-  std::mutex depth_mutex_;                            // taken before mutex_; not held in any call of a collector
-  Depth depth_;                                       // of the process; guarded by depth_mutex_
-  std::vector<Governed> governed_;                    // guarded by depth_mutex_; may grow, never shrinks
-  DepthHistory depths_;                               // guarded by depth_mutex_
-  std::unique_ptr<governor::Governor> governor_;      // made with the first collector; guarded, except for Note
-  std::atomic<governor::Governor*> noting_{nullptr};  // the same, for threads of the host
-  std::atomic<bool> has_batches_{false};              // works are batches, otherwise requests
-  std::atomic<bool> is_late_{false};                  // a late request joined a batch
+  Depths depths_;
 
   // Used by the watcher only.
   std::unique_ptr<Incident> pending_;
@@ -228,14 +179,11 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool reserve_in_use_ = false;       // from the copy until the worker has made a trace of it
   bool worker_busy_ = false;
   bool stopping_ = false;
-  bool has_teller_ = false;
-  bool watcher_done_ = false, teller_done_ = false;
+  bool watcher_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;
   Stats last_stats_;  // from the time of stopping
   AddedJudge judge_;
   SamplePace sample_pace_;
-  std::vector<std::unique_ptr<Collector>> collectors_;  // may grow, never shrinks
-  std::map<std::string, std::string> refused_;          // collectors that could not start: name and reason
   Session* next_kept_ = nullptr;
 
   base::SystemTimer worker_timer_;

@@ -57,7 +57,7 @@ void Session::Watch() noexcept {
     const auto any = [&](auto asks) { return std::any_of(triggers_, triggers_ + count, asks); };
     const bool watches_requests = any([](auto& trigger) { return trigger->WatchesOpenRequests(); });
     const bool watches_scopes = any([](auto& trigger) { return trigger->WatchesOpenScopes(); });
-    int64_t sleep_ns = watches_requests || watches_scopes || IsGoverned() ? kTickNs : kIdleTickNs;
+    int64_t sleep_ns = watches_requests || watches_scopes || depths_.IsGoverned() ? kTickNs : kIdleTickNs;
     sleep_ns = std::min(sleep_ns, late_in_ns_);
     if (pending_ != nullptr) {
       // An incident that is due waits for the reserve; this thread is woken when the reserve is free.
@@ -77,9 +77,9 @@ void Session::Watch() noexcept {
       if (watches_scopes && !stopping) LookForStalledScopes();
       late_in_ns_ = INT64_MAX;
       // The governor may be new since the sleep. Asked again, so that the first incident has its state.
-      if (!stopping && IsGoverned()) {
-        late_in_ns_ = ArmForLateRequests();
-        Govern();
+      if (!stopping && depths_.IsGoverned()) {
+        late_in_ns_ = depths_.ArmForLateRequests();
+        depths_.Govern();
       }
       CopyIfDue(stopping);
       if (!stopping) TakeSampleIfDue();
@@ -170,7 +170,7 @@ void Session::TakeFiring(const QueuedFiring& firing) {
                   .message());
   }
   if (answer != IncidentBudget::Answer::kTaken) return suppress();
-  if (IsGoverned()) ArmFor(kFiredArmNs);
+  if (depths_.IsGoverned()) depths_.ArmFor(kFiredArmNs);
   incident->number = next_number_++;
   pending_ = std::move(incident);
   is_pending_.store(true);
@@ -253,7 +253,7 @@ void Session::CopyIfDue(bool at_once) {
     }
   }
   CopyTo(pending_.get(), ~uint64_t{0});
-  KeepDepths(pending_.get());
+  depths_.Keep(pending_.get());
   is_pending_.store(false);
   HandOver(std::move(pending_));
 }
@@ -299,7 +299,7 @@ void Session::TakeSampleIfDue() {
 }
 
 void Session::KeepCollected(Incident* incident) {
-  std::vector<Collector*> collectors = Collectors();
+  std::vector<Collector*> collectors = depths_.Collectors();
   if (collectors.empty()) return;
   const HostCalls::Entry entry(&host_);
   if (!entry.is_allowed()) return;
