@@ -106,7 +106,10 @@ void Session::AddAttributes(const Incident& incident, model::Trace* trace) {
   const auto add = [trace](const char* key, const std::string& value) {
     trace->attributes.push_back({trace->strings.Add(key), trace->strings.Add(value)});
   };
-  const Stats stats = StatsAwake();
+  const Stats stats = [this] {
+    const Awake awake(pace_.priority());  // takes locks that the host's threads need, too
+    return meter_.Count();
+  }();
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   add("pitot.version", Version());
@@ -181,12 +184,6 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
     JudgeLater(std::move(written));
   else
     host_.Tell(&Hooks::on_verdict, incident, path, status, "");
-}
-
-// On the worker: takes locks that the host's threads need, too.
-Stats Session::StatsAwake() noexcept {
-  const Awake awake(pace_.priority());
-  return Count();
 }
 
 }  // namespace pitot::session

@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The session's counts about itself.
+#include "session/meter.h"
+
 #include <algorithm>
+#include <new>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/quantile.h"
 #include "session/calibrate.h"
-#include "session/session.h"
 #include "trace/names.h"
+#include "trace/requests.h"
 #include "trace/rings.h"
 
 namespace pitot::session {
+namespace {
 
-std::vector<RingAt> Session::LiveRings() const {
+using base::MutexLock;
+
+constexpr uint64_t kAgesNs = 1'000'000'000;  // between notes on how far rings have been written
+
+std::vector<RingAt> LiveRings() {
   const trace::PinnedRings pinned;
   std::vector<RingAt> rings;
   for (const trace::ThreadRing* ring : pinned) {
@@ -23,19 +31,33 @@ std::vector<RingAt> Session::LiveRings() const {
   return rings;
 }
 
-Stats Session::GetStats() noexcept {
+}  // namespace
+
+void Meter::Begin() {
+  scope_cost_ns_ = CalibrateScopeCost(slow_clock_);
+  start_cpu_ns_ = base::ClockNs(CLOCK_PROCESS_CPUTIME_ID);
+  names_refused_before_ = trace::NamesRefused();
+}
+
+Stats Meter::Get() noexcept {
   if (!lifetime_.IsOfThisProcess()) return {};  // the lock below may be held forever
   if (lifetime_.IsRunning()) return Count();
   Stats last;
   {
-    const std::lock_guard lock(mutex_);
-    last = last_stats_;
+    const MutexLock lock(&mutex_);
+    last = last_;
   }
   counts_.CopyTo(&last);
   return last;
 }
 
-Stats Session::Count() noexcept {
+void Meter::CountLast() noexcept {
+  const Stats last = Count();
+  const MutexLock lock(&mutex_);
+  last_ = last;
+}
+
+Stats Meter::Count() noexcept {
   Stats stats{};
   stats.memory = split_;
   counts_.CopyTo(&stats);
@@ -71,13 +93,13 @@ Stats Session::Count() noexcept {
   return stats;
 }
 
-void Session::AddHistory(Stats* stats) noexcept {
+void Meter::AddHistory(Stats* stats) noexcept {
   try {
     const std::vector<RingAt> rings = LiveRings();
     const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
     const double ticks_per_ms = TicksPerNs() * 1e6;
     std::vector<uint64_t> each;
-    const std::lock_guard lock(ages_mutex_);
+    const MutexLock lock(&mutex_);
     for (const RingAt& ring : rings) {
       if (ring.head == ring.floor) continue;
       each.push_back(static_cast<uint64_t>(static_cast<double>(ages_.Age(ring, now)) / ticks_per_ms));
@@ -87,6 +109,19 @@ void Session::AddHistory(Stats* stats) noexcept {
     stats->history_median_ms = base::Median(std::move(each));
   } catch (const std::bad_alloc&) {
     // Zero means unknown.
+  }
+}
+
+void Meter::NoteRingAges() noexcept {
+  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+  if (now - ages_noted_ticks_ < detail::TicksOf(kAgesNs)) return;
+  ages_noted_ticks_ = now;
+  try {
+    const std::vector<RingAt> rings = LiveRings();
+    const MutexLock lock(&mutex_);
+    ages_.Note(rings, now);
+  } catch (const std::bad_alloc&) {
+    // The next note fills the gap.
   }
 }
 

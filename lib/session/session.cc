@@ -3,7 +3,6 @@
 
 #include <chrono>
 
-#include "base/clock.h"
 #include "base/message.h"
 #include "session/calibrate.h"
 #include "trace/names.h"
@@ -17,7 +16,6 @@ namespace {
 // Sessions that live as long as the process: a list, so that a leak checker finds them.
 constinit std::atomic<Session*> g_kept{nullptr};
 
-using base::ClockNs;
 using base::Error;
 
 // The triggers keep a slot for each route and copies of names.
@@ -34,6 +32,7 @@ Session::Session(OwnedOptions options, bool slow_clock)
       host_(&options_.values, &lifetime_),
       depths_(&options_.values, slow_clock, &lifetime_, &host_, &wake_,
               [this] { threads_.Start(OwnThreads::Role::kTeller, [this] { depths_.Tell(); }); }),
+      meter_(split_, slow_clock, &lifetime_, &counts_, &threads_, &depths_),
       budget_(options_.values.max_incidents_per_cause_and_hour),
       pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
       files_(&options_, &lifetime_, &host_, &pace_, &counts_) {}
@@ -85,10 +84,8 @@ Status Session::StartThreads() {
   if (!trace::OpenRequests(options_.values.max_open_requests))
     return Status(StatusCode::kResourceExhausted, "no memory for the table of requests");
   start_ = CalibrateTicks(slow_clock_);
-  scope_cost_ns_ = CalibrateScopeCost(slow_clock_);
+  meter_.Begin();
   inbox_.Reserve();
-  start_cpu_ns_ = ClockNs(CLOCK_PROCESS_CPUTIME_ID);
-  names_refused_before_ = trace::NamesRefused();
   lifetime_.Begin();
   bool has_watcher = false;
   try {
@@ -268,11 +265,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     if (!is_idle) lifetime_.GiveUp();
     changed_.notify_all();
   }
-  {
-    const Stats last = Count();  // while its threads and rings are there
-    const std::lock_guard lock(mutex_);
-    last_stats_ = last;
-  }
+  meter_.CountLast();
   const bool is_hanging = JoinThreads() && !depths_.StopCollectors(kGraceNs);
   trace::CloseRings();
   trace::CloseRequests();

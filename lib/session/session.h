@@ -34,9 +34,9 @@
 #include "session/incident_counts.h"
 #include "session/incident_files.h"
 #include "session/lifetime.h"
+#include "session/meter.h"
 #include "session/options.h"
 #include "session/own_threads.h"
-#include "session/ring_ages.h"
 #include "session/sample_pace.h"
 #include "session/site_names.h"
 #include "session/worker_pace.h"
@@ -63,7 +63,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status AskCollectors(Status (Collector::*ask)() noexcept) noexcept;
   Status Ask(const char* reason) noexcept;
   Status Flush(uint32_t timeout_ms) noexcept;
-  Stats GetStats() noexcept;
+  Stats GetStats() noexcept { return meter_.Get(); }
   void Stop(uint32_t timeout_ms) noexcept;
 
  private:
@@ -103,8 +103,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool FireOn(const Firing& firing, uint64_t begin_ticks) noexcept;
 
   Status StartThreads();
-  Stats Count() noexcept;
-  void AddHistory(Stats* stats) noexcept;
   // Counts and logs an incident for which Stop leaves no time.
   void GiveUpOn(const Incident& incident) noexcept;
   bool JoinThreads() noexcept;
@@ -116,8 +114,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool TakeStall(const Firing& firing, uint64_t begin_ticks) noexcept;
   void LookForStalledRequests() noexcept;
   void LookForStalledScopes() noexcept;
-  std::vector<RingAt> LiveRings() const;
-  void NoteRingAges() noexcept;
   void CopyIfDue(bool at_once);
   void CopyTo(Incident* incident, uint64_t most_bytes);
   void HandOver(std::unique_ptr<Incident> incident);
@@ -131,7 +127,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void SayWhatIsNotRecorded(const model::Trace& trace);
   model::Trace TakeTrace(Incident* incident);
   model::Trace MakeTrace(const Incident& incident);
-  Stats StatsAwake() noexcept;
   void AddAttributes(const Incident& incident, model::Trace* trace);
   // Judging (judging.cc), on the worker.
   AddedJudge GetJudge() noexcept;
@@ -145,8 +140,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   const bool slow_clock_;
   const MemorySplit split_;
   trace::ClockReading start_;
-  double scope_cost_ns_ = 0;
-  int64_t start_cpu_ns_ = 0;
 
   Lifetime lifetime_;
   HostCalls host_;
@@ -157,17 +150,14 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   FiringInbox inbox_;
   base::Semaphore wake_;  // wakes the watcher
   Depths depths_;
+  Meter meter_;
 
   // Used by the watcher only.
   std::unique_ptr<Incident> pending_;
   uint64_t next_number_ = 1;
   snapshot::ReserveMemory reserve_;
   SiteNames site_names_;
-  uint64_t ages_noted_ticks_ = 0;
   int64_t late_in_ns_ = INT64_MAX;  // when the next open request becomes late
-
-  std::mutex ages_mutex_;
-  RingAges ages_;  // guarded by ages_mutex_
 
   std::mutex budget_mutex_;
   IncidentBudget budget_;                // guarded by budget_mutex_
@@ -181,7 +171,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool stopping_ = false;
   bool watcher_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;
-  Stats last_stats_;  // from the time of stopping
   AddedJudge judge_;
   SamplePace sample_pace_;
   Session* next_kept_ = nullptr;
@@ -190,7 +179,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   WorkerPace pace_;
   IncidentFiles files_;
   bool is_claimed_ = false;  // the process is, for this session
-  uint64_t names_refused_before_ = 0;
 
   // Used by the worker only.
   std::deque<Case> to_judge_;  // came while another was judged; the oldest first

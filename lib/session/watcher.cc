@@ -22,7 +22,6 @@ using base::Error;
 constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
 constexpr int64_t kIdleTickNs = 50'000'000;  // if nothing watches open work: firings wake the watcher themselves
 constexpr uint64_t kStallNoticedNs = 10'000'000;
-constexpr uint64_t kAgesNs = 1'000'000'000;         // between notes on how far rings have been written
 constexpr int64_t kLongestPostNs = 60'000'000'000;  // as Options::post_window_ms
 constexpr int64_t kFiredArmNs = 2'000'000'000;      // after a trigger: the next of its kind are likely to come soon
 
@@ -84,7 +83,7 @@ void Session::Watch() noexcept {
       CopyIfDue(stopping);
       if (!stopping) TakeSampleIfDue();
       pace_.HurryIfLate();
-      NoteRingAges();
+      meter_.NoteRingAges();
     } catch (const std::exception& e) {
       host_.Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "no incident: %s", e.what()).message());
       IncidentCounts::Add(&counts_.incidents_failed);
@@ -219,19 +218,6 @@ void Session::LookForStalledScopes() noexcept {
     }
   } catch (const std::bad_alloc&) {
     // The next tick looks again.
-  }
-}
-
-void Session::NoteRingAges() noexcept {
-  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
-  if (now - ages_noted_ticks_ < detail::TicksOf(kAgesNs)) return;
-  ages_noted_ticks_ = now;
-  try {
-    const std::vector<RingAt> rings = LiveRings();
-    const std::lock_guard lock(ages_mutex_);
-    ages_.Note(rings, now);
-  } catch (const std::bad_alloc&) {
-    // The next note fills the gap.
   }
 }
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The recorder's measurements of itself: Stats, from the counts of all its parts.
+#ifndef PITOT_LIB_SESSION_METER_H_
+#define PITOT_LIB_SESSION_METER_H_
+
+#include <cstdint>
+
+#include "base/mutex.h"
+#include "pitot/stats.h"
+#include "session/depths.h"
+#include "session/incident_counts.h"
+#include "session/lifetime.h"
+#include "session/own_threads.h"
+#include "session/ring_ages.h"
+
+namespace pitot::session {
+
+class Meter {
+ public:
+  // All outlive it.
+  Meter(const MemorySplit& split, bool slow_clock, const Lifetime* lifetime, const IncidentCounts* counts,
+        const OwnThreads* threads, Depths* depths)
+      : split_(split),
+        slow_clock_(slow_clock),
+        lifetime_(*lifetime),
+        counts_(*counts),
+        threads_(*threads),
+        depths_(*depths) {}
+
+  // Called before all others: costs count from here on. Takes about 0.1 ms. May throw bad_alloc.
+  void Begin();
+  // Threads: any.
+  Stats Count() noexcept PITOT_EXCLUDES(mutex_);
+  // Once the recorder has stopped, the last counts; of incidents, the present ones.
+  Stats Get() noexcept PITOT_EXCLUDES(mutex_);
+  // Keeps the last counts. Called by Stop, while threads and rings are there.
+  void CountLast() noexcept PITOT_EXCLUDES(mutex_);
+
+  // Notes how far rings have been written, once a second at most. Called often, by the watcher.
+  void NoteRingAges() noexcept PITOT_EXCLUDES(mutex_);
+
+ private:
+  void AddHistory(Stats* stats) noexcept PITOT_EXCLUDES(mutex_);
+
+  const MemorySplit split_;
+  const bool slow_clock_;
+  const Lifetime& lifetime_;
+  const IncidentCounts& counts_;
+  const OwnThreads& threads_;
+  Depths& depths_;
+
+  // Written by Begin.
+  double scope_cost_ns_ = 0;
+  int64_t start_cpu_ns_ = 0;
+  uint64_t names_refused_before_ = 0;
+
+  uint64_t ages_noted_ticks_ = 0;  // used by the watcher only
+
+  base::Mutex mutex_;
+  RingAges ages_ PITOT_GUARDED_BY(mutex_);
+  Stats last_ PITOT_GUARDED_BY(mutex_);
+};
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_METER_H_
