@@ -33,7 +33,7 @@ Session::Session(OwnedOptions options, bool slow_clock)
       depths_(&options_.values, slow_clock, &lifetime_, &host_, &wake_,
               [this] { threads_.Start(OwnThreads::Role::kTeller, [this] { depths_.Tell(); }); }),
       meter_(split_, slow_clock, &lifetime_, &counts_, &threads_, &depths_),
-      budget_(options_.values.max_incidents_per_cause_and_hour),
+      pending_(&options_.values),
       pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
       files_(&options_, &lifetime_, &host_, &pace_, &counts_) {}
 
@@ -84,6 +84,7 @@ Status Session::StartThreads() {
   if (!trace::OpenRequests(options_.values.max_open_requests))
     return Status(StatusCode::kResourceExhausted, "no memory for the table of requests");
   start_ = CalibrateTicks(slow_clock_);
+  pending_.SetStart(start_.ticks);
   meter_.Begin();
   inbox_.Reserve();
   lifetime_.Begin();
@@ -172,8 +173,7 @@ Status Session::Ask(const char* reason) noexcept {
   firing.cause = "manual";
   firing.detail = reason != nullptr ? reason : "";
   try {
-    const std::lock_guard lock(budget_mutex_);
-    if (!is_pending_.load() && !budget_.Has(firing.cause, trace::MonotonicNs())) {
+    if (!pending_.HasPlace(firing.cause, trace::MonotonicNs())) {
       IncidentCounts::Add(&counts_.incidents_suppressed);
       return Status(StatusCode::kResourceExhausted, "Options::max_incidents_per_cause_and_hour is used up");
     }
@@ -239,7 +239,7 @@ bool Session::FireOn(const Firing& firing, uint64_t begin_ticks) noexcept {
 }
 
 // In this order: a firing counts as a beginning until its incident is pending.
-bool Session::MayJoin() noexcept { return inbox_.IsBeginningDue() || is_pending_.load(); }
+bool Session::MayJoin() noexcept { return inbox_.IsBeginningDue() || pending_.IsPending(); }
 
 void Session::Stop(uint32_t timeout_ms) noexcept {
   if (!lifetime_.IsOfThisProcess()) return;

@@ -30,13 +30,13 @@
 #include "session/firing_inbox.h"
 #include "session/host_calls.h"
 #include "session/incident.h"
-#include "session/incident_budget.h"
 #include "session/incident_counts.h"
 #include "session/incident_files.h"
 #include "session/lifetime.h"
 #include "session/meter.h"
 #include "session/options.h"
 #include "session/own_threads.h"
+#include "session/pending_incident.h"
 #include "session/sample_pace.h"
 #include "session/site_names.h"
 #include "session/worker_pace.h"
@@ -68,7 +68,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
  private:
   static constexpr uint32_t kMaxTriggers = 32;
-  static constexpr uint32_t kMaxFirings = 256;
 
   class SessionHearing;
   struct AddedJudge {
@@ -153,15 +152,10 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Meter meter_;
 
   // Used by the watcher only.
-  std::unique_ptr<Incident> pending_;
-  uint64_t next_number_ = 1;
+  PendingIncident pending_;
   snapshot::ReserveMemory reserve_;
   SiteNames site_names_;
   int64_t late_in_ns_ = INT64_MAX;  // when the next open request becomes late
-
-  std::mutex budget_mutex_;
-  IncidentBudget budget_;                // guarded by budget_mutex_
-  std::atomic<bool> is_pending_{false};  // pending_ is there
 
   std::mutex mutex_;  // guards the following
   std::condition_variable changed_;

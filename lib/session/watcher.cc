@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/clock.h"
 #include "base/message.h"
@@ -22,8 +21,7 @@ using base::Error;
 constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
 constexpr int64_t kIdleTickNs = 50'000'000;  // if nothing watches open work: firings wake the watcher themselves
 constexpr uint64_t kStallNoticedNs = 10'000'000;
-constexpr int64_t kLongestPostNs = 60'000'000'000;  // as Options::post_window_ms
-constexpr int64_t kFiredArmNs = 2'000'000'000;      // after a trigger: the next of its kind are likely to come soon
+constexpr int64_t kFiredArmNs = 2'000'000'000;  // after a trigger: the next of its kind are likely to come soon
 
 // A scope open for long.
 struct LongOpen {
@@ -58,9 +56,9 @@ void Session::Watch() noexcept {
     const bool watches_scopes = any([](auto& trigger) { return trigger->WatchesOpenScopes(); });
     int64_t sleep_ns = watches_requests || watches_scopes || depths_.IsGoverned() ? kTickNs : kIdleTickNs;
     sleep_ns = std::min(sleep_ns, late_in_ns_);
-    if (pending_ != nullptr) {
+    if (pending_.get() != nullptr) {
       // An incident that is due waits for the reserve; this thread is woken when the reserve is free.
-      const int64_t left_ns = pending_->due_ns - trace::MonotonicNs();
+      const int64_t left_ns = pending_.get()->due_ns - trace::MonotonicNs();
       if (left_ns > 0) sleep_ns = std::min(left_ns, sleep_ns);
     }
     wake_.AwaitUntil(base::ClockNs(CLOCK_MONOTONIC) + sleep_ns);
@@ -87,10 +85,9 @@ void Session::Watch() noexcept {
     } catch (const std::exception& e) {
       host_.Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "no incident: %s", e.what()).message());
       IncidentCounts::Add(&counts_.incidents_failed);
-      pending_.reset();
-      is_pending_.store(false);
+      pending_.Release();
     }
-    if (stopping && pending_ == nullptr) {
+    if (stopping && pending_.get() == nullptr) {
       const std::lock_guard lock(mutex_);
       watcher_done_ = true;
       changed_.notify_all();
@@ -107,7 +104,7 @@ void Session::CollectFirings() {
   }
   IncidentCounts::Add(&counts_.incidents_suppressed, inbox_.Collect());
   QueuedFiring firing;
-  while (inbox_.Next(pending_ != nullptr, &firing)) {
+  while (inbox_.Next(pending_.get() != nullptr, &firing)) {
     const struct Taken {
       ~Taken() { inbox->Taken(*firing); }
       FiringInbox* inbox;
@@ -115,7 +112,7 @@ void Session::CollectFirings() {
     } taken{&inbox_, &firing};
     TakeFiring(firing);
   }
-  if (pending_ != nullptr || !inbox_.IsEmpty()) return;
+  if (pending_.get() != nullptr || !inbox_.IsEmpty()) return;
   const std::lock_guard lock(mutex_);
   if (copied_ == nullptr && !worker_busy_ && flush_done_ < asked) {
     flush_done_ = asked;
@@ -124,55 +121,23 @@ void Session::CollectFirings() {
 }
 
 void Session::TakeFiring(const QueuedFiring& firing) {
-  const Options& o = options_.values;
-  const int64_t now_ns = trace::MonotonicNs();
-  const uint64_t pre_ms = firing.pre_window_ms != 0 ? firing.pre_window_ms : o.pre_window_ms;
-  const uint64_t post_ms = firing.post_window_ms != 0 ? firing.post_window_ms : o.post_window_ms;
-  const uint64_t pre_ticks = detail::TicksOf(pre_ms * 1'000'000);
-  // The window reaches back to the begin of the slow request, however slow it was, but not to before the recorder.
-  const uint64_t window_begin_ticks = std::max(
-      start_.ticks, std::min(firing.at_ticks > pre_ticks ? firing.at_ticks - pre_ticks : 0, firing.begin_ticks));
-  const int64_t due_ns = now_ns + static_cast<int64_t>(post_ms) * 1'000'000;
-  if (pending_ != nullptr) {
-    // One incident lists every slow request of its window.
-    Incident& incident = *pending_;
-    incident.window_begin_ticks = std::min(incident.window_begin_ticks, window_begin_ticks);
-    const auto has_its_cause = [&](auto& other) { return std::strcmp(other.cause, firing.cause) == 0; };
-    // Each cause gets its post window once. If every firing did, a storm would last until the rings forget its start.
-    if (std::none_of(incident.firings.begin(), incident.firings.end(), has_its_cause))
-      incident.due_ns = std::max(incident.due_ns, std::min(due_ns, incident.latest_due_ns));
-    if (incident.firings.size() < kMaxFirings)
-      incident.firings.push_back(firing);
-    else
-      ++incident.firings_unlisted;
-    return;
+  switch (pending_.Take(firing, trace::MonotonicNs())) {
+    case PendingIncident::Answer::kJoined:
+      return;
+    case PendingIncident::Answer::kBegan:
+      if (depths_.IsGoverned()) depths_.ArmFor(kFiredArmNs);
+      return;
+    case PendingIncident::Answer::kRefused:
+      host_.Log(LogLevel::kWarning,
+                Error(StatusCode::kResourceExhausted,
+                      "no incident for \"%s\": Options::max_incidents_per_cause_and_hour is used up (logged once; "
+                      "Stats::incidents_suppressed keeps counting)",
+                      firing.cause)
+                    .message());
+      [[fallthrough]];
+    case PendingIncident::Answer::kSuppressed:
+      IncidentCounts::Add(&counts_.incidents_suppressed);
   }
-  const auto suppress = [this] { IncidentCounts::Add(&counts_.incidents_suppressed); };
-  if (firing.joins_only) return suppress();
-  auto incident = std::make_unique<Incident>();
-  incident->cause = firing.cause;
-  incident->firings.push_back(firing);
-  incident->window_begin_ticks = window_begin_ticks;
-  incident->latest_due_ns = now_ns + kLongestPostNs;
-  incident->due_ns = due_ns;
-  IncidentBudget::Answer answer;
-  {
-    const std::lock_guard lock(budget_mutex_);
-    answer = budget_.Take(incident->cause, now_ns);
-  }
-  if (answer == IncidentBudget::Answer::kRefused) {
-    host_.Log(LogLevel::kWarning,
-              Error(StatusCode::kResourceExhausted,
-                    "no incident for \"%s\": Options::max_incidents_per_cause_and_hour is used up (logged once; "
-                    "Stats::incidents_suppressed keeps counting)",
-                    incident->cause.c_str())
-                  .message());
-  }
-  if (answer != IncidentBudget::Answer::kTaken) return suppress();
-  if (depths_.IsGoverned()) depths_.ArmFor(kFiredArmNs);
-  incident->number = next_number_++;
-  pending_ = std::move(incident);
-  is_pending_.store(true);
 }
 
 // Like FireOn, on the watcher and past the queue: all stalls of one moment are one incident.
@@ -222,7 +187,7 @@ void Session::LookForStalledScopes() noexcept {
 }
 
 void Session::CopyIfDue(bool at_once) {
-  if (pending_ == nullptr || (!at_once && trace::MonotonicNs() < pending_->due_ns)) return;
+  if (pending_.get() == nullptr || (!at_once && trace::MonotonicNs() < pending_.get()->due_ns)) return;
   {
     std::unique_lock lock(mutex_);
     // The reserve still holds an earlier incident: this one waits, and takes in later firings.
@@ -231,17 +196,15 @@ void Session::CopyIfDue(bool at_once) {
       changed_.wait(lock, [this] { return !reserve_in_use_ || lifetime_.HasGivenUp(); });
       if (lifetime_.HasGivenUp()) {
         lock.unlock();
-        GiveUpOn(*pending_);
-        pending_.reset();
-        is_pending_.store(false);
+        GiveUpOn(*pending_.get());
+        pending_.Release();
         return;
       }
     }
   }
   CopyTo(pending_.get(), ~uint64_t{0});
   depths_.Keep(pending_.get());
-  is_pending_.store(false);
-  HandOver(std::move(pending_));
+  HandOver(pending_.Release());
 }
 
 // Copies the incident's window, at most this many bytes.
@@ -270,7 +233,7 @@ void Session::TakeSampleIfDue() {
   {
     const std::lock_guard lock(mutex_);
     if (judge_.judge == nullptr || !sample_pace_.IsDue(now_ns)) return;
-    if (pending_ != nullptr || reserve_in_use_ || copied_ != nullptr || worker_busy_) return;
+    if (pending_.get() != nullptr || reserve_in_use_ || copied_ != nullptr || worker_busy_) return;
     window_ms = sample_pace_.window_ms();
     most_bytes = sample_pace_.most_bytes();
     sample_pace_.Take(now_ns);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/pending_incident.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "pitot/trace.h"
+
+namespace pitot::session {
+namespace {
+
+constexpr int64_t kLongestPostNs = 60'000'000'000;  // as Options::post_window_ms
+
+}  // namespace
+
+PendingIncident::Answer PendingIncident::Take(const QueuedFiring& firing, int64_t now_ns) {
+  const uint64_t pre_ms = firing.pre_window_ms != 0 ? firing.pre_window_ms : options_.pre_window_ms;
+  const uint64_t post_ms = firing.post_window_ms != 0 ? firing.post_window_ms : options_.post_window_ms;
+  const uint64_t pre_ticks = detail::TicksOf(pre_ms * 1'000'000);
+  // The window reaches back to the begin of the slow request, however slow it was, but not to before the recorder.
+  const uint64_t window_begin_ticks = std::max(
+      start_ticks_, std::min(firing.at_ticks > pre_ticks ? firing.at_ticks - pre_ticks : 0, firing.begin_ticks));
+  const int64_t due_ns = now_ns + static_cast<int64_t>(post_ms) * 1'000'000;
+  if (incident_ != nullptr) {
+    Join(firing, window_begin_ticks, due_ns);
+    return Answer::kJoined;
+  }
+  if (firing.joins_only) return Answer::kSuppressed;
+  auto incident = std::make_unique<Incident>();
+  incident->cause = firing.cause;
+  incident->firings.push_back(firing);
+  incident->window_begin_ticks = window_begin_ticks;
+  incident->latest_due_ns = now_ns + kLongestPostNs;
+  incident->due_ns = due_ns;
+  IncidentBudget::Answer answer;
+  {
+    const base::MutexLock lock(&mutex_);
+    answer = budget_.Take(incident->cause, now_ns);
+  }
+  if (answer == IncidentBudget::Answer::kRefused) return Answer::kRefused;
+  if (answer != IncidentBudget::Answer::kTaken) return Answer::kSuppressed;
+  incident->number = next_number_++;
+  incident_ = std::move(incident);
+  is_pending_.store(true);
+  return Answer::kBegan;
+}
+
+// One incident lists every slow request of its window.
+void PendingIncident::Join(const QueuedFiring& firing, uint64_t window_begin_ticks, int64_t due_ns) {
+  Incident& incident = *incident_;
+  incident.window_begin_ticks = std::min(incident.window_begin_ticks, window_begin_ticks);
+  const auto has_its_cause = [&](auto& other) { return std::strcmp(other.cause, firing.cause) == 0; };
+  // Each cause gets its post window once. If every firing did, a storm would last until the rings forget its start.
+  if (std::none_of(incident.firings.begin(), incident.firings.end(), has_its_cause))
+    incident.due_ns = std::max(incident.due_ns, std::min(due_ns, incident.latest_due_ns));
+  if (incident.firings.size() < kMostFirings)
+    incident.firings.push_back(firing);
+  else
+    ++incident.firings_unlisted;
+}
+
+std::unique_ptr<Incident> PendingIncident::Release() noexcept {
+  is_pending_.store(false);
+  return std::move(incident_);
+}
+
+bool PendingIncident::HasPlace(const char* cause, int64_t now_ns) {
+  const base::MutexLock lock(&mutex_);
+  return is_pending_.load() || budget_.Has(cause, now_ns);
+}
+
+}  // namespace pitot::session
