@@ -29,39 +29,27 @@ std::string Format(const char* format, double value) {
 void Session::Work() noexcept {
   pthread_setname_np(pthread_self(), "pitot-work");
   pace_.Enter();
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return copied_ != nullptr || watcher_done_; });
-    if (copied_ == nullptr) return;
-    worker_busy_ = true;
-    TakeCopied(&lock);
+  while (std::unique_ptr<Incident> copied = handover_.Await()) {
+    TakeCopied(std::move(copied));
     while (!to_judge_.empty()) {
-      const bool has_time = !stopping_;
-      lock.unlock();
       const Case next = std::move(to_judge_.front());
       to_judge_.pop_front();
-      if (has_time)
+      if (!pace_.IsFinishing())
         JudgeCase(next);
       else
         GiveUpVerdict(next, Status(StatusCode::kUnavailable, "no verdict: the recorder was stopped"));
-      lock.lock();
     }
-    worker_busy_ = false;
     pace_.Calm();
-    changed_.notify_all();
-    wake_.Give();  // for a Flush, answered by the watcher
+    handover_.Done();
   }
 }
 
-// Writes the copied incident, or learns from the sample. `lock`, of mutex_, is held, but not meanwhile.
-void Session::TakeCopied(std::unique_lock<std::mutex>* lock) noexcept {
-  std::unique_ptr<Incident> incident = std::move(copied_);
-  lock->unlock();
+// Writes the copied incident, or learns from the sample.
+void Session::TakeCopied(std::unique_ptr<Incident> incident) noexcept {
   if (incident->is_sample)
     LearnFrom(incident.get());
   else
     WriteIncident(std::move(incident));
-  lock->lock();
 }
 
 // The trace of a copy. Frees the copy's room, so the next incident may be copied while this one is written.
@@ -71,10 +59,7 @@ model::Trace Session::TakeTrace(Incident* incident) {
       incident->snapshot = {};
       session->reserve_.GiveBackPages();
       const Awake awake(session->pace_.priority());
-      const std::lock_guard lock(session->mutex_);
-      session->reserve_in_use_ = false;
-      session->changed_.notify_all();
-      session->wake_.Give();
+      session->handover_.FreeReserve();
     }
     Session* session;
     Incident* incident;

@@ -113,10 +113,10 @@ Session::AddedJudge Session::GetJudge() noexcept {
 // up.
 void Session::WriteWaiting() noexcept {
   const Awake awake(pace_.priority());
-  std::unique_lock lock(mutex_);
-  if (copied_ == nullptr) return;
+  std::unique_ptr<Incident> waiting = handover_.TakeWaiting();
+  if (waiting == nullptr) return;
   const int64_t begin_ns = pace_.CpuNs();
-  TakeCopied(&lock);
+  TakeCopied(std::move(waiting));
   pace_.Calm();
   nested_cpu_ns_ += pace_.CpuNs() - begin_ns;
 }

@@ -34,6 +34,7 @@ Session::Session(OwnedOptions options, bool slow_clock)
               [this] { threads_.Start(OwnThreads::Role::kTeller, [this] { depths_.Tell(); }); }),
       meter_(split_, slow_clock, &lifetime_, &counts_, &threads_, &depths_),
       pending_(&options_.values),
+      handover_(&lifetime_, &wake_),
       pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
       files_(&options_, &lifetime_, &host_, &pace_, &counts_) {}
 
@@ -94,10 +95,7 @@ Status Session::StartThreads() {
     has_watcher = true;
     threads_.Start(OwnThreads::Role::kWorker, [this] { Work(); });
   } catch (const std::exception& e) {
-    if (!has_watcher) {
-      const std::lock_guard lock(mutex_);
-      watcher_done_ = true;
-    }
+    if (!has_watcher) handover_.Close();
     Stop(0);
     return Error(StatusCode::kResourceExhausted, "cannot start a thread: %s", e.what());
   }
@@ -186,13 +184,7 @@ Status Session::Ask(const char* reason) noexcept {
 
 Status Session::Flush(uint32_t timeout_ms) noexcept {
   if (Status s = status(); !s.ok()) return s;
-  std::unique_lock lock(mutex_);
-  const uint64_t asked = ++flush_asked_;
-  wake_.Give();
-  changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return flush_done_ >= asked || stopping_; });
-  if (flush_done_ >= asked) return {};
-  if (stopping_) return Status(StatusCode::kUnavailable, "incidents may be missing; the recorder is being stopped");
-  return Status(StatusCode::kUnavailable, "incidents are still being written; the time is up");
+  return handover_.Flush(timeout_ms);
 }
 
 // ---- On the host's threads. -----------------------------------------------------------------------------------------
@@ -247,23 +239,13 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   if (!lifetime_.End()) return;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   const bool is_quiet = trace::SetRequestObserver(nullptr, kGraceNs);
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    changed_.notify_all();
-  }
+  handover_.BeginStop();
   pace_.Finish();
   depths_.BeginStop();
   wake_.Give();
-  {
-    std::unique_lock lock(mutex_);
-    const auto idle = [this] { return watcher_done_ && copied_ == nullptr && !worker_busy_; };
-    bool is_idle = changed_.wait_until(lock, deadline, idle);
-    lock.unlock();
-    is_idle = is_idle && depths_.AwaitTeller(deadline);
-    lock.lock();
-    if (!is_idle) lifetime_.GiveUp();
-    changed_.notify_all();
+  if (!handover_.AwaitEnd(deadline) || !depths_.AwaitTeller(deadline)) {
+    lifetime_.GiveUp();
+    handover_.NoteGivenUp();
   }
   meter_.CountLast();
   const bool is_hanging = JoinThreads() && !depths_.StopCollectors(kGraceNs);
@@ -284,10 +266,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
 // come back is left alone, with everything it works on.
 bool Session::JoinThreads() noexcept {
   std::unique_ptr<Incident> given_up;
-  if (lifetime_.HasGivenUp()) {
-    const std::lock_guard lock(mutex_);
-    given_up = std::move(copied_);
-  }
+  if (lifetime_.HasGivenUp()) given_up = handover_.TakeWaiting();
   if (given_up != nullptr && !given_up->is_sample) GiveUpOn(*given_up);
   if (threads_.Join(weak_from_this().lock(), kGraceNs)) return true;
   host_.Log(LogLevel::kWarning,

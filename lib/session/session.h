@@ -7,7 +7,6 @@
 #define PITOT_LIB_SESSION_SESSION_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -28,6 +27,7 @@
 #include "session/depths.h"
 #include "session/failures_in_a_row.h"
 #include "session/firing_inbox.h"
+#include "session/handover.h"
 #include "session/host_calls.h"
 #include "session/incident.h"
 #include "session/incident_counts.h"
@@ -121,7 +121,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   // The worker.
   void Work() noexcept;
-  void TakeCopied(std::unique_lock<std::mutex>* lock) noexcept;
+  void TakeCopied(std::unique_ptr<Incident> incident) noexcept;
   void WriteIncident(std::unique_ptr<Incident> incident) noexcept;
   void SayWhatIsNotRecorded(const model::Trace& trace);
   model::Trace TakeTrace(Incident* incident);
@@ -157,14 +157,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   SiteNames site_names_;
   int64_t late_in_ns_ = INT64_MAX;  // when the next open request becomes late
 
+  Handover handover_;
   std::mutex mutex_;  // guards the following
-  std::condition_variable changed_;
-  std::unique_ptr<Incident> copied_;  // handed from the watcher to the worker
-  bool reserve_in_use_ = false;       // from the copy until the worker has made a trace of it
-  bool worker_busy_ = false;
-  bool stopping_ = false;
-  bool watcher_done_ = false;
-  uint64_t flush_asked_ = 0, flush_done_ = 0;
   AddedJudge judge_;
   SamplePace sample_pace_;
   Session* next_kept_ = nullptr;

@@ -63,11 +63,7 @@ void Session::Watch() noexcept {
     }
     wake_.AwaitUntil(base::ClockNs(CLOCK_MONOTONIC) + sleep_ns);
     wake_.TakeAll();  // one look serves all wake-ups
-    bool stopping;
-    {
-      const std::lock_guard lock(mutex_);
-      stopping = stopping_;
-    }
+    const bool stopping = handover_.IsStopping();
     try {
       CollectFirings();
       if (watches_requests && !stopping) LookForStalledRequests();
@@ -87,21 +83,12 @@ void Session::Watch() noexcept {
       IncidentCounts::Add(&counts_.incidents_failed);
       pending_.Release();
     }
-    if (stopping && pending_.get() == nullptr) {
-      const std::lock_guard lock(mutex_);
-      watcher_done_ = true;
-      changed_.notify_all();
-      return;
-    }
+    if (stopping && pending_.get() == nullptr) return handover_.Close();
   }
 }
 
 void Session::CollectFirings() {
-  uint64_t asked;
-  {
-    const std::lock_guard lock(mutex_);
-    asked = flush_asked_;
-  }
+  const uint64_t asked = handover_.FlushesAsked();
   IncidentCounts::Add(&counts_.incidents_suppressed, inbox_.Collect());
   QueuedFiring firing;
   while (inbox_.Next(pending_.get() != nullptr, &firing)) {
@@ -112,12 +99,7 @@ void Session::CollectFirings() {
     } taken{&inbox_, &firing};
     TakeFiring(firing);
   }
-  if (pending_.get() != nullptr || !inbox_.IsEmpty()) return;
-  const std::lock_guard lock(mutex_);
-  if (copied_ == nullptr && !worker_busy_ && flush_done_ < asked) {
-    flush_done_ = asked;
-    changed_.notify_all();
-  }
+  if (pending_.get() == nullptr && inbox_.IsEmpty()) handover_.AnswerFlushes(asked);
 }
 
 void Session::TakeFiring(const QueuedFiring& firing) {
@@ -188,19 +170,15 @@ void Session::LookForStalledScopes() noexcept {
 
 void Session::CopyIfDue(bool at_once) {
   if (pending_.get() == nullptr || (!at_once && trace::MonotonicNs() < pending_.get()->due_ns)) return;
-  {
-    std::unique_lock lock(mutex_);
-    // The reserve still holds an earlier incident: this one waits, and takes in later firings.
-    if (reserve_in_use_) {
-      if (!at_once) return;
-      changed_.wait(lock, [this] { return !reserve_in_use_ || lifetime_.HasGivenUp(); });
-      if (lifetime_.HasGivenUp()) {
-        lock.unlock();
-        GiveUpOn(*pending_.get());
-        pending_.Release();
-        return;
-      }
-    }
+  switch (handover_.AwaitRoom(at_once)) {
+    case Handover::Room::kInUse:
+      return;  // this one waits, and takes in later firings
+    case Handover::Room::kGivenUp:
+      GiveUpOn(*pending_.get());
+      pending_.Release();
+      return;
+    case Handover::Room::kFree:
+      break;
   }
   CopyTo(pending_.get(), ~uint64_t{0});
   depths_.Keep(pending_.get());
@@ -220,20 +198,17 @@ void Session::CopyTo(Incident* incident, uint64_t most_bytes) {
 
 void Session::HandOver(std::unique_ptr<Incident> incident) {
   pace_.NoteHandedOver();
-  const std::lock_guard lock(mutex_);
-  copied_ = std::move(incident);
-  reserve_in_use_ = true;
-  changed_.notify_all();
+  handover_.Give(std::move(incident));
 }
 
 // Takes a sample for the judge, while there is nothing else to do.
 void Session::TakeSampleIfDue() {
+  if (pending_.get() != nullptr || !handover_.IsIdle()) return;
   const int64_t now_ns = trace::MonotonicNs();
   uint32_t window_ms, most_bytes;
   {
     const std::lock_guard lock(mutex_);
     if (judge_.judge == nullptr || !sample_pace_.IsDue(now_ns)) return;
-    if (pending_.get() != nullptr || reserve_in_use_ || copied_ != nullptr || worker_busy_) return;
     window_ms = sample_pace_.window_ms();
     most_bytes = sample_pace_.most_bytes();
     sample_pace_.Take(now_ns);
