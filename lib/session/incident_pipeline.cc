@@ -31,14 +31,7 @@ void Session::Work() noexcept {
   pace_.Enter();
   while (std::unique_ptr<Incident> copied = handover_.Await()) {
     TakeCopied(std::move(copied));
-    while (!to_judge_.empty()) {
-      const Case next = std::move(to_judge_.front());
-      to_judge_.pop_front();
-      if (!pace_.IsFinishing())
-        JudgeCase(next);
-      else
-        GiveUpVerdict(next, Status(StatusCode::kUnavailable, "no verdict: the recorder was stopped"));
-    }
+    judging_.JudgeWaiting();
     pace_.Calm();
     handover_.Done();
   }
@@ -47,9 +40,19 @@ void Session::Work() noexcept {
 // Writes the copied incident, or learns from the sample.
 void Session::TakeCopied(std::unique_ptr<Incident> incident) noexcept {
   if (incident->is_sample)
-    LearnFrom(incident.get());
+    judging_.Learn([&] { return TakeTrace(incident.get()); });
   else
     WriteIncident(std::move(incident));
+}
+
+// Writes a waiting incident, or learns from a sample, in the middle of other work. False: none waits.
+bool Session::WriteWaiting() noexcept {
+  const Awake awake(pace_.priority());
+  std::unique_ptr<Incident> waiting = handover_.TakeWaiting();
+  if (waiting == nullptr) return false;
+  TakeCopied(std::move(waiting));
+  pace_.Calm();
+  return true;
 }
 
 // The trace of a copy. Frees the copy's room, so the next incident may be copied while this one is written.
@@ -165,8 +168,8 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
   pace_.EndWriting();
   files_.Conclude(incident, path, status);
   host_.Tell(&Hooks::on_incident, incident, path, status, "");
-  if (written.trace && !lifetime_.HasGivenUp() && GetJudge().judge != nullptr)
-    JudgeLater(std::move(written));
+  if (written.trace && !lifetime_.HasGivenUp() && judging_.HasJudge())
+    judging_.Take(std::move(written));
   else
     host_.Tell(&Hooks::on_verdict, incident, path, status, "");
 }

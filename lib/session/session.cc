@@ -36,7 +36,8 @@ Session::Session(OwnedOptions options, bool slow_clock)
       pending_(&options_.values),
       handover_(&lifetime_, &wake_),
       pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
-      files_(&options_, &lifetime_, &host_, &pace_, &counts_) {}
+      files_(&options_, &lifetime_, &host_, &pace_, &counts_),
+      judging_(RowBytes(split_), &lifetime_, &host_, &pace_, &files_, &counts_, [this] { return WriteWaiting(); }) {}
 
 Session::~Session() {
   Stop(0);
@@ -152,6 +153,13 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
 Status Session::AskCollectors(Status (Collector::*ask)() noexcept) noexcept {
   if (Status s = status(); !s.ok()) return s;
   return depths_.Ask(ask);
+}
+
+Status Session::AddJudge(std::unique_ptr<Judge> judge) noexcept {
+  if (Status s = status(); !s.ok()) return s;
+  const Status added = host_.LogError(judging_.Add(std::move(judge)));
+  if (added.ok()) wake_.Give();
+  return added;
 }
 
 Status Session::SetDepth(Depth depth) noexcept {

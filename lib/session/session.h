@@ -7,13 +7,10 @@
 #define PITOT_LIB_SESSION_SESSION_H_
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/semaphore.h"
@@ -25,19 +22,18 @@
 #include "pitot/model/trace.h"
 #include "pitot/stats.h"
 #include "session/depths.h"
-#include "session/failures_in_a_row.h"
 #include "session/firing_inbox.h"
 #include "session/handover.h"
 #include "session/host_calls.h"
 #include "session/incident.h"
 #include "session/incident_counts.h"
 #include "session/incident_files.h"
+#include "session/judging.h"
 #include "session/lifetime.h"
 #include "session/meter.h"
 #include "session/options.h"
 #include "session/own_threads.h"
 #include "session/pending_incident.h"
-#include "session/sample_pace.h"
 #include "session/site_names.h"
 #include "session/worker_pace.h"
 #include "snapshot/snapshot.h"
@@ -68,12 +64,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
  private:
   static constexpr uint32_t kMaxTriggers = 32;
-
-  class SessionHearing;
-  struct AddedJudge {
-    std::shared_ptr<Judge> judge;  // null: none
-    JudgeNeeds needs;
-  };
 
   // Passes on firings about a request or a scope, with its begin.
   class OpenedSink final : public FiringSink {
@@ -127,13 +117,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   model::Trace TakeTrace(Incident* incident);
   model::Trace MakeTrace(const Incident& incident);
   void AddAttributes(const Incident& incident, model::Trace* trace);
-  // Judging (judging.cc), on the worker.
-  AddedJudge GetJudge() noexcept;
-  void JudgeLater(Case to_judge) noexcept;
-  void GiveUpVerdict(const Case& unjudged, const Status& why) noexcept;
-  void JudgeCase(const Case& judged) noexcept;
-  void LearnFrom(Incident* sample) noexcept;
-  void WriteWaiting() noexcept;
+  bool WriteWaiting() noexcept;
 
   const OwnedOptions options_;
   const bool slow_clock_;
@@ -158,22 +142,17 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   int64_t late_in_ns_ = INT64_MAX;  // when the next open request becomes late
 
   Handover handover_;
-  std::mutex mutex_;  // guards the following
-  AddedJudge judge_;
-  SamplePace sample_pace_;
+  std::mutex mutex_;
   Session* next_kept_ = nullptr;
 
   base::SystemTimer worker_timer_;
   WorkerPace pace_;
   IncidentFiles files_;
+  Judging judging_;
   bool is_claimed_ = false;  // the process is, for this session
 
   // Used by the worker only.
-  std::deque<Case> to_judge_;  // came while another was judged; the oldest first
-  bool is_judging_ = false;
-  int64_t nested_cpu_ns_ = 0;   // of writing while it judged
   std::set<std::string> said_;  // reasons logged by SayWhatIsNotRecorded
-  FailuresInARow failed_verdicts_;
 
   std::mutex stop_mutex_;
 };

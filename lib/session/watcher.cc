@@ -204,21 +204,14 @@ void Session::HandOver(std::unique_ptr<Incident> incident) {
 // Takes a sample for the judge, while there is nothing else to do.
 void Session::TakeSampleIfDue() {
   if (pending_.get() != nullptr || !handover_.IsIdle()) return;
-  const int64_t now_ns = trace::MonotonicNs();
-  uint32_t window_ms, most_bytes;
-  {
-    const std::lock_guard lock(mutex_);
-    if (judge_.judge == nullptr || !sample_pace_.IsDue(now_ns)) return;
-    window_ms = sample_pace_.window_ms();
-    most_bytes = sample_pace_.most_bytes();
-    sample_pace_.Take(now_ns);
-  }
+  const auto size = judging_.TakeSampleIfDue(trace::MonotonicNs());
+  if (!size) return;
   auto sample = std::make_unique<Incident>();
   sample->is_sample = true;
   const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
-  const uint64_t window = detail::TicksOf(uint64_t{window_ms} * 1'000'000);
+  const uint64_t window = detail::TicksOf(uint64_t{size->window_ms} * 1'000'000);
   sample->window_begin_ticks = std::max(start_.ticks, now > window ? now - window : 0);
-  CopyTo(sample.get(), most_bytes);
+  CopyTo(sample.get(), size->most_bytes);
   HandOver(std::move(sample));
 }
 

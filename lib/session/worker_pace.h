@@ -40,6 +40,7 @@ class WorkerPace final : public Throttle {
   // Lets the worker's next work be idle again, unless the recorder stops.
   void Calm() noexcept PITOT_EXCLUDES(mutex_);
   int64_t CpuNs() const noexcept { return cpu_clock_(); }
+  int64_t NowNs() noexcept { return timer_.NowNs(); }
   WorkerPriority* priority() noexcept { return &priority_; }
 
   // The watcher's. An incident was handed over: the worker may be busy with something else, at idle priority.

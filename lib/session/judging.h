@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verdicts: the judge is heard about each incident once that is on disk, and about samples taken between incidents.
+// Each call has a budget of CPU time. An incident copied meanwhile is written first and waits here for its own verdict.
+#ifndef PITOT_LIB_SESSION_JUDGING_H_
+#define PITOT_LIB_SESSION_JUDGING_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/mutex.h"
+#include "pitot/extend/judge.h"
+#include "pitot/model/trace.h"
+#include "pitot/status.h"
+#include "session/failures_in_a_row.h"
+#include "session/host_calls.h"
+#include "session/incident.h"
+#include "session/incident_counts.h"
+#include "session/incident_files.h"
+#include "session/lifetime.h"
+#include "session/sample_pace.h"
+#include "session/worker_pace.h"
+
+namespace pitot::session {
+
+class Judging {
+ public:
+  // Traces of waiting incidents together take at most about `most_bytes`. `write_waiting` writes a copied incident, if
+  // one waits, and returns whether it did. All outlive this.
+  Judging(uint64_t most_bytes, const Lifetime* lifetime, HostCalls* host, WorkerPace* pace, IncidentFiles* files,
+          IncidentCounts* counts, std::function<bool()> write_waiting);
+
+  // Adds a judge; the last one added counts. Threads: any.
+  Status Add(std::unique_ptr<Judge> judge) noexcept PITOT_EXCLUDES(mutex_);
+
+  // The watcher's. The extent of a sample that is due now, if one is; it counts as taken.
+  struct SampleSize {
+    uint32_t window_ms, most_bytes;
+  };
+  std::optional<SampleSize> TakeSampleIfDue(int64_t now_ns) noexcept PITOT_EXCLUDES(mutex_);
+
+  // The rest is called by the worker.
+  bool HasJudge() noexcept PITOT_EXCLUDES(mutex_) { return GetJudge().judge != nullptr; }
+  // Judges an incident with a trace: now, or after those before it. Without room it displaces those that have waited
+  // longest: the host looks at the latest.
+  void Take(Case to_judge) noexcept PITOT_EXCLUDES(mutex_);
+  // Judges all that wait. Once the recorder stops, they get no verdict.
+  void JudgeWaiting() noexcept PITOT_EXCLUDES(mutex_);
+  // Has the judge learn from a sample, made by `make_trace`, which may throw.
+  void Learn(const std::function<model::Trace()>& make_trace) noexcept PITOT_EXCLUDES(mutex_);
+
+ private:
+  class Call;
+  struct AddedJudge {
+    std::shared_ptr<Judge> judge;  // null: none
+    JudgeNeeds needs;
+  };
+
+  AddedJudge GetJudge() noexcept PITOT_EXCLUDES(mutex_);
+  void JudgeNow(const Case& judged) noexcept PITOT_EXCLUDES(mutex_);
+  void GiveUp(const Case& unjudged, const Status& why) noexcept;
+  void WriteWaiting();
+
+  const uint64_t most_bytes_;
+  const Lifetime& lifetime_;
+  HostCalls& host_;
+  WorkerPace& pace_;
+  IncidentFiles& files_;
+  IncidentCounts& counts_;
+  const std::function<bool()> write_waiting_;
+
+  base::Mutex mutex_;
+  AddedJudge judge_ PITOT_GUARDED_BY(mutex_);
+  SamplePace sample_pace_ PITOT_GUARDED_BY(mutex_);
+
+  // Used by the worker only.
+  std::deque<Case> waiting_;  // came while another was judged; the oldest first
+  bool is_judging_ = false;
+  int64_t nested_cpu_ns_ = 0;  // of writing while it judged
+  FailuresInARow failed_;
+};
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_JUDGING_H_
