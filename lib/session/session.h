@@ -1,47 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conductor: opens the gate, listens to triggers, takes snapshots and has incidents written. The watcher, a thread
-// at normal priority, collects firings, looks for stalls, governs depth and copies rings. The worker, at idle priority,
-// does the rest. With the first collector comes the teller: it tells collectors their depth and may wait for them.
+// A running recorder: owns its parts and its threads, starts them, stops them, and passes on what the host adds. The
+// watcher, a thread at normal priority, collects firings, looks for stalls, governs depth and copies rings. The worker,
+// at idle priority, writes incidents and has them judged. With the first collector comes the teller (depths.h).
 #ifndef PITOT_LIB_SESSION_SESSION_H_
 #define PITOT_LIB_SESSION_SESSION_H_
 
-#include <atomic>
+#include <cstdint>
 #include <memory>
-#include <mutex>
-#include <set>
-#include <string>
-#include <vector>
 
+#include "base/mutex.h"
 #include "base/semaphore.h"
+#include "base/timer.h"
 #include "pitot/extend/collector.h"
 #include "pitot/extend/judge.h"
 #include "pitot/extend/serializer.h"
 #include "pitot/extend/trigger.h"
 #include "pitot/hooks.h"
-#include "pitot/model/trace.h"
 #include "pitot/stats.h"
 #include "session/depths.h"
-#include "session/firing_inbox.h"
-#include "session/handover.h"
 #include "session/host_calls.h"
-#include "session/incident.h"
 #include "session/incident_counts.h"
 #include "session/incident_files.h"
+#include "session/incident_pipeline.h"
 #include "session/judging.h"
 #include "session/lifetime.h"
 #include "session/meter.h"
 #include "session/options.h"
 #include "session/own_threads.h"
-#include "session/pending_incident.h"
-#include "session/site_names.h"
+#include "session/triggers.h"
 #include "session/worker_pace.h"
-#include "snapshot/snapshot.h"
 #include "trace/requests.h"
 
 namespace pitot::session {
 
-class Session final : public std::enable_shared_from_this<Session>, trace::RequestObserver, FiringSink {
+class Session final : public std::enable_shared_from_this<Session>, trace::RequestObserver {
  public:
   // Claims the process, opens the gate and starts the threads. Null and `*status` on failure.
   static std::shared_ptr<Session> Start(const Options& options, Status* status) noexcept;
@@ -60,101 +53,45 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status Ask(const char* reason) noexcept;
   Status Flush(uint32_t timeout_ms) noexcept;
   Stats GetStats() noexcept { return meter_.Get(); }
-  void Stop(uint32_t timeout_ms) noexcept;
+  void Stop(uint32_t timeout_ms) noexcept PITOT_EXCLUDES(stop_mutex_);
 
  private:
-  static constexpr uint32_t kMaxTriggers = 32;
-
-  // Passes on firings about a request or a scope, with its begin.
-  class OpenedSink final : public FiringSink {
-   public:
-    using FireOn = bool (Session::*)(const Firing& firing, uint64_t begin_ticks) noexcept;
-    OpenedSink(Session* session, FireOn fire, uint64_t begin_ticks)
-        : session_(session), fire_(fire), begin_ticks_(begin_ticks) {}
-    bool Fire(const Firing& firing) noexcept override { return (session_->*fire_)(firing, begin_ticks_); }
-    bool MayJoin() noexcept override { return session_->MayJoin(); }
-
-   private:
-    Session* session_;
-    FireOn fire_;
-    uint64_t begin_ticks_;
-  };
-
   // trace::RequestObserver, on the host's threads.
   void OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept override;
   void OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept override;
   void OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept override;
   void OnLateMember() noexcept override;
   uint64_t LateAfterNs(const char* route) noexcept override;
-  // FiringSink, on any thread.
-  bool Fire(const Firing& firing) noexcept override;
-  bool MayJoin() noexcept override;
-  bool FireOn(const Firing& firing, uint64_t begin_ticks) noexcept;
 
   Status StartThreads();
-  // Counts and logs an incident for which Stop leaves no time.
-  void GiveUpOn(const Incident& incident) noexcept;
   bool JoinThreads() noexcept;
 
-  // The watcher.
+  // The watcher's work.
   void Watch() noexcept;
-  void CollectFirings();
-  void TakeFiring(const QueuedFiring& firing);
-  bool TakeStall(const Firing& firing, uint64_t begin_ticks) noexcept;
-  void LookForStalledRequests() noexcept;
-  void LookForStalledScopes() noexcept;
-  void CopyIfDue(bool at_once);
-  void CopyTo(Incident* incident, uint64_t most_bytes);
-  void HandOver(std::unique_ptr<Incident> incident);
-  void TakeSampleIfDue();
-  void KeepCollected(Incident* incident);
-
-  // The worker.
-  void Work() noexcept;
-  void TakeCopied(std::unique_ptr<Incident> incident) noexcept;
-  void WriteIncident(std::unique_ptr<Incident> incident) noexcept;
-  void SayWhatIsNotRecorded(const model::Trace& trace);
-  model::Trace TakeTrace(Incident* incident);
-  model::Trace MakeTrace(const Incident& incident);
-  void AddAttributes(const Incident& incident, model::Trace* trace);
-  bool WriteWaiting() noexcept;
+  int64_t LookAtOpenWork(const Triggers::Watched& watched) noexcept;
 
   const OwnedOptions options_;
   const bool slow_clock_;
   const MemorySplit split_;
-  trace::ClockReading start_;
+  bool is_claimed_ = false;       // the process is, for this session
+  Session* next_kept_ = nullptr;  // of those that live as long as the process
 
+  // Its parts, upstream first: each knows only parts above it. Judging alone asks back, to write what waits.
   Lifetime lifetime_;
   HostCalls host_;
   IncidentCounts counts_;
   OwnThreads threads_;
-  std::atomic<uint32_t> trigger_count_{0};
-  std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written once, below the count, then only read
-  FiringInbox inbox_;
-  base::Semaphore wake_;  // wakes the watcher
-  Depths depths_;
-  Meter meter_;
-
-  // Used by the watcher only.
-  PendingIncident pending_;
-  snapshot::ReserveMemory reserve_;
-  SiteNames site_names_;
-  int64_t late_in_ns_ = INT64_MAX;  // when the next open request becomes late
-
-  Handover handover_;
-  std::mutex mutex_;
-  Session* next_kept_ = nullptr;
-
+  base::Semaphore wake_watcher_;
   base::SystemTimer worker_timer_;
   WorkerPace pace_;
+  Depths depths_;
+  Meter meter_;
   IncidentFiles files_;
   Judging judging_;
-  bool is_claimed_ = false;  // the process is, for this session
+  IncidentPipeline pipeline_;
+  Triggers triggers_;
 
-  // Used by the worker only.
-  std::set<std::string> said_;  // reasons logged by SayWhatIsNotRecorded
-
-  std::mutex stop_mutex_;
+  base::Mutex stop_mutex_;  // held by Stop; taken before all mutexes of the parts
 };
 
 }  // namespace pitot::session

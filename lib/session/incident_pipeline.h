@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes incidents of firings. The watcher takes firings from the inbox, gathers them in a pending incident, and copies
+// its window into the reserve. The worker makes a trace of the copy, has it written, tells the host, and passes it on
+// to the judging.
+#ifndef PITOT_LIB_SESSION_INCIDENT_PIPELINE_H_
+#define PITOT_LIB_SESSION_INCIDENT_PIPELINE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "base/semaphore.h"
+#include "pitot/extend/trigger.h"
+#include "pitot/model/trace.h"
+#include "pitot/stats.h"
+#include "pitot/status.h"
+#include "session/depths.h"
+#include "session/firing_inbox.h"
+#include "session/firing_taker.h"
+#include "session/handover.h"
+#include "session/host_calls.h"
+#include "session/incident.h"
+#include "session/incident_counts.h"
+#include "session/incident_files.h"
+#include "session/judging.h"
+#include "session/lifetime.h"
+#include "session/meter.h"
+#include "session/options.h"
+#include "session/pending_incident.h"
+#include "session/worker_pace.h"
+#include "snapshot/snapshot.h"
+#include "trace/clock.h"
+
+namespace pitot::session {
+
+class IncidentPipeline final : public FiringTaker {
+ public:
+  // The parts it works with. All outlive it.
+  struct Parts {
+    const OwnedOptions* options;
+    const Lifetime* lifetime;
+    HostCalls* host;
+    IncidentCounts* counts;
+    base::Semaphore* wake_watcher;
+    WorkerPace* pace;
+    Depths* depths;
+    Meter* meter;
+    IncidentFiles* files;
+    Judging* judging;
+  };
+  IncidentPipeline(const MemorySplit& split, bool slow_clock, const Parts& parts);
+
+  // Called first: takes the memory for copies (false: there is none), and then the time of the recorder's start.
+  bool MapReserve() noexcept { return reserve_.Map(split_.snapshot_reserve); }
+  void Begin(const trace::ClockReading& start);
+
+  // FiringTaker.
+  bool Push(const Firing& firing, uint64_t begin_ticks) noexcept override;
+  bool MayJoin() noexcept override;
+  bool TakeStall(const Firing& firing, uint64_t begin_ticks) noexcept override;
+
+  // The host's.
+  // Fires for an incident, if the budget has one left.
+  Status Ask(const char* reason) noexcept;
+  // Waits until all incidents whose firings came before are written.
+  Status Flush(uint32_t timeout_ms) noexcept { return handover_.Flush(timeout_ms); }
+
+  // The watcher's, in this order each round.
+  // In how many ns an incident is due; INT64_MAX: none is, or it waits for the reserve to be free.
+  int64_t DueInNs() const noexcept;
+  bool IsStopping() noexcept { return handover_.IsStopping(); }
+  void CollectFirings();
+  void CopyIfDue(bool at_once);
+  // Takes a sample for the judge, while there is nothing else to do.
+  void TakeSampleIfDue();
+  // Drops the pending incident, because the round has failed.
+  void Fail(const std::exception& why) noexcept;
+  bool HasPending() const noexcept { return pending_.IsPending(); }
+  // The last call: no more incidents come.
+  void Close() noexcept { handover_.Close(); }
+
+  // The worker's work: returns after Close, once everything is written.
+  void Work() noexcept;
+  // Writes a waiting incident, or learns from a sample, in the middle of other work. False: none waits.
+  bool WriteWaiting() noexcept;
+
+  // For Stop, in this order.
+  void BeginStop() noexcept { handover_.BeginStop(); }
+  // False: the time was up before everything was written.
+  bool AwaitEnd(std::chrono::steady_clock::time_point deadline) noexcept { return handover_.AwaitEnd(deadline); }
+  // After Lifetime::GiveUp: first has the watcher note it, later gives up what the worker has not taken.
+  void NoteGivenUp() noexcept { handover_.NoteGivenUp(); }
+  void GiveUpWaiting() noexcept;
+
+ private:
+  uint64_t NowTicks() const noexcept { return detail::Clock(slow_clock_ ? 1 : 0); }
+
+  // On the watcher.
+  void TakeFiring(const QueuedFiring& firing);
+  void Copy(Incident* incident, uint64_t most_bytes);
+  void KeepCollected(Incident* incident);
+  void HandOver(std::unique_ptr<Incident> incident);
+  // Counts and logs an incident for which Stop leaves no time.
+  void GiveUpOn(const Incident& incident) noexcept;
+
+  // On the worker.
+  void TakeCopied(std::unique_ptr<Incident> incident) noexcept;
+  void Write(std::unique_ptr<Incident> incident) noexcept;
+  model::Trace TakeTrace(Incident* incident);
+  model::Trace MakeTrace(const Incident& incident);
+  void LogNotRecorded(const model::Trace& trace);
+
+  const MemorySplit split_;
+  const bool slow_clock_;
+  const OwnedOptions& options_;
+  const Lifetime& lifetime_;
+  HostCalls& host_;
+  IncidentCounts& counts_;
+  base::Semaphore& wake_watcher_;
+  WorkerPace& pace_;
+  Depths& depths_;
+  Meter& meter_;
+  IncidentFiles& files_;
+  Judging& judging_;
+  trace::ClockReading start_;
+
+  FiringInbox inbox_;
+  PendingIncident pending_;
+  snapshot::ReserveMemory reserve_;  // the watcher's, until it hands over its copy
+  Handover handover_;
+
+  std::set<std::string> logged_;  // reasons, by LogNotRecorded; used by the worker only
+};
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_INCIDENT_PIPELINE_H_
