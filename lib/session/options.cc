@@ -85,8 +85,7 @@ Status CheckEnvironment(const Options& o) {
                "PITOT_CLOCK is \"%s\"; it must be auto, cycle_counter or operating_system", clock);
 }
 
-Status CheckValues(const Options& o) {
-  if (Status s = CheckEnvironment(o); !s.ok()) return s;
+Status CheckRanges(const Options& o) {
   struct Range {
     const char* field;
     uint64_t value, least, most;
@@ -112,6 +111,11 @@ Status CheckValues(const Options& o) {
   if (!(o.overhead_budget_percent >= 0.1 && o.overhead_budget_percent <= 100))
     return Error(StatusCode::kInvalidArgument, "Options::overhead_budget_percent is %g; it must be 0.1 to 100",
                  o.overhead_budget_percent);
+  return {};
+}
+
+// Checks sizes against each other.
+Status CheckMemory(const Options& o) {
   if (!IsPowerOfTwo(o.max_ring_bytes))
     return Error(StatusCode::kInvalidArgument, "Options::max_ring_bytes must be a power of two");
   if (!IsPowerOfTwo(o.min_ring_bytes))
@@ -128,11 +132,22 @@ Status CheckValues(const Options& o) {
                  "Options::max_ring_bytes is %llu, more than a quarter of Options::memory_budget_bytes, which is %llu",
                  static_cast<unsigned long long>(o.max_ring_bytes),
                  static_cast<unsigned long long>(o.memory_budget_bytes));
-  if (o.incident_directory != nullptr && std::strlen(o.incident_directory) > 3500)
+  return {};
+}
+
+Status CheckDirectory(const Options& o) {
+  if (o.incident_directory == nullptr) return {};
+  if (std::strlen(o.incident_directory) > 3500)
     return Error(StatusCode::kInvalidArgument, "Options::incident_directory is longer than 3,500 bytes");
-  if (o.incident_directory != nullptr && o.incident_directory[0] != '\0' &&
-      std::strstr(o.incident_directory, "/../") != nullptr)
+  if (std::strstr(o.incident_directory, "/../") != nullptr)
     return Error(StatusCode::kInvalidArgument, "Options::incident_directory must not contain \"/../\"");
+  return {};
+}
+
+Status CheckValues(const Options& options) {
+  for (const auto check : {CheckEnvironment, CheckRanges, CheckMemory, CheckDirectory}) {
+    if (Status s = check(options); !s.ok()) return s;
+  }
   return {};
 }
 
