@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Has tools/mutate find what the tests of a small project hold and what they do not."""
 
+import argparse
 import importlib.machinery
 import importlib.util
 import os
@@ -211,9 +212,10 @@ class Project(unittest.TestCase):
     def test_refuses_what_it_cannot_judge(self):
         self.write("test/shop/other_test.cc", "int main() { return 1; }\n")
         status, output = self.run_tool("--files", "lib/shop/price.cc:7")
-        self.write("test/shop/other_test.cc", "int main() {}\n")
         self.assertEqual(status, 2, output)
         self.assertIn("other_test fails without any change (failed)", output)
+        self.assertEqual(self.run_tool("--files", "lib/shop/price.cc:7", "--tests", "shop_.*")[0], 0)
+        self.write("test/shop/other_test.cc", "int main() {}\n")
         self.assertEqual(self.run_tool("--files", "lib/none")[0], 2)
         self.assertEqual(self.run_tool("--base", "no-such-commit")[0], 2)
         self.write("tools/mutate_equivalent.txt", "file: lib/shop/price.cc\nline: a\nmutation: b\n")
@@ -223,7 +225,8 @@ class Project(unittest.TestCase):
         self.assertIn("a block needs file, line, mutation and why", output)
 
     def test_the_likeliest_cases_of_a_catch_program_run_first(self):
-        shop = mutate.Workshop(self.root, os.path.join(self.root, "build", "pieces"), 1, [], None)
+        options = argparse.Namespace(jobs=1, cmake=[], timeout=None, tests=".*")
+        shop = mutate.Workshop(self.root, os.path.join(self.root, "build", "pieces"), options)
         pieces = {"test/a/clock_test.cc": 'TEST_CASE("one")', "test/a/price_test.cc": 'TEST_CASE("two")',
                   "test/a/z_test.cc": 'TEST_CASE("the price of three")'}
         test = mutate.Test("a_test", "a_test", "bin/a_test", ["bin/a_test"], ".", {}, None, pieces)
