@@ -555,3 +555,47 @@ TEST_CASE("no analyzer depends on the time of day: a shifted trace has the same 
     CHECK(TextOf(after) == TextOf(before));
   }
 }
+
+TEST_CASE("a measure is found by its analyzer, its name and, if one is given, its subject", "[analyze]") {
+  const auto add = [](Analysis& analysis) {
+    analysis.Add(Measure{"count", "a", 1, "1"});
+    analysis.Add(Measure{"count", "b", 2, "1"});
+    return Status();
+  };
+  const AnalysisReport report = Run({{"t1", AddOne}, {"t2", add}});
+
+  CHECK(report.Find("t1", "count")->value == 1);
+  CHECK(report.Find("t2", "count")->subject == "a");
+  CHECK(report.Find("t2", "count", "b")->value == 2);
+  CHECK(report.Find("t2", "count", "c") == nullptr);
+  CHECK(report.Find("t2", "other") == nullptr);
+  CHECK(report.Find("t3", "count") == nullptr);
+}
+
+TEST_CASE("an analyzer's answers are limited in number", "[analyze]") {
+  const auto add = [](Analysis& analysis) {
+    for (int i = 0; i < 100'001; ++i) analysis.Add(Measure{"count", "all", 1, "1"});
+    for (int i = 0; i < 1'001; ++i) AddNamed(analysis, ("t1." + std::to_string(i)).c_str(), "all");
+    return Status();
+  };
+  const AnalysisReport report = Run({{"t1", add}});
+
+  CHECK(report.analyzers[0].measures.size() == 100'000);
+  CHECK(report.analyzers[0].findings.size() == 1'000);
+}
+
+TEST_CASE("a confidence beyond 0 to 1 is the nearest of these", "[analyze]") {
+  const auto add = [](Analysis& analysis) {
+    for (const double confidence : {-0.5, 1.5}) {
+      Finding finding;
+      finding.code = confidence < 0 ? "t1.least" : "t1.most";
+      finding.confidence = confidence;
+      analysis.Add(finding);
+    }
+    return Status();
+  };
+  const AnalysisReport report = Run({{"t1", add}});
+
+  CHECK(report.analyzers[0].findings[0].confidence == 0);
+  CHECK(report.analyzers[0].findings[1].confidence == 1);
+}

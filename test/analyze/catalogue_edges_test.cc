@@ -829,4 +829,20 @@ TEST_CASE("a12 counts occurrences of a sequence that do not overlap, and shows f
   CHECK(CountOf(report, "repeats") == 5);
 }
 
+TEST_CASE("a05 takes a request as ready from its queue's entry on, by handoffs to a batch", "[a05]") {
+  // Two requests at once; the batch of both begins after 40 ms, and one of them is queued after 10 ms.
+  const auto held_up = [](uint32_t batch) {
+    GpuTrace made(100'000);
+    made.Request(0, 50'000);
+    made.Request(0, 50'000);
+    made.Batch("unet", 40'000, 10'000, 2);
+    made.trace.members[1].request = 1;
+    made.trace.handoffs.push_back({1, 0, 0, 0, 10'000'000, 20'000'000, batch});
+    return Measured(made.Run("a05"), "loading", "requests");
+  };
+
+  CHECK(held_up(0) == 10'000);
+  CHECK(held_up(kNone) == 40'000);
+}
+
 }  // namespace pitot::test

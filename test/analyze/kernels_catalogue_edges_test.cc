@@ -842,4 +842,55 @@ TEST_CASE("a27 names threads without a name by their number, and measures what a
   CHECK(Found(report, "a27.runqueue")->summary.find("30.0 ms") != std::string::npos);
 }
 
+TEST_CASE("a16 does not know whether a request's work depends on that of a thread without one", "[a16]") {
+  for (const bool is_waiter : {false, true}) {
+    GpuTrace made = InLine(0);
+    for (uint32_t call = 0; call < 20; ++call) {
+      if ((call >= 10) == is_waiter) made.trace.calls.request[call] = kNone;
+    }
+    CheckFinding(Found(made.Run("a16"), kInLine), Severity::kLow, 0.4, 3000, 5, true);
+  }
+}
+
+TEST_CASE("a20 counts waves of blocks of which one fits on a multiprocessor", "[a20]") {
+  const auto has_tail = [](uint32_t blocks) {
+    return Launched(blocks, 1024, 64).Run("a20").Find("a20", "tail") != nullptr;
+  };
+
+  CHECK(has_tail(133));
+  CHECK_FALSE(has_tail(132));
+  CHECK_FALSE(has_tail(264));
+}
+
+TEST_CASE("a23 counts a request that ends with the window", "[a23]") {
+  GpuTrace made = Leaking(25, kMiB);
+  made.trace.requests[24].duration_ns = 1'000'000;
+
+  CheckEdge(made, "a23.leak", "leak_requests", Edge::kFrom, 25);
+}
+
+TEST_CASE("a23 measures the most of what allocators gave out and hold, and of what devices have in use", "[a23]") {
+  GpuTrace made(1000);
+  const struct {
+    const char *name, *unit;
+    double value;
+  } counters[] = {{"LibTorch allocated", "bytes", 5},
+                  {"LibTorch reserved", "bytes", 7},
+                  {"GPU 0: memory used", "bytes", 11},
+                  {"GPU 0: memory total", "bytes", 13},
+                  {"allocated", "1", 17}};
+  for (const auto& [name, unit, value] : counters) {
+    const uint32_t row = made.Counter(name, unit);
+    made.Sample(row, 0, value - 1);
+    made.Sample(row, 500, value);
+  }
+
+  const analyze::AnalysisReport report = made.Run("a23");
+
+  CHECK(CountOf(report, "most") == 3);
+  CHECK(Measured(report, "most", "LibTorch allocated") == 5);
+  CHECK(Measured(report, "most", "LibTorch reserved") == 7);
+  CHECK(Measured(report, "most", "GPU 0: memory used") == 11);
+}
+
 }  // namespace pitot::test

@@ -674,4 +674,13 @@ TEST_CASE("a43 counts power within the window, and an idle GPU's only if there i
   CHECK(report.analyzers[0].findings.empty());
 }
 
+TEST_CASE("a34 reports costs with the price of a GPU or of a CPU alone", "[a34]") {
+  const Trace trace = Paced(10'000);
+
+  CHECK(Measured(Run(trace, "a34", With("a34.cpu_hour", 0.36)), "cost of 1,000 requests") ==
+        Approx(10 * 0.15 * 0.0001));
+  CHECK(Measured(Run(trace, "a34", With("a34.gpu_hour", 0.36)), "cost of 1,000 requests") == Approx(10 * 0.0001));
+  CHECK(Run(trace, "a34").Find("a34", "cost of 1,000 requests") == nullptr);
+}
+
 }  // namespace pitot::test

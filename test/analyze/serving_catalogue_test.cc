@@ -408,4 +408,20 @@ TEST_CASE("a29 finds waits for the first iteration from a share on, of ten reque
   CHECK(medium->severity == Severity::kMedium);
 }
 
+TEST_CASE("a29 names the stage in which most of the wait for the first iteration passed", "[a29]") {
+  Decoder full;
+  for (int i = 0; i < 12; ++i) full.Add(10 + i, 10, 20);
+  Trace trace = full.Finish(0);
+  for (model::RequestRow& request : trace.requests) {
+    request.stages[0].begin_ns += kMs;
+    request.stages[0].duration_ns -= kMs;
+    request.stages.insert(request.stages.begin(), {trace.strings.Add("admission"), request.begin_ns, kMs});
+  }
+
+  const std::optional<FindingRow> finding = Found(Run(trace, "a29"), "a29.queueing");
+
+  REQUIRE(finding.has_value());
+  CHECK(Has(finding->summary, "\"kv cache\""));
+}
+
 }  // namespace pitot::test
