@@ -84,6 +84,11 @@ inline void CheckFinding(const std::optional<analyze::FindingRow>& finding, Seve
   CHECK(finding->cost_ns == cost_us * 1000);
   CHECK(finding->evidence.size() == evidence);
   CHECK(finding->is_undetermined == is_undetermined);
+  for (const analyze::EvidenceRow& row : finding->evidence) {
+    // A stretch of the window is no row of a table.
+    if (row.table == EvidenceTable::kWindow) CHECK((row.first_row == 0 && row.rows == 0));
+    if (row.table != EvidenceTable::kWindow) CHECK(row.rows >= 1);
+  }
 }
 inline bool IsEvidence(const analyze::EvidenceRow& row, uint32_t first_row, int64_t begin_us, int64_t end_us) {
   return row.first_row == first_row && row.begin_ns == begin_us * 1000 && row.end_ns == end_us * 1000;

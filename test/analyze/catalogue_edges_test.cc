@@ -845,4 +845,37 @@ TEST_CASE("a05 takes a request as ready from its queue's entry on, by handoffs t
   CHECK(held_up(kNone) == 40'000);
 }
 
+TEST_CASE("a03 rounds occupancies to whole percents for TensorBoard's plug-in", "[a03]") {
+  GpuTrace made(1000);
+  IsGpu(&made);
+  made.Shape(made.Launch("k", 0, 5, 10, 300), Shape(100, 256));  // 12.5 %
+
+  CHECK(Measured(made.Run("a03"), "occupancy") == Approx(0.125));
+  CHECK(Measured(made.Run("a03", As(Compat::kTbPlugin)), "occupancy") == Approx(0.13));
+}
+
+TEST_CASE("a06 counts small copies of requests, by request", "[a06]") {
+  GpuTrace made(1000);
+  const uint32_t first = made.Request(0, 900), second = made.Request(0, 900);
+  for (const uint32_t request : {first, first, first, second, kNone}) {
+    made.For(request);
+    const int64_t at_us = 10 + 20 * static_cast<int64_t>(made.trace.gpu.size());
+    Copy(&made, "HtoD", at_us, 2, 1024);
+  }
+
+  CHECK(Measured(made.Run("a06"), "small_copies_a_request") == 2);
+}
+
+TEST_CASE("a08 says what overlap leaves only if copies take longer than kernels", "[a08]") {
+  const auto advice = [](int64_t copy_us, int64_t kernel_us) {
+    GpuTrace made(1000);
+    made.Gpu(GpuKind::kMemcpy, "HtoD, pinned to device", 10, copy_us, made.Call("cudaMemcpyAsync", 0, 5), kMiB);
+    made.Launch("k", 10, 5, 10 + copy_us, kernel_us);
+    return Found(made.Run("a08"), "a08.transfer_heavy")->recommendation;
+  };
+
+  CHECK(advice(300, 300) == advice(300, 400));
+  CHECK(advice(301, 300) != advice(300, 400));
+}
+
 }  // namespace pitot::test

@@ -323,9 +323,9 @@ TEST_CASE("a18 is surer with a known clock, which is the median over time", "[a1
   model::DeviceRow& device = made.trace.devices[0];
   device.name = made.trace.strings.Add("NVIDIA H100 80GB HBM3");
   const uint32_t clock = made.Counter("GPU 0 (NVIDIA H100 80GB HBM3): SM clock", "MHz");
-  made.Sample(clock, 0, 1000);
-  made.Sample(clock, 4000, 500);
-  made.Sample(clock, 6000, 2000);
+  made.Sample(clock, 0, 500);  // for two fifths of the time
+  made.Sample(clock, 4000, 1000);
+  made.Sample(clock, 6000, 2000);  // for two fifths
   const auto efficiency = [](const GpuTrace& trace) { return Measured(trace.Run("a18"), "efficiency"); };
   GpuTrace slow = made, fast = made;
   for (double& value : slow.trace.samples.value) value = 1000;
@@ -891,6 +891,73 @@ TEST_CASE("a23 measures the most of what allocators gave out and hold, and of wh
   CHECK(Measured(report, "most", "LibTorch allocated") == 5);
   CHECK(Measured(report, "most", "LibTorch reserved") == 7);
   CHECK(Measured(report, "most", "GPU 0: memory used") == 11);
+}
+
+TEST_CASE("a16 does not take a kernel of unknown shape as fitting beside another", "[a16]") {
+  for (const size_t unknown : {size_t{0}, size_t{1}}) {
+    GpuTrace made = InLine(0);
+    for (size_t row = unknown; row < 20; row += 2) made.trace.gpu.shape[row] = kNone;
+    CHECK(made.Run("a16").analyzers[0].findings.empty());
+  }
+}
+
+TEST_CASE("a17 measures what each part of the path and no waiting at all would save", "[a17]") {
+  const analyze::AnalysisReport report = Steps(200, 30).Run("a17");
+
+  CHECK(Measured(report, "saved_without_launch") == 10 * 20);
+  CHECK(Measured(report, "saved_without_return") == 10 * 10);
+  CHECK(report.Find("a17", "saved_without_copies") == nullptr);  // there are none
+  CHECK(report.Find("a17", "saved_without_end") == nullptr);     // that is nobody's
+  CHECK(Measured(report, "saved_without_waits") > 0);
+}
+
+TEST_CASE("a20 shows only kernels that were launched so", "[a20]") {
+  GpuTrace made(2000);
+  IsGpu(&made, 132);
+  for (int64_t i = 0; i < 6; ++i)
+    made.Shape(made.Launch("k", 200 * i, 0, 200 * i, i < 3 ? 100 : 150), Shape(i < 3 ? 33 : 132 * 8, 256));
+
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a20"), "a20.small_grid");
+
+  REQUIRE(finding.has_value());
+  REQUIRE(finding->evidence.size() == 3);
+  for (const analyze::EvidenceRow& row : finding->evidence) CHECK(row.first_row < 3);
+}
+
+TEST_CASE("a24 advises less in use only after retries", "[a24]") {
+  GpuTrace made(20'000);
+  for (int64_t i = 0; i < 20; ++i) {
+    made.For(made.Request(1000 * i, 900));
+    made.Call("cudaFree", 1000 * i + 250, 50);
+    made.Call("cudaMalloc", 1000 * i + 400, 50);
+  }
+  const std::string without = Found(made.Run("a24"), "a24.alloc_thrash")->recommendation;
+  made.Event(SiteKind::kInstant, "cudaMalloc after cached memory was freed", 19'800, 0);
+
+  CHECK(Found(made.Run("a24"), "a24.alloc_thrash")->recommendation != without);
+}
+
+TEST_CASE("a26 takes the clock of a kernel's middle, from a sample on", "[a26]") {
+  // Each of ten kernels has its middle at the change, or one ns before it.
+  const auto clock = [](int64_t before_ns) {
+    GpuTrace made(200'000);
+    const uint32_t row = made.Counter("GPU 0 (NVIDIA H100): SM clock", "MHz");
+    made.Sample(row, 0, 2000);
+    made.Sample(row, 100'000, 1000);
+    made.Launch("gemm", 99'000, 5, 99'500, 1000);
+    made.trace.gpu.begin_ns[0] -= before_ns;
+    return Measured(made.Run("a26"), "SM_clock_of_kernels");
+  };
+
+  CHECK(clock(0) == 1000);
+  CHECK(clock(1) == 2000);
+}
+
+TEST_CASE("a27 measures nothing stolen or throttled if nothing was", "[a27]") {
+  const analyze::AnalysisReport report = OnHost(75'000, 0, 9, 0).Run("a27");
+
+  CHECK(report.Find("a27", "stolen") == nullptr);
+  CHECK(report.Find("a27", "throttled") == nullptr);
 }
 
 }  // namespace pitot::test

@@ -683,4 +683,68 @@ TEST_CASE("a34 reports costs with the price of a GPU or of a CPU alone", "[a34]"
   CHECK(Run(trace, "a34").Find("a34", "cost of 1,000 requests") == nullptr);
 }
 
+TEST_CASE("a35 counts a batch's allocations in equal shares of its members", "[a35]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("executor");
+  for (uint32_t i = 0; i < 100; ++i) {
+    const int64_t at = i * 10 * kMs;
+    const uint32_t batch = maker.Batch(0x9000 + i, "resnet", thread, at, 5 * kMs);
+    for (uint64_t m = 0; m < 4; ++m) {
+      const uint32_t request = maker.Request(i * 4 + m + 1, "/classify", at, 5 * kMs);
+      maker.trace.requests[request].end_known = true;
+      maker.Member(batch, request, at);
+    }
+    for (int64_t k = 0; k < (i < 50 ? 2 : 8); ++k)
+      maker.Call(thread, "cudaMalloc", at + (k + 1) * 10 * kUs, kUs, {kNone, batch});
+  }
+  maker.trace.window_end_ns = 1000 * kMs;
+
+  const AnalysisReport report = Run(maker.Finish(), "a35");
+
+  CHECK(Measured(report, "allocations before") == Approx(0.5));
+  CHECK(Measured(report, "allocations after") == Approx(2));
+  const std::optional<FindingRow> finding = Found(report, "a35.allocations");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(3));
+  CHECK(finding->cost_ns == 0);
+}
+
+TEST_CASE("a36 names groups by the batches' size, and by the powers of two of their requests' sizes", "[a36]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("executor"), request = maker.Request(1, "/classify", 0, kMs);
+  maker.trace.requests[request].sizes = {{maker.String("pixels"), 100'000}};
+  for (int64_t i = 0; i < 40; ++i) {
+    const uint32_t batch = maker.Batch(static_cast<uint64_t>(i) + 1, "resnet", thread, i * 10 * kMs, 5 * kMs);
+    for (int m = 0; m < 2; ++m) maker.Member(batch, request, i * 10 * kMs);
+  }
+  maker.trace.window_end_ns = 400 * kMs;
+
+  const AnalysisReport report = Run(maker.Finish(), "a36");
+
+  REQUIRE(report.Find("a36", "steps") != nullptr);
+  CHECK(Has(report.Find("a36", "steps")->subject, "131072"));  // of 200,000
+  CHECK(Has(report.Find("a36", "steps")->subject, " 2,"));
+}
+
+TEST_CASE("a42 costs what requests beyond the knee took longer", "[a42]") {
+  const GpuTrace made = OfTwo();
+  const AnalysisReport report = made.Run("a42");
+  std::map<double, std::map<std::string, double>> levels;
+  for (const analyze::MeasureRow& row : report.analyzers[0].measures) {
+    if (Has(row.subject, "in flight")) levels[std::stod(row.subject)][row.name] = row.value;
+  }
+  const double knee = std::round(Measured(report, "knee") * 10) / 10;
+  double cost_ns = 0, beyond = 0;
+  for (auto& [in_flight, level] : levels) {
+    if (in_flight <= knee || level["latency"] < 1.5 * levels[knee]["latency"]) continue;
+    cost_ns += (level["latency"] - levels[knee]["latency"]) * level["requests"];
+    beyond += level["requests"];
+  }
+
+  const std::optional<FindingRow> finding = Found(report, "a42.beyond_knee");
+  REQUIRE(finding.has_value());
+  CHECK(static_cast<double>(finding->cost_ns) == Approx(cost_ns));
+  CHECK(finding->value == Approx(beyond / static_cast<double>(made.trace.requests.size())));
+}
+
 }  // namespace pitot::test

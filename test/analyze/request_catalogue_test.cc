@@ -5,6 +5,7 @@
 #include "analyze/serving_trace.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -455,6 +456,25 @@ TEST_CASE("a30 names the fewest levers that come as near as any to a target out 
   REQUIRE(finding.has_value());
   CHECK_FALSE(Has(finding->recommendation, "precision"));
   CHECK(Has(finding->summary, "12.0 ms"));
+}
+
+TEST_CASE("a31 reports the interval of a share as of a ratio of means", "[a31]") {
+  Server one;
+  for (int i = 0; i < 50; ++i) one.Serve({8'000 + i * 7 % 5 * 100, 0, 2'000, 500});
+
+  const AnalysisReport report = Run(one.Finish(), "a31");
+
+  // A request is off by 2 / 10.2 of 200, 100 or 0 us, 141 in the root of the mean square.
+  const double off_us = 2 / 10.2 * 141.4, of_mean = off_us / std::sqrt(49) / 10'200;
+  CHECK(Measured(report, "host_oncpu_pre share, high") - Measured(report, "host_oncpu_pre share") ==
+        Approx(1.96 * of_mean).epsilon(0.02));
+}
+
+TEST_CASE("a41 measures the tail against the median", "[a41]") {
+  Server lock;
+  for (int i = 0; i < 200; ++i) lock.Serve({20'000, i % 10 == 0 ? 30'000 : 0, 5'000, 500});
+
+  CHECK(Measured(Run(lock.Finish(), "a41"), "p99 / p50") == Approx(55.0 / 25));
 }
 
 }  // namespace pitot::test
