@@ -41,15 +41,15 @@ Options ParseOptions(int argc, char** argv) {
 
   command_line.Group("Load");
   command_line.Add("--rate", &arrivals.rate, "Arrivals a second, Poisson", kAboveZero);
-  command_line.AddFlag("--closed", &options.is_closed_loop,
-                       "Closed loop: each connection sends when it has its reply");
+  command_line.AddFlag("--closed", &options.is_closed_loop, "Closed loop: each connection sends when it has its reply");
   command_line.Add("--concurrency", &options.concurrency, "Connections", {1, 4096});
   command_line.Add("--burst", &arrivals.burst, "This many more at one instant...");
   command_line.Add("--burst-every", &arrivals.burst_every_s, "...every so many seconds", kAboveZero);
 
   command_line.Group("Pictures");
   command_line.Add("--image-size", &options.image_size, "Side of the pictures", {8, 8192});
-  command_line.Add("--big-share", &arrivals.big_share, "Share of requests with a big picture, or a long prompt", {0, 1});
+  command_line.Add("--big-share", &arrivals.big_share, "Share of requests with a big picture, or a long prompt",
+                   {0, 1});
   command_line.Add("--big-size", &options.big_size, "Side of those", {8, 8192});
 
   command_line.Group("Text");

@@ -10,8 +10,8 @@
 
 namespace pitot::test {
 
-// The header and all rows of a trace, one row a line. Leaves out 0, "" and none, the values of a missing column: texts of
-// old dumps stay the same when columns are added. Traces with the same text differ at most in the numbers of their
+// The header and all rows of a trace, one row a line. Leaves out 0, "" and none, the values of a missing column: texts
+// of old dumps stay the same when columns are added. Traces with the same text differ at most in the numbers of their
 // strings and arguments.
 std::string TextOf(const model::Trace& trace);
 
