@@ -28,7 +28,9 @@ from collections import namedtuple
 RELATIVES = {"that", "which", "who", "whom", "whose", "what", "whoever", "whichever", "whatever"}
 LONG = 30
 FEW = 100  # words: a group with fewer has no meaningful share
-SHORT = 13  # words a sentence in the mean: no ceiling is lower
+# The goals; no ceiling is lower, so that good prose leaves room for the next sentence.
+GOAL = {"per_sentence": 13.0, "over": 5.0, "relatives": 2.0}
+GOAL_OF_COMMENTS = 2.5  # relatives
 CPP = (".h", ".cc", ".cu", ".c")
 FLOOR_SHARE = 0.8  # of the comment density at the time the row was made
 
@@ -214,15 +216,20 @@ def write_rows(path, rows):
             file.write(f"{name}: {row.per_sentence:.1f} {row.over:.1f} {row.relatives:.1f} {floor}\n")
 
 
-def worse(counts, density, row):
-    """The numbers of a group over their ceiling (or under their floor), as text."""
+def ceiling(name, row, measure):
+    goal = GOAL_OF_COMMENTS if measure == "relatives" and name.startswith("comments") else GOAL[measure]
+    return max(getattr(row, measure), goal)
+
+
+def worse(name, counts, density, row):
+    """What of a group is over its ceiling (or under its floor), in words."""
     slack = 0.05  # of rounding
-    if counts.per_sentence > max(row.per_sentence, SHORT) + slack:
-        yield f"{counts.per_sentence:.1f} words a sentence, ceiling {max(row.per_sentence, SHORT):.1f}"
-    if counts.over > row.over + slack:
-        yield f"{counts.over:.1f} % of sentences over {LONG} words, ceiling {row.over:.1f}"
-    if counts.relatives > row.relatives + slack:
-        yield f"{counts.relatives:.1f} relatives per 100 words, ceiling {row.relatives:.1f}"
+    for measure, text in (("per_sentence", "{:.1f} words a sentence, ceiling {:.1f}"),
+                          ("over", "{:.1f} % of sentences over 30 words, ceiling {:.1f}"),
+                          ("relatives", "{:.1f} relatives per 100 words, ceiling {:.1f}")):
+        most = ceiling(name, row, measure)
+        if getattr(counts, measure) > most + slack:
+            yield text.format(getattr(counts, measure), most)
     if row.density is not None and density is not None and density < row.density - slack:
         yield f"{density:.1f} comment lines per 100 lines of code, floor {row.density:.1f}"
 
@@ -292,7 +299,7 @@ def main():
             print(f"{name}: no ceiling; run tools/prose.py --lower")
             failed += 1
             continue
-        for fault in worse(counts, density, rows[name]):
+        for fault in worse(name, counts, density, rows[name]):
             print(f"{name}: {fault}")
             failed += 1
     print("to see the worst sentences of a file: tools/prose.py --worst 10 FILE" if failed else "ok")

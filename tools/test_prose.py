@@ -57,7 +57,7 @@ class Prose(unittest.TestCase):
 
     def test_refuses_a_document_with_more_relatives(self):
         self.write("docs/a.md", HARD)
-        self.refused("docs/a.md:", "relatives per 100 words, ceiling 0.0", "of sentences over 30 words")
+        self.refused("docs/a.md:", "relatives per 100 words, ceiling 2.0", "of sentences over 30 words")
 
     def test_refuses_comments_with_more_relatives(self):
         self.write("lib/trace/ring.cc", self.code("// " + HARD))

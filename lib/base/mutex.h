@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A mutex, its lock and its condition variable: std's, annotated for clang's thread-safety analysis. The analysis
-// checks at compile time that guarded state is used under its mutex and that locks are taken in order. Other compilers
+// checks at compile time: guarded state is used under its mutex, and locks are taken in order. Other compilers
 // ignore the annotations. Only for headers that hosts do not include.
 #ifndef PITOT_LIB_BASE_MUTEX_H_
 #define PITOT_LIB_BASE_MUTEX_H_
@@ -28,7 +28,7 @@
 #define PITOT_ACQUIRE(...) PITOT_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define PITOT_TRY_ACQUIRE(...) PITOT_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
 #define PITOT_RELEASE(...) PITOT_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
-// Of a function that the analysis cannot follow. Say why.
+// For a function beyond the analysis. Say why.
 #define PITOT_NO_THREAD_SAFETY_ANALYSIS PITOT_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace pitot::base {

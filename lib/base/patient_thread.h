@@ -28,7 +28,7 @@ class PatientThread {
   PatientThread(const PatientThread&) = delete;
   PatientThread& operator=(const PatientThread&) = delete;
 
-  // Runs `run`, which must keep alive all that it works on. Throws bad_alloc and system_error.
+  // Runs `run`. It must keep alive everything it works on. Throws bad_alloc and system_error.
   template <class Run> void Start(Run run) {
     ended_ = std::make_shared<Ended>();
     const SignalsBlocked blocked;  // the thread inherits it

@@ -23,7 +23,7 @@ class Semaphore {
   void Await() noexcept {
     while (sem_wait(&semaphore_) != 0) {}
   }
-  // Takes all that was given, so that one look at the work serves all wake-ups.
+  // Takes all given so far: one look at the work serves all wake-ups.
   void TakeAll() noexcept {
     while (sem_trywait(&semaphore_) == 0) {}
   }

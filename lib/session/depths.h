@@ -79,8 +79,8 @@ class Depths {
   // The teller's work: returns after BeginStop.
   void Tell() noexcept PITOT_EXCLUDES(tell_mutex_, mutex_);
   // Tells collectors their depth. Returns when everything due before the call is told: waits for collectors, and for
-  // another thread telling them. Each is told what is due by then; a thread that makes something else due meanwhile has
-  // it told later. Nothing is told once the recorder is stopping.
+  // another thread telling them. A depth that becomes due meanwhile is told by the next call.
+  // Nothing is told once the recorder is stopping.
   void TellAll() noexcept PITOT_EXCLUDES(tell_mutex_, mutex_);
 
   // For Stop, in this order. From BeginStop on no collector is added, and the teller ends.
