@@ -42,12 +42,6 @@ bool IsDamagedDump(const Trace& trace) {
                      [](const LossRow& loss) { return loss.reason == LossReason::kDamaged; });
 }
 
-// Whether events are missing, rather than the record of a scope or a request.
-bool IsOfEvents(LossReason reason) {
-  return reason == LossReason::kOverwritten || reason == LossReason::kCopying || reason == LossReason::kReserve ||
-         reason == LossReason::kUnreadable;
-}
-
 // The devices on which batches, and requests outside of batches, did their work. Losses on other devices do not concern
 // them.
 class WorkedOn {

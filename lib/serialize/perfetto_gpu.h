@@ -42,7 +42,7 @@ class GpuTracks {
  private:
   std::string StreamName(uint32_t stream) const;
   uint64_t DeviceGroup(uint32_t device);
-  const KernelName& NameOf(model::StringId compiled);
+  const model::KernelName& NameOf(model::StringId compiled);
   // The arrow to a row from its call. Only the first row of a call on a stream has one. 0: none.
   uint64_t FlowTo(uint32_t row) const;
   bool HasOnlySpans(uint32_t stream) const;
@@ -60,7 +60,7 @@ class GpuTracks {
   PacketWriter& out_;
   const model::LaunchIndex launches_;
   std::vector<Calls> calls_;  // by thread, then of unknown threads
-  std::unordered_map<model::StringId, KernelName> names_;
+  std::unordered_map<model::StringId, model::KernelName> names_;
   // Texts that repeat in many slices.
   PacketWriter::Seen kinds_, full_names_, grids_, blocks_, requests_, batches_, awaited_;
 };

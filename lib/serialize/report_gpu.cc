@@ -486,7 +486,7 @@ std::string GpuReport::LossName(const model::GpuLossRow& loss) const {
 
 void GpuReport::Losses(const During& during, Lines* lines) const {
   if (trace_.gpu_losses.empty()) return;
-  const size_t shown = std::min(trace_.gpu_losses.size(), kMaxLosses);
+  const size_t shown = std::min(trace_.gpu_losses.size(), kMaxGpuLosses);
   size_t why = 16;  // wide enough for the reasons
   for (size_t i = 0; i < shown; ++i) why = std::clamp(Text(trace_.gpu_losses[i].reason).size(), why, size_t{40});
   lines->Blank();

@@ -14,7 +14,7 @@ using base::Format;
 using base::PadLeft;
 using base::PadRight;
 
-constexpr size_t kMaxThreads = 8;
+constexpr size_t kMaxHostThreads = 8;
 constexpr double kLeastStolen = 0.01;   // share of the CPUs' time; less is normal with neighbours
 constexpr double kStolenEveryNs = 1e9;  // read once a second: a shorter window may have a whole second's
 
