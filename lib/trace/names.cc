@@ -2,8 +2,9 @@
 #include "trace/names.h"
 
 #include <cstring>
-#include <mutex>
 #include <new>
+
+#include "base/mutex.h"
 
 namespace pitot::trace {
 namespace {
@@ -22,10 +23,10 @@ constinit Entry g_entries[kMaxNames]{};
 constinit std::atomic<uint32_t> g_buckets[kBuckets];
 constinit std::atomic<uint32_t> g_count{1};  // 0 is "(other)"
 constinit std::atomic<uint64_t> g_refused_names{0};
-constinit std::mutex g_names_mutex;
-constinit char* g_block = nullptr;
-constinit size_t g_block_left = 0;
-constinit uint32_t g_blocks = 0;
+constinit base::Mutex g_names_mutex;  // held while a name is added
+constinit char* g_block PITOT_GUARDED_BY(g_names_mutex) = nullptr;
+constinit size_t g_block_left PITOT_GUARDED_BY(g_names_mutex) = 0;
+constinit uint32_t g_blocks PITOT_GUARDED_BY(g_names_mutex) = 0;
 
 uint64_t Hash(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
@@ -53,7 +54,7 @@ Name InternText(std::string_view text) noexcept {
   const uint64_t hash = Hash(text);
   uint32_t bucket;
   if (const uint32_t index = Find(text, hash, &bucket)) return {index};
-  const std::lock_guard lock(g_names_mutex);
+  const base::MutexLock lock(&g_names_mutex);
   if (const uint32_t index = Find(text, hash, &bucket)) return {index};
   const uint32_t index = g_count.load(std::memory_order_relaxed);
   if (index < kMaxNames && g_block_left < text.size() + 1 && g_blocks < kMaxBlocks) {
@@ -97,7 +98,8 @@ uint64_t NamesRefused() noexcept { return g_refused_names.load(std::memory_order
 uint64_t MostNameBytes() noexcept { return sizeof g_entries + sizeof g_buckets + kMaxNameTextBytes; }
 
 void ResetNamesAfterFork() noexcept {
-  new (&g_names_mutex) std::mutex;
+  new (&g_names_mutex) base::Mutex;
+  const base::MutexLock lock(&g_names_mutex);
   g_block_left = 0;  // it may exceed the room left
 }
 

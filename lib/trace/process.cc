@@ -8,8 +8,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <mutex>
+#include <new>
 
+#include "base/mutex.h"
 #include "pitot/version.h"
 #include "trace/names.h"
 #include "trace/requests.h"
@@ -31,9 +32,9 @@ struct Objects {
   size_t bytes = 0;
 };
 
-constinit std::mutex g_process_mutex;
-constinit bool g_claimed = false;  // by this copy
-constinit bool g_watching_forks = false;
+constinit base::Mutex g_process_mutex;
+constinit bool g_claimed PITOT_GUARDED_BY(g_process_mutex) = false;  // by this copy
+constinit bool g_watching_forks PITOT_GUARDED_BY(g_process_mutex) = false;
 constinit std::atomic<uint32_t> g_fork_epoch{0};
 
 bool IsRecording(pitot_process_info* info) { return __atomic_load_n(&info->recording, __ATOMIC_ACQUIRE) != 0; }
@@ -59,8 +60,8 @@ int AddObject(dl_phdr_info* info, size_t, void* context) {
 }
 
 // Returns the file of another copy that records, or null.
-const char* FindRecordingCopy() {
-  static Objects objects;  // under g_process_mutex; too large for a small stack
+const char* FindRecordingCopy() PITOT_REQUIRES(g_process_mutex) {
+  static Objects objects;  // too large for a small stack
   objects.bytes = 0;
   dl_iterate_phdr(AddObject, &objects);
   for (const char* path = objects.paths; path < objects.paths + objects.bytes; path += std::strlen(path) + 1) {
@@ -79,8 +80,11 @@ void AfterForkInChild() {
   g_fork_epoch.fetch_add(1, std::memory_order_relaxed);
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELAXED);
-  g_claimed = false;
-  new (&g_process_mutex) std::mutex;
+  new (&g_process_mutex) base::Mutex;
+  {
+    const base::MutexLock lock(&g_process_mutex);
+    g_claimed = false;
+  }
   ResetNamesAfterFork();
   ForgetRequestsAfterFork();
   ForgetRingsAfterFork();
@@ -89,7 +93,7 @@ void AfterForkInChild() {
 }  // namespace
 
 const char* ClaimProcess() noexcept {
-  const std::lock_guard lock(g_process_mutex);
+  const base::MutexLock lock(&g_process_mutex);
   uint32_t idle = 0;
   if (!__atomic_compare_exchange_n(&pitot_process.recording, &idle, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     return FileOf(pitot_process);
@@ -104,7 +108,7 @@ const char* ClaimProcess() noexcept {
 }
 
 void ReleaseProcess() noexcept {
-  const std::lock_guard lock(g_process_mutex);
+  const base::MutexLock lock(&g_process_mutex);
   if (!g_claimed) return;
   g_claimed = false;
   __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELEASE);
@@ -113,7 +117,7 @@ void ReleaseProcess() noexcept {
 uint32_t ForkEpoch() noexcept { return g_fork_epoch.load(std::memory_order_relaxed); }
 
 bool WatchForks() noexcept {
-  const std::lock_guard lock(g_process_mutex);
+  const base::MutexLock lock(&g_process_mutex);
   if (!g_watching_forks) g_watching_forks = pthread_atfork(nullptr, nullptr, AfterForkInChild) == 0;
   return g_watching_forks;
 }

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <mutex>
 #include <new>
 
+#include "base/mutex.h"
 #include "trace/clock.h"
 #include "trace/names.h"
 #include "trace/rings.h"
@@ -71,7 +71,7 @@ struct alignas(128) Shard {
 };
 constexpr uint32_t kShards = 16;
 
-constinit std::mutex g_requests_mutex;  // opening, closing, new routes
+constinit base::Mutex g_requests_mutex;  // held to open, close and name a route; all else is atomic
 constinit std::atomic<Slot*> g_slots{nullptr};
 constinit Word g_free{0};   // slots used before: tag << 32 | index + 1
 constinit Half g_fresh{0};  // slots never used begin here
@@ -302,7 +302,7 @@ void AskLateness(Route& route) {
 
 // True for the thread that named it.
 bool NameRoute(Route& route, Name name) {
-  const std::lock_guard lock(g_requests_mutex);
+  const base::MutexLock lock(&g_requests_mutex);
   if (route.name.load(kAcquire) != nullptr) return false;
   route.name.store(CopyText(NameText(name.index)), kRelease);
   return true;
@@ -469,7 +469,7 @@ Taken Take(const Token& token) {
 }  // namespace
 
 bool OpenRequests(uint32_t max_open) noexcept {
-  const std::lock_guard lock(g_requests_mutex);
+  const base::MutexLock lock(&g_requests_mutex);
   if (g_id_seed.load(kRelaxed) == 0) SeedIds();
   if (g_slots.load(kRelaxed) == nullptr) {
     void* memory = mmap(nullptr, sizeof(Slot) * kMostSlots, PROT_READ | PROT_WRITE,
@@ -487,7 +487,7 @@ bool OpenRequests(uint32_t max_open) noexcept {
 bool KeepRoute(const char* route) noexcept { return PlaceOf(route).position != 0; }
 
 void CloseRequests() noexcept {
-  const std::lock_guard lock(g_requests_mutex);
+  const base::MutexLock lock(&g_requests_mutex);
   g_max_open.store(0, kRelaxed);
   Slot* slots = g_slots.load(kRelaxed);
   for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
@@ -498,7 +498,7 @@ void CloseRequests() noexcept {
 }
 
 void ForgetRequestsAfterFork() noexcept {
-  new (&g_requests_mutex) std::mutex;
+  new (&g_requests_mutex) base::Mutex;
   g_observer.store(nullptr);
   for (Shard& shard : g_shards) shard.inside.store(0, kRelaxed);
   g_id_seed.store(0, kRelaxed);  // a child has its own ids

@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <new>
 
+#include "base/mutex.h"
 #include "trace/manual.h"
 #include "trace/mirror.h"
 #include "trace/usage.h"
@@ -32,22 +32,23 @@ constexpr uint64_t kPartForSmallest = 2;
 // The target of t_ring before a thread's first event. Its gate never equals that of a recorder.
 constinit detail::Ring g_no_ring{};
 
-constinit std::mutex g_rings_mutex;  // guards everything down to the atomics
-constinit ThreadRing* g_rings = nullptr;
-constinit ThreadRing* g_oldest_retired = nullptr;  // from here by next_retired
-constinit ThreadRing* g_newest_retired = nullptr;
-constinit RingLimits g_limits;
-constinit uint64_t g_bytes_used = 0;
-constinit uint64_t g_bytes_parked = 0;
-constinit uint32_t g_next_number = 1;
-constinit uint64_t g_searches = 0;
-constinit uint64_t g_rings_recycled = 0;
-constinit uint64_t g_events_recycled = 0;
-constinit uint64_t g_recycled_exit_ticks = 0;
-constinit RecycledRing g_recycled[kMaxRecycledKept];  // the n-th at n modulo the array's size
-constinit uint32_t g_generation = 0;
-constinit bool g_has_key = false;
-constinit pthread_key_t g_key = 0;
+constinit base::Mutex g_rings_mutex;
+constinit ThreadRing* g_rings PITOT_GUARDED_BY(g_rings_mutex) = nullptr;
+constinit ThreadRing* g_oldest_retired PITOT_GUARDED_BY(g_rings_mutex) = nullptr;  // from here by next_retired
+constinit ThreadRing* g_newest_retired PITOT_GUARDED_BY(g_rings_mutex) = nullptr;
+constinit RingLimits g_limits PITOT_GUARDED_BY(g_rings_mutex);
+constinit uint64_t g_bytes_used PITOT_GUARDED_BY(g_rings_mutex) = 0;
+constinit uint64_t g_bytes_parked PITOT_GUARDED_BY(g_rings_mutex) = 0;
+constinit uint32_t g_next_number PITOT_GUARDED_BY(g_rings_mutex) = 1;
+constinit uint64_t g_searches PITOT_GUARDED_BY(g_rings_mutex) = 0;
+constinit uint64_t g_rings_recycled PITOT_GUARDED_BY(g_rings_mutex) = 0;
+constinit uint64_t g_events_recycled PITOT_GUARDED_BY(g_rings_mutex) = 0;
+constinit uint64_t g_recycled_exit_ticks PITOT_GUARDED_BY(g_rings_mutex) = 0;
+// The n-th at n modulo the array's size.
+constinit RecycledRing g_recycled[kMaxRecycledKept] PITOT_GUARDED_BY(g_rings_mutex);
+constinit uint32_t g_generation PITOT_GUARDED_BY(g_rings_mutex) = 0;
+constinit bool g_has_key PITOT_GUARDED_BY(g_rings_mutex) = false;
+constinit pthread_key_t g_key PITOT_GUARDED_BY(g_rings_mutex) = 0;
 
 constinit std::atomic<uint64_t> g_threads_refused{0};
 constinit std::atomic<uint64_t> g_events_refused{0};
@@ -74,7 +75,7 @@ void StoreSystemName(ThreadRing* ring) {
   if (pthread_getname_np(pthread_self(), name, sizeof name) == 0) StoreName(ring, name);
 }
 
-ThreadRing* Map(uint64_t bytes) {
+ThreadRing* Map(uint64_t bytes) PITOT_REQUIRES(g_rings_mutex) {
   void* memory = mmap(nullptr, kHeaderBytes + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   auto* ring = new (memory) ThreadRing{};
@@ -86,7 +87,7 @@ ThreadRing* Map(uint64_t bytes) {
   return ring;
 }
 
-void Unmap(ThreadRing* ring) {
+void Unmap(ThreadRing* ring) PITOT_REQUIRES(g_rings_mutex) {
   for (ThreadRing** link = &g_rings; *link != nullptr; link = &(*link)->next) {
     if (*link != ring) continue;
     *link = ring->next;
@@ -96,14 +97,14 @@ void Unmap(ThreadRing* ring) {
 }
 
 // The size of a new ring while `left` bytes are unspent; 0: no ring.
-uint64_t WantedBytes(uint64_t left) {
+uint64_t WantedBytes(uint64_t left) PITOT_REQUIRES(g_rings_mutex) {
   const uint64_t for_smallest = g_limits.budget_bytes / kPartForSmallest;
   uint64_t bytes = g_limits.max_bytes;
   while (bytes > g_limits.min_bytes && bytes * kRoomForMore + for_smallest > left) bytes /= 2;
   return kHeaderBytes + bytes <= left ? bytes : 0;
 }
 
-void Retire(ThreadRing* ring) {
+void Retire(ThreadRing* ring) PITOT_REQUIRES(g_rings_mutex) {
   ring->exit_ticks = detail::Clock(ring->gate);
   ring->state = RingState::kRetired;  // last: a snapshot that sees this also sees the exit time
   ring->next_retired = nullptr;
@@ -112,7 +113,7 @@ void Retire(ThreadRing* ring) {
 }
 
 // Takes the ring of the thread that exited first, among rings without readers. The loss of its events is recorded.
-ThreadRing* Recycle() {
+ThreadRing* Recycle() PITOT_REQUIRES(g_rings_mutex) {
   ThreadRing *before = nullptr, *ring = g_oldest_retired;
   while (ring != nullptr && ring->pins != 0) before = ring, ring = ring->next_retired;
   if (ring == nullptr) return nullptr;
@@ -126,7 +127,7 @@ ThreadRing* Recycle() {
   return ring;
 }
 
-bool AnyPinned() {
+bool AnyPinned() PITOT_REQUIRES(g_rings_mutex) {
   for (const ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
     if (ring->pins != 0) return true;
   }
@@ -134,7 +135,7 @@ bool AnyPinned() {
 }
 
 // Returns a ring for a new thread: a fresh one while there is room for any, otherwise a recycled one.
-ThreadRing* TakeRing() {
+ThreadRing* TakeRing() PITOT_REQUIRES(g_rings_mutex) {
   ++g_searches;
   const uint64_t left = g_limits.budget_bytes > g_bytes_used ? g_limits.budget_bytes - g_bytes_used : 0;
   const uint64_t wanted = WantedBytes(left);
@@ -146,7 +147,7 @@ ThreadRing* TakeRing() {
 
 // Returns this thread's ring of a former recorder if it still fits, otherwise unmaps it. Safe: its only writer is this
 // thread.
-ThreadRing* TakeParked(ThreadRing* own) {
+ThreadRing* TakeParked(ThreadRing* own) PITOT_REQUIRES(g_rings_mutex) {
   g_bytes_parked -= own->bytes;
   if (own->bytes <= g_limits.max_bytes && own->bytes >= g_limits.min_bytes &&
       g_bytes_used + kHeaderBytes + own->bytes <= g_limits.budget_bytes) {
@@ -157,7 +158,7 @@ ThreadRing* TakeParked(ThreadRing* own) {
   return nullptr;
 }
 
-void Dress(ThreadRing* ring, uint32_t gate) {
+void Dress(ThreadRing* ring, uint32_t gate) PITOT_REQUIRES(g_rings_mutex) {
   for (detail::OpenScope& open : ring->open) __atomic_store_n(&open.begin, 0, __ATOMIC_RELAXED);
   ring->floor = ring->head;
   ring->events = 0;
@@ -182,8 +183,7 @@ void Dress(ThreadRing* ring, uint32_t gate) {
   ring->gate = gate;
 }
 
-// Under g_rings_mutex.
-ThreadRing* AttachLocked(uint32_t gate) {
+ThreadRing* AttachLocked(uint32_t gate) PITOT_REQUIRES(g_rings_mutex) {
   ThreadRing* ring = nullptr;
   if (detail::t_ring != &g_no_ring) {
     ring = TakeParked(static_cast<ThreadRing*>(detail::t_ring));
@@ -195,7 +195,7 @@ ThreadRing* AttachLocked(uint32_t gate) {
   return ring;
 }
 
-void DetachLocked(ThreadRing* ring) {
+void DetachLocked(ThreadRing* ring) PITOT_REQUIRES(g_rings_mutex) {
   if (ring->state == RingState::kParked) {
     g_bytes_parked -= ring->bytes;
     Unmap(ring);
@@ -212,14 +212,14 @@ void OnThreadExit(void*) {
   auto* ring = static_cast<ThreadRing*>(detail::t_ring);
   detail::t_ring = &g_no_ring;
   if (ring == &g_no_ring) return;
-  const std::lock_guard lock(g_rings_mutex);
+  const base::MutexLock lock(&g_rings_mutex);
   DetachLocked(ring);
 }
 
 }  // namespace
 
 bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
-  const std::lock_guard lock(g_rings_mutex);
+  const base::MutexLock lock(&g_rings_mutex);
   if (!g_has_key) g_has_key = pthread_key_create(&g_key, OnThreadExit) == 0;
   if (!g_has_key) return false;
   g_limits = limits;
@@ -236,7 +236,7 @@ bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
 }
 
 void SetMirror(const Mirror* mirror) noexcept {
-  const std::lock_guard lock(g_rings_mutex);
+  const base::MutexLock lock(&g_rings_mutex);
   if (mirror != nullptr) g_mirror.store(mirror, std::memory_order_release);
   g_is_mirroring.store(mirror != nullptr, std::memory_order_relaxed);
   const bool is_slow = mirror != nullptr || g_is_os_clock.load(std::memory_order_relaxed);
@@ -245,12 +245,12 @@ void SetMirror(const Mirror* mirror) noexcept {
 }
 
 void CloseRings() noexcept {
-  std::unique_lock lock(g_rings_mutex);
+  base::MutexLock lock(&g_rings_mutex);
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELEASE);
   while (AnyPinned()) {  // someone is reading Stats just now
-    lock.unlock();
+    lock.Unlock();
     sched_yield();
-    lock.lock();
+    lock.Lock();
   }
   for (ThreadRing *ring = g_rings, *next; ring != nullptr; ring = next) {
     next = ring->next;
@@ -268,7 +268,8 @@ void CloseRings() noexcept {
 }
 
 void ForgetRingsAfterFork() noexcept {
-  new (&g_rings_mutex) std::mutex;
+  new (&g_rings_mutex) base::Mutex;
+  const base::MutexLock lock(&g_rings_mutex);
   for (ThreadRing *ring = g_rings, *next; ring != nullptr; ring = next) {
     next = ring->next;
     munmap(ring, kHeaderBytes + ring->bytes);
@@ -305,7 +306,7 @@ void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept {
 }
 
 PinnedRings::PinnedRings() {
-  const std::lock_guard lock(g_rings_mutex);
+  const base::MutexLock lock(&g_rings_mutex);
   size_t count = 0;
   for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) ++count;
   rings_.reserve(count);
@@ -318,7 +319,7 @@ PinnedRings::PinnedRings() {
 }
 
 PinnedRings::~PinnedRings() {
-  const std::lock_guard lock(g_rings_mutex);
+  const base::MutexLock lock(&g_rings_mutex);
   bool is_any_free = false;
   for (ThreadRing* ring : rings_) is_any_free |= --ring->pins == 0 && ring->state == RingState::kRetired;
   if (is_any_free) g_given_back.fetch_add(1, std::memory_order_relaxed);
@@ -333,7 +334,7 @@ RingCounts CountRings() noexcept {
   counts.begins_refused = g_begins_refused.load(std::memory_order_relaxed);
   counts.closed_elsewhere = g_closed_elsewhere.load(std::memory_order_relaxed);
   counts.misnested = g_misnested.load(std::memory_order_relaxed);
-  const std::lock_guard lock(g_rings_mutex);
+  const base::MutexLock lock(&g_rings_mutex);
   counts.bytes_used = g_bytes_used;
   counts.bytes_parked = g_bytes_parked;
   counts.searches = g_searches;
@@ -349,7 +350,7 @@ RingCounts CountRings() noexcept {
 }
 
 std::vector<RecycledRing> RecentlyRecycled() {
-  const std::lock_guard lock(g_rings_mutex);
+  const base::MutexLock lock(&g_rings_mutex);
   std::vector<RecycledRing> rings;
   const uint64_t kept = std::min<uint64_t>(g_rings_recycled, kMaxRecycledKept);
   rings.reserve(kept);
@@ -379,7 +380,7 @@ ThreadRing* SwitchThreadForTesting(ThreadRing* ring, const char* name) noexcept 
     detail::t_ring = ring;
     return ring;
   }
-  const std::lock_guard lock(g_rings_mutex);
+  const base::MutexLock lock(&g_rings_mutex);
   detail::t_ring = &g_no_ring;
   std::snprintf(t_name, sizeof t_name, "%s", name);
   ring = AttachLocked(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED));
@@ -411,7 +412,7 @@ Ring* Attach(uint32_t gate) noexcept {
     trace::g_events_refused.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
-  const std::lock_guard lock(trace::g_rings_mutex);
+  const base::MutexLock lock(&trace::g_rings_mutex);
   if (__atomic_load_n(&g_gate, __ATOMIC_RELAXED) != gate) return nullptr;  // stopped meanwhile
   trace::ThreadRing* ring = trace::AttachLocked(gate);
   if (ring != nullptr && pthread_setspecific(trace::g_key, ring) != 0) {
