@@ -105,18 +105,24 @@ bool Control::HasProfilerSwitched() noexcept {
 }
 
 std::string Control::Reason() const {
-  const std::lock_guard lock(reason_mutex_);
+  const base::MutexLock lock(&reason_mutex_);
   return reason_;
 }
 
+// The beginning of a text that goes on with another reason.
+std::string Control::ReasonAnd() const {
+  const std::string reason = Reason();
+  return reason.empty() ? reason : reason + "; ";
+}
+
 void Control::SetReason(std::string reason, const char* remedy) {
-  const std::lock_guard lock(reason_mutex_);
+  const base::MutexLock lock(&reason_mutex_);
   reason_ = std::move(reason);
   remedy_ = remedy;
 }
 
 std::string Control::WhyNothing() const {
-  const std::lock_guard lock(reason_mutex_);
+  const base::MutexLock lock(&reason_mutex_);
   const char* remedy = remedy_;
   switch (mode()) {
     case Mode::kReady:
@@ -173,7 +179,7 @@ Status Control::Start(Attach attach, bool graph_level) noexcept {
     }
     Status status = Take(false);
     if (graph_level && !has_graph_level_)
-      SetReason(reason_ + (reason_.empty() ? "" : "; ") +
+      SetReason(ReasonAnd() +
                 "no graph level: the collector was added after CUDA was initialised, PyTorch's profiler is in the "
                 "process, or CUPTI does not report graphs");
     return status;
@@ -244,12 +250,12 @@ Status Control::Take(bool is_back) {
   // Without reports of new graphs, it is unknown which may be recorded as a whole.
   has_graph_level_ = has_graph_level_ && source_.load() == CallSource::kCallbacks;
   if (kineto == KinetoState::kUnknown)
-    SetReason(reason_ + (reason_.empty() ? "" : "; ") +
+    SetReason(ReasonAnd() +
               "PyTorch's profiler is in the process, in a version that does not announce its profiles: call "
               "Recorder::PauseCupti before a profile, ResumeCupti after");
   mode_.store(Mode::kOn);
   Apply();
-  return mode() == Mode::kOn ? Status() : Error(StatusCode::kUnavailable, "%s", reason_.c_str());
+  return mode() == Mode::kOn ? Status() : Error(StatusCode::kUnavailable, "%s", Reason().c_str());
 }
 
 Status Control::Subscribe(KinetoState kineto) {
@@ -366,7 +372,7 @@ Status Control::Resume() noexcept {
     if (mode() == Mode::kOff) return NotRunning();
     if (mode() == Mode::kOn && kineto_.load() == KinetoState::kUnknown) RegisterAgain();
     if (mode() == Mode::kReady || mode() == Mode::kOn || mode() == Mode::kAside) return {};
-    if (mode() == Mode::kDead) return Error(StatusCode::kUnavailable, "%s", reason_.c_str());
+    if (mode() == Mode::kDead) return Error(StatusCode::kUnavailable, "%s", Reason().c_str());
     if (is_active) {
       SetReason("PyTorch's profiler has CUPTI");
       mode_.store(Mode::kAside);
@@ -693,7 +699,7 @@ void Control::SwitchCall(const ApiCalls::Id& id, bool on) {
 // Notes a part that is not recorded, or not known, because CUPTI refused it; the rest is recorded.
 void Control::NoteMissing(const char* what, Result result) {
   const std::string note = std::string(what) + ": not recorded, CUPTI says " + ResultName(api_, result);
-  const std::lock_guard lock(reason_mutex_);
+  const base::MutexLock lock(&reason_mutex_);
   if (reason_.find(note) == std::string::npos) reason_ += (reason_.empty() ? "" : "; ") + note;
 }
 

@@ -9,9 +9,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "collect/cupti/api.h"
 #include "collect/cupti/calls.h"
 #include "collect/cupti/driver.h"
@@ -181,6 +181,7 @@ class Control {
   Result EnableCallback(Domain domain, uint32_t callback_id, bool on);
   void Fail(const char* what, Result result);
   void NoteMissing(const char* what, Result result);
+  std::string ReasonAnd() const;
   void SetReason(std::string reason, const char* remedy = nullptr);
 
   const Api& api_;
@@ -208,9 +209,9 @@ class Control {
   uint32_t reclaimed_ = 0;
   int64_t reclaimed_ns_ = 0;  // the last time
 
-  mutable std::mutex reason_mutex_;
-  std::string reason_;  // written under the mutex
-  const char* remedy_ = nullptr;
+  mutable base::Mutex reason_mutex_;
+  std::string reason_ PITOT_GUARDED_BY(reason_mutex_);
+  const char* remedy_ PITOT_GUARDED_BY(reason_mutex_) = nullptr;
 
   std::atomic<KinetoState> kineto_{KinetoState::kAbsent};
   std::atomic<Mode> mode_{Mode::kOff};

@@ -8,8 +8,9 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <mutex>
 #include <type_traits>
+
+#include "base/mutex.h"
 
 namespace pitot::cupti {
 namespace {
@@ -37,13 +38,13 @@ bool Find(void* handle, Driver* driver) {
          find("cuDevicePrimaryCtxGetState", &driver->primary_state);
 }
 
-constinit std::mutex g_mutex;  // guards the following
-constinit Driver g_driver{};
-constinit bool g_is_found = false;
+constinit base::Mutex g_mutex;
+constinit Driver g_driver PITOT_GUARDED_BY(g_mutex){};
+constinit bool g_is_found PITOT_GUARDED_BY(g_mutex) = false;
 
 // False: it is not loaded, or lacks a function. Once found it is held open: it stays as long as the process.
 bool FindDriver(Driver* driver) {
-  const std::lock_guard lock(g_mutex);
+  const base::MutexLock lock(&g_mutex);
   if (!g_is_found) {
     void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (handle == nullptr) return false;

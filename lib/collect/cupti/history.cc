@@ -81,8 +81,8 @@ bool History::FreeChunk() {
   std::deque<uint32_t>::iterator oldest;
   for (Lane& lane : lanes_) {
     if (most != nullptr && lane.chunks.size() <= most->chunks.size()) continue;
-    const auto unpinned = [this](uint32_t i) { return chunks_[i].pins == 0; };
-    const auto found = std::find_if(lane.chunks.begin(), lane.chunks.end(), unpinned);
+    auto found = lane.chunks.begin();
+    while (found != lane.chunks.end() && chunks_[*found].pins != 0) ++found;
     if (found != lane.chunks.end()) most = &lane, oldest = found;
   }
   if (most == nullptr) return false;
@@ -95,7 +95,7 @@ bool History::FreeChunk() {
 }
 
 void History::Add(uint32_t device, const GpuRecord* records, size_t count) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   Lane& lane = LaneOf(device);
   for (size_t i = 0; i < count; ++i) {
     const int64_t begin_ns = records[i].begin_ns, end_ns = begin_ns + records[i].duration_ns;
@@ -116,7 +116,7 @@ void History::Add(uint32_t device, const GpuRecord* records, size_t count) {
 }
 
 bool History::GiveBackChunk() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   try {
     if (!FreeChunk()) return false;
     madvise(RecordsOf(free_.back()), kChunkBytes, MADV_DONTNEED);
@@ -129,7 +129,7 @@ bool History::GiveBackChunk() noexcept {
 }
 
 void History::AddLoss(const Loss& loss) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   try {
     Remember(loss);
   } catch (const std::bad_alloc&) {
@@ -162,7 +162,7 @@ void History::Remember(const Loss& loss) {
 
 void History::Pin(int64_t begin_ns, Pinned* out) {
   out->Release();
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   struct Candidate {
     uint32_t age, chunk, device;
   };
@@ -209,7 +209,7 @@ void History::Pin(int64_t begin_ns, Pinned* out) {
 
 void History::Pinned::Release() noexcept {
   if (history_ == nullptr) return;
-  const std::lock_guard lock(history_->mutex_);
+  const base::MutexLock lock(&history_->mutex_);
   for (const Part& part : parts_) --history_->chunks_[part.chunk].pins;
   parts_.clear();
   losses_.clear();
@@ -217,7 +217,7 @@ void History::Pinned::Release() noexcept {
 }
 
 uint64_t History::records() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   uint64_t count = 0;
   for (const Lane& lane : lanes_) {
     for (const uint32_t chunk : lane.chunks) count += chunks_[chunk].count;

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "collect/cupti/records.h"
 
 namespace pitot::cupti {
@@ -98,18 +98,18 @@ class History {
   GpuRecord* RecordsOf(uint32_t chunk) const {
     return reinterpret_cast<GpuRecord*>(memory_ + uint64_t{chunk} * kChunkBytes);
   }
-  Lane& LaneOf(uint32_t device);
-  bool FreeChunk();
-  std::vector<Loss>& LossesOf(uint32_t device, const char* reason);
-  void Remember(const Loss& loss);
+  Lane& LaneOf(uint32_t device) PITOT_REQUIRES(mutex_);
+  bool FreeChunk() PITOT_REQUIRES(mutex_);
+  std::vector<Loss>& LossesOf(uint32_t device, const char* reason) PITOT_REQUIRES(mutex_);
+  void Remember(const Loss& loss) PITOT_REQUIRES(mutex_);
 
   uint8_t* const memory_;
-  mutable std::mutex mutex_;  // guards all of the following; no thread of the host's takes it
-  std::vector<Chunk> chunks_;
-  std::vector<uint32_t> free_;
-  size_t given_back_ = 0;  // of chunks_
-  std::deque<Lane> lanes_;
-  std::vector<std::vector<Loss>> losses_;  // by device and reason; none is empty
+  mutable base::Mutex mutex_;  // no thread of the host's takes it
+  std::vector<Chunk> chunks_ PITOT_GUARDED_BY(mutex_);
+  std::vector<uint32_t> free_ PITOT_GUARDED_BY(mutex_);
+  size_t given_back_ PITOT_GUARDED_BY(mutex_) = 0;  // of chunks_
+  std::deque<Lane> lanes_ PITOT_GUARDED_BY(mutex_);
+  std::vector<std::vector<Loss>> losses_ PITOT_GUARDED_BY(mutex_);  // by device and reason; none is empty
 };
 
 }  // namespace pitot::cupti

@@ -2,7 +2,6 @@
 //
 // The part of a recording that goes into an incident.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -51,13 +50,10 @@ void Recording::Keep(int64_t begin_ns, KeepFor what) noexcept {
   bool is_complete = false;
   {
     // Collect what CUPTI has by now.
-    std::unique_lock lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     const uint64_t asked = ++rounds_asked_;
-    changed_.notify_all();
-    is_complete = HangingNs() == 0 &&
-                  changed_.wait_for(lock, std::chrono::nanoseconds(environment_.keep_patience_ns),
-                                    [&] { return rounds_done_ >= asked; }) &&
-                  is_round_whole_;
+    changed_.NotifyAll();
+    is_complete = HangingNs() == 0 && AwaitRound(asked, environment_.keep_patience_ns) && is_round_whole_;
   }
   kept_end_ns_ = base::ClockNs(CLOCK_MONOTONIC);
   if (!is_complete) missing_from_ns_ = std::max(begin_ns, drained_ns_.load()), why_missing_ = "not decoded in time";
@@ -79,7 +75,7 @@ Recording::Kept Recording::AddDepths(TraceBuilder& trace) {
   deep_until_ns_ = 0;
   std::vector<DepthChange> changes;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     changes.assign(depths_.begin(), depths_.end());
   }
   for (size_t i = 0; i < changes.size(); ++i) {
@@ -178,7 +174,7 @@ void Recording::AddClockSteps(TraceBuilder& trace) {
   uint64_t steps = 0, records = 0;
   int64_t by_ns = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     for (const ClockStep& step : clock_steps_) {
       if (std::max(step.at_ns, step.until_ns) < kept_begin_ns_) continue;
       ++steps, records += step.records, by_ns = step.by_ns;
@@ -200,7 +196,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
   DecodeCounts counts;
   uint64_t names_refused, shapes_refused, streams_refused;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     counts = counts_;
     names_refused = names_refused_;
     shapes_refused = shapes_refused_;
@@ -244,7 +240,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
 }
 
 std::map<uint32_t, DeviceFacts> Recording::Devices() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   return devices_;
 }
 

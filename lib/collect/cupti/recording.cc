@@ -19,6 +19,7 @@ namespace {
 using base::ClockNs;
 using base::Error;
 using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
 
 constexpr uint64_t kLeastBytes = 8ull << 20, kMostBytes = 4ull << 30;
 constexpr int64_t kTickNs = 20'000'000;       // the newest record is then 10 ms old at the median
@@ -70,15 +71,15 @@ Status Recording::Claim() noexcept {
 }
 
 void Recording::Release() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   is_over_ = true;
   marked_ns_.store(0);
   g_owner.store(Owner::kNobody);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Recording::LeaveBehind() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (!is_over_) g_owner.store(Owner::kLeftBehind);
 }
 
@@ -133,10 +134,10 @@ void Recording::Run() noexcept {
   }
   bool is_awaited;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     taken_ = taken, has_taken_ = true;
     is_awaited = !is_ending_;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   if (taken.ok()) Work();
   Mark();
@@ -147,24 +148,26 @@ void Recording::Run() noexcept {
 }
 
 Status Recording::AwaitStart() noexcept {
-  std::unique_lock lock(mutex_);
-  // A refused CUPTI is given back by then.
-  const auto is_known = [this] { return has_taken_ && (taken_.ok() || is_over_); };
-  if (changed_.wait_for(lock, nanoseconds(environment_.start_patience_ns), is_known)) return taken_;
+  const auto deadline = steady_clock::now() + nanoseconds(environment_.start_patience_ns);
+  {
+    const base::MutexLock lock(&mutex_);
+    while (!IsStartKnown() && changed_.WaitUntil(&mutex_, deadline)) {}
+    if (IsStartKnown()) return taken_;
+  }
   return DoesNotAnswer("or the collector was added while a library was being loaded: no GPU is recorded");
 }
 
 void Recording::End() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   is_ending_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Recording::Work() noexcept {
   for (bool is_last = false; !is_last;) {
     uint64_t asked;
     {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(&mutex_);
       asked = rounds_asked_;
       is_last = is_ending_;
     }
@@ -176,14 +179,14 @@ void Recording::Work() noexcept {
       history_->AddLoss({drained_ns_, now_ns, kNoDevice, "no memory", 0});
     }
     {
-      const std::lock_guard lock(mutex_);
+      const base::MutexLock lock(&mutex_);
       counts_ = decoder_->counts();
       names_refused_ = tables_.names.refused();
       shapes_refused_ = tables_.shapes.refused();
       streams_refused_ = tables_.streams.refused();
       rounds_done_ = asked;
       is_round_whole_ = has_flushed_;
-      changed_.notify_all();
+      changed_.NotifyAll();
     }
     if (!is_last) Wait(asked, now_ns + kTickNs);
   }
@@ -191,17 +194,17 @@ void Recording::Work() noexcept {
 
 // Waits for the next round, and obeys orders meanwhile.
 void Recording::Wait(uint64_t round, int64_t due_ns) noexcept {
-  std::unique_lock lock(mutex_);
-  const auto is_asked = [&] { return is_ending_ || rounds_asked_ != round; };
-  for (int64_t left_ns; !is_asked() && (left_ns = due_ns - ClockNs(CLOCK_MONOTONIC)) > 0;) {
+  base::MutexLock lock(&mutex_);
+  for (int64_t left_ns; !IsRoundAsked(round) && (left_ns = due_ns - ClockNs(CLOCK_MONOTONIC)) > 0;) {
     const int64_t nap_ns = control_->IsBesideProfiler() ? std::min(left_ns, kWatchNs) : left_ns;
     marked_ns_.store(0);
-    changed_.wait_for(lock, nanoseconds(nap_ns), [&] { return is_asked() || ordered_ != obeyed_; });
+    const auto until = steady_clock::now() + nanoseconds(nap_ns);
+    while (!IsRoundAsked(round) && ordered_ == obeyed_ && changed_.WaitUntil(&mutex_, until)) {}
     Mark();
-    lock.unlock();
+    lock.Unlock();
     Obey();
     if (control_->HasProfilerSwitched()) due_ns = 0;
-    lock.lock();
+    lock.Lock();
   }
 }
 
@@ -216,27 +219,38 @@ int64_t Recording::HangingNs() const noexcept {
   return ns >= (may_begin_.load() ? environment_.start_patience_ns : environment_.patience_ns) ? ns : 0;
 }
 
+bool Recording::AwaitOrder(uint64_t order, int64_t ns) noexcept {
+  const auto deadline = steady_clock::now() + nanoseconds(ns);
+  while (!is_over_ && obeyed_ < order && changed_.WaitUntil(&mutex_, deadline)) {}
+  return is_over_ || obeyed_ >= order;
+}
+
+bool Recording::AwaitRound(uint64_t round, int64_t ns) noexcept {
+  const auto deadline = steady_clock::now() + nanoseconds(ns);
+  while (rounds_done_ < round && changed_.WaitUntil(&mutex_, deadline)) {}
+  return rounds_done_ >= round;
+}
+
 Status Recording::Order(const Orders& orders) noexcept {
-  std::unique_lock lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (orders.depth) orders_.depth = orders.depth;
   if (orders.hand != nullptr) orders_.hand = orders.hand;
   const uint64_t order = ++ordered_;
-  changed_.notify_all();
-  const auto is_done = [&] { return is_over_ || obeyed_ >= order; };
-  const auto wait = [&](int64_t ns) { return changed_.wait_for(lock, nanoseconds(ns), is_done); };
-  bool has_answered = HangingNs() == 0 && wait(environment_.patience_ns);
-  if (!has_answered && HangingNs() == 0 && may_begin_.load()) has_answered = wait(environment_.start_patience_ns);
+  changed_.NotifyAll();
+  bool has_answered = HangingNs() == 0 && AwaitOrder(order, environment_.patience_ns);
+  if (!has_answered && HangingNs() == 0 && may_begin_.load())
+    has_answered = AwaitOrder(order, environment_.start_patience_ns);
   if (!has_answered) return DoesNotAnswer("the request takes effect when it answers");
   return obeyed_ >= order ? answer_ : NotRunning();
 }
 
 // Carries out the orders of other threads.
 void Recording::Obey() noexcept {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(&mutex_);
   while (obeyed_ != ordered_) {
     const Orders orders = std::exchange(orders_, {});
     const uint64_t order = ordered_;
-    lock.unlock();
+    lock.Unlock();
     Mark();
     Status answer;
     const uint32_t registrations = control_->registrations();
@@ -244,10 +258,10 @@ void Recording::Obey() noexcept {
     if (control_->registrations() != registrations) NoteUnheard(silent_since_ns_, ClockNs(CLOCK_MONOTONIC));
     if (orders.depth) control_->SetDepth(*orders.depth, TakesAnyCost());
     NoteDepth();
-    lock.lock();
+    lock.Lock();
     if (orders.hand != nullptr) answer_ = std::move(answer);
     obeyed_ = order;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 
@@ -257,7 +271,7 @@ Status Recording::Resume() noexcept { return Order({{}, &Control::Resume}); }
 
 // Notes from when on it records how deeply, for incidents.
 void Recording::NoteDepth() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   const Depth depth = control_->depth();
   if (!depths_.empty() && depths_.back().depth == depth) return;
   const bool rises = depths_.empty() || depths_.back().depth == Depth::kScopes;
@@ -274,14 +288,14 @@ void Recording::NoteDepth() noexcept {
 
 // Notes that CUPTI answers us: nobody else's callbacks are in place of ours, nor were since ours were registered.
 void Recording::NoteHeard(const BufferCounts& counts) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (!depths_.empty() && HeardOf(counts) != heard_) depths_.back().is_heard = true;
 }
 
 // Notes that CUPTI did not answer from `since_ns` on. `registered_ns`, unless 0: callbacks were registered again then,
 // and later answers tell nothing about the time before.
 void Recording::NoteUnheard(int64_t since_ns, int64_t registered_ns) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (depths_.empty() || depths_.back().depth == Depth::kScopes) return;
   try {
     auto after = depths_.end();
@@ -344,13 +358,13 @@ void Recording::ReadClocks() {
   const int64_t by_ns = pairs_.Add(pair);
   clock_error_ns_.store(pairs_.MostErrorNs(), std::memory_order_relaxed);
   if (by_ns == 0 || decoder_->counts().is_by_cycles) return;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   clock_steps_.push_back({pair.monotonic_ns, by_ns, 0, pair.monotonic_ns});
   if (clock_steps_.size() > kClockStepsKept) clock_steps_.pop_front();
 }
 
 void Recording::NoteUnplaced(uint64_t records, int64_t now_ns) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (clock_steps_.empty()) return;
   clock_steps_.back().records += records;
   clock_steps_.back().until_ns = now_ns;
@@ -424,9 +438,13 @@ void Recording::PayForTables() noexcept {
 
 // Asked on this thread, because the driver may hang, too.
 void Recording::NoteDevice(uint32_t device) {
-  if (device == kNoDevice || devices_.count(device) != 0) return;
+  if (device == kNoDevice) return;
+  {
+    const base::MutexLock lock(&mutex_);
+    if (devices_.count(device) != 0) return;
+  }
   DeviceFacts facts = DescribeDevice(device);
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   devices_.emplace(device, std::move(facts));
 }
 

@@ -8,16 +8,15 @@
 #define PITOT_LIB_COLLECT_CUPTI_RECORDING_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "collect/cupti/clock_pairs.h"
 #include "collect/cupti/collector.h"
 #include "collect/cupti/decode.h"
@@ -91,6 +90,14 @@ class Recording {
 
   // Called by other threads.
   Status Order(const Orders& orders) noexcept;
+  // A refused CUPTI is given back by then.
+  bool IsStartKnown() const noexcept PITOT_REQUIRES(mutex_) { return has_taken_ && (taken_.ok() || is_over_); }
+  bool IsRoundAsked(uint64_t after) const noexcept PITOT_REQUIRES(mutex_) {
+    return is_ending_ || rounds_asked_ != after;
+  }
+  // False: not within this time.
+  bool AwaitOrder(uint64_t order, int64_t ns) noexcept PITOT_REQUIRES(mutex_);
+  bool AwaitRound(uint64_t round, int64_t ns) noexcept PITOT_REQUIRES(mutex_);
   Kept AddDepths(TraceBuilder& trace);
   void AddMissing(TraceBuilder& trace) const;
   std::string WhyNoKernels(Kept kept) const;
@@ -164,19 +171,22 @@ class Recording {
   std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: unknown
   std::atomic<int64_t> clock_error_ns_{0};   // of the clock readings used for conversion
 
-  std::mutex mutex_;  // guards the following; not held in any call of CUPTI
-  std::condition_variable changed_;
-  bool has_taken_ = false, is_ending_ = false, is_over_ = false;
-  Status taken_, answer_;  // the latter to Pause and Resume
-  Orders orders_;
-  uint64_t ordered_ = 0, obeyed_ = 0;
-  uint64_t rounds_asked_ = 0, rounds_done_ = 0;
-  bool is_round_whole_ = true;  // the last one done
-  std::deque<DepthChange> depths_;
-  std::deque<ClockStep> clock_steps_;
-  std::map<uint32_t, DeviceFacts> devices_;  // of all devices with records
-  DecodeCounts counts_;
-  uint64_t names_refused_ = 0, shapes_refused_ = 0, streams_refused_ = 0;
+  base::Mutex mutex_;  // not held in any call of CUPTI
+  base::CondVar changed_;
+  bool has_taken_ PITOT_GUARDED_BY(mutex_) = false;
+  bool is_ending_ PITOT_GUARDED_BY(mutex_) = false, is_over_ PITOT_GUARDED_BY(mutex_) = false;
+  Status taken_ PITOT_GUARDED_BY(mutex_);
+  Status answer_ PITOT_GUARDED_BY(mutex_);  // to Pause and Resume
+  Orders orders_ PITOT_GUARDED_BY(mutex_);
+  uint64_t ordered_ PITOT_GUARDED_BY(mutex_) = 0, obeyed_ PITOT_GUARDED_BY(mutex_) = 0;
+  uint64_t rounds_asked_ PITOT_GUARDED_BY(mutex_) = 0, rounds_done_ PITOT_GUARDED_BY(mutex_) = 0;
+  bool is_round_whole_ PITOT_GUARDED_BY(mutex_) = true;  // the last one done
+  std::deque<DepthChange> depths_ PITOT_GUARDED_BY(mutex_);
+  std::deque<ClockStep> clock_steps_ PITOT_GUARDED_BY(mutex_);
+  std::map<uint32_t, DeviceFacts> devices_ PITOT_GUARDED_BY(mutex_);  // of all devices with records
+  DecodeCounts counts_ PITOT_GUARDED_BY(mutex_);
+  uint64_t names_refused_ PITOT_GUARDED_BY(mutex_) = 0, shapes_refused_ PITOT_GUARDED_BY(mutex_) = 0,
+                          streams_refused_ PITOT_GUARDED_BY(mutex_) = 0;
 
   // From Keep to AddTo.
   History::Pinned pinned_;
