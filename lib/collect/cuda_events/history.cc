@@ -53,7 +53,7 @@ History::History(uint64_t memory_bytes)
       kept_(std::make_unique_for_overwrite<Span[]>(capacity_)) {}
 
 void History::Add(const Span& span) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   Span& place = ring_[written_ % capacity_];
   if (written_++ >= capacity_)
     newest_overwritten_ns_ = std::max(newest_overwritten_ns_, place.begin_ns + place.duration_ns);
@@ -61,7 +61,7 @@ void History::Add(const Span& span) noexcept {
 }
 
 void History::NameDevice(uint32_t device, const char* name) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   for (Device& known : devices_) {
     if (known.name[0] != '\0' && known.ordinal != device) continue;
     known.ordinal = device;
@@ -71,7 +71,7 @@ void History::NameDevice(uint32_t device, const char* name) noexcept {
 }
 
 void History::Keep(int64_t begin_ns) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   kept_count_ = 0;
   is_overwritten_ = newest_overwritten_ns_ != 0 && newest_overwritten_ns_ >= begin_ns;
   for (uint64_t i = written_ > capacity_ ? written_ - capacity_ : 0; i < written_; ++i) {
@@ -83,7 +83,7 @@ void History::Keep(int64_t begin_ns) noexcept {
 void History::AddTo(TraceBuilder& trace) const {
   Rows rows(&trace);
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     for (const Device& device : devices_) {
       if (device.name[0] != '\0' && kept_count_ != 0) rows.Device(device.ordinal, device.name);
     }

@@ -8,8 +8,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "collect/cuda_events/pools.h"
 #include "pitot/extend/collector.h"
 
@@ -47,11 +47,11 @@ class History {
   };
 
   const uint64_t capacity_;  // spans
-  mutable std::mutex mutex_;
-  std::unique_ptr<Span[]> ring_;
-  uint64_t written_ = 0;               // ever
-  int64_t newest_overwritten_ns_ = 0;  // when it ended; 0: none was overwritten
-  std::array<Device, kMaxContexts> devices_;
+  mutable base::Mutex mutex_;
+  std::unique_ptr<Span[]> ring_ PITOT_GUARDED_BY(mutex_);
+  uint64_t written_ PITOT_GUARDED_BY(mutex_) = 0;               // ever
+  int64_t newest_overwritten_ns_ PITOT_GUARDED_BY(mutex_) = 0;  // when it ended; 0: none was overwritten
+  std::array<Device, kMaxContexts> devices_ PITOT_GUARDED_BY(mutex_);
 
   // For Keep and AddTo.
   std::unique_ptr<Span[]> kept_;

@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/message.h"
+#include "base/mutex.h"
 #include "base/patient_thread.h"
 #include "collect/host/history.h"
 #include "collect/host/prompt.h"
@@ -57,8 +57,8 @@ struct Shared {
   const std::shared_ptr<base::Timer> timer;
   std::atomic<bool> stop{false};
   Sources sources;
-  std::mutex threads_mutex;
-  Threads threads;
+  base::Mutex threads_mutex;
+  Threads threads PITOT_GUARDED_BY(threads_mutex);
   History history;
 
   // Used by the thread only.
@@ -114,7 +114,7 @@ void Shared::Run() noexcept {
         process_rounds.Add(timer->NowNs() - now_ns);
       }
       if (is_due(&threads_due_ns, thread_period_ns)) {
-        const std::lock_guard lock(threads_mutex);
+        const base::MutexLock lock(&threads_mutex);
         const int64_t begin_ns = timer->NowNs();
         threads.Round(*timer, &samples);
         left_out = threads.left_out();
@@ -125,7 +125,7 @@ void Shared::Run() noexcept {
     history.Commit(samples, process_rounds, thread_rounds, left_out);
     if (!stop.load(std::memory_order_acquire)) timer->WaitUntil(std::min(process_due_ns, threads_due_ns));
   }
-  const std::lock_guard lock(threads_mutex);
+  const base::MutexLock lock(&threads_mutex);
   threads.Close();
 }
 
@@ -135,7 +135,7 @@ void Shared::Keep(int64_t begin_ns, KeepFor what) noexcept {
   std::vector<Sample> now;
   // Out of memory, threads stay as they were last seen.
   try {
-    const std::lock_guard lock(threads_mutex);
+    const base::MutexLock lock(&threads_mutex);
     if (what == KeepFor::kIncident && !stop.load(std::memory_order_acquire)) threads.Now(*timer, &now);
   } catch (const std::exception&) {}
   history.Keep(begin_ns, now);

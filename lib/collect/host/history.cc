@@ -35,7 +35,7 @@ void History::Write(std::span<const Sample> samples) noexcept {
 
 void History::Commit(std::span<const Sample> samples, const Rounds& process, const Rounds& threads,
                      uint32_t threads_left_out) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   Write(samples);
   state_.process = process;
   state_.threads = threads;
@@ -44,7 +44,7 @@ void History::Commit(std::span<const Sample> samples, const Rounds& process, con
 
 void History::Keep(int64_t begin_ns, std::span<const Sample> now) noexcept {
   begin_ns_ = begin_ns;
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   Write(now);
   std::copy_n(ring_.get(), std::min<uint64_t>(state_.written, capacity_), kept_samples_.get());
   kept_ = state_;

@@ -7,11 +7,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "pitot/extend/collector.h"
 
 namespace pitot::host {
@@ -63,14 +63,14 @@ class History {
     uint32_t threads_left_out = 0;
     uint64_t written = 0;  // samples ever written
   };
-  void Write(std::span<const Sample> samples) noexcept;
+  void Write(std::span<const Sample> samples) noexcept PITOT_REQUIRES(mutex_);
   const Sample& Kept(uint64_t position) const { return kept_samples_[position % capacity_]; }
 
   const size_t capacity_;  // samples
 
-  std::mutex mutex_;  // guards the ring and the state
-  std::unique_ptr<Sample[]> ring_;
-  State state_;
+  base::Mutex mutex_;
+  std::unique_ptr<Sample[]> ring_ PITOT_GUARDED_BY(mutex_);
+  State state_ PITOT_GUARDED_BY(mutex_);
 
   // For Keep and AddTo.
   std::unique_ptr<Sample[]> kept_samples_;  // in the ring's order

@@ -86,7 +86,7 @@ History::History(uint64_t memory_bytes, uint32_t rate_hz)
       ring_(std::make_unique_for_overwrite<Sample[]>(capacity_)) {}
 
 void History::SetDevices(std::vector<DeviceInfo> devices, uint32_t devices_left_out, std::string driver_version) {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   const size_t series = devices.size() * kCounterCount;
   overwritten_.assign(series, Sample{0, 0, 0, 0});
   is_carried_.assign(series, 0);
@@ -99,7 +99,7 @@ void History::SetDevices(std::vector<DeviceInfo> devices, uint32_t devices_left_
 }
 
 void History::Commit(uint32_t device, std::span<const Sample> samples, const DeviceState& state) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   for (const Sample& sample : samples) {
     Sample& slot = ring_[written_ % capacity_];
     if (written_ >= capacity_) overwritten_[slot.series] = slot;
@@ -110,7 +110,7 @@ void History::Commit(uint32_t device, std::span<const Sample> samples, const Dev
 }
 
 void History::EndRound(int64_t took_ns, uint64_t missed_before) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   ++totals_.rounds;
   totals_.missed += missed_before;
   totals_.took_ns += took_ns;
@@ -125,7 +125,7 @@ void History::Keep(int64_t begin_ns, int64_t now_ns) noexcept {
     kept_.silent_ns = now_ns - since_ns;
     kept_.silent_call = call_.load(std::memory_order_relaxed);
   }
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   KeepSamples();
   std::copy(states_.begin(), states_.end(), kept_states_.begin());
   kept_.totals = totals_;

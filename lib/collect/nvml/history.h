@@ -9,11 +9,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "collect/nvml/abi.h"
 #include "collect/nvml/counters.h"
 #include "pitot/extend/collector.h"
@@ -90,8 +90,8 @@ class History {
     uint32_t silent_call = 0;
   };
 
-  const Sample& At(uint64_t position) const { return ring_[position % capacity_]; }
-  void KeepSamples();
+  const Sample& At(uint64_t position) const PITOT_REQUIRES(mutex_) { return ring_[position % capacity_]; }
+  void KeepSamples() PITOT_REQUIRES(mutex_);
   void AddSamples(TraceBuilder& trace) const;
   void AddAttributes(TraceBuilder& trace) const;
   std::string Explain(const DeviceState& state, Source source) const;
@@ -102,12 +102,13 @@ class History {
   std::atomic<int64_t> call_since_ns_{0};
   std::atomic<uint32_t> call_{0};
 
-  std::mutex mutex_;  // guards the ring and the other shared state
-  std::unique_ptr<Sample[]> ring_;
-  uint64_t written_ = 0;             // samples ever written
-  std::vector<Sample> overwritten_;  // the newest overwritten one of each series; at_ns 0: none
-  std::vector<DeviceState> states_;
-  Totals totals_;
+  base::Mutex mutex_;
+  std::unique_ptr<Sample[]> ring_ PITOT_GUARDED_BY(mutex_);
+  uint64_t written_ PITOT_GUARDED_BY(mutex_) = 0;  // samples ever written
+  // The newest overwritten one of each series; at_ns 0: none.
+  std::vector<Sample> overwritten_ PITOT_GUARDED_BY(mutex_);
+  std::vector<DeviceState> states_ PITOT_GUARDED_BY(mutex_);
+  Totals totals_ PITOT_GUARDED_BY(mutex_);
 
   // Written once, by SetDevices.
   std::vector<DeviceInfo> devices_;

@@ -7,10 +7,10 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <new>
 
 #include "base/message.h"
+#include "base/mutex.h"
 #include "collect/nvtx/abi.h"
 #include "trace/mirror.h"
 #include "trace/names.h"
@@ -25,10 +25,10 @@ constexpr unsigned kMostSlots = 17;  // of any module, and one more
 constinit abi::Slot g_slots[abi::kModules][kMostSlots] = {};
 constinit abi::Slot* g_tables[abi::kModules][kMostSlots] = {};
 
-constinit std::mutex g_mutex;  // guards the following, down to the atomics
-constinit bool g_watches_forks = false;
-constinit bool g_is_loaded = false;
-constinit char g_path[1024] = {};
+constinit base::Mutex g_mutex;
+constinit bool g_watches_forks PITOT_GUARDED_BY(g_mutex) = false;
+constinit bool g_is_loaded PITOT_GUARDED_BY(g_mutex) = false;
+constinit char g_path[1024] PITOT_GUARDED_BY(g_mutex) = {};
 
 constinit void* g_domain = nullptr;  // written before the mirror is set
 // The tool's handle of each name, by the name's number. Null: not requested yet; kNoString: there is none.
@@ -60,7 +60,7 @@ const void* GetTable(uint32_t id) noexcept {
 void* Register(Name name) noexcept {
   const auto of_tool = SlotOf<void* (*)(void*, const char*)>(abi::kCore2, abi::kDomainRegisterStringA);
   if (of_tool == nullptr || name.index == 0) return kNoString;
-  const std::lock_guard lock(g_mutex);
+  const base::MutexLock lock(&g_mutex);
   std::atomic<void*>& there = g_strings[name.index];
   if (void* const handle = there.load(std::memory_order_acquire)) return handle;
   char text[trace::kMaxNameBytes + 1];
@@ -96,15 +96,14 @@ void TellEnd() noexcept {
 
 constexpr trace::Mirror kMirror = {TellBegin, TellEnd};
 
-// Called under the mutex. When the process is forked, another thread may hold it, within the tool. So the child makes
-// it anew. A name being registered at that time is registered again.
-bool WatchForks() noexcept {
-  if (!g_watches_forks) g_watches_forks = pthread_atfork(nullptr, nullptr, [] { new (&g_mutex) std::mutex; }) == 0;
+// When the process is forked, another thread may hold the mutex, within the tool. So the child makes it anew. A name
+// being registered at that time is registered again.
+bool WatchForks() noexcept PITOT_REQUIRES(g_mutex) {
+  if (!g_watches_forks) g_watches_forks = pthread_atfork(nullptr, nullptr, [] { new (&g_mutex) base::Mutex; }) == 0;
   return g_watches_forks;
 }
 
-// Called under the mutex.
-Status Load(const char* path) noexcept {
+Status Load(const char* path) noexcept PITOT_REQUIRES(g_mutex) {
   if (!WatchForks()) return base::Error(StatusCode::kResourceExhausted, "no memory to watch forks");
   void* const tool = dlopen(path, RTLD_LAZY);
   if (tool == nullptr) {
@@ -131,7 +130,7 @@ Status Load(const char* path) noexcept {
 
 Status BeginMirror(const char* path) noexcept {
   {
-    const std::lock_guard lock(g_mutex);
+    const base::MutexLock lock(&g_mutex);
     if (g_is_loaded && std::strncmp(path, g_path, sizeof g_path - 1) != 0)
       return base::Error(StatusCode::kUnavailable, "%s=%s: scopes were mirrored to %s before, and it stays loaded",
                          abi::kVariable, path, g_path);

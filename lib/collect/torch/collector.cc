@@ -9,13 +9,13 @@
 #include <atomic>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/message.h"
+#include "base/mutex.h"
 #include "collect/torch/memory.h"
 #include "collect/torch/operators.h"
 #include "collect/torch/thread_state.h"
@@ -108,8 +108,9 @@ class TorchCollector final : public Collector {
   const bool has_memory_;
   std::string memory_not_recorded_;
   std::vector<Kept> kept_;
-  std::mutex depths_mutex_;
-  std::vector<DepthChange> depths_;  // guarded by depths_mutex_; each lasts until the next; has room for all from Start
+  base::Mutex depths_mutex_;
+  // Each lasts until the next; has room for all from Start.
+  std::vector<DepthChange> depths_ PITOT_GUARDED_BY(depths_mutex_);
   std::vector<DepthChange> kept_depths_;
   int64_t kept_end_ns_ = 0;
   std::atomic<uint64_t> kept_bytes_{0};  // of kept_ and kept_depths_
@@ -154,7 +155,10 @@ Status TorchCollector::Start() noexcept {
     const Changing changing;
     running_ = this;
     ClearNamesFolded();
-    depths_.reserve(kMostDepthChanges);
+    {
+      const base::MutexLock lock(&depths_mutex_);
+      depths_.reserve(kMostDepthChanges);
+    }
     status = Open();
     if (status.ok()) NoteDepth();
   } catch (const std::exception& e) {
@@ -208,7 +212,7 @@ void TorchCollector::Follow() noexcept {
 }
 
 void TorchCollector::NoteDepth() noexcept {
-  const std::lock_guard lock(depths_mutex_);
+  const base::MutexLock lock(&depths_mutex_);
   const bool is_same = !depths_.empty() && (depths_.back().depth >= Depth::kOps) == (depth_ >= Depth::kOps);
   if (is_same) return;
   if (depths_.size() == kMostDepthChanges) depths_.erase(depths_.begin());
@@ -235,7 +239,7 @@ void TorchCollector::CountKept() noexcept {
 
 void TorchCollector::KeepDepths(int64_t begin_ns) {
   kept_depths_.clear();
-  const std::lock_guard lock(depths_mutex_);
+  const base::MutexLock lock(&depths_mutex_);
   for (const DepthChange& change : depths_) {
     if (change.at_ns <= begin_ns) kept_depths_.clear();
     kept_depths_.push_back({std::max(change.at_ns, begin_ns), change.depth});
