@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names the tests of the folders with changed code, for the sanitizers.
 
-usage: tools/affected.py BUILD_FOLDER (--since COMMIT | --all) --print folders|targets|tests
+usage: tools/affected.py BUILD_FOLDER (--since COMMIT | --all) --print folders|targets|tests|paths
 
 test/ mirrors lib/, so a change in lib/trace or include/pitot/trace.h affects test/trace. FURTHER lists more folders with tests
 of a part. A change of the build or of common test code affects all folders. A change of comments affects none. BUILD_FOLDER
@@ -98,10 +98,14 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--since", metavar="COMMIT")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--print", choices=["folders", "targets", "tests"], required=True)
+    parser.add_argument("--print", choices=["folders", "targets", "tests", "paths"], required=True,
+                        help="paths: the files themselves")
     options = parser.parse_args()
     if options.all == bool(options.since):
         parser.error("either --since COMMIT or --all")
+    if options.print == "paths":
+        print("\n".join(git("ls-files").split("\n") if options.all else changed(options.since)))
+        return 0
     try:
         tests = read_tests(options.build)
     except (OSError, ValueError) as error:

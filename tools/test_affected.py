@@ -79,6 +79,11 @@ class Affected(unittest.TestCase):
         self.write("cmake/Targets.cmake", "# new\n")
         self.assertEqual(self.named(), ["analyze", "collect/cupti", "session", "trace"])
 
+    def test_names_the_files_with_changed_code(self):
+        self.write("lib/trace/rings.cc", "// Rings.\nint a = 2;\n")
+        self.write("lib/collect/cupti/decode.cc", "// A comment.\nint b = 1;\n")
+        self.assertEqual(self.named("paths"), ["lib/trace/rings.cc"])
+
     def test_all_names_all(self):
         self.assertEqual(len(self.named("folders", "--all")), 4)
 
