@@ -131,7 +131,7 @@ class Depths {
   // Held while collectors are told, asked or stopped. Nothing is told or asked once it was taken after the recorder's
   // end.
   base::Mutex tell_mutex_ PITOT_ACQUIRED_BEFORE(mutex_);
-  base::Mutex mutex_;  // not held in any call of a collector
+  base::Mutex mutex_;  // not held in any call of a collector, except Name; held in `start_teller`
   base::CondVar changed_;
   Depth depth_ PITOT_GUARDED_BY(mutex_);                     // of the process
   std::vector<Governed> governed_ PITOT_GUARDED_BY(mutex_);  // may grow, never shrinks

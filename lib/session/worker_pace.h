@@ -31,8 +31,8 @@ class WorkerPace final : public Throttle {
 
   // The worker's. Called first.
   void Enter() noexcept;
-  // Returns once the worker may use the CPU again; a burst of 100 ms is free. Once the recorder stops, it does not
-  // wait. False: the worker must give up.
+  // Returns once the worker may use the CPU again. It saves up its share, at most 100 ms. Once the recorder stops, it
+  // does not wait. False: the worker must give up.
   bool Proceed() noexcept override;
   // An incident's writing begins; its patience, too. Then its writing ends.
   void BeginWriting() noexcept { handed_over_ns_.store(timer_.NowNs()); }
