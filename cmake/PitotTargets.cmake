@@ -25,6 +25,8 @@ function(pitot_configure_target target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
                                            # g++ 12 falsely sees overlaps in std::string's + (GCC bug 105651).
                                            $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+                                           # g++ takes a source file for a header if it is compiled together with others.
+                                           $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wno-subobject-linkage>
                                            $<$<BOOL:${PITOT_WERROR}>:-Werror>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     # What base/mutex.h annotates: guarded variables, and (beta) the lock order.
