@@ -488,9 +488,9 @@ TEST_CASE("info reports the time with recorded kernels within the window", "[cli
   const json with = json::parse(folder.Run("info gpu.pitot --json").out);
 
   CheckColumns(text.out);
-  CHECK(test::Unwrapped(text.out).find("kernels recorded for 360.0 ms of the window's 1.00 s, 350.0 ms of it without "
-                                       "losses (35.0 %); 0 of 1 batches for 80 % or more of their time") !=
-        std::string::npos);
+  CHECK(pitot::test::Unwrapped(text.out).find(
+            "kernels recorded for 360.0 ms of the window's 1.00 s, 350.0 ms of it without "
+            "losses (35.0 %); 0 of 1 batches for 80 % or more of their time") != std::string::npos);
   CHECK(with["kernels"] ==
         json{{"recorded_ns", 360000000}, {"without_losses_ns", 350000000}, {"batches_mostly_recorded", 0}});
   CHECK(folder.Run("info untold.pitot").out.find("kernels    the recorded time is not known") != std::string::npos);
