@@ -133,7 +133,7 @@ class Test:
 
     def shared(self):
         folder = self.build_and_run("add_subdirectory", f"-DCONSUMER_SOURCES={common.ROOT}", "-DBUILD_SHARED_LIBS=ON",
-                                    "-DPITOT_INSTALL=ON", "-DPITOT_BUILD_C=ON")
+                                    "-DPITOT_UNITY=ON", "-DPITOT_INSTALL=ON", "-DPITOT_BUILD_C=ON")
         names = ("trace", "core", "analyze", *self.collectors)
         libraries = [path for name in names
                      for path in glob.glob(os.path.join(folder, "pitot", "lib", "**", f"libpitot_{name}.so"), recursive=True)]
