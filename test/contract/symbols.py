@@ -29,7 +29,7 @@ FORBIDDEN = re.compile(
     r"__cxx11::basic_o?stringstream)\b.*)$")
 EXPORTED = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?(pitot::v1::((analyze|detail|model)::.*|[A-Z].*|[a-z]\w*\(.*|operator.*|g_\w+|t_\w+|k[A-Z].*)|pitot_process|InitializeInjectionNvtx(2|Extension))$")
 # An instance of a template begins with its return type.
-PRIVATE = re.compile(r"^(vtable for |typeinfo for |typeinfo name for |[\w:* ]+ )?pitot::\w+::.*@@PITOT_PRIVATE$")
+PRIVATE = re.compile(r"^(vtable for |typeinfo for |typeinfo name for |[\w:*& ]+[ (]&?)?pitot::\w+::.*@@PITOT_PRIVATE$")
 AT_LOAD = re.compile(r"^\.(preinit_array|init_array|ctors|fini_array|dtors|init|fini)\b")
 
 
