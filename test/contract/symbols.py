@@ -10,9 +10,12 @@ imports   No function that ends the process or prints. `std::terminate` and `__c
 exports   Only pitot::v1, pitot_process and, from pitot::nvtx, the functions that NVTX looks up. In an archive,
           instantiations of libstdc++'s templates are visible (weak); the shared libraries' version script hides them, too.
           Symbols that the shared libraries take from each other are exported with the version PITOT_PRIVATE.
+          libpitot_analyze.so exports nothing but what its public headers mark with PITOT_EXPORT.
 at load   Nothing: constructors do not run when the program is loaded, nor destructors when it exits.
 """
 
+import glob
+import os
 import re
 import sys
 
@@ -82,6 +85,26 @@ def archive(path):
     return failures, symbols
 
 
+def declared(folder):
+    """Names of the functions and classes that the public headers of a folder export."""
+    names = set()
+    for path in glob.glob(os.path.join(common.ROOT, "include", "pitot", folder, "*.h")):
+        with open(path, encoding="utf-8") as file:
+            text = re.sub(r"//.*", "", file.read())
+        names |= set(re.findall(r"(?:class|struct)\s+PITOT_EXPORT\s+(\w+)", text))
+        names |= set(re.findall(r"PITOT_EXPORT\s+[^;{(]*?\b(\w+)\s*\(", text))
+    return names
+
+
+def internal(path, names):
+    """Exported names of pitot::v1 that no public header of its part declares."""
+    if "libpitot_analyze" not in path:
+        return []
+    public = declared("analyze") | declared("extend")
+    qualified = re.compile(r"pitot::v1::((?:\w+::)*\w+)")  # a class, or a member that is exported alone
+    return [name for name in names if (found := qualified.search(name)) and not public & set(found.group(1).split("::"))]
+
+
 def shared(path):
     failures = []
     exported = [re.match(r"[0-9a-f]+ (\w) (.*)$", line) for line in demangled("nm", "-DC", "--defined-only", path)]
@@ -89,6 +112,7 @@ def shared(path):
     names = [match[2] for match in exported if match and match[1] != "A"]
     failures += [f"{path} exports {name}" for name in names
                  if not EXPORTED.match(name.replace("@@PITOT_v1", "")) and not PRIVATE.match(name)]
+    failures += [f"{path} exports an internal, {name}" for name in internal(path, names)]
     failures += [f"{path} imports {name}" for name in sorted(imports(path, True))
                  if is_forbidden(path, name) and name != "__cxa_atexit"]  # in every shared object's start files
     dynamic = "\n".join(demangled("readelf", "-dW", path))
