@@ -109,7 +109,7 @@ class Mutants(unittest.TestCase):
 class Project(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
+        cls.folder = tempfile.TemporaryDirectory()
         cls.root = cls.folder.name
         cls.write("CMakeLists.txt", CMAKE)
         cls.write("test/shop/CMakeLists.txt", CMAKE_OF_TESTS)
@@ -172,6 +172,15 @@ class Project(unittest.TestCase):
         self.assertIn("equivalent       lib/shop/price.cc:5  > -> >=  (nobody buys nine, not even here)", output)
         self.assertIn("equivalent       lib/shop/unused.cc:1  * -> /  (the same machine code)", output)
         self.assertIn("survived         lib/shop/unused.cc:1  1 -> 2", output)
+
+    def test_a_block_whose_line_has_changed_is_named(self):
+        block = "file: lib/shop/price.cc\nline: return pieces > 8 ? price - 2 : price;\nmutation: > -> >=\nwhy: a\n"
+        self.write("tools/mutate_equivalent.txt", block + "\n" + block.replace("> 8", "> 9").replace("why: a", "why: b"))
+        status, output = self.run_tool("--files", "lib/shop", "--list")
+        os.remove(os.path.join(self.root, "tools/mutate_equivalent.txt"))
+        self.assertEqual(status, 0, output)
+        self.assertIn("matches no mutant, remove it: lib/shop/price.cc, > -> >=: return pieces > 8", output)
+        self.assertNotIn("remove it: lib/shop/price.cc, > -> >=: return pieces > 9", output)
 
     def test_mutants_that_do_not_compile_are_counted_apart(self):
         self.write("lib/shop/price.cc", PRICE + "int& Same(int& a) { return a; }\n")
