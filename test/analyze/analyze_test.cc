@@ -599,3 +599,22 @@ TEST_CASE("a confidence beyond 0 to 1 is the nearest of these", "[analyze]") {
   CHECK(report.analyzers[0].findings[0].confidence == 0);
   CHECK(report.analyzers[0].findings[1].confidence == 1);
 }
+
+TEST_CASE("an analyzer whose time was up once has none later", "[analyze]") {
+  static Clock clock;
+  static std::vector<bool> told;
+  clock = {}, told.clear();
+  const Told::Does ask = [](Analysis& analysis) {
+    told.push_back(analysis.IsOver());
+    clock.most = clock.asked;
+    told.push_back(analysis.IsOver());
+    clock.most = INT64_MAX;
+    told.push_back(analysis.IsOver());
+    return Status();
+  };
+  const AnalysisReport report = Run({{"t1", ask}, {"t2", AddOne}}, By(&clock));
+
+  CHECK(told == std::vector<bool>{false, true, true});
+  CHECK(std::string(report.analyzers[0].status.message()) == kCutOff);
+  CHECK(report.analyzers[1].status.ok());
+}

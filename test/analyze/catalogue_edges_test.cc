@@ -878,4 +878,13 @@ TEST_CASE("a08 says what overlap leaves only if copies take longer than kernels"
   CHECK(advice(301, 300) != advice(300, 400));
 }
 
+TEST_CASE("a11 leaves out spans and work without a call, wherever they are", "[a11]") {
+  GpuTrace made(1000);
+  made.Gpu(GpuKind::kSpan, "span", 0, 1, made.Call("cudaEventRecord", 0, 1));
+  made.Gpu(GpuKind::kKernel, "without a call", 10, 5, kNone);
+  made.Launch("k", 20, 1, 100, 10);
+
+  CHECK(Measured(made.Run("a11"), "changes") == 2);
+}
+
 }  // namespace pitot::test

@@ -747,4 +747,20 @@ TEST_CASE("a42 costs what requests beyond the knee took longer", "[a42]") {
   CHECK(finding->value == Approx(beyond / static_cast<double>(made.trace.requests.size())));
 }
 
+TEST_CASE("a34 says what a thousand requests cost, and how much of that is idle", "[a34]") {
+  const std::optional<FindingRow> finding =
+      Found(Run(Paced(10'000), "a34", With("a34.gpu_hour", 360)), "a34.idle_cost");
+
+  REQUIRE(finding.has_value());
+  CHECK(Has(finding->summary, " 1 "));    // a second of the GPU is 0.1, for 100 requests
+  CHECK(Has(finding->summary, " 0.8 "));  // of which four fifths are idle
+}
+
+TEST_CASE("a36 does not name the size of requests without one", "[a36]") {
+  const AnalysisReport report = OutOfLine(40, {}).Run("a36");
+
+  REQUIRE(report.Find("a36", "steps") != nullptr);
+  CHECK_FALSE(Has(report.Find("a36", "steps")->subject, "size"));
+}
+
 }  // namespace pitot::test

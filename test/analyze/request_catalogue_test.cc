@@ -4,6 +4,7 @@
 // and on a harmless one that looks like it.
 #include "analyze/serving_trace.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
@@ -475,6 +476,19 @@ TEST_CASE("a41 measures the tail against the median", "[a41]") {
   for (int i = 0; i < 200; ++i) lock.Serve({20'000, i % 10 == 0 ? 30'000 : 0, 5'000, 500});
 
   CHECK(Measured(Run(lock.Finish(), "a41"), "p99 / p50") == Approx(55.0 / 25));
+}
+
+TEST_CASE("a31 leaves out parts of a hundredth of the latency or less", "[a31]") {
+  const auto has_queue = [](int64_t queued_us) {
+    Server server;
+    for (int i = 0; i < 30; ++i) server.Serve({6'000, queued_us, 4'000 - queued_us, 500});
+    const AnalysisReport report = Run(server.Finish(), "a31");
+    return std::any_of(report.analyzers[0].measures.begin(), report.analyzers[0].measures.end(),
+                       [](const analyze::MeasureRow& row) { return row.value > 0 && row.value < 0.02; });
+  };
+
+  CHECK(has_queue(110));
+  CHECK_FALSE(has_queue(100));
 }
 
 }  // namespace pitot::test

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <string>
@@ -131,7 +132,7 @@ TEST_CASE("a line keeps what fits and cuts the rest", "[trigger]") {
   CHECK(std::string(line.text()) == "abc");
   line.Add("%s", "defgh");
   CHECK(std::string(line.text()) == "abcdefg");
-  line.Add("x");
+  for (int i = 0; i < 100; ++i) line.Add("x");  // a line that is full stays within its room
   CHECK(std::string(line.text()) == "abcdefg");
 
   trigger::Line<8> full;
@@ -284,4 +285,20 @@ TEST_CASE("either threshold of a tokens or a stall trigger is enough", "[trigger
   CHECK(MakeStallTrigger({.request_open_ms = 1})->Check().ok());
   CHECK(MakeStallTrigger({.scope_open_ms = 1})->Check().ok());
   CHECK(MakeStallTrigger({.request_open_ms = 1, .scope_open_ms = 1})->Check().ok());
+}
+
+TEST_CASE("a trigger whose options contradict each other does not fire when it is asked anyway", "[trigger]") {
+  fakes::Sink sink;
+  const auto latency = MakeLatencyTrigger({.above_ms = 1, .k = 2, .n = 1});
+  const auto drift = MakeDriftTrigger({.recent_requests = 0, .reference_requests = 0});
+
+  for (int i = 0; i < 1000; ++i) {
+    latency->OnFinish(fakes::Request(5), sink);
+    drift->OnFinish(fakes::Request(i < 500 ? 5 : 50), sink);
+  }
+
+  CHECK_FALSE(latency->Check().ok());
+  CHECK_FALSE(drift->Check().ok());
+  CHECK(std::none_of(sink.fired.begin(), sink.fired.end(),
+                     [](const fakes::Fired& fired) { return fired.cause.find("latency") == 0; }));
 }
