@@ -27,7 +27,7 @@ inline GpuTrace Of(const model::Trace& trace) {
   return made;
 }
 
-// The finding is made if `value`, which the trace has, ...
+// The finding is made if the trace's value ...
 enum class Edge {
   kFrom,   // is the threshold or more
   kAbove,  // is more
@@ -44,7 +44,7 @@ inline void CheckEdge(const GpuTrace& made, const std::string& code, const std::
   CHECK_FALSE(FoundWith(made, code, threshold, not_found, options).has_value());
   CHECK(FoundWith(made, code, threshold, value, options).has_value() == (edge == Edge::kFrom || edge == Edge::kUpTo));
 }
-// The same for the value that the finding itself has.
+// The same for the finding's own value.
 inline void CheckEdge(const GpuTrace& made, const std::string& code, const std::string& threshold, Edge edge) {
   const std::optional<analyze::FindingRow> finding = Found(made.Run(code.substr(0, 3)), code);
   INFO(code);
@@ -52,7 +52,7 @@ inline void CheckEdge(const GpuTrace& made, const std::string& code, const std::
   CheckEdge(made, code, threshold, edge, finding->value);
 }
 
-// A finding is of medium severity from twice `times` its threshold on, and high from four times that.
+// A finding is of medium severity from 2 x `times` x its threshold on, and of high severity from 4 x `times` on.
 inline void CheckSeverities(const GpuTrace& made, const std::string& code, const std::string& threshold, double times,
                             double value, const analyze::AnalyzeOptions& options = {}) {
   INFO(code);
@@ -74,7 +74,7 @@ inline void CheckSeverities(const GpuTrace& made, const std::string& code, const
   CheckSeverities(made, code, threshold, times, finding->value);
 }
 
-// How sure a finding is, what it costs and how many rows prove it.
+// A finding's severity, confidence, cost and number of rows of evidence.
 inline void CheckFinding(const std::optional<analyze::FindingRow>& finding, Severity severity, double confidence,
                          int64_t cost_us, size_t evidence, bool is_undetermined = false) {
   REQUIRE(finding.has_value());
@@ -94,7 +94,7 @@ inline bool IsEvidence(const analyze::EvidenceRow& row, uint32_t first_row, int6
   return row.first_row == first_row && row.begin_ns == begin_us * 1000 && row.end_ns == end_us * 1000;
 }
 
-// How many subjects that begin so have a measure.
+// The number of subjects with a measure, by the beginning of their names.
 inline size_t CountOf(const analyze::AnalysisReport& report, const std::string& measure,
                       const std::string& subject = "") {
   size_t count = 0;
@@ -103,7 +103,7 @@ inline size_t CountOf(const analyze::AnalysisReport& report, const std::string& 
   return count;
 }
 
-// A device on which 8 blocks of 256 threads fit on each multiprocessor.
+// 8 blocks of 256 threads fit on each multiprocessor of this device.
 inline void IsGpu(GpuTrace* made, uint32_t multiprocessors = 100) {
   model::DeviceRow& device = made->trace.devices[0];
   device.multiprocessors = multiprocessors;

@@ -352,7 +352,7 @@ TEST_CASE("a18 finds operators with unknown peaks if they are most, from its thr
 
 namespace {
 
-// Ten launches of 100 us, one after another, on 132 multiprocessors that hold 8 blocks of 256 threads each.
+// Ten launches of 100 us, one after another, on 132 multiprocessors with room for 8 blocks of 256 threads each.
 GpuTrace Launched(uint32_t blocks, uint32_t threads, uint32_t registers = 32) {
   GpuTrace made(2000);
   IsGpu(&made, 132);
@@ -433,7 +433,7 @@ GpuTrace Readbacks(uint64_t bytes, int count = 40) {
   }
   return made;
 }
-// Requests of 900 us, one a ms, of which the first ones make a call of 50 us.
+// Requests of 900 us, one a ms. The first `calling` of them make a call of 50 us.
 GpuTrace Calling(int count, int calling, const std::string& call) {
   GpuTrace made(1000 * count);
   for (int64_t i = 0; i < count; ++i) {
@@ -699,7 +699,7 @@ TEST_CASE("a25 takes a first launch as slow from its threshold on, and counts on
 
 namespace {
 
-// Kernels of about 1 ms, 100 of them every 4 ms, of which the last ones run at a lower clock and as much longer. The
+// Kernels of about 1 ms, 100 of them, one every 4 ms. The last ones run at a lower clock and as much longer. The
 // clock was held by `reason` meanwhile.
 struct Slower {
   int low = 50;
@@ -797,7 +797,7 @@ TEST_CASE("a26 is not sure what clocks cost that were held all the time", "[a26]
 
 namespace {
 
-// A thread in a scope for 100 ms, of which it was on a CPU for `cpu_us`.
+// A thread in a scope for 100 ms; it was on a CPU for `cpu_us` of these.
 GpuTrace OnHost(int64_t cpu_us, int64_t voluntary, int64_t involuntary, int64_t major_faults, double stolen_ns = 0) {
   GpuTrace made(200'000);
   made.trace.threads[0].tid = 41;

@@ -104,12 +104,12 @@ TEST_CASE("a drift trigger names a wrong option", "[trigger]") {
 
 namespace {
 
-// Requests of `usual_ms`, of which `slow` in 20 take `slow_ms`.
+// Requests of `usual_ms`; `slow` in 20 of them take `slow_ms`.
 void ServeMixed(pitot::Trigger& trigger, fakes::Sink* sink, int count, double usual_ms, int slow, double slow_ms) {
   for (int i = 0; i < count; ++i)
     trigger.OnFinish(Request(i * 7 % 20 < slow ? slow_ms : usual_ms, "/classify", 1, 3), *sink);
 }
-// Requests that all take as long.
+// Requests of equal length.
 void ServeEqual(pitot::Trigger& trigger, fakes::Sink* sink, int count, double ms, uint32_t route_index = 1,
                 uint32_t size_bucket = 3) {
   for (int i = 0; i < count; ++i) trigger.OnFinish(Request(ms, "/classify", route_index, size_bucket), *sink);
@@ -189,7 +189,7 @@ TEST_CASE("a drift is told of a request within an eighth of the new median only"
     ServeEqual(*trigger, &sink, 10000, 20);
     return trigger;
   };
-  int before = 0;  // requests of 30 ms before the one that fires
+  int before = 0;  // requests of 30 ms before the firing one
   for (auto trigger = make(); before < kAtMost && !slow(*trigger);) ++before;
   REQUIRE(before < kAtMost);
 
@@ -206,7 +206,7 @@ TEST_CASE("a drift is told of a request within an eighth of the new median only"
 }
 
 TEST_CASE("a drift that comes in two steps is not taken for normal in between", "[trigger]") {
-  // 15 % above 20 ms may be a drift, 5 % is none: then what comes next is compared with what was in between.
+  // 15 % above 20 ms may be a drift. 5 % is none, so the next step is compared with the one in between.
   const auto fires = [](double between_ms) {
     fakes::Sink sink;
     auto trigger = MakeDrift({.reference_requests = 5000, .cool_down_ms = 0}, fakes::Clock);

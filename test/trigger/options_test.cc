@@ -132,7 +132,7 @@ TEST_CASE("a line keeps what fits and cuts the rest", "[trigger]") {
   CHECK(std::string(line.text()) == "abc");
   line.Add("%s", "defgh");
   CHECK(std::string(line.text()) == "abcdefg");
-  for (int i = 0; i < 100; ++i) line.Add("x");  // a line that is full stays within its room
+  for (int i = 0; i < 100; ++i) line.Add("x");  // a full line stays within its room
   CHECK(std::string(line.text()) == "abcdefg");
 
   trigger::Line<8> full;

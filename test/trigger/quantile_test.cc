@@ -34,7 +34,7 @@ namespace {
 uint64_t ThresholdOf(QuantileCells& cells, QuantileCells::Cell* cell, uint32_t* count) {
   return cells.Threshold(cell, count);
 }
-// The largest value that counts as `ns`.
+// The largest value in the bucket of `ns`.
 uint64_t EndOfBucket(uint64_t ns) { return BucketBeginNs(BucketOf(ns) + 1) - 1; }
 
 }  // namespace
