@@ -18,7 +18,6 @@ using model::GpuKind;
 using model::Interval;
 using model::Intervals;
 using model::kNone;
-using model::kOpen;
 using model::Trace;
 
 enum class CallKind : uint8_t { kOwn, kLaunch, kWait, kOther };  // kOwn: a mark of Pitot's, not a CUDA call
