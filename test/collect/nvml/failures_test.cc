@@ -66,7 +66,7 @@ TEST_CASE("Start names the remedy for a driver that does not work", "[nvml]") {
       {pitot::nvml::kGpuNotFound, StatusCode::kNotFound, "no GPU"},
       {static_cast<Result>(1234), StatusCode::kUnavailable, "nvmlInit_v2 failed with error 1234"},
   }));
-  rig.Script([&](FakeNvml& fake) { fake.results["nvmlInit_v2"] = result; });
+  rig.Script([init = result](FakeNvml& fake) { fake.results["nvmlInit_v2"] = init; });
   const Status status = rig.Start();
 
   CHECK(status.code() == code);
