@@ -6,10 +6,12 @@ usage: tools/affected.py BUILD_FOLDER (--since COMMIT | --all) --print folders|t
 
 test/ mirrors lib/, so a change in lib/trace or include/pitot/trace.h affects test/trace. FURTHER lists more folders with tests
 of a part. A change of the build or of common test code affects all folders. A change of comments affects none. BUILD_FOLDER
-must be configured: test/CMakeLists.txt writes the list test_folders.txt into it.
+must be configured: test/CMakeLists.txt writes the list test_folders.txt into it. The targets include the programs of the build
+folder that a test has in its command or environment (samples.hello runs bin/hello).
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -93,6 +95,20 @@ def read_tests(build):
     return {folder: (targets.split(), tests.split()) for folder, targets, tests in rows}
 
 
+def started_programs(build, tests):
+    """The programs of the build folder in the commands and environments of the tests, as ninja names them."""
+    listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
+    inside = os.path.realpath(build) + "/bin/"
+    found = set()
+    for test in json.loads(listed.stdout)["tests"]:
+        if test["name"] not in tests:
+            continue
+        environments = [p["value"] for p in test["properties"] if p["name"] == "ENVIRONMENT"]
+        values = [value.split("=", 1)[-1] for environment in environments for value in environment]
+        found |= {"bin/" + v[len(inside):] for v in test.get("command", []) + values if v.startswith(inside)}
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
@@ -116,7 +132,10 @@ def main():
     if options.print == "folders":
         names = sorted(found)
     else:
-        names = sorted({name for row in found.values() for name in row[options.print == "tests"]})
+        names = {name for row in found.values() for name in row[options.print == "tests"]}
+        if options.print == "targets":
+            names |= started_programs(options.build, {test for _, tests in found.values() for test in tests})
+        names = sorted(names)
     if names:
         print("\n".join(names))
     return 0

@@ -84,6 +84,15 @@ class Affected(unittest.TestCase):
         self.write("lib/collect/cupti/decode.cc", "// A comment.\nint b = 1;\n")
         self.assertEqual(self.named("paths"), ["lib/trace/rings.cc"])
 
+    def test_programs_that_a_test_starts_are_targets(self):
+        build = os.path.realpath(os.path.join(self.root, "build"))
+        self.write("build/CTestTestfile.cmake", f"""
+            add_test(cupti_late_test "python3" "late.py" "{build}/bin/server")
+            set_tests_properties(cupti_late_test PROPERTIES ENVIRONMENT "PITOT_PROGRAM={build}/bin/pitot;OTHER=1")
+            add_test(session_test "{build}/bin/session_test")""")
+        self.write("lib/collect/cupti/decode.cc", "int b = 2;\n")
+        self.assertEqual(self.named("targets"), ["bin/pitot", "bin/server", "cupti_test", "fake_cupti"])
+
     def test_all_names_all(self):
         self.assertEqual(len(self.named("folders", "--all")), 4)
 
