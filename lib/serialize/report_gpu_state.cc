@@ -26,10 +26,17 @@ using model::kHoldsOnNs;
 using model::Trace;
 
 constexpr size_t kMaxGpus = 8;
-constexpr const char* kReasons = "clock event reasons";
-constexpr std::string_view kHeldBy = "clocks held by ";
-// Reasons that are settings or a lack of work, rather than a lack of power or cooling.
-constexpr std::string_view kNoThrottling[] = {"idle", "application clocks", "display clocks", "sync boost"};
+using base::GpuCounter;
+using base::kClocksHeldBy;
+
+bool IsShown(std::string_view counter) {
+  if (counter.substr(0, kClocksHeldBy.size()) == kClocksHeldBy) return true;
+  for (const GpuCounter shown : {GpuCounter::kSmClock, GpuCounter::kMemoryClock, GpuCounter::kPower,
+                                 GpuCounter::kTemperature, GpuCounter::kUtilization, GpuCounter::kClockEventReasons}) {
+    if (counter == base::NameOf(shown)) return true;
+  }
+  return false;
+}
 
 // The times when a counter was known and, for kNotZero, not 0.
 enum class Which : uint8_t { kAll, kNotZero };
@@ -45,13 +52,8 @@ Intervals TimesOf(const std::vector<Held>& values, Which which) {
 
 GpuState::GpuState(const Trace& trace) : trace_(trace) {
   for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    const std::string_view name = trace.strings[trace.counters[row].name];
-    const size_t end = name.rfind(": ");
-    if (end == std::string_view::npos || name.substr(0, 4) != "GPU ") continue;
-    const std::string_view counter = name.substr(end + 2);
-    if (counter == "SM clock" || counter == "memory clock" || counter == "power" || counter == "temperature" ||
-        counter == "utilization" || counter == kReasons || counter.substr(0, kHeldBy.size()) == kHeldBy)
-      gpus_[std::string(name.substr(0, end))][std::string(counter)] = row;
+    const auto parts = base::SplitGpuCounter(trace.strings[trace.counters[row].name]);
+    if (parts && IsShown(parts->counter)) gpus_[std::string(parts->gpu)][std::string(parts->counter)] = row;
   }
 }
 
@@ -63,9 +65,9 @@ void GpuState::Write(Lines* lines) const {
       return lines->Add(3, "and the state of " + Plural(gpus_.size() - kMaxGpus, "GPU") + " more");
     lines->Add(3, "state of " + Cut(gpu, 48) + " over the window: median (least..most)");
     Clocks(counters, lines);
-    std::string text = Usual(counters, "power", "");
+    std::string text = Usual(counters, GpuCounter::kPower, "");
     for (const auto& [counter, name] :
-         {std::pair("temperature", "temperature "), std::pair("utilization", "utilization ")}) {
+         {std::pair(GpuCounter::kTemperature, "temperature "), std::pair(GpuCounter::kUtilization, "utilization ")}) {
       const std::string value = Usual(counters, counter, name);
       if (!value.empty()) text += (text.empty() ? "" : ", ") + value;
     }
@@ -74,8 +76,8 @@ void GpuState::Write(Lines* lines) const {
 }
 
 // "1980 MHz (1200..1980)"; "" if unknown.
-std::string GpuState::Usual(const Counters& of, const char* counter, const char* shown) const {
-  const auto found = of.find(counter);
+std::string GpuState::Usual(const Counters& of, GpuCounter counter, const char* shown) const {
+  const auto found = of.find(std::string(base::NameOf(counter)));
   if (found == of.end()) return {};
   std::vector<std::pair<double, int64_t>> values;  // and their times
   for (const Held& held : ValuesOf(trace_, found->second)) values.emplace_back(held.value, held.ns());
@@ -88,25 +90,23 @@ std::string GpuState::Usual(const Counters& of, const char* counter, const char*
 }
 
 void GpuState::Clocks(const Counters& of, Lines* lines) const {
-  std::string clocks = Usual(of, "SM clock", "SM ");
-  const std::string memory = Usual(of, "memory clock", "memory ");
+  std::string clocks = Usual(of, GpuCounter::kSmClock, "SM ");
+  const std::string memory = Usual(of, GpuCounter::kMemoryClock, "memory ");
   if (!memory.empty()) clocks += (clocks.empty() ? "" : ", ") + memory;
   if (!clocks.empty()) lines->AddWrapped(7, "clocks     ", clocks);
 
-  const auto reasons = of.find(kReasons);
+  const auto reasons = of.find(std::string(base::NameOf(GpuCounter::kClockEventReasons)));
   if (reasons == of.end()) return;
   const Intervals known = TimesOf(ValuesOf(trace_, reasons->second), Which::kAll);
   const int64_t known_ns = model::TotalNs(known);
   if (known_ns == 0) return;
   std::vector<std::pair<int64_t, std::string>> throttled, held;
   for (const auto& [name, counter] : of) {
-    if (name.compare(0, kHeldBy.size(), kHeldBy) != 0) continue;
+    if (name.compare(0, kClocksHeldBy.size(), kClocksHeldBy) != 0) continue;
     const Intervals active = TimesOf(ValuesOf(trace_, counter, kHoldsOnNs), Which::kNotZero);
     const int64_t ns = model::TotalNs(model::Intersection(active, known));
-    const std::string reason = name.substr(kHeldBy.size());
-    const bool is_throttling =
-        std::find(std::begin(kNoThrottling), std::end(kNoThrottling), reason) == std::end(kNoThrottling);
-    if (ns > 0) (is_throttling ? throttled : held).emplace_back(ns, reason);
+    const std::string reason = name.substr(kClocksHeldBy.size());
+    if (ns > 0) (base::IsThrottling(reason) ? throttled : held).emplace_back(ns, reason);
   }
   const std::string of_what = known_ns >= trace_.window_end_ns - trace_.window_begin_ns
                                   ? " of the window"

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/columns.h"
+#include "base/gpu_counters.h"
 #include "pitot/model/trace.h"
 
 namespace pitot::report {
@@ -24,7 +25,7 @@ class GpuState {
  private:
   using Counters = std::map<std::string, uint32_t>;  // rows of counters, by the part of their names after the GPU's
 
-  std::string Usual(const Counters& of, const char* counter, const char* shown) const;
+  std::string Usual(const Counters& of, base::GpuCounter counter, const char* shown) const;
   void Clocks(const Counters& of, base::Lines* lines) const;
 
   const model::Trace& trace_;

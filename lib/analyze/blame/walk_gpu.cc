@@ -207,7 +207,7 @@ void GpuOps::FindClocks() {
   clocks_.resize(trace_.devices.size());
   const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace_);
   for (const auto& [index, gpu] : gpus) {
-    const uint32_t counter = gpu.Find("SM clock"), device = DeviceOf(trace_, gpus, index);
+    const uint32_t counter = gpu.Find(base::GpuCounter::kSmClock), device = DeviceOf(trace_, gpus, index);
     if (counter == kNone || device == kNone) continue;
     clocks_[device].counter = counter;
     clocks_[device].held = ValuesOf(trace_, counter);

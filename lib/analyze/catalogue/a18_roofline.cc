@@ -118,8 +118,8 @@ class Roofline final : public Analyzer {
   static double ClockOf(const Trace& trace, uint32_t device) {
     const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace);
     for (const auto& [index, gpu] : gpus) {
-      if (DeviceOf(trace, gpus, index) != device || gpu.Find("SM clock") == kNone) continue;
-      std::vector<model::Held> clocks = ValuesOf(trace, gpu.Find("SM clock"));
+      if (DeviceOf(trace, gpus, index) != device || gpu.Find(base::GpuCounter::kSmClock) == kNone) continue;
+      std::vector<model::Held> clocks = ValuesOf(trace, gpu.Find(base::GpuCounter::kSmClock));
       if (clocks.empty()) continue;
       std::sort(clocks.begin(), clocks.end(),
                 [](const model::Held& a, const model::Held& b) { return a.value < b.value; });

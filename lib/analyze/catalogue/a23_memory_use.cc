@@ -48,7 +48,9 @@ class MemoryUse final : public Analyzer {
     for (uint32_t row = 0; row < trace.counters.size(); ++row) {
       const std::string_view name = trace.strings[trace.counters[row].name];
       if (trace.strings[trace.counters[row].unit] != "bytes") continue;
-      if (!name.ends_with("allocated") && !name.ends_with("reserved") && !name.ends_with("memory used")) continue;
+      if (!name.ends_with("allocated") && !name.ends_with("reserved") &&
+          !name.ends_with(base::NameOf(base::GpuCounter::kMemoryUsed)))
+        continue;
       const std::optional<double> most = counters.Most(row, trace.window_begin_ns, trace.window_end_ns);
       if (most) AddNumber(analysis, "most", SubjectOf(trace, row), *most, "bytes");
       if (name.ends_with("allocated")) Leak(analysis, counters, row);
@@ -116,7 +118,7 @@ class MemoryUse final : public Analyzer {
     const Trace& trace = analysis.trace();
     const Threshold most = analysis.threshold("peak_share");
     for (const auto& [index, gpu] : GpuCountersOf(trace)) {
-      const uint32_t used = gpu.Find("memory used"), total = gpu.Find("memory total");
+      const uint32_t used = gpu.Find(base::GpuCounter::kMemoryUsed), total = gpu.Find(base::GpuCounter::kMemoryTotal);
       if (used == kNone || total == kNone) continue;
       const std::optional<double> peak = counters.Most(used, trace.window_begin_ns, trace.window_end_ns);
       const std::optional<double> room = counters.Most(total, trace.window_begin_ns, trace.window_end_ns);

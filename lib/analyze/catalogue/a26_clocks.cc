@@ -39,11 +39,6 @@ constexpr Threshold kThresholds[] = {
 constexpr uint32_t kLeastSamples = 8;    // of a kernel, for any claim about it
 constexpr double kBasePercentile = 0.9;  // the clock of kernels when nothing holds it
 
-constexpr std::string_view kHeldBy = "clocks held by ";
-// For lack of power or cooling; the others are settings and lack of work.
-constexpr std::string_view kThrottling[] = {"SW power cap", "HW slowdown", "SW thermal", "HW thermal",
-                                            "HW power brake"};
-
 struct Kernel {
   uint32_t row;
   uint32_t key;  // of its name and shape
@@ -106,7 +101,7 @@ class Clocks final : public Analyzer {
     const Trace& trace = analysis.trace();
     const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace);
     for (const auto& [index, gpu] : gpus) {
-      const uint32_t counter = gpu.Find("SM clock");
+      const uint32_t counter = gpu.Find(base::GpuCounter::kSmClock);
       const std::vector<Held> clocks = counter == kNone ? std::vector<Held>() : ValuesOf(trace, counter);
       if (clocks.empty()) continue;
       OfGpu(analysis, gpu, clocks, DeviceOf(trace, gpus, index));
@@ -182,15 +177,14 @@ class Clocks final : public Analyzer {
   static Reason ReasonOf(const Trace& trace, const GpuCounters& gpu, const Intervals& low) {
     Reason most;
     for (const auto& [name, counter] : gpu.counters) {
-      if (name.substr(0, kHeldBy.size()) != kHeldBy) continue;
+      if (name.substr(0, base::kClocksHeldBy.size()) != base::kClocksHeldBy) continue;
       Intervals active;
       for (const Held& held : ValuesOf(trace, counter, model::kHoldsOnNs)) {
         if (held.value != 0) active.push_back(held.when);
       }
       const int64_t ns = TotalNs(Intersection(low, model::Union(std::move(active))));
-      const std::string_view reason = name.substr(kHeldBy.size());
-      const bool is_throttling =
-          std::find(std::begin(kThrottling), std::end(kThrottling), reason) != std::end(kThrottling);
+      const std::string_view reason = name.substr(base::kClocksHeldBy.size());
+      const bool is_throttling = base::IsThrottling(reason);
       if (ns == 0 || std::pair(is_throttling, ns) <= std::pair(most.is_throttling, most.ns)) continue;
       most = {std::string(reason), ns, is_throttling};
     }

@@ -12,6 +12,7 @@
 #include "analyze/catalogue/serving.h"
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
+#include "base/gpu_counters.h"
 #include "pitot/model/indexes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -37,12 +38,11 @@ struct Power {
 
 std::vector<Power> PowersOf(Analysis& analysis) {
   const Trace& trace = analysis.trace();
-  constexpr std::string_view kSuffix = ": power";
   std::vector<Power> powers;
   for (const uint32_t counter : EachOf(analysis, trace.counters.size())) {
-    const std::string_view name = trace.strings[trace.counters[counter].name];
-    if (trace.strings[trace.counters[counter].unit] == "W" && name.size() > kSuffix.size() && name.ends_with(kSuffix))
-      powers.push_back({counter, std::string(name.substr(0, name.size() - kSuffix.size()))});
+    const auto parts = base::SplitGpuCounter(trace.strings[trace.counters[counter].name]);
+    if (parts && parts->counter == base::NameOf(base::GpuCounter::kPower))
+      powers.push_back({counter, std::string(parts->gpu)});
   }
   return powers;
 }

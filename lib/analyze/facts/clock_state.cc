@@ -43,7 +43,7 @@ std::pair<double, double> WithinAndElse(const model::Trace& trace, uint32_t coun
 std::string ClockState(const model::Trace& trace, model::Interval when) {
   std::vector<std::pair<std::string, uint32_t>> clocks;
   for (const auto& [index, gpu] : GpuCountersOf(trace)) {
-    if (const uint32_t row = gpu.Find("SM clock"); row != model::kNone)
+    if (const uint32_t row = gpu.Find(base::GpuCounter::kSmClock); row != model::kNone)
       clocks.emplace_back("SM clock of " + std::string(gpu.name), row);
   }
   const std::string cpu = base::HostCounter(base::kCpuFrequency);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counters of a GPU's state, by pitot::nvml's names: "GPU 0 (NVIDIA H100): SM clock".
+// The counters of each GPU's state (base/gpu_counters.h).
 #ifndef PITOT_LIB_ANALYZE_FACTS_GPU_COUNTERS_H_
 #define PITOT_LIB_ANALYZE_FACTS_GPU_COUNTERS_H_
 
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <string_view>
 
+#include "base/gpu_counters.h"
 #include "pitot/model/trace.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -17,8 +17,8 @@ namespace analyze {
 struct GpuCounters {
   std::string_view name;                          // "GPU 0 (NVIDIA H100)"
   std::map<std::string_view, uint32_t> counters;  // rows, by "SM clock"
-  uint32_t Find(std::string_view counter) const {
-    const auto found = counters.find(counter);
+  uint32_t Find(base::GpuCounter counter) const {
+    const auto found = counters.find(base::NameOf(counter));
     return found == counters.end() ? model::kNone : found->second;
   }
 };
@@ -27,15 +27,11 @@ struct GpuCounters {
 inline std::map<uint32_t, GpuCounters> GpuCountersOf(const model::Trace& trace) {
   std::map<uint32_t, GpuCounters> gpus;
   for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    const std::string_view name = trace.strings[trace.counters[row].name];
-    const size_t end = name.rfind(": ");
-    uint32_t index = 0;
-    if (end == std::string_view::npos || name.substr(0, 4) != "GPU " ||
-        std::from_chars(name.data() + 4, name.data() + end, index).ec != std::errc())
-      continue;
-    GpuCounters& gpu = gpus[index];
-    gpu.name = name.substr(0, end);
-    gpu.counters.emplace(name.substr(end + 2), row);
+    const auto parts = base::SplitGpuCounter(trace.strings[trace.counters[row].name]);
+    if (!parts) continue;
+    GpuCounters& gpu = gpus[parts->index];
+    gpu.name = parts->gpu;
+    gpu.counters.emplace(parts->counter, row);
   }
   return gpus;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counters of each GPU, and the calls they come from.
+// The questions to the driver that the counters of each GPU come from.
 #ifndef PITOT_LIB_COLLECT_NVML_COUNTERS_H_
 #define PITOT_LIB_COLLECT_NVML_COUNTERS_H_
 
 #include <stdint.h>
+
+#include "base/gpu_counters.h"
 
 namespace pitot::nvml {
 
@@ -70,84 +72,8 @@ inline constexpr const char* kSourceNames[] = {
 };
 static_assert(sizeof kSourceNames / sizeof *kSourceNames == kSourceCount);
 
-enum class Counter : uint8_t {
-  kUtilization,
-  kMemoryUtilization,
-  kMemoryUsed,
-  kMemoryTotal,
-  kSmClock,
-  kMemoryClock,
-  kPower,
-  kTemperature,
-  kClockEventReasons,
-  kPowerCapTime,
-  kSoftwareThermalTime,
-  kHardwareThermalTime,
-  kPowerBrakeTime,
-  kPcieSent,
-  kPcieReceived,
-  kOwnMemory,
-  kOtherMemory,
-  kOtherProcesses,
-  kEccCorrected,
-  kEccUncorrected,
-  kXidErrors,
-  kLastXid,
-  kGpmSmActive,
-  kGpmSmOccupancy,
-  kGpmTensorActive,
-  kGpmDramBandwidth,
-  kGpmPcieSent,
-  kGpmPcieReceived,
-  kGpmNvlinkSent,
-  kGpmNvlinkReceived,
-};
-inline constexpr uint32_t kCounterCount = static_cast<uint32_t>(Counter::kGpmNvlinkReceived) + 1;
-
-struct CounterInfo {
-  const char* name;
-  const char* unit;
-};
-
-// Names and units, in the order of Counter.
-inline constexpr CounterInfo kCounters[] = {
-    {"utilization", "%"},
-    {"memory utilization", "%"},
-    {"memory used", "bytes"},
-    {"memory total", "bytes"},
-    {"SM clock", "MHz"},
-    {"memory clock", "MHz"},
-    {"power", "W"},
-    {"temperature", "C"},
-    {"clock event reasons", ""},
-    {"time at the power cap", "ns"},
-    {"time in SW thermal slowdown", "ns"},
-    {"time in HW thermal slowdown", "ns"},
-    {"time in HW power brake slowdown", "ns"},
-    {"PCIe sent", "bytes"},
-    {"PCIe received", "bytes"},
-    {"memory of this process", "bytes"},
-    {"memory of other processes", "bytes"},
-    {"other processes", ""},
-    {"ECC errors corrected", ""},
-    {"ECC errors uncorrected", ""},
-    {"XID errors", ""},
-    {"last XID", ""},
-    {"SM active", "%"},
-    {"SM occupancy", "%"},
-    {"tensor cores active", "%"},
-    {"DRAM bandwidth", "%"},
-    {"PCIe sending", "bytes/s"},
-    {"PCIe receiving", "bytes/s"},
-    {"NVLink sending", "bytes/s"},
-    {"NVLink receiving", "bytes/s"},
-};
-static_assert(sizeof kCounters / sizeof *kCounters == kCounterCount);
-
-// Names of the bits of "clock event reasons", lowest first.
-inline constexpr const char* kClockEventNames[] = {"idle",        "application clocks", "SW power cap",
-                                                   "HW slowdown", "sync boost",         "SW thermal",
-                                                   "HW thermal",  "HW power brake",     "display clocks"};
+using Counter = base::GpuCounter;
+inline constexpr uint32_t kCounterCount = base::kGpuCounterCount;
 
 }  // namespace pitot::nvml
 

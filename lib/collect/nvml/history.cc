@@ -27,7 +27,7 @@ class Rows {
 
   void Add(uint32_t series, int64_t at_ns, double value) {
     const uint32_t device = series / kCounterCount;
-    const CounterInfo& counter = kCounters[series % kCounterCount];
+    const base::GpuCounterInfo& counter = base::kGpuCounters[series % kCounterCount];
     if (rows_[series] == kNoRow) rows_[series] = trace_->AddCounter(kNoRow, Name(device, counter.name), counter.unit);
     trace_->AddSample(rows_[series], at_ns, value);
     if (series % kCounterCount == static_cast<uint32_t>(Counter::kClockEventReasons))
@@ -45,9 +45,7 @@ class Rows {
   };
 
   const char* Name(uint32_t device, const char* counter) {
-    name_ = "GPU " + std::to_string(device);
-    if (!devices_[device].name.empty()) name_ += " (" + devices_[device].name + ")";
-    name_ += std::string(": ") + counter;
+    name_ = base::GpuCounterName(device, devices_[device].name, counter);
     return name_.c_str();
   }
 
@@ -58,9 +56,9 @@ class Rows {
       const auto bit = static_cast<uint32_t>(std::countr_zero(changed));
       const uint64_t kind = uint64_t{1} << bit;
       if ((kinds->has_row & kind) == 0) {
-        const std::string name = bit < std::size(kClockEventNames)
-                                     ? std::string("clocks held by ") + kClockEventNames[bit]
-                                     : base::Format("clocks held by reason 0x%" PRIx64, kind);
+        const std::string name = std::string(base::kClocksHeldBy) + (bit < std::size(base::kClockReasons)
+                                                                         ? std::string(base::kClockReasons[bit].name)
+                                                                         : base::Format("reason 0x%" PRIx64, kind));
         kinds->rows[bit] = trace_->AddCounter(kNoRow, Name(device, name.c_str()), "");
         kinds->has_row |= kind;
         if (kinds->begin_ns < at_ns) trace_->AddSample(kinds->rows[bit], kinds->begin_ns, 0);

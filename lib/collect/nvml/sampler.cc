@@ -36,14 +36,14 @@ struct GpmCounter {
   double unit;
 };
 constexpr GpmCounter kGpmCounters[] = {
-    {kGpmSmActive, Source::kGpmSmActive, Counter::kGpmSmActive, 1},
-    {kGpmSmOccupancy, Source::kGpmSmOccupancy, Counter::kGpmSmOccupancy, 1},
-    {kGpmTensorActive, Source::kGpmTensorActive, Counter::kGpmTensorActive, 1},
-    {kGpmDramBandwidth, Source::kGpmDramBandwidth, Counter::kGpmDramBandwidth, 1},
-    {kGpmPcieSent, Source::kGpmPcieSent, Counter::kGpmPcieSent, kMebibyte},
-    {kGpmPcieReceived, Source::kGpmPcieReceived, Counter::kGpmPcieReceived, kMebibyte},
-    {kGpmNvlinkSent, Source::kGpmNvlinkSent, Counter::kGpmNvlinkSent, kMebibyte},
-    {kGpmNvlinkReceived, Source::kGpmNvlinkReceived, Counter::kGpmNvlinkReceived, kMebibyte},
+    {kGpmSmActive, Source::kGpmSmActive, Counter::kSmActive, 1},
+    {kGpmSmOccupancy, Source::kGpmSmOccupancy, Counter::kSmOccupancy, 1},
+    {kGpmTensorActive, Source::kGpmTensorActive, Counter::kTensorActive, 1},
+    {kGpmDramBandwidth, Source::kGpmDramBandwidth, Counter::kDramBandwidth, 1},
+    {kGpmPcieSent, Source::kGpmPcieSent, Counter::kPcieSending, kMebibyte},
+    {kGpmPcieReceived, Source::kGpmPcieReceived, Counter::kPcieReceiving, kMebibyte},
+    {kGpmNvlinkSent, Source::kGpmNvlinkSent, Counter::kNvlinkSending, kMebibyte},
+    {kGpmNvlinkReceived, Source::kGpmNvlinkReceived, Counter::kNvlinkReceiving, kMebibyte},
 };
 
 bool IsOfGpm(Source source) { return source >= Source::kGpm; }
