@@ -6,7 +6,6 @@
 namespace pitot::model {
 namespace {
 
-constexpr uint64_t kThreadsPerWarp = 32;
 constexpr uint64_t kRegisterUnit = 256;
 constexpr uint64_t kSubPartitions = 4;
 constexpr uint64_t kMostSharedBytesBefore8 = 98304;

@@ -8,6 +8,8 @@
 
 namespace pitot::model {
 
+inline constexpr uint32_t kThreadsPerWarp = 32;  // of all of NVIDIA's devices
+
 // Theoretical occupancy in percent: how many warps of such blocks a multiprocessor can hold at once, relative to its
 // limit of warps. 0 if the device's limits or the shape are unknown, or if no block fits (then the limits are wrong).
 //
