@@ -135,7 +135,7 @@ class Arms:
             finally:
                 self.recorder.set_depth(pitot.Depth.SCOPES)
         if arm in ("cupti", "callback"):
-            self.recorder.pause_cupti()
+            self.recorder.pause("cupti")
             if arm == "callback":
                 self.callback.pitot_callback_alone(1)
             if error := self.alone.pitot_cupti_alone(1):
@@ -146,7 +146,7 @@ class Arms:
                 if arm == "callback":
                     self.callback.pitot_callback_alone(0)
                 self.alone.pitot_cupti_alone(0)
-                status = self.recorder.resume_cupti()
+                status = self.recorder.resume("cupti")
                 if not status:
                     sys.exit(f"gpu_overhead: {status.message}")
         activities = [torch.profiler.ProfilerActivity.CUDA]

@@ -420,12 +420,13 @@ pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupt
   return Add(recorder, cupti, message, message_size);
 }
 
-pitot_status pitot_recorder_pause_cupti(pitot_recorder* recorder, char* message, size_t message_size) {
-  return Say(recorder != nullptr ? recorder->recorder.PauseCupti() : NotStarted(), message, message_size);
+pitot_status pitot_recorder_pause(pitot_recorder* recorder, const char* collector, char* message, size_t message_size) {
+  return Say(recorder != nullptr ? recorder->recorder.Pause(collector) : NotStarted(), message, message_size);
 }
 
-pitot_status pitot_recorder_resume_cupti(pitot_recorder* recorder, char* message, size_t message_size) {
-  return Say(recorder != nullptr ? recorder->recorder.ResumeCupti() : NotStarted(), message, message_size);
+pitot_status pitot_recorder_resume(pitot_recorder* recorder, const char* collector, char* message,
+                                   size_t message_size) {
+  return Say(recorder != nullptr ? recorder->recorder.Resume(collector) : NotStarted(), message, message_size);
 }
 
 void pitot_nvml_init(pitot_nvml* nvml, size_t size) { Give(Defaults<pitot_nvml>(), nvml, size); }

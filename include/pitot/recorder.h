@@ -69,15 +69,15 @@ class PITOT_EXPORT Recorder {
   // Cost: up to a few hundred us; 2 s at most if CUPTI does not answer (32 s at its first call,
   //   CuptiOptions::attach_at_start).
   Status SetDepth(Depth depth) noexcept;
-  // Hands CUPTI, which only one profiler of a process can use at a time, to another, and takes it back. PyTorch's
-  // profiler gets it without a call. ResumeCupti also takes it back from a profiler that cannot be detected. Both do
-  // nothing without a collector that uses CUPTI.
+  // Hands over what only one profiler of a process can use at a time, and takes it back. `collector` is the name of the
+  // collector that holds it: "cupti" for CUPTI, which PyTorch's profiler gets without a call. Resume also takes it back
+  // from a profiler that cannot be detected. Both do nothing without a collector of this name.
   // Threads: any; not in a callback of CUPTI.
-  // Errors: kNotRunning; kUnavailable: CUPTI does not answer, and does as requested once it answers; for ResumeCupti
-  //   also: another tool still has it.
+  // Errors: kInvalidArgument: null; kNotRunning; kUnavailable: CUPTI does not answer, and does as requested once it
+  //   answers; for Resume also: another tool still has it.
   // Cost: waits for the thread that calls CUPTI, some ms to tens of ms, 2 s at most (as SetDepth at its first call).
-  Status PauseCupti() noexcept;
-  Status ResumeCupti() noexcept;
+  Status Pause(const char* collector) noexcept;
+  Status Resume(const char* collector) noexcept;
 
   // Requests an incident now.
   // Errors: kNotRunning; kResourceExhausted (budget; cause "manual").

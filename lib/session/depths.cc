@@ -115,12 +115,13 @@ Status Depths::Set(Depth depth) noexcept {
   return {};
 }
 
-Status Depths::Ask(Status (Collector::*ask)() noexcept) noexcept {
+Status Depths::Ask(std::string_view name, Status (Collector::*ask)() noexcept) noexcept {
   Status first;
   {
     const MutexLock tell_lock(&tell_mutex_);
     if (Status s = lifetime_.status(); !s.ok()) return s;
     for (size_t i = 0; Collector* const collector = At(i); ++i) {
+      if (collector->Name() != name) continue;
       if (Status s = (collector->*ask)(); !s.ok() && first.ok()) first = std::move(s);
     }
   }

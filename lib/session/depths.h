@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -43,8 +44,8 @@ class Depths {
   // For the host. Add starts a collector and takes it; Add and Ask log their errors.
   Status Add(std::unique_ptr<Collector> collector) noexcept PITOT_EXCLUDES(tell_mutex_, mutex_);
   Status Set(Depth depth) noexcept PITOT_EXCLUDES(tell_mutex_, mutex_);
-  // Asks each collector (to pause, to resume); returns the first error.
-  Status Ask(Status (Collector::*ask)() noexcept) noexcept PITOT_EXCLUDES(tell_mutex_, mutex_);
+  // Asks the collectors of this name (to pause, to resume); returns the first error.
+  Status Ask(std::string_view name, Status (Collector::*ask)() noexcept) noexcept PITOT_EXCLUDES(tell_mutex_, mutex_);
 
   // Threads: any.
   // The depth fixed by the host; kAuto: none.

@@ -59,11 +59,11 @@ Status Recorder::SetHooks(const Hooks& hooks) noexcept {
 }
 
 Status Recorder::SetDepth(Depth depth) noexcept { return session_ != nullptr ? session_->SetDepth(depth) : status_; }
-Status Recorder::PauseCupti() noexcept {
-  return session_ != nullptr ? session_->AskCollectors(&Collector::Pause) : status_;
+Status Recorder::Pause(const char* collector) noexcept {
+  return session_ != nullptr ? session_->AskCollector(collector, &Collector::Pause) : status_;
 }
-Status Recorder::ResumeCupti() noexcept {
-  return session_ != nullptr ? session_->AskCollectors(&Collector::Resume) : status_;
+Status Recorder::Resume(const char* collector) noexcept {
+  return session_ != nullptr ? session_->AskCollector(collector, &Collector::Resume) : status_;
 }
 
 Status Recorder::Trigger(const char* reason) noexcept { return session_ != nullptr ? session_->Ask(reason) : status_; }

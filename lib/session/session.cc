@@ -153,9 +153,10 @@ Status Session::SetDepth(Depth depth) noexcept {
   return depths_.Set(depth);
 }
 
-Status Session::AskCollectors(Status (Collector::*ask)() noexcept) noexcept {
+Status Session::AskCollector(const char* name, Status (Collector::*ask)() noexcept) noexcept {
+  if (name == nullptr) return Status(StatusCode::kInvalidArgument, "null in place of a collector's name");
   if (Status s = status(); !s.ok()) return s;
-  return depths_.Ask(ask);
+  return depths_.Ask(name, ask);
 }
 
 Status Session::Ask(const char* reason) noexcept {

@@ -48,8 +48,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status AddJudge(std::unique_ptr<Judge> judge) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
   Status SetDepth(Depth depth) noexcept;
-  // Asks each collector; returns the first error.
-  Status AskCollectors(Status (Collector::*ask)() noexcept) noexcept;
+  // Asks the collectors of this name; returns the first error.
+  Status AskCollector(const char* name, Status (Collector::*ask)() noexcept) noexcept;
   Status Ask(const char* reason) noexcept;
   Status Flush(uint32_t timeout_ms) noexcept;
   Stats GetStats() noexcept { return meter_.Get(); }

@@ -67,8 +67,8 @@ static void UseEverythingWithNull(void) {
   CHECK("NULL refuses LibTorch", pitot_recorder_add_torch(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("NULL refuses the host", pitot_recorder_add_host(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("NULL refuses NVML", pitot_recorder_add_nvml(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
-  CHECK("NULL does not hand CUPTI over", pitot_recorder_pause_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
-  CHECK("NULL does not take CUPTI back", pitot_recorder_resume_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL does not hand CUPTI over", pitot_recorder_pause(NULL, "cupti", NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("NULL does not take CUPTI back", pitot_recorder_resume(NULL, "cupti", NULL, 0) == PITOT_NOT_RUNNING);
   pitot_recorder_stop(NULL, 0);
   pitot_recorder_free(NULL);
   pitot_options_init(NULL, sizeof(pitot_options));
@@ -486,14 +486,14 @@ static void ADepthIsSetOrRefusedByName(void) {
     CHECK("an invalid depth is refused by name",
           pitot_recorder_set_depth(recorder, wrong[i], MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("depth"));
   }
-  CHECK("without a collector nothing is handed over", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
-  CHECK("or taken back", pitot_recorder_resume_cupti(recorder, MESSAGE) == PITOT_OK);
+  CHECK("without a collector nothing is handed over", pitot_recorder_pause(recorder, "cupti", MESSAGE) == PITOT_OK);
+  CHECK("or taken back", pitot_recorder_resume(recorder, "cupti", MESSAGE) == PITOT_OK);
   pitot_recorder_stop(recorder, 5000);
   CHECK("a stopped recorder refuses a depth",
         pitot_recorder_set_depth(recorder, PITOT_DEPTH_AUTO, MESSAGE) == PITOT_NOT_RUNNING && SAYS("stopped"));
   CHECK("and CUPTI", pitot_recorder_add_cupti(recorder, NULL, MESSAGE) == PITOT_NOT_RUNNING);
   CHECK("and NVML", pitot_recorder_add_nvml(recorder, NULL, MESSAGE) == PITOT_NOT_RUNNING);
-  CHECK("and hands nothing over", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_NOT_RUNNING);
+  CHECK("and hands nothing over", pitot_recorder_pause(recorder, "cupti", MESSAGE) == PITOT_NOT_RUNNING);
   pitot_recorder_free(recorder);
 }
 
@@ -527,13 +527,13 @@ static void CuptiIsTakenHandedOverAndTakenBack(void) {
   CHECK("a depth is set", pitot_recorder_set_depth(recorder, PITOT_DEPTH_KERNELS, MESSAGE) == PITOT_OK);
   CHECK("stats report the depth", StatsOf(recorder).depth == PITOT_DEPTH_KERNELS);
   CHECK("a fixed depth has no explanation", strcmp(StatsOf(recorder).depth_state, "") == 0);
-  CHECK("it is handed over", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
-  CHECK("handing it over again does nothing", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
+  CHECK("it is handed over", pitot_recorder_pause(recorder, "cupti", MESSAGE) == PITOT_OK);
+  CHECK("handing it over again does nothing", pitot_recorder_pause(recorder, "cupti", MESSAGE) == PITOT_OK);
   CHECK("the other tool takes it", subscribe(&other, NeverCalled, NULL) == 0);
   CHECK("it is not taken back while another tool has it, with the reason",
-        pitot_recorder_resume_cupti(recorder, MESSAGE) == PITOT_UNAVAILABLE && SAYS("another tool has CUPTI"));
+        pitot_recorder_resume(recorder, "cupti", MESSAGE) == PITOT_UNAVAILABLE && SAYS("another tool has CUPTI"));
   CHECK("the other tool gives it back", unsubscribe(other) == 0);
-  CHECK("it is taken back", pitot_recorder_resume_cupti(recorder, MESSAGE) == PITOT_OK);
+  CHECK("it is taken back", pitot_recorder_resume(recorder, "cupti", MESSAGE) == PITOT_OK);
   CHECK("and is Pitot's again", subscribe(&other, NeverCalled, NULL) == kTaken);
   pitot_recorder_free(recorder);
   CHECK("a freed recorder gives it back", subscribe(&other, NeverCalled, NULL) == 0);

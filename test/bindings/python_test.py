@@ -453,10 +453,10 @@ class Collectors(WithFolder):
         for options in ({"depth": 4}, {"depth": -1}, {"overhead_budget_percent": 0}, {"overhead_budget_percent": 101}):
             with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
                 pitot.start(**options)
-        self.assertTrue(recorder.pause_cupti())  # although nobody has it
-        self.assertTrue(recorder.resume_cupti())
+        self.assertTrue(recorder.pause("cupti"))  # although nobody has it
+        self.assertTrue(recorder.resume("cupti"))
         recorder.stop()
-        for status in (recorder.set_depth(pitot.Depth.AUTO), recorder.pause_cupti(), recorder.resume_cupti(),
+        for status in (recorder.set_depth(pitot.Depth.AUTO), recorder.pause("cupti"), recorder.resume("cupti"),
                        recorder.add_cupti(), recorder.add_nvml()):
             self.assertEqual(status, (pitot.StatusCode.NOT_RUNNING, "the recorder was stopped"))
 
@@ -506,13 +506,13 @@ class Collectors(WithFolder):
         self.assertEqual(subscribe(), 39)
         again = recorder.add_cupti(library=os.environ["PITOT_FAKE_CUPTI"], memory_bytes=self.MEMORY, graph_level=True)
         self.assertEqual(again.code, pitot.StatusCode.ALREADY_RUNNING)
-        self.assertTrue(recorder.pause_cupti())
+        self.assertTrue(recorder.pause("cupti"))
         self.assertEqual(subscribe(), 0)
-        refused = recorder.resume_cupti()
+        refused = recorder.resume("cupti")
         self.assertEqual(refused.code, pitot.StatusCode.UNAVAILABLE)
         self.assertIn("another tool has CUPTI", refused.message)
         self.assertEqual(library.cuptiUnsubscribe(other), 0)
-        self.assertTrue(recorder.resume_cupti())
+        self.assertTrue(recorder.resume("cupti"))
         recorder.stop()
         self.assertEqual(subscribe(), 0)
         library.cuptiUnsubscribe(other)
@@ -586,7 +586,7 @@ class Collectors(WithFolder):
     def test_a_recorder_that_did_not_start_takes_no_collector(self):
         self.start()
         second = pitot.start()
-        for status in (second.add_cupti(), second.add_host(), second.add_nvml(), second.set_depth(pitot.Depth.AUTO), second.pause_cupti()):
+        for status in (second.add_cupti(), second.add_host(), second.add_nvml(), second.set_depth(pitot.Depth.AUTO), second.pause("cupti")):
             self.assertEqual(status, second.status)
 
 

@@ -124,11 +124,11 @@ class Process:
         self.do_end()
 
     def do_pause(self):
-        if not self.recorder.pause_cupti():
+        if not self.recorder.pause("cupti"):
             raise RuntimeError("pause")
 
     def do_resume(self):
-        status = self.recorder.resume_cupti()
+        status = self.recorder.resume("cupti")
         if not status:
             raise RuntimeError(status.message)
 

@@ -60,7 +60,7 @@ TEST_CASE("a child forked after CUDA was used goes on unharmed, and so does its 
   for (int i = 0; i < 100; ++i) gpu::LaunchEmpty(stream);
   const int code = fakes::InChild([&] {
     { PITOT_SCOPE("of the child"); }
-    HOLDS(host.recorder.PauseCupti().code() == pitot::StatusCode::kNotRunning);
+    HOLDS(host.recorder.Pause("cupti").code() == pitot::StatusCode::kNotRunning);
     host.recorder.Stop();
     session_test::Host own;  // it may record, but no GPU
     HOLDS(own.Start());

@@ -284,8 +284,8 @@ TEST_CASE("a report has the reason for missing kernels, and a remedy", "[report]
   }
   SECTION("a collector that gives its reason itself") {
     add("cupti.version", "26");
-    add("cupti.not_recorded", "paused by the host; to record kernels: Recorder::ResumeCupti");
-    CHECK(Has(Report(trace), said + "paused by the host; to record kernels: Recorder::ResumeCupti\n"));
+    add("cupti.not_recorded", "paused by the host; to record kernels: Recorder::Resume(\"cupti\")");
+    CHECK(Has(Report(trace), said + "paused by the host; to record kernels: Recorder::Resume(\"cupti\")\n"));
   }
   SECTION("a depth fixed by the host") {
     add("cupti.version", "26");

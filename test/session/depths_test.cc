@@ -171,11 +171,11 @@ TEST_CASE("nothing is told or asked after the recorder's end", "[depths]") {
   rig.parts.lifetime.End();
 
   CHECK(rig.depths->Set(Depth::kOps).ok());
-  CHECK(rig.depths->Ask(&pitot::Collector::Pause).code() == StatusCode::kNotRunning);
+  CHECK(rig.depths->Ask("fake", &pitot::Collector::Pause).code() == StatusCode::kNotRunning);
   CHECK(told.Take().empty());
 }
 
-TEST_CASE("all collectors are asked to pause, and the first error is returned and logged", "[depths]") {
+TEST_CASE("all collectors of a name are asked to pause, and the first error is returned and logged", "[depths]") {
   Rig rig;
   Told first, second;
   first.paused = Status(StatusCode::kInternal, "first");
@@ -184,7 +184,7 @@ TEST_CASE("all collectors are asked to pause, and the first error is returned an
   REQUIRE(rig.Add(&second).ok());
   first.Take(), second.Take();
 
-  CHECK(rig.depths->Ask(&pitot::Collector::Pause).message() == std::string("first"));
+  CHECK(rig.depths->Ask("fake", &pitot::Collector::Pause).message() == std::string("first"));
   CHECK(first.Take() == Calls{"pause"});
   CHECK(second.Take() == Calls{"pause"});
   CHECK(rig.parts.log.Has(pitot::LogLevel::kError, "first"));

@@ -282,13 +282,16 @@ class Recorder:
                   "allow_torch_profiler": allow_torch_profiler, "attach_at_start": attach_at_start}
         return self._failure_or(lib.recorder_add_cupti, byref(_filled(lib.Cupti, lib.cupti_init, fields)))
 
-    def pause_cupti(self) -> Status:
-        """Hands CUPTI to another profiler of the process. PyTorch's profiler gets it without a call."""
-        return self._failure_or(lib.recorder_pause_cupti)
+    def pause(self, collector: str) -> Status:
+        """Hands over what only one profiler of a process can use at a time: `pause("cupti")` hands over CUPTI.
 
-    def resume_cupti(self) -> Status:
-        """Takes CUPTI back."""
-        return self._failure_or(lib.recorder_resume_cupti)
+        PyTorch's profiler gets it without a call. Does nothing if the recorder has no collector of this name.
+        """
+        return self._failure_or(lib.recorder_pause, collector.encode())
+
+    def resume(self, collector: str) -> Status:
+        """Takes back what `pause` handed over."""
+        return self._failure_or(lib.recorder_resume, collector.encode())
 
     def add_nvml(self, *, library: Union[str, "os.PathLike[str]", None] = None, rate_hz: Optional[int] = None,
                  memory_bytes: Optional[int] = None) -> Status:

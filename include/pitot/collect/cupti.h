@@ -40,8 +40,8 @@ struct CuptiOptions {
   // CUPTI supports this only if it is enabled before the process initialises CUDA (cuInit, or the first runtime call).
   // It stops working once a graph was made while it was off, and is not available with PyTorch's profiler in the
   // process. Without it graphs are recorded node by node at depths with kernels. Leaving it goes through kernel
-  // records: after Recorder::Stop or PauseCupti launches cost more for the life of the process, as below, even if no
-  // kernel was ever recorded.
+  // records: after Recorder::Stop or Pause("cupti") launches cost more for the life of the process, as below, even if
+  // no kernel was ever recorded.
   bool graph_level = false;
   // Limit for the lasting cost of recording kernels at depth kAuto, percent of a launching thread's time. Once kernels
   // were recorded, each launch costs more for the life of the process, even while nothing is recorded
@@ -60,9 +60,9 @@ struct CuptiOptions {
   // depth fixed by the host, at kAuto after the first incident, or with lasting_cost_percent = 100.
   //
   // The price of false: graphs captured before then have no scopes, and errors of CUPTI are reported in incidents
-  // (Recorder::ResumeCupti tries again). In a process with LibTorch, CUPTI can then record CUDA calls only all at once.
-  // That costs far more, while recording and afterwards, so kAuto never calls CUPTI there unless lasting_cost_percent
-  // is 100.
+  // (Recorder::Resume("cupti") tries again). In a process with LibTorch, CUPTI can then record CUDA calls only all at
+  // once. That costs far more, while recording and afterwards, so kAuto never calls CUPTI there unless
+  // lasting_cost_percent is 100.
   //
   // Recorder::Add calls CUPTI in any case without a driver, if the environment names a tool, or if the host has fixed a
   // depth above kScopes. It also does so with graph_level, and with allow_torch_profiler = false.

@@ -129,7 +129,7 @@ std::string Control::WhyNothing() const {
       if (reason_.empty()) return {};
       break;
     case Mode::kPaused:
-      remedy = "call Recorder::ResumeCupti";
+      remedy = "call Recorder::Resume(\"cupti\")";
       break;
     case Mode::kAside:
       remedy = "end its profile; Pitot then resumes by itself";
@@ -147,7 +147,7 @@ std::string Control::WhySilent() const {
   switch (kineto_.load()) {
     case KinetoState::kUnknown:
       return std::string("PyTorch's profiler does not announce its profiles, and took the buffers") + kRemedy +
-             "call Recorder::ResumeCupti when no profile runs";
+             "call Recorder::Resume(\"cupti\") when no profile runs";
     case KinetoState::kIdle:
     case KinetoState::kActive:
       return std::string("PyTorch's profiler came and went unseen") + kRemedy +
@@ -252,7 +252,7 @@ Status Control::Take(bool is_back) {
   if (kineto == KinetoState::kUnknown)
     SetReason(ReasonAnd() +
               "PyTorch's profiler is in the process, in a version that does not announce its profiles: call "
-              "Recorder::PauseCupti before a profile, ResumeCupti after");
+              "Recorder::Pause(\"cupti\") before a profile, Resume(\"cupti\") after");
   mode_.store(Mode::kOn);
   Apply();
   return mode() == Mode::kOn ? Status() : Error(StatusCode::kUnavailable, "%s", Reason().c_str());

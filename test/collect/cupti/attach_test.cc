@@ -85,8 +85,8 @@ TEST_CASE("a forecast is not reported as a lasting cost", "[cupti]") {
 TEST_CASE("a recorder that never wanted kernels has never called CUPTI", "[cupti]") {
   LazyHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
-  CHECK(host.recorder.PauseCupti().ok());
-  CHECK(host.recorder.ResumeCupti().ok());
+  CHECK(host.recorder.Pause("cupti").ok());
+  CHECK(host.recorder.Resume("cupti").ok());
   host.recorder.Stop();
   CHECK(CallsThatBegin(host) == 0);
   // The next one finds it untouched.
@@ -144,9 +144,9 @@ TEST_CASE("a CUPTI that refuses a late call is named, and used again once nobody
              Catch::StartsWith("another tool has CUPTI") && Catch::EndsWith("; to record kernels: run without it"));
   CHECK(CountSaid(host, "another tool has CUPTI") == 1);
   CHECK(host.collector->Depths() == 0);
-  CHECK_FALSE(host.recorder.ResumeCupti().ok());
+  CHECK_FALSE(host.recorder.Resume("cupti").ok());
   host.cuda.UnsubscribeOther();
-  CHECK(host.recorder.ResumeCupti().ok());
+  CHECK(host.recorder.Resume("cupti").ok());
   host.cuda.Run({.name = "after"});
   CHECK(CountNamed(host.Incident(), "after") == 1);
 }
@@ -278,9 +278,9 @@ TEST_CASE("a look ordered while paused does not call CUPTI without an incident",
     const int until = rounds + 4;
     REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == 0 && rounds >= until; }));
   };
-  REQUIRE(host.recorder.PauseCupti().ok());
+  REQUIRE(host.recorder.Pause("cupti").ok());
   rest();
-  REQUIRE(host.recorder.ResumeCupti().ok());
+  REQUIRE(host.recorder.Resume("cupti").ok());
   rest();
   CHECK(CallsThatBegin(host) == 0);
 }
@@ -288,10 +288,10 @@ TEST_CASE("a look ordered while paused does not call CUPTI without an incident",
 TEST_CASE("a pause ends readiness, and CUPTI is called after it only if kernels are wanted", "[cupti]") {
   LazyHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
-  REQUIRE(host.recorder.PauseCupti().ok());
+  REQUIRE(host.recorder.Pause("cupti").ok());
   host.collector->SetDepth(Depth::kKernels);
   CHECK(CallsThatBegin(host) == 0);
-  REQUIRE(host.recorder.ResumeCupti().ok());
+  REQUIRE(host.recorder.Resume("cupti").ok());
   host.cuda.Run({.name = "after"});
   CHECK(CountNamed(host.Incident(), "after") == 1);
 }

@@ -186,9 +186,9 @@ TEST_CASE("CUPTI is asked once for a handle's stream, and again once it may be a
   host.cuda.RemakeContext(handle, 15);
   wait(5);
   CHECK(asked() == 10);
-  REQUIRE(host.recorder.PauseCupti().ok());
+  REQUIRE(host.recorder.Pause("cupti").ok());
   host.cuda.Remake(handle, 16);  // without a report
-  REQUIRE(host.recorder.ResumeCupti().ok());
+  REQUIRE(host.recorder.Resume("cupti").ok());
   wait(5);
   CHECK(asked() == 11);
 

@@ -100,14 +100,14 @@ TEST_CASE("handing CUPTI over while it hangs is refused, in words, and done when
   REQUIRE(host.StartAt(Depth::kKernels));
   REQUIRE(host.HangIn());
 
-  CHECK(DoesNotAnswer(host.recorder.PauseCupti()));
-  CHECK(DoesNotAnswer(host.recorder.ResumeCupti()));
-  CHECK(DoesNotAnswer(host.recorder.PauseCupti()));
+  CHECK(DoesNotAnswer(host.recorder.Pause("cupti")));
+  CHECK(DoesNotAnswer(host.recorder.Resume("cupti")));
+  CHECK(DoesNotAnswer(host.recorder.Pause("cupti")));
 
   CHECK(host.cuda.HasSubscriber());
   host.cuda.HangIn("");
   CHECK(fakes::WaitUntil([&] { return !host.cuda.HasSubscriber(); }));
-  CHECK(fakes::WaitUntil([&] { return host.recorder.ResumeCupti().ok(); }));
+  CHECK(fakes::WaitUntil([&] { return host.recorder.Resume("cupti").ok(); }));
   CHECK(host.cuda.HasSubscriber());
 }
 
@@ -120,9 +120,9 @@ TEST_CASE("the last of several hand-overs requested while CUPTI hangs holds", "[
     REQUIRE((function == std::string("cuptiUnsubscribe") || host.HangIn(function)));
     host.cuda.HangIn(function);
 
-    CHECK(DoesNotAnswer(host.recorder.PauseCupti()));
+    CHECK(DoesNotAnswer(host.recorder.Pause("cupti")));
     REQUIRE(host.cuda.is_hanging());
-    CHECK(DoesNotAnswer(host.recorder.ResumeCupti()));
+    CHECK(DoesNotAnswer(host.recorder.Resume("cupti")));
 
     host.cuda.HangIn("");
     REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == fakes::kDepths && host.IsRecording(); }));

@@ -288,5 +288,5 @@ TEST_CASE("a profiler of PyTorch's that cannot be asked is reported, with the ho
   host.Round();
 
   CHECK(Contains(Attribute(host.Incident(), "cupti"), "does not announce its profiles"));
-  CHECK(Contains(Attribute(host.Incident(), "cupti"), "Recorder::PauseCupti"));
+  CHECK(Contains(Attribute(host.Incident(), "cupti"), "Recorder::Pause(\"cupti\")"));
 }

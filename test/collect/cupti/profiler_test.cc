@@ -60,7 +60,7 @@ TEST_CASE("the host may hand CUPTI to another and take it back", "[cupti]") {
   CHECK(Attribute(host.Incident(), "cupti") == "paused by the host");
   CHECK(fakes::WaitUntil([&] {
     return Attribute(host.Incident(), "cupti.not_recorded") ==
-           "paused by the host; to record kernels: call Recorder::ResumeCupti";
+           "paused by the host; to record kernels: call Recorder::Resume(\"cupti\")";
   }));
   host.cuda.RegisterOther();
   host.collector->SetDepth(Depth::kKernels);
@@ -373,9 +373,9 @@ TEST_CASE("kinds left on by PyTorch's profiler are off again at the depth of sco
 TEST_CASE("CUPTI is not taken back once the recorder has stopped", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
-  REQUIRE(host.recorder.PauseCupti().ok());
+  REQUIRE(host.recorder.Pause("cupti").ok());
   host.recorder.Stop();
-  CHECK(host.recorder.ResumeCupti().code() == StatusCode::kNotRunning);
+  CHECK(host.recorder.Resume("cupti").code() == StatusCode::kNotRunning);
   CHECK_FALSE(host.cuda.HasSubscriber());
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
 }

@@ -82,7 +82,8 @@ TEST_CASE("the incident names the likely owner of the buffers if CUPTI never ans
   } const cases[] = {
       {KinetoState::kIdle, "unseen; to record kernels: wait, Pitot resumes 10 s after a profile"},
       {KinetoState::kUnused, "another profiler took the buffers; to record kernels: wait, Pitot takes them back after"},
-      {KinetoState::kUnknown, "took the buffers; to record kernels: call Recorder::ResumeCupti when no profile runs"},
+      {KinetoState::kUnknown,
+       "took the buffers; to record kernels: call Recorder::Resume(\"cupti\") when no profile runs"},
   };
   for (const auto& [kineto, says] : cases) {
     GpuHost host;
@@ -131,7 +132,7 @@ TEST_CASE(
   for (int i = 0; i < 100; ++i) host.Round();
   CHECK(host.cuda.calls_of("cuptiActivityRegisterCallbacks") == registered);
 
-  REQUIRE(host.recorder.ResumeCupti().ok());
+  REQUIRE(host.recorder.Resume("cupti").ok());
   host.cuda.Unstick();
   host.Round();
   host.cuda.Run({.name = "after"});

@@ -156,11 +156,13 @@ PITOT_C_API void pitot_cupti_init(pitot_cupti* cupti, size_t size);
 //   PITOT_INVALID_ARGUMENT names the field; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupti* cupti, char* message,
                                                   size_t message_size);
-// Hands CUPTI to another profiler of the process, and takes it back. Both do nothing without a collector that uses
-// CUPTI.
-// Errors: PITOT_NOT_RUNNING; for resume PITOT_UNAVAILABLE: another tool still has it.
-PITOT_C_API pitot_status pitot_recorder_pause_cupti(pitot_recorder* recorder, char* message, size_t message_size);
-PITOT_C_API pitot_status pitot_recorder_resume_cupti(pitot_recorder* recorder, char* message, size_t message_size);
+// Hands over what only one profiler of a process can use at a time, and takes it back. `collector` is the name of the
+// collector that holds it: "cupti". Both do nothing without a collector of this name.
+// Errors: PITOT_INVALID_ARGUMENT: NULL; PITOT_NOT_RUNNING; for resume PITOT_UNAVAILABLE: another tool still has it.
+PITOT_C_API pitot_status pitot_recorder_pause(pitot_recorder* recorder, const char* collector, char* message,
+                                              size_t message_size);
+PITOT_C_API pitot_status pitot_recorder_resume(pitot_recorder* recorder, const char* collector, char* message,
+                                               size_t message_size);
 
 // Fields as in pitot::NvmlOptions.
 typedef struct pitot_nvml {
