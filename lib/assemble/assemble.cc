@@ -20,7 +20,6 @@
 #include "model/fill_columns.h"
 #include "pitot/request.h"
 #include "snapshot/record.h"
-#include "trace/calls.h"
 #include "trace/names.h"
 
 namespace pitot::assemble {
@@ -76,7 +75,8 @@ struct RawCall {
   uint32_t request, batch;  // numbers
   model::StringId name;
   uint32_t correlation;
-  trace::Awaited awaited;
+  uint32_t context, stream;  // the target of its wait, in the collector's numbers
+  uint16_t collector;        // index of the Name
 };
 
 // A thread's context from a moment on, as numbers.
@@ -108,7 +108,7 @@ struct RawToken {
 // file add. Values without a sizeof were measured; a test holds the sum to the arena.
 constexpr uint64_t kMapCost = 56;  // an entry of 8 to 16 bytes
 constexpr uint64_t kEventCost = 45;
-constexpr uint64_t kCallCost = 2 * sizeof(RawCall) + sizeof(uint32_t);  // and its columns
+constexpr uint64_t kCallCost = 2 * sizeof(RawCall) + sizeof(CallSource);  // and its columns
 constexpr uint64_t kContextCost = 4 * sizeof(ContextChange);
 constexpr uint64_t kArgCost = sizeof(model::ArgValue);
 constexpr uint64_t kRequestCost = 2 * sizeof(model::RequestRow) + 3 * kMapCost;
@@ -216,7 +216,7 @@ class Assembler {
   Sites sites_;
   std::unordered_map<uint32_t, uint32_t> thread_rows_;
   std::vector<const trace::RecycledRing*> recycled_;  // inside the window
-  std::vector<uint32_t> correlations_;                // by row of trace_.calls
+  std::vector<CallSource> sources_;                   // by row of trace_.calls
   std::vector<ThreadPast> pasts_;                     // by row of trace_.threads; as numbers until ResolveContexts
 
   // For the thread being read: the context of events older than the records read so far.
@@ -494,10 +494,10 @@ void Assembler::AddTokens(const Record& record, uint32_t thread) {
 void Assembler::AddCall(const Record& record) {
   const uint64_t* const args = record.args;
   const int64_t begin_ns = Ns(record.begin_ticks);
-  trace::Awaited awaited;
-  if (record.arg_words > 1) awaited = {static_cast<uint32_t>(args[1]), static_cast<uint32_t>(args[1] >> 32)};
-  Add({begin_ns, Ns(record.end_ticks) - begin_ns, requests_.Of(request_), batches_.Of(batch_), NameOf(args[0] >> 32),
-       static_cast<uint32_t>(args[0]), awaited},
+  const uint64_t target = record.arg_words > 1 ? args[1] : 0;
+  Add({begin_ns, Ns(record.end_ticks) - begin_ns, requests_.Of(request_), batches_.Of(batch_),
+       NameOf(args[0] >> 32 & 0xffff), static_cast<uint32_t>(args[0]), static_cast<uint32_t>(target),
+       static_cast<uint32_t>(target >> 32), static_cast<uint16_t>(args[0] >> 48)},
       kCallCost, &raw_calls_);
 }
 
@@ -720,10 +720,10 @@ void Assembler::FlushCalls(uint32_t thread) {
     calls.request.push_back(call.request);
     calls.batch.push_back(call.batch);
     calls.name.push_back(call.name);
-    // The vendor's numbers, until GpuTables knows their rows.
-    calls.stream.push_back(call.awaited.stream);
-    calls.device.push_back(call.awaited.context);
-    correlations_.push_back(call.correlation);
+    // The collector's numbers, until GpuTables knows their rows.
+    calls.stream.push_back(call.stream);
+    calls.device.push_back(call.context);
+    sources_.push_back({call.correlation, call.collector});
   }
 }
 
@@ -1003,7 +1003,7 @@ model::Trace Assembler::Run() {
   ResolveEvents();
   ResolveContexts();
   const uint64_t spare_bytes = most_bytes_ - std::min(used_bytes_, most_bytes_);
-  GpuTables gpu(&trace_, std::move(correlations_), std::move(pasts_), spare_bytes);
+  GpuTables gpu(&trace_, std::move(sources_), std::move(pasts_), spare_bytes);
   AddUsages(usages_, &gpu);
   for (Collector* collector : collectors_) {
     // A failing collector loses its own part; the rest of the incident stays.

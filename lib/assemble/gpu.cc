@@ -12,7 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "trace/calls.h"
+#include "pitot/extend/call.h"
+#include "trace/names.h"
 
 PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
@@ -85,8 +86,7 @@ bool GpuTables::IsInterval(int64_t begin_ns, int64_t duration_ns) const {
 
 void GpuTables::BeginCollector(uint64_t bytes, std::string_view name) {
   own_bytes_ = bytes, is_full_ = false;
-  ++collector_;
-  if (name == trace::kAwaitedOf) awaited_of_ = collector_;
+  collectors_.push_back({std::string(name), static_cast<uint32_t>(calls_.size()), {}});
 }
 
 bool GpuTables::TakeRoom(uint64_t cost, uint32_t device, int64_t begin_ns, int64_t duration_ns) {
@@ -147,9 +147,9 @@ uint32_t GpuTables::AddStream(uint32_t device, uint32_t context, uint32_t stream
     const model::StreamRow& other = trace_.streams[known];
     const bool is_same =
         std::tie(other.device, other.context, other.stream) == std::tie(row.device, row.context, row.stream);
-    if (is_same && added_by_[known] == collector_) return known;
+    if (is_same && added_by_[known] == collectors_.size() - 1) return known;
   }
-  added_by_.push_back(collector_);
+  added_by_.push_back(static_cast<uint32_t>(collectors_.size() - 1));
   trace_.streams.push_back(row);
   return static_cast<uint32_t>(trace_.streams.size() - 1);
 }
@@ -279,17 +279,38 @@ ContextChange GpuTables::ContextAt(uint32_t thread, int64_t at_ns) {
   return {at_ns, trace_.events.request[scope], trace_.events.batch[scope]};
 }
 
+// Gives the sources of the rings' calls the numbers of their collectors.
+void GpuTables::NumberCollectors() {
+  std::map<uint32_t, uint32_t> numbers;  // by index of the name
+  for (CallSource& source : sources_) {
+    const auto [number, is_new] = numbers.try_emplace(source.collector, 0);
+    if (is_new && source.collector != 0) {
+      const std::string_view name = trace::NameText(source.collector);
+      const auto found =
+          std::find_if(collectors_.begin() + 1, collectors_.end(), [&](const Added& it) { return it.name == name; });
+      if (found != collectors_.end()) number->second = static_cast<uint32_t>(found - collectors_.begin());
+    }
+    source.collector = number->second;
+  }
+}
+
+// The collector that added a call outside of rings.
+uint32_t GpuTables::AdderOf(uint32_t call) const {
+  const auto after = std::upper_bound(collectors_.begin(), collectors_.end(), call,
+                                      [](uint32_t number, const Added& it) { return number < it.first_call; });
+  return static_cast<uint32_t>(after - collectors_.begin()) - 1;
+}
+
 // Finds the targets of waits in the rings' calls, among the rows of the collector with their numbering. The same number
 // from another collector means another stream, and maybe another device. Targets without a row stay unknown.
 void GpuTables::ResolveAwaited() {
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> streams;  // by context and number
-  std::map<uint32_t, uint32_t> devices;                       // by context
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> streams;  // by collector, context and number
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> devices;             // by collector and context
   added_by_.resize(trace_.streams.size());
   for (uint32_t row = 0; row < added_by_.size(); ++row) {
-    if (added_by_[row] != awaited_of_) continue;
     const model::StreamRow& stream = trace_.streams[row];
-    streams.try_emplace({stream.context, stream.stream}, row);
-    devices.try_emplace(stream.context, stream.device);
+    streams.try_emplace({added_by_[row], stream.context, stream.stream}, row);
+    devices.try_emplace({added_by_[row], stream.context}, stream.device);
   }
   const auto find = [](const auto& rows, auto key) {
     const auto found = rows.find(key);
@@ -299,10 +320,11 @@ void GpuTables::ResolveAwaited() {
   for (uint32_t row = 0; row < calls.size(); ++row) {
     const uint32_t context = std::exchange(calls.device[row], kNone), number = std::exchange(calls.stream[row], kNone);
     if (context == 0) continue;
-    if (number == trace::kAllStreams) {
-      calls.device[row] = find(devices, context);
+    const uint32_t collector = sources_[row].collector;
+    if (number == kAllStreams) {
+      calls.device[row] = find(devices, std::pair(collector, context));
     } else {
-      calls.stream[row] = find(streams, std::pair(context, number));
+      calls.stream[row] = find(streams, std::tuple(collector, context, number));
     }
   }
 }
@@ -333,7 +355,7 @@ void GpuTables::AddCalls() {
     Append(Text(call.name), &calls.name);
     Append(kNone, &calls.stream);
     Append(kNone, &calls.device);
-    Append(call.correlation, &correlations_);
+    Append(CallSource{call.correlation, AdderOf(number)}, &sources_);
   }
   std::vector<uint32_t> order(calls.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -341,14 +363,16 @@ void GpuTables::AddCalls() {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
   const Reordering reordering(order);
   for (auto* column : {&calls.begin_ns, &calls.duration_ns}) reordering.Apply(column);
-  for (auto* column :
-       {&calls.thread, &calls.request, &calls.batch, &calls.name, &calls.stream, &calls.device, &correlations_})
+  for (auto* column : {&calls.thread, &calls.request, &calls.batch, &calls.name, &calls.stream, &calls.device})
     reordering.Apply(column);
+  reordering.Apply(&sources_);
   std::vector<uint32_t> sorted(order.size());
   for (uint32_t row = 0; row < order.size(); ++row) sorted[order[row]] = row;
   for (uint32_t number = 0; number < calls_.size(); ++number) {
     const uint32_t call = sorted[rows[outermost[number]]], correlation = calls_[number].correlation;
-    if (correlation != correlations_[call]) nested_.push_back({correlation, call});
+    const uint32_t collector = AdderOf(number);
+    if (correlation != sources_[call].correlation || collector != sources_[call].collector)
+      Append(Cause{correlation, call}, &collectors_[collector].causes);
   }
   calls_.clear();
   calls_.shrink_to_fit();
@@ -356,9 +380,8 @@ void GpuTables::AddCalls() {
 
 // The call with a correlation that began last before `at_ns`: correlations wrap, and GPU work runs after its call
 // began.
-uint32_t GpuTables::CallOf(bool is_span, uint32_t correlation, int64_t at_ns) const {
+uint32_t GpuTables::CallOf(const std::vector<Cause>& causes, uint32_t correlation, int64_t at_ns) const {
   if (correlation == 0) return kNone;
-  const std::vector<Cause>& causes = is_span ? span_causes_ : causes_;
   const auto begin_ns = [&](const Cause& cause) { return trace_.calls.begin_ns[cause.call]; };
   const auto after = std::partition_point(causes.begin(), causes.end(), [&](const Cause& cause) {
     return std::tuple(cause.correlation, begin_ns(cause)) <= std::tuple(correlation, at_ns);
@@ -371,17 +394,15 @@ uint32_t GpuTables::CallOf(bool is_span, uint32_t correlation, int64_t at_ns) co
 
 void GpuTables::IndexCalls() {
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
-    if (correlations_[call] == 0) continue;
-    const bool is_of_span = trace_.strings[trace_.calls.name[call]] == kSpanCallName;
-    Append(Cause{correlations_[call], call}, is_of_span ? &span_causes_ : &causes_);
+    const auto [correlation, collector] = sources_[call];
+    if (correlation != 0) Append(Cause{correlation, call}, &collectors_[collector].causes);
   }
-  for (const Nested& nested : nested_) Append(Cause{nested.correlation, nested.call}, &causes_);
-  for (std::vector<Cause>* causes : {&causes_, &span_causes_}) {
-    const auto key = [&](const Cause& cause) {
-      return std::tuple(cause.correlation, trace_.calls.begin_ns[cause.call], cause.call);
-    };
-    std::sort(causes->begin(), causes->end(), [&](const Cause& a, const Cause& b) { return key(a) < key(b); });
-  }
+  const auto key = [&](const Cause& cause) {
+    return std::tuple(cause.correlation, trace_.calls.begin_ns[cause.call], cause.call);
+  };
+  for (Added& collector : collectors_)
+    std::sort(collector.causes.begin(), collector.causes.end(),
+              [&](const Cause& a, const Cause& b) { return key(a) < key(b); });
 }
 
 void GpuTables::SortActivities() {
@@ -399,7 +420,7 @@ void GpuTables::SortActivities() {
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     model::StreamRow& stream = trace_.streams[gpu.stream[row]];
     if (stream.event_count++ == 0) stream.first_event = row;
-    gpu.call[row] = CallOf(gpu.kind[row] == GpuKind::kSpan, gpu.call[row], gpu.begin_ns[row]);
+    gpu.call[row] = CallOf(collectors_[added_by_[gpu.stream[row]]].causes, gpu.call[row], gpu.begin_ns[row]);
   }
 }
 
@@ -410,6 +431,7 @@ void GpuTables::AddLeftOut() {
 }
 
 void GpuTables::Finish() {
+  NumberCollectors();
   ResolveAwaited();
   AddCalls();
   IndexCalls();

@@ -23,6 +23,10 @@ struct ContextChange {
   int64_t at_ns;
   uint32_t request, batch;
 };
+// The recording collector of a call, by the index of its Name, and the call's correlation there.
+struct CallSource {
+  uint32_t correlation, collector;
+};
 // The lifetime of a thread of the trace, from its first event on, and its contexts in order; unknown before the first.
 struct ThreadPast {
   int64_t begin_ns = 0, end_ns = INT64_MAX;
@@ -36,12 +40,12 @@ inline constexpr uint64_t kActivityCost = 144, kGpuCallCost = 112, kStringCost =
 
 class GpuTables final : public TraceBuilder {
  public:
-  // `correlations` has one entry for each of the trace's calls. These came from rings, and hold the target of their
-  // wait as in trace::Awaited: the stream, and the context in place of the device. `pasts` has one entry for each
-  // thread. `spare_bytes` is available for rows beyond what their collectors bring.
-  GpuTables(model::Trace* trace, std::vector<uint32_t> correlations, std::vector<ThreadPast> pasts,
+  // `sources` has one entry for each of the trace's calls. These came from rings, and hold the target of their wait as
+  // in DeviceCall: the stream, and the context in place of the device. `pasts` has one entry for each thread.
+  // `spare_bytes` is available for rows beyond what their collectors bring.
+  GpuTables(model::Trace* trace, std::vector<CallSource> sources, std::vector<ThreadPast> pasts,
             uint64_t spare_bytes = uint64_t{1} << 62)
-      : trace_(*trace), correlations_(std::move(correlations)), pasts_(std::move(pasts)), spare_bytes_(spare_bytes) {
+      : trace_(*trace), sources_(std::move(sources)), pasts_(std::move(pasts)), spare_bytes_(spare_bytes) {
     pasts_.resize(trace->threads.size());
   }
 
@@ -68,10 +72,6 @@ class GpuTables final : public TraceBuilder {
   void Finish();
 
  private:
-  // The correlation of a call that is not kept, because it was inside the call in this row.
-  struct Nested {
-    uint32_t correlation, call;
-  };
   struct Sample {
     uint32_t counter;
     int64_t at_ns;
@@ -81,8 +81,14 @@ class GpuTables final : public TraceBuilder {
     int64_t begin_ns = INT64_MAX, end_ns = 0;
     uint64_t rows = 0;
   };
+  // The correlation of a call, or of one inside it that is not kept, and its row.
   struct Cause {
     uint32_t correlation, call;
+  };
+  struct Added {
+    std::string name;
+    uint32_t first_call;        // of calls_
+    std::vector<Cause> causes;  // in the order of correlation and time
   };
   // False: left out, and counted for the device's row.
   bool TakeRoom(uint64_t cost, uint32_t device, int64_t begin_ns, int64_t duration_ns);
@@ -91,6 +97,8 @@ class GpuTables final : public TraceBuilder {
   std::vector<uint32_t> Outermost() const;
   uint32_t ThreadAt(int64_t tid, int64_t at_ns) const;
   ContextChange ContextAt(uint32_t thread, int64_t at_ns);
+  void NumberCollectors();
+  uint32_t AdderOf(uint32_t call) const;
   void ResolveAwaited();
   void AddCalls();
   void IndexCalls();
@@ -98,22 +106,20 @@ class GpuTables final : public TraceBuilder {
   void AddLeftOut();
   void SortSamples();
   model::StringId Text(uint32_t id) const { return id < trace_.strings.size() ? id : 0; }
-  uint32_t CallOf(bool is_span, uint32_t correlation, int64_t at_ns) const;
+  uint32_t CallOf(const std::vector<Cause>& causes, uint32_t correlation, int64_t at_ns) const;
 
   model::Trace& trace_;
-  std::vector<uint32_t> correlations_;                              // by row of trace_.calls
+  // By row of trace_.calls; in place of the collector's name its number, from NumberCollectors on.
+  std::vector<CallSource> sources_;
   std::vector<ThreadPast> pasts_;                                   // by row of trace_.threads
   std::unordered_map<int64_t, std::vector<uint32_t>> threads_;      // by tid, in the order of their first events
   std::unordered_map<uint32_t, std::vector<model::Segment>> flat_;  // by thread
   std::deque<GpuCall> calls_;
-  std::vector<Nested> nested_;
   std::vector<Sample> samples_;
   std::vector<uint32_t> added_by_;  // by row of trace_.streams: the adding collector; rows in the order of adding
-  // The current collector, and the one whose streams the calls waited for.
-  uint32_t collector_ = 0, awaited_of_ = kNoRow;
+  // By number. The first stands for rows without a collector, and for a collector of a call that is not in the trace.
+  std::vector<Added> collectors_{{}};
   std::unordered_map<uint64_t, uint32_t> counters_;  // by device and name
-  // In order of correlation and time; the latter for correlations of spans.
-  std::vector<Cause> causes_, span_causes_;
   uint64_t spare_bytes_, own_bytes_ = 0;
   bool is_full_ = false;
   std::map<uint32_t, LeftOut> left_out_;  // by row of devices, or kNone

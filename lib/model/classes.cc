@@ -13,9 +13,10 @@ namespace {
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 bool Begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
 
-// Returns "Malloc" for "cudaMalloc" and "hipMalloc", "MemAlloc_v2" for "cuMemAlloc_v2", and "" for other calls.
+// Returns "Malloc" for "cudaMalloc" and "hipMalloc", "MemAlloc_v2" for "cuMemAlloc_v2", "Finish" for "clFinish", and ""
+// for other calls.
 std::string_view WithoutVendor(std::string_view call) {
-  for (const std::string_view vendor : {"cuda", "hip", "cu"}) {
+  for (const std::string_view vendor : {"cuda", "hip", "cu", "cl"}) {
     if (Begins(call, vendor)) return call.substr(vendor.size());
   }
   return {};
@@ -105,11 +106,11 @@ bool IsCommunicationKernel(std::string_view name) {
 }
 bool IsSynchronization(std::string_view call) {
   const std::string_view name = WithoutVendor(call);
-  return Contains(name, "Synchronize");
+  return Contains(name, "Synchronize") || name == "Finish" || name == "WaitForEvents";
 }
 bool IsSubmission(std::string_view call) {
   return (Contains(call, "Launch") && !Contains(call, "HostFunc")) || Contains(call, "Memcpy") ||
-         Contains(call, "Memset");
+         Contains(call, "Memset") || Begins(call, "clEnqueue");
 }
 bool IsAllocation(std::string_view call) {
   const std::string_view name = WithoutVendor(call);
@@ -120,6 +121,7 @@ bool IsAllocation(std::string_view call) {
   }
   return false;
 }
+bool IsMark(std::string_view call) { return call.ends_with("EventScope"); }
 bool IsLoader(std::string_view scope) {
   return (Begins(scope, "enumerate(DataLoader)#") && scope.size() >= 9 &&
           scope.substr(scope.size() - 9) == ".__next__") ||

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/columns.h"
-#include "pitot/extend/collector.h"
 #include "pitot/model/classes.h"
 
 namespace pitot::report {
@@ -20,11 +19,11 @@ using model::Intervals;
 using model::kNone;
 using model::Trace;
 
-enum class CallKind : uint8_t { kOwn, kLaunch, kWait, kOther };  // kOwn: a mark of Pitot's, not a CUDA call
+enum class CallKind : uint8_t { kOwn, kLaunch, kWait, kOther };  // kOwn: a mark of Pitot's, not a call of the API
 
 CallKind KindOf(const Trace& trace, const model::WaitingCalls& waiting, uint32_t call) {
   const std::string_view name = trace.strings[trace.calls.name[call]];
-  if (name == kSpanCallName) return CallKind::kOwn;
+  if (model::IsMark(name)) return CallKind::kOwn;
   if (waiting.Has(call)) return CallKind::kWait;
   return model::IsSubmission(name) ? CallKind::kLaunch : CallKind::kOther;
 }

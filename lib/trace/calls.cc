@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/calls.h"
-
 #include <algorithm>
 #include <string_view>
 
+#include "pitot/extend/call.h"
 #include "trace/internal_sites.h"
 #include "trace/names.h"
 #include "trace/rings.h"
 
 namespace pitot::trace {
-
-uint64_t BeginCall() noexcept {
-  const detail::Ring* ring = detail::Enter();
-  return ring != nullptr ? detail::Clock(ring->gate) : 0;
-}
-
-void EndCall(Name api, uint32_t correlation, uint64_t begin_ticks, Awaited awaited) noexcept {
-  detail::Ring* ring = begin_ticks != 0 ? detail::Enter() : nullptr;
-  if (ring == nullptr) return;
-  RecordWords words;
-  words.Add(correlation | uint64_t{api.index} << 32);
-  if (awaited.context != 0) words.Add(awaited.context | uint64_t{awaited.stream} << 32);
-  detail::Append(ring, &kCallSite, begin_ticks, detail::Clock(ring->gate), words);
-}
-
 namespace {
+
+// Both names of a call share half a word.
+static_assert(kMaxNames <= 1 << 16);
 
 // The name of the open scope at a depth of the calling thread's own stack.
 std::string_view NameOfOpen(const ThreadRing& ring, uint32_t depth) {
@@ -35,23 +22,40 @@ std::string_view NameOfOpen(const ThreadRing& ring, uint32_t depth) {
 }
 
 }  // namespace
+}  // namespace pitot::trace
+
+PITOT_NAMESPACE_BEGIN
+
+uint64_t BeginCall() noexcept {
+  const detail::Ring* ring = detail::Enter();
+  return ring != nullptr ? detail::Clock(ring->gate) : 0;
+}
+
+void EndCall(uint64_t begin_ticks, const DeviceCall& call) noexcept {
+  detail::Ring* ring = begin_ticks != 0 ? detail::Enter() : nullptr;
+  if (ring == nullptr) return;
+  trace::RecordWords words;
+  words.Add(call.correlation | uint64_t{call.api.index} << 32 | uint64_t{call.collector.index} << 48);
+  if (call.context != 0) words.Add(call.context | uint64_t{call.stream} << 32);
+  detail::Append(ring, &trace::kCallSite, begin_ticks, detail::Clock(ring->gate), words);
+}
 
 Name OpenScopePath() noexcept {
-  const ThreadRing* const ring = EnterThread();
+  const trace::ThreadRing* const ring = trace::EnterThread();
   if (ring == nullptr) return Name{0};
   constexpr std::string_view kBetween = " / ";
-  char path[kMaxNameBytes];
+  char path[trace::kMaxNameBytes];
   size_t begin = sizeof path;
   for (uint32_t depth = std::min(ring->depth, detail::kMaxOpen); depth > 0; --depth) {
     if (ring->open[depth - 1].begin == 0) continue;  // closed out of order
-    const std::string_view name = NameOfOpen(*ring, depth - 1);
+    const std::string_view name = trace::NameOfOpen(*ring, depth - 1);
     const size_t more = name.size() + (begin != sizeof path ? kBetween.size() : 0);
     if (name.empty() || more > begin) break;
     if (begin != sizeof path) begin -= kBetween.size(), kBetween.copy(path + begin, kBetween.size());
     begin -= name.size();
     name.copy(path + begin, name.size());
   }
-  return begin != sizeof path ? InternText({path + begin, sizeof path - begin}) : Name{0};
+  return begin != sizeof path ? trace::InternText({path + begin, sizeof path - begin}) : Name{0};
 }
 
-}  // namespace pitot::trace
+PITOT_NAMESPACE_END

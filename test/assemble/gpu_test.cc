@@ -7,18 +7,20 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "assemble/assemble.h"
 #include "fakes/recording.h"
+#include "pitot/extend/call.h"
 #include "pitot/request.h"
-#include "trace/calls.h"
 
 namespace {
 
 using pitot::GpuActivity;
 using pitot::GpuCall;
+using pitot::assemble::CallSource;
 using pitot::assemble::GpuTables;
 using pitot::model::GpuKind;
 using pitot::model::kNone;
@@ -30,7 +32,7 @@ struct Call {
   int64_t begin_ns;
   uint32_t correlation;
 };
-Trace WithCalls(const std::vector<Call>& calls, std::vector<uint32_t>* correlations) {
+Trace WithCalls(const std::vector<Call>& calls, std::vector<CallSource>* sources) {
   Trace trace;
   trace.window_end_ns = 100'000;
   for (uint32_t thread = 0; thread < 2; ++thread) {
@@ -48,7 +50,7 @@ Trace WithCalls(const std::vector<Call>& calls, std::vector<uint32_t>* correlati
     trace.calls.name.push_back(0);
     trace.calls.stream.push_back(kNone);
     trace.calls.device.push_back(kNone);
-    correlations->push_back(call.correlation);
+    sources->push_back({call.correlation, 0});
   }
   return trace;
 }
@@ -66,9 +68,9 @@ GpuActivity Kernel(uint32_t stream, int64_t begin_ns, uint32_t correlation, int6
 }  // namespace
 
 TEST_CASE("GPU activities are ordered by stream and time, each with the call that caused it", "[gpu]") {
-  std::vector<uint32_t> correlations;
-  Trace trace = WithCalls({{0, 100, 7}, {0, 200, 8}, {1, 150, 9}}, &correlations);
-  GpuTables gpu(&trace, correlations, {});
+  std::vector<CallSource> sources;
+  Trace trace = WithCalls({{0, 100, 7}, {0, 200, 8}, {1, 150, 9}}, &sources);
+  GpuTables gpu(&trace, sources, {});
   const uint32_t device = gpu.AddDevice({0, gpu.AddText("H100")});
   const uint32_t first = gpu.AddStream(device, 1, 7), second = gpu.AddStream(device, 1, 13);
   gpu.Add(Kernel(second, 400, 9));
@@ -87,9 +89,9 @@ TEST_CASE("GPU activities are ordered by stream and time, each with the call tha
 }
 
 TEST_CASE("the last call before the GPU began is the cause if a correlation wrapped round", "[gpu]") {
-  std::vector<uint32_t> correlations;
-  Trace trace = WithCalls({{0, 100, 7}, {0, 5000, 7}, {0, 9000, 7}}, &correlations);
-  GpuTables gpu(&trace, correlations, {});
+  std::vector<CallSource> sources;
+  Trace trace = WithCalls({{0, 100, 7}, {0, 5000, 7}, {0, 9000, 7}}, &sources);
+  GpuTables gpu(&trace, sources, {});
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
   for (const int64_t begin_ns : {90, 4999, 5000, 8000, 9500}) gpu.Add(Kernel(stream, begin_ns, 7));
   gpu.Finish();
@@ -99,9 +101,9 @@ TEST_CASE("the last call before the GPU began is the cause if a correlation wrap
 }
 
 TEST_CASE("a GPU activity long before the only call with its correlation has another cause", "[gpu]") {
-  std::vector<uint32_t> correlations;
-  Trace trace = WithCalls({{0, 50'000'000, 7}}, &correlations);
-  GpuTables gpu(&trace, correlations, {});
+  std::vector<CallSource> sources;
+  Trace trace = WithCalls({{0, 50'000'000, 7}}, &sources);
+  GpuTables gpu(&trace, sources, {});
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
   for (const int64_t begin_ns : {48'999'999, 49'000'000}) gpu.Add(Kernel(stream, begin_ns, 7));  // 1 ms is tolerated
   gpu.Finish();
@@ -170,22 +172,42 @@ TEST_CASE("nothing older takes the rest of the room once a row did not fit", "[g
   CHECK(trace.calls.size() == 0);
 }
 
-TEST_CASE("a span's correlation is matched with calls of spans only, a kernel's with all others", "[gpu]") {
-  std::vector<uint32_t> correlations;
-  Trace trace = WithCalls({{0, 100, 7}, {0, 200, 7}}, &correlations);
-  trace.calls.name[1] = trace.strings.Add(pitot::kSpanCallName);
-  GpuTables gpu(&trace, correlations, {});
-  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
-  GpuActivity span = Kernel(stream, 300, 7);
-  span.kind = GpuKind::kSpan;
-  gpu.Add(span);
-  gpu.Add(Kernel(stream, 310, 7));
-  span.correlation = 0;
-  span.begin_ns = 320;
-  gpu.Add(span);
+TEST_CASE("a correlation is matched with calls that the same collector recorded, in rings and outside", "[gpu]") {
+  std::vector<CallSource> sources;
+  Trace trace = WithCalls({{0, 100, 7}, {0, 200, 7}, {0, 210, 7}}, &sources);
+  sources[0].collector = pitot::Intern("cupti").index;
+  sources[1].collector = pitot::Intern("opencl").index;
+  sources[2].collector = pitot::Intern("not in this trace").index;
+  GpuTables gpu(&trace, sources, {});
+  const auto add = [&](const char* collector, uint32_t correlation) {
+    gpu.BeginCollector(1 << 20, collector);
+    gpu.Add(Kernel(gpu.AddStream(kNone, 1, 7), 300, correlation));
+  };
+  add("opencl", 7);
+  gpu.Add(GpuCall{250, 5, 1000, 0, 8});
+  add("cupti", 7);
+  gpu.Add(GpuCall{260, 5, 1000, 0, 8});
+  add("other", 7);
+  add("opencl", 8);  // a second one of this name
   gpu.Finish();
 
-  CHECK(trace.gpu.call == std::vector<uint32_t>{1, 0, kNone});
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  CHECK(trace.gpu.call == std::vector<uint32_t>{1, 0, kNone, kNone});
+}
+
+TEST_CASE("work is tied to the call that its own collector added, not to another's of that number", "[gpu]") {
+  Trace trace;
+  GpuTables gpu(&trace, {}, {});
+  for (const char* collector : {"first", "second"}) {
+    gpu.BeginCollector(1 << 20, collector);
+    const bool is_first = collector == std::string_view("first");
+    gpu.Add(GpuCall{is_first ? 100 : 200, 5, 0, 0, 7});
+    gpu.Add(Kernel(gpu.AddStream(kNone, 1, 7), 300, 7));
+  }
+  gpu.Finish();
+
+  CHECK(trace.calls.begin_ns == std::vector<int64_t>{100, 200});
+  CHECK(trace.gpu.call == std::vector<uint32_t>{0, 1});
 }
 
 TEST_CASE("collectors that add the same device share its row and its properties", "[gpu]") {
@@ -223,18 +245,19 @@ TEST_CASE("streams of two collectors are distinct, even with the same number", "
   CHECK(trace.streams[by_cupti].event_count == 1);
 }
 
-TEST_CASE("the stream a call waited for is found by CUPTI's numbers, not another collector's", "[gpu]") {
+TEST_CASE("the stream a call waited for is found by its collector's numbers, not another's", "[gpu]") {
   const bool is_cupti_first = GENERATE(true, false);
-  std::vector<uint32_t> correlations;
-  Trace trace = WithCalls({{0, 100, 1}, {0, 200, 2}, {0, 300, 3}, {0, 400, 4}}, &correlations);
+  std::vector<CallSource> sources;
+  Trace trace = WithCalls({{0, 100, 1}, {0, 200, 2}, {0, 300, 3}, {0, 400, 4}}, &sources);
   const auto awaits = [&](uint32_t call, uint32_t context, uint32_t stream) {
     trace.calls.device[call] = context, trace.calls.stream[call] = stream;
   };
   awaits(0, 1, 7);
-  awaits(1, 1, pitot::trace::kAllStreams);
+  awaits(1, 1, pitot::kAllStreams);
   awaits(2, 2, 7);  // CUPTI has no row for these two
-  awaits(3, 2, pitot::trace::kAllStreams);
-  GpuTables gpu(&trace, correlations, {});
+  awaits(3, 2, pitot::kAllStreams);
+  for (CallSource& source : sources) source.collector = pitot::Intern("cupti").index;
+  GpuTables gpu(&trace, sources, {});
   const uint32_t device = gpu.AddDevice({0}), other = gpu.AddDevice({1});
   uint32_t stream = kNone;
   for (const bool is_cupti : {is_cupti_first, !is_cupti_first}) {
@@ -254,8 +277,8 @@ TEST_CASE("the stream a call waited for is found by CUPTI's numbers, not another
 
 TEST_CASE("a call that is in no ring, older than its thread's known context, has the context of the scope around it",
           "[gpu]") {
-  std::vector<uint32_t> correlations;
-  Trace trace = WithCalls({{0, 500, 3}}, &correlations);
+  std::vector<CallSource> sources;
+  Trace trace = WithCalls({{0, 500, 3}}, &sources);
   pitot::model::RequestRow request;
   request.id = 42;
   request.duration_ns = 10'000;
@@ -274,7 +297,7 @@ TEST_CASE("a call that is in no ring, older than its thread's known context, has
   add(100, 800, 0);
   for (int64_t i = 0; i < 90; ++i) add(101 + i, 1, kNone);  // many before it, none around it
   trace.threads[0].event_count = trace.threads[1].first_event = 91;
-  GpuTables gpu(&trace, correlations, {});
+  GpuTables gpu(&trace, sources, {});
   const uint32_t name = gpu.AddText("cudaLaunchKernel");
   gpu.Add(GpuCall{200, 5, 1000, name, 1});
   gpu.Add(GpuCall{2000, 5, 1000, name, 2});  // outside every scope
@@ -288,9 +311,9 @@ TEST_CASE("a call that is in no ring, older than its thread's known context, has
 }
 
 TEST_CASE("the outermost of a thread's nested calls is kept, and becomes the cause of all their activities", "[gpu]") {
-  std::vector<uint32_t> correlations;
-  Trace trace = WithCalls({{0, 50, 3}}, &correlations);
-  GpuTables gpu(&trace, correlations, {});
+  std::vector<CallSource> sources;
+  Trace trace = WithCalls({{0, 50, 3}}, &sources);
+  GpuTables gpu(&trace, sources, {});
   const uint32_t runtime = gpu.AddText("cudaLaunchKernel"), driver = gpu.AddText("cuLaunchKernel");
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
   // The newest first, as they ended.
@@ -375,9 +398,9 @@ TEST_CASE("a nested call's wrapped correlation belongs to the call around it at 
 }
 
 TEST_CASE("the trace stays consistent with invalid additions from a collector", "[gpu]") {
-  std::vector<uint32_t> correlations;
-  Trace trace = WithCalls({{0, 100, 7}}, &correlations);
-  GpuTables gpu(&trace, correlations, {});
+  std::vector<CallSource> sources;
+  Trace trace = WithCalls({{0, 100, 7}}, &sources);
+  GpuTables gpu(&trace, sources, {});
   const uint32_t stream = gpu.AddStream(12, 1, 7), grid[3] = {1, 2, 3};
   gpu.AddDevice({0, 1u << 30});
   gpu.AddShape(grid, grid, 0, 0, 0, 0);
@@ -444,9 +467,9 @@ TEST_CASE("a call recorded on a thread is joined to the GPU activity that a coll
   const fakes::Recording recording;
   REQUIRE(recording.ok());
   pitot::Request request = pitot::Request::Begin("/r");
-  const uint64_t id = request.id(), begin_ticks = pitot::trace::BeginCall();
+  const uint64_t id = request.id(), begin_ticks = pitot::BeginCall();
   REQUIRE(begin_ticks != 0);
-  pitot::trace::EndCall(pitot::Intern("cudaLaunchKernel"), 41, begin_ticks);
+  pitot::EndCall(begin_ticks, {pitot::Intern(collector.Name()), pitot::Intern("cudaLaunchKernel"), 41});
   request.Finish(pitot::Outcome::kOk);
   const pitot::snapshot::Snapshot snapshot = recording.Snapshot();
   collector.at_ns = snapshot.clock.Ns(recording.Now());
@@ -467,6 +490,6 @@ TEST_CASE("a call recorded on a thread is joined to the GPU activity that a coll
 }
 
 TEST_CASE("no call is recorded while no recorder runs", "[gpu]") {
-  CHECK(pitot::trace::BeginCall() == 0);
-  pitot::trace::EndCall({}, 1, 0);
+  CHECK(pitot::BeginCall() == 0);
+  pitot::EndCall(0, {});
 }

@@ -63,18 +63,27 @@ TEST_CASE("each class of a device's GPU work is a set of intervals", "[classes]"
   CHECK(sets.Gpu(kNone, GpuClass::kMemset) == Intervals{{400, 420}});
 }
 
-TEST_CASE("names of CUDA, its driver and HIP classify calls as waits, allocations, GPU work or others", "[classes]") {
-  for (const char* const name : {"cudaStreamSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize"})
+TEST_CASE("names of CUDA, its driver, HIP and OpenCL classify calls as waits, allocations, GPU work or others",
+          "[classes]") {
+  for (const char* const name :
+       {"cudaStreamSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize", "clFinish", "clWaitForEvents"})
     CHECK(model::IsSynchronization(name));
   for (const char* const name : {"cudaMalloc", "hipFree", "cuMemAlloc_v2", "cudaHostAlloc", "cudaMallocAsync"})
     CHECK(model::IsAllocation(name));
-  for (const char* const name : {"cudaLaunchKernel", "cudaMemcpyAsync", "hipModuleLaunchKernel", "cuMemcpyHtoDAsync"}) {
+  for (const char* const name : {"cudaLaunchKernel", "cudaMemcpyAsync", "hipModuleLaunchKernel", "cuMemcpyHtoDAsync",
+                                 "clEnqueueNDRangeKernel", "clEnqueueReadBuffer"}) {
     CHECK(model::IsSubmission(name));
     CHECK_FALSE(model::IsAllocation(name));
     CHECK_FALSE(model::IsSynchronization(name));
   }
   for (const char* const name : {"cudaLaunchHostFunc", "cudaStreamSynchronize", "cuCtxSynchronize", "cudaMalloc"})
     CHECK_FALSE(model::IsSubmission(name));
+}
+
+TEST_CASE("a mark of a span is not a call of the API", "[classes]") {
+  CHECK(model::IsMark("CudaEventScope"));
+  CHECK(model::IsMark("HipEventScope"));
+  for (const char* const name : {"cudaEventRecord", "cuLaunchKernel", ""}) CHECK_FALSE(model::IsMark(name));
 }
 
 TEST_CASE("kernels with names beginning with hip are not communication", "[classes]") {

@@ -14,9 +14,9 @@
 #include "fakes/serializers.h"
 #include "fakes/trace_text.h"
 #include "fakes/wait_until.h"
+#include "pitot/extend/call.h"
 #include "pitot/extend/collector.h"
 #include "session/host.h"
-#include "trace/calls.h"
 
 namespace {
 
@@ -112,7 +112,8 @@ TEST_CASE("a collector is started, asked for each incident's window, and stopped
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
   CHECK(seen.started == 1);
-  pitot::trace::EndCall(pitot::Intern("cudaLaunchKernel"), 41, pitot::trace::BeginCall());
+  pitot::EndCall(pitot::BeginCall(),
+                 {.collector = pitot::Intern("fake"), .api = pitot::Intern("cudaLaunchKernel"), .correlation = 41});
   seen.launched_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
   for (int i = 1; i <= 2; ++i) {
     REQUIRE(host.TriggerAndFlush());
@@ -429,8 +430,8 @@ TEST_CASE("a collector is told and asked nothing during its Stop or after", "[co
       }
     });
     std::thread asking([&] {
-      (void)host.recorder.PauseCupti();
-      for (++begun; !is_done;) (void)host.recorder.PauseCupti();
+      (void)host.recorder.Pause("fake");
+      for (++begun; !is_done;) (void)host.recorder.Pause("fake");
     });
     while (begun != 2) std::this_thread::yield();
     host.recorder.Stop();
@@ -591,13 +592,17 @@ TEST_CASE("an incident has its requests' depths while they ran, not while it was
   CHECK(Attribute(trace, "depth") == "kernels, fixed by the host");
 }
 
-TEST_CASE("collectors hand CUPTI over and take it back, and the host gets their words", "[collector]") {
+TEST_CASE("the named collector hands over and takes back, and the host gets its words", "[collector]") {
   GovernedHost host;
-  CHECK(host.recorder.PauseCupti().ok());
-  const Status status = host.recorder.ResumeCupti();
+  CHECK(host.recorder.Pause("other").ok());
+  CHECK(host.recorder.Resume("other").ok());
+  CHECK(host.seen.paused == 0);
+  CHECK(host.recorder.Pause(nullptr).code() == StatusCode::kInvalidArgument);
+  CHECK(host.recorder.Pause("fake").ok());
+  const Status status = host.recorder.Resume("fake");
   CHECK(host.seen.paused == 1);
   CHECK(host.seen.resumed == 1);
   CHECK(std::string(status.message()) == "somebody else has it");
   host.recorder.Stop();
-  CHECK(host.recorder.PauseCupti().code() == StatusCode::kNotRunning);
+  CHECK(host.recorder.Pause("fake").code() == StatusCode::kNotRunning);
 }

@@ -16,9 +16,6 @@ PITOT_NAMESPACE_BEGIN
 
 inline constexpr uint32_t kNoRow = 0xffffffff;
 
-// Name of a span's call. Correlations of calls with this name refer only to spans; all others never do.
-inline constexpr char kSpanCallName[] = "CudaEventScope";
-
 // An activity on a stream of a device. Times are ns of CLOCK_MONOTONIC.
 struct GpuActivity {
   int64_t begin_ns = 0, duration_ns = 0;
@@ -26,7 +23,7 @@ struct GpuActivity {
   uint32_t stream = kNoRow;  // from AddStream
   uint32_t name = 0;         // from AddText
   uint32_t shape = kNoRow;   // kernels: from AddShape
-  uint32_t correlation = 0;  // links it to the call that caused it; 0: unknown
+  uint32_t correlation = 0;  // links it to the call of the same collector that caused it; 0: unknown
   uint32_t graph = 0, node = 0;
   uint32_t scope_path = 0;  // from AddText: the scopes in which a graph's node was captured, "forward / attention"
   uint64_t bytes = 0;

@@ -40,6 +40,7 @@ PITOT_EXPORT bool IsCommunicationKernel(std::string_view name);
 PITOT_EXPORT bool IsSynchronization(std::string_view call);  // "cudaStreamSynchronize", "hipEventSynchronize"
 PITOT_EXPORT bool IsSubmission(std::string_view call);       // "cudaLaunchKernel", "cuMemcpyAsync": work for a GPU
 PITOT_EXPORT bool IsAllocation(std::string_view call);       // "cudaMalloc", "cudaFreeHost", "cuMemAlloc_v2"
+PITOT_EXPORT bool IsMark(std::string_view call);  // "CudaEventScope": marks where a span begins, not a call of the API
 // PyTorch's "enumerate(DataLoader)#...__next__", TensorFlow's "IteratorGetNextOp::DoCompute", DALI's copies of outputs,
 // and a host's own "next batch".
 PITOT_EXPORT bool IsLoader(std::string_view scope);

@@ -126,7 +126,7 @@ class CudaEventCollector final : public Collector {
       : options_(options), environment_(environment) {}
   ~CudaEventCollector() override { CudaEventCollector::Stop(); }
 
-  const char* Name() const noexcept override { return "cuda_events"; }
+  const char* Name() const noexcept override { return kCollectorName; }
   Status Start() noexcept override;
   void Stop() noexcept override;
   // Enough for everything kept.

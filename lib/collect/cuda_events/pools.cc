@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "trace/calls.h"
+#include "pitot/extend/call.h"
 #include "trace/process.h"
 
 namespace pitot::cuda_events {
@@ -169,7 +169,7 @@ detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
   pair->stream = stream;
   pair->stream_number = StreamNumber(*driver, stream);
   while (pair->correlation = correlation_.fetch_add(1, std::memory_order_relaxed), pair->correlation == 0) {}
-  const uint64_t begin_ticks = trace::BeginCall();
+  const uint64_t begin_ticks = BeginCall();
   pair->recorded_ns = base::ClockNs(CLOCK_MONOTONIC);
   if (const int result = driver->record_event(pair->begin, stream); result != kSuccess) {
     Fail(result);
@@ -177,7 +177,7 @@ detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
     Release(pair, word);
     return {};
   }
-  trace::EndCall(call_name_, pair->correlation, begin_ticks);
+  EndCall(begin_ticks, {.collector = collector_name_, .api = call_name_, .correlation = pair->correlation});
   const uint32_t open = Pair::With(word, PairPhase::kOpen);
   if (!pair->Change(word, open)) return {};
   return {pair, open};

@@ -22,6 +22,10 @@
 
 namespace pitot::cuda_events {
 
+inline constexpr char kCollectorName[] = "cuda_events";
+// The name of the calls that mark where spans begin (model::IsMark).
+inline constexpr char kCallName[] = "CudaEventScope";
+
 inline constexpr uint32_t kMaxContexts = 16;
 
 enum class PairPhase : uint32_t {
@@ -210,7 +214,7 @@ class Pools {
   std::atomic<const Driver*> driver_{nullptr};
   std::atomic<bool> is_claiming_{false};
   std::atomic<uint32_t> correlation_{0};
-  const Name call_name_ = Intern(kSpanCallName);
+  const Name collector_name_ = Intern(kCollectorName), call_name_ = Intern(kCallName);
   Counts counts_;
   std::vector<std::unique_ptr<Pair[]>> memory_;  // of all pairs ever made
 };

@@ -185,22 +185,22 @@ ApiCalls::WaitsFor ApiCalls::WaitsForOf(std::string_view name) {
   return is_of_current ? WaitsFor::kContext : WaitsFor::kUnknown;
 }
 
-// What a call waits for. Only for a successful call that has not returned: its stream is then still there, and the
-// handle names no other.
-trace::Awaited ApiCalls::AwaitedBy(WaitsFor what, const CallbackData& data) noexcept {
+void ApiCalls::AddAwaited(WaitsFor what, const CallbackData& data, DeviceCall* call) noexcept {
   const auto* const result = static_cast<const int*>(data.return_value);
-  if (data.context == nullptr || result == nullptr || *result != 0) return {};
-  if (what == WaitsFor::kContext) return {data.context_id, trace::kAllStreams};
+  if (data.context == nullptr || result == nullptr || *result != 0) return;
+  if (what == WaitsFor::kContext) {
+    call->context = data.context_id, call->stream = kAllStreams;
+    return;
+  }
   const auto* const parameters = static_cast<const StreamParameters*>(data.parameters);
-  if (parameters == nullptr) return {};
+  if (parameters == nullptr) return;
   const auto handle = reinterpret_cast<uintptr_t>(parameters->stream);
   const bool is_default = handle == kLegacyHandle || handle == kPerThreadHandle;
   const bool is_per_thread =
       handle == kPerThreadHandle || (what == WaitsFor::kPerThreadStream && handle != kLegacyHandle);
   const uint32_t id = stream_ids_.Of(data.context, data.context_id, is_default ? nullptr : parameters->stream,
                                      is_per_thread ? StreamIds::Default::kPerThread : StreamIds::Default::kLegacy);
-  if (id == StreamIds::kUnknown) return {};
-  return {data.context_id, id};
+  if (id != StreamIds::kUnknown) call->context = data.context_id, call->stream = id;
 }
 
 void ApiCalls::CountSubmission() noexcept {
@@ -226,7 +226,7 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
     // While it is off, the thread may have been on its way here since it was on, and the end may not be reported.
     if (is_inside || !is_on) return;
     if (call.period != 0 && !call.is_look) CountMissed();  // the end of that call was not reported
-    const uint64_t begin = is_looking ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : trace::BeginCall();
+    const uint64_t begin = is_looking ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : BeginCall();
     call = {period, data.correlation_id, static_cast<uint32_t>(domain), callback_id, begin, level, is_looking};
     return;
   }
@@ -243,11 +243,11 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
   if (call.is_look)
     return lasting_cost_.Add(pthread_self(), KindOf(domain, callback_id), static_cast<int64_t>(call.begin),
                              base::ClockNs(CLOCK_MONOTONIC));
-  trace::Awaited awaited;
   if (is_submission_[domain - kDriverApi][callback_id]) CountSubmission();
   const WaitsFor what = waits_for_[domain - kDriverApi][callback_id];
-  if (__builtin_expect(what != WaitsFor::kUnknown, 0)) awaited = AwaitedBy(what, data);
-  trace::EndCall(NameOf(domain, callback_id), data.correlation_id, call.begin, awaited);
+  DeviceCall ended{collector_name_, NameOf(domain, callback_id), data.correlation_id};
+  if (__builtin_expect(what != WaitsFor::kUnknown, 0)) AddAwaited(what, data, &ended);
+  EndCall(call.begin, ended);
 }
 
 }  // namespace pitot::cupti

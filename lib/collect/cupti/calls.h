@@ -14,10 +14,12 @@
 #include "collect/cupti/api.h"
 #include "collect/cupti/lasting_cost.h"
 #include "collect/cupti/stream_ids.h"
+#include "pitot/extend/call.h"
 #include "pitot/trace.h"
-#include "trace/calls.h"
 
 namespace pitot::cupti {
+
+inline constexpr char kCollectorName[] = "cupti";
 
 // "cudaLaunchKernel" for "__cudaLaunchKernel_ptsz_v13000", "cuMemAlloc" for "cuMemAlloc_v2": one name for functions
 // that do the same.
@@ -72,7 +74,9 @@ class ApiCalls {
     kContext,          // all streams of the current context
   };
   static WaitsFor WaitsForOf(std::string_view name);
-  trace::Awaited AwaitedBy(WaitsFor what, const CallbackData& data) noexcept;
+  // The target of a wait, into the call. Only for a successful call that has not returned: its stream is then still
+  // there, and the handle names no other.
+  void AddAwaited(WaitsFor what, const CallbackData& data, DeviceCall* call) noexcept;
   void CountSubmission() noexcept;
   void CountMissed() noexcept { missed_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -83,6 +87,7 @@ class ApiCalls {
     std::atomic<uint64_t> submissions{0};
   };
 
+  const Name collector_name_ = Intern(kCollectorName);
   std::vector<Id> ids_, others_;
   std::array<uint32_t, kMostCallbacks> names_[2]{};  // indices of Names, of the driver's and of the runtime's; 0: none
   std::array<CallKind, kMostCallbacks> kinds_[2]{};  // likewise

@@ -13,7 +13,6 @@
 #include "collect/cupti/engine.h"
 #include "collect/cupti/kineto.h"
 #include "collect/cupti/recording.h"
-#include "trace/calls.h"
 
 namespace pitot::cupti {
 namespace {
@@ -24,7 +23,7 @@ class CuptiCollector final : public Collector {
       : recording_(std::make_shared<Recording>(options, environment)), patience_ns_(environment.patience_ns) {}
   ~CuptiCollector() override { CuptiCollector::Stop(); }
 
-  const char* Name() const noexcept override { return trace::kAwaitedOf; }
+  const char* Name() const noexcept override { return kCollectorName; }
   void ExpectDepth(Depth depth) noexcept override { recording_->ExpectDepth(depth); }
   Status Start() noexcept override;
   void Stop() noexcept override;

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "trace/calls.h"
+#include "pitot/extend/call.h"
 #include "trace/names.h"
 
 namespace pitot::cupti {
@@ -41,7 +41,7 @@ void GraphScopes::OnNode(const Api& api, uint32_t callback_id, const GraphData& 
   if (api.get_graph_node_id == nullptr || api.get_graph_node_id(data.node, &node) != kSuccess) return;
   const bool is_copy = callback_id == kGraphNodeCloned;
   if (is_copy && api.get_graph_node_id(data.original_node, &original) != kSuccess) return;
-  const uint32_t path = is_copy ? PathOf(original) : trace::OpenScopePath().index;
+  const uint32_t path = is_copy ? PathOf(original) : OpenScopePath().index;
   if (path != 0) Add(node, path);
 }
 

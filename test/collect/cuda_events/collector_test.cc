@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "collect/cuda_events/rig.h"
 #include "fakes/string_sink.h"
+#include "pitot/model/classes.h"
 #include "pitot/model/index.h"
 #include "pitot/serialize/report.h"
 
@@ -104,7 +105,8 @@ TEST_CASE("a report without CUPTI has the GPU time of a batch by CUDA events, sh
   REQUIRE(row != kNone);
   const uint32_t call = trace.gpu.call[row];
   REQUIRE(call != kNone);
-  CHECK(trace.strings[trace.calls.name[call]] == pitot::kSpanCallName);
+  CHECK(trace.strings[trace.calls.name[call]] == "CudaEventScope");
+  CHECK(pitot::model::IsMark(trace.strings[trace.calls.name[call]]));
   REQUIRE(trace.calls.batch[call] != kNone);
   CHECK(trace.calls.begin_ns[call] <= trace.gpu.begin_ns[row]);
   const model::GpuTime time(trace);
