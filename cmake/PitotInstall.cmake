@@ -39,6 +39,9 @@ foreach(component IN LISTS pitot_components)
   install(EXPORT pitot-${component}-targets NAMESPACE pitot:: DESTINATION ${pitot_package_dir})
 endforeach()
 
+get_property(pitot_modules GLOBAL PROPERTY PITOT_INSTALLED_MODULES)
+install(TARGETS ${pitot_modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
 if(TARGET pitot_reader)
   set(pitot_reader_headers)
 else()

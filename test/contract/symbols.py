@@ -30,7 +30,7 @@ FORBIDDEN = re.compile(
     r"std::(cout|cerr|clog|wcout|wcerr|ios_base::Init::.*|__glibcxx_assert_fail.*|__ioinit)|"
     r"std::(basic_ostream|ostream|basic_ofstream|basic_filebuf|basic_fstream|basic_istream|istream|basic_ostringstream|"
     r"__cxx11::basic_o?stringstream)\b.*)$")
-EXPORTED = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?(pitot::v1::((analyze|detail|model)::.*|[A-Z].*|[a-z]\w*\(.*|operator.*|g_\w+|t_\w+|k[A-Z].*)|pitot_process|InitializeInjectionNvtx(2|Extension))$")
+EXPORTED = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?(pitot::v1::((analyze|detail|model)::.*|[A-Z].*|[a-z]\w*\(.*|operator.*|g_\w+|t_\w+|k[A-Z].*)|pitot_process|pitot_opencl_layer|InitializeInjectionNvtx(2|Extension))$")
 # An instance of a template begins with its return type.
 PRIVATE = re.compile(r"^(vtable for |typeinfo for |typeinfo name for |[\w:*& ]+[ (]&?)?pitot::\w+::.*@@PITOT_PRIVATE$")
 AT_LOAD = re.compile(r"^\.(preinit_array|init_array|ctors|fini_array|dtors|init|fini)\b")
