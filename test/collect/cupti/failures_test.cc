@@ -3,6 +3,7 @@
 // A CUPTI that is unavailable, is refused, or fails.
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <utility>
@@ -77,6 +78,70 @@ std::set<std::string> Said(const model::Trace& trace) {
     said.insert(Attribute(trace, key));
   for (const auto& loss : trace.gpu_losses) said.emplace(trace.strings[loss.reason]);
   return said;
+}
+
+// A host's use of CUPTI at kernels; at its end CUPTI must be at that depth again.
+struct Scenario {
+  const char* what;
+  KinetoState kineto;
+  bool graph_level;
+  void (*act)(GpuHost& host);
+  int64_t long_idle_ns = 60'000'000'000;
+};
+
+// Runs each scenario again and again, while one call of CUPTI after another fails. The host must go on, nothing may
+// stay behind, and the reason must be reported.
+void FailEachCall(std::initializer_list<Scenario> scenarios) {
+  std::set<std::pair<KinetoState, bool>> starts;
+  for (const Scenario& scenario : scenarios) {
+    bool has_all = false;
+    std::set<std::string> said;
+    // The first round has no failure. Failures during this start were seen with the first scenario that starts like
+    // this.
+    const bool is_start_seen = !starts.emplace(scenario.kineto, scenario.graph_level).second;
+    int most = 400;
+    for (int at = 0, next = 1; at <= most; at = next, next += fakes::kThreadSanitizer ? 7 : 1) {
+      INFO(scenario.what << ", call " << at);
+      GpuHost host;
+      host.environment.surroundings.long_idle_ns = scenario.long_idle_ns;
+      host.cupti_options.graph_level = scenario.graph_level;
+      g_kineto = scenario.kineto;
+      REQUIRE(host.Start());
+      host.cuda.FailAt(at, cupti::kNotInitialized);
+      const Status status = host.Add();
+      if (at == 0 && is_start_seen) next = host.cuda.calls();
+      if (status.ok()) {
+        host.cuda.Run({});
+        host.cuda.Replay(host.cuda.Instantiate(2), "node");
+        host.collector->SetDepth(Depth::kKernels);
+        scenario.act(host);
+        {
+          PITOT_SCOPE("work");
+          host.cuda.Run({.name = "kernel at last"});
+          host.cuda.Run({.copy_bytes = 77});
+          host.cuda.Replay(host.cuda.Instantiate(2), "node");
+        }
+        const model::Trace trace = host.Incident();
+        CHECK(model::FindInconsistency(trace) == "");
+        if (at == 0) has_all = HasAll(trace), said = Said(trace);
+        CHECK((HasAll(trace) == has_all || Said(trace) != said));
+      } else {
+        CHECK(std::string(status.message()) != "");
+        CHECK(host.cuda.kinds_enabled() + host.cuda.callbacks_enabled() == 0);
+        CHECK_FALSE(host.cuda.HasSubscriber());
+      }
+      host.recorder.Stop();
+      CHECK(host.cuda.kinds_enabled() == 0);
+      CHECK(host.cuda.callbacks_enabled() == 0);
+      CHECK_FALSE(host.cuda.HasSubscriber());
+      host.cuda.Replay(host.cuda.Instantiate(2), "node");
+      CHECK(host.cuda.broken_rules() == "");
+      if (at != 0 && host.cuda.calls() < at) most = at;  // it needs no more calls than that
+    }
+    INFO(scenario.what);
+    CHECK(most < 400);
+    CHECK(has_all);  // reached once CUDA is in use: calls are then unavailable
+  }
 }
 
 }  // namespace
@@ -191,77 +256,24 @@ TEST_CASE("a process's first collector keeps no memory if it found no GPU, and m
   CHECK(host.Add().ok());
 }
 
-TEST_CASE("the host goes on whichever call of CUPTI fails, nothing stays behind, and the reason is reported",
-          "[cupti]") {
-  // A host's uses of CUPTI at kernels; at the end CUPTI must be at that depth again.
-  struct {
-    const char* what;
-    KinetoState kineto;
-    bool graph_level;
-    void (*act)(GpuHost& host);
-    int64_t long_idle_ns = 60'000'000'000;
-  } const scenarios[] = {
-      {"depth falls and rises", KinetoState::kAbsent, false, [](GpuHost& host) { Dip(host, Depth::kScopes); }},
-      {"beside PyTorch's profiler", KinetoState::kIdle, false, [](GpuHost& host) { Dip(host, Depth::kScopes); }},
-      {"handed over and taken back", KinetoState::kAbsent, false, HandOver},
-      {"beside PyTorch's profiler handed over", KinetoState::kIdle, false, HandOver},
-      {"a profile", KinetoState::kIdle, false, Profile},
-      {"a profile that nobody saw", KinetoState::kIdle, false, UnseenProfile, 30'000'000},
-      {"LibTorch is loaded", KinetoState::kAbsent, false, LoadTorch},
-      {"graph level", KinetoState::kAbsent, true, [](GpuHost& host) { Dip(host, Depth::kGraphs); }},
-      {"graph level handed over", KinetoState::kAbsent, true, HandOver},
-      {"graph level, then LibTorch", KinetoState::kAbsent, true, LoadTorch},
-  };
-  std::set<std::pair<KinetoState, bool>> starts;
-  for (const auto& scenario : scenarios) {
-    bool has_all = false;
-    std::set<std::string> said;
-    // The first round has no failure. Failures during this start were seen with the first scenario that starts like
-    // this.
-    const bool is_start_seen = !starts.emplace(scenario.kineto, scenario.graph_level).second;
-    int most = 400;
-    for (int at = 0, next = 1; at <= most; at = next, next += fakes::kThreadSanitizer ? 7 : 1) {
-      INFO(scenario.what << ", call " << at);
-      GpuHost host;
-      host.environment.surroundings.long_idle_ns = scenario.long_idle_ns;
-      host.cupti_options.graph_level = scenario.graph_level;
-      g_kineto = scenario.kineto;
-      REQUIRE(host.Start());
-      host.cuda.FailAt(at, cupti::kNotInitialized);
-      const Status status = host.Add();
-      if (at == 0 && is_start_seen) next = host.cuda.calls();
-      if (status.ok()) {
-        host.cuda.Run({});
-        host.cuda.Replay(host.cuda.Instantiate(2), "node");
-        host.collector->SetDepth(Depth::kKernels);
-        scenario.act(host);
-        {
-          PITOT_SCOPE("work");
-          host.cuda.Run({.name = "kernel at last"});
-          host.cuda.Run({.copy_bytes = 77});
-          host.cuda.Replay(host.cuda.Instantiate(2), "node");
-        }
-        const model::Trace trace = host.Incident();
-        CHECK(model::FindInconsistency(trace) == "");
-        if (at == 0) has_all = HasAll(trace), said = Said(trace);
-        CHECK((HasAll(trace) == has_all || Said(trace) != said));
-      } else {
-        CHECK(std::string(status.message()) != "");
-        CHECK(host.cuda.kinds_enabled() + host.cuda.callbacks_enabled() == 0);
-        CHECK_FALSE(host.cuda.HasSubscriber());
-      }
-      host.recorder.Stop();
-      CHECK(host.cuda.kinds_enabled() == 0);
-      CHECK(host.cuda.callbacks_enabled() == 0);
-      CHECK_FALSE(host.cuda.HasSubscriber());
-      host.cuda.Replay(host.cuda.Instantiate(2), "node");
-      CHECK(host.cuda.broken_rules() == "");
-      if (at != 0 && host.cuda.calls() < at) most = at;  // it needs no more calls than that
-    }
-    INFO(scenario.what);
-    CHECK(most < 400);
-    CHECK(has_all);  // reached once CUDA is in use: calls are then unavailable
-  }
+TEST_CASE("the host goes on whichever call of CUPTI fails", "[.each_call]") {
+  FailEachCall(
+      {{"depth falls and rises", KinetoState::kAbsent, false, [](GpuHost& host) { Dip(host, Depth::kScopes); }},
+       {"handed over and taken back", KinetoState::kAbsent, false, HandOver},
+       {"LibTorch is loaded", KinetoState::kAbsent, false, LoadTorch}});
+}
+
+TEST_CASE("the host goes on whichever call of CUPTI fails beside PyTorch's profiler", "[.each_call_torch]") {
+  FailEachCall({{"depth falls and rises", KinetoState::kIdle, false, [](GpuHost& host) { Dip(host, Depth::kScopes); }},
+                {"handed over and taken back", KinetoState::kIdle, false, HandOver},
+                {"a profile", KinetoState::kIdle, false, Profile},
+                {"a profile that nobody saw", KinetoState::kIdle, false, UnseenProfile, 30'000'000}});
+}
+
+TEST_CASE("the host goes on whichever call of CUPTI fails at graph level", "[.each_call_graphs]") {
+  FailEachCall({{"depth falls and rises", KinetoState::kAbsent, true, [](GpuHost& host) { Dip(host, Depth::kGraphs); }},
+                {"handed over and taken back", KinetoState::kAbsent, true, HandOver},
+                {"LibTorch is loaded", KinetoState::kAbsent, true, LoadTorch}});
 }
 
 TEST_CASE("a fatal error of CUPTI's ends recording for the collector's life, with the reason", "[cupti]") {

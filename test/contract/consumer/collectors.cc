@@ -6,6 +6,7 @@
 #include <pitot/collect/host.h>
 #include <pitot/collect/nvml.h>
 #include <pitot/collect/nvtx.h>
+#include <pitot/collect/opencl.h>
 #include <pitot/pitot.h>
 
 #include <cstdio>
@@ -24,15 +25,17 @@ int main() {
   const pitot::Status events = recorder.Add(pitot::MakeCudaEventCollector());
   // The status tells whether libraries can find Pitot in this program, as linked.
   const pitot::Status nvtx = recorder.Add(pitot::MakeNvtxCollector());
+  const pitot::Status opencl = recorder.Add(pitot::MakeOpenClCollector());
   void* const stream = nullptr;  // the default one
   {
     pitot::CudaEventScope scope(stream, "forward");
     EnqueueForward(stream);
   }
   recorder.Stop();
-  std::printf("cupti: %s, host: %s, nvml: %s, CUDA events: %s, NVTX: %s\n", pitot::StatusCodeName(cupti.code()),
-              pitot::StatusCodeName(host.code()), pitot::StatusCodeName(nvml.code()),
-              pitot::StatusCodeName(events.code()), pitot::StatusCodeName(nvtx.code()));
+  std::printf("cupti: %s, host: %s, nvml: %s, CUDA events: %s, NVTX: %s, OpenCL: %s\n",
+              pitot::StatusCodeName(cupti.code()), pitot::StatusCodeName(host.code()),
+              pitot::StatusCodeName(nvml.code()), pitot::StatusCodeName(events.code()),
+              pitot::StatusCodeName(nvtx.code()), pitot::StatusCodeName(opencl.code()));
   const auto is_defect = [](const pitot::Status& status) { return status.code() == pitot::StatusCode::kInternal; };
-  return is_defect(cupti) || is_defect(nvml) || !host.ok() || !events.ok() || !nvtx.ok() ? 1 : 0;
+  return is_defect(cupti) || is_defect(nvml) || !host.ok() || !events.ok() || !nvtx.ok() || !opencl.ok() ? 1 : 0;
 }
