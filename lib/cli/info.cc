@@ -218,6 +218,121 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
 
 double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
+ordered_json KinetoJson(const KinetoReport& kineto) {
+  return {{"bytes", kineto.bytes},
+          {"events", kineto.events},
+          {"unused", kineto.events_unused},
+          {"bad", kineto.events_bad},
+          {"not_text", kineto.events_not_text},
+          {"times_out_of_range", kineto.times_out_of_range},
+          {"durations_negative", kineto.durations_negative},
+          {"correlations_shared", kineto.correlations_shared},
+          {"gpu_unlinked", kineto.gpu_unlinked},
+          {"names_unused", kineto.names_unused}};
+}
+
+ordered_json CountsJson(const Trace& trace) {
+  return {{"events", trace.events.size()},     {"sites", trace.sites.size()},
+          {"threads", trace.threads.size()},   {"requests", trace.requests.size()},
+          {"batches", trace.batches.size()},   {"handoffs", trace.handoffs.size()},
+          {"asyncs", trace.asyncs.size()},     {"tokens", trace.tokens.size()},
+          {"firings", trace.firings.size()},   {"devices", trace.devices.size()},
+          {"streams", trace.streams.size()},   {"gpu", trace.gpu.size()},
+          {"calls", trace.calls.size()},       {"overheads", trace.overheads.size()},
+          {"depths", trace.depths.size()},     {"gpu_losses", trace.gpu_losses.size()},
+          {"counters", trace.counters.size()}, {"samples", trace.samples.size()}};
+}
+
+ordered_json FiringsJson(const Trace& trace) {
+  ordered_json firings = ordered_json::array();
+  for (const model::FiringRow& firing : trace.firings) {
+    firings.push_back({{"at_ns", firing.at_ns},
+                       {"request", firing.request_id != 0 ? base::RequestId(firing.request_id) : ""},
+                       {"cause", Str(trace, firing.cause)},
+                       {"detail", Str(trace, firing.detail)}});
+  }
+  return firings;
+}
+
+ordered_json RoutesJson(const Trace& trace) {
+  ordered_json routes = ordered_json::array();
+  for (const auto& [name, route] : ByRoute(trace)) {
+    routes.push_back({{"route", name},
+                      {"requests", route.count},
+                      {"finished", route.latencies_ns.size()},
+                      {"ok", route.ok},
+                      {"open", route.open},
+                      {"p50_ms", Ms(route.Quantile(0.5))},
+                      {"p99_ms", Ms(route.Quantile(0.99))},
+                      {"max_ms", Ms(route.Quantile(1))}});
+  }
+  return routes;
+}
+
+ordered_json ThreadsJson(const Trace& trace) {
+  ordered_json threads = ordered_json::array();
+  for (const model::ThreadRow& thread : trace.threads) {
+    threads.push_back({{"number", thread.number},
+                       {"tid", thread.tid},
+                       {"name", Str(trace, thread.name)},
+                       {"exited", thread.exited},
+                       {"events", thread.event_count},
+                       {"history_begin_ns", thread.history_begin_ns}});
+  }
+  return threads;
+}
+
+ordered_json LossesJson(const Trace& trace) {
+  ordered_json losses = ordered_json::array();
+  for (const model::LossRow& loss : trace.losses) {
+    losses.push_back({{"thread", loss.thread == kNone ? 0 : trace.threads[loss.thread].number},
+                      {"reason", model::LossReasonName(loss.reason)},
+                      {"begin_ns", loss.begin_ns},
+                      {"end_ns", loss.end_ns},
+                      {"events", loss.events},
+                      {"bytes", loss.bytes}});
+  }
+  return losses;
+}
+
+ordered_json DevicesJson(const Trace& trace) {
+  ordered_json devices = ordered_json::array();
+  for (const model::DeviceRow& device : trace.devices)
+    devices.push_back({{"ordinal", device.ordinal}, {"name", Str(trace, device.name)}});
+  return devices;
+}
+
+ordered_json GpuLossesJson(const Trace& trace) {
+  ordered_json losses = ordered_json::array();
+  for (const model::GpuLossRow& loss : trace.gpu_losses) {
+    losses.push_back(
+        {{"stream", loss.stream == kNone ? "" : StreamName(trace, loss.stream)},
+         {"device", loss.device == kNone ? ordered_json() : ordered_json(trace.devices[loss.device].ordinal)},
+         {"reason", Str(trace, loss.reason)},
+         {"begin_ns", loss.begin_ns},
+         {"end_ns", loss.end_ns},
+         {"records", loss.records}});
+  }
+  return losses;
+}
+
+// Null if unknown.
+ordered_json KernelsJson(const Trace& trace) {
+  const KernelTimes times = KernelTimesOf(trace);
+  if (!times.is_known) return nullptr;
+  return {{"recorded_ns", times.recorded_ns},
+          {"without_losses_ns", times.whole_ns},
+          {"batches_mostly_recorded", times.batches}};
+}
+
+ordered_json AttributesJson(const Trace& trace) {
+  ordered_json attributes = ordered_json::object();
+  for (const model::Attribute& attribute : trace.attributes) {
+    attributes[Str(trace, attribute.key)] = Str(trace, attribute.value);
+  }
+  return attributes;
+}
+
 std::string Json(const std::string& path, const Trace& trace, const LoadReport& report) {
   ordered_json info;
   info["file"] = path;
@@ -225,17 +340,7 @@ std::string Json(const std::string& path, const Trace& trace, const LoadReport& 
   info["version"] = report.is_kineto ? ordered_json() : ordered_json(FormatName(report));
   info["complete"] = report.IsComplete() && RecoveredFrom(trace).empty();
   if (report.is_kineto) {
-    const KinetoReport& kineto = report.kineto;
-    info["json"] = {{"bytes", kineto.bytes},
-                    {"events", kineto.events},
-                    {"unused", kineto.events_unused},
-                    {"bad", kineto.events_bad},
-                    {"not_text", kineto.events_not_text},
-                    {"times_out_of_range", kineto.times_out_of_range},
-                    {"durations_negative", kineto.durations_negative},
-                    {"correlations_shared", kineto.correlations_shared},
-                    {"gpu_unlinked", kineto.gpu_unlinked},
-                    {"names_unused", kineto.names_unused}};
+    info["json"] = KinetoJson(report.kineto);
   } else {
     const DumpReport& dump = report.dump;
     info["chunks"] = {{"read", dump.chunks}, {"bad", dump.chunks_bad}, {"unknown", dump.chunks_unknown}};
@@ -247,75 +352,15 @@ std::string Json(const std::string& path, const Trace& trace, const LoadReport& 
                     {"begin_unix_ns", Realtime(trace, trace.window_begin_ns)},
                     {"end_unix_ns", Realtime(trace, trace.window_end_ns)}};
   info["clock"] = {{"cycle_counter", trace.clock.cycle_counter}, {"pair_width_ns", trace.clock.pair_width_ns}};
-  info["counts"] = {{"events", trace.events.size()},     {"sites", trace.sites.size()},
-                    {"threads", trace.threads.size()},   {"requests", trace.requests.size()},
-                    {"batches", trace.batches.size()},   {"handoffs", trace.handoffs.size()},
-                    {"asyncs", trace.asyncs.size()},     {"tokens", trace.tokens.size()},
-                    {"firings", trace.firings.size()},   {"devices", trace.devices.size()},
-                    {"streams", trace.streams.size()},   {"gpu", trace.gpu.size()},
-                    {"calls", trace.calls.size()},       {"overheads", trace.overheads.size()},
-                    {"depths", trace.depths.size()},     {"gpu_losses", trace.gpu_losses.size()},
-                    {"counters", trace.counters.size()}, {"samples", trace.samples.size()}};
-  info["firings"] = ordered_json::array();
-  for (const model::FiringRow& firing : trace.firings) {
-    info["firings"].push_back({{"at_ns", firing.at_ns},
-                               {"request", firing.request_id != 0 ? base::RequestId(firing.request_id) : ""},
-                               {"cause", Str(trace, firing.cause)},
-                               {"detail", Str(trace, firing.detail)}});
-  }
-  info["routes"] = ordered_json::array();
-  for (const auto& [name, route] : ByRoute(trace)) {
-    info["routes"].push_back({{"route", name},
-                              {"requests", route.count},
-                              {"finished", route.latencies_ns.size()},
-                              {"ok", route.ok},
-                              {"open", route.open},
-                              {"p50_ms", Ms(route.Quantile(0.5))},
-                              {"p99_ms", Ms(route.Quantile(0.99))},
-                              {"max_ms", Ms(route.Quantile(1))}});
-  }
-  info["threads"] = ordered_json::array();
-  for (const model::ThreadRow& thread : trace.threads) {
-    info["threads"].push_back({{"number", thread.number},
-                               {"tid", thread.tid},
-                               {"name", Str(trace, thread.name)},
-                               {"exited", thread.exited},
-                               {"events", thread.event_count},
-                               {"history_begin_ns", thread.history_begin_ns}});
-  }
-  info["losses"] = ordered_json::array();
-  for (const model::LossRow& loss : trace.losses) {
-    info["losses"].push_back({{"thread", loss.thread == kNone ? 0 : trace.threads[loss.thread].number},
-                              {"reason", model::LossReasonName(loss.reason)},
-                              {"begin_ns", loss.begin_ns},
-                              {"end_ns", loss.end_ns},
-                              {"events", loss.events},
-                              {"bytes", loss.bytes}});
-  }
-  info["devices"] = ordered_json::array();
-  for (const model::DeviceRow& device : trace.devices)
-    info["devices"].push_back({{"ordinal", device.ordinal}, {"name", Str(trace, device.name)}});
-  info["gpu_losses"] = ordered_json::array();
-  for (const model::GpuLossRow& loss : trace.gpu_losses) {
-    info["gpu_losses"].push_back(
-        {{"stream", loss.stream == kNone ? "" : StreamName(trace, loss.stream)},
-         {"device", loss.device == kNone ? ordered_json() : ordered_json(trace.devices[loss.device].ordinal)},
-         {"reason", Str(trace, loss.reason)},
-         {"begin_ns", loss.begin_ns},
-         {"end_ns", loss.end_ns},
-         {"records", loss.records}});
-  }
-  if (const KernelTimes times = KernelTimesOf(trace); times.is_known) {
-    info["kernels"] = {{"recorded_ns", times.recorded_ns},
-                       {"without_losses_ns", times.whole_ns},
-                       {"batches_mostly_recorded", times.batches}};
-  } else {
-    info["kernels"] = nullptr;
-  }
-  info["attributes"] = ordered_json::object();
-  for (const model::Attribute& attribute : trace.attributes) {
-    info["attributes"][Str(trace, attribute.key)] = Str(trace, attribute.value);
-  }
+  info["counts"] = CountsJson(trace);
+  info["firings"] = FiringsJson(trace);
+  info["routes"] = RoutesJson(trace);
+  info["threads"] = ThreadsJson(trace);
+  info["losses"] = LossesJson(trace);
+  info["devices"] = DevicesJson(trace);
+  info["gpu_losses"] = GpuLossesJson(trace);
+  info["kernels"] = KernelsJson(trace);
+  info["attributes"] = AttributesJson(trace);
   return info.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
