@@ -191,6 +191,20 @@ bool IsEmpty(const model::Trace& trace) {
          trace.tokens.empty() && trace.overheads.empty();
 }
 
+// Measures of nothing are no answer.
+bool IsEmpty(const AnalysisReport& report, bool is_of_nothing) {
+  return std::all_of(report.analyzers.begin(), report.analyzers.end(), [&](const AnalyzerReport& one) {
+    return (one.measures.empty() || is_of_nothing) && one.findings.empty();
+  });
+}
+
+void ComplainOfFailures(const AnalysisReport& report) {
+  for (const AnalyzerReport& analyzer : report.analyzers) {
+    if (!analyzer.status.ok())
+      Complain(absl::StrFormat("%s gave no answer: %s", analyzer.name, analyzer.status.message()));
+  }
+}
+
 int AnalyzeFile(const AnalyzeArguments& arguments) {
   AnalyzeOptions options;
   options.compat = kCompats.at(arguments.compat);
@@ -211,21 +225,16 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
              (is_usage ? ". docs/reference/analyzers.md lists analyzers and thresholds." : ""));
     return is_usage ? kUsage : kUnreadable;
   }
-  for (const AnalyzerReport& analyzer : report.analyzers) {
-    if (!analyzer.status.ok())
-      Complain(absl::StrFormat("%s gave no answer: %s", analyzer.name, analyzer.status.message()));
-  }
+  ComplainOfFailures(report);
   Print(arguments.json ? Json(arguments, report) : Text(report));
   const bool is_of_nothing = IsEmpty(trace);
-  const bool is_empty = std::all_of(report.analyzers.begin(), report.analyzers.end(), [&](const AnalyzerReport& one) {
-    return (one.measures.empty() || is_of_nothing) && one.findings.empty();
-  });
+  const bool is_empty = IsEmpty(report, is_of_nothing);
   if (is_empty && is_of_nothing)
     Complain(absl::StrFormat(
         "nothing happened in %s: record again while the program works. `pitot info` lists the content of "
         "the file.",
         arguments.input));
-  return loaded == kDone && is_empty ? kNothingFound : loaded;
+  return ExitCodeOf(loaded, is_empty ? kNothingFound : kDone);
 }
 
 }  // namespace

@@ -135,6 +135,34 @@ bool IsKineto(const std::string& path) {
   return !text.empty() && (text[0] == '{' || text[0] == '[');
 }
 
+// Each of these writes the trace, and returns the problem or "".
+std::string WriteTo(int descriptor, Serializer& serializer, const model::Trace& trace, uint64_t* bytes) {
+  FILE* const file = descriptor < 0 ? nullptr : fdopen(descriptor, "wb");
+  return file == nullptr ? strerror(errno) : WriteAndClose(serializer, trace, file, bytes);
+}
+std::string WriteStdout(Serializer& serializer, const model::Trace& trace, uint64_t* bytes) {
+  return WriteTo(dup(STDOUT_FILENO), serializer, trace, bytes);
+}
+// Devices and pipes are written directly.
+std::string WriteSpecial(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes) {
+  return WriteTo(open(path.c_str(), O_WRONLY | O_CLOEXEC), serializer, trace, bytes);
+}
+// Files are replaced only once the output is complete.
+std::string Replace(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes) {
+  std::string temporary = path + ".XXXXXX";
+  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
+  if (descriptor < 0) return strerror(errno);
+  std::string problem = WriteTo(descriptor, serializer, trace, bytes);
+  if (problem.empty() && rename(temporary.c_str(), path.c_str()) != 0) problem = strerror(errno);
+  if (!problem.empty()) unlink(temporary.c_str());
+  return problem;
+}
+
+bool IsSpecial(const std::string& path) {
+  struct stat existing = {};
+  return stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode) && !S_ISDIR(existing.st_mode);
+}
+
 }  // namespace
 
 void Complain(const std::string& message) { absl::FPrintF(stderr, "pitot: %s\n", message); }
@@ -185,30 +213,20 @@ int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
   return report->is_kineto ? LoadKineto(path, trace, &report->kineto) : LoadDump(path, trace, &report->dump);
 }
 
+int ExitCodeOf(int loaded, int answered) {
+  return loaded == kDamaged && (answered == kDone || answered == kNothingFound) ? kDamaged : answered;
+}
+
 int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes,
               const char* option) {
   if (path == "-") {
-    const int copy = dup(STDOUT_FILENO);
-    FILE* file = copy < 0 ? nullptr : fdopen(copy, "wb");
-    const std::string problem = file == nullptr ? strerror(errno) : WriteAndClose(serializer, trace, file, bytes);
+    const std::string problem = WriteStdout(serializer, trace, bytes);
     if (problem.empty()) return kDone;
     Complain(absl::StrCat("cannot write to stdout: ", problem));
     return kNotWritten;
   }
-  // Devices and pipes are written directly; files are replaced only once the output is complete.
-  struct stat existing = {};
-  const bool is_special =
-      stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode) && !S_ISDIR(existing.st_mode);
-  std::string temporary = is_special ? path : path + ".XXXXXX";
-  const int descriptor = is_special ? open(path.c_str(), O_WRONLY | O_CLOEXEC) : mkostemp(temporary.data(), O_CLOEXEC);
-  std::string problem;
-  if (FILE* file = descriptor < 0 ? nullptr : fdopen(descriptor, "wb")) {
-    problem = WriteAndClose(serializer, trace, file, bytes);
-    if (problem.empty() && !is_special && rename(temporary.c_str(), path.c_str()) != 0) problem = strerror(errno);
-    if (!problem.empty() && !is_special) unlink(temporary.c_str());
-  } else {
-    problem = strerror(errno);
-  }
+  const std::string problem =
+      IsSpecial(path) ? WriteSpecial(serializer, trace, path, bytes) : Replace(serializer, trace, path, bytes);
   if (problem.empty()) return kDone;
   Complain(absl::StrFormat("cannot write %s: %s. Choose another place with %s.", path, problem, option));
   return kNotWritten;

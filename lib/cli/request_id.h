@@ -11,18 +11,17 @@
 
 namespace pitot::cli {
 
-// Reads the digits of an id: without 0x and in small letters. Complains and returns false for other texts except "".
-bool ReadDigits(const std::string& text, std::string* digits);
+// Whether it is an id or its beginning: hexadecimal digits in small or large letters, with or without 0x. Complains
+// otherwise. "" is accepted.
+bool AcceptsId(const std::string& text);
 
 // For a given option: the error for an empty text, usually a shell variable without a value.
 std::string IsSomeId(const std::string& text);
 
-// Finds the request with this id, otherwise the one whose id begins with `digits`. 0 if there is none. Complains and
-// returns false if several match.
-bool FindId(const model::Trace& trace, const std::string& digits, uint64_t* id);
-
-// The message if there is none.
-std::string NoSuchRequest(const std::string& text, const std::string& input);
+// Finds the request of the file `input` with this id, otherwise the one whose id begins so; 0 for "". Takes texts that
+// AcceptsId accepts. Returns kDone. Otherwise returns the exit code, with a message: kNothingFound if there is none,
+// kUsage if several match.
+int FindId(const model::Trace& trace, const std::string& text, const std::string& input, uint64_t* id);
 
 }  // namespace pitot::cli
 

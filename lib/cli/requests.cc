@@ -139,53 +139,61 @@ std::string FiredText(std::vector<Row>::const_iterator begin, std::vector<Row>::
                          Duration(slowest_ns));
 }
 
-std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
+// "-": it waited in no queue.
+std::string QueueText(const Row& row) {
+  if (row.queue_ns == 0) return "-";
+  return row.queue_ns > 0 ? Duration(row.queue_ns) : "?";
+}
+
+std::string StagesText(const Trace& trace, const RequestRow& request) {
+  std::string stages;
+  for (const model::Stage& stage : request.stages) {
+    stages += (stages.empty() ? "" : ", ") + std::string(trace.strings[stage.name]) + " " +
+              Duration(StageNs(trace, request, stage));
+  }
+  return stages;
+}
+
+void AddRow(const Trace& trace, const Row& row, bool has_gpu, size_t route_width, Lines* lines) {
+  const RequestRow& request = *row.request;
+  const int64_t arrived_ns = request.begin_ns - trace.clock.monotonic_ns + trace.clock.realtime_ns;
+  lines->Add(0, (row.has_fired ? "*" : " ") + PadLeft(Duration(row.latency_ns), 9) + PadLeft(QueueText(row), 11) +
+                    (has_gpu ? PadLeft(GpuText(row), 11) : "") + "  " + PadRight(row.outcome, 11) + "  " +
+                    PadRight(trace.strings[request.route], route_width) + "  " + RequestId(request.id) + "  " +
+                    (request.begin_known ? "" : "<") + base::TimeOfDay(arrived_ns));
+  if (const std::string stages = StagesText(trace, request); !stages.empty()) lines->AddWrapped(12, "", stages);
+}
+
+// The legend of the marks, and the data that the table lacks.
+void AddNotes(const Rows& selected, size_t shown, Lines* lines) {
   const std::vector<Row>& rows = selected.rows;
-  const size_t route_width = selected.has_gpu ? 19 : 30;
+  const auto shown_end = rows.begin() + static_cast<std::ptrdiff_t>(shown);
+  const auto add = [&](const std::string& note) {
+    lines->Blank();
+    lines->Add(0, note);
+  };
+  if (std::any_of(rows.begin(), shown_end, [](const Row& row) { return row.has_fired; }))
+    add("* fired a trigger of this incident; see pitot info");
+  if (const std::string text = FiredText(shown_end, rows.end()); !text.empty()) {
+    lines->Blank();
+    lines->AddWrapped(0, "", text);
+  }
+  if (selected.has_gpu && std::any_of(rows.begin(), shown_end, IsAtMost))
+    add("<= at most: by CUDA events, with the gaps between kernels");
+  if (selected.has_gpu && selected.is_damaged)
+    add("the dump is damaged: GPU times are incomplete, and the missing part is not known");
+  if (shown < rows.size()) add(absl::StrFormat("%d of %d requests; --limit 0 shows all", shown, rows.size()));
+}
+
+std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
+  const bool has_gpu = selected.has_gpu;
+  const size_t route_width = has_gpu ? 19 : 30;
   Lines lines(WrapWidth(base::kColumns));
-  lines.Add(0, PadLeft("latency", 10) + PadLeft("queue", 11) + (selected.has_gpu ? PadLeft("gpu", 11) : "") + "  " +
+  lines.Add(0, PadLeft("latency", 10) + PadLeft("queue", 11) + (has_gpu ? PadLeft("gpu", 11) : "") + "  " +
                    PadRight("outcome", 11) + "  " + PadRight("route", route_width) + "  " + PadRight("request", 16) +
                    "  " + "arrived");
-  for (size_t i = 0; i < shown; ++i) {
-    const Row& row = rows[i];
-    const RequestRow& request = *row.request;
-    const int64_t arrived_ns = request.begin_ns - trace.clock.monotonic_ns + trace.clock.realtime_ns;
-    lines.Add(0, (row.has_fired ? "*" : " ") + PadLeft(Duration(row.latency_ns), 9) +
-                     PadLeft(row.queue_ns > 0    ? Duration(row.queue_ns)
-                             : row.queue_ns == 0 ? "-"
-                                                 : "?",
-                             11) +
-                     (selected.has_gpu ? PadLeft(GpuText(row), 11) : "") + "  " + PadRight(row.outcome, 11) + "  " +
-                     PadRight(trace.strings[request.route], route_width) + "  " + RequestId(request.id) + "  " +
-                     (request.begin_known ? "" : "<") + base::TimeOfDay(arrived_ns));
-    std::string stages;
-    for (const model::Stage& stage : request.stages) {
-      stages += (stages.empty() ? "" : ", ") + std::string(trace.strings[stage.name]) + " " +
-                Duration(StageNs(trace, request, stage));
-    }
-    if (!stages.empty()) lines.AddWrapped(12, "", stages);
-  }
-  const auto shown_end = rows.begin() + static_cast<std::ptrdiff_t>(shown);
-  if (std::any_of(rows.begin(), shown_end, [](const Row& row) { return row.has_fired; })) {
-    lines.Blank();
-    lines.Add(0, "* fired a trigger of this incident; see pitot info");
-  }
-  if (const std::string text = FiredText(shown_end, rows.end()); !text.empty()) {
-    lines.Blank();
-    lines.AddWrapped(0, "", text);
-  }
-  if (selected.has_gpu && std::any_of(rows.begin(), shown_end, IsAtMost)) {
-    lines.Blank();
-    lines.Add(0, "<= at most: by CUDA events, with the gaps between kernels");
-  }
-  if (selected.has_gpu && selected.is_damaged) {
-    lines.Blank();
-    lines.Add(0, "the dump is damaged: GPU times are incomplete, and the missing part is not known");
-  }
-  if (shown < rows.size()) {
-    lines.Blank();
-    lines.Add(0, absl::StrFormat("%d of %d requests; --limit 0 shows all", shown, rows.size()));
-  }
+  for (size_t i = 0; i < shown; ++i) AddRow(trace, selected.rows[i], has_gpu, route_width, &lines);
+  AddNotes(selected, shown, &lines);
   return lines.text();
 }
 
@@ -199,65 +207,91 @@ ordered_json CoverageOf(const model::KernelCoverage& coverage) {
   return static_cast<double>(coverage.covered_ns) / static_cast<double>(coverage.ran_ns);
 }
 
-std::string Json(const Trace& trace, const Rows& selected, size_t shown) {
-  const std::vector<Row>& rows = selected.rows;
-  ordered_json requests = ordered_json::array();
-  for (size_t i = 0; i < shown; ++i) {
-    const RequestRow& request = *rows[i].request;
-    ordered_json sizes = ordered_json::object(), labels = ordered_json::object(), stages = ordered_json::array();
-    for (const model::Size& size : request.sizes) sizes[std::string(trace.strings[size.name])] = size.value;
-    for (const model::Label& label : request.labels) {
-      labels[std::string(trace.strings[label.key])] = std::string(trace.strings[label.value]);
-    }
-    for (const model::Stage& stage : request.stages) {
-      stages.push_back({{"name", std::string(trace.strings[stage.name])},
-                        {"begin_ms", Ms(stage.begin_ns - request.begin_ns)},
-                        {"ms", Ms(StageNs(trace, request, stage))}});
-    }
-    ordered_json tokens, fired = ordered_json::array();
-    if (request.output_tokens != 0) {
-      tokens = {{"count", request.output_tokens},
-                {"first_ms", Ms(request.first_token_ns)},
-                {"longest_gap_ms", Ms(request.max_token_gap_ns)}};
-    }
-    for (const model::FiringRow& firing : trace.firings) {
-      const std::string cause(trace.strings[firing.cause]);
-      if (firing.request_id == request.id && std::find(fired.begin(), fired.end(), cause) == fired.end())
-        fired.push_back(cause);
-    }
-    ordered_json memory = ordered_json::array();
-    for (const model::MemoryPeak& peak : rows[i].memory) {
-      const model::CounterRow& counter = trace.counters[peak.counter];
-      const bool is_gpu = counter.device != model::kNone;
-      memory.push_back({{"allocator", std::string(trace.strings[counter.name])},
-                        {"gpu", is_gpu ? ordered_json(trace.devices[counter.device].ordinal) : ordered_json()},
-                        {"most_bytes", peak.most_bytes},
-                        {"before_bytes", peak.before_bytes}});
-    }
-    std::vector<std::string> batch_ids;
-    for (const uint64_t id : rows[i].batch_ids) batch_ids.push_back(RequestId(id));
-    requests.push_back(
-        {{"id", RequestId(request.id)},
-         {"trace_id", RequestId(request.trace_id_high) + RequestId(request.trace_id_low)},
-         {"route", std::string(trace.strings[request.route])},
-         {"outcome", rows[i].outcome},
-         {"begin_ns", request.begin_ns},
-         {"latency_ms", Ms(rows[i].latency_ns)},
-         {"queue_ms", rows[i].queue_ns == kNotKnown ? ordered_json() : ordered_json(Ms(rows[i].queue_ns))},
-         {"gpu_ns", selected.has_gpu ? GpuNs(rows[i], rows[i].gpu_ns) : ordered_json()},
-         {"gpu_by_events_ns", selected.has_gpu ? GpuNs(rows[i], rows[i].gpu_by_events_ns) : ordered_json()},
-         {"coverage", selected.has_gpu ? CoverageOf(rows[i].coverage) : ordered_json()},
-         {"memory", std::move(memory)},
-         {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(Ms(request.deadline_ns))},
-         {"parent_id", request.parent_id == 0 ? ordered_json() : ordered_json(RequestId(request.parent_id))},
-         {"tokens", std::move(tokens)},
-         {"fired", std::move(fired)},
-         {"batch_ids", std::move(batch_ids)},
-         {"sizes", std::move(sizes)},
-         {"labels", std::move(labels)},
-         {"stages", std::move(stages)},
-         {"complete", rows[i].is_whole}});
+ordered_json SizesJson(const Trace& trace, const RequestRow& request) {
+  ordered_json sizes = ordered_json::object();
+  for (const model::Size& size : request.sizes) sizes[std::string(trace.strings[size.name])] = size.value;
+  return sizes;
+}
+
+ordered_json LabelsJson(const Trace& trace, const RequestRow& request) {
+  ordered_json labels = ordered_json::object();
+  for (const model::Label& label : request.labels) {
+    labels[std::string(trace.strings[label.key])] = std::string(trace.strings[label.value]);
   }
+  return labels;
+}
+
+ordered_json StagesJson(const Trace& trace, const RequestRow& request) {
+  ordered_json stages = ordered_json::array();
+  for (const model::Stage& stage : request.stages) {
+    stages.push_back({{"name", std::string(trace.strings[stage.name])},
+                      {"begin_ms", Ms(stage.begin_ns - request.begin_ns)},
+                      {"ms", Ms(StageNs(trace, request, stage))}});
+  }
+  return stages;
+}
+
+// Null if it has none.
+ordered_json TokensJson(const RequestRow& request) {
+  if (request.output_tokens == 0) return {};
+  return {{"count", request.output_tokens},
+          {"first_ms", Ms(request.first_token_ns)},
+          {"longest_gap_ms", Ms(request.max_token_gap_ns)}};
+}
+
+// The causes of its firings, each once.
+ordered_json FiredJson(const Trace& trace, const RequestRow& request) {
+  ordered_json fired = ordered_json::array();
+  for (const model::FiringRow& firing : trace.firings) {
+    const std::string cause(trace.strings[firing.cause]);
+    if (firing.request_id == request.id && std::find(fired.begin(), fired.end(), cause) == fired.end())
+      fired.push_back(cause);
+  }
+  return fired;
+}
+
+ordered_json MemoryJson(const Trace& trace, const Row& row) {
+  ordered_json memory = ordered_json::array();
+  for (const model::MemoryPeak& peak : row.memory) {
+    const model::CounterRow& counter = trace.counters[peak.counter];
+    const bool is_gpu = counter.device != model::kNone;
+    memory.push_back({{"allocator", std::string(trace.strings[counter.name])},
+                      {"gpu", is_gpu ? ordered_json(trace.devices[counter.device].ordinal) : ordered_json()},
+                      {"most_bytes", peak.most_bytes},
+                      {"before_bytes", peak.before_bytes}});
+  }
+  return memory;
+}
+
+ordered_json RowJson(const Trace& trace, const Row& row, bool has_gpu) {
+  const RequestRow& request = *row.request;
+  std::vector<std::string> batch_ids;
+  for (const uint64_t id : row.batch_ids) batch_ids.push_back(RequestId(id));
+  return {{"id", RequestId(request.id)},
+          {"trace_id", RequestId(request.trace_id_high) + RequestId(request.trace_id_low)},
+          {"route", std::string(trace.strings[request.route])},
+          {"outcome", row.outcome},
+          {"begin_ns", request.begin_ns},
+          {"latency_ms", Ms(row.latency_ns)},
+          {"queue_ms", row.queue_ns == kNotKnown ? ordered_json() : ordered_json(Ms(row.queue_ns))},
+          {"gpu_ns", has_gpu ? GpuNs(row, row.gpu_ns) : ordered_json()},
+          {"gpu_by_events_ns", has_gpu ? GpuNs(row, row.gpu_by_events_ns) : ordered_json()},
+          {"coverage", has_gpu ? CoverageOf(row.coverage) : ordered_json()},
+          {"memory", MemoryJson(trace, row)},
+          {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(Ms(request.deadline_ns))},
+          {"parent_id", request.parent_id == 0 ? ordered_json() : ordered_json(RequestId(request.parent_id))},
+          {"tokens", TokensJson(request)},
+          {"fired", FiredJson(trace, request)},
+          {"batch_ids", std::move(batch_ids)},
+          {"sizes", SizesJson(trace, request)},
+          {"labels", LabelsJson(trace, request)},
+          {"stages", StagesJson(trace, request)},
+          {"complete", row.is_whole}};
+}
+
+std::string Json(const Trace& trace, const Rows& selected, size_t shown) {
+  ordered_json requests = ordered_json::array();
+  for (size_t i = 0; i < shown; ++i) requests.push_back(RowJson(trace, selected.rows[i], selected.has_gpu));
   ordered_json document;
   document["requests"] = std::move(requests);
   return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
@@ -285,7 +319,7 @@ int Requests(const RequestsOptions& options) {
                        options.input)
                  : absl::StrFormat("none of the %d requests of %s matches. `pitot info` lists the routes.",
                                    trace.requests.size(), options.input));
-    return loaded == kDamaged ? kDamaged : kNothingFound;
+    return ExitCodeOf(loaded, kNothingFound);
   }
   return loaded;
 }

@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/columns.h"
 #include "cli/command.h"
@@ -172,73 +174,102 @@ void AddNames(const TopTable& table, size_t shown, Column* column) {
   }
 }
 
-std::vector<Column> Columns(const TopTable& table, size_t shown) {
-  std::vector<Column> columns;
-  const auto add = [&](const char* above, const char* title, const auto& cell) {
-    columns.push_back({above, title, {}});
-    for (size_t i = 0; i < shown; ++i) columns.back().cells.push_back(cell(table.rows[i]));
-  };
-  columns.push_back({"", "Name", {}, true});
-  AddNames(table, shown, &columns.back());
-  const bool has_shapes = std::any_of(table.rows.begin(), table.rows.begin() + static_cast<int64_t>(shown),
-                                      [](const TopRow& row) { return !row.shape.empty(); });
-  if (has_shapes) {
-    columns.push_back({"", table.by == TopBy::kKernel ? "Launched as" : "Input Shapes", {}, true});
-    for (size_t i = 0; i < shown; ++i) columns.back().cells.push_back(table.rows[i].shape);
+// Makes the columns for the rows of a table, from left to right.
+class ColumnMaker {
+ public:
+  ColumnMaker(const TopTable& table, size_t shown) : table_(table), shown_(shown) {}
+  std::vector<Column> Make() {
+    AddName();
+    AddShape();
+    if (!is_kernel_) AddSelfCpu();
+    if (table_.wait_ns != 0 && !is_brief_)
+      AddExtra("Self", "waiting", [](const TopRow& row) { return Time(row.self_wait_ns); });
+    if (!is_kernel_ && !is_request_) AddCpu();
+    if (has_gpu_) AddGpu();
+    AddNumbers();
+    AddQuantiles();
+    if (is_call_) Add("CPU", "max", [](const TopRow& row) { return Time(row.cpu_max_ns); });
+    AddGpuQuantiles();
+    if (has_gpu_ && (is_kernel_ || is_request_))
+      Add("CUDA", "busy", [](const TopRow& row) { return Time(row.gpu_busy_ns); });
+    AddFlops();
+    if (has_gpu_) Add("CUDA", "exposed", [](const TopRow& row) { return Time(row.gpu_exposed_ns); });
+    return std::move(columns_);
   }
-  const bool has_gpu = table.gpu_ns != 0;
-  const bool is_kernel = table.by == TopBy::kKernel, is_request = table.by == TopBy::kRequest,
-             is_call = table.by == TopBy::kCall;
+
+ private:
+  template <class Cell> void Add(const char* above, const char* title, const Cell& cell) {
+    columns_.push_back({above, title, {}});
+    for (size_t i = 0; i < shown_; ++i) columns_.back().cells.push_back(cell(table_.rows[i]));
+  }
+  template <class Cell> void AddExtra(const char* above, const char* title, const Cell& cell) {
+    Add(above, title, cell);
+    columns_.back().is_extra = true;
+  }
+  bool HasShapes() const {
+    return std::any_of(table_.rows.begin(), table_.rows.begin() + static_cast<int64_t>(shown_),
+                       [](const TopRow& row) { return !row.shape.empty(); });
+  }
+  void AddName() {
+    columns_.push_back({"", "Name", {}, true});
+    AddNames(table_, shown_, &columns_.back());
+  }
+  void AddShape() {
+    if (!has_shapes_) return;
+    Add("", is_kernel_ ? "Launched as" : "Input Shapes", [](const TopRow& row) { return row.shape; });
+    columns_.back().is_text = true;
+  }
+  void AddSelfCpu() {
+    if (!is_brief_) Add("Self", "CPU %", [&](const TopRow& row) { return Share(row.self_cpu_ns, table_.cpu_ns); });
+    Add("Self", "CPU", [](const TopRow& row) { return Time(row.self_cpu_ns); });
+  }
+  void AddCpu() {
+    if (!is_brief_) Add("CPU", "total %", [&](const TopRow& row) { return Share(row.cpu_total_ns, table_.cpu_ns); });
+    Add("CPU", "total", [](const TopRow& row) { return Time(row.cpu_total_ns); });
+    Add("CPU", "time avg", [](const TopRow& row) { return Time(row.CpuAverageNs()); });
+  }
+  void AddGpu() {
+    Add("Self", "CUDA", [](const TopRow& row) { return Time(row.self_gpu_ns); });
+    Add("Self", "CUDA %", [&](const TopRow& row) { return Share(row.self_gpu_ns, table_.gpu_ns); });
+    if (is_request_ || is_call_) return;
+    if (!is_kernel_) Add("CUDA", "total", [](const TopRow& row) { return Time(row.gpu_total_ns); });
+    Add("CUDA", "time avg", [](const TopRow& row) { return Time(row.GpuAverageNs()); });
+  }
+  void AddNumbers() {
+    if (!is_request_) {
+      Add("# of", "Calls", [](const TopRow& row) { return row.calls == 0 ? "-" : std::to_string(row.calls); });
+    } else if (has_gpu_) {
+      Add("GPU", "records", [](const TopRow& row) { return std::to_string(row.gpu_records); });
+    }
+  }
+  void AddQuantiles() {
+    if (is_request_ || is_brief_) return;
+    const char* const above = is_kernel_ ? "CUDA" : "CPU";
+    Add(above, "p50", [&](const TopRow& row) { return Time(is_kernel_ ? row.gpu_p50_ns : row.cpu_p50_ns); });
+    Add(above, "p99", [&](const TopRow& row) { return Time(is_kernel_ ? row.gpu_p99_ns : row.cpu_p99_ns); });
+  }
+  void AddGpuQuantiles() {
+    if (!has_gpu_ || !is_host_ || is_brief_) return;
+    AddExtra("CUDA", "p50", [](const TopRow& row) { return Time(row.gpu_p50_ns); });
+    AddExtra("CUDA", "p99", [](const TopRow& row) { return Time(row.gpu_p99_ns); });
+  }
+  void AddFlops() {
+    const auto has_flops = [](const TopRow& row) { return row.flops != 0; };
+    if (!has_shapes_ || !std::any_of(table_.rows.begin(), table_.rows.end(), has_flops)) return;
+    Add("Total", "FLOPs", [](const TopRow& row) { return row.flops == 0 ? "-" : Prefixed(row.flops); });
+  }
+
+  const TopTable& table_;
+  const size_t shown_;
+  const bool has_gpu_ = table_.gpu_ns != 0;
+  const bool is_kernel_ = table_.by == TopBy::kKernel, is_request_ = table_.by == TopBy::kRequest,
+             is_call_ = table_.by == TopBy::kCall;
+  const bool is_host_ = !is_kernel_ && !is_request_ && !is_call_;  // operators, layers or scopes
+  const bool has_shapes_ = HasShapes();
   // Shapes need room; --json has the omitted columns, too.
-  const bool is_brief = has_shapes && has_gpu && !is_kernel;
-  if (!is_kernel) {
-    if (!is_brief) add("Self", "CPU %", [&](const TopRow& row) { return Share(row.self_cpu_ns, table.cpu_ns); });
-    add("Self", "CPU", [](const TopRow& row) { return Time(row.self_cpu_ns); });
-  }
-  if (table.wait_ns != 0 && !is_brief) {
-    add("Self", "waiting", [](const TopRow& row) { return Time(row.self_wait_ns); });
-    columns.back().is_extra = true;
-  }
-  if (!is_kernel && !is_request) {
-    if (!is_brief) add("CPU", "total %", [&](const TopRow& row) { return Share(row.cpu_total_ns, table.cpu_ns); });
-    add("CPU", "total", [](const TopRow& row) { return Time(row.cpu_total_ns); });
-    add("CPU", "time avg", [](const TopRow& row) { return Time(row.CpuAverageNs()); });
-  }
-  if (has_gpu) {
-    add("Self", "CUDA", [](const TopRow& row) { return Time(row.self_gpu_ns); });
-    add("Self", "CUDA %", [&](const TopRow& row) { return Share(row.self_gpu_ns, table.gpu_ns); });
-  }
-  if (has_gpu && !is_request && !is_call) {
-    if (!is_kernel) add("CUDA", "total", [](const TopRow& row) { return Time(row.gpu_total_ns); });
-    add("CUDA", "time avg", [](const TopRow& row) { return Time(row.GpuAverageNs()); });
-  }
-  if (is_request) {
-    if (has_gpu) add("GPU", "records", [](const TopRow& row) { return std::to_string(row.gpu_records); });
-  } else {
-    add("# of", "Calls", [](const TopRow& row) { return row.calls == 0 ? "-" : std::to_string(row.calls); });
-  }
-  if (!is_request && !is_brief) {
-    add(is_kernel ? "CUDA" : "CPU", "p50",
-        [&](const TopRow& row) { return Time(is_kernel ? row.gpu_p50_ns : row.cpu_p50_ns); });
-    add(is_kernel ? "CUDA" : "CPU", "p99",
-        [&](const TopRow& row) { return Time(is_kernel ? row.gpu_p99_ns : row.cpu_p99_ns); });
-  }
-  if (is_call) add("CPU", "max", [](const TopRow& row) { return Time(row.cpu_max_ns); });
-  if (has_gpu && !is_kernel && !is_request && !is_call && !is_brief) {
-    add("CUDA", "p50", [](const TopRow& row) { return Time(row.gpu_p50_ns); });
-    columns.back().is_extra = true;
-    add("CUDA", "p99", [](const TopRow& row) { return Time(row.gpu_p99_ns); });
-    columns.back().is_extra = true;
-  }
-  if (has_gpu && (is_kernel || is_request)) {
-    add("CUDA", "busy", [](const TopRow& row) { return Time(row.gpu_busy_ns); });
-  }
-  const auto has_flops = [](const TopRow& row) { return row.flops != 0; };
-  if (has_shapes && std::any_of(table.rows.begin(), table.rows.end(), has_flops))
-    add("Total", "FLOPs", [](const TopRow& row) { return row.flops == 0 ? "-" : Prefixed(row.flops); });
-  if (has_gpu) add("CUDA", "exposed", [](const TopRow& row) { return Time(row.gpu_exposed_ns); });
-  return columns;
-}
+  const bool is_brief_ = has_shapes_ && has_gpu_ && !is_kernel_;
+  std::vector<Column> columns_;
+};
 
 // The last of the extra columns are left out first.
 void LeaveOut(std::vector<Column>* columns, size_t most_width) {
@@ -287,32 +318,49 @@ std::string Grid(std::vector<Column> columns, size_t most_width) {
   return text += std::string(width, '-') + '\n';
 }
 
-std::string Notes(const TopTable& table, bool is_of_request) {
-  std::string notes;
-  const auto add = [&](const std::string& note) { notes += (notes.empty() ? "" : "; ") + note; };
-  const std::string of = is_of_request ? "the request's time" : "the window";
-  const bool has_operators = table.by == TopBy::kOperator || table.by == TopBy::kScope;
-  if (const model::OperatorCoverage& operators = table.operators; operators.is_known && has_operators)
-    add("operators were recorded in " + base::Coverage(operators.covered_ns, operators.ran_ns) + " of " + of +
-        (operators.batches == 0
-             ? ""
-             : absl::StrFormat(" (%d of %d batches)", operators.recorded_batches, operators.batches)));
-  if (table.by == TopBy::kOperator && table.cpu_ns == 0)
-    add("there are no operators; `--by kernel`, `--by scope` and `--by request` show the time without them");
-  if (table.has_gpu)
-    add(table.coverage.is_known ? "kernels were recorded in " +
-                                      base::Coverage(table.coverage.covered_ns, table.coverage.ran_ns) + " of " + of
-                                : "the share of " + of + " with recorded kernels is not known");
-  if (table.is_damaged) add("the dump is damaged: times are incomplete");
+// The share of the time with recorded operators; "" if unknown.
+std::string OperatorsNote(const model::OperatorCoverage& operators, const std::string& of) {
+  if (!operators.is_known) return "";
+  const std::string note =
+      "operators were recorded in " + base::Coverage(operators.covered_ns, operators.ran_ns) + " of " + of;
+  if (operators.batches == 0) return note;
+  return note + absl::StrFormat(" (%d of %d batches)", operators.recorded_batches, operators.batches);
+}
+
+// The share of the time with recorded kernels.
+std::string KernelsNote(const model::KernelCoverage& coverage, const std::string& of) {
+  if (!coverage.is_known) return "the share of " + of + " with recorded kernels is not known";
+  return "kernels were recorded in " + base::Coverage(coverage.covered_ns, coverage.ran_ns) + " of " + of;
+}
+
+// Parts of the work that the rows lack.
+std::vector<std::string> MissingNotes(const TopTable& table) {
+  std::vector<std::string> notes;
+  if (table.is_damaged) notes.push_back("the dump is damaged: times are incomplete");
   if (table.losses != 0)
-    add("events were lost (" + base::Plural(table.losses, "loss") +
-        (table.lost_events != 0 ? ", " + base::Plural(table.lost_events, "event") + " known" : "") + ")");
-  if (table.gpu_losses != 0) add("GPU records were lost (" + base::Plural(table.gpu_losses, "loss") + ")");
-  if (table.spans != 0 && table.by != TopBy::kRequest)
-    add(base::Plural(table.spans, "span") + " by CUDA events " + (table.spans == 1 ? "is" : "are") + " not counted");
-  if (table.other_members != 0 && table.by != TopBy::kRequest)
-    add("its batches are shared with " + base::Plural(table.other_members, "other request"));
+    notes.push_back("events were lost (" + base::Plural(table.losses, "loss") +
+                    (table.lost_events != 0 ? ", " + base::Plural(table.lost_events, "event") + " known" : "") + ")");
+  if (table.gpu_losses != 0) notes.push_back("GPU records were lost (" + base::Plural(table.gpu_losses, "loss") + ")");
+  if (table.by == TopBy::kRequest) return notes;
+  if (table.spans != 0)
+    notes.push_back(base::Plural(table.spans, "span") + " by CUDA events " + (table.spans == 1 ? "is" : "are") +
+                    " not counted");
+  if (table.other_members != 0)
+    notes.push_back("its batches are shared with " + base::Plural(table.other_members, "other request"));
   return notes;
+}
+
+std::string Notes(const TopTable& table, bool is_of_request) {
+  std::vector<std::string> notes;
+  const std::string of = is_of_request ? "the request's time" : "the window";
+  if (table.by == TopBy::kOperator || table.by == TopBy::kScope) notes.push_back(OperatorsNote(table.operators, of));
+  if (table.by == TopBy::kOperator && table.cpu_ns == 0)
+    notes.push_back(
+        "there are no operators; `--by kernel`, `--by scope` and `--by request` show the time without them");
+  if (table.has_gpu) notes.push_back(KernelsNote(table.coverage, of));
+  for (std::string& note : MissingNotes(table)) notes.push_back(std::move(note));
+  notes.erase(std::remove(notes.begin(), notes.end(), ""), notes.end());
+  return absl::StrJoin(notes, "; ");
 }
 
 // Names the shown ranks that may just as well be the other way round. "" if unknown.
@@ -334,7 +382,7 @@ std::string Order(const TopTable& table, size_t shown) {
 std::string Table(const TopTable& table, size_t shown, const TopArguments& arguments) {
   const bool is_of_request = !arguments.request.empty();
   const size_t width = arguments.width == 0 ? kNoWidth : static_cast<size_t>(arguments.width);
-  std::string text = Grid(Columns(table, shown), width);
+  std::string text = Grid(ColumnMaker(table, shown).Make(), width);
   const auto line = [&](const std::string& words) {
     base::Lines lines(WrapWidth(base::kColumns));
     lines.AddWrapped(0, "", words);
@@ -450,34 +498,20 @@ std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
          " `--by scope` counts the host's scopes.";
 }
 
-int Top(const TopArguments& arguments) {
-  TopOptions options;
-  options.by = kBys.at(arguments.by);
-  options.groups_by_shape = arguments.groups_by_shape;
-  if (!arguments.sort.empty()) options.sort = kSorts.at(arguments.sort);
-  std::string digits;
-  if (!ReadDigits(arguments.request, &digits)) return kUsage;
-  if (options.groups_by_shape &&
-      (options.by == TopBy::kLayer || options.by == TopBy::kCall || options.by == TopBy::kRequest)) {
-    Complain("--group-by-shape: a " + arguments.by + " has no shape; use --by op, kernel or scope");
-    return kUsage;
-  }
-  Trace trace;
-  LoadReport report;
-  const int loaded = Load(arguments.input, &trace, &report);
-  if (loaded != kDone && loaded != kDamaged) return loaded;
-  if (!digits.empty() && !FindId(trace, digits, &options.request_id)) return kUsage;
-  if (!digits.empty() && options.request_id == 0) {
-    Complain(NoSuchRequest(arguments.request, arguments.input));
-    return loaded == kDamaged ? kDamaged : kNothingFound;
-  }
+// False, with a message, if the arguments contradict each other.
+bool TakeOptions(const TopArguments& arguments, TopOptions* options) {
+  options->by = kBys.at(arguments.by);
+  options->groups_by_shape = arguments.groups_by_shape;
+  if (!arguments.sort.empty()) options->sort = kSorts.at(arguments.sort);
+  if (!AcceptsId(arguments.request)) return false;
+  const bool has_shapes = options->by != TopBy::kLayer && options->by != TopBy::kCall && options->by != TopBy::kRequest;
+  if (has_shapes || !options->groups_by_shape) return true;
+  Complain("--group-by-shape: a " + arguments.by + " has no shape; use --by op, kernel or scope");
+  return false;
+}
 
-  TopTable table;
-  const Status status = analyze::FindTop(trace, options, &table);
-  if (!status.ok()) {
-    Complain(status.message());
-    return kUnreadable;
-  }
+// Prints the rows, or why there are none. Returns kDone or kNothingFound.
+int PrintRows(const Trace& trace, const TopTable& table, const TopArguments& arguments) {
   const auto limit = static_cast<size_t>(arguments.limit.value_or(arguments.json ? 0 : kRowsForPeople));
   const size_t shown = limit == 0 ? table.rows.size() : std::min(table.rows.size(), limit);
   if (arguments.json) {
@@ -485,11 +519,27 @@ int Top(const TopArguments& arguments) {
   } else if (!table.rows.empty()) {
     Print(Table(table, shown, arguments));
   }
-  if (table.rows.empty()) {
-    Complain(WhyNothing(table, arguments));
-    return loaded == kDamaged ? kDamaged : kNothingFound;
+  if (!table.rows.empty()) return kDone;
+  Complain(WhyNothing(table, arguments));
+  return kNothingFound;
+}
+
+int Top(const TopArguments& arguments) {
+  TopOptions options;
+  if (!TakeOptions(arguments, &options)) return kUsage;
+  Trace trace;
+  LoadReport report;
+  const int loaded = Load(arguments.input, &trace, &report);
+  if (loaded != kDone && loaded != kDamaged) return loaded;
+  const int found = FindId(trace, arguments.request, arguments.input, &options.request_id);
+  if (found != kDone) return ExitCodeOf(loaded, found);
+  TopTable table;
+  const Status status = analyze::FindTop(trace, options, &table);
+  if (!status.ok()) {
+    Complain(status.message());
+    return kUnreadable;
   }
-  return loaded;
+  return ExitCodeOf(loaded, PrintRows(trace, table, arguments));
 }
 
 }  // namespace

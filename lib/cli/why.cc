@@ -109,7 +109,7 @@ int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, const Why
 }
 
 // Prints a line of JSON for each request that began and ended; parts of requests have no line of their own.
-int WhyEach(const Trace& trace, int loaded) {
+int WhyEach(const Trace& trace) {
   analyze::Judgement judgement;  // makes its index once, and walks the requests it learns from once
   std::unordered_set<uint64_t> ids;
   for (const model::RequestRow& request : trace.requests) ids.insert(request.id);
@@ -126,7 +126,7 @@ int WhyEach(const Trace& trace, int loaded) {
     is_empty = false;
   }
   if (is_empty) Complain("no request began and ended in the dump" + std::string(kWithoutRequests));
-  return is_empty && loaded == kDone ? kNothingFound : loaded;
+  return is_empty ? kNothingFound : kDone;
 }
 
 // Without an id it is the subject of the incident. For comparison with a kept baseline, which holds requests, it is a
@@ -137,76 +137,88 @@ Status Choose(const Trace& trace, const analyze::BlameIndex& index, uint64_t id,
   return asked->request != kNone ? Status() : Status(StatusCode::kNotFound, "no request began and ended in it");
 }
 
+// Whether the given baseline is to be read. The first of several dumps creates the file that the next ones add to.
+bool IsKept(const WhyArguments& arguments) {
+  if (arguments.baseline.empty()) return false;
+  std::error_code error;
+  return arguments.baseline != arguments.save_baseline ||
+         std::filesystem::status(arguments.baseline, error).type() != std::filesystem::file_type::not_found;
+}
+
+// Finds the token asked about, if any. Returns kDone, or the exit code after a message.
+int ChooseToken(const Trace& trace, const WhyArguments& arguments, analyze::Asked* asked) {
+  if (arguments.token == 0) return kDone;
+  asked->token = analyze::TokenOf(trace, asked->request, arguments.token);
+  if (asked->token != kNone) return kDone;
+  uint64_t recorded = 0;
+  for (const model::TokenRow& row : trace.tokens) recorded += row.request == asked->request ? row.count : 0;
+  const model::RequestRow& request = trace.requests[asked->request];
+  Complain(absl::StrFormat("token %d of request %s is not in %s: it has only the last %d of its %s.", arguments.token,
+                           base::RequestId(request.id), arguments.input, recorded,
+                           base::Plural(request.output_tokens, "token")));
+  return kNothingFound;
+}
+
+// The exit code for a question without an answer.
+int ExitCodeOfFailure(const Status& failure) {
+  return failure.code() == StatusCode::kNotFound ? kNothingFound : kUnreadable;
+}
+
+void PrintVerdict(const analyze::Judgement& judgement, const analyze::Baseline& baseline, bool may_lack_baseline) {
+  const size_t columns = WrapWidth(base::kColumns);
+  Print(VerdictText(judgement.index, judgement.blame, judgement.verdict, columns) +
+        baseline.scopes().Text(judgement.index, judgement.blame, judgement.verdict, columns));
+  // Not part of the verdict, because that also opens reports.
+  if (may_lack_baseline && judgement.verdict.level == analyze::Baseline::Level::kNone &&
+      judgement.learned.why_few.empty())
+    Complain(
+        "a baseline can be learned from dumps with more such requests: run "
+        "`pitot why DUMP --baseline FILE --save-baseline FILE` on each, then pass --baseline FILE here.");
+}
+
+// Prints the verdict on one request or token, and saves the baseline if asked to. Returns kDone, or the exit code.
+int WhyOne(const Trace& trace, const WhyArguments& arguments, uint64_t id) {
+  const bool is_kept = IsKept(arguments);
+  analyze::Judgement judgement;
+  analyze::Asked asked;
+  Status status = analyze::BlameIndex::Make(trace, {}, &judgement.index);
+  if (status.ok()) status = Choose(trace, judgement.index, id, is_kept, &asked);
+  if (!status.ok()) {
+    const bool is_none = status.code() == StatusCode::kNotFound;
+    Complain(is_none ? "no request began and ended in " + arguments.input + kWithoutRequests : status.message());
+    return ExitCodeOfFailure(status);
+  }
+  analyze::Baseline baseline;
+  const int64_t now_ns = trace.RequestEnd(trace.requests[asked.request]);
+  if (const int read = is_kept ? LoadBaseline(arguments.baseline, now_ns, &baseline) : kDone; read != kDone)
+    return read;
+  if (const int chosen = ChooseToken(trace, arguments, &asked); chosen != kDone) return chosen;
+  status = JudgeAsked(trace, asked, is_kept ? &baseline : nullptr, &judgement);
+  if (!status.ok()) {
+    Complain(status.message());
+    return ExitCodeOfFailure(status);
+  }
+  const int saved =
+      arguments.save_baseline.empty() ? kDone : SaveBaseline(trace, judgement.index, arguments, now_ns, &baseline);
+  if (saved == kNotWritten) return saved;
+  if (arguments.json) {
+    Print(VerdictJson(judgement.index, judgement.blame, judgement.verdict));
+  } else {
+    PrintVerdict(judgement, baseline, !is_kept && asked.token == kNone);
+  }
+  return saved;
+}
+
 int Why(const WhyArguments& arguments) {
-  std::string digits;
-  if (!ReadDigits(arguments.request, &digits)) return kUsage;
+  if (!AcceptsId(arguments.request)) return kUsage;
   Trace trace;
   LoadReport report;
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
-  if (arguments.every) return WhyEach(trace, loaded);
-  const int none = loaded == kDamaged ? kDamaged : kNothingFound;
+  if (arguments.every) return ExitCodeOf(loaded, WhyEach(trace));
   uint64_t id = 0;
-  if (!digits.empty() && !FindId(trace, digits, &id)) return kUsage;
-  if (!digits.empty() && id == 0) {
-    Complain(NoSuchRequest(arguments.request, arguments.input));
-    return none;
-  }
-  // The first of several dumps creates the file that the next ones add to.
-  std::error_code error;
-  const bool is_first =
-      arguments.baseline == arguments.save_baseline &&
-      std::filesystem::status(arguments.baseline, error).type() == std::filesystem::file_type::not_found;
-  const bool is_kept = !arguments.baseline.empty() && !is_first;
-  analyze::Judgement judgement;
-  const analyze::BlameIndex& index = judgement.index;
-  analyze::Asked asked;
-  Status status = analyze::BlameIndex::Make(trace, {}, &judgement.index);
-  if (status.ok()) status = Choose(trace, index, id, is_kept, &asked);
-  if (!status.ok()) {
-    const bool is_none = status.code() == StatusCode::kNotFound;
-    Complain(is_none ? "no request began and ended in " + arguments.input + kWithoutRequests : status.message());
-    return is_none ? none : kUnreadable;
-  }
-  analyze::Baseline baseline;
-  const int64_t now_ns = trace.RequestEnd(trace.requests[asked.request]);
-  if (is_kept) {
-    const int read = LoadBaseline(arguments.baseline, now_ns, &baseline);
-    if (read != kDone) return read;
-  }
-  if (arguments.token != 0) {
-    asked.token = analyze::TokenOf(trace, asked.request, arguments.token);
-    if (asked.token == kNone) {
-      uint64_t recorded = 0;
-      for (const model::TokenRow& row : trace.tokens) recorded += row.request == asked.request ? row.count : 0;
-      const model::RequestRow& request = trace.requests[asked.request];
-      Complain(absl::StrFormat("token %d of request %s is not in %s: it has only the last %d of its %s.",
-                               arguments.token, base::RequestId(request.id), arguments.input, recorded,
-                               base::Plural(request.output_tokens, "token")));
-      return none;
-    }
-  }
-  status = JudgeAsked(trace, asked, is_kept ? &baseline : nullptr, &judgement);
-  if (!status.ok()) {
-    Complain(status.message());
-    return status.code() == StatusCode::kNotFound ? none : kUnreadable;
-  }
-  const int saved = arguments.save_baseline.empty() ? kDone : SaveBaseline(trace, index, arguments, now_ns, &baseline);
-  if (saved == kNotWritten) return saved;
-  if (arguments.json) {
-    Print(VerdictJson(index, judgement.blame, judgement.verdict));
-  } else {
-    const size_t columns = WrapWidth(base::kColumns);
-    Print(VerdictText(index, judgement.blame, judgement.verdict, columns) +
-          baseline.scopes().Text(index, judgement.blame, judgement.verdict, columns));
-    // Not part of the verdict, because that also opens reports.
-    if (!is_kept && asked.token == kNone && judgement.verdict.level == analyze::Baseline::Level::kNone &&
-        judgement.learned.why_few.empty())
-      Complain(
-          "a baseline can be learned from dumps with more such requests: run "
-          "`pitot why DUMP --baseline FILE --save-baseline FILE` on each, then pass --baseline FILE here.");
-  }
-  return loaded == kDone ? saved : loaded;
+  const int found = FindId(trace, arguments.request, arguments.input, &id);
+  return ExitCodeOf(loaded, found != kDone ? found : WhyOne(trace, arguments, id));
 }
 
 }  // namespace
