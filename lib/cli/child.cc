@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,37 @@ bool Drain(int fd, std::string* bytes) {
     if (bytes->size() > kMostBytes || count == 0) return false;
     if (count < 0) return errno == EAGAIN || errno == EINTR;
   }
+}
+
+// Collects output until the child has ended; `status` is then waitpid's. False if it has not within the patience.
+bool Listen(pid_t child, int fd, int64_t patience_ns, std::string* bytes, int* status) {
+  const int64_t deadline_ns = base::ClockNs(CLOCK_MONOTONIC) + patience_ns;
+  // The end of the pipe alone proves little: the library may have started processes that hold it open.
+  for (bool is_open = true;;) {
+    pollfd waited{fd, POLLIN, 0};
+    if (poll(&waited, is_open ? 1 : 0, kSliceMs) > 0) is_open = Drain(fd, bytes);
+    if (HasEnded(child, status)) return true;
+    if (base::ClockNs(CLOCK_MONOTONIC) >= deadline_ns) return false;
+  }
+}
+
+void Kill(pid_t child, int* status) {
+  kill(child, SIGKILL);
+  // With a limit: a process that hangs in the kernel does not die.
+  for (int slice = 0; slice < 100 && !HasEnded(child, status); ++slice) poll(nullptr, 0, kSliceMs);
+}
+
+// The keys and values of a child's output.
+std::vector<std::pair<std::string, std::string>> ReadLines(std::string bytes) {
+  std::vector<std::pair<std::string, std::string>> told;
+  // A line that was cut off does not count.
+  bytes.resize(bytes.rfind('\n') + 1);
+  const std::vector<std::string> lines = absl::StrSplit(bytes, '\n', absl::SkipEmpty());
+  for (const std::string& line : lines) {
+    const std::pair<std::string, std::string> both = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    told.push_back(both);
+  }
+  return told;
 }
 
 std::string HowItEnded(int status) {
@@ -110,34 +142,15 @@ Told AskInChild(const std::function<void(const Teller&)>& ask, int64_t patience_
     return told.failure = absl::StrCat("could not be asked: ", strerror(fork_error)), told;
   }
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  const int64_t deadline_ns = base::ClockNs(CLOCK_MONOTONIC) + patience_ns;
   std::string bytes, how;
   int status = 0;
-  bool has_ended = false;
-  // The end of the pipe alone proves little: the library may have started processes that hold it open.
-  for (bool is_open = true; !has_ended;) {
-    pollfd waited{ends[0], POLLIN, 0};
-    if (poll(&waited, is_open ? 1 : 0, kSliceMs) > 0) is_open = Drain(ends[0], &bytes);
-    has_ended = HasEnded(child, &status);
-    if (!has_ended && base::ClockNs(CLOCK_MONOTONIC) >= deadline_ns) {
-      how = absl::StrFormat("did not return within %g s", static_cast<double>(patience_ns) / 1e9);
-      break;
-    }
-  }
-  if (!has_ended) {
-    kill(child, SIGKILL);
-    // With a limit: a process that hangs in the kernel does not die.
-    for (int slice = 0; slice < 100 && !HasEnded(child, &status); ++slice) poll(nullptr, 0, kSliceMs);
+  if (!Listen(child, ends[0], patience_ns, &bytes, &status)) {
+    how = absl::StrFormat("did not return within %g s", static_cast<double>(patience_ns) / 1e9);
+    Kill(child, &status);
   }
   Drain(ends[0], &bytes);
   close(ends[0]);
-  // A line that was cut off does not count.
-  bytes.resize(bytes.rfind('\n') + 1);
-  const std::vector<std::string> lines = absl::StrSplit(bytes, '\n', absl::SkipEmpty());
-  for (const std::string& line : lines) {
-    const std::pair<std::string, std::string> both = absl::StrSplit(line, absl::MaxSplits(' ', 1));
-    told.all.push_back(both);
-  }
+  told.all = ReadLines(std::move(bytes));
   if (how.empty() && told.Has("end")) return told;
   if (told.Has("exception")) how = "failed (" + told.Get("exception") + ")";
   if (how.empty()) how = HowItEnded(status);

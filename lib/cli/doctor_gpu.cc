@@ -201,6 +201,8 @@ class Gpus {
   void AddCounters();
   void AddSharing();
   void AddCupti();
+  void AddUnusableCupti();
+  void AddWorkingCupti(const std::string& which, int64_t version);
   std::string AdviceOnCupti(const std::string& error) const;
   void AddRecords();
   void AddTools();
@@ -313,46 +315,57 @@ std::string WithoutDoctor(const std::string& error) {
              : error;
 }
 
-void Gpus::AddCupti() {
-  constexpr const char* kTopic = "collector_cupti";
+constexpr const char* kCuptiTopic = "collector_cupti";
+
+// The library was not found, or is not one that Pitot can use.
+void Gpus::AddUnusableCupti() {
   const std::string& given = places_.cupti;
   if (cupti_.Has("not_found")) {
     return Add(
-        kTopic, given.empty() ? Health::kNote : Health::kProblem, cupti_.Get("not_found"),
+        kCuptiTopic, given.empty() ? Health::kNote : Health::kProblem, cupti_.Get("not_found"),
         given.empty()
             ? "a server with a libcupti of its own (PyTorch's wheels bring one) needs no other: check that one with "
               "--cupti FILE"
             : "name a libcupti file this machine can load");
   }
-  if (cupti_.Has("wrong")) {
-    const std::string wrong = cupti_.Get("wrong");
-    return Add(kTopic, given.empty() ? HealthOfMissing() : Health::kProblem, wrong,
-               std::string(absl::StrContains(wrong, "it is not a libcupti")
-                               ? "name a libcupti file"
-                               : "it is too old, or damaged: use the libcupti of CUDA 11 or later") +
-                   " (package cuda-cupti, or the PyPI wheel nvidia-cuda-cupti) in --cupti and CuptiOptions::library");
-  }
+  const std::string wrong = cupti_.Get("wrong");
+  Add(kCuptiTopic, given.empty() ? HealthOfMissing() : Health::kProblem, wrong,
+      std::string(absl::StrContains(wrong, "it is not a libcupti")
+                      ? "name a libcupti file"
+                      : "it is too old, or damaged: use the libcupti of CUDA 11 or later") +
+          " (package cuda-cupti, or the PyPI wheel nvidia-cuda-cupti) in --cupti and CuptiOptions::library");
+}
+
+void Gpus::AddCupti() {
+  if (cupti_.Has("not_found") || cupti_.Has("wrong")) return AddUnusableCupti();
+  const std::string& given = places_.cupti;
   const int64_t version = cupti_.Number("version");
   const std::string which =
       version != 0 ? absl::StrFormat("CUPTI %d, of CUDA %d (%s)", version,
                                      cupti::CudaMajorOf(static_cast<uint32_t>(version)), cupti_.Get("path"))
                    : "CUPTI" + (given.empty() ? "" : " (" + given + ")");
   if (!cupti_.failure.empty()) {
-    return Add(kTopic, Health::kProblem, absl::StrCat(which, " ", cupti_.failure),
+    return Add(kCuptiTopic, Health::kProblem, absl::StrCat(which, " ", cupti_.failure),
                "do not add the CUPTI collector with this library: the server would fail in the same way. Try another "
                "release of CUPTI");
   }
   if (cupti_.Has("error")) {
     const std::string error = WithoutDoctor(cupti_.Get("error"));
-    return Add(kTopic, HealthOfMissing(), absl::StrCat(which, " does not record: ", error), AdviceOnCupti(error));
+    return Add(kCuptiTopic, HealthOfMissing(), absl::StrCat(which, " does not record: ", error), AdviceOnCupti(error));
   }
   if (!cupti_.Has("works")) {
-    return Add(kTopic, HealthOfMissing(), which + " was not tried: the driver does not work", "see collector_driver");
+    return Add(kCuptiTopic, HealthOfMissing(), which + " was not tried: the driver does not work",
+               "see collector_driver");
   }
+  AddWorkingCupti(which, version);
+}
+
+// It records, but may not suit the driver or all GPUs.
+void Gpus::AddWorkingCupti(const std::string& which, int64_t version) {
   const int64_t driver = driver_.Number("cuda") / 1000, own = cupti::CudaMajorOf(static_cast<uint32_t>(version));
-  const std::string chosen = given.empty() ? "; a server with another one loaded uses that" : "";
+  const std::string chosen = places_.cupti.empty() ? "; a server with another one loaded uses that" : "";
   if (driver != 0 && own != driver) {
-    return Add(kTopic, Health::kNote,
+    return Add(kCuptiTopic, Health::kNote,
                absl::StrFormat("%s records here, but the driver is for CUDA %d%s", which, driver, chosen),
                own > driver
                    ? "NVIDIA does not support this combination: name the CUPTI of the driver's CUDA in "
@@ -365,10 +378,11 @@ void Gpus::AddCupti() {
     return atoi(capability.c_str()) < 75;  // 7.5
   });
   if (own >= 13 && has_old) {
-    return Add(kTopic, Health::kNote, absl::StrCat(which, " works, but does not know GPUs older than Turing", chosen),
+    return Add(kCuptiTopic, Health::kNote,
+               absl::StrCat(which, " works, but does not know GPUs older than Turing", chosen),
                "use the CUPTI of CUDA 12 for older GPUs");
   }
-  Add(kTopic, Health::kGood, absl::StrCat(which, " records here", chosen));
+  Add(kCuptiTopic, Health::kGood, absl::StrCat(which, " records here", chosen));
 }
 
 void Gpus::AddRecords() {

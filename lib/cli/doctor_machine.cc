@@ -221,32 +221,41 @@ Finding Memory() {
           is_tight ? "lower Options::memory_budget_bytes (at least 4 MiB), or raise the limit" : ""};
 }
 
-Finding CpuQuota() {
-  double cpus = 0;
-  std::string version;
+// A limit of a cgroup on the CPUs of its processes.
+struct Quota {
+  double cpus = 0;      // 0: none
+  std::string version;  // of the cgroups; "" if none was found
+};
+
+// `quota` and `period` as in the files of cgroups; 0 if they are no numbers, or mean no limit.
+double CpusOf(const std::string& quota, const std::string& period) {
+  double quota_us = 0, period_us = 0;
+  const bool is_limit = absl::SimpleAtod(quota, &quota_us) && absl::SimpleAtod(period, &period_us) && period_us > 0;
+  return is_limit ? std::max(0.0, quota_us / period_us) : 0;
+}
+
+Quota ReadQuota() {
   if (const std::string v2 = CgroupDirectory(""); !v2.empty() && access((v2 + "/cpu.max").c_str(), R_OK) == 0) {
-    version = "cgroup v2";
     const std::vector<std::string> parts = absl::StrSplit(FirstLine(v2 + "/cpu.max"), ' ');
-    double quota = 0, period = 0;
-    if (parts.size() == 2 && absl::SimpleAtod(parts[0], &quota) && absl::SimpleAtod(parts[1], &period) && period > 0) {
-      cpus = quota / period;
-    }
-  } else if (const std::string v1 = CgroupDirectory("cpu"); !v1.empty()) {
-    version = "cgroup v1";
-    double quota = 0, period = 0;
-    if (absl::SimpleAtod(FirstLine(v1 + "/cpu.cfs_quota_us"), &quota) &&
-        absl::SimpleAtod(FirstLine(v1 + "/cpu.cfs_period_us"), &period) && quota > 0 && period > 0) {
-      cpus = quota / period;
-    }
+    return {parts.size() == 2 ? CpusOf(parts[0], parts[1]) : 0, "cgroup v2"};
   }
+  const std::string v1 = CgroupDirectory("cpu");
+  if (v1.empty()) return {};
+  return {CpusOf(FirstLine(v1 + "/cpu.cfs_quota_us"), FirstLine(v1 + "/cpu.cfs_period_us")), "cgroup v1"};
+}
+
+Finding CpuQuota() {
+  const Quota quota = ReadQuota();
   cpu_set_t set;
   CPU_ZERO(&set);
   const int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
   std::string answer = absl::StrFormat("%d CPUs are usable, ", usable);
-  if (cpus <= 0)
-    return {"cpu", Health::kGood, answer + (version.empty() ? "no quota was found" : "no quota (" + version + ")"), ""};
-  absl::StrAppendFormat(&answer, "the quota is %.2f CPUs (%s)", cpus, version);
-  const bool is_tight = cpus < 0.5;
+  if (quota.cpus <= 0) {
+    answer += quota.version.empty() ? "no quota was found" : "no quota (" + quota.version + ")";
+    return {"cpu", Health::kGood, answer, ""};
+  }
+  absl::StrAppendFormat(&answer, "the quota is %.2f CPUs (%s)", quota.cpus, quota.version);
+  const bool is_tight = quota.cpus < 0.5;
   return {
       "cpu", is_tight ? Health::kNote : Health::kGood, answer,
       is_tight ? "lower Options::worker_cpu_percent (25 by default) so that writing incidents is not throttled" : ""};
