@@ -1,91 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serialize/packet_writer.h"
 
+#include <iterator>
+
 namespace pitot::serialize {
 
-const char* WordText(Word word) {
-  switch (word) {
-    case Word::kArg:
-      return "arg";
-    case Word::kBatch:
-      return "batch";
-    case Word::kBatchId:
-      return "batch_id";
-    case Word::kBlock:
-      return "block";
-    case Word::kBytes:
-      return "bytes";
-    case Word::kCloseReason:
-      return "close_reason";
-    case Word::kCount:
-      return "count";
-    case Word::kDeadlineNs:
-      return "deadline_ns";
-    case Word::kDetail:
-      return "detail";
-    case Word::kDynamicShared:
-      return "dynamic_shared_bytes";
-    case Word::kEvents:
-      return "events";
-    case Word::kGbPerS:
-      return "gb_per_s";
-    case Word::kGraph:
-      return "graph";
-    case Word::kGrid:
-      return "grid";
-    case Word::kId:
-      return "id";
-    case Word::kKernel:
-      return "kernel";
-    case Word::kKind:
-      return "kind";
-    case Word::kLocal:
-      return "local_bytes_per_thread";
-    case Word::kLostFromNs:
-      return "lost_from_ns";
-    case Word::kLostToNs:
-      return "lost_to_ns";
-    case Word::kMembers:
-      return "members";
-    case Word::kNode:
-      return "node";
-    case Word::kOccupancy:
-      return "estimated_occupancy_percent";
-    case Word::kOutcome:
-      return "outcome";
-    case Word::kOutputTokens:
-      return "output_tokens";
-    case Word::kOwnerRequest:
-      return "owner_request";
-    case Word::kOwnerThread:
-      return "owner_thread";
-    case Word::kParent:
-      return "parent";
-    case Word::kRecords:
-      return "records";
-    case Word::kRegisters:
-      return "registers_per_thread";
-    case Word::kRequest:
-      return "request";
-    case Word::kResource:
-      return "resource";
-    case Word::kScopePath:
-      return "scope_path";
-    case Word::kStaticShared:
-      return "static_shared_bytes";
-    case Word::kSubmittedNs:
-      return "submitted_after_ns";
-    case Word::kTraceId:
-      return "trace_id";
-    case Word::kTrueDurationNs:
-      return "true_duration_ns";
-    case Word::kWaitsFor:
-      return "waits_for";
-    case Word::kWordCount:
-      break;
+namespace {
+
+struct WordName {
+  Word word;
+  const char* text;
+};
+// In the order of Word.
+constexpr WordName kWordNames[] = {
+    {Word::kArg, "arg"},
+    {Word::kBatch, "batch"},
+    {Word::kBatchId, "batch_id"},
+    {Word::kBlock, "block"},
+    {Word::kBytes, "bytes"},
+    {Word::kCloseReason, "close_reason"},
+    {Word::kCount, "count"},
+    {Word::kDeadlineNs, "deadline_ns"},
+    {Word::kDetail, "detail"},
+    {Word::kDynamicShared, "dynamic_shared_bytes"},
+    {Word::kEvents, "events"},
+    {Word::kGbPerS, "gb_per_s"},
+    {Word::kGraph, "graph"},
+    {Word::kGrid, "grid"},
+    {Word::kId, "id"},
+    {Word::kKernel, "kernel"},
+    {Word::kKind, "kind"},
+    {Word::kLocal, "local_bytes_per_thread"},
+    {Word::kLostFromNs, "lost_from_ns"},
+    {Word::kLostToNs, "lost_to_ns"},
+    {Word::kMembers, "members"},
+    {Word::kNode, "node"},
+    {Word::kOccupancy, "estimated_occupancy_percent"},
+    {Word::kOutcome, "outcome"},
+    {Word::kOutputTokens, "output_tokens"},
+    {Word::kOwnerRequest, "owner_request"},
+    {Word::kOwnerThread, "owner_thread"},
+    {Word::kParent, "parent"},
+    {Word::kRecords, "records"},
+    {Word::kRegisters, "registers_per_thread"},
+    {Word::kRequest, "request"},
+    {Word::kResource, "resource"},
+    {Word::kScopePath, "scope_path"},
+    {Word::kStaticShared, "static_shared_bytes"},
+    {Word::kSubmittedNs, "submitted_after_ns"},
+    {Word::kTraceId, "trace_id"},
+    {Word::kTrueDurationNs, "true_duration_ns"},
+    {Word::kWaitsFor, "waits_for"},
+};
+
+constexpr bool AreInOrder() {
+  for (size_t i = 0; i < std::size(kWordNames); ++i) {
+    if (kWordNames[i].word != static_cast<Word>(i)) return false;
   }
-  return "";
+  return std::size(kWordNames) == static_cast<size_t>(Word::kWordCount);
 }
+static_assert(AreInOrder());
+
+}  // namespace
+
+const char* WordText(Word word) { return kWordNames[static_cast<size_t>(word)].text; }
 
 PacketWriter::PacketWriter(const model::StringTable& strings, const PerfettoOptions& options, ByteSink* sink)
     : strings_(strings),

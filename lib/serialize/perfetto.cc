@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +88,30 @@ class Flows {
 
  private:
   std::vector<std::pair<uint32_t, uint64_t>> flows_;
+  size_t next_ = 0;
+};
+
+// The rows of a table by their request.
+class ByRequest {
+ public:
+  using Rows = std::span<const std::pair<uint32_t, uint32_t>>;  // request and row, sorted
+
+  template <class Table, class Key> ByRequest(const Table& table, const Key& request_of) {
+    rows_.reserve(table.size());
+    for (uint32_t row = 0; row < table.size(); ++row) rows_.emplace_back(request_of(table[row]), row);
+    std::sort(rows_.begin(), rows_.end());
+  }
+  // The rows of a request. Calls must come in the order of requests, without a gap.
+  Rows Take(uint32_t request) {
+    const size_t first = next_;
+    while (next_ < rows_.size() && rows_[next_].first == request) ++next_;
+    return Rows(rows_).subspan(first, next_ - first);
+  }
+  // The rows after those taken.
+  Rows Rest() const { return Rows(rows_).subspan(next_); }
+
+ private:
+  std::vector<std::pair<uint32_t, uint32_t>> rows_;
   size_t next_ = 0;
 };
 
@@ -342,14 +367,8 @@ class PerfettoWriter {
     if (slice.end_ns != kNever) AddMark(slice.end_ns, track, Mark::kEnd, 0);
   }
 
-  // Pairs of request and row, sorted.
-  template <class Table, class Key>
-  std::vector<std::pair<uint32_t, uint32_t>> ByRequest(const Table& table, const Key& request_of) const {
-    std::vector<std::pair<uint32_t, uint32_t>> rows;
-    rows.reserve(table.size());
-    for (uint32_t row = 0; row < table.size(); ++row) rows.emplace_back(request_of(table[row]), row);
-    std::sort(rows.begin(), rows.end());
-    return rows;
+  uint64_t RouteGroup(StringId route) {
+    return tracks_.Group(Of::kRoute, route, "requests ", OrElse(trace_.strings[route], "request"));
   }
 
   // Puts each request on a lane of its route, with its stages, waits in queues, tokens and firings.
@@ -358,65 +377,65 @@ class PerfettoWriter {
     if (!trace_.firings.empty()) {
       for (uint32_t row = 0; row < trace_.requests.size(); ++row) rows.emplace(trace_.requests[row].id, row);
     }
-    const auto tokens = ByRequest(trace_.tokens, [](const model::TokenRow& token) { return token.request; });
-    const auto handoffs = ByRequest(trace_.handoffs, [](const model::HandoffRow& handoff) { return handoff.request; });
-    const auto firings = ByRequest(trace_.firings, [&](const model::FiringRow& firing) {
+    ByRequest tokens(trace_.tokens, [](const model::TokenRow& token) { return token.request; });
+    ByRequest handoffs(trace_.handoffs, [](const model::HandoffRow& handoff) { return handoff.request; });
+    ByRequest firings(trace_.firings, [&](const model::FiringRow& firing) {
       const auto found = rows.find(firing.request_id);
       return found == rows.end() ? kNone : found->second;
     });
-    size_t token = 0, handoff = 0, firing = 0;
-    std::vector<Slice> slices, misfits;
+    std::vector<Slice> slices;
     std::vector<Slice> elsewhere;  // stages and queue waits that do not nest
     for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
-      const model::RequestRow& request = trace_.requests[row];
-      const std::string_view route = OrElse(trace_.strings[request.route], "request");
-      const uint64_t group = tracks_.Group(Of::kRoute, request.route, "requests ", route);
-      const int64_t end_ns = End(request.begin_ns, request.duration_ns);
       slices.clear();
-      for (size_t i = 0; i < request.stages.size() && i <= UINT16_MAX; ++i) {
-        const model::Stage& stage = request.stages[i];
-        slices.push_back(
-            {stage.begin_ns, End(stage.begin_ns, stage.duration_ns), Mark::kStage, row, static_cast<uint16_t>(i)});
-      }
-      for (; handoff < handoffs.size() && handoffs[handoff].first == row; ++handoff) {
-        const uint32_t handoff_row = handoffs[handoff].second;
-        const model::HandoffRow& queued = trace_.handoffs[handoff_row];
-        const int64_t taken_ns =
-            queued.take_ns != 0 ? std::max(queued.take_ns, queued.enqueue_ns) : std::max(end_ns, queued.enqueue_ns);
-        slices.push_back({queued.enqueue_ns, taken_ns, Mark::kQueued, handoff_row, 0});
-      }
-      const size_t first_token = token, first_firing = firing;
-      int64_t busy_until_ns = end_ns;
-      for (; token < tokens.size() && tokens[token].first == row; ++token) {
-        busy_until_ns = std::max(busy_until_ns, trace_.tokens[tokens[token].second].at_ns);
-      }
-      for (; firing < firings.size() && firings[firing].first == row; ++firing) {
-        busy_until_ns = std::max(busy_until_ns, trace_.firings[firings[firing].second].at_ns);
-      }
-      const uint64_t track = tracks_.Lane(group, route, request.begin_ns, busy_until_ns);
-      misfits.clear();
-      Nest({request.begin_ns, end_ns, Mark::kRequest, row, 0}, track, &slices, &misfits);
-      for (const Slice& slice : misfits) elsewhere.push_back(slice);
-      for (size_t i = first_token; i < token; ++i) {
-        const uint32_t token_row = tokens[i].second;
-        AddMark(std::max(trace_.tokens[token_row].at_ns, request.begin_ns), track, Mark::kToken, token_row);
-      }
-      for (size_t i = first_firing; i < firing; ++i) {
-        const uint32_t firing_row = firings[i].second;
-        AddMark(std::max(trace_.firings[firing_row].at_ns, request.begin_ns), track, Mark::kFiring, firing_row);
-      }
+      AddStages(row, &slices);
+      AddQueued(row, handoffs.Take(row), &slices);
+      PlaceRequest(row, tokens.Take(row), firings.Take(row), &slices, &elsewhere);
     }
-    for (; firing < firings.size(); ++firing) {
-      const uint32_t row = firings[firing].second;
+    for (const auto& [request, row] : firings.Rest()) {
       AddMark(trace_.firings[row].at_ns, process_track_, Mark::kFiring, row);
     }
-    std::stable_sort(elsewhere.begin(), elsewhere.end(), Before);
-    for (const Slice& slice : elsewhere) {
+    PlaceElsewhere(&elsewhere);
+  }
+  void AddStages(uint32_t row, std::vector<Slice>* slices) const {
+    const std::vector<model::Stage>& stages = trace_.requests[row].stages;
+    for (size_t i = 0; i < stages.size() && i <= UINT16_MAX; ++i) {
+      slices->push_back({stages[i].begin_ns, End(stages[i].begin_ns, stages[i].duration_ns), Mark::kStage, row,
+                         static_cast<uint16_t>(i)});
+    }
+  }
+  void AddQueued(uint32_t row, ByRequest::Rows handoffs, std::vector<Slice>* slices) const {
+    const model::RequestRow& request = trace_.requests[row];
+    const int64_t end_ns = End(request.begin_ns, request.duration_ns);
+    for (const auto& [of, handoff] : handoffs) {
+      const model::HandoffRow& queued = trace_.handoffs[handoff];
+      const int64_t taken_ns = std::max(queued.take_ns != 0 ? queued.take_ns : end_ns, queued.enqueue_ns);
+      slices->push_back({queued.enqueue_ns, taken_ns, Mark::kQueued, handoff, 0});
+    }
+  }
+  // The request's lane is free again after its last token and firing.
+  void PlaceRequest(uint32_t row, ByRequest::Rows tokens, ByRequest::Rows firings, std::vector<Slice>* slices,
+                    std::vector<Slice>* misfits) {
+    const model::RequestRow& request = trace_.requests[row];
+    const uint64_t group = RouteGroup(request.route);
+    const int64_t end_ns = End(request.begin_ns, request.duration_ns);
+    int64_t busy_until_ns = end_ns;
+    for (const auto& [of, token] : tokens) busy_until_ns = std::max(busy_until_ns, trace_.tokens[token].at_ns);
+    for (const auto& [of, firing] : firings) busy_until_ns = std::max(busy_until_ns, trace_.firings[firing].at_ns);
+    const std::string_view route = OrElse(trace_.strings[request.route], "request");
+    const uint64_t track = tracks_.Lane(group, route, request.begin_ns, busy_until_ns);
+    Nest({request.begin_ns, end_ns, Mark::kRequest, row, 0}, track, slices, misfits);
+    for (const auto& [of, token] : tokens)
+      AddMark(std::max(trace_.tokens[token].at_ns, request.begin_ns), track, Mark::kToken, token);
+    for (const auto& [of, firing] : firings)
+      AddMark(std::max(trace_.firings[firing].at_ns, request.begin_ns), track, Mark::kFiring, firing);
+  }
+  // Puts stages and waits in queues that nest in no request on lanes of their own.
+  void PlaceElsewhere(std::vector<Slice>* slices) {
+    std::stable_sort(slices->begin(), slices->end(), Before);
+    for (const Slice& slice : *slices) {
       const uint32_t row = slice.kind == Mark::kStage ? slice.row : trace_.handoffs[slice.row].request;
-      const StringId route = trace_.requests[row].route;
-      const uint64_t group = tracks_.Group(Of::kRoute, route, "requests ", OrElse(trace_.strings[route], "request"));
       const std::string_view name = slice.kind == Mark::kStage ? "stages (overlapping)" : "queued";
-      AddSlice(slice, tracks_.Lane(group, name, slice.begin_ns, slice.end_ns));
+      AddSlice(slice, tracks_.Lane(RouteGroup(trace_.requests[row].route), name, slice.begin_ns, slice.end_ns));
     }
   }
 
@@ -449,8 +468,7 @@ class PerfettoWriter {
   void PlaceAsyncs() {
     for (uint32_t row = 0; row < trace_.asyncs.size(); ++row) {
       const model::AsyncRow& async = trace_.asyncs[row];
-      const StringId route = trace_.requests[async.request].route;
-      const uint64_t group = tracks_.Group(Of::kRoute, route, "requests ", OrElse(trace_.strings[route], "request"));
+      const uint64_t group = RouteGroup(trace_.requests[async.request].route);
       const Slice slice{async.begin_ns, End(async.begin_ns, async.duration_ns), Mark::kAsync, row, 0};
       const std::string_view name = OrElse(trace_.strings[trace_.sites[async.site].name], "async");
       AddSlice(slice, tracks_.Lane(group, name, slice.begin_ns, slice.end_ns));
@@ -484,54 +502,58 @@ class PerfettoWriter {
     std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) { return a.at_ns < b.at_ns; });
     out_.BeginSequence(kProcessSequence, process_track_, marks_.front().at_ns);
     for (const Mark& mark : marks_) {
-      const bool is_instant = mark.kind == Mark::kToken || mark.kind == Mark::kFiring || mark.kind == Mark::kLoss ||
-                              mark.kind == Mark::kJoin;
-      const uint32_t type = is_instant                ? event_field::kInstant
-                            : mark.kind == Mark::kEnd ? event_field::kSliceEnd
-                                                      : event_field::kSliceBegin;
-      out_.BeginEvent(mark.at_ns, type, mark.track);
-      switch (mark.kind) {
-        case Mark::kRequest:
-          WriteRequest(mark.row);
-          break;
-        case Mark::kStage:
-          out_.Name(trace_.requests[mark.row].stages[mark.item].name);
-          out_.Correlation(mark.row);
-          break;
-        case Mark::kQueued:
-          WriteQueued(mark.row);
-          break;
-        case Mark::kAsync:
-          out_.Name(trace_.sites[trace_.asyncs[mark.row].site].name);
-          out_.Correlation(trace_.asyncs[mark.row].request);
-          AnnotateRequest(trace_.asyncs[mark.row].request);
-          break;
-        case Mark::kBatch:
-          WriteBatch(mark.row);
-          break;
-        case Mark::kJoin:
-          out_.Name("join", "");
-          join_flows_.Write(mark.row, &out_);
-          out_.Correlation(trace_.members[mark.row].request);
-          AnnotateRequest(trace_.members[mark.row].request);
-          break;
-        case Mark::kToken:
-          out_.Name("tokens", "");
-          out_.Correlation(trace_.tokens[mark.row].request);
-          out_.Annotate(Word::kCount, uint64_t{trace_.tokens[mark.row].count});
-          break;
-        case Mark::kFiring:
-          out_.Name("trigger: ", trace_.strings[trace_.firings[mark.row].cause]);
-          out_.AnnotateText(Word::kDetail, trace_.firings[mark.row].detail);
-          out_.Annotate(Word::kRequest, Hex(trace_.firings[mark.row].request_id, 16));
-          break;
-        case Mark::kLoss:
-          WriteLoss(trace_.losses[mark.row]);
-          break;
-        case Mark::kEnd:
-          break;
-      }
+      out_.BeginEvent(mark.at_ns, EventType(mark.kind), mark.track);
+      WriteMark(mark);
       out_.EndEvent();
+    }
+  }
+  static uint32_t EventType(Mark::Kind kind) {
+    if (kind == Mark::kEnd) return event_field::kSliceEnd;
+    const bool is_instant = kind == Mark::kToken || kind == Mark::kFiring || kind == Mark::kLoss || kind == Mark::kJoin;
+    return is_instant ? event_field::kInstant : event_field::kSliceBegin;
+  }
+  // The contents of a mark's event.
+  void WriteMark(const Mark& mark) {
+    switch (mark.kind) {
+      case Mark::kRequest:
+        WriteRequest(mark.row);
+        break;
+      case Mark::kStage:
+        out_.Name(trace_.requests[mark.row].stages[mark.item].name);
+        out_.Correlation(mark.row);
+        break;
+      case Mark::kQueued:
+        WriteQueued(mark.row);
+        break;
+      case Mark::kAsync:
+        out_.Name(trace_.sites[trace_.asyncs[mark.row].site].name);
+        out_.Correlation(trace_.asyncs[mark.row].request);
+        AnnotateRequest(trace_.asyncs[mark.row].request);
+        break;
+      case Mark::kBatch:
+        WriteBatch(mark.row);
+        break;
+      case Mark::kJoin:
+        out_.Name("join", "");
+        join_flows_.Write(mark.row, &out_);
+        out_.Correlation(trace_.members[mark.row].request);
+        AnnotateRequest(trace_.members[mark.row].request);
+        break;
+      case Mark::kToken:
+        out_.Name("tokens", "");
+        out_.Correlation(trace_.tokens[mark.row].request);
+        out_.Annotate(Word::kCount, uint64_t{trace_.tokens[mark.row].count});
+        break;
+      case Mark::kFiring:
+        out_.Name("trigger: ", trace_.strings[trace_.firings[mark.row].cause]);
+        out_.AnnotateText(Word::kDetail, trace_.firings[mark.row].detail);
+        out_.Annotate(Word::kRequest, Hex(trace_.firings[mark.row].request_id, 16));
+        break;
+      case Mark::kLoss:
+        WriteLoss(trace_.losses[mark.row]);
+        break;
+      case Mark::kEnd:
+        break;
     }
   }
   void AnnotateRequest(uint32_t row) { out_.Annotate(Word::kRequest, Hex(trace_.requests[row].id, 16)); }

@@ -80,6 +80,8 @@ uint64_t GpuTracks::DeviceGroup(uint32_t device) {
   return tracks_.Group(Of::kDevice, device, "GPU " + std::to_string(row.ordinal) + " ", trace_.strings[row.name]);
 }
 
+uint64_t GpuTracks::RecordingGroup() { return tracks_.Group(Of::kRecording, 0, "GPU recording", ""); }
+
 void GpuTracks::Describe() {
   for (uint32_t device = 0; device < trace_.devices.size(); ++device) DeviceGroup(device);
   for (uint32_t stream = 0; stream < trace_.streams.size(); ++stream) {
@@ -291,68 +293,77 @@ void GpuTracks::WriteCounters(uint32_t sequence) {
   }
 }
 
-// Depths and overheads are slices of a group. A loss is a mark at its begin: on its stream, on all streams of its
-// device, or on all devices if it may be of any. Only one of its marks has the number of records, so that they add up.
-void GpuTracks::WriteRecording(uint32_t sequence) {
-  struct Mark {
-    int64_t at_ns;
-    uint64_t track;
-    enum { kDepth, kOverhead, kLoss, kEnd } kind;
-    uint32_t row;
-    bool has_number = false;
+// Depths and overheads are slices of a group.
+void GpuTracks::AddRecording(const RecordingMark& mark, int64_t end_ns, const char* name,
+                             std::vector<RecordingMark>* marks) {
+  const uint64_t track = tracks_.Lane(RecordingGroup(), name, mark.at_ns, end_ns);
+  marks->push_back({mark.at_ns, track, mark.kind, mark.row, false});
+  marks->push_back({end_ns, track, RecordingMark::kEnd, 0, false});
+}
+
+// A loss is a mark at its begin: on its stream, on all streams of its device, or on all devices if it may be of any.
+// Only one of its marks has the number of records, so that they add up.
+void GpuTracks::AddLoss(uint32_t row, std::vector<RecordingMark>* marks) {
+  const model::GpuLossRow& loss = trace_.gpu_losses[row];
+  const size_t before = marks->size();
+  const auto mark = [&](uint64_t track) {
+    marks->push_back({loss.begin_ns, track, RecordingMark::kLoss, row, marks->size() == before && loss.records != 0});
   };
-  std::vector<Mark> marks;
-  const auto group = [&] { return tracks_.Group(Of::kRecording, 0, "GPU recording", ""); };
-  const auto add = [&](int64_t begin_ns, int64_t end_ns, const char* name, decltype(Mark::kind) kind, uint32_t row) {
-    const uint64_t track = tracks_.Lane(group(), name, begin_ns, end_ns);
-    marks.push_back({begin_ns, track, kind, row, false});
-    marks.push_back({end_ns, track, Mark::kEnd, 0, false});
-  };
-  for (uint32_t row = 0; row < trace_.depths.size(); ++row)
-    add(trace_.depths[row].begin_ns, trace_.depths[row].end_ns, "recorded depth", Mark::kDepth, row);
-  for (uint32_t row = 0; row < trace_.overheads.size(); ++row) {
-    const model::OverheadRow& overhead = trace_.overheads[row];
-    add(overhead.begin_ns, overhead.begin_ns + overhead.duration_ns, "overheads", Mark::kOverhead, row);
+  for (uint32_t stream = 0; stream < trace_.streams.size(); ++stream) {
+    const bool is_it = loss.stream != kNone ? stream == loss.stream
+                                            : loss.device != kNone && trace_.streams[stream].device == loss.device;
+    if (is_it) mark(tracks_.Uuid(Of::kStream, stream));
   }
-  for (uint32_t row = 0; row < trace_.gpu_losses.size(); ++row) {
-    const model::GpuLossRow& loss = trace_.gpu_losses[row];
-    const size_t before = marks.size();
-    const auto mark = [&](uint64_t track) {
-      marks.push_back({loss.begin_ns, track, Mark::kLoss, row, marks.size() == before && loss.records != 0});
-    };
-    for (uint32_t stream = 0; stream < trace_.streams.size(); ++stream) {
-      const bool is_it = loss.stream != kNone ? stream == loss.stream
-                                              : loss.device != kNone && trace_.streams[stream].device == loss.device;
-      if (is_it) mark(tracks_.Uuid(Of::kStream, stream));
-    }
-    for (uint32_t device = 0; device < trace_.devices.size(); ++device) {
-      const bool is_it = loss.device != kNone ? device == loss.device && marks.size() == before : loss.stream == kNone;
-      if (is_it) mark(DeviceGroup(device));
-    }
-    if (marks.size() == before) mark(group());
+  for (uint32_t device = 0; device < trace_.devices.size(); ++device) {
+    const bool is_it = loss.device != kNone ? device == loss.device && marks->size() == before : loss.stream == kNone;
+    if (is_it) mark(DeviceGroup(device));
   }
-  if (marks.empty()) return;
-  std::stable_sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.at_ns < b.at_ns; });
-  out_.BeginSequence(sequence, tracks_.Process(), marks.front().at_ns);
-  for (const Mark& mark : marks) {
-    out_.BeginEvent(mark.at_ns,
-                    mark.kind == Mark::kLoss  ? event_field::kInstant
-                    : mark.kind == Mark::kEnd ? event_field::kSliceEnd
-                                              : event_field::kSliceBegin,
-                    mark.track);
-    if (mark.kind == Mark::kDepth) {
+  if (marks->size() == before) mark(RecordingGroup());
+}
+
+void GpuTracks::WriteRecordingMark(const RecordingMark& mark) {
+  switch (mark.kind) {
+    case RecordingMark::kDepth:
+      out_.BeginEvent(mark.at_ns, event_field::kSliceBegin, mark.track);
       out_.Name(base::DepthName(trace_.depths[mark.row].depth), "");
-    } else if (mark.kind == Mark::kOverhead) {
+      break;
+    case RecordingMark::kOverhead:
+      out_.BeginEvent(mark.at_ns, event_field::kSliceBegin, mark.track);
       out_.Name(OrElse(trace_.strings[trace_.overheads[mark.row].name], "overhead"), "");
-    } else if (mark.kind == Mark::kLoss) {
+      break;
+    case RecordingMark::kLoss: {
       const model::GpuLossRow& loss = trace_.gpu_losses[mark.row];
+      out_.BeginEvent(mark.at_ns, event_field::kInstant, mark.track);
       out_.Name("lost: ", trace_.strings[loss.reason]);
       out_.Annotate(Word::kLostFromNs, loss.begin_ns);
       out_.Annotate(Word::kLostToNs, loss.end_ns);
       if (mark.has_number) out_.Annotate(Word::kRecords, loss.records);
+      break;
     }
-    out_.EndEvent();
+    case RecordingMark::kEnd:
+      out_.BeginEvent(mark.at_ns, event_field::kSliceEnd, mark.track);
+      break;
   }
+  out_.EndEvent();
+}
+
+void GpuTracks::WriteRecording(uint32_t sequence) {
+  std::vector<RecordingMark> marks;
+  for (uint32_t row = 0; row < trace_.depths.size(); ++row) {
+    const model::DepthRow& depth = trace_.depths[row];
+    AddRecording({depth.begin_ns, 0, RecordingMark::kDepth, row, false}, depth.end_ns, "recorded depth", &marks);
+  }
+  for (uint32_t row = 0; row < trace_.overheads.size(); ++row) {
+    const model::OverheadRow& overhead = trace_.overheads[row];
+    AddRecording({overhead.begin_ns, 0, RecordingMark::kOverhead, row, false}, overhead.begin_ns + overhead.duration_ns,
+                 "overheads", &marks);
+  }
+  for (uint32_t row = 0; row < trace_.gpu_losses.size(); ++row) AddLoss(row, &marks);
+  if (marks.empty()) return;
+  std::stable_sort(marks.begin(), marks.end(),
+                   [](const RecordingMark& a, const RecordingMark& b) { return a.at_ns < b.at_ns; });
+  out_.BeginSequence(sequence, tracks_.Process(), marks.front().at_ns);
+  for (const RecordingMark& mark : marks) WriteRecordingMark(mark);
 }
 
 }  // namespace pitot::serialize

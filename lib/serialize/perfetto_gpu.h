@@ -53,6 +53,20 @@ class GpuTracks {
   void WriteCounters(uint32_t sequence);
   void WriteOtherCalls(uint32_t sequence);
   void WriteWaits(uint32_t sequence);
+
+  // An event of the recording itself.
+  struct RecordingMark {
+    int64_t at_ns;
+    uint64_t track;
+    enum { kDepth, kOverhead, kLoss, kEnd } kind;
+    uint32_t row;
+    bool has_number;  // of lost records
+  };
+  uint64_t RecordingGroup();
+  // Adds the begin and the end of a slice on a lane with this name.
+  void AddRecording(const RecordingMark& mark, int64_t end_ns, const char* name, std::vector<RecordingMark>* marks);
+  void AddLoss(uint32_t row, std::vector<RecordingMark>* marks);
+  void WriteRecordingMark(const RecordingMark& mark);
   void WriteRecording(uint32_t sequence);
 
   const model::Trace& trace_;
