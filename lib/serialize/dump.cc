@@ -121,22 +121,25 @@ template <const auto& kTable> class TableWriter {
     } else if constexpr (At::kEncoding == schema::kTriple) {
       for (const uint32_t value : schema::Get(rows, kColumn.member, row)) out.RawVarint(value);
     } else if constexpr (At::kEncoding != schema::kRun && At::kEncoding != schema::kRange) {
-      const auto value = schema::Get(rows, kColumn.member, row);
-      if constexpr (At::kEncoding == schema::kFixed) {
-        out.RawFixed64(value);
-      } else if constexpr (At::kEncoding == schema::kReal || At::kEncoding == schema::kFinite) {
-        out.RawDouble(value);
-      } else if constexpr (At::kEncoding == schema::kMoment) {
-        out.RawZigZag(Delta<At>(value));
-      } else if constexpr (At::kEncoding == schema::kNearRow) {
-        out.RawZigZag(Delta<At>(RowPlusOne(value)));
-      } else if constexpr (At::kEncoding == schema::kRowOrNone) {
-        out.RawVarint(RowPlusOne(value));
-      } else if constexpr (At::kEncoding == schema::kUntil) {
-        out.RawVarint(static_cast<uint64_t>(value - schema::Get(rows, kColumn.begin, row)));
-      } else {
-        out.RawVarint(static_cast<uint64_t>(value) + (At::kEncoding == schema::kLength ? 1 : 0));
-      }
+      PutNumber<At>(rows, row, &out);
+    }
+  }
+  template <class At, class Rows> void PutNumber(const Rows& rows, size_t row, WireBuffer* out) {
+    const auto value = schema::Get(rows, At::kColumn.member, row);
+    if constexpr (At::kEncoding == schema::kFixed) {
+      out->RawFixed64(value);
+    } else if constexpr (At::kEncoding == schema::kReal || At::kEncoding == schema::kFinite) {
+      out->RawDouble(value);
+    } else if constexpr (At::kEncoding == schema::kMoment) {
+      out->RawZigZag(Delta<At>(value));
+    } else if constexpr (At::kEncoding == schema::kNearRow) {
+      out->RawZigZag(Delta<At>(RowPlusOne(value)));
+    } else if constexpr (At::kEncoding == schema::kRowOrNone) {
+      out->RawVarint(RowPlusOne(value));
+    } else if constexpr (At::kEncoding == schema::kUntil) {
+      out->RawVarint(static_cast<uint64_t>(value - schema::Get(rows, At::kColumn.begin, row)));
+    } else {
+      out->RawVarint(static_cast<uint64_t>(value) + (At::kEncoding == schema::kLength ? 1 : 0));
     }
   }
   void PutArgs(size_t event, WireBuffer* counts, WireBuffer* values) {

@@ -244,6 +244,15 @@ class Writer {
                       Plural(trace_.threads.size(), "thread") + ", " + Plural(trace_.requests.size(), "request") +
                       ", " + Count(trace_.batches.size()) + (trace_.batches.size() == 1 ? " batch" : " batches") +
                       (trace_.gpu.size() == 0 ? "" : ", " + Plural(trace_.gpu.size(), "GPU record")));
+    FiringList();
+    if (left_out_ > 0) lines_.Add(2, "           " + Count(left_out_) + " faster requests that fired are not shown");
+    for (size_t i = 0; i < missing_.size() && i < kMaxSlow; ++i) {
+      lines_.Add(2, "missing    request " + RequestId(missing_[i]) + " fired, but is not in the trace");
+    }
+    if (missing_.size() > kMaxSlow) lines_.Add(2, "           and " + Count(missing_.size() - kMaxSlow) + " more");
+  }
+
+  void FiringList() {
     const std::vector<Fired> fired = FiredTogether();
     for (size_t i = 0; i < fired.size() && i < kMaxSlow; ++i) {
       const model::FiringRow& firing = *fired[i].first;
@@ -259,11 +268,6 @@ class Writer {
     if (const uint64_t unlisted = FiringsUnlisted(); unlisted != 0)
       lines_.Add(
           2, "           and " + Count(unlisted) + " after the first " + Count(trace_.firings.size()) + ", not listed");
-    if (left_out_ > 0) lines_.Add(2, "           " + Count(left_out_) + " faster requests that fired are not shown");
-    for (size_t i = 0; i < missing_.size() && i < kMaxSlow; ++i) {
-      lines_.Add(2, "missing    request " + RequestId(missing_[i]) + " fired, but is not in the trace");
-    }
-    if (missing_.size() > kMaxSlow) lines_.Add(2, "           and " + Count(missing_.size() - kMaxSlow) + " more");
   }
 
   // From the recorder's attributes.
@@ -355,15 +359,7 @@ class Writer {
     if (request.begin_thread != kNone) when += " on " + ThreadName(request.begin_thread);
     if (request.end_thread != kNone) when += ", ended on " + ThreadName(request.end_thread);
     lines_.Add(3, when);
-    std::string sizes, labels;
-    for (const model::Size& size : request.sizes) {
-      sizes += (sizes.empty() ? "" : ", ") + std::string(Str(size.name)) + " " + Number(size.value);
-    }
-    for (const model::Label& label : request.labels) {
-      labels += (labels.empty() ? "" : ", ") + std::string(Str(label.key)) + "=" + std::string(Str(label.value));
-    }
-    if (!sizes.empty()) lines_.AddWrapped(3, "sizes      ", sizes);
-    if (!labels.empty()) lines_.AddWrapped(3, "labels     ", labels);
+    SizesAndLabels(request);
     if ((request.trace_id_high | request.trace_id_low) != 0) {
       lines_.Add(3, "trace id   " + RequestId(request.trace_id_high) + RequestId(request.trace_id_low));
     }
@@ -373,6 +369,18 @@ class Writer {
       lines_.Add(3, "tokens     " + Count(request.output_tokens) + ", the first after " +
                         Duration(request.first_token_ns) + ", longest gap " + Duration(request.max_token_gap_ns));
     }
+  }
+
+  void SizesAndLabels(const RequestRow& request) {
+    std::string sizes, labels;
+    for (const model::Size& size : request.sizes) {
+      sizes += (sizes.empty() ? "" : ", ") + std::string(Str(size.name)) + " " + Number(size.value);
+    }
+    for (const model::Label& label : request.labels) {
+      labels += (labels.empty() ? "" : ", ") + std::string(Str(label.key)) + "=" + std::string(Str(label.value));
+    }
+    if (!sizes.empty()) lines_.AddWrapped(3, "sizes      ", sizes);
+    if (!labels.empty()) lines_.AddWrapped(3, "labels     ", labels);
   }
 
   void Queues(uint32_t row) {
@@ -587,8 +595,8 @@ class Writer {
     return work;
   }
 
-  // The request's own threads, and `most_beside` others.
-  void Threads(uint32_t row, size_t most_beside) {
+  // The threads with scopes in the request's time: its own first, then those it waited for.
+  std::vector<ThreadWork> WorksOf(uint32_t row) const {
     const RequestRow& request = trace_.requests[row];
     std::vector<ThreadWork> works;
     std::vector<bool> is_its_batch(trace_.batches.size());
@@ -611,6 +619,13 @@ class Writer {
       const auto rank = [](const ThreadWork& work) { return work.is_own ? 0 : work.is_awaited ? 1 : 2; };
       return rank(a) != rank(b) ? rank(a) < rank(b) : a.busy_ns + a.waiting_ns > b.busy_ns + b.waiting_ns;
     });
+    return works;
+  }
+
+  // The request's own threads, and `most_beside` others.
+  void Threads(uint32_t row, size_t most_beside) {
+    const RequestRow& request = trace_.requests[row];
+    const std::vector<ThreadWork> works = WorksOf(row);
     lines_.Blank();
     if (works.empty()) {
       lines_.Add(3, "the trace has no scope of any thread at that time");
@@ -624,7 +639,7 @@ class Writer {
                             : work.is_awaited ? held++ < kMaxAwaited
                                               : beside++ < most_beside;
       if (is_shown)
-        Thread(work, trace_.requests[row]);
+        Thread(work, request);
       else
         left_out.push_back(&work);
     }
@@ -725,7 +740,12 @@ class Writer {
                         Duration(ns) + " for " + WaitText(event) + At(event, request) + Holders(event, request) +
                             (trace_.events.duration_ns[event] == kOpen ? ", and is still waiting" : ""));
     }
-    text.clear();
+    if (const std::string open = OpenText(work); !open.empty()) lines_.AddWrapped(7, "still open ", open);
+  }
+
+  // Its open scopes and waits, without the waits shown above.
+  std::string OpenText(const ThreadWork& work) const {
+    std::string text;
     for (const uint32_t event : work.open) {
       const auto is_it = [event](const auto& wait) { return wait.second == event; };
       if (std::any_of(work.waits.begin(), work.waits.end(), is_it)) continue;
@@ -734,7 +754,7 @@ class Writer {
               (is_wait ? "waits for " + WaitText(event) : Cut(trace_.EventName(event), 40)) + " for " +
               Duration(trace_.EventEnd(event) - trace_.events.begin_ns[event]);
     }
-    if (!text.empty()) lines_.AddWrapped(7, "still open ", text);
+    return text;
   }
 
   // The holders of a lock during a wait, by "release" instants: "; 10 ms of it held by A, then 30 ms by B".
@@ -788,10 +808,8 @@ class Writer {
     return text;
   }
 
-  // Requests of the fired routes, at least as slow as the fastest one that fired. A cool-down kept them from firing, or
-  // there were more firings than an incident lists.
-  void OtherSlow() {
-    if (!is_fired_) return;
+  // Of each fired route, the latency of the fastest request that fired.
+  std::map<StringId, int64_t> FastestFired() const {
     std::map<StringId, int64_t> fastest;
     for (size_t i = 0; i < slow_.size(); ++i) {
       const uint32_t row = slow_[i];
@@ -801,6 +819,14 @@ class Writer {
       const auto [found, is_new] = fastest.try_emplace(trace_.requests[row].route, Latency(row));
       if (!is_new) found->second = std::min(found->second, Latency(row));
     }
+    return fastest;
+  }
+
+  // Requests of the fired routes, at least as slow as the fastest one that fired. A cool-down kept them from firing, or
+  // there were more firings than an incident lists.
+  void OtherSlow() {
+    if (!is_fired_) return;
+    const std::map<StringId, int64_t> fastest = FastestFired();
     std::vector<uint32_t> others;
     for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
       const auto found = fastest.find(trace_.requests[row].route);

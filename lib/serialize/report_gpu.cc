@@ -234,13 +234,7 @@ std::string GpuReport::OperatorsOf(uint32_t request) const {
   return text + "; to record more: Options::depth or Recorder::SetDepth";
 }
 
-// The number of batches that CUDA events timed, and the reasons for untimed scopes. "" if all were timed.
-std::string GpuReport::WhyNotTimed() const {
-  std::string untimed;
-  for (const UntimedReason& reason : kUntimed) {
-    const uint64_t scopes = std::strtoull(Attribute(reason.key).c_str(), nullptr, 10);
-    if (scopes != 0) untimed += (untimed.empty() ? "" : ", ") + Count(scopes) + " " + reason.scopes;
-  }
+std::optional<uint64_t> GpuReport::BatchesTimed() const {
   bool has_spans = false;
   std::vector<bool> is_timed(trace_.batches.size());
   for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
@@ -249,12 +243,24 @@ std::string GpuReport::WhyNotTimed() const {
     const uint32_t call = trace_.gpu.call[row];
     if (call != kNone && trace_.calls.batch[call] != kNone) is_timed[trace_.calls.batch[call]] = true;
   }
+  if (!has_spans) return std::nullopt;
+  return static_cast<uint64_t>(std::count(is_timed.begin(), is_timed.end(), true));
+}
+
+// The number of batches that CUDA events timed, and the reasons for untimed scopes. "" if all were timed.
+std::string GpuReport::WhyNotTimed() const {
+  std::string untimed;
+  for (const UntimedReason& reason : kUntimed) {
+    const uint64_t scopes = std::strtoull(Attribute(reason.key).c_str(), nullptr, 10);
+    if (scopes != 0) untimed += (untimed.empty() ? "" : ", ") + Count(scopes) + " " + reason.scopes;
+  }
   const std::string under_way = Attribute("cuda_events.under_way"), failed = Attribute("cuda_events.failed");
-  const auto timed = static_cast<uint64_t>(std::count(is_timed.begin(), is_timed.end(), true));
-  const bool is_all = timed == is_timed.size() && untimed.empty() && under_way.empty() && failed.empty();
-  if (is_all || (!has_spans && untimed.empty() && under_way.empty() && failed.empty())) return {};
+  const uint64_t batches = trace_.batches.size();
+  const std::optional<uint64_t> timed = BatchesTimed();
+  const bool has_reason = !untimed.empty() || !under_way.empty() || !failed.empty();
+  if (!has_reason && timed.value_or(batches) == batches) return {};
   std::string text =
-      "timed " + Count(timed) + " of " + Count(is_timed.size()) + (is_timed.size() == 1 ? " batch" : " batches");
+      "timed " + Count(timed.value_or(0)) + " of " + Count(batches) + (batches == 1 ? " batch" : " batches");
   if (!under_way.empty()) text += "; not yet done by the GPU: " + under_way;
   if (!untimed.empty()) text += "; scopes not timed since the collector started: " + untimed;
   if (!failed.empty()) text += "; the driver failed " + failed;
@@ -304,10 +310,8 @@ const std::string& GpuReport::BriefName(model::StringId compiled) {
   return name->second;
 }
 
-void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
-  const Intervals recorded = RecordedOf(device);
-  const Intervals busy = model::Intersection(model::DeviceBusy(trace_, device), recorded);
-  const auto streams = static_cast<uint64_t>(
+uint64_t GpuReport::StreamsUsed(uint32_t device) const {
+  return static_cast<uint64_t>(
       std::count_if(trace_.streams.begin(), trace_.streams.end(), [&](const model::StreamRow& stream) {
         const uint32_t first = stream.first_event, last = first + stream.event_count;
         for (uint32_t row = first; stream.device == device && row < last; ++row) {
@@ -315,24 +319,29 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
         }
         return false;
       }));
+}
+
+std::string GpuReport::DeviceHead(uint32_t device, const Intervals& busy, const Intervals& recorded) const {
   const int64_t recorded_ns = model::TotalNs(recorded);
   std::string head =
       device == kNone ? std::string("GPU (unknown)")
                       : Format("GPU %u ", trace_.devices[device].ordinal) + Cut(Text(trace_.devices[device].name), 32);
   if (coverage_.IsDamaged()) {
-    head += (busy.empty() ? std::string(": nothing") : ": " + Duration(model::TotalNs(busy))) +
-            " of its work is left in a damaged dump; the missing part is not known";
-  } else if (recorded_ns == 0) {
-    head += ": its work was not recorded";
-  } else {
-    head +=
-        (busy.empty() ? std::string(": idle in ") : ": busy " + Percent(model::TotalNs(busy), recorded_ns) + " of ") +
-        (recorded_ns == trace_.window_end_ns - trace_.window_begin_ns ? "the window"
-                                                                      : "the recorded " + Duration(recorded_ns));
-    if (!busy.empty()) head += ", on " + Plural(streams, "stream");
+    return head + (busy.empty() ? std::string(": nothing") : ": " + Duration(model::TotalNs(busy))) +
+           " of its work is left in a damaged dump; the missing part is not known";
   }
+  if (recorded_ns == 0) return head + ": its work was not recorded";
+  head += (busy.empty() ? std::string(": idle in ") : ": busy " + Percent(model::TotalNs(busy), recorded_ns) + " of ") +
+          (recorded_ns == trace_.window_end_ns - trace_.window_begin_ns ? "the window"
+                                                                        : "the recorded " + Duration(recorded_ns));
+  return busy.empty() ? head : head + ", on " + Plural(StreamsUsed(device), "stream");
+}
+
+void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
+  const Intervals recorded = RecordedOf(device);
+  const Intervals busy = model::Intersection(model::DeviceBusy(trace_, device), recorded);
   lines->Blank();
-  lines->AddWrapped(3, "", head);
+  lines->AddWrapped(3, "", DeviceHead(device, busy, recorded));
 
   const Intervals gaps = coverage_.IsDamaged() || busy.empty() ? Intervals() : LongestGaps(recorded, busy);
   std::string text;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -43,10 +44,16 @@ class GpuReport {
   // "" if the collector was not refused.
   std::string WhyRefused(const char* collector) const;
   std::string WhyNoKernels() const;
+  // The batches that CUDA events timed; nullopt if they timed nothing at all.
+  std::optional<uint64_t> BatchesTimed() const;
   std::string WhyNotTimed() const;
   // The parts of the window in which the device's activities were recorded.
   model::Intervals RecordedOf(uint32_t device) const;
   int64_t NobodysNs(uint32_t request) const;
+  // Streams of the device with activities other than spans.
+  uint64_t StreamsUsed(uint32_t device) const;
+  // The device's name, and how busy it was.
+  std::string DeviceHead(uint32_t device, const model::Intervals& busy, const model::Intervals& recorded) const;
   void Device(uint32_t device, const During& during, base::Lines* lines);
   void Kernels(uint32_t device, base::Lines* lines);
   void Copies(uint32_t device, base::Lines* lines);
