@@ -41,6 +41,125 @@ std::string CopyName(uint32_t detail) {
   return std::string(MemoryName(detail >> 8 & 255)) + " to " + MemoryName(detail & 255);
 }
 
+// Adds records to a trace. Rows of the tables become rows of the trace when they are first needed.
+class RowAdder {
+ public:
+  // All must outlive it.
+  RowAdder(const Tables& tables, const ApiCalls& calls, const std::map<uint32_t, DeviceFacts>& facts,
+           TraceBuilder* trace)
+      : tables_(tables),
+        api_calls_(calls),
+        facts_(facts),
+        trace_(*trace),
+        streams_(tables.streams.rows().size(), kNotYet),
+        names_(tables.names.names().size(), kNotYet),
+        shapes_(tables.shapes.rows().size(), kNotYet) {}
+
+  void Add(const GpuRecord& record) {
+    switch (record.activity) {
+      case Activity::kCall:
+        return trace_.Add(GpuCall{record.begin_ns, record.duration_ns, static_cast<int64_t>(record.value),
+                                  CallOf(record), record.correlation});
+      case Activity::kOverhead:
+        return trace_.AddOverhead(record.begin_ns, record.duration_ns, trace_.AddText(OverheadName(record.detail)));
+      case Activity::kJit:
+        return trace_.AddOverhead(record.begin_ns, record.duration_ns, trace_.AddText("compiling PTX"));
+      case Activity::kKernel:
+        return AddWork(record, GpuKind::kKernel, NameOf(record.name), ShapeOf(record.detail));
+      case Activity::kMemcpy:
+        return AddWork(record, GpuKind::kMemcpy, CopyOf(record.detail));
+      case Activity::kMemset:
+        return AddWork(record, GpuKind::kMemset, trace_.AddText(MemoryName(record.detail)));
+      case Activity::kGraph:
+        return AddWork(record, GpuKind::kGraph);
+    }
+  }
+
+  // The loss is of any of the device's streams; which, nobody knows.
+  void Add(const Loss& loss) {
+    trace_.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace_.AddText(loss.reason), loss.records,
+                       loss.device != kNoDevice ? DeviceOf(loss.device) : kNoRow});
+  }
+
+  // Whether nodes of graphs were added without their scopes.
+  bool has_bare_nodes() const { return has_bare_nodes_; }
+
+ private:
+  static constexpr uint32_t kNotYet = kNoRow - 1;
+
+  void AddWork(const GpuRecord& record, GpuKind kind, uint32_t name = 0, uint32_t shape = kNoRow) {
+    GpuActivity activity;
+    activity.kind = kind;
+    activity.name = name;
+    activity.shape = shape;
+    activity.begin_ns = record.begin_ns;
+    activity.duration_ns = record.duration_ns;
+    activity.stream = StreamOf(record.stream);
+    activity.correlation = record.correlation;
+    activity.graph = record.graph;
+    activity.node = record.node;
+    activity.scope_path = PathOf(record.scope_path);
+    has_bare_nodes_ = has_bare_nodes_ || (record.node != 0 && record.scope_path == 0);
+    activity.bytes = record.value;
+    trace_.Add(activity);
+  }
+
+  uint32_t DeviceOf(uint32_t ordinal) {
+    const auto [device, is_new] = devices_.try_emplace(ordinal, 0);
+    if (is_new) {
+      const DeviceFacts& facts = facts_.at(ordinal);
+      device->second = trace_.AddDevice({ordinal, trace_.AddText(facts.name.c_str()), facts.multiprocessors,
+                                         facts.threads_per_multiprocessor, facts.blocks_per_multiprocessor,
+                                         facts.registers_per_multiprocessor, facts.shared_bytes_per_multiprocessor});
+    }
+    return device->second;
+  }
+  uint32_t StreamOf(uint32_t row) {
+    uint32_t& stream = streams_[row];
+    if (stream == kNotYet) {
+      const StreamKey& key = tables_.streams.rows()[row];
+      stream = trace_.AddStream(key.device != kNoDevice ? DeviceOf(key.device) : kNoRow, key.context, key.stream);
+    }
+    return stream;
+  }
+  uint32_t NameOf(uint32_t row) {
+    if (names_[row] == kNotYet) names_[row] = trace_.AddText(tables_.names.names()[row].c_str());
+    return names_[row];
+  }
+  uint32_t ShapeOf(uint32_t row) {
+    if (shapes_[row] == kNotYet) {
+      const KernelShape& shape = tables_.shapes.rows()[row];
+      shapes_[row] = trace_.AddShape(shape.grid, shape.block, shape.static_shared_bytes, shape.dynamic_shared_bytes,
+                                     shape.local_bytes_per_thread, shape.registers);
+    }
+    return shapes_[row];
+  }
+  uint32_t PathOf(uint32_t name) {
+    const auto [path, is_new] = paths_.try_emplace(name, 0);
+    if (is_new && name != 0) path->second = TextOf(name);
+    return path->second;
+  }
+  uint32_t CallOf(const GpuRecord& record) {
+    const auto [call, is_new] = calls_.try_emplace(record.detail, 0);
+    if (is_new) call->second = TextOf(api_calls_.NameOf(DomainOf(record), CallbackOf(record)).index);
+    return call->second;
+  }
+  uint32_t CopyOf(uint32_t detail) {
+    const auto [copy, is_new] = copies_.try_emplace(detail, 0);
+    if (is_new) copy->second = trace_.AddText(CopyName(detail).c_str());
+    return copy->second;
+  }
+  uint32_t TextOf(uint32_t name) { return trace_.AddText(std::string(pitot::trace::NameText(name)).c_str()); }
+
+  const Tables& tables_;
+  const ApiCalls& api_calls_;
+  const std::map<uint32_t, DeviceFacts>& facts_;
+  TraceBuilder& trace_;
+  std::vector<uint32_t> streams_, names_, shapes_;                           // by row of the tables
+  std::unordered_map<uint32_t, uint32_t> devices_, copies_, paths_, calls_;  // by ordinal, detail or name
+  bool has_bare_nodes_ = false;
+};
+
 }  // namespace
 
 void Recording::Keep(int64_t begin_ns, KeepFor what) noexcept {
@@ -249,107 +368,13 @@ void Recording::AddTo(TraceBuilder& trace) {
     ~Unpin() { pinned->Release(); }
     History::Pinned* pinned;
   } unpin{&pinned_};
-  const std::map<uint32_t, DeviceFacts> facts_of = Devices();
-  // Rows of the tables as rows of the trace, made when needed.
-  constexpr uint32_t kNotYet = kNoRow - 1;
-  std::vector<uint32_t> streams(tables_.streams.rows().size(), kNotYet), names(tables_.names.names().size(), kNotYet),
-      shapes(tables_.shapes.rows().size(), kNotYet);
-  std::unordered_map<uint32_t, uint32_t> devices, copies, paths, calls;
-  const auto device_of = [&](uint32_t ordinal) {
-    const auto [device, is_new] = devices.try_emplace(ordinal, 0);
-    if (is_new) {
-      const DeviceFacts& facts = facts_of.at(ordinal);
-      device->second = trace.AddDevice({ordinal, trace.AddText(facts.name.c_str()), facts.multiprocessors,
-                                        facts.threads_per_multiprocessor, facts.blocks_per_multiprocessor,
-                                        facts.registers_per_multiprocessor, facts.shared_bytes_per_multiprocessor});
-    }
-    return device->second;
-  };
-  const auto stream_of = [&](uint32_t row) {
-    uint32_t& stream = streams[row];
-    if (stream == kNotYet) {
-      const StreamKey& key = tables_.streams.rows()[row];
-      stream = trace.AddStream(key.device != kNoDevice ? device_of(key.device) : kNoRow, key.context, key.stream);
-    }
-    return stream;
-  };
-  const auto name_of = [&](uint32_t row) {
-    if (names[row] == kNotYet) names[row] = trace.AddText(tables_.names.names()[row].c_str());
-    return names[row];
-  };
-  const auto shape_of = [&](uint32_t row) {
-    if (shapes[row] == kNotYet) {
-      const KernelShape& shape = tables_.shapes.rows()[row];
-      shapes[row] = trace.AddShape(shape.grid, shape.block, shape.static_shared_bytes, shape.dynamic_shared_bytes,
-                                   shape.local_bytes_per_thread, shape.registers);
-    }
-    return shapes[row];
-  };
-  const auto path_of = [&](uint32_t name) {
-    const auto [path, is_new] = paths.try_emplace(name, 0);
-    if (is_new && name != 0) path->second = trace.AddText(std::string(pitot::trace::NameText(name)).c_str());
-    return path->second;
-  };
-  const auto call_of = [&](const GpuRecord& record) {
-    const auto [call, is_new] = calls.try_emplace(record.detail, 0);
-    if (is_new) {
-      const uint32_t name = engine_->calls.NameOf(DomainOf(record), CallbackOf(record)).index;
-      call->second = trace.AddText(std::string(pitot::trace::NameText(name)).c_str());
-    }
-    return call->second;
-  };
-  const auto copy_of = [&](uint32_t detail) {
-    const auto [copy, is_new] = copies.try_emplace(detail, 0);
-    if (is_new) copy->second = trace.AddText(CopyName(detail).c_str());
-    return copy->second;
-  };
-  bool has_bare_nodes = false;
-  pinned_.ForEach([&](const GpuRecord& record) {
-    GpuActivity activity;
-    switch (record.activity) {
-      case Activity::kCall:
-        return trace.Add(GpuCall{record.begin_ns, record.duration_ns, static_cast<int64_t>(record.value),
-                                 call_of(record), record.correlation});
-      case Activity::kOverhead:
-        return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText(OverheadName(record.detail)));
-      case Activity::kJit:
-        return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText("compiling PTX"));
-      case Activity::kKernel:
-        activity.kind = GpuKind::kKernel;
-        activity.name = name_of(record.name);
-        activity.shape = shape_of(record.detail);
-        break;
-      case Activity::kMemcpy:
-        activity.kind = GpuKind::kMemcpy;
-        activity.name = copy_of(record.detail);
-        break;
-      case Activity::kMemset:
-        activity.kind = GpuKind::kMemset;
-        activity.name = trace.AddText(MemoryName(record.detail));
-        break;
-      case Activity::kGraph:
-        activity.kind = GpuKind::kGraph;
-        break;
-    }
-    activity.begin_ns = record.begin_ns;
-    activity.duration_ns = record.duration_ns;
-    activity.stream = stream_of(record.stream);
-    activity.correlation = record.correlation;
-    activity.graph = record.graph;
-    activity.node = record.node;
-    activity.scope_path = path_of(record.scope_path);
-    has_bare_nodes = has_bare_nodes || (record.node != 0 && record.scope_path == 0);
-    activity.bytes = record.value;
-    trace.Add(activity);
-  });
-  for (const Loss& loss : pinned_.losses()) {
-    // The loss is of any of the device's streams; which, nobody knows.
-    trace.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace.AddText(loss.reason), loss.records,
-                      loss.device != kNoDevice ? device_of(loss.device) : kNoRow});
-  }
+  const std::map<uint32_t, DeviceFacts> devices = Devices();
+  RowAdder adder(tables_, engine_->calls, devices, &trace);
+  pinned_.ForEach([&](const GpuRecord& record) { adder.Add(record); });
+  for (const Loss& loss : pinned_.losses()) adder.Add(loss);
   const Kept kept = AddDepths(trace);
   AddMissing(trace);
-  AddReasons(trace, kept, has_bare_nodes);
+  AddReasons(trace, kept, adder.has_bare_nodes());
 }
 
 }  // namespace pitot::cupti
