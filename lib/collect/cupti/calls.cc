@@ -39,6 +39,19 @@ constinit std::atomic<uint32_t> g_periods[2]{};
 
 uint32_t PeriodOf(uint8_t level) { return g_periods[level - 1].load(std::memory_order_acquire); }
 
+// Whether the call's end is still to be reported.
+bool IsInFlight(const InCall& call) { return call.period != 0 && call.period == PeriodOf(call.level); }
+
+// Whether the beginning of this very call was reported, in any period.
+bool IsBegun(const InCall& call, Domain domain, uint32_t callback_id, uint32_t correlation) {
+  return call.period != 0 && call.correlation == correlation && call.domain == static_cast<uint32_t>(domain) &&
+         call.callback_id == callback_id;
+}
+
+uint64_t BeginOf(bool is_look) {
+  return is_look ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : BeginCall();
+}
+
 bool StartsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 bool IsDigits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -215,34 +228,31 @@ uint64_t ApiCalls::submissions() const noexcept {
 }
 
 void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept {
-  const uint8_t level = callback_id < kMostCallbacks ? levels_[domain - kDriverApi][callback_id] : 0;
+  const uint8_t level = LevelOf(domain, callback_id);
   if (level == 0) return;
   InCall& call = t_call;
   const uint32_t period = PeriodOf(level);
   const bool is_on = period % 2 != 0, is_looking = is_looking_.load(std::memory_order_relaxed);
-  const bool is_inside =
-      call.period != 0 && call.period == PeriodOf(call.level);  // by that call's own level, if it is another
+  const bool is_inside = IsInFlight(call);
   if (data.site == kEnter) {
     // While it is off, the thread may have been on its way here since it was on, and the end may not be reported.
     if (is_inside || !is_on) return;
     if (call.period != 0 && !call.is_look) CountMissed();  // the end of that call was not reported
-    const uint64_t begin = is_looking ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : BeginCall();
+    const uint64_t begin = BeginOf(is_looking);
     call = {period, data.correlation_id, static_cast<uint32_t>(domain), callback_id, begin, level, is_looking};
     return;
   }
-  // In any period: the beginning of the same call was reported.
-  const bool is_it = call.period != 0 && call.correlation == data.correlation_id &&
-                     call.domain == static_cast<uint32_t>(domain) && call.callback_id == callback_id;
   const bool is_recording = is_on && !is_looking;
-  if (!is_it) {
+  if (!IsBegun(call, domain, callback_id, data.correlation_id)) {
     if (!is_inside && is_recording) CountMissed();  // its beginning was not reported
     return;
   }
   call.period = 0;
-  if (call.is_look && is_recording) return CountMissed();
-  if (call.is_look)
+  if (call.is_look) {
+    if (is_recording) return CountMissed();
     return lasting_cost_.Add(pthread_self(), KindOf(domain, callback_id), static_cast<int64_t>(call.begin),
                              base::ClockNs(CLOCK_MONOTONIC));
+  }
   if (is_submission_[domain - kDriverApi][callback_id]) CountSubmission();
   const WaitsFor what = waits_for_[domain - kDriverApi][callback_id];
   DeviceCall ended{collector_name_, NameOf(domain, callback_id), data.correlation_id};

@@ -77,6 +77,10 @@ class ApiCalls {
   // The target of a wait, into the call. Only for a successful call that has not returned: its stream is then still
   // there, and the handle names no other.
   void AddAwaited(WaitsFor what, const CallbackData& data, DeviceCall* call) noexcept;
+  // The level from which on the call is recorded; 0: it is not.
+  uint8_t LevelOf(Domain domain, uint32_t callback_id) const noexcept {
+    return callback_id < kMostCallbacks ? levels_[domain - kDriverApi][callback_id] : 0;
+  }
   void CountSubmission() noexcept;
   void CountMissed() noexcept { missed_.fetch_add(1, std::memory_order_relaxed); }
 

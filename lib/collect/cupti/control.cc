@@ -221,15 +221,7 @@ Status Control::Take(bool is_back) {
     if (is_back) DisableAll();  // kinds that were on when another took CUPTI
     return status;
   }
-  uint8_t one = 1;
-  size_t size = sizeof one;
-  // Older libraries have neither; they then zero the buffers themselves.
-  api_.activity_set_attribute(kZeroedOutBuffer, &size, &one);
-  if (!HasQuirk(api_.version, Quirk::kNoPerThreadBuffers)) api_.activity_set_attribute(kPerThreadBuffer, &size, &one);
-  if (api_.set_thread_id_type != nullptr) {
-    const Result result = api_.set_thread_id_type(kSystemThreadId);
-    if (result != kSuccess && source_.load() == CallSource::kRecords) NoteMissing("threads of calls", result);
-  }
+  SetAttributes();
   if (const Result result = RegisterCallbacks(is_back); result != kSuccess) {
     Release();
     if (is_back) DisableAll();
@@ -258,6 +250,22 @@ Status Control::Take(bool is_back) {
   return mode() == Mode::kOn ? Status() : Error(StatusCode::kUnavailable, "%s", Reason().c_str());
 }
 
+void Control::TakeOrDie(bool is_back) {
+  if (Status status = Take(is_back); !status.ok()) mode_.store(Mode::kDead), SetReason(status.message());
+}
+
+void Control::SetAttributes() {
+  uint8_t one = 1;
+  size_t size = sizeof one;
+  // Older libraries have neither; they then zero the buffers themselves.
+  api_.activity_set_attribute(kZeroedOutBuffer, &size, &one);
+  if (!HasQuirk(api_.version, Quirk::kNoPerThreadBuffers)) api_.activity_set_attribute(kPerThreadBuffer, &size, &one);
+  if (api_.set_thread_id_type != nullptr) {
+    const Result result = api_.set_thread_id_type(kSystemThreadId);
+    if (result != kSuccess && source_.load() == CallSource::kRecords) NoteMissing("threads of calls", result);
+  }
+}
+
 Status Control::Subscribe(KinetoState kineto) {
   char other[128] = "";
   SubscriberParams params{sizeof params, "Pitot", other, sizeof other};
@@ -269,19 +277,7 @@ Status Control::Subscribe(KinetoState kineto) {
     has_given_.store(true);
     if (!has_kineto) {
       source_.store(CallSource::kCallbacks);
-      if (const Result on = EnableCallback(kState, kFatalError, true); on != kSuccess)
-        NoteMissing("fatal errors of CUPTI", on);
-      for (const uint32_t id : {kGraphNodeCreated, kGraphNodeCloned}) {
-        if (const Result on = EnableCallback(kResource, id, true); on != kSuccess)
-          NoteMissing("scopes of captured graph nodes", on);
-      }
-      for (const uint32_t id : {kGraphExecCreateStarting, kGraphExecCreated}) {
-        if (EnableCallback(kResource, id, true) != kSuccess) has_graph_level_ = false;
-      }
-      bool is_told = true;
-      for (const uint32_t id : {kStreamDestroyStarting, kContextDestroyStarting})
-        is_told = EnableCallback(kResource, id, true) == kSuccess && is_told;
-      calls_.stream_ids().SetTold(is_told);
+      EnableCallbacks();
       return {};
     }
     // Otherwise PyTorch's profiler would find its place taken, and see no GPU for the life of the process.
@@ -304,6 +300,23 @@ Status Control::Subscribe(KinetoState kineto) {
         "calls are not recorded, and GPU work is not tied to requests: PyTorch's profiler is in the process, "
         "and CUPTI is older than 12.5");
   return {};
+}
+
+// Switches on the reports other than calls.
+void Control::EnableCallbacks() {
+  if (const Result on = EnableCallback(kState, kFatalError, true); on != kSuccess)
+    NoteMissing("fatal errors of CUPTI", on);
+  for (const uint32_t id : {kGraphNodeCreated, kGraphNodeCloned}) {
+    if (const Result on = EnableCallback(kResource, id, true); on != kSuccess)
+      NoteMissing("scopes of captured graph nodes", on);
+  }
+  for (const uint32_t id : {kGraphExecCreateStarting, kGraphExecCreated}) {
+    if (EnableCallback(kResource, id, true) != kSuccess) has_graph_level_ = false;
+  }
+  bool is_told = true;
+  for (const uint32_t id : {kStreamDestroyStarting, kContextDestroyStarting})
+    is_told = EnableCallback(kResource, id, true) == kSuccess && is_told;
+  calls_.stream_ids().SetTold(is_told);
 }
 
 // Disables everything that was ever ours, whoever it may be on for.
@@ -448,20 +461,24 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
       SetReason("stepped aside for PyTorch's profiler");
     } else if (mode() == Mode::kAside && !is_kineto_active) {
       has_graph_level_ = false;
-      if (Status status = Take(true); !status.ok()) mode_.store(Mode::kDead), SetReason(status.message());
+      TakeOrDie(true);
     } else if (mode() == Mode::kOn) {
-      if (source_.load() == CallSource::kCallbacks && kineto != KinetoState::kAbsent) {
-        // LibTorch was loaded after us: leave the subscription to its profiler.
-        Release();
-        if (Status status = Take(false); !status.ok()) mode_.store(Mode::kDead), SetReason(status.message());
-      }
-      const bool has_settled = is_settling_ && is_used;
-      if (has_settled) is_settling_ = false, has_call_records_ = true;
-      if (has_settled || (is_waiting_ && now_ns - without_since_ns_ >= kWithoutNs)) Apply();
+      TickOn(now_ns, is_used, kineto);
     }
   } catch (const std::exception&) {
     // The next tick tries again.
   }
+}
+
+void Control::TickOn(int64_t now_ns, bool is_used, KinetoState kineto) {
+  if (source_.load() == CallSource::kCallbacks && kineto != KinetoState::kAbsent) {
+    // LibTorch was loaded after us: leave the subscription to its profiler.
+    Release();
+    TakeOrDie(false);
+  }
+  const bool has_settled = is_settling_ && is_used;
+  if (has_settled) is_settling_ = false, has_call_records_ = true;
+  if (has_settled || (is_waiting_ && now_ns - without_since_ns_ >= kWithoutNs)) Apply();
 }
 
 void Control::Reclaim() noexcept {
@@ -579,25 +596,13 @@ void Control::Apply() {
   // It failed, and all was handed back.
   if (mode() != Mode::kOn) return;
   if (kineto_.load() == KinetoState::kIdle) TakeWholeKinds();  // a profile has ended
-  // The depth was chosen without knowing that calls would come only all at once.
-  const Depth wanted = is_by_kind_ && !takes_any_cost_ ? Depth::kScopes : wanted_;
+  const Depth wanted = WantedDepth();
   const bool wants_nodes = wanted >= Depth::kKernels;
-  const bool has_nodes = IsEnabled(kConcurrentKernel) && !IsEnabled(kGraphTrace);
   has_graph_level_ = has_graph_level_ && !has_unsafe_graphs_.load();
-  if (has_graph_level_ && !wants_nodes && !IsEnabled(kGraphTrace)) {
-    // After nodes were recorded, graphs stay as dear until they were launched once with nothing recorded.
-    const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
-    if (has_nodes) is_waiting_ = true, without_since_ns_ = now_ns;
-    if (is_waiting_ && now_ns - without_since_ns_ < kWithoutNs) {
-      for (const uint32_t kind : kKernelKinds) Enable(kind, false);
-      EnableCalls(0);
-      return effective_.store(Depth::kScopes);
-    }
-    Enable(kGraphTrace, true);
-  }
+  if (has_graph_level_ && !wants_nodes && !IsEnabled(kGraphTrace) && !EnterGraphLevel()) return;
   is_waiting_ = false;
   const bool is_looking = is_looking_ && wanted == Depth::kScopes && !is_by_kind_;
-  const uint8_t calls_level = wants_nodes || is_settling_ || is_looking ? 2 : wanted == Depth::kGraphs ? 1 : 0;
+  const uint8_t calls_level = CallsLevelFor(wanted, is_looking);
   // Calls go on before kinds, and off after them: no kernel is recorded without its call.
   if (wanted != Depth::kScopes) EnableCalls(std::max(calls_level, calls_level_));
   if (wants_nodes) LeaveGraphLevel();
@@ -605,6 +610,26 @@ void Control::Apply() {
   if (mode() != Mode::kOn) return;
   EnableCalls(calls_level, is_looking);
   if (mode() == Mode::kOn) effective_.store(std::min(wanted, Depth::kKernels));
+}
+
+// Switches graph level on. After nodes were recorded, graphs stay as dear until they were launched once with nothing
+// recorded: until then switches everything off, and returns false.
+bool Control::EnterGraphLevel() {
+  const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
+  if (IsEnabled(kConcurrentKernel)) is_waiting_ = true, without_since_ns_ = now_ns;
+  if (is_waiting_ && now_ns - without_since_ns_ < kWithoutNs) {
+    for (const uint32_t kind : kKernelKinds) Enable(kind, false);
+    EnableCalls(0);
+    effective_.store(Depth::kScopes);
+    return false;
+  }
+  Enable(kGraphTrace, true);
+  return true;
+}
+
+uint8_t Control::CallsLevelFor(Depth wanted, bool is_looking) const {
+  if (wanted >= Depth::kKernels || is_settling_ || is_looking) return 2;
+  return wanted == Depth::kGraphs ? 1 : 0;
 }
 
 // Ends graph level by way of records of kernels. Switched off without them, CUPTI goes on as before, and crashes at the
@@ -626,8 +651,11 @@ void Control::Enable(uint32_t kind, bool on) {
   const Result result = on ? api_.activity_enable(kind) : Insist([&] { return api_.activity_disable(kind); });
   if (result == kSuccess) enabled_ ^= uint64_t{1} << kind;
   if (kind == kGraphTrace) is_graph_trace_on_.store(IsEnabled(kind));
-  if (result == kSuccess && kind == kConcurrentKernel) surroundings_.has_recorded->store(true);
-  if (result == kSuccess) return;
+  if (result != kSuccess) return OnRefused(kind, on, result);
+  if (kind == kConcurrentKernel) surroundings_.has_recorded->store(true);
+}
+
+void Control::OnRefused(uint32_t kind, bool on, Result result) {
   // An older library does not know every kind; without kernels there is nothing to record.
   if (kind == kConcurrentKernel) return Fail(on ? "cuptiActivityEnable" : "cuptiActivityDisable", result);
   const bool is_unknown = result == kInvalidKind || result == kNotSupported || result == kNotCompatible;

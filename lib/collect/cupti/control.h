@@ -158,13 +158,22 @@ class Control {
   KinetoState AskKineto();
   Status TakeWhenWanted();
   Status Take(bool is_back);
+  // Take, or the end of recording.
+  void TakeOrDie(bool is_back);
   Status Subscribe(KinetoState kineto);
+  void EnableCallbacks();
+  void SetAttributes();
   Result RegisterCallbacks(bool is_again);
   void DisableAll();
   void Release();
   void HandBack(KinetoState kineto);
   void Unsubscribe();
+  void TickOn(int64_t now_ns, bool is_used, KinetoState kineto);
   void Apply();
+  bool EnterGraphLevel();
+  // The wanted depth, unless it was chosen without knowing that calls would come only all at once.
+  Depth WantedDepth() const { return is_by_kind_ && !takes_any_cost_ ? Depth::kScopes : wanted_; }
+  uint8_t CallsLevelFor(Depth wanted, bool is_looking) const;
   bool IsLongIdle() const;
   bool HasNotBegun() const { return kineto_.load() == KinetoState::kUnused; }
   void Register();
@@ -172,6 +181,7 @@ class Control {
   void EnableAgain();
   bool IsEnabled(uint32_t kind) const { return (enabled_ >> kind & 1) != 0; }
   void Enable(uint32_t kind, bool on);
+  void OnRefused(uint32_t kind, bool on, Result result);
   void LeaveGraphLevel();
   void EnableCalls(uint8_t level, bool is_look = false);
   void EnableCallKinds(uint8_t level);

@@ -181,6 +181,35 @@ void Decoder::Decode(const uint8_t* buffer, size_t valid, std::vector<GpuRecord>
   counts_.unreadable_bytes += valid - at;
 }
 
+// The fields of one kind of activity alone.
+void Decoder::TakeDetail(uint32_t kind, const uint8_t* record, GpuRecord* made) {
+  switch (made->activity) {
+    case Activity::kKernel:
+      made->detail = tables_->shapes.Of(ShapeOf(record));
+      made->name = static_cast<uint16_t>(tables_->names.Of(Field<const char*>(record, kernel::kName)));
+      break;
+    case Activity::kMemcpy:
+      made->detail = CopyDetail(record);
+      break;
+    case Activity::kMemset:
+      made->detail = Field<uint16_t>(record, memset_record::kMemoryKind);
+      break;
+    case Activity::kGraph:
+      break;
+    case Activity::kOverhead:
+      made->detail = Field<uint32_t>(record, overhead::kOverheadKind);
+      break;
+    case Activity::kJit:
+      made->detail = Field<uint32_t>(record, jit::kOperation);
+      break;
+    case Activity::kCall:
+      ++counts_.calls;
+      made->value = Field<uint32_t>(record, api::kThreadId);
+      made->detail = Field<uint32_t>(record, api::kCallbackId) | (kind == kDriver ? 1u << 31 : 0);
+      break;
+  }
+}
+
 void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>* out) {
   const Layout* const at = LayoutOf(kind);
   if (at == nullptr) return;
@@ -196,31 +225,7 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
   made.node = static_cast<uint32_t>(node);
   made.graph = FieldOr(record, at->graph, static_cast<uint32_t>(node >> 32));
   if (node != 0 && scopes_ != nullptr) made.scope_path = static_cast<uint16_t>(scopes_->PathOf(node));
-  switch (at->activity) {
-    case Activity::kKernel:
-      made.detail = tables_->shapes.Of(ShapeOf(record));
-      made.name = static_cast<uint16_t>(tables_->names.Of(Field<const char*>(record, kernel::kName)));
-      break;
-    case Activity::kMemcpy:
-      made.detail = CopyDetail(record);
-      break;
-    case Activity::kMemset:
-      made.detail = Field<uint16_t>(record, memset_record::kMemoryKind);
-      break;
-    case Activity::kGraph:
-      break;
-    case Activity::kOverhead:
-      made.detail = Field<uint32_t>(record, overhead::kOverheadKind);
-      break;
-    case Activity::kJit:
-      made.detail = Field<uint32_t>(record, jit::kOperation);
-      break;
-    case Activity::kCall:
-      ++counts_.calls;
-      made.value = Field<uint32_t>(record, api::kThreadId);
-      made.detail = Field<uint32_t>(record, api::kCallbackId) | (kind == kDriver ? 1u << 31 : 0);
-      break;
-  }
+  TakeDetail(kind, record, &made);
   const auto start = Field<uint64_t>(record, at->start), end = Field<uint64_t>(record, at->end);
   ++counts_.records;
   int64_t end_ns = 0;

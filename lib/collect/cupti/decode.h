@@ -57,6 +57,7 @@ class Decoder {
   const DecodeCounts& counts() const { return counts_; }
 
  private:
+  void TakeDetail(uint32_t kind, const uint8_t* record, GpuRecord* made);
   void Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>* out);
 
   const Api* const api_;

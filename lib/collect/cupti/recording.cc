@@ -311,16 +311,8 @@ void Recording::NoteUnheard(int64_t since_ns, int64_t registered_ns) noexcept {
   }
 }
 
-void Recording::Round(int64_t now_ns) {
-  ReadClocks();
-  if (now_ns - forgot_ns_ >= kForgetNs) forgot_ns_ = now_ns, tables_.names.Forget();
-  const BufferCounts before = engine_->pool->counts();
-  const Mode mode_before = control_->mode();
-  control_->Tick(now_ns, before.requested != before_.requested);
-  // Lost are the records in another's buffers, and the work until this was noticed.
-  const bool switched =
-      control_->mode() != mode_before && (mode_before == Mode::kAside || control_->mode() == Mode::kAside);
-  if (switched) history_->AddLoss({drained_ns_, now_ns, kNoDevice, "PyTorch's profiler had CUPTI", 0});
+// Gives up on buffers that another may have got. `switched`: they are lost already.
+void Recording::WriteOffBuffers(int64_t now_ns, bool switched) {
   if (const uint32_t registrations = control_->registrations(); registrations != registrations_seen_) {
     registrations_seen_ = registrations;
     // Another may have got these buffers, and nobody can count on their return.
@@ -335,6 +327,19 @@ void Recording::Round(int64_t now_ns) {
     const bool is_done = engine_->pool->counts().unplaced == 0;
     write_off_ns_ = is_done ? INT64_MAX : now_ns + environment_.surroundings.long_idle_ns;
   }
+}
+
+void Recording::Round(int64_t now_ns) {
+  ReadClocks();
+  if (now_ns - forgot_ns_ >= kForgetNs) forgot_ns_ = now_ns, tables_.names.Forget();
+  const BufferCounts before = engine_->pool->counts();
+  const Mode mode_before = control_->mode();
+  control_->Tick(now_ns, before.requested != before_.requested);
+  // Lost are the records in another's buffers, and the work until this was noticed.
+  const bool switched =
+      control_->mode() != mode_before && (mode_before == Mode::kAside || control_->mode() == Mode::kAside);
+  if (switched) history_->AddLoss({drained_ns_, now_ns, kNoDevice, "PyTorch's profiler had CUPTI", 0});
+  WriteOffBuffers(now_ns, switched);
   NoteDepth();
   // The driver and PyTorch's profiler register handlers later than we do, and so are torn down earlier.
   CloseAtExitOf((before.requested != before_.requested ? kOfDriver : 0u) |
@@ -370,31 +375,39 @@ void Recording::NoteUnplaced(uint64_t records, int64_t now_ns) {
   clock_steps_.back().until_ns = now_ns;
 }
 
+void Recording::DecodeBuffer(const uint8_t* buffer, uint64_t valid, int64_t now_ns) {
+  decoded_.clear();
+  ReadClocks();  // the buffer's contents were stamped before
+  decoder_->Decode(buffer, valid, &decoded_);
+  PayForTables();
+  const bool asks_for_calls = control_->call_source() == CallSource::kRecords && control_->depth() >= Depth::kKernels;
+  if (asks_for_calls && !awaits_calls_.load() && std::any_of(decoded_.begin(), decoded_.end(), IsWork))
+    awaited_since_ns_ = now_ns, awaits_calls_.store(true);
+  // While whole kinds of calls are switched on, the calls about to be left out come, too.
+  std::erase_if(decoded_, [this](const GpuRecord& record) {
+    return IsCall(record) && !engine_->calls.IsRecorded(DomainOf(record), CallbackOf(record));
+  });
+  if (!control_->has_recorded()) TakeCalls();
+  AddDecoded();
+  if (environment_.on_records != nullptr) environment_.on_records(decoded_.data(), decoded_.size());
+}
+
+// Adds the decoded records to the history in runs of one device: nearly always all are one run.
+void Recording::AddDecoded() {
+  const auto device = [this](size_t at) { return tables_.streams.rows()[decoded_[at].stream].device; };
+  for (size_t i = 0, first = 0; i <= decoded_.size(); ++i) {
+    if (i == first || (i < decoded_.size() && device(i) == device(first))) continue;
+    NoteDevice(device(first));
+    history_->Add(device(first), &decoded_[first], i - first);
+    first = i;
+  }
+}
+
 void Recording::DecodeAll(int64_t now_ns) {
   if (control_->is_closed()) return;  // stepping over an unknown record takes CUPTI
   PayForTables();
   engine_->pool->Drain([this, now_ns](const uint8_t* buffer, uint64_t valid) {
-    decoded_.clear();
-    ReadClocks();  // the buffer's contents were stamped before
-    decoder_->Decode(buffer, valid, &decoded_);
-    PayForTables();
-    const bool asks_for_calls = control_->call_source() == CallSource::kRecords && control_->depth() >= Depth::kKernels;
-    if (asks_for_calls && !awaits_calls_.load() && std::any_of(decoded_.begin(), decoded_.end(), IsWork))
-      awaited_since_ns_ = now_ns, awaits_calls_.store(true);
-    // While whole kinds of calls are switched on, the calls about to be left out come, too.
-    std::erase_if(decoded_, [this](const GpuRecord& record) {
-      return IsCall(record) && !engine_->calls.IsRecorded(DomainOf(record), CallbackOf(record));
-    });
-    if (!control_->has_recorded()) TakeCalls();
-    // In runs of one device: nearly always all are one run.
-    for (size_t i = 0, first = 0; i <= decoded_.size(); ++i) {
-      const auto device = [this](size_t at) { return tables_.streams.rows()[decoded_[at].stream].device; };
-      if (i == first || (i < decoded_.size() && device(i) == device(first))) continue;
-      NoteDevice(device(first));
-      history_->Add(device(first), &decoded_[first], i - first);
-      first = i;
-    }
-    if (environment_.on_records != nullptr) environment_.on_records(decoded_.data(), decoded_.size());
+    DecodeBuffer(buffer, valid, now_ns);
     Mark();
     Obey();
   });
@@ -403,6 +416,17 @@ void Recording::DecodeAll(int64_t now_ns) {
   if (awaits_calls_.load() && decoder_->counts().calls == 0 && now_ns - awaited_since_ns_ >= environment_.silence_ns)
     control_->OnMissingCalls();
   const BufferCounts counts = engine_->pool->counts();
+  NoteLosses(counts, now_ns);
+  if (HeardOf(counts) != HeardOf(seen_)) buffer_seen_ns_ = silent_since_ns_ = now_ns;
+  NoteHeard(counts);
+  seen_ = counts;
+  // CUPTI withholds a buffer as long as one record in it belongs to unfinished work.
+  withheld_ns_ = engine_->pool->OldestUnreadNs();
+  if (has_flushed_) drained_ns_ = std::min(now_ns, withheld_ns_);
+}
+
+// Adds the losses since the last round.
+void Recording::NoteLosses(const BufferCounts& counts, int64_t now_ns) {
   const auto lost = [&](uint64_t now, uint64_t before, const char* reason, bool is_number) {
     if (now != before) history_->AddLoss({drained_ns_, now_ns, kNoDevice, reason, is_number ? now - before : 0});
   };
@@ -421,12 +445,6 @@ void Recording::DecodeAll(int64_t now_ns) {
   }
   unplaced_seen_ = unplaced;
   if (counts.requested != 0) lost(control_->TakeDropped(), 0, "dropped by CUPTI", true);
-  if (HeardOf(counts) != HeardOf(seen_)) buffer_seen_ns_ = silent_since_ns_ = now_ns;
-  NoteHeard(counts);
-  seen_ = counts;
-  // CUPTI withholds a buffer as long as one record in it belongs to unfinished work.
-  withheld_ns_ = engine_->pool->OldestUnreadNs();
-  if (has_flushed_) drained_ns_ = std::min(now_ns, withheld_ns_);
 }
 
 // Growing tables take the place of records, so that all stays within memory_bytes. If incidents have pinned all, the

@@ -122,7 +122,11 @@ class Recording {
   void Round(int64_t now_ns);
   void ReadClocks();
   void NoteUnplaced(uint64_t records, int64_t now_ns);
+  void WriteOffBuffers(int64_t now_ns, bool switched);
   void DecodeAll(int64_t now_ns);
+  void DecodeBuffer(const uint8_t* buffer, uint64_t valid, int64_t now_ns);
+  void AddDecoded();
+  void NoteLosses(const BufferCounts& counts, int64_t now_ns);
   void PayForTables() noexcept;
   void NoteDevice(uint32_t device);
   void TakeCalls();
