@@ -91,7 +91,8 @@ inline std::string Coverage(int64_t covered, int64_t whole) {
   if (covered > 0 && percent < 0.1) return "less than 0.1 %";
   return Format("%.1f %%", std::min(percent, 99.9));
 }
-inline std::string Milliseconds(int64_t ns) { return Format("%.2f ms", static_cast<double>(ns) * 1e-6); }
+inline double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+inline std::string Milliseconds(int64_t ns) { return Format("%.2f ms", Ms(ns)); }
 inline std::string Bytes(uint64_t bytes) {
   if (bytes < 10240) return Count(bytes) + " B";
   if (bytes < 10240 * 1024) return Count(bytes >> 10) + " KiB";

@@ -59,7 +59,7 @@ const char* SeverityName(Severity severity) {
   return "info";
 }
 
-std::string Value(double value, const std::string& unit) {
+std::string WithUnit(double value, const std::string& unit) {
   if (unit == "ns") return base::Duration(static_cast<int64_t>(std::clamp(value, -9e18, 9e18)));
   if (unit == "bytes") return base::Bytes(static_cast<uint64_t>(std::clamp(value, 0.0, 9e18)));
   return base::Format("%.6g", value) + (unit == "1" ? "" : " " + unit);
@@ -68,9 +68,9 @@ std::string Value(double value, const std::string& unit) {
 void AddFinding(const FindingRow& finding, Lines* lines) {
   lines->AddWrapped(0, PadRight(SeverityName(finding.severity), 7) + finding.code + "  ",
                     finding.subject + ": " + finding.summary);
-  const std::string judged = finding.metric + " is " + Value(finding.value, finding.threshold.unit) + ", threshold " +
-                             Value(finding.threshold.value, finding.threshold.unit) + " (" + finding.threshold.source +
-                             ")";
+  const std::string judged = finding.metric + " is " + WithUnit(finding.value, finding.threshold.unit) +
+                             ", threshold " + WithUnit(finding.threshold.value, finding.threshold.unit) + " (" +
+                             finding.threshold.source + ")";
   lines->AddWrapped(7, "", judged);
   std::string sure = base::Format("confidence %.2f", finding.confidence);
   if (finding.is_undetermined) sure += ", undetermined: the trace does not show the cause";
@@ -104,7 +104,7 @@ std::string Text(const AnalysisReport& report) {
     lines.Add(0, analyzer.name + "  " + analyzer.title);
     for (const MeasureRow& measure : analyzer.measures) {
       lines.Add(3, PadRight(model::ShortName(measure.subject), model::kShortName) + "  " + PadRight(measure.name, 40) +
-                       PadLeft(Value(measure.value, measure.unit), 16));
+                       PadLeft(WithUnit(measure.value, measure.unit), 16));
     }
   }
   return lines.text();

@@ -216,8 +216,6 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
   return lines.text();
 }
 
-double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
-
 ordered_json KinetoJson(const KinetoReport& kineto) {
   return {{"bytes", kineto.bytes},
           {"events", kineto.events},
@@ -262,9 +260,9 @@ ordered_json RoutesJson(const Trace& trace) {
                       {"finished", route.latencies_ns.size()},
                       {"ok", route.ok},
                       {"open", route.open},
-                      {"p50_ms", Ms(route.Quantile(0.5))},
-                      {"p99_ms", Ms(route.Quantile(0.99))},
-                      {"max_ms", Ms(route.Quantile(1))}});
+                      {"p50_ms", base::Ms(route.Quantile(0.5))},
+                      {"p99_ms", base::Ms(route.Quantile(0.99))},
+                      {"max_ms", base::Ms(route.Quantile(1))}});
   }
   return routes;
 }

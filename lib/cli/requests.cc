@@ -197,8 +197,6 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
   return lines.text();
 }
 
-double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
-
 // Null if unknown.
 ordered_json GpuNs(const Row& row, int64_t ns) { return row.gpu_ns == kNotKnown ? ordered_json() : ordered_json(ns); }
 // The covered share; null if unknown.
@@ -225,8 +223,8 @@ ordered_json StagesJson(const Trace& trace, const RequestRow& request) {
   ordered_json stages = ordered_json::array();
   for (const model::Stage& stage : request.stages) {
     stages.push_back({{"name", std::string(trace.strings[stage.name])},
-                      {"begin_ms", Ms(stage.begin_ns - request.begin_ns)},
-                      {"ms", Ms(StageNs(trace, request, stage))}});
+                      {"begin_ms", base::Ms(stage.begin_ns - request.begin_ns)},
+                      {"ms", base::Ms(StageNs(trace, request, stage))}});
   }
   return stages;
 }
@@ -235,8 +233,8 @@ ordered_json StagesJson(const Trace& trace, const RequestRow& request) {
 ordered_json TokensJson(const RequestRow& request) {
   if (request.output_tokens == 0) return {};
   return {{"count", request.output_tokens},
-          {"first_ms", Ms(request.first_token_ns)},
-          {"longest_gap_ms", Ms(request.max_token_gap_ns)}};
+          {"first_ms", base::Ms(request.first_token_ns)},
+          {"longest_gap_ms", base::Ms(request.max_token_gap_ns)}};
 }
 
 // The causes of its firings, each once.
@@ -272,13 +270,13 @@ ordered_json RowJson(const Trace& trace, const Row& row, bool has_gpu) {
           {"route", std::string(trace.strings[request.route])},
           {"outcome", row.outcome},
           {"begin_ns", request.begin_ns},
-          {"latency_ms", Ms(row.latency_ns)},
-          {"queue_ms", row.queue_ns == kNotKnown ? ordered_json() : ordered_json(Ms(row.queue_ns))},
+          {"latency_ms", base::Ms(row.latency_ns)},
+          {"queue_ms", row.queue_ns == kNotKnown ? ordered_json() : ordered_json(base::Ms(row.queue_ns))},
           {"gpu_ns", has_gpu ? GpuNs(row, row.gpu_ns) : ordered_json()},
           {"gpu_by_events_ns", has_gpu ? GpuNs(row, row.gpu_by_events_ns) : ordered_json()},
           {"coverage", has_gpu ? CoverageOf(row.coverage) : ordered_json()},
           {"memory", MemoryJson(trace, row)},
-          {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(Ms(request.deadline_ns))},
+          {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(base::Ms(request.deadline_ns))},
           {"parent_id", request.parent_id == 0 ? ordered_json() : ordered_json(RequestId(request.parent_id))},
           {"tokens", TokensJson(request)},
           {"fired", FiredJson(trace, request)},

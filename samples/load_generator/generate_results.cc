@@ -13,8 +13,6 @@
 namespace load_generator {
 namespace {
 
-double Ms(uint64_t ns) { return static_cast<double>(ns) * 1e-6; }
-
 struct Times {
   std::vector<uint64_t> first_token, gap, longest_gap, total, send_lag;  // ns, sorted
   size_t tokens = 0;

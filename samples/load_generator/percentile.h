@@ -13,6 +13,8 @@ namespace load_generator {
 // REQUIRES: `sorted` ascending, 0 <= quantile <= 1.
 uint64_t Percentile(std::span<const uint64_t> sorted, double quantile);
 
+inline double Ms(uint64_t ns) { return static_cast<double>(ns) * 1e-6; }
+
 }  // namespace load_generator
 
 #endif  // SAMPLES_LOAD_GENERATOR_PERCENTILE_H_

@@ -13,8 +13,6 @@
 namespace load_generator {
 namespace {
 
-double Ms(uint64_t ns) { return static_cast<double>(ns) * 1e-6; }
-
 std::vector<const Sample*> Measured(const Run& run) {
   std::vector<const Sample*> samples;
   for (const Sample& sample : run.samples) {

@@ -116,7 +116,7 @@ DeviceFacts DescribeDevice(uint32_t ordinal) {
   ask(kMultiprocessors, &facts.multiprocessors);
   ask(kThreads, &facts.threads_per_multiprocessor);
   ask(kBlocks, &facts.blocks_per_multiprocessor);
-  ask(kRegisters, &facts.registers_per_multiprocessor);
+  ask(kRegistersOfMultiprocessor, &facts.registers_per_multiprocessor);
   ask(kShared, &facts.shared_bytes_per_multiprocessor);
   return facts;
 }

@@ -16,7 +16,7 @@ enum DeviceAttribute : int {
   kMultiprocessors = 16,
   kThreads = 39,
   kShared = 81,
-  kRegisters = 82,
+  kRegistersOfMultiprocessor = 82,
   kBlocks = 106,
 };
 

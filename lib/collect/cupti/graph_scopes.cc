@@ -5,13 +5,14 @@
 
 #include <algorithm>
 
+#include "base/memory_order.h"
 #include "pitot/extend/call.h"
 #include "trace/names.h"
 
 namespace pitot::cupti {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
+using base::kRelaxed;
 constexpr uint64_t kPage = 4096;
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/cupti/lasting_cost.h"
+#include "base/memory_order.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,7 +8,7 @@
 namespace pitot::cupti {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
+using base::kRelaxed;
 
 // For values written by one thread at a time.
 void Increase(std::atomic<int64_t>* value, int64_t by) { value->store(value->load(kRelaxed) + by, kRelaxed); }

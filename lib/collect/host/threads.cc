@@ -26,7 +26,7 @@ namespace {
 // A standing thread's values are repeated this often, ns.
 constexpr int64_t kRepeatNs = 100'000'000;
 // Reading a thread's values takes 1.3 us, with cold caches ten times that. A longer reading was held up.
-constexpr int64_t kPromptNs = 100'000;
+constexpr int64_t kPromptReadNs = 100'000;
 // For an incident no later round makes up for a lost reading.
 constexpr int kTriesForIncident = 5;
 
@@ -109,7 +109,7 @@ void Threads::Look(Entry* entry, base::Timer& timer, std::vector<Sample>* sample
       samples->push_back({entry->at_ns, static_cast<double>(entry->delay_ns), tid, kThreadRunQueueDelay});
   };
   int64_t cpu_ns = -1, delay_ns = -1;
-  const std::optional<int64_t> now_ns = ReadPromptly(timer, kPromptNs, [&] {
+  const std::optional<int64_t> now_ns = ReadPromptly(timer, kPromptReadNs, [&] {
     cpu_ns = read_cpu_(entry->tid);
     delay_ns = cpu_ns >= 0 ? ReadDelay(entry->schedstat) : -1;
   });
@@ -135,7 +135,7 @@ void Threads::LookWell(const Entry& entry, base::Timer& timer, std::vector<Sampl
     of_status = status.Read(status_text);
     of_stat = stat.Read(stat_text);
   };
-  const std::optional<int64_t> now_ns = ReadPromptly(timer, kPromptNs, read, kTriesForIncident);
+  const std::optional<int64_t> now_ns = ReadPromptly(timer, kPromptReadNs, read, kTriesForIncident);
   dropped_ += !now_ns;
   if (!now_ns || cpu_ns < 0) return;
   const auto add = [&](ThreadValue what, std::optional<uint64_t> value) {

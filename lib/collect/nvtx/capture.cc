@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "base/memory_order.h"
 #include "collect/nvtx/event.h"
 #include "collect/nvtx/names.h"
 #include "collect/nvtx/started.h"
@@ -18,8 +19,9 @@ namespace {
 using abi::Attributes;
 using abi::PayloadData;
 
-constexpr auto kRelaxed = std::memory_order_relaxed, kAcquire = std::memory_order_acquire,
-               kRelease = std::memory_order_release;
+using base::kAcquire;
+using base::kRelaxed;
+using base::kRelease;
 
 constinit Counts g_counts;
 constinit std::atomic<bool> g_was_begun{false};

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/memory_order.h"
 #include "trace/names.h"
 
 namespace pitot::nvtx {
@@ -10,7 +11,8 @@ namespace {
 
 using trace::kMaxNameBytes;
 
-constexpr auto kRelaxed = std::memory_order_relaxed, kAcquire = std::memory_order_acquire;
+using base::kAcquire;
+using base::kRelaxed;
 
 constinit trace::NameQuota g_quota;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/memory_order.h"
 #include "collect/nvtx/site.h"
 #include "trace/manual.h"
 #include "trace/rings.h"
@@ -11,8 +12,9 @@
 namespace pitot::nvtx {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed, kAcquire = std::memory_order_acquire,
-               kRelease = std::memory_order_release;
+using base::kAcquire;
+using base::kRelaxed;
+using base::kRelease;
 
 constexpr Site kEndedElsewhere =
     MakeSite<uint64_t, uint64_t>(SiteKind::kInstant, "\"\", name, domain, lasted_ns, begin_thread");

@@ -5,12 +5,13 @@
 #include <iterator>
 #include <utility>
 
+#include "base/memory_order.h"
 #include "pitot/trace.h"
 
 namespace pitot::libtorch {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
+using base::kRelaxed;
 
 // Blocks have at least kUnitBytes. Small ones are rounded up to a multiple, unless the host has set another rounding
 // (roundup_power2_divisions). Larger ones may have less than kSmallBytes unused. Neither is reported.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/torch/memory_history.h"
+#include "base/memory_order.h"
 
 #include <algorithm>
 
 namespace pitot::libtorch {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
+using base::kRelaxed;
 
 // Merges neighbours and keeps their maxima, because peaks of requests are looked up in them.
 void Thin(std::vector<MemoryHistory::Sample>* samples, size_t most) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/torch/thread_state.h"
+#include "base/memory_order.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -30,7 +31,7 @@ struct Owner {
 
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
+using base::kRelaxed;
 
 thread_local Owner t_owner;
 constinit trace::NameQuota g_quota;
