@@ -59,42 +59,55 @@ void Settle(uint64_t fresh_words, RingCopy* copy) {
   if (static_cast<uint64_t>(copy->last - copy->first) < fresh_words) copy->open.clear();
 }
 
-void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy) {
-  copy->open.reserve(detail::kMaxOpen);
-  copy->number = ring.number;
-  copy->tid = ring.tid;
-  const trace::RingState state = ring.state;
-  copy->exited = state != trace::RingState::kLive;
-  copy->exit_ticks = state == trace::RingState::kRetired ? ring.exit_ticks : 0;
-  copy->attach_ticks = ring.attach_ticks;
+namespace {
 
-  // This order leaves nothing out. The context comes first: a change missed here is in the copy. The open scopes come
-  // next, and the head last: scopes closed meanwhile are in the copy.
-  const uint64_t capacity = ring.mask + 1;
+// The head of a ring around the read of its open scopes.
+struct Heads {
   uint64_t before_open = 0, newest = 0;
-  for (int looks = 0; looks == 0 || (newest - before_open > kFreshWords && looks < kLooks); ++looks) {
+};
+
+// Copies the context, the open scopes and the counts. This order leaves nothing out. The context comes first: a change
+// missed here is in the copy. The open scopes come next, and the head last: scopes closed meanwhile are in the copy.
+Heads CopyState(const trace::ThreadRing& ring, RingCopy* copy) {
+  Heads heads;
+  for (int looks = 0; looks == 0 || (heads.newest - heads.before_open > kFreshWords && looks < kLooks); ++looks) {
     copy->request = Acquire(&ring.request);
     copy->batch = Acquire(&ring.batch);
-    before_open = Acquire(&ring.head);
+    heads.before_open = Acquire(&ring.head);
     copy->open.clear();
     CopyOpenScopes(ring, &copy->open);
     copy->events = Acquire(&ring.events);
     copy->misnested = ring.misnested.load(std::memory_order_relaxed);
-    newest = Acquire(&ring.head);
+    heads.newest = Acquire(&ring.head);
   }
   copy->now_ticks = detail::Clock(__atomic_load_n(&ring.gate, __ATOMIC_RELAXED));
+  return heads;
+}
 
-  // The writer may be in the middle of a record of at most kMaxRecordWords beyond `newest`.
-  const uint64_t intact = newest + detail::kMaxRecordWords > capacity ? newest + detail::kMaxRecordWords - capacity : 0;
-  const uint64_t limit = std::max(intact, ring.floor);
-  copy->oldest = limit == ring.floor ? Oldest::kAttach : Oldest::kOverwritten;
-  const auto room = static_cast<uint64_t>(reserve->last - reserve->first);
-  uint64_t* const last = reserve->last;
-  uint64_t copied = newest;  // words [copied, newest) are at `last - (newest - copied)`
+// The oldest word that the writer spares at this head: it may be in the middle of a record of at most kMaxRecordWords
+// beyond it.
+uint64_t IntactFrom(uint64_t head, uint64_t capacity) {
+  return head + detail::kMaxRecordWords > capacity ? head + detail::kMaxRecordWords - capacity : 0;
+}
+
+// Words on their way from a ring to the end of the reserve.
+struct Words {
+  uint64_t* last;
+  uint64_t newest;
+  uint64_t copied;          // words [copied, newest) are at `last - (newest - copied)`
+  uint64_t* oldest_record;  // the first whole record
+  uint64_t* At(uint64_t word) const { return last - (newest - word); }
+};
+
+// Copies records from the newest to the oldest, until one is older than the window. Returns why it ended.
+Oldest CopyWords(const trace::ThreadRing& ring, uint64_t window_begin_ticks, uint64_t now_ticks, uint64_t room,
+                 Words* words) {
+  const uint64_t limit = std::max(IntactFrom(words->newest, ring.mask + 1), ring.floor), newest = words->newest;
+  uint64_t* const last = words->last;
+  uint64_t copied = newest, reference = now_ticks;
   uint64_t* oldest_record = last;
-  uint64_t reference = copy->now_ticks;
+  Oldest oldest = limit == ring.floor ? Oldest::kAttach : Oldest::kOverwritten;
   bool reached_window = false;
-
   while (copied > limit && !reached_window) {
     const uint64_t want = std::min(kBlockWords, copied - limit);
     const uint64_t have = room - (newest - copied);
@@ -113,35 +126,57 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
       }
     }
     if (cursor.IsBroken()) {
-      copy->oldest = Oldest::kBroken;
+      oldest = Oldest::kBroken;
       break;
     }
     if (block < want && !reached_window) {
-      copy->oldest = Oldest::kReserve;
+      oldest = Oldest::kReserve;
       break;
     }
   }
-  if (reached_window) copy->oldest = Oldest::kWindow;
+  words->copied = copied;
+  words->oldest_record = oldest_record;
+  return reached_window ? Oldest::kWindow : oldest;
+}
 
-  // Older words may have been overwritten while they were read. If any load returned a word of a later record, it
-  // synchronised with that record's store. That store follows the store of the head read here.
+// Leaves out the words that may have been overwritten while they were read. If any load returned a word of a later
+// record, it synchronised with that record's store. That store follows the store of the head read here. Returns the
+// first word of the copy.
+uint64_t* LeaveOutOverwritten(const trace::ThreadRing& ring, const Words& words, RingCopy* copy) {
   const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_RELAXED);
-  const uint64_t surely = head + detail::kMaxRecordWords > capacity ? head + detail::kMaxRecordWords - capacity : 0;
-  const uint64_t first_word = newest - static_cast<uint64_t>(last - oldest_record);
-  uint64_t* first = reached_window || copy->oldest == Oldest::kBroken ? oldest_record : last - (newest - copied);
-  if (surely > copied) {
-    first = last - (newest - std::min(surely, newest));
-    // An invalid record was just being overwritten.
-    if (surely > first_word || copy->oldest == Oldest::kBroken) {
-      copy->oldest = Oldest::kCopying;
-      copy->lapped_words = std::min(surely, newest) - copied;
-    }
+  const uint64_t intact = IntactFrom(head, ring.mask + 1);
+  const bool is_broken = copy->oldest == Oldest::kBroken;
+  if (intact <= words.copied)
+    return is_broken || copy->oldest == Oldest::kWindow ? words.oldest_record : words.At(words.copied);
+  const uint64_t first = std::min(intact, words.newest);
+  const uint64_t first_record = words.newest - static_cast<uint64_t>(words.last - words.oldest_record);
+  // An invalid record was just being overwritten.
+  if (intact > first_record || is_broken) {
+    copy->oldest = Oldest::kCopying;
+    copy->lapped_words = first - words.copied;
   }
-  if (first > last) first = last;
+  return words.At(first);
+}
+
+}  // namespace
+
+void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy) {
+  copy->open.reserve(detail::kMaxOpen);
+  copy->number = ring.number;
+  copy->tid = ring.tid;
+  const trace::RingState state = ring.state;
+  copy->exited = state != trace::RingState::kLive;
+  copy->exit_ticks = state == trace::RingState::kRetired ? ring.exit_ticks : 0;
+  copy->attach_ticks = ring.attach_ticks;
+  const Heads heads = CopyState(ring, copy);
+  const auto room = static_cast<uint64_t>(reserve->last - reserve->first);
+  Words words{reserve->last, heads.newest, heads.newest, reserve->last};
+  copy->oldest = CopyWords(ring, window_begin_ticks, copy->now_ticks, room, &words);
+  uint64_t* const first = std::min(LeaveOutOverwritten(ring, words, copy), words.last);
   copy->first = first;
-  copy->last = last;
+  copy->last = words.last;
   reserve->last = first;
-  Settle(newest - before_open, copy);
+  Settle(heads.newest - heads.before_open, copy);
   copy->open.shrink_to_fit();  // thousands of threads have few open scopes
 }
 
