@@ -28,45 +28,71 @@ std::optional<uint64_t> Shift(Wide digits, int exponent) {
   return static_cast<uint64_t>(digits);
 }
 
+// Reads a number from its front. Each function removes its part from the text.
+class NumberText {
+ public:
+  explicit NumberText(std::string_view text) : text_(text) {}
+
+  // Numbers may stand in quotes.
+  void Unquote() {
+    if (text_.size() < 2 || text_.front() != '"') return;
+    text_.remove_prefix(1);
+    text_ = text_.substr(0, text_.find('"'));
+  }
+  bool TakeMinus() {
+    const bool is_negative = !text_.empty() && text_.front() == '-';
+    if (is_negative) text_.remove_prefix(1);
+    return is_negative;
+  }
+  // The first kMostDigits digits; `exponent` then counts the others, less those after the point.
+  Wide TakeDigits(int* exponent) {
+    Wide digits = 0;
+    int count = 0;
+    bool has_point = false;
+    size_t at = 0;
+    for (; at < text_.size() && (IsDigit(text_[at]) || (text_[at] == '.' && !has_point)); ++at) {
+      if (text_[at] == '.') {
+        has_point = true;
+      } else if (count < kMostDigits) {
+        digits = digits * 10 + static_cast<Wide>(text_[at] - '0');
+        count += digits != 0;
+        *exponent -= has_point;
+      } else {
+        *exponent += !has_point;
+      }
+    }
+    text_.remove_prefix(at);
+    return digits;
+  }
+  // Adds the power of ten after "e". False if it has no digits.
+  bool TakePower(int* exponent) {
+    if (text_.empty() || (text_.front() != 'e' && text_.front() != 'E')) return true;
+    text_.remove_prefix(1);
+    const bool is_down = !text_.empty() && text_.front() == '-';
+    if (!text_.empty() && (text_.front() == '-' || text_.front() == '+')) text_.remove_prefix(1);
+    if (!BeginsWithDigit()) return false;
+    int power = 0;
+    for (; BeginsWithDigit(); text_.remove_prefix(1)) power = std::min(power * 10 + (text_.front() - '0'), 100000);
+    *exponent += is_down ? -power : power;
+    return true;
+  }
+  bool BeginsWithDigit() const { return !text_.empty() && IsDigit(text_.front()); }
+  bool IsBlank() const { return text_.find_first_not_of(" \n\t\r") == std::string_view::npos; }
+
+ private:
+  std::string_view text_;
+};
+
 }  // namespace
 
 std::optional<int64_t> ParseDecimal(std::string_view text, int scale) {
-  if (text.size() >= 2 && text.front() == '"') {
-    text.remove_prefix(1);
-    text = text.substr(0, text.find('"'));
-  }
-  const bool is_negative = !text.empty() && text.front() == '-';
-  if (is_negative) text.remove_prefix(1);
-  if (text.empty() || !IsDigit(text.front())) return std::nullopt;
-
-  Wide digits = 0;
-  int count = 0, exponent = scale;
-  bool has_point = false;
-  size_t at = 0;
-  for (; at < text.size() && (IsDigit(text[at]) || (text[at] == '.' && !has_point)); ++at) {
-    if (text[at] == '.') {
-      has_point = true;
-    } else if (count < kMostDigits) {
-      digits = digits * 10 + static_cast<Wide>(text[at] - '0');
-      count += digits != 0;
-      exponent -= has_point;
-    } else {
-      exponent += !has_point;
-    }
-  }
-  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
-    ++at;
-    const bool is_down = at < text.size() && text[at] == '-';
-    at += at < text.size() && (text[at] == '-' || text[at] == '+');
-    if (at == text.size() || !IsDigit(text[at])) return std::nullopt;
-    int power = 0;
-    for (; at < text.size() && IsDigit(text[at]); ++at) power = std::min(power * 10 + (text[at] - '0'), 100000);
-    exponent += is_down ? -power : power;
-  }
-  for (; at < text.size(); ++at) {
-    if (text[at] != ' ' && text[at] != '\n' && text[at] != '\t' && text[at] != '\r') return std::nullopt;
-  }
-
+  NumberText number(text);
+  number.Unquote();
+  const bool is_negative = number.TakeMinus();
+  if (!number.BeginsWithDigit()) return std::nullopt;
+  int exponent = scale;
+  const Wide digits = number.TakeDigits(&exponent);
+  if (!number.TakePower(&exponent) || !number.IsBlank()) return std::nullopt;
   const std::optional<uint64_t> size = Shift(digits, exponent);
   if (!size || *size > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
   return is_negative ? -static_cast<int64_t>(*size) : static_cast<int64_t>(*size);

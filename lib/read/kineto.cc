@@ -38,21 +38,23 @@ class KinetoParser {
                                                                            : "it has no traceEvents");
     }
     builder_.Finish(!report_.complete);
-    if (!report_.complete || report_.events_bad != 0 || depth_was_exceeded_) {
-      std::string problem = report_.complete ? "" : splitter_.problem();
-      if (report_.events_bad != 0)
-        problem += (problem.empty() ? "" : "; ") + base::Plural(report_.events_bad, "event") + " of " +
-                   base::Count(report_.events) + " could not be read";
-      if (!deep_member_.empty())
-        problem += (problem.empty() ? "" : "; ") + ("its \"" + base::Cut(base::SanitizeText(deep_member_), 40)) +
-                   "\" is left out";
-      if (depth_was_exceeded_) problem += " (nested more than 500 deep)";
-      return Status(StatusCode::kDataLoss, problem.c_str());
-    }
-    return Status();
+    if (report_.complete && report_.events_bad == 0 && !depth_was_exceeded_) return Status();
+    return Status(StatusCode::kDataLoss, LossText().c_str());
   }
 
  private:
+  // The parts that could not be read.
+  std::string LossText() const {
+    std::string problem = report_.complete ? "" : splitter_.problem();
+    if (report_.events_bad != 0)
+      problem += (problem.empty() ? "" : "; ") + base::Plural(report_.events_bad, "event") + " of " +
+                 base::Count(report_.events) + " could not be read";
+    if (!deep_member_.empty())
+      problem += (problem.empty() ? "" : "; ") + ("its \"" + base::Cut(base::SanitizeText(deep_member_), 40)) +
+                 "\" is left out";
+    if (depth_was_exceeded_) problem += " (nested more than 500 deep)";
+    return problem;
+  }
   void Take(Piece piece) {
     if (piece == Piece::kMember) return TakeMember();
     if (piece == Piece::kTooDeep || piece == Piece::kTooDeepMember) depth_was_exceeded_ = true;

@@ -2,6 +2,7 @@
 #include "read/kineto_builder.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -24,7 +25,8 @@ constexpr size_t kMostShapeBytes = 16 << 10;
 
 enum class Category { kOther, kOperator, kScope, kCall, kKernel, kMemcpy, kMemset, kSync, kOverhead };
 
-Category CategoryOf(std::string_view name) {
+Category CategoryOf(const KinetoEvent& event) {
+  if (event.phase != "X") return Category::kOther;
   static const std::unordered_map<std::string_view, Category> categories = {
       {"cpu_op", Category::kOperator},       {"Operator", Category::kOperator}, {"user_annotation", Category::kScope},
       {"python_function", Category::kScope}, {"cuda_runtime", Category::kCall}, {"cuda_driver", Category::kCall},
@@ -33,8 +35,12 @@ Category CategoryOf(std::string_view name) {
       {"gpu_memset", Category::kMemset},     {"Memset", Category::kMemset},     {"cuda_sync", Category::kSync},
       {"overhead", Category::kOverhead},
   };
-  const auto found = categories.find(name);
+  const auto found = categories.find(event.category);
   return found == categories.end() ? Category::kOther : found->second;
+}
+
+bool IsGood(const KinetoEvent& event) {
+  return event.begin_ns && event.duration_ns && event.name.size() <= kMostNameBytes;
 }
 
 std::string Lower(std::string_view text) {
@@ -66,34 +72,16 @@ std::string Compact(std::string_view json) {
 // The limit of blocks on a multiprocessor, by compute capability; the file does not have it. From the technical
 // specifications in the CUDA C++ Programming Guide. 0: unknown.
 uint32_t BlocksPerMultiprocessor(int64_t major, int64_t minor) {
-  switch (major * 10 + minor) {
-    case 30:
-    case 35:
-    case 37:
-    case 75:
-    case 86:
-    case 87:
-      return 16;
-    case 89:
-    case 120:
-    case 121:
-      return 24;
-    case 50:
-    case 52:
-    case 53:
-    case 60:
-    case 61:
-    case 62:
-    case 70:
-    case 72:
-    case 80:
-    case 90:
-    case 100:
-    case 103:
-      return 32;
-    default:
-      return 0;
-  }
+  struct Limit {
+    int64_t capability;  // 75 for 7.5
+    uint32_t blocks;
+  };
+  static constexpr Limit kLimits[] = {{30, 16}, {35, 16}, {37, 16}, {50, 32},  {52, 32},  {53, 32},  {60, 32},
+                                      {61, 32}, {62, 32}, {70, 32}, {72, 32},  {75, 16},  {80, 32},  {86, 16},
+                                      {87, 16}, {89, 24}, {90, 32}, {100, 32}, {103, 32}, {120, 24}, {121, 24}};
+  const auto limit = std::find_if(std::begin(kLimits), std::end(kLimits),
+                                  [&](const Limit& known) { return known.capability == major * 10 + minor; });
+  return limit == std::end(kLimits) ? 0 : limit->blocks;
 }
 
 // Puts a column into another order.
@@ -124,12 +112,12 @@ void KinetoBuilder::Add(const KinetoEvent& event) {
   ++report_.events;
   if (event.phase == "M") return AddThreadName(event);
   if (event.name == "[memory]") return AddMemory(event);
-  const Category category = event.phase == "X" ? CategoryOf(event.category) : Category::kOther;
+  const Category category = CategoryOf(event);
   if (category == Category::kOther) {
     ++report_.events_unused;
     return;
   }
-  if (!event.begin_ns || !event.duration_ns || event.name.size() > kMostNameBytes) {
+  if (!IsGood(event)) {
     ++report_.events_bad;
     return;
   }
