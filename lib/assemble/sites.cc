@@ -62,6 +62,13 @@ model::SiteRow MakeRow(const snapshot::SiteText& text, model::StringTable* strin
 
 }  // namespace
 
+namespace {
+
+bool IsOpening(char c) { return c == '(' || c == '[' || c == '{'; }
+bool IsClosing(char c) { return c == ')' || c == ']' || c == '}'; }
+
+}  // namespace
+
 std::vector<std::string_view> SplitArgText(std::string_view text) {
   std::vector<std::string_view> parts;
   size_t begin = 0;
@@ -72,9 +79,9 @@ std::vector<std::string_view> SplitArgText(std::string_view text) {
     const bool separates_digits = !before.empty() && before[0] >= '0' && before[0] <= '9';
     if ((c == '"' || c == '\'') && !separates_digits) {
       i = SkipLiteral(text, i);
-    } else if (c == '(' || c == '[' || c == '{') {
+    } else if (IsOpening(c)) {
       ++depth;
-    } else if (c == ')' || c == ']' || c == '}') {
+    } else if (IsClosing(c)) {
       --depth;
     } else if (c == ',' && depth == 0) {
       parts.push_back(Trim(text.substr(begin, i - begin)));

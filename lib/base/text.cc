@@ -8,22 +8,34 @@ namespace {
 
 constexpr char kReplacement[] = "\xef\xbf\xbd";  // U+FFFD
 
+// The size of a UTF-8 character by its first byte, which is not ASCII; 0 if none begins so.
+uint32_t SizeByFirst(uint32_t first) {
+  if (first < 0xc2) return 0;
+  if (first < 0xe0) return 2;
+  if (first < 0xf0) return 3;
+  return first < 0xf5 ? 4 : 0;
+}
+
+// Whether the code needs this size and is a character's. Surrogates are not characters.
+bool Needs(uint32_t size, uint32_t code) {
+  if (size == 3) return code >= 0x800 && (code < 0xd800 || code >= 0xe000);
+  return size != 4 || (code >= 0x10000 && code <= 0x10ffff);
+}
+
 // Returns the size of the sane character at the front of `text`; 0 if only its first byte must be replaced. A control
 // character of two bytes is replaced byte by byte.
 uint32_t SaneCharacter(std::string_view text) {
   const auto byte = [&](uint32_t i) -> uint32_t { return static_cast<uint8_t>(text[i]); };
   const uint32_t first = byte(0);
   if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
-  const uint32_t size = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  const uint32_t size = SizeByFirst(first);
   if (size == 0 || size > text.size()) return 0;
   uint32_t code = first & (0xff >> (size + 1));
   for (uint32_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
     code = code << 6 | (byte(i) & 0x3f);
   }
-  if (size == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return 0;
-  if (size == 4 && (code < 0x10000 || code > 0x10ffff)) return 0;
-  return code < 0xa0 ? 0 : size;
+  return Needs(size, code) && code >= 0xa0 ? size : 0;
 }
 
 }  // namespace

@@ -127,23 +127,31 @@ void Round(int64_t total_ns, std::vector<Part>* parts) {
   for (size_t i = 0; left_ns > 0; i = i + 1 == order.size() ? 0 : i + 1, --left_ns) ++(*parts)[order[i]].ns;
 }
 
-// Divides a batch's busy time between `count` requests.
-std::vector<Part> ShareOut(const Intervals& busy, const std::vector<Membership>& memberships, size_t count) {
-  std::vector<Part> parts(count);
-  if (count == 0) return parts;
-  struct Edge {
-    int64_t at_ns;
-    uint32_t request;
-    int step;  // 1: joins, -1: leaves
-  };
-  std::vector<Edge> edges;
+// A request joins or leaves a batch.
+struct MembershipEdge {
+  int64_t at_ns;
+  uint32_t request;
+  int step;  // 1: joins, -1: leaves
+};
+
+// Sorted by time.
+std::vector<MembershipEdge> EdgesOf(const std::vector<Membership>& memberships) {
+  std::vector<MembershipEdge> edges;
   for (const Membership& membership : memberships) {
     if (membership.end_ns <= membership.begin_ns) continue;
     edges.push_back({membership.begin_ns, membership.request, 1});
     edges.push_back({membership.end_ns, membership.request, -1});
   }
-  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at_ns < b.at_ns; });
+  std::sort(edges.begin(), edges.end(),
+            [](const MembershipEdge& a, const MembershipEdge& b) { return a.at_ns < b.at_ns; });
+  return edges;
+}
 
+// Divides a batch's busy time between `count` requests.
+std::vector<Part> ShareOut(const Intervals& busy, const std::vector<Membership>& memberships, size_t count) {
+  std::vector<Part> parts(count);
+  if (count == 0) return parts;
+  const std::vector<MembershipEdge> edges = EdgesOf(memberships);
   std::vector<uint32_t> all(count), times(count), present;  // how many times each is a member now, and the members
   for (uint32_t i = 0; i < count; ++i) all[i] = i;
   size_t edge = 0;

@@ -13,7 +13,7 @@
 namespace pitot::model {
 namespace {
 
-constexpr std::string_view kAnonymous = "(anonymous namespace)";
+constexpr std::string_view kAnonymous = "(anonymous namespace)", kOperatorWord = "operator";
 
 constexpr size_t kMostBytes = 16 << 10;   // of a full name
 constexpr size_t kMostWritten = 1 << 20;  // by the demangler, before a name is refused
@@ -117,20 +117,39 @@ std::string NameInFront(std::string_view compiled) {
 
 }  // namespace
 
+namespace {
+
+// Whether an operator's name begins at `at`.
+bool IsOperator(std::string_view full, size_t at) {
+  if (full.substr(at, kOperatorWord.size()) != kOperatorWord || (at > 0 && IsIdentifier(full[at - 1]))) return false;
+  const size_t end = at + kOperatorWord.size();
+  return end == full.size() || !IsIdentifier(full[end]);
+}
+
+// The end of the operator's name that begins at `at`. Its brackets are part of it.
+size_t SkipOperator(std::string_view full, size_t at) {
+  const size_t word_end = at + kOperatorWord.size();
+  size_t end = word_end;
+  if (full.substr(end, 2) == "()") end += 2;
+  while (end < full.size() && full[end] != '(' && !(full[end] == '<' && full[end - 1] != '<' && end > word_end)) ++end;
+  return end;
+}
+
+size_t SkipAnonymous(std::string_view full, size_t at) {
+  at += kAnonymous.size();
+  return full.substr(at, 2) == "::" ? at + 2 : at;
+}
+
+}  // namespace
+
 std::string BriefName(std::string_view full) {
   std::string brief;
   for (size_t at = 0; at < full.size();) {
     const std::string_view rest = full.substr(at);
-    const bool begins_word = at == 0 || !IsIdentifier(full[at - 1]);
     if (rest.substr(0, kAnonymous.size()) == kAnonymous) {
-      at += kAnonymous.size();
-      if (full.substr(at, 2) == "::") at += 2;
-    } else if (begins_word && rest.substr(0, 8) == "operator" && (rest.size() == 8 || !IsIdentifier(rest[8]))) {
-      // The brackets of an operator are part of its name.
-      size_t end = at + 8;
-      if (full.substr(end, 2) == "()") end += 2;
-      while (end < full.size() && full[end] != '(' && !(full[end] == '<' && full[end - 1] != '<' && end > at + 8))
-        ++end;
+      at = SkipAnonymous(full, at);
+    } else if (IsOperator(full, at)) {
+      const size_t end = SkipOperator(full, at);
       brief.append(full.substr(at, end - at));
       at = end;
     } else if (rest[0] == '<') {
@@ -152,7 +171,7 @@ std::string BriefName(std::string_view full) {
       ++at;
     }
   }
-  while (!brief.empty() && brief.back() == ' ') brief.pop_back();
+  brief.erase(brief.find_last_not_of(' ') + 1);
   return brief.empty() ? std::string(full) : brief;
 }
 
