@@ -124,6 +124,38 @@ Pair* Pools::Take(Pool* pool, uint32_t* word) noexcept {
 
 void Pools::Release(Pair* pair, uint32_t word) noexcept { pair->Change(word, Pair::Next(word, PairPhase::kFree)); }
 
+// The pool of the current context. Counts the reason, has the pool made or repaired, and returns null if it is not
+// ready, or if nothing can be recorded.
+Pool* Pools::ReadyPool(const Driver& driver, void* stream) noexcept {
+  void* context = nullptr;
+  unsigned long long id = 0;
+  if (driver.get_context(&context) != kSuccess || context == nullptr) {
+    Count(&counts_.no_context);
+    return nullptr;
+  }
+  if (driver.get_context_id != nullptr && driver.get_context_id(context, &id) != kSuccess) id = 0;
+  if (IsCapturing(driver, stream)) return nullptr;
+  Pool* const pool = Find(context, id);
+  const PoolPhase phase = pool != nullptr ? pool->phase.load(std::memory_order_acquire) : PoolPhase::kUnused;
+  if (phase == PoolPhase::kFailed) {
+    Count(&counts_.failed_pool);
+    Retry(pool);
+    return nullptr;
+  }
+  if (phase != PoolPhase::kReady) {
+    Count(&counts_.no_pool);
+    if (pool == nullptr || phase == PoolPhase::kParked) Claim(context, id);
+    return nullptr;
+  }
+  if (IsGone(*pool)) {
+    Count(&counts_.no_pool);
+    wants_room.store(true);
+    WakeIfIdle();
+    return nullptr;
+  }
+  return pool;
+}
+
 detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
   if (!IsUsable()) return {};
   const Driver* const driver = driver_.load(std::memory_order_acquire);
@@ -132,32 +164,8 @@ detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
     if (!wants_driver.exchange(true)) WakeIfIdle();
     return {};
   }
-  void* context = nullptr;
-  unsigned long long id = 0;
-  if (driver->get_context(&context) != kSuccess || context == nullptr) {
-    Count(&counts_.no_context);
-    return {};
-  }
-  if (driver->get_context_id != nullptr && driver->get_context_id(context, &id) != kSuccess) id = 0;
-  if (IsCapturing(*driver, stream)) return {};
-  Pool* const pool = Find(context, id);
-  const PoolPhase phase = pool != nullptr ? pool->phase.load(std::memory_order_acquire) : PoolPhase::kUnused;
-  if (phase == PoolPhase::kFailed) {
-    Count(&counts_.failed_pool);
-    Retry(pool);
-    return {};
-  }
-  if (phase != PoolPhase::kReady) {
-    Count(&counts_.no_pool);
-    if (pool == nullptr || phase == PoolPhase::kParked) Claim(context, id);
-    return {};
-  }
-  if (IsGone(*pool)) {
-    Count(&counts_.no_pool);
-    wants_room.store(true);
-    WakeIfIdle();
-    return {};
-  }
+  Pool* const pool = ReadyPool(*driver, stream);
+  if (pool == nullptr) return {};
   uint32_t word = 0;
   Pair* const pair = Take(pool, &word);
   if (pair == nullptr) {

@@ -196,6 +196,7 @@ class Pools {
  private:
   Pool* Find(void* context, uint64_t id) noexcept;
   void Claim(void* context, uint64_t id) noexcept;
+  Pool* ReadyPool(const Driver& driver, void* stream) noexcept;
   Pair* Take(Pool* pool, uint32_t* word) noexcept;
   bool IsCapturing(const Driver& driver, void* stream) noexcept;
   bool IsUsable() const noexcept;

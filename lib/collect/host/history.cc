@@ -51,6 +51,12 @@ void History::Keep(int64_t begin_ns, std::span<const Sample> now) noexcept {
 }
 
 void History::AddTo(TraceBuilder& trace) const {
+  AddSamples(trace);
+  AddRounds(trace);
+  AddMissing(trace);
+}
+
+void History::AddSamples(TraceBuilder& trace) const {
   std::map<std::pair<int32_t, uint32_t>, uint32_t> rows;
   const auto row_of = [&](const Sample& sample) {
     const auto [row, is_new] = rows.try_emplace({sample.tid, sample.counter}, kNoRow);
@@ -59,7 +65,7 @@ void History::AddTo(TraceBuilder& trace) const {
     const std::string name = sample.tid == 0 ? base::HostCounter(what) : base::ThreadCounter(sample.tid, what);
     return row->second = trace.AddCounter(kNoRow, name.c_str(), what.unit);
   };
-  const uint64_t oldest = kept_.written > capacity_ ? kept_.written - capacity_ : 0;
+  const uint64_t oldest = OldestKept();
   // The counts of the process and the machine at the window's beginning. For threads their own moments matter.
   const Sample* at_begin[kHostCounterCount] = {};
   for (uint64_t position = oldest; position < kept_.written; ++position) {
@@ -73,8 +79,15 @@ void History::AddTo(TraceBuilder& trace) const {
     const Sample& sample = Kept(position);
     if (sample.at_ns > begin_ns_) trace.AddSample(row_of(sample), sample.at_ns, sample.value);
   }
+}
+
+// How long the collector's own rounds took.
+void History::AddRounds(TraceBuilder& trace) const {
   if (kept_.process.count != 0) trace.AddAttribute("host.round_us", RoundText(kept_.process).c_str());
   if (kept_.threads.count != 0) trace.AddAttribute("host.thread_round_us", RoundText(kept_.threads).c_str());
+}
+
+void History::AddMissing(TraceBuilder& trace) const {
   if (kept_.threads_left_out != 0) {
     trace.AddAttribute("host.threads_left_out",
                        base::Format("%u at work: raise HostOptions::most_threads", kept_.threads_left_out).c_str());
@@ -86,7 +99,7 @@ void History::AddTo(TraceBuilder& trace) const {
                                     static_cast<unsigned long long>(kept_.process.dropped))
                            .c_str());
   }
-  if (oldest != 0 && Kept(oldest).at_ns > begin_ns_) {
+  if (const uint64_t oldest = OldestKept(); oldest != 0 && Kept(oldest).at_ns > begin_ns_) {
     trace.AddAttribute("host.overwritten",
                        base::Format("samples of the first %.3f s of the window: HostOptions::memory_bytes is too small",
                                     static_cast<double>(Kept(oldest).at_ns - begin_ns_) / 1e9)

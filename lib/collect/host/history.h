@@ -65,6 +65,10 @@ class History {
   };
   void Write(std::span<const Sample> samples) noexcept PITOT_REQUIRES(mutex_);
   const Sample& Kept(uint64_t position) const { return kept_samples_[position % capacity_]; }
+  uint64_t OldestKept() const { return kept_.written > capacity_ ? kept_.written - capacity_ : 0; }
+  void AddSamples(TraceBuilder& trace) const;
+  void AddRounds(TraceBuilder& trace) const;
+  void AddMissing(TraceBuilder& trace) const;
 
   const size_t capacity_;  // samples
 

@@ -74,7 +74,6 @@ void GpuAccount::Align(int64_t being_freed, Look look, int64_t now) noexcept {
 }
 
 void GpuAccount::Note(GpuEvent event, int64_t bytes, uint64_t address, int64_t now) noexcept {
-  const int32_t device = memory_->device;
   const int64_t asked = RoundedUp(bytes);
   switch (event) {
     case GpuEvent::kAllocated:
@@ -94,8 +93,13 @@ void GpuAccount::Note(GpuEvent event, int64_t bytes, uint64_t address, int64_t n
       return NoteFreed(memory_, given, asked, now);
     }
     default:
-      break;
+      return NoteReserved(event, bytes, address, now);
   }
+}
+
+// The driver gave or took memory, or refused.
+void GpuAccount::NoteReserved(GpuEvent event, int64_t bytes, uint64_t address, int64_t now) noexcept {
+  const int32_t device = memory_->device;
   ReadNumbers();
   const bool is_retried = event != GpuEvent::kReleased && TakeRetries(numbers_.retries);
   if (event != GpuEvent::kOutOfMemory) memory_->reserved->Add(event == GpuEvent::kReserved ? bytes : -bytes, now);

@@ -47,6 +47,7 @@ class GpuAccount {
   bool ReadNumbers() noexcept;
   // The only place for this block among the known ones.
   Block& PlaceOf(uint64_t address) noexcept { return blocks_[(address >> 9) * 0x9e3779b97f4a7c15 >> 56]; }
+  void NoteReserved(GpuEvent event, int64_t bytes, uint64_t address, int64_t now) noexcept;
   void Align(int64_t being_freed, Look look, int64_t now) noexcept;
   // Counts new retries; whether there were any.
   bool TakeRetries(int64_t retries) noexcept;
