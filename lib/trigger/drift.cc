@@ -40,14 +40,12 @@ class DriftTrigger final : public Trigger {
         "reference_requests", "must be ten times recent_requests to 1,000,000,000");
     check.RequireWindows(options_.pre_window_ms, options_.post_window_ms);
     if (Status status = check.Take(); !status.ok()) return status;
-    if (!recent_.is_allocated() || !reference_.is_allocated())
-      return Status(StatusCode::kResourceExhausted, "no memory for the drift trigger's histograms");
+    if (!IsAllocated()) return Status(StatusCode::kResourceExhausted, "no memory for the drift trigger's histograms");
     return Status();
   }
 
   void OnFinish(const RequestView& request, FiringSink& sink) noexcept override {
-    if (request.outcome != Outcome::kOk || !route_.Matches(request.route)) return;
-    if (!recent_.is_allocated() || !reference_.is_allocated()) return;
+    if (!Counts(request) || !IsAllocated()) return;
     QuantileCells::Cell* recent = recent_.Find(request.route_index, request.size_bucket);
     QuantileCells::Cell* reference = reference_.Find(request.route_index, request.size_bucket);
     if (recent == nullptr || reference == nullptr) return;
@@ -55,13 +53,12 @@ class DriftTrigger final : public Trigger {
     uint32_t count = 0, reference_count = 0;
     const uint64_t now_ns = recent_.Threshold(recent, &count);
     const uint64_t before_ns = reference_.Threshold(reference, &reference_count);
-    const double ratio = before_ns != 0 ? static_cast<double>(now_ns) / static_cast<double>(before_ns) : 0;
+    const double ratio = Ratio(now_ns, before_ns);
     std::atomic<bool>& has_fired =
         has_fired_[request.route_index % kMaxRoutes * kMaxSizeBuckets + request.size_bucket % kMaxSizeBuckets];
     // A possible drift enters the reference slowly until it has fired; otherwise it would hide itself.
     const bool is_suspect = ratio >= (1 + factor_) / 2;
-    if (!is_suspect || has_fired.load(std::memory_order_relaxed) ||
-        std::atomic_ref(recent->finishes).load(std::memory_order_relaxed) % kSlowly == 0)
+    if (!is_suspect || has_fired.load(std::memory_order_relaxed) || IsOneOfFew(recent))
       reference_.Teach(reference, request.latency_ns);
     if (__builtin_expect(!is_suspect, 1)) {
       // Latency is as before, or the reference has followed it: the next change is another.
@@ -69,14 +66,30 @@ class DriftTrigger final : public Trigger {
       return;
     }
     if (ratio < factor_) return;
-    const double to_median = static_cast<double>(request.latency_ns) / static_cast<double>(now_ns);
-    if (has_fired.load(std::memory_order_relaxed) || to_median > kTypical || to_median < 1 / kTypical) return;
+    if (has_fired.load(std::memory_order_relaxed) || !IsTypical(request.latency_ns, now_ns)) return;
     bool joins_only = false;
     if (has_fired.exchange(true) || !cool_down_.Allows(request.route_index, sink, &joins_only)) return;
     Say(request, now_ns, before_ns, count, reference_count, joins_only, sink);
   }
 
  private:
+  bool IsAllocated() const noexcept { return recent_.is_allocated() && reference_.is_allocated(); }
+  // Failed requests show no latency.
+  bool Counts(const RequestView& request) const noexcept {
+    return request.outcome == Outcome::kOk && route_.Matches(request.route);
+  }
+  // 0 if nothing is known of before.
+  static double Ratio(uint64_t now_ns, uint64_t before_ns) noexcept {
+    return before_ns != 0 ? static_cast<double>(now_ns) / static_cast<double>(before_ns) : 0;
+  }
+  static bool IsTypical(uint64_t latency_ns, uint64_t median_ns) noexcept {
+    const double to_median = static_cast<double>(latency_ns) / static_cast<double>(median_ns);
+    return to_median <= kTypical && to_median >= 1 / kTypical;
+  }
+  // Whether the finish counted last is one in kSlowly.
+  static bool IsOneOfFew(QuantileCells::Cell* cell) noexcept {
+    return std::atomic_ref(cell->finishes).load(std::memory_order_relaxed) % kSlowly == 0;
+  }
   static uint32_t AtLeastOne(uint32_t requests) noexcept { return requests != 0 ? requests : 1; }
   static uint32_t WarmUp(uint32_t recent) noexcept { return recent <= kMostRecent ? kWarmUp * recent : 1; }
 
