@@ -227,7 +227,7 @@ struct Quota {
   std::string version;  // of the cgroups; "" if none was found
 };
 
-// `quota` and `period` as in the files of cgroups; 0 if they are no numbers, or mean no limit.
+// `quota` and `period` as in the files of cgroups; 0 if they are not numbers, or set no limit.
 double CpusOf(const std::string& quota, const std::string& period) {
   double quota_us = 0, period_us = 0;
   const bool is_limit = absl::SimpleAtod(quota, &quota_us) && absl::SimpleAtod(period, &period_us) && period_us > 0;

@@ -32,8 +32,8 @@ struct LoadReport {
 // filled; losses are listed on stderr. Otherwise returns the exit code, with a message on stderr that says what to do.
 int Load(const std::string& path, model::Trace* trace, LoadReport* report);
 
-// The exit code of an answer about a file for which Load returned `loaded`. An empty answer is no news if the file is
-// damaged; an error is.
+// The exit code of an answer about a file for which Load returned `loaded`. A damaged file outranks an empty answer,
+// but not an error.
 int ExitCodeOf(int loaded, int answered);
 
 // Writes `trace` to `path` through a new file next to it, mode 0600; "-" is stdout. Returns kDone or, with a message,

@@ -808,7 +808,7 @@ class Writer {
     return text;
   }
 
-  // Of each fired route, the latency of the fastest request that fired.
+  // The latency of the fastest request that fired, by route.
   std::map<StringId, int64_t> FastestFired() const {
     std::map<StringId, int64_t> fastest;
     for (size_t i = 0; i < slow_.size(); ++i) {
