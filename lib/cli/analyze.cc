@@ -18,6 +18,7 @@
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "model/kernel_name.h"
+#include "peers/catalogue.h"
 
 namespace pitot::cli {
 namespace {
@@ -33,10 +34,11 @@ using base::PadLeft;
 using base::PadRight;
 using nlohmann::ordered_json;
 
-const std::map<std::string, Compat> kCompats = {{"pitot", Compat::kPitot},
-                                                {"hta", Compat::kHta},
-                                                {"tracelens", Compat::kTraceLens},
-                                                {"tbplugin", Compat::kTbPlugin}};
+using MakeAnalyzers = std::vector<std::unique_ptr<Analyzer>> (*)();
+const std::map<std::string, MakeAnalyzers> kCompats = {{"pitot", analyze::MakeCatalogue},
+                                                       {"hta", peers::MakeHtaCatalogue},
+                                                       {"tracelens", peers::MakeTraceLensCatalogue},
+                                                       {"tbplugin", peers::MakeTbPluginCatalogue}};
 
 struct AnalyzeArguments {
   std::string input, compat = "pitot", only;
@@ -207,7 +209,6 @@ void ComplainOfFailures(const AnalysisReport& report) {
 
 int AnalyzeFile(const AnalyzeArguments& arguments) {
   AnalyzeOptions options;
-  options.compat = kCompats.at(arguments.compat);
   options.budget_ns = static_cast<int64_t>(arguments.budget_ms * 1e6);
   for (const absl::string_view name : absl::StrSplit(arguments.only, ',', absl::SkipWhitespace()))
     options.only.push_back(absl::AsciiStrToLower(absl::StripAsciiWhitespace(name)));
@@ -218,7 +219,7 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
   const int loaded = Load(arguments.input, &trace, &file);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   AnalysisReport report;
-  const Status status = Analyze(trace, analyze::MakeCatalogue(), options, &report);
+  const Status status = Analyze(trace, kCompats.at(arguments.compat)(), options, &report);
   if (!status.ok()) {
     const bool is_usage = status.code() == StatusCode::kInvalidArgument;
     Complain(std::string(status.message()) +
@@ -245,7 +246,7 @@ void AddAnalyze(CommandLine& line) {
   command.Add("dump", &arguments->input, kDumpHelp).Required();
   command.Add("--only", &arguments->only, "Only these analyzers: a01,a04");
   std::vector<std::string> names;
-  for (const auto& [name, compat] : kCompats) names.push_back(name);
+  for (const auto& [name, make] : kCompats) names.push_back(name);
   command.Add("--compat", &arguments->compat, "Count as this tool does").OneOf(names).ShowDefault();
   command.Add("--set", &arguments->settings, "A threshold, such as a04.idle_share=0.2; may be repeated");
   command.Add("--budget", &arguments->budget_ms, "CPU time limit of one analyzer in ms; it is cut off beyond that")

@@ -509,11 +509,6 @@ TEST_CASE("the whole catalogue answers an empty trace", "[analyze]") {
     CHECK(analyzer.status.ok());
     CHECK(analyzer.findings.empty());
   }
-  for (const Compat compat : {Compat::kHta, Compat::kTraceLens, Compat::kTbPlugin}) {
-    AnalyzeOptions options;
-    options.compat = compat;
-    CHECK(Analyze({}, analyze::MakeCatalogue(), options, &report).ok());
-  }
 }
 
 TEST_CASE("the whole catalogue answers any trace, with times within it and finite numbers", "[analyze]") {

@@ -121,6 +121,15 @@ inline model::KernelShape Shape(uint32_t blocks, uint32_t threads, uint32_t regi
   return shape;
 }
 
+// Two kernels and a copy, each with its call: 50 us of copy and kernel at once, and a gap of 100 us.
+inline GpuTrace CopyAndKernels() {
+  GpuTrace made(1000);
+  made.Gpu(GpuKind::kKernel, "gemm", 100, 200, made.Call("cudaLaunchKernel", 50, 10));
+  made.Gpu(GpuKind::kMemcpy, "DtoH, device to pinned", 250, 150, made.Call("cudaMemcpyAsync", 70, 10));
+  made.Gpu(GpuKind::kKernel, "ncclKernel_AllReduce", 500, 100, made.Call("cudaLaunchKernel", 90, 10));
+  return made;
+}
+
 }  // namespace pitot::test
 
 #endif  // PITOT_TEST_ANALYZE_CATALOGUE_EDGES_H_

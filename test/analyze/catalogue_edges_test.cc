@@ -153,25 +153,6 @@ TEST_CASE("the catalogue's thresholds have the values that the reference names",
 
 // ---- a01, a02
 
-namespace {
-
-analyze::AnalyzeOptions As(Compat compat) {
-  analyze::AnalyzeOptions options;
-  options.compat = compat;
-  return options;
-}
-
-// Two kernels and a copy, each with its call: 50 us of copy and kernel at once, and a gap of 100 us.
-GpuTrace CopyAndKernels() {
-  GpuTrace made(1000);
-  made.Gpu(GpuKind::kKernel, "gemm", 100, 200, made.Call("cudaLaunchKernel", 50, 10));
-  made.Gpu(GpuKind::kMemcpy, "DtoH, device to pinned", 250, 150, made.Call("cudaMemcpyAsync", 70, 10));
-  made.Gpu(GpuKind::kKernel, "ncclKernel_AllReduce", 500, 100, made.Call("cudaLaunchKernel", 90, 10));
-  return made;
-}
-
-}  // namespace
-
 TEST_CASE("a01 sums busy time, and measures time before the first and after the last work of each GPU", "[a01]") {
   GpuTrace made = CopyAndKernels();
   made.trace.devices.resize(2);
@@ -191,56 +172,6 @@ TEST_CASE("a01 sums busy time, and measures time before the first and after the 
   CHECK(Measured(report, "busy", "GPU 1") == 50);
   CHECK(Measured(report, "before_first", "GPU 1") == 300);
   CHECK(Measured(report, "after_last", "GPU 1") == 650);
-}
-
-TEST_CASE("a01 counts as HTA does from the first to the last kernel", "[a01]") {
-  GpuTrace made = CopyAndKernels();
-  made.UseStream(9);
-  made.Gpu(GpuKind::kKernel, "gemm", 560, 80, made.Call("cudaLaunchKernel", 110, 10));
-
-  const analyze::AnalysisReport report = made.Run("a01", As(Compat::kHta));
-
-  CHECK(Measured(report, "kernel_time") == 540);
-  CHECK(Measured(report, "idle") == 100);
-  CHECK(Measured(report, "compute") == 280);
-  CHECK(Measured(report, "non_compute") == 540 - 100 - 280);
-  CHECK(Measured(report, "overlap") == Approx(0.4));
-  // Without communication there is nothing to overlap with.
-  GpuTrace alone(1000);
-  alone.Launch("gemm", 0, 5, 100, 200);
-  CHECK(CountOf(alone.Run("a01", As(Compat::kHta)), "overlap") == 0);
-}
-
-TEST_CASE("a01 counts as TraceLens does: copies and communication where nothing computes", "[a01]") {
-  const analyze::AnalysisReport report = CopyAndKernels().Run("a01", As(Compat::kTraceLens));
-
-  CHECK(Measured(report, "total") == Approx(500));
-  CHECK(Measured(report, "busy") == Approx(400));
-  CHECK(Measured(report, "idle") == Approx(100));
-  CHECK(Measured(report, "idle_share") == Approx(0.2));
-  CHECK(Measured(report, "computation") == 200);
-  CHECK(Measured(report, "exposed_communication") == 100);
-  CHECK(Measured(report, "exposed_memcpy") == 100);
-  CHECK(GpuTrace(1000).Run("a01", As(Compat::kTraceLens)).analyzers[0].measures.empty());
-}
-
-TEST_CASE("a01 counts as TensorBoard's plug-in does: means of its steps", "[a01]") {
-  GpuTrace made(2000);
-  made.Event(SiteKind::kScope, "ProfilerStep#1", 0, 400);
-  made.Event(SiteKind::kScope, "ProfilerStep#2", 400, 600);
-  for (const int64_t at_us : {0, 400}) {
-    made.Launch("gemm", at_us + 10, 10, at_us + 100, 200);
-    made.Launch("gemm", at_us + 30, 10, at_us + 300, 50);
-  }
-
-  const analyze::AnalysisReport report = made.Run("a01", As(Compat::kTbPlugin));
-
-  CHECK(Measured(report, "steps") == 2);
-  CHECK(Measured(report, "step") == 500);
-  CHECK(Measured(report, "kernel") == 250);
-  CHECK(Measured(report, "kernel_share") == Approx(0.5));
-  CHECK(Measured(report, "runtime") == 20);
-  CHECK(Measured(report, "memcpy_share") == 0);
 }
 
 TEST_CASE("a02 lists rows until four fifths of the time are covered, ten at most", "[a02]") {
@@ -317,14 +248,12 @@ TEST_CASE("a03 calls efficiency low below a share of the utilisation", "[a03]") 
   CheckEdge(made, "a03.efficiency_low", "efficiency_low", Edge::kBelow);
 }
 
-TEST_CASE("a03 cuts kernels at the window, for TensorBoard's plug-in at its steps", "[a03]") {
+TEST_CASE("a03 cuts kernels at the window", "[a03]") {
   GpuTrace made(1000);
-  made.Event(SiteKind::kScope, "ProfilerStep#1", 200, 400);
   made.Launch("k", 0, 5, 100, 200);
   made.Launch("k", 210, 5, 300, 100);
 
   CHECK(Measured(made.Run("a03"), "utilisation") == Approx(0.3));
-  CHECK(Measured(made.Run("a03", As(Compat::kTbPlugin)), "utilisation") == Approx(0.5));
 }
 
 TEST_CASE("a04 counts gaps between operations of one GPU, whichever stream they are on", "[a04]") {
@@ -371,26 +300,6 @@ TEST_CASE("a04 finds more idle time than the threshold, and a launch that is a h
   two.Launch("b", 1001, 5, 12'000, 1'000);
   two.Launch("c", 13'001, 5, 24'000, 76'000);
   CheckFinding(Found(two.Run("a04"), "a04.idle"), Severity::kLow, 0.9, 22'000, 2);
-}
-
-TEST_CASE("a04 counts waits between kernels of a stream as HTA does", "[a04]") {
-  GpuTrace made(1000);
-  std::vector<uint32_t> calls;
-  for (const int64_t at_us : {0, 20, 40, 60, 350}) calls.push_back(made.Call("cudaLaunchKernel", at_us, 5));
-  made.Gpu(GpuKind::kKernel, "a", 10, 90, calls[0]);
-  made.Gpu(GpuKind::kKernel, "b", 120, 80, calls[1]);  // 20 us: a kernel's wait
-  made.Gpu(GpuKind::kKernel, "c", 230, 70, calls[2]);  // 30 us are too long for one
-  made.Gpu(GpuKind::kKernel, "d", 400, 50, calls[4]);  // launched after c ended: the host's
-  made.UseStream(9);
-  made.Gpu(GpuKind::kKernel, "e", 500, 100, calls[3]);
-
-  const analyze::AnalysisReport report = made.Run("a04", As(Compat::kHta));
-
-  CHECK(Measured(report, "kernel_wait", "stream 7") == 20);
-  CHECK(Measured(report, "other", "stream 7") == 30);
-  CHECK(Measured(report, "host_wait", "stream 7") == 100);
-  CHECK(Measured(report, "kernel_wait", "stream 9") == 0);
-  CHECK(report.analyzers[0].findings.empty());
 }
 
 TEST_CASE("a05 finds exposed loading from its threshold on, and calls it high from the second on", "[a05]") {
@@ -751,33 +660,6 @@ TEST_CASE("a11 finds a queue that is empty for more than half of the time", "[a1
   CheckEdge(made, "a11.queue_empty", "empty_share", Edge::kAbove);
 }
 
-TEST_CASE("a11 follows the queue of each stream as HTA does, by whole us", "[a11]") {
-  GpuTrace made(1000);
-  made.Launch("a", 0, 1, 100, 10);
-  made.Launch("b", 50, 1, 150, 10);
-  made.Gpu(GpuKind::kKernel, "no launch", 200, 10, made.Call("cudaEventRecord", 180, 1));
-
-  const analyze::AnalysisReport report = made.Run("a11", As(Compat::kHta));
-
-  CHECK(Measured(report, "changes", "stream 7") == 4);
-  CHECK(Measured(report, "most", "stream 7") == 2);
-  CHECK(Measured(report, "mean_of_changes", "stream 7") == 1);
-  CHECK(report.Find("a11", "mean", "stream 7") == nullptr);
-}
-
-TEST_CASE("a10 counts launches as HTA does, by whole us", "[a10]") {
-  GpuTrace made(1000);
-  made.Launch("a", 0, 20, 40, 10);
-  made.Gpu(GpuKind::kKernel, "no launch", 200, 10, made.Call("cudaEventRecord", 180, 1));
-
-  const analyze::AnalysisReport report = made.Run("a10", As(Compat::kHta));
-
-  CHECK(Measured(report, "launches") == 1);
-  CHECK(Measured(report, "shorter_than_call") == 1);
-  CHECK(Measured(report, "mean_delay") == 20);
-  CHECK(report.analyzers[0].findings.empty());
-}
-
 namespace {
 
 // Once a ms, `times` times, three kernels of 10 us with gaps between them.
@@ -843,15 +725,6 @@ TEST_CASE("a05 takes a request as ready from its queue's entry on, by handoffs t
 
   CHECK(held_up(0) == 10'000);
   CHECK(held_up(kNone) == 40'000);
-}
-
-TEST_CASE("a03 rounds occupancies to whole percents for TensorBoard's plug-in", "[a03]") {
-  GpuTrace made(1000);
-  IsGpu(&made);
-  made.Shape(made.Launch("k", 0, 5, 10, 300), Shape(100, 256));  // 12.5 %
-
-  CHECK(Measured(made.Run("a03"), "occupancy") == Approx(0.125));
-  CHECK(Measured(made.Run("a03", As(Compat::kTbPlugin)), "occupancy") == Approx(0.13));
 }
 
 TEST_CASE("a06 counts small copies of requests, by request", "[a06]") {

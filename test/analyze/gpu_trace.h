@@ -146,11 +146,13 @@ class GpuTrace {
     trace.shapes.push_back(shape);
   }
 
-  analyze::AnalysisReport Run(const std::string& analyzer, analyze::AnalyzeOptions options = {}) const {
+  // `make` makes the catalogue.
+  analyze::AnalysisReport Run(const std::string& analyzer, analyze::AnalyzeOptions options = {},
+                              std::vector<std::unique_ptr<Analyzer>> (*make)() = analyze::MakeCatalogue) const {
     REQUIRE(FindInconsistency(trace) == "");
     analyze::AnalysisReport report;
     options.only = {analyzer};
-    REQUIRE(Analyze(trace, analyze::MakeCatalogue(), options, &report).ok());
+    REQUIRE(Analyze(trace, make(), options, &report).ok());
     REQUIRE(std::string(report.analyzers.at(0).status.message()) == "");
     return report;
   }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any bytes must read as a consistent trace or as an error. A trace must be fit for the indexes and for every analyzer,
-// in every compatible way of counting.
+// in every way of counting.
 #include <string>
 
 #include "fuzz/fuzz.h"
 #include "fuzz/questions.h"
+#include "peers/catalogue.h"
 #include "pitot/analyze/analyze.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
@@ -24,12 +25,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::AskWhy(trace);
   fuzz::AskTop(trace);
   fuzz::AskDiff(trace);
-  for (const pitot::Compat compat :
-       {pitot::Compat::kPitot, pitot::Compat::kHta, pitot::Compat::kTraceLens, pitot::Compat::kTbPlugin}) {
-    pitot::analyze::AnalyzeOptions options;
-    options.compat = compat;
+  for (const auto make : {pitot::analyze::MakeCatalogue, pitot::peers::MakeHtaCatalogue,
+                          pitot::peers::MakeTraceLensCatalogue, pitot::peers::MakeTbPluginCatalogue}) {
     pitot::analyze::AnalysisReport answers;
-    const pitot::Status analyzed = Analyze(trace, pitot::analyze::MakeCatalogue(), options, &answers);
+    const pitot::Status analyzed = Analyze(trace, make(), {}, &answers);
     Require(analyzed.ok(), "analyzing", analyzed.message());
     for (const pitot::analyze::AnalyzerReport& analyzer : answers.analyzers)
       Require(analyzer.status.ok(), analyzer.name.c_str(), analyzer.status.message());

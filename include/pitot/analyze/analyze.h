@@ -27,7 +27,6 @@ struct ThresholdSetting {
 };
 
 struct AnalyzeOptions {
-  Compat compat = Compat::kPitot;
   std::vector<std::string> only;  // analyzers to run, by name; empty: all
   std::vector<ThresholdSetting> thresholds;
   int64_t budget_ns = 2'000'000'000;  // CPU time of one analyzer; time spent in is_over does not count

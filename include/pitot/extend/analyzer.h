@@ -23,9 +23,6 @@ class BlameIndex;
 struct Walks;
 }  // namespace analyze
 
-// The tool whose way of counting applies, where tools count differently.
-enum class Compat : uint8_t { kPitot = 0, kHta = 1, kTraceLens = 2, kTbPlugin = 3 };
-
 enum class Severity : uint8_t { kInfo = 0, kLow = 1, kMedium = 2, kHigh = 3 };
 
 // A number that an analyzer judges by. Hosts may set another value; the source is then "config".
@@ -78,7 +75,6 @@ class Analysis {
   // the expense of the caller's budget, and then shared. Null: no memory, or the budget is spent.
   virtual const analyze::BlameIndex* blame_index() noexcept = 0;
   virtual const analyze::Walks* walks() noexcept = 0;
-  virtual Compat compat() const noexcept = 0;
   // One of the analyzer's own thresholds, as the host set it.
   virtual Threshold threshold(const char* name) const noexcept = 0;
   virtual void Add(const Measure& measure) = 0;

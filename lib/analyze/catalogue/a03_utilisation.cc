@@ -4,6 +4,8 @@
 //
 // A running kernel says nothing about its share of the device (nvidia-smi's "utilization" is no more than that).
 // Estimated efficiency and occupancy, from launch shapes alone, say more, and are upper bounds.
+#include "analyze/catalogue/a03_utilisation.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -14,7 +16,6 @@
 #include "analyze/facts/open_requests.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
-#include "analyze/peers/peers.h"
 #include "model/occupancy.h"
 #include "pitot/model/indexes.h"
 
@@ -87,104 +88,99 @@ double EfficiencyOf(const std::vector<Kernel>& kernels, int64_t whole_ns) {
   return whole_ns == 0 ? 0 : filled_ns / static_cast<double>(whole_ns);
 }
 
+// The time in which there was work to do: all of it if the trace has no requests.
+struct Asked {
+  int64_t time_ns, busy_ns;
+  double Utilisation() const { return Share(busy_ns, time_ns); }
+};
+Asked AskedOf(const Trace& trace, Interval window, const Intervals& busy) {
+  const Intervals whole = model::Union({window});
+  const Intervals open = HasRequests(trace) ? Intersection(whole, OpenRequests(trace)) : whole;
+  return {TotalNs(open), TotalNs(Intersection(busy, open))};
+}
+
+void Judge(Analysis& analysis, const std::string& subject, double utilisation, const Asked& asked, bool has_fill,
+           double efficiency) {
+  const Threshold low = analysis.threshold("utilisation_low"), poor = analysis.threshold("efficiency_low");
+  if (utilisation < low.value) {
+    std::string summary = "kernels ran for " + Percent(utilisation) + " of the window";
+    if (HasRequests(analysis.trace()))
+      summary += ", for " + Percent(asked.Utilisation()) + " of the time with open requests";
+    return Conclude(analysis, Judged("a03.utilisation_low", subject.c_str(), "utilisation", utilisation, low),
+                    {.severity = asked.Utilisation() < low.value / 2 ? Severity::kMedium : Severity::kLow,
+                     .confidence = 0.95,
+                     .cost_ns = asked.time_ns - asked.busy_ns,
+                     .summary = summary,
+                     .recommendation = "See a04 for the reason; larger batches help if the GPU waited for launches."});
+  }
+  // A busy device: are its kernels too small for it?
+  if (!has_fill || efficiency >= poor.value * utilisation) return;
+  const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window, but had blocks for " +
+                              Percent(efficiency) + " of the multiprocessors' time at most";
+  Conclude(
+      analysis, Judged("a03.efficiency_low", subject.c_str(), "efficiency", efficiency, poor),
+      {.severity = Severity::kLow,
+       .confidence = 0.95,
+       .summary = summary,
+       .recommendation = "Fill the device with larger batches, or with small kernels on several streams at once."});
+}
+
+void OfDevice(Analysis& analysis, uint32_t device, Interval window, double (*counted)(double)) {
+  const Trace& trace = analysis.trace();
+  std::vector<Fill> fills;
+  for (const model::KernelShape& shape : trace.shapes)
+    fills.push_back(device == kNone ? Fill() : FillOf(trace.devices[device], shape));
+  std::vector<Kernel> kernels;
+  std::vector<Interval> times;
+  for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+    if (trace.gpu.kind[row] != GpuKind::kKernel && trace.gpu.kind[row] != GpuKind::kGraph) continue;
+    if (trace.streams[trace.gpu.stream[row]].device != device) continue;
+    const int64_t begin_ns = std::clamp(trace.gpu.begin_ns[row], window.begin_ns, window.end_ns);
+    const int64_t end_ns =
+        std::clamp(trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row], window.begin_ns, window.end_ns);
+    if (begin_ns == end_ns) continue;
+    times.push_back({begin_ns, end_ns});
+    if (trace.gpu.shape[row] != kNone) kernels.push_back({times.back(), fills[trace.gpu.shape[row]]});
+  }
+  const Intervals busy = Union(std::move(times));
+  const int64_t window_ns = window.end_ns - window.begin_ns, busy_ns = TotalNs(busy);
+  const std::string subject = GpuName(trace, device);
+  const double utilisation = Share(busy_ns, window_ns);
+  AddNumber(analysis, "utilisation", subject, utilisation);
+
+  double weighted = 0;
+  int64_t known_ns = 0;
+  bool has_fill = false;
+  for (const Kernel& kernel : kernels) {
+    has_fill |= kernel.fill.blocks_per_multiprocessor > 0;
+    if (kernel.fill.occupancy < 0) continue;
+    const int64_t ns = kernel.time.end_ns - kernel.time.begin_ns;
+    const double occupancy = counted == nullptr ? kernel.fill.occupancy : counted(kernel.fill.occupancy);
+    weighted += occupancy * static_cast<double>(ns);
+    Accumulate(&known_ns, ns);
+  }
+  const double efficiency = EfficiencyOf(kernels, window_ns);
+  if (has_fill) AddNumber(analysis, "efficiency", subject, efficiency);
+  if (known_ns > 0) AddNumber(analysis, "occupancy", subject, weighted / static_cast<double>(known_ns));
+  Judge(analysis, subject, utilisation, AskedOf(trace, window, busy), has_fill, efficiency);
+}
+
 class Utilisation final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override { return InfoOf("a03", "GPU utilisation", kThresholds); }
 
   Status Run(Analysis& analysis) override {
-    const Trace& trace = analysis.trace();
-    Interval window = {trace.window_begin_ns, trace.window_end_ns};
-    if (analysis.compat() == Compat::kTbPlugin) {
-      const Intervals steps = peers::TbSteps(trace, analysis.indexes().launches);
-      window = {steps.front().begin_ns, steps.back().end_ns};
-    }
-    ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device, window); });
+    OfTime(analysis, {analysis.trace().window_begin_ns, analysis.trace().window_end_ns});
     return Status();
-  }
-
- private:
-  static void OfDevice(Analysis& analysis, uint32_t device, Interval window) {
-    const Trace& trace = analysis.trace();
-    const bool is_tb = analysis.compat() == Compat::kTbPlugin;
-    std::vector<Fill> fills;
-    for (const model::KernelShape& shape : trace.shapes)
-      fills.push_back(device == kNone ? Fill() : FillOf(trace.devices[device], shape));
-    std::vector<Kernel> kernels;
-    std::vector<Interval> times;
-    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
-      if (trace.gpu.kind[row] != GpuKind::kKernel && trace.gpu.kind[row] != GpuKind::kGraph) continue;
-      if (trace.streams[trace.gpu.stream[row]].device != device) continue;
-      const int64_t begin_ns = std::clamp(trace.gpu.begin_ns[row], window.begin_ns, window.end_ns);
-      const int64_t end_ns =
-          std::clamp(trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row], window.begin_ns, window.end_ns);
-      if (begin_ns == end_ns) continue;
-      times.push_back({begin_ns, end_ns});
-      if (trace.gpu.shape[row] != kNone) kernels.push_back({times.back(), fills[trace.gpu.shape[row]]});
-    }
-    const Intervals busy = Union(std::move(times));
-    const int64_t window_ns = window.end_ns - window.begin_ns, busy_ns = TotalNs(busy);
-    const std::string subject = GpuName(trace, device);
-    const double utilisation = Share(busy_ns, window_ns);
-    AddNumber(analysis, "utilisation", subject, utilisation);
-
-    double weighted = 0;
-    int64_t known_ns = 0;
-    bool has_fill = false;
-    for (const Kernel& kernel : kernels) {
-      has_fill |= kernel.fill.blocks_per_multiprocessor > 0;
-      if (kernel.fill.occupancy < 0) continue;
-      const int64_t ns = kernel.time.end_ns - kernel.time.begin_ns;
-      // The plug-in's files have whole percents.
-      const double occupancy = is_tb ? std::floor(kernel.fill.occupancy * 100 + 0.5) / 100 : kernel.fill.occupancy;
-      weighted += occupancy * static_cast<double>(ns);
-      Accumulate(&known_ns, ns);
-    }
-    const double efficiency = EfficiencyOf(kernels, window_ns);
-    if (has_fill) AddNumber(analysis, "efficiency", subject, efficiency);
-    if (known_ns > 0) AddNumber(analysis, "occupancy", subject, weighted / static_cast<double>(known_ns));
-    Judge(analysis, subject, utilisation, AskedOf(trace, window, busy), has_fill, efficiency);
-  }
-
-  // The time in which there was work to do: all of it if the trace has no requests.
-  struct Asked {
-    int64_t time_ns, busy_ns;
-    double Utilisation() const { return Share(busy_ns, time_ns); }
-  };
-  static Asked AskedOf(const Trace& trace, Interval window, const Intervals& busy) {
-    const Intervals whole = model::Union({window});
-    const Intervals open = HasRequests(trace) ? Intersection(whole, OpenRequests(trace)) : whole;
-    return {TotalNs(open), TotalNs(Intersection(busy, open))};
-  }
-
-  static void Judge(Analysis& analysis, const std::string& subject, double utilisation, const Asked& asked,
-                    bool has_fill, double efficiency) {
-    const Threshold low = analysis.threshold("utilisation_low"), poor = analysis.threshold("efficiency_low");
-    if (utilisation < low.value) {
-      std::string summary = "kernels ran for " + Percent(utilisation) + " of the window";
-      if (HasRequests(analysis.trace()))
-        summary += ", for " + Percent(asked.Utilisation()) + " of the time with open requests";
-      return Conclude(
-          analysis, Judged("a03.utilisation_low", subject.c_str(), "utilisation", utilisation, low),
-          {.severity = asked.Utilisation() < low.value / 2 ? Severity::kMedium : Severity::kLow,
-           .confidence = 0.95,
-           .cost_ns = asked.time_ns - asked.busy_ns,
-           .summary = summary,
-           .recommendation = "See a04 for the reason; larger batches help if the GPU waited for launches."});
-    }
-    // A busy device: are its kernels too small for it?
-    if (!has_fill || efficiency >= poor.value * utilisation) return;
-    const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window, but had blocks for " +
-                                Percent(efficiency) + " of the multiprocessors' time at most";
-    Conclude(
-        analysis, Judged("a03.efficiency_low", subject.c_str(), "efficiency", efficiency, poor),
-        {.severity = Severity::kLow,
-         .confidence = 0.95,
-         .summary = summary,
-         .recommendation = "Fill the device with larger batches, or with small kernels on several streams at once."});
   }
 };
 
 }  // namespace
+
+void OfTime(Analysis& analysis, Interval time, double (*counted)(double)) {
+  ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device, time, counted); });
+}
+
 }  // namespace a03
 
 std::unique_ptr<Analyzer> MakeUtilisation() { return std::make_unique<a03::Utilisation>(); }

@@ -14,7 +14,6 @@
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
 #include "analyze/facts/thread_time.h"
-#include "analyze/peers/peers.h"
 #include "pitot/model/index.h"
 #include "pitot/model/indexes.h"
 
@@ -31,7 +30,7 @@ using model::Trace;
 
 constexpr Threshold kThresholds[] = {
     {"idle_share", 0.15, "1", "TraceLens"},
-    {"kernel_wait", 30000, "ns", "HTA"},
+    {"kernel_wait", 30000, "ns", "HTA"},  // read only in lib/peers
     {"launch_hole", 10000000, "ns", "pitot"},
 };
 
@@ -109,10 +108,6 @@ class IdleGaps final : public Analyzer {
   AnalyzerInfo Info() const noexcept override { return InfoOf("a04", "why GPUs were idle", kThresholds); }
 
   Status Run(Analysis& analysis) override {
-    if (analysis.compat() == Compat::kHta) {
-      AsHta(analysis);
-      return Status();
-    }
     ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
     return Status();
   }
@@ -244,37 +239,6 @@ class IdleGaps final : public Analyzer {
         return "Record launch calls to learn why.";
       default:
         return "The launching thread was in unrecorded code: instrument it.";
-    }
-  }
-
-  // By stream: from one row's end to the next one's beginning, which may be negative.
-  static void AsHta(Analysis& analysis) {
-    const Trace& trace = analysis.trace();
-    const auto wait_us = static_cast<int64_t>(analysis.threshold("kernel_wait").value / 1000);
-    struct Sums {
-      int64_t host_us = 0, kernel_us = 0, other_us = 0, end_us = 0;
-      bool has_end = false;
-    };
-    std::map<uint32_t, Sums> streams;
-    for (const peers::HtaRow& row : peers::HtaRows(trace)) {
-      if (row.gpu_row == kNone) continue;
-      Sums& sums = streams[trace.gpu.stream[row.gpu_row]];
-      const uint32_t call = trace.gpu.call[row.gpu_row];
-      if (sums.has_end) {
-        const int64_t gap_us = row.time.begin_us - sums.end_us;
-        const bool is_host =
-            call != kNone &&
-            peers::ToHta(trace.calls.begin_ns[call], trace.calls.duration_ns[call]).begin_us > sums.end_us;
-        (is_host ? sums.host_us : gap_us < wait_us ? sums.kernel_us : sums.other_us) += gap_us;
-      }
-      sums.end_us = row.time.EndUs();
-      sums.has_end = true;
-    }
-    for (const auto& [stream, sums] : streams) {
-      const std::string subject = "stream " + std::to_string(trace.streams[stream].stream);
-      Add(analysis, "host_wait", subject, sums.host_us * 1000);
-      Add(analysis, "kernel_wait", subject, sums.kernel_us * 1000);
-      Add(analysis, "other", subject, sums.other_us * 1000);
     }
   }
 };

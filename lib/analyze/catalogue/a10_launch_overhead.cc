@@ -9,9 +9,9 @@
 #include "analyze/catalogue/catalogue.h"
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/host_work.h"
+#include "analyze/facts/launches.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
-#include "analyze/peers/peers.h"
 #include "pitot/model/indexes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -30,44 +30,12 @@ constexpr Threshold kThresholds[] = {
     {"slow_launch", 100000, "ns", "HTA"},       {"launch_hole", 10000000, "ns", "pitot"},
 };
 
-// A call and one operation it launched.
-struct Launch {
-  int64_t call_ns = 0, gpu_ns = 0, delay_ns = 0;
-};
-struct Summary {
-  uint64_t launches = 0, short_ones = 0, slow_calls = 0, slow_launches = 0;
-  int64_t delay_ns = 0;
-};
-
 class LaunchOverhead final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override { return InfoOf("a10", "launch overhead", kThresholds); }
 
   Status Run(Analysis& analysis) override {
-    const bool is_hta = analysis.compat() == Compat::kHta;
-    const std::vector<Launch> launches = is_hta ? HtaLaunches(analysis) : Launches(analysis);
-    const double slow_call_ns = analysis.threshold("slow_call").value;
-    const double slow_launch_ns = analysis.threshold("slow_launch").value;
-    Summary summary;
-    for (const Launch& launch : launches) {
-      const auto call_ns = static_cast<double>(launch.call_ns);
-      ++summary.launches;
-      summary.short_ones += call_ns <= slow_call_ns && launch.gpu_ns < launch.call_ns;
-      summary.slow_calls += call_ns > slow_call_ns;
-      summary.slow_launches += static_cast<double>(launch.delay_ns) > slow_launch_ns;
-      Accumulate(&summary.delay_ns, launch.delay_ns);
-    }
-    const auto add = [&](const char* name, uint64_t count) {
-      AddNumber(analysis, name, kAll, static_cast<double>(count));
-    };
-    add("launches", summary.launches);
-    add("shorter_than_call", summary.short_ones);
-    add("slow_calls", summary.slow_calls);
-    add("slow_launches", summary.slow_launches);
-    if (summary.launches != 0)
-      AddNumber(analysis, "mean_delay", kAll,
-                static_cast<double>(summary.delay_ns) / static_cast<double>(summary.launches), "ns");
-    if (is_hta) return Status();
+    AddLaunches(analysis, Launches(analysis));
     AddOfRequests(analysis);
     ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
     return Status();
@@ -93,19 +61,6 @@ class LaunchOverhead final : public Analyzer {
       const int64_t end_ns = trace.CallEnd(call);
       launches.push_back({end_ns - trace.calls.begin_ns[call], trace.gpu.duration_ns[row],
                           std::max<int64_t>(0, trace.gpu.begin_ns[row] - end_ns)});
-    }
-    return launches;
-  }
-
-  static std::vector<Launch> HtaLaunches(Analysis& analysis) {
-    const Trace& trace = analysis.trace();
-    std::vector<Launch> launches;
-    for (const peers::HtaRow& row : peers::HtaRows(trace)) {
-      const uint32_t call = row.gpu_row == kNone ? kNone : trace.gpu.call[row.gpu_row];
-      if (call == kNone || !peers::HtaLaunches(trace.strings[trace.calls.name[call]])) continue;
-      const peers::HtaTime time = peers::ToHta(trace.calls.begin_ns[call], trace.calls.duration_ns[call]);
-      launches.push_back({time.duration_us * 1000, row.time.duration_us * 1000,
-                          std::max<int64_t>(0, row.time.begin_us - time.EndUs()) * 1000});
     }
     return launches;
   }

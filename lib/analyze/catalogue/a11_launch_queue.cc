@@ -12,9 +12,6 @@
 #include "analyze/facts/open_requests.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
-#include "analyze/peers/numpy_sort.h"
-#include "analyze/peers/peers.h"
-#include "base/sort_runs.h"
 #include "pitot/model/indexes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -38,7 +35,7 @@ struct Change {
   int by;
 };
 struct Queue {
-  double mean_of_changes = 0;  // HTA's mean: over the moments of changes, however far apart
+  double mean_of_changes = 0;  // over the moments of changes, however far apart
   int64_t most = 0;
   uint64_t changes = 0;
   double mean = 0;  // over time
@@ -99,59 +96,19 @@ Streams Changes(Analysis& analysis) {
   return streams;
 }
 
-// HTA sorts launches, followed by begins, by whole us, with a sort that is not stable.
-Streams HtaChanges(const Trace& trace) {
-  struct Row {
-    uint32_t stream;
-    int64_t exact_ns, us;
-    int by;
-  };
-  std::vector<bool> launches;  // by name
-  for (model::StringId name = 0; name < trace.strings.size(); ++name)
-    launches.push_back(peers::HtaLaunches(trace.strings[name]));
-  const std::vector<peers::HtaRow> all = peers::HtaRows(trace);
-  std::vector<Row> rows, begun;
-  rows.reserve(2 * all.size());
-  begun.reserve(all.size());
-  for (const peers::HtaRow& row : all) {
-    const uint32_t call = row.gpu_row == kNone ? kNone : trace.gpu.call[row.gpu_row];
-    if (call == kNone || !launches[trace.calls.name[call]]) continue;
-    const uint32_t stream = trace.gpu.stream[row.gpu_row];
-    const int64_t launched_ns = trace.calls.begin_ns[call];
-    rows.push_back({stream, launched_ns, peers::ToHta(launched_ns, 0).begin_us, 1});
-    begun.push_back({stream, trace.gpu.begin_ns[row.gpu_row], row.time.begin_us, -1});
-  }
-  // The order of the file, or close to it: by time.
-  const auto is_before = [](const Row& a, const Row& b) { return a.exact_ns < b.exact_ns; };
-  base::SortRuns(&rows, is_before);
-  base::SortRuns(&begun, is_before);
-  rows.insert(rows.end(), begun.begin(), begun.end());
-  std::vector<int64_t> times;
-  times.reserve(rows.size());
-  for (const Row& row : rows) times.push_back(row.us);
-  Streams streams;
-  for (const uint32_t i : peers::NumpyArgsort(times))
-    streams[rows[i].stream].push_back({rows[i].us * 1000, rows[i].by});
-  return streams;
-}
-
 class LaunchQueue final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override { return InfoOf("a11", "launch queue", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
-    const bool is_hta = analysis.compat() == Compat::kHta;
-    const std::map<uint32_t, std::vector<Change>> streams = is_hta ? HtaChanges(trace) : Changes(analysis);
     const Intervals open = OpenRequests(trace);
-    for (const auto& [stream, changes] : streams) {
+    for (const auto& [stream, changes] : Changes(analysis)) {
       const Queue queue = Follow(changes, analysis.threshold("full_length").value);
-      const std::string subject =
-          is_hta ? "stream " + std::to_string(trace.streams[stream].stream) : StreamName(trace, stream);
+      const std::string subject = StreamName(trace, stream);
       AddNumber(analysis, "changes", subject, static_cast<double>(queue.changes));
       AddNumber(analysis, "most", subject, static_cast<double>(queue.most));
       AddNumber(analysis, "mean_of_changes", subject, queue.mean_of_changes);
-      if (is_hta) continue;
       AddNumber(analysis, "mean", subject, queue.mean);
       const auto of_requests = [&](const Intervals& when) {
         return TotalNs(HasRequests(trace) ? Intersection(when, open) : when);

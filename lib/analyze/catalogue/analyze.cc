@@ -91,7 +91,6 @@ class Running final : public Analysis {
       return nullptr;
     }
   }
-  Compat compat() const noexcept override { return options_.compat; }
   Threshold threshold(const char* name) const noexcept override {
     Threshold threshold = {name, NAN, "", "unknown"};
     for (uint32_t i = 0; i < info_.threshold_count; ++i) {

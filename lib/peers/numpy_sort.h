@@ -2,8 +2,8 @@
 //
 // The order in which numpy (1.24, without AVX-512) sorts. It is not stable, and HTA's results for things of the same
 // microsecond depend on it.
-#ifndef PITOT_LIB_ANALYZE_PEERS_NUMPY_SORT_H_
-#define PITOT_LIB_ANALYZE_PEERS_NUMPY_SORT_H_
+#ifndef PITOT_LIB_PEERS_NUMPY_SORT_H_
+#define PITOT_LIB_PEERS_NUMPY_SORT_H_
 
 #include <cstdint>
 #include <vector>
@@ -16,4 +16,4 @@ std::vector<uint32_t> NumpyArgsort(const std::vector<int64_t>& values);
 
 }  // namespace pitot::peers
 
-#endif  // PITOT_LIB_ANALYZE_PEERS_NUMPY_SORT_H_
+#endif  // PITOT_LIB_PEERS_NUMPY_SORT_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyze/peers/numpy_sort.h"
+#include "peers/numpy_sort.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

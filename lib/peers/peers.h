@@ -2,8 +2,8 @@
 //
 // How other tools count where they differ from Pitot: their rows, units and steps. Each policy is in one place, so that
 // equality with a tool is exact, not approximate.
-#ifndef PITOT_LIB_ANALYZE_PEERS_PEERS_H_
-#define PITOT_LIB_ANALYZE_PEERS_PEERS_H_
+#ifndef PITOT_LIB_PEERS_PEERS_H_
+#define PITOT_LIB_PEERS_PEERS_H_
 
 #include <cstdint>
 #include <string_view>
@@ -59,4 +59,4 @@ std::vector<model::Intervals> TbRoles(const model::Trace& trace, const model::In
 
 }  // namespace pitot::peers
 
-#endif  // PITOT_LIB_ANALYZE_PEERS_PEERS_H_
+#endif  // PITOT_LIB_PEERS_PEERS_H_

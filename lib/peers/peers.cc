@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyze/peers/peers.h"
+#include "peers/peers.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,18 +10,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "peers/catalogue.h"
 #include "pitot/analyze/analyze.h"
 #include "pitot/read/kineto.h"
 
 namespace {
 
-using pitot::Compat;
 using pitot::analyze::AnalysisReport;
 using pitot::analyze::MeasureRow;
+using pitot::peers::MakeHtaCatalogue;
+using pitot::peers::MakeTbPluginCatalogue;
+using pitot::peers::MakeTraceLensCatalogue;
 
 // A measure times `factor`, as the tool prints it.
 struct Value {
@@ -33,7 +37,7 @@ struct Value {
 };
 struct Case {
   const char* file;
-  Compat compat;
+  std::vector<std::unique_ptr<pitot::Analyzer>> (*make)();
   std::vector<Value> values;
 };
 
@@ -78,36 +82,36 @@ std::vector<Value> TraceLens(const char* total, const char* busy, const char* id
 
 const std::vector<Case>& Cases() {
   static const std::vector<Case> kCases = {
-      {"hta_alexnet.json.gz", Compat::kHta,
+      {"hta_alexnet.json.gz", MakeHtaCatalogue,
        Hta("12996011", "12929684", "10630", "55697",
            HtaLaunches(
                "98", "23", "11", "43", "400.847", "3.346", "18",
                {{"a11", "mean_of_changes", "stream 20", kOne, "0.643"}, {"a11", "most", "stream 20", kOne, "2"}}))},
-      {"hta_simple_add.json.gz", Compat::kHta,
+      {"hta_simple_add.json.gz", MakeHtaCatalogue,
        Hta("16464339", "16414376", "10670", "39293", HtaLaunches("98", "29", "10", "22", "104.735", "0.918", "5"))},
-      {"hta_ns_resolution.json.gz", Compat::kHta,
+      {"hta_ns_resolution.json.gz", MakeHtaCatalogue,
        Hta("480029", "12143", "464915", "2971",
            HtaLaunches("6095", "2661", "921", "5932", "68686.106", "847.049", "1022", HtaIdle("1709", "10434", "0")))},
-      {"hta_nccl.json.gz", Compat::kHta,
+      {"hta_nccl.json.gz", MakeHtaCatalogue,
        Hta("660550", "506512", "113012", "41026",
            HtaLaunches("3774", "2023", "1", "267", "28.343", "0.817", "10",
                        HtaIdle("542749", "3224", "0", HtaOverlap("15.14"))))},
-      {"hta_diff_control.json.gz", Compat::kHta,
+      {"hta_diff_control.json.gz", MakeHtaCatalogue,
        Hta("464594", "76007", "281336", "107251",
            HtaLaunches("9450", "3674", "30", "6098", "2122.421", "36.366~", "288",
                        HtaIdle("133311", "17152", "32751", HtaOverlap("46.24"))))},
-      {"hta_diff_test.json.gz", Compat::kHta,
+      {"hta_diff_test.json.gz", MakeHtaCatalogue,
        Hta("744514", "51692", "514576", "178246",
            HtaLaunches("9972", "5449", "84", "9774", "39055.626", "544.631~", "1013",
                        HtaIdle("2960", "51853", "48809", HtaOverlap("69.07"))))},
-      {"kineto_resnet50_workers0.pt.trace.json.gz", Compat::kHta,
+      {"kineto_resnet50_workers0.pt.trace.json.gz", MakeHtaCatalogue,
        Hta("996477", "392919", "591532", "12026",
            HtaLaunches("9096", "5742", "6", "7267", "11018.198", "155.319", "569", HtaIdle("382676", "10243", "0")))},
-      {"kineto_resnet50_workers4.pt.trace.json.gz", Compat::kHta,
+      {"kineto_resnet50_workers4.pt.trace.json.gz", MakeHtaCatalogue,
        Hta("801550", "187137", "594868", "19545",
            HtaLaunches("9258", "6069", "7", "7010", "5862.010", "105.953", "522", HtaIdle("175026", "10642", "1469")))},
       {"kineto_resnet50_workers0.pt.trace.json.gz",
-       Compat::kTbPlugin,
+       MakeTbPluginCatalogue,
        {{"a01", "step", "all", kUs, "177592"},
         {"a01", "kernel", "all", kUs, "98589"},
         {"a01", "kernel_share", "all", kPercent, "55.51"},
@@ -123,7 +127,7 @@ const std::vector<Case>& Cases() {
         {"a03", "occupancy", "GPU 0", kPercent, "49.13"},
         {"a05", "input_bound", "all", kOne, "1"}}},
       {"kineto_resnet50_workers4.pt.trace.json.gz",
-       Compat::kTbPlugin,
+       MakeTbPluginCatalogue,
        {{"a01", "step", "all", kUs, "141068"},
         {"a01", "kernel", "all", kUs, "99145"},
         {"a01", "kernel_share", "all", kPercent, "70.28"},
@@ -136,12 +140,13 @@ const std::vector<Case>& Cases() {
         {"a03", "efficiency", "GPU 0", kPercent, "69.22"},
         {"a03", "occupancy", "GPU 0", kPercent, "48.91"},
         {"a05", "input_bound", "all", kOne, "0"}}},
-      {"tracelens_h100_bert_small.json.gz", Compat::kTraceLens, TraceLens("3.907825", "0.309438", "92.0816")},
-      {"tracelens_h100_falconsai.json.gz", Compat::kTraceLens, TraceLens("7.559844", "1.225309", "83.7919")},
-      {"tracelens_h100_timesformer.json.gz", Compat::kTraceLens, TraceLens("159.992427", "158.433173", "0.9746")},
-      {"tracelens_mi300_falconsai.json.gz", Compat::kTraceLens, TraceLens("6.868849", "1.716299", "75.0133")},
-      {"tracelens_sglang_decode.json.gz", Compat::kTraceLens, TraceLens("473.749943", "9.772929", "97.9371")},
-      {"tracelens_sglang_prefill_decode.json.gz", Compat::kTraceLens, TraceLens("987.288887", "492.806864", "50.0848")},
+      {"tracelens_h100_bert_small.json.gz", MakeTraceLensCatalogue, TraceLens("3.907825", "0.309438", "92.0816")},
+      {"tracelens_h100_falconsai.json.gz", MakeTraceLensCatalogue, TraceLens("7.559844", "1.225309", "83.7919")},
+      {"tracelens_h100_timesformer.json.gz", MakeTraceLensCatalogue, TraceLens("159.992427", "158.433173", "0.9746")},
+      {"tracelens_mi300_falconsai.json.gz", MakeTraceLensCatalogue, TraceLens("6.868849", "1.716299", "75.0133")},
+      {"tracelens_sglang_decode.json.gz", MakeTraceLensCatalogue, TraceLens("473.749943", "9.772929", "97.9371")},
+      {"tracelens_sglang_prefill_decode.json.gz", MakeTraceLensCatalogue,
+       TraceLens("987.288887", "492.806864", "50.0848")},
   };
   return kCases;
 }
@@ -186,16 +191,13 @@ int main() {
     std::printf("skipped: PITOT_PUBLIC_TRACES names no folder of traces\n");
     return 77;
   }
-  const auto analyzers = pitot::analyze::MakeCatalogue();
   int wrong = 0, values = 0;
   for (const Case& of : Cases()) {
     pitot::model::Trace trace;
     pitot::KinetoReport read;
-    pitot::analyze::AnalyzeOptions options;
-    options.compat = of.compat;
     AnalysisReport report;
     pitot::Status status = pitot::ReadKineto(folder / of.file, &trace, &read);
-    if (status.ok()) status = Analyze(trace, analyzers, options, &report);
+    if (status.ok()) status = Analyze(trace, of.make(), {}, &report);
     if (!status.ok()) std::printf("%s: %s\n", of.file, status.message());
     wrong += Compare(of, report);
     values += static_cast<int>(of.values.size());
