@@ -21,12 +21,12 @@
 namespace pitot::peers {
 namespace {
 
-using analyze::Add;
-using analyze::AddLaunches;
-using analyze::AddNumber;
-using analyze::kAll;
-using analyze::Launch;
-using analyze::Share;
+using facts::Add;
+using facts::AddLaunches;
+using facts::AddNumber;
+using facts::kAll;
+using facts::Launch;
+using facts::Share;
 using model::Interval;
 using model::Intervals;
 using model::kNone;

@@ -17,9 +17,9 @@
 namespace pitot::peers {
 namespace {
 
-using analyze::AddNumber;
-using analyze::kAll;
-using analyze::Share;
+using facts::AddNumber;
+using facts::kAll;
+using facts::Share;
 using model::Interval;
 using model::Intervals;
 using model::Trace;

@@ -15,9 +15,9 @@
 namespace pitot::peers {
 namespace {
 
-using analyze::Add;
-using analyze::AddNumber;
-using analyze::kAll;
+using facts::Add;
+using facts::AddNumber;
+using facts::kAll;
 using model::GpuClass;
 using model::Interval;
 using model::Intervals;

@@ -170,7 +170,7 @@ TEST_CASE("a20 reports few warps due to registers, without a cost", "[a20]") {
 
 TEST_CASE("the least bytes of an operator follow from its shapes", "[a18]") {
   const auto bytes = [](const char* op, const char* shapes, double flops = 0) {
-    return analyze::LeastBytes(op, analyze::ReadShapes(shapes), flops);
+    return facts::LeastBytes(op, facts::ReadShapes(shapes), flops);
   };
   CHECK(bytes("aten::mm", "3x5 f16, 5x7 f16") == 2 * (15 + 35 + 21));
   CHECK(bytes("aten::addmm", "7 f32, 3x5 f32, 5x7 f32") == 4 * (7 + 15 + 35 + 21));
@@ -186,8 +186,8 @@ TEST_CASE("the least bytes of an operator follow from its shapes", "[a18]") {
 }
 
 TEST_CASE("a device is known by its own name, not by one with the same beginning", "[a18]") {
-  using analyze::PeaksOf;
-  using analyze::Precision;
+  using facts::PeaksOf;
+  using facts::Precision;
   CHECK(PeaksOf("NVIDIA H100 80GB HBM3", Precision::kF16).flops_per_clock * 132 * 1830e6 ==
         Approx(989e12).epsilon(0.01));
   CHECK(PeaksOf("NVIDIA A100-SXM4-80GB", Precision::kTf32).flops_per_clock * 108 * 1410e6 ==

@@ -67,14 +67,14 @@ TEST_CASE("a trend is the median slope, and sure only if a series goes one way",
     flat.push_back(10 + (i * 7) % 5);
     jumping.push_back(i < 2 ? 0 : 100);
   }
-  CHECK(analyze::FindTrend(rising).slope == Approx(2).margin(0.1));
-  CHECK(analyze::FindTrend(rising).p < 1e-6);
-  CHECK(analyze::FindTrend(flat).p > 0.5);
-  CHECK(analyze::FindTrend(jumping).slope == 0);
+  CHECK(facts::FindTrend(rising).slope == Approx(2).margin(0.1));
+  CHECK(facts::FindTrend(rising).p < 1e-6);
+  CHECK(facts::FindTrend(flat).p > 0.5);
+  CHECK(facts::FindTrend(jumping).slope == 0);
   // S = 6 of n = 4 is too few for a claim; and of 10 in order: z = 44 / sqrt(125).
-  CHECK(analyze::FindTrend({1, 2, 3, 4}).p == 1);
-  CHECK(analyze::FindTrend({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}).p == Approx(8.3e-5).epsilon(0.01));
-  CHECK(analyze::FindTrend({}).p == 1);
+  CHECK(facts::FindTrend({1, 2, 3, 4}).p == 1);
+  CHECK(facts::FindTrend({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}).p == Approx(8.3e-5).epsilon(0.01));
+  CHECK(facts::FindTrend({}).p == 1);
 }
 
 TEST_CASE("a23 finds memory left behind by requests", "[a23]") {

@@ -146,18 +146,18 @@ analyze::AnalysisReport Batches(const std::function<double(double)>& us, uint32_
 }  // namespace
 
 TEST_CASE("the scalability law is recovered from its own times, but not from too few sizes", "[a15]") {
-  const analyze::ScalingLaw made = {1000, 0.2, 0.01};
+  const facts::ScalingLaw made = {1000, 0.2, 0.01};
   std::map<uint32_t, std::vector<double>> times;
   for (const uint32_t n : {1, 2, 4, 8, 16}) times[n] = {made.TimeNs(n), made.TimeNs(n), 9 * made.TimeNs(n)};
-  const analyze::ScalingLaw found = analyze::FitScaling(times);
+  const facts::ScalingLaw found = facts::FitScaling(times);
   CHECK(found.one_ns == Approx(1000));
   CHECK(found.serial == Approx(0.2));
   CHECK(found.crosstalk == Approx(0.01));
   CHECK(found.Peak() == Approx(std::sqrt(80)));
   std::map<uint32_t, std::vector<double>> two = {{1, {1000}}, {2, {1500}}};
-  CHECK(analyze::FitScaling(two).one_ns == 0);
+  CHECK(facts::FitScaling(two).one_ns == 0);
   std::map<uint32_t, std::vector<double>> falling = {{1, {1000}}, {2, {900}}, {4, {700}}};
-  CHECK(analyze::FitScaling(falling).serial == 0);
+  CHECK(facts::FitScaling(falling).serial == 0);
 }
 
 TEST_CASE("a15 finds batches that do one request after another, and batches that are too large", "[a15]") {
@@ -352,18 +352,18 @@ TEST_CASE("an unchanged replay of a window takes as long, and its path adds up t
     INFO("seed " << seed);
     const model::Trace trace = RandomTrace(seed, 20 + 3 * seed);
     const model::Indexes indexes(trace);
-    analyze::Replay replay(trace, indexes);
+    facts::Replay replay(trace, indexes);
     const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns;
     CHECK(replay.Run({}) == window_ns);
-    const analyze::Path path = replay.FindPath();
+    const facts::Path path = replay.FindPath();
     int64_t sum_ns = 0;
     for (const int64_t ns : path.ns) {
       CHECK(ns >= 0);
       sum_ns += ns;
     }
     CHECK(sum_ns == window_ns);
-    for (uint32_t k = 0; k < analyze::kPathClasses; ++k) {
-      analyze::Pace pace;
+    for (uint32_t k = 0; k < facts::kPathClasses; ++k) {
+      facts::Pace pace;
       pace.of[k] = 0;
       CHECK(replay.Run(pace) <= window_ns);
     }

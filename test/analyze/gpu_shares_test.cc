@@ -14,7 +14,7 @@ using model::Trace;
 
 namespace {
 
-double Ns(analyze::FineNs fine) { return static_cast<double>(fine) / static_cast<double>(analyze::Fine(1)); }
+double Ns(facts::FineNs fine) { return static_cast<double>(fine) / static_cast<double>(facts::Fine(1)); }
 
 // Whether a thread works for a kernel's batch (one of its members) or its request or, if it has neither, at all.
 bool IsHidden(const Trace& trace, uint32_t row, int64_t at_ns) {
@@ -62,7 +62,7 @@ TEST_CASE("a device's busy moment is divided among its operations, and hidden wh
   for (uint32_t seed = 0; seed < 60; ++seed) {
     Trace trace = RandomTrace(seed, seed);
     if (trace.sites.size() > 2) trace.sites[1].kind = SiteKind::kWait;
-    const analyze::GpuShares shares = analyze::FindGpuShares(trace);
+    const facts::GpuShares shares = facts::FindGpuShares(trace);
     std::vector<double> busy(trace.gpu.size()), exposed(trace.gpu.size());
     for (int64_t at_ns = trace.window_begin_ns; at_ns < trace.window_end_ns; ++at_ns) {
       std::vector<uint32_t> running;
@@ -89,21 +89,21 @@ TEST_CASE("a device's busy moment is divided among its operations, and hidden wh
 }
 
 TEST_CASE("parts of a ns are rounded together, so that they add up", "[top]") {
-  const analyze::FineNs third = analyze::Fine(1) / 3;
-  CHECK(analyze::RoundTogether({third, third, third}) == std::vector<int64_t>{1, 0, 0});
-  CHECK(analyze::RoundTogether({third, 2 * third, analyze::Fine(5)}) == std::vector<int64_t>{0, 1, 5});
-  CHECK(analyze::RoundTogether({analyze::Fine(2) + 2 * third, 2 * third, 2 * third}) == std::vector<int64_t>{3, 1, 0});
-  CHECK(analyze::RoundTogether({}).empty());
+  const facts::FineNs third = facts::Fine(1) / 3;
+  CHECK(facts::RoundTogether({third, third, third}) == std::vector<int64_t>{1, 0, 0});
+  CHECK(facts::RoundTogether({third, 2 * third, facts::Fine(5)}) == std::vector<int64_t>{0, 1, 5});
+  CHECK(facts::RoundTogether({facts::Fine(2) + 2 * third, 2 * third, 2 * third}) == std::vector<int64_t>{3, 1, 0});
+  CHECK(facts::RoundTogether({}).empty());
 
   SECTION("and a part of a part does not become more than that") {
-    const std::vector<int64_t> busy_ns = analyze::RoundTogether({third, 2 * third, third});
+    const std::vector<int64_t> busy_ns = facts::RoundTogether({third, 2 * third, third});
     CHECK(busy_ns == std::vector<int64_t>{0, 1, 0});
-    CHECK(analyze::RoundTogether({third, third, 0}, &busy_ns) == std::vector<int64_t>{0, 1, 0});
+    CHECK(facts::RoundTogether({third, third, 0}, &busy_ns) == std::vector<int64_t>{0, 1, 0});
   }
-  CHECK(analyze::PartOf(analyze::Fine(10), 1, 4) == analyze::Fine(5) / 2);
+  CHECK(facts::PartOf(facts::Fine(10), 1, 4) == facts::Fine(5) / 2);
   // More than 2^64 of the units.
-  CHECK(analyze::Round(analyze::PartOf(analyze::Fine(int64_t{1} << 60), int64_t{1} << 59, int64_t{1} << 60)) ==
-        int64_t{1} << 59);
+  CHECK(facts::Round(facts::PartOf(facts::Fine(int64_t{1} << 60), int64_t{1} << 59, int64_t{1} << 60)) == int64_t{1}
+                                                                                                              << 59);
 }
 
 }  // namespace pitot::test

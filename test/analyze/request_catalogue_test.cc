@@ -299,12 +299,12 @@ TEST_CASE("a request with a parent elsewhere is whole, and one with a parent in 
 }
 
 TEST_CASE("the direction of a copy is known by the names of collectors and of readers", "[copies]") {
-  CHECK(analyze::DirectionOf("pageable to device") == "HtoD");
-  CHECK(analyze::DirectionOf("HtoD, pageable to device") == "HtoD");
-  CHECK(analyze::DirectionOf("array to pinned") == "DtoH");
-  CHECK(analyze::DirectionOf("device to device") == "DtoD");
-  CHECK(analyze::DirectionOf("PtoP, device to device") == "PtoP");
-  CHECK(analyze::DirectionOf("managed to device") == "managed");
+  CHECK(facts::DirectionOf("pageable to device") == "HtoD");
+  CHECK(facts::DirectionOf("HtoD, pageable to device") == "HtoD");
+  CHECK(facts::DirectionOf("array to pinned") == "DtoH");
+  CHECK(facts::DirectionOf("device to device") == "DtoD");
+  CHECK(facts::DirectionOf("PtoP, device to device") == "PtoP");
+  CHECK(facts::DirectionOf("managed to device") == "managed");
 }
 
 // ---- At their edges

@@ -15,6 +15,7 @@
 namespace pitot::test {
 
 using namespace analyze;
+using namespace facts;
 
 TEST_CASE("a change is split into its effects exactly, in whole ns", "[statistics]") {
   // 3 of 10 ns become 5 of 14: (5 - 3) x 12 and (14 - 10) x 4, for one request each.

@@ -15,6 +15,8 @@ using model::Trace;
 
 namespace {
 
+using facts::EachOf;
+
 void CutWindows(const Trace& trace, std::vector<BatchTime>* times) {
   std::vector<bool> is_closed(trace.batches.size());
   for (uint32_t event = 0; event < trace.events.size(); ++event) {

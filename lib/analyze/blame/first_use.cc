@@ -21,6 +21,8 @@ using model::Trace;
 
 namespace {
 
+using facts::EventNameId;
+
 constexpr size_t kLeastLater = 4;  // of its like, to know the usual length
 // How many calls after a loading call may launch the loaded kernel.
 constexpr uint32_t kMostCalls = 8;

@@ -23,7 +23,7 @@ struct BlameIndex::Data {
 inline const Index& SharedIndex(Analysis& analysis) {
   const BlameIndex* const made = analysis.blame_index();
   if (made != nullptr) return made->data()->index;
-  if (analysis.IsOver()) throw Over{};
+  if (analysis.IsOver()) throw facts::Over{};
   throw std::bad_alloc();
 }
 

@@ -54,7 +54,7 @@ class Index {
     patience_.Count(of.events.size() + of.calls.size() + of.gpu.size() + of.requests.size() + of.tokens.size());
     return of;
   }
-  Patience patience_;  // while the index is built
+  facts::Patience patience_;  // while the index is built
 
  public:
   const model::RequestIndex requests;
@@ -151,7 +151,7 @@ class Walk {
   const model::RequestRow& row_;
   const model::RequestIndex::Range handoffs_;
   std::vector<uint32_t> own_threads_, own_batches_;  // of it and its batches; the batches it was in; ascending
-  Patience patience_;
+  facts::Patience patience_;
   Signs signs_;
 
   // The cursor: a moment, and the thread or the operation needed by the request then.

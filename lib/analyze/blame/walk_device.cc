@@ -17,6 +17,9 @@ using model::kNone;
 
 namespace {
 
+using facts::DirectionOf;
+using facts::kClockDrop;
+
 bool Says(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
 // Whether a launch took far longer than launches do.

@@ -21,6 +21,14 @@ using model::Trace;
 
 namespace {
 
+using facts::AreGpuTimesKnown;
+using facts::DeviceOf;
+using facts::DirectionOf;
+using facts::GpuCounters;
+using facts::GpuCountersOf;
+using facts::IsCompilingCall;
+using facts::IsLoadingCall;
+
 // How long a device may stand still after an allocation, in lengths of its call: 1.3 to 1.7 on an H100
 // (docs/reference/walk.md#allocations).
 constexpr int64_t kAfterAllocation = 2;

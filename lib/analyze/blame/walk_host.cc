@@ -19,6 +19,8 @@ using model::Trace;
 
 namespace {
 
+using facts::Accumulate;
+
 // How late the counters may be. The quota is read every 100 ms (HostOptions::rate_hz) and counts a throttling at its
 // end; stolen time is read every second.
 constexpr int64_t kLateNs = 200'000'000, kStolenLateNs = 1'100'000'000;

@@ -27,7 +27,7 @@ class Signs {
  public:
   // Everything must outlive this.
   Signs(const model::Trace& trace, const model::RequestIndex& requests, const Memberships& memberships,
-        uint32_t request, Patience* patience)
+        uint32_t request, facts::Patience* patience)
       : trace_(trace), requests_(requests), memberships_(memberships), request_(request), patience_(*patience) {}
 
   // Its first event or batch on the thread; INT64_MAX: none. O(1).
@@ -66,7 +66,7 @@ class Signs {
   const model::RequestIndex& requests_;
   const Memberships& memberships_;
   const uint32_t request_;
-  Patience& patience_;
+  facts::Patience& patience_;
 
   bool is_built_ = false;
   std::vector<Deed> deeds_;  // by end; among equal ones the first that counts is last

@@ -15,6 +15,9 @@ using model::Trace;
 
 namespace {
 
+using facts::FirstCalls;
+using facts::Patience;
+
 // Divides calls into pieces without overlap; within nested calls the piece belongs to the innermost.
 std::vector<Piece> FlattenCalls(const Trace& trace, uint32_t first, uint32_t last) {
   std::vector<Piece> pieces;

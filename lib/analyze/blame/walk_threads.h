@@ -67,7 +67,7 @@ class Threads {
  public:
   // O(n log n). The trace and the indexes must outlive this.
   Threads(const model::Trace& trace, const model::RequestIndex& requests, const Memberships& memberships,
-          Patience* patience);
+          facts::Patience* patience);
 
   // The piece that ends at `at_ns` or contains it: begin < at <= end. Where nothing ran it is a gap since the end of
   // the piece before (INT64_MIN without one). `thread` kNone: always a gap. O(log n).
@@ -90,7 +90,7 @@ class Threads {
 
  private:
   void FindAccepted(uint32_t request);
-  void AddStays(uint32_t request, Patience* patience);
+  void AddStays(uint32_t request, facts::Patience* patience);
 
   const model::Trace& trace_;
   const model::RequestIndex& index_;

@@ -13,6 +13,8 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
+using facts::Over;
+
 BlameIndex::BlameIndex() noexcept = default;
 BlameIndex::~BlameIndex() = default;
 BlameIndex::BlameIndex(BlameIndex&& other) noexcept = default;

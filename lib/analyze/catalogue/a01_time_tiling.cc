@@ -15,6 +15,10 @@ namespace analyze {
 namespace a01 {
 namespace {
 
+using facts::Add;
+using facts::DevicesAtWork;
+using facts::GpuName;
+using facts::kAll;
 using model::GpuClass;
 using model::HostClass;
 using model::Interval;

@@ -16,6 +16,15 @@ namespace analyze {
 namespace a02 {
 namespace {
 
+using facts::Accumulate;
+using facts::Add;
+using facts::AddNumber;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kLeastUnits;
+using facts::Percent;
+using facts::Share;
+
 constexpr Threshold kThresholds[] = {
     {"covered", 0.8, "1", "HTA"},  // by the reported rows
     {"most_rows", 10, "1", "HTA"},

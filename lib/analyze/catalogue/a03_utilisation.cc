@@ -24,6 +24,18 @@ namespace analyze {
 namespace a03 {
 namespace {
 
+using facts::Accumulate;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::ForDevicesAtWork;
+using facts::GpuName;
+using facts::HasRequests;
+using facts::InfoOf;
+using facts::Judged;
+using facts::OpenRequests;
+using facts::Percent;
+using facts::Share;
 using model::GpuKind;
 using model::Interval;
 using model::Intervals;

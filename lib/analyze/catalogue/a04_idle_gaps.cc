@@ -22,6 +22,21 @@ namespace analyze {
 namespace a04 {
 namespace {
 
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::ForDevicesAtWork;
+using facts::GpuName;
+using facts::HasRequests;
+using facts::InfoOf;
+using facts::InnermostOf;
+using facts::Judged;
+using facts::Longest;
+using facts::OpenRequests;
+using facts::Percent;
+using facts::SeverityOf;
+using facts::Share;
 using model::HostClass;
 using model::Interval;
 using model::Intervals;

@@ -20,6 +20,17 @@ namespace analyze {
 namespace a05 {
 namespace {
 
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::ForDevicesAtWork;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
+using facts::Longest;
+using facts::Percent;
+using facts::Share;
 using model::HostClass;
 using model::Intervals;
 using model::Trace;

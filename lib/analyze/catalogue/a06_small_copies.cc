@@ -20,6 +20,20 @@ namespace analyze {
 namespace a06 {
 namespace {
 
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::CopiesOf;
+using facts::DevicesAtWork;
+using facts::DirectionOf;
+using facts::GpuName;
+using facts::InfoOf;
+using facts::IsTransfer;
+using facts::Judged;
+using facts::Longest;
+using facts::SeverityOf;
+using facts::Share;
+using facts::TimeOf;
 using model::Interval;
 using model::Intervals;
 using model::kNone;

@@ -20,6 +20,18 @@ namespace analyze {
 namespace a07 {
 namespace {
 
+using facts::Accumulate;
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::DirectionOf;
+using facts::EachOf;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
+using facts::Longest;
+using facts::SeverityOf;
+using facts::Share;
 using model::Interval;
 using model::kNone;
 using model::Trace;

@@ -17,6 +17,18 @@ namespace analyze {
 namespace a08 {
 namespace {
 
+using facts::Add;
+using facts::Conclude;
+using facts::CopiesOf;
+using facts::ForDevicesAtWork;
+using facts::GpuName;
+using facts::InfoOf;
+using facts::IsTransfer;
+using facts::Judged;
+using facts::Longest;
+using facts::Percent;
+using facts::Share;
+using facts::TimeOf;
 using model::GpuClass;
 using model::Interval;
 using model::Intervals;

@@ -21,6 +21,19 @@ namespace analyze {
 namespace a09 {
 namespace {
 
+using facts::Accumulate;
+using facts::Add;
+using facts::AddNumber;
+using facts::DevicesAtWork;
+using facts::EachOf;
+using facts::HasRequests;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
+using facts::Longest;
+using facts::OpenRequests;
+using facts::SeverityOf;
+using facts::Share;
 using model::Interval;
 using model::Intervals;
 using model::kNone;

@@ -19,6 +19,20 @@ namespace analyze {
 namespace a10 {
 namespace {
 
+using facts::Add;
+using facts::AddLaunches;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::ForDevicesAtWork;
+using facts::GpuName;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
+using facts::Launch;
+using facts::Percent;
+using facts::SeverityOf;
+using facts::Share;
 using model::Interval;
 using model::Intervals;
 using model::kNone;

@@ -19,6 +19,17 @@ namespace analyze {
 namespace a11 {
 namespace {
 
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::HasRequests;
+using facts::InfoOf;
+using facts::Judged;
+using facts::OpenRequests;
+using facts::Percent;
+using facts::Share;
+using facts::StreamName;
 using model::Intervals;
 using model::kNone;
 using model::Trace;

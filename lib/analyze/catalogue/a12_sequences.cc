@@ -21,6 +21,15 @@ namespace analyze {
 namespace a12 {
 namespace {
 
+using facts::Accumulate;
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::InfoOf;
+using facts::Judged;
+using facts::Share;
+using facts::StreamName;
 using model::kNone;
 using model::Trace;
 

@@ -21,6 +21,19 @@ namespace analyze {
 namespace a15 {
 namespace {
 
+using facts::AddNumber;
+using facts::Conclude;
+using facts::DevicesAtWork;
+using facts::EachOf;
+using facts::FitSurely;
+using facts::GpuName;
+using facts::InfoOf;
+using facts::Judged;
+using facts::Longest;
+using facts::Percent;
+using facts::SeverityOf;
+using facts::Share;
+using facts::SureScalingLaw;
 using model::GpuClass;
 using model::Intervals;
 using model::Trace;

@@ -25,6 +25,20 @@ namespace analyze {
 namespace a16 {
 namespace {
 
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::DirectionOf;
+using facts::EachOf;
+using facts::ForDevicesAtWork;
+using facts::GpuName;
+using facts::InfoOf;
+using facts::Judged;
+using facts::Longest;
+using facts::SeverityOf;
+using facts::Share;
+using facts::StreamName;
+using facts::TimeOf;
 using model::GpuKind;
 using model::Interval;
 using model::kNone;

@@ -21,6 +21,23 @@ namespace analyze {
 namespace a17 {
 namespace {
 
+using facts::Add;
+using facts::Conclude;
+using facts::EachOf;
+using facts::HasRequests;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
+using facts::kPathClasses;
+using facts::Longest;
+using facts::Pace;
+using facts::Path;
+using facts::PathClass;
+using facts::PathClassName;
+using facts::Percent;
+using facts::Replay;
+using facts::Share;
+using facts::TimeOf;
 using model::kNone;
 using model::Trace;
 

@@ -28,6 +28,29 @@ namespace analyze {
 namespace a18 {
 namespace {
 
+using facts::Accumulate;
+using facts::Add;
+using facts::AddNumber;
+using facts::Argument;
+using facts::CallsWithin;
+using facts::Conclude;
+using facts::DeviceOf;
+using facts::EachOf;
+using facts::EventNameId;
+using facts::GpuCounters;
+using facts::GpuCountersOf;
+using facts::GpuName;
+using facts::InfoOf;
+using facts::Judged;
+using facts::LeastBytes;
+using facts::Longest;
+using facts::Peaks;
+using facts::PeaksOf;
+using facts::Precision;
+using facts::PrecisionOf;
+using facts::ReadShapes;
+using facts::Share;
+using facts::TensorShape;
 using model::kNone;
 using model::StringId;
 using model::Trace;

@@ -28,6 +28,21 @@ namespace analyze {
 namespace a20 {
 namespace {
 
+using facts::Accumulate;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::ForDevicesAtWork;
+using facts::GpuName;
+using facts::InfoOf;
+using facts::Judged;
+using facts::Longest;
+using facts::Pace;
+using facts::Percent;
+using facts::Replay;
+using facts::SeverityOf;
+using facts::Share;
+using facts::TimeOf;
 using model::Interval;
 using model::kNone;
 using model::Trace;

@@ -22,6 +22,22 @@ namespace analyze {
 namespace a22 {
 namespace {
 
+using facts::Accumulate;
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::DirectionOf;
+using facts::EachOf;
+using facts::FindOperatorPatterns;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
+using facts::Longest;
+using facts::OperatorPatterns;
+using facts::Pattern;
+using facts::Percent;
+using facts::SeverityOf;
+using facts::Share;
 using model::Interval;
 using model::kNone;
 using model::Trace;

@@ -23,6 +23,18 @@ namespace analyze {
 namespace a23 {
 namespace {
 
+using facts::AddNumber;
+using facts::Argument;
+using facts::Conclude;
+using facts::EachOf;
+using facts::FindTrend;
+using facts::GpuCountersOf;
+using facts::GpuName;
+using facts::InfoOf;
+using facts::Judged;
+using facts::Longest;
+using facts::SeverityOf;
+using facts::Trend;
 using model::kNone;
 using model::Trace;
 

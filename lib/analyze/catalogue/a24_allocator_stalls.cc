@@ -21,6 +21,18 @@ namespace analyze {
 namespace a24 {
 namespace {
 
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::DevicesAtWork;
+using facts::EachOf;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
+using facts::Longest;
+using facts::SeverityOf;
+using facts::Share;
+using facts::WarmUpEnd;
 using model::Interval;
 using model::Intervals;
 using model::Trace;

@@ -21,6 +21,19 @@ namespace analyze {
 namespace a25 {
 namespace {
 
+using facts::Add;
+using facts::Conclude;
+using facts::EachOf;
+using facts::InfoOf;
+using facts::IsCompiling;
+using facts::IsCompilingCall;
+using facts::IsLoading;
+using facts::IsLoadingCall;
+using facts::Judged;
+using facts::kAll;
+using facts::Longest;
+using facts::SeverityOf;
+using facts::Share;
 using model::Interval;
 using model::kNone;
 using model::Trace;

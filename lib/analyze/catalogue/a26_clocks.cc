@@ -25,6 +25,19 @@ namespace analyze {
 namespace a26 {
 namespace {
 
+using facts::Accumulate;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::DeviceOf;
+using facts::EachOf;
+using facts::GpuCounters;
+using facts::GpuCountersOf;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kClockDrop;
+using facts::Longest;
+using facts::Percent;
+using facts::Share;
 using model::Held;
 using model::Intervals;
 using model::kNone;

@@ -19,6 +19,16 @@ namespace analyze {
 namespace a27 {
 namespace {
 
+using facts::Accumulate;
+using facts::Add;
+using facts::Conclude;
+using facts::EachOf;
+using facts::Judged;
+using facts::kAll;
+using facts::Longest;
+using facts::Percent;
+using facts::SeverityOf;
+using facts::Share;
 using model::kNone;
 using model::Trace;
 

@@ -23,6 +23,19 @@ namespace analyze {
 namespace a28 {
 namespace {
 
+using facts::Accumulate;
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::DevicesAtWork;
+using facts::EachOf;
+using facts::FirstCalls;
+using facts::GpuName;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
+using facts::Percent;
+using facts::Share;
 using model::Interval;
 using model::Intervals;
 using model::kNone;

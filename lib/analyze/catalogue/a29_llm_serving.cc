@@ -20,6 +20,16 @@ namespace analyze {
 namespace a29 {
 namespace {
 
+using facts::Add;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::InfoOf;
+using facts::Judged;
+using facts::Longest;
+using facts::Percent;
+using facts::SeverityOf;
+using facts::Share;
 using model::Interval;
 using model::kNone;
 using model::Trace;

@@ -20,6 +20,11 @@ namespace analyze {
 namespace a30 {
 namespace {
 
+using facts::Add;
+using facts::Conclude;
+using facts::InfoOf;
+using facts::Judged;
+
 constexpr Threshold kThresholds[] = {
     {"least_requests", 20, "1", "pitot"},
     {"target", 0, "ns", "pitot"},          // the target of the mean latency; 0: none

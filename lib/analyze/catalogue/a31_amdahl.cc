@@ -18,6 +18,15 @@ namespace analyze {
 namespace a31 {
 namespace {
 
+using facts::Accumulate;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::Estimate;
+using facts::Inflation;
+using facts::InfoOf;
+using facts::Judged;
+using facts::Percent;
+
 constexpr Threshold kThresholds[] = {
     {"least_requests", 20, "1", "pitot"},
     {"share", 0.5, "1", "pitot"},  // from which one part alone can halve the latency

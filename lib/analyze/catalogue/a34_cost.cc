@@ -17,6 +17,14 @@ namespace analyze {
 namespace a34 {
 namespace {
 
+using facts::Accumulate;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::DevicesAtWork;
+using facts::EachOf;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
 using model::kNone;
 using model::Trace;
 

@@ -23,6 +23,13 @@ namespace analyze {
 namespace a35 {
 namespace {
 
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::Inflation;
+using facts::InfoOf;
+using facts::Judged;
+using facts::MannWhitney;
 using model::kNone;
 using model::Trace;
 

@@ -25,6 +25,12 @@ namespace analyze {
 namespace a36 {
 namespace {
 
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::InfoOf;
+using facts::Judged;
+using facts::Longest;
 using model::Interval;
 using model::Trace;
 

@@ -14,6 +14,13 @@ namespace analyze {
 namespace a39 {
 namespace {
 
+using facts::Conclude;
+using facts::Damage;
+using facts::FindDamages;
+using facts::InfoOf;
+using facts::Judged;
+using facts::QualityLimits;
+
 constexpr QualityLimits kDefault;
 constexpr Threshold kThresholds[] = {
     {"unmatched_share", kDefault.unmatched_share, "1", "pitot"},

@@ -19,6 +19,12 @@ namespace analyze {
 namespace a41 {
 namespace {
 
+using facts::AddNumber;
+using facts::Conclude;
+using facts::InfoOf;
+using facts::Judged;
+using facts::Percent;
+
 constexpr Threshold kThresholds[] = {
     {"least_requests", 60, "1", "pitot"},  // as a verdict needs to name anything
     {"tail_ratio", 1.5, "1", "pitot"},     // p99 / p50 from which there is a tail to explain

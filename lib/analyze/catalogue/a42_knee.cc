@@ -22,6 +22,15 @@ namespace analyze {
 namespace a42 {
 namespace {
 
+using facts::Accumulate;
+using facts::AddNumber;
+using facts::Conclude;
+using facts::EachOf;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
+using facts::Percent;
+using facts::Share;
 using model::Interval;
 using model::Trace;
 

@@ -20,6 +20,14 @@ namespace analyze {
 namespace a43 {
 namespace {
 
+using facts::AddNumber;
+using facts::Conclude;
+using facts::DevicesAtWork;
+using facts::EachOf;
+using facts::InfoOf;
+using facts::Judged;
+using facts::kAll;
+using facts::Percent;
 using model::Interval;
 using model::Intervals;
 using model::Trace;

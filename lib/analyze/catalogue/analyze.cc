@@ -27,6 +27,12 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
+using facts::Damage;
+using facts::FindDamages;
+using facts::kAll;
+using facts::Over;
+using facts::QualityLimits;
+
 constexpr uint32_t kMostEvidence = 16;
 constexpr size_t kMostMeasures = 100000, kMostFindings = 1000;
 

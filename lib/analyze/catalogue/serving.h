@@ -66,7 +66,7 @@ inline std::string RequestNames(const model::Trace& trace, const std::vector<uin
 
 // Adds a finding that the trace lacks the facts for the question, instead of a guess.
 inline void AddNotKnown(Analysis& analysis, const char* code, const char* summary, const char* recommendation) {
-  Finding finding = Judged(code, kAll, "recorded", 0, Threshold{"recorded", 1, "1", "pitot"});
+  Finding finding = facts::Judged(code, facts::kAll, "recorded", 0, Threshold{"recorded", 1, "1", "pitot"});
   finding.is_undetermined = true;
   finding.summary = summary;
   finding.recommendation = recommendation;

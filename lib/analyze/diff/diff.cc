@@ -33,6 +33,7 @@ const char* DiffOutcomeName(DiffOutcome outcome) noexcept {
 
 namespace {
 
+using facts::KolmogorovSmirnov;
 using model::Trace;
 
 constexpr double kLikely = 0.05;  // below this p sizes differ

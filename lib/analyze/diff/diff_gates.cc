@@ -14,6 +14,12 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
+using facts::Estimate;
+using facts::Inflation;
+using facts::MannWhitney;
+using facts::Quantile;
+using facts::Shift;
+
 double Mean(const std::vector<double>& values) {
   return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }

@@ -13,6 +13,10 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
+using facts::Discoveries;
+using facts::Inflation;
+using facts::MannWhitney;
+
 // The entries of one row.
 struct Row {
   std::vector<const Ledger::Entry*> before, after;

@@ -10,8 +10,7 @@
 
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // The id of an event's name, as Trace::EventName finds it.
 inline model::StringId EventNameId(const model::Trace& trace, uint32_t event) {
@@ -63,7 +62,6 @@ class Argument {
   bool is_anywhere_ = false;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_ARGUMENTS_H_

@@ -11,8 +11,7 @@
 #include "analyze/facts/host_work.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 class CallsWithin {
  public:
@@ -46,7 +45,6 @@ class CallsWithin {
   const std::vector<uint32_t> first_;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_CALLS_WITHIN_H_

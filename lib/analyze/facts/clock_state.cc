@@ -11,8 +11,7 @@
 #include "base/host_counters.h"
 #include "model/held.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 namespace {
 
 // The mean within and the median outside of `when`, by time; 0: unknown.
@@ -62,5 +61,4 @@ std::string ClockState(const model::Trace& trace, model::Interval when) {
   return !lower.empty() ? lower : is_known ? "no recorded clock was lower" : "";
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

@@ -9,8 +9,7 @@
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // A clock is low if it is lower by this share (msprof).
 inline constexpr double kClockDrop = 0.05;
@@ -20,7 +19,6 @@ inline constexpr double kClockDrop = 0.05;
 // "" if none was recorded then. O(n log n) of their samples.
 std::string ClockState(const model::Trace& trace, model::Interval when);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_CLOCK_STATE_H_

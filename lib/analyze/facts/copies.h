@@ -14,8 +14,7 @@
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // "HtoD" for either form; the name's first word where it has no direction.
 inline std::string_view DirectionOf(std::string_view name) {
@@ -52,7 +51,6 @@ inline model::Interval TimeOf(const model::Trace& trace, uint32_t gpu_row) {
   return {trace.gpu.begin_ns[gpu_row], trace.gpu.begin_ns[gpu_row] + trace.gpu.duration_ns[gpu_row]};
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_COPIES_H_

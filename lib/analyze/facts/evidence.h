@@ -12,8 +12,7 @@
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/intervals.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // Keeps the few longest of the rows shown to it, longest first.
 class Longest {
@@ -76,7 +75,6 @@ inline void Conclude(Analysis& analysis, Finding finding, const Conclusion& conc
   Conclude(analysis, finding, conclusion);
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_EVIDENCE_H_

@@ -11,8 +11,7 @@
 #include "base/gpu_counters.h"
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 struct GpuCounters {
   std::string_view name;                          // "GPU 0 (NVIDIA H100)"
@@ -49,7 +48,6 @@ inline uint32_t DeviceOf(const model::Trace& trace, const std::map<uint32_t, Gpu
   return model::kNone;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_GPU_COUNTERS_H_

@@ -7,8 +7,7 @@
 
 #include "analyze/facts/host_work.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 using model::Interval;
 using model::Intervals;
@@ -171,5 +170,4 @@ GpuShares FindGpuShares(const Trace& trace) {
   return shares;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

@@ -10,8 +10,7 @@
 
 #include "pitot/model/index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // Time in units of 2^-48 ns, so that thirds of a ns add up to it closely.
 __extension__ typedef unsigned __int128 FineNs;
@@ -41,7 +40,6 @@ struct GpuShares {
 // O(n log n).
 GpuShares FindGpuShares(const model::Trace& trace);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_GPU_SHARES_H_

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 using model::Interval;
 using model::Intervals;
@@ -89,5 +88,4 @@ Intervals HostWork::OfBatch(const Trace& trace, uint32_t batch, Interval within)
   return model::Union(std::move(intervals));
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

@@ -9,8 +9,7 @@
 
 #include "pitot/model/index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // The calls of each thread: rows first[t] to first[t + 1] - 1 of `calls`. Calls of unknown threads come after the last.
 // O(threads log n).
@@ -31,7 +30,6 @@ class HostWork {
   model::Intervals all_;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_HOST_WORK_H_

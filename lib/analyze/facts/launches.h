@@ -10,8 +10,7 @@
 #include "analyze/facts/subjects.h"
 #include "pitot/extend/analyzer.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // A call and one operation it launched.
 struct Launch {
@@ -42,7 +41,6 @@ inline void AddLaunches(Analysis& analysis, const std::vector<Launch>& launches)
   AddNumber(analysis, "mean_delay", kAll, static_cast<double>(delay_ns) / static_cast<double>(launches.size()), "ns");
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_LAUNCHES_H_

@@ -11,8 +11,7 @@
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // Whether the trace records when there was work to do.
 inline bool HasRequests(const model::Trace& trace) { return !trace.requests.empty() || !trace.batches.empty(); }
@@ -32,7 +31,6 @@ inline model::Intervals OpenRequests(const model::Trace& trace) {
   return model::Union(std::move(open));
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_OPEN_REQUESTS_H_

@@ -6,8 +6,7 @@
 
 #include "analyze/facts/peaks.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 namespace {
 
 // The bytes of `count` tensors from `first` on, and of an output with `elements` of the first one's type.
@@ -69,5 +68,4 @@ double LeastBytes(std::string_view op, const std::vector<TensorShape>& tensors, 
   return 0;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

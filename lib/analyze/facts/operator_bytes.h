@@ -10,8 +10,7 @@
 
 #include "pitot/export.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 struct TensorShape {
   std::vector<double> sizes;
@@ -30,7 +29,6 @@ std::vector<TensorShape> ReadShapes(std::string_view shapes);
 // tensors are missing.
 double LeastBytes(std::string_view op, const std::vector<TensorShape>& tensors, double flops);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_OPERATOR_BYTES_H_

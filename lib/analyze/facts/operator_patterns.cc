@@ -8,8 +8,7 @@
 #include "analyze/facts/copies.h"
 #include "analyze/facts/subjects.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 using model::kNone;
 using model::Trace;
@@ -132,5 +131,4 @@ OperatorPatterns FindOperatorPatterns(const Trace& trace, const model::Indexes& 
   return Scan(trace, indexes).Take();
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

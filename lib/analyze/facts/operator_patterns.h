@@ -11,8 +11,7 @@
 #include "analyze/facts/evidence.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // Occurrences of a pattern.
 struct Pattern {
@@ -43,7 +42,6 @@ OperatorPatterns FindOperatorPatterns(const model::Trace& trace, const model::In
 // Whether a product's factors are all halves ("64x100 f16, 100x64 f16") and some size is not a multiple of 8.
 bool IsUnalignedHalf(std::string_view shapes);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_OPERATOR_PATTERNS_H_

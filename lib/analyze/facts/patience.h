@@ -9,8 +9,7 @@
 
 #include "pitot/extend/analyzer.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // Thrown when the time is over; caught by the functions of why.h and by Analyze.
 struct Over {};
@@ -67,7 +66,6 @@ class EachOf {
   const uint32_t count_;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_PATIENCE_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyze/facts/peaks.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 namespace {
 
 // By a part of the name, the longer ones first. Operations of a multiprocessor and clock: f8, f16, tf32, f32.
@@ -56,5 +55,4 @@ Peaks PeaksOf(std::string_view device, Precision precision) {
   return {};
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

@@ -9,8 +9,7 @@
 
 #include "pitot/export.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // Number types with peaks of their own. TF32: floats on tensor cores.
 enum class Precision : uint8_t { kF8, kF16, kTf32, kF32, kUnknown };
@@ -29,7 +28,6 @@ struct Peaks {
 // H100, H200 and GH200.
 Peaks PeaksOf(std::string_view device, Precision precision);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_PEAKS_H_

@@ -6,8 +6,7 @@
 #include "analyze/facts/subjects.h"
 #include "base/columns.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 using model::Interval;
 using model::kNone;
@@ -179,5 +178,4 @@ std::vector<Damage> FindDamages(const Trace& trace, const QualityLimits& limits)
   return Inspector(trace, limits).Inspect();
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

@@ -11,8 +11,7 @@
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // Beyond these limits a trace is damaged.
 struct QualityLimits {
@@ -45,7 +44,6 @@ bool AreGpuTimesKnown(const model::Trace& trace, const QualityLimits& limits);
 // The damages of the trace, the worst first. O(n) of the GPU's rows.
 std::vector<Damage> FindDamages(const model::Trace& trace, const QualityLimits& limits);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_QUALITY_H_

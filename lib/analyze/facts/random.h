@@ -9,8 +9,7 @@
 
 #include "pitot/export.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // SplitMix64 (Steele, Lea, Flood 2014).
 class Random {
@@ -28,7 +27,6 @@ class Random {
   uint64_t state_ = 1;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_RANDOM_H_

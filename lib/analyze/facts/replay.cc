@@ -8,8 +8,7 @@
 #include "analyze/facts/host_work.h"
 #include "analyze/facts/open_requests.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 using model::kNone;
 using model::Trace;
@@ -221,5 +220,4 @@ int64_t Replay::Play(const Pace& pace) {
   return end_ns - trace_.window_begin_ns + trace_.window_end_ns - recorded_end_ns;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

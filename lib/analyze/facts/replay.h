@@ -16,8 +16,7 @@
 
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // The classes of time on a path.
 enum class PathClass : uint8_t {
@@ -108,7 +107,6 @@ class Replay {
   std::vector<Times> call_times_, op_times_;  // of the last play
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_REPLAY_H_

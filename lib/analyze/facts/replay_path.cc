@@ -3,8 +3,7 @@
 
 #include "analyze/facts/replay.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 using model::kNone;
 
@@ -74,5 +73,4 @@ Path Replay::FindPath() {
   return path;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

@@ -6,8 +6,7 @@
 #include "analyze/facts/random.h"
 #include "pitot/model/classes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 using model::kNone;
 
@@ -67,5 +66,4 @@ std::vector<double> FindAboveNext(const std::vector<GroupTimes*>& rows) {
   return above;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

@@ -12,8 +12,7 @@
 
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // The units to draw: batches, and requests outside of batches; in a trace without either, steps. They are dealt to at
 // most kMostGroups groups, and each group is drawn as one, so that cost and memory are bounded.
@@ -63,7 +62,6 @@ inline constexpr uint64_t kLeastUnits = 10;  // with fewer the order may be chan
 // are the same for the same trace. O(resamples * (groups + times)).
 std::vector<double> FindAboveNext(const std::vector<GroupTimes*>& rows);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_RESAMPLING_H_

@@ -10,8 +10,7 @@
 #include "analyze/facts/random.h"
 #include "base/quantile.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 namespace {
 
 constexpr size_t kTerms = 3;
@@ -118,5 +117,4 @@ SureScalingLaw FitSurely(const std::map<uint32_t, std::vector<double>>& times) {
   return sure;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

@@ -10,8 +10,7 @@
 
 #include "pitot/export.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // Throughput X(N) = rate * N / (1 + serial * (N - 1) + crosstalk * N * (N - 1)). So the time of N at once is a
 // polynomial in N. It is fitted, without negative terms, to the median time of each N, weighted by the number of
@@ -40,7 +39,6 @@ struct SureScalingLaw {
 };
 SureScalingLaw FitSurely(const std::map<uint32_t, std::vector<double>>& times);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_SCALING_LAW_H_

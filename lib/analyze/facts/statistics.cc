@@ -7,8 +7,7 @@
 
 #include "base/quantile.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 namespace {
 
 constexpr double kZ = 1.959963984540054;  // 95 % of a normal distribution are within so many sigmas
@@ -153,5 +152,4 @@ double KolmogorovSmirnov(std::vector<double> a, std::vector<double> b) {
   return std::clamp(p, 0.0, 1.0);
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

@@ -11,8 +11,7 @@
 
 #include "pitot/export.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // Fewer values on a side prove nothing: with 4 and 4 the least p of a rank test is .03.
 inline constexpr size_t kLeastValues = 4;
@@ -48,7 +47,6 @@ Estimate Quantile(const std::vector<double>& values, double q);
 // Kolmogorov and Smirnov's asymptotic form: too large where values are equal, which is the safe side. O(n log n).
 double KolmogorovSmirnov(std::vector<double> a, std::vector<double> b);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_STATISTICS_H_

@@ -15,8 +15,7 @@
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // The subject of facts about all devices together.
 inline constexpr const char* kAll = "all";
@@ -104,7 +103,6 @@ inline Severity SeverityOf(double value, double threshold) {
   return value >= 4 * threshold ? Severity::kHigh : value >= 2 * threshold ? Severity::kMedium : Severity::kLow;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_SUBJECTS_H_

@@ -11,8 +11,7 @@
 #include "pitot/model/sweep.h"
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // For each host class, when the thread was in it and in none before it: in calls rather than in the operators around
 // them. O(n log n) of its rows.
@@ -28,7 +27,6 @@ inline std::vector<model::Intervals> InnermostOf(const model::Trace& trace, uint
   return ExposedTimes(classes, extent);
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_THREAD_TIME_H_

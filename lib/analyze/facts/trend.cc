@@ -6,8 +6,7 @@
 
 #include "base/quantile.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 namespace {
 
 constexpr size_t kLeast = 8;
@@ -44,5 +43,4 @@ Trend FindTrend(const std::vector<double>& values) {
   return trend;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts

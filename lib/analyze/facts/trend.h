@@ -8,8 +8,7 @@
 
 #include "pitot/export.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 struct Trend {
   double slope = 0;  // a step; the median over all pairs (Theil 1950, Sen 1968)
@@ -21,7 +20,6 @@ struct Trend {
 // O(n^2): for some hundred values.
 Trend FindTrend(const std::vector<double>& values);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_TREND_H_

@@ -14,8 +14,7 @@
 #include "pitot/model/classes.h"
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::facts {
 
 // The end of the `units`th request to end or, in a trace of PyTorch's profiler, of the step. Nothing if there are no
 // more than `units`: the warm-up is unknown then. A server that was warm already loses little by it. O(n). Throws Over.
@@ -39,7 +38,6 @@ inline std::optional<int64_t> WarmUpEnd(Analysis& analysis, size_t units) {
   return ends[units - 1];
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::facts
 
 #endif  // PITOT_LIB_ANALYZE_FACTS_WARM_UP_H_

@@ -23,6 +23,7 @@ namespace {
 
 using base::Duration;
 using base::Format;
+using facts::kAll;
 using model::kNone;
 using model::Trace;
 

@@ -65,7 +65,7 @@ class Nest {
   const Selection& selection_;
   const model::LaunchIndex launches_;
   const model::WaitingCalls waiting_;
-  const GpuShares& shares_;
+  const facts::GpuShares& shares_;
   Rows& rows_;
   const std::vector<uint32_t> first_calls_;
   model::Intervals shallow_;                      // when operators were not recorded

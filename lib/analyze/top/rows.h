@@ -21,9 +21,9 @@ namespace analyze {
 // A row, and the sums and samples it is finished from.
 struct Tally {
   TopRow row;
-  FineNs busy = 0, exposed = 0;
+  facts::FineNs busy = 0, exposed = 0;
   std::vector<int64_t> cpu_ns, gpu_ns;  // of each call that is not cut
-  GroupTimes self_cpu_by_unit, self_gpu_by_unit;
+  facts::GroupTimes self_cpu_by_unit, self_gpu_by_unit;
 
   void AddSelfCpu(uint32_t unit, int64_t ns) {
     row.self_cpu_ns += ns;
@@ -84,7 +84,7 @@ class Rows {
 
  private:
   const model::Trace& trace_;
-  const Units units_;
+  const facts::Units units_;
   std::vector<Tally> tallies_;
   std::unordered_map<std::string, uint32_t> rows_;  // by name, a zero (names have none) and shape
   std::string key_;

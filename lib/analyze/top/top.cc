@@ -29,6 +29,15 @@ using model::Trace;
 
 namespace {
 
+using facts::FindAboveNext;
+using facts::FineNs;
+using facts::GroupTimes;
+using facts::InWindow;
+using facts::IsInWindow;
+using facts::kLeastUnits;
+using facts::PartOf;
+using facts::RoundTogether;
+
 // "64x2": without trailing dimensions of 1.
 std::string ExtentText(const uint32_t (&extent)[3]) {
   std::string text = std::to_string(extent[0]);

@@ -13,6 +13,10 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
+using facts::FirstCalls;
+using facts::GpuShares;
+using facts::InWindow;
+using facts::IsInWindow;
 using model::Interval;
 using model::kNone;
 using model::StringId;

@@ -14,10 +14,10 @@ namespace analyze {
 // O(n log n), most of a table's cost. The trace must outlive this.
 struct TopIndex {
   explicit TopIndex(const model::Trace& from)
-      : trace(from), requests(from), shares(FindGpuShares(from)), coverage(from), operators(from) {}
+      : trace(from), requests(from), shares(facts::FindGpuShares(from)), coverage(from), operators(from) {}
   const model::Trace& trace;
   const model::RequestIndex requests;
-  const GpuShares shares;
+  const facts::GpuShares shares;
   const model::CoverageIndex coverage;
   const model::OperatorTimes operators;
 };

@@ -24,6 +24,9 @@ using model::Trace;
 
 namespace {
 
+using facts::Over;
+using facts::Patience;
+
 // Size of the baseline: three eighths of them calibrate, and 96 give a p of 1 %.
 constexpr size_t kMostTokens = 256;
 // For times from two clock readings: a request records its first token's time relative to its own beginning.

@@ -27,6 +27,8 @@ using model::kNone;
 
 namespace {
 
+using facts::ClockState;
+
 // Parts that say how long, not why.
 constexpr uint32_t kUnknown =
     BlameBit(Blame::kUntraced) | BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kGpuExcessUnknown);

@@ -24,6 +24,7 @@ namespace {
 
 using base::Duration;
 using base::Format;
+using facts::ClockState;
 using model::kNone;
 using model::Trace;
 
