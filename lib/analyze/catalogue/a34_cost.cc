@@ -63,10 +63,10 @@ class Cost final : public Analyzer {
     const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns;
     if (requests.empty() || window_ns <= 0) return Status();
     const auto count = static_cast<double>(requests.size());
-    const model::GpuTime gpu_time(trace);
+    const KnownGpuTime gpu_time(trace);
     int64_t gpu_ns = 0, busy_ns = 0;
-    const std::vector<uint32_t> with_gpu = WithGpuTime(trace, gpu_time, requests);
-    for (const uint32_t request : with_gpu) Accumulate(&gpu_ns, gpu_time.Request(request));
+    const std::vector<uint32_t> with_gpu = gpu_time.Of(requests);
+    for (const uint32_t request : with_gpu) Accumulate(&gpu_ns, gpu_time.time.Request(request));
     const std::vector<uint32_t> devices = DevicesAtWork(trace);
     for (const uint32_t device : devices)
       busy_ns += TotalNs(Intersection(DeviceBusy(trace, device), {{trace.window_begin_ns, trace.window_end_ns}}));

@@ -88,8 +88,8 @@ class ChangePoints final : public Analyzer {
       return static_cast<double>(route.second.size()) >= least;
     });
     if (!has_any) return Status();
-    const model::GpuTime gpu_time(trace);
-    const std::vector<double> whole_gpu = WholeGpuTimes(analysis, gpu_time);
+    const KnownGpuTime gpu_time(trace);
+    const std::vector<double> whole_gpu = WholeGpuTimes(analysis, gpu_time.time);
     const std::vector<double> allocations = AllocationsOf(analysis, Batches::kShares);
     const std::vector<double> whole_allocations = AllocationsOf(analysis, Batches::kWhole);
     for (auto& [route, requests] : routes) {
@@ -107,7 +107,7 @@ class ChangePoints final : public Analyzer {
           "GPU time",
           "ns",
           "Look for other kernels, a lower clock or larger inputs: `pitot diff` compares traces from before and after.",
-          WithGpuTime(trace, gpu_time, requests),
+          gpu_time.Of(requests),
           {},
           {}};
       Series allocation = {"a35.allocations",
@@ -123,7 +123,7 @@ class ChangePoints final : public Analyzer {
         allocation.whole.push_back(whole_allocations[request]);
       }
       for (const uint32_t request : gpu.requests) {
-        gpu.values.push_back(static_cast<double>(gpu_time.Request(request)));
+        gpu.values.push_back(static_cast<double>(gpu_time.time.Request(request)));
         gpu.whole.push_back(whole_gpu[request]);
       }
       for (const Series* series : {&latency, &gpu, &allocation}) Judge(analysis, route, *series);

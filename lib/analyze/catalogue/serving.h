@@ -36,17 +36,26 @@ inline std::map<std::string, std::vector<const RequestBlame*>> WalksByRoute(cons
   return routes;
 }
 
-// Requests with known GPU time. A GPU time of 0 is known only if all of the request's time was recorded.
-inline std::vector<uint32_t> WithGpuTime(const model::Trace& trace, const model::GpuTime& gpu_time,
-                                         const std::vector<uint32_t>& requests) {
-  const model::RequestIndex index(trace);
-  const model::CoverageIndex coverage(trace);
-  std::vector<uint32_t> known;
-  for (const uint32_t request : requests) {
-    if (gpu_time.Request(request) != 0 || coverage.Of(index, request).IsWhole()) known.push_back(request);
+// The GPU time of requests. O(n log n) to make. The trace must outlive this.
+class KnownGpuTime {
+ public:
+  explicit KnownGpuTime(const model::Trace& trace) : time(trace), requests_(trace), coverage_(trace) {}
+
+  // Returns those whose GPU time is known. A GPU time of 0 is known only if all of the request's time was recorded.
+  std::vector<uint32_t> Of(const std::vector<uint32_t>& requests) const {
+    std::vector<uint32_t> known;
+    for (const uint32_t request : requests) {
+      if (time.Request(request) != 0 || coverage_.Of(requests_, request).IsWhole()) known.push_back(request);
+    }
+    return known;
   }
-  return known;
-}
+
+  const model::GpuTime time;
+
+ private:
+  const model::RequestIndex requests_;
+  const model::CoverageIndex coverage_;
+};
 
 // The evidence of a request.
 inline Evidence RequestEvidence(const model::Trace& trace, uint32_t request, const char* note) {
