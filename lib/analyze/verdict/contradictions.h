@@ -24,6 +24,11 @@ struct Exclusion {
 };
 // The table; it ends with a null `one`.
 extern const Exclusion kExclusions[];
+template <class Visit> void ForExclusions(Visit visit) {
+  for (const Exclusion* row = kExclusions; row->one != nullptr; ++row) visit(*row);
+}
+
+inline constexpr double kContradicted = 0.5;  // of confidence
 
 // Marks findings of a window; undetermined ones claim nothing. Throws std::bad_alloc. Cost: O(n^2) in the findings with
 // codes of the table.
