@@ -89,73 +89,102 @@ class SmallCopies final : public Analyzer {
     return line;
   }
 
+  // The small copies of one direction.
+  struct Small {
+    std::vector<uint32_t> rows;
+    uint64_t bytes = 0, of_requests = 0;
+    uint64_t runs = 0;            // with nothing else of the stream between their copies
+    std::vector<Interval> times;  // of copies and their calls
+    Longest longest{EvidenceTable::kGpu, "a small copy"};
+  };
+  static Small SmallOf(const Trace& trace, const std::vector<uint32_t>& rows, const Line& line) {
+    Small small;
+    for (const uint32_t row : rows) {
+      if (static_cast<double>(trace.gpu.bytes[row]) >= line.Knee()) continue;
+      // The stream's work in between may need the copy before, or make the next one's data.
+      const bool goes_on = !small.rows.empty() && small.rows.back() + 1 == row &&
+                           trace.gpu.stream[small.rows.back()] == trace.gpu.stream[row];
+      small.runs += goes_on ? 0 : 1;
+      small.rows.push_back(row);
+      small.bytes += trace.gpu.bytes[row];
+      small.times.push_back(TimeOf(trace, row));
+      const uint32_t call = trace.gpu.call[row];
+      if (call != kNone) small.times.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
+      small.of_requests += !model::IsNobodys(trace, row);
+      small.longest.Show(row, TimeOf(trace, row));
+    }
+    return small;
+  }
+
+  // How often small copies came, and their time that nothing hid.
+  struct Rate {
+    double a_second, a_request;
+    int64_t exposed_ns;
+    double exposed_share;
+  };
+
   static void OfDirection(Analysis& analysis, uint32_t device, const std::string& subject,
                           const std::vector<uint32_t>& rows) {
     const Trace& trace = analysis.trace();
     const Line line = Fit(analysis, rows);
-    uint64_t bytes = 0, small_bytes = 0, of_requests = 0, runs = 0;
-    std::vector<uint32_t> small;
-    std::vector<Interval> times;
-    Longest longest(EvidenceTable::kGpu, "a small copy");
-    for (const uint32_t row : rows) {
-      bytes += trace.gpu.bytes[row];
-      if (static_cast<double>(trace.gpu.bytes[row]) >= line.Knee()) continue;
-      // The stream's work in between may need the copy before, or make the next one's data.
-      const bool goes_on =
-          !small.empty() && small.back() + 1 == row && trace.gpu.stream[small.back()] == trace.gpu.stream[row];
-      runs += goes_on ? 0 : 1;
-      small.push_back(row);
-      small_bytes += trace.gpu.bytes[row];
-      times.push_back(TimeOf(trace, row));
-      const uint32_t call = trace.gpu.call[row];
-      if (call != kNone) times.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
-      of_requests += !model::IsNobodys(trace, row);
-      longest.Show(row, TimeOf(trace, row));
-    }
-    const model::IntervalSets& sets = analysis.indexes().sets;
-    // The device's own computing hides the time of copies and their calls.
-    const Intervals exposed = Difference(Union(std::move(times)), sets.Gpu(device, model::GpuClass::kCompute));
-    const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns, exposed_ns = TotalNs(exposed);
-    const double rate = window_ns == 0 ? 0 : static_cast<double>(small.size()) * 1e9 / static_cast<double>(window_ns);
-    const double share = Share(exposed_ns, window_ns);
-    const double a_request =
-        trace.requests.empty() ? 0 : static_cast<double>(of_requests) / static_cast<double>(trace.requests.size());
+    const Small small = SmallOf(trace, rows, line);
+    uint64_t bytes = 0;
+    for (const uint32_t row : rows) bytes += trace.gpu.bytes[row];
+    const Rate rate = RateOf(analysis, device, small);
     AddNumber(analysis, "copies", subject, static_cast<double>(rows.size()));
     AddNumber(analysis, "bytes", subject, static_cast<double>(bytes), "bytes");
     AddNumber(analysis, "small_below", subject, line.Knee(), "bytes");
-    AddNumber(analysis, "small_copies", subject, static_cast<double>(small.size()));
-    AddNumber(analysis, "small_copies_per_second", subject, rate);
-    AddNumber(analysis, "small_copies_in_runs", subject, static_cast<double>(runs));
-    if (!trace.requests.empty()) AddNumber(analysis, "small_copies_a_request", subject, a_request);
-    Add(analysis, "small_copies_exposed", subject, exposed_ns);
+    AddNumber(analysis, "small_copies", subject, static_cast<double>(small.rows.size()));
+    AddNumber(analysis, "small_copies_per_second", subject, rate.a_second);
+    AddNumber(analysis, "small_copies_in_runs", subject, static_cast<double>(small.runs));
+    if (!trace.requests.empty()) AddNumber(analysis, "small_copies_a_request", subject, rate.a_request);
+    Add(analysis, "small_copies_exposed", subject, rate.exposed_ns);
+    Judge(analysis, subject, line, small, rate);
+  }
 
+  static Rate RateOf(Analysis& analysis, uint32_t device, const Small& small) {
+    const Trace& trace = analysis.trace();
+    const model::IntervalSets& sets = analysis.indexes().sets;
+    // The device's own computing hides the time of copies and their calls.
+    const Intervals exposed = Difference(Union(small.times), sets.Gpu(device, model::GpuClass::kCompute));
+    const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns, exposed_ns = TotalNs(exposed);
+    const double rate =
+        window_ns == 0 ? 0 : static_cast<double>(small.rows.size()) * 1e9 / static_cast<double>(window_ns);
+    const double a_request = trace.requests.empty()
+                                 ? 0
+                                 : static_cast<double>(small.of_requests) / static_cast<double>(trace.requests.size());
+    return {rate, a_request, exposed_ns, Share(exposed_ns, window_ns)};
+  }
+
+  static void Judge(Analysis& analysis, const std::string& subject, const Line& line, const Small& small,
+                    const Rate& rate) {
     const Threshold least = analysis.threshold("exposed_share");
-    const bool is_often = rate >= analysis.threshold("copies_per_second").value ||
-                          a_request > analysis.threshold("copies_per_request").value;
-    if (!is_often || share < least.value) return;
+    const bool is_often = rate.a_second >= analysis.threshold("copies_per_second").value ||
+                          rate.a_request > analysis.threshold("copies_per_request").value;
+    if (!is_often || rate.exposed_share < least.value) return;
     // Copies with nothing else between them on their stream become one: a start for each such run, and the bytes.
     const double at_once_ns =
-        static_cast<double>(runs) * line.start_ns + static_cast<double>(small_bytes) / line.bytes_per_ns;
-    const std::string summary = base::Count(small.size()) + " small copies, " + base::Format("%.0f", rate) +
-                                " a second, of " + base::Bytes(small_bytes / std::max<size_t>(1, small.size())) +
-                                " on average, took " + base::Duration(exposed_ns) +
-                                " not hidden by computing, with their calls";
+        static_cast<double>(small.runs) * line.start_ns + static_cast<double>(small.bytes) / line.bytes_per_ns;
+    const std::string summary =
+        base::Count(small.rows.size()) + " small copies, " + base::Format("%.0f", rate.a_second) + " a second, of " +
+        base::Bytes(small.bytes / std::max<size_t>(1, small.rows.size())) + " on average, took " +
+        base::Duration(rate.exposed_ns) + " not hidden by computing, with their calls";
     const std::string advice =
-        runs < small.size()
+        small.runs < small.rows.size()
             ? "Gather consecutive copies in pinned memory: as " +
-                  (runs == 1 ? "one copy" : base::Count(runs) + " copies") + " they take about " +
+                  (small.runs == 1 ? "one copy" : base::Count(small.runs) + " copies") + " they take about " +
                   base::Duration(static_cast<int64_t>(std::min(at_once_ns, 9e18))) + ". Or make the data on the device."
             : "Other work of the stream lies between any two: make one copy ahead of it, or make the data on the "
               "device.";
-    Conclude(
-        analysis,
-        Judged("a06.small_copies", subject.c_str(), "small copies and their calls, exposed / window", share, least),
-        {.severity = SeverityOf(share, least.value),
-         .confidence = 0.85,
-         .cost_ns = exposed_ns,
-         .summary = summary,
-         .recommendation = advice},
-        longest);
+    Conclude(analysis,
+             Judged("a06.small_copies", subject.c_str(), "small copies and their calls, exposed / window",
+                    rate.exposed_share, least),
+             {.severity = SeverityOf(rate.exposed_share, least.value),
+              .confidence = 0.85,
+              .cost_ns = rate.exposed_ns,
+              .summary = summary,
+              .recommendation = advice},
+             small.longest);
   }
 };
 

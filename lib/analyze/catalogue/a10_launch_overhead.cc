@@ -79,21 +79,32 @@ class LaunchOverhead final : public Analyzer {
     return launches;
   }
 
-  static void OfDevice(Analysis& analysis, uint32_t device) {
+  struct Kernels {
+    uint64_t count = 0, short_ones = 0;
+    std::vector<uint32_t> examples;  // the first few short ones
+  };
+  static Kernels KernelsOf(Analysis& analysis, uint32_t device) {
     const Trace& trace = analysis.trace();
-    const Threshold most = analysis.threshold("launch_share"), brief = analysis.threshold("short_kernel");
-    const Threshold many = analysis.threshold("short_share"), hole = analysis.threshold("launch_hole");
-    uint64_t kernels = 0, short_ones = 0;
-    std::vector<bool> launches_here(trace.calls.size());
-    std::vector<uint32_t> examples;
+    const Threshold brief = analysis.threshold("short_kernel");
+    Kernels kernels;
     for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       if (trace.streams[trace.gpu.stream[row]].device != device) continue;
-      if (trace.gpu.call[row] != kNone) launches_here[trace.gpu.call[row]] = true;
       if (trace.gpu.kind[row] != model::GpuKind::kKernel) continue;
-      ++kernels;
+      ++kernels.count;
       if (static_cast<double>(trace.gpu.duration_ns[row]) >= brief.value) continue;
-      ++short_ones;
-      if (examples.size() < 3) examples.push_back(row);
+      ++kernels.short_ones;
+      if (kernels.examples.size() < 3) kernels.examples.push_back(row);
+    }
+    return kernels;
+  }
+
+  // When threads launched a device's work.
+  static Intervals LaunchingOf(Analysis& analysis, uint32_t device) {
+    const Trace& trace = analysis.trace();
+    std::vector<bool> launches_here(trace.calls.size());
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+      const bool is_here = trace.streams[trace.gpu.stream[row]].device == device;
+      if (is_here && trace.gpu.call[row] != kNone) launches_here[trace.gpu.call[row]] = true;
     }
     const model::WaitingCalls waiting(trace);
     std::vector<Interval> launching;
@@ -102,22 +113,34 @@ class LaunchOverhead final : public Analyzer {
       if (launches_here[call] && !waiting.Has(call))
         launching.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
     }
+    return Union(std::move(launching));
+  }
+
+  static void OfDevice(Analysis& analysis, uint32_t device) {
+    const Trace& trace = analysis.trace();
     const Intervals busy = DeviceBusy(trace, device);
     if (busy.empty()) return;
+    const Kernels kernels = KernelsOf(analysis, device);
     // Launching not hidden by the GPU's own work.
     const Intervals extent = {{busy.front().begin_ns, busy.back().end_ns}};
-    const Intervals exposed = Intersection(Difference(extent, busy), Union(std::move(launching)));
-    const int64_t exposed_ns = TotalNs(exposed);
-    const double share = Share(exposed_ns, extent[0].end_ns - extent[0].begin_ns);
-    const double short_share = kernels == 0 ? 0 : static_cast<double>(short_ones) / static_cast<double>(kernels);
+    const Intervals exposed = Intersection(Difference(extent, busy), LaunchingOf(analysis, device));
     const std::string subject = GpuName(trace, device);
-    AddNumber(analysis, "kernels", subject, static_cast<double>(kernels));
-    AddNumber(analysis, "short_kernels", subject, static_cast<double>(short_ones));
-    Add(analysis, "exposed_launching", subject, exposed_ns);
-    if (share <= most.value) return;
+    AddNumber(analysis, "kernels", subject, static_cast<double>(kernels.count));
+    AddNumber(analysis, "short_kernels", subject, static_cast<double>(kernels.short_ones));
+    Add(analysis, "exposed_launching", subject, TotalNs(exposed));
+    Judge(analysis, subject, kernels, exposed, extent[0].end_ns - extent[0].begin_ns);
+  }
 
+  static void Judge(Analysis& analysis, const std::string& subject, const Kernels& kernels, const Intervals& exposed,
+                    int64_t extent_ns) {
+    const Threshold most = analysis.threshold("launch_share"), many = analysis.threshold("short_share");
+    const Threshold hole = analysis.threshold("launch_hole");
+    const int64_t exposed_ns = TotalNs(exposed);
+    const double share = Share(exposed_ns, extent_ns);
+    if (share <= most.value) return;
+    const Trace& trace = analysis.trace();
     std::vector<Evidence> evidence;
-    for (const uint32_t row : examples) {
+    for (const uint32_t row : kernels.examples) {
       Evidence example;
       example.table = EvidenceTable::kGpu;
       example.first_row = row;
@@ -127,9 +150,11 @@ class LaunchOverhead final : public Analyzer {
       example.note = "a short kernel";
       evidence.push_back(example);
     }
+    const double short_share =
+        kernels.count == 0 ? 0 : static_cast<double>(kernels.short_ones) / static_cast<double>(kernels.count);
     const bool is_short = short_share > many.value;
     std::string summary = "idle for " + base::Duration(exposed_ns) + " while threads launched its work; " +
-                          Percent(short_share) + " of its " + base::Count(kernels) + " kernels are short";
+                          Percent(short_share) + " of its " + base::Count(kernels.count) + " kernels are short";
     int64_t longest_ns = 0;
     for (const Interval& piece : exposed) longest_ns = std::max(longest_ns, piece.end_ns - piece.begin_ns);
     // Launches are many and short. One that takes most of the time loads a module, uploads a graph, or has records
