@@ -102,6 +102,7 @@ class PITOT_EXPORT Baseline {
     uint32_t next = 0;  // the oldest row, once the ring is full
     std::vector<Packed> ring;
   };
+  struct Loader;
   static Packed Pack(const BaselineRow& row);
   static BaselineRow Unpack(const Packed& packed);
   bool IsFresh(const Packed& row, int64_t now_ns) const;

@@ -88,6 +88,7 @@ class Replay {
   void FindAwaited(const model::GpuWaits& waits, uint32_t row, uint32_t launched, Call* call);
   void AddOps();
   int64_t Play(const Pace& pace);
+  class WayBack;  // of FindPath
   enum class Bound : uint8_t { kNothing, kCall, kBefore, kOther };
   int64_t Ready(const Op& op, Bound* bound_by) const;
   int64_t QuietNs(int64_t begin_ns, int64_t end_ns) const;  // without any request

@@ -209,8 +209,76 @@ Status Baseline::Save(std::string* bytes) const noexcept {
   }
 }
 
+// Reads the parts of a saved baseline. Each function returns false if the bytes are damaged.
+struct Baseline::Loader {
+  Reader reader;
+  const uint32_t version;
+  const int64_t at_ns;  // loaded rows count as of then
+  const BaselineOptions& options;
+  std::vector<Cell> cells;
+  ScopeTimes scopes;
+
+  bool TakeRow(Packed* row) {
+    row->at_ns = at_ns;
+    row->shift = std::min<uint8_t>(reader.Take<uint8_t>(), 31);
+    for (int32_t& part : row->parts)
+      part = static_cast<int32_t>(std::min<uint32_t>(reader.Take<uint32_t>(), INT32_MAX));
+    const uint64_t size = reader.Take<uint64_t>();
+    __builtin_memcpy(&row->work.size, &size, sizeof size);
+    if (!std::isfinite(row->work.size)) row->work.size = 0;
+    row->work.launches = reader.Take<uint32_t>();
+    row->work.steps = reader.Take<uint32_t>();
+    row->work.tokens = reader.Take<uint32_t>();
+    const uint32_t depth = version >= 2              ? reader.Take<uint8_t>()
+                           : row->work.launches != 0 ? static_cast<uint32_t>(Depth::kKernels)
+                                                     : static_cast<uint32_t>(Depth::kScopes);
+    row->work.depth = static_cast<Depth>(std::min(depth, static_cast<uint32_t>(Depth::kOps)));
+    int64_t left_ns = model::kMaxTimeNs;  // of a latency small enough for Unpack to add up
+    for (const int32_t part : row->parts) {
+      const int64_t part_ns = static_cast<int64_t>(part) << row->shift;
+      if (part_ns > left_ns) return false;
+      left_ns -= part_ns;
+    }
+    return true;
+  }
+
+  bool TakeCells() {
+    constexpr size_t kRowBytes = 1 + 4 * kBlames + 8 + 12;
+    for (uint32_t left = reader.Take<uint32_t>(); left > 0 && reader.is_whole(); --left) {
+      Cell cell;
+      cell.route = reader.TakeText();
+      cell.size_bucket = reader.Take<uint32_t>();
+      const uint32_t rows = reader.Take<uint32_t>();
+      if (!reader.is_whole() || rows > reader.left() / kRowBytes) return false;
+      for (uint32_t i = 0; i < rows; ++i) {
+        Packed row;
+        if (!TakeRow(&row)) return false;
+        // A baseline saved with larger rings: the newest are kept.
+        if (rows - i <= options.requests_per_cell) cell.ring.push_back(row);
+      }
+      if (cells.size() < options.most_cells) cells.push_back(std::move(cell));
+    }
+    return true;
+  }
+
+  bool TakeScopes() {
+    for (uint32_t left = version >= 3 ? reader.Take<uint32_t>() : 0; left > 0 && reader.is_whole(); --left) {
+      ScopeTimes::Cell cell{reader.TakeText(), reader.TakeText(), {}};
+      for (uint32_t buckets = reader.Take<uint32_t>(); buckets > 0 && reader.is_whole(); --buckets) {
+        const auto bucket = reader.Take<uint16_t>(), count = reader.Take<uint16_t>();
+        if (bucket >= std::size(cell.sketch.counts_) || cell.sketch.counts_[bucket] != 0) return false;
+        cell.sketch.counts_[bucket] = count;
+        cell.sketch.size_ += count;
+      }
+      if (cell.sketch.size_ > DurationSketch::kMost) return false;
+      if (scopes.cells_.size() < ScopeTimes::kMostScopes) scopes.cells_.push_back(std::move(cell));
+    }
+    return true;
+  }
+};
+
 Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
-  constexpr size_t kChecksumBytes = 8, kRowBytes = 1 + 4 * kBlames + 8 + 12;
+  constexpr size_t kChecksumBytes = 8;
   const Status damaged(StatusCode::kDataLoss, "not a baseline, or not a whole one");
   if (bytes.size() < kChecksumBytes) return damaged;
   const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
@@ -222,55 +290,11 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
   // Loaded rows count as of the previous epoch.
   const int64_t epoch_ns = std::max<int64_t>(options_.epoch_ns, 1), at_ns = std::max<int64_t>(now_ns - epoch_ns, 0);
   try {
-    std::vector<Cell> cells;
-    for (uint32_t left = reader.Take<uint32_t>(); left > 0 && reader.is_whole(); --left) {
-      Cell cell;
-      cell.route = reader.TakeText();
-      cell.size_bucket = reader.Take<uint32_t>();
-      const uint32_t rows = reader.Take<uint32_t>();
-      if (!reader.is_whole() || rows > reader.left() / kRowBytes) return damaged;
-      for (uint32_t i = 0; i < rows; ++i) {
-        Packed row;
-        row.at_ns = at_ns;
-        row.shift = std::min<uint8_t>(reader.Take<uint8_t>(), 31);
-        for (int32_t& part : row.parts)
-          part = static_cast<int32_t>(std::min<uint32_t>(reader.Take<uint32_t>(), INT32_MAX));
-        const uint64_t size = reader.Take<uint64_t>();
-        __builtin_memcpy(&row.work.size, &size, sizeof size);
-        if (!std::isfinite(row.work.size)) row.work.size = 0;
-        row.work.launches = reader.Take<uint32_t>();
-        row.work.steps = reader.Take<uint32_t>();
-        row.work.tokens = reader.Take<uint32_t>();
-        const uint32_t depth = version >= 2             ? reader.Take<uint8_t>()
-                               : row.work.launches != 0 ? static_cast<uint32_t>(Depth::kKernels)
-                                                        : static_cast<uint32_t>(Depth::kScopes);
-        row.work.depth = static_cast<Depth>(std::min(depth, static_cast<uint32_t>(Depth::kOps)));
-        int64_t left_ns = model::kMaxTimeNs;  // of a latency small enough for Unpack to add up
-        for (const int32_t part : row.parts) {
-          const int64_t part_ns = static_cast<int64_t>(part) << row.shift;
-          if (part_ns > left_ns) return damaged;
-          left_ns -= part_ns;
-        }
-        // A baseline saved with larger rings: the newest are kept.
-        if (rows - i <= options_.requests_per_cell) cell.ring.push_back(row);
-      }
-      if (cells.size() < options_.most_cells) cells.push_back(std::move(cell));
-    }
-    ScopeTimes scopes;
-    for (uint32_t left = version >= 3 ? reader.Take<uint32_t>() : 0; left > 0 && reader.is_whole(); --left) {
-      ScopeTimes::Cell cell{reader.TakeText(), reader.TakeText(), {}};
-      for (uint32_t buckets = reader.Take<uint32_t>(); buckets > 0 && reader.is_whole(); --buckets) {
-        const auto bucket = reader.Take<uint16_t>(), count = reader.Take<uint16_t>();
-        if (bucket >= std::size(cell.sketch.counts_) || cell.sketch.counts_[bucket] != 0) return damaged;
-        cell.sketch.counts_[bucket] = count;
-        cell.sketch.size_ += count;
-      }
-      if (cell.sketch.size_ > DurationSketch::kMost) return damaged;
-      if (scopes.cells_.size() < ScopeTimes::kMostScopes) scopes.cells_.push_back(std::move(cell));
-    }
-    if (!reader.is_whole() || reader.left() != 0) return damaged;
-    cells_ = std::move(cells);
-    scopes_ = std::move(scopes);
+    Loader loader = {reader, version, at_ns, options_, {}, {}};
+    if (!loader.TakeCells() || !loader.TakeScopes()) return damaged;
+    if (!loader.reader.is_whole() || loader.reader.left() != 0) return damaged;
+    cells_ = std::move(loader.cells);
+    scopes_ = std::move(loader.scopes);
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to load the baseline");

@@ -22,18 +22,51 @@ class Writer {
       : index_(index), trace_(index.data()->index.trace), blame_(blame) {}
 
   std::string Write(const Verdict& v, const Drift* drifts, size_t drift_count) {
-    const model::RequestRow& row = trace_.requests[blame_.request];
     json_.Begin('{');
-    json_.Key("request").Text(RequestId(row.id));
-    Name("route", row.route);
-    json_.Key("is_open").Bool(row.duration_ns == model::kOpen);
-    if (blame_.token != kNone) json_.Key("token_ns").Int(trace_.tokens[blame_.token].at_ns - row.begin_ns);
+    Request();
     json_.Key("verdict").Text(VerdictKindName(v.kind));
     json_.Key("why_not");
     v.why_not.empty() ? json_.Null() : json_.Text(v.why_not);
     json_.Key("latency_ns").Int(v.latency_ns);
     json_.Key("typical_ns").Int(v.typical_ns);
     json_.Key("percentile").Real(v.percentile);
+    Normal(v);
+    MoreOfAll(v);
+    Others(v);
+    if (*v.advice.code != '\0') Say(v.advice);
+    Causes("causes", v.causes, v.latency_ns);
+    Causes("largest", v.largest, v.latency_ns);
+    json_.Key("joint_saving_ns").Int(v.joint_saving_ns);
+    Drags(v.drags);
+    json_.Key("rest_ns").Int(v.rest_ns);
+    json_.Key("unnamed").Int(v.unnamed);
+    json_.Key("unnamed_ns").Int(v.unnamed_ns);
+    Parts("blame_ns", blame_.blame);
+    Parts("normal_ns", v.normal);
+    json_.Key("segments").Begin('[');
+    for (const BlameSegment& segment : blame_.segments) Segment(segment);
+    json_.End();
+    json_.Key("drifts").Begin('[');
+    for (size_t i = 0; i < drift_count; ++i) Slower(drifts[i]);
+    json_.End();
+    Quality();
+    json_.End();
+    return json_.text() + "\n";
+  }
+
+ private:
+  void Name(const char* key, model::StringId id) { json_.Key(key).Text(trace_.strings[id]); }
+
+  void Request() {
+    const model::RequestRow& row = trace_.requests[blame_.request];
+    json_.Key("request").Text(RequestId(row.id));
+    Name("route", row.route);
+    json_.Key("is_open").Bool(row.duration_ns == model::kOpen);
+    if (blame_.token != kNone) json_.Key("token_ns").Int(trace_.tokens[blame_.token].at_ns - row.begin_ns);
+  }
+
+  // The requests it was compared with.
+  void Normal(const Verdict& v) {
     json_.Key("baseline").Begin('{');
     json_.Key("level").Text(LevelName(v.level));
     json_.Key("requests").Int(v.baseline_size);
@@ -41,6 +74,10 @@ class Writer {
     json_.Key("alpha").Real(v.alpha);
     json_.Key("least_p").Real(v.least_p);
     json_.End();
+  }
+
+  // Reasons that make all parts longer: more work, a factor common to them, low clocks.
+  void MoreOfAll(const Verdict& v) {
     if (!v.more_of.empty()) {
       json_.Key("more_work").Begin('{');
       json_.Key("of").Text(v.more_of);
@@ -51,6 +88,10 @@ class Writer {
     json_.Key("common_factor").Real(v.common_factor);
     json_.Key("common_ns").Int(v.common_ns);
     if (!v.clocks.empty()) json_.Key("clocks").Text(v.clocks);
+  }
+
+  // Requests like it that were slow, too.
+  void Others(const Verdict& v) {
     if (v.like != 0) {
       json_.Key("slow_too").Begin('{');
       json_.Key("requests").Int(v.like);
@@ -63,40 +104,27 @@ class Writer {
       json_.Key("slow").Int(v.meanwhile_slow);
       json_.End();
     }
-    if (*v.advice.code != '\0') Say(v.advice);
-    Causes("causes", v.causes, v.latency_ns);
-    Causes("largest", v.largest, v.latency_ns);
-    json_.Key("joint_saving_ns").Int(v.joint_saving_ns);
+  }
+
+  void Drags(const std::vector<Drag>& drags) {
     json_.Key("drags").Begin('[');
-    for (const Drag& drag : v.drags) {
+    for (const Drag& drag : drags) {
       json_.Begin('{');
       json_.Key("segment").Int(drag.segment);
       json_.Key("drag_ns").Int(drag.ns);
       json_.End();
     }
     json_.End();
-    json_.Key("rest_ns").Int(v.rest_ns);
-    json_.Key("unnamed").Int(v.unnamed);
-    json_.Key("unnamed_ns").Int(v.unnamed_ns);
-    Parts("blame_ns", blame_.blame);
-    Parts("normal_ns", v.normal);
-    json_.Key("segments").Begin('[');
-    for (const BlameSegment& segment : blame_.segments) Segment(segment);
-    json_.End();
-    json_.Key("drifts").Begin('[');
-    for (size_t i = 0; i < drift_count; ++i) Slower(drifts[i]);
-    json_.End();
+  }
+
+  void Quality() {
     json_.Key("quality").Begin('{');
     json_.Key("reliable").Bool(blame_.is_reliable);
     json_.Key("losses").Int(static_cast<int64_t>(blame_.losses));
     json_.Key("clamps").Int(static_cast<int64_t>(blame_.clamps));
     json_.Key("clamped_ns").Int(blame_.clamped_ns);
-    json_.End().End();
-    return json_.text() + "\n";
+    json_.End();
   }
-
- private:
-  void Name(const char* key, model::StringId id) { json_.Key(key).Text(trace_.strings[id]); }
 
   void By(const Culprit& by) {
     if (!by.IsKnown()) {
