@@ -48,9 +48,7 @@ bool IsBegun(const InCall& call, Domain domain, uint32_t callback_id, uint32_t c
          call.callback_id == callback_id;
 }
 
-uint64_t BeginOf(bool is_look) {
-  return is_look ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : BeginCall();
-}
+uint64_t BeginOf(bool is_look) { return is_look ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : BeginCall(); }
 
 bool StartsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 bool IsDigits(std::string_view text) {
