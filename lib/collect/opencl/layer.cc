@@ -296,7 +296,8 @@ void Layer::Finish(Handle event, int32_t status, Command* command) noexcept {
       Count(&counts.no_times);
     } else {
       Work& work = command->work;
-      const Queues::Times times = queues.Learn(work.device, command->before_ns, command->after_ns, queued, begin, end);
+      const Queues::Times times = queues.Learn(
+          work.device, {queued, end, command->before_ns, command->after_ns, ClockNs(CLOCK_MONOTONIC)}, begin);
       work.begin_ns = times.begin_ns;
       work.duration_ns = times.end_ns - times.begin_ns;
       history.Add(work);

@@ -89,7 +89,7 @@ class Layer {
     return reinterpret_cast<Function>(const_cast<void*>(next_[entry]));
   }
 
-  const Names names_;
+  const Names names_{};
   const void* next_[kEntries] = {};
   const void* own_[kEntries] = {};
   uint32_t entries_ = 0;

@@ -6,8 +6,9 @@
 
 namespace pitot::opencl {
 
-void DeviceClock::Learn(int64_t queued, int64_t before_ns, int64_t after_ns) noexcept {
-  const int64_t least = before_ns - queued, most = after_ns - queued;
+void DeviceClock::Learn(const CommandTimes& times) noexcept {
+  const int64_t least = times.before_ns - times.queued;
+  const int64_t most = std::max(least, std::min(times.after_ns - times.queued, times.seen_ns - times.end));
   const bool agrees = is_known_ && std::max(least, least_) <= std::min(most, most_);
   least_ = agrees ? std::max(least, least_) : least;
   most_ = agrees ? std::min(most, most_) : most;
@@ -44,12 +45,11 @@ Queues::Place Queues::Find(Handle queue) const noexcept {
   return {kNone, kNone};
 }
 
-Queues::Times Queues::Learn(uint16_t device, int64_t before_ns, int64_t after_ns, int64_t queued, int64_t begin,
-                            int64_t end) noexcept {
+Queues::Times Queues::Learn(uint16_t device, const CommandTimes& times, int64_t begin) noexcept {
   const base::MutexLock lock(&mutex_);
   DeviceClock& clock = clocks_[device];
-  clock.Learn(queued, before_ns, after_ns);
-  return {clock.HostNs(begin), clock.HostNs(end)};
+  clock.Learn(times);
+  return {clock.HostNs(begin), clock.HostNs(times.end)};
 }
 
 uint16_t Queues::device_count() noexcept {

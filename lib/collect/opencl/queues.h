@@ -15,16 +15,21 @@ namespace pitot::opencl {
 
 inline constexpr uint16_t kMaxQueues = 256, kMaxDevices = 16;
 
-// The difference between a device's clock and CLOCK_MONOTONIC. The device says when a command was queued, which was
-// between two readings of the host's clock. Each command narrows the difference; one that contradicts starts anew,
-// because clocks drift.
+// When a command was queued and ended, on the device's clock, and what the host's clock read around that.
+struct CommandTimes {
+  int64_t queued, end;
+  int64_t before_ns, after_ns;  // it was queued between these
+  int64_t seen_ns;              // it had ended by then
+};
+
+// The difference between a device's clock and CLOCK_MONOTONIC. Each command narrows it; one that contradicts starts
+// anew, because clocks drift.
 class DeviceClock {
  public:
-  void Learn(int64_t queued, int64_t before_ns, int64_t after_ns) noexcept;
+  void Learn(const CommandTimes& times) noexcept;
   int64_t HostNs(int64_t device_ns) const noexcept { return device_ns + (least_ + most_) / 2; }
   // Of HostNs, at most.
   int64_t error_ns() const noexcept { return (most_ - least_) / 2; }
-  bool is_known() const noexcept { return is_known_; }
 
  private:
   bool is_known_ = false;
@@ -53,8 +58,7 @@ class Queues {
   struct Times {
     int64_t begin_ns, end_ns;
   };
-  Times Learn(uint16_t device, int64_t before_ns, int64_t after_ns, int64_t queued, int64_t begin,
-              int64_t end) noexcept;
+  Times Learn(uint16_t device, const CommandTimes& times, int64_t begin) noexcept;
 
   // Threads: any.
   uint16_t device_count() noexcept;

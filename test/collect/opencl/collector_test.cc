@@ -253,13 +253,16 @@ TEST_CASE("a loader that is too old gets no functions", "[opencl]") {
 
 TEST_CASE("a device's clock is known to the narrowest call, and starts anew when it contradicts", "[opencl]") {
   cl::DeviceClock clock;
-  clock.Learn(100, 1100, 1300);
+  clock.Learn({100, 900, 1100, 1300, 9000});
   CHECK(clock.HostNs(0) == 1100);
   CHECK(clock.error_ns() == 100);
-  clock.Learn(200, 1290, 1400);
+  clock.Learn({200, 900, 1290, 1400, 9000});
   CHECK(clock.HostNs(0) == 1145);
   CHECK(clock.error_ns() == 55);
-  clock.Learn(300, 2000, 2020);
+  clock.Learn({300, 900, 1250, 1700, 2010});
+  CHECK(clock.HostNs(0) == 1100);
+  CHECK(clock.error_ns() == 10);
+  clock.Learn({300, 900, 2000, 2020, 9000});
   CHECK(clock.HostNs(0) == 1710);
   CHECK(clock.error_ns() == 10);
 }
