@@ -23,7 +23,8 @@ enum class Record : uint16_t {
   kTokens = 11,       // [request, count]
   kUnreadable = 12,   // (never written) a reader's name for a record without a valid site
   kSubmitted = 13,    // [batch, executor name | close << 32]; begins with the batch
-  // [correlation | name of the API's function << 32]; if the target of a wait is known, also [context | stream << 32].
+  // [correlation | name of the API's function << 32 | name of the collector << 48]; if the target of a wait is known,
+  // also [context | stream << 32].
   // Lasts as long as the call.
   kCall = 14,
   kUsage = 15,  // [on-CPU ns, voluntary | involuntary switches << 32, minor | major faults << 32, run-queue ns]

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "collect/opencl/layer.h"
@@ -89,7 +88,8 @@ void OpenClCollector::Stop() noexcept {
 }
 
 void OpenClCollector::AddWork(TraceBuilder& trace) {
-  std::map<uint32_t, uint32_t> names, devices, streams;
+  std::map<uint32_t, uint32_t> names, devices;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> streams;  // by queue and device: a new queue may have an old place
   std::map<std::array<uint32_t, 6>, uint32_t> shapes;
   const auto device_row = [&](uint16_t place) {
     const auto [row, is_new] = devices.try_emplace(place, kNoRow);
@@ -105,6 +105,13 @@ void OpenClCollector::AddWork(TraceBuilder& trace) {
     }
     return row->second;
   };
+  const auto stream_row = [&](uint16_t queue, uint16_t device) {
+    const auto [row, is_new] = streams.try_emplace({queue, device}, kNoRow);
+    if (is_new) row->second = trace.AddStream(device_row(device), device + 1u, queue + 1u);
+    return row->second;
+  };
+  // All of them, because a call may wait for a queue whose work is not done yet.
+  for (uint16_t queue = 0; queue < layer_->queues.size(); ++queue) stream_row(queue, layer_->queues.DeviceOf(queue));
   if (layer_->history.lost_until_ns() != 0) {
     GpuLoss loss;
     loss.begin_ns = kept_from_ns_;
@@ -114,15 +121,13 @@ void OpenClCollector::AddWork(TraceBuilder& trace) {
   }
   for (const Work* work = layer_->history.kept_end(); work != layer_->history.kept_begin();) {
     --work;  // newest first
-    const auto [stream, is_new_stream] = streams.try_emplace(work->queue, kNoRow);
-    if (is_new_stream) stream->second = trace.AddStream(device_row(work->device), work->device + 1u, work->queue + 1u);
     const auto [name, is_new_name] = names.try_emplace(work->name.index, 0);
     if (is_new_name) name->second = trace.AddText(std::string(trace::NameText(work->name.index)).c_str());
     GpuActivity activity;
     activity.begin_ns = work->begin_ns;
     activity.duration_ns = work->duration_ns;
     activity.kind = work->kind;
-    activity.stream = stream->second;
+    activity.stream = stream_row(work->queue, work->device);
     activity.name = name->second;
     activity.correlation = work->correlation;
     activity.bytes = work->bytes;

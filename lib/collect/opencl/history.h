@@ -22,7 +22,7 @@ struct Work {
   Name name;
   uint16_t queue, device;  // their places in Queues
   GpuKind kind;
-  bool has_shape;  // below; the block is 0 if the driver chose it
+  bool has_shape;  // below; false if the driver chose the block
   uint32_t grid[3], block[3];
 };
 static_assert(sizeof(Work) == 64);

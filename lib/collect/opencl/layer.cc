@@ -17,6 +17,9 @@ constinit std::atomic<Layer*> g_layer{nullptr};
 // Of the functions that the loader calls: there is one by then.
 Layer& Own() noexcept { return *g_layer.load(std::memory_order_acquire); }
 
+// The driver refuses a buffer that is too small for a name; mangled names are long.
+constexpr size_t kMaxNameBytes = 2048;
+
 void Count(std::atomic<uint64_t>* count) noexcept { count->fetch_add(1, std::memory_order_relaxed); }
 
 Work CopyOf(Name name, uint64_t bytes) noexcept {
@@ -84,11 +87,11 @@ struct Functions {
     Work work{};
     work.kind = GpuKind::kKernel;
     work.name = Own().NameOfKernel(kernel);
-    work.has_shape = global != nullptr;
-    for (uint32_t i = 0; i < 3 && global != nullptr; ++i) {
-      const size_t all = i < dimensions ? global[i] : 1, block = local == nullptr ? 0 : i < dimensions ? local[i] : 1;
-      work.block[i] = static_cast<uint32_t>(block);
-      work.grid[i] = static_cast<uint32_t>(block == 0 ? all : (all + block - 1) / block);
+    work.has_shape = global != nullptr && local != nullptr;
+    for (uint32_t i = 0; i < 3 && work.has_shape; ++i) {
+      const size_t all = i < dimensions ? global[i] : 1, block = std::max<size_t>(i < dimensions ? local[i] : 1, 1);
+      work.block[i] = static_cast<uint32_t>(std::min<size_t>(block, UINT32_MAX));
+      work.grid[i] = static_cast<uint32_t>(std::min<size_t>((all + block - 1) / block, UINT32_MAX));
     }
     return Own().Record(Own().names_.kernel, queue, work, false, event, enqueue);
   }
@@ -178,6 +181,8 @@ Layer* Layer::Get() noexcept {
 }
 
 const void* const* Layer::Init(const void* const* next, uint32_t entries, uint32_t* own_entries) noexcept {
+  // Named twice, or asked by a second loader: the table below is our own, and calls would never leave it.
+  if (entries > kFinish && next[kFinish] == reinterpret_cast<const void*>(Functions::Finish)) return nullptr;
   entries_ = std::min(entries, kEntries);
   if (entries_ < kEntriesOfOpenCl11) entries_ = 0;
   std::copy_n(next, entries_, next_);
@@ -227,7 +232,7 @@ Command* Layer::Take() noexcept {
 }
 
 Name Layer::NameOfKernel(Handle kernel) const noexcept {
-  char name[128] = "";
+  char name[kMaxNameBytes] = "";
   const Result result = Next<GetInfo>(kGetKernelInfo)(kernel, kKernelFunctionName, sizeof name - 1, name, nullptr);
   return Intern(result == kSuccess ? name : "(unknown kernel)");
 }
@@ -235,7 +240,7 @@ Name Layer::NameOfKernel(Handle kernel) const noexcept {
 void Layer::AddQueue(Handle queue, Handle device) noexcept {
   if (queue == nullptr) return;
   const auto ask = Next<GetInfo>(kGetDeviceInfo);
-  char name[96] = "";
+  char name[kMaxNameBytes] = "";
   uint32_t units = 0;
   if (ask(device, kDeviceName, sizeof name - 1, name, nullptr) != kSuccess) name[0] = '\0';
   if (ask(device, kDeviceMaxComputeUnits, sizeof units, &units, nullptr) != kSuccess) units = 0;

@@ -24,11 +24,10 @@ struct Counts {
   std::atomic<uint64_t> no_slot{0};       // too many commands in flight
   std::atomic<uint64_t> no_times{0};      // the driver did not say when it ran
   std::atomic<uint64_t> failed{0};        // the command failed on the device
-  std::atomic<uint64_t> no_profiling{0};  // queues that refused profiling
+  std::atomic<uint64_t> no_profiling{0};  // queues that refused profiling, since the process began
 
   void Clear() noexcept {
-    for (auto* count : {&no_queue, &no_slot, &no_times, &failed, &no_profiling})
-      count->store(0, std::memory_order_relaxed);
+    for (auto* count : {&no_queue, &no_slot, &no_times, &failed}) count->store(0, std::memory_order_relaxed);
   }
 };
 

@@ -52,11 +52,6 @@ Queues::Times Queues::Learn(uint16_t device, const CommandTimes& times, int64_t 
   return {clock.HostNs(begin), clock.HostNs(times.end)};
 }
 
-uint16_t Queues::device_count() noexcept {
-  const base::MutexLock lock(&mutex_);
-  return device_count_;
-}
-
 Device Queues::device(uint16_t place) noexcept {
   const base::MutexLock lock(&mutex_);
   return devices_[place];

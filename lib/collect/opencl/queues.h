@@ -61,7 +61,8 @@ class Queues {
   Times Learn(uint16_t device, const CommandTimes& times, int64_t begin) noexcept;
 
   // Threads: any.
-  uint16_t device_count() noexcept;
+  uint16_t size() const noexcept { return queue_count_.load(std::memory_order_acquire); }
+  uint16_t DeviceOf(uint16_t queue) const noexcept { return queues_[queue].device.load(std::memory_order_relaxed); }
   Device device(uint16_t place) noexcept;
   int64_t clock_error_ns(uint16_t device) noexcept;
 

@@ -206,6 +206,20 @@ TEST_CASE("a command that fails, of an unknown queue, or still in flight is coun
   FakeOpenCl::Complete(&rig.program.driver.events[1], kMs, kMs);
 }
 
+TEST_CASE("a wait for a queue whose work is not done yet knows its queue", "[opencl]") {
+  Rig rig;
+  REQUIRE(rig.program.Launch() == cl::kSuccess);
+  CHECK(rig.program.Call<cl::OfHandle>(cl::kFinish)(rig.program.queue) == cl::kSuccess);
+
+  const Trace trace = rig.Incident();
+
+  CHECK(trace.gpu.size() == 0);
+  REQUIRE(trace.calls.size() == 2);
+  CHECK(Call(trace, 1) == "clFinish");
+  CHECK(trace.calls.stream[1] != kNone);
+  FakeOpenCl::Complete(&rig.program.driver.events.back(), kMs, kMs);
+}
+
 TEST_CASE("the newest work is kept, and the loss of the rest is in the incident", "[opencl]") {
   Rig rig({.memory_bytes = 64 << 10});
   constexpr int kAll = 600, kRoom = (32 << 10) / 64;
@@ -242,6 +256,29 @@ TEST_CASE("a collector refuses a second one, and bad options by name", "[opencl]
   CHECK(status.code() == StatusCode::kInvalidArgument);
   CHECK(std::string(status.message()).find("OpenClOptions::memory_bytes is 1") != std::string::npos);
   CHECK(host.recorder.Add(pitot::MakeOpenClCollector()).ok());
+}
+
+TEST_CASE("a long kernel name is cut, and a block that the driver chooses gives no shape", "[opencl]") {
+  Rig rig;
+  rig.program.kernel.name = std::string(500, 'k');
+  const auto launch = rig.program.Call<cl::EnqueueKernel>(cl::kEnqueueNDRangeKernel);
+  REQUIRE(launch(rig.program.queue, &rig.program.kernel, 2, nullptr, kGlobal, nullptr, 0, nullptr, nullptr) == 0);
+  FakeOpenCl::Complete(&rig.program.driver.events.back(), kMs, kMs);
+
+  const Trace trace = rig.Incident();
+
+  REQUIRE(trace.gpu.size() == 1);
+  CHECK(trace.strings[trace.gpu.name[0]] == std::string(120, 'k'));
+  CHECK(trace.gpu.shape[0] == kNone);
+}
+
+TEST_CASE("a layer that is named twice leaves calls to the first", "[opencl]") {
+  Program program;
+  uint32_t entries = 0;
+  CHECK(pitot_opencl_layer(program.table, cl::kEntries, &entries) == nullptr);
+  CHECK(entries == 0);
+  CHECK(program.Call<cl::OfHandle>(cl::kFinish)(program.queue) == cl::kSuccess);
+  CHECK(program.driver.finished == 1);
 }
 
 TEST_CASE("a loader that is too old gets no functions", "[opencl]") {

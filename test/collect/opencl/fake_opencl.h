@@ -65,7 +65,9 @@ class FakeOpenCl {
         });
     set(
         cl::kGetKernelInfo, +[](cl::Handle kernel, uint32_t, size_t size, void* value, size_t*) -> cl::Result {
-          std::strncpy(static_cast<char*>(value), static_cast<Kernel*>(kernel)->name.c_str(), size);
+          const std::string& name = static_cast<Kernel*>(kernel)->name;
+          if (size < name.size() + 1) return -30;
+          std::memcpy(value, name.c_str(), name.size() + 1);
           return cl::kSuccess;
         });
     set(
