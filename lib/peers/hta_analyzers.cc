@@ -35,7 +35,7 @@ using model::Trace;
 constexpr int64_t kUs = 1000;
 
 // A01.
-void TimeTiling(Analysis& analysis) {
+void TileAsHta(Analysis& analysis) {
   const std::vector<HtaRow> rows = HtaRows(analysis.trace());
   std::vector<HtaRow> compute;
   std::vector<Interval> compute_us, communication_us;
@@ -161,7 +161,7 @@ void LaunchQueue(Analysis& analysis) {
 }  // namespace
 
 std::vector<std::unique_ptr<Analyzer>> MakeHtaCatalogue() {
-  return With({{"a01", TimeTiling}, {"a04", IdleGaps}, {"a10", LaunchOverhead}, {"a11", LaunchQueue}});
+  return With({{"a01", TileAsHta}, {"a04", IdleGaps}, {"a10", LaunchOverhead}, {"a11", LaunchQueue}});
 }
 
 }  // namespace pitot::peers

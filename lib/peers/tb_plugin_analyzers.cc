@@ -25,7 +25,7 @@ using model::Intervals;
 using model::Trace;
 
 // A01.
-void TimeTiling(Analysis& analysis) {
+void TileAsTbPlugin(Analysis& analysis) {
   const Trace& trace = analysis.trace();
   const Intervals steps = TbSteps(trace, analysis.indexes().launches);
   const std::vector<Intervals> roles = TbRoles(trace, analysis.indexes().sets);
@@ -59,7 +59,7 @@ void Utilisation(Analysis& analysis) {
 }  // namespace
 
 std::vector<std::unique_ptr<Analyzer>> MakeTbPluginCatalogue() {
-  return With({{"a01", TimeTiling}, {"a03", Utilisation}});
+  return With({{"a01", TileAsTbPlugin}, {"a03", Utilisation}});
 }
 
 }  // namespace pitot::peers

@@ -24,7 +24,7 @@ using model::Intervals;
 using model::Trace;
 
 // A01.
-void TimeTiling(Analysis& analysis) {
+void TileAsTraceLens(Analysis& analysis) {
   const Trace& trace = analysis.trace();
   const std::vector<uint32_t> rows = TraceLensRows(trace);
   std::vector<Interval> compute, communication, memcpy;
@@ -50,6 +50,6 @@ void TimeTiling(Analysis& analysis) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Analyzer>> MakeTraceLensCatalogue() { return With({{"a01", TimeTiling}}); }
+std::vector<std::unique_ptr<Analyzer>> MakeTraceLensCatalogue() { return With({{"a01", TileAsTraceLens}}); }
 
 }  // namespace pitot::peers
