@@ -221,7 +221,7 @@ class OnTheCommandLine(unittest.TestCase):
         self.assertIn('--timeout', said)
 
     def test_usage_and_environment_problems_are_status_2(self):
-        for args, word in ((('missing.pftrace', '--stats'), 'No such file'), ((self.trace,), 'nothing to ask')):
+        for args, word in ((('missing.pftrace', '--stats'), 'No such file'), ((self.trace,), 'no query')):
             with self.subTest(args=args):
                 status, out, said = self.run_main(*args)
                 self.assertEqual((status, out), (2, ''))
