@@ -36,8 +36,7 @@ struct OpenClOptions {
 //   missing layer is not an error: incidents say so ("opencl.not_recorded").
 // Lifetime: the recorder's.
 // Cost: on a thread that enqueues, a scope, two clock reads, an event, and for a kernel the look-up of its name. A
-// thread
-//   of the driver then reads three times and takes a lock.
+//   thread of the driver then reads three times and takes a lock.
 PITOT_EXPORT std::unique_ptr<Collector> MakeOpenClCollector(const OpenClOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

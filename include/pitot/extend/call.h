@@ -4,8 +4,10 @@
 // batch of that thread. Later it hands over the activities that they caused (pitot/extend/collector.h).
 //
 //   const uint64_t begin = pitot::BeginCall();
-//   cl_int result = next->clFinish(queue);
-//   pitot::EndCall(begin, {.collector = kOpenCl, .api = kClFinish, .context = 1, .stream = number_of(queue)});
+//   const cl_int result = next->clFinish(queue);
+//   pitot::DeviceCall call{collector, cl_finish};  // both from Intern
+//   call.context = 1, call.stream = NumberOf(queue);
+//   pitot::EndCall(begin, call);
 #ifndef PITOT_EXTEND_CALL_H_
 #define PITOT_EXTEND_CALL_H_
 
