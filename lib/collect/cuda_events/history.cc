@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -47,19 +48,6 @@ class Rows {
 
 }  // namespace
 
-History::History(uint64_t memory_bytes)
-    : capacity_(memory_bytes / 2 / sizeof(Span)),
-      ring_(std::make_unique_for_overwrite<Span[]>(capacity_)),
-      kept_(std::make_unique_for_overwrite<Span[]>(capacity_)) {}
-
-void History::Add(const Span& span) noexcept {
-  const base::MutexLock lock(&mutex_);
-  Span& place = ring_[written_ % capacity_];
-  if (written_++ >= capacity_)
-    newest_overwritten_ns_ = std::max(newest_overwritten_ns_, place.begin_ns + place.duration_ns);
-  place = span;
-}
-
 void History::NameDevice(uint32_t device, const char* name) noexcept {
   const base::MutexLock lock(&mutex_);
   for (Device& known : devices_) {
@@ -70,26 +58,17 @@ void History::NameDevice(uint32_t device, const char* name) noexcept {
   }
 }
 
-void History::Keep(int64_t begin_ns) noexcept {
-  const base::MutexLock lock(&mutex_);
-  kept_count_ = 0;
-  is_overwritten_ = newest_overwritten_ns_ != 0 && newest_overwritten_ns_ >= begin_ns;
-  for (uint64_t i = written_ > capacity_ ? written_ - capacity_ : 0; i < written_; ++i) {
-    const Span& span = ring_[i % capacity_];
-    if (span.begin_ns + span.duration_ns >= begin_ns) kept_[kept_count_++] = span;
-  }
-}
-
 void History::AddTo(TraceBuilder& trace) const {
   Rows rows(&trace);
+  const std::span<const Span> kept = spans_.kept();
   {
     const base::MutexLock lock(&mutex_);
     for (const Device& device : devices_) {
-      if (device.name[0] != '\0' && kept_count_ != 0) rows.Device(device.ordinal, device.name);
+      if (device.name[0] != '\0' && !kept.empty()) rows.Device(device.ordinal, device.name);
     }
   }
   uint32_t error_us = 0;
-  for (const Span* span = kept_.get() + kept_count_; span-- != kept_.get();) {
+  for (auto span = kept.rbegin(); span != kept.rend(); ++span) {  // newest first
     GpuActivity activity;
     activity.begin_ns = span->begin_ns;
     activity.duration_ns = span->duration_ns;
@@ -100,8 +79,8 @@ void History::AddTo(TraceBuilder& trace) const {
     trace.Add(activity);
     error_us = std::max(error_us, span->error_us);
   }
-  if (kept_count_ != 0) trace.AddAttribute("cuda_events.clock_error_us", std::to_string(error_us).c_str());
-  if (is_overwritten_)
+  if (!kept.empty()) trace.AddAttribute("cuda_events.clock_error_us", std::to_string(error_us).c_str());
+  if (spans_.lost_until_ns() != 0)
     trace.AddAttribute("cuda_events.overwritten",
                        "the window's oldest spans: CudaEventOptions::memory_bytes is too small");
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finished spans: the newest, in a ring of fixed size. The collector's thread writes, Keep copies a window under the
-// same lock, and AddTo reads the copy.
+// Finished spans, and the names of their devices. The collector's thread writes.
 #ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_HISTORY_H_
 #define PITOT_LIB_COLLECT_CUDA_EVENTS_HISTORY_H_
 
 #include <array>
 #include <cstdint>
-#include <memory>
 
 #include "base/mutex.h"
+#include "base/newest.h"
 #include "collect/cuda_events/pools.h"
 #include "pitot/extend/collector.h"
 
@@ -31,12 +30,12 @@ static_assert(sizeof(Span) == 40);
 class History {
  public:
   // Throws bad_alloc.
-  explicit History(uint64_t memory_bytes);
+  explicit History(uint64_t memory_bytes) : spans_(memory_bytes) {}
 
-  void Add(const Span& span) noexcept;
+  void Add(const Span& span) noexcept { spans_.Add(span); }
   void NameDevice(uint32_t device, const char* name) noexcept;
   // Copies the spans ending at `begin_ns` or later.
-  void Keep(int64_t begin_ns) noexcept;
+  void Keep(int64_t begin_ns) noexcept { spans_.Keep(begin_ns); }
   // Never at the same time as Keep.
   void AddTo(TraceBuilder& trace) const;
 
@@ -46,17 +45,9 @@ class History {
     char name[96] = "";  // "": none
   };
 
-  const uint64_t capacity_;  // spans
+  base::Newest<Span> spans_;
   mutable base::Mutex mutex_;
-  std::unique_ptr<Span[]> ring_ PITOT_GUARDED_BY(mutex_);
-  uint64_t written_ PITOT_GUARDED_BY(mutex_) = 0;               // ever
-  int64_t newest_overwritten_ns_ PITOT_GUARDED_BY(mutex_) = 0;  // when it ended; 0: none was overwritten
   std::array<Device, kMaxContexts> devices_ PITOT_GUARDED_BY(mutex_);
-
-  // For Keep and AddTo.
-  std::unique_ptr<Span[]> kept_;
-  uint64_t kept_count_ = 0;
-  bool is_overwritten_ = false;  // spans of the window are missing
 };
 
 }  // namespace pitot::cuda_events

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <exception>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -37,7 +38,7 @@ class OpenClCollector final : public Collector {
   void Keep(int64_t begin_ns, KeepFor) noexcept override {
     if (!IsOfThisProcess()) return;
     kept_from_ns_ = begin_ns;
-    layer_->history.Keep(begin_ns);
+    layer_->finished.Keep(begin_ns);
   }
   void AddTo(TraceBuilder& trace) override {
     if (!IsOfThisProcess()) return;
@@ -68,7 +69,7 @@ Status OpenClCollector::Start() noexcept {
   g_taken_in.store(trace::ForkEpoch());
   Status status;
   try {
-    layer_->history.Reserve(options_.memory_bytes);
+    layer_->finished.Reserve(options_.memory_bytes);
   } catch (const std::exception&) {
     status = Status(StatusCode::kResourceExhausted, "no memory for OpenClOptions::memory_bytes");
   }
@@ -112,15 +113,15 @@ void OpenClCollector::AddWork(TraceBuilder& trace) {
   };
   // All of them, because a call may wait for a queue whose work is not done yet.
   for (uint16_t queue = 0; queue < layer_->queues.size(); ++queue) stream_row(queue, layer_->queues.DeviceOf(queue));
-  if (layer_->history.lost_until_ns() != 0) {
+  if (layer_->finished.lost_until_ns() != 0) {
     GpuLoss loss;
     loss.begin_ns = kept_from_ns_;
-    loss.end_ns = layer_->history.lost_until_ns();
+    loss.end_ns = layer_->finished.lost_until_ns();
     loss.reason = trace.AddText("overwritten");
     trace.Add(loss);
   }
-  for (const Work* work = layer_->history.kept_end(); work != layer_->history.kept_begin();) {
-    --work;  // newest first
+  const std::span<const Work> kept = layer_->finished.kept();
+  for (auto work = kept.rbegin(); work != kept.rend(); ++work) {  // newest first
     const auto [name, is_new_name] = names.try_emplace(work->name.index, 0);
     if (is_new_name) name->second = trace.AddText(std::string(trace::NameText(work->name.index)).c_str());
     GpuActivity activity;

@@ -305,7 +305,7 @@ void Layer::Finish(Handle event, int32_t status, Command* command) noexcept {
           work.device, {queued, end, command->before_ns, command->after_ns, ClockNs(CLOCK_MONOTONIC)}, begin);
       work.begin_ns = times.begin_ns;
       work.duration_ns = times.end_ns - times.begin_ns;
-      history.Add(work);
+      finished.Add(work);
     }
   }
   Next<OfHandle>(kReleaseEvent)(event);

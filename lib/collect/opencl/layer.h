@@ -8,9 +8,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/newest.h"
 #include "collect/opencl/abi.h"
-#include "collect/opencl/history.h"
 #include "collect/opencl/queues.h"
+#include "collect/opencl/work.h"
 #include "pitot/export.h"
 #include "pitot/trace.h"
 
@@ -60,14 +61,14 @@ class Layer {
   const void* const* Init(const void* const* next, uint32_t entries, uint32_t* own_entries) noexcept;
   bool is_loaded() const noexcept { return is_loaded_.load(std::memory_order_acquire); }
 
-  // From Start to Stop calls are recorded. One collector at a time; the history has memory then.
+  // From Start to Stop calls are recorded. One collector at a time; `finished` has memory then.
   void Start(uint32_t fork_epoch) noexcept;
   void Stop() noexcept { session_.store(0, std::memory_order_release); }
   // In flight now.
   uint32_t in_flight() const noexcept;
 
   Queues queues;
-  History history;
+  base::Newest<Work> finished;
   Counts counts;
 
  private:
