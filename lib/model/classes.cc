@@ -6,21 +6,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/call_class.h"
+
 PITOT_NAMESPACE_BEGIN
 namespace model {
 namespace {
 
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 bool Begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
-
-// Returns "Malloc" for "cudaMalloc" and "hipMalloc", "MemAlloc_v2" for "cuMemAlloc_v2", "Finish" for "clFinish", and ""
-// for other calls.
-std::string_view WithoutVendor(std::string_view call) {
-  for (const std::string_view vendor : {"cuda", "hip", "cu", "cl"}) {
-    if (Begins(call, vendor)) return call.substr(vendor.size());
-  }
-  return {};
-}
 
 // In traces of PyTorch's profiler: "folder/file.py(12): function".
 bool IsPythonFunction(const Trace& trace, const SiteRow& site) {
@@ -52,9 +45,10 @@ class HostWork {
   void AddCalls(uint32_t first, uint32_t last) {
     for (uint32_t row = first; row < last; ++row) {
       const HostClass of = calls_.Of(trace_.calls.name[row], [](std::string_view name) {
-        return IsSynchronization(name) ? HostClass::kSynchronization
-               : IsAllocation(name)    ? HostClass::kAllocation
-                                       : HostClass::kApi;
+        const base::CallClass call = base::CallClassOf(name);
+        return base::IsSynchronization(call) ? HostClass::kSynchronization
+               : base::IsAllocation(call)    ? HostClass::kAllocation
+                                             : HostClass::kApi;
       });
       Add(of, trace_.calls.begin_ns[row], trace_.CallEnd(row));
     }
@@ -104,24 +98,10 @@ const char* HostClassName(HostClass of) {
 bool IsCommunicationKernel(std::string_view name) {
   return Contains(name, "nccl") || Contains(name, "rccl") || Contains(name, "hccl");
 }
-bool IsSynchronization(std::string_view call) {
-  const std::string_view name = WithoutVendor(call);
-  return Contains(name, "Synchronize") || name == "Finish" || name == "WaitForEvents";
-}
-bool IsSubmission(std::string_view call) {
-  return (Contains(call, "Launch") && !Contains(call, "HostFunc")) || Contains(call, "Memcpy") ||
-         Contains(call, "Memset") || Begins(call, "clEnqueue");
-}
-bool IsAllocation(std::string_view call) {
-  const std::string_view name = WithoutVendor(call);
-  for (const std::string_view prefix :
-       {"Malloc", "Free", "HostAlloc", "HostRegister", "HostUnregister", "HostMalloc", "HostFree", "MemAlloc",
-        "MemFree", "MemHostAlloc", "MemCreate", "MemMap", "MemUnmap", "MemRelease"}) {
-    if (Begins(name, prefix)) return true;
-  }
-  return false;
-}
-bool IsMark(std::string_view call) { return call.ends_with("EventScope"); }
+bool IsSynchronization(std::string_view call) { return base::IsSynchronization(base::CallClassOf(call)); }
+bool IsSubmission(std::string_view call) { return base::IsSubmission(base::CallClassOf(call)); }
+bool IsAllocation(std::string_view call) { return base::IsAllocation(base::CallClassOf(call)); }
+bool IsMark(std::string_view call) { return base::CallClassOf(call) == base::CallClass::kMark; }
 bool IsLoader(std::string_view scope) {
   return (Begins(scope, "enumerate(DataLoader)#") && scope.size() >= 9 &&
           scope.substr(scope.size() - 9) == ".__next__") ||

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/call_class.h"
 #include "model/losses.h"
 #include "pitot/model/classes.h"
 #include "pitot/model/index.h"
@@ -204,9 +205,8 @@ WaitingCalls::WaitingCalls(const Trace& trace) : waits_(trace.calls.size()) {
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
     const auto [known, is_new] = names.try_emplace(trace.calls.name[call]);
     if (is_new) {
-      const std::string_view name = trace.strings[trace.calls.name[call]];
-      const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
-      known->second = IsSynchronization(name) || (has("Memcpy") && !has("Async"));
+      const base::CallClass of = base::CallClassOf(trace.strings[trace.calls.name[call]]);
+      known->second = base::IsSynchronization(of) || of == base::CallClass::kBlockingCopy;
     }
     waits_[call] = known->second || trace.calls.stream[call] != kNone;
   }

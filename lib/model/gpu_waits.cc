@@ -2,17 +2,16 @@
 #include "pitot/model/gpu_waits.h"
 
 #include <algorithm>
-#include <string_view>
+
+#include "base/call_class.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace model {
 namespace {
 
-bool Says(std::string_view name, std::string_view part) { return name.find(part) != std::string_view::npos; }
-bool Copies(std::string_view name) { return Says(name, "Memcpy") || Says(name, "Memset"); }
-bool WaitsForDevice(std::string_view name) {
-  return Says(name, "DeviceSync") || Says(name, "CtxSync") || Says(name, "Free");
-}
+using base::CallClass;
+
+bool WaitsForDevice(CallClass of) { return of == CallClass::kDeviceSync || of == CallClass::kFree; }
 
 }  // namespace
 
@@ -89,8 +88,8 @@ uint32_t GpuWaits::LastIn(RowRange ends, const Wait& wait) const {
 uint32_t GpuWaits::Last(uint32_t call, int64_t by_ns) const {
   const CallColumns& calls = trace_.calls;
   const Wait wait{calls.begin_ns[call], by_ns};
-  const std::string_view name = trace_.strings[calls.name[call]];
-  if (Copies(name)) {
+  const CallClass of = base::CallClassOf(trace_.strings[calls.name[call]]);
+  if (base::IsCopy(of)) {
     uint32_t last = kNone;
     for (const uint32_t row : launches_.Gpu(call)) {
       if (CanHaveBeen(row, wait) && (last == kNone || EndNs(row) > EndNs(last))) last = row;
@@ -98,7 +97,7 @@ uint32_t GpuWaits::Last(uint32_t call, int64_t by_ns) const {
     return last;
   }
   if (calls.stream[call] != kNone) return LastIn(on_stream_.Of(calls.stream[call]), wait);
-  if (!WaitsForDevice(name)) {
+  if (!WaitsForDevice(of)) {
     const uint32_t context = ContextOf(call), thread = calls.thread[call];
     const uint32_t own = context != kNone ? LastIn(for_context_.Of(context), wait) : kNone;
     if (own != kNone) return own;
@@ -116,7 +115,8 @@ std::vector<uint32_t> GpuWaits::LastOfStreams(uint32_t call, int64_t by_ns) cons
   if (last == kNone) return {};
   std::vector<uint32_t> rows{last};
   const uint32_t stream = trace_.gpu.stream[last];
-  if (trace_.calls.stream[call] != kNone || !WaitsForDevice(trace_.strings[trace_.calls.name[call]])) return rows;
+  const CallClass of = base::CallClassOf(trace_.strings[trace_.calls.name[call]]);
+  if (trace_.calls.stream[call] != kNone || !WaitsForDevice(of)) return rows;
   for (uint32_t other = 0; other < trace_.streams.size(); ++other) {
     if (other == stream || trace_.streams[other].device != trace_.streams[stream].device) continue;
     const uint32_t row = LastIn(on_stream_.Of(other), {trace_.calls.begin_ns[call], by_ns});

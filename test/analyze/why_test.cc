@@ -187,6 +187,22 @@ TEST_CASE("a request that had arrived waited for the request its thread was at w
   CHECK(blame.segments[0].by.request == first);
 }
 
+TEST_CASE("the waits of OpenCL are time on its device, as CUDA's are", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(200);
+  server.Call("clEnqueueNDRangeKernel", 100, 105, {row, kNone});
+  server.Gpu("gemm", 105, 150);
+  server.Call("clFinish", 105, 150, {row, kNone}, 0);
+  server.Call("clEnqueueReadBuffer", 150, 200, {row, kNone}, 0);  // it blocks: its queue is known
+  server.Gpu("DtoH", 160, 200, 0, GpuKind::kMemcpy);
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 45 * kUs);
+  CHECK(blame.blame[Blame::kD2h] == 50 * kUs);  // the whole call
+  CHECK(blame.blame[Blame::kHostOncpuFramework] == 0);
+}
+
 TEST_CASE("a request has its thread from its first call of a GPU's API on, before any scope", "[why]") {
   Server server;
   const uint32_t row = server.Request(1, 100, 200, server.executor);

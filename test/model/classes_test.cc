@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "base/call_class.h"
 #include "serialize/sample_trace.h"
 
 namespace pitot::test {
@@ -63,27 +64,42 @@ TEST_CASE("each class of a device's GPU work is a set of intervals", "[classes]"
   CHECK(sets.Gpu(kNone, GpuClass::kMemset) == Intervals{{400, 420}});
 }
 
-TEST_CASE("names of CUDA, its driver, HIP and OpenCL classify calls as waits, allocations, GPU work or others",
-          "[classes]") {
-  for (const char* const name :
-       {"cudaStreamSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize", "clFinish", "clWaitForEvents"})
-    CHECK(model::IsSynchronization(name));
-  for (const char* const name : {"cudaMalloc", "hipFree", "cuMemAlloc_v2", "cudaHostAlloc", "cudaMallocAsync"})
-    CHECK(model::IsAllocation(name));
-  for (const char* const name : {"cudaLaunchKernel", "cudaMemcpyAsync", "hipModuleLaunchKernel", "cuMemcpyHtoDAsync",
-                                 "clEnqueueNDRangeKernel", "clEnqueueReadBuffer"}) {
-    CHECK(model::IsSubmission(name));
-    CHECK_FALSE(model::IsAllocation(name));
-    CHECK_FALSE(model::IsSynchronization(name));
+TEST_CASE("a call of CUDA, its driver, HIP or OpenCL has one class, by its name", "[classes]") {
+  using base::CallClass;
+  const struct {
+    CallClass of;
+    std::vector<const char*> names;
+  } kAll[] = {
+      {CallClass::kLaunch,
+       {"cudaLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch", "hipModuleLaunchKernel", "clEnqueueNDRangeKernel"}},
+      {CallClass::kCopy,
+       {"cudaMemcpyAsync", "cuMemcpyHtoDAsync", "cudaMemset", "hipMemsetAsync", "clEnqueueReadBuffer"}},
+      {CallClass::kBlockingCopy, {"cudaMemcpy", "hipMemcpy", "cuMemcpyDtoH_v2"}},
+      {CallClass::kEnqueue, {"cudaLaunchHostFunc", "cudaMemPrefetchAsync", "clEnqueueMarkerWithWaitList"}},
+      {CallClass::kSync,
+       {"cudaStreamSynchronize", "hipEventSynchronize", "cuEventSynchronize", "clFinish", "clWaitForEvents"}},
+      {CallClass::kDeviceSync, {"cudaDeviceSynchronize", "cuCtxSynchronize", "hipDeviceSynchronize"}},
+      {CallClass::kAlloc, {"cudaMalloc", "cuMemAlloc_v2", "cudaHostAlloc", "cudaHostRegister", "clCreateBuffer"}},
+      {CallClass::kAllocAsync, {"cudaMallocAsync", "cudaFreeAsync", "cuMemAllocAsync", "cuMemFreeAsync"}},
+      {CallClass::kFree, {"cudaFree", "hipFree", "cuMemFree_v2", "cudaFreeHost", "hipHostFree"}},
+      {CallClass::kLoad, {"cuModuleLoadData", "cuLibraryLoadData", "cuModuleGetFunction", "cuKernelGetFunction"}},
+      {CallClass::kCompile, {"nvrtcCompileProgram", "cuLinkComplete", "clBuildProgram"}},
+      {CallClass::kGraph, {"cudaGraphInstantiateWithFlags", "cudaStreamBeginCapture", "cudaStreamEndCapture"}},
+      {CallClass::kMark, {"CudaEventScope", "HipEventScope"}},
+      {CallClass::kOther, {"cudaEventRecord", "cudaGraphAddMemcpyNode", "clFlush", "clSetKernelArg", "read", ""}},
+  };
+  for (const auto& [of, names] : kAll) {
+    for (const char* const name : names) {
+      INFO(name);
+      CHECK(base::CallClassOf(name) == of);
+      const bool is_copy = of == CallClass::kCopy || of == CallClass::kBlockingCopy;
+      CHECK(model::IsSubmission(name) == (of == CallClass::kLaunch || is_copy));
+      CHECK(model::IsSynchronization(name) == (of == CallClass::kSync || of == CallClass::kDeviceSync));
+      CHECK(model::IsAllocation(name) ==
+            (of == CallClass::kAlloc || of == CallClass::kAllocAsync || of == CallClass::kFree));
+      CHECK(model::IsMark(name) == (of == CallClass::kMark));
+    }
   }
-  for (const char* const name : {"cudaLaunchHostFunc", "cudaStreamSynchronize", "cuCtxSynchronize", "cudaMalloc"})
-    CHECK_FALSE(model::IsSubmission(name));
-}
-
-TEST_CASE("a mark of a span is not a call of the API", "[classes]") {
-  CHECK(model::IsMark("CudaEventScope"));
-  CHECK(model::IsMark("HipEventScope"));
-  for (const char* const name : {"cudaEventRecord", "cuLaunchKernel", ""}) CHECK_FALSE(model::IsMark(name));
 }
 
 TEST_CASE("kernels with names beginning with hip are not communication", "[classes]") {

@@ -15,10 +15,11 @@ namespace model {
 
 // O(n log n). The trace must outlive this. Many threads may read it.
 struct Indexes {
-  explicit Indexes(const Trace& trace) : launches(trace), sets(trace), waits(trace, launches) {}
+  explicit Indexes(const Trace& trace) : launches(trace), sets(trace), waits(trace, launches), waiting(trace) {}
   const LaunchIndex launches;
   const IntervalSets sets;
   const GpuWaits waits;
+  const WaitingCalls waiting;
 };
 
 }  // namespace model

@@ -129,7 +129,8 @@ void FirstUses::FindCode(const Threads& threads, const GpuOps& gpu, int64_t leas
   }
   const auto use_of = [&](uint32_t call) {
     Use use;
-    use.is_load = gpu.ClassOf(call) == CallClass::kLoad;
+    const CallClass of = gpu.ClassOf(call);
+    use.is_load = of == CallClass::kLoad || of == CallClass::kCompile;
     for (uint32_t i = call; i < trace_.calls.size() && i - call <= (use.is_load ? kMostCalls : 0); ++i) {
       if (trace_.calls.thread[i] != trace_.calls.thread[call]) break;
       if (const auto first = first_launches.find(i); first != first_launches.end()) {

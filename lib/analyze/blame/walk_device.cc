@@ -60,7 +60,7 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
       return Emit(begin_ns, rest);
     }
   }
-  if (what == CallClass::kLaunch && index_.gpu.MedianLaunchNs() > 0) {
+  if (Enqueues(what) && index_.gpu.MedianLaunchNs() > 0) {
     const auto caused = index_.gpu.launches().Gpu(call);
     const int64_t took_ns = now_ns_ - call_ns;
     const bool is_slow = static_cast<double>(took_ns) >
@@ -78,7 +78,7 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
       }
     }
   }
-  if (what == CallClass::kLaunch && LaunchBehindDriver(call, begin_ns)) return;
+  if (Enqueues(what) && LaunchBehindDriver(call, begin_ns)) return;
   EmitCall(begin_ns, call, piece.event);
 }
 
@@ -102,23 +102,30 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   segment.batch = BatchAt(begin_ns);
   switch (index_.gpu.ClassOf(call)) {
     case CallClass::kLaunch:
+    case CallClass::kCopy:
+    case CallClass::kEnqueue:
       segment.blame = Blame::kLaunchApi;
       break;
     case CallClass::kBlockingCopy:
       segment.blame = BlameOfCopying(call);
       break;
     case CallClass::kAlloc:
+    case CallClass::kAllocAsync:
     case CallClass::kFree:
       segment.blame = Blame::kAllocStall;
       break;
     case CallClass::kSync:
+    case CallClass::kDeviceSync:
       // So long a wait must have been for something unrecorded.
       segment.blame =
           now_ns_ - begin_ns > index_.options.sync_return_ns ? Blame::kHostBlockedUnknown : Blame::kHostOncpuFramework;
       break;
     case CallClass::kLoad:
+    case CallClass::kCompile:
       segment.blame = Blame::kLazyLoadJit;
       break;
+    case CallClass::kGraph:
+    case CallClass::kMark:
     case CallClass::kOther:
       segment.blame = Blame::kHostOncpuFramework;
       break;
@@ -171,7 +178,7 @@ Walk::Holder Walk::InDriver(uint32_t thread, model::Interval when) {
       const Piece piece = index_.threads.Before(other, at_ns);
       const int64_t from_ns = std::max(piece.begin_ns, when.begin_ns);
       const CallClass what = piece.call != kNone ? index_.gpu.ClassOf(piece.call) : CallClass::kOther;
-      if (what == CallClass::kAlloc || what == CallClass::kFree || what == CallClass::kBlockingCopy) {
+      if (base::IsAllocation(what) || what == CallClass::kBlockingCopy) {
         held_ns += at_ns - from_ns;
         if (at_ns - from_ns > longest_ns) longest = piece.call;
         longest_ns = std::max(longest_ns, at_ns - from_ns);
@@ -194,7 +201,7 @@ Walk::Holder Walk::InDriver(uint32_t thread, model::Interval when) {
 bool Walk::GoBehindDriver(model::Interval when, int64_t begin_ns, uint32_t call, BlameSegment rest) {
   if (now_ns_ <= begin_ns) return false;
   const Holder holder = InDriver(thread_, when);
-  if (holder.call == kNone || index_.gpu.ClassOf(holder.call) == CallClass::kAlloc) return false;
+  if (holder.call == kNone || !IsWaiting(index_.gpu.ClassOf(holder.call))) return false;
   // Code not known to be in the driver was there if it went on when the driver became free.
   if (call == kNone && (trace_.CallEnd(holder.call) > when.end_ns ||
                         trace_.CallEnd(holder.call) < when.end_ns - index_.options.sync_return_ns))
@@ -401,7 +408,7 @@ void Walk::LeaveGpu() {
   if (!is_usual) BlameAllocation(latency.begin_ns, &launch);
   EmitLate(own_op_, latency.begin_ns, launch);
   thread_ = thread;
-  if (index_.gpu.ClassOf(call) == CallClass::kLaunch && LaunchBehindDriver(call, ready_ns_)) return;
+  if (Enqueues(index_.gpu.ClassOf(call)) && LaunchBehindDriver(call, ready_ns_)) return;
   EmitCall(ready_ns_, call, kNone);
   if (thread != kNone) return MoveToThread(thread, now_ns_);
   // The thread recorded nothing itself: go on where the request was seen last.

@@ -26,27 +26,11 @@ using facts::DeviceOf;
 using facts::DirectionOf;
 using facts::GpuCounters;
 using facts::GpuCountersOf;
-using facts::IsCompilingCall;
-using facts::IsLoadingCall;
 
 // How long a device may stand still after an allocation, in lengths of its call: 1.3 to 1.7 on an H100
 // (docs/reference/walk.md#allocations).
 constexpr int64_t kAfterAllocation = 2;
 constexpr uint32_t kMostAllocations = 8;  // looked at, the newest first
-
-// Goes by names of the runtime's and the driver's API, for CUDA and HIP: "cudaStreamSynchronize", "cuMemFree_v2".
-CallClass Classify(std::string_view name) {
-  const auto says = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
-  if (IsLoadingCall(name) || IsCompilingCall(name)) return CallClass::kLoad;
-  if (says("Synchronize")) return CallClass::kSync;
-  if (says("Memcpy") || says("Memset") || says("Prefetch")) {
-    return says("Async") || says("Memset") ? CallClass::kLaunch : CallClass::kBlockingCopy;
-  }
-  if (says("Launch")) return CallClass::kLaunch;
-  if (says("MallocAsync") || says("FreeAsync") || says("Alloc") || says("alloc")) return CallClass::kAlloc;
-  if (says("Free")) return CallClass::kFree;
-  return CallClass::kOther;
-}
 
 }  // namespace
 
@@ -88,9 +72,9 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
   std::vector<int64_t> launch_ns;
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
     const model::StringId name = trace.calls.name[call];
-    if (!is_known[name]) classes_[name] = Classify(trace.strings[name]);
+    if (!is_known[name]) classes_[name] = base::CallClassOf(trace.strings[name]);
     is_known[name] = true;
-    if (classes_[name] == CallClass::kLaunch && trace.calls.duration_ns[call] != model::kOpen)
+    if (Enqueues(classes_[name]) && trace.calls.duration_ns[call] != model::kOpen)
       launch_ns.push_back(trace.calls.duration_ns[call]);
     const uint32_t request = trace.calls.request[call];
     if (request == kNone || trace.calls.batch[call] != kNone) continue;
@@ -106,8 +90,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
 
 CallClass GpuOps::ClassOf(uint32_t call) const {
   const CallClass by_name = classes_[trace_.calls.name[call]];
-  if (by_name != CallClass::kLaunch) return by_name;
-  return waiting_.Has(call) ? CallClass::kBlockingCopy : by_name;  // a copy of pageable memory
+  return Enqueues(by_name) && waiting_.Has(call) ? CallClass::kBlockingCopy : by_name;
 }
 
 uint32_t GpuOps::FirstEndingAfter(uint32_t stream, int64_t at_ns) const {
@@ -161,7 +144,7 @@ void GpuOps::FindLost() {
     if (call > 0 && trace_.calls.thread[call] != trace_.calls.thread[call - 1]) end(0);
     const CallClass what = ClassOf(call);
     if (IsWaiting(what)) end(trace_.CallEnd(call));
-    if (what != CallClass::kLaunch || launches_.Gpu(call).size() != 0) continue;
+    if (!Enqueues(what) || launches_.Gpu(call).size() != 0) continue;
     const bool is_first = lost.end_ns == lost.begin_ns;
     lost = {is_first ? trace_.calls.begin_ns[call] : lost.begin_ns, trace_.CallEnd(call)};
   }
@@ -185,7 +168,6 @@ void GpuOps::FindAllocations() {
     if (const auto caused = launches_.Gpu(call); caused.size() != 0) device = Device(*caused.begin());
     const CallClass what = ClassOf(call);
     if (what != CallClass::kAlloc && what != CallClass::kFree) continue;
-    if (trace_.strings[trace_.calls.name[call]].find("Async") != std::string_view::npos) continue;
     allocations_.push_back({trace_.calls.begin_ns[call], call, device});
   }
   std::stable_sort(allocations_.begin(), allocations_.end(),

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/call_class.h"
 #include "model/held.h"
 #include "pitot/analyze/why.h"
 #include "pitot/model/gpu_waits.h"
@@ -16,19 +17,14 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// How a call of the GPU's API counts for a request that is in it.
-enum class CallClass : uint8_t {
-  kOther,
-  kLaunch,        // returns once the work is enqueued; also copies and sets that do not block
-  kSync,          // does nothing but wait
-  kBlockingCopy,  // waits for its own copy
-  kFree,          // waits for the device, then frees
-  kAlloc,
-  kLoad,  // loads or compiles code
-};
+using base::CallClass;
 
-inline bool IsWaiting(CallClass call) {
-  return call == CallClass::kSync || call == CallClass::kBlockingCopy || call == CallClass::kFree;
+inline bool IsWaiting(CallClass of) {
+  return base::IsSynchronization(of) || of == CallClass::kBlockingCopy || of == CallClass::kFree;
+}
+// Returns once something is enqueued.
+inline bool Enqueues(CallClass of) {
+  return of == CallClass::kLaunch || of == CallClass::kCopy || of == CallClass::kEnqueue;
 }
 
 class GpuOps {
@@ -37,6 +33,7 @@ class GpuOps {
   // they have gaps of their own.
   GpuOps(const model::Trace& trace, const BlameOptions& options);
 
+  // Of its name; kBlockingCopy for a copy that is known to have waited.
   CallClass ClassOf(uint32_t call) const;
   int64_t EndNs(uint32_t op) const { return trace_.gpu.begin_ns[op] + trace_.gpu.duration_ns[op]; }
 

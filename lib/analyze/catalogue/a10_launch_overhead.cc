@@ -106,7 +106,7 @@ class LaunchOverhead final : public Analyzer {
       const bool is_here = trace.streams[trace.gpu.stream[row]].device == device;
       if (is_here && trace.gpu.call[row] != kNone) launches_here[trace.gpu.call[row]] = true;
     }
-    const model::WaitingCalls waiting(trace);
+    const model::WaitingCalls& waiting = analysis.indexes().waiting;
     std::vector<Interval> launching;
     for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
       // Calls that wait for their own work (copies) are not an overhead of launching.

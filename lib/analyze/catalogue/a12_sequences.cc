@@ -59,7 +59,7 @@ struct Stretch {
 // For each call, how many calls before it waited for GPUs.
 std::vector<uint32_t> WaitsBefore(Analysis& analysis) {
   const Trace& trace = analysis.trace();
-  const model::WaitingCalls waiting(trace);
+  const model::WaitingCalls& waiting = analysis.indexes().waiting;
   std::vector<uint32_t> waits(trace.calls.size() + 1);
   for (const uint32_t call : EachOf(analysis, trace.calls.size())) waits[call + 1] = waits[call] + waiting.Has(call);
   return waits;

@@ -93,7 +93,7 @@ class FrameworkPatterns final : public Analyzer {
     const Trace& trace = analysis.trace();
     const double most_bytes = analysis.threshold("readback_bytes").value;
     const Threshold least = analysis.threshold("readback_share");
-    const model::WaitingCalls waiting(trace);
+    const model::WaitingCalls& waiting = analysis.indexes().waiting;
     std::vector<Interval> times;
     Longest longest(EvidenceTable::kCalls, "waited for a value to be read back");
     for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {

@@ -13,6 +13,7 @@
 #include "analyze/facts/host_work.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
+#include "base/call_class.h"
 #include "model/kernel_name.h"
 #include "pitot/model/indexes.h"
 
@@ -26,9 +27,7 @@ using facts::Conclude;
 using facts::EachOf;
 using facts::InfoOf;
 using facts::IsCompiling;
-using facts::IsCompilingCall;
 using facts::IsLoading;
-using facts::IsLoadingCall;
 using facts::Judged;
 using facts::kAll;
 using facts::Longest;
@@ -50,10 +49,16 @@ Kind KindOfOverhead(std::string_view name) {
   return IsLoading(name) ? kLazyLoad : kKinds;
 }
 Kind KindOfCall(std::string_view name) {
-  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  if (IsCompilingCall(name)) return kJit;
-  if (IsLoadingCall(name)) return kLazyLoad;
-  return has("GraphInstantiate") || has("StreamBeginCapture") || has("StreamEndCapture") ? kGraph : kKinds;
+  switch (base::CallClassOf(name)) {
+    case base::CallClass::kCompile:
+      return kJit;
+    case base::CallClass::kLoad:
+      return kLazyLoad;
+    case base::CallClass::kGraph:
+      return kGraph;
+    default:
+      return kKinds;
+  }
 }
 
 struct Found {

@@ -199,7 +199,7 @@ class Plateau final : public Analyzer {
       const int64_t work_ns = times[row].work_ns;
       if (work_ns > 0) groups[GroupOf(NameOf(trace, batch.thread))].batches.Add(batch.member_count, work_ns);
     }
-    const model::WaitingCalls waiting_calls(trace);
+    const model::WaitingCalls& waiting_calls = analysis.indexes().waiting;
     const std::vector<uint32_t> first_calls = FirstCalls(trace);
     for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
       std::vector<Interval> working, waiting;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/call_class.h"
 #include "model/kernel_name.h"
 #include "pitot/analyze/walks.h"
 #include "pitot/model/classes.h"
@@ -206,10 +207,10 @@ Counts CountsOf(const Trace& trace, const DiffUnits& units) {
   };
   const model::WaitingCalls waiting(trace);
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
-    const std::string_view name = trace.strings[trace.calls.name[call]];
-    if (name.find("Launch") != std::string_view::npos) add(call, 1, &counts.launches);
+    const base::CallClass of = base::CallClassOf(trace.strings[trace.calls.name[call]]);
+    if (of == base::CallClass::kLaunch) add(call, 1, &counts.launches);
     if (waiting.Has(call)) add(call, 1, &counts.waits);
-    if (model::IsAllocation(name)) add(call, 1, &counts.allocations);
+    if (base::IsAllocation(of)) add(call, 1, &counts.allocations);
   }
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     if (trace.gpu.kind[row] == model::GpuKind::kMemcpy && trace.gpu.call[row] != kNone)

@@ -106,7 +106,6 @@ void Replay::AddOps() {
 }
 
 void Replay::AddCalls(const model::Indexes& indexes) {
-  const model::WaitingCalls waiting(trace_);
   uint32_t anchor = kNone, launched = kNone;  // of the thread: its last call; the op that ends last
   for (uint32_t row = 0; row < trace_.calls.size(); ++row) {
     Call call;
@@ -115,7 +114,7 @@ void Replay::AddCalls(const model::Indexes& indexes) {
     if (row > 0 && trace_.calls.thread[row] != trace_.calls.thread[row - 1]) anchor = launched = kNone;
     // Calls of unknown threads have no order.
     call.anchor = trace_.calls.thread[row] == kNone ? kNone : anchor;
-    if (call.end_ns > call.begin_ns && waiting.Has(row)) FindAwaited(indexes.waits, row, launched, &call);
+    if (call.end_ns > call.begin_ns && indexes.waiting.Has(row)) FindAwaited(indexes.waits, row, launched, &call);
     for (const uint32_t gpu_row : indexes.launches.Gpu(row)) {
       const uint32_t op = op_of_row_[gpu_row];
       if (op != kNone && (launched == kNone || ops_[op].end_ns >= ops_[launched].end_ns)) launched = op;

@@ -51,18 +51,6 @@ inline bool IsCompiling(std::string_view overhead) {
 inline bool IsLoading(std::string_view overhead) {
   return overhead == "module loading" || overhead == "lazy function loading";
 }
-// Calls of the driver's and the runtime's API, of CUDA and HIP, and of compilers, that do nothing but compile or load.
-inline bool IsCompilingCall(std::string_view call) {
-  const auto has = [&](std::string_view part) { return call.find(part) != std::string_view::npos; };
-  return has("nvrtcCompile") || has("LinkComplete") || has("nvPTXCompiler");
-}
-// With lazy loading a kernel's code may also be loaded by the call that asks for it.
-inline bool IsLoadingCall(std::string_view call) {
-  const auto has = [&](std::string_view part) { return call.find(part) != std::string_view::npos; };
-  return has("ModuleLoad") || has("LibraryLoad") || has("FuncLoad") || has("ModuleGetFunction") ||
-         has("LibraryGetKernel") || has("KernelGetFunction");
-}
-
 // Adds to a sum; sums of times that may overlap stop at INT64_MAX.
 inline void Accumulate(int64_t* sum, int64_t ns) {
   if (__builtin_add_overflow(*sum, ns, sum)) *sum = INT64_MAX;

@@ -55,12 +55,6 @@ bool IsDigits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-CallKind KindOf(std::string_view name) {
-  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  if (has("Synchronize") || has("Memcpy")) return CallKind::kWait;
-  return has("Launch") && !has("HostFunc") ? CallKind::kLaunch : CallKind::kOther;
-}
-
 struct Launch {
   Domain domain;
   uint32_t callback_id;
@@ -133,13 +127,6 @@ bool IsRecorded(std::string_view name) {
          std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
-bool IsSubmission(std::string_view name) {
-  static constexpr std::string_view kPrefixes[] = {
-      "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset",
-      "cuLaunchKernel",   "cuLaunchCooperativeKernel",   "cuGraphLaunch",   "cuMemcpy",   "cuMemset"};
-  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes), [&](auto prefix) { return StartsWith(name, prefix); });
-}
-
 void ApiCalls::Find(const Api& api) {
   ids_.clear(), others_.clear();
   const auto add = [this](Domain domain, uint32_t callback_id, const std::string& name) {
@@ -147,8 +134,7 @@ void ApiCalls::Find(const Api& api) {
     ids_.push_back({domain, callback_id, level});
     levels_[domain - kDriverApi][callback_id] = level;
     names_[domain - kDriverApi][callback_id] = Intern(name.c_str()).index;
-    kinds_[domain - kDriverApi][callback_id] = cupti::KindOf(name);
-    is_submission_[domain - kDriverApi][callback_id] = IsSubmission(name);
+    classes_[domain - kDriverApi][callback_id] = base::CallClassOf(name);
   };
   if (api.get_callback_name == nullptr) {
     for (const Launch& launch : kLaunches) add(launch.domain, launch.callback_id, launch.name);
@@ -174,9 +160,9 @@ Name ApiCalls::NameOf(Domain domain, uint32_t callback_id) const noexcept {
   return Name{is_known ? names_[domain - kDriverApi][callback_id] : 0};
 }
 
-CallKind ApiCalls::KindOf(Domain domain, uint32_t callback_id) const noexcept {
+base::CallClass ApiCalls::ClassOf(Domain domain, uint32_t callback_id) const noexcept {
   const bool is_known = (domain == kDriverApi || domain == kRuntimeApi) && callback_id < kMostCallbacks;
-  return is_known ? kinds_[domain - kDriverApi][callback_id] : CallKind::kOther;
+  return is_known ? classes_[domain - kDriverApi][callback_id] : base::CallClass::kOther;
 }
 
 void ApiCalls::SetLevel(uint8_t level, bool is_look) noexcept {
@@ -248,10 +234,10 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
   call.period = 0;
   if (call.is_look) {
     if (is_recording) return CountMissed();
-    return lasting_cost_.Add(pthread_self(), KindOf(domain, callback_id), static_cast<int64_t>(call.begin),
+    return lasting_cost_.Add(pthread_self(), ClassOf(domain, callback_id), static_cast<int64_t>(call.begin),
                              base::ClockNs(CLOCK_MONOTONIC));
   }
-  if (is_submission_[domain - kDriverApi][callback_id]) CountSubmission();
+  if (base::IsSubmission(ClassOf(domain, callback_id))) CountSubmission();
   const WaitsFor what = waits_for_[domain - kDriverApi][callback_id];
   DeviceCall ended{collector_name_, NameOf(domain, callback_id), data.correlation_id};
   if (__builtin_expect(what != WaitsFor::kUnknown, 0)) AddAwaited(what, data, &ended);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/call_class.h"
 #include "collect/cupti/api.h"
 #include "collect/cupti/lasting_cost.h"
 #include "collect/cupti/stream_ids.h"
@@ -26,8 +27,6 @@ inline constexpr char kCollectorName[] = "cupti";
 std::string PlainName(std::string_view name);
 // Launches, graphs, copies, sets, synchronisation, memory, modules: calls that can make a request slow.
 bool IsRecorded(std::string_view plain_name);
-// Launches, copies, sets: calls that put work on a GPU and get records from CUPTI.
-bool IsSubmission(std::string_view plain_name);
 
 class ApiCalls {
  public:
@@ -46,7 +45,7 @@ class ApiCalls {
   bool IsRecorded(Domain domain, uint32_t callback_id) const noexcept { return NameOf(domain, callback_id).index != 0; }
   // The name of a recorded callback; "(other)" for others.
   Name NameOf(Domain domain, uint32_t callback_id) const noexcept;
-  CallKind KindOf(Domain domain, uint32_t callback_id) const noexcept;
+  base::CallClass ClassOf(Domain domain, uint32_t callback_id) const noexcept;
 
   // CUPTI calls this before and after each call, on the host's threads. Only the outermost of nested calls is recorded:
   // GPU records carry its correlation. Cost: as a scope.
@@ -94,10 +93,9 @@ class ApiCalls {
   const Name collector_name_ = Intern(kCollectorName);
   std::vector<Id> ids_, others_;
   std::array<uint32_t, kMostCallbacks> names_[2]{};  // indices of Names, of the driver's and of the runtime's; 0: none
-  std::array<CallKind, kMostCallbacks> kinds_[2]{};  // likewise
-  std::array<uint8_t, kMostCallbacks> levels_[2]{};  // likewise; 0: not recorded
-  std::array<bool, kMostCallbacks> is_submission_[2]{};  // likewise
-  std::array<WaitsFor, kMostCallbacks> waits_for_[2]{};  // likewise
+  std::array<base::CallClass, kMostCallbacks> classes_[2]{};  // likewise
+  std::array<uint8_t, kMostCallbacks> levels_[2]{};           // likewise; 0: not recorded
+  std::array<WaitsFor, kMostCallbacks> waits_for_[2]{};       // likewise
   StreamIds stream_ids_;
   std::atomic<bool> is_looking_{false};
   LastingCost lasting_cost_;

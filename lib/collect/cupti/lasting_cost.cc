@@ -13,6 +13,8 @@ using base::kRelaxed;
 // For values written by one thread at a time.
 void Increase(std::atomic<int64_t>* value, int64_t by) { value->store(value->load(kRelaxed) + by, kRelaxed); }
 
+bool MayWait(base::CallClass of) { return base::IsSynchronization(of) || base::IsCopy(of); }
+
 }  // namespace
 
 // The thread's row in this look. A row of an earlier look is free for anyone, its former owner included: changing its
@@ -33,7 +35,7 @@ LastingCost::Thread* LastingCost::Find(uint64_t id) noexcept {
                         &thread.launches_since_wait, &thread.busy_since_wait_ns})
       value->store(0, kRelaxed);
     thread.begin_ns.store(INT64_MIN, kRelaxed);
-    thread.kind.store(CallKind::kOther, kRelaxed);
+    thread.kind.store(base::CallClass::kOther, kRelaxed);
     // Publish: an acquire of look shows the row's owner, and that it is empty.
     thread.look.store(look, std::memory_order_release);
     return &thread;
@@ -45,7 +47,7 @@ LastingCost::Thread* LastingCost::Find(uint64_t id) noexcept {
 void LastingCost::CountLast(Thread* thread) noexcept {
   if (thread->begin_ns.load(kRelaxed) == INT64_MIN) return;
   const int64_t begin_ns = thread->begin_ns.load(kRelaxed), ns = thread->end_ns.load(kRelaxed) - begin_ns;
-  const CallKind kind = thread->kind.load(kRelaxed);
+  const base::CallClass kind = thread->kind.load(kRelaxed);
   const int64_t gap_ns = begin_ns - thread->counted_end_ns.load(kRelaxed);
   if (gap_ns > 0 && gap_ns < kPauseNs) {
     Increase(&thread->busy_ns, gap_ns);
@@ -53,18 +55,18 @@ void LastingCost::CountLast(Thread* thread) noexcept {
   }
   thread->counted_end_ns.store(begin_ns + ns, kRelaxed);
   Increase(&thread->busy_ns, ns);
-  if (kind == CallKind::kLaunch) {
+  if (kind == base::CallClass::kLaunch) {
     Increase(&thread->launches, 1);
     Increase(&thread->launches_since_wait, 1);
   }
-  if (kind != CallKind::kWait || ns <= kNoWaitNs) return Increase(&thread->busy_since_wait_ns, ns);
+  if (!MayWait(kind) || ns <= kNoWaitNs) return Increase(&thread->busy_since_wait_ns, ns);
   if (ns * kLongWait >= thread->busy_since_wait_ns.load(kRelaxed))
     Increase(&thread->hidden_ns, std::min(ns, thread->launches_since_wait.load(kRelaxed) * kPerLaunchNs));
   thread->launches_since_wait.store(0, kRelaxed);
   thread->busy_since_wait_ns.store(0, kRelaxed);
 }
 
-void LastingCost::Add(uint64_t id, CallKind kind, int64_t begin_ns, int64_t end_ns) noexcept {
+void LastingCost::Add(uint64_t id, base::CallClass kind, int64_t begin_ns, int64_t end_ns) noexcept {
   if (id == 0 || end_ns < begin_ns) return;
   Thread* const thread = Find(id);
   if (thread == nullptr) return;

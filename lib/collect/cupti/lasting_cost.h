@@ -10,14 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace pitot::cupti {
+#include "base/call_class.h"
 
-// A call's part in it.
-enum class CallKind : uint8_t {
-  kOther,
-  kLaunch,
-  kWait,  // synchronisation and copies: may wait for the GPU
-};
+namespace pitot::cupti {
 
 // Learns from short looks at the calls of all threads. A thread's share of the forecast is
 //
@@ -43,7 +38,7 @@ class LastingCost {
 
   // Adds a call. Threads: any; a thread adds its calls in turn, a nested call before the one around it. Cost: 10 ns; no
   // lock, no allocation.
-  void Add(uint64_t thread, CallKind kind, int64_t begin_ns, int64_t end_ns) noexcept;
+  void Add(uint64_t thread, base::CallClass kind, int64_t begin_ns, int64_t end_ns) noexcept;
   // Forgets everything. Thread: as EndLook.
   void Forget() noexcept { looks_ = sparse_looks_ = 0; }
   // Ends a look of this length. Thread: one.
@@ -63,7 +58,7 @@ class LastingCost {
     // wait.
     std::atomic<int64_t> begin_ns{INT64_MIN}, end_ns{0}, counted_end_ns{0}, launches_since_wait{0},
         busy_since_wait_ns{0};
-    std::atomic<CallKind> kind{CallKind::kOther};
+    std::atomic<base::CallClass> kind{base::CallClass::kOther};
   };
 
   static constexpr uint32_t kTaking = ~0u;

@@ -470,7 +470,7 @@ void Recording::NoteDevice(uint32_t device) {
 void Recording::TakeCalls() {
   for (const GpuRecord& call : decoded_) {
     if (!IsCall(call)) continue;
-    engine_->calls.lasting_cost().Add(call.value, engine_->calls.KindOf(DomainOf(call), CallbackOf(call)),
+    engine_->calls.lasting_cost().Add(call.value, engine_->calls.ClassOf(DomainOf(call), CallbackOf(call)),
                                       call.begin_ns, call.begin_ns + call.duration_ns);
   }
   std::erase_if(decoded_, IsCall);

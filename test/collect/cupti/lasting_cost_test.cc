@@ -14,7 +14,7 @@
 
 namespace {
 
-using pitot::cupti::CallKind;
+using pitot::base::CallClass;
 using pitot::cupti::LastingCost;
 
 constexpr int64_t kUs = 1000, kLookNs = 100'000'000;
@@ -23,10 +23,10 @@ constexpr int64_t kUs = 1000, kLookNs = 100'000'000;
 struct Worker {
   // `gap_ns` from launch to launch, of 5 us each.
   void Launch(int count, int64_t gap_ns) {
-    for (int i = 0; i < count; ++i, now_ns += gap_ns) cost.Add(id, CallKind::kLaunch, now_ns, now_ns + 5 * kUs);
+    for (int i = 0; i < count; ++i, now_ns += gap_ns) cost.Add(id, CallClass::kLaunch, now_ns, now_ns + 5 * kUs);
   }
   void Wait(int64_t ns) {
-    cost.Add(id, CallKind::kWait, now_ns, now_ns + ns);
+    cost.Add(id, CallClass::kSync, now_ns, now_ns + ns);
     now_ns += ns;
   }
 
@@ -89,12 +89,12 @@ TEST_CASE("a call inside another counts once", "[cupti]") {
   auto cost = Make();
   Look(cost.get(), 5, [](Worker& worker) {
     for (int i = 0; i < 1000; ++i, worker.now_ns += 14 * kUs) {
-      worker.cost.Add(worker.id, CallKind::kLaunch, worker.now_ns + kUs, worker.now_ns + 4 * kUs);
-      worker.cost.Add(worker.id, CallKind::kLaunch, worker.now_ns, worker.now_ns + 5 * kUs);
+      worker.cost.Add(worker.id, CallClass::kLaunch, worker.now_ns + kUs, worker.now_ns + 4 * kUs);
+      worker.cost.Add(worker.id, CallClass::kLaunch, worker.now_ns, worker.now_ns + 5 * kUs);
     }
     // One wait that hides all of the cost; two would hide as much again.
-    worker.cost.Add(worker.id, CallKind::kWait, worker.now_ns + kUs, worker.now_ns + 13'000 * kUs);
-    worker.cost.Add(worker.id, CallKind::kWait, worker.now_ns, worker.now_ns + 14'000 * kUs),
+    worker.cost.Add(worker.id, CallClass::kSync, worker.now_ns + kUs, worker.now_ns + 13'000 * kUs);
+    worker.cost.Add(worker.id, CallClass::kSync, worker.now_ns, worker.now_ns + 14'000 * kUs),
         worker.now_ns += 14'000 * kUs;
     worker.Launch(1000, 14 * kUs);
   });
@@ -182,8 +182,8 @@ TEST_CASE("nonsensical times are ignored", "[cupti]") {
   auto cost = Make();
   Look(cost.get(), 5, [](Worker& worker) {
     worker.Launch(100, 14 * kUs);
-    worker.cost.Add(worker.id, CallKind::kLaunch, worker.now_ns, worker.now_ns - 1);
-    worker.cost.Add(0, CallKind::kLaunch, worker.now_ns, worker.now_ns + 1);
+    worker.cost.Add(worker.id, CallClass::kLaunch, worker.now_ns, worker.now_ns - 1);
+    worker.cost.Add(0, CallClass::kLaunch, worker.now_ns, worker.now_ns + 1);
   });
   CHECK(cost->percent() == Approx(10).epsilon(0.1));
 }

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a call of a device's API does, by its name. Traces of other profilers have nothing but the name. A new vendor
+// adds its prefix and its names here, and nowhere else.
+#ifndef PITOT_LIB_BASE_CALL_CLASS_H_
+#define PITOT_LIB_BASE_CALL_CLASS_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace pitot::base {
+
+enum class CallClass : uint8_t {
+  kOther,
+  kLaunch,        // enqueues kernels: one, a graph of them
+  kCopy,          // enqueues a copy or a set
+  kBlockingCopy,  // copies, and returns once that is done
+  kEnqueue,       // enqueues something without an activity of its own: a host function, a prefetch, a marker
+  kSync,          // waits for a stream or an event
+  kDeviceSync,    // waits for a whole device
+  kAlloc,         // allocates, pins or maps memory
+  kAllocAsync,    // allocates or frees in the order of a stream
+  kFree,          // waits for the device, then frees
+  kLoad,          // loads code
+  kCompile,       // compiles code
+  kGraph,         // captures or instantiates a CUDA graph
+  kMark,          // a mark of Pitot's where a span begins, not a call
+};
+
+inline bool IsSubmission(CallClass of) {
+  return of == CallClass::kLaunch || of == CallClass::kCopy || of == CallClass::kBlockingCopy;
+}
+inline bool IsSynchronization(CallClass of) { return of == CallClass::kSync || of == CallClass::kDeviceSync; }
+inline bool IsAllocation(CallClass of) {
+  return of == CallClass::kAlloc || of == CallClass::kAllocAsync || of == CallClass::kFree;
+}
+inline bool IsCopy(CallClass of) { return of == CallClass::kCopy || of == CallClass::kBlockingCopy; }
+
+// Returns "Malloc" for "cudaMalloc" and "hipMalloc", "MemAlloc_v2" for "cuMemAlloc_v2", "Finish" for "clFinish", and ""
+// for calls of others.
+inline std::string_view WithoutVendor(std::string_view call) {
+  for (const std::string_view vendor : {"cuda", "hip", "cu", "cl"}) {
+    if (call.starts_with(vendor)) return call.substr(vendor.size());
+  }
+  return {};
+}
+
+// For the runtime's and the driver's API of CUDA and HIP, nvrtc, and OpenCL: "cudaStreamSynchronize", "cuMemFree_v2",
+// "clEnqueueNDRangeKernel". Whether an OpenCL copy blocks is in its arguments: such a call has a stream in the trace
+// (model::WaitingCalls). Copies of pageable memory also wait.
+inline CallClass CallClassOf(std::string_view call) {
+  const std::string_view name = WithoutVendor(call);
+  const auto has = [call](auto... part) { return ((call.find(part) != std::string_view::npos) || ...); };
+  const auto begins = [name](auto... with) { return (name.starts_with(with) || ...); };
+  if (call.ends_with("EventScope")) return CallClass::kMark;
+  if (call.starts_with("cl")) {
+    if (name == "Finish" || name == "WaitForEvents") return CallClass::kSync;
+    if (begins("EnqueueNDRangeKernel", "EnqueueTask")) return CallClass::kLaunch;
+    if (begins("EnqueueMarker", "EnqueueBarrier", "EnqueueMigrate", "EnqueueSVMMigrate", "EnqueueNativeKernel"))
+      return CallClass::kEnqueue;
+    if (begins("Enqueue")) return CallClass::kCopy;
+    if (begins("BuildProgram", "CompileProgram", "LinkProgram")) return CallClass::kCompile;
+    if (begins("CreateBuffer", "CreateImage", "SVMAlloc", "SVMFree", "ReleaseMemObject")) return CallClass::kAlloc;
+    return CallClass::kOther;
+  }
+  if (has("nvrtcCompile", "LinkComplete", "nvPTXCompiler")) return CallClass::kCompile;
+  // With lazy loading a kernel's code may also be loaded by the call that asks for it.
+  if (has("ModuleLoad", "LibraryLoad", "FuncLoad", "ModuleGetFunction", "LibraryGetKernel", "KernelGetFunction"))
+    return CallClass::kLoad;
+  if (has("DeviceSync", "CtxSync")) return CallClass::kDeviceSync;
+  if (has("Synchronize")) return CallClass::kSync;
+  if (begins("GraphAdd", "GraphMem", "GraphExec", "GraphHost")) return CallClass::kOther;  // edits of a graph's nodes
+  if (has("Prefetch", "HostFunc")) return CallClass::kEnqueue;
+  if (has("Memset")) return CallClass::kCopy;
+  if (has("Memcpy")) return has("Async") ? CallClass::kCopy : CallClass::kBlockingCopy;
+  if (has("Launch")) return CallClass::kLaunch;
+  if (has("GraphInstantiate", "StreamBeginCapture", "StreamEndCapture")) return CallClass::kGraph;
+  const bool is_free = begins("Free", "HostFree", "MemFree");
+  if (is_free || begins("Malloc", "HostAlloc", "HostMalloc", "ExtMalloc", "HostRegister", "HostUnregister", "MemAlloc",
+                        "MemHostAlloc", "MemCreate", "MemMap", "MemUnmap", "MemRelease")) {
+    if (has("Async")) return CallClass::kAllocAsync;
+    return is_free ? CallClass::kFree : CallClass::kAlloc;
+  }
+  return CallClass::kOther;
+}
+
+}  // namespace pitot::base
+
+#endif  // PITOT_LIB_BASE_CALL_CLASS_H_
