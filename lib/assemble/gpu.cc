@@ -84,6 +84,12 @@ bool GpuTables::IsInterval(int64_t begin_ns, int64_t duration_ns) const {
          duration_ns <= model::kMaxTimeNs - begin_ns;
 }
 
+bool GpuTables::IsValid(int64_t begin_ns, int64_t duration_ns) {
+  const bool is_valid = IsInterval(begin_ns, duration_ns);
+  invalid_rows_ += !is_valid;
+  return is_valid;
+}
+
 void GpuTables::BeginCollector(uint64_t bytes, std::string_view name) {
   own_bytes_ = bytes, is_full_ = false;
   collectors_.push_back({std::string(name), static_cast<uint32_t>(calls_.size()), {}});
@@ -170,8 +176,10 @@ uint32_t GpuTables::AddShape(const uint32_t grid[3], const uint32_t block[3], ui
 
 void GpuTables::Add(const GpuActivity& activity) {
   const bool is_known = activity.kind >= GpuKind::kKernel && activity.kind <= GpuKind::kSpan;
-  if (!is_known || activity.stream >= trace_.streams.size() || !IsInterval(activity.begin_ns, activity.duration_ns))
+  if (!is_known || activity.stream >= trace_.streams.size() || !IsInterval(activity.begin_ns, activity.duration_ns)) {
+    ++invalid_rows_;
     return;
+  }
   const uint32_t device = trace_.streams[activity.stream].device;
   if (!TakeRoom(kActivityCost, device, activity.begin_ns, activity.duration_ns)) return;
   model::GpuColumns& gpu = trace_.gpu;
@@ -189,18 +197,17 @@ void GpuTables::Add(const GpuActivity& activity) {
 }
 
 void GpuTables::Add(const GpuCall& call) {
-  if (!IsInterval(call.begin_ns, call.duration_ns)) return;
-  if (TakeRoom(kGpuCallCost, kNone, call.begin_ns, call.duration_ns)) calls_.push_back(call);
+  if (IsValid(call.begin_ns, call.duration_ns) && TakeRoom(kGpuCallCost, kNone, call.begin_ns, call.duration_ns))
+    calls_.push_back(call);
 }
 
 void GpuTables::AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) {
-  if (!IsInterval(begin_ns, duration_ns)) return;
-  if (TakeRoom(2 * sizeof(model::OverheadRow), kNone, begin_ns, duration_ns))
+  if (IsValid(begin_ns, duration_ns) && TakeRoom(2 * sizeof(model::OverheadRow), kNone, begin_ns, duration_ns))
     Append(model::OverheadRow{begin_ns, duration_ns, Text(name)}, &trace_.overheads);
 }
 
 void GpuTables::Add(const GpuLoss& loss) {
-  if (!IsInterval(loss.begin_ns, loss.end_ns - loss.begin_ns)) return;
+  if (!IsValid(loss.begin_ns, loss.end_ns - loss.begin_ns)) return;
   const uint32_t stream = loss.stream < trace_.streams.size() ? loss.stream : kNone;
   const uint32_t device = stream != kNone ? trace_.streams[stream].device : loss.device;
   trace_.gpu_losses.push_back({stream, Text(loss.reason), loss.begin_ns, loss.end_ns, loss.records,
@@ -226,7 +233,11 @@ uint32_t GpuTables::AddCounter(uint32_t device, const char* name, const char* un
 }
 
 void GpuTables::AddSample(uint32_t counter, int64_t at_ns, double value) {
-  if (counter < trace_.counters.size() && IsInterval(at_ns, 0) && std::isfinite(value))
+  if (counter >= trace_.counters.size() || !std::isfinite(value)) {
+    ++invalid_rows_;
+    return;
+  }
+  if (IsValid(at_ns, 0) && TakeRoom(kSampleCost, trace_.counters[counter].device, at_ns, 0))
     samples_.push_back({counter, at_ns, value});
 }
 
@@ -428,6 +439,9 @@ void GpuTables::AddLeftOut() {
   for (const auto& [device, out] : left_out_)
     trace_.gpu_losses.push_back(
         {kNone, trace_.strings.Add("no room in the incident"), out.begin_ns, out.end_ns, out.rows, device});
+  if (invalid_rows_ != 0)
+    trace_.gpu_losses.push_back({kNone, trace_.strings.Add("invalid: an impossible time or an unknown row"),
+                                 trace_.window_begin_ns, trace_.window_end_ns, invalid_rows_, kNone});
 }
 
 void GpuTables::Finish() {

@@ -36,7 +36,7 @@ struct ThreadPast {
 // The cost of a row of activities or calls, in bytes, at the peak of making the trace or its files. It covers columns
 // and the memory for sorting and joining them, or for report and Perfetto file. Measured; a test holds an incident to
 // it.
-inline constexpr uint64_t kActivityCost = 144, kGpuCallCost = 112, kStringCost = 140;
+inline constexpr uint64_t kActivityCost = 144, kGpuCallCost = 112, kSampleCost = 44, kStringCost = 140;
 
 class GpuTables final : public TraceBuilder {
  public:
@@ -94,6 +94,7 @@ class GpuTables final : public TraceBuilder {
   bool TakeRoom(uint64_t cost, uint32_t device, int64_t begin_ns, int64_t duration_ns);
   void Charge(uint64_t cost);
   bool IsInterval(int64_t begin_ns, int64_t duration_ns) const;
+  bool IsValid(int64_t begin_ns, int64_t duration_ns);  // counts the row if it is not
   std::vector<uint32_t> Outermost() const;
   uint32_t ThreadAt(int64_t tid, int64_t at_ns) const;
   ContextChange ContextAt(uint32_t thread, int64_t at_ns);
@@ -122,6 +123,7 @@ class GpuTables final : public TraceBuilder {
   std::unordered_map<uint64_t, uint32_t> counters_;  // by device and name
   uint64_t spare_bytes_, own_bytes_ = 0;
   bool is_full_ = false;
+  uint64_t invalid_rows_ = 0;
   std::map<uint32_t, LeftOut> left_out_;  // by row of devices, or kNone
 };
 

@@ -139,6 +139,7 @@ TEST_CASE("the newest rows stay if there is no room for all, and the rest is cou
   gpu.Add(Kernel(of_first, 400, 6, 30));
   gpu.Add(GpuCall{300, 5, 1000, 0, 1});
   gpu.AddOverhead(310, 5, 0);
+  gpu.AddSample(gpu.AddCounter(first, "power", "W"), 320, 1.5);
   gpu.BeginCollector(kGpuCallCost, "second");  // another has room of its own
   gpu.Add(GpuCall{200, 5, 1000, 0, 2});
   gpu.Finish();
@@ -154,7 +155,8 @@ TEST_CASE("the newest rows stay if there is no room for all, and the rest is cou
     return std::tuple(loss.device, loss.begin_ns, loss.end_ns, loss.records) ==
            std::tuple(device, begin_ns, end_ns, records);
   };
-  CHECK(says(losses[0], first, 400, 610, 2));
+  CHECK(trace.samples.size() == 0);
+  CHECK(says(losses[0], first, 320, 610, 3));
   CHECK(says(losses[1], second, 500, 510, 1));
   CHECK(says(losses[2], kNone, 300, 315, 2));
 }
@@ -441,8 +443,11 @@ TEST_CASE("the trace stays consistent with invalid additions from a collector", 
   CHECK(trace.gpu.size() == 1);
   CHECK(trace.calls.size() == 2);
   CHECK(trace.overheads.size() == 2);
-  REQUIRE(trace.gpu_losses.size() == 1);
+  REQUIRE(trace.gpu_losses.size() == 2);
   CHECK(trace.gpu_losses[0].device == kNone);
+  CHECK(trace.strings[trace.gpu_losses[1].reason] == "invalid: an impossible time or an unknown row");
+  // 5 activities, a call, an overhead, a loss and 3 samples.
+  CHECK(trace.gpu_losses[1].records == 11);
   REQUIRE(trace.depths.size() == 2);
   CHECK(trace.depths[1].depth == pitot::Depth::kKernels);
   REQUIRE(trace.operator_depths.size() == 2);

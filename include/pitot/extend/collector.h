@@ -59,8 +59,9 @@ struct GpuCall {
   uint32_t correlation = 0;
 };
 
-// Receives what collectors have for one incident. Add activities, calls and overheads newest first: the first row
-// without room is left out and counted, and so are all that follow. Row numbers are valid for this trace.
+// Receives what collectors have for one incident. Add activities, calls, overheads and samples newest first: the first
+// row without room is left out and counted, and so are all that follow. Rows with an impossible time or of an unknown
+// stream or counter are left out and counted as well. Row numbers are valid for this trace.
 class TraceBuilder {
  public:
   virtual uint32_t AddText(const char* text) = 0;
@@ -119,8 +120,8 @@ class PITOT_EXPORT Collector {
   // Threads: any.
   virtual uint32_t Depths() const noexcept;
   // Host memory, bytes, that its rows may take while one incident is made and written. It comes on top of what the
-  // recorder's own rows leave of Options::memory_budget_bytes. A row of activities takes 144, one of calls 112. 1 MiB
-  // by default. Called before AddTo.
+  // recorder's own rows leave of Options::memory_budget_bytes. A row of activities takes 144, one of calls 112, a
+  // sample 44. 1 MiB by default. Called before AddTo.
   virtual uint64_t IncidentBytes() const noexcept;
   // Host memory, bytes, that it holds or has reserved now, on top of Options::memory_budget_bytes.
   // Stats::collector_bytes adds these up. 0 by default.
@@ -140,8 +141,8 @@ class PITOT_EXPORT Collector {
   // Keeps its data from `begin_ns` (CLOCK_MONOTONIC) to now until the next AddTo. On Pitot's watcher, right after the
   // rings were copied.
   virtual void Keep(int64_t begin_ns, KeepFor what) noexcept = 0;
-  // Hands over the kept data. On Pitot's worker at idle priority; may allocate. An exception drops this collector's
-  // part.
+  // Hands over the kept data. On Pitot's worker at idle priority; may allocate. An exception ends this collector's
+  // part: the rows already added stay.
   virtual void AddTo(TraceBuilder& trace) = 0;
 };
 
