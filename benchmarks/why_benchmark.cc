@@ -150,7 +150,7 @@ void Verdict(benchmark::State& state, Rounds& rounds) {
   }
 }
 
-// Of a server's trace, so that analyzers of requests find some.
+// For a server's trace, so that analyzers of requests find some.
 void Catalogue(benchmark::State& state, Rounds& rounds) {
   const Trace trace = MakeTrace(Scaled(1'000'000));
   for (auto _ : state) {

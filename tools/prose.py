@@ -10,7 +10,8 @@ For each document, and for the comments and messages of each folder:
   relatives        "that, which, who, whom, whose, what" per 100 words
 Comments also have a floor: comment lines per 100 lines of code, so that a ceiling cannot be met by deleting comments.
 
-Without PATH, every group is compared with its row of tools/prose_ceilings.txt. The exit code is 1 if one is worse.
+Without PATH, every group is compared with its row of tools/prose_ceilings.txt. The exit code is 1 if one is worse, or if
+a sentence begins with "Of" or "Who".
 --lower rewrites that file with the current numbers where they are better, and adds missing rows. It never raises a
 ceiling.
 With PATHs, prints the counts of those files alone. --worst N also prints their N longest sentences, and the N with the
@@ -127,6 +128,11 @@ def sentences_of(paragraphs):
         for sentence in re.split(r'(?<=[.!?])\s+(?=[A-Z"(])', paragraph):
             if len(sentence.split()) > 2:
                 yield sentence
+
+
+def fragments_in(paragraphs):
+    """Sentences that begin with "Of" or "Who", which must be read twice."""
+    return [sentence for sentence in sentences_of(paragraphs) if re.match(r"(Of|Who) (?!.*\?$)", sentence)]
 
 
 def relatives_in(sentence):
@@ -292,6 +298,9 @@ def main():
     print_totals(groups)
     failed = 0
     for name, (paragraphs, density) in sorted(groups.items()):
+        for sentence in fragments_in(paragraphs):
+            print(f"{name}: begins with a fragment: {sentence}")
+            failed += 1
         counts = count(paragraphs)
         if counts.words < FEW:
             continue

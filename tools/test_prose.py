@@ -55,6 +55,14 @@ class Prose(unittest.TestCase):
     def test_accepts_prose_at_its_ceiling(self):
         self.assertEqual(self.run_tool()[0], 0)
 
+    def test_refuses_a_sentence_that_begins_with_a_fragment(self):
+        self.write("docs/a.md", EASY + "Of ten requests, one was slow.")
+        self.refused("docs/a.md: begins with a fragment: Of ten requests, one was slow.")
+
+    def test_accepts_a_question_that_begins_with_who(self):
+        self.write("docs/a.md", EASY + "Who holds the lock?")
+        self.assertEqual(self.run_tool()[0], 0)
+
     def test_refuses_a_document_with_more_relatives(self):
         self.write("docs/a.md", HARD)
         self.refused("docs/a.md:", "relatives per 100 words, ceiling 2.0", "of sentences over 30 words")

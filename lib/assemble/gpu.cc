@@ -245,8 +245,8 @@ void GpuTables::AddAttribute(const char* key, const char* value) {
   trace_.attributes.push_back({AddText(key), AddText(value)});
 }
 
-// For each call outside of rings, the number of the outermost call of its thread around it, or its own. Of two calls
-// with the same times the outer one has the lower correlation, or was added first: calls are recorded as they end, and
+// For each call outside of rings, the number of the outermost call of its thread around it, or its own. If two calls
+// have the same times, the outer one has the lower correlation, or was added first: calls are recorded as they end, and
 // the newest are added first.
 std::vector<uint32_t> GpuTables::Outermost() const {
   std::vector<uint32_t> order(calls_.size()), outermost(calls_.size());

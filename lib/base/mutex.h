@@ -16,13 +16,13 @@
 #define PITOT_THREAD_ANNOTATION(attribute)
 #endif
 
-// Of a variable: used only with this mutex held. PT is for the object behind a pointer.
+// For a variable: used only with this mutex held. PT is for the object behind a pointer.
 #define PITOT_GUARDED_BY(mutex) PITOT_THREAD_ANNOTATION(guarded_by(mutex))
 #define PITOT_PT_GUARDED_BY(mutex) PITOT_THREAD_ANNOTATION(pt_guarded_by(mutex))
-// Of a mutex: the lock order.
+// For a mutex: the lock order.
 #define PITOT_ACQUIRED_BEFORE(...) PITOT_THREAD_ANNOTATION(acquired_before(__VA_ARGS__))
 #define PITOT_ACQUIRED_AFTER(...) PITOT_THREAD_ANNOTATION(acquired_after(__VA_ARGS__))
-// Of a function: called with the mutex held, or not held; takes it, or releases it.
+// For a function: called with the mutex held, or not held; takes it, or releases it.
 #define PITOT_REQUIRES(...) PITOT_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define PITOT_EXCLUDES(...) PITOT_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define PITOT_ACQUIRE(...) PITOT_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))

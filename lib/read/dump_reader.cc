@@ -175,7 +175,7 @@ class DumpParser {
   uint64_t next_sequence_ = 0;
   bool has_trailer_ = false;
   bool trailer_agrees_ = false;
-  // Of the current chunk.
+  // For the current chunk.
   uint32_t type_ = 0;
   uint32_t flags_ = 0;
   uint32_t sequence_ = 0;

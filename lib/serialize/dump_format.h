@@ -47,7 +47,7 @@ enum : uint32_t {
   kPairWidth = 12,
 };
 }
-// Of tables: the number of the chunk's first row, or the row that all of its rows belong to.
+// For tables: the number of the chunk's first row, or the row that all of its rows belong to.
 inline constexpr uint32_t kFirstRow = 1, kRun = 1;
 namespace strings {
 enum : uint32_t { kSize = 2, kText };

@@ -802,7 +802,7 @@ class PerfettoWriter {
   uint64_t flows_made_ = 0;
   Flows request_flows_, handoff_flows_, batch_flows_, join_flows_, event_flows_;
   std::vector<Mark> marks_;
-  // Of the current thread.
+  // For the current thread.
   uint32_t thread_ = 0;
   Stack own_;
   std::vector<Stack> overlap_;

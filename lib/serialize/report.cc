@@ -457,7 +457,7 @@ class Writer {
     }
   }
 
-  // Requests of the same route that finished ok, without the slow ones. Of the same size if there are enough.
+  // Requests of the same route that finished ok, without the slow ones; only those of its size if there are enough.
   std::vector<uint32_t> Typical(const RequestRow& request, bool* is_of_its_size) const {
     std::vector<uint32_t> same_size, same_route;
     for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
@@ -763,7 +763,7 @@ class Writer {
     if (!wait || wait->kind != WaitKind::kLock) return {};
     const auto releases = releases_.find(wait->resource);
     if (releases == releases_.end()) return {};
-    // Of the wait's part in the request, like the wait itself.
+    // For the wait's part in the request, like the wait itself.
     const int64_t end_ns = std::min(trace_.EventEnd(event), trace_.RequestEnd(request));
     int64_t begin_ns = std::max(trace_.events.begin_ns[event], request.begin_ns);
     std::string text;

@@ -9,8 +9,8 @@
 
 namespace pitot::session {
 
-// A full disk fails every incident, and may stay full for days. Of incidents failing in a row the log has the 1st, the
-// 2nd, the 4th, the 8th and so on. Not thread-safe.
+// A full disk fails every incident, and may stay full for days. The log has the 1st, the 2nd, the 4th, the 8th
+// and so on of incidents failing in a row. Not thread-safe.
 class FailuresInARow {
  public:
   // Counts a failed incident, once however often this is called for it. Returns whether to log the reason.

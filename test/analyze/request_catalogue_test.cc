@@ -416,7 +416,7 @@ TEST_CASE("a41 explains tails from a ratio on, by parts from a share of the vari
   const AnalysisReport report = made.Run("a41");
   const std::optional<FindingRow> finding = Found(report, "a41.driver");
 
-  // Of the slowest twentieth 30 ms, of the middle half none; for 11 requests.
+  // 30 ms for the slowest twentieth, none for the middle half; for 11 requests.
   CheckFinding(finding, Severity::kHigh, 0.6, 11 * 30'000, 3);
   CheckEdge(made, "a41.driver", "share", Edge::kFrom);
   CheckEdge(made, "a41.driver", "tail_ratio", Edge::kFrom, Measured(report, "p99 / p50"));

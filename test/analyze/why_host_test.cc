@@ -566,7 +566,7 @@ TEST_CASE("code of a thread that neither slept nor was switched, and got no CPU 
 }
 
 TEST_CASE("a thread without a CPU names the machine's reason: a hypervisor, a quota", "[why]") {
-  // Of 8 ms; the counter of the host grew by `grew_us` between readings before and after.
+  // A wait of 8 ms; the counter of the host grew by `grew_us` between readings before and after.
   const auto evidence = [](int64_t involuntary, const base::CounterName& of_host, int64_t grew_us,
                            analyze::Proof proof) {
     Server server;

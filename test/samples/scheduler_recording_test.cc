@@ -36,7 +36,7 @@ Texts StagesOf(const Trace& trace, uint64_t id) {
   for (const auto& stage : Row(trace, id).stages) names.push_back(fakes::Text(trace, stage.name));
   return names;
 }
-// Of each batch its members.
+// The members of each batch.
 std::vector<std::vector<uint64_t>> Batches(const Trace& trace) {
   std::vector<std::vector<uint64_t>> batches;
   for (const auto& batch : trace.batches) {

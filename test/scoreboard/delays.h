@@ -20,10 +20,10 @@ struct ThreadUse {
   LaunchTime launches{};
 };
 
-// Of the caller's thread. Cost: 2 us; a thread's first call opens a file of /proc and keeps it.
+// For the caller's thread. Cost: 2 us; a thread's first call opens a file of /proc and keeps it.
 ThreadUse ThreadUseNow();
 
-// Of one request, in ns.
+// One request's, in ns.
 struct Delays {
   uint64_t cpu_waited_ns = 0;   // its thread could run and got no CPU
   uint64_t handed_over_ns = 0;  // it was ready, and the next thread was still asleep
@@ -39,7 +39,7 @@ struct Work {
 };
 Work WorkBetween(const ThreadUse& before, const ThreadUse& after);
 
-// Of code without waits, between two readings of one thread.
+// For code without waits, between two readings of one thread.
 Delays DelaysOfCode(const ThreadUse& before, const ThreadUse& after);
 
 }  // namespace scoreboard

@@ -17,7 +17,7 @@ struct LaunchTime {
   uint64_t cpu_ns = 0;  // of it on a CPU: a driver may sleep
 };
 
-// Of the caller's thread, since it began.
+// For the caller's thread, since it began.
 LaunchTime Launched();
 
 }  // namespace scoreboard

@@ -220,7 +220,7 @@ enum class Cause : uint8_t {
   kLockWait,     // its thread waited for lock `name`, held by the culprit
   kIoWait,
   kSleep,
-  // Of GPUs. A kernel's last cause is the later of its launch and the end of the work before it on its stream.
+  // For GPUs. A kernel's last cause is the later of its launch and the end of the work before it on its stream.
   kCall,           // its thread was in call `name` of the GPU's API
   kLaunchLatency,  // its kernel `name` was launched, and nothing was before it
   kKernel,         // its kernel `name` ran

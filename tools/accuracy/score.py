@@ -301,7 +301,7 @@ def is_true(cause: Dict[str, Any], injections: Iterable[Injection], expected: Di
 
 
 def is_greater(cause: Dict[str, Any], than: Injection, injections: Iterable[Injection], expected: Dict[str, Any]) -> bool:
-    """Whether a log proves this cause for the request, with at least as much time. Of two simultaneous causes the larger must be named
+    """Whether a log proves this cause for the request, with at least as much time. The larger of two simultaneous causes must be named
     first (X01 to X04)."""
     greater = [one for one in injections if one.injected_ns >= than.injected_ns > 0]
     return is_true(cause, greater, expected)

@@ -50,7 +50,7 @@ struct GpuLoss {
   uint32_t device = kNoRow;
 };
 
-// A call of the device's API that was not recorded in its thread's ring. Of nested calls of a thread only the outermost
+// A call of the device's API that was not recorded in its thread's ring. Only the outermost of a thread's nested calls
 // is kept; activities caused by inner calls are tied to it.
 struct GpuCall {
   int64_t begin_ns = 0, duration_ns = 0;

@@ -33,7 +33,7 @@ class GpuOps {
   // they have gaps of their own.
   GpuOps(const model::Trace& trace, const BlameOptions& options);
 
-  // Of its name; kBlockingCopy for a copy that is known to have waited.
+  // By its name; kBlockingCopy for a copy that is known to have waited.
   CallClass ClassOf(uint32_t call) const;
   int64_t EndNs(uint32_t op) const { return trace_.gpu.begin_ns[op] + trace_.gpu.duration_ns[op]; }
 

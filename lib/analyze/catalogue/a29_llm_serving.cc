@@ -34,7 +34,7 @@ using model::Interval;
 using model::kNone;
 using model::Trace;
 
-// Of the time to first tokens. If events of more of it were lost, the first known iteration may be a later one.
+// A share of the time to first tokens. If events of more of it were lost, the first known iteration may be a later one.
 constexpr double kMostLost = 0.1;
 
 constexpr Threshold kThresholds[] = {

@@ -12,9 +12,9 @@ namespace analyze {
 
 namespace {
 
-// Of the latency. The test uses the farthest part of normal requests, and of some ten parts one is always a little off.
-// 0.9 ms of a lock in a request of 8 ms, no slower for it, must not be as far from usual as 5 ms of a varying part. See
-// docs/lab/accuracy.md for how it was chosen.
+// A share of the latency. The test uses the farthest part of normal requests, and one of some ten parts is always a
+// little off. 0.9 ms of a lock in a request of 8 ms, no slower for it, must not be as far from usual as 5 ms of a
+// varying part. See docs/lab/accuracy.md for how it was chosen.
 constexpr double kLeastScale = 0.05;
 // Parts that are nearly always 0 and now and then milliseconds (queues, wake-ups) have no spread, and would be the
 // farthest part of every normal request. So a scale is at least the excess that 2 of 100 requests exceed, divided by

@@ -145,7 +145,7 @@ class Control {
   std::string Reason() const;
   // Why nothing can be recorded, and the remedy; "" if it can.
   std::string WhyNothing() const;
-  // Who may have our place while no buffer is asked for, and the remedy.
+  // The possible owner of our place while no buffer is asked for, and the remedy.
   std::string WhySilent() const;
 
   bool is_closed() const noexcept { return until_exit_.is_closed(); }

@@ -21,7 +21,7 @@ enum class Conversion : uint8_t {
   kNotPlaced,  // CLOCK_REALTIME stepped, and it may be from before or after, or fits neither
 };
 
-// Who read the clock. CUPTI has converted the GPU's own stamps.
+// The reader of the clock. CUPTI has converted the GPU's own stamps.
 enum class Stamper : uint8_t { kHost, kGpu };
 
 // Converts CUPTI's clock to CLOCK_MONOTONIC.

@@ -27,8 +27,8 @@ class GraphScopes {
   // The index of the Name of the node's scope path, "forward / layer 3 / attention"; 0: unknown. Threads: any,
   // wait-free.
   uint32_t PathOf(uint64_t node) noexcept;
-  // Gives a node a path, not 0. In a full bucket, the node made or asked for longest ago gives way. Of the nodes made
-  // last, up to a quarter of the table, hardly one in a million does. Threads: any, lock-free.
+  // Gives a node a path, not 0. In a full bucket, the node made or asked for longest ago gives way. It happens
+  // to hardly one in a million of the nodes made last, up to a quarter of the table. Threads: any, lock-free.
   void Add(uint64_t node, uint32_t path) noexcept;
 
   // Nodes that gave way to others, including nodes of destroyed graphs.

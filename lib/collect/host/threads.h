@@ -44,8 +44,8 @@ class Threads {
     uint64_t events = 0;
     bool is_at_work = false, was_seen = false;
     File schedstat;
-    // The last reading, and when one was last added. Of equal readings the first and the last are added, and a few
-    // between.
+    // The last reading, and when one was last added. The first and the last of equal readings are added, and
+    // a few between.
     int64_t at_ns = 0, cpu_ns = -1, delay_ns = -1, added_ns = 0;
   };
   void FindThreads();

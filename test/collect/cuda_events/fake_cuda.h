@@ -24,7 +24,7 @@ class FakeCuda {
   virtual void* MakeContext() = 0;
   virtual void DestroyContext(void* context) = 0;
   virtual void MakeCurrent(void* context) = 0;  // null: none
-  // Of the current context, like the following.
+  // For the current context, like the following.
   virtual void* MakeStream() = 0;
   virtual void Enqueue(void* stream, int64_t duration_ns) = 0;
   virtual void SetCapturing(void* stream, bool is_capturing) = 0;

@@ -30,7 +30,7 @@ struct Emitter {
   void (*domain_end)(void* domain, uint64_t);
   // The library's own, not a call of NVTX: whether slots that no tool of ours fills are null.
   bool (*leaves_others_null)();
-  // Of the payload extension; null if the library does not have it.
+  // For the payload extension; null if the library does not have it.
   int (*push_payload)(void* domain, const PayloadData*, size_t count);
   int (*pop_payload)(void* domain, const PayloadData*, size_t count);
   uint8_t (*is_enabled)(void* domain);

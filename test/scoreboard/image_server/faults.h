@@ -35,7 +35,7 @@ enum FaultKind : size_t {
   kSlowPostprocess,  // the handler burns CPU after the network
   kUnhookedHop,      // the handler has another thread do something, and nobody records it
   kDecodeAgain,      // the picture is decoded once more
-  // Of batches: gpu_faults.h.
+  // For batches: gpu_faults.h.
   kMemoryLeak,  // a tensor is never freed
   // The same, on a GPU.
   kSmallCopies,     // many copies of 4 KiB to the device

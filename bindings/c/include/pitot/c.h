@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Of libpitot_c.so.PITOT_ABI. The revision grows with each addition to this header.
+// The number in libpitot_c.so.PITOT_ABI. The revision grows with each addition to this header.
 #define PITOT_ABI 1
 #define PITOT_ABI_REVISION 5
 
