@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,13 +27,7 @@ inline std::string StreamName(const model::Trace& trace, uint32_t stream) {
   return GpuName(trace, row.device) + " stream " + std::to_string(row.stream);
 }
 // Devices that did anything, in their order; kNone, for streams of an unknown device, comes last.
-inline std::vector<uint32_t> DevicesAtWork(const model::Trace& trace) {
-  std::set<uint32_t> devices;
-  for (const model::StreamRow& stream : trace.streams) {
-    if (stream.event_count != 0) devices.insert(stream.device);
-  }
-  return {devices.begin(), devices.end()};
-}
+std::vector<uint32_t> DevicesAtWork(const model::Trace& trace);
 
 // Calls `of_device` for each device that did anything, until the analysis is over.
 template <class OfDevice> void ForDevicesAtWork(Analysis& analysis, OfDevice of_device) {
