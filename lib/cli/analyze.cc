@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -186,6 +187,64 @@ bool TakeSettings(const AnalyzeArguments& arguments, AnalyzeOptions* options) {
   return true;
 }
 
+// Single letters to insert, remove or replace in order to turn one word into the other.
+size_t Distance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j < row.size(); ++j) row[j] = j;
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j)
+      diagonal = std::exchange(row[j + 1], std::min({diagonal + (a[i] != b[j]), row[j] + 1, row[j + 1] + 1}));
+  }
+  return row.back();
+}
+
+// Whether `typed` has the analyzer's number: "a4", "a04.idle".
+bool IsNumbered(const std::string& typed, const AnalyzerInfo& info) {
+  const std::string name = typed.substr(0, typed.find('.'));
+  int number = 0, of_info = 0;
+  return name.size() > 1 && absl::SimpleAtoi(name.substr(1), &number) && absl::SimpleAtoi(info.name + 1, &of_info) &&
+         number == of_info;
+}
+
+// Whether `typed` has nearly a word of the analyzer's title.
+bool IsTitled(const std::string& typed, const AnalyzerInfo& info) {
+  constexpr size_t kLeastLetters = 4;
+  for (const absl::string_view word : absl::StrSplit(typed, absl::ByAnyChar(" _-."))) {
+    for (const absl::string_view of_title : absl::StrSplit(info.title, absl::ByAnyChar(" ,:"))) {
+      const size_t letters = std::min(word.size(), of_title.size());
+      if (letters >= kLeastLetters && Distance(word, absl::AsciiStrToLower(of_title)) <= letters / kLeastLetters)
+        return true;
+    }
+  }
+  return false;
+}
+
+// False, with a message, if --only has a name that no analyzer has.
+bool TakeNames(const AnalyzeArguments& arguments, const std::vector<std::unique_ptr<Analyzer>>& analyzers,
+               AnalyzeOptions* options) {
+  for (const absl::string_view name : absl::StrSplit(arguments.only, ',', absl::SkipWhitespace()))
+    options->only.push_back(absl::AsciiStrToLower(absl::StripAsciiWhitespace(name)));
+  for (const std::string& name : options->only) {
+    std::vector<std::string> all, numbered, titled;
+    for (const std::unique_ptr<Analyzer>& analyzer : analyzers) {
+      const AnalyzerInfo info = analyzer->Info();
+      all.emplace_back(info.name);
+      const std::string shown = absl::StrFormat("%s (%s)", info.name, info.title);
+      if (IsNumbered(name, info)) numbered.push_back(shown);
+      if (IsTitled(name, info)) titled.push_back(shown);
+    }
+    if (std::find(all.begin(), all.end(), name) != all.end()) continue;
+    const std::vector<std::string>& near = numbered.empty() ? titled : numbered;
+    Complain(absl::StrFormat(
+        "--only %s: there is no such analyzer.%s The analyzers are %s; "
+        "docs/reference/analyzers.md describes them.",
+        name, near.empty() ? "" : " Did you mean " + absl::StrJoin(near, " or ") + "?", absl::StrJoin(all, ", ")));
+    return false;
+  }
+  return true;
+}
+
 // Whether nothing happened in the trace; analyzers then measure 0.
 bool IsEmpty(const model::Trace& trace) {
   return trace.events.size() == 0 && trace.calls.size() == 0 && trace.gpu.size() == 0 && trace.samples.size() == 0 &&
@@ -200,33 +259,36 @@ bool IsEmpty(const AnalysisReport& report, bool is_of_nothing) {
   });
 }
 
-void ComplainOfFailures(const AnalysisReport& report) {
+// Returns whether there are any.
+bool ComplainOfFailures(const AnalysisReport& report) {
+  bool has_failures = false;
   for (const AnalyzerReport& analyzer : report.analyzers) {
-    if (!analyzer.status.ok())
-      Complain(absl::StrFormat("%s gave no answer: %s", analyzer.name, analyzer.status.message()));
+    if (analyzer.status.ok()) continue;
+    has_failures = true;
+    Complain(absl::StrFormat("%s gave no answer: %s", analyzer.name, analyzer.status.message()));
   }
+  return has_failures;
 }
 
 int AnalyzeFile(const AnalyzeArguments& arguments) {
   AnalyzeOptions options;
   options.budget_ns = static_cast<int64_t>(arguments.budget_ms * 1e6);
-  for (const absl::string_view name : absl::StrSplit(arguments.only, ',', absl::SkipWhitespace()))
-    options.only.push_back(absl::AsciiStrToLower(absl::StripAsciiWhitespace(name)));
-  if (!TakeSettings(arguments, &options)) return kUsage;
+  const std::vector<std::unique_ptr<Analyzer>> analyzers = kCompats.at(arguments.compat)();
+  if (!TakeNames(arguments, analyzers, &options) || !TakeSettings(arguments, &options)) return kUsage;
 
   model::Trace trace;
   LoadReport file;
   const int loaded = Load(arguments.input, &trace, &file);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   AnalysisReport report;
-  const Status status = Analyze(trace, kCompats.at(arguments.compat)(), options, &report);
+  const Status status = Analyze(trace, analyzers, options, &report);
   if (!status.ok()) {
     const bool is_usage = status.code() == StatusCode::kInvalidArgument;
     Complain(std::string(status.message()) +
              (is_usage ? ". docs/reference/analyzers.md lists analyzers and thresholds." : ""));
     return is_usage ? kUsage : kUnreadable;
   }
-  ComplainOfFailures(report);
+  const bool has_failures = ComplainOfFailures(report);
   Print(arguments.json ? Json(arguments, report) : Text(report));
   const bool is_of_nothing = IsEmpty(trace);
   const bool is_empty = IsEmpty(report, is_of_nothing);
@@ -235,7 +297,9 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
         "nothing happened in %s: record again while the program works. `pitot info` lists the content of "
         "the file.",
         arguments.input));
-  return ExitCodeOf(loaded, is_empty ? kNothingFound : kDone);
+  if (!is_empty || is_of_nothing || has_failures) return ExitCodeOf(loaded, is_empty ? kNothingFound : kDone);
+  Complain(absl::StrFormat("%s found nothing in %s", absl::StrJoin(options.only, ", "), arguments.input));
+  return ExitCodeOf(loaded, kDone);
 }
 
 }  // namespace

@@ -112,10 +112,36 @@ TEST_CASE("analyze prints findings with their threshold and measurements", "[cli
   CHECK(json::parse(set.out)["analyzers"][0]["findings"].empty());
   CHECK(folder.Run("analyze --set a03.other=1 a.json").exit_code == 2);
   CHECK(folder.Run("analyze --set a03 a.json").exit_code == 2);
-  const Result unknown = folder.Run("analyze --only a99 a.json");
-  CHECK(unknown.exit_code == 2);
-  CHECK(unknown.err ==
-        "pitot: only: there is no analyzer a99. docs/reference/analyzers.md lists analyzers and thresholds.\n");
+}
+
+TEST_CASE("analyze names the analyzers near a misspelt one, and all of them", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", kTrace);
+  const auto message = [&](const std::string& name) {
+    const Result result = folder.Run("analyze a.json --only " + name);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK(result.err.find("The analyzers are a01, a02, a03") != std::string::npos);
+    return result.err.substr(0, result.err.find(" The analyzers are"));
+  };
+
+  CHECK(message("a99") == "pitot: --only a99: there is no such analyzer.");
+  CHECK(message("a4") == "pitot: --only a4: there is no such analyzer. Did you mean a04 (why GPUs were idle)?");
+  CHECK(message("a10.launch_bound") ==
+        "pitot: --only a10.launch_bound: there is no such analyzer. Did you mean a10 (launch overhead)?");
+  CHECK(message("lauch") ==
+        "pitot: --only lauch: there is no such analyzer. Did you mean a10 (launch overhead) or a11 (launch queue) or "
+        "a20 (launch shapes)?");
+}
+
+TEST_CASE("analyze says so and exits with 0 if the analyzers of --only find nothing", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", kTrace);
+
+  const Result nothing = folder.Run("analyze a.json --only a12,a43");
+
+  CHECK(nothing.exit_code == 0);
+  CHECK(nothing.err == "pitot: a12, a43 found nothing in a.json\n");
 }
 
 TEST_CASE("a truncated PyTorch trace is answered from its whole events", "[cli]") {
