@@ -68,7 +68,8 @@ template <class Value> std::vector<std::string> Keys(const std::map<std::string,
 }
 
 struct TopArguments {
-  std::string input, by = "op", sort, request;
+  std::string input, sort, request;
+  std::optional<std::string> by;
   std::optional<int64_t> limit;
   int64_t width = kTopColumns;
   bool groups_by_shape = false, json = false;
@@ -480,13 +481,17 @@ const char* WhoRecords(TopBy by) {
   return "";
 }
 
+bool WereNotAllRecorded(const model::OperatorCoverage& operators) {
+  return operators.is_known && operators.covered_ns != operators.ran_ns;
+}
+
 std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
   const std::string of = arguments.request.empty() ? "" : "of request " + arguments.request + " ";
   if (table.by != TopBy::kOperator)
-    return "there is nothing " + of + "to count by " + arguments.by + " in " + arguments.input + ": " +
+    return "there is nothing " + of + "to count by " + NameOf(table.by) + " in " + arguments.input + ": " +
            WhoRecords(table.by);
   const model::OperatorCoverage& operators = table.operators;
-  if (operators.is_known && operators.covered_ns != operators.ran_ns) {
+  if (WereNotAllRecorded(operators)) {
     const std::string time = of.empty() ? "the window" : "the time of request " + arguments.request;
     return (operators.covered_ns == 0
                 ? "operators were not recorded in " + time
@@ -500,13 +505,13 @@ std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
 
 // False, with a message, if the arguments contradict each other.
 bool TakeOptions(const TopArguments& arguments, TopOptions* options) {
-  options->by = kBys.at(arguments.by);
+  options->by = arguments.by.has_value() ? kBys.at(*arguments.by) : TopBy::kOperator;
   options->groups_by_shape = arguments.groups_by_shape;
   if (!arguments.sort.empty()) options->sort = kSorts.at(arguments.sort);
   if (!AcceptsId(arguments.request)) return false;
   const bool has_shapes = options->by != TopBy::kLayer && options->by != TopBy::kCall && options->by != TopBy::kRequest;
   if (has_shapes || !options->groups_by_shape) return true;
-  Complain("--group-by-shape: a " + arguments.by + " has no shape; use --by op, kernel or scope");
+  Complain("--group-by-shape: a " + NameOf(options->by) + " has no shape; use --by op, kernel or scope");
   return false;
 }
 
@@ -524,6 +529,23 @@ int PrintRows(const Trace& trace, const TopTable& table, const TopArguments& arg
   return kNothingFound;
 }
 
+// Without --by, scopes take the place of operators if there are none. Programs get the rows they expect, or none.
+Status FindRows(const Trace& trace, const TopArguments& arguments, TopOptions options, TopTable* table) {
+  Status status = analyze::FindTop(trace, options, table);
+  if (!status.ok() || !table->rows.empty() || arguments.by.has_value() || arguments.json ||
+      WereNotAllRecorded(table->operators))
+    return status;
+  options.by = TopBy::kScope;
+  TopTable scopes;
+  status = analyze::FindTop(trace, options, &scopes);
+  if (!status.ok() || scopes.rows.empty()) return status;
+  Complain("there are no operators and no GPU work" +
+           (arguments.request.empty() ? "" : " of request " + arguments.request) + " in " + arguments.input +
+           ": the rows are scopes (--by scope)");
+  *table = std::move(scopes);
+  return status;
+}
+
 int Top(const TopArguments& arguments) {
   TopOptions options;
   if (!TakeOptions(arguments, &options)) return kUsage;
@@ -534,7 +556,7 @@ int Top(const TopArguments& arguments) {
   const int found = FindId(trace, arguments.request, arguments.input, &options.request_id);
   if (found != kDone) return ExitCodeOf(loaded, found);
   TopTable table;
-  const Status status = analyze::FindTop(trace, options, &table);
+  const Status status = FindRows(trace, arguments, options, &table);
   if (!status.ok()) {
     Complain(status.message());
     return kUnreadable;
@@ -549,7 +571,8 @@ void AddTop(CommandLine& line) {
   arguments->width = static_cast<int64_t>(WrapWidth(kTopColumns));
   const Command command = line.Command("top", "Shows where the time went: CPU and GPU time, self and total");
   command.Add("dump", &arguments->input, kDumpHelp).Required();
-  command.Add("--by", &arguments->by, "One row for each of these").OneOf(Keys(kBys)).ShowDefault();
+  command.Add("--by", &arguments->by, "One row for each of these [op; scope if there are no operators and no GPU work]")
+      .OneOf(Keys(kBys));
   command.AddFlag("--group-by-shape", &arguments->groups_by_shape,
                   "Separate operators by the shapes of their inputs, kernels by grid and block");
   command.Add("--limit", &arguments->limit, "Number of rows; 0 shows all [20; with --json all]").Whole(0, 1000000000);

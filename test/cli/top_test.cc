@@ -315,6 +315,27 @@ TEST_CASE("top tells operators that were not recorded, for a request or at all, 
                  "note: operators were recorded in 0.0 % of the request's time"));
 }
 
+TEST_CASE("top counts by scope, and says so, if there are no operators and no GPU work", "[cli]") {
+  const Folder folder;
+  folder.Write("plain.pitot", Dump());
+  pitot::test::TraceMaker maker;
+  maker.trace.window_end_ns = 1'000 * kUs;
+  folder.Write("empty.pitot", Dump(maker.Finish()));
+
+  const Result unasked = folder.Run("top plain.pitot"), asked = folder.Run("top plain.pitot --by scope"),
+               empty = folder.Run("top empty.pitot"), program = folder.Run("top plain.pitot --json");
+
+  CHECK(unasked.exit_code == 0);
+  CHECK(unasked.err ==
+        "pitot: there are no operators and no GPU work in plain.pitot: the rows are scopes (--by scope)\n");
+  CHECK(unasked.out == asked.out);
+  CHECK(asked.err.empty());
+  CHECK(empty.exit_code == 1);
+  CHECK(Contains(empty.err, "there are no operators and no GPU work in empty.pitot: LibTorch's collector"));
+  CHECK(program.exit_code == 1);
+  CHECK(json::parse(program.out)["by"] == "op");
+}
+
 TEST_CASE("top suggests other options if GPUs worked without any operator", "[cli]") {
   pitot::test::TraceMaker maker;
   maker.trace.window_begin_ns = kBegin;
@@ -445,7 +466,7 @@ TEST_CASE("top refuses wrong arguments and files", "[cli]") {
   CHECK(folder.Run("top cut.pitot").exit_code == 4);
   CHECK(Contains(folder.Run("top cut.pitot").out, "the dump is damaged"));
   CHECK(folder.Run("top garbage").exit_code == 5);
-  const Result plain = folder.Run("top plain.pitot");
+  const Result plain = folder.Run("top plain.pitot --by op");
   CHECK(plain.exit_code == 1);
   CHECK(Contains(plain.err,
                  "there are no operators and no GPU work in plain.pitot: LibTorch's collector records operators"));
