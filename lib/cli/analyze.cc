@@ -245,15 +245,8 @@ bool TakeNames(const AnalyzeArguments& arguments, const std::vector<std::unique_
   return true;
 }
 
-// Whether nothing happened in the trace; analyzers then measure 0.
-bool IsEmpty(const model::Trace& trace) {
-  return trace.events.size() == 0 && trace.calls.size() == 0 && trace.gpu.size() == 0 && trace.samples.size() == 0 &&
-         trace.requests.empty() && trace.batches.empty() && trace.handoffs.empty() && trace.asyncs.empty() &&
-         trace.tokens.empty() && trace.overheads.empty();
-}
-
 // Measures of nothing are no answer.
-bool IsEmpty(const AnalysisReport& report, bool is_of_nothing) {
+bool HasNoAnswer(const AnalysisReport& report, bool is_of_nothing) {
   return std::all_of(report.analyzers.begin(), report.analyzers.end(), [&](const AnalyzerReport& one) {
     return (one.measures.empty() || is_of_nothing) && one.findings.empty();
   });
@@ -291,7 +284,7 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
   const bool has_failures = ComplainOfFailures(report);
   Print(arguments.json ? Json(arguments, report) : Text(report));
   const bool is_of_nothing = IsEmpty(trace);
-  const bool is_empty = IsEmpty(report, is_of_nothing);
+  const bool is_empty = HasNoAnswer(report, is_of_nothing);
   if (is_empty && is_of_nothing)
     Complain(absl::StrFormat(
         "nothing happened in %s: record again while the program works. `pitot info` lists the content of "

@@ -213,6 +213,12 @@ int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
   return report->is_kineto ? LoadKineto(path, trace, &report->kineto) : LoadDump(path, trace, &report->dump);
 }
 
+bool IsEmpty(const model::Trace& trace) {
+  return trace.events.size() == 0 && trace.calls.size() == 0 && trace.gpu.size() == 0 && trace.samples.size() == 0 &&
+         trace.requests.empty() && trace.batches.empty() && trace.handoffs.empty() && trace.asyncs.empty() &&
+         trace.tokens.empty() && trace.overheads.empty();
+}
+
 int ExitCodeOf(int loaded, int answered) {
   return loaded == kDamaged && (answered == kDone || answered == kNothingFound) ? kDamaged : answered;
 }

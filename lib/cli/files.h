@@ -32,6 +32,9 @@ struct LoadReport {
 // filled; losses are listed on stderr. Otherwise returns the exit code, with a message on stderr that says what to do.
 int Load(const std::string& path, model::Trace* trace, LoadReport* report);
 
+// Whether nothing happened in the trace.
+bool IsEmpty(const model::Trace& trace);
+
 // The exit code of an answer about a file for which Load returned `loaded`. A damaged file outranks an empty answer,
 // but not an error.
 int ExitCodeOf(int loaded, int answered);

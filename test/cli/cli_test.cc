@@ -673,15 +673,30 @@ TEST_CASE("an empty --route matches only requests without a route", "[cli]") {
   CHECK(folder.Run("requests dump.pitot --json --route ''").exit_code == 1);
 }
 
-TEST_CASE("recovering a whole dump copies it and says so", "[cli]") {
+TEST_CASE("recovering a whole dump writes nothing unless a file is named, and says so", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
 
-  const Result result = folder.Run("recover dump.pitot -o copy.pitot");
+  const Result unnamed = folder.Run("recover dump.pitot"), named = folder.Run("recover dump.pitot -o copy.pitot");
 
-  CHECK(result.exit_code == 0);
-  CHECK(result.out.find("was complete") != std::string::npos);
+  CHECK(unnamed.exit_code == 0);
+  CHECK(unnamed.out == "nothing to recover: dump.pitot is a whole dump\n");
+  CHECK_FALSE(std::filesystem::exists(folder / "dump.recovered.pitot"));
+  CHECK(named.exit_code == 0);
+  CHECK(named.out.find("nothing to recover: dump.pitot is a whole dump; the copy copy.pitot holds ") == 0);
   CHECK(folder.Run("info copy.pitot").exit_code == 0);
+}
+
+TEST_CASE("recovering a dump without a readable event exits with 1 and writes nothing", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump().substr(0, 200));
+
+  const Result result = folder.Run("recover dump.pitot");
+
+  CHECK(result.exit_code == 1);
+  CHECK(result.err.find("nothing could be recovered: the readable part of dump.pitot has no events, requests or GPU "
+                        "records; nothing was written") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder / "dump.recovered.pitot"));
 }
 
 TEST_CASE("an incident's directory stands for the dump in it", "[cli]") {
