@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
@@ -37,7 +39,8 @@ struct DiffArguments {
   bool json = false;
 };
 
-constexpr size_t kNameColumns = 37;  // left over by the numbers
+constexpr const char* kLatency = "latency";  // the gate of each request's time
+constexpr size_t kNameColumns = 37;          // left over by the numbers
 static_assert(kNameColumns >= model::kShortName);
 
 std::string Signed(int64_t ns) { return (ns > 0 ? "+" : "") + base::Duration(ns); }
@@ -125,16 +128,44 @@ void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lin
     lines->Add(3, PadLeft(Signed(rest_ns), 9) + "  " + base::Plural(table.rows.size() - shown, "other"));
 }
 
+// The measures that grew by more than their limit, without a proof: quantiles that do not decide, and the mean of a
+// latency that passed.
+std::string UnprovenGrowth(const Diff& diff) {
+  std::vector<std::string> grown;
+  for (const DiffGate& gate : diff.gates) {
+    const bool is_mean = gate.name == kLatency && gate.outcome == DiffOutcome::kPass;  // a few slow requests move it
+    const bool is_open = !gate.decides && gate.outcome == DiffOutcome::kInconclusive;
+    if ((!is_mean && !is_open) || gate.before <= 0) continue;
+    const double ratio = gate.after / gate.before;
+    if (ratio <= gate.limit) continue;
+    grown.push_back((is_mean ? "mean latency " : gate.name + " ") + Growth(ratio) +
+                    (gate.is_known && !is_mean ? " (" + Growth(gate.low) + " to " + Growth(gate.high) + ")" : ""));
+  }
+  return absl::StrJoin(grown, ", ");
+}
+
+// One line. "No regression" alone if no quantile grew by more than its limit.
+std::string Conclusion(const Diff& diff) {
+  const std::string name = DiffOutcomeName(diff.outcome), unproven = UnprovenGrowth(diff);
+  if (diff.is_same_recording) return name + ", and no difference";
+  if (diff.outcome == DiffOutcome::kPass)
+    return unproven.empty() ? name : "not a proven regression: " + unproven + "; too few requests for a proof";
+  std::vector<std::string> gates;
+  std::string why;
+  for (const DiffGate& gate : diff.gates) {
+    if (gate.outcome != diff.outcome || (!gate.decides && gate.outcome != DiffOutcome::kRegression)) continue;
+    const bool has_bounds = gate.is_known && gate.outcome == DiffOutcome::kInconclusive && gate.low != gate.high;
+    gates.push_back(gate.name + (gate.is_known ? " " + Growth(gate.ratio) : "") +
+                    (has_bounds ? " (" + Growth(gate.low) + " to " + Growth(gate.high) + ")" : ""));
+    if (why.empty()) why = gate.why;
+  }
+  return name + (gates.empty() ? "" : ": " + absl::StrJoin(gates, ", ")) + (why.empty() ? "" : "; " + why) +
+         (unproven.empty() ? "" : "; not proven: " + unproven);
+}
+
 std::string Text(const DiffArguments& arguments, const Diff& diff) {
   Lines lines(WrapWidth(base::kColumns));
-  std::string which;
-  for (const DiffGate& gate : diff.gates) {
-    if (gate.outcome == diff.outcome && gate.outcome != DiffOutcome::kPass &&
-        (gate.decides || gate.outcome == DiffOutcome::kRegression))
-      which += (which.empty() ? ": " : ", ") + gate.name;
-  }
-  if (diff.is_same_recording) which = ", and no difference";
-  lines.AddWrapped(0, DiffOutcomeName(diff.outcome) + which, "");
+  lines.AddWrapped(0, "", Conclusion(diff));
   lines.Add(0, Requests(diff, diff.before_requests) + " before, " + Requests(diff, diff.after_requests) + " after");
   for (const std::string& note : diff.notes) lines.AddWrapped(0, "note: ", note);
   lines.Blank();

@@ -23,6 +23,7 @@ struct Version {
   int large_percent = 0;  // requests of 3 times the size: as many more gemms
   int members = 1;        // of a batch
   int allocations = 0;
+  int slow_requests = 0;  // the first ones: each decodes for 20 ms more
 };
 
 class VersionMaker {
@@ -53,7 +54,8 @@ class VersionMaker {
     const bool is_large = i * 37 % 100 < version_.large_percent;
     const int gemms = version_.gemms * (is_large ? 3 : 1);
     const int64_t begin_us = at_us_;
-    const int64_t decode_us = 2000 + (version_.jitter_us == 0 ? 0 : i * 7919 % (2 * version_.jitter_us));
+    const int64_t decode_us = 2000 + (version_.jitter_us == 0 ? 0 : i * 7919 % (2 * version_.jitter_us)) +
+                              (i < version_.slow_requests ? 20'000 : 0);
     int64_t at_us = begin_us + decode_us;
     uint32_t first = model::kNone;
     for (int m = 0; m < version_.members; ++m) {

@@ -21,18 +21,20 @@ using pitot::test::Version;
 class Versions : public Folder {
  public:
   Versions() {
-    Version before, slow, more, few, few_again;
+    Version before, slow, more, few, few_again, tail;
     slow.gemm_us = 1300;
     slow.gemm = "gemm_128";
     more.gemms = 6;
     few.requests = 3;
     few_again.requests = 3;
     few_again.gemm_us = 1001;
+    tail.slow_requests = 3;
     Write("before", before);
     Write("slow", slow);
     Write("more", more);
     Write("few", few);
     Write("few_again", few_again);
+    Write("tail", tail);
   }
 
  private:
@@ -57,6 +59,28 @@ TEST_CASE("diff's exit code tells a build of no regression, a regression, or an 
   CHECK(versions.Run("diff slow.pitot before.pitot").exit_code == 0);
   CHECK(versions.Run("diff before.pitot more.pitot").exit_code == 1);
   CHECK(versions.Run("diff few.pitot few_again.pitot").exit_code == 7);
+}
+
+TEST_CASE("diff's first line names the measures with growth, by how much, and why they prove no regression", "[cli]") {
+  Versions versions;
+  versions.columns = "200";
+  const auto first_line = [&](const std::string& arguments) {
+    const std::string out = versions.Run("diff " + arguments).out;
+    return out.substr(0, out.find('\n'));
+  };
+
+  CHECK(first_line("slow.pitot before.pitot") == "no regression");
+  CHECK(versions.Run("diff before.pitot tail.pitot").exit_code == 0);
+  CHECK(first_line("before.pitot tail.pitot") ==
+        "not a proven regression: mean latency +8.0 %, latency p99 +315.8 %; too few requests for a proof");
+  CHECK(first_line("before.pitot more.pitot") ==
+        "regression: latency +32.2 %, latency p50 +32.2 %, gpu time +47.6 %, launches +50.0 %; not proven: latency p99 "
+        "+32.4 %");
+  CHECK(first_line("few.pitot few_again.pitot") ==
+        "inconclusive: latency, gpu time; too few to compare (3 before, 3 after; requests queued behind each "
+        "other count less): compare longer traces");
+  CHECK(first_line("before.pitot slow.pitot --regression 0.194") ==
+        "regression: gpu time +28.6 %; not proven: latency p99 +19.4 %");
 }
 
 TEST_CASE("diff of a dump and itself reports no difference", "[cli]") {
