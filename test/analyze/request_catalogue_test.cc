@@ -73,6 +73,14 @@ TEST_CASE("a39 reports how many events threads lost and when, and readers of eve
   CHECK(Found(made.Run("a39"), "a39.lost_events")->severity == Severity::kHigh);
 }
 
+TEST_CASE("a39 counts neither requests without room nor scopes closed on another thread as lost events", "[a39]") {
+  GpuTrace made = Idle();
+  for (const model::LossReason reason : {model::LossReason::kOpenRequests, model::LossReason::kClosedElsewhere})
+    made.trace.losses.push_back({kNone, reason, 0, 1'000'000, 40, 0});
+
+  CHECK(made.Run("a39").analyzers[0].findings.empty());
+}
+
 TEST_CASE("a39 reports a damaged dump, with an unknown loss", "[a39]") {
   GpuTrace made = Idle();
   const double whole = Found(made.Run("a04"), "a04.idle")->confidence;

@@ -557,6 +557,24 @@ TEST_CASE("report prints the verdict on the request that fired, the findings in 
   CHECK(ReadFile(folder / "report.txt") == result.out);
 }
 
+TEST_CASE("the evidence of a verdict agrees with a39 on losses outside the request's time", "[cli]") {
+  Folder folder;
+  pitot::model::Trace trace = incident::MakeTrace();
+  const int64_t begin_ns = trace.window_begin_ns;
+  trace.losses = {{pitot::model::kNone, pitot::model::LossReason::kOverwritten, begin_ns, begin_ns + 9'000'000, 3, 0}};
+  folder.Write("dump.pitot", Dump(trace));
+  trace.losses.clear();
+  folder.Write("whole.pitot", Dump(trace));
+
+  const std::string lossy = folder.Run("report dump.pitot").out, whole = folder.Run("report whole.pitot").out;
+
+  CHECK(lossy.find("evidence    nothing lost in its time (but in 1 other part of the window), no contradictions; ") !=
+        std::string::npos);
+  CHECK(lossy.find("a39.lost_events") != std::string::npos);
+  CHECK(whole.find("evidence    nothing lost, no contradictions; ") != std::string::npos);
+  CHECK(whole.find("a39.lost_events") == std::string::npos);
+}
+
 TEST_CASE("convert writes a Perfetto trace next to the dump, compressed on request", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());

@@ -8,6 +8,7 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/quality.h"
 #include "base/message.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -92,7 +93,7 @@ void JudgeQuality(const Index& index, RequestBlame* blame) {
     return begin_ns < blame->end_ns && end_ns > blame->begin_ns;
   };
   for (const model::LossRow& loss : trace.losses) {
-    if (loss.reason == model::LossReason::kOpenRequests || loss.reason == model::LossReason::kClosedElsewhere) continue;
+    if (!facts::AreEventsLost(loss.reason)) continue;
     blame->losses += overlaps(loss.begin_ns, loss.end_ns) || loss.reason == model::LossReason::kDamaged;
   }
   for (const model::GpuLossRow& loss : trace.gpu_losses) blame->losses += overlaps(loss.begin_ns, loss.end_ns);

@@ -63,6 +63,7 @@ class Inspector {
             "Copy the dump again, or try `pitot recover`.", "damaged chunks", 1, "", kReadsAll, 1, Window());
         continue;
       }
+      if (!AreEventsLost(loss.reason)) continue;
       lost.push_back({loss.begin_ns, loss.end_ns});
       events += loss.events;
     }

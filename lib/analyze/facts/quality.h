@@ -10,6 +10,7 @@
 
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/indexes.h"
+#include "pitot/model/trace.h"
 
 namespace pitot::facts {
 
@@ -40,6 +41,11 @@ struct Damage {
 // Whether the clock of every GPU can be right against the host's: work begins after its launch, and some of it soon
 // after. O(n) of the GPU's rows.
 bool AreGpuTimesKnown(const model::Trace& trace, const QualityLimits& limits);
+
+// Whether events of threads are missing: not requests without room, nor scopes closed on another thread.
+inline bool AreEventsLost(model::LossReason reason) {
+  return reason != model::LossReason::kOpenRequests && reason != model::LossReason::kClosedElsewhere;
+}
 
 // The damages of the trace, the worst first. O(n) of the GPU's rows.
 std::vector<Damage> FindDamages(const model::Trace& trace, const QualityLimits& limits);

@@ -9,6 +9,7 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/clock_state.h"
+#include "analyze/facts/quality.h"
 #include "analyze/verdict/mechanism.h"
 #include "analyze/verdict/place.h"
 #include "analyze/verdict/proof.h"
@@ -361,8 +362,18 @@ class Teller {
     if (blame_.clamps != 0)
       text +=
           base::Plural(blame_.clamps, "timestamp") + " contradicted another, by " + Duration(blame_.clamped_ns) + "; ";
-    if (text.empty()) text = "nothing lost, no contradictions; ";
+    if (text.empty()) text = LostElsewhere() + ", no contradictions; ";
     lines->AddWrapped(0, "evidence    ", text + base::Plural(blame_.segments.size(), "segment"));
+  }
+
+  // "nothing lost", or where instead if the request lost nothing.
+  std::string LostElsewhere() const {
+    const auto parts = static_cast<uint64_t>(
+        std::count_if(trace_.losses.begin(), trace_.losses.end(),
+                      [](const model::LossRow& loss) { return facts::AreEventsLost(loss.reason); }) +
+        static_cast<int64_t>(trace_.gpu_losses.size()));
+    return parts == 0 ? "nothing lost"
+                      : "nothing lost in its time (but in " + base::Plural(parts, "other part") + " of the window)";
   }
 
   const Index& index_;
