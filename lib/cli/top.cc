@@ -79,10 +79,12 @@ std::string NameOf(TopBy by) {
   return std::find_if(kBys.begin(), kBys.end(), [&](const auto& entry) { return entry.second == by; })->first;
 }
 
-// Titles of the table's columns, "Self CUDA %" and "CPU time avg", as "self_gpu" and "cpu_avg".
+// Titles of the table's columns, "Self CUDA %" and "Host time avg", as "self_gpu" and "cpu_avg". PyTorch's titles say
+// CPU for host.
 std::string SortName(const std::string& column) {
   const std::string words = absl::StrReplaceAll(absl::AsciiStrToLower(column), {{" ", "_"}});
   return absl::StrReplaceAll(words, {{"cuda", "gpu"},
+                                     {"host", "cpu"},
                                      {"_time_avg", "_avg"},
                                      {"#_of_", ""},
                                      {"_%", ""},
@@ -189,7 +191,7 @@ class ColumnMaker {
     if (has_gpu_) AddGpu();
     AddNumbers();
     AddQuantiles();
-    if (is_call_) Add("CPU", "max", [](const TopRow& row) { return Time(row.cpu_max_ns); });
+    if (is_call_) Add("Host", "max", [](const TopRow& row) { return Time(row.cpu_max_ns); });
     AddGpuQuantiles();
     if (has_gpu_ && (is_kernel_ || is_request_))
       Add("CUDA", "busy", [](const TopRow& row) { return Time(row.gpu_busy_ns); });
@@ -221,13 +223,13 @@ class ColumnMaker {
     columns_.back().is_text = true;
   }
   void AddSelfCpu() {
-    if (!is_brief_) Add("Self", "CPU %", [&](const TopRow& row) { return Share(row.self_cpu_ns, table_.cpu_ns); });
-    Add("Self", "CPU", [](const TopRow& row) { return Time(row.self_cpu_ns); });
+    if (!is_brief_) Add("Self", "host %", [&](const TopRow& row) { return Share(row.self_cpu_ns, table_.cpu_ns); });
+    Add("Self", "host", [](const TopRow& row) { return Time(row.self_cpu_ns); });
   }
   void AddCpu() {
-    if (!is_brief_) Add("CPU", "total %", [&](const TopRow& row) { return Share(row.cpu_total_ns, table_.cpu_ns); });
-    Add("CPU", "total", [](const TopRow& row) { return Time(row.cpu_total_ns); });
-    Add("CPU", "time avg", [](const TopRow& row) { return Time(row.CpuAverageNs()); });
+    if (!is_brief_) Add("Host", "total %", [&](const TopRow& row) { return Share(row.cpu_total_ns, table_.cpu_ns); });
+    Add("Host", "total", [](const TopRow& row) { return Time(row.cpu_total_ns); });
+    Add("Host", "time avg", [](const TopRow& row) { return Time(row.CpuAverageNs()); });
   }
   void AddGpu() {
     Add("Self", "CUDA", [](const TopRow& row) { return Time(row.self_gpu_ns); });
@@ -245,7 +247,7 @@ class ColumnMaker {
   }
   void AddQuantiles() {
     if (is_request_ || is_brief_) return;
-    const char* const above = is_kernel_ ? "CUDA" : "CPU";
+    const char* const above = is_kernel_ ? "CUDA" : "Host";
     Add(above, "p50", [&](const TopRow& row) { return Time(is_kernel_ ? row.gpu_p50_ns : row.cpu_p50_ns); });
     Add(above, "p99", [&](const TopRow& row) { return Time(is_kernel_ ? row.gpu_p99_ns : row.cpu_p99_ns); });
   }
@@ -390,7 +392,7 @@ std::string Table(const TopTable& table, size_t shown, const TopArguments& argum
     text += lines.text();
   };
   if (table.by != TopBy::kKernel)
-    line("Self CPU time total: " + Time(table.cpu_ns) +
+    line("Self host time total: " + Time(table.cpu_ns) +
          (table.wait_ns != 0 ? ", " + Time(table.wait_ns) + " of it waiting" : ""));
   if (table.gpu_ns != 0)
     line("Self CUDA time total: " + Time(table.gpu_ns) + ", busy " + Time(table.gpu_busy_ns) + ", exposed " +
@@ -569,7 +571,7 @@ int Top(const TopArguments& arguments) {
 void AddTop(CommandLine& line) {
   auto arguments = std::make_shared<TopArguments>();
   arguments->width = static_cast<int64_t>(WrapWidth(kTopColumns));
-  const Command command = line.Command("top", "Shows where the time went: CPU and GPU time, self and total");
+  const Command command = line.Command("top", "Shows where the time went: host and GPU time, self and total");
   command.Add("dump", &arguments->input, kDumpHelp).Required();
   command.Add("--by", &arguments->by, "One row for each of these [op; scope if there are no operators and no GPU work]")
       .OneOf(Keys(kBys));
@@ -578,7 +580,7 @@ void AddTop(CommandLine& line) {
   command.Add("--limit", &arguments->limit, "Number of rows; 0 shows all [20; with --json all]").Whole(0, 1000000000);
   command
       .Add("--sort", &arguments->sort,
-           "Sort by this column, largest first. By default self GPU time; without any, and by call, self CPU time")
+           "Sort by this column, largest first. By default self GPU time; without any, and by call, self host time")
       .Transform(SortName)
       .OneOf(Keys(kSorts));
   command.Add("--width", &arguments->width, "Cut names to fit this many columns; 0 cuts none")

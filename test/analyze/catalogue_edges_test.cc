@@ -191,7 +191,7 @@ TEST_CASE("a02 lists rows until four fifths of the time are covered, ten at most
   CHECK(Measured(twenty, "others_gpu", "kernels") == 100);
 }
 
-TEST_CASE("a02 reports operators' own CPU time if no GPU worked, dear from three tenths on", "[a02]") {
+TEST_CASE("a02 reports operators' own host time if no GPU worked, dear from three tenths on", "[a02]") {
   GpuTrace made(1000);
   const char* const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
   int64_t at_us = 0;
@@ -204,7 +204,7 @@ TEST_CASE("a02 reports operators' own CPU time if no GPU worked, dear from three
   CHECK(Measured(report, "others_cpu", "operators") == 20);
   const std::optional<analyze::FindingRow> finding = Found(report, "a02.operators");
   CheckFinding(finding, Severity::kInfo, 0.5, 0, 0);
-  CHECK(finding->subject == "CPU time");
+  CHECK(finding->subject == "host time");
   CHECK(finding->value == Approx(0.3));
   CheckEdge(made, "a02.operators", "dear_share", Edge::kFrom);
 }

@@ -362,6 +362,7 @@ TEST_CASE("top sorts by a column's name in the table or in JSON", "[cli]") {
 
   CHECK(first("--sort cpu_total") == "aten::conv2d");
   CHECK(first("--sort 'CPU total'") == "aten::conv2d");
+  CHECK(first("--sort 'Host total'") == "aten::conv2d");
   CHECK(first("--sort 'CPU time avg'") == "aten::conv2d");
   CHECK(first("--sort 'Self CUDA'") == "aten::cudnn_convolution");
   CHECK(first("--sort name") == "(compiled: fused_add_relu)");
@@ -373,10 +374,10 @@ TEST_CASE("top can sort by every column of a table and every field of time", "[c
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
   for (const char* const column :
-       {"Self CPU %",  "Self CPU",      "CPU total %",  "CPU total",   "CPU time avg", "Self CUDA", "Self CUDA %",
-        "CUDA total",  "CUDA time avg", "# of Calls",   "CPU p50",     "CPU p99",      "CUDA p50",  "CUDA p99",
-        "CUDA busy",   "CUDA exposed",  "GPU records",  "Total FLOPs", "Name",         "gpu_p99",   "cpu_p50",
-        "gpu_records", "flops",         "Self waiting", "self_wait",   "CPU max",      "cpu_max"}) {
+       {"Self host %", "Self host",     "Host total %", "Host total",  "Host time avg", "Self CUDA", "Self CUDA %",
+        "CUDA total",  "CUDA time avg", "# of Calls",   "Host p50",    "Host p99",      "CUDA p50",  "CUDA p99",
+        "CUDA busy",   "CUDA exposed",  "GPU records",  "Total FLOPs", "Name",          "gpu_p99",   "cpu_p50",
+        "gpu_records", "flops",         "Self waiting", "self_wait",   "Host max",      "cpu_max",   "Self CPU"}) {
     INFO(column);
     CHECK(folder.Run("top dump.pitot --sort '" + std::string(column) + "'").exit_code == 0);
   }
@@ -396,7 +397,7 @@ TEST_CASE("waits and percentiles of GPU time have columns if the names keep enou
   CHECK(Contains(line_of(wide, "forward"), " 800us   470us "));
   CHECK(Contains(line_of(wide, "aten::conv2d"), " 2.35ms 2.35ms "));
   CHECK_FALSE(Contains(narrow, " waiting  "));
-  CHECK(Contains(narrow, "Self CPU time total: 2.70ms, 470us of it waiting"));
+  CHECK(Contains(narrow, "Self host time total: 2.70ms, 470us of it waiting"));
   CHECK_FALSE(Contains(folder.Run("top dump.pitot --width 160").out, "waiting"));  // no operator waits
 }
 

@@ -103,7 +103,7 @@ class TopCosts final : public Analyzer {
       summary +=
           unsure.empty() ? "; other requests would keep this order" : "; ranks " + unsure + " are too close to call";
     }
-    Finding finding = Judged(is_kernel ? "a02.kernels" : "a02.operators", is_gpu ? "GPU time" : "CPU time",
+    Finding finding = Judged(is_kernel ? "a02.kernels" : "a02.operators", is_gpu ? "GPU time" : "host time",
                              "first three / all", share, dear);
     // How sure it is that all three are above the next.
     finding.confidence = table.resampled == 0 ? 0.5 : 1;
