@@ -10,6 +10,8 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "analyze/unwrapped.h"
 #include "analyze/verdict/contradictions.h"
@@ -152,7 +154,9 @@ BlameSegment* Find(RequestBlame* blame, Blame of) {
 class Scoped : public Route {
  public:
   static constexpr uint32_t kForward = 0, kConvolve = 1;
-  Scoped() {
+  explicit Scoped(const std::vector<std::pair<const char*, int64_t>>& stages = {}) {
+    for (const auto& [name, begin_ns] : stages)
+      maker_.trace.requests[request].stages.push_back({maker_.String(name), begin_ns, 0});
     maker_.Event(0, maker_.Site(SiteKind::kScope, "forward"), 10 * kMs, 40 * kMs);
     maker_.Event(0, maker_.Site(SiteKind::kScope, "convolve"), 11 * kMs, 30 * kMs);
     trace_ = maker_.Finish();
@@ -1260,6 +1264,37 @@ TEST_CASE("unrecorded time is not a sure cause", "[verdict]") {
   CHECK(verdict.kind == VerdictKind::kUndetermined);
   CHECK(verdict.why_not.find("nothing recorded explains") != std::string::npos);
   for (const Cause& cause : verdict.causes) CHECK(cause.confidence < 0.1);
+}
+
+TEST_CASE("unrecorded time is told by its stage and the recorded parts next to it", "[verdict]") {
+  Scoped route({{"decode", 0}, {"model", 10 * kMs}, {"answer", 90 * kMs}});
+  route.Learn(512);
+  BlameVector slow = route.Typical();
+  slow[Blame::kUntraced] += 60 * kMs;
+  const auto text = [&](size_t at, uint32_t before, uint32_t after) {
+    RequestBlame late = route.Make(slow);
+    BlameSegment dark = late.segments.back();
+    late.segments.pop_back();
+    late.segments.insert(late.segments.begin() + static_cast<std::ptrdiff_t>(at), dark);
+    int64_t now_ns = 0;
+    for (BlameSegment& segment : late.segments) {
+      segment.end_ns += now_ns - segment.begin_ns;
+      segment.begin_ns = std::exchange(now_ns, segment.end_ns);
+    }
+    if (at > 0) late.segments[0].event = before;
+    late.segments.back().event = after;
+    const std::string all = VerdictText(route.index, late, route.Judge(late), 1000);
+    const size_t begin = all.find("for no recorded reason");
+    return begin == std::string::npos ? all : all.substr(begin, all.find('\n', begin) - begin);
+  };
+
+  CHECK(text(2, Scoped::kForward, Scoped::kConvolve) ==
+        R"(for no recorded reason, between "forward" and "convolve", from stage "decode" to "model")");
+  CHECK(text(0, kNone, Scoped::kConvolve) ==
+        R"(for no recorded reason, before "convolve", from stage "decode" to "model")");
+  CHECK(text(1, Scoped::kForward, kNone) ==
+        R"(for no recorded reason, after "forward", from stage "decode" to "model")");
+  CHECK(text(3, kNone, kNone) == R"(for no recorded reason, in stage "model")");
 }
 
 TEST_CASE("the sleep of a thread is known, even if its reason is not", "[verdict]") {

@@ -85,7 +85,8 @@ class Teller {
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
     std::string where = Places(trace_).Of(longest);
     if (!where.empty() && !IsMostThere(cause)) where += " (" + Duration(cause.place_ns) + " of it)";
-    where += RemarksOn(cause);
+    const std::string unrecorded = UnrecordedAt(cause);
+    where += (where.empty() || unrecorded.empty() ? "" : ", ") + unrecorded + RemarksOn(cause);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }
 
@@ -96,6 +97,7 @@ class Teller {
                                              : MechanismOf(cause, blame_.segments[cause.longest[0]], time);
     if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !IsNamedSleep(trace_, blame_))
       text += ", and no recorded wait explains why";
+    if (const std::string at = UnrecordedAt(cause); !at.empty()) text += ", " + at;
     if (const std::string by = By(cause.blame, cause.by, ""); !by.empty()) {
       const std::string part = Duration(cause.by_ns);
       text += ", " + (part == time ? "" : part + " of it ") + by;
@@ -198,6 +200,47 @@ class Teller {
     const std::string place = Places(trace_).Of(longest);
     return IsMostThere(cause) ? MechanismAt(cause.blame, time, place)
                               : MechanismPartlyAt(cause.blame, time, place, part);
+  }
+
+  // The stage of unrecorded time, and the parts next to it: "between "decode" and "forward", in stage "model"". "" of
+  // other time.
+  std::string UnrecordedAt(const Cause& cause) const {
+    if (cause.blame != Blame::kUntraced || cause.longest.empty()) return "";
+    const size_t row = cause.longest[0];
+    const BlameSegment& segment = blame_.segments[row];
+    if (!PartName(segment).empty()) return "";
+    std::string before, after;
+    for (size_t i = row; i-- > 0 && before.empty();) before = PartName(blame_.segments[i]);
+    for (size_t i = row + 1; i < blame_.segments.size() && after.empty(); ++i) after = PartName(blame_.segments[i]);
+    std::string text = before.empty() && after.empty() ? ""
+                       : before.empty()                ? "before " + after
+                       : after.empty()                 ? "after " + before
+                                                       : "between " + before + " and " + after;
+    if (const std::string stages = StagesOf(segment); !stages.empty()) text += (text.empty() ? "" : ", ") + stages;
+    const int64_t longest_ns = segment.end_ns - segment.begin_ns;
+    return text.empty() || 10 * longest_ns >= 9 * cause.blame_ns ? text : Duration(longest_ns) + " of it " + text;
+  }
+  // The recorded thing of a segment; "" if there is none.
+  std::string PartName(const BlameSegment& segment) const {
+    if (segment.handoff != kNone) return "queue " + QuotedName(trace_.strings[trace_.handoffs[segment.handoff].queue]);
+    if (segment.gpu != kNone) return GpuWorkName(trace_, segment.gpu);
+    if (segment.call != kNone) return std::string(trace_.strings[trace_.calls.name[segment.call]]);
+    if (segment.event == kNone) return "";
+    const std::string resource = ResourceName(trace_, segment.event);
+    return QuotedName(resource.empty() ? trace_.EventName(segment.event) : std::string_view(resource));
+  }
+  // "in stage "model"", or its first and last stage.
+  std::string StagesOf(const BlameSegment& segment) const {
+    const model::Stage *first = nullptr, *last = nullptr;
+    for (const model::Stage& stage : trace_.requests[blame_.request].stages) {
+      if (stage.begin_ns <= segment.begin_ns) first = &stage;
+      if (stage.begin_ns < segment.end_ns) last = &stage;
+    }
+    if (last == nullptr) return "";
+    const std::string name = QuotedName(trace_.strings[last->name]);
+    if (first == last) return "in stage " + name;
+    return first == nullptr ? "up to stage " + name
+                            : "from stage " + QuotedName(trace_.strings[first->name]) + " to " + name;
   }
 
   // The culprit, with a `time` unless that is "".
