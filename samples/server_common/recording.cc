@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "pitot/analyze/judge.h"
@@ -70,15 +71,31 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
   };
   // The first cause; report.txt has all of them.
   hooks.on_verdict = [](void*, const pitot::IncidentInfo& incident) {
-    const std::string_view verdict = incident.verdict;
-    const size_t begin = std::min(verdict.find("why  "), verdict.size());
-    const std::string_view line = verdict.substr(begin, verdict.find('\n', begin) - begin);
-    if (!line.empty())
-      std::fprintf(stderr, "incident %llu: %.*s\n", static_cast<unsigned long long>(incident.number),
-                   static_cast<int>(line.size()), line.data());
+    if (const std::string line = VerdictLine(incident.verdict); !line.empty())
+      std::fprintf(stderr, "incident %llu: %s\n", static_cast<unsigned long long>(incident.number), line.c_str());
   };
   (void)recorder.SetHooks(hooks);
   return recorder;
+}
+
+std::string VerdictLine(std::string_view verdict) {
+  constexpr std::string_view kWhy = "\nwhy  ", kFirst = "1) ", kConfidence = ", confidence ";
+  const size_t why = verdict.find(kWhy);
+  if (why == std::string_view::npos) return "";
+  std::string_view left = verdict.substr(why + kWhy.size());
+  if (left.substr(0, kFirst.size()) == kFirst) left.remove_prefix(kFirst.size());
+  std::string text = "why:";
+  while (!left.empty()) {
+    const std::string_view line = left.substr(0, left.find('\n'));
+    left.remove_prefix(std::min(line.size() + 1, left.size()));
+    const std::string_view words = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    const bool is_row = text.size() > 4 && text.back() == ':';  // of the largest parts: the first one
+    text += " " + std::string(words);
+    if (const size_t at = text.find(kConfidence); at != std::string::npos)
+      return text.substr(0, text.find_first_of(" ;", at + kConfidence.size()));
+    if (words.empty() || is_row) break;
+  }
+  return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
 }  // namespace server_common

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "pitot/pitot.h"
 
@@ -38,6 +39,11 @@ pitot::Options WithRoomForOperators(pitot::Options recording);
 // of the environment: NVTX finds Pitot by one; unless `uses_cuda`, another hides all GPUs. `recording` are the host's
 // own settings. Records nothing if `options` say so, or if it cannot; it logs the latter.
 pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda);
+
+// One line for a log from IncidentInfo::verdict: its kind, and the first cause with its part of the time and
+// confidence.
+// "" if there is no verdict.
+std::string VerdictLine(std::string_view verdict);
 
 }  // namespace server_common
 
