@@ -852,7 +852,7 @@ TEST_CASE("a kernel is new if calls were recorded before its first launch for lo
     if (deep_since_us != 0)
       server.maker.trace.depths = {{0, deep_since_us * kUs, Depth::kScopes},
                                    {deep_since_us * kUs, 1'000 * kUs, Depth::kKernels}};
-    const auto launches = analyze::SlowFirstLaunches(server.maker.Finish(), 200'000);
+    const auto launches = blame::SlowFirstLaunches(server.maker.Finish(), 200'000);
     REQUIRE(launches.size() == 1);
     return launches[0].is_new;
   };

@@ -7,8 +7,7 @@
 #include "analyze/facts/patience.h"
 #include "pitot/request.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using model::kNone;
 using model::Trace;
@@ -62,5 +61,4 @@ std::vector<BatchTime> BatchTimes(Analysis& analysis) {
   return times;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

@@ -10,8 +10,7 @@
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 struct BatchTime {
   model::Interval when;  // without the waits at its beginning (its window)
@@ -24,7 +23,6 @@ std::vector<BatchTime> BatchTimes(Analysis& analysis);
 // The same, as if threads always had a CPU. O(n).
 std::vector<BatchTime> BatchWindows(const model::Trace& trace);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_BATCH_WORK_H_

@@ -13,8 +13,7 @@
 #include "base/quantile.h"
 #include "model/kernel_name.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using model::kNone;
 using model::Trace;
@@ -254,5 +253,4 @@ std::string FirstUses::Of(const BlameSegment& segment) const {
   return "its thread's first batch of " + std::to_string(trace_.batches[batch].member_count);
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

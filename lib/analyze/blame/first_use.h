@@ -15,12 +15,12 @@
 #include <unordered_set>
 #include <vector>
 
+#include "analyze/blame/namespace.h"
 #include "analyze/blame/walk_gpu.h"
 #include "analyze/blame/walk_threads.h"
 #include "pitot/analyze/why.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 // How long the like of a first use take. O(n).
 struct Like {
@@ -76,7 +76,6 @@ class FirstUses {
   std::unordered_set<uint32_t> first_batches_;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_FIRST_USE_H_

@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include "analyze/blame/namespace.h"
 #include "analyze/blame/walk.h"
 #include "analyze/facts/patience.h"
 #include "pitot/analyze/why.h"
@@ -16,8 +17,13 @@ namespace analyze {
 
 struct BlameIndex::Data {
   Data(const model::Trace& trace, const BlameOptions& options) : index(trace, options) {}
-  const Index index;
+  const blame::Index index;
 };
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+namespace pitot::blame {
 
 // The index shared by the analyzers. Throws Over or std::bad_alloc if it could not be made.
 inline const Index& SharedIndex(Analysis& analysis) {
@@ -27,7 +33,6 @@ inline const Index& SharedIndex(Analysis& analysis) {
   throw std::bad_alloc();
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_INDEX_DATA_H_

@@ -10,8 +10,7 @@
 
 #include "analyze/blame/walk.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 // Whether the row is its request's first token.
 bool IsFirstToken(const model::Trace& trace, uint32_t token);
@@ -24,7 +23,6 @@ uint32_t TokenBucket(const Index& index, uint32_t token);
 // "in an iteration of decode with 8 members, of which 2 had no token yet"; "" if no iteration is known.
 std::string IterationText(const Index& index, uint32_t token);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_TOKEN_GAP_H_

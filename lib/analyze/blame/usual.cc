@@ -4,8 +4,7 @@
 #include "analyze/blame/batch_work.h"
 #include "base/quantile.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 namespace {
 
@@ -43,5 +42,4 @@ Usual::Lengths Usual::OfBatch(uint32_t batch) const {
   return At(batches_, {trace_.batches[batch].executor, trace_.batches[batch].member_count});
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

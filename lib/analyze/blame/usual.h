@@ -10,8 +10,7 @@
 
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 // Lengths of batches by executor and number of members, without their windows, and of requests by route and size. Open
 // rows and rows without a known beginning have no length; nor have iterations, because their requests change.
@@ -41,7 +40,6 @@ class Usual {
   std::map<Key, Lengths> requests_;  // by route and size
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_USUAL_H_

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using model::kNone;
 
@@ -473,5 +472,4 @@ Blame Walk::BlameOfCode(int64_t at_ns) const {
   return Blame::kHostOncpuPre;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

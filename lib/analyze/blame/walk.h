@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyze/blame/first_use.h"
+#include "analyze/blame/namespace.h"
 #include "analyze/blame/usual.h"
 #include "analyze/blame/walk_gpu.h"
 #include "analyze/blame/walk_host.h"
@@ -19,8 +20,7 @@
 #include "analyze/facts/patience.h"
 #include "pitot/analyze/why.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 // Everything walks read. Built once, then constant.
 class Index {
@@ -182,7 +182,6 @@ class Walk {
   uint32_t moves_ = 0;  // without a step in time; at most kMostMoves, whatever the rows say
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_WALK_H_

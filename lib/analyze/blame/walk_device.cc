@@ -9,8 +9,7 @@
 #include "analyze/facts/copies.h"
 #include "analyze/facts/host_work.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using model::GpuKind;
 using model::kNone;
@@ -456,5 +455,4 @@ void Walk::Execute(uint32_t op) {
   Emit(begin_ns, segment);
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

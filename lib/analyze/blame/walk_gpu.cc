@@ -12,8 +12,7 @@
 #include "analyze/facts/subjects.h"
 #include "base/quantile.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using model::GpuKind;
 using model::kNone;
@@ -223,5 +222,4 @@ GpuOps::Clock GpuOps::ClockOf(uint32_t op) const {
   return {after->value, clock.usual, clock.counter};
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

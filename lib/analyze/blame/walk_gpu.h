@@ -9,13 +9,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyze/blame/namespace.h"
 #include "base/call_class.h"
 #include "model/held.h"
 #include "pitot/analyze/why.h"
 #include "pitot/model/gpu_waits.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using base::CallClass;
 
@@ -165,7 +165,6 @@ class GpuOps {
   std::vector<Allocation> allocations_;  // by begin
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_WALK_GPU_H_

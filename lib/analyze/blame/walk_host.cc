@@ -11,8 +11,7 @@
 #include "analyze/facts/subjects.h"
 #include "base/host_counters.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using model::kNone;
 using model::Trace;
@@ -429,5 +428,4 @@ OffCpu HostUse::OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woke
   return off;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/blame/namespace.h"
 #include "analyze/blame/walk_gpu.h"
 #include "analyze/blame/walk_threads.h"
 #include "pitot/analyze/why.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 // Whether the trace has such counters.
 bool HasHostUse(const model::Trace& trace);
@@ -89,7 +89,6 @@ class HostUse {
   std::vector<std::pair<int64_t, int64_t>> throttled_, stolen_;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_WALK_HOST_H_

@@ -6,8 +6,7 @@
 
 #include "analyze/blame/walk.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using model::kNone;
 
@@ -99,5 +98,4 @@ BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, in
   return part;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

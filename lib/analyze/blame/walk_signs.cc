@@ -5,8 +5,7 @@
 
 #include "analyze/blame/walk_waits.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using model::kNone;
 
@@ -122,5 +121,4 @@ Sign Signs::LastSeen(uint32_t but, int64_t by_ns) {
   return last;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

@@ -13,8 +13,7 @@
 #include "analyze/blame/walk_threads.h"
 #include "analyze/facts/patience.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 // A moment on a thread with something done for the request.
 struct Sign {
@@ -75,7 +74,6 @@ class Signs {
   std::unordered_map<uint32_t, int64_t> first_ns_;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_WALK_SIGNS_H_

@@ -7,8 +7,7 @@
 
 #include "analyze/facts/host_work.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using model::kNone;
 using model::Trace;
@@ -287,5 +286,4 @@ void Threads::AddStays(uint32_t request, Patience* patience) {
   stay(thread, at_ns, end_ns);
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

@@ -11,8 +11,7 @@
 #include "analyze/facts/patience.h"
 #include "pitot/model/index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 // A stretch of a thread with one thing innermost: a call of the GPU's API, otherwise a scope or wait, otherwise
 // nothing.
@@ -101,7 +100,6 @@ class Threads {
   std::vector<int64_t> accepted_ns_;         // of each request, as AcceptedNs; INT64_MAX: no record
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_WALK_THREADS_H_

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 using model::kNone;
 using model::Trace;
@@ -144,5 +143,4 @@ LockQueue Locks::Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const
   return most;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame

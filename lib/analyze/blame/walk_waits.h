@@ -8,12 +8,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyze/blame/namespace.h"
 #include "analyze/blame/walk_threads.h"
 #include "pitot/analyze/why.h"
 #include "pitot/wait.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::blame {
 
 // The arguments of a wait, as PITOT_WAIT records them.
 struct WaitArgs {
@@ -69,7 +69,6 @@ class Locks {
 // The outermost request containing `request`, as far as the trace knows.
 uint32_t Outermost(const model::Trace& trace, const model::RequestIndex& requests, uint32_t request);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::blame
 
 #endif  // PITOT_LIB_ANALYZE_BLAME_WALK_WAITS_H_

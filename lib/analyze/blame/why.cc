@@ -87,7 +87,7 @@ Status Check(const RequestBlame& blame) {
 }
 
 // Counts losses that overlap the walk's time and damage of unknown place, and says whether the walk is reliable.
-void JudgeQuality(const Index& index, RequestBlame* blame) {
+void JudgeQuality(const blame::Index& index, RequestBlame* blame) {
   const model::Trace& trace = index.trace;
   const auto overlaps = [&](int64_t begin_ns, int64_t end_ns) {
     return begin_ns < blame->end_ns && end_ns > blame->begin_ns;
@@ -103,7 +103,8 @@ void JudgeQuality(const Index& index, RequestBlame* blame) {
 }
 
 // Fills `blame` by `walk`, which gets the RequestBlame to fill and returns false if it could not begin.
-template <class Way> Status FindBy(const Index& rows, const char* not_found, RequestBlame* blame, const Way& walk) {
+template <class Way>
+Status FindBy(const blame::Index& rows, const char* not_found, RequestBlame* blame, const Way& walk) {
   try {
     RequestBlame found;
     if (!walk(&found)) return Status(StatusCode::kNotFound, not_found);
@@ -124,21 +125,21 @@ template <class Way> Status FindBy(const Index& rows, const char* not_found, Req
 
 Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame) noexcept {
   if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: not built");
-  const Index& rows = index.data()->index;
+  const blame::Index& rows = index.data()->index;
   if (request >= rows.trace.requests.size())
     return base::Error(StatusCode::kInvalidArgument, "request: no row %u", request);
   return FindBy(rows, "the request's begin or end is not in the trace", blame,
-                [&](RequestBlame* found) { return Walk(rows, request, found).Run(); });
+                [&](RequestBlame* found) { return blame::Walk(rows, request, found).Run(); });
 }
 
 Status FindTokenBlame(const BlameIndex& index, uint32_t token, RequestBlame* blame) noexcept {
   if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: not built");
-  const Index& rows = index.data()->index;
+  const blame::Index& rows = index.data()->index;
   if (token >= rows.trace.tokens.size() || rows.trace.tokens[token].request == model::kNone)
     return base::Error(StatusCode::kInvalidArgument, "token: no row %u of a request", token);
   return FindBy(rows, "the token before it, or its thread, is not in the trace", blame, [&](RequestBlame* found) {
-    const std::optional<model::Interval> time = TimeBefore(rows, token);
-    return time && Walk(rows, rows.trace.tokens[token].request, found).RunTo(token, time->begin_ns);
+    const std::optional<model::Interval> time = blame::TimeBefore(rows, token);
+    return time && blame::Walk(rows, rows.trace.tokens[token].request, found).RunTo(token, time->begin_ns);
   });
 }
 

@@ -55,7 +55,7 @@ class Scaling final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     std::map<model::StringId, std::vector<uint32_t>> executors;
-    const std::vector<BatchTime> times = BatchTimes(analysis);
+    const std::vector<blame::BatchTime> times = blame::BatchTimes(analysis);
     for (const uint32_t row : EachOf(analysis, trace.batches.size())) {
       if (times[row].work_ns > 0 && trace.batches[row].member_count > 0)
         executors[trace.batches[row].executor].push_back(row);
@@ -70,14 +70,14 @@ class Scaling final : public Analyzer {
 
  private:
   static void OfExecutor(Analysis& analysis, const std::string& subject, const std::vector<uint32_t>& batches,
-                         const std::vector<BatchTime>& batch_times) {
+                         const std::vector<blame::BatchTime>& batch_times) {
     const Trace& trace = analysis.trace();
     if (static_cast<double>(batches.size()) < analysis.threshold("least_batches").value) return;
     std::map<uint32_t, std::vector<double>> times;
     const size_t step = batches.size() / kMostBatches + 1;
     Longest longest(EvidenceTable::kWindow, "the longest batches");
     for (size_t i = 0; i < batches.size(); i += step) {
-      const BatchTime& time = batch_times[batches[i]];
+      const blame::BatchTime& time = batch_times[batches[i]];
       times[trace.batches[batches[i]].member_count].push_back(static_cast<double>(time.work_ns));
       longest.Show(0, time.when);
     }

@@ -113,7 +113,7 @@ class ColdStart final : public Analyzer {
   static void FirstLaunches(Analysis& analysis, Found* found) {
     const Trace& trace = analysis.trace();
     const model::Intervals recorded[] = {model::Union(found[kJit].spent), model::Union(found[kLazyLoad].spent)};
-    for (const FirstLaunch& first : SlowFirstLaunches(trace, analysis.threshold("first_launch").value)) {
+    for (const blame::FirstLaunch& first : blame::SlowFirstLaunches(trace, analysis.threshold("first_launch").value)) {
       const int64_t begin_ns = trace.calls.begin_ns[first.call];
       const model::Intervals call = {{begin_ns, trace.CallEnd(first.call)}};
       const bool is_jit = !model::Intersection(call, recorded[0]).empty();

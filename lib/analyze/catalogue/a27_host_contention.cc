@@ -67,8 +67,8 @@ class HostContention final : public Analyzer {
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
-    if (!HasHostUse(trace)) return Status();
-    const Index& index = SharedIndex(analysis);
+    if (!blame::HasHostUse(trace)) return Status();
+    const blame::Index& index = blame::SharedIndex(analysis);
     std::vector<Longest> longest;
     for (const Way& way : kWays) longest.emplace_back(EvidenceTable::kEvents, way.note);
     CodeTime all;
@@ -96,17 +96,18 @@ class HostContention final : public Analyzer {
   }
 
   // Covers the time known by the thread's counters.
-  static CodeTime TimeOf(Analysis& analysis, const Index& index, uint32_t thread, std::vector<Longest>* longest) {
+  static CodeTime TimeOf(Analysis& analysis, const blame::Index& index, uint32_t thread,
+                         std::vector<Longest>* longest) {
     CodeTime time;
     const model::Interval known = index.host.KnownOf(thread);
-    const std::vector<Piece>& pieces = index.threads.Pieces(thread);
+    const std::vector<blame::Piece>& pieces = index.threads.Pieces(thread);
     for (const uint32_t i : EachOf(analysis, pieces.size())) {
-      const Piece& piece = pieces[i];
-      WaitArgs args;
-      if (piece.event == kNone || piece.call != kNone || ReadWait(index.trace, piece.event, &args)) continue;
+      const blame::Piece& piece = pieces[i];
+      blame::WaitArgs args;
+      if (piece.event == kNone || piece.call != kNone || blame::ReadWait(index.trace, piece.event, &args)) continue;
       const int64_t begin_ns = std::max(piece.begin_ns, known.begin_ns), end_ns = std::min(piece.end_ns, known.end_ns);
       if (begin_ns >= end_ns) continue;
-      const OffCpu off = index.host.OfCode(thread, begin_ns, end_ns);
+      const blame::OffCpu off = index.host.OfCode(thread, begin_ns, end_ns);
       const int64_t parts[] = {off.runqueue_ns, off.pagefault_ns, off.blocked_ns};
       Accumulate(&time.code_ns, end_ns - begin_ns);
       for (size_t k = 0; k < std::size(kWays); ++k) {

@@ -157,7 +157,7 @@ class Plateau final : public Analyzer {
     for (const model::BatchRow& batch : trace.batches) largest = std::max(largest, batch.member_count);
     AddNumber(analysis, "members of the largest batch", kAll, largest);
     int64_t waited_ns = 0, all_ns = 0;
-    const std::vector<BatchTime> times = BatchWindows(trace);
+    const std::vector<blame::BatchTime> times = blame::BatchWindows(trace);
     for (const uint32_t row : EachOf(analysis, times.size())) {
       Accumulate(&waited_ns, times[row].when.begin_ns - trace.batches[row].begin_ns);
       Accumulate(&all_ns, times[row].when.end_ns - trace.batches[row].begin_ns);
@@ -191,7 +191,7 @@ class Plateau final : public Analyzer {
     const Trace& trace = analysis.trace();
     std::map<std::string, Station> groups;
     std::vector<bool> runs_batches(trace.threads.size());
-    const std::vector<BatchTime> times = BatchWindows(trace);
+    const std::vector<blame::BatchTime> times = blame::BatchWindows(trace);
     for (const uint32_t row : EachOf(analysis, trace.batches.size())) {
       const model::BatchRow& batch = trace.batches[row];
       if (batch.thread == kNone) continue;

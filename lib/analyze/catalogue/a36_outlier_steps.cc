@@ -103,7 +103,7 @@ class OutlierSteps final : public Analyzer {
                                    static_cast<double>(trace.events.duration_ns[event]),
                                    model::kNone});
     }
-    const std::vector<BatchTime> times = BatchTimes(analysis);
+    const std::vector<blame::BatchTime> times = blame::BatchTimes(analysis);
     for (const uint32_t row : EachOf(analysis, times.size())) {
       const model::BatchRow& batch = trace.batches[row];
       if (times[row].work_ns == 0) continue;

@@ -289,8 +289,8 @@ model::ArgValue Nest::ArgumentOf(uint32_t event, const std::vector<uint32_t>& of
 uint32_t Nest::RowOf(uint32_t event) {
   const StringId name = NameOf(event);
   uint32_t beside = 0;  // tells rows of one name apart: the layer around it, the resource of a wait, or shapes
-  WaitArgs wait;
-  const bool is_wait = ReadWait(trace_, event, &wait) && wait.resource != 0;
+  blame::WaitArgs wait;
+  const bool is_wait = blame::ReadWait(trace_, event, &wait) && wait.resource != 0;
   if (options_.by == TopBy::kLayer) {
     beside = open_.empty() ? kNone : scopes_[open_.back()].row;
   } else if (is_wait) {

@@ -24,7 +24,7 @@ using model::Trace;
 
 // Requests that look normal without a walk, and the results of their walks.
 struct Learned::Data {
-  explicit Data(const Index& index) : trace(index.trace) {
+  explicit Data(const blame::Index& index) : trace(index.trace) {
     std::unordered_set<uint64_t> fired;  // ids
     for (const model::FiringRow& firing : trace.firings) fired.insert(firing.request_id);
     for (uint32_t row = 0; row < trace.requests.size(); ++row) {

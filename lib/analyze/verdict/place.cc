@@ -31,8 +31,8 @@ std::string ThreadName(const Trace& trace, uint32_t thread) {
 }
 
 std::string ResourceName(const Trace& trace, uint32_t event) {
-  WaitArgs args;
-  if (!ReadWait(trace, event, &args) || args.resource == 0) return "";
+  blame::WaitArgs args;
+  if (!blame::ReadWait(trace, event, &args) || args.resource == 0) return "";
   return std::string(trace.strings[args.resource]);
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kLeastLike = 8;  // needed for a usual median
 
 // Whether most of it is in returns too short to prove that the thread came back late.
-bool IsManyWaits(const Index& index, const RequestBlame& blame, Blame of) {
+bool IsManyWaits(const blame::Index& index, const RequestBlame& blame, Blame of) {
   int64_t short_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
     const int64_t ns = segment.end_ns - segment.begin_ns;
@@ -25,7 +25,7 @@ bool IsManyWaits(const Index& index, const RequestBlame& blame, Blame of) {
 
 // Compares launches with the median launch. If so many median launches take more than twice the part's normal time,
 // there were more of them. Otherwise they were slow if at least half of the excess is beyond that time.
-Proof OfLaunches(const Index& index, const RequestBlame& blame, const Cause& cause) {
+Proof OfLaunches(const blame::Index& index, const RequestBlame& blame, const Cause& cause) {
   if (cause.blame != Blame::kLaunchApi) return Proof::kNone;
   const auto launches = std::count_if(blame.segments.begin(), blame.segments.end(),
                                       [](const BlameSegment& segment) { return segment.blame == Blame::kLaunchApi; });
@@ -36,13 +36,13 @@ Proof OfLaunches(const Index& index, const RequestBlame& blame, const Cause& cau
 }
 
 // Whether the batch or request waited for took longer than twice the median of its like.
-bool IsBehindLong(const Index& index, const Culprit& by) {
+bool IsBehindLong(const blame::Index& index, const Culprit& by) {
   if (by.batch != model::kNone) {
-    const Usual::Lengths like = index.usual.OfBatch(by.batch);
+    const blame::Usual::Lengths like = index.usual.OfBatch(by.batch);
     return like.count >= kLeastLike && index.usual.BatchNs(by.batch) / 2 > like.median_ns;
   }
   if (by.request == model::kNone || !index.trace.requests[by.request].end_known) return false;
-  const Usual::Lengths like = index.usual.OfRequest(by.request);
+  const blame::Usual::Lengths like = index.usual.OfRequest(by.request);
   return like.count >= kLeastLike && index.trace.requests[by.request].duration_ns / 2 > like.median_ns;
 }
 
@@ -63,14 +63,14 @@ bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) {
   int64_t slept_ns = 0, named_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kHostBlockedUnknown) continue;
-    WaitArgs args;
+    blame::WaitArgs args;
     slept_ns += segment.end_ns - segment.begin_ns;
-    if (ReadWait(trace, segment.event, &args)) named_ns += segment.end_ns - segment.begin_ns;
+    if (blame::ReadWait(trace, segment.event, &args)) named_ns += segment.end_ns - segment.begin_ns;
   }
   return slept_ns > 0 && 2 * named_ns > slept_ns;
 }
 
-Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
+Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
   if (cause.longest.empty()) return Proof::kNone;
   const BlameSegment& longest = blame.segments[cause.longest[0]];
   switch (cause.blame) {

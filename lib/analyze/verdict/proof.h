@@ -20,7 +20,7 @@ bool IsUnseen(const BlameSegment& segment);
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame);
 
 // Reads only `more_of` of `verdict`.
-Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);
+Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

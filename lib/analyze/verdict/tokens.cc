@@ -40,7 +40,7 @@ bool IsOfTokens(std::string_view cause) {
 }
 
 // The token that a trigger fired for: the request's last by then.
-uint32_t TokenOfFiring(const Index& index, const model::FiringRow& firing) {
+uint32_t TokenOfFiring(const blame::Index& index, const model::FiringRow& firing) {
   const uint32_t request = index.requests.Row(firing.request_id);
   if (request == kNone) return kNone;
   const model::RowRange tokens = index.requests.Tokens(request);
@@ -54,10 +54,10 @@ bool IsOver(const BlameOptions& options) {
 }
 
 // The tokens one can be compared with, nearest first.
-std::vector<uint32_t> LikeToken(const Index& index, uint32_t token, Interval asked) {
+std::vector<uint32_t> LikeToken(const blame::Index& index, uint32_t token, Interval asked) {
   Patience patience(index.options.is_over, index.options.is_over_context);
   const Trace& trace = index.trace;
-  const bool is_first = IsFirstToken(trace, token);
+  const bool is_first = blame::IsFirstToken(trace, token);
   const model::StringId route = trace.requests[trace.tokens[token].request].route;
   std::unordered_set<uint32_t> left_out = {token};
   for (const model::FiringRow& firing : trace.firings) {
@@ -67,13 +67,13 @@ std::vector<uint32_t> LikeToken(const Index& index, uint32_t token, Interval ask
   std::unordered_set<uint32_t> iterations;
   const auto is_like = [&](uint32_t other) {
     if (trace.requests[trace.tokens[other].request].route != route || left_out.count(other) != 0 ||
-        IsFirstToken(trace, other) != is_first)
+        blame::IsFirstToken(trace, other) != is_first)
       return false;
-    const std::optional<Interval> time = TimeBefore(index, other);
+    const std::optional<Interval> time = blame::TimeBefore(index, other);
     if (!time || is_first) return time.has_value();
     if (time->begin_ns < asked.end_ns && asked.begin_ns < time->end_ns) return false;
     // Tokens of an iteration's members are late together, so they count as one.
-    const uint32_t iteration = IterationOf(index, other);
+    const uint32_t iteration = blame::IterationOf(index, other);
     return iteration == kNone || iterations.insert(iteration).second;
   };
   std::vector<uint32_t> like;
@@ -90,6 +90,11 @@ std::vector<uint32_t> LikeToken(const Index& index, uint32_t token, Interval ask
 }
 
 }  // namespace
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+namespace pitot::blame {
 
 bool IsFirstToken(const Trace& trace, uint32_t token) {
   const TokenRow& row = trace.tokens[token];
@@ -141,10 +146,15 @@ std::string IterationText(const Index& index, uint32_t token) {
          base::Plural(row.member_count, "member") + ", " + std::to_string(prompts) + " of them without a token yet";
 }
 
+}  // namespace pitot::blame
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
 namespace {
 
 // The row of the late token that the incident is about; kNone: there is none.
-uint32_t ChooseToken(const Index& index) {
+uint32_t ChooseToken(const blame::Index& index) {
   const Trace& trace = index.trace;
   if (trace.firings.empty() || !IsOfTokens(trace.strings[trace.firings[0].cause])) return kNone;
   const std::string_view kind = KindOf(trace.strings[trace.firings[0].cause]);
@@ -155,7 +165,7 @@ uint32_t ChooseToken(const Index& index) {
     patience.Count();
     if (KindOf(trace.strings[firing.cause]) != kind) continue;
     const uint32_t token = TokenOfFiring(index, firing);
-    const std::optional<Interval> time = token != kNone ? TimeBefore(index, token) : std::nullopt;
+    const std::optional<Interval> time = token != kNone ? blame::TimeBefore(index, token) : std::nullopt;
     if (!time || time->end_ns - time->begin_ns <= longest_ns) continue;
     longest_ns = time->end_ns - time->begin_ns;
     latest = token;
@@ -194,12 +204,12 @@ uint32_t TokenOf(const Trace& trace, uint32_t request, uint64_t number) noexcept
 
 Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) noexcept {
   if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: not built");
-  const Index& rows = index.data()->index;
+  const blame::Index& rows = index.data()->index;
   const Trace& trace = rows.trace;
   if (token >= trace.tokens.size() || trace.tokens[token].request == kNone)
     return Status(StatusCode::kInvalidArgument, "token: no such row");
   try {
-    const std::optional<Interval> asked = TimeBefore(rows, token);
+    const std::optional<Interval> asked = blame::TimeBefore(rows, token);
     if (!asked) return Status(StatusCode::kNotFound, "the token before it is not in the trace");
     for (const uint32_t other : LikeToken(rows, token, *asked)) {
       if (IsOver(rows.options)) return Status(StatusCode::kResourceExhausted, kNoTimeToLearn);
@@ -209,7 +219,7 @@ Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) 
       // All count as of the moment of the token: a window is short.
       const BaselineRow normal = {asked->end_ns, blame.blame, WorkOf(index, blame)};
       const model::StringId route = trace.requests[trace.tokens[other].request].route;
-      if (Status status = baseline->Add(trace.strings[route], TokenBucket(rows, other), normal); !status.ok())
+      if (Status status = baseline->Add(trace.strings[route], blame::TokenBucket(rows, other), normal); !status.ok())
         return status;
     }
     return Status();

@@ -57,7 +57,8 @@ int64_t Of(const Parts& parts, uint32_t mask) {
 
 class RequestComparison {
  public:
-  RequestComparison(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
+  RequestComparison(const blame::Index& index, const RequestBlame& blame, const VerdictOptions& options,
+                    Verdict* verdict)
       : index_(index), blame_(blame), options_(options), verdict_(verdict) {}
 
   // Fills the verdict; its baseline's facts are there already.
@@ -377,7 +378,7 @@ class RequestComparison {
     }
   }
 
-  const Index& index_;
+  const blame::Index& index_;
   const RequestBlame& blame_;
   const VerdictOptions& options_;
   Verdict* const verdict_;
@@ -423,7 +424,7 @@ bool KeepDepth(Depth depth, const BlameVector& blame, uint32_t least, std::vecto
 
 }  // namespace
 
-WorkDone WorkOf(const Index& index, uint32_t request) {
+WorkDone WorkOf(const blame::Index& index, uint32_t request) {
   const model::RequestRow& row = index.trace.requests[request];
   WorkDone work;
   work.depth = DepthOf(index.trace, row.begin_ns, index.trace.RequestEnd(row));
@@ -441,20 +442,20 @@ WorkDone WorkOf(const Index& index, uint32_t request) {
 }
 
 // The time before a token lies in one iteration: its amount of work is not counted.
-WorkDone WorkOfBlame(const Index& index, const RequestBlame& blame) {
+WorkDone WorkOfBlame(const blame::Index& index, const RequestBlame& blame) {
   if (blame.token == kNone) return WorkOf(index, blame.request);
   WorkDone work;
   work.depth = DepthOf(index.trace, blame.begin_ns, blame.end_ns);
   return work;
 }
 
-Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
+Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
                     const VerdictOptions& options) {
   const model::RequestRow& row = index.trace.requests[blame.request];
   Verdict verdict;
   std::vector<BaselineRow> rows;
   const uint32_t least = std::max(options.least, 4u);
-  const uint32_t bucket = blame.token == kNone ? row.size_bucket : TokenBucket(index, blame.token);
+  const uint32_t bucket = blame.token == kNone ? row.size_bucket : blame::TokenBucket(index, blame.token);
   verdict.level = baseline.Find(index.trace.strings[row.route], bucket, now_ns, least, &rows);
   const WorkDone work = WorkOfBlame(index, blame);
   if (KeepDepth(work.depth, blame.blame, least, &rows)) {

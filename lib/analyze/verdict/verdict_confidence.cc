@@ -50,8 +50,8 @@ class FactorProduct {
   const char* why_ = "";
 };
 
-void TakeQuality(const Index& index, const RequestBlame& request, const VerdictOptions& options, const Verdict& verdict,
-                 Blame blame, FactorProduct* product) {
+void TakeQuality(const blame::Index& index, const RequestBlame& request, const VerdictOptions& options,
+                 const Verdict& verdict, Blame blame, FactorProduct* product) {
   if (!request.is_reliable) product->Take(kLossy, "events were lost during it");
   if (!index.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0)
     product->Take(kSkewed, "the GPU's timestamps cannot be right");
@@ -76,7 +76,7 @@ Doubt UnlessProved(Blame blame) {
   return {};
 }
 
-bool IsProved(const Index& index, const BlameSegment& segment) {
+bool IsProved(const blame::Index& index, const BlameSegment& segment) {
   const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
   const model::Interval known = index.host.KnownOf(segment.thread);
   const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
@@ -96,7 +96,7 @@ bool IsProved(const Index& index, const BlameSegment& segment) {
 }
 
 // The doubt about a part: none if at least half of its time is proved to be what it is called.
-Doubt DoubtOf(const Index& index, const RequestBlame& request, Blame blame) {
+Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blame) {
   if (blame == Blame::kHostBlockedUnknown)
     return IsNamedSleep(index.trace, request) ? Doubt{} : Doubt{kNoWaitSays, "no recorded wait explains the sleep"};
   const Doubt unless_proved = UnlessProved(blame);
@@ -113,7 +113,7 @@ Doubt DoubtOf(const Index& index, const RequestBlame& request, Blame blame) {
 
 }  // namespace
 
-void FindConfidence(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
+void FindConfidence(const blame::Index& index, const RequestBlame& blame, const VerdictOptions& options,
                     const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept {
   const double others = 1 - std::min(cause->share, 1.0);  // if other parts were shorter, the share is more than all
   const Doubt doubt = DoubtOf(index, blame, cause->blame);

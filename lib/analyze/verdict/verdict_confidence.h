@@ -25,7 +25,7 @@ struct Unexplained {
 
 // Fills `confidence` and `unsure` of a cause; `by_chance` is how often the test names a normal request's part. Reads
 // the baseline's facts in `verdict`, and the part, excess and share of `cause`.
-void FindConfidence(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
+void FindConfidence(const blame::Index& index, const RequestBlame& blame, const VerdictOptions& options,
                     const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept;
 
 }  // namespace analyze

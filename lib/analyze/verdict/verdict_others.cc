@@ -11,15 +11,15 @@ constexpr uint32_t kLeastMeanwhile = 3;
 constexpr int64_t kLeastExcess = 1'000'000;  // of a request, to be mentioned
 
 // Requests that ended near it may have been slow for the same reason. Then they are no measure, and the trace shows it.
-void FindLike(const Index& index, const RequestBlame& blame, Verdict* verdict) {
-  const Usual::Lengths like = index.usual.OfRequest(blame.request);
+void FindLike(const blame::Index& index, const RequestBlame& blame, Verdict* verdict) {
+  const blame::Usual::Lengths like = index.usual.OfRequest(blame.request);
   if (like.count < kLeastOthers || verdict->typical_ns / 3 < like.median_ns / 2) return;
   verdict->like = like.count;
   verdict->like_median_ns = like.median_ns;
 }
 
 // A delay of all requests in flight is a matter of the moment, not of one request.
-void FindMeanwhile(const Index& index, const RequestBlame& blame, Verdict* verdict) {
+void FindMeanwhile(const blame::Index& index, const RequestBlame& blame, Verdict* verdict) {
   const int64_t excess_ns = verdict->latency_ns - verdict->typical_ns;
   if (verdict->kind == VerdictKind::kNotUnusual || excess_ns < kLeastExcess) return;
   const model::RequestRow& request = index.trace.requests[blame.request];
@@ -39,7 +39,7 @@ void FindMeanwhile(const Index& index, const RequestBlame& blame, Verdict* verdi
 
 }  // namespace
 
-void FindOthers(const Index& index, const RequestBlame& blame, Verdict* verdict) noexcept {
+void FindOthers(const blame::Index& index, const RequestBlame& blame, Verdict* verdict) noexcept {
   if (verdict->level == Baseline::Level::kNone || blame.token != model::kNone) return;
   FindLike(index, blame, verdict);
   FindMeanwhile(index, blame, verdict);

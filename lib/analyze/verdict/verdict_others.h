@@ -12,7 +12,7 @@ namespace analyze {
 
 // Fills `like`, `like_median_ns`, `meanwhile` and `meanwhile_slow` of an otherwise complete verdict. Cost: O(n) in the
 // trace's requests if the request was slow.
-void FindOthers(const Index& index, const RequestBlame& blame, Verdict* verdict) noexcept;
+void FindOthers(const blame::Index& index, const RequestBlame& blame, Verdict* verdict) noexcept;
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -77,7 +77,7 @@ std::string KindWords(const Verdict& v) {
 
 class Teller {
  public:
-  Teller(const Index& index, const RequestBlame& blame) : index_(index), trace_(index.trace), blame_(blame) {}
+  Teller(const blame::Index& index, const RequestBlame& blame) : index_(index), trace_(index.trace), blame_(blame) {}
 
   std::string Evidence(const Cause& cause) const {
     const std::string by = By(cause.blame, cause.by, Duration(cause.by_ns));
@@ -124,7 +124,7 @@ class Teller {
     std::string head = "request " + base::RequestId(row.id) + "  " + std::string(trace_.strings[row.route]) + "  " +
                        Ms(v.latency_ns) + " ms";
     if (blame_.token != kNone) {
-      head += IsFirstToken(trace_, blame_.token) ? " to its first token" : " between two tokens";
+      head += blame::IsFirstToken(trace_, blame_.token) ? " to its first token" : " between two tokens";
     } else if (row.duration_ns == model::kOpen) {
       head += " so far";
     }
@@ -133,7 +133,7 @@ class Teller {
     if (is_compared)
       lines.AddWrapped(0, "",
                        "compared with " + ThoseCompared(v) + Format("; a cause has p <= %s", P(v.alpha).c_str()));
-    if (const std::string at = blame_.token != kNone ? IterationText(index_, blame_.token) : ""; !at.empty())
+    if (const std::string at = blame_.token != kNone ? blame::IterationText(index_, blame_.token) : ""; !at.empty())
       lines.AddWrapped(0, "", at);
     if (const std::string text = LikeText(v); !text.empty()) lines.AddWrapped(0, "              ", text);
     if (const std::string text = MeanwhileText(v); !text.empty()) lines.AddWrapped(0, "", text);
@@ -179,7 +179,7 @@ class Teller {
   // The requests or tokens of the baseline: "350 requests of the same route and size", for example.
   std::string ThoseCompared(const Verdict& v) const {
     if (blame_.token == kNone) return base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level);
-    const bool is_first = IsFirstToken(trace_, blame_.token);
+    const bool is_first = blame::IsFirstToken(trace_, blame_.token);
     const std::string what = base::Plural(v.baseline_size, is_first ? "first token" : "token") + " in this trace, of ";
     if (is_first || v.level == Baseline::Level::kProcess) return what + TheLevel(v.level);
     return what + "the same route, in iterations with " +
@@ -319,7 +319,7 @@ class Teller {
   // The lock the thread held meanwhile, and how many others queued for it.
   std::string Behind(Blame blame, const BlameSegment& segment) const {
     if (segment.thread == kNone || blame == Blame::kHostLock || blame == Blame::kHostGil) return "";
-    const LockQueue queue = index_.locks.Behind(segment.thread, segment.begin_ns, segment.end_ns);
+    const blame::LockQueue queue = index_.locks.Behind(segment.thread, segment.begin_ns, segment.end_ns);
     if (queue.threads == 0) return "";
     return "; meanwhile it held " + QuotedName(trace_.strings[queue.resource]) + ", and " +
            base::Plural(queue.threads, "other thread") + " queued for it";
@@ -419,7 +419,7 @@ class Teller {
                       : "nothing lost in its time (but in " + base::Plural(parts, "other part") + " of the window)";
   }
 
-  const Index& index_;
+  const blame::Index& index_;
   const Trace& trace_;
   const RequestBlame& blame_;
 };
