@@ -37,13 +37,13 @@ class TopCosts final : public Analyzer {
   AnalyzerInfo Info() const noexcept override { return InfoOf("a02", "largest costs", kThresholds); }
 
   Status Run(Analysis& analysis) override {
-    const TopIndex index(analysis.trace());
+    const top::TopIndex index(analysis.trace());
     for (const TopBy by : {TopBy::kOperator, TopBy::kKernel}) {
       if (analysis.IsOver()) break;
       TopOptions options;
       options.by = by;
       TopTable table;
-      Status found = FindTop(index, options, &table);
+      Status found = top::FindTop(index, options, &table);
       if (!found.ok()) return found;
       const int64_t all_ns = table.gpu_ns != 0 ? table.gpu_ns : table.cpu_ns;
       if (all_ns != 0) OfTable(analysis, table, all_ns);

@@ -9,8 +9,7 @@
 #include "analyze/facts/host_work.h"
 #include "model/losses.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::top {
 
 using model::GpuKind;
 using model::Interval;
@@ -381,5 +380,4 @@ uint32_t Nest::RowOutside(uint32_t gpu_row) {
   return rows_.Of("(no operator)");
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::top

@@ -13,8 +13,7 @@
 #include "analyze/top/selection.h"
 #include "analyze/top/top_index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::top {
 
 // The recorded time of a thread, unless events were lost: from the begin of its history to the end of the window.
 model::Interval KnownOf(const model::Trace& trace, const model::ThreadRow& thread);
@@ -90,7 +89,6 @@ class Nest {
   size_t wait_ = 0;  // the first that may end after now_ns_
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::top
 
 #endif  // PITOT_LIB_ANALYZE_TOP_NEST_H_

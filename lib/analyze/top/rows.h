@@ -13,10 +13,10 @@
 
 #include "analyze/facts/gpu_shares.h"
 #include "analyze/facts/resampling.h"
+#include "analyze/top/namespace.h"
 #include "pitot/analyze/top.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::top {
 
 // A row, and the sums and samples it is finished from.
 struct Tally {
@@ -90,7 +90,6 @@ class Rows {
   std::string key_;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::top
 
 #endif  // PITOT_LIB_ANALYZE_TOP_ROWS_H_

@@ -9,8 +9,7 @@
 
 #include "pitot/model/index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::top {
 
 class Selection {
  public:
@@ -41,7 +40,6 @@ class Selection {
   std::vector<bool> batches_;  // the request was in these
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::top
 
 #endif  // PITOT_LIB_ANALYZE_TOP_SELECTION_H_

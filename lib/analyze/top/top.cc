@@ -17,8 +17,7 @@
 #include "base/quantile.h"
 #include "model/kernel_name.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::top {
 
 using model::GpuKind;
 using model::Interval;
@@ -374,9 +373,14 @@ Status FindTop(const TopIndex& index, const TopOptions& options, TopTable* table
   return Status();
 }
 
-Status FindTop(const Trace& trace, const TopOptions& options, TopTable* table) noexcept {
+}  // namespace pitot::top
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+Status FindTop(const model::Trace& trace, const TopOptions& options, TopTable* table) noexcept {
   try {
-    return FindTop(TopIndex(trace), options, table);
+    return top::FindTop(top::TopIndex(trace), options, table);
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to count the trace");
   } catch (...) {

@@ -9,8 +9,7 @@
 #include "analyze/facts/host_work.h"
 #include "pitot/model/index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::top {
 namespace {
 
 using facts::FirstCalls;
@@ -128,5 +127,4 @@ void CountCalls(const TopIndex& index, const Selection& selection, Rows* rows) {
   CallCounter(index, selection, rows).Count();
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::top

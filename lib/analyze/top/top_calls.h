@@ -8,13 +8,11 @@
 #include "analyze/top/selection.h"
 #include "analyze/top/top_index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::top {
 
 // Counts all calls made in the window. O(calls + rows of `gpu`).
 void CountCalls(const TopIndex& index, const Selection& selection, Rows* rows);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::top
 
 #endif  // PITOT_LIB_ANALYZE_TOP_TOP_CALLS_H_

@@ -5,11 +5,11 @@
 #define PITOT_LIB_ANALYZE_TOP_TOP_INDEX_H_
 
 #include "analyze/facts/gpu_shares.h"
+#include "analyze/top/namespace.h"
 #include "pitot/analyze/top.h"
 #include "pitot/model/index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::top {
 
 // O(n log n), most of a table's cost. The trace must outlive this.
 struct TopIndex {
@@ -24,7 +24,6 @@ struct TopIndex {
 // Like FindTop of pitot/analyze/top.h, but throws std::bad_alloc.
 Status FindTop(const TopIndex& index, const TopOptions& options, TopTable* table);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::top
 
 #endif  // PITOT_LIB_ANALYZE_TOP_TOP_INDEX_H_
