@@ -212,11 +212,11 @@ TEST_CASE("a kernel under another name of the build is the same kernel", "[diff]
 }
 
 TEST_CASE("normal names lack the parts that change from build to build", "[diff]") {
-  CHECK(NormalName("triton_poi_fused_add_0d1d2de") == "triton_poi_fused_add");
-  CHECK(NormalName("void gemm<float, 128>(float*, int)") == "gemm");
-  CHECK(NormalName("flash_fwd_3f9a21bc") == "flash_fwd");
-  CHECK(NormalName("fused_add_relu") == "fused_add_relu");
-  CHECK(NormalName("_7") == "_7");
+  CHECK(diff::NormalName("triton_poi_fused_add_0d1d2de") == "triton_poi_fused_add");
+  CHECK(diff::NormalName("void gemm<float, 128>(float*, int)") == "gemm");
+  CHECK(diff::NormalName("flash_fwd_3f9a21bc") == "flash_fwd");
+  CHECK(diff::NormalName("fused_add_relu") == "fused_add_relu");
+  CHECK(diff::NormalName("_7") == "_7");
 }
 
 TEST_CASE("a batch's work is shared by its members, so a request of a larger batch has less", "[diff]") {

@@ -14,12 +14,11 @@
 
 namespace pitot::test {
 
-using namespace analyze;
 using namespace facts;
 
 TEST_CASE("a change is split into its effects exactly, in whole ns", "[statistics]") {
   // 3 of 10 ns become 5 of 14: (5 - 3) x 12 and (14 - 10) x 4, for one request each.
-  const auto changes = SplitChanges({{{30, 3'000'000}, {70, 5'000'000}}, {{0, 0}, {7, 1'000'000}}}, 1, 1);
+  const auto changes = diff::SplitChanges({{{30, 3'000'000}, {70, 5'000'000}}, {{0, 0}, {7, 1'000'000}}}, 1, 1);
 
   CHECK(changes[0].count_effect_ns == 24);
   CHECK(changes[0].duration_effect_ns == 16);
@@ -28,11 +27,11 @@ TEST_CASE("a change is split into its effects exactly, in whole ns", "[statistic
 
   std::mt19937_64 random(5);
   for (int i = 0; i < 200; ++i) {
-    std::vector<AmountPair> keys(1 + random() % 20);
+    std::vector<diff::AmountPair> keys(1 + random() % 20);
     int64_t before = 0, after = 0;
     const auto n1 = 1 + random() % 1000, n2 = 1 + random() % 1000;
-    for (AmountPair& key : keys) {
-      for (Amount* const amount : {&key.before, &key.after}) {
+    for (diff::AmountPair& key : keys) {
+      for (diff::Amount* const amount : {&key.before, &key.after}) {
         const auto count = static_cast<int64_t>(random() % 50);
         *amount = {count == 0 ? 0 : static_cast<int64_t>(random() % 1'000'000'000), count * 1'000'000};
       }
@@ -40,7 +39,7 @@ TEST_CASE("a change is split into its effects exactly, in whole ns", "[statistic
       after += key.after.total_ns;
     }
     int64_t sum_before = 0, sum_after = 0;
-    for (const Change& change : SplitChanges(keys, n1, n2)) {
+    for (const diff::Change& change : diff::SplitChanges(keys, n1, n2)) {
       sum_before += change.before_ns;
       sum_after += change.after_ns;
       REQUIRE(change.count_effect_ns + change.duration_effect_ns == change.after_ns - change.before_ns);

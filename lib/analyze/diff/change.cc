@@ -5,8 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::diff {
 namespace {
 
 __extension__ typedef __int128 Wide;
@@ -59,5 +58,4 @@ std::vector<Change> SplitChanges(const std::vector<AmountPair>& keys, uint64_t r
   return changes;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::diff

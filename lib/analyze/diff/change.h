@@ -8,10 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "pitot/export.h"
-
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::diff {
 
 // The amount of one key on one side: its total time, and its count in millionths. Things shared by several requests
 // count in parts.
@@ -37,7 +34,6 @@ struct Change {
 std::vector<Change> SplitChanges(const std::vector<AmountPair>& keys, uint64_t requests_before,
                                  uint64_t requests_after);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::diff
 
 #endif  // PITOT_LIB_ANALYZE_DIFF_CHANGE_H_

@@ -31,6 +31,10 @@ const char* DiffOutcomeName(DiffOutcome outcome) noexcept {
   return "inconclusive";
 }
 
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+namespace pitot::diff {
 namespace {
 
 using facts::KolmogorovSmirnov;
@@ -232,13 +236,18 @@ Status Check(const DiffOptions& options) {
 }
 
 }  // namespace
+}  // namespace pitot::diff
 
-Status FindDiff(const Trace& before, const Trace& after, const DiffOptions& options, Diff* diff) noexcept {
-  if (Status status = Check(options); !status.ok()) return status;
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+Status FindDiff(const model::Trace& before, const model::Trace& after, const DiffOptions& options,
+                Diff* diff) noexcept {
+  if (Status status = diff::Check(options); !status.ok()) return status;
   try {
     *diff = Diff();
-    diff->per = FindPer(before, after);
-    Comparison(before, after, options, diff).Run();
+    diff->per = diff::FindPer(before, after);
+    diff::Comparison(before, after, options, diff).Run();
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to compare the traces");

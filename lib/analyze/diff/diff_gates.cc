@@ -10,8 +10,7 @@
 #include "analyze/facts/statistics.h"
 #include "base/quantile.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::diff {
 namespace {
 
 using facts::Estimate;
@@ -147,5 +146,4 @@ DiffGate CountGate(const char* name, const char* unit, const std::vector<double>
   return gate;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::diff

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "analyze/diff/namespace.h"
 #include "pitot/analyze/diff.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::diff {
 
 // The requests of two sides that are compared, and how far the sides differ in routes and sizes.
 struct Matched {
@@ -31,7 +31,6 @@ DiffGate QuantileGate(const char* name, double q, const std::vector<double>& bef
 DiffGate CountGate(const char* name, const char* unit, const std::vector<double>& before,
                    const std::vector<double>& after, double limit, double q);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::diff
 
 #endif  // PITOT_LIB_ANALYZE_DIFF_DIFF_GATES_H_

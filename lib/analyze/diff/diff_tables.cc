@@ -9,8 +9,7 @@
 #include "analyze/facts/statistics.h"
 #include "model/kernel_name.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::diff {
 namespace {
 
 using facts::Discoveries;
@@ -140,5 +139,4 @@ DiffTable MakeTable(const char* name, const Ledger& before, const Ledger& after,
   return table;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::diff

@@ -10,8 +10,7 @@
 
 #include "analyze/diff/diff_units.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::diff {
 
 // A kernel's name without its build-dependent parts: template arguments, parameters, and numbers, hashes and size hints
 // at its end ("triton_poi_fused_add_0d1d2d", "gemm_3f9a21bc").
@@ -24,7 +23,6 @@ enum class JudgedPart { kRows, kNothing };
 DiffTable MakeTable(const char* name, const Ledger& before, const Ledger& after, uint64_t requests_before,
                     uint64_t requests_after, const DiffOptions& options, Align align, JudgedPart judge);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::diff
 
 #endif  // PITOT_LIB_ANALYZE_DIFF_DIFF_TABLES_H_

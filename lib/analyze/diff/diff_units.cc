@@ -9,8 +9,7 @@
 #include "pitot/model/classes.h"
 #include "pitot/model/index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::diff {
 
 using model::kNone;
 using model::Trace;
@@ -219,5 +218,4 @@ Counts CountsOf(const Trace& trace, const DiffUnits& units) {
   return counts;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::diff

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "analyze/diff/change.h"
+#include "analyze/diff/namespace.h"
 #include "pitot/analyze/diff.h"
 #include "pitot/model/intervals.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::diff {
 
 // The finest unit that both traces have.
 DiffPer FindPer(const model::Trace& before, const model::Trace& after);
@@ -98,7 +98,6 @@ struct Counts {
 };
 Counts CountsOf(const model::Trace& trace, const DiffUnits& units);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::diff
 
 #endif  // PITOT_LIB_ANALYZE_DIFF_DIFF_UNITS_H_
