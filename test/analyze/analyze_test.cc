@@ -379,14 +379,14 @@ TEST_CASE("findings that exclude each other are kept, half as sure, and each nam
   const Pair pairs[] = {{"a10.launch_bound", "GPU 0", "a11.queue_full", "GPU 0 stream 7"},
                         {"a23.leak", "GPU 1: LibTorch allocated", "a23.fragmentation", "GPU 1"}};
   size_t rows = 0;
-  for (const analyze::Exclusion* row = analyze::kExclusions; row->one != nullptr; ++row)
-    rows += row->of == analyze::Meeting::kSameGpu ? 1 : 0;
+  for (const verdict::Exclusion* row = verdict::kExclusions; row->one != nullptr; ++row)
+    rows += row->of == verdict::Meeting::kSameGpu ? 1 : 0;
   REQUIRE(rows == std::size(pairs));
   for (const Pair& pair : pairs) {
     INFO(pair.one);
     AnalysisReport report = ReportOf({{pair.one, pair.of_one}, {pair.other, pair.of_other}, {"a04.idle", "GPU 0"}});
 
-    MarkContradictions(&report);
+    verdict::MarkContradictions(&report);
 
     const std::vector<analyze::FindingRow>& findings = report.analyzers[0].findings;
     CHECK(findings[0].confidence == Approx(0.4));
@@ -413,7 +413,7 @@ TEST_CASE("findings of different GPUs, and undetermined ones, contradict nothing
                                     {"a10.launch_bound", "GPU 0"}});
   report.analyzers[0].findings.back().is_undetermined = true;
 
-  MarkContradictions(&report);
+  verdict::MarkContradictions(&report);
 
   for (const analyze::FindingRow& finding : report.analyzers[0].findings) {
     INFO(finding.code << " of " << finding.subject);

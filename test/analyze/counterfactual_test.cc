@@ -230,7 +230,7 @@ TEST_CASE("the latency is unchanged if nothing is taken from it, on any server",
     const Played played(seed % 2 == 0 ? simulator::RandomServer(seed) : simulator::RandomGpuServer(seed), {});
     for (const auto& [number, row] : played.rows()) {
       const RequestBlame blame = played.BlameOf(number);
-      const Counterfactual play(blame);
+      const verdict::Counterfactual play(blame);
       INFO("seed " << seed << " request " << number);
       REQUIRE(play.LatencyWithout(IsNone) == blame.blame.Total());
       for (uint32_t k = 0; k < kBlames; ++k) {
@@ -244,7 +244,7 @@ TEST_CASE("the latency is unchanged if nothing is taken from it, on any server",
 
 TEST_CASE("a request is shorter by a removed part, and in a detour at most by its thread's wait", "[verdict]") {
   const RequestBlame blame = WithDetour();
-  const Counterfactual play(blame);
+  const verdict::Counterfactual play(blame);
   CHECK(play.LatencyWithout(IsNone) == 13 * kMs);
   CHECK(play.LatencyWithout(Of(Blame::kHostOncpuPre)) == 11 * kMs);
   CHECK(play.LatencyWithout(Of(Blame::kGpuExecExpected)) == 10 * kMs);
@@ -255,7 +255,7 @@ TEST_CASE("a request is shorter by a removed part, and in a detour at most by it
 TEST_CASE("a nested detour leaves no more than either detour", "[verdict]") {
   RequestBlame blame = WithDetour();
   blame.detours = {{9 * kMs, 12 * kMs, 1 * kMs}, {2 * kMs, 12 * kMs, 4 * kMs}};
-  const Counterfactual play(blame);
+  const verdict::Counterfactual play(blame);
   CHECK(play.LatencyWithout(IsNone) == 13 * kMs);
   CHECK(play.LatencyWithout(Of(Blame::kGpuExecExpected)) == 12 * kMs);
   CHECK(play.LatencyWithout(Of(Blame::kHostOncpuFramework)) == 9 * kMs);

@@ -103,5 +103,5 @@ TEST_CASE("an open request is known to its last moment, asleep or not", "[judge]
   pitot::analyze::RequestBlame blame;
   REQUIRE(FindBlame(index, 0, &blame).ok());
   REQUIRE(trace.requests[0].duration_ns == pitot::model::kOpen);
-  for (const pitot::analyze::BlameSegment& segment : blame.segments) CHECK_FALSE(IsUnseen(segment));
+  for (const pitot::analyze::BlameSegment& segment : blame.segments) CHECK_FALSE(pitot::verdict::IsUnseen(segment));
 }

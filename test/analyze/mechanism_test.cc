@@ -9,9 +9,9 @@ namespace {
 
 using pitot::analyze::Blame;
 using pitot::analyze::kBlames;
-using pitot::analyze::Mechanism;
-using pitot::analyze::MechanismAt;
-using pitot::analyze::MechanismPartlyAt;
+using pitot::verdict::Mechanism;
+using pitot::verdict::MechanismAt;
+using pitot::verdict::MechanismPartlyAt;
 
 }  // namespace
 

@@ -1717,7 +1717,8 @@ TEST_CASE("two causes for the same kernels or calls are half as sure, and each n
   const Pair pairs[] = {{Blame::kGpuClock, Blame::kGpuContention, &BlameSegment::gpu},
                         {Blame::kLaunchApi, Blame::kLaunchQueueFull, &BlameSegment::call}};
   size_t rows = 0;
-  for (const Exclusion* row = kExclusions; row->one != nullptr; ++row) rows += row->of != Meeting::kSameGpu ? 1 : 0;
+  for (const verdict::Exclusion* row = verdict::kExclusions; row->one != nullptr; ++row)
+    rows += row->of != verdict::Meeting::kSameGpu ? 1 : 0;
   REQUIRE(rows == std::size(pairs));
   for (const Pair& pair : pairs) {
     INFO(BlameName(pair.one));
@@ -1739,7 +1740,7 @@ TEST_CASE("two causes for the same kernels or calls are half as sure, and each n
       std::vector<Cause> found(3);
       found[0].blame = pair.one, found[1].blame = pair.other, found[2].blame = Blame::kHostLock;
       for (Cause& cause : found) cause.confidence = 0.8;
-      MarkContradictions(blame, &found);
+      verdict::MarkContradictions(blame, &found);
       return found;
     };
 

@@ -579,7 +579,7 @@ TEST_CASE("a thread without a CPU names the machine's reason: a hypervisor, a qu
     analyze::Cause cause;
     cause.blame = Blame::kHostRunqueue;
     cause.longest = {1};
-    CHECK(ProofOf(server.index.data()->index, blame, cause, {}) == proof);
+    CHECK(verdict::ProofOf(server.index.data()->index, blame, cause, {}) == proof);
     return EvidenceText(server.index, blame, cause);
   };
   const std::string where = "in \"decode\" on http-1; shown by its ",

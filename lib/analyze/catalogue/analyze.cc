@@ -294,7 +294,7 @@ Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Anal
       report->analyzers.emplace_back();
       RunOne(trace, indexes, options, &shared, analyzer.get(), &report->analyzers.back());
     }
-    MarkContradictions(report);
+    verdict::MarkContradictions(report);
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to analyze the trace");

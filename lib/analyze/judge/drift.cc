@@ -59,8 +59,8 @@ Status Regimes::Add(std::string_view route, uint32_t size_bucket, const Baseline
       cell->period_begin_ns = row.at_ns;
     }
     if (cell->rows.size() >= options_.requests_per_period) return Status();
-    const bool is_whole = IsWhole(row.work.depth, row.blame);
-    Row kept{row.blame.Total(), {}, is_whole ? ForGpus(row.work.depth) : Depth::kAuto, row.work.steps != 0};
+    const bool is_whole = verdict::IsWhole(row.work.depth, row.blame);
+    Row kept{row.blame.Total(), {}, is_whole ? verdict::ForGpus(row.work.depth) : Depth::kAuto, row.work.steps != 0};
     for (uint32_t k = 0; k < kBlames; ++k)
       kept.parts_us[k] = static_cast<int32_t>(std::min<int64_t>(row.blame.ns[k] / 1000, INT32_MAX));
     cell->rows.push_back(kept);
@@ -140,8 +140,8 @@ bool Regimes::FindIn(const Cell& cell, Drift* drift) const {
   drift->is_coarse = before.depth != now.depth || now.depth == Depth::kAuto;
   if (drift->is_coarse) {
     const bool has_batches = before.has_batches && now.has_batches;
-    MakeCoarse(&drift->before, has_batches);
-    MakeCoarse(&drift->after, has_batches);
+    verdict::MakeCoarse(&drift->before, has_batches);
+    verdict::MakeCoarse(&drift->after, has_batches);
   }
   drift->since_ns = since != all.end() ? since->begin_ns : now.begin_ns;
   return true;

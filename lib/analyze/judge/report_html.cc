@@ -306,12 +306,12 @@ class Page {
   // The verdict in a sentence.
   std::string Headline(const Verdict& v) const {
     if (!v.causes.empty() && v.kind != VerdictKind::kUniform)
-      return Route() + " " + SentenceText(judgement_->index, judgement_->blame, v, v.causes[0]);
+      return Route() + " " + verdict::SentenceText(judgement_->index, judgement_->blame, v, v.causes[0]);
     switch (v.kind) {
       case VerdictKind::kUniform:
         return Route() + Format(": everything was %.0f %% slower than usual", 100 * v.common_factor);
       case VerdictKind::kMoreWork:
-        return Route() + ": " + MoreWorkText(v);
+        return Route() + ": " + verdict::MoreWorkText(v);
       case VerdictKind::kDiffuse:
         return Route() + " took " + Ms1(v.latency_ns) + ", and no single part stands out";
       case VerdictKind::kNotUnusual:
@@ -339,14 +339,14 @@ class Page {
     const Verdict& v = judgement_->verdict;
     out_ += "<h1>" + Escape(Headline(v)) + " <small>" + Category(v) + "</small></h1>\n";
     P("", Latency(v));
-    for (const std::string& text : {Kind(v), LikeText(v), MeanwhileText(v)}) {
+    for (const std::string& text : {Kind(v), verdict::LikeText(v), verdict::MeanwhileText(v)}) {
       if (!text.empty()) P("", text + ".");
     }
     if (*v.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + v.advice.text);
-    const PrintedVerdict printed(v);
+    const verdict::PrintedVerdict printed(v);
     for (size_t i = 0; i < v.causes.size(); ++i) WriteCause(i + 1, v.causes[i], printed.causes[i]);
     if (v.causes.size() > 1) P("", "Fixing all of these would save at most " + Duration(v.joint_saving_ns) + ".");
-    for (const Cause& part : v.largest) WriteCause(0, part, base::RoundTo(part.excess_ns, kTenth));
+    for (const Cause& part : v.largest) WriteCause(0, part, base::RoundTo(part.excess_ns, verdict::kTenth));
     WriteNumbers(v);
   }
 
@@ -365,13 +365,13 @@ class Page {
                            cause.p_of_launches < cause.p ? " of its launches" : "") +
                     EvidenceText(judgement_->index, judgement_->blame, cause));
     if (!v.causes.empty() || v.common_ns != 0) {
-      const PrintedVerdict printed(v);
+      const verdict::PrintedVerdict printed(v);
       std::string sum;
-      if (v.common_ns != 0) sum += SignedTenths(printed.common) + " common to all, ";
+      if (v.common_ns != 0) sum += verdict::SignedTenths(printed.common) + " common to all, ";
       for (size_t i = 0; i < v.causes.size(); ++i)
-        sum += SignedTenths(printed.causes[i]) + " " + BlameName(v.causes[i].blame) + ", ";
-      P("soft", sum + RestText(v) + "; together " + SignedTenths(printed.latency - printed.typical) + " = " +
-                    Tenths(printed.latency) + " - " + Tenths(printed.typical));
+        sum += verdict::SignedTenths(printed.causes[i]) + " " + BlameName(v.causes[i].blame) + ", ";
+      P("soft", sum + verdict::RestText(v) + "; together " + verdict::SignedTenths(printed.latency - printed.typical) +
+                    " = " + verdict::Tenths(printed.latency) + " - " + verdict::Tenths(printed.typical));
     }
     EndFold();
   }
@@ -379,7 +379,7 @@ class Page {
   static std::string MoreWork(const Verdict& v) {
     if (v.more_of.empty()) return {};
     return v.more_ns == 0 ? Format("It had %.3g times the usual ", v.more_factor) + v.more_of
-                          : "There was also " + MoreWorkText(v) + ", " + SignedExactMs(v.more_ns) + " ms";
+                          : "There was also " + verdict::MoreWorkText(v) + ", " + SignedExactMs(v.more_ns) + " ms";
   }
 
   // A sentence besides the headline; "": none.
@@ -400,19 +400,19 @@ class Page {
   void WriteCause(size_t number, const Cause& cause, int64_t excess_tenths) {
     const Verdict& v = judgement_->verdict;
     const bool is_headline = number == 1 && v.kind != VerdictKind::kUniform;
-    const std::string title = !is_headline           ? SentenceText(judgement_->index, judgement_->blame, v, cause)
+    const std::string title = !is_headline ? verdict::SentenceText(judgement_->index, judgement_->blame, v, cause)
                               : v.causes.size() == 1 ? "The cause"
                                                      : "The largest cause";
     out_ += std::string("<div class=\"card ") + GroupOf(cause.blame).style + "\"><h3><span>" +
             (number > 1 ? std::to_string(number) + ". " : "") + Escape(title) + " <small>" + BlameName(cause.blame) +
             "</small></span><span class=\"num\">";
     const bool is_compared = v.level != Baseline::Level::kNone;
-    out_ += is_compared ? SignedTenths(excess_tenths) : Ms1(cause.blame_ns);
+    out_ += is_compared ? verdict::SignedTenths(excess_tenths) : Ms1(cause.blame_ns);
     if (number != 0) out_ += Format(", %.0f %%", 100 * cause.share);
     out_ += "</span></h3>\n";
     if (*cause.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + cause.advice.text);
-    if (number != 0) P("soft", ConfidenceText(cause) + "; " + SavingText(v, cause));
-    if (const std::string text = ContradictionText(cause); !text.empty()) P("soft", text);
+    if (number != 0) P("soft", verdict::ConfidenceText(cause) + "; " + verdict::SavingText(v, cause));
+    if (const std::string text = verdict::ContradictionText(cause); !text.empty()) P("soft", text);
     out_ += "</div>\n";
   }
 

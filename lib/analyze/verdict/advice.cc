@@ -2,10 +2,10 @@
 //
 // What to do about a cause, as a table (docs/reference/blame.md#advice). Evidence that no collector records has no row
 // yet.
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/verdict.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 namespace {
 
@@ -216,15 +216,19 @@ constexpr Advice kInstrument = {"instrument",
                                 "Nothing was recorded in this time. Put scopes and waits where its threads are."};
 
 }  // namespace
+}  // namespace pitot::verdict
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 Advice AdviceFor(Blame blame, BatchClose close, Proof proof) noexcept {
-  if (static_cast<uint32_t>(blame) >= kBlames) return kInstrument;
-  for (const AdviceRow& row : kRows) {
-    if ((row.blames & BlameBit(blame)) != 0 && (row.close == kAnyClose || row.close == close) &&
-        (row.proof == kAnyProof || row.proof == proof))
+  if (static_cast<uint32_t>(blame) >= kBlames) return verdict::kInstrument;
+  for (const verdict::AdviceRow& row : verdict::kRows) {
+    if ((row.blames & BlameBit(blame)) != 0 && (row.close == verdict::kAnyClose || row.close == close) &&
+        (row.proof == verdict::kAnyProof || row.proof == proof))
       return row.advice;
   }
-  return kInstrument;
+  return verdict::kInstrument;
 }
 
 Advice AdviceFor(VerdictKind kind) noexcept {

@@ -8,8 +8,7 @@
 
 #include "analyze/verdict/place.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 using model::kNone;
 
@@ -71,5 +70,4 @@ void FindEvidence(const model::Trace& trace, const RequestBlame& blame, Cause* c
   if (cause->longest.size() > kMostLongest) cause->longest.resize(kMostLongest);
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

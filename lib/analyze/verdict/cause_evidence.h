@@ -4,16 +4,15 @@
 #ifndef PITOT_LIB_ANALYZE_VERDICT_CAUSE_EVIDENCE_H_
 #define PITOT_LIB_ANALYZE_VERDICT_CAUSE_EVIDENCE_H_
 
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/verdict.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 // Fills `by`, `by_ns`, `longest` and `place_ns` of a cause with known blame and blame_ns. Throws std::bad_alloc. Cost:
 // O(n log n) of the request's segments.
 void FindEvidence(const model::Trace& trace, const RequestBlame& blame, Cause* cause);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict
 
 #endif  // PITOT_LIB_ANALYZE_VERDICT_CAUSE_EVIDENCE_H_

@@ -7,8 +7,7 @@
 #include "analyze/verdict/contradictions.h"
 #include "pitot/analyze/verdict.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 namespace {
 
 // The row that a segment of a blame is about, for `meeting`; kNone: none.
@@ -57,5 +56,4 @@ void MarkContradictions(const RequestBlame& blame, std::vector<Cause>* causes) {
   });
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

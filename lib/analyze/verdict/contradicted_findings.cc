@@ -5,8 +5,7 @@
 
 #include "analyze/verdict/contradictions.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 namespace {
 
 // "GPU 1" of "GPU 1 stream 7" and "GPU 1: LibTorch allocated"; otherwise "".
@@ -44,5 +43,4 @@ void MarkContradictions(AnalysisReport* report) {
   });
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

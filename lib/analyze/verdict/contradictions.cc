@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyze/verdict/contradictions.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 const Exclusion kExclusions[] = {
     // Where work piles up before a GPU, its calls look slow because they wait for room.
@@ -19,5 +18,4 @@ const Exclusion kExclusions[] = {
      "either these calls are slow, or they wait for room because the GPU is behind"},
     {nullptr, nullptr, Meeting::kSameGpu, nullptr}};
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

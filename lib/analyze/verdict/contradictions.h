@@ -7,13 +7,17 @@
 
 #include <vector>
 
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/analyze.h"
 #include "pitot/analyze/why.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
-
 struct Cause;  // pitot/analyze/verdict.h
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+namespace pitot::verdict {
 
 // The thing two answers must share for one of them to be wrong.
 enum class Meeting { kSameGpu, kSameKernels, kSameCalls };
@@ -36,7 +40,6 @@ void MarkContradictions(AnalysisReport* report);
 // Marks the causes of one request.
 void MarkContradictions(const RequestBlame& blame, std::vector<Cause>* causes);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict
 
 #endif  // PITOT_LIB_ANALYZE_VERDICT_CONTRADICTIONS_H_

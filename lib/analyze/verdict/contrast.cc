@@ -7,8 +7,7 @@
 
 #include "base/quantile.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 namespace {
 
@@ -186,5 +185,4 @@ Contrast Normal::Test(const BlameVector& blame) const {
   return at;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

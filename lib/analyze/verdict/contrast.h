@@ -14,10 +14,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/why.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 using Parts = std::array<int64_t, kBlames>;
 
@@ -62,7 +62,6 @@ class Normal {
   double usual_common_factor_ = 0;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict
 
 #endif  // PITOT_LIB_ANALYZE_VERDICT_CONTRAST_H_

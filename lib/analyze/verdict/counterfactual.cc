@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 Counterfactual::Counterfactual(const RequestBlame& blame) : blame_(blame) {
   const std::vector<BlameSegment>& segments = blame.segments;
@@ -22,5 +21,4 @@ Counterfactual::Counterfactual(const RequestBlame& blame) : blame_(blame) {
   }
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/why.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 // A request as a graph. Its nodes are the moments between its segments. Its edges are the segments; next to those of
 // each detour also the way of the thread that the walk left there, as long as that thread did not wait. Played
@@ -46,7 +46,6 @@ class Counterfactual {
   std::vector<Way> ways_;  // in the order of `from`
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict
 
 #endif  // PITOT_LIB_ANALYZE_VERDICT_COUNTERFACTUAL_H_

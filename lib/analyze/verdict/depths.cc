@@ -3,8 +3,7 @@
 
 #include <cstdint>
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 namespace {
 
 bool HasGpuParts(const BlameVector& blame) {
@@ -29,5 +28,4 @@ void MakeCoarse(BlameVector* blame, bool has_batches) {
   for (uint32_t k = 0; k < kBlames; ++k) (*blame)[Coarse(static_cast<Blame>(k), has_batches)] += fine.ns[k];
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/why.h"
 #include "pitot/depth.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 // Code of its threads, on a CPU as far as is known.
 inline constexpr uint32_t kOnCpu =
@@ -36,7 +36,6 @@ bool IsWhole(Depth depth, const BlameVector& blame);
 Blame Coarse(Blame blame, bool has_batches);
 void MakeCoarse(BlameVector* blame, bool has_batches);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict
 
 #endif  // PITOT_LIB_ANALYZE_VERDICT_DEPTHS_H_

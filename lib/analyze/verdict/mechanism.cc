@@ -3,8 +3,7 @@
 
 #include <string_view>
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 namespace {
 
@@ -70,5 +69,4 @@ std::string MechanismPartlyAt(Blame blame, const std::string& time, const std::s
   return place.empty() ? text : text + ", " + part + " of it " + InPlace(place);
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

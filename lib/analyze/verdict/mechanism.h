@@ -6,10 +6,10 @@
 
 #include <string>
 
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/why.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 // `time` is a duration in words.
 std::string Mechanism(Blame blame, const std::string& time);
@@ -21,7 +21,6 @@ std::string MechanismAt(Blame blame, const std::string& time, const std::string&
 // Adds the place of a `part` of it: "spent 16.0 ms on model code, 9.00 ms of it in "forward" on executor".
 std::string MechanismPartlyAt(Blame blame, const std::string& time, const std::string& place, const std::string& part);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict
 
 #endif  // PITOT_LIB_ANALYZE_VERDICT_MECHANISM_H_

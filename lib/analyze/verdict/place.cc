@@ -10,8 +10,7 @@
 #include "model/kernel_name.h"
 #include "pitot/request.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 using model::kNone;
 using model::Trace;
@@ -81,5 +80,4 @@ Places::Most Places::Find(const std::vector<BlameSegment>& all, const std::vecto
   return most;
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

@@ -10,10 +10,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/why.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 std::string QuotedName(std::string_view name);
 std::string ThreadName(const model::Trace& trace, uint32_t thread);
@@ -41,7 +41,6 @@ class Places {
   std::unordered_map<model::StringId, std::string> kernels_;
 };
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict
 
 #endif  // PITOT_LIB_ANALYZE_VERDICT_PLACE_H_

@@ -6,8 +6,7 @@
 
 #include "base/host_counters.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 namespace {
 
@@ -108,5 +107,4 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
   }
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

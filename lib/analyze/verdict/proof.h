@@ -5,10 +5,10 @@
 #define PITOT_LIB_ANALYZE_VERDICT_PROOF_H_
 
 #include "analyze/blame/walk.h"
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/verdict.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 // Whether a segment's thread got no CPU time although it neither slept nor was switched.
 bool IsStolen(const model::Trace& trace, const BlameSegment& segment);
@@ -22,7 +22,6 @@ bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame);
 // Reads only `more_of` of `verdict`.
 Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict
 
 #endif  // PITOT_LIB_ANALYZE_VERDICT_PROOF_H_

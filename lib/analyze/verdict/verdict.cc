@@ -20,8 +20,7 @@
 #include "base/columns.h"
 #include "base/quantile.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 using model::kNone;
 
@@ -474,6 +473,11 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
   return verdict;
 }
 
+}  // namespace pitot::verdict
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
 const char* VerdictKindName(VerdictKind kind) noexcept {
   static constexpr const char* kNames[] = {"undetermined", "causes", "uniform", "more_work", "diffuse", "not_unusual"};
   const auto i = static_cast<uint8_t>(kind);
@@ -482,7 +486,7 @@ const char* VerdictKindName(VerdictKind kind) noexcept {
 
 WorkDone WorkOf(const BlameIndex& index, const RequestBlame& blame) noexcept {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return {};
-  return WorkOfBlame(index.data()->index, blame);
+  return verdict::WorkOfBlame(index.data()->index, blame);
 }
 
 Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
@@ -491,7 +495,7 @@ Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Bas
   if (blame.request >= index.data()->index.trace.requests.size())
     return Status(StatusCode::kInvalidArgument, "blame: its request is not in the index");
   try {
-    *verdict = MakeVerdict(index.data()->index, blame, baseline, now_ns, options);
+    *verdict = verdict::MakeVerdict(index.data()->index, blame, baseline, now_ns, options);
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to compare the request");

@@ -4,8 +4,7 @@
 #include "analyze/verdict/depths.h"
 #include "analyze/verdict/proof.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 using model::kNone;
 
@@ -129,5 +128,4 @@ void FindConfidence(const blame::Index& index, const RequestBlame& blame, const 
   cause->unsure = product.why();
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

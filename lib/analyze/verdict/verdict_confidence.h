@@ -7,10 +7,10 @@
 #include <cstdint>
 
 #include "analyze/blame/index_data.h"
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/verdict.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 // Longer than usual parts of a request that say how long, not why.
 struct Unexplained {
@@ -28,7 +28,6 @@ struct Unexplained {
 void FindConfidence(const blame::Index& index, const RequestBlame& blame, const VerdictOptions& options,
                     const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept;
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict
 
 #endif  // PITOT_LIB_ANALYZE_VERDICT_VERDICT_CONFIDENCE_H_

@@ -2,13 +2,13 @@
 //
 // Verdicts for programs: rows become ids and names, which have a meaning outside of the trace.
 #include "analyze/blame/index_data.h"
+#include "analyze/verdict/namespace.h"
 #include "base/columns.h"
 #include "base/json.h"
 #include "pitot/analyze/drift.h"
 #include "pitot/analyze/verdict.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 namespace {
 
 using base::Json;
@@ -243,11 +243,15 @@ class Writer {
 };
 
 }  // namespace
+}  // namespace pitot::verdict
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, const Drift* drifts,
                         size_t drift_count) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
-  return Writer(index, blame).Write(verdict, drifts, drift_count);
+  return verdict::Writer(index, blame).Write(verdict, drifts, drift_count);
 }
 
 }  // namespace analyze

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyze/verdict/verdict_others.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 namespace {
 
@@ -45,5 +44,4 @@ void FindOthers(const blame::Index& index, const RequestBlame& blame, Verdict* v
   FindMeanwhile(index, blame, verdict);
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict

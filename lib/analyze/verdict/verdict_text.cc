@@ -19,8 +19,7 @@
 #include "model/kernel_name.h"
 #include "pitot/analyze/verdict.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 namespace {
 
 using base::Duration;
@@ -507,19 +506,24 @@ std::string SentenceText(const BlameIndex& index, const RequestBlame& blame, con
   return Teller(index.data()->index, blame).Sentence(cause, verdict.kind == VerdictKind::kUndetermined);
 }
 
+}  // namespace pitot::verdict
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
 std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause) {
   if (index.data() == nullptr) return "";
-  return Teller(index.data()->index, blame).Evidence(cause);
+  return verdict::Teller(index.data()->index, blame).Evidence(cause);
 }
 
 std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
-  return Teller(index.data()->index, blame).Line(verdict);
+  return verdict::Teller(index.data()->index, blame).Line(verdict);
 }
 
 std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
-  return Teller(index.data()->index, blame).Tell(verdict, columns);
+  return verdict::Teller(index.data()->index, blame).Tell(verdict, columns);
 }
 
 }  // namespace analyze

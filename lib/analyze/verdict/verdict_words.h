@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "analyze/verdict/namespace.h"
 #include "pitot/analyze/verdict.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::verdict {
 
 constexpr int64_t kTenth = 100'000;  // of a ms
 // A verdict's times as printed, in tenths of a ms. Causes, common part and rest add up to latency - typical in print,
@@ -52,7 +52,6 @@ std::string ConfidenceText(const Cause& cause);
 // A sentence on the contradicting cause and the reason; "" if there is none.
 std::string ContradictionText(const Cause& cause);
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::verdict
 
 #endif  // PITOT_LIB_ANALYZE_VERDICT_VERDICT_WORDS_H_
