@@ -53,7 +53,7 @@ double ToWholePercent(double share) { return std::floor(share * 100 + 0.5) / 100
 // A03, from the first step to the last.
 void Utilisation(Analysis& analysis) {
   const Intervals steps = TbSteps(analysis.trace(), analysis.indexes().launches);
-  analyze::a03::OfTime(analysis, {steps.front().begin_ns, steps.back().end_ns}, ToWholePercent);
+  catalogue::a03::OfTime(analysis, {steps.front().begin_ns, steps.back().end_ns}, ToWholePercent);
 }
 
 }  // namespace

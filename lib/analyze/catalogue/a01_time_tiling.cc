@@ -10,8 +10,7 @@
 #include "pitot/model/indexes.h"
 #include "pitot/model/sweep.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a01 {
 namespace {
 
@@ -71,5 +70,4 @@ class TimeTiling final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeTimeTiling() { return std::make_unique<a01::TimeTiling>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/namespace.h"
 #include "analyze/facts/resampling.h"
 #include "analyze/facts/subjects.h"
 #include "analyze/top/top_index.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a02 {
 namespace {
 
@@ -121,5 +121,4 @@ class TopCosts final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeTopCosts() { return std::make_unique<a02::TopCosts>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

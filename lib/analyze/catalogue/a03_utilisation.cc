@@ -19,8 +19,7 @@
 #include "model/occupancy.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a03 {
 namespace {
 
@@ -197,5 +196,4 @@ void OfTime(Analysis& analysis, Interval time, double (*counted)(double)) {
 
 std::unique_ptr<Analyzer> MakeUtilisation() { return std::make_unique<a03::Utilisation>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

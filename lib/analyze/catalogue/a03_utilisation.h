@@ -7,8 +7,7 @@
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/intervals.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a03 {
 
 // Measures and judges how each GPU was used during `time`. `counted` (null: as it is) gives the occupancy to count for
@@ -16,7 +15,6 @@ namespace a03 {
 void OfTime(Analysis& analysis, model::Interval time, double (*counted)(double occupancy) = nullptr);
 
 }  // namespace a03
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue
 
 #endif  // PITOT_LIB_ANALYZE_CATALOGUE_A03_UTILISATION_H_

@@ -17,8 +17,7 @@
 #include "pitot/model/index.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a04 {
 namespace {
 
@@ -263,5 +262,4 @@ class IdleGaps final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeIdleGaps() { return std::make_unique<a04::IdleGaps>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -15,8 +15,7 @@
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a05 {
 namespace {
 
@@ -149,5 +148,4 @@ class InputPipeline final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeInputPipeline() { return std::make_unique<a05::InputPipeline>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -15,8 +15,7 @@
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a06 {
 namespace {
 
@@ -193,5 +192,4 @@ class SmallCopies final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeSmallCopies() { return std::make_unique<a06::SmallCopies>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

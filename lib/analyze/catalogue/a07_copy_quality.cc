@@ -15,8 +15,7 @@
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a07 {
 namespace {
 
@@ -129,5 +128,4 @@ class CopyQuality final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeCopyQuality() { return std::make_unique<a07::CopyQuality>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -12,8 +12,7 @@
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a08 {
 namespace {
 
@@ -102,5 +101,4 @@ class TransferBound final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeTransferBound() { return std::make_unique<a08::TransferBound>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -16,8 +16,7 @@
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a09 {
 namespace {
 
@@ -180,5 +179,4 @@ class SyncStalls final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeSyncStalls() { return std::make_unique<a09::SyncStalls>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

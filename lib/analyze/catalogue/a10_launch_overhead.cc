@@ -14,8 +14,7 @@
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a10 {
 namespace {
 
@@ -185,5 +184,4 @@ class LaunchOverhead final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeLaunchOverhead() { return std::make_unique<a10::LaunchOverhead>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

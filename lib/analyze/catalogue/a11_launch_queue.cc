@@ -14,8 +14,7 @@
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a11 {
 namespace {
 
@@ -174,5 +173,4 @@ class LaunchQueue final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeLaunchQueue() { return std::make_unique<a11::LaunchQueue>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

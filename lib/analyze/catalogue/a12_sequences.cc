@@ -16,8 +16,7 @@
 #include "model/kernel_name.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a12 {
 namespace {
 
@@ -236,5 +235,4 @@ class Sequences final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeSequences() { return std::make_unique<a12::Sequences>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -16,8 +16,7 @@
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a15 {
 namespace {
 
@@ -156,5 +155,4 @@ class Scaling final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeScaling() { return std::make_unique<a15::Scaling>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

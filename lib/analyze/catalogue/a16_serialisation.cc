@@ -20,8 +20,7 @@
 #include "model/occupancy.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a16 {
 namespace {
 
@@ -194,5 +193,4 @@ class Serialisation final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeSerialisation() { return std::make_unique<a16::Serialisation>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -16,8 +16,7 @@
 #include "analyze/facts/subjects.h"
 #include "model/kernel_name.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a17 {
 namespace {
 
@@ -171,5 +170,4 @@ class CriticalPath final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeCriticalPath() { return std::make_unique<a17::CriticalPath>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -23,8 +23,7 @@
 #include "analyze/facts/subjects.h"
 #include "model/held.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a18 {
 namespace {
 
@@ -247,5 +246,4 @@ class Roofline final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeRoofline() { return std::make_unique<a18::Roofline>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

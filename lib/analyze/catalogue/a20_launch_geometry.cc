@@ -23,8 +23,7 @@
 #include "model/occupancy.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a20 {
 namespace {
 
@@ -250,5 +249,4 @@ class LaunchGeometry final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeLaunchGeometry() { return std::make_unique<a20::LaunchGeometry>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -17,8 +17,7 @@
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a22 {
 namespace {
 
@@ -216,5 +215,4 @@ class FrameworkPatterns final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeFrameworkPatterns() { return std::make_unique<a22::FrameworkPatterns>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

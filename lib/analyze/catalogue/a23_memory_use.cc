@@ -18,8 +18,7 @@
 #include "analyze/facts/trend.h"
 #include "pitot/model/index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a23 {
 namespace {
 
@@ -226,5 +225,4 @@ class MemoryUse final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeMemoryUse() { return std::make_unique<a23::MemoryUse>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

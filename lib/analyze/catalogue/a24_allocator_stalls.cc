@@ -16,8 +16,7 @@
 #include "analyze/facts/warm_up.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a24 {
 namespace {
 
@@ -167,5 +166,4 @@ class AllocatorStalls final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeAllocatorStalls() { return std::make_unique<a24::AllocatorStalls>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

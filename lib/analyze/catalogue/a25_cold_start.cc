@@ -17,8 +17,7 @@
 #include "model/kernel_name.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a25 {
 namespace {
 
@@ -161,5 +160,4 @@ class ColdStart final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeColdStart() { return std::make_unique<a25::ColdStart>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

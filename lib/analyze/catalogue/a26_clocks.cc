@@ -20,8 +20,7 @@
 #include "model/held.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a26 {
 namespace {
 
@@ -275,5 +274,4 @@ class Clocks final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeClocks() { return std::make_unique<a26::Clocks>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

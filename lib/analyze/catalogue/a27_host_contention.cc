@@ -14,8 +14,7 @@
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a27 {
 namespace {
 
@@ -153,5 +152,4 @@ class HostContention final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeHostContention() { return std::make_unique<a27::HostContention>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -18,8 +18,7 @@
 #include "analyze/facts/patience.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a28 {
 namespace {
 
@@ -280,5 +279,4 @@ class Plateau final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakePlateau() { return std::make_unique<a28::Plateau>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

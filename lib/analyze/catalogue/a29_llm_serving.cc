@@ -15,8 +15,7 @@
 #include "base/quantile.h"
 #include "pitot/model/index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a29 {
 namespace {
 
@@ -263,5 +262,4 @@ class LlmServing final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeLlmServing() { return std::make_unique<a29::LlmServing>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

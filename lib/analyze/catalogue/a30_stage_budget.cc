@@ -15,8 +15,7 @@
 #include "analyze/catalogue/serving.h"
 #include "analyze/facts/evidence.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a30 {
 namespace {
 
@@ -190,5 +189,4 @@ class StageBudget final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeStageBudget() { return std::make_unique<a30::StageBudget>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

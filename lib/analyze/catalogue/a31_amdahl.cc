@@ -13,8 +13,7 @@
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/statistics.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a31 {
 namespace {
 
@@ -110,5 +109,4 @@ class Amdahl final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeAmdahl() { return std::make_unique<a31::Amdahl>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

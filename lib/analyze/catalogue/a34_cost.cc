@@ -12,8 +12,7 @@
 #include "analyze/facts/patience.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a34 {
 namespace {
 
@@ -115,5 +114,4 @@ class Cost final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeCost() { return std::make_unique<a34::Cost>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -18,8 +18,7 @@
 #include "pitot/model/classes.h"
 #include "pitot/model/index.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a35 {
 namespace {
 
@@ -210,5 +209,4 @@ class ChangePoints final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeChangePoints() { return std::make_unique<a35::ChangePoints>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -20,8 +20,7 @@
 #include "base/quantile.h"
 #include "pitot/model/classes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a36 {
 namespace {
 
@@ -184,5 +183,4 @@ class OutlierSteps final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeOutlierSteps() { return std::make_unique<a36::OutlierSteps>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

@@ -9,8 +9,7 @@
 #include "analyze/facts/quality.h"
 #include "analyze/facts/subjects.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a39 {
 namespace {
 
@@ -71,5 +70,4 @@ class DataQuality final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeDataQuality() { return std::make_unique<a39::DataQuality>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

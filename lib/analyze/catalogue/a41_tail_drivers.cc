@@ -14,8 +14,7 @@
 #include "base/quantile.h"
 #include "pitot/analyze/verdict.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a41 {
 namespace {
 
@@ -129,5 +128,4 @@ class TailDrivers final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeTailDrivers() { return std::make_unique<a41::TailDrivers>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

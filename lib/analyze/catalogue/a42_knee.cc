@@ -17,8 +17,7 @@
 #include "analyze/facts/patience.h"
 #include "pitot/model/intervals.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a42 {
 namespace {
 
@@ -171,5 +170,4 @@ class Knee final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeKnee() { return std::make_unique<a42::Knee>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

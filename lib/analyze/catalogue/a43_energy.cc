@@ -15,8 +15,7 @@
 #include "base/gpu_counters.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace a43 {
 namespace {
 
@@ -141,5 +140,4 @@ class Energy final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeEnergy() { return std::make_unique<a43::Energy>(); }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue

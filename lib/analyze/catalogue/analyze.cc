@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analyze/catalogue/namespace.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/quality.h"
 #include "analyze/facts/subjects.h"
@@ -23,15 +24,12 @@
 #include "pitot/analyze/why.h"
 #include "pitot/model/indexes.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 namespace {
 
 using facts::Damage;
-using facts::FindDamages;
 using facts::kAll;
 using facts::Over;
-using facts::QualityLimits;
 
 constexpr uint32_t kMostEvidence = 16;
 constexpr size_t kMostMeasures = 100000, kMostFindings = 1000;
@@ -257,6 +255,10 @@ Status Check(const std::vector<std::unique_ptr<Analyzer>>& analyzers, const Anal
 }
 
 }  // namespace
+}  // namespace pitot::catalogue
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 const MeasureRow* AnalysisReport::Find(const std::string& analyzer, const std::string& measure,
                                        const std::string& subject) const {
@@ -274,7 +276,8 @@ std::vector<const FindingRow*> AnalysisReport::Ranked() const {
   for (const AnalyzerReport& report : analyzers) {
     for (const FindingRow& finding : report.findings) findings.push_back(&finding);
   }
-  std::stable_sort(findings.begin(), findings.end(), [](const auto* a, const auto* b) { return IsGraver(*a, *b); });
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const auto* a, const auto* b) { return catalogue::IsGraver(*a, *b); });
   return findings;
 }
 
@@ -282,17 +285,17 @@ Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Anal
                const AnalyzeOptions& options, AnalysisReport* report) noexcept {
   try {
     *report = AnalysisReport();
-    if (Status status = Check(analyzers, options); !status.ok()) return status;
+    if (Status status = catalogue::Check(analyzers, options); !status.ok()) return status;
     report->window_ns = trace.window_end_ns - trace.window_begin_ns;
-    const int64_t begin_ns = CpuNs();
+    const int64_t begin_ns = catalogue::CpuNs();
     const model::Indexes indexes(trace);
-    report->index_cpu_ns = CpuNs() - begin_ns;
-    Shared shared;
-    shared.damages = FindDamages(trace, QualityLimits());
+    report->index_cpu_ns = catalogue::CpuNs() - begin_ns;
+    catalogue::Shared shared;
+    shared.damages = facts::FindDamages(trace, facts::QualityLimits());
     for (const std::unique_ptr<Analyzer>& analyzer : analyzers) {
-      if (!options.only.empty() && !IsNamed(options.only, analyzer->Info().name)) continue;
+      if (!options.only.empty() && !catalogue::IsNamed(options.only, analyzer->Info().name)) continue;
       report->analyzers.emplace_back();
-      RunOne(trace, indexes, options, &shared, analyzer.get(), &report->analyzers.back());
+      catalogue::RunOne(trace, indexes, options, &shared, analyzer.get(), &report->analyzers.back());
     }
     verdict::MarkContradictions(report);
     return Status();

@@ -8,8 +8,7 @@
 
 #include "pitot/extend/analyzer.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 
 std::unique_ptr<Analyzer> MakeTimeTiling();         // a01
 std::unique_ptr<Analyzer> MakeTopCosts();           // a02
@@ -46,7 +45,6 @@ std::unique_ptr<Analyzer> MakeTailDrivers();        // a41
 std::unique_ptr<Analyzer> MakeKnee();               // a42
 std::unique_ptr<Analyzer> MakeEnergy();             // a43
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue
 
 #endif  // PITOT_LIB_ANALYZE_CATALOGUE_CATALOGUE_H_

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "analyze/catalogue/namespace.h"
 #include "analyze/facts/subjects.h"
 #include "base/columns.h"
 #include "pitot/analyze/walks.h"
@@ -18,8 +19,7 @@
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::catalogue {
 
 inline std::string RouteName(const model::Trace& trace, model::StringId route) {
   return route == 0 ? "(no route)" : std::string(trace.strings[route]);
@@ -82,7 +82,6 @@ inline void AddNotKnown(Analysis& analysis, const char* code, const char* summar
   analysis.Add(finding);
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::catalogue
 
 #endif  // PITOT_LIB_ANALYZE_CATALOGUE_SERVING_H_
