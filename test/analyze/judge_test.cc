@@ -89,7 +89,7 @@ class KeepingHearing final : public pitot::Hearing {
 };
 
 std::unique_ptr<pitot::Judge> MakeOne(const WhyJudgeOptions& options = {}) {
-  return analyze::MakeJudge(options, {}, []() noexcept { return uint64_t{0}; });
+  return pitot::judge::MakeJudge(options, {}, []() noexcept { return uint64_t{0}; });
 }
 
 // An incident, or the trace of a sample.
@@ -246,7 +246,7 @@ TEST_CASE("a host's own analyzers are asked about each incident, and a failing o
   own.push_back(std::make_unique<OwnAnalyzer>("fails", nullptr));
   own.push_back(nullptr);
   own.push_back(std::make_unique<OwnAnalyzer>("own", "too many pictures of cats"));
-  const auto judge = analyze::MakeJudge(NoWarmUp(), std::move(own), JustNow);
+  const auto judge = pitot::judge::MakeJudge(NoWarmUp(), std::move(own), JustNow);
   const Trace trace = Incident(140);
   for (int incident = 0; incident < 2; ++incident) {
     KeepingHearing hearing(trace);
@@ -379,7 +379,7 @@ TEST_CASE("a baseline is learned from samples, and the next incident is compared
 
 TEST_CASE("a baseline is learned from incidents, and kept for the next", "[judge]") {
   const Trace first = Incident(140), second = Incident(3);
-  const auto judge = MakeOne(NoWarmUp()), warming = analyze::MakeJudge({}, {}, JustNow);
+  const auto judge = MakeOne(NoWarmUp()), warming = pitot::judge::MakeJudge({}, {}, JustNow);
   for (auto* one : {judge.get(), warming.get()}) {
     KeepingHearing hearing(first);
     REQUIRE(one->Decide(hearing).ok());
@@ -409,7 +409,7 @@ TEST_CASE("a baseline is kept in a file, and another judge begins with it", "[ju
   CHECK(fakes::NamesIn(directory.path()).size() == 1);
 
   const auto judge =
-      analyze::MakeJudge(options, {}, []() noexcept { return static_cast<uint64_t>(small_server::kBegin); });
+      pitot::judge::MakeJudge(options, {}, []() noexcept { return static_cast<uint64_t>(small_server::kBegin); });
   REQUIRE(judge->Decide(after).ok());
 
   CHECK(Contains(after.opening, "compared with 105 requests of the same route and size"));

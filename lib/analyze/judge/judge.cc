@@ -22,8 +22,7 @@
 #include "pitot/analyze/report_html.h"
 #include "pitot/analyze/tokens.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::judge {
 
 namespace {
 
@@ -253,14 +252,13 @@ std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, std::vector<std
   }
 }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::judge
 
 PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options,
                                     std::vector<std::unique_ptr<Analyzer>> analyzers) noexcept {
-  return analyze::MakeJudge(options, std::move(analyzers), base::MonotonicNs);
+  return judge::MakeJudge(options, std::move(analyzers), base::MonotonicNs);
 }
 
 PITOT_NAMESPACE_END

@@ -7,16 +7,15 @@
 #include <memory>
 #include <vector>
 
+#include "analyze/judge/namespace.h"
 #include "base/clock.h"
 #include "pitot/analyze/judge.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::judge {
 
 std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, std::vector<std::unique_ptr<Analyzer>> analyzers,
                                  base::ClockFunction clock) noexcept;
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::judge
 
 #endif  // PITOT_LIB_ANALYZE_JUDGE_MAKE_JUDGE_H_

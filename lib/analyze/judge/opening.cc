@@ -67,7 +67,7 @@ std::string FindingsText(const AnalysisReport& analysis, size_t columns) {
   }
   size_t said = 0;
   for (const FindingRow* finding : analysis.Ranked()) {
-    if (finding->is_undetermined || finding->severity == Severity::kInfo || !IsShown(*finding) ||
+    if (finding->is_undetermined || finding->severity == Severity::kInfo || !judge::IsShown(*finding) ||
         said == kMostOpeningFindings)
       continue;
     ++said;

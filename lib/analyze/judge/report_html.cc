@@ -17,8 +17,7 @@
 #include "model/kernel_name.h"
 #include "pitot/request.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::judge {
 namespace {
 
 using base::Duration;
@@ -706,8 +705,14 @@ class Page {
 };
 
 }  // namespace
+}  // namespace pitot::judge
 
-std::string ReportHtml(const model::Trace& trace, const HtmlReport& report) { return Page(trace, report).Write(); }
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+std::string ReportHtml(const model::Trace& trace, const HtmlReport& report) {
+  return judge::Page(trace, report).Write();
+}
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

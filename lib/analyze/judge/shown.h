@@ -4,15 +4,14 @@
 #ifndef PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
 #define PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
 
+#include "analyze/judge/namespace.h"
 #include "pitot/analyze/analyze.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
+namespace pitot::judge {
 
 // False where its confidence would be printed as 0.00.
 inline bool IsShown(const FindingRow& finding) { return finding.confidence >= 0.005; }
 
-}  // namespace analyze
-PITOT_NAMESPACE_END
+}  // namespace pitot::judge
 
 #endif  // PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
