@@ -35,8 +35,8 @@ class Planted(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn(words, output)
 
-    def archive(self, source, *flags):
-        path = self.write("planted.cc", source)
+    def archive(self, source, *flags, name="planted"):
+        path = self.write(name + ".cc", source)
         object_path = path + ".o"
         subprocess.run([COMPILER, "-std=c++20", "-fPIC", "-fvisibility=hidden", "-c", path, "-o", object_path, *flags], check=True)
         subprocess.run(["ar", "rcs", path + ".a", object_path], check=True)
@@ -91,6 +91,28 @@ class Planted(unittest.TestCase):
     def test_an_archive_that_exports_a_private_name(self):
         self.assert_fails("exports pitot::session::Bad()", "symbols.py", "archive",
                           self.archive("namespace pitot::session { [[gnu::visibility(\"default\")]] void Bad() {} }\n"))
+
+    def analysis(self, public, internal=""):
+        """An archive of the analysis with these definitions in pitot::analyze, and others in a room's namespace."""
+        header = "#define PITOT_EXPORT [[gnu::visibility(\"default\")]]\n"
+        return self.archive(f"{header}namespace pitot {{ inline namespace v1 {{ namespace analyze {{ {public} }} }} }}\n"
+                            f"namespace pitot::blame {{ {internal} }}\n", name="libpitot_analyze")
+
+    def test_an_archive_of_the_analysis_whose_internals_have_their_own_namespace(self):
+        archive = self.analysis("PITOT_EXPORT const char* BlameName(int) { return nullptr; }", "void Good() {}")
+        self.assertEqual(self.run_check("symbols.py", "archive", archive)[0], 0)
+
+    def test_an_archive_of_the_analysis_with_an_internal_in_the_public_namespace(self):
+        self.assert_fails("defines an internal, pitot::v1::analyze::Bad()", "symbols.py", "archive",
+                          self.analysis("void Bad() {}"))
+
+    def test_an_archive_of_the_analysis_with_an_internal_class_in_the_public_namespace(self):
+        self.assert_fails("defines an internal, pitot::v1::analyze::Bad::Run()", "symbols.py", "archive",
+                          self.analysis("struct Bad { void Run(); }; void Bad::Run() {}"))
+
+    def test_an_archive_of_the_analysis_with_an_internal_overload_of_a_public_function(self):
+        self.assert_fails("defines an internal, pitot::v1::analyze::BlameName(int)", "symbols.py", "archive",
+                          self.analysis("const char* BlameName(int) { return nullptr; }"))
 
     def test_a_shared_library_that_exports_templates_of_libstdcxx(self):
         path = self.write("planted.cc", "#include <vector>\nvoid Use(std::vector<int>& v) { v.push_back(1); }\n")

@@ -10,7 +10,8 @@ imports   No function that ends the process or prints. `std::terminate` and `__c
 exports   Only pitot::v1, pitot_process and, from pitot::nvtx, the functions that NVTX looks up. In an archive,
           instantiations of libstdc++'s templates are visible (weak); the shared libraries' version script hides them, too.
           Symbols that the shared libraries take from each other are exported with the version PITOT_PRIVATE.
-          libpitot_analyze.so exports nothing but what its public headers mark with PITOT_EXPORT.
+          libpitot_analyze.so exports nothing but what its public headers mark with PITOT_EXPORT. Its archive defines nothing
+          else in pitot::v1::analyze, apart from members of public classes: the internals have namespaces of their own.
 at load   Nothing: constructors do not run when the program is loaded, nor destructors when it exits.
 """
 
@@ -33,6 +34,8 @@ FORBIDDEN = re.compile(
 EXPORTED = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?(pitot::v1::((analyze|detail|model)::.*|[A-Z].*|[a-z]\w*\(.*|operator.*|g_\w+|t_\w+|k[A-Z].*)|pitot_process|pitot_opencl_layer|InitializeInjectionNvtx(2|Extension))$")
 # An instance of a template begins with its return type.
 PRIVATE = re.compile(r"^(vtable for |typeinfo for |typeinfo name for |[\w:*& ]+[ (]&?)?pitot::\w+::.*@@PITOT_PRIVATE$")
+# A line of readelf's table of symbols: type, binding, visibility, section, name.
+DEFINED = re.compile(r"\s+\d+: [0-9a-f]+\s+\S+\s+(\w+)\s+(GLOBAL|WEAK|UNIQUE)\s+(\w+)\s+(\S+) (.*)$")
 AT_LOAD = re.compile(r"^\.(preinit_array|init_array|ctors|fini_array|dtors|init|fini)\b")
 
 
@@ -64,7 +67,7 @@ def archive(path):
     for line in demangled("readelf", "-sWC", path):
         if line.startswith("File:"):
             member = re.sub(r".*\((.*)\)", r"\1", line)
-        match = re.match(r"\s+\d+: [0-9a-f]+\s+\S+\s+(\w+)\s+(GLOBAL|WEAK|UNIQUE)\s+(\w+)\s+(\S+) (.*)$", line)
+        match = DEFINED.match(line)
         if not match or match[4] == "UND":
             continue
         symbols += 1
@@ -72,6 +75,7 @@ def archive(path):
         name = re.sub(r"\s+\[\w+\]$", "", match[5])
         if match[2] == "GLOBAL" and match[3] == "DEFAULT" and not EXPORTED.match(name):
             failures.append(f"{path}({member}) exports {name}")
+    failures += [f"{path} defines an internal, {name}" for name in internal_of_archive(path)]
     for name in sorted(imports(path, False)):
         if is_forbidden(path, name):
             failures.append(f"{path} imports {name}")
@@ -85,15 +89,28 @@ def archive(path):
     return failures, symbols
 
 
+def public_headers(folder):
+    for path in sorted(glob.glob(os.path.join(common.ROOT, "include", "pitot", folder, "*.h"))):
+        with open(path, encoding="utf-8") as file:
+            yield re.sub(r"//.*", "", file.read())
+
+
 def declared(folder):
     """Names of the functions and classes that the public headers of a folder export."""
     names = set()
-    for path in glob.glob(os.path.join(common.ROOT, "include", "pitot", folder, "*.h")):
-        with open(path, encoding="utf-8") as file:
-            text = re.sub(r"//.*", "", file.read())
+    for text in public_headers(folder):
         names |= set(re.findall(r"(?:class|struct)\s+PITOT_EXPORT\s+(\w+)", text))
         names |= set(re.findall(r"PITOT_EXPORT\s+[^;{(]*?\b(\w+)\s*\(", text))
     return names
+
+
+def outermost(folder):
+    """The functions (and constants) and the classes that the public headers of a folder declare outside of classes."""
+    functions, classes = set(), set()
+    for text in public_headers(folder):
+        functions |= set(re.findall(r"^(?:PITOT_EXPORT|inline)\s+[^;{(=]*?\b(\w+)\s*[({=]", text, re.M))
+        classes |= set(re.findall(r"^(?:class|struct)(?:\s+PITOT_EXPORT)?\s+(\w+)[^;{]*{", text, re.M))
+    return functions, classes
 
 
 def internal(path, names):
@@ -103,6 +120,33 @@ def internal(path, names):
     public = declared("analyze") | declared("extend")
     qualified = re.compile(r"pitot::v1::((?:\w+::)*\w+)")  # a class, or a member that is exported alone
     return [name for name in names if (found := qualified.search(name)) and not public & set(found.group(1).split("::"))]
+
+
+def scope(symbol):
+    """The names that qualify a mangled symbol, and its own: ["pitot", "v1", "analyze", "Baseline", "Add"]."""
+    prefix = re.match(r"_Z(?:T[VTISC]|GV|GR|Z)*NK?", symbol)
+    names, at = [], prefix.end() if prefix else len(symbol)
+    while length := re.match(r"[1-9]\d*", symbol[at:]):
+        at += length.end()
+        names.append(symbol[at:at + int(length[0])])
+        at += int(length[0])
+    return names
+
+
+def internal_of_archive(path):
+    """Symbols in pitot::v1::analyze that no public header declares. An internal overload of a public function is hidden."""
+    if "libpitot_analyze" not in path:
+        return []
+    functions, classes = outermost("analyze")
+    found = set()
+    for line in common.must_run(["readelf", "-sW", path]).splitlines():
+        match = DEFINED.match(line)
+        name = scope(match[5]) if match and match[4] != "UND" else []
+        if name[:3] != ["pitot", "v1", "analyze"] or len(name) < 4 or name[3] in classes:
+            continue
+        if name[3] not in functions or (match[2] == "GLOBAL" and match[3] != "DEFAULT"):
+            found.add(match[5])
+    return [demangled("c++filt", symbol)[0] for symbol in sorted(found)]
 
 
 def shared(path):
