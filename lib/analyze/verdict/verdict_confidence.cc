@@ -67,7 +67,7 @@ struct Doubt {
 // The doubt about a part whose segments may prove their name: the confidence left if they do not.
 Doubt UnlessProved(Blame blame) {
   if ((kOnCpu & BlameBit(blame)) != 0 || blame == Blame::kLaunchApi)
-    return {kUncounted, "no counter shows its thread on a CPU"};
+    return {kUncounted, "it may have slept: no counter shows its thread on a CPU"};
   if ((kBehindOthers & BlameBit(blame)) != 0) return {kInferred, "the owner of that work is not known"};
   if (blame == Blame::kGpuExecExpected) return {kInferred, "the usual time of such work is not known"};
   if (blame == Blame::kLazyLoadJit) return {kFirstSeen, "the first in this trace need not be new"};
