@@ -6,6 +6,7 @@
 
 #include "analyze/gpu_trace.h"
 #include "base/host_counters.h"
+#include "pitot/wait.h"
 
 namespace pitot::test {
 
@@ -284,7 +285,9 @@ TEST_CASE("a05 knows the names of other input pipelines", "[a05]") {
 TEST_CASE("a05 finds requests held up before they come to an idle executor", "[a05]") {
   // Requests arrive two at a time. Before their batch they take 4 ms, one after the other or at the same time.
   enum class Queued { kNo, kAtOnce };
-  const auto run = [](bool one_after_the_other, Queued queued = Queued::kNo) {
+  const auto run = [](bool one_after_the_other, Queued queued = Queued::kNo, bool is_locked = false) {
+    const GpuTrace::Args lock = {
+        {"kind", static_cast<uint64_t>(WaitKind::kLock)}, {"resource", 0}, {"owner_thread", 0}, {"owner_request", 0}};
     GpuTrace made(100'000);
     for (int64_t i = 0; i < 10; ++i) {
       const int64_t at_us = i * 10'000;
@@ -293,6 +296,9 @@ TEST_CASE("a05 finds requests held up before they come to an idle executor", "[a
         const uint32_t request = made.Request(at_us, ready_us + 500 - at_us);
         const uint32_t batch = made.Batch("unet", ready_us, 500, 1);
         made.trace.members[made.trace.batches[batch].first_member].request = request;
+        made.For(request);
+        if (is_locked && nth == 1) made.Event(SiteKind::kWait, "wait", at_us, ready_us - at_us, lock);
+        made.For(model::kNone);
         if (queued == Queued::kAtOnce)
           made.trace.handoffs.push_back({request, 0, 0, 0, at_us * 1000, ready_us * 1000, batch});
       }
@@ -305,6 +311,8 @@ TEST_CASE("a05 finds requests held up before they come to an idle executor", "[a
   CHECK(finding->value == Approx(0.4));
   CHECK(finding->cost_ns == 40'000'000);
   CHECK(Found(run(false), "a05.input_bound") == std::nullopt);
+  // If one of two waits for a lock, only the other is held up by its input.
+  CHECK(Found(run(true, Queued::kNo, true), "a05.input_bound") == std::nullopt);
   // A request in the executor's own queue is ready: nothing waits for its input.
   CHECK(Found(run(true, Queued::kAtOnce), "a05.input_bound") == std::nullopt);
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/blame/walk_waits.h"
 #include "analyze/catalogue/catalogue.h"
 #include "analyze/catalogue/serving.h"
 #include "analyze/facts/evidence.h"
@@ -39,7 +40,8 @@ constexpr Threshold kThresholds[] = {
     {"exposed_share_high", 0.2, "1", "XProf"},
 };
 
-// When at least two requests had not come to the queue of their batch, or to the batch where it has no queue.
+// When at least two requests had not come to the queue of their batch, or to the batch where it has no queue, and did
+// not wait for a lock: that is no work on inputs.
 Intervals HeldUp(Analysis& analysis) {
   const Trace& trace = analysis.trace();
   std::vector<int64_t> joins(trace.requests.size(), INT64_MAX);
@@ -53,10 +55,24 @@ Intervals HeldUp(Analysis& analysis) {
       joins[handoff.request] = std::min(joins[handoff.request], handoff.enqueue_ns);
   }
   std::vector<std::pair<int64_t, int>> edges;
+  std::vector<bool> is_whole(trace.requests.size());
   for (const uint32_t row : WholeRequests(trace)) {
+    is_whole[row] = true;
     if (joins[row] == INT64_MAX || joins[row] <= trace.requests[row].begin_ns) continue;
     edges.emplace_back(trace.requests[row].begin_ns, 1);
     edges.emplace_back(joins[row], -1);
+  }
+  for (const uint32_t row : EachOf(analysis, trace.events.size())) {
+    const uint32_t request = trace.events.request[row];
+    blame::WaitArgs args;
+    if (request == model::kNone || joins[request] == INT64_MAX || !blame::ReadWait(trace, row, &args) ||
+        args.kind != WaitKind::kLock)
+      continue;
+    const int64_t begin_ns = std::max(trace.events.begin_ns[row], trace.requests[request].begin_ns);
+    const int64_t end_ns = std::min(trace.EventEnd(row), joins[request]);
+    if (begin_ns >= end_ns || !is_whole[request]) continue;
+    edges.emplace_back(begin_ns, -1);
+    edges.emplace_back(end_ns, 1);
   }
   std::sort(edges.begin(), edges.end());
   Intervals held_up;
