@@ -214,7 +214,7 @@ TEST_CASE("the page agrees with the text on the moment, advice and contradiction
 
   for (const char* const said :
        {"these were slow, too: half of all 400 requests of its route and size in the trace took at most 8.0 ms",
-        "9 of the 12 similar requests in flight were slow, too, by at least half of this one's excess: look at that "
+        "9 of the 12 similar requests in flight were slow, too, each with at least half of this excess: look at that "
         "moment, not only at this "
         "request",
         "Look for something that slows a whole machine at once", "but contradicted by gpu_clock: either this or that",

@@ -1011,7 +1011,7 @@ TEST_CASE("slow requests in flight are counted if they are half of those in flig
     return VerdictText(route.index, late, route.Judge(late));
   };
   CHECK(
-      text(2, 4).find("2 of the 4 similar requests in flight were slow, too, by at least half of this one's excess") !=
+      text(2, 4).find("2 of the 4 similar requests in flight were slow, too, each with at least half of this excess") !=
       std::string::npos);
   CHECK(text(1, 4).find("meanwhile") == std::string::npos);
   Meanwhile crowd(2, 4);

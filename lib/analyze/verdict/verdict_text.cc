@@ -486,7 +486,7 @@ std::string LikeText(const Verdict& v) {
 std::string MeanwhileText(const Verdict& v) {
   if (v.meanwhile == 0) return "";
   return base::Count(v.meanwhile_slow) + " of the " + base::Plural(v.meanwhile, "similar request") +
-         " in flight were slow, too, by at least half of this one's excess: look at that moment, not only at this "
+         " in flight were slow, too, each with at least half of this excess: look at that moment, not only at this "
          "request";
 }
 
