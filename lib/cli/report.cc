@@ -52,7 +52,8 @@ class TextFile : public Serializer {
     if (answer.judged.ok())
       text = VerdictText(answer.judgement.index, answer.judgement.blame, answer.judgement.verdict, columns_) +
              analyze::AlsoFiredText(answer.others, columns_);
-    if (answer.analyzed.ok()) text += FindingsText(answer.analysis, columns_);
+    if (answer.analyzed.ok())
+      text += FindingsText(answer.analysis, columns_, answer.judged.ok() ? &answer.judgement : nullptr);
     if (!text.empty()) text += "\n";
     if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the sink accepts no more data");
     return report_->Serialize(trace, sink);

@@ -216,6 +216,39 @@ TEST_CASE("a finding with a contradiction names it in the report", "[judge]") {
         "in window   a10.launch_bound: idle; but a11.queue_full: either the one or the other\n");
 }
 
+TEST_CASE("findings of low severity or about other requests are left out if the verdict names causes", "[judge]") {
+  pitot::analyze::Judgement judgement;
+  judgement.blame.begin_ns = 1'000;
+  judgement.blame.end_ns = 2'000;
+  pitot::analyze::AnalysisReport analysis;
+  analysis.analyzers.resize(1);
+  const auto add = [&](const char* code, pitot::Severity severity, int64_t begin_ns, int64_t end_ns) {
+    pitot::analyze::FindingRow row;
+    row.code = code;
+    row.summary = "found";
+    row.severity = severity;
+    row.confidence = 0.5;
+    row.evidence.resize(1);
+    row.evidence[0].begin_ns = begin_ns;
+    row.evidence[0].end_ns = end_ns;
+    analysis.analyzers[0].findings.push_back(row);
+  };
+  add("a05.input_bound", pitot::Severity::kMedium, 1'900, 3'000);
+  add("a28.saturated", pitot::Severity::kLow, 0, 3'000);
+  add("a36.outliers", pitot::Severity::kMedium, 1'901, 3'000);
+  add("a39.lost_events", pitot::Severity::kMedium, 2'000, 3'000);
+  const auto text = [&](pitot::analyze::VerdictKind kind) {
+    judgement.verdict.kind = kind;
+    return pitot::analyze::FindingsText(analysis, 100, &judgement);
+  };
+
+  CHECK(text(pitot::analyze::VerdictKind::kCauses) ==
+        "in window   a05.input_bound: found\nin window   a39.lost_events: found\n");
+  const std::string all = text(pitot::analyze::VerdictKind::kUndetermined);
+  CHECK(Contains(all, "a36.outliers"));
+  CHECK(all == pitot::analyze::FindingsText(analysis));
+}
+
 TEST_CASE("a finding without confidence is not in the report", "[judge]") {
   pitot::analyze::AnalysisReport analysis;
   analysis.analyzers.resize(1);

@@ -191,7 +191,7 @@ class WhyJudge final : public Judge {
     options.is_over_context = &hearing;
     options.index = &judgement.index;
     if (Status s = Analyze(trace, analyzers_, options, &analysis); !s.ok()) return s;
-    opening += FindingsText(analysis);
+    opening += FindingsText(analysis, base::kColumns, judged.ok() ? &judgement : nullptr);
     hearing.OpenReport(opening.c_str());
     if (!options_.html) return Status();
     html.analysis = &analysis;

@@ -60,14 +60,17 @@ std::string AlsoFiredText(const std::vector<std::string>& others, size_t columns
   return lines.text();
 }
 
-std::string FindingsText(const AnalysisReport& analysis, size_t columns) {
+std::string FindingsText(const AnalysisReport& analysis, size_t columns, const Judgement* of) {
+  const model::Interval time = judge::ExplainedTime(of);
   base::Lines lines(columns);
   for (const AnalyzerReport& report : analysis.analyzers) {
     if (!report.status.ok()) lines.AddWrapped(0, "analyzer    ", report.name + ": " + report.status.message());
   }
   size_t said = 0;
   for (const FindingRow* finding : analysis.Ranked()) {
-    if (finding->is_undetermined || finding->severity == Severity::kInfo || !judge::IsShown(*finding) ||
+    const bool is_slight =
+        finding->severity == Severity::kInfo || (finding->severity == Severity::kLow && time.begin_ns != time.end_ns);
+    if (finding->is_undetermined || is_slight || !judge::IsShown(*finding) || !judge::IsAbout(*finding, time) ||
         said == kMostOpeningFindings)
       continue;
     ++said;

@@ -628,8 +628,12 @@ class Page {
                    findings.end());
     H2("Other findings of this window");
     if (findings.empty()) P("soft", "None.");
-    const auto is_grave = [](const FindingRow* finding) { return finding->severity > Severity::kLow; };
-    const auto grave = static_cast<size_t>(std::count_if(findings.begin(), findings.end(), is_grave));
+    const model::Interval time = ExplainedTime(judgement_);
+    const auto is_grave = [&](const FindingRow* finding) {
+      return finding->severity > Severity::kLow && IsAbout(*finding, time);
+    };
+    const auto grave =
+        static_cast<size_t>(std::stable_partition(findings.begin(), findings.end(), is_grave) - findings.begin());
     const size_t open = std::min(grave, kMostOpenFindings), shown = std::min(findings.size(), kMostListedFindings);
     for (size_t i = 0; i < open; ++i) WriteFinding(*findings[i]);
     if (open < shown) {

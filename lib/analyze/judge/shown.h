@@ -1,16 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leaves findings without confidence out of reports.
+// Leaves findings without confidence out of reports, and ranks those about other requests lower.
 #ifndef PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
 #define PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
 
+#include <algorithm>
+#include <cstdint>
+
 #include "analyze/judge/namespace.h"
 #include "pitot/analyze/analyze.h"
+#include "pitot/analyze/judgement.h"
+#include "pitot/model/intervals.h"
 
 namespace pitot::judge {
 
 // False where its confidence would be printed as 0.00.
 inline bool IsShown(const FindingRow& finding) { return finding.confidence >= 0.005; }
+
+// The time of the judged request if the verdict names its causes; otherwise empty, and every finding may help.
+inline model::Interval ExplainedTime(const Judgement* judgement) {
+  if (judgement == nullptr || judgement->verdict.kind != VerdictKind::kCauses) return {0, 0};
+  return {judgement->blame.begin_ns, judgement->blame.end_ns};
+}
+
+// Whether a finding matters for that time: its evidence covers a tenth of it, or it is about the recording itself.
+inline bool IsAbout(const FindingRow& finding, const model::Interval& time) {
+  if (time.begin_ns == time.end_ns || finding.code.rfind("a39.", 0) == 0) return true;
+  int64_t covered_ns = 0;
+  for (const EvidenceRow& row : finding.evidence)
+    covered_ns += std::max<int64_t>(0, std::min(row.end_ns, time.end_ns) - std::max(row.begin_ns, time.begin_ns));
+  return finding.evidence.empty() || 10 * covered_ns >= time.end_ns - time.begin_ns;
+}
 
 }  // namespace pitot::judge
 
