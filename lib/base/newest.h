@@ -6,9 +6,11 @@
 #define PITOT_LIB_BASE_NEWEST_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -40,24 +42,48 @@ template <class Row> class Newest {
     kept_count_ = 0;
   }
 
-  void Add(const Row& row) noexcept {
+  // Returns whether it took the place of the oldest row, and that row in `*gone` (null: not wanted).
+  bool Add(const Row& row, Row* gone = nullptr) noexcept {
+    adding_.fetch_add(1, std::memory_order_relaxed);
     const MutexLock lock(&mutex_);
-    if (capacity_ == 0) return;
+    adding_.fetch_sub(1, std::memory_order_relaxed);
+    if (capacity_ == 0) return false;
     Row& place = ring_[written_ % capacity_];
-    if (written_++ >= capacity_)
+    const bool is_full = written_++ >= capacity_;
+    if (is_full) {
       newest_overwritten_ns_ = std::max(newest_overwritten_ns_, place.begin_ns + place.duration_ns);
+      if (gone != nullptr) *gone = place;
+    }
     place = row;
+    return is_full;
   }
 
-  // Copies the rows ending at `begin_ns` or later.
-  void Keep(int64_t begin_ns) noexcept {
-    const MutexLock lock(&mutex_);
+  // Copies the rows ending at `begin_ns` or later. Gives way to threads that add after every 64 rows. False: some that
+  // had not been copied were overwritten meanwhile.
+  bool Keep(int64_t begin_ns) noexcept {
+    constexpr uint64_t kRowsAtOnce = 64;
+    constexpr int kMostYields = 16;
+    MutexLock lock(&mutex_);
     kept_count_ = 0;
-    lost_until_ns_ = newest_overwritten_ns_ >= begin_ns ? newest_overwritten_ns_ : 0;
-    for (uint64_t i = written_ > capacity_ ? written_ - capacity_ : 0; i < written_; ++i) {
-      const Row& row = ring_[i % capacity_];
-      if (row.begin_ns + row.duration_ns >= begin_ns) kept_[kept_count_++] = row;
+    int64_t lost_until_ns = newest_overwritten_ns_;
+    bool is_whole = true;
+    const uint64_t end = written_;
+    const auto oldest = [this]() PITOT_REQUIRES(mutex_) { return written_ > capacity_ ? written_ - capacity_ : 0; };
+    for (uint64_t next = oldest(); next < end;) {
+      for (const uint64_t stop = std::min(end, next + kRowsAtOnce); next < stop; ++next) {
+        const Row& row = ring_[next % capacity_];
+        if (row.begin_ns + row.duration_ns >= begin_ns) kept_[kept_count_++] = row;
+      }
+      lock.Unlock();
+      for (int i = 0; i < kMostYields && adding_.load(std::memory_order_relaxed) != 0; ++i) std::this_thread::yield();
+      lock.Lock();
+      if (next >= end || oldest() <= next) continue;
+      is_whole = false;
+      next = oldest();
+      lost_until_ns = newest_overwritten_ns_;
     }
+    lost_until_ns_ = lost_until_ns >= begin_ns ? lost_until_ns : 0;
+    return is_whole;
   }
 
   // The copy, oldest first.
@@ -66,6 +92,7 @@ template <class Row> class Newest {
   int64_t lost_until_ns() const { return lost_until_ns_; }
 
  private:
+  std::atomic<uint32_t> adding_{0};  // threads that wait for the mutex, for Keep to give way
   Mutex mutex_;
   uint64_t capacity_ PITOT_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Row[]> ring_ PITOT_GUARDED_BY(mutex_);
