@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory_option.h"
+
 namespace pitot::report {
 namespace {
 
@@ -38,7 +40,7 @@ constexpr size_t kMaxGpuWaits = 5;
 constexpr size_t kMaxOverheads = 4;
 constexpr size_t kMaxGpuLosses = 8;
 
-// The CUPTI collector's losses for lack of memory.
+// Losses of the CUPTI and OpenCL collectors for lack of memory.
 constexpr std::string_view kForMemory[] = {"overwritten",         "decoded too late",
                                            "no buffer for CUPTI", "an incident holds the memory",
                                            "no room to keep it",  "no room in the incident"};
@@ -210,13 +212,16 @@ std::string GpuReport::WhyNoKernels() const {
   if (const std::string why = Attribute("cupti.not_recorded"); !why.empty()) return why;
   const auto is_kernel = [](GpuKind kind) { return kind == GpuKind::kKernel || kind == GpuKind::kGraph; };
   if (coverage_.IsDamaged() || std::any_of(trace_.gpu.kind.begin(), trace_.gpu.kind.end(), is_kernel)) return {};
+  const std::string opencl = Attribute("opencl.not_recorded");
   if (Attribute("cupti.version").empty()) {
     if (std::string why = WhyRefused("collector.cupti"); !why.empty()) return why;
+    if (std::string why = WhyRefused("collector.opencl"); !why.empty()) return why;
+    if (!opencl.empty()) return opencl;
     const bool has_spans = trace_.gpu.size() != 0 && trace_.depths.empty();
     return has_spans ? "no collector for kernels was added; to record kernels: pitot::MakeCuptiCollector" : "";
   }
   const auto is_deep = [](const model::DepthRow& row) { return row.depth != Depth::kScopes; };
-  if (trace_.depths.empty() || std::any_of(trace_.depths.begin(), trace_.depths.end(), is_deep)) return {};
+  if (trace_.depths.empty() || std::any_of(trace_.depths.begin(), trace_.depths.end(), is_deep)) return opencl;
   const std::string depth = Attribute("depth.of_window");
   return "the depth was " + (depth.empty() ? "scopes" : depth) +
          "; to record kernels: Options::depth or Recorder::SetDepth";
@@ -509,13 +514,16 @@ void GpuReport::Losses(const During& during, Lines* lines) const {
   }
   if (trace_.gpu_losses.size() > kMaxGpuLosses)
     lines->Add(3, "and " + Count(trace_.gpu_losses.size() - kMaxGpuLosses) + " more rows");
-  const bool is_for_memory =
-      std::any_of(trace_.gpu_losses.begin(), trace_.gpu_losses.end(), [&](const model::GpuLossRow& loss) {
-        const std::string_view reason = trace_.strings[loss.reason];
-        return std::find(std::begin(kForMemory), std::end(kForMemory), reason) != std::end(kForMemory);
-      });
-  if (is_for_memory)
-    lines->AddWrapped(3, "", "to lose less, use a larger CuptiOptions::memory_bytes: a quarter of it is for buffers");
+  base::MemoryOptions options;
+  for (const model::GpuLossRow& loss : trace_.gpu_losses) {
+    const std::string_view reason = trace_.strings[loss.reason];
+    if (std::find(std::begin(kForMemory), std::end(kForMemory), reason) != std::end(kForMemory))
+      options.Add(reason, loss.device != kNone ? trace_.devices[loss.device].ordinal : kNone);
+  }
+  if (const char* const option = options.Text(); option != nullptr)
+    lines->AddWrapped(3, "",
+                      std::string("to lose less, use a larger ") + option +
+                          (options.has_cupti() ? ": a quarter of it is for buffers" : ""));
 }
 
 }  // namespace pitot::report

@@ -379,6 +379,20 @@ TEST_CASE("a39 takes damage to a tenth of a trace as medium, and to three tenths
   CHECK(severity(300) == Severity::kHigh);
 }
 
+TEST_CASE("a39 recommends the memory option of the collector that lost records", "[a39]") {
+  const auto advice = [](uint32_t ordinal, const char* reason) {
+    GpuTrace made = Idle();
+    made.trace.devices.push_back({ordinal});
+    const auto device = static_cast<uint32_t>(made.trace.devices.size() - 1);
+    made.trace.gpu_losses.push_back({pitot::model::kNone, made.trace.strings.Add(reason), 0, 700'000, 40, device});
+    return Found(made.Run("a39"), "a39.lost_gpu_records")->recommendation;
+  };
+
+  CHECK(advice(1, "overwritten") == "Give the collector more memory (CuptiOptions::memory_bytes).");
+  CHECK(advice(100, "overwritten") == "Give the collector more memory (OpenClOptions::memory_bytes).");
+  CHECK(Has(advice(100, "OpenCL command failed"), "more memory does not help"));
+}
+
 TEST_CASE("a39 judges by the thresholds that are set", "[a39]") {
   GpuTrace made(1000);
   for (int64_t i = 0; i < 20; ++i) made.Launch("k", 40 * i, 5, 40 * i + 10, i == 0 ? 0 : 10);

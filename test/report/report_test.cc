@@ -287,6 +287,13 @@ TEST_CASE("a report has the reason for missing kernels, and a remedy", "[report]
     add("cupti.not_recorded", "paused by the host; to record kernels: Recorder::Resume(\"cupti\")");
     CHECK(Has(Report(trace), said + "paused by the host; to record kernels: Recorder::Resume(\"cupti\")\n"));
   }
+  SECTION("a layer of OpenCL that was not loaded, unless CUPTI gives a reason") {
+    add("opencl.not_recorded", "no OpenCL call came through the layer; to record kernels: set OPENCL_LAYERS");
+    CHECK(Has(Report(trace), said + "no OpenCL call came through the layer;"));
+    add("cupti.version", "26");
+    add("cupti.not_recorded", "paused by the host; to record kernels: Recorder::Resume(\"cupti\")");
+    CHECK(Has(Report(trace), said + "paused by the host; to record kernels: Recorder::Resume(\"cupti\")\n"));
+  }
   SECTION("a depth fixed by the host") {
     add("cupti.version", "26");
     add("depth", "kernels, fixed by the host");
@@ -374,6 +381,18 @@ TEST_CASE("losses of GPU records have a remedy if memory was short", "[report]")
   Trace trace = incident::MakeGpuTrace();
   CHECK(Has(Report(trace), "to lose less, use a larger CuptiOptions::memory_bytes"));
   trace.gpu_losses[0].reason = trace.strings.Add("PyTorch's profiler had CUPTI");
+  CHECK_FALSE(Has(Report(trace), "memory_bytes"));
+}
+
+TEST_CASE("the remedy for a loss on an OpenCL device is the OpenCL collector's option", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  model::GpuLossRow loss = trace.gpu_losses[0];
+  trace.devices.push_back({100, trace.strings.Add("pthread-cpu")});
+  loss.stream = model::kNone, loss.device = static_cast<uint32_t>(trace.devices.size() - 1);
+  loss.reason = trace.strings.Add("overwritten");
+  trace.gpu_losses = {loss};
+  CHECK(Has(Report(trace), "to lose less, use a larger OpenClOptions::memory_bytes\n"));
+  trace.gpu_losses[0].reason = trace.strings.Add("OpenCL command without a slot");
   CHECK_FALSE(Has(Report(trace), "memory_bytes"));
 }
 

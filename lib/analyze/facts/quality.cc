@@ -5,6 +5,7 @@
 
 #include "analyze/facts/subjects.h"
 #include "base/columns.h"
+#include "base/memory_option.h"
 
 namespace pitot::facts {
 
@@ -54,6 +55,15 @@ class Inspector {
     return Share(TotalNs(Union(std::move(parts))), trace_.window_end_ns - trace_.window_begin_ns);
   }
 
+  static const char* AdviceOn(const base::MemoryOptions& options) {
+    if (!options.has_opencl())
+      return options.has_cupti() ? "Give the collector more memory (CuptiOptions::memory_bytes)."
+                                 : "Read the reasons of the losses in the report: more memory does not help.";
+    return options.has_cupti()
+               ? "Give the collectors more memory (CuptiOptions::memory_bytes and OpenClOptions::memory_bytes)."
+               : "Give the collector more memory (OpenClOptions::memory_bytes).";
+  }
+
   void InspectLosses() {
     std::vector<Interval> lost, lost_gpu;
     uint64_t events = 0, records = 0;
@@ -67,7 +77,9 @@ class Inspector {
       lost.push_back({loss.begin_ns, loss.end_ns});
       events += loss.events;
     }
+    base::MemoryOptions options;
     for (const model::GpuLossRow& loss : trace_.gpu_losses) {
+      options.Add(trace_.strings[loss.reason], loss.device != kNone ? trace_.devices[loss.device].ordinal : kNone);
       lost_gpu.push_back({loss.begin_ns, loss.end_ns});
       records += loss.records;
     }
@@ -82,8 +94,7 @@ class Inspector {
     if (const double share = ShareOf(lost_gpu); share >= kLeastLost)
       Add("a39.lost_gpu_records", kAll,
           "GPU records were lost in " + Percent(share) + " of the window" + number(records, "record"),
-          "Give the collector more memory (CuptiOptions::memory_bytes).", "lost / window", share, "",
-          kReadsGpu | kReadsCalls | kReadsLaunches, share, lost_gpu[0]);
+          AdviceOn(options), "lost / window", share, "", kReadsGpu | kReadsCalls | kReadsLaunches, share, lost_gpu[0]);
   }
 
   void InspectGpuRows() {

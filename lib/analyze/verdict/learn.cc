@@ -12,6 +12,7 @@
 
 #include "analyze/blame/index_data.h"
 #include "base/columns.h"
+#include "base/memory_option.h"
 #include "base/quantile.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/model/intervals.h"
@@ -119,8 +120,17 @@ class Learner {
                   loss.reason == model::LossReason::kReserve;
     }
     if (is_damaged) return "the dump is damaged: events may be missing from " + of;
-    if (!has_events)
-      return "GPU records were lost during " + of + ": give the collector more memory (CuptiOptions::memory_bytes)";
+    if (!has_events) {
+      base::MemoryOptions options;
+      for (const model::GpuLossRow& loss : trace_.gpu_losses) {
+        if (loss.begin_ns < lost_.end_ns && loss.end_ns > lost_.begin_ns)
+          options.Add(trace_.strings[loss.reason],
+                      loss.device != model::kNone ? trace_.devices[loss.device].ordinal : model::kNone);
+      }
+      const char* const option = options.Text();
+      return "GPU records were lost during " + of +
+             (option == nullptr ? "" : std::string(": give the collector more memory (") + option + ")");
+    }
     std::string names;
     size_t named = 0;
     for (auto thread = threads.begin(); thread != threads.end() && named < kMostThreads; ++thread) {
