@@ -27,8 +27,8 @@ namespace pitot::trace {
 const char* ClaimProcess() noexcept;
 void ReleaseProcess() noexcept;
 
-// Grows by one in the child of every fork after the first recorder started. Data of another epoch belongs to a parent
-// process, whose threads do not exist here.
+// Grows by one in the child of every fork after the first recorder started, or OpenCL's layer was loaded. Data of
+// another epoch belongs to a parent process, whose threads do not exist here.
 uint32_t ForkEpoch() noexcept;
 // Registers the handler that makes a child forget the recorder. Idempotent; false if the system refused.
 bool WatchForks() noexcept;

@@ -18,6 +18,9 @@ inline constexpr Result kSuccess = 0;
 enum Entry : uint32_t {
   kGetDeviceInfo = 3,
   kCreateCommandQueue = 9,
+  kRetainCommandQueue = 10,
+  kReleaseCommandQueue = 11,
+  kGetCommandQueueInfo = 12,
   kGetKernelInfo = 39,
   kWaitForEvents = 41,
   kGetEventInfo = 42,
@@ -37,8 +40,8 @@ inline constexpr uint32_t kEntriesOfOpenCl11 = 82;  // the oldest with event cal
 inline constexpr uint32_t kEntries = 149;
 
 inline constexpr uint32_t kDeviceMaxComputeUnits = 0x1002, kDeviceName = 0x102b;
-inline constexpr uint32_t kQueueProperties = 0x1093;
-inline constexpr uint64_t kProfilingEnable = 2;
+inline constexpr uint32_t kQueueDevice = 0x1091, kQueueProperties = 0x1093;
+inline constexpr uint64_t kOutOfOrder = 1, kProfilingEnable = 2;
 inline constexpr uint32_t kKernelFunctionName = 0x1190;
 inline constexpr uint32_t kEventCommandQueue = 0x11d0;
 inline constexpr uint32_t kCommandQueued = 0x1280, kCommandStart = 0x1282, kCommandEnd = 0x1283;

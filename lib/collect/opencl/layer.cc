@@ -14,13 +14,11 @@ namespace {
 using base::ClockNs;
 
 constinit std::atomic<Layer*> g_layer{nullptr};
-// Of the functions that the loader calls: there is one by then.
+// For the functions that the loader calls: there is one by then.
 Layer& Own() noexcept { return *g_layer.load(std::memory_order_acquire); }
 
 // The driver refuses a buffer that is too small for a name; mangled names are long.
 constexpr size_t kMaxNameBytes = 2048;
-
-void Count(std::atomic<uint64_t>* count) noexcept { count->fetch_add(1, std::memory_order_relaxed); }
 
 Work CopyOf(Name name, uint64_t bytes) noexcept {
   Work work{};
@@ -49,6 +47,12 @@ template <size_t kRoom> bool WithProfiling(const uint64_t* given, uint64_t (*pro
   return true;
 }
 
+bool IsUnordered(const uint64_t* properties) noexcept {
+  for (; properties != nullptr && *properties != 0; properties += 2)
+    if (*properties == kQueueProperties) return (properties[1] & kOutOfOrder) != 0;
+  return false;
+}
+
 }  // namespace
 
 // The layer's functions, in OpenCL's form.
@@ -58,9 +62,9 @@ struct Functions {
     Handle queue = create(context, device, properties | kProfilingEnable, result);
     if (queue == nullptr) {
       queue = create(context, device, properties, result);
-      if (queue != nullptr) Count(&Own().counts.no_profiling);
+      if (queue != nullptr) Own().CountNoProfiling();
     }
-    Own().AddQueue(queue, device);
+    Own().AddQueue(queue, device, (properties & kOutOfOrder) != 0);
     return queue;
   }
 
@@ -70,10 +74,23 @@ struct Functions {
     Handle queue = WithProfiling(given, &properties) ? create(context, device, properties, result) : nullptr;
     if (queue == nullptr) {
       queue = create(context, device, given, result);
-      if (queue != nullptr) Count(&Own().counts.no_profiling);
+      if (queue != nullptr) Own().CountNoProfiling();
     }
-    Own().AddQueue(queue, device);
+    Own().AddQueue(queue, device, IsUnordered(given));
     return queue;
+  }
+
+  static Result RetainCommandQueue(Handle queue) {
+    const Result result = Own().Next<OfHandle>(kRetainCommandQueue)(queue);
+    Recording* const recording = Own().Now();
+    if (result == kSuccess && recording != nullptr) recording->queues.Retain(queue);
+    return result;
+  }
+
+  static Result ReleaseCommandQueue(Handle queue) {
+    // Before the driver: afterwards another thread's new queue may have this handle.
+    if (Recording* const recording = Own().Now(); recording != nullptr) recording->queues.Release(queue);
+    return Own().Next<OfHandle>(kReleaseCommandQueue)(queue);
   }
 
   static Result EnqueueNDRangeKernel(Handle queue, Handle kernel, uint32_t dimensions, const size_t* offset,
@@ -163,17 +180,24 @@ struct Functions {
   }
 
   static void EndWait(uint64_t begin, Name api, Handle queue) {
-    if (begin == 0 || !Own().IsRecording()) return;
+    Recording* const recording = Own().Now();
+    if (begin == 0 || recording == nullptr || recording->Session() == 0) return;
     DeviceCall call{Own().names_.collector, api};
-    const Queues::Place place = Own().queues.Find(queue);
-    if (place.queue != Queues::kNone) call.context = place.device + 1u, call.stream = place.queue + 1u;
+    SetTarget(recording->queues.Find(queue), &call);
     EndCall(begin, call);
+  }
+
+  // A wait for an out-of-order queue has an unknown target, because the queue is not one stream.
+  static void SetTarget(const Queues::Place& place, DeviceCall* call) {
+    if (place.number != 0 && !place.is_unordered) call->context = place.device + 1u, call->stream = place.number;
   }
 };
 
 Layer* Layer::Get() noexcept {
   Layer* known = g_layer.load(std::memory_order_acquire);
   if (known != nullptr) return known;
+  // A process may fork before its recorder starts. Without the handler a child would go on with its parent's state.
+  (void)trace::WatchForks();
   auto* const made = new (std::nothrow) Layer;
   if (made == nullptr || g_layer.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return made;
   delete made;
@@ -191,6 +215,11 @@ const void* const* Layer::Init(const void* const* next, uint32_t entries, uint32
   };
   replace(kCreateCommandQueue, Functions::CreateCommandQueue);
   replace(kCreateCommandQueueWithProperties, Functions::CreateCommandQueueWithProperties);
+  // Without both, references are not known.
+  if (next_[kRetainCommandQueue] != nullptr && next_[kReleaseCommandQueue] != nullptr) {
+    replace(kRetainCommandQueue, Functions::RetainCommandQueue);
+    replace(kReleaseCommandQueue, Functions::ReleaseCommandQueue);
+  }
   replace(kEnqueueNDRangeKernel, Functions::EnqueueNDRangeKernel);
   replace(kEnqueueReadBuffer, Functions::EnqueueReadBuffer);
   replace(kEnqueueWriteBuffer, Functions::EnqueueWriteBuffer);
@@ -203,32 +232,14 @@ const void* const* Layer::Init(const void* const* next, uint32_t entries, uint32
   return own_;
 }
 
-void Layer::Start(uint32_t fork_epoch) noexcept {
-  counts.Clear();
-  fork_epoch_.store(fork_epoch, std::memory_order_relaxed);
-  if (++last_session_ == 0) ++last_session_;
-  session_.store(last_session_, std::memory_order_release);
-}
-
-bool Layer::IsRecording() const noexcept {
-  return session_.load(std::memory_order_acquire) != 0 &&
-         fork_epoch_.load(std::memory_order_relaxed) == trace::ForkEpoch();
-}
-
-uint32_t Layer::in_flight() const noexcept {
-  return static_cast<uint32_t>(std::count_if(commands_.begin(), commands_.end(), [](const Command& command) {
-    return command.is_taken.load(std::memory_order_relaxed);
-  }));
-}
-
-Command* Layer::Take() noexcept {
-  constexpr uint32_t kTries = 16;
-  for (uint32_t i = 0; i < kTries; ++i) {
-    Command& command = commands_[next_command_.fetch_add(1, std::memory_order_relaxed) % kMaxCommands];
-    if (!command.is_taken.exchange(true, std::memory_order_acquire)) return &command;
-  }
-  Count(&counts.no_slot);
-  return nullptr;
+Recording* Layer::Now() noexcept {
+  Recording* known = recording_.load(std::memory_order_acquire);
+  const uint32_t fork_epoch = trace::ForkEpoch();
+  if (known != nullptr && known->fork_epoch() == fork_epoch) return known;
+  auto* const made = new (std::nothrow) Recording(fork_epoch, known);
+  if (made == nullptr || recording_.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return made;
+  delete made;
+  return known;
 }
 
 Name Layer::NameOfKernel(Handle kernel) const noexcept {
@@ -237,22 +248,37 @@ Name Layer::NameOfKernel(Handle kernel) const noexcept {
   return Intern(result == kSuccess ? name : "(unknown kernel)");
 }
 
-void Layer::AddQueue(Handle queue, Handle device) noexcept {
-  if (queue == nullptr) return;
+void Layer::AddQueue(Handle queue, Handle device, bool is_unordered) noexcept {
+  Recording* const recording = Now();
+  if (queue == nullptr || recording == nullptr) return;
   const auto ask = Next<GetInfo>(kGetDeviceInfo);
   char name[kMaxNameBytes] = "";
   uint32_t units = 0;
   if (ask(device, kDeviceName, sizeof name - 1, name, nullptr) != kSuccess) name[0] = '\0';
   if (ask(device, kDeviceMaxComputeUnits, sizeof units, &units, nullptr) != kSuccess) units = 0;
-  (void)queues.Add(queue, device, name, units);
+  (void)recording->queues.Add(queue, device, name, units, is_unordered);  // its commands are counted if it fails
+}
+
+void Layer::CountNoProfiling() noexcept {
+  if (Recording* const recording = Now(); recording != nullptr)
+    recording->no_profiling.fetch_add(1, std::memory_order_relaxed);
+}
+
+// The place of the device of a queue without a place; kMaxDevices if unknown.
+uint8_t Layer::DeviceOf(Handle queue, const Recording& recording) const noexcept {
+  Handle device = nullptr;
+  const auto ask = Next<GetInfo>(kGetCommandQueueInfo);
+  if (ask == nullptr || ask(queue, kQueueDevice, sizeof device, &device, nullptr) != kSuccess) return kMaxDevices;
+  return recording.queues.FindDevice(device);
 }
 
 template <class Enqueue> Result Layer::Record(Name api, Handle queue, const Work& work, bool is_wait, Handle* event,
                                               const Enqueue& enqueue) noexcept {
-  if (!IsRecording()) return enqueue(event);
-  const Queues::Place place = queues.Find(queue);
-  if (place.queue == Queues::kNone) Count(&counts.no_queue);
-  Command* const command = place.queue != Queues::kNone ? Take() : nullptr;
+  Recording* const recording = Now();
+  const uint32_t session = recording != nullptr ? recording->Session() : 0;
+  if (session == 0) return enqueue(event);
+  const Queues::Place place = recording->queues.Find(queue);
+  Command* const command = place.number != 0 ? recording->Take() : nullptr;
   Handle own = nullptr;
   Handle* const to = event == nullptr && command != nullptr ? &own : event;
   DeviceCall call{names_.collector, api};
@@ -261,23 +287,29 @@ template <class Enqueue> Result Layer::Record(Name api, Handle queue, const Work
   const Result result = enqueue(to);
   const int64_t after_ns = ClockNs(CLOCK_MONOTONIC);
   if (command != nullptr && result == kSuccess && *to != nullptr) {
-    while (call.correlation = correlation_.fetch_add(1, std::memory_order_relaxed), call.correlation == 0) {}
-    command->session = session_.load(std::memory_order_relaxed);
+    call.correlation = recording->NextCorrelation();
+    command->session = session;
     command->before_ns = before_ns, command->after_ns = after_ns;
     command->work = work;
-    command->work.queue = place.queue, command->work.device = place.device;
+    command->work.enqueued_ns = before_ns;
+    command->work.queue = place.number, command->work.device = place.device;
+    command->work.is_unordered = place.is_unordered;
     command->work.correlation = call.correlation;
     const Handle done = *to;
     if (event != nullptr) Next<OfHandle>(kRetainEvent)(done);
     if (Next<opencl::SetEventCallback>(kSetEventCallback)(done, kComplete, OnComplete, command) != kSuccess) {
-      Count(&counts.no_times);
+      recording->Lose(Lost::kNoTimes, *command);
       Next<OfHandle>(kReleaseEvent)(done);
-      command->is_taken.store(false, std::memory_order_release);
+      command->Free();
     }
   } else if (command != nullptr) {
-    command->is_taken.store(false, std::memory_order_release);
+    command->Free();
+  } else if (result == kSuccess) {
+    const bool has_place = place.number != 0;
+    recording->Lose(has_place ? Lost::kNoSlot : Lost::kNoQueue, has_place ? place.device : DeviceOf(queue, *recording),
+                    before_ns, after_ns, session);
   }
-  if (is_wait && place.queue != Queues::kNone) call.context = place.device + 1u, call.stream = place.queue + 1u;
+  if (is_wait) Functions::SetTarget(place, &call);
   EndCall(begin, call);
   return result;
 }
@@ -286,30 +318,30 @@ void Layer::OnComplete(Handle event, int32_t status, void* data) {
   Own().Finish(event, status, static_cast<Command*>(data));
 }
 
-// On a thread of the driver.
+// On a thread of the driver. In the child of a fork a command of its parent only loses its event.
 void Layer::Finish(Handle event, int32_t status, Command* command) noexcept {
-  if (IsRecording() && command->session == session_.load(std::memory_order_relaxed)) {
+  Recording& recording = *command->recording;
+  if (recording.fork_epoch() != trace::ForkEpoch()) {
+    Next<OfHandle>(kReleaseEvent)(event);
+    return;
+  }
+  if (recording.IsWanted(*command)) {
+    DeviceTimes times;
     const auto ask = Next<GetInfo>(kGetEventProfilingInfo);
-    int64_t queued = 0, begin = 0, end = 0;
     const auto time = [&](uint32_t what, int64_t* value) {
       return ask(event, what, sizeof *value, value, nullptr) == kSuccess;
     };
     if (status < 0) {
-      Count(&counts.failed);
-    } else if (!time(kCommandQueued, &queued) || !time(kCommandStart, &begin) || !time(kCommandEnd, &end) ||
-               end < begin) {
-      Count(&counts.no_times);
+      recording.Lose(Lost::kFailed, *command);
+    } else if (!time(kCommandQueued, &times.queued) || !time(kCommandStart, &times.begin) ||
+               !time(kCommandEnd, &times.end) || times.end < times.begin) {
+      recording.Lose(Lost::kNoTimes, *command);
     } else {
-      Work& work = command->work;
-      const Queues::Times times = queues.Learn(
-          work.device, {queued, end, command->before_ns, command->after_ns, ClockNs(CLOCK_MONOTONIC)}, begin);
-      work.begin_ns = times.begin_ns;
-      work.duration_ns = times.end_ns - times.begin_ns;
-      finished.Add(work);
+      recording.Finish(*command, times);
     }
   }
   Next<OfHandle>(kReleaseEvent)(event);
-  command->is_taken.store(false, std::memory_order_release);
+  command->Free();
 }
 
 }  // namespace pitot::opencl

@@ -4,13 +4,11 @@
 #ifndef PITOT_LIB_COLLECT_OPENCL_LAYER_H_
 #define PITOT_LIB_COLLECT_OPENCL_LAYER_H_
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 
-#include "base/newest.h"
 #include "collect/opencl/abi.h"
-#include "collect/opencl/queues.h"
+#include "collect/opencl/recording.h"
 #include "collect/opencl/work.h"
 #include "pitot/export.h"
 #include "pitot/trace.h"
@@ -18,27 +16,6 @@
 namespace pitot::opencl {
 
 inline constexpr char kCollectorName[] = "opencl";
-
-// What was not recorded, since the collector started.
-struct Counts {
-  std::atomic<uint64_t> no_queue{0};      // of a queue without a place
-  std::atomic<uint64_t> no_slot{0};       // too many commands in flight
-  std::atomic<uint64_t> no_times{0};      // the driver did not say when it ran
-  std::atomic<uint64_t> failed{0};        // the command failed on the device
-  std::atomic<uint64_t> no_profiling{0};  // queues that refused profiling, since the process began
-
-  void Clear() noexcept {
-    for (auto* count : {&no_queue, &no_slot, &no_times, &failed}) count->store(0, std::memory_order_relaxed);
-  }
-};
-
-// A command in flight.
-struct Command {
-  std::atomic<bool> is_taken{false};
-  uint32_t session = 0;
-  int64_t before_ns = 0, after_ns = 0;
-  Work work{};
-};
 
 // Names are in the process's table for its life.
 struct Names {
@@ -51,8 +28,6 @@ struct Names {
 
 class Layer {
  public:
-  static constexpr uint32_t kMaxCommands = 4096;
-
   // The one of the process, made at the first call. It is never freed, because commands may finish after the collector
   // stopped. Null: no memory.
   static Layer* Get() noexcept;
@@ -61,15 +36,9 @@ class Layer {
   const void* const* Init(const void* const* next, uint32_t entries, uint32_t* own_entries) noexcept;
   bool is_loaded() const noexcept { return is_loaded_.load(std::memory_order_acquire); }
 
-  // From Start to Stop calls are recorded. One collector at a time; `finished` has memory then.
-  void Start(uint32_t fork_epoch) noexcept;
-  void Stop() noexcept { session_.store(0, std::memory_order_release); }
-  // In flight now.
-  uint32_t in_flight() const noexcept;
-
-  Queues queues;
-  base::Newest<Work> finished;
-  Counts counts;
+  // What is known of this process; null: no memory. The child of a fork begins with nothing. Threads: any.
+  // Cost: two loads, and an allocation at the first call of a process.
+  Recording* Now() noexcept;
 
  private:
   friend struct Functions;
@@ -78,10 +47,14 @@ class Layer {
   // for it.
   template <class Enqueue>
   Result Record(Name api, Handle queue, const Work& work, bool is_wait, Handle* event, const Enqueue& enqueue) noexcept;
-  Command* Take() noexcept;
-  bool IsRecording() const noexcept;
+  bool IsRecording() noexcept {
+    const Recording* const recording = Now();
+    return recording != nullptr && recording->Session() != 0;
+  }
   Name NameOfKernel(Handle kernel) const noexcept;
-  void AddQueue(Handle queue, Handle device) noexcept;
+  uint8_t DeviceOf(Handle queue, const Recording& recording) const noexcept;
+  void AddQueue(Handle queue, Handle device, bool is_unordered) noexcept;
+  void CountNoProfiling() noexcept;
   static void OnComplete(Handle event, int32_t status, void* data);
   void Finish(Handle event, int32_t status, Command* command) noexcept;
 
@@ -94,10 +67,7 @@ class Layer {
   const void* own_[kEntries] = {};
   uint32_t entries_ = 0;
   std::atomic<bool> is_loaded_{false};
-  std::atomic<uint32_t> session_{0};  // 0: nothing is recorded
-  uint32_t last_session_ = 0;
-  std::atomic<uint32_t> fork_epoch_{0}, correlation_{0}, next_command_{0};
-  std::array<Command, kMaxCommands> commands_{};
+  std::atomic<Recording*> recording_{nullptr};
 };
 
 }  // namespace pitot::opencl

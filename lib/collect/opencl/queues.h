@@ -22,22 +22,25 @@ struct CommandTimes {
   int64_t seen_ns;              // it had ended by then
 };
 
-// The difference between a device's clock and CLOCK_MONOTONIC. Each command narrows it; one that contradicts starts
-// anew, because clocks drift.
+// The difference between a device's clock and CLOCK_MONOTONIC. Each command narrows it. In between it widens by the
+// most that two clocks drift apart. A command that still contradicts shows a step, as after a suspend: its own bounds
+// then hold.
 class DeviceClock {
  public:
   void Learn(const CommandTimes& times) noexcept;
   int64_t HostNs(int64_t device_ns) const noexcept { return device_ns + (least_ + most_) / 2; }
-  // Of HostNs, at most.
+  // The largest error of HostNs just after the newest command.
   int64_t error_ns() const noexcept { return (most_ - least_) / 2; }
 
  private:
+  static constexpr int64_t kDriftNs = 5000;  // in which 1 ns may be gained or lost: 200 ppm
+
   bool is_known_ = false;
   int64_t least_ = 0, most_ = 0;  // of host - device
+  int64_t learned_ns_ = 0;        // when the newest command was seen
 };
 
 struct Device {
-  Handle handle = nullptr;
   char name[96] = "";
   uint32_t compute_units = 0;
 };
@@ -45,39 +48,60 @@ struct Device {
 class Queues {
  public:
   struct Place {
-    uint16_t queue, device;
+    uint32_t number = 0;  // from 1 on, in the order of creation, never used again; 0: the queue is unknown
+    uint8_t device = kMaxDevices;
+    bool is_unordered = false;
   };
-  static constexpr uint16_t kNone = 0xffff;
 
-  // Adds a queue, also one with the handle of a queue that is gone. False: there is no room.
-  bool Add(Handle queue, Handle device, const char* device_name, uint32_t compute_units) noexcept;
-  // The queue's place, and its device's; kNone if unknown. Threads: any. Cost: a load for each queue before it.
+  // Adds a queue with one reference. Its handle may be that of an earlier queue. False: there is no room.
+  bool Add(Handle queue, Handle device, const char* device_name, uint32_t compute_units, bool is_unordered) noexcept;
+  // Counts the host's references. The last one frees the place. Threads: any.
+  void Retain(Handle queue) noexcept;
+  void Release(Handle queue) noexcept;
+  // Threads: any. Cost: a load for each place before it.
   Place Find(Handle queue) const noexcept;
+  // The device's place; kMaxDevices if unknown. Threads: any.
+  uint8_t FindDevice(Handle device) const noexcept;
 
   // The times of a command, on the host's clock. Threads: any.
   struct Times {
     int64_t begin_ns, end_ns;
   };
-  Times Learn(uint16_t device, const CommandTimes& times, int64_t begin) noexcept;
+  Times Learn(uint8_t device, const CommandTimes& times, int64_t begin) noexcept;
 
-  // Threads: any.
-  uint16_t size() const noexcept { return queue_count_.load(std::memory_order_acquire); }
-  uint16_t DeviceOf(uint16_t queue) const noexcept { return queues_[queue].device.load(std::memory_order_relaxed); }
-  Device device(uint16_t place) noexcept;
-  int64_t clock_error_ns(uint16_t device) noexcept;
+  // Calls `function(Place)` for each existing queue. Threads: any.
+  template <class Function> void ForEach(Function function) const {
+    const uint16_t count = count_.load(std::memory_order_acquire);
+    for (uint16_t at = 0; at < count; ++at) {
+      if (queues_[at].handle.load(std::memory_order_acquire) != nullptr) function(PlaceOf(queues_[at]));
+    }
+  }
+  Device device(uint8_t place) noexcept;
+  int64_t clock_error_ns(uint8_t device) noexcept;
 
  private:
+  // A handle is published after the rest, and null while the place is free.
   struct Queue {
     std::atomic<Handle> handle{nullptr};
-    std::atomic<uint16_t> device{0};
+    std::atomic<uint32_t> number{0}, references{0};
+    std::atomic<uint8_t> device{0};
+    std::atomic<bool> is_unordered{false};
   };
 
+  static Place PlaceOf(const Queue& queue) noexcept {
+    return {queue.number.load(std::memory_order_relaxed), queue.device.load(std::memory_order_relaxed),
+            queue.is_unordered.load(std::memory_order_relaxed)};
+  }
+  // kMaxQueues if unknown.
+  uint16_t Search(Handle queue) const noexcept;
+
   std::array<Queue, kMaxQueues> queues_{};
-  std::atomic<uint16_t> queue_count_{0};
+  std::atomic<uint16_t> count_{0};  // places ever used
+  std::array<std::atomic<Handle>, kMaxDevices> device_handles_{};
   base::Mutex mutex_;
+  uint32_t last_number_ PITOT_GUARDED_BY(mutex_) = 0;
   std::array<Device, kMaxDevices> devices_ PITOT_GUARDED_BY(mutex_){};
   std::array<DeviceClock, kMaxDevices> clocks_ PITOT_GUARDED_BY(mutex_){};
-  uint16_t device_count_ PITOT_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace pitot::opencl

@@ -14,15 +14,18 @@ namespace pitot::opencl {
 // No initialisers, so memory stays untouched until it is written.
 struct Work {
   int64_t begin_ns, duration_ns;
+  int64_t enqueued_ns;
   uint64_t bytes;
   uint32_t correlation;
   Name name;
-  uint16_t queue, device;  // their places in Queues
+  uint32_t queue;  // its number in Queues
+  uint8_t device;  // its place in Queues
   GpuKind kind;
-  bool has_shape;  // below; false if the driver chose the block
+  bool has_shape;     // below; false if the driver chose the block
+  bool is_unordered;  // its queue runs commands in any order
   uint32_t grid[3], block[3];
 };
-static_assert(sizeof(Work) == 64);
+static_assert(sizeof(Work) == 72);
 
 }  // namespace pitot::opencl
 

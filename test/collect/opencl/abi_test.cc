@@ -17,6 +17,9 @@ namespace cl = pitot::opencl;
 TEST_CASE("the loader's table has the functions where we look for them", "[opencl]") {
   CHECK(PLACE(clGetDeviceInfo) == cl::kGetDeviceInfo);
   CHECK(PLACE(clCreateCommandQueue) == cl::kCreateCommandQueue);
+  CHECK(PLACE(clRetainCommandQueue) == cl::kRetainCommandQueue);
+  CHECK(PLACE(clReleaseCommandQueue) == cl::kReleaseCommandQueue);
+  CHECK(PLACE(clGetCommandQueueInfo) == cl::kGetCommandQueueInfo);
   CHECK(PLACE(clGetKernelInfo) == cl::kGetKernelInfo);
   CHECK(PLACE(clWaitForEvents) == cl::kWaitForEvents);
   CHECK(PLACE(clGetEventInfo) == cl::kGetEventInfo);
@@ -37,6 +40,8 @@ TEST_CASE("the loader's table has the functions where we look for them", "[openc
 TEST_CASE("constants and types are OpenCL's", "[opencl]") {
   CHECK(CL_DEVICE_MAX_COMPUTE_UNITS == cl::kDeviceMaxComputeUnits);
   CHECK(CL_DEVICE_NAME == cl::kDeviceName);
+  CHECK(CL_QUEUE_DEVICE == cl::kQueueDevice);
+  CHECK(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == cl::kOutOfOrder);
   CHECK(CL_QUEUE_PROPERTIES == cl::kQueueProperties);
   CHECK(CL_QUEUE_PROFILING_ENABLE == cl::kProfilingEnable);
   CHECK(CL_KERNEL_FUNCTION_NAME == cl::kKernelFunctionName);

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The collector and its layer, between a host and a fake driver.
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "collect/opencl/fake_opencl.h"
 #include "collect/opencl/layer.h"
+#include "fakes/child.h"
 #include "fakes/trace_text.h"
 #include "pitot/collect/opencl.h"
 #include "pitot/model/index.h"
@@ -26,13 +31,22 @@ constexpr size_t kGlobal[] = {1024, 64}, kLocal[] = {256, 1};
 // The host's program: it calls the loader's table, which is our layer's where that has a function.
 struct Program {
   Program() {
-    driver = FakeOpenCl();
+    driver.Reset();
     const void* const* const theirs = driver.table();
     uint32_t entries = 0;
     const void* const* const ours = pitot_opencl_layer(theirs, cl::kEntries, &entries);
     for (uint32_t i = 0; i < cl::kEntries; ++i) table[i] = i < entries && ours[i] != nullptr ? ours[i] : theirs[i];
-    queue = Call<cl::CreateQueue>(cl::kCreateCommandQueue)(nullptr, &device, 0, nullptr);
+    queue = Create();
   }
+  ~Program() { Release(queue); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  cl::Handle Create(uint64_t properties = 0) {
+    return Call<cl::CreateQueue>(cl::kCreateCommandQueue)(nullptr, &device, properties, nullptr);
+  }
+  void Retain(cl::Handle of) { (void)Call<cl::OfHandle>(cl::kRetainCommandQueue)(of); }
+  void Release(cl::Handle of) { (void)Call<cl::OfHandle>(cl::kReleaseCommandQueue)(of); }
   template <class Function> Function Call(cl::Entry entry) const {
     return reinterpret_cast<Function>(const_cast<void*>(table[entry]));
   }
@@ -43,7 +57,7 @@ struct Program {
 
   FakeOpenCl& driver = FakeOpenCl::Get();
   FakeOpenCl::Kernel kernel{"scale"};
-  int device = 0;
+  inline static int device = 0;  // the same for each test, because a process has few
   const void* table[cl::kEntries] = {};
   cl::Handle queue = nullptr;
 };
@@ -63,6 +77,14 @@ struct Rig {
   Program program;
   session_test::Host host;
 };
+
+// Losses of a reason.
+std::vector<pitot::model::GpuLossRow> Losses(const Trace& trace, const std::string& reason) {
+  std::vector<pitot::model::GpuLossRow> found;
+  for (const pitot::model::GpuLossRow& loss : trace.gpu_losses)
+    if (trace.strings[loss.reason] == reason) found.push_back(loss);
+  return found;
+}
 
 std::string Call(const Trace& trace, uint32_t call) { return std::string(trace.strings[trace.calls.name[call]]); }
 
@@ -172,8 +194,10 @@ TEST_CASE("each queue profiles, and one that cannot is made without and counted"
   const auto create = program.Call<cl::CreateQueueWithProperties>(cl::kCreateCommandQueueWithProperties);
   const uint64_t order[] = {cl::kQueueProperties, 1, 0};
   for (const uint64_t* properties : {static_cast<const uint64_t*>(nullptr), order}) {
-    REQUIRE(create(nullptr, &program.device, properties, nullptr) != nullptr);
+    const cl::Handle made = create(nullptr, &program.device, properties, nullptr);
+    REQUIRE(made != nullptr);
     CHECK(program.driver.queues.back().has_profiling);
+    program.Release(made);
   }
   program.driver.refuses_profiling = true;
   const cl::Handle plain = create(nullptr, &program.device, order, nullptr);
@@ -187,6 +211,7 @@ TEST_CASE("each queue profiles, and one that cannot is made without and counted"
   CHECK(trace.gpu.size() == 0);
   CHECK(fakes::Attribute(trace, "opencl.no_profiling") == "1");
   CHECK(fakes::Attribute(trace, "opencl.no_times") == "1");
+  program.Release(plain);
 }
 
 TEST_CASE("a command that fails, of an unknown queue, or still in flight is counted", "[opencl]") {
@@ -222,7 +247,7 @@ TEST_CASE("a wait for a queue whose work is not done yet knows its queue", "[ope
 
 TEST_CASE("the newest work is kept, and the loss of the rest is in the incident", "[opencl]") {
   Rig rig({.memory_bytes = 64 << 10});
-  constexpr int kAll = 600, kRoom = (32 << 10) / 64;
+  constexpr int kAll = 600, kRoom = (32 << 10) / static_cast<int>(sizeof(cl::Work));
   for (int i = 0; i < kAll; ++i) {
     REQUIRE(rig.program.Launch() == cl::kSuccess);
     FakeOpenCl::Complete(&rig.program.driver.events.back(), 0, 1000);
@@ -233,6 +258,8 @@ TEST_CASE("the newest work is kept, and the loss of the rest is in the incident"
   CHECK(trace.gpu.size() == kRoom);
   REQUIRE(trace.gpu_losses.size() == 1);
   CHECK(trace.strings[trace.gpu_losses[0].reason] == "overwritten");
+  REQUIRE(trace.gpu_losses[0].device != kNone);
+  CHECK(trace.devices[trace.gpu_losses[0].device].ordinal == 100);
 }
 
 TEST_CASE("work that ends after the recorder stopped is dropped, and its event released", "[opencl]") {
@@ -288,18 +315,334 @@ TEST_CASE("a loader that is too old gets no functions", "[opencl]") {
   const Program again;  // leaves the layer as other tests need it
 }
 
-TEST_CASE("a device's clock is known to the narrowest call, and starts anew when it contradicts", "[opencl]") {
+TEST_CASE("a device's clock is known to the narrowest call, and a step ends what was known", "[opencl]") {
   cl::DeviceClock clock;
-  clock.Learn({100, 900, 1100, 1300, 9000});
+  clock.Learn({100, 150, 1100, 1300, 2000});
   CHECK(clock.HostNs(0) == 1100);
   CHECK(clock.error_ns() == 100);
-  clock.Learn({200, 900, 1290, 1400, 9000});
+  clock.Learn({200, 300, 1290, 1400, 2100});
   CHECK(clock.HostNs(0) == 1145);
   CHECK(clock.error_ns() == 55);
   clock.Learn({300, 900, 1250, 1700, 2010});
   CHECK(clock.HostNs(0) == 1100);
   CHECK(clock.error_ns() == 10);
-  clock.Learn({300, 900, 2000, 2020, 9000});
+  clock.Learn({300, 900, 2000, 2020, 2900});
   CHECK(clock.HostNs(0) == 1710);
   CHECK(clock.error_ns() == 10);
+}
+
+TEST_CASE("clocks that drift apart widen the bounds instead of ending what was known", "[opencl]") {
+  constexpr int64_t kSecond = 1'000'000'000, kStart = 1'000'000, kCall = 10'000;
+  cl::DeviceClock clock;
+  int64_t offset = 5000;
+  const auto learn = [&](int64_t at_ns, int64_t call_ns) {
+    const int64_t queued = at_ns - offset;
+    clock.Learn({queued, queued + 1000, at_ns - call_ns, at_ns + call_ns, at_ns + 2 * call_ns});
+  };
+  learn(kStart, kCall);
+  for (int i = 1; i <= 60; ++i) {
+    offset += 100'000;  // 100 ppm
+    learn(kStart + i * kSecond, 50 * kCall);
+    INFO(i);
+    if (i == 1) CHECK(clock.error_ns() < 25 * kCall);  // the first call still helps
+    CHECK(std::abs(clock.HostNs(0) - offset) <= clock.error_ns());
+  }
+}
+
+TEST_CASE("a late command of a stopped collector adds nothing to the next one", "[opencl]") {
+  Rig rig;
+  REQUIRE(rig.program.Launch() == cl::kSuccess);
+  REQUIRE(rig.program.Launch() == cl::kSuccess);
+  auto& events = rig.program.driver.events;
+  // The driver asks about the command's end while the collector stops, and another begins.
+  session_test::Host next;
+  bool has_switched = false;
+  rig.program.driver.on_profiling = [&] {
+    if (std::exchange(has_switched, true)) return;
+    rig.host.recorder.Stop();
+    REQUIRE(next.Start());
+    REQUIRE(next.recorder.Add(pitot::MakeOpenClCollector()).ok());
+  };
+  FakeOpenCl::Complete(&events[0], kMs, kMs);
+  REQUIRE(has_switched);
+  rig.program.driver.on_profiling = nullptr;
+  FakeOpenCl::Complete(&events[1], kMs, kMs, -5);
+
+  REQUIRE(next.TriggerAndFlush());
+  const Trace trace = next.traces().back();
+
+  CHECK(trace.gpu.size() == 0);
+  CHECK(fakes::Attribute(trace, "opencl.failed") == "");
+  CHECK(trace.gpu_losses.empty());
+  CHECK(events[0].references == 0);
+  CHECK(events[1].references == 0);
+}
+
+TEST_CASE("a loss of an earlier session does not count in the next one", "[opencl]") {
+  cl::Losses losses;
+  constexpr int64_t kSecond = 1'000'000'000;
+  losses.Add(cl::Lost::kFailed, 0, kSecond, kSecond, 2);
+  losses.Add(cl::Lost::kFailed, 0, kSecond, kSecond, 1);
+  CHECK(losses.Total(cl::Lost::kFailed, 1) == 0);
+  CHECK(losses.Total(cl::Lost::kFailed, 2) == 1);
+  uint64_t records = 0;
+  losses.ForEach(0, 2 * kSecond, 2, [&](cl::Lost, uint8_t, int64_t, int64_t, uint64_t count) { records += count; });
+  CHECK(records == 1);
+}
+
+TEST_CASE("losses have a time range, and the oldest ones become one range without a number", "[opencl]") {
+  cl::Losses losses;
+  constexpr int64_t kSecond = 1'000'000'000, kBucket = int64_t{1} << cl::Losses::kShift;
+  struct Row {
+    int64_t begin_ns, end_ns;
+    uint64_t records;
+    bool operator==(const Row&) const = default;
+  };
+  const auto rows = [&](int64_t begin_ns, int64_t end_ns) {
+    std::vector<Row> found;
+    losses.ForEach(begin_ns, end_ns, 1, [&](cl::Lost why, uint8_t device, int64_t begin, int64_t end, uint64_t count) {
+      CHECK(why == cl::Lost::kNoTimes);
+      CHECK(device == 3);
+      found.push_back({begin, end, count});
+    });
+    return found;
+  };
+  losses.Add(cl::Lost::kNoTimes, 3, 10 * kBucket, 12 * kBucket, 1);
+  losses.Add(cl::Lost::kNoTimes, 3, 12 * kBucket, 12 * kBucket, 1);
+  losses.Add(cl::Lost::kNoTimes, 3, 20 * kBucket, 20 * kBucket, 1);
+  CHECK(rows(0, 60 * kSecond) == std::vector<Row>{{10 * kBucket, 13 * kBucket, 2}, {20 * kBucket, 21 * kBucket, 1}});
+  CHECK(rows(11 * kBucket, 20 * kBucket + 5) ==
+        std::vector<Row>{{11 * kBucket, 13 * kBucket, 2}, {20 * kBucket, 20 * kBucket + 5, 1}});
+  CHECK(rows(14 * kBucket, 19 * kBucket).empty());
+  // A round later the first one's bucket is used again.
+  losses.Add(cl::Lost::kNoTimes, 3, 268 * kBucket, 268 * kBucket, 1);
+  CHECK(rows(0, 269 * kBucket) ==
+        std::vector<Row>{{0, 13 * kBucket, 0}, {20 * kBucket, 21 * kBucket, 1}, {268 * kBucket, 269 * kBucket, 1}});
+}
+
+TEST_CASE("queue 257 loses its commands with device and time, and a released queue makes room", "[opencl]") {
+  Rig rig;
+  Program& program = rig.program;
+  std::vector<cl::Handle> queues;
+  while (queues.size() < cl::kMaxQueues - 1u) queues.push_back(program.Create());
+  const cl::Handle beyond = program.Create();
+  REQUIRE(program.Launch(nullptr, queues.back()) == cl::kSuccess);
+  FakeOpenCl::Complete(&program.driver.events.back(), kMs, kMs);
+  REQUIRE(program.Launch(nullptr, beyond) == cl::kSuccess);
+  CHECK(program.driver.events.size() == 1);  // the host asked for no event, and it has none
+  program.Retain(queues[0]);
+  program.Release(queues[0]);
+  const cl::Handle not_yet = program.Create();
+  REQUIRE(program.Launch(nullptr, not_yet) == cl::kSuccess);
+  program.Release(queues[0]);
+  const cl::Handle after = program.Create();
+  REQUIRE(program.Launch(nullptr, after) == cl::kSuccess);
+  FakeOpenCl::Complete(&program.driver.events.back(), kMs, kMs);
+
+  const Trace trace = rig.Incident();
+
+  CHECK(trace.gpu.size() == 2);
+  CHECK(trace.gpu.stream[0] != trace.gpu.stream[1]);
+  CHECK(fakes::Attribute(trace, "opencl.no_queue") == "2");
+  const auto losses = Losses(trace, "OpenCL queue without a place");
+  REQUIRE(!losses.empty());
+  uint64_t records = 0;
+  for (const auto& loss : losses) {
+    records += loss.records;
+    CHECK(loss.begin_ns < loss.end_ns);
+    REQUIRE(loss.device != kNone);
+    CHECK(trace.devices[loss.device].ordinal == 100);
+  }
+  CHECK(records == 2);
+  for (size_t i = 1; i < queues.size(); ++i) program.Release(queues[i]);
+  for (const cl::Handle queue : {beyond, not_yet, after}) program.Release(queue);
+}
+
+TEST_CASE("a queue in a released queue's place is another stream", "[opencl]") {
+  Rig rig;
+  Program& program = rig.program;
+  const cl::Handle old = program.Create();
+  REQUIRE(program.Launch(nullptr, old) == cl::kSuccess);
+  program.Release(old);
+  const cl::Handle made = program.Create();
+  REQUIRE(program.Launch(nullptr, made) == cl::kSuccess);
+  for (FakeOpenCl::Event& done : program.driver.events) FakeOpenCl::Complete(&done, kMs, kMs);
+
+  const Trace trace = rig.Incident();
+
+  REQUIRE(trace.gpu.size() == 2);
+  CHECK(trace.gpu.stream[0] != trace.gpu.stream[1]);
+  program.Release(made);
+}
+
+TEST_CASE("commands of an out-of-order queue share a stream only if none waited for the other", "[opencl]") {
+  Rig rig;
+  Program& program = rig.program;
+  const uint64_t properties[] = {cl::kQueueProperties, cl::kOutOfOrder, 0};
+  const auto create = program.Call<cl::CreateQueueWithProperties>(cl::kCreateCommandQueueWithProperties);
+  for (const bool has_list : {false, true}) {
+    INFO(has_list);
+    const cl::Handle queue =
+        has_list ? create(nullptr, &program.device, properties, nullptr) : program.Create(cl::kOutOfOrder);
+    auto& events = program.driver.events;
+    const size_t first = events.size();
+    for (int i = 0; i < 2; ++i) REQUIRE(program.Launch(nullptr, queue) == cl::kSuccess);
+    // One after the other, but the second may have waited for something else.
+    FakeOpenCl::Complete(&events[first], 0, 500 * kMs);
+    FakeOpenCl::Complete(&events[first + 1], 500 * kMs, 1000);
+    CHECK(program.Call<cl::OfHandle>(cl::kFinish)(queue) == cl::kSuccess);
+
+    const Trace trace = rig.Incident();
+
+    REQUIRE(trace.gpu.size() == (has_list ? 4 : 2));
+    for (uint32_t row = 0; row + 1 < trace.gpu.size(); ++row) CHECK(trace.gpu.stream[row] != trace.gpu.stream[row + 1]);
+    CHECK(trace.calls.stream[trace.calls.size() - 1] == kNone);  // the target of clFinish
+    program.Release(queue);
+  }
+}
+
+TEST_CASE("commands of an out-of-order queue that was empty share a stream", "[opencl]") {
+  Rig rig;
+  const cl::Handle queue = rig.program.Create(cl::kOutOfOrder);
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(rig.program.Launch(nullptr, queue) == cl::kSuccess);
+    FakeOpenCl::Complete(&rig.program.driver.events.back(), 0, 1);
+  }
+  const Trace trace = rig.Incident();
+  REQUIRE(trace.gpu.size() == 3);
+  CHECK(trace.gpu.stream[0] == trace.gpu.stream[2]);
+  rig.program.Release(queue);
+}
+
+TEST_CASE("nothing is recorded between Pause and Resume, and the incident says so", "[opencl]") {
+  Rig rig;
+  Program& program = rig.program;
+  REQUIRE(program.Launch() == cl::kSuccess);
+  REQUIRE(rig.host.recorder.Pause("opencl").ok());
+  REQUIRE(rig.host.recorder.Pause("opencl").ok());
+  FakeOpenCl::Complete(&program.driver.events.back(), 0, 1000);  // in flight before
+  REQUIRE(program.Launch() == cl::kSuccess);
+  CHECK(program.Call<cl::OfHandle>(cl::kFinish)(program.queue) == cl::kSuccess);
+  CHECK(program.driver.events.size() == 1);
+  const cl::Handle made = program.Create();
+
+  const Trace paused = rig.Incident();
+
+  CHECK(paused.gpu.size() == 1);
+  CHECK(paused.calls.size() == 1);
+  CHECK(fakes::Attribute(paused, "opencl.not_recorded") ==
+        "paused by the host; to record kernels: Recorder::Resume(\"opencl\")");
+  CHECK(Losses(paused, "OpenCL paused by the host").size() == 1);
+
+  REQUIRE(rig.host.recorder.Resume("opencl").ok());
+  REQUIRE(program.Launch(nullptr, made) == cl::kSuccess);
+  FakeOpenCl::Complete(&program.driver.events.back(), 0, 1000);
+  const Trace resumed = rig.Incident();
+  CHECK(resumed.gpu.size() == 2);
+  CHECK(fakes::Attribute(resumed, "opencl.not_recorded") == "");
+  REQUIRE(Losses(resumed, "OpenCL paused by the host").size() == 1);
+  CHECK(Losses(resumed, "OpenCL paused by the host")[0].end_ns < resumed.window_end_ns);
+  program.Release(made);
+}
+
+TEST_CASE("of many pauses the oldest become one", "[opencl]") {
+  Rig rig;
+  for (int i = 0; i < 100; ++i) {
+    REQUIRE(rig.host.recorder.Pause("opencl").ok());
+    REQUIRE(rig.host.recorder.Resume("opencl").ok());
+  }
+  REQUIRE(rig.host.recorder.Pause("opencl").ok());
+  const auto losses = Losses(rig.Incident(), "OpenCL paused by the host");
+  CHECK(losses.size() == cl::Recording::Kept::kPauses);
+}
+
+TEST_CASE("commands beyond the 4,096 in flight are lost with device and time, and slots come back", "[opencl]") {
+  Rig rig;
+  Program& program = rig.program;
+  constexpr int kMore = 10;
+  for (uint32_t i = 0; i < cl::Recording::kMaxCommands + kMore; ++i) REQUIRE(program.Launch() == cl::kSuccess);
+  CHECK(program.driver.events.size() == cl::Recording::kMaxCommands);
+  const Trace full = rig.Incident();
+  CHECK(fakes::Attribute(full, "opencl.no_slot") == std::to_string(kMore));
+  const auto losses = Losses(full, "OpenCL command without a slot");
+  uint64_t records = 0;
+  for (const auto& loss : losses) {
+    records += loss.records;
+    CHECK(full.devices[loss.device].ordinal == 100);
+  }
+  CHECK(records == kMore);
+
+  for (FakeOpenCl::Event& done : program.driver.events) FakeOpenCl::Complete(&done, 0, 1000);
+  REQUIRE(program.Launch() == cl::kSuccess);
+  FakeOpenCl::Complete(&program.driver.events.back(), 0, 1000);
+  const Trace trace = rig.Incident();
+  CHECK(trace.gpu.size() == cl::Recording::kMaxCommands + 1);
+  CHECK(fakes::Attribute(trace, "opencl.in_flight") == "");
+}
+
+TEST_CASE("threads enqueue, and threads of the driver finish, while incidents are made and the collector changes",
+          "[opencl][threads]") {
+  Rig rig;
+  Program& program = rig.program;
+  constexpr int kThreads = 4, kEach = 500;
+  std::atomic<int> left{kThreads};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < kEach; ++n) {
+        cl::Handle event = nullptr;
+        if (program.Launch(&event) == cl::kSuccess)
+          std::thread([event] { FakeOpenCl::Complete(static_cast<FakeOpenCl::Event*>(event), 0, 1000); }).join();
+      }
+      --left;
+    });
+  }
+  int incidents = 0;
+  while (left != 0 || incidents == 0) {
+    REQUIRE(rig.host.TriggerAndFlush());
+    CHECK(rig.host.recorder.Pause("opencl").ok());
+    CHECK(rig.host.recorder.Resume("opencl").ok());
+    ++incidents;
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const FakeOpenCl::Event& event : program.driver.events) CHECK(event.references == 1);
+  REQUIRE(program.Launch() == cl::kSuccess);
+  FakeOpenCl::Complete(&program.driver.events.back(), 0, 1000);
+  const Trace trace = rig.Incident();
+  CHECK(trace.gpu.size() >= 1);
+  CHECK(fakes::Attribute(trace, "opencl.in_flight") == "");
+}
+
+TEST_CASE("the child of a fork begins with nothing of its parent's, and records for itself", "[opencl][fork]") {
+  Rig rig;
+  Program& program = rig.program;
+  REQUIRE(program.Launch() == cl::kSuccess);
+  const int status = fakes::InChild([&] {
+    // Without a collector of its own it records nothing, and its parent's does nothing.
+    FakeOpenCl::Event& parents = program.driver.events.back();
+    FakeOpenCl::Complete(&parents, 0, 1000);
+    HOLDS(parents.references == 0);
+    HOLDS(program.Launch() == cl::kSuccess);
+    HOLDS(program.driver.events.size() == 1);
+
+    session_test::Host host;
+    HOLDS(host.Start());
+    HOLDS(host.recorder.Add(pitot::MakeOpenClCollector()).ok());
+    HOLDS(program.Launch() == cl::kSuccess);  // on the parent's queue
+    const cl::Handle own = program.Create();
+    HOLDS(program.Launch(nullptr, own) == cl::kSuccess);
+    FakeOpenCl::Complete(&program.driver.events.back(), 0, 1000);
+    HOLDS(host.TriggerAndFlush());
+    const Trace trace = host.traces().back();
+    HOLDS(trace.gpu.size() == 1);
+    HOLDS(fakes::Attribute(trace, "opencl.no_queue") == "1");
+    HOLDS(fakes::Attribute(trace, "opencl.in_flight") == "");
+    return 0;
+  });
+  CHECK(status == 0);
+
+  FakeOpenCl::Complete(&program.driver.events.back(), 0, 1000);
+  const Trace trace = rig.Incident();
+  CHECK(trace.gpu.size() == 1);
+  CHECK(fakes::Attribute(trace, "opencl.no_queue") == "");
 }

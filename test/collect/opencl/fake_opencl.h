@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An OpenCL driver with one device, whose commands finish when the test says so.
+// An OpenCL driver whose commands finish when the test says so. Any thread enqueues.
 #ifndef PITOT_TEST_COLLECT_OPENCL_FAKE_OPENCL_H_
 #define PITOT_TEST_COLLECT_OPENCL_FAKE_OPENCL_H_
 
+#include <atomic>
 #include <cstring>
 #include <deque>
+#include <functional>
+#include <mutex>
 #include <string>
 
 #include "base/clock.h"
@@ -19,13 +22,15 @@ class FakeOpenCl {
  public:
   struct Queue {
     bool has_profiling = false;
+    cl::Handle device = nullptr;
+    int references = 1;
   };
   struct Kernel {
     std::string name;
   };
   struct Event {
     Queue* queue = nullptr;
-    int references = 1;
+    std::atomic<int> references{1};
     int64_t queued = 0, begin = 0, end = 0;
     cl::EventCallback callback = nullptr;
     void* data = nullptr;
@@ -35,6 +40,7 @@ class FakeOpenCl {
 
   bool refuses_profiling = false, refuses_callbacks = false;
   cl::Result enqueue_result = cl::kSuccess;
+  std::function<void()> on_profiling;  // called when an event's times are asked for
   std::deque<Queue> queues;
   std::deque<Event> events;
   int finished = 0, waited = 0;
@@ -42,6 +48,14 @@ class FakeOpenCl {
   static FakeOpenCl& Get() {
     static FakeOpenCl fake;
     return fake;
+  }
+  void Reset() {
+    refuses_profiling = refuses_callbacks = false;
+    enqueue_result = cl::kSuccess;
+    on_profiling = nullptr;
+    queues.clear();
+    events.clear();
+    finished = waited = 0;
   }
 
   const void* const* table() {
@@ -53,15 +67,31 @@ class FakeOpenCl {
           return cl::kSuccess;
         });
     set(
-        cl::kCreateCommandQueue, +[](cl::Handle, cl::Handle, uint64_t properties, cl::Result*) {
-          return Get().Create((properties & cl::kProfilingEnable) != 0);
+        cl::kCreateCommandQueue, +[](cl::Handle, cl::Handle device, uint64_t properties, cl::Result*) {
+          return Get().Create(device, (properties & cl::kProfilingEnable) != 0);
         });
     set(
-        cl::kCreateCommandQueueWithProperties, +[](cl::Handle, cl::Handle, const uint64_t* properties, cl::Result*) {
+        cl::kRetainCommandQueue,
+        +[](cl::Handle queue) -> cl::Result { return ++static_cast<Queue*>(queue)->references, cl::kSuccess; });
+    set(
+        cl::kReleaseCommandQueue,
+        +[](cl::Handle queue) -> cl::Result { return --static_cast<Queue*>(queue)->references, cl::kSuccess; });
+    set(
+        cl::kGetCommandQueueInfo, +[](cl::Handle queue, uint32_t what, size_t, void* value, size_t*) -> cl::Result {
+          for (const Queue& known : Get().queues) {
+            if (&known != queue || what != cl::kQueueDevice) continue;
+            std::memcpy(value, &known.device, sizeof known.device);
+            return cl::kSuccess;
+          }
+          return -36;
+        });
+    set(
+        cl::kCreateCommandQueueWithProperties,
+        +[](cl::Handle, cl::Handle device, const uint64_t* properties, cl::Result*) {
           bool has_profiling = false;
           for (; properties != nullptr && *properties != 0; properties += 2)
             has_profiling = has_profiling || (properties[0] == cl::kQueueProperties && (properties[1] & 2) != 0);
-          return Get().Create(has_profiling);
+          return Get().Create(device, has_profiling);
         });
     set(
         cl::kGetKernelInfo, +[](cl::Handle kernel, uint32_t, size_t size, void* value, size_t*) -> cl::Result {
@@ -88,6 +118,7 @@ class FakeOpenCl {
     set(
         cl::kGetEventProfilingInfo, +[](cl::Handle event, uint32_t what, size_t, void* value, size_t*) -> cl::Result {
           const Event& of = *static_cast<Event*>(event);
+          if (Get().on_profiling) Get().on_profiling();
           if (!of.queue->has_profiling) return -7;
           const int64_t time = what == cl::kCommandQueued ? of.queued : what == cl::kCommandStart ? of.begin : of.end;
           std::memcpy(value, &time, sizeof time);
@@ -128,13 +159,14 @@ class FakeOpenCl {
  private:
   static constexpr uint32_t kUnits = 24;
 
-  cl::Handle Create(bool has_profiling) {
+  cl::Handle Create(cl::Handle device, bool has_profiling) {
     if (has_profiling && refuses_profiling) return nullptr;
-    return &queues.emplace_back(Queue{has_profiling});
+    return &queues.emplace_back(Queue{has_profiling, device});
   }
   cl::Result Enqueue(cl::Handle queue, cl::Handle* event) {
     if (enqueue_result != cl::kSuccess) return enqueue_result;
     if (event == nullptr) return cl::kSuccess;
+    const std::lock_guard lock(mutex_);
     Event& made = events.emplace_back();
     made.queue = static_cast<Queue*>(queue);
     made.queued = pitot::base::ClockNs(CLOCK_MONOTONIC) - kBehindNs;
@@ -142,6 +174,7 @@ class FakeOpenCl {
     return cl::kSuccess;
   }
 
+  std::mutex mutex_;
   void* table_[cl::kEntries] = {};
 };
 
