@@ -435,6 +435,7 @@ TEST_CASE("queue 257 loses its commands with device and time, and a released que
   program.Release(queues[0]);
   const cl::Handle not_yet = program.Create();
   REQUIRE(program.Launch(nullptr, not_yet) == cl::kSuccess);
+  CHECK(program.driver.events.size() == 1);
   program.Release(queues[0]);
   const cl::Handle after = program.Create();
   REQUIRE(program.Launch(nullptr, after) == cl::kSuccess);
@@ -618,11 +619,15 @@ TEST_CASE("the child of a fork begins with nothing of its parent's, and records 
   Rig rig;
   Program& program = rig.program;
   REQUIRE(program.Launch() == cl::kSuccess);
+  cl::Recording& parents_recording = *cl::Layer::Get()->Now();
   const int status = fakes::InChild([&] {
     // Without a collector of its own it records nothing, and its parent's does nothing.
     FakeOpenCl::Event& parents = program.driver.events.back();
     FakeOpenCl::Complete(&parents, 0, 1000);
     HOLDS(parents.references == 0);
+    HOLDS(parents_recording.in_flight() == 1);  // untouched
+    parents_recording.Keep(0);
+    HOLDS(parents_recording.work().empty());
     HOLDS(program.Launch() == cl::kSuccess);
     HOLDS(program.driver.events.size() == 1);
 
