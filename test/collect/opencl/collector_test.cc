@@ -570,6 +570,7 @@ TEST_CASE("commands beyond the 4,096 in flight are lost with device and time, an
   uint64_t records = 0;
   for (const auto& loss : losses) {
     records += loss.records;
+    REQUIRE(loss.device != kNone);
     CHECK(full.devices[loss.device].ordinal == 100);
   }
   CHECK(records == kMore);
