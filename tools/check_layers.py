@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that tools/layers.txt allows every #include in include/, lib/ and bindings/.
+"""Checks that tools/layers.txt allows every #include in include/, lib/ and bindings/, and that a room of lib/analyze defines
+nothing in the namespace of another, which no include shows.
 
 usage: tools/check_layers.py [--rules FILE] [--root FOLDER] [--list]
 
@@ -18,6 +19,7 @@ C_HEADERS = set("""assert ctype cpuid cxxabi dirent dlfcn elf endian errno execi
 locale malloc math poll pthread pwd sched semaphore setjmp signal spawn stdalign stdarg stddef stdint stdio stdlib string strings
 termios time ucontext unistd x86intrin immintrin arm_acle nmmintrin""".split())
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "bits/")
+ROOM = re.compile(r"^namespace pitot::(\w+)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -128,8 +130,13 @@ def check_file(root, rules, path):
     def refuse(number, what):
         offences.append(f"{path}:{number}: {what}; {layer} may include: {' '.join(sorted(allowed)) or 'nothing of ours'}")
 
+    folder = os.path.dirname(path)
     with open(os.path.join(root, path), encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
+            room = ROOM.match(line)
+            if room and os.path.dirname(folder) == "lib/analyze" and room[1] != os.path.basename(folder) and \
+                    os.path.isdir(os.path.join(root, "lib/analyze", room[1])):
+                offences.append(f"{path}:{number}: it opens the namespace of lib/analyze/{room[1]}: move that part there")
             match = INCLUDE.match(line)
             if not match:
                 continue

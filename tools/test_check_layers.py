@@ -56,6 +56,16 @@ class CheckLayers(unittest.TestCase):
         status, output = self.check()
         self.assertEqual((status, output), (0, "ok: 7 files, 5 layers\n"))
 
+    def test_refuses_a_room_that_defines_in_another(self):
+        rules = RULES + "lib/analyze/blame:\nlib/analyze/verdict:\n"
+        self.write("lib/analyze/blame/a.h", "namespace pitot::blame {\n}\n")
+        self.write("lib/analyze/verdict/b.cc", "namespace pitot::verdict {\n}\nnamespace pitot::model {\n}\n")
+        self.assertEqual(self.check(rules)[0], 0)
+        self.write("lib/analyze/verdict/b.cc", "namespace pitot::blame {\n}\n")
+        status, output = self.check(rules)
+        self.assertEqual(status, 1)
+        self.assertIn("lib/analyze/verdict/b.cc:1: it opens the namespace of lib/analyze/blame", output)
+
     def test_refuses_an_upward_include(self):
         self.refused("lib/trace/b.cc", '\n#include "pitot/extend/foo.h"\n', "lib/trace/b.cc:2:", "of layer pitot/extend")
 
