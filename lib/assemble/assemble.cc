@@ -118,7 +118,7 @@ constexpr uint64_t kMemberCost = sizeof(RawMember) + sizeof(model::MemberRow) + 
 constexpr uint64_t kHandoffCost = sizeof(RawHandoff) + sizeof(model::HandoffRow) + kMapCost;
 constexpr uint64_t kAsyncCost = sizeof(RawAsync) + sizeof(model::AsyncRow) + kMapCost;
 // At most six samples, usually three, added and sorted.
-constexpr uint64_t kUsageCost = sizeof(RawUsage) + 4 * 44;
+constexpr uint64_t kUsageCost = sizeof(RawUsage) + 4 * kSampleCost;
 constexpr uint64_t kTokenCost = sizeof(RawToken) + sizeof(model::TokenRow) + 16;
 
 class Assembler {
@@ -1004,6 +1004,7 @@ model::Trace Assembler::Run() {
   ResolveContexts();
   const uint64_t spare_bytes = most_bytes_ - std::min(used_bytes_, most_bytes_);
   GpuTables gpu(&trace_, std::move(sources_), std::move(pasts_), spare_bytes);
+  gpu.BeginCollector(usages_.size() * (kUsageCost - sizeof(RawUsage)), "threads");  // their cost is in used_bytes_
   AddUsages(usages_, &gpu);
   for (Collector* collector : collectors_) {
     // A failing collector loses its own part; the rest of the incident stays.

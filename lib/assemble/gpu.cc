@@ -86,7 +86,7 @@ bool GpuTables::IsInterval(int64_t begin_ns, int64_t duration_ns) const {
 
 bool GpuTables::IsValid(int64_t begin_ns, int64_t duration_ns) {
   const bool is_valid = IsInterval(begin_ns, duration_ns);
-  invalid_rows_ += !is_valid;
+  collectors_.back().invalid_rows += !is_valid;
   return is_valid;
 }
 
@@ -177,7 +177,7 @@ uint32_t GpuTables::AddShape(const uint32_t grid[3], const uint32_t block[3], ui
 void GpuTables::Add(const GpuActivity& activity) {
   const bool is_known = activity.kind >= GpuKind::kKernel && activity.kind <= GpuKind::kSpan;
   if (!is_known || activity.stream >= trace_.streams.size() || !IsInterval(activity.begin_ns, activity.duration_ns)) {
-    ++invalid_rows_;
+    ++collectors_.back().invalid_rows;
     return;
   }
   const uint32_t device = trace_.streams[activity.stream].device;
@@ -234,11 +234,16 @@ uint32_t GpuTables::AddCounter(uint32_t device, const char* name, const char* un
 
 void GpuTables::AddSample(uint32_t counter, int64_t at_ns, double value) {
   if (counter >= trace_.counters.size() || !std::isfinite(value)) {
-    ++invalid_rows_;
+    ++collectors_.back().invalid_rows;
     return;
   }
-  if (IsValid(at_ns, 0) && TakeRoom(kSampleCost, trace_.counters[counter].device, at_ns, 0))
-    samples_.push_back({counter, at_ns, value});
+  if (!IsValid(at_ns, 0)) return;
+  if (own_bytes_ + spare_bytes_ < kSampleCost) {
+    ++collectors_.back().samples_left_out;
+    return;
+  }
+  Charge(kSampleCost);
+  samples_.push_back({counter, at_ns, value});
 }
 
 void GpuTables::AddAttribute(const char* key, const char* value) {
@@ -439,12 +444,21 @@ void GpuTables::AddLeftOut() {
   for (const auto& [device, out] : left_out_)
     trace_.gpu_losses.push_back(
         {kNone, trace_.strings.Add("no room in the incident"), out.begin_ns, out.end_ns, out.rows, device});
-  if (invalid_rows_ != 0)
-    trace_.gpu_losses.push_back({kNone, trace_.strings.Add("invalid: an impossible time or an unknown row"),
-                                 trace_.window_begin_ns, trace_.window_end_ns, invalid_rows_, kNone});
+}
+
+// Neither is a loss of GPU records, which would make verdicts unreliable.
+void GpuTables::AddCounts() {
+  for (const Added& collector : collectors_) {
+    const std::string prefix = "collector." + collector.name + ".";
+    if (collector.invalid_rows != 0)
+      AddAttribute((prefix + "invalid_rows").c_str(), std::to_string(collector.invalid_rows).c_str());
+    if (collector.samples_left_out != 0)
+      AddAttribute((prefix + "samples_left_out").c_str(), std::to_string(collector.samples_left_out).c_str());
+  }
 }
 
 void GpuTables::Finish() {
+  AddCounts();
   NumberCollectors();
   ResolveAwaited();
   AddCalls();

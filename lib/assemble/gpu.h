@@ -50,7 +50,8 @@ class GpuTables final : public TraceBuilder {
   }
 
   // Call it before a collector of this name adds rows. They may cost `bytes`, and then the spare bytes. The first row
-  // without room is left out, and so is everything the collector adds after it.
+  // without room is left out, and so are all others that the collector adds after it. Samples have no order: those
+  // without room are left out and counted.
   void BeginCollector(uint64_t bytes, std::string_view name);
 
   uint32_t AddText(const char* text) override;
@@ -89,6 +90,7 @@ class GpuTables final : public TraceBuilder {
     std::string name;
     uint32_t first_call;        // of calls_
     std::vector<Cause> causes;  // in the order of correlation and time
+    uint64_t invalid_rows = 0, samples_left_out = 0;
   };
   // False: left out, and counted for the device's row.
   bool TakeRoom(uint64_t cost, uint32_t device, int64_t begin_ns, int64_t duration_ns);
@@ -105,6 +107,7 @@ class GpuTables final : public TraceBuilder {
   void IndexCalls();
   void SortActivities();
   void AddLeftOut();
+  void AddCounts();
   void SortSamples();
   model::StringId Text(uint32_t id) const { return id < trace_.strings.size() ? id : 0; }
   uint32_t CallOf(const std::vector<Cause>& causes, uint32_t correlation, int64_t at_ns) const;
@@ -123,7 +126,6 @@ class GpuTables final : public TraceBuilder {
   std::unordered_map<uint64_t, uint32_t> counters_;  // by device and name
   uint64_t spare_bytes_, own_bytes_ = 0;
   bool is_full_ = false;
-  uint64_t invalid_rows_ = 0;
   std::map<uint32_t, LeftOut> left_out_;  // by row of devices, or kNone
 };
 

@@ -40,11 +40,6 @@ constexpr size_t kMaxGpuWaits = 5;
 constexpr size_t kMaxOverheads = 4;
 constexpr size_t kMaxGpuLosses = 8;
 
-// Losses of the CUPTI and OpenCL collectors for lack of memory.
-constexpr std::string_view kForMemory[] = {"overwritten",         "decoded too late",
-                                           "no buffer for CUPTI", "an incident holds the memory",
-                                           "no room to keep it",  "no room in the incident"};
-
 // Reasons why CUDA events did not time scopes: counts of the collector (docs/guide/gpu.md).
 struct UntimedReason {
   const char* key;
@@ -516,9 +511,7 @@ void GpuReport::Losses(const During& during, Lines* lines) const {
     lines->Add(3, "and " + Count(trace_.gpu_losses.size() - kMaxGpuLosses) + " more rows");
   base::MemoryOptions options;
   for (const model::GpuLossRow& loss : trace_.gpu_losses) {
-    const std::string_view reason = trace_.strings[loss.reason];
-    if (std::find(std::begin(kForMemory), std::end(kForMemory), reason) != std::end(kForMemory))
-      options.Add(reason, loss.device != kNone ? trace_.devices[loss.device].ordinal : kNone);
+    options.Add(trace_.strings[loss.reason], loss.device != kNone ? trace_.devices[loss.device].ordinal : kNone);
   }
   if (const char* const option = options.Text(); option != nullptr)
     lines->AddWrapped(3, "",

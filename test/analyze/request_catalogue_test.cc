@@ -391,6 +391,7 @@ TEST_CASE("a39 recommends the memory option of the collector that lost records",
   CHECK(advice(1, "overwritten") == "Give the collector more memory (CuptiOptions::memory_bytes).");
   CHECK(advice(100, "overwritten") == "Give the collector more memory (OpenClOptions::memory_bytes).");
   CHECK(Has(advice(100, "OpenCL command failed"), "more memory does not help"));
+  CHECK(Has(advice(1, "another profiler took the buffers"), "more memory does not help"));
 }
 
 TEST_CASE("a39 judges by the thresholds that are set", "[a39]") {

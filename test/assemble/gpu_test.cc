@@ -55,6 +55,13 @@ Trace WithCalls(const std::vector<Call>& calls, std::vector<CallSource>* sources
   return trace;
 }
 
+std::string AttributeOf(const Trace& trace, const std::string& key) {
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
+  }
+  return "";
+}
+
 GpuActivity Kernel(uint32_t stream, int64_t begin_ns, uint32_t correlation, int64_t duration_ns = 10) {
   GpuActivity activity;
   activity.kind = GpuKind::kKernel;
@@ -139,7 +146,6 @@ TEST_CASE("the newest rows stay if there is no room for all, and the rest is cou
   gpu.Add(Kernel(of_first, 400, 6, 30));
   gpu.Add(GpuCall{300, 5, 1000, 0, 1});
   gpu.AddOverhead(310, 5, 0);
-  gpu.AddSample(gpu.AddCounter(first, "power", "W"), 320, 1.5);
   gpu.BeginCollector(kGpuCallCost, "second");  // another has room of its own
   gpu.Add(GpuCall{200, 5, 1000, 0, 2});
   gpu.Finish();
@@ -155,10 +161,23 @@ TEST_CASE("the newest rows stay if there is no room for all, and the rest is cou
     return std::tuple(loss.device, loss.begin_ns, loss.end_ns, loss.records) ==
            std::tuple(device, begin_ns, end_ns, records);
   };
-  CHECK(trace.samples.size() == 0);
-  CHECK(says(losses[0], first, 320, 610, 3));
+  CHECK(says(losses[0], first, 400, 610, 2));
   CHECK(says(losses[1], second, 500, 510, 1));
   CHECK(says(losses[2], kNone, 300, 315, 2));
+}
+
+TEST_CASE("samples without room are counted, and are no loss of GPU records", "[gpu]") {
+  using pitot::assemble::kSampleCost;
+  Trace trace = WithCalls({}, nullptr);
+  GpuTables gpu(&trace, {}, {}, 0);
+  gpu.BeginCollector(2 * pitot::assemble::kStringCost + 6 + kSampleCost, "host");
+  const uint32_t power = gpu.AddCounter(kNone, "power", "W");  // two strings of 6 bytes
+  for (const int64_t at_ns : {100, 200, 300, 400}) gpu.AddSample(power, at_ns, 1.5);
+  gpu.Finish();
+
+  CHECK(trace.samples.at_ns == std::vector<int64_t>{100});
+  CHECK(trace.gpu_losses.empty());
+  CHECK(AttributeOf(trace, "collector.host.samples_left_out") == "3");
 }
 
 TEST_CASE("nothing older takes the rest of the room once a row did not fit", "[gpu]") {
@@ -403,6 +422,7 @@ TEST_CASE("the trace stays consistent with invalid additions from a collector", 
   std::vector<CallSource> sources;
   Trace trace = WithCalls({{0, 100, 7}}, &sources);
   GpuTables gpu(&trace, sources, {});
+  gpu.BeginCollector(1 << 20, "broken");
   const uint32_t stream = gpu.AddStream(12, 1, 7), grid[3] = {1, 2, 3};
   gpu.AddDevice({0, 1u << 30});
   gpu.AddShape(grid, grid, 0, 0, 0, 0);
@@ -443,11 +463,10 @@ TEST_CASE("the trace stays consistent with invalid additions from a collector", 
   CHECK(trace.gpu.size() == 1);
   CHECK(trace.calls.size() == 2);
   CHECK(trace.overheads.size() == 2);
-  REQUIRE(trace.gpu_losses.size() == 2);
+  REQUIRE(trace.gpu_losses.size() == 1);  // an invalid row makes no verdict unreliable
   CHECK(trace.gpu_losses[0].device == kNone);
-  CHECK(trace.strings[trace.gpu_losses[1].reason] == "invalid: an impossible time or an unknown row");
   // 5 activities, a call, an overhead, a loss and 3 samples.
-  CHECK(trace.gpu_losses[1].records == 11);
+  CHECK(AttributeOf(trace, "collector.broken.invalid_rows") == "11");
   REQUIRE(trace.depths.size() == 2);
   CHECK(trace.depths[1].depth == pitot::Depth::kKernels);
   REQUIRE(trace.operator_depths.size() == 2);

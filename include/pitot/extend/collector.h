@@ -59,9 +59,11 @@ struct GpuCall {
   uint32_t correlation = 0;
 };
 
-// Receives what collectors have for one incident. Add activities, calls, overheads and samples newest first: the first
-// row without room is left out and counted, and so are all that follow. Rows with an impossible time or of an unknown
-// stream or counter are left out and counted as well. Row numbers are valid for this trace.
+// Receives what collectors have for one incident. Add activities, calls and overheads newest first: the first row
+// without room is left out and counted as lost, and so are all that follow. Samples come in any order; the attribute
+// "collector.<name>.samples_left_out" counts those without room (Collector::IncidentBytes).
+// "collector.<name>.invalid_rows" counts rows left out for an impossible time or an unknown stream or counter. Row
+// numbers are valid for this trace.
 class TraceBuilder {
  public:
   virtual uint32_t AddText(const char* text) = 0;

@@ -164,6 +164,8 @@ class HostCollector final : public Collector {
   Status Start() noexcept override;
   void Stop() noexcept override;
   uint64_t HeldBytes() const noexcept override { return options_.memory_bytes; }
+  // A sample takes 24 bytes of it, twice, and 44 in an incident.
+  uint64_t IncidentBytes() const noexcept override { return options_.memory_bytes + (1 << 20); }
   void Keep(int64_t begin_ns, KeepFor what) noexcept override {
     if (IsOurs()) shared_->Keep(begin_ns, what);
   }
