@@ -67,7 +67,7 @@ int ComplainUnreadable(const std::string& path, const Status& status) {
   return kUnreadable;
 }
 
-int LoadDump(const std::string& path, model::Trace* trace, DumpReport* report) {
+int LoadDump(const std::string& path, bool is_recovering, model::Trace* trace, DumpReport* report) {
   const Status status = ReadDump(path, trace, report);
   const bool is_known = report->version_major == dump_format::kVersionMajor;
   if (is_known && report->version_minor > dump_format::kVersionMinor)
@@ -85,8 +85,9 @@ int LoadDump(const std::string& path, model::Trace* trace, DumpReport* report) {
       }
       Complain(
           absl::StrFormat("%s is damaged: %s; %d chunks were read, %d are bad, %d bytes were skipped. The output "
-                          "covers the whole chunks; `pitot recover` writes them to a file of their own.",
-                          path, status.message(), report->chunks, report->chunks_bad, report->bytes_skipped));
+                          "covers the whole chunks%s.",
+                          path, status.message(), report->chunks, report->chunks_bad, report->bytes_skipped,
+                          is_recovering ? "" : "; `pitot recover` writes them to a file of their own"));
       return kDamaged;
     case StatusCode::kInvalidArgument:
       Complain(
@@ -210,7 +211,8 @@ std::string DumpPath(const std::string& path) {
 
 int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
   report->is_kineto = IsKineto(path);
-  return report->is_kineto ? LoadKineto(path, trace, &report->kineto) : LoadDump(path, trace, &report->dump);
+  return report->is_kineto ? LoadKineto(path, trace, &report->kineto)
+                           : LoadDump(path, report->is_recovering, trace, &report->dump);
 }
 
 bool IsEmpty(const model::Trace& trace) {

@@ -22,7 +22,8 @@ std::string DumpPath(const std::string& path);
 
 // The format of a file, and the findings of its reader.
 struct LoadReport {
-  bool is_kineto = false;  // JSON of PyTorch's profiler; otherwise a dump
+  bool is_kineto = false;      // JSON of PyTorch's profiler; otherwise a dump
+  bool is_recovering = false;  // set before Load: no hint at `pitot recover`
   DumpReport dump;
   KinetoReport kineto;
   bool IsComplete() const { return is_kineto ? kineto.complete && kineto.events_bad == 0 : dump.complete; }

@@ -29,6 +29,7 @@ void NoteRecovery(const LoadReport& report, model::Trace* trace) {
 int Recover(const RecoverOptions& options) {
   model::Trace trace;
   LoadReport report;
+  report.is_recovering = true;
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 

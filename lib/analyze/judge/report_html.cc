@@ -685,8 +685,8 @@ class Page {
     for (const model::GpuLossRow& loss : trace_.gpu_losses) lost += loss.records;
     const size_t stretches = trace_.losses.size() + trace_.gpu_losses.size();
     text += stretches == 0 ? "Nothing was lost in the window. "
-                           : "Events were lost in " + base::Plural(stretches, "part") + " of the window" +
-                                 (lost != 0 ? " (" + base::Count(lost) + " or more)" : "") + ". ";
+                           : "Events or GPU records were lost in " + base::Plural(stretches, "part") +
+                                 " of the window" + (lost != 0 ? " (" + base::Count(lost) + " or more)" : "") + ". ";
     if (judgement_ != nullptr) {
       const RequestBlame& blame = judgement_->blame;
       text += base::Plural(blame.segments.size(), "segment") + " add up to the latency in whole nanoseconds";

@@ -287,25 +287,25 @@ model::ArgValue Nest::ArgumentOf(uint32_t event, const std::vector<uint32_t>& of
 
 uint32_t Nest::RowOf(uint32_t event) {
   const StringId name = NameOf(event);
-  uint32_t beside = 0;  // tells rows of one name apart: the layer around it, the resource of a wait, or shapes
+  uint32_t apart = 0;  // tells rows of one name apart: the layer around it, the resource of a wait, or shapes
   blame::WaitArgs wait;
   const bool is_wait = blame::ReadWait(trace_, event, &wait) && wait.resource != 0;
   if (options_.by == TopBy::kLayer) {
-    beside = open_.empty() ? kNone : scopes_[open_.back()].row;
+    apart = open_.empty() ? kNone : scopes_[open_.back()].row;
   } else if (is_wait) {
-    beside = wait.resource;
+    apart = wait.resource;
   } else if (options_.groups_by_shape) {
-    beside = static_cast<StringId>(ArgumentOf(event, shapes_));
+    apart = static_cast<StringId>(ArgumentOf(event, shapes_));
   }
-  const auto [found, is_new] = cache_.try_emplace(uint64_t{name} << 32 | beside, kNone);
+  const auto [found, is_new] = cache_.try_emplace(uint64_t{name} << 32 | apart, kNone);
   if (is_new) {
     const std::string_view text = trace_.strings[name].empty() ? "(unnamed)" : trace_.strings[name];
-    if (options_.by == TopBy::kLayer && beside != kNone) {
-      found->second = rows_.Of(rows_[beside].row.name + std::string(kBetween) + std::string(text));
+    if (options_.by == TopBy::kLayer && apart != kNone) {
+      found->second = rows_.Of(rows_[apart].row.name + std::string(kBetween) + std::string(text));
     } else if (is_wait) {
       found->second = rows_.Of(std::string(text) + ": " + std::string(trace_.strings[wait.resource]));
     } else {
-      found->second = rows_.Of(text, options_.by == TopBy::kLayer ? std::string_view() : trace_.strings[beside]);
+      found->second = rows_.Of(text, options_.by == TopBy::kLayer ? std::string_view() : trace_.strings[apart]);
     }
   }
   return found->second;

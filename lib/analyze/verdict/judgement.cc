@@ -59,10 +59,10 @@ Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline*
     if (!status.ok()) return status;
   }
   if (by_kept.level != Baseline::Level::kCell || by_kept.baseline_size < options.least_many) {
-    Baseline beside;
-    status = LearnBaseline(judgement->index, request, options, &beside, &judgement->learned);
+    Baseline others;
+    status = LearnBaseline(judgement->index, request, options, &others, &judgement->learned);
     if (status.ok())
-      status = FindVerdict(judgement->index, judgement->blame, beside, now_ns, options, &judgement->verdict);
+      status = FindVerdict(judgement->index, judgement->blame, others, now_ns, options, &judgement->verdict);
     // The nearer level is better, then the larger number.
     const auto rank = [](const Verdict& verdict) {
       const auto level = static_cast<int64_t>(verdict.level);

@@ -400,7 +400,8 @@ class Teller {
 
   void TellQuality(base::Lines* lines) const {
     std::string text;
-    if (blame_.losses != 0) text += "events were lost in " + base::Plural(blame_.losses, "part") + " of its time; ";
+    if (blame_.losses != 0)
+      text += "events or GPU records were lost in " + base::Plural(blame_.losses, "part") + " of its time; ";
     if (blame_.clamps != 0)
       text +=
           base::Plural(blame_.clamps, "timestamp") + " contradicted another, by " + Duration(blame_.clamped_ns) + "; ";
