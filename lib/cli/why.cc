@@ -184,7 +184,7 @@ int WhyOne(const Trace& trace, const WhyArguments& arguments, uint64_t id) {
   Status status = analyze::BlameIndex::Make(trace, {}, &judgement.index);
   if (status.ok()) status = Choose(trace, judgement.index, id, is_kept, &asked);
   if (!status.ok()) {
-    const bool is_none = status.code() == StatusCode::kNotFound;
+    const bool is_none = status.code() == StatusCode::kNotFound && trace.firings.empty();
     Complain(is_none ? "no request began and ended in " + arguments.input + kWithoutRequests : status.message());
     return ExitCodeOfFailure(status);
   }

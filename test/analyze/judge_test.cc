@@ -24,6 +24,7 @@
 #include "fakes/temp_directory.h"
 #include "fakes/trace_text.h"
 #include "pitot/analyze/learn.h"
+#include "pitot/analyze/tokens.h"
 
 namespace {
 
@@ -525,6 +526,25 @@ TEST_CASE("the slowest of several requests that fired is asked about, unless one
   CHECK(pitot::analyze::ChooseRequest(trace, 9) == pitot::model::kNone);
   trace.firings.clear();
   CHECK(pitot::analyze::ChooseRequest(trace, 0) == 0);
+}
+
+TEST_CASE("no other request is judged in place of one that fired and was lost", "[judge]") {
+  Trace trace;
+  pitot::model::RequestRow request;
+  request.id = 1;
+  request.begin_known = request.end_known = true;
+  request.duration_ns = 900;
+  trace.requests.push_back(request);
+  trace.firings.push_back({0, 0xbeef, 0, trace.strings.Add("60.1 ms > 50 ms")});
+  pitot::analyze::BlameIndex index;
+  REQUIRE(pitot::analyze::BlameIndex::Make(trace, {}, &index).ok());
+  pitot::analyze::Asked asked;
+
+  const pitot::Status status = pitot::analyze::ChooseAsked(index, &asked);
+
+  CHECK(status.code() == pitot::StatusCode::kNotFound);
+  CHECK(std::string(status.message()) ==
+        "request 000000000000beef, which fired (60.1 ms > 50 ms), was lost: it is not in the trace");
 }
 
 TEST_CASE("an analyzer that runs when the time is up is named", "[judge]") {

@@ -18,8 +18,8 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Returns the row of the request with the id. For id 0 it is the slowest request that a trigger fired for, or else the
-// slowest that began and ended in the trace. model::kNone: there is none.
+// Returns the row of the request with the id. For id 0 it is the slowest request that a trigger fired for; without such
+// firings, the slowest that began and ended in the trace. model::kNone: there is none, or those that fired were lost.
 PITOT_EXPORT uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept;
 
 struct Judgement {

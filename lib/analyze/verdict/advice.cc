@@ -61,7 +61,9 @@ constexpr AdviceRow kRows[] = {
     {BlameBit(Blame::kHostOncpuPre),
      kAnyClose,
      kAnyProof,
-     {"speed_preprocessing", "Preprocess on several threads or on the GPU, or cache the result."}},
+     {"speed_preprocessing",
+      "Make this code faster, run it on several threads or on the GPU, or cache its result. It may have slept instead: "
+      "only the host collector (MakeHostCollector) can tell."}},
     {BlameBit(Blame::kHostOncpuFramework),
      kAnyClose,
      kAnyProof,

@@ -43,7 +43,8 @@ uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept {
     if (request.end_known) show(row, &slowest);
   }
   if (id != 0) return model::kNone;
-  return of_fired != model::kNone ? of_fired : slowest;
+  // Never another request in place of a lost one.
+  return of_fired != model::kNone || !fired.empty() ? of_fired : slowest;
 }
 
 Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline* kept, Judgement* judgement) noexcept {

@@ -19,7 +19,7 @@ constexpr MechanismWords kMechanisms[kBlames] = {
     {"waited ", " for its turn"},
     {"waited ", " for its batch to fill"},
     {"waited ", " for its executor"},
-    {"spent ", " on preprocessing"},
+    {"spent ", " on host code"},
     {"spent ", " on model code"},
     {"spent ", " on postprocessing"},
     {"waited ", " for a CPU"},

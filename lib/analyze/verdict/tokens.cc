@@ -2,6 +2,7 @@
 #include "pitot/analyze/tokens.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <new>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/patience.h"
 #include "base/columns.h"
+#include "base/message.h"
 #include "base/token_causes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -120,7 +122,14 @@ Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept {
     return Status(StatusCode::kInternal, "the late token could not be found");
   }
   asked->request = asked->token != kNone ? trace.tokens[asked->token].request : ChooseRequest(trace, 0);
-  return asked->request != kNone ? Status() : Status(StatusCode::kNotFound, "no request began and ended in its window");
+  if (asked->request != kNone) return Status();
+  for (const model::FiringRow& firing : trace.firings) {
+    if (firing.request_id == 0) continue;
+    return base::Error(StatusCode::kNotFound,
+                       "request %016" PRIx64 ", which fired (%s), was lost: it is not in the trace", firing.request_id,
+                       std::string(trace.strings[firing.detail]).c_str());
+  }
+  return Status(StatusCode::kNotFound, "no request began and ended in its window");
 }
 
 uint32_t TokenOf(const Trace& trace, uint32_t request, uint64_t number) noexcept {
