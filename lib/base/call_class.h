@@ -27,14 +27,16 @@ enum class CallClass : uint8_t {
   kMark,          // a mark of Pitot's where a span begins, not a call
 };
 
-inline bool IsSubmission(CallClass of) {
-  return of == CallClass::kLaunch || of == CallClass::kCopy || of == CallClass::kBlockingCopy;
+inline bool IsCopy(CallClass call_class) {
+  return call_class == CallClass::kCopy || call_class == CallClass::kBlockingCopy;
 }
-inline bool IsSynchronization(CallClass of) { return of == CallClass::kSync || of == CallClass::kDeviceSync; }
-inline bool IsAllocation(CallClass of) {
-  return of == CallClass::kAlloc || of == CallClass::kAllocAsync || of == CallClass::kFree;
+inline bool IsSubmission(CallClass call_class) { return call_class == CallClass::kLaunch || IsCopy(call_class); }
+inline bool IsSynchronization(CallClass call_class) {
+  return call_class == CallClass::kSync || call_class == CallClass::kDeviceSync;
 }
-inline bool IsCopy(CallClass of) { return of == CallClass::kCopy || of == CallClass::kBlockingCopy; }
+inline bool IsAllocation(CallClass call_class) {
+  return call_class == CallClass::kAlloc || call_class == CallClass::kAllocAsync || call_class == CallClass::kFree;
+}
 
 // Returns "Malloc" for "cudaMalloc" and "hipMalloc", "MemAlloc_v2" for "cuMemAlloc_v2", "Finish" for "clFinish", and ""
 // for calls of others.
@@ -56,9 +58,10 @@ inline CallClass CallClassOf(std::string_view call) {
   if (call.starts_with("cl")) {
     if (name == "Finish" || name == "WaitForEvents") return CallClass::kSync;
     if (begins("EnqueueNDRangeKernel", "EnqueueTask")) return CallClass::kLaunch;
-    if (begins("EnqueueMarker", "EnqueueBarrier", "EnqueueMigrate", "EnqueueSVMMigrate", "EnqueueNativeKernel"))
-      return CallClass::kEnqueue;
-    if (begins("Enqueue")) return CallClass::kCopy;
+    if (begins("EnqueueRead", "EnqueueWrite", "EnqueueCopy", "EnqueueFill", "EnqueueMap", "EnqueueUnmap",
+               "EnqueueSVMMemcpy", "EnqueueSVMMemFill", "EnqueueSVMMap", "EnqueueSVMUnmap"))
+      return CallClass::kCopy;
+    if (begins("Enqueue")) return CallClass::kEnqueue;
     if (begins("BuildProgram", "CompileProgram", "LinkProgram")) return CallClass::kCompile;
     if (begins("CreateBuffer", "CreateImage", "SVMAlloc", "SVMFree", "ReleaseMemObject")) return CallClass::kAlloc;
     return CallClass::kOther;
@@ -76,8 +79,9 @@ inline CallClass CallClassOf(std::string_view call) {
   if (has("Launch")) return CallClass::kLaunch;
   if (has("GraphInstantiate", "StreamBeginCapture", "StreamEndCapture")) return CallClass::kGraph;
   const bool is_free = begins("Free", "HostFree", "MemFree");
-  if (is_free || begins("Malloc", "HostAlloc", "HostMalloc", "ExtMalloc", "HostRegister", "HostUnregister", "MemAlloc",
-                        "MemHostAlloc", "MemCreate", "MemMap", "MemUnmap", "MemRelease")) {
+  if (is_free ||
+      begins("Malloc", "HostAlloc", "HostMalloc", "ExtMalloc", "HostRegister", "HostUnregister", "MemAlloc",
+             "MemHostAlloc", "MemHostRegister", "MemHostUnregister", "MemCreate", "MemMap", "MemUnmap", "MemRelease")) {
     if (has("Async")) return CallClass::kAllocAsync;
     return is_free ? CallClass::kFree : CallClass::kAlloc;
   }

@@ -205,8 +205,8 @@ WaitingCalls::WaitingCalls(const Trace& trace) : waits_(trace.calls.size()) {
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
     const auto [known, is_new] = names.try_emplace(trace.calls.name[call]);
     if (is_new) {
-      const base::CallClass of = base::CallClassOf(trace.strings[trace.calls.name[call]]);
-      known->second = base::IsSynchronization(of) || of == base::CallClass::kBlockingCopy;
+      const base::CallClass call_class = base::CallClassOf(trace.strings[trace.calls.name[call]]);
+      known->second = base::IsSynchronization(call_class) || call_class == base::CallClass::kBlockingCopy;
     }
     waits_[call] = known->second || trace.calls.stream[call] != kNone;
   }

@@ -11,7 +11,9 @@ namespace {
 
 using base::CallClass;
 
-bool WaitsForDevice(CallClass of) { return of == CallClass::kDeviceSync || of == CallClass::kFree; }
+bool WaitsForDevice(CallClass call_class) {
+  return call_class == CallClass::kDeviceSync || call_class == CallClass::kFree;
+}
 
 }  // namespace
 
@@ -88,8 +90,8 @@ uint32_t GpuWaits::LastIn(RowRange ends, const Wait& wait) const {
 uint32_t GpuWaits::Last(uint32_t call, int64_t by_ns) const {
   const CallColumns& calls = trace_.calls;
   const Wait wait{calls.begin_ns[call], by_ns};
-  const CallClass of = base::CallClassOf(trace_.strings[calls.name[call]]);
-  if (base::IsCopy(of)) {
+  const CallClass call_class = base::CallClassOf(trace_.strings[calls.name[call]]);
+  if (base::IsCopy(call_class)) {
     uint32_t last = kNone;
     for (const uint32_t row : launches_.Gpu(call)) {
       if (CanHaveBeen(row, wait) && (last == kNone || EndNs(row) > EndNs(last))) last = row;
@@ -97,7 +99,7 @@ uint32_t GpuWaits::Last(uint32_t call, int64_t by_ns) const {
     return last;
   }
   if (calls.stream[call] != kNone) return LastIn(on_stream_.Of(calls.stream[call]), wait);
-  if (!WaitsForDevice(of)) {
+  if (!WaitsForDevice(call_class)) {
     const uint32_t context = ContextOf(call), thread = calls.thread[call];
     const uint32_t own = context != kNone ? LastIn(for_context_.Of(context), wait) : kNone;
     if (own != kNone) return own;
@@ -115,8 +117,8 @@ std::vector<uint32_t> GpuWaits::LastOfStreams(uint32_t call, int64_t by_ns) cons
   if (last == kNone) return {};
   std::vector<uint32_t> rows{last};
   const uint32_t stream = trace_.gpu.stream[last];
-  const CallClass of = base::CallClassOf(trace_.strings[trace_.calls.name[call]]);
-  if (trace_.calls.stream[call] != kNone || !WaitsForDevice(of)) return rows;
+  const CallClass call_class = base::CallClassOf(trace_.strings[trace_.calls.name[call]]);
+  if (trace_.calls.stream[call] != kNone || !WaitsForDevice(call_class)) return rows;
   for (uint32_t other = 0; other < trace_.streams.size(); ++other) {
     if (other == stream || trace_.streams[other].device != trace_.streams[stream].device) continue;
     const uint32_t row = LastIn(on_stream_.Of(other), {trace_.calls.begin_ns[call], by_ns});

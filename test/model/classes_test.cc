@@ -67,19 +67,27 @@ TEST_CASE("each class of a device's GPU work is a set of intervals", "[classes]"
 TEST_CASE("a call of CUDA, its driver, HIP or OpenCL has one class, by its name", "[classes]") {
   using base::CallClass;
   const struct {
-    CallClass of;
+    CallClass call_class;
     std::vector<const char*> names;
   } kAll[] = {
       {CallClass::kLaunch,
        {"cudaLaunchKernel", "cuLaunchKernelEx", "cudaGraphLaunch", "hipModuleLaunchKernel", "clEnqueueNDRangeKernel"}},
       {CallClass::kCopy,
-       {"cudaMemcpyAsync", "cuMemcpyHtoDAsync", "cudaMemset", "hipMemsetAsync", "clEnqueueReadBuffer"}},
+       {"cudaMemcpyAsync", "cuMemcpyHtoDAsync", "cudaMemset", "hipMemsetAsync", "clEnqueueReadBuffer",
+        "clEnqueueWriteImage", "clEnqueueCopyBufferToImage", "clEnqueueFillBuffer", "clEnqueueMapBuffer",
+        "clEnqueueUnmapMemObject", "clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clEnqueueSVMMap",
+        "clEnqueueSVMUnmap"}},
       {CallClass::kBlockingCopy, {"cudaMemcpy", "hipMemcpy", "cuMemcpyDtoH_v2"}},
-      {CallClass::kEnqueue, {"cudaLaunchHostFunc", "cudaMemPrefetchAsync", "clEnqueueMarkerWithWaitList"}},
+      {CallClass::kEnqueue,
+       {"cudaLaunchHostFunc", "cudaMemPrefetchAsync", "clEnqueueMarkerWithWaitList", "clEnqueueBarrier",
+        "clEnqueueWaitForEvents", "clEnqueueSVMFree", "clEnqueueSVMMigrateMem", "clEnqueueMigrateMemObjects",
+        "clEnqueueAcquireGLObjects", "clEnqueueReleaseGLObjects", "clEnqueueNativeKernel"}},
       {CallClass::kSync,
        {"cudaStreamSynchronize", "hipEventSynchronize", "cuEventSynchronize", "clFinish", "clWaitForEvents"}},
       {CallClass::kDeviceSync, {"cudaDeviceSynchronize", "cuCtxSynchronize", "hipDeviceSynchronize"}},
-      {CallClass::kAlloc, {"cudaMalloc", "cuMemAlloc_v2", "cudaHostAlloc", "cudaHostRegister", "clCreateBuffer"}},
+      {CallClass::kAlloc,
+       {"cudaMalloc", "cuMemAlloc_v2", "cudaHostAlloc", "cudaHostRegister", "cuMemHostRegister_v2",
+        "cuMemHostUnregister", "clCreateBuffer"}},
       {CallClass::kAllocAsync, {"cudaMallocAsync", "cudaFreeAsync", "cuMemAllocAsync", "cuMemFreeAsync"}},
       {CallClass::kFree, {"cudaFree", "hipFree", "cuMemFree_v2", "cudaFreeHost", "hipHostFree"}},
       {CallClass::kLoad, {"cuModuleLoadData", "cuLibraryLoadData", "cuModuleGetFunction", "cuKernelGetFunction"}},
@@ -88,16 +96,16 @@ TEST_CASE("a call of CUDA, its driver, HIP or OpenCL has one class, by its name"
       {CallClass::kMark, {"CudaEventScope", "HipEventScope"}},
       {CallClass::kOther, {"cudaEventRecord", "cudaGraphAddMemcpyNode", "clFlush", "clSetKernelArg", "read", ""}},
   };
-  for (const auto& [of, names] : kAll) {
+  for (const auto& [call_class, names] : kAll) {
     for (const char* const name : names) {
       INFO(name);
-      CHECK(base::CallClassOf(name) == of);
-      const bool is_copy = of == CallClass::kCopy || of == CallClass::kBlockingCopy;
-      CHECK(model::IsSubmission(name) == (of == CallClass::kLaunch || is_copy));
-      CHECK(model::IsSynchronization(name) == (of == CallClass::kSync || of == CallClass::kDeviceSync));
-      CHECK(model::IsAllocation(name) ==
-            (of == CallClass::kAlloc || of == CallClass::kAllocAsync || of == CallClass::kFree));
-      CHECK(model::IsMark(name) == (of == CallClass::kMark));
+      CHECK(base::CallClassOf(name) == call_class);
+      const bool is_copy = call_class == CallClass::kCopy || call_class == CallClass::kBlockingCopy;
+      CHECK(model::IsSubmission(name) == (call_class == CallClass::kLaunch || is_copy));
+      CHECK(model::IsSynchronization(name) == (call_class == CallClass::kSync || call_class == CallClass::kDeviceSync));
+      CHECK(model::IsAllocation(name) == (call_class == CallClass::kAlloc || call_class == CallClass::kAllocAsync ||
+                                          call_class == CallClass::kFree));
+      CHECK(model::IsMark(name) == (call_class == CallClass::kMark));
     }
   }
 }

@@ -19,12 +19,13 @@ namespace pitot::blame {
 
 using base::CallClass;
 
-inline bool IsWaiting(CallClass of) {
-  return base::IsSynchronization(of) || of == CallClass::kBlockingCopy || of == CallClass::kFree;
+inline bool IsWaiting(CallClass call_class) {
+  return base::IsSynchronization(call_class) || call_class == CallClass::kBlockingCopy ||
+         call_class == CallClass::kFree;
 }
 // Returns once something is enqueued.
-inline bool Enqueues(CallClass of) {
-  return of == CallClass::kLaunch || of == CallClass::kCopy || of == CallClass::kEnqueue;
+inline bool Enqueues(CallClass call_class) {
+  return call_class == CallClass::kLaunch || call_class == CallClass::kCopy || call_class == CallClass::kEnqueue;
 }
 
 class GpuOps {

@@ -13,7 +13,7 @@ using base::kRelaxed;
 // For values written by one thread at a time.
 void Increase(std::atomic<int64_t>* value, int64_t by) { value->store(value->load(kRelaxed) + by, kRelaxed); }
 
-bool MayWait(base::CallClass of) { return base::IsSynchronization(of) || base::IsCopy(of); }
+bool MayWait(base::CallClass call_class) { return base::IsSynchronization(call_class) || base::IsCopy(call_class); }
 
 }  // namespace
 
