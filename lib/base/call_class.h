@@ -47,15 +47,18 @@ inline std::string_view WithoutVendor(std::string_view call) {
   return {};
 }
 
+// OpenCL says whether a copy blocks in an argument, so our layer ends the name of a call that does with this.
+inline constexpr std::string_view kBlockingSuffix = " (blocking)";
+
 // For the runtime's and the driver's API of CUDA and HIP, nvrtc, and OpenCL: "cudaStreamSynchronize", "cuMemFree_v2",
-// "clEnqueueNDRangeKernel". Whether an OpenCL copy blocks is in its arguments: such a call has a stream in the trace
-// (model::WaitingCalls). Copies of pageable memory also wait.
+// "clEnqueueNDRangeKernel", "clEnqueueReadBuffer (blocking)". Copies of pageable memory also wait.
 inline CallClass CallClassOf(std::string_view call) {
   const std::string_view name = WithoutVendor(call);
   const auto has = [call](auto... part) { return ((call.find(part) != std::string_view::npos) || ...); };
   const auto begins = [name](auto... with) { return (name.starts_with(with) || ...); };
   if (call.ends_with("EventScope")) return CallClass::kMark;
   if (call.starts_with("cl")) {
+    if (call.ends_with(kBlockingSuffix)) return CallClass::kBlockingCopy;
     if (name == "Finish" || name == "WaitForEvents") return CallClass::kSync;
     if (begins("EnqueueNDRangeKernel", "EnqueueTask")) return CallClass::kLaunch;
     if (begins("EnqueueRead", "EnqueueWrite", "EnqueueCopy", "EnqueueFill", "EnqueueMap", "EnqueueUnmap",

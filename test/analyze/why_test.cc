@@ -193,7 +193,7 @@ TEST_CASE("the waits of OpenCL are time on its device, as CUDA's are", "[why]") 
   server.Call("clEnqueueNDRangeKernel", 100, 105, {row, kNone});
   server.Gpu("gemm", 105, 150);
   server.Call("clFinish", 105, 150, {row, kNone}, 0);
-  server.Call("clEnqueueReadBuffer", 150, 200, {row, kNone}, 0);  // it blocks: its queue is known
+  server.Call("clEnqueueReadBuffer (blocking)", 150, 200, {row, kNone}, 0);
   server.Gpu("DtoH", 160, 200, 0, GpuKind::kMemcpy);
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
@@ -201,6 +201,18 @@ TEST_CASE("the waits of OpenCL are time on its device, as CUDA's are", "[why]") 
   CHECK(blame.blame[Blame::kGpuExecExpected] == 45 * kUs);
   CHECK(blame.blame[Blame::kD2h] == 50 * kUs);  // the whole call
   CHECK(blame.blame[Blame::kHostOncpuFramework] == 0);
+}
+
+TEST_CASE("a blocking copy on an out-of-order queue of OpenCL is the copy's time, not a launch's", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(200);
+  server.Call("clEnqueueReadBuffer (blocking)", 100, 200, {row, kNone});  // such a queue is not one stream
+  server.Gpu("DtoH", 120, 200, 0, GpuKind::kMemcpy);
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(blame.blame[Blame::kD2h] == 100 * kUs);
+  CHECK(blame.blame[Blame::kLaunchApi] == 0);
 }
 
 TEST_CASE("a request has its thread from its first call of a GPU's API on, before any scope", "[why]") {

@@ -25,10 +25,10 @@ struct OpenClOptions {
 };
 
 // Records clEnqueueNDRangeKernel, clEnqueueReadBuffer, clEnqueueWriteBuffer, clEnqueueCopyBuffer and
-// clEnqueueFillBuffer, with the times the device reports, and the waits clFinish, clWaitForEvents and blocking copies.
-// At most 256 queues at a time, 16 devices, and 4,096 commands in flight. The rest is counted, and incidents list it as
-// lost, with its device and time.
-// Devices get ordinals from 100 on, in the order of their first queue, apart from CUDA's.
+// clEnqueueFillBuffer, with the times the device reports, and the waits clFinish and clWaitForEvents. Blocking copies
+// are also waits: "clEnqueueReadBuffer (blocking)" and "clEnqueueWriteBuffer (blocking)". At most 256 queues at a time,
+// 16 devices, and 4,096 commands in flight. The rest is counted, and incidents list it as lost, with its device and
+// time. Devices get ordinals from 100 on, in the order of their first queue, apart from CUDA's.
 //
 // The layer switches profiling on in each queue that the process creates, whether a recorder runs or not.
 // Recorder::Pause("opencl") stops recording until Resume; the depth changes nothing.

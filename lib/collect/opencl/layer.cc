@@ -115,20 +115,20 @@ struct Functions {
 
   static Result EnqueueReadBuffer(Handle queue, Handle buffer, uint32_t is_blocking, size_t offset, size_t bytes,
                                   void* data, uint32_t wait_count, const Handle* waits, Handle* event) {
-    return Own().Record(Own().names_.read, queue, CopyOf(Own().names_.to_host, bytes), is_blocking != 0, event,
-                        [&](Handle* to) {
-                          return Own().Next<EnqueueRead>(kEnqueueReadBuffer)(queue, buffer, is_blocking, offset, bytes,
-                                                                             data, wait_count, waits, to);
-                        });
+    const Name api = is_blocking != 0 ? Own().names_.blocking_read : Own().names_.read;
+    return Own().Record(api, queue, CopyOf(Own().names_.to_host, bytes), is_blocking != 0, event, [&](Handle* to) {
+      return Own().Next<EnqueueRead>(kEnqueueReadBuffer)(queue, buffer, is_blocking, offset, bytes, data, wait_count,
+                                                         waits, to);
+    });
   }
 
   static Result EnqueueWriteBuffer(Handle queue, Handle buffer, uint32_t is_blocking, size_t offset, size_t bytes,
                                    const void* data, uint32_t wait_count, const Handle* waits, Handle* event) {
-    return Own().Record(Own().names_.write, queue, CopyOf(Own().names_.to_device, bytes), is_blocking != 0, event,
-                        [&](Handle* to) {
-                          return Own().Next<EnqueueWrite>(kEnqueueWriteBuffer)(queue, buffer, is_blocking, offset,
-                                                                               bytes, data, wait_count, waits, to);
-                        });
+    const Name api = is_blocking != 0 ? Own().names_.blocking_write : Own().names_.write;
+    return Own().Record(api, queue, CopyOf(Own().names_.to_device, bytes), is_blocking != 0, event, [&](Handle* to) {
+      return Own().Next<EnqueueWrite>(kEnqueueWriteBuffer)(queue, buffer, is_blocking, offset, bytes, data, wait_count,
+                                                           waits, to);
+    });
   }
 
   static Result EnqueueCopyBuffer(Handle queue, Handle source, Handle target, size_t from, size_t at, size_t bytes,

@@ -21,7 +21,8 @@ inline constexpr char kCollectorName[] = "opencl";
 struct Names {
   Name collector = Intern(kCollectorName);
   Name kernel = Intern("clEnqueueNDRangeKernel"), read = Intern("clEnqueueReadBuffer"),
-       write = Intern("clEnqueueWriteBuffer"), copy = Intern("clEnqueueCopyBuffer"),
+       blocking_read = Intern("clEnqueueReadBuffer (blocking)"), write = Intern("clEnqueueWriteBuffer"),
+       blocking_write = Intern("clEnqueueWriteBuffer (blocking)"), copy = Intern("clEnqueueCopyBuffer"),
        fill = Intern("clEnqueueFillBuffer"), finish = Intern("clFinish"), wait = Intern("clWaitForEvents");
   Name to_host = Intern("DtoH"), to_device = Intern("HtoD"), on_device = Intern("DtoD"), set = Intern("memset");
 };

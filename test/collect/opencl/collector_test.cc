@@ -137,7 +137,7 @@ TEST_CASE("waits know their queue: clFinish, clWaitForEvents and blocking copies
   REQUIRE(trace.calls.size() == 5);
   const uint32_t stream = trace.gpu.stream[0];
   const std::vector<std::pair<std::string, uint32_t>> expected = {{"clEnqueueNDRangeKernel", kNone},
-                                                                  {"clEnqueueReadBuffer", stream},
+                                                                  {"clEnqueueReadBuffer (blocking)", stream},
                                                                   {"clEnqueueReadBuffer", kNone},
                                                                   {"clFinish", stream},
                                                                   {"clWaitForEvents", stream}};
@@ -145,6 +145,29 @@ TEST_CASE("waits know their queue: clFinish, clWaitForEvents and blocking copies
     CHECK(std::pair(Call(trace, call), trace.calls.stream[call]) == expected[call]);
   CHECK(program.driver.finished == 1);
   CHECK(program.driver.waited == 1);
+}
+
+TEST_CASE("blocking copies have a name of their own, also on an out-of-order queue", "[opencl]") {
+  Rig rig;
+  const Program& program = rig.program;
+  const cl::Handle queue = rig.program.Create(cl::kOutOfOrder);
+  const auto read = program.Call<cl::EnqueueRead>(cl::kEnqueueReadBuffer);
+  const auto write = program.Call<cl::EnqueueWrite>(cl::kEnqueueWriteBuffer);
+  for (const uint32_t is_blocking : {0, 1}) {
+    CHECK(read(queue, nullptr, is_blocking, 0, 4096, nullptr, 0, nullptr, nullptr) == cl::kSuccess);
+    CHECK(write(queue, nullptr, is_blocking, 0, 4096, nullptr, 0, nullptr, nullptr) == cl::kSuccess);
+  }
+  for (FakeOpenCl::Event& done : rig.program.driver.events) FakeOpenCl::Complete(&done, kMs, kMs);
+
+  const Trace trace = rig.Incident();
+
+  REQUIRE(trace.calls.size() == 4);
+  const char* const expected[] = {"clEnqueueReadBuffer", "clEnqueueWriteBuffer", "clEnqueueReadBuffer (blocking)",
+                                  "clEnqueueWriteBuffer (blocking)"};
+  for (uint32_t call = 0; call < 4; ++call) CHECK(Call(trace, call) == expected[call]);
+  const pitot::model::WaitingCalls waiting(trace);
+  for (uint32_t call = 0; call < 4; ++call) CHECK(waiting.Has(call) == (call >= 2));
+  rig.program.Release(queue);
 }
 
 TEST_CASE("copies and fills are recorded with their bytes", "[opencl]") {
