@@ -33,7 +33,9 @@ class Losses {
     const auto reason = static_cast<uint32_t>(why);
     Line& line = lines_[reason][device];
     const uint64_t last = Bucket(end_ns);
-    const uint64_t first = std::max(std::min(Bucket(begin_ns), last), last < kBuckets ? 0 : last - kBuckets + 1);
+    const uint64_t oldest = last < kBuckets ? 0 : last - kBuckets + 1;
+    if (Bucket(begin_ns) < oldest) Forget(&line, oldest - 1, session);
+    const uint64_t first = std::max(std::min(Bucket(begin_ns), last), oldest);
     for (uint64_t bucket = first; bucket <= last; ++bucket) Mark(&line, bucket, bucket == last ? 1 : 0, session);
     Raise(&totals_[reason], session, [](uint64_t count) { return count + 1; });
   }
@@ -45,7 +47,8 @@ class Losses {
   }
 
   // Calls `function(why, device, begin_ns, end_ns, records)` for each stretch of buckets with losses of the session,
-  // cut to the time from `begin_ns` to `end_ns`. Records 0: the number is unknown. Threads: any.
+  // cut to the time from `begin_ns` to `end_ns`. Records 0: the number is unknown. Losses whose buckets were used again
+  // are one stretch from time 0 on. Threads: any. Cost: a load for each bucket.
   template <class Function>
   void ForEach(int64_t begin_ns, int64_t end_ns, uint32_t session, const Function& function) const {
     for (uint32_t reason = 0; reason < kLostReasons; ++reason) {
@@ -62,8 +65,8 @@ class Losses {
   static constexpr int kValueBits = 40;
   static constexpr uint64_t kMostValue = (uint64_t{1} << kValueBits) - 1;
   // A cell is a session's number (24 bits), the round of the buckets (24) and the number of commands (16).
-  static constexpr int kCountBits = 16;
-  static constexpr uint64_t kMostCount = (uint64_t{1} << kCountBits) - 1;
+  static constexpr int kCountBits = 16, kRoundBits = 24;
+  static constexpr uint64_t kMostCount = (uint64_t{1} << kCountBits) - 1, kMostRound = (1 << kRoundBits) - 1;
 
   struct Line {
     std::array<std::atomic<uint64_t>, kBuckets> cells{};
@@ -73,7 +76,12 @@ class Losses {
   static uint64_t Bucket(int64_t ns) noexcept { return static_cast<uint64_t>(std::max<int64_t>(ns, 0)) >> kShift; }
   static int64_t BeginNs(uint64_t bucket) noexcept { return static_cast<int64_t>(bucket << kShift); }
   static uint64_t KeyOf(uint64_t bucket, uint32_t session) noexcept {
-    return uint64_t{session} << 24 | (bucket / kBuckets & 0xffffff);
+    return uint64_t{session} << kRoundBits | (bucket / kBuckets & kMostRound);
+  }
+
+  static uint32_t SessionOf(uint64_t cell) noexcept { return static_cast<uint32_t>(cell >> kCountBits >> kRoundBits); }
+  static uint64_t BucketOf(uint64_t cell, uint64_t place) noexcept {
+    return (cell >> kCountBits & kMostRound) * kBuckets + place;
   }
 
   template <class Change>
@@ -94,40 +102,50 @@ class Losses {
     const uint64_t key = KeyOf(bucket, session);
     uint64_t known = cell.load(std::memory_order_relaxed), value = 0;
     do {
+      const bool is_of_session = SessionOf(known) == session;
       if (known >> kCountBits > key) {
-        // Newer losses have its place.
-        if (known >> kCountBits >> 24 == session) Forget(line, bucket, session);
+        if (is_of_session) Forget(line, bucket, session);  // newer losses have its place
         return;
       }
-      const uint64_t before = known >> kCountBits == key ? known & kMostCount : 0;
-      value = key << kCountBits | std::min(before + count, kMostCount);
-    } while (!cell.compare_exchange_weak(known, value, std::memory_order_relaxed));
-    const uint64_t old_key = known >> kCountBits;
-    if (old_key != key && old_key >> 24 == session)
-      Forget(line, (old_key & 0xffffff) * kBuckets + bucket % kBuckets, session);
+      const bool is_same = known >> kCountBits == key;
+      // Before the cell changes: a reader that finds it changed then finds this.
+      if (is_of_session && !is_same) Forget(line, BucketOf(known, bucket % kBuckets), session);
+      value = key << kCountBits | std::min((is_same ? known & kMostCount : 0) + count, kMostCount);
+    } while (!cell.compare_exchange_weak(known, value, std::memory_order_release, std::memory_order_relaxed));
   }
 
   template <class Function> static void ForEachOf(const Line& line, int64_t begin_ns, int64_t end_ns, uint32_t session,
                                                   const Function& function) {
+    struct Marked {
+      uint64_t bucket, records;
+    };
+    std::array<Marked, kBuckets> all;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < kBuckets; ++i) {
+      const uint64_t cell = line.cells[i].load(std::memory_order_acquire);
+      if (SessionOf(cell) == session) all[count++] = {BucketOf(cell, i), cell & kMostCount};
+    }
+    // Read after the cells.
+    const uint64_t forgotten = line.forgotten.load(std::memory_order_relaxed);
+    const uint64_t forgotten_until = forgotten >> kValueBits == session ? forgotten & kMostValue : 0;
+    std::sort(all.begin(), all.begin() + count, [](Marked a, Marked b) { return a.bucket < b.bucket; });
     const auto tell = [&](uint64_t begin, uint64_t end, uint64_t records) {
       const int64_t from_ns = std::max(BeginNs(begin), begin_ns), to_ns = std::min(BeginNs(end), end_ns);
       if (from_ns < to_ns) function(from_ns, to_ns, records);
     };
-    if (const uint64_t forgotten = line.forgotten.load(std::memory_order_relaxed); forgotten >> kValueBits == session)
-      tell(0, forgotten & kMostValue, 0);
-    const uint64_t last = Bucket(end_ns);
-    uint64_t bucket = std::max(Bucket(begin_ns), last < kBuckets ? 0 : last - kBuckets + 1);
-    uint64_t begin = bucket, records = 0;
-    bool is_in = false;
-    for (; bucket <= last; ++bucket) {
-      const uint64_t cell = line.cells[bucket % kBuckets].load(std::memory_order_relaxed);
-      const bool has_losses = cell >> kCountBits == KeyOf(bucket, session);
-      if (has_losses && !is_in) begin = bucket, records = 0;
-      if (!has_losses && is_in) tell(begin, bucket, records);
-      if (has_losses) records += cell & kMostCount;
-      is_in = has_losses;
+    tell(0, forgotten_until, 0);
+    const uint64_t first = std::max(Bucket(begin_ns), forgotten_until), last = Bucket(end_ns);
+    uint64_t begin = 0, end = 0, records = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint64_t bucket = all[i].bucket;
+      if (bucket < first || bucket > last) continue;
+      if (bucket != end) {
+        tell(begin, end, records);
+        begin = bucket, records = 0;
+      }
+      end = bucket + 1, records += all[i].records;
     }
-    if (is_in) tell(begin, bucket, records);
+    tell(begin, end, records);
   }
 
   std::array<std::array<Line, kMaxDevices + 1>, kLostReasons> lines_{};

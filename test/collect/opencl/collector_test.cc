@@ -153,6 +153,7 @@ TEST_CASE("blocking copies have a name of their own, also on an out-of-order que
   const cl::Handle queue = rig.program.Create(cl::kOutOfOrder);
   const auto read = program.Call<cl::EnqueueRead>(cl::kEnqueueReadBuffer);
   const auto write = program.Call<cl::EnqueueWrite>(cl::kEnqueueWriteBuffer);
+  // Their calls have no stream, because such a queue is not one: only the name tells them apart.
   for (const uint32_t is_blocking : {0, 1}) {
     CHECK(read(queue, nullptr, is_blocking, 0, 4096, nullptr, 0, nullptr, nullptr) == cl::kSuccess);
     CHECK(write(queue, nullptr, is_blocking, 0, 4096, nullptr, 0, nullptr, nullptr) == cl::kSuccess);
@@ -442,6 +443,52 @@ TEST_CASE("losses have a time range, and the oldest ones become one range withou
   losses.Add(cl::Lost::kNoTimes, 3, 268 * kBucket, 268 * kBucket, 1);
   CHECK(rows(0, 269 * kBucket) ==
         std::vector<Row>{{0, 13 * kBucket, 0}, {20 * kBucket, 21 * kBucket, 1}, {268 * kBucket, 269 * kBucket, 1}});
+}
+
+TEST_CASE("a loss keeps its range and number as long as no newer one takes its place", "[opencl]") {
+  cl::Losses losses;
+  constexpr int64_t kSecond = 1'000'000'000;
+  struct Row {
+    int64_t begin_ns, end_ns;
+    uint64_t records;
+  };
+  std::vector<Row> rows;
+  const auto read = [&](int64_t begin_ns, int64_t end_ns) {
+    rows.clear();
+    losses.ForEach(begin_ns, end_ns, 1, [&](cl::Lost, uint8_t, int64_t begin, int64_t end, uint64_t count) {
+      rows.push_back({begin, end, count});
+    });
+  };
+  losses.Add(cl::Lost::kFailed, 0, 100 * kSecond, 100 * kSecond, 1);
+  read(0, 300 * kSecond);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].records == 1);
+  CHECK(rows[0].begin_ns <= 100 * kSecond);
+  CHECK(rows[0].end_ns > 100 * kSecond);
+  CHECK(rows[0].end_ns - rows[0].begin_ns <= int64_t{1} << cl::Losses::kShift);
+  read(0, 90 * kSecond);
+  CHECK(rows.empty());
+  read(110 * kSecond, 300 * kSecond);
+  CHECK(rows.empty());
+  // Two rounds later, but in another bucket.
+  losses.Add(cl::Lost::kFailed, 0, 250 * kSecond, 250 * kSecond, 1);
+  read(0, 300 * kSecond);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].end_ns < 101 * kSecond);
+  CHECK(rows[1].begin_ns > 249 * kSecond);
+}
+
+TEST_CASE("the loss of a command that took longer than all buckets covers its whole time", "[opencl]") {
+  cl::Losses losses;
+  constexpr int64_t kSecond = 1'000'000'000;
+  losses.Add(cl::Lost::kFailed, 0, 100 * kSecond, 300 * kSecond, 1);
+  // The buckets reach back 68 s; the time before has no number.
+  int64_t covered_until_ns = 0;
+  losses.ForEach(100 * kSecond, 300 * kSecond, 1, [&](cl::Lost, uint8_t, int64_t begin, int64_t end, uint64_t) {
+    CHECK(begin == (covered_until_ns == 0 ? 100 * kSecond : covered_until_ns));
+    covered_until_ns = end;
+  });
+  CHECK(covered_until_ns == 300 * kSecond);
 }
 
 TEST_CASE("queue 257 loses its commands with device and time, and a released queue makes room", "[opencl]") {
