@@ -17,7 +17,6 @@ Recording::Recording(uint32_t fork_epoch, const Recording* parents) noexcept
 void Recording::Start(uint64_t memory_bytes) {
   finished_.Reserve(memory_bytes);
   const base::MutexLock lock(&mutex_);
-  overwritten_until_ns_ = {};
   pause_count_ = 0;
   is_paused_.store(false, std::memory_order_relaxed);
   session_.store(++last_session_, std::memory_order_release);
@@ -69,10 +68,7 @@ void Recording::Finish(const Command& command, const DeviceTimes& times) noexcep
       times.begin);
   work.begin_ns = on_host.begin_ns;
   work.duration_ns = on_host.end_ns - on_host.begin_ns;
-  Work gone;
-  if (!finished_.Add(work, &gone)) return;
-  int64_t& until_ns = overwritten_until_ns_[gone.device];
-  until_ns = std::max(until_ns, gone.begin_ns + gone.duration_ns);
+  finished_.Add(work);
 }
 
 void Recording::Lose(Lost why, const Command& command) noexcept {
@@ -80,10 +76,6 @@ void Recording::Lose(Lost why, const Command& command) noexcept {
 }
 
 void Recording::Keep(int64_t begin_ns) noexcept {
-  const auto note_overwritten = [this] {
-    const base::MutexLock lock(&mutex_);
-    kept_.overwritten_until_ns = overwritten_until_ns_;
-  };
   {
     const base::MutexLock lock(&mutex_);
     kept_.session = session_.load(std::memory_order_relaxed);
@@ -94,10 +86,7 @@ void Recording::Keep(int64_t begin_ns) noexcept {
     kept_.pause_count = pause_count_;
     if (kept_.is_paused) kept_.pauses[kept_.pause_count++] = {paused_ns_, kept_.end_ns};
   }
-  note_overwritten();
-  if (!finished_.Keep(begin_ns)) note_overwritten();
-  for (int64_t& until_ns : kept_.overwritten_until_ns)
-    if (until_ns < begin_ns) until_ns = 0;
+  finished_.Keep(begin_ns);
 }
 
 uint32_t Recording::in_flight() const noexcept {

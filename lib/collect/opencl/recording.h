@@ -85,13 +85,14 @@ class Recording {
     uint32_t session = 0;
     int64_t begin_ns = 0, end_ns = 0;
     bool is_paused = false;
-    std::array<int64_t, kMaxDevices> overwritten_until_ns{};  // 0: nothing in the window
     static constexpr uint32_t kPauses = 32;
     std::array<Stretch, kPauses> pauses{};
     uint32_t pause_count = 0;
   };
   const Kept& kept() const noexcept { return kept_; }
   std::span<const Work> work() const noexcept { return finished_.kept(); }
+  // Work of the device is missing up to here; 0: all is there.
+  int64_t overwritten_until_ns(uint8_t device) const noexcept { return finished_.lost_until_ns(device); }
   // In flight now.
   uint32_t in_flight() const noexcept;
 
@@ -114,10 +115,8 @@ class Recording {
   // Finished pauses, the newest last. If there is no room, the two oldest become one.
   std::array<Stretch, Kept::kPauses - 1> pauses_ PITOT_GUARDED_BY(mutex_){};
   uint32_t pause_count_ PITOT_GUARDED_BY(mutex_) = 0;
-  // The newest end of an overwritten row, by device.
-  std::array<int64_t, kMaxDevices> overwritten_until_ns_ PITOT_GUARDED_BY(mutex_){};
 
-  base::Newest<Work> finished_;
+  base::Newest<Work, kMaxDevices> finished_;
   Kept kept_;
 };
 
