@@ -72,7 +72,8 @@ class RowAdder {
   void AddLosses() {
     const Recording::Kept& kept = recording_.kept();
     for (uint8_t device = 0; device < kMaxDevices; ++device)
-      AddLoss("overwritten", device, kept.begin_ns, std::min(recording_.overwritten_until_ns(device), kept.end_ns), 0);
+      AddLoss("OpenCL overwritten", device, kept.begin_ns,
+              std::min(recording_.overwritten_until_ns(device), kept.end_ns), 0);
     recording_.losses.ForEach(kept.begin_ns, kept.end_ns, kept.session,
                               [&](Lost why, uint8_t device, int64_t begin_ns, int64_t end_ns, uint64_t records) {
                                 AddLoss(kLossReasons[static_cast<uint32_t>(why)], device, begin_ns, end_ns, records);

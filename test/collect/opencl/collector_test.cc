@@ -282,7 +282,7 @@ TEST_CASE("the newest work is kept, and the loss of the rest is in the incident"
 
   CHECK(trace.gpu.size() == kRoom);
   REQUIRE(trace.gpu_losses.size() == 1);
-  CHECK(trace.strings[trace.gpu_losses[0].reason] == "overwritten");
+  CHECK(trace.strings[trace.gpu_losses[0].reason] == "OpenCL overwritten");
   REQUIRE(trace.gpu_losses[0].device != kNone);
   CHECK(trace.devices[trace.gpu_losses[0].device].ordinal == 100);
 }
