@@ -302,12 +302,12 @@ template <class Enqueue> Result Layer::Record(Name api, Handle queue, const Work
       Next<OfHandle>(kReleaseEvent)(done);
       command->Free();
     }
-  } else if (command != nullptr) {
-    command->Free();
-  } else if (result == kSuccess) {
+  } else {
+    if (command != nullptr) command->Free();
     const bool has_place = place.number != 0;
-    recording->Lose(has_place ? Lost::kNoSlot : Lost::kNoQueue, has_place ? place.device : DeviceOf(queue, *recording),
-                    before_ns, after_ns, session);
+    const Lost why = !has_place ? Lost::kNoQueue : command == nullptr ? Lost::kNoSlot : Lost::kNoTimes;
+    if (result == kSuccess)
+      recording->Lose(why, has_place ? place.device : DeviceOf(queue, *recording), before_ns, after_ns, session);
   }
   if (is_wait) Functions::SetTarget(place, &call);
   EndCall(begin, call);

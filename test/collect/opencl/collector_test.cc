@@ -256,6 +256,21 @@ TEST_CASE("a command that fails, of an unknown queue, or still in flight is coun
   FakeOpenCl::Complete(&rig.program.driver.events[1], kMs, kMs);
 }
 
+TEST_CASE("a command for which the driver gives no event is counted, and its slot comes back", "[opencl]") {
+  Rig rig;
+  rig.program.driver.gives_no_events = true;
+  REQUIRE(rig.program.Launch() == cl::kSuccess);
+  rig.program.driver.enqueue_result = -4;
+  CHECK(rig.program.Launch() == -4);  // the host knows of this one
+
+  const Trace trace = rig.Incident();
+
+  CHECK(fakes::Attribute(trace, "opencl.no_times") == "1");
+  CHECK(fakes::Attribute(trace, "opencl.in_flight") == "");
+  REQUIRE(Losses(trace, "OpenCL gave no times").size() == 1);
+  CHECK(trace.devices[Losses(trace, "OpenCL gave no times")[0].device].ordinal == 100);
+}
+
 TEST_CASE("a wait for a queue whose work is not done yet knows its queue", "[opencl]") {
   Rig rig;
   REQUIRE(rig.program.Launch() == cl::kSuccess);
