@@ -125,12 +125,11 @@ class RowAdder {
     }
     return row->second;
   }
-  // A call names an in-order queue by its device and number. A lane's context is its queue's own.
+  // `lane`: 0 for an in-order queue, which calls name by its context and number.
   uint32_t StreamRow(uint32_t queue, uint8_t device, uint32_t lane) {
     const auto [row, is_new] = streams_.try_emplace({queue, lane}, kNoRow);
     if (is_new)
-      row->second = lane == 0 ? trace_.AddStream(DeviceRow(device), device + 1u, queue)
-                              : trace_.AddStream(DeviceRow(device), kMaxDevices + queue, lane);
+      row->second = trace_.AddStream(DeviceRow(device), ContextOf(queue, device, lane != 0), lane != 0 ? lane : queue);
     return row->second;
   }
 

@@ -189,7 +189,9 @@ struct Functions {
 
   // A wait for an out-of-order queue has an unknown target, because the queue is not one stream.
   static void SetTarget(const Queues::Place& place, DeviceCall* call) {
-    if (place.number != 0 && !place.is_unordered) call->context = place.device + 1u, call->stream = place.number;
+    if (place.number == 0 || place.is_unordered) return;
+    call->context = ContextOf(place.number, place.device, false);
+    call->stream = place.number;
   }
 };
 

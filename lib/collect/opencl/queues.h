@@ -45,6 +45,13 @@ struct Device {
   uint32_t compute_units = 0;
 };
 
+// The context of a stream in the trace. A device's in-order queues share one, where their number tells them apart. Each
+// out-of-order queue has its own, for its lanes.
+constexpr uint32_t ContextOf(uint32_t queue, uint8_t device, bool is_unordered) {
+  return is_unordered ? kMaxDevices + queue : device + 1u;
+}
+static_assert(ContextOf(1, 0, true) > ContextOf(0, kMaxDevices - 1, false), "queues are numbered from 1 on");
+
 class Queues {
  public:
   struct Place {
