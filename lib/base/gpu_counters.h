@@ -46,8 +46,11 @@ enum class GpuCounter : uint8_t {
   kPcieReceiving,
   kNvlinkSending,
   kNvlinkReceiving,
+  kInstructions,
+  kL2Bandwidth,
+  kSampled,
 };
-inline constexpr uint32_t kGpuCounterCount = static_cast<uint32_t>(GpuCounter::kNvlinkReceiving) + 1;
+inline constexpr uint32_t kGpuCounterCount = static_cast<uint32_t>(GpuCounter::kSampled) + 1;
 
 struct GpuCounterInfo {
   const char* name;
@@ -86,6 +89,9 @@ inline constexpr GpuCounterInfo kGpuCounters[] = {
     {"PCIe receiving", "bytes/s"},              //
     {"NVLink sending", "bytes/s"},              //
     {"NVLink receiving", "bytes/s"},            //
+    {"instructions issued", "%"},               // of the SMs' peak
+    {"L2 bandwidth", "%"},                      // sectors, of the peak
+    {"sampled", ""},                            // 1 while hardware counters of the device were read, otherwise 0
 };
 static_assert(std::size(kGpuCounters) == kGpuCounterCount);
 

@@ -26,6 +26,7 @@ class StepTimer final : public pitot::base::Timer {
     std::unique_lock lock(mutex_);
     due_ns_ = at_ns;
     changed_.wait(lock, [&] { return is_awake_ || now_ns_ >= at_ns; });
+    is_awake_ = false;
     due_ns_ = 0;
   }
   void Wake() noexcept override {

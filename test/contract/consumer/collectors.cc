@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A server with collectors, for a machine with or without a GPU. docs/guide adds them by the same lines.
+#include <pitot/collect/counters.h>
 #include <pitot/collect/cuda_events.h>
 #include <pitot/collect/cupti.h>
 #include <pitot/collect/host.h>
@@ -20,6 +21,7 @@ void EnqueueForward(void* stream) { std::printf("stream %p, ", stream); }
 int main() {
   pitot::Recorder recorder = pitot::Recorder::Start(pitot::Options());
   const pitot::Status cupti = recorder.Add(pitot::MakeCuptiCollector());
+  const pitot::Status counters = recorder.Add(pitot::MakeCounterCollector());
   const pitot::Status host = recorder.Add(pitot::MakeHostCollector());
   const pitot::Status nvml = recorder.Add(pitot::MakeNvmlCollector());
   const pitot::Status events = recorder.Add(pitot::MakeCudaEventCollector());
@@ -32,10 +34,14 @@ int main() {
     EnqueueForward(stream);
   }
   recorder.Stop();
-  std::printf("cupti: %s, host: %s, nvml: %s, CUDA events: %s, NVTX: %s, OpenCL: %s\n",
-              pitot::StatusCodeName(cupti.code()), pitot::StatusCodeName(host.code()),
-              pitot::StatusCodeName(nvml.code()), pitot::StatusCodeName(events.code()),
-              pitot::StatusCodeName(nvtx.code()), pitot::StatusCodeName(opencl.code()));
+  std::printf("counters: %s, cupti: %s, host: %s, nvml: %s, CUDA events: %s, NVTX: %s, OpenCL: %s\n",
+              pitot::StatusCodeName(counters.code()), pitot::StatusCodeName(cupti.code()),
+              pitot::StatusCodeName(host.code()), pitot::StatusCodeName(nvml.code()),
+              pitot::StatusCodeName(events.code()), pitot::StatusCodeName(nvtx.code()),
+              pitot::StatusCodeName(opencl.code()));
   const auto is_defect = [](const pitot::Status& status) { return status.code() == pitot::StatusCode::kInternal; };
-  return is_defect(cupti) || is_defect(nvml) || !host.ok() || !events.ok() || !nvtx.ok() || !opencl.ok() ? 1 : 0;
+  return is_defect(cupti) || is_defect(nvml) || !counters.ok() || !host.ok() || !events.ok() || !nvtx.ok() ||
+                 !opencl.ok()
+             ? 1
+             : 0;
 }

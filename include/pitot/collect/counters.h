@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collect: samples the hardware counters of NVIDIA GPUs all the time: how busy the SMs, the tensor cores, DRAM, L2 and
+// PCIe were. docs/guide/counters.md says what is recorded and at what cost.
+//
+//   recorder.Add(pitot::MakeCounterCollector());
+//
+// While it samples a GPU, no other profiler can: `ncu` fails there, and so does another process's sampling.
+// Recorder::Pause("counters") gives the GPUs away.
+#ifndef PITOT_COLLECT_COUNTERS_H_
+#define PITOT_COLLECT_COUNTERS_H_
+
+#include <stdint.h>
+
+#include <memory>
+
+#include "pitot/export.h"
+#include "pitot/extend/collector.h"
+
+PITOT_NAMESPACE_BEGIN
+
+struct CounterOptions {
+  // The file of CUPTI (12.6 or later); null: the copy in this process, otherwise the one for its CUDA. Opened once the
+  // process uses a GPU. The string is copied.
+  const char* library = nullptr;
+  // The time between samples, us, 100 to 1,000,000. 0: 4,000, and longer if the thread would take more than
+  // `most_cpu_percent`.
+  uint32_t interval_us = 0;
+  // The thread's share of one CPU, percent, above 0 to 100. Only for interval_us = 0.
+  double most_cpu_percent = 2;
+  // Host memory for samples, bytes for each GPU, 64 KiB to 16 MiB; a sample takes 56. On top of
+  // Options::memory_budget_bytes.
+  uint64_t memory_bytes = 1ull << 20;
+};
+
+// Samples on its own thread, "pitot-counters", from the first use of a GPU by this process (its primary context) to
+// Recorder::Stop. Never calls CUPTI's activity or callback API, so it costs GPU work nothing. A GPU that cannot be
+// sampled has the attribute "counters.<ordinal>.not_recorded" with the reason. What was not measured has no value: the
+// counter "sampled" is 0 there.
+// Threads: any.
+// Errors: kInvalidArgument names the option. kResourceExhausted: no memory or thread. kAlreadyRunning: this collector
+// was
+//   started before. Everything later is in incidents.
+// Lifetime: the recorder's. A thread that hangs in CUPTI when the recorder stops is left behind with its memory.
+// Cost: none on other threads. The thread takes `most_cpu_percent` of a CPU at most. Host memory: CUPTI's own libraries
+//   114 MiB, its hardware buffer 16 MiB a GPU, its decoder 21 KiB a sample of half a second (docs/lab/counters.md).
+PITOT_EXPORT std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options = {}) noexcept;
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_COLLECT_COUNTERS_H_

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/counters/api.h"
+
+#include <dlfcn.h>
+
+#include "base/cupti_library.h"
+#include "base/message.h"
+
+namespace pitot::counters {
+namespace {
+
+using base::Error;
+
+template <class Function> bool Find(void* handle, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(handle, name));
+  return *function != nullptr;
+}
+
+// The first missing function; null: all are there.
+const char* FindFunctions(void* handle, Api* api) {
+  Find(handle, "cuptiGetResultString", &api->get_result_string);
+  const char* missing = nullptr;
+  const auto find = [&](const char* name, auto* function) {
+    if (!Find(handle, name, function) && missing == nullptr) missing = name;
+  };
+  find("cuptiProfilerInitialize", &api->initialize);
+  find("cuptiDeviceGetChipName", &api->get_chip_name);
+  find("cuptiPmSamplingGetCounterAvailability", &api->get_availability);
+  find("cuptiProfilerHostInitialize", &api->host_initialize);
+  find("cuptiProfilerHostDeinitialize", &api->host_deinitialize);
+  find("cuptiProfilerHostConfigAddMetrics", &api->add_metrics);
+  find("cuptiProfilerHostGetConfigImageSize", &api->get_config_size);
+  find("cuptiProfilerHostGetConfigImage", &api->get_config_image);
+  find("cuptiProfilerHostGetNumOfPasses", &api->get_passes);
+  find("cuptiPmSamplingEnable", &api->enable);
+  find("cuptiPmSamplingSetConfig", &api->set_config);
+  find("cuptiPmSamplingGetCounterDataSize", &api->get_data_size);
+  find("cuptiPmSamplingCounterDataImageInitialize", &api->initialize_data);
+  find("cuptiPmSamplingStart", &api->start);
+  find("cuptiPmSamplingStop", &api->stop);
+  find("cuptiPmSamplingDisable", &api->disable);
+  find("cuptiPmSamplingDecodeData", &api->decode);
+  find("cuptiPmSamplingGetCounterDataInfo", &api->get_data_info);
+  find("cuptiPmSamplingCounterDataGetSampleInfo", &api->get_sample_info);
+  find("cuptiProfilerHostEvaluateToGpuValues", &api->evaluate);
+  return missing;
+}
+
+Status Use(void* handle, Api* api) {
+  const char* const missing = FindFunctions(handle, api);
+  if (missing == nullptr) return {};
+  return Error(StatusCode::kUnavailable, "this process's CUPTI has no %s: use the one of CUDA 12.6 or later", missing);
+}
+
+// The driver's functions, if it is loaded.
+struct Driver {
+  int (*get_count)(int* count);
+  int (*get)(int* device, int ordinal);
+  int (*get_name)(char* name, int size, int device);
+  int (*primary_state)(int device, unsigned int* flags, int* is_active);
+};
+
+bool FindDriver(Driver* driver) {
+  void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (handle == nullptr) return false;
+  const bool is_there = Find(handle, "cuDeviceGetCount", &driver->get_count) &&
+                        Find(handle, "cuDeviceGet", &driver->get) &&
+                        Find(handle, "cuDeviceGetName", &driver->get_name) &&
+                        Find(handle, "cuDevicePrimaryCtxGetState", &driver->primary_state);
+  dlclose(handle);  // it stays loaded: another holds it
+  return is_there;
+}
+
+}  // namespace
+
+Status LoadCupti(const std::string& path, Api* api) {
+  *api = {};
+  if (!path.empty()) {
+    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) return Error(StatusCode::kNotFound, "cannot load CUPTI: %s", dlerror());
+    return Use(handle, api);
+  }
+  const std::vector<std::string> files = base::LoadedFiles();
+  if (void* const handle = base::FindLoadedCupti(files)) return Use(handle, api);
+  for (const std::string& candidate : base::CuptiCandidates(files, 0)) {
+    if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return Use(handle, api);
+  }
+  return Status(StatusCode::kNotFound,
+                "there is no libcupti: install the one of the process's CUDA (package cuda-cupti, or the PyPI wheel "
+                "nvidia-cuda-cupti), or name it in CounterOptions::library");
+}
+
+std::string ResultName(const Api& api, Result result) {
+  const char* text = nullptr;
+  if (api.get_result_string != nullptr && api.get_result_string(result, &text) == kSuccess && text != nullptr)
+    return text;
+  return "CUPTI error " + std::to_string(static_cast<int>(result));
+}
+
+std::vector<Gpu> FindGpus() {
+  std::vector<Gpu> gpus;
+  Driver driver{};
+  int count = 0;
+  if (!FindDriver(&driver) || driver.get_count(&count) != 0) return gpus;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    int device = 0, is_active = 0;
+    unsigned int flags = 0;
+    if (driver.get(&device, ordinal) != 0 || driver.primary_state(device, &flags, &is_active) != 0 || is_active == 0)
+      continue;
+    char name[256] = "";
+    if (driver.get_name(name, sizeof name, device) != 0) name[0] = '\0';
+    gpus.push_back({static_cast<uint32_t>(ordinal), name});
+  }
+  return gpus;
+}
+
+}  // namespace pitot::counters

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The seam to CUPTI's PM sampling: its functions, found at run time. Tests pass a library of their own.
+#ifndef PITOT_LIB_COLLECT_COUNTERS_API_H_
+#define PITOT_LIB_COLLECT_COUNTERS_API_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collect/counters/abi.h"
+#include "pitot/status.h"
+
+namespace pitot::counters {
+
+struct Api {
+  Result (*initialize)(InitializeParams*);
+  Result (*get_chip_name)(ChipNameParams*);
+  Result (*get_availability)(AvailabilityParams*);
+  Result (*host_initialize)(HostInitializeParams*);
+  Result (*host_deinitialize)(HostDeinitializeParams*);
+  Result (*add_metrics)(AddMetricsParams*);
+  Result (*get_config_size)(ConfigSizeParams*);
+  Result (*get_config_image)(ConfigImageParams*);
+  Result (*get_passes)(PassesParams*);
+  Result (*enable)(EnableParams*);
+  Result (*set_config)(SetConfigParams*);
+  Result (*get_data_size)(DataSizeParams*);
+  Result (*initialize_data)(DataInitializeParams*);
+  Result (*start)(SamplerParams*);
+  Result (*stop)(SamplerParams*);
+  Result (*disable)(SamplerParams*);
+  Result (*decode)(DecodeParams*);
+  Result (*get_data_info)(DataInfoParams*);
+  Result (*get_sample_info)(SampleInfoParams*);
+  Result (*evaluate)(EvaluateParams*);
+  Result (*get_result_string)(Result, const char**);  // may be null
+};
+
+// Finds CUPTI and fills `api`: `path` if it is not empty, otherwise the copy in this process, otherwise the one for its
+// CUDA. Nothing is unloaded again. kNotFound: there is none; kUnavailable: it cannot sample, with the reason.
+Status LoadCupti(const std::string& path, Api* api);
+
+// "CUPTI_ERROR_HARDWARE_BUSY", or "CUPTI error 26".
+std::string ResultName(const Api& api, Result result);
+
+struct Gpu {
+  uint32_t ordinal;  // CUDA's
+  std::string name;
+};
+// The GPUs that this process uses: those with its primary context. The driver is asked only if it is loaded; nothing is
+// initialised. Contexts that a host makes itself are not seen. Cost: some us.
+std::vector<Gpu> FindGpus();
+
+}  // namespace pitot::counters
+
+#endif  // PITOT_LIB_COLLECT_COUNTERS_API_H_

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/counters/collector.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/patient_thread.h"
+#include "base/semaphore.h"
+
+namespace pitot::counters {
+namespace {
+
+using base::Error;
+
+constexpr int kNice = 10;
+
+// State of the thread, which keeps it alive, too: a thread that hangs in CUPTI is left behind with all of this.
+struct Shared {
+  Shared(const CounterOptions& options, Environment given)
+      : environment(std::move(given)),
+        history(options.memory_bytes),
+        sampler({options.library != nullptr ? options.library : "", options.interval_us, options.most_cpu_percent},
+                environment, &history) {}
+
+  const Environment environment;
+  History history;
+  Sampler sampler;  // used by the thread only
+  std::atomic<bool> stop{false}, is_paused{false};
+  // Rounds asked for and done, for callers that wait for one. A round done covers what was asked before it began.
+  std::atomic<uint64_t> asked{0}, done{0};
+  base::Semaphore round_done;
+
+  void Run() noexcept;
+  // Asks for a round now. Returns its number.
+  uint64_t Ask() noexcept {
+    const uint64_t number = asked.fetch_add(1, std::memory_order_acq_rel) + 1;
+    environment.timer->Wake();
+    return number;
+  }
+  // Waits for a round of that number. False: not in time.
+  bool Await(uint64_t number) noexcept {
+    const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + environment.patience_ns;
+    while (done.load(std::memory_order_acquire) < number) {
+      if (base::ClockNs(CLOCK_MONOTONIC) >= until_ns) return false;
+      round_done.AwaitUntil(until_ns);
+    }
+    return true;
+  }
+};
+
+void Shared::Run() noexcept {
+  pthread_setname_np(pthread_self(), "pitot-counters");
+  // Sets the priority of this thread only.
+  if (getpriority(PRIO_PROCESS, 0) < kNice) setpriority(PRIO_PROCESS, 0, kNice);
+  while (!stop.load(std::memory_order_acquire)) {
+    const uint64_t number = asked.load(std::memory_order_acquire);
+    try {
+      sampler.Round(is_paused.load(std::memory_order_acquire));
+    } catch (const std::exception&) {
+      // Out of memory: the next round tries again.
+    }
+    done.store(number, std::memory_order_release);
+    round_done.Give();
+    if (!stop.load(std::memory_order_acquire)) environment.timer->WaitUntil(environment.timer->NowNs() + kRoundNs);
+  }
+  sampler.Close();
+}
+
+Status Check(const CounterOptions& options) {
+  if (options.interval_us != 0 && (options.interval_us < 100 || options.interval_us > kMostIntervalUs))
+    return Error(StatusCode::kInvalidArgument, "CounterOptions::interval_us is %u; it must be 0 or 100 to 1000000",
+                 options.interval_us);
+  if (!(options.most_cpu_percent > 0 && options.most_cpu_percent <= 100))
+    return Error(StatusCode::kInvalidArgument, "CounterOptions::most_cpu_percent is %g; it must be above 0, to 100",
+                 options.most_cpu_percent);
+  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (16 << 20))
+    return Error(StatusCode::kInvalidArgument, "CounterOptions::memory_bytes is %llu; it must be 65536 to 16777216",
+                 static_cast<unsigned long long>(options.memory_bytes));
+  return {};
+}
+
+class CounterCollector final : public Collector {
+ public:
+  CounterCollector(const CounterOptions& options, Environment environment)
+      : wrong_(Check(options)),
+        options_(options),
+        library_(options.library != nullptr ? options.library : ""),
+        environment_(std::move(environment)) {
+    options_.library = library_.c_str();
+  }
+  ~CounterCollector() override { CounterCollector::Stop(); }
+
+  const char* Name() const noexcept override { return "counters"; }
+  Status Start() noexcept override;
+  void Stop() noexcept override {
+    if (!IsOurs() || std::exchange(has_stopped_, true)) return;
+    shared_->stop.store(true, std::memory_order_release);
+    shared_->environment.timer->Wake();
+    thread_.End(environment_.patience_ns);
+  }
+  Status Pause() noexcept override { return SetPaused(true); }
+  Status Resume() noexcept override { return SetPaused(false); }
+  uint64_t HeldBytes() const noexcept override { return IsOurs() ? shared_->history.HeldBytes() : 0; }
+  uint64_t IncidentBytes() const noexcept override { return 4 * options_.memory_bytes; }
+  void Keep(int64_t begin_ns, KeepFor) noexcept override {
+    if (!IsOurs()) return;
+    begin_ns_ = begin_ns, end_ns_ = environment_.timer->NowNs();
+    asked_ = shared_->Ask();
+  }
+  // The newest samples are still with CUPTI: the thread fetches them first.
+  void AddTo(TraceBuilder& trace) override {
+    if (!IsOurs()) return;
+    if (!shared_->Await(asked_)) trace.AddAttribute("counters.not_recorded", "CUPTI does not answer");
+    shared_->history.AddTo(begin_ns_, end_ns_, trace);
+  }
+
+ private:
+  // In the child of a fork there is no thread, and locks it held are never released.
+  bool IsOurs() const noexcept { return shared_ != nullptr && getpid() == pid_; }
+  Status SetPaused(bool is_paused) noexcept {
+    if (!IsOurs()) return Status(StatusCode::kUnavailable, "the counter collector does not run in this process");
+    shared_->is_paused.store(is_paused, std::memory_order_release);
+    if (shared_->Await(shared_->Ask())) return {};
+    return Error(StatusCode::kUnavailable, "CUPTI has not answered for %.1f s: GPUs may still be sampled",
+                 static_cast<double>(environment_.patience_ns) / 1e9);
+  }
+
+  const Status wrong_;  // a fault of the options
+  CounterOptions options_;
+  const std::string library_;
+  const Environment environment_;
+  std::shared_ptr<Shared> shared_;
+  base::PatientThread thread_;
+  pid_t pid_ = 0;
+  bool has_stopped_ = false;
+  int64_t begin_ns_ = 0, end_ns_ = 0;  // of the kept window
+  uint64_t asked_ = 0;                 // the round that completes it
+};
+
+Status CounterCollector::Start() noexcept {
+  if (!wrong_.ok()) return wrong_;
+  if (shared_ != nullptr) return Status(StatusCode::kAlreadyRunning, "the counter collector was started before");
+  try {
+    auto shared = std::make_shared<Shared>(options_, environment_);
+    thread_.Start([shared] { shared->Run(); });
+    pid_ = getpid();
+    shared_ = std::move(shared);
+  } catch (const std::exception& e) {
+    return Error(StatusCode::kResourceExhausted, "cannot start the counter collector: %s", e.what());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Collector> MakeCollector(const CounterOptions& options, Environment environment) {
+  return std::make_unique<CounterCollector>(options, std::move(environment));
+}
+
+}  // namespace pitot::counters
+
+PITOT_NAMESPACE_BEGIN
+
+std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options) noexcept {
+  try {
+    counters::Environment environment;
+    environment.timer = std::make_shared<base::SystemTimer>();
+    environment.find_gpus = counters::FindGpus;
+    environment.cpu_ns = [] { return base::ClockNs(CLOCK_THREAD_CPUTIME_ID); };
+    environment.realtime_offset_ns = [] { return base::ClockNs(CLOCK_REALTIME) - base::ClockNs(CLOCK_MONOTONIC); };
+    return counters::MakeCollector(options, std::move(environment));
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/counters/history.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/columns.h"
+
+namespace pitot::counters {
+namespace {
+
+// One GPU's part of an incident.
+struct Part {
+  Gpu gpu;
+  GpuState state;
+  std::vector<Sample> samples;
+};
+
+// Adds a value if it differs from the one before; the newest first, as a TraceBuilder wants it.
+void AddMetric(const Part& part, uint32_t metric, uint32_t device, TraceBuilder* trace) {
+  const base::GpuCounterInfo& info = base::InfoOf(part.state.metrics[metric].counter);
+  const uint32_t counter = trace->AddCounter(device, info.name, info.unit);
+  for (size_t i = part.samples.size(); i-- > 0;) {
+    const float value = part.samples[i].values[metric];
+    const bool is_same = i > 0 && part.samples[i - 1].values[metric] == value;
+    if (!std::isnan(value) && !is_same) trace->AddSample(counter, part.samples[i].begin_ns, value);
+  }
+}
+
+void AddSampled(const Part& part, uint32_t device, int64_t begin_ns, TraceBuilder* trace) {
+  const base::GpuCounterInfo& info = base::InfoOf(base::GpuCounter::kSampled);
+  const uint32_t counter = trace->AddCounter(device, info.name, info.unit);
+  const int64_t gap_ns = int64_t{2'000} * part.state.interval_us;
+  for (size_t i = part.samples.size(); i-- > 0;) {
+    const bool is_last = i + 1 == part.samples.size();
+    if (is_last || part.samples[i + 1].begin_ns - part.samples[i].end_ns > gap_ns)
+      trace->AddSample(counter, part.samples[i].end_ns, 0);
+    if (i == 0 || part.samples[i].begin_ns - part.samples[i - 1].end_ns > gap_ns)
+      trace->AddSample(counter, part.samples[i].begin_ns, 1);
+  }
+  if (part.samples.empty() || part.samples.front().begin_ns > begin_ns) trace->AddSample(counter, begin_ns, 0);
+}
+
+}  // namespace
+
+uint32_t History::AddGpu(const Gpu& gpu) {
+  Ring ring{gpu, {}, std::make_unique_for_overwrite<Sample[]>(capacity_)};
+  const base::MutexLock lock(&mutex_);
+  rings_.push_back(std::move(ring));
+  return static_cast<uint32_t>(rings_.size() - 1);
+}
+
+void History::SetState(uint32_t gpu, const GpuState& state) {
+  const base::MutexLock lock(&mutex_);
+  GpuState& of = rings_[gpu].state;
+  const uint64_t samples = of.samples, lost = of.lost;
+  of = state;
+  of.samples = samples, of.lost = lost;
+}
+
+void History::Commit(uint32_t gpu, std::span<const Sample> samples, uint64_t lost) noexcept {
+  const base::MutexLock lock(&mutex_);
+  Ring& ring = rings_[gpu];
+  for (const Sample& sample : samples) ring.samples[ring.written++ % capacity_] = sample;
+  ring.state.samples += samples.size();
+  ring.state.lost += lost;
+}
+
+void History::SetCpu(double percent) noexcept {
+  const base::MutexLock lock(&mutex_);
+  cpu_percent_ = percent;
+}
+
+std::vector<Sample> History::Copy(const Ring& ring, int64_t begin_ns, int64_t end_ns) const {
+  const uint64_t oldest = ring.written > capacity_ ? ring.written - capacity_ : 0;
+  std::vector<Sample> samples;
+  uint64_t first = ring.written;
+  while (first > oldest && ring.samples[(first - 1) % capacity_].end_ns > begin_ns) --first;
+  for (uint64_t at = first; at < ring.written; ++at) {
+    if (ring.samples[at % capacity_].begin_ns < end_ns) samples.push_back(ring.samples[at % capacity_]);
+  }
+  return samples;
+}
+
+void History::AddTo(int64_t begin_ns, int64_t end_ns, TraceBuilder& trace) const {
+  std::vector<Part> parts;
+  double cpu_percent = 0;
+  {
+    const base::MutexLock lock(&mutex_);
+    for (const Ring& ring : rings_) parts.push_back({ring.gpu, ring.state, Copy(ring, begin_ns, end_ns)});
+    cpu_percent = cpu_percent_;
+  }
+  const auto add = [&trace](const std::string& key, const std::string& value) {
+    trace.AddAttribute(key.c_str(), value.c_str());
+  };
+  if (parts.empty()) return add("counters.not_recorded", "this process has used no GPU");
+  add("counters.cpu_percent", base::Format("%.2f", cpu_percent));
+  for (const Part& part : parts) {
+    const uint32_t device = trace.AddDevice({part.gpu.ordinal, trace.AddText(part.gpu.name.c_str())});
+    const std::string prefix = "counters." + std::to_string(part.gpu.ordinal) + ".";
+    if (!part.state.not_recorded.empty()) add(prefix + "not_recorded", part.state.not_recorded);
+    if (part.state.metrics.empty()) continue;
+    add(prefix + "interval_us", std::to_string(part.state.interval_us));
+    if (part.state.lost != 0) add(prefix + "lost_samples", std::to_string(part.state.lost));
+    AddSampled(part, device, begin_ns, &trace);
+    for (uint32_t metric = 0; metric < part.state.metrics.size(); ++metric) AddMetric(part, metric, device, &trace);
+  }
+}
+
+uint64_t History::HeldBytes() const noexcept {
+  const base::MutexLock lock(&mutex_);
+  return rings_.size() * capacity_ * sizeof(Sample);
+}
+
+}  // namespace pitot::counters

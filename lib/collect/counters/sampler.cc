@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/counters/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/columns.h"
+
+namespace pitot::counters {
+namespace {
+
+constexpr size_t kHardwareBufferBytes = 16 << 20;  // 2,795 samples of 7 metrics on an H100
+constexpr uint32_t kMostDecodes = 64;              // in a round, for one GPU
+constexpr int64_t kMeasureNs = 5'000'000'000;      // before the interval is judged
+
+// Why a GPU is not sampled, and what to do.
+std::string Explain(Result result, const std::string& name, const char* function) {
+  switch (result) {
+    case kHardwareBusy:
+      return "another process or profiler samples this GPU (" + name + "): it is asked for again every 10 s";
+    case kInsufficientPrivileges:
+      return "the driver allows profiling for administrators alone (" + name +
+             "): set NVreg_RestrictProfilingToAdminUsers=0 for the kernel module nvidia, or give the process "
+             "CAP_SYS_ADMIN; NVML still has coarse counters";
+    case kVirtualizedDeviceNotSupported:
+    case kVirtualizedDeviceInsufficientPrivileges:
+      return "the virtual GPU does not allow profiling (" + name + "): its host's administrator can enable it";
+    default:
+      return std::string(function) + ": " + name;
+  }
+}
+
+bool IsFinal(Result result) {
+  return result == kInsufficientPrivileges || result == kVirtualizedDeviceNotSupported ||
+         result == kVirtualizedDeviceInsufficientPrivileges || result == kNotSupported;
+}
+
+}  // namespace
+
+void Sampler::Round(bool is_paused) {
+  now_ns_ = environment_.timer->NowNs();
+  if (is_paused) {
+    for (Sampled& of : gpus_) {
+      if (of.sampler != nullptr) Decode(&of), Stop(&of);
+      of.state.not_recorded = "given away by Recorder::Pause";
+      of.retry_at_ns = 0;
+      history_->SetState(of.row, of.state);
+    }
+    return;
+  }
+  FindNewGpus();
+  bool has_started = false;  // which takes 0.5 s of a CPU, once
+  for (Sampled& of : gpus_) {
+    if (of.sampler != nullptr) {
+      Decode(&of);
+    } else if (of.retry_at_ns <= now_ns_) {
+      Start(&of);
+      has_started = true;
+    }
+  }
+  if (has_started) measured_since_ns_ = 0;
+  ChooseInterval();
+}
+
+void Sampler::Close() noexcept {
+  for (Sampled& of : gpus_) {
+    Stop(&of);
+    FreeHost(&of);
+  }
+}
+
+void Sampler::FindNewGpus() {
+  for (const Gpu& gpu : environment_.find_gpus()) {
+    const bool is_known =
+        std::any_of(gpus_.begin(), gpus_.end(), [&](const Sampled& of) { return of.gpu.ordinal == gpu.ordinal; });
+    if (is_known) continue;
+    Sampled& of = gpus_.emplace_back();
+    of.gpu = gpu;
+    of.row = history_->AddGpu(gpu);
+  }
+}
+
+bool Sampler::OpenLibrary() {
+  if (library_ != Library::kNotOpened) return library_ == Library::kOpen;
+  library_ = Library::kFailed;
+  if (const Status loaded = LoadCupti(options_.library, &api_); !loaded.ok()) {
+    library_failure_ = loaded.message();
+    return false;
+  }
+  InitializeParams params = Make<InitializeParams>();
+  if (const Result result = api_.initialize(&params); result != kSuccess) {
+    library_failure_ = "cuptiProfilerInitialize: " + ResultName(api_, result);
+    return false;
+  }
+  library_ = Library::kOpen;
+  return true;
+}
+
+bool Sampler::Fail(Sampled* of, const char* function, Result result) {
+  of->state.not_recorded = Explain(result, ResultName(api_, result), function);
+  of->retry_at_ns = IsFinal(result) ? std::numeric_limits<int64_t>::max() : now_ns_ + kRetryNs;
+  Stop(of);
+  history_->SetState(of->row, of->state);
+  return false;
+}
+
+void Sampler::Start(Sampled* of) {
+  if (!OpenLibrary()) {
+    of->state.not_recorded = library_failure_;
+    of->retry_at_ns = std::numeric_limits<int64_t>::max();
+    return history_->SetState(of->row, of->state);
+  }
+  ChipNameParams chip = Make<ChipNameParams>();
+  chip.device = of->gpu.ordinal;
+  if (const Result result = api_.get_chip_name(&chip); result != kSuccess) {
+    Fail(of, "cuptiDeviceGetChipName", result);
+    return;
+  }
+  if (of->host == nullptr && !Configure(of, chip.chip)) return;
+  if (!Begin(of)) return;
+  of->state.not_recorded.clear();
+  history_->SetState(of->row, of->state);
+}
+
+// Finds the richest metrics that the chip can count in one pass.
+bool Sampler::Configure(Sampled* of, const char* chip) {
+  AvailabilityParams params = Make<AvailabilityParams>();
+  params.device = of->gpu.ordinal;
+  Result result = api_.get_availability(&params);
+  if (result == kSuccess) {
+    of->availability.resize(params.image_bytes);
+    params.image = of->availability.data();
+    result = api_.get_availability(&params);
+  }
+  if (result != kSuccess) return Fail(of, "cuptiPmSamplingGetCounterAvailability", result);
+  for (const std::vector<Metric>& metrics : Choices()) {
+    if (Choose(of, chip, metrics)) return true;
+    FreeHost(of);
+  }
+  of->state.not_recorded = std::string("no known metric fits this chip (") + chip + ")";
+  of->retry_at_ns = std::numeric_limits<int64_t>::max();
+  history_->SetState(of->row, of->state);
+  return false;
+}
+
+bool Sampler::Choose(Sampled* of, const char* chip, const std::vector<Metric>& metrics) {
+  HostInitializeParams host = Make<HostInitializeParams>();
+  host.type = kPmSampling;
+  host.chip = chip;
+  host.availability = of->availability.data();
+  if (api_.host_initialize(&host) != kSuccess) return false;
+  of->host = host.host;
+  of->names.clear();
+  for (const Metric& metric : metrics) of->names.push_back(metric.name);
+  AddMetricsParams add = Make<AddMetricsParams>();
+  add.host = of->host;
+  add.metrics = of->names.data();
+  add.count = of->names.size();
+  if (api_.add_metrics(&add) != kSuccess) return false;
+  ConfigSizeParams size = Make<ConfigSizeParams>();
+  size.host = of->host;
+  if (api_.get_config_size(&size) != kSuccess) return false;
+  of->config.resize(size.bytes);
+  ConfigImageParams image = Make<ConfigImageParams>();
+  image.host = of->host;
+  image.bytes = of->config.size();
+  image.image = of->config.data();
+  if (api_.get_config_image(&image) != kSuccess) return false;
+  PassesParams passes = Make<PassesParams>();
+  passes.bytes = of->config.size();
+  passes.image = of->config.data();
+  if (api_.get_passes(&passes) != kSuccess || passes.passes != 1) return false;
+  of->state.metrics = metrics;
+  return true;
+}
+
+bool Sampler::Begin(Sampled* of) {
+  if (interval_us_ == 0) interval_us_ = options_.interval_us != 0 ? options_.interval_us : kFirstIntervalUs;
+  EnableParams enable = Make<EnableParams>();
+  enable.device = of->gpu.ordinal;
+  if (const Result result = api_.enable(&enable); result != kSuccess) return Fail(of, "cuptiPmSamplingEnable", result);
+  of->sampler = enable.sampler;
+  SetConfigParams config = Make<SetConfigParams>();
+  config.sampler = of->sampler;
+  config.config = of->config.data();
+  config.config_bytes = of->config.size();
+  config.hardware_buffer_bytes = kHardwareBufferBytes;
+  config.interval = uint64_t{1'000} * interval_us_;
+  config.trigger = kByTime;
+  config.append = kKeepLatest;
+  if (const Result result = api_.set_config(&config); result != kSuccess)
+    return Fail(of, "cuptiPmSamplingSetConfig", result);
+  // Room for a round and a quarter: clearing the decoder's memory costs by its size.
+  const uint32_t due = static_cast<uint32_t>(kRoundNs / 1'000 / interval_us_);
+  DataSizeParams size = Make<DataSizeParams>();
+  size.sampler = of->sampler;
+  size.metrics = of->names.data();
+  size.count = of->names.size();
+  size.most_samples = due + due / 4 + 8;
+  if (const Result result = api_.get_data_size(&size); result != kSuccess)
+    return Fail(of, "cuptiPmSamplingGetCounterDataSize", result);
+  of->data.resize(size.bytes);
+  of->samples.reserve(size.most_samples);
+  DataInitializeParams clear = Make<DataInitializeParams>();
+  clear.sampler = of->sampler;
+  clear.bytes = of->data.size();
+  clear.data = of->data.data();
+  if (const Result result = api_.initialize_data(&clear); result != kSuccess)
+    return Fail(of, "cuptiPmSamplingCounterDataImageInitialize", result);
+  SamplerParams start = Make<SamplerParams>();
+  start.sampler = of->sampler;
+  if (const Result result = api_.start(&start); result != kSuccess) return Fail(of, "cuptiPmSamplingStart", result);
+  of->end_ns = 0;
+  of->state.interval_us = interval_us_;
+  return true;
+}
+
+void Sampler::Decode(Sampled* of) {
+  for (uint32_t round = 0; round < kMostDecodes && of->sampler != nullptr; ++round) {
+    DecodeParams decode = Make<DecodeParams>();
+    decode.sampler = of->sampler;
+    decode.data = of->data.data();
+    decode.bytes = of->data.size();
+    if (const Result result = api_.decode(&decode); result != kSuccess) {
+      Fail(of, "cuptiPmSamplingDecodeData", result);
+      return;
+    }
+    DataInfoParams info = Make<DataInfoParams>();
+    info.data = of->data.data();
+    info.bytes = of->data.size();
+    if (const Result result = api_.get_data_info(&info); result != kSuccess) {
+      Fail(of, "cuptiPmSamplingGetCounterDataInfo", result);
+      return;
+    }
+    Take(of, info.completed);
+    DataInitializeParams clear = Make<DataInitializeParams>();
+    clear.sampler = of->sampler;
+    clear.bytes = of->data.size();
+    clear.data = of->data.data();
+    if (const Result result = api_.initialize_data(&clear); result != kSuccess) {
+      Fail(of, "cuptiPmSamplingCounterDataImageInitialize", result);
+      return;
+    }
+    if (decode.stop_reason != kCounterDataFull) return;
+  }
+}
+
+// Hands the decoded samples to the history.
+void Sampler::Take(Sampled* of, size_t count) {
+  const int64_t offset_ns = environment_.realtime_offset_ns(), interval_ns = int64_t{1'000} * of->state.interval_us;
+  uint64_t lost = 0;
+  of->samples.clear();
+  for (size_t i = 0; i < count && of->samples.size() < of->samples.capacity(); ++i) {
+    SampleInfoParams info = Make<SampleInfoParams>();
+    info.sampler = of->sampler;
+    info.data = of->data.data();
+    info.bytes = of->data.size();
+    info.index = i;
+    double values[kMostMetrics];
+    EvaluateParams evaluate = Make<EvaluateParams>();
+    evaluate.host = of->host;
+    evaluate.data = of->data.data();
+    evaluate.bytes = of->data.size();
+    evaluate.index = i;
+    evaluate.metrics = of->names.data();
+    evaluate.count = of->names.size();
+    evaluate.values = values;
+    const bool is_known = api_.get_sample_info(&info) == kSuccess && api_.evaluate(&evaluate) == kSuccess;
+    const int64_t begin_ns = static_cast<int64_t>(info.begin_ns) - offset_ns;
+    const int64_t end_ns = static_cast<int64_t>(info.end_ns) - offset_ns;
+    if (!is_known || begin_ns <= 0 || end_ns <= begin_ns || begin_ns < of->end_ns - interval_ns) {
+      ++lost;
+      continue;
+    }
+    if (of->end_ns != 0) lost += static_cast<uint64_t>(std::max<int64_t>(begin_ns - of->end_ns, 0) / interval_ns);
+    of->end_ns = end_ns;
+    Sample sample{begin_ns, end_ns, {}};
+    for (size_t metric = 0; metric < of->names.size(); ++metric) {
+      const Scale scale = of->state.metrics[metric].scale;
+      const double per = scale == Scale::kPerSecond ? 1e9 / static_cast<double>(end_ns - begin_ns)
+                         : scale == Scale::kMega    ? 1e-6
+                                                    : 1;
+      sample.values[metric] = static_cast<float>(values[metric] * per);
+    }
+    of->samples.push_back(sample);
+  }
+  history_->Commit(of->row, of->samples, lost);
+}
+
+void Sampler::Stop(Sampled* of) noexcept {
+  if (of->sampler == nullptr) return;
+  SamplerParams params = Make<SamplerParams>();
+  params.sampler = of->sampler;
+  api_.stop(&params);
+  params = Make<SamplerParams>();
+  params.sampler = of->sampler;
+  api_.disable(&params);
+  of->sampler = nullptr;
+}
+
+void Sampler::FreeHost(Sampled* of) noexcept {
+  if (of->host == nullptr) return;
+  HostDeinitializeParams params = Make<HostDeinitializeParams>();
+  params.host = of->host;
+  api_.host_deinitialize(&params);
+  of->host = nullptr;
+}
+
+// Lengthens the interval if the thread takes too much of its CPU. Starting again costs 0.15 s without samples, so it
+// never becomes shorter.
+void Sampler::ChooseInterval() {
+  const bool is_sampling =
+      std::any_of(gpus_.begin(), gpus_.end(), [](const Sampled& of) { return of.sampler != nullptr; });
+  const int64_t cpu_ns = environment_.cpu_ns();
+  if (measured_since_ns_ == 0 || !is_sampling) {
+    measured_since_ns_ = now_ns_, cpu_since_ns_ = cpu_ns;
+    return;
+  }
+  if (now_ns_ - measured_since_ns_ < kMeasureNs) return;
+  const double percent =
+      100 * static_cast<double>(cpu_ns - cpu_since_ns_) / static_cast<double>(now_ns_ - measured_since_ns_);
+  measured_since_ns_ = now_ns_, cpu_since_ns_ = cpu_ns;
+  history_->SetCpu(percent);
+  if (options_.interval_us != 0 || percent <= options_.most_cpu_percent) return;
+  const double longer = std::ceil(interval_us_ / 1e3 * percent / options_.most_cpu_percent) * 1e3;
+  const uint32_t interval_us = static_cast<uint32_t>(std::min<double>(longer, kMostIntervalUs));
+  if (interval_us <= interval_us_) return;
+  interval_us_ = interval_us;
+  for (Sampled& of : gpus_) {
+    if (of.sampler == nullptr) continue;
+    Stop(&of);
+    Start(&of);
+  }
+}
+
+}  // namespace pitot::counters

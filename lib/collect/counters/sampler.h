@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples all GPUs of the process: starts each when the process first uses it, decodes its samples now and then, gives
+// it away and takes it back. Belongs to one thread; its samples go to a History. CUPTI keeps the newest samples in a
+// buffer of its own, so a late round loses only what that had no room for; gaps are counted.
+#ifndef PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
+#define PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/timer.h"
+#include "collect/counters/api.h"
+#include "collect/counters/history.h"
+
+namespace pitot::counters {
+
+struct SamplerOptions {
+  std::string library;
+  uint32_t interval_us = 0;  // 0: chosen
+  double most_cpu_percent = 2;
+};
+
+// The world of the sampling thread.
+struct Environment {
+  std::shared_ptr<base::Timer> timer;
+  std::function<std::vector<Gpu>()> find_gpus;
+  std::function<int64_t()> cpu_ns;              // of the calling thread
+  std::function<int64_t()> realtime_offset_ns;  // CLOCK_REALTIME less CLOCK_MONOTONIC
+  int64_t patience_ns = 2'000'000'000;          // of Stop, Pause and AddTo with the thread; real time
+};
+
+// A call of CUPTI's to decode costs 1.2 ms by itself (docs/lab/counters.md).
+inline constexpr int64_t kRoundNs = 500'000'000;
+// A GPU held by another profiler is asked for again after this.
+inline constexpr int64_t kRetryNs = 10'000'000'000;
+inline constexpr uint32_t kFirstIntervalUs = 4'000, kMostIntervalUs = 1'000'000;
+
+class Sampler {
+ public:
+  Sampler(SamplerOptions options, const Environment& environment, History* history)
+      : options_(std::move(options)), environment_(environment), history_(history) {}
+
+  // One round; is_paused: gives all GPUs away instead. Throws bad_alloc.
+  void Round(bool is_paused);
+  void Close() noexcept;
+
+ private:
+  struct Sampled {
+    Gpu gpu;
+    uint32_t row = 0;  // of the history
+    GpuState state;
+    int64_t retry_at_ns = 0;  // INT64_MAX: never
+    void* host = nullptr;     // for the configuration and for values
+    void* sampler = nullptr;  // null: not sampling
+    std::vector<const char*> names;
+    std::vector<uint8_t> availability, config, data;
+    std::vector<Sample> samples;  // of one decoding
+    int64_t end_ns = 0;           // of the newest sample; 0: none since the start
+  };
+
+  void FindNewGpus();
+  bool OpenLibrary();
+  void Start(Sampled* of);
+  bool Configure(Sampled* of, const char* chip);
+  bool Choose(Sampled* of, const char* chip, const std::vector<Metric>& metrics);
+  bool Begin(Sampled* of);
+  void Decode(Sampled* of);
+  void Take(Sampled* of, size_t count);
+  void Stop(Sampled* of) noexcept;
+  void FreeHost(Sampled* of) noexcept;
+  // Notes a failed call: what to do next, and why there are no samples. Returns false.
+  bool Fail(Sampled* of, const char* function, Result result);
+  void ChooseInterval();
+
+  const SamplerOptions options_;
+  const Environment& environment_;
+  History* const history_;
+  Api api_{};
+  enum class Library : uint8_t { kNotOpened, kOpen, kFailed } library_ = Library::kNotOpened;
+  std::string library_failure_;
+  std::deque<Sampled> gpus_;
+  uint32_t interval_us_ = 0;
+  int64_t now_ns_ = 0;
+  int64_t measured_since_ns_ = 0, cpu_since_ns_ = 0;  // since the last choice of the interval
+};
+
+}  // namespace pitot::counters
+
+#endif  // PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The counter collector over a fake CUPTI and a clock that steps from round to round.
+#include "collect/counters/collector.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collect/counters/fake_pm.h"
+#include "fakes/step_timer.h"
+#include "fakes/wait_until.h"
+
+using namespace fakes;
+using pitot::CounterOptions;
+using pitot::Status;
+using pitot::StatusCode;
+
+namespace {
+
+// CLOCK_REALTIME is this far ahead in tests.
+constexpr int64_t kAheadNs = 1'700'000'000'000'000'000;
+
+// A collector's output: samples by device and counter, oldest first.
+class Trace final : public pitot::TraceBuilder {
+ public:
+  using Samples = std::vector<std::pair<int64_t, double>>;
+
+  uint32_t AddText(const char* text) override {
+    texts.push_back(text);
+    return static_cast<uint32_t>(texts.size() - 1);
+  }
+  uint32_t AddDevice(const pitot::GpuDevice& device) override {
+    devices[device.ordinal] = texts.at(device.name);
+    return device.ordinal;
+  }
+  uint32_t AddStream(uint32_t, uint32_t, uint32_t) override { return 0; }
+  uint32_t AddShape(const uint32_t*, const uint32_t*, uint32_t, uint32_t, uint32_t, uint32_t) override { return 0; }
+  void Add(const pitot::GpuActivity&) override {}
+  void Add(const pitot::GpuCall&) override {}
+  void AddOverhead(int64_t, int64_t, uint32_t) override {}
+  void Add(const pitot::GpuLoss&) override {}
+  void AddDepth(int64_t, int64_t, pitot::Depth) override {}
+  void AddOperatorDepth(int64_t, int64_t, pitot::Depth) override {}
+  uint32_t AddCounter(uint32_t device, const char* name, const char*) override {
+    rows.push_back({device, name});
+    return static_cast<uint32_t>(rows.size() - 1);
+  }
+  void AddSample(uint32_t counter, int64_t at_ns, double value) override {
+    Samples& of = samples[rows.at(counter)];
+    if (!of.empty()) is_newest_first = is_newest_first && at_ns <= of.front().first;
+    of.insert(of.begin(), {at_ns, value});
+  }
+  void AddAttribute(const char* key, const char* value) override { attributes[key] = value; }
+
+  Samples Of(const char* name, uint32_t device = 0) const {
+    const auto found = samples.find({device, name});
+    return found != samples.end() ? found->second : Samples();
+  }
+
+  std::vector<std::string> texts;
+  std::map<uint32_t, std::string> devices;
+  std::vector<std::pair<uint32_t, std::string>> rows;
+  std::map<std::pair<uint32_t, std::string>, Samples> samples;
+  std::map<std::string, std::string> attributes;
+  bool is_newest_first = true;
+};
+
+// The script is as after loading. Nothing is started.
+class Rig {
+ public:
+  Rig() : fake(Open()) {
+    fake->Reset();
+    fake->realtime_ns = [timer = timer] { return timer->NowNs() + kAheadNs; };
+    options.library = PITOT_TEST_FAKE_PM;
+    environment.timer = timer;
+    environment.find_gpus = [this] {
+      const std::lock_guard lock(fake->mutex);
+      return gpus;
+    };
+    environment.cpu_ns = [this] {
+      const std::lock_guard lock(fake->mutex);
+      return static_cast<int64_t>(static_cast<double>(timer->NowNs()) * cpu_share);
+    };
+    environment.realtime_offset_ns = [] { return kAheadNs; };
+  }
+  ~Rig() {
+    if (collector != nullptr) collector->Stop();
+  }
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
+
+  Status Start() {
+    collector = pitot::counters::MakeCollector(options, environment);
+    const Status started = collector->Start();
+    if (started.ok()) REQUIRE(timer->AwaitIdle());
+    return started;
+  }
+  template <class Work> void Script(Work work) {
+    const std::lock_guard lock(fake->mutex);
+    work(*fake);
+    fake->changed.notify_all();
+  }
+  template <class Value> Value Seen(Value FakePm::*member) {
+    const std::lock_guard lock(fake->mutex);
+    return fake->*member;
+  }
+  // The trace of the last `ns`.
+  Trace AskBack(int64_t ns) {
+    collector->Keep(timer->NowNs() - ns, pitot::KeepFor::kIncident);
+    Trace trace;
+    collector->AddTo(trace);
+    return trace;
+  }
+
+  std::shared_ptr<StepTimer> timer = std::make_shared<StepTimer>();
+  FakePm* const fake;
+  std::vector<counters::Gpu> gpus{{0, "NVIDIA H100"}};
+  double cpu_share = 0.01;
+  CounterOptions options;
+  counters::Environment environment;
+  std::unique_ptr<pitot::Collector> collector;
+
+ private:
+  static FakePm* Open() {
+    void* const handle = dlopen(PITOT_TEST_FAKE_PM, RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<FakePm* (*)()>(dlsym(handle, "fake_pm"))();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("counters of a used GPU are in the incident up to its last moment, on the host's clock", "[counters]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  const int64_t begin_ns = rig.timer->NowNs();
+  rig.Script([&](FakePm& fake) {
+    fake.value = [=](const std::string& metric, int64_t at_ns) {
+      const bool is_busy = at_ns - kAheadNs >= begin_ns + 400 * kMs;
+      if (metric == "gpc__cycles_elapsed.avg.per_second") return 1.98e9;
+      if (metric == "pcie__read_bytes.sum") return is_busy ? 4e6 : 0;
+      return is_busy ? 75.0 : 0;
+    };
+  });
+  REQUIRE(rig.timer->Pass(700 * kMs));  // the last round was at 500 ms
+
+  const Trace trace = rig.AskBack(600 * kMs);
+
+  CHECK(trace.devices.at(0) == "NVIDIA H100");
+  CHECK(trace.Of("SM active") == Trace::Samples{{begin_ns + 100 * kMs, 0}, {begin_ns + 400 * kMs, 75}});
+  CHECK(trace.Of("SM clock") == Trace::Samples{{begin_ns + 100 * kMs, 1980}});
+  CHECK(trace.Of("PCIe receiving").back() == std::pair<int64_t, double>{begin_ns + 400 * kMs, 1e9});
+  CHECK(trace.Of("sampled") == Trace::Samples{{begin_ns + 100 * kMs, 1}, {begin_ns + 700 * kMs, 0}});
+  CHECK(trace.attributes.at("counters.0.interval_us") == "4000");
+  CHECK(trace.is_newest_first);
+}
+
+TEST_CASE("nothing is opened before the process uses a GPU, and each GPU is sampled from then on", "[counters]") {
+  Rig rig;
+  rig.gpus.clear();
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(2 * kSecond));
+  CHECK(rig.Seen(&FakePm::calls) == 0);
+  CHECK(rig.AskBack(kSecond).attributes.at("counters.not_recorded") == "this process has used no GPU");
+
+  rig.Script([&](FakePm&) { rig.gpus = {{0, "first"}, {3, "second"}}; });
+  REQUIRE(rig.timer->Pass(2 * kSecond));
+
+  CHECK(rig.Seen(&FakePm::sampling) == 2);
+  const Trace trace = rig.AskBack(kSecond);
+  CHECK_FALSE(trace.Of("SM active", 0).empty());
+  CHECK_FALSE(trace.Of("SM active", 3).empty());
+  rig.collector->Stop();
+  CHECK(rig.Seen(&FakePm::enabled) == 0);
+  CHECK(rig.Seen(&FakePm::hosts) == 0);
+}
+
+TEST_CASE("a value that was not measured is missing, never 0", "[counters]") {
+  Rig rig;
+  rig.Script([](FakePm& fake) {
+    fake.value = [](const std::string& metric, int64_t) {
+      return metric.find("tensor") != std::string::npos ? std::numeric_limits<double>::quiet_NaN() : 10;
+    };
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+
+  const Trace trace = rig.AskBack(kSecond);
+
+  CHECK(trace.Of("tensor cores active").empty());
+  CHECK_FALSE(trace.Of("SM active").empty());
+}
+
+TEST_CASE("a thread that comes too late loses the oldest samples, counts them, and says when", "[counters]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  const int64_t since_ns = rig.timer->NowNs();
+  rig.Script([](FakePm& fake) { fake.most_kept = 250; });  // of 1,250
+  rig.timer->Set(since_ns + 5 * kSecond);
+  REQUIRE(rig.timer->AwaitIdle());
+
+  const Trace trace = rig.AskBack(6 * kSecond);
+
+  CHECK(trace.attributes.at("counters.0.lost_samples") == "1000");
+  CHECK(
+      trace.Of("sampled") ==
+      Trace::Samples{{since_ns - kSecond, 1}, {since_ns, 0}, {since_ns + 4 * kSecond, 1}, {since_ns + 5 * kSecond, 0}});
+}
+
+TEST_CASE("the interval grows until the thread keeps to its share of a CPU", "[counters]") {
+  Rig rig;
+  rig.cpu_share = 0.05;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(6 * kSecond));
+  CHECK(rig.Seen(&FakePm::interval_ns) == 10'000'000);  // 4 ms * 5 % / 2 %
+  CHECK(rig.AskBack(kSecond).attributes.at("counters.cpu_percent") == "5.00");
+}
+
+TEST_CASE("starting, which takes long once, does not lengthen the interval", "[counters]") {
+  Rig rig;
+  int64_t starting_ns = 0;
+  rig.environment.cpu_ns = [&] {
+    const std::lock_guard lock(rig.fake->mutex);
+    starting_ns = rig.fake->calls_of["cuptiPmSamplingStart"] != 0 ? 500 * kMs : 0;
+    return rig.timer->NowNs() / 100 + starting_ns;
+  };
+  rig.gpus.clear();
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(2 * kSecond));
+  rig.Script([&](FakePm&) { rig.gpus = {{0, "NVIDIA H100"}}; });
+  REQUIRE(rig.timer->Pass(7 * kSecond));
+  CHECK(rig.Seen(&FakePm::interval_ns) == 4'000'000);
+  CHECK(rig.AskBack(kSecond).attributes.at("counters.cpu_percent") == "1.00");
+}
+
+TEST_CASE("an interval chosen by the host stays, whatever it costs", "[counters]") {
+  Rig rig;
+  rig.cpu_share = 0.5;
+  rig.options.interval_us = 1000;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(6 * kSecond));
+  CHECK(rig.Seen(&FakePm::interval_ns) == 1'000'000);
+}
+
+TEST_CASE("a chip without a metric, or with too few counters for one pass, gives the others", "[counters]") {
+  Rig rig;
+  SECTION("without NVLink") {
+    rig.Script([](FakePm& fake) { fake.unknown = {"nvlrx__bytes.sum", "nvltx__bytes.sum"}; });
+    REQUIRE(rig.Start().ok());
+    CHECK(rig.Seen(&FakePm::metrics).size() == 8);
+  }
+  SECTION("without the names of Hopper") {
+    rig.Script([](FakePm& fake) {
+      fake.unknown = {"sm__pipe_tensor_cycles_active_realtime.avg.pct_of_peak_sustained_elapsed"};
+    });
+    REQUIRE(rig.Start().ok());
+    CHECK(rig.Seen(&FakePm::metrics).size() == 10);
+  }
+  SECTION("with room for three") {
+    rig.Script([](FakePm& fake) { fake.most_in_a_pass = 3; });
+    REQUIRE(rig.Start().ok());
+    CHECK(rig.Seen(&FakePm::metrics).size() == 3);
+  }
+  CHECK(rig.Seen(&FakePm::sampling) == 1);
+  CHECK(rig.Seen(&FakePm::hosts) == 1);
+}
+
+TEST_CASE("a GPU held by another profiler is taken once it is free, and the incident says so", "[counters]") {
+  Rig rig;
+  const char* const function = GENERATE("cuptiPmSamplingGetCounterAvailability", "cuptiPmSamplingEnable");
+  rig.Script([&](FakePm& fake) { fake.results[function] = counters::kHardwareBusy; });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(5 * kSecond));
+  CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded") ==
+        "another process or profiler samples this GPU (CUPTI_ERROR_HARDWARE_BUSY): it is asked for again every 10 s");
+  const uint64_t asked = rig.fake->calls_of[function];
+  CHECK(asked == 1);
+
+  rig.Script([](FakePm& fake) { fake.results.clear(); });
+  REQUIRE(rig.timer->Pass(7 * kSecond));
+
+  const Trace trace = rig.AskBack(kSecond);
+  CHECK(trace.attributes.count("counters.0.not_recorded") == 0);
+  CHECK_FALSE(trace.Of("SM active").empty());
+}
+
+TEST_CASE("a GPU that the driver forbids to profile is asked once, and the incident says how to allow it",
+          "[counters]") {
+  Rig rig;
+  rig.Script([](FakePm& fake) { fake.results["cuptiPmSamplingEnable"] = counters::kInsufficientPrivileges; });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(60 * kSecond));
+  CHECK(rig.fake->calls_of["cuptiPmSamplingEnable"] == 1);
+  CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded").find("NVreg_RestrictProfilingToAdminUsers=0") !=
+        std::string::npos);
+}
+
+TEST_CASE("Pause gives the GPU away before it returns, and Resume takes it back", "[counters]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  REQUIRE(rig.collector->Pause().ok());
+  CHECK(rig.Seen(&FakePm::enabled) == 0);
+  const int64_t paused_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->Pass(kSecond));
+  CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded") == "given away by Recorder::Pause");
+  REQUIRE(rig.collector->Resume().ok());
+  CHECK(rig.Seen(&FakePm::sampling) == 1);
+  REQUIRE(rig.timer->Pass(kSecond));
+
+  const Trace trace = rig.AskBack(3 * kSecond);
+  CHECK(
+      trace.Of("sampled") ==
+      Trace::Samples{{paused_ns - kSecond, 1}, {paused_ns, 0}, {paused_ns + kSecond, 1}, {paused_ns + 2 * kSecond, 0}});
+}
+
+TEST_CASE("whichever call of CUPTI fails, the server runs on, nothing leaks, and the reason is told", "[counters]") {
+  uint64_t calls = 0;
+  {
+    Rig rig;
+    REQUIRE(rig.Start().ok());
+    REQUIRE(rig.timer->Pass(kSecond));
+    calls = std::min<uint64_t>(rig.Seen(&FakePm::calls), 60);
+  }
+  for (uint64_t call = 1; call <= calls; ++call) {
+    INFO(call);
+    Rig rig;
+    rig.Script([&](FakePm& fake) { fake.fail_at_call = call, fake.fail_with = counters::kUnknown; });
+    REQUIRE(rig.Start().ok());
+    REQUIRE(rig.timer->Pass(kSecond));
+    const Trace trace = rig.AskBack(kSecond);
+    const bool is_told = trace.attributes.count("counters.0.not_recorded") != 0 ||
+                         trace.attributes.count("counters.0.lost_samples") != 0;
+    // A metric's failure leads to another choice of metrics.
+    CHECK((is_told || rig.Seen(&FakePm::hosts) == 1));
+    rig.collector->Stop();
+    CHECK(rig.Seen(&FakePm::enabled) == 0);
+    CHECK(rig.Seen(&FakePm::sampling) == 0);
+    CHECK(rig.Seen(&FakePm::hosts) == 0);
+  }
+}
+
+TEST_CASE("a decoder that hangs costs incidents its samples, not their time, and Stop leaves the thread behind",
+          "[counters]") {
+  Rig rig;
+  rig.environment.patience_ns = 20 * kMs;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  rig.Script([](FakePm& fake) { fake.hang_in = "cuptiPmSamplingDecodeData"; });
+  const Trace trace = rig.AskBack(kSecond);
+  CHECK(trace.attributes.at("counters.not_recorded") == "CUPTI does not answer");
+  CHECK_FALSE(trace.Of("SM active").empty());  // what was there before
+  CHECK(rig.collector->Pause().code() == StatusCode::kUnavailable);
+  rig.collector->Stop();
+  rig.Script([](FakePm& fake) { fake.hang_in.clear(); });
+  CHECK(WaitUntil([&] { return rig.Seen(&FakePm::enabled) == 0; }));  // the thread ends itself
+}
+
+TEST_CASE("a library that cannot sample is refused with the reason", "[counters]") {
+  Rig rig;
+  SECTION("none of that name") {
+    rig.options.library = "/no/such/libcupti.so";
+    REQUIRE(rig.Start().ok());
+    CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded").find("cannot load CUPTI") != std::string::npos);
+  }
+  SECTION("one without the functions") {
+    rig.options.library = "libm.so.6";
+    REQUIRE(rig.Start().ok());
+    CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded") ==
+          "this process's CUPTI has no cuptiProfilerInitialize: use the one of CUDA 12.6 or later");
+  }
+}
+
+TEST_CASE("the child of a fork has no samples, and its parent goes on", "[counters]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  const pid_t child = fork();
+  if (child == 0) {
+    Trace trace;
+    rig.collector->Keep(0, pitot::KeepFor::kIncident);
+    rig.collector->AddTo(trace);
+    const bool is_silent = trace.samples.empty() && !rig.collector->Pause().ok();
+    rig.collector->Stop();
+    _exit(is_silent ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  REQUIRE(rig.timer->Pass(kSecond));
+  CHECK_FALSE(rig.AskBack(kSecond).Of("SM active").empty());
+}
+
+TEST_CASE("options out of range are refused by name", "[counters]") {
+  Rig rig;
+  SECTION("interval") { rig.options.interval_us = 50; }
+  SECTION("share") { rig.options.most_cpu_percent = 0; }
+  SECTION("memory") { rig.options.memory_bytes = 1 << 10; }
+  const Status status = rig.Start();
+  CHECK(status.code() == StatusCode::kInvalidArgument);
+  CHECK(std::string(status.message()).find("CounterOptions::") == 0);
+}
+
+TEST_CASE("only the newest samples are kept, within the given memory", "[counters]") {
+  Rig rig;
+  rig.options.memory_bytes = 64 << 10;  // 1,170 samples, 4.68 s
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(10 * kSecond));
+  const int64_t now_ns = rig.timer->NowNs();
+  const Trace trace = rig.AskBack(8 * kSecond);
+  CHECK(rig.collector->HeldBytes() <= 64 << 10);
+  const Trace::Samples sampled = trace.Of("sampled");
+  REQUIRE(sampled.size() == 3);
+  CHECK(sampled[0] == std::pair<int64_t, double>{now_ns - 8 * kSecond, 0});
+  CHECK(sampled[1].second == 1);
+  CHECK(sampled[1].first > now_ns - 5 * kSecond);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUPTI's functions of PM sampling over a script. It has none of the activity and callback API: a collector that wants
+// one fails to load it.
+#include "collect/counters/fake_pm.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#define EXPORT extern "C" [[gnu::visibility("default")]]
+
+namespace {
+
+using fakes::FakePm;
+using namespace pitot::counters;
+
+FakePm* State() {
+  static FakePm* const state = new FakePm;  // outlives threads hanging in it
+  return state;
+}
+
+struct Host {
+  std::vector<std::string> metrics;
+  bool is_broken = false;  // the real one answers nothing after a metric that it does not know
+};
+struct SamplerObject {
+  uint64_t interval_ns = 0;
+  bool is_started = false;
+  int64_t begin_ns = 0;  // of the next sample
+};
+// The decoder's memory.
+struct Data {
+  uint32_t most, count;
+  int64_t begin_ns[1];  // of samples
+};
+
+// One call: counted, failed or hanging as in the script.
+template <class Work> Result Call(const char* name, Work work) {
+  FakePm& state = *State();
+  std::unique_lock lock(state.mutex);
+  ++state.calls_of[name];
+  const bool fails = ++state.calls == state.fail_at_call;
+  if (state.hang_in == name) {
+    state.is_hanging = true;
+    state.changed.wait(lock, [&] { return state.hang_in != name; });
+    state.is_hanging = false;
+  }
+  if (fails) return state.fail_with;
+  if (const auto found = state.results.find(name); found != state.results.end()) return found->second;
+  return work(state);
+}
+
+}  // namespace
+
+EXPORT FakePm* fake_pm() { return State(); }
+
+EXPORT Result cuptiGetResultString(Result result, const char** text) {
+  *text = result == kHardwareBusy ? "CUPTI_ERROR_HARDWARE_BUSY" : "CUPTI_ERROR_OTHER";
+  return kSuccess;
+}
+EXPORT Result cuptiProfilerInitialize(InitializeParams*) {
+  return Call("cuptiProfilerInitialize", [](FakePm&) { return kSuccess; });
+}
+EXPORT Result cuptiDeviceGetChipName(ChipNameParams* params) {
+  return Call("cuptiDeviceGetChipName", [&](FakePm&) {
+    params->chip = "GH100";
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingGetCounterAvailability(AvailabilityParams* params) {
+  return Call("cuptiPmSamplingGetCounterAvailability", [&](FakePm&) {
+    params->image_bytes = 16;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiProfilerHostInitialize(HostInitializeParams* params) {
+  return Call("cuptiProfilerHostInitialize", [&](FakePm& state) {
+    if (params->type != kPmSampling) return kInvalidParameter;
+    ++state.hosts;
+    params->host = new Host;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiProfilerHostDeinitialize(HostDeinitializeParams* params) {
+  return Call("cuptiProfilerHostDeinitialize", [&](FakePm& state) {
+    --state.hosts;
+    delete static_cast<Host*>(params->host);
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiProfilerHostConfigAddMetrics(AddMetricsParams* params) {
+  return Call("cuptiProfilerHostConfigAddMetrics", [&](FakePm& state) {
+    Host& host = *static_cast<Host*>(params->host);
+    for (size_t i = 0; i < params->count; ++i) {
+      if (state.unknown.count(params->metrics[i]) != 0) host.is_broken = true;
+      host.metrics.push_back(params->metrics[i]);
+    }
+    if (host.is_broken) return kUnknown;
+    state.metrics = host.metrics;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiProfilerHostGetConfigImageSize(ConfigSizeParams* params) {
+  return Call("cuptiProfilerHostGetConfigImageSize", [&](FakePm&) {
+    params->bytes = sizeof(size_t);
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiProfilerHostGetConfigImage(ConfigImageParams* params) {
+  return Call("cuptiProfilerHostGetConfigImage", [&](FakePm&) {
+    const size_t count = static_cast<Host*>(params->host)->metrics.size();
+    std::memcpy(params->image, &count, sizeof count);
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiProfilerHostGetNumOfPasses(PassesParams* params) {
+  return Call("cuptiProfilerHostGetNumOfPasses", [&](FakePm& state) {
+    size_t count = 0;
+    std::memcpy(&count, params->image, sizeof count);
+    params->passes = count <= state.most_in_a_pass ? 1 : 2;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingEnable(EnableParams* params) {
+  return Call("cuptiPmSamplingEnable", [&](FakePm& state) {
+    ++state.enabled;
+    params->sampler = new SamplerObject;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingSetConfig(SetConfigParams* params) {
+  return Call("cuptiPmSamplingSetConfig", [&](FakePm& state) {
+    if (params->trigger != kByTime || params->append != kKeepLatest) return kInvalidParameter;
+    static_cast<SamplerObject*>(params->sampler)->interval_ns = state.interval_ns = params->interval;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingGetCounterDataSize(DataSizeParams* params) {
+  return Call("cuptiPmSamplingGetCounterDataSize", [&](FakePm&) {
+    params->bytes = sizeof(Data) + (params->most_samples - 1) * sizeof(int64_t);
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingCounterDataImageInitialize(DataInitializeParams* params) {
+  return Call("cuptiPmSamplingCounterDataImageInitialize", [&](FakePm&) {
+    Data* const data = reinterpret_cast<Data*>(params->data);
+    data->most = static_cast<uint32_t>((params->bytes - sizeof(Data)) / sizeof(int64_t) + 1);
+    data->count = 0;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingStart(SamplerParams* params) {
+  return Call("cuptiPmSamplingStart", [&](FakePm& state) {
+    SamplerObject& object = *static_cast<SamplerObject*>(params->sampler);
+    object.is_started = true;
+    object.begin_ns = state.realtime_ns();
+    ++state.sampling;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingStop(SamplerParams* params) {
+  return Call("cuptiPmSamplingStop", [&](FakePm& state) {
+    SamplerObject& object = *static_cast<SamplerObject*>(params->sampler);
+    if (std::exchange(object.is_started, false)) --state.sampling;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingDisable(SamplerParams* params) {
+  return Call("cuptiPmSamplingDisable", [&](FakePm& state) {
+    --state.enabled;
+    SamplerObject* const object = static_cast<SamplerObject*>(params->sampler);
+    if (object->is_started) --state.sampling;
+    delete object;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingDecodeData(DecodeParams* params) {
+  return Call("cuptiPmSamplingDecodeData", [&](FakePm& state) {
+    SamplerObject& object = *static_cast<SamplerObject*>(params->sampler);
+    Data* const data = reinterpret_cast<Data*>(params->data);
+    const int64_t now_ns = state.realtime_ns(), interval_ns = static_cast<int64_t>(object.interval_ns);
+    const int64_t due = (now_ns - object.begin_ns) / interval_ns, most = static_cast<int64_t>(state.most_kept);
+    if (due > most) object.begin_ns += (due - most) * interval_ns;
+    params->stop_reason = kEndOfRecords;
+    for (; object.begin_ns + interval_ns <= now_ns; object.begin_ns += interval_ns) {
+      if (data->count == data->most) {
+        params->stop_reason = kCounterDataFull;
+        break;
+      }
+      data->begin_ns[data->count++] = object.begin_ns;
+    }
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingGetCounterDataInfo(DataInfoParams* params) {
+  return Call("cuptiPmSamplingGetCounterDataInfo", [&](FakePm&) {
+    const Data* const data = reinterpret_cast<const Data*>(params->data);
+    params->completed = params->populated = data->count;
+    params->total = data->most;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiPmSamplingCounterDataGetSampleInfo(SampleInfoParams* params) {
+  return Call("cuptiPmSamplingCounterDataGetSampleInfo", [&](FakePm&) {
+    const int64_t begin_ns = reinterpret_cast<const Data*>(params->data)->begin_ns[params->index];
+    params->begin_ns = static_cast<uint64_t>(begin_ns);
+    params->end_ns = static_cast<uint64_t>(begin_ns) + static_cast<SamplerObject*>(params->sampler)->interval_ns;
+    return kSuccess;
+  });
+}
+EXPORT Result cuptiProfilerHostEvaluateToGpuValues(EvaluateParams* params) {
+  return Call("cuptiProfilerHostEvaluateToGpuValues", [&](FakePm& state) {
+    const int64_t begin_ns = reinterpret_cast<const Data*>(params->data)->begin_ns[params->index];
+    for (size_t i = 0; i < params->count; ++i) params->values[i] = state.value(params->metrics[i], begin_ns);
+    return kSuccess;
+  });
+}

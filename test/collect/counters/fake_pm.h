@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A libcupti.so for tests that samples counters by its script. Tests reach the script through the one function that it
+// exports in addition to CUPTI's.
+#ifndef PITOT_TEST_COLLECT_COUNTERS_FAKE_PM_H_
+#define PITOT_TEST_COLLECT_COUNTERS_FAKE_PM_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "collect/counters/abi.h"
+
+namespace fakes {
+
+namespace counters = pitot::counters;
+
+// Everything under `mutex`.
+struct FakePm {
+  std::mutex mutex;
+  std::condition_variable changed;
+
+  std::map<std::string, counters::Result> results;  // by function, until erased
+  uint64_t fail_at_call = 0;                        // the one with this number, from 1 on, fails
+  counters::Result fail_with = counters::kUnknown;
+  std::string hang_in;                   // this function does not return while it is named here
+  std::set<std::string> unknown;         // metrics that the chip refuses
+  size_t most_in_a_pass = 100;           // metrics
+  size_t most_kept = 1'000'000;          // samples in the hardware buffer, the newest
+  std::function<int64_t()> realtime_ns;  // now
+  // The value of a metric in a sample that begins at a moment.
+  std::function<double(const std::string& metric, int64_t begin_ns)> value = [](const std::string&, int64_t) {
+    return 50.0;
+  };
+
+  // Observations.
+  uint64_t calls = 0;
+  std::map<std::string, uint64_t> calls_of;
+  std::vector<std::string> metrics;  // last configured
+  uint64_t interval_ns = 0;          // of the last configuration
+  int sampling = 0, enabled = 0, hosts = 0;
+  bool is_hanging = false;
+
+  // Restores the state after loading.
+  void Reset() {
+    const std::lock_guard lock(mutex);
+    results.clear();
+    fail_at_call = 0;
+    hang_in.clear();
+    unknown.clear();
+    most_in_a_pass = 100;
+    most_kept = 1'000'000;
+    value = [](const std::string&, int64_t) { return 50.0; };
+    calls = 0;
+    calls_of.clear();
+    metrics.clear();
+    interval_ns = 0;
+    sampling = enabled = hosts = 0;
+  }
+};
+
+}  // namespace fakes
+
+extern "C" fakes::FakePm* fake_pm();
+
+#endif  // PITOT_TEST_COLLECT_COUNTERS_FAKE_PM_H_
