@@ -6,11 +6,16 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <random>
 #include <string>
 
 #include "analyze/blame/first_use.h"
+#include "assemble/gpu.h"
+#include "base/clock.h"
+#include "fakes/trace_text.h"
 #include "pitot/analyze/verdict.h"
+#include "pitot/collect/opencl.h"
 #include "pitot/wait.h"
 #include "serialize/sample_trace.h"
 
@@ -213,6 +218,36 @@ TEST_CASE("a blocking copy on an out-of-order queue of OpenCL is the copy's time
 
   CHECK(blame.blame[Blame::kD2h] == 100 * kUs);
   CHECK(blame.blame[Blame::kLaunchApi] == 0);
+}
+
+TEST_CASE("a wait for a lock is to blame while OpenCL is paused in a process without its devices", "[why]") {
+  const std::unique_ptr<Collector> collector = MakeOpenClCollector();
+  REQUIRE(collector->Start().ok());
+  const int64_t begin_ns = base::ClockNs(CLOCK_MONOTONIC);
+  REQUIRE(collector->Pause().ok());
+  collector->Keep(0, KeepFor::kIncident);
+  const int64_t end_ns = std::max(base::ClockNs(CLOCK_MONOTONIC), begin_ns + kUs);
+  // The pause lies within the request.
+  Server server;
+  server.maker.trace.window_begin_ns = begin_ns;
+  server.maker.trace.window_end_ns = end_ns;
+  const uint32_t row = server.maker.Request(1, "/classify", begin_ns, end_ns - begin_ns);
+  server.maker.trace.requests[row].begin_thread = server.maker.trace.requests[row].end_thread = server.http;
+  server.maker.Event(server.http, server.wait, begin_ns, end_ns - begin_ns, {row, kNone},
+                     {static_cast<uint64_t>(WaitKind::kLock), server.maker.String("cache"), 0, 0});
+  Trace trace = server.maker.Finish();
+  assemble::GpuTables tables(&trace, {}, {});
+  tables.BeginCollector(1 << 20, collector->Name());
+  collector->AddTo(tables);
+  tables.Finish();
+  collector->Stop();
+
+  const RequestBlame blame = BlameOf(trace, row);
+
+  CHECK(fakes::Attribute(trace, "opencl.not_recorded").substr(0, 18) == "paused by the host");
+  CHECK(Text(blame) == "host_lock " + std::to_string(end_ns - begin_ns));
+  CHECK(blame.losses == 0);
+  CHECK(blame.is_reliable);
 }
 
 TEST_CASE("a request has its thread from its first call of a GPU's API on, before any scope", "[why]") {

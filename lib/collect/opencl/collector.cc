@@ -78,9 +78,13 @@ class RowAdder {
                               [&](Lost why, uint8_t device, int64_t begin_ns, int64_t end_ns, uint64_t records) {
                                 AddLoss(kLossReasons[static_cast<uint32_t>(why)], device, begin_ns, end_ns, records);
                               });
-    for (uint32_t i = 0; i < kept.pause_count; ++i)
-      AddLoss("OpenCL paused by the host", kMaxDevices, std::max(kept.pauses[i].begin_ns, kept.begin_ns),
-              kept.pauses[i].end_ns, 0);
+    // A loss without a device would cast doubt on all verdicts, also in a process that never used OpenCL.
+    const uint8_t devices = recording_.queues.device_count();
+    for (uint32_t i = 0; i < kept.pause_count; ++i) {
+      for (uint8_t device = 0; device < devices; ++device)
+        AddLoss("OpenCL paused by the host", device, std::max(kept.pauses[i].begin_ns, kept.begin_ns),
+                kept.pauses[i].end_ns, 0);
+    }
   }
 
  private:

@@ -76,6 +76,12 @@ uint8_t Queues::FindDevice(Handle device) const noexcept {
   return device != nullptr ? at : static_cast<uint8_t>(kMaxDevices);
 }
 
+uint8_t Queues::device_count() const noexcept {
+  uint8_t count = 0;
+  while (count < kMaxDevices && device_handles_[count].load(std::memory_order_acquire) != nullptr) ++count;
+  return count;
+}
+
 Queues::Times Queues::Learn(uint8_t device, const CommandTimes& times, int64_t begin) noexcept {
   const base::MutexLock lock(&mutex_);
   DeviceClock& clock = clocks_[device];

@@ -70,6 +70,9 @@ class Queues {
   // The device's place; kMaxDevices if unknown. Threads: any.
   uint8_t FindDevice(Handle device) const noexcept;
 
+  // The devices that had a queue have the places below this. Threads: any.
+  uint8_t device_count() const noexcept;
+
   // The times of a command, on the host's clock. Threads: any.
   struct Times {
     int64_t begin_ns, end_ns;

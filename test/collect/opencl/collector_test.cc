@@ -619,7 +619,9 @@ TEST_CASE("nothing is recorded between Pause and Resume, and the incident says s
   CHECK(paused.calls.size() == 1);
   CHECK(fakes::Attribute(paused, "opencl.not_recorded") ==
         "paused by the host; to record kernels: Recorder::Resume(\"opencl\")");
-  CHECK(Losses(paused, "OpenCL paused by the host").size() == 1);
+  REQUIRE(Losses(paused, "OpenCL paused by the host").size() == 1);
+  REQUIRE(Losses(paused, "OpenCL paused by the host")[0].device != kNone);
+  CHECK(paused.devices[Losses(paused, "OpenCL paused by the host")[0].device].ordinal == 100);
 
   REQUIRE(rig.host.recorder.Resume("opencl").ok());
   REQUIRE(program.Launch(nullptr, made) == cl::kSuccess);
