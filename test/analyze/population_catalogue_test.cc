@@ -299,7 +299,8 @@ TEST_CASE("a42 finds the load from which on requests only wait for each other", 
   // may take `batched_ms` all together.
   const auto make = [](int width, int64_t batched_ms = 0) {
     TraceMaker maker;
-    maker.Thread("worker");
+    const uint32_t scope = maker.Site(SiteKind::kScope, "work");
+    for (int i = 0; i < width; ++i) maker.Thread("worker " + std::to_string(i));
     struct One {
       int64_t begin, end;
     };
@@ -316,10 +317,16 @@ TEST_CASE("a42 finds the load from which on requests only wait for each other", 
         for (int i = 0; i < load; ++i) ones.push_back({at, at + (i / width + 1) * 10 * kMs});
       }
     }
+    std::vector<int64_t> free_at(static_cast<size_t>(width));  // of each worker
     for (const One& one : ones) {
       const uint32_t request =
           maker.Request(maker.trace.requests.size() + 1, "/classify", one.begin, one.end - one.begin);
       maker.trace.requests[request].end_known = true;
+      const auto worker = std::min_element(free_at.begin(), free_at.end());
+      const int64_t begin = std::max(one.begin, *worker);
+      if (begin >= one.end) continue;  // of a batch that others work on
+      maker.Event(static_cast<uint32_t>(worker - free_at.begin()), scope, begin, one.end - begin, {request, kNone});
+      *worker = one.end;
     }
     maker.trace.window_end_ns = at;
     return maker.Finish();
@@ -350,7 +357,7 @@ TEST_CASE("a42 finds no knee if requests hardly meet each other", "[a42]") {
   }
   maker.trace.window_end_ns = at;
 
-  const AnalysisReport report = Run(maker.Finish(), "a42");
+  const AnalysisReport report = Run(maker.Finish(), "a42", With("a42.saturated", 0));
 
   REQUIRE(report.Find("a42", "knee", "all") != nullptr);
   CHECK(Measured(report, "knee") < 1);
@@ -368,9 +375,43 @@ TEST_CASE("a42 does not take a spell of slowness for more load", "[a42]") {
     maker.trace.requests[request].end_known = true;
   }
   maker.trace.window_end_ns = 11 * kSecond;
-  const AnalysisReport report = Run(maker.Finish(), "a42", With("a42.least_levels", 2));
+  AnalyzeOptions options = With("a42.least_levels", 2);
+  options.thresholds.push_back({"a42.saturated", 0});
+  const AnalysisReport report = Run(maker.Finish(), "a42", options);
   REQUIRE(report.Find("a42", "knee", "all") != nullptr);
   CHECK_FALSE(Found(report, "a42.beyond_knee").has_value());
+}
+
+namespace {
+
+// 250 requests/s to four workers. Each takes 3.5, 6 or 15 ms, by turns for a tenth of a second: more are in flight, and
+// as many are served as came. The longest ones wait for 12 ms, as for a disk, except for `work_ms` at the beginning.
+Trace WaitsAtTimes(int64_t work_ms) {
+  TraceMaker maker;
+  const uint32_t scope = maker.Site(SiteKind::kScope, "infer"), wait = maker.Site(SiteKind::kWait, "file");
+  for (int i = 0; i < 4; ++i) maker.Thread("worker " + std::to_string(i));
+  for (int i = 0; i < 1000; ++i) {
+    const int64_t begin = i * 4 * kMs;
+    const bool waits = i / 25 % 3 == 2;
+    const int64_t length = (waits ? 15'000 : i / 25 % 3 == 1 ? 6'000 : 3'500) * kUs;
+    const uint32_t thread = static_cast<uint32_t>(i % 4);
+    const uint32_t request = maker.Request(static_cast<uint64_t>(i) + 1, "/generate", begin, length);
+    maker.trace.requests[request].end_known = true;
+    maker.Event(thread, scope, begin, length, {request, kNone});
+    if (waits && work_ms < 12) maker.Event(thread, wait, begin + work_ms * kMs, (12 - work_ms) * kMs, {request, kNone});
+  }
+  maker.trace.window_end_ns = 4 * kSecond + 20 * kMs;
+  return maker.Finish();
+}
+
+}  // namespace
+
+TEST_CASE("a42 finds no load beyond the capacity of a server with idle workers", "[a42]") {
+  const AnalysisReport idle = Run(WaitsAtTimes(0), "a42"), full = Run(WaitsAtTimes(12), "a42");
+
+  CHECK_FALSE(Found(idle, "a42.beyond_knee").has_value());
+  CHECK(Found(Run(WaitsAtTimes(0), "a42", With("a42.saturated", 0.1)), "a42.beyond_knee").has_value());
+  CHECK(Found(full, "a42.beyond_knee").has_value());
 }
 
 TEST_CASE("a42 reports nothing if the load hardly varies", "[a42]") {
@@ -575,7 +616,8 @@ namespace {
 // A server of two requests at once, 10 ms each, that is given 1, 2, 4 and 16 at once for a second each.
 GpuTrace OfTwo() {
   TraceMaker maker;
-  maker.Thread("worker");
+  const uint32_t workers[] = {maker.Thread("worker 0"), maker.Thread("worker 1")};
+  const uint32_t scope = maker.Site(SiteKind::kScope, "work");
   int64_t at = 0;
   for (const int load : {1, 2, 4, 16}) {
     const int waves = (load + 1) / 2;
@@ -584,6 +626,7 @@ GpuTrace OfTwo() {
         const uint32_t request =
             maker.Request(maker.trace.requests.size() + 1, "/classify", at, (i / 2 + 1) * 10 * kMs);
         maker.trace.requests[request].end_known = true;
+        maker.Event(workers[i % 2], scope, at + i / 2 * 10 * kMs, 10 * kMs, {request, kNone});
       }
     }
   }
@@ -641,6 +684,8 @@ TEST_CASE("a42 takes a level as beyond the knee by its latency, throughput and p
   CHECK_FALSE(is_found("throughput_gain", throughput - 1.001));
   CHECK(is_found("pace", pace * 0.999));
   CHECK_FALSE(is_found("pace", pace * 1.001));
+  CHECK(is_found("saturated", 0.99));
+  CHECK_FALSE(is_found("saturated", 1.01));
 }
 
 TEST_CASE("a43 finds the energy of an idle GPU from a share and a number of joules on", "[a43]") {

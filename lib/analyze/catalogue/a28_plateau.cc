@@ -30,11 +30,13 @@ using facts::DevicesAtWork;
 using facts::EachOf;
 using facts::FirstCalls;
 using facts::GpuName;
+using facts::GroupOfThread;
 using facts::InfoOf;
 using facts::Judged;
 using facts::kAll;
 using facts::Percent;
 using facts::Share;
+using facts::WorkForAny;
 using model::Interval;
 using model::Intervals;
 using model::kNone;
@@ -86,17 +88,6 @@ struct Station {
   // The share of its capacity with full batches.
   double Load(int64_t time_ns) const { return Utilisation(time_ns) * batches.WhenFull(); }
 };
-
-// "worker" of "worker 3" and "worker-4".
-std::string GroupOf(std::string_view thread) {
-  size_t end = thread.size();
-  while (end > 0 && thread[end - 1] >= '0' && thread[end - 1] <= '9') --end;
-  if (end == thread.size() || end == 0) return std::string(thread);
-  while (end > 1 && (thread[end - 1] == ' ' || thread[end - 1] == '-' || thread[end - 1] == '_' ||
-                     thread[end - 1] == '#' || thread[end - 1] == '/'))
-    --end;
-  return std::string(thread.substr(0, end));
-}
 
 std::string_view NameOf(const Trace& trace, uint32_t thread) { return trace.strings[trace.threads[thread].name]; }
 
@@ -184,8 +175,6 @@ class Plateau final : public Analyzer {
     return station.busy_ns == 0 ? INFINITY : done * station.servers / (busy_ns * 1e-9);
   }
 
-  // A thread works in scopes of requests and batches, unless its innermost one is a wait, and except in calls that wait
-  // for GPUs.
   static std::vector<Station> HostStations(Analysis& analysis, Interval time) {
     const Trace& trace = analysis.trace();
     std::map<std::string, Station> groups;
@@ -196,29 +185,17 @@ class Plateau final : public Analyzer {
       if (batch.thread == kNone) continue;
       runs_batches[batch.thread] = true;
       const int64_t work_ns = times[row].work_ns;
-      if (work_ns > 0) groups[GroupOf(NameOf(trace, batch.thread))].batches.Add(batch.member_count, work_ns);
+      if (work_ns > 0) groups[GroupOfThread(NameOf(trace, batch.thread))].batches.Add(batch.member_count, work_ns);
     }
-    const model::WaitingCalls& waiting_calls = analysis.indexes().waiting;
     const std::vector<uint32_t> first_calls = FirstCalls(trace);
     for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
-      std::vector<Interval> working, waiting;
-      const std::vector<model::Segment> segments = model::FlattenThread(trace, thread, time.begin_ns, time.end_ns);
-      for (const uint32_t i : EachOf(analysis, segments.size())) {
-        const model::Segment& segment = segments[i];
-        const uint32_t event = segment.event;
-        const bool is_for_any = trace.events.request[event] != kNone || trace.events.batch[event] != kNone;
-        if (is_for_any && trace.sites[trace.events.site[event]].kind != SiteKind::kWait)
-          working.push_back({segment.begin_ns, segment.end_ns});
-      }
-      if (working.empty()) continue;
-      for (uint32_t call = first_calls[thread]; call < first_calls[thread + 1]; ++call) {
-        if (waiting_calls.Has(call)) waiting.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
-      }
-      Station& group = groups[GroupOf(NameOf(trace, thread))];
+      const Intervals work = WorkForAny(analysis, thread, time, first_calls);
+      if (work.empty()) continue;
+      Station& group = groups[GroupOfThread(NameOf(trace, thread))];
       ++group.servers;
       group.runs_batches |= runs_batches[thread];
       group.thread = thread;
-      group.busy_ns += TotalNs(Difference(Union(std::move(working)), Union(std::move(waiting))));
+      group.busy_ns += TotalNs(work);
     }
     std::vector<Station> stations;
     for (auto& [name, group] : groups) {

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "analyze/facts/patience.h"
+#include "pitot/model/indexes.h"
+
 namespace pitot::facts {
 
 using model::Interval;
@@ -29,6 +32,35 @@ std::vector<uint32_t> FirstCalls(const Trace& trace) {
   for (uint32_t t = 0; t < first.size(); ++t)
     first[t] = static_cast<uint32_t>(std::lower_bound(thread.begin(), thread.end(), t) - thread.begin());
   return first;
+}
+
+Intervals WorkForAny(Analysis& analysis, uint32_t thread, Interval time, const std::vector<uint32_t>& first_calls) {
+  const Trace& trace = analysis.trace();
+  std::vector<Interval> working, waiting;
+  const std::vector<model::Segment> segments = model::FlattenThread(trace, thread, time.begin_ns, time.end_ns);
+  for (const uint32_t i : EachOf(analysis, segments.size())) {
+    const model::Segment& segment = segments[i];
+    const uint32_t event = segment.event;
+    const bool is_for_any = trace.events.request[event] != kNone || trace.events.batch[event] != kNone;
+    if (is_for_any && trace.sites[trace.events.site[event]].kind != SiteKind::kWait)
+      working.push_back({segment.begin_ns, segment.end_ns});
+  }
+  if (working.empty()) return {};
+  const model::WaitingCalls& waiting_calls = analysis.indexes().waiting;
+  for (uint32_t call = first_calls[thread]; call < first_calls[thread + 1]; ++call) {
+    if (waiting_calls.Has(call)) waiting.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
+  }
+  return model::Difference(model::Union(std::move(working)), model::Union(std::move(waiting)));
+}
+
+std::string GroupOfThread(std::string_view thread) {
+  size_t end = thread.size();
+  while (end > 0 && thread[end - 1] >= '0' && thread[end - 1] <= '9') --end;
+  if (end == thread.size() || end == 0) return std::string(thread);
+  while (end > 1 && (thread[end - 1] == ' ' || thread[end - 1] == '-' || thread[end - 1] == '_' ||
+                     thread[end - 1] == '#' || thread[end - 1] == '/'))
+    --end;
+  return std::string(thread.substr(0, end));
 }
 
 HostWork::HostWork(const Trace& trace) {
