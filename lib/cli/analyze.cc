@@ -87,7 +87,27 @@ void AddFinding(const FindingRow& finding, Lines* lines) {
   lines->AddWrapped(7, "", "-> " + finding.recommendation);
 }
 
-std::string Text(const AnalysisReport& report) {
+// Whether the row only says that GPUs and their API did nothing.
+bool IsOfIdleGpus(const MeasureRow& measure) {
+  static constexpr absl::string_view kOfGpus[] = {"compute",
+                                                  "communication",
+                                                  "memcpy",
+                                                  "memset",
+                                                  "synchronization",
+                                                  "allocation",
+                                                  "api",
+                                                  "loader",
+                                                  "busy",
+                                                  "launches",
+                                                  "shorter_than_call",
+                                                  "slow_calls",
+                                                  "slow_launches",
+                                                  "launches_a_request"};
+  return measure.value == 0 && std::find(std::begin(kOfGpus), std::end(kOfGpus), measure.name) != std::end(kOfGpus);
+}
+
+// Without GPUs, rows of their idleness are left out.
+std::string Text(const AnalysisReport& report, bool has_gpus) {
   Lines lines(WrapWidth(base::kColumns));
   const std::vector<const FindingRow*> findings = report.Ranked();
   lines.Add(
@@ -102,10 +122,12 @@ std::string Text(const AnalysisReport& report) {
     AddFinding(*finding, &lines);
   }
   for (const AnalyzerReport& analyzer : report.analyzers) {
-    if (analyzer.measures.empty()) continue;
+    const auto is_shown = [has_gpus](const MeasureRow& measure) { return has_gpus || !IsOfIdleGpus(measure); };
+    if (std::none_of(analyzer.measures.begin(), analyzer.measures.end(), is_shown)) continue;
     lines.Blank();
     lines.Add(0, analyzer.name + "  " + analyzer.title);
     for (const MeasureRow& measure : analyzer.measures) {
+      if (!is_shown(measure)) continue;
       lines.Add(3, PadRight(model::ShortName(measure.subject), model::kShortName) + "  " + PadRight(measure.name, 40) +
                        PadLeft(WithUnit(measure.value, measure.unit), 16));
     }
@@ -282,7 +304,8 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
     return is_usage ? kUsage : kUnreadable;
   }
   const bool has_failures = ComplainOfFailures(report);
-  Print(arguments.json ? Json(arguments, report) : Text(report));
+  const bool has_gpus = !trace.devices.empty() || trace.gpu.size() != 0 || trace.calls.size() != 0;
+  Print(arguments.json ? Json(arguments, report) : Text(report, has_gpus));
   const bool is_of_nothing = IsEmpty(trace);
   const bool is_empty = HasNoAnswer(report, is_of_nothing);
   if (is_empty && is_of_nothing)

@@ -197,19 +197,20 @@ std::string DumpPath(const std::string& path) {
     newest = std::max(newest, entry->path());
     ++incidents;
   }
-  if (incidents == 0) {
-    Complain(
-        absl::StrFormat("there is no incident in %s: one is written when a trigger fires or the server calls "
-                        "Recorder::Trigger.",
-                        path));
-    return directory / kName;
-  }
+  if (incidents == 0) return path;  // Load complains
   if (incidents > 1)
     Complain(absl::StrFormat("%s has %d incidents; using the newest, %s", path, incidents, newest.filename().native()));
   return newest / kName;
 }
 
 int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
+  if (std::error_code error; fs::is_directory(path, error)) {
+    Complain(
+        absl::StrFormat("there is no incident in %s: one is written when a trigger fires or the server calls "
+                        "Recorder::Trigger.",
+                        path));
+    return kUnreadable;
+  }
   report->is_kineto = IsKineto(path);
   return report->is_kineto ? LoadKineto(path, trace, &report->kineto)
                            : LoadDump(path, report->is_recovering, trace, &report->dump);

@@ -17,7 +17,8 @@
 namespace pitot::cli {
 
 // The dump meant by `path`. An incident's directory means the dump.pitot in it. A directory of incidents means the
-// newest one's dump; a message on stderr names it if there are others.
+// newest one's dump; a message on stderr names it if there are others. A directory without any is returned as it is,
+// and Load refuses it.
 std::string DumpPath(const std::string& path);
 
 // The format of a file, and the findings of its reader.

@@ -337,7 +337,8 @@ void AddRequests(CommandLine& line) {
   command.AddFlag("--json", &options->json, "For programs: docs/reference/cli.md");
   command.Footer(
       "Marks: * a request that fired a trigger of the incident; <= an upper bound of a GPU time\n"
-      "(by CUDA events); - an unknown GPU time; < an upper bound of the time of arrival.");
+      "(by CUDA events); - an unknown GPU time; < an upper bound of the time of arrival.\n"
+      "Exit codes: 1 no request matches; see `pitot --help` for others.");
   command.Run([options] {
     options->input = DumpPath(options->input);
     return Requests(*options);

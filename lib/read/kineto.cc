@@ -37,6 +37,9 @@ class KinetoParser {
                                                   : is_cut                 ? "it ends before its events begin"
                                                                            : "it has no traceEvents");
     }
+    // Lists of other things are JSON, too.
+    if (report_.events_bad == report_.events && (report_.events != 0 || !report_.complete))
+      return Status(StatusCode::kInvalidArgument, ("it has no readable event: " + LossText()).c_str());
     builder_.Finish(!report_.complete);
     if (report_.complete && report_.events_bad == 0 && !depth_was_exceeded_) return Status();
     return Status(StatusCode::kDataLoss, LossText().c_str());

@@ -172,6 +172,8 @@ class Writer {
 
  private:
   std::string_view Str(StringId id) const { return trace_.strings[id]; }
+  // False for an empty trace of other programs: it has neither time nor process, and no files next to it.
+  bool IsRecorded() const { return trace_.clock.realtime_ns != 0 || trace_.pid != 0; }
   int64_t Realtime(int64_t ns) const { return ns - trace_.clock.monotonic_ns + trace_.clock.realtime_ns; }
   std::string Name(StringId id, const char* otherwise) const {
     return Str(id).empty() ? std::string(otherwise) : std::string(Str(id));
@@ -235,11 +237,14 @@ class Writer {
     }
     lines_.Blank();
     const int64_t at_ns = is_incident ? trace_.firings[0].at_ns : trace_.window_end_ns;
-    lines_.Add(2, "time       " + DateTime(Realtime(at_ns)));
-    lines_.Add(2, "process    " + Name(trace_.process_name, "(unnamed)") +
-                      Format(" (pid %lld)", static_cast<long long>(trace_.pid)));
-    lines_.Add(2, "window     " + Duration(trace_.window_end_ns - trace_.window_begin_ns) + ", " +
-                      TimeOfDay(Realtime(trace_.window_begin_ns)) + " to " + TimeOfDay(Realtime(trace_.window_end_ns)));
+    if (IsRecorded()) {
+      lines_.Add(2, "time       " + DateTime(Realtime(at_ns)));
+      lines_.Add(2, "process    " + Name(trace_.process_name, "(unnamed)") +
+                        Format(" (pid %lld)", static_cast<long long>(trace_.pid)));
+      lines_.Add(2, "window     " + Duration(trace_.window_end_ns - trace_.window_begin_ns) + ", " +
+                        TimeOfDay(Realtime(trace_.window_begin_ns)) + " to " +
+                        TimeOfDay(Realtime(trace_.window_end_ns)));
+    }
     lines_.Add(2, "holds      " + Plural(trace_.events.size(), "event") + " of " +
                       Plural(trace_.threads.size(), "thread") + ", " + Plural(trace_.requests.size(), "request") +
                       ", " + Count(trace_.batches.size()) + (trace_.batches.size() == 1 ? " batch" : " batches") +
@@ -970,6 +975,7 @@ class Writer {
   }
 
   void Files() {
+    if (!IsRecorded()) return;
     lines_.Blank();
     lines_.Add(0, "FILES");
     lines_.Blank();

@@ -741,6 +741,7 @@ TEST_CASE("missing files and files that are not dumps are told apart", "[cli]") 
     const Result without = folder.Run(command + " .");
     CHECK(without.exit_code == 3);
     CHECK(without.err.find("there is no incident in .: one is written when a trigger fires") != std::string::npos);
+    CHECK(std::count(without.err.begin(), without.err.end(), '\n') == 1);
     CHECK(folder.Run(command + " garbage").exit_code == 5);
     CHECK(folder.Run(command + " empty").exit_code == 5);
   }
@@ -812,6 +813,20 @@ TEST_CASE("info does not invent a time for a trace without one", "[cli]") {
   }
 }
 
+TEST_CASE("a report of a trace without time or process names neither, and no files", "[cli]") {
+  const Folder folder;
+  folder.Write("empty.json", "[]");
+
+  const Result report = folder.Run("report empty.json");
+
+  CHECK(report.exit_code == 0);
+  CHECK(report.out.find("holds      0 events") != std::string::npos);
+  for (const char* const invented : {"1970", "00:00:00", "pid 0", "FILES", "dump.pitot"}) {
+    CAPTURE(invented);
+    CHECK(report.out.find(invented) == std::string::npos);
+  }
+}
+
 TEST_CASE("help documents the exit codes", "[cli]") {
   Folder folder;
 
@@ -823,6 +838,7 @@ TEST_CASE("help documents the exit codes", "[cli]") {
     CHECK(help.out.find(command) != std::string::npos);
     CHECK(folder.Run(command + " --help").exit_code == 0);
   }
+  CHECK(folder.Run("requests --help").out.find("Exit codes: 1 no request matches") != std::string::npos);
   CHECK(folder.Run("--version").out.find("pitot 0.") == 0);
 }
 

@@ -2,6 +2,7 @@
 //
 // The built program on a trace by PyTorch's profiler.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -163,4 +164,34 @@ TEST_CASE("JSON that is not a trace is refused with a reason", "[cli]") {
 
   CHECK(info.exit_code == 5);
   CHECK(info.err.find("it has no traceEvents") != std::string::npos);
+}
+
+TEST_CASE("JSON without a readable event is refused, and nothing is written from it", "[cli]") {
+  const Folder folder;
+  for (const char* const other : {"[1,2", "[1,2]", "[{"}) {
+    CAPTURE(other);
+    folder.Write("other.json", other);
+
+    const Result convert = folder.Run("convert other.json -o out.pftrace");
+
+    CHECK(convert.exit_code == 5);
+    CHECK(convert.err.find("other.json is not a trace readable by this version: it has no readable event: ") !=
+          std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(folder / "out.pftrace"));
+  }
+}
+
+TEST_CASE("analyze prints no rows of GPUs for a trace without any, and --json keeps them", "[cli]") {
+  const Folder folder;
+  folder.Write("host.json", R"({"traceEvents":[
+    {"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":50}]})");
+
+  const Result text = folder.Run("analyze host.json --only a01,a10");
+
+  CHECK(text.out.find("operator") != std::string::npos);
+  for (const char* const of_gpus : {"compute", "communication", "memcpy", "synchronization", "launches"}) {
+    CAPTURE(of_gpus);
+    CHECK(text.out.find(of_gpus) == std::string::npos);
+  }
+  CHECK(folder.Run("analyze host.json --only a01 --json").out.find("\"compute\"") != std::string::npos);
 }
