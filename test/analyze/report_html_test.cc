@@ -272,6 +272,21 @@ TEST_CASE("the page needs nothing from elsewhere and runs nothing", "[html]") {
   }
 }
 
+TEST_CASE("lanes of threads with one name have their numbers", "[html]") {
+  Trace trace = MakeHostile("plain");
+  REQUIRE(trace.threads.size() == 2);
+  const std::string different = PageOf(trace, "plain");
+  trace.threads[1].name = trace.threads[0].name;
+  const std::string page = PageOf(trace, "plain");
+
+  CHECK(different.find("<p>plain1</p>") != std::string::npos);
+  CHECK(page.find("<p>plain1</p>") == std::string::npos);
+  for (const auto& thread : trace.threads) {
+    CAPTURE(thread.number);
+    CHECK(page.find("<p>plain1 #" + std::to_string(thread.number) + "</p>") != std::string::npos);
+  }
+}
+
 TEST_CASE("bytes that are not text do not break the page", "[html]") {
   const std::string name = std::string("\xff\xc0\x80") + '\x01' + "n\n";
   const std::string page = PageOf(MakeHostile(name), name);

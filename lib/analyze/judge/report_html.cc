@@ -264,9 +264,14 @@ class Page {
  private:
   std::string Text(model::StringId id) const { return std::string(trace_.strings[id]); }
   std::string Attribute(std::string_view key) const { return std::string(trace_.AttributeOf(key)); }
+  // "handler", or "handler #2" as in report.txt if several threads have the name.
   std::string Thread(uint32_t thread) const {
-    const std::string name = Text(trace_.threads[thread].name);
-    return name.empty() ? "thread " + std::to_string(trace_.threads[thread].number) : name;
+    const model::ThreadRow& row = trace_.threads[thread];
+    const std::string name = Text(row.name), number = std::to_string(row.number);
+    if (name.empty()) return "thread " + number;
+    const auto same = std::count_if(trace_.threads.begin(), trace_.threads.end(),
+                                    [&row](const model::ThreadRow& other) { return other.name == row.name; });
+    return same > 1 ? name + " #" + number : name;
   }
   void P(const char* style, const std::string& text) {
     out_ += std::string("<p") + (*style != '\0' ? std::string(" class=\"") + style + "\"" : "") + ">" + Escape(text) +
