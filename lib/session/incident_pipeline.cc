@@ -267,7 +267,7 @@ model::Trace IncidentPipeline::MakeTrace(const Incident& incident) {
     const Awake awake(pace_.priority());  // takes locks that the host's threads need, too
     return meter_.Count();
   }();
-  AddFacts(incident, stats, options_.values.memory_budget_bytes, &trace);
+  AddFacts(incident, stats, meter_.AgeNs(), options_.values.memory_budget_bytes, &trace);
   AddOverhead(incident, depths_.fixed(), options_.values.overhead_budget_percent, &trace);
   const Awake awake(pace_.priority());
   AddRefused(depths_.Refused(), &trace);

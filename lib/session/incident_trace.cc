@@ -35,7 +35,8 @@ void AddFirings(const Incident& incident, model::Trace* trace) {
   std::stable_sort(trace->firings.begin(), trace->firings.end(), [](auto& a, auto& b) { return a.at_ns < b.at_ns; });
 }
 
-void AddFacts(const Incident& incident, const Stats& stats, uint64_t budget_bytes, model::Trace* trace) {
+void AddFacts(const Incident& incident, const Stats& stats, int64_t age_ns, uint64_t budget_bytes,
+              model::Trace* trace) {
   const auto add = [trace](const char* key, const std::string& value) { AddAttribute(key, value, trace); };
   char host[256] = "";
   gethostname(host, sizeof host - 1);
@@ -52,6 +53,7 @@ void AddFacts(const Incident& incident, const Stats& stats, uint64_t budget_byte
   add("cost.own_threads", stats.own_threads_cpu_percent >= 0
                               ? Format("%.3f", stats.own_threads_cpu_percent) + " % of the process's CPU time"
                               : "unknown");
+  add("cost.seconds", Format("%.1f", static_cast<double>(age_ns) * 1e-9));
   add("memory.budget_bytes", std::to_string(budget_bytes));
   add("memory.rings_bytes", std::to_string(stats.memory.rings));
   add("threads.refused", std::to_string(stats.threads_refused));

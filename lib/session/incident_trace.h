@@ -16,7 +16,8 @@ namespace pitot::session {
 
 // May throw bad_alloc.
 void AddFirings(const Incident& incident, model::Trace* trace);
-void AddFacts(const Incident& incident, const Stats& stats, uint64_t budget_bytes, model::Trace* trace);
+// `stats` counts costs over the last `age_ns`.
+void AddFacts(const Incident& incident, const Stats& stats, int64_t age_ns, uint64_t budget_bytes, model::Trace* trace);
 // Adds the collectors that could not start: name and reason.
 void AddRefused(const std::map<std::string, std::string>& refused, model::Trace* trace);
 

@@ -35,9 +35,12 @@ std::vector<RingAt> LiveRings() {
 
 void Meter::Begin() {
   scope_cost_ns_ = CalibrateScopeCost(slow_clock_);
+  start_ns_ = base::ClockNs(CLOCK_MONOTONIC);
   start_cpu_ns_ = base::ClockNs(CLOCK_PROCESS_CPUTIME_ID);
   names_refused_before_ = trace::NamesRefused();
 }
+
+int64_t Meter::AgeNs() const noexcept { return base::ClockNs(CLOCK_MONOTONIC) - start_ns_; }
 
 Stats Meter::Get() noexcept {
   if (!lifetime_.IsOfThisProcess()) return {};  // the lock below may be held forever

@@ -32,6 +32,8 @@ class Meter {
   void Begin();
   // Threads: any.
   Stats Count() noexcept PITOT_EXCLUDES(mutex_);
+  // Nanoseconds since Begin, over which costs are counted. Threads: any.
+  int64_t AgeNs() const noexcept;
   // Once the recorder has stopped, the last counts; of incidents, the present ones.
   Stats Get() noexcept PITOT_EXCLUDES(mutex_);
   // Keeps the last counts. Called by Stop, while threads and rings are there.
@@ -52,7 +54,7 @@ class Meter {
 
   // Written by Begin.
   double scope_cost_ns_ = 0;
-  int64_t start_cpu_ns_ = 0;
+  int64_t start_ns_ = 0, start_cpu_ns_ = 0;
   uint64_t names_refused_before_ = 0;
 
   uint64_t ages_noted_ticks_ = 0;  // used by the watcher only

@@ -29,7 +29,8 @@ Trace MakeHostile(const std::string& name) {
   trace.window_begin_ns = kBegin;
   trace.window_end_ns = kBegin + 100 * kMs;
   trace.process_name = maker.String(name);
-  for (const char* key : {"incident.number", "incident.cause", "host", "cost.recording", "pitot.version"})
+  for (const char* key :
+       {"incident.number", "incident.cause", "host", "cost.recording", "cost.own_threads", "pitot.version"})
     trace.attributes.push_back({maker.String(key), maker.String(name)});
   const uint32_t http = maker.Thread(name + "1"), executor = maker.Thread(name + "2");
   const uint32_t scope = maker.Site(pitot::SiteKind::kScope, name);
@@ -269,6 +270,25 @@ TEST_CASE("the page needs nothing from elsewhere and runs nothing", "[html]") {
   for (const char* what : {"http:", "https:", "url(", "@import", "src=", "href=", "<script", "javascript:"}) {
     INFO(what);
     CHECK(page.find(what) == std::string::npos);
+  }
+}
+
+TEST_CASE("the page has the cost on threads of both kinds, and doubts that of a short run", "[html]") {
+  const auto page = [](const char* seconds) {
+    Trace trace = MakeHostile("plain");
+    trace.attributes.clear();
+    for (const auto& [key, value] : std::map<std::string, std::string>{
+             {"cost.recording", "0.1 % of all"}, {"cost.own_threads", "3.0 % of all"}, {"cost.seconds", seconds}})
+      trace.attributes.push_back({trace.strings.Add(key), trace.strings.Add(value)});
+    return PageOf(trace, "plain");
+  };
+  const std::string costs = "Recording cost on your threads: 0.1 % of all. Pitot&#39;s own threads: 3.0 % of all. ";
+
+  CHECK(page("9.9").find(costs + "The recorder had run for 9.9 s: a short run inflates its cost.") !=
+        std::string::npos);
+  for (const char* const seconds : {"10.0", "", "unknown"}) {
+    CAPTURE(seconds);
+    CHECK(page(seconds).find(costs + "</p>") != std::string::npos);
   }
 }
 

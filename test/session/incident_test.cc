@@ -96,6 +96,9 @@ TEST_CASE("a call leaves an incident with its reason, three files and nothing el
   CHECK(trace.pid == getpid());
   CHECK(Attribute(trace, "pitot.version") == pitot::Version());
   CHECK(Attribute(trace, "incident.number") == "1");
+  const std::string seconds = Attribute(trace, "cost.seconds");
+  CHECK(seconds.find_first_not_of("0123456789.") == std::string::npos);
+  CHECK((!seconds.empty() && std::stod(seconds) >= 0 && std::stod(seconds) < 1000));
   const std::string incident = host.directory / host.incidents()[0];
   CHECK(Contains(incident, "Z-0001-manual"));
   CHECK(fakes::NamesIn(incident) == std::vector<std::string>{"dump.pitot", "keep", "report.txt", "trace.pftrace"});

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "analyze/blame/index_data.h"
@@ -34,6 +36,7 @@ constexpr size_t kMostDrawnSegments = 400;  // of the request
 constexpr size_t kMostListedFindings = 24;
 constexpr size_t kMostOpenFindings = 5;    // the others are folded
 constexpr size_t kMostListedEvidence = 3;  // of a finding
+constexpr double kShortRunSeconds = 10;    // in a shorter one the recorder's start weighs
 
 // Escapes text for an element or a quoted attribute. It also replaces characters that turn the direction of the text: a
 // name must not change the meaning of the sentence around it.
@@ -701,9 +704,23 @@ class Page {
       if (!blame.is_reliable) text += "Too much of its time is missing or contradictory to rely on. ";
     }
     P("soft", text);
-    if (const std::string cost = Attribute("cost.recording"); !cost.empty()) P("soft", "Recording cost " + cost + ".");
+    WriteCost();
     if (const std::string version = Attribute("pitot.version"); !version.empty())
       P("soft", "Pitot " + version + "; report.txt, trace.pftrace and dump.pitot next to this file have the rest.");
+  }
+
+  void WriteCost() {
+    const std::string recording = Attribute("cost.recording"), own = Attribute("cost.own_threads"),
+                      seconds = Attribute("cost.seconds");
+    std::string text;
+    if (!recording.empty()) text += "Recording cost on your threads: " + recording + ". ";
+    if (!own.empty()) text += "Pitot's own threads: " + own + ". ";
+    if (text.empty()) return;
+    double ran = 0;
+    const bool is_known = std::from_chars(seconds.data(), seconds.data() + seconds.size(), ran).ec == std::errc();
+    if (is_known && ran < kShortRunSeconds)
+      text += "The recorder had run for " + seconds + " s: a short run inflates its cost. ";
+    P("soft", text);
   }
 
   const Trace& trace_;
