@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WRITERS = {'pitot why': ('lib/analyze/verdict/verdict_json.cc', r'(?:Key|Name|Causes|Parts)\("(\w+)"'),
            'pitot analyze': ('lib/cli/analyze.cc', r'\{"(\w+)",\s|document\["(\w+)"\]'),
            'pitot diff': ('lib/cli/diff.cc', r'\{"(\w+)",\s')}
-ELSEWHERE = {'pitot', 'hta', 'tracelens', 'tbplugin'}  # pairs of a table of policies
+ELSEWHERE = {'pitot', 'hta', 'tracelens', 'tbplugin', 'compute'}  # pairs of a table of policies; a row's name
 
 
 def written(path, pattern):
