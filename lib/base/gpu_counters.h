@@ -48,6 +48,7 @@ enum class GpuCounter : uint8_t {
   kNvlinkReceiving,
   kInstructions,
   kL2Bandwidth,
+  kEngineActive,
   kSampled,
 };
 inline constexpr uint32_t kGpuCounterCount = static_cast<uint32_t>(GpuCounter::kSampled) + 1;
@@ -91,6 +92,7 @@ inline constexpr GpuCounterInfo kGpuCounters[] = {
     {"NVLink receiving", "bytes/s"},            //
     {"instructions issued", "%"},               // of the SMs' peak
     {"L2 bandwidth", "%"},                      // sectors, of the peak
+    {"engine active", "%"},                     // of the time, work of any process on the device
     {"sampled", ""},                            // 1 while hardware counters of the device were read, otherwise 0
 };
 static_assert(std::size(kGpuCounters) == kGpuCounterCount);

@@ -90,6 +90,7 @@ void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
   OffCpu off;
   if (IsCode(segment)) {
     off = index_.host.OfCode(segment.thread, begin_ns, now_ns_);
+    TakeGpuUse(begin_ns, segment, &off);
   } else if (segment.blame == Blame::kUntraced && segment.event == kNone && segment.call == kNone) {
     off = index_.host.OfUntraced(segment.thread, begin_ns, now_ns_);
   } else if (segment.blame == Blame::kBatchWindow && segment.batch != window_batch_) {
@@ -99,6 +100,17 @@ void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
     off = OfWakeUp(segment.thread, begin_ns);
   }
   EmitDivided(begin_ns, segment, off);
+}
+
+// Model code of which no GPU work and no call is recorded may be a wait for the GPU: a thread that synchronises spins
+// or sleeps. As long as the GPU worked, it is not called code or a sleep without a reason.
+void Walk::TakeGpuUse(int64_t begin_ns, const BlameSegment& segment, OffCpu* off) const {
+  const bool is_model = segment.blame == Blame::kHostOncpuFramework && segment.batch != kNone;
+  if (!is_model || index_.gpu_use.counter() == kNone || index_.gpu.OpsOfBatch(segment.batch) != 0) return;
+  const int64_t left_ns = now_ns_ - begin_ns - off->runqueue_ns - off->pagefault_ns;
+  off->gpu_ns = std::clamp<int64_t>(index_.gpu_use.BusyNs(begin_ns, now_ns_), 0, std::max<int64_t>(left_ns, 0));
+  off->gpu_counter = index_.gpu_use.counter();
+  off->blocked_ns -= std::min(off->blocked_ns, off->gpu_ns);
 }
 
 // The part of a wait due to a late wake-up. Each delay is blamed at most once.
@@ -117,6 +129,7 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
     part.by = {};
     EmitPart(std::max(now_ns_ - ns, begin_ns), part);
   };
+  emit(off.gpu_ns, Blame::kGpuExecExpected, off.gpu_counter);
   emit(off.blocked_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
   emit(off.pagefault_ns, Blame::kHostPagefaultIo, off.pagefault_counter);
   emit(off.runqueue_ns, Blame::kHostRunqueue, off.runqueue_counter);

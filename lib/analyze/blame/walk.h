@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyze/blame/first_use.h"
+#include "analyze/blame/gpu_use.h"
 #include "analyze/blame/namespace.h"
 #include "analyze/blame/usual.h"
 #include "analyze/blame/walk_gpu.h"
@@ -35,6 +36,7 @@ class Index {
         locks(Ask(of), requests, threads),
         gpu(Ask(of), how),
         host(Ask(of), threads, gpu, how),
+        gpu_use(Ask(of)),
         first_uses(Ask(of), threads, gpu, how),
         usual(Ask(of)) {}
   Index(const Index&) = delete;
@@ -63,6 +65,7 @@ class Index {
   const Locks locks;
   const GpuOps gpu;
   const HostUse host;
+  const GpuUse gpu_use;
   const FirstUses first_uses;
   const Usual usual;
 };
@@ -88,6 +91,7 @@ class Walk {
   // ---- walk.cc: threads
   void Emit(int64_t begin_ns, const BlameSegment& segment);
   void EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off);
+  void TakeGpuUse(int64_t begin_ns, const BlameSegment& segment, OffCpu* off) const;
   BlameSegment WhoseWork(BlameSegment segment) const;
   void EmitPart(int64_t begin_ns, BlameSegment segment);
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);

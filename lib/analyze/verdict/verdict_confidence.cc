@@ -84,6 +84,7 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
     case Blame::kLaunchApi:  // or another thread was in the driver meanwhile
       return is_counted || segment.by.IsKnown();
     case Blame::kGpuExecExpected:
+      if (segment.counter != kNone) return false;  // by the counters of a GPU alone
       return segment.gpu == kNone || index.gpu.UsualNs(segment.gpu) >= 0;
     case Blame::kLazyLoadJit:
       return index.first_uses.IsLoadProved(segment);

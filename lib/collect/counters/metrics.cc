@@ -11,6 +11,8 @@ constexpr Metric kSmActive = {"sm__cycles_active.avg.pct_of_peak_sustained_elaps
                               Scale::kNone};
 constexpr Metric kDram = {"dram__throughput.avg.pct_of_peak_sustained_elapsed", GpuCounter::kDramBandwidth,
                           Scale::kNone};
+constexpr Metric kEngine = {"gr__cycles_active.avg.pct_of_peak_sustained_elapsed", GpuCounter::kEngineActive,
+                            Scale::kNone};
 constexpr Metric kClock = {"gpc__cycles_elapsed.avg.per_second", GpuCounter::kSmClock, Scale::kMega};
 constexpr Metric kTensor[] = {
     {"sm__pipe_tensor_cycles_active_realtime.avg.pct_of_peak_sustained_elapsed", GpuCounter::kTensorActive,
@@ -36,15 +38,15 @@ constexpr Metric kNvlink[] = {
 std::vector<std::vector<Metric>> Choices() {
   std::vector<std::vector<Metric>> all;
   for (const uint32_t spelling : {0u, 1u}) {
-    std::vector<Metric> metrics = {kSmActive, kDram,   kClock, kTensor[spelling], kInstructions[spelling],
-                                   kPcie[0],  kPcie[1]};
+    std::vector<Metric> metrics = {kEngine,  kSmActive, kDram, kClock, kTensor[spelling], kInstructions[spelling],
+                                   kPcie[0], kPcie[1]};
     std::vector<Metric> with_l2 = metrics, with_nvlink = metrics;
     with_l2.push_back(kL2);
     with_nvlink.insert(with_nvlink.end(), {kL2, kNvlink[0], kNvlink[1]});
     all.insert(all.end(), {with_nvlink, with_l2, metrics});
   }
-  all.push_back({kSmActive, kDram, kClock});
-  all.push_back({kSmActive});
+  all.push_back({kEngine, kSmActive, kDram, kClock});
+  all.push_back({kEngine, kSmActive});
   return all;
 }
 

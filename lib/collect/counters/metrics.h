@@ -24,7 +24,7 @@ struct Metric {
   Scale scale;
 };
 
-inline constexpr uint32_t kMostMetrics = 10;
+inline constexpr uint32_t kMostMetrics = 11;
 
 // Choices to try one after another, the richest first: a chip that does not know a metric refuses its whole choice, and
 // all metrics must fit in one pass.

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/blame/gpu_use.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/gpu_counters.h"
+
+namespace pitot::blame {
+
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+using base::GpuCounter;
+
+// The samples of a counter, in order.
+struct Series {
+  std::span<const int64_t> at_ns;
+  std::span<const double> values;
+};
+Series SeriesOf(const Trace& trace, uint32_t counter) {
+  const auto [first, last] = std::equal_range(trace.samples.counter.begin(), trace.samples.counter.end(), counter);
+  const auto begin = static_cast<size_t>(first - trace.samples.counter.begin());
+  const auto count = static_cast<size_t>(last - first);
+  return {{trace.samples.at_ns.data() + begin, count}, {trace.samples.value.data() + begin, count}};
+}
+
+}  // namespace
+
+GpuUse::GpuUse(const Trace& trace) {
+  uint32_t sampled = kNone, engine = kNone;
+  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
+    if (trace.counters[row].device == kNone) continue;
+    const std::string_view name = trace.strings[trace.counters[row].name];
+    if (name == base::NameOf(GpuCounter::kEngineActive)) engine = row;
+    if (name != base::NameOf(GpuCounter::kSampled)) continue;
+    if (sampled != kNone) return;  // several devices
+    sampled = row;
+  }
+  if (sampled == kNone || engine == kNone || trace.counters[sampled].device != trace.counters[engine].device) return;
+  counter_ = engine;
+  const Series is_sampled = SeriesOf(trace, sampled), active = SeriesOf(trace, engine);
+  size_t next = 0;  // of is_sampled, after the present moment
+  for (size_t i = 0; i < active.at_ns.size(); ++i) {
+    int64_t begin_ns = active.at_ns[i];
+    const int64_t end_ns = i + 1 < active.at_ns.size() ? active.at_ns[i + 1] : INT64_MAX;
+    while (next < is_sampled.at_ns.size() && is_sampled.at_ns[next] <= begin_ns) ++next;
+    // The value holds until the next one, as far as the device was sampled.
+    const bool is_known = next > 0 && is_sampled.values[next - 1] != 0;
+    const int64_t known_ns = next < is_sampled.at_ns.size() ? is_sampled.at_ns[next] : begin_ns;
+    if (!is_known || active.values[i] <= 0) continue;
+    samples_.push_back({begin_ns, std::min(end_ns, known_ns), std::min(active.values[i] / 100, 1.0)});
+  }
+}
+
+int64_t GpuUse::BusyNs(int64_t begin_ns, int64_t end_ns) const {
+  auto at = std::partition_point(samples_.begin(), samples_.end(),
+                                 [&](const Sample& sample) { return sample.end_ns <= begin_ns; });
+  double busy_ns = 0;
+  for (; at != samples_.end() && at->begin_ns < end_ns; ++at)
+    busy_ns += at->share * static_cast<double>(std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns));
+  return static_cast<int64_t>(busy_ns);
+}
+
+}  // namespace pitot::blame

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When the GPU was at work, by its hardware counters (pitot::counters): what a thread may have waited for when no call
+// and no kernel was recorded (docs/reference/walk.md#a-gpu-seen-by-its-counters).
+#ifndef PITOT_LIB_ANALYZE_BLAME_GPU_USE_H_
+#define PITOT_LIB_ANALYZE_BLAME_GPU_USE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "analyze/blame/namespace.h"
+#include "pitot/model/trace.h"
+
+namespace pitot::blame {
+
+class GpuUse {
+ public:
+  // O(counters + samples). Keeps no reference to the trace.
+  explicit GpuUse(const model::Trace& trace);
+  // The counter that tells; kNone: no device was sampled, or several were: then the request's is not known.
+  uint32_t counter() const { return counter_; }
+  // How long the device was at work between two moments. Time without samples counts as idle. O(log n), and the
+  // samples.
+  int64_t BusyNs(int64_t begin_ns, int64_t end_ns) const;
+
+ private:
+  struct Sample {
+    int64_t begin_ns, end_ns;
+    double share;  // of that time at work
+  };
+  uint32_t counter_ = model::kNone;
+  std::vector<Sample> samples_;  // in order, none overlap
+};
+
+}  // namespace pitot::blame
+
+#endif  // PITOT_LIB_ANALYZE_BLAME_GPU_USE_H_
