@@ -10,6 +10,7 @@
 
 #include "base/gpu_counters.h"
 #include "base/host_counters.h"
+#include "pitot/analyze/judgement.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/analyze/why.h"
 #include "serialize/sample_trace.h"
@@ -26,17 +27,18 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 using Values = std::vector<std::pair<int64_t, double>>;  // from ms on
 
-// A request from 100 to 200 ms: its batch runs on the executor from 110 to 190 in the scope "forward". No call and no
-// GPU work was recorded.
+// A request from 100 to 200 ms, all on the executor. Its batch is from 110 to 190, in the scope "forward". No call and
+// no GPU work was recorded.
 struct Server {
   Server() {
     maker.trace.window_end_ns = 1'000 * kMs;
-    const uint32_t http = maker.Thread("http"), executor = maker.Thread("executor");
+    const uint32_t executor = maker.Thread("executor");
     forward = maker.Site(SiteKind::kScope, "forward");
     request = maker.Request(1, "/classify", 100 * kMs, 100 * kMs);
-    maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = http;
+    maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = executor;
     batch = maker.Batch(11, "resnet50", executor, 110 * kMs, 80 * kMs);
     maker.Member(batch, request, 110 * kMs);
+    maker.Event(executor, maker.Site(SiteKind::kScope, "decode"), 100 * kMs, 10 * kMs, {request, kNone});
     maker.Event(executor, forward, 110 * kMs, 80 * kMs, {kNone, batch});
     maker.trace.devices.push_back({0});
     maker.trace.threads[executor].tid = 77;
@@ -115,7 +117,7 @@ TEST_CASE("code stays code while the GPU stood still, or was not sampled", "[gpu
 TEST_CASE("recorded calls decide, not the counters of the GPU", "[gpu_use]") {
   Server server;
   server.maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
-  server.maker.Call(1, "cudaLaunchKernel", 111 * kMs, 1 * kMs, {kNone, server.batch});
+  server.maker.Call(0, "cudaLaunchKernel", 111 * kMs, 1 * kMs, {kNone, server.batch});
   server.maker.Gpu(0, GpuKind::kKernel, "gemm", 112 * kMs, 5 * kMs, 0);
   server.Sampled({{0, 1}, {900, 0}});
   server.Active({{0, 100}});
@@ -148,4 +150,53 @@ TEST_CASE("a thread that sleeps in a synchronisation is not blocked for an unkno
   CHECK(blame.blame[Blame::kGpuExecExpected] == 60 * kMs);
   CHECK(blame.blame[Blame::kHostBlockedUnknown] == 15 * kMs);
   CHECK(blame.blame[Blame::kHostOncpuFramework] == 5 * kMs);
+}
+
+TEST_CASE("a slow request is compared by its GPU time if all of it was sampled, otherwise by code and GPU together",
+          "[gpu_use]") {
+  // Requests of 40 ms, 30 of them on the GPU; the last one takes 60 ms more there.
+  TraceMaker maker;
+  maker.trace.window_end_ns = 10'000 * kMs;
+  const uint32_t executor = maker.Thread("executor"), decode = maker.Site(SiteKind::kScope, "decode");
+  const uint32_t forward = maker.Site(SiteKind::kScope, "forward");
+  maker.trace.devices.push_back({0});
+  Values active = {{0, 0}};
+  constexpr int64_t kCount = 100;
+  for (int64_t i = 0; i < kCount; ++i) {
+    const int64_t begin_ms = 50 * i, more_ms = i + 1 == kCount ? 60 : i % 3;
+    const uint32_t row = maker.Request(static_cast<uint64_t>(i + 1), "/x", begin_ms * kMs, (40 + more_ms) * kMs);
+    maker.trace.requests[row].begin_thread = maker.trace.requests[row].end_thread = executor;
+    const uint32_t batch =
+        maker.Batch(static_cast<uint64_t>(1000 + i), "model", executor, (begin_ms + 5) * kMs, (35 + more_ms) * kMs);
+    maker.Member(batch, row, (begin_ms + 5) * kMs);
+    maker.Event(executor, decode, begin_ms * kMs, 5 * kMs, {row, kNone});
+    maker.Event(executor, forward, (begin_ms + 5) * kMs, (35 + more_ms) * kMs, {kNone, batch});
+    active.insert(active.end(), {{begin_ms + 10, 100}, {begin_ms + 40 + more_ms, 0}});
+  }
+  const bool is_sampled = GENERATE(true, false);
+  Trace trace = maker.Finish();
+  const auto add = [&](GpuCounter counter, const Values& values) {
+    const auto row = static_cast<uint32_t>(trace.counters.size());
+    trace.counters.push_back({0, trace.strings.Add(base::NameOf(counter)), trace.strings.Add("%")});
+    for (const auto& [at_ms, value] : values) {
+      trace.samples.counter.push_back(row);
+      trace.samples.at_ns.push_back(at_ms * kMs);
+      trace.samples.value.push_back(value);
+    }
+  };
+  add(GpuCounter::kSampled, {{0, 1}, {is_sampled ? 9'000 : 4'960, 0}});
+  add(GpuCounter::kEngineActive, active);
+  REQUIRE(FindInconsistency(trace) == "");
+  analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, kCount - 1, nullptr, &judgement).ok());
+  const analyze::Verdict& verdict = judgement.verdict;
+
+  REQUIRE_FALSE(verdict.causes.empty());
+  CHECK(verdict.is_coarse == !is_sampled);
+  if (is_sampled) {
+    CHECK(verdict.causes[0].blame == Blame::kGpuExecExpected);
+    CHECK(verdict.causes[0].excess_ns == Approx(59e6).margin(1e5));
+    CHECK(std::string(verdict.causes[0].advice.text).find("A GPU worked longer.") == 0);
+  }
+  CHECK(verdict.causes[0].confidence < 0.9);
 }

@@ -43,17 +43,26 @@ GpuUse::GpuUse(const Trace& trace) {
   if (sampled == kNone || engine == kNone || trace.counters[sampled].device != trace.counters[engine].device) return;
   counter_ = engine;
   const Series is_sampled = SeriesOf(trace, sampled), active = SeriesOf(trace, engine);
-  size_t next = 0;  // of is_sampled, after the present moment
-  for (size_t i = 0; i < active.at_ns.size(); ++i) {
-    int64_t begin_ns = active.at_ns[i];
-    const int64_t end_ns = i + 1 < active.at_ns.size() ? active.at_ns[i + 1] : INT64_MAX;
-    while (next < is_sampled.at_ns.size() && is_sampled.at_ns[next] <= begin_ns) ++next;
-    // The value holds until the next one, as far as the device was sampled.
-    const bool is_known = next > 0 && is_sampled.values[next - 1] != 0;
-    const int64_t known_ns = next < is_sampled.at_ns.size() ? is_sampled.at_ns[next] : begin_ns;
-    if (!is_known || active.values[i] <= 0) continue;
-    samples_.push_back({begin_ns, std::min(end_ns, known_ns), std::min(active.values[i] / 100, 1.0)});
+  for (size_t i = 0; i + 1 < is_sampled.at_ns.size(); ++i) {
+    if (is_sampled.values[i] != 0) sampled_.push_back({is_sampled.at_ns[i], is_sampled.at_ns[i + 1]});
   }
+  sampled_ = model::Union(std::move(sampled_));
+  auto known = sampled_.begin();
+  for (size_t i = 0; i < active.at_ns.size(); ++i) {
+    // The value holds until the next one, as far as the device was sampled.
+    const int64_t begin_ns = active.at_ns[i];
+    const int64_t end_ns = i + 1 < active.at_ns.size() ? active.at_ns[i + 1] : INT64_MAX;
+    while (known != sampled_.end() && known->end_ns <= begin_ns) ++known;
+    if (known == sampled_.end()) break;
+    if (known->begin_ns > begin_ns || active.values[i] <= 0) continue;
+    samples_.push_back({begin_ns, std::min(end_ns, known->end_ns), std::min(active.values[i] / 100, 1.0)});
+  }
+}
+
+bool GpuUse::IsSampled(int64_t begin_ns, int64_t end_ns) const {
+  const auto after = std::partition_point(sampled_.begin(), sampled_.end(),
+                                          [&](const model::Interval& one) { return one.end_ns < end_ns; });
+  return after != sampled_.end() && after->begin_ns <= begin_ns;
 }
 
 int64_t GpuUse::BusyNs(int64_t begin_ns, int64_t end_ns) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyze/blame/namespace.h"
+#include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
 namespace pitot::blame {
@@ -19,6 +20,8 @@ class GpuUse {
   explicit GpuUse(const model::Trace& trace);
   // The counter that tells; kNone: no device was sampled, or several were: then the request's is not known.
   uint32_t counter() const { return counter_; }
+  // Whether the device was sampled all the time between two moments.
+  bool IsSampled(int64_t begin_ns, int64_t end_ns) const;
   // How long the device was at work between two moments. Time without samples counts as idle. O(log n), and the
   // samples.
   int64_t BusyNs(int64_t begin_ns, int64_t end_ns) const;
@@ -30,6 +33,7 @@ class GpuUse {
   };
   uint32_t counter_ = model::kNone;
   std::vector<Sample> samples_;  // in order, none overlap
+  model::Intervals sampled_;
 };
 
 }  // namespace pitot::blame

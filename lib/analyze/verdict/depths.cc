@@ -6,16 +6,19 @@
 namespace pitot::verdict {
 namespace {
 
-bool HasGpuParts(const BlameVector& blame) {
+bool HasParts(uint32_t parts, const BlameVector& blame) {
   for (uint32_t k = 0; k < kBlames; ++k) {
-    if ((kOfGpus >> k & 1) != 0 && blame.ns[k] != 0) return true;
+    if ((parts >> k & 1) != 0 && blame.ns[k] != 0) return true;
   }
   return false;
 }
 
 }  // namespace
 
-bool IsWhole(Depth depth, const BlameVector& blame) { return ForGpus(depth) != Depth::kScopes || !HasGpuParts(blame); }
+bool IsWhole(Depth depth, const BlameVector& blame, bool is_counted) {
+  const uint32_t deeper = is_counted ? kOfGpus & ~BlameBit(Blame::kGpuExecExpected) : kOfGpus;
+  return ForGpus(depth) != Depth::kScopes || !HasParts(deeper, blame);
+}
 
 Blame Coarse(Blame blame, bool has_batches) {
   const uint32_t coarse = kOfGpus | (has_batches ? 0 : kOnCpu);

@@ -29,7 +29,8 @@ inline constexpr uint32_t kOfGpus =
 inline Depth ForGpus(Depth depth) { return std::min(depth, Depth::kKernels); }
 
 // Whether that depth was in force all the time; otherwise the request was recorded deeper for a part of it.
-bool IsWhole(Depth depth, const BlameVector& blame);
+// `is_counted`: the GPU's counters tell GPU work at any depth.
+bool IsWhole(Depth depth, const BlameVector& blame, bool is_counted);
 
 // The part's name where GPUs were not recorded: code of the thread waiting for them. Only batches separate code before,
 // in and after the model's work then.
