@@ -17,11 +17,11 @@ namespace {
 using base::GpuCounter;
 
 // The samples of a counter, in order.
-struct Series {
+struct CounterSamples {
   std::span<const int64_t> at_ns;
   std::span<const double> values;
 };
-Series SeriesOf(const Trace& trace, uint32_t counter) {
+CounterSamples CounterSamplesOf(const Trace& trace, uint32_t counter) {
   const auto [first, last] = std::equal_range(trace.samples.counter.begin(), trace.samples.counter.end(), counter);
   const auto begin = static_cast<size_t>(first - trace.samples.counter.begin());
   const auto count = static_cast<size_t>(last - first);
@@ -42,7 +42,7 @@ GpuUse::GpuUse(const Trace& trace) {
   }
   if (sampled == kNone || engine == kNone || trace.counters[sampled].device != trace.counters[engine].device) return;
   counter_ = engine;
-  const Series is_sampled = SeriesOf(trace, sampled), active = SeriesOf(trace, engine);
+  const CounterSamples is_sampled = CounterSamplesOf(trace, sampled), active = CounterSamplesOf(trace, engine);
   for (size_t i = 0; i + 1 < is_sampled.at_ns.size(); ++i) {
     if (is_sampled.values[i] != 0) sampled_.push_back({is_sampled.at_ns[i], is_sampled.at_ns[i + 1]});
   }
