@@ -96,6 +96,21 @@ TEST_CASE("model code is a wait for the GPU as long as the GPU worked and no cal
   CHECK(blame.blame[Blame::kHostOncpuFramework] == 30 * kMs);
 }
 
+TEST_CASE("model code is a copy as long as the bus was busy and the GPU's engine stood still", "[gpu_use]") {
+  Server server;
+  server.Sampled({{0, 1}, {900, 0}});
+  server.Active({{0, 0}, {130, 100}, {140, 0}});
+  server.Counter(0, base::NameOf(GpuCounter::kPcieReceiving), {{0, 3e7}, {120, 2e9}, {130, 3e7}});
+  server.Counter(0, base::NameOf(GpuCounter::kPcieSending), {{0, 1e7}, {150, 12e9}, {170, 1e7}});
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 10 * kMs);
+  CHECK(blame.blame[Blame::kH2d] == 10 * kMs);
+  CHECK(blame.blame[Blame::kD2h] == 20 * kMs);
+  CHECK(blame.blame[Blame::kHostOncpuFramework] == 40 * kMs);
+}
+
 TEST_CASE("code stays code while the GPU stood still, or was not sampled", "[gpu_use]") {
   Server server;
   SECTION("it stood still") {

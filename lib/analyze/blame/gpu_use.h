@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When the GPU was at work, by its hardware counters (pitot::counters): what a thread may have waited for when no call
-// and no kernel was recorded (docs/reference/walk.md#a-gpu-seen-by-its-counters).
+// When the GPU and its copy engines were at work, by its hardware counters (pitot::counters): what a thread may have
+// waited for when no call and no kernel was recorded (docs/reference/walk.md#a-gpu-seen-by-its-counters).
 #ifndef PITOT_LIB_ANALYZE_BLAME_GPU_USE_H_
 #define PITOT_LIB_ANALYZE_BLAME_GPU_USE_H_
 
@@ -18,21 +18,25 @@ class GpuUse {
  public:
   // O(counters + samples). Keeps no reference to the trace.
   explicit GpuUse(const model::Trace& trace);
-  // The counter that tells; kNone: no device was sampled, or several were: then the request's is not known.
-  uint32_t counter() const { return counter_; }
+  enum Engine : uint32_t { kCompute, kToGpu, kFromGpu, kEngines };
+  // Whether a device was sampled, and no other: with several, the request's is not known.
+  bool HasDevice() const { return counters_[kCompute] != model::kNone; }
+  // The counter that tells; kNone: it was not sampled.
+  uint32_t CounterOf(Engine engine) const { return counters_[engine]; }
   // Whether the device was sampled all the time between two moments.
   bool IsSampled(int64_t begin_ns, int64_t end_ns) const;
-  // How long the device was at work between two moments. Time without samples counts as idle. O(log n), and the
-  // samples.
-  int64_t BusyNs(int64_t begin_ns, int64_t end_ns) const;
+  // How long an engine was at work between two moments. Time without samples counts as idle. O(log n), and the samples.
+  int64_t BusyNs(Engine engine, int64_t begin_ns, int64_t end_ns) const;
 
  private:
   struct Sample {
     int64_t begin_ns, end_ns;
     double share;  // of that time at work
   };
-  uint32_t counter_ = model::kNone;
-  std::vector<Sample> samples_;  // in order, none overlap
+  void FindBusy(const model::Trace& trace, Engine engine);
+
+  uint32_t counters_[kEngines] = {model::kNone, model::kNone, model::kNone};
+  std::vector<Sample> samples_[kEngines];  // in order, none overlap
   model::Intervals sampled_;
 };
 

@@ -106,11 +106,13 @@ void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
 // or sleeps. As long as the GPU worked, it is not called code or a sleep without a reason.
 void Walk::TakeGpuUse(int64_t begin_ns, const BlameSegment& segment, OffCpu* off) const {
   const bool is_model = segment.blame == Blame::kHostOncpuFramework && segment.batch != kNone;
-  if (!is_model || index_.gpu_use.counter() == kNone || index_.gpu.OpsOfBatch(segment.batch) != 0) return;
-  const int64_t left_ns = now_ns_ - begin_ns - off->runqueue_ns - off->pagefault_ns;
-  off->gpu_ns = std::clamp<int64_t>(index_.gpu_use.BusyNs(begin_ns, now_ns_), 0, std::max<int64_t>(left_ns, 0));
-  off->gpu_counter = index_.gpu_use.counter();
-  off->blocked_ns -= std::min(off->blocked_ns, off->gpu_ns);
+  if (!is_model || !index_.gpu_use.HasDevice() || index_.gpu.OpsOfBatch(segment.batch) != 0) return;
+  int64_t left_ns = std::max<int64_t>(now_ns_ - begin_ns - off->runqueue_ns - off->pagefault_ns, 0);
+  for (const GpuUse::Engine engine : {GpuUse::kCompute, GpuUse::kToGpu, GpuUse::kFromGpu}) {
+    off->gpu_ns[engine] = std::clamp<int64_t>(index_.gpu_use.BusyNs(engine, begin_ns, now_ns_), 0, left_ns);
+    left_ns -= off->gpu_ns[engine];
+    off->blocked_ns -= std::min(off->blocked_ns, off->gpu_ns[engine]);
+  }
 }
 
 // The part of a wait due to a late wake-up. Each delay is blamed at most once.
@@ -129,7 +131,9 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
     part.by = {};
     EmitPart(std::max(now_ns_ - ns, begin_ns), part);
   };
-  emit(off.gpu_ns, Blame::kGpuExecExpected, off.gpu_counter);
+  constexpr Blame kByEngine[GpuUse::kEngines] = {Blame::kGpuExecExpected, Blame::kH2d, Blame::kD2h};
+  for (const GpuUse::Engine engine : {GpuUse::kCompute, GpuUse::kToGpu, GpuUse::kFromGpu})
+    emit(off.gpu_ns[engine], kByEngine[engine], index_.gpu_use.CounterOf(engine));
   emit(off.blocked_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
   emit(off.pagefault_ns, Blame::kHostPagefaultIo, off.pagefault_counter);
   emit(off.runqueue_ns, Blame::kHostRunqueue, off.runqueue_counter);

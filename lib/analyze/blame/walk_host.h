@@ -26,9 +26,9 @@ struct OffCpu {
   int64_t runqueue_ns = 0;  // could run and got no CPU
   int64_t pagefault_ns = 0;
   int64_t blocked_ns = 0;
-  int64_t gpu_ns = 0;  // the GPU was at work meanwhile, and nothing else is known of the wait (GpuUse)
-  uint32_t runqueue_counter = model::kNone, pagefault_counter = model::kNone, blocked_counter = model::kNone,
-           gpu_counter = model::kNone;
+  // An engine of the GPU was at work meanwhile, and nothing else is known of the wait; by GpuUse::Engine.
+  int64_t gpu_ns[3] = {};
+  uint32_t runqueue_counter = model::kNone, pagefault_counter = model::kNone, blocked_counter = model::kNone;
 };
 
 class HostUse {

@@ -16,7 +16,8 @@ bool HasParts(uint32_t parts, const BlameVector& blame) {
 }  // namespace
 
 bool IsWhole(Depth depth, const BlameVector& blame, bool is_counted) {
-  const uint32_t deeper = is_counted ? kOfGpus & ~BlameBit(Blame::kGpuExecExpected) : kOfGpus;
+  constexpr uint32_t kCounted = BlameBit(Blame::kGpuExecExpected) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h);
+  const uint32_t deeper = is_counted ? kOfGpus & ~kCounted : kOfGpus;
   return ForGpus(depth) != Depth::kScopes || !HasParts(deeper, blame);
 }
 

@@ -274,8 +274,10 @@ void Sampler::Take(Sampled* of, size_t count) {
       ++lost;
       continue;
     }
-    if (of->end_ns != 0) lost += static_cast<uint64_t>(std::max<int64_t>(begin_ns - of->end_ns, 0) / interval_ns);
+    const bool is_first = of->end_ns == 0;
+    if (!is_first) lost += static_cast<uint64_t>(std::max<int64_t>(begin_ns - of->end_ns, 0) / interval_ns);
     of->end_ns = end_ns;
+    if (is_first) continue;  // it is not whole: an H100 gave a clock of 0.05 Hz
     Sample sample{begin_ns, end_ns, {}};
     for (size_t metric = 0; metric < of->names.size(); ++metric) {
       const Scale scale = of->state.metrics[metric].scale;

@@ -185,6 +185,19 @@ TEST_CASE("nothing is opened before the process uses a GPU, and each GPU is samp
   CHECK(rig.Seen(&FakePm::hosts) == 0);
 }
 
+TEST_CASE("the first sample of a start is not whole, and left out", "[counters]") {
+  Rig rig;
+  const int64_t begin_ns = rig.timer->NowNs();
+  rig.Script([&](FakePm& fake) {
+    fake.value = [=](const std::string&, int64_t at_ns) { return at_ns - kAheadNs < begin_ns + 4 * kMs ? 4e-8 : 50; };
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  const Trace trace = rig.AskBack(2 * kSecond);
+  CHECK(trace.Of("SM active") == Trace::Samples{{begin_ns + 4 * kMs, 50}});
+  CHECK(trace.attributes.count("counters.0.lost_samples") == 0);
+}
+
 TEST_CASE("a value that was not measured is missing, never 0", "[counters]") {
   Rig rig;
   rig.Script([](FakePm& fake) {
@@ -213,9 +226,11 @@ TEST_CASE("a thread that comes too late loses the oldest samples, counts them, a
   const Trace trace = rig.AskBack(6 * kSecond);
 
   CHECK(trace.attributes.at("counters.0.lost_samples") == "1000");
-  CHECK(
-      trace.Of("sampled") ==
-      Trace::Samples{{since_ns - kSecond, 1}, {since_ns, 0}, {since_ns + 4 * kSecond, 1}, {since_ns + 5 * kSecond, 0}});
+  CHECK(trace.Of("sampled") == Trace::Samples{{since_ns - kSecond, 0},
+                                              {since_ns - kSecond + 4 * kMs, 1},
+                                              {since_ns, 0},
+                                              {since_ns + 4 * kSecond, 1},
+                                              {since_ns + 5 * kSecond, 0}});
 }
 
 TEST_CASE("the interval grows until the thread keeps to its share of a CPU", "[counters]") {
@@ -320,9 +335,11 @@ TEST_CASE("Pause gives the GPU away before it returns, and Resume takes it back"
   REQUIRE(rig.timer->Pass(kSecond));
 
   const Trace trace = rig.AskBack(3 * kSecond);
-  CHECK(
-      trace.Of("sampled") ==
-      Trace::Samples{{paused_ns - kSecond, 1}, {paused_ns, 0}, {paused_ns + kSecond, 1}, {paused_ns + 2 * kSecond, 0}});
+  CHECK(trace.Of("sampled") == Trace::Samples{{paused_ns - kSecond, 0},
+                                              {paused_ns - kSecond + 4 * kMs, 1},
+                                              {paused_ns, 0},
+                                              {paused_ns + kSecond + 4 * kMs, 1},
+                                              {paused_ns + 2 * kSecond, 0}});
 }
 
 TEST_CASE("whichever call of CUPTI fails, the server runs on, nothing leaks, and the reason is told", "[counters]") {
