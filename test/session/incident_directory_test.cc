@@ -14,6 +14,7 @@
 #include <string>
 
 #include "fakes/child.h"
+#include "fakes/scale.h"
 #include "fakes/serializers.h"
 #include "fakes/temp_directory.h"
 
@@ -254,6 +255,10 @@ TEST_CASE("a writer that must stop leaves nothing", "[directory]") {
 }
 
 TEST_CASE("remains of a killed writer are removed at the next start, files of a living one are not", "[directory]") {
+  if (fakes::kThreadSanitizer) {
+    WARN("not run: ThreadSanitizer's runtime hangs in one of twenty children of a fork");
+    return;
+  }
   const TempDirectory temp;
   int ready[2], go[2];
   REQUIRE(pipe(ready) == 0);
@@ -271,6 +276,7 @@ TEST_CASE("remains of a killed writer are removed at the next start, files of a 
     return directory.Commit(&path).ok() ? 0 : 4;
   };
   const pid_t killed = fakes::StartChild(write_half), living = fakes::StartChild(write_half);
+  close(ready[1]);  // so that the children's death ends the wait for them
   char byte;
   REQUIRE(read(ready[0], &byte, 1) == 1);
   REQUIRE(read(ready[0], &byte, 1) == 1);
@@ -286,7 +292,7 @@ TEST_CASE("remains of a killed writer are removed at the next start, files of a 
   REQUIRE(write(go[1], "g", 1) == 1);
   CHECK(fakes::WaitForChild(living) == 0);
   CHECK(NamesIn(temp.path()) == std::vector<std::string>{"20261121T015959Z-0001-x"});
-  for (const int fd : {ready[0], ready[1], go[0], go[1]}) close(fd);
+  for (const int fd : {ready[0], go[0], go[1]}) close(fd);
 }
 
 TEST_CASE("pruning removes the oldest by number and by bytes, and only incidents", "[directory]") {
