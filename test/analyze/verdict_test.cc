@@ -302,6 +302,8 @@ TEST_CASE("causes, the common part and the rest add up to the excess for any req
       named |= BlameBit(cause.blame);
       REQUIRE(cause.excess_ns == blame[cause.blame] - verdict.normal[cause.blame] - cause.common_ns);
       REQUIRE(cause.saving_ns <= std::max<int64_t>(blame[cause.blame] - verdict.normal[cause.blame], 0));
+      REQUIRE(cause.confidence >= 0);
+      REQUIRE(cause.confidence <= 1);
       common_ns -= cause.common_ns;
     }
     int64_t rest_ns = 0;
@@ -1328,6 +1330,8 @@ TEST_CASE("a recorded wait names the reason of a sleep, but not the holder", "[v
   REQUIRE(verdict.causes.size() == 1);
   CHECK(std::string(verdict.causes[0].advice.code) == "name_owner");
   CHECK(std::string(verdict.causes[0].unsure) != "no recorded wait explains the sleep");
+  CHECK(verdict.causes[0].confidence == Approx(1 - verdict.causes[0].p).margin(0.02));
+  CHECK(verdict.causes[0].confidence <= 1);
   CHECK(VerdictText(route.index, blame, verdict).find("no recorded wait") == std::string::npos);
 }
 

@@ -28,22 +28,22 @@ struct CounterOptions {
   uint32_t interval_us = 0;
   // The thread's share of one CPU, percent, above 0 to 100. Only for interval_us = 0.
   double most_cpu_percent = 2;
-  // Host memory for samples, bytes for each GPU, 64 KiB to 16 MiB; a sample takes 56. On top of
+  // Host memory for samples, bytes for each GPU, 64 KiB to 16 MiB; a sample takes 64. On top of
   // Options::memory_budget_bytes.
   uint64_t memory_bytes = 1ull << 20;
 };
 
 // Samples on its own thread, "pitot-counters", from the first use of a GPU by this process (its primary context) to
-// Recorder::Stop. Never calls CUPTI's activity or callback API, so it costs GPU work nothing. A GPU that cannot be
+// Recorder::Stop. Never calls CUPTI's activity or callback API, which makes GPU work dearer. A GPU that cannot be
 // sampled has the attribute "counters.<ordinal>.not_recorded" with the reason. What was not measured has no value: the
 // counter "sampled" is 0 there.
 // Threads: any.
 // Errors: kInvalidArgument names the option. kResourceExhausted: no memory or thread. kAlreadyRunning: this collector
-// was
-//   started before. Everything later is in incidents.
+//   was started before. Everything later is in incidents.
 // Lifetime: the recorder's. A thread that hangs in CUPTI when the recorder stops is left behind with its memory.
-// Cost: none on other threads. The thread takes `most_cpu_percent` of a CPU at most. Host memory: CUPTI's own libraries
-//   114 MiB, its hardware buffer 16 MiB a GPU, its decoder 21 KiB a sample of half a second (docs/lab/counters.md).
+// Cost: none was measured on GPU work and other threads. The thread takes 0.5 s of a CPU to start, then about
+//   `most_cpu_percent`, and more for the first 5 s and each incident. Host memory: CUPTI's own libraries 114 MiB, its
+//   hardware buffer 16 MiB a GPU, its decoder 21 KiB a sample of half a second (docs/lab/counters.md).
 PITOT_EXPORT std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

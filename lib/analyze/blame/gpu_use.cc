@@ -16,7 +16,6 @@ namespace {
 
 using base::GpuCounter;
 
-constexpr GpuCounter kSampledBy = GpuCounter::kSampled;
 // By GpuUse::Engine.
 constexpr GpuCounter kTellers[GpuUse::kEngines] = {GpuCounter::kEngineActive, GpuCounter::kPcieReceiving,
                                                    GpuCounter::kPcieSending};
@@ -41,7 +40,8 @@ CounterSamples CounterSamplesOf(const Trace& trace, uint32_t counter) {
 GpuUse::GpuUse(const Trace& trace) {
   uint32_t sampled = kNone;
   for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    if (trace.counters[row].device == kNone || trace.strings[trace.counters[row].name] != base::NameOf(kSampledBy))
+    if (trace.counters[row].device == kNone ||
+        trace.strings[trace.counters[row].name] != base::NameOf(GpuCounter::kSampled))
       continue;
     if (sampled != kNone) return;  // several devices
     sampled = row;

@@ -25,9 +25,10 @@ constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
 constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
                                    BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
 
-// The unexplained share makes every cause less sure, and itself; but the sleep of a thread is known.
+// The unexplained share makes every cause less sure, and itself; but the sleep of a thread is known. `slept_ns` is the
+// part of it in the unexplained time: none if a wait names it.
 double UnknownBeside(const Unexplained& unexplained, const Cause& cause) {
-  return cause.blame == Blame::kHostBlockedUnknown ? unexplained.Share() - unexplained.ShareOf(cause.excess_ns)
+  return cause.blame == Blame::kHostBlockedUnknown ? unexplained.Share() - unexplained.ShareOf(unexplained.slept_ns)
                                                    : unexplained.Share();
 }
 

@@ -58,6 +58,7 @@ struct Driver {
   int (*get)(int* device, int ordinal);
   int (*get_name)(char* name, int size, int device);
   int (*primary_state)(int device, unsigned int* flags, int* is_active);
+  int (*get_version)(int* version);  // of its CUDA: 12040 for 12.4
 };
 
 bool FindDriver(Driver* driver) {
@@ -66,9 +67,17 @@ bool FindDriver(Driver* driver) {
   const bool is_there = Find(handle, "cuDeviceGetCount", &driver->get_count) &&
                         Find(handle, "cuDeviceGet", &driver->get) &&
                         Find(handle, "cuDeviceGetName", &driver->get_name) &&
-                        Find(handle, "cuDevicePrimaryCtxGetState", &driver->primary_state);
+                        Find(handle, "cuDevicePrimaryCtxGetState", &driver->primary_state) &&
+                        Find(handle, "cuDriverGetVersion", &driver->get_version);
   dlclose(handle);  // it stays loaded: another holds it
   return is_there;
+}
+
+// The major version of the driver's CUDA; 0: unknown.
+int DriverMajor() {
+  Driver driver{};
+  int version = 0;
+  return FindDriver(&driver) && driver.get_version(&version) == 0 ? version / 1000 : 0;
 }
 
 }  // namespace
@@ -82,7 +91,7 @@ Status LoadCupti(const std::string& path, Api* api) {
   }
   const std::vector<std::string> files = base::LoadedFiles();
   if (void* const handle = base::FindLoadedCupti(files)) return Use(handle, api);
-  for (const std::string& candidate : base::CuptiCandidates(files, 0)) {
+  for (const std::string& candidate : base::CuptiCandidates(files, DriverMajor())) {
     if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return Use(handle, api);
   }
   return Status(StatusCode::kNotFound,

@@ -25,6 +25,7 @@ struct Sample {
   int64_t begin_ns, end_ns;
   float values[kMostMetrics];
 };
+static_assert(sizeof(Sample) == 64);  // CounterOptions::memory_bytes
 
 // What is told of a GPU besides its samples.
 struct GpuState {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "collect/counters/fake_pm.h"
+#include "fakes/counter_builder.h"
 #include "fakes/step_timer.h"
 #include "fakes/wait_until.h"
 
@@ -32,7 +33,7 @@ namespace {
 constexpr int64_t kAheadNs = 1'700'000'000'000'000'000;
 
 // A collector's output: samples by device and counter, oldest first.
-class Trace final : public pitot::TraceBuilder {
+class Trace final : public CounterBuilder {
  public:
   using Samples = std::vector<std::pair<int64_t, double>>;
 
@@ -44,14 +45,6 @@ class Trace final : public pitot::TraceBuilder {
     devices[device.ordinal] = texts.at(device.name);
     return device.ordinal;
   }
-  uint32_t AddStream(uint32_t, uint32_t, uint32_t) override { return 0; }
-  uint32_t AddShape(const uint32_t*, const uint32_t*, uint32_t, uint32_t, uint32_t, uint32_t) override { return 0; }
-  void Add(const pitot::GpuActivity&) override {}
-  void Add(const pitot::GpuCall&) override {}
-  void AddOverhead(int64_t, int64_t, uint32_t) override {}
-  void Add(const pitot::GpuLoss&) override {}
-  void AddDepth(int64_t, int64_t, pitot::Depth) override {}
-  void AddOperatorDepth(int64_t, int64_t, pitot::Depth) override {}
   uint32_t AddCounter(uint32_t device, const char* name, const char*) override {
     rows.push_back({device, name});
     return static_cast<uint32_t>(rows.size() - 1);

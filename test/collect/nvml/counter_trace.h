@@ -10,12 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "fakes/counter_builder.h"
 #include "pitot/extend/collector.h"
 
 namespace fakes {
 
 // A collector's output, readable.
-class Trace final : public pitot::TraceBuilder {
+class Trace final : public CounterBuilder {
  public:
   struct CounterSamples {
     std::string unit;
@@ -28,16 +29,6 @@ class Trace final : public pitot::TraceBuilder {
     }
   };
 
-  uint32_t AddText(const char*) override { return 0; }
-  uint32_t AddDevice(const pitot::GpuDevice&) override { return 0; }
-  uint32_t AddStream(uint32_t, uint32_t, uint32_t) override { return 0; }
-  uint32_t AddShape(const uint32_t*, const uint32_t*, uint32_t, uint32_t, uint32_t, uint32_t) override { return 0; }
-  void Add(const pitot::GpuActivity&) override {}
-  void Add(const pitot::GpuCall&) override {}
-  void AddOverhead(int64_t, int64_t, uint32_t) override {}
-  void Add(const pitot::GpuLoss&) override {}
-  void AddDepth(int64_t, int64_t, pitot::Depth) override {}
-  void AddOperatorDepth(int64_t, int64_t, pitot::Depth) override {}
   uint32_t AddCounter(uint32_t device, const char* name, const char* unit) override {
     has_device = has_device || device != pitot::kNoRow;
     has_duplicate = has_duplicate || counters.count(name) != 0;
