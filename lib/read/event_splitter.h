@@ -45,6 +45,7 @@ class EventSplitter {
   std::string_view key() const { return key_; }
   const char* problem() const { return problem_; }
   bool has_events() const { return has_events_; }
+  bool is_bare_list() const { return is_bare_; }  // without an object around it
   uint64_t bytes() const { return bytes_; }
 
  private:

@@ -37,8 +37,8 @@ class KinetoParser {
                                                   : is_cut                 ? "it ends before its events begin"
                                                                            : "it has no traceEvents");
     }
-    // Lists of other things are JSON, too.
-    if (report_.events_bad == report_.events && (report_.events != 0 || !report_.complete))
+    // A list may hold other things. One named traceEvents is a trace, however damaged.
+    if (splitter_.is_bare_list() && report_.events_bad == report_.events && (report_.events != 0 || !report_.complete))
       return Status(StatusCode::kInvalidArgument, ("it has no readable event: " + LossText()).c_str());
     builder_.Finish(!report_.complete);
     if (report_.complete && report_.events_bad == 0 && !depth_was_exceeded_) return Status();

@@ -166,7 +166,7 @@ TEST_CASE("JSON that is not a trace is refused with a reason", "[cli]") {
   CHECK(info.err.find("it has no traceEvents") != std::string::npos);
 }
 
-TEST_CASE("JSON without a readable event is refused, and nothing is written from it", "[cli]") {
+TEST_CASE("a JSON list without a readable event is refused, and nothing is written from it", "[cli]") {
   const Folder folder;
   for (const char* const other : {"[1,2", "[1,2]", "[{"}) {
     CAPTURE(other);
@@ -179,6 +179,17 @@ TEST_CASE("JSON without a readable event is refused, and nothing is written from
           std::string::npos);
     CHECK_FALSE(std::filesystem::exists(folder / "out.pftrace"));
   }
+}
+
+TEST_CASE("a trace of which no event can be read is damaged, not something else", "[cli]") {
+  const Folder folder;
+  folder.Write("cut.json", R"_({"schemaVersion": 1, "traceEvents": [{"ph":"X","name":"@"sP(0)","pid":1)_");
+
+  const Result info = folder.Run("info cut.json");
+
+  CHECK(info.exit_code == 4);
+  CHECK(info.err.find("cut.json is damaged: it ends in the middle of an event; 0 events were read.") !=
+        std::string::npos);
 }
 
 TEST_CASE("analyze prints no rows of GPUs for a trace without any, and --json keeps them", "[cli]") {

@@ -40,8 +40,8 @@ struct KinetoReport {
 };
 
 // Fills `trace`. Ok for a complete file, whatever its content. kDataLoss for one that is cut off or has events that are
-// not JSON; the trace then holds the readable part. kNotFound, kIoError. kInvalidArgument if it is not such a trace,
-// or if none of its events can be read.
+// not JSON; the trace then holds the readable part. kNotFound, kIoError. kInvalidArgument if it is not such a trace:
+// also a list without "traceEvents" of which no event can be read.
 // kResourceExhausted. Never crashes on any input. Limits: 500 levels of nesting, 64 MiB an event.
 // Threads: any.
 // Cost: one pass over the text, and O(n log n) of the rows if they are not in order. Memory is that of the trace's
