@@ -6,8 +6,13 @@
 #include "trace/internal_sites.h"
 #include "trace/names.h"
 #include "trace/rings.h"
+#include "trace/stream_use.h"
 
 namespace pitot::trace {
+
+constinit std::atomic<const StreamWatcher*> g_stream_watcher{nullptr};
+constinit std::atomic<bool> g_sees_launches{false};
+
 namespace {
 
 // Both names of a call share half a word.

@@ -40,8 +40,7 @@ bool KernelTrustsTheCounter() {
 
 }  // namespace
 
-constinit std::atomic<const Mirror*> g_mirror{nullptr};
-constinit std::atomic<bool> g_is_mirroring{false};
+constinit std::array<MirrorSlot, kMirrorUses> g_mirrors{};
 constinit std::atomic<bool> g_is_os_clock{true};
 
 bool CycleCounterIsInvariant(const char** why_not) {
@@ -134,12 +133,14 @@ PITOT_NAMESPACE_BEGIN
 namespace detail {
 inline namespace layout_1 {
 uint64_t ClockSlow(Edge edge, const Site* site, uint32_t name) noexcept {
-  using trace::g_is_mirroring, trace::g_is_os_clock;
-  const trace::Mirror* const mirror = trace::g_mirror.load(std::memory_order_acquire);
-  if (mirror != nullptr && (edge == Edge::kEnd || edge == Edge::kNext)) mirror->end();
-  if (mirror != nullptr && (edge == Edge::kBegin || edge == Edge::kNext) &&
-      g_is_mirroring.load(std::memory_order_relaxed))
-    mirror->begin(site, Name{name});
+  using trace::g_is_os_clock;
+  for (const trace::MirrorSlot& slot : trace::g_mirrors) {
+    const trace::Mirror* const mirror = slot.mirror.load(std::memory_order_acquire);
+    if (mirror == nullptr) continue;
+    if (edge == Edge::kEnd || edge == Edge::kNext) mirror->end();
+    if ((edge == Edge::kBegin || edge == Edge::kNext) && slot.is_on.load(std::memory_order_relaxed))
+      mirror->begin(site, Name{name});
+  }
 #if defined(__x86_64__) || defined(__aarch64__)
   if (!g_is_os_clock.load(std::memory_order_relaxed)) return Clock(0);
 #endif

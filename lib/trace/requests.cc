@@ -13,6 +13,7 @@
 
 #include "base/mutex.h"
 #include "trace/clock.h"
+#include "trace/mirror.h"
 #include "trace/names.h"
 #include "trace/rings.h"
 #include "trace/usage.h"
@@ -348,15 +349,27 @@ bool ParseTraceparent(const char* text, uint64_t* high, uint64_t* low, uint64_t*
          *parent != 0;
 }
 
+// Tells mirrors for what the thread works from now on.
+void TellWork(const ThreadRing& ring, uint64_t id, Name executor) {
+  if (__builtin_expect((ring.gate & 1) == 0, 1)) return;
+  for (const MirrorSlot& slot : g_mirrors) {
+    const Mirror* const mirror = slot.mirror.load(std::memory_order_acquire);
+    if (mirror != nullptr && mirror->work != nullptr && slot.is_on.load(std::memory_order_relaxed))
+      mirror->work(id, executor);
+  }
+}
+
 void SetContext(ThreadRing* ring, uint64_t request, uint64_t now) {
   if (ring == nullptr || ring->request == request) return;
+  if (ring->batch == 0) TellWork(*ring, request, Name{0});
   Emit(ring, kContextSite, now, now, {ring->request, request});
   __atomic_store_n(&ring->request, request, __ATOMIC_RELEASE);  // after the record of the change
   NoteUsage(ring, now);
 }
 
-void SetBatchContext(ThreadRing* ring, uint64_t batch, uint64_t now) {
+void SetBatchContext(ThreadRing* ring, uint64_t batch, Name executor, uint64_t now) {
   if (ring == nullptr || ring->batch == batch) return;
+  TellWork(*ring, batch != 0 ? batch : ring->request, executor);
   Emit(ring, kBatchContextSite, now, now, {ring->batch, batch});
   __atomic_store_n(&ring->batch, batch, __ATOMIC_RELEASE);  // after the record of the change
   NoteUsage(ring, now);
@@ -788,7 +801,7 @@ Batch Batch::Begin(const char* executor) noexcept {
   batch.begin_ = detail::Clock(ring->gate);
   batch.info_ = Intern(executor).index;
   trace::Emit(ring, kBatchBeginSite, batch.begin_, batch.begin_, {batch.id_, batch.info_});
-  SetBatchContext(ring, batch.id_, batch.begin_);
+  SetBatchContext(ring, batch.id_, Name{static_cast<uint32_t>(batch.info_)}, batch.begin_);
   return batch;
 }
 
@@ -842,7 +855,7 @@ void Batch::Finish() noexcept {
   if (ring == nullptr) return;
   const uint64_t now = detail::Clock(ring->gate);
   trace::Emit(ring, kBatchEndSite, begin_, now, {id, info_ & kInfoMask, submitted_ != 0 ? submitted_ - begin_ : 0});
-  if (ring->batch == id) SetBatchContext(ring, 0, now);
+  if (ring->batch == id) SetBatchContext(ring, 0, Name{0}, now);
   const uint64_t duration_ns = NsOfTicks(now > begin_ ? now - begin_ : 0);
   Tell([&](RequestObserver* observer) {
     observer->OnBatch(static_cast<uint32_t>(info_), static_cast<uint32_t>(info_ >> kMembersShift), duration_ns);

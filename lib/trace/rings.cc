@@ -230,16 +230,18 @@ bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
     counter->store(0, std::memory_order_relaxed);
   g_generation = g_generation % 0x3fffffff + 1;
   g_is_os_clock.store(slow_clock, std::memory_order_relaxed);
-  g_is_mirroring.store(false, std::memory_order_relaxed);
+  for (MirrorSlot& slot : g_mirrors) slot.is_on.store(false, std::memory_order_relaxed);
   __atomic_store_n(&detail::g_gate, g_generation * 2 + (slow_clock ? 1 : 0), __ATOMIC_RELEASE);
   return true;
 }
 
-void SetMirror(const Mirror* mirror) noexcept {
+void SetMirror(MirrorUse use, const Mirror* mirror) noexcept {
   const base::MutexLock lock(&g_rings_mutex);
-  if (mirror != nullptr) g_mirror.store(mirror, std::memory_order_release);
-  g_is_mirroring.store(mirror != nullptr, std::memory_order_relaxed);
-  const bool is_slow = mirror != nullptr || g_is_os_clock.load(std::memory_order_relaxed);
+  MirrorSlot& changed = g_mirrors[static_cast<size_t>(use)];
+  if (mirror != nullptr) changed.mirror.store(mirror, std::memory_order_release);
+  changed.is_on.store(mirror != nullptr, std::memory_order_relaxed);
+  bool is_slow = g_is_os_clock.load(std::memory_order_relaxed);
+  for (const MirrorSlot& slot : g_mirrors) is_slow |= slot.is_on.load(std::memory_order_relaxed);
   if (__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) == 0) return;
   __atomic_store_n(&detail::g_gate, g_generation * 2 + (is_slow ? 1 : 0), __ATOMIC_RELEASE);
 }

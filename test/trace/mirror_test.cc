@@ -12,12 +12,14 @@
 #include "fakes/trace_text.h"
 #include "pitot/manual.h"
 #include "pitot/phase.h"
+#include "pitot/request.h"
 #include "pitot/wait.h"
 #include "trace/names.h"
 
 namespace {
 
 using fakes::EventsNamed;
+using pitot::trace::MirrorUse;
 using pitot::trace::SetMirror;
 
 thread_local std::vector<std::string> t_told;
@@ -38,7 +40,7 @@ void OneScope(const char*) { PITOT_SCOPE("scope"); }
 TEST_CASE("a mirror gets every kind of scope as it begins and ends", "[mirror]") {
   const fakes::Recording recording;
   Told();
-  SetMirror(&kMirror);
+  SetMirror(MirrorUse::kTool, &kMirror);
   {
     PITOT_SCOPE("scope", 1);
     PITOT_LEAF("leaf");
@@ -60,15 +62,15 @@ TEST_CASE("a mirror gets every kind of scope as it begins and ends", "[mirror]")
   CHECK(Told() == std::vector<std::string>{"begin of two calls", "end"});
   { PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{}); }
   CHECK(Told() == std::vector<std::string>{"begin wait", "end"});
-  SetMirror(nullptr);
+  SetMirror(MirrorUse::kTool, nullptr);
 }
 
 TEST_CASE("events keep their clock and their ring when a mirror comes and goes", "[mirror]") {
   const fakes::Recording recording;
   OneScope("before");
-  SetMirror(&kMirror);
+  SetMirror(MirrorUse::kTool, &kMirror);
   OneScope("mirrored");
-  SetMirror(nullptr);
+  SetMirror(MirrorUse::kTool, nullptr);
   OneScope("after");
   Told();
 
@@ -87,11 +89,11 @@ TEST_CASE("events keep their clock and their ring when a mirror comes and goes",
 TEST_CASE("a mirror gets the end of every scope it was told to begin, and no later scope", "[mirror]") {
   const fakes::Recording recording;
   OneScope("attach");
-  SetMirror(&kMirror);
+  SetMirror(MirrorUse::kTool, &kMirror);
   Told();
   {
     PITOT_SCOPE("around");
-    SetMirror(nullptr);
+    SetMirror(MirrorUse::kTool, nullptr);
     CHECK(Told() == std::vector<std::string>{"begin around"});
   }
   CHECK(Told() == std::vector<std::string>{"end"});
@@ -102,7 +104,7 @@ TEST_CASE("a mirror gets the end of every scope it was told to begin, and no lat
 TEST_CASE("a new recorder tells nobody of its scopes", "[mirror]") {
   {
     const fakes::Recording recording;
-    SetMirror(&kMirror);
+    SetMirror(MirrorUse::kTool, &kMirror);
   }
   const fakes::Recording recording;
   Told();
@@ -125,11 +127,57 @@ TEST_CASE("recording threads learn of a mirror", "[mirror]") {
     told = t_told.size();
   });
   while (!is_recording) std::this_thread::yield();
-  SetMirror(&kMirror);
+  SetMirror(MirrorUse::kTool, &kMirror);
   for (int i = 0; i < 10; ++i) CHECK(recording.Trace().threads.size() == 1);
   is_set = true;
   thread.join();
-  SetMirror(nullptr);
+  SetMirror(MirrorUse::kTool, nullptr);
 
   CHECK(told == 2);
+}
+
+TEST_CASE("two mirrors get the same scopes, and one goes without the other", "[mirror]") {
+  static thread_local int t_layers = 0;
+  static constexpr pitot::trace::Mirror kLayers{[](const pitot::Site*, pitot::Name) noexcept { ++t_layers; },
+                                                []() noexcept { --t_layers; }};
+  const fakes::Recording recording;
+  Told();
+  t_layers = 0;
+  SetMirror(MirrorUse::kTool, &kMirror);
+  SetMirror(MirrorUse::kLayers, &kLayers);
+  {
+    PITOT_SCOPE("both");
+    CHECK(t_layers == 1);
+    SetMirror(MirrorUse::kTool, nullptr);
+    PITOT_SCOPE("one");
+    CHECK(t_layers == 2);
+  }
+  CHECK(t_layers == 0);
+  CHECK(Told() == std::vector<std::string>{"begin both", "end", "end"});
+  SetMirror(MirrorUse::kLayers, nullptr);
+}
+
+TEST_CASE("a mirror hears for what its thread works", "[mirror]") {
+  struct Work {
+    uint64_t id;
+    std::string executor;
+    bool operator==(const Work&) const = default;
+  };
+  static thread_local std::vector<Work> t_work;
+  static constexpr pitot::trace::Mirror kWork{
+      [](const pitot::Site*, pitot::Name) noexcept {}, []() noexcept {},
+      [](uint64_t id, pitot::Name executor) noexcept {
+        t_work.push_back({id, executor.index != 0 ? std::string(pitot::trace::NameText(executor.index)) : ""});
+      }};
+  const fakes::Recording recording;
+  t_work.clear();
+  SetMirror(MirrorUse::kLayers, &kWork);
+  pitot::Request request = pitot::Request::Begin("/classify");
+  const uint64_t request_id = request.id();
+  pitot::Batch batch = pitot::Batch::Begin("resnet50");
+  const uint64_t batch_id = batch.id();
+  batch.Finish();
+  request.Finish(pitot::Outcome::kOk);
+  SetMirror(MirrorUse::kLayers, nullptr);
+  CHECK(t_work == std::vector<Work>{{request_id, ""}, {batch_id, "resnet50"}, {request_id, ""}, {0, ""}});
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collect: measures how long GPUs worked for a batch or request with CUDA events, where CUPTI is not available or not
-// recording.
+// Collect: measures with CUDA events how long GPUs worked for each batch and its layers (its named scopes), or for each
+// request outside of batches. It needs no CUPTI.
 //
 //   recorder.Add(pitot::MakeCudaEventCollector());
-//   ...
+//
+// That is all if the collector of CUDA calls (pitot/collect/cuda_calls.h) sees the calls: it knows the stream of each
+// thread. Otherwise say it for each batch, or place a scope by hand:
+//
+//   pitot::SetWorkStream(stream);
 //   { pitot::CudaEventScope scope(stream, "forward"); EnqueueForward(stream); }
 //
-// A scope appears on its stream as one span, from the first to the last work its thread enqueued, including gaps
+// A layer appears on its stream as one span, from the first to the last work its thread enqueued, including gaps
 // between kernels. It belongs to the request and batch of that thread. If kernels of a batch were recorded, too, these
-// are its GPU time and the span adds nothing. See docs/guide/gpu.md, "Without CUPTI".
+// are its GPU time and the span adds nothing. See docs/guide/gpu.md, "Layers".
 #ifndef PITOT_COLLECT_CUDA_EVENTS_H_
 #define PITOT_COLLECT_CUDA_EVENTS_H_
 
@@ -31,6 +35,11 @@ struct CudaEventOptions {
   // Host memory for finished spans, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes. Half holds the
   // newest, 40 bytes each; half holds the copy for an incident.
   uint64_t memory_bytes = 1ull << 20;
+  // Whether scopes of batches and requests are timed without CudaEventScope.
+  bool layers = true;
+  // The most that timing of layers may take of a batch's time, percent, above 0 to 100. The depth of the timed scopes
+  // follows from it, their number and their cost. A batch as a whole is always timed.
+  double layer_cost_percent = 0.4;
 };
 
 // Works on its own thread, "pitot-events". It polls the driver every 5 ms while scopes are in flight, and sleeps
@@ -45,6 +54,13 @@ struct CudaEventOptions {
 // Cost: Recorder::Add starts the thread and returns. Recorder::Stop waits for the current driver call, 2 s at most; an
 //   incident waits 0.1 s. On the host's threads the cost is that of scopes (CudaEventScope).
 PITOT_EXPORT std::unique_ptr<Collector> MakeCudaEventCollector(const CudaEventOptions& options = {}) noexcept;
+
+// Says on which stream the calling thread enqueues the work of its batch (outside of batches: of its request), until it
+// ends. `stream` is a CUstream or cudaStream_t of the current context and must live so long; null is the legacy default
+// stream. Not needed where the collector of CUDA calls sees the thread's launches.
+// Threads: any. Does nothing without a batch, a request or a collector.
+// Cost: two cuEventRecords.
+PITOT_EXPORT void SetWorkStream(void* stream) noexcept;
 
 namespace detail {
 

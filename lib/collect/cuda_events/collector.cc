@@ -16,6 +16,7 @@
 #include "base/patient_thread.h"
 #include "base/semaphore.h"
 #include "collect/cuda_events/history.h"
+#include "collect/cuda_events/layers.h"
 #include "collect/cuda_events/pools.h"
 #include "collect/cuda_events/rounds.h"
 #include "trace/process.h"
@@ -114,6 +115,10 @@ Status Check(const CudaEventOptions& options) {
   if (options.pairs_per_context < 1 || options.pairs_per_context > 4096)
     return Error(StatusCode::kInvalidArgument, "CudaEventOptions::pairs_per_context is %u; it must be 1 to 4096",
                  options.pairs_per_context);
+  if (!(options.layer_cost_percent > 0) || options.layer_cost_percent > 100)
+    return Error(StatusCode::kInvalidArgument,
+                 "CudaEventOptions::layer_cost_percent is %g; it must be above 0, and at most 100",
+                 options.layer_cost_percent);
   if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
     return Error(StatusCode::kInvalidArgument, "CudaEventOptions::memory_bytes is %llu; it must be 65536 to 1073741824",
                  static_cast<unsigned long long>(options.memory_bytes));
@@ -187,6 +192,7 @@ Status CudaEventCollector::Open() {
   pools->is_running.store(true);
   is_running_ = true;
   __atomic_store_n(&detail::g_cuda_events, 1, __ATOMIC_RELEASE);
+  if (options_.layers) BeginLayers(pools, options_.layer_cost_percent);
   return {};
 }
 
@@ -194,6 +200,7 @@ void CudaEventCollector::Stop() noexcept {
   if (!std::exchange(is_running_, false)) return;
   Pools& pools = shared_->pools;
   if (pools.fork_epoch() != trace::ForkEpoch()) return;
+  EndLayers();
   __atomic_store_n(&detail::g_cuda_events, 0, __ATOMIC_RELAXED);
   pools.is_running.store(false);
   shared_->stop.store(true);
@@ -235,6 +242,8 @@ void CudaEventCollector::AddTo(TraceBuilder& trace) {
   add("cuda_events.record_failed", counts.failed_record);
   add("cuda_events.no_time", counts.no_time);
   add("cuda_events.dropped", counts.dropped);
+  add("cuda_events.layers_cancelled", g_layer_counts.cancelled);
+  add("cuda_events.further_streams", g_layer_counts.streams);
   if (const uint64_t failed = counts.failed.load(std::memory_order_relaxed); failed != 0)
     trace.AddAttribute("cuda_events.failed",
                        base::Format("%llu calls, the last with CUDA error %d", static_cast<unsigned long long>(failed),

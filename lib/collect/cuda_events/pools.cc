@@ -211,6 +211,20 @@ void Pools::End(detail::CudaSpan span) noexcept {
   pool.pending.fetch_sub(1);
 }
 
+void Pools::Rename(detail::CudaSpan span, Name name) noexcept {
+  auto* const pair = static_cast<Pair*>(span.pair);
+  // Kept from the collector's thread meanwhile: it may drop the pair with its context.
+  const uint32_t word = Pair::With(span.ticket, PairPhase::kEnding);
+  if (!pair->Change(span.ticket, word)) return;
+  pair->name = name.index;
+  pair->Change(word, span.ticket);
+}
+
+void Pools::Cancel(detail::CudaSpan span) noexcept {
+  auto* const pair = static_cast<Pair*>(span.pair);
+  if (pair != nullptr && pair->pool->owner->fork_epoch_ == trace::ForkEpoch()) Release(pair, span.ticket);
+}
+
 void Pools::SetDriver(const Driver& driver) noexcept {
   found_ = driver;
   driver_.store(&found_, std::memory_order_release);

@@ -141,6 +141,10 @@ class Pools {
   // On the host's threads.
   detail::CudaSpan Begin(void* stream, Name name) noexcept;
   static void End(detail::CudaSpan span) noexcept;
+  // Names an open span anew.
+  static void Rename(detail::CudaSpan span, Name name) noexcept;
+  // Gives an open span up, without a call of the driver.
+  static void Cancel(detail::CudaSpan span) noexcept;
 
   // On the collector's thread.
   const std::string& library() const noexcept { return library_; }

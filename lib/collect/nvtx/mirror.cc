@@ -136,10 +136,10 @@ Status BeginMirror(const char* path) noexcept {
                          abi::kVariable, path, g_path);
     if (Status status = g_is_loaded ? Status() : Load(path); !status.ok()) return status;
   }
-  trace::SetMirror(&kMirror);
+  trace::SetMirror(trace::MirrorUse::kTool, &kMirror);
   return {};
 }
 
-void EndMirror() noexcept { trace::SetMirror(nullptr); }
+void EndMirror() noexcept { trace::SetMirror(trace::MirrorUse::kTool, nullptr); }
 
 }  // namespace pitot::nvtx

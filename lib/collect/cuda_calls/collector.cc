@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cuda_calls/collector.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/mutex.h"
+#include "base/patient_thread.h"
+#include "base/semaphore.h"
+#include "trace/process.h"
+#include "trace/stream_use.h"
+
+namespace pitot::cuda_calls {
+namespace {
+
+using base::Error;
+
+constinit std::atomic<bool> g_is_taken{false};  // a collector runs
+
+// Import tables lead to this library's code from now on, so it must stay.
+bool StayLoaded() {
+  Dl_info info;
+  link_map* map = nullptr;
+  if (dladdr1(reinterpret_cast<void*>(&StayLoaded), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0)
+    return false;
+  const bool is_program = map == nullptr || map->l_name == nullptr || *map->l_name == '\0';
+  return is_program || dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
+}
+
+// State of the thread, which keeps it alive, too.
+struct Shared {
+  explicit Shared(const Environment& environment)
+      : look_ns(environment.look_ns), imports(environment.functions, environment.providers) {}
+
+  // Throws bad_alloc.
+  void Look() {
+    const base::MutexLock lock(&mutex);
+    imports.Change();
+    trace::g_sees_launches.store(imports.counts().entries != 0 && !is_paused.load() && !stop.load());
+  }
+  void Run() noexcept {
+    pthread_setname_np(pthread_self(), "pitot-calls");
+    while (!stop.load()) {
+      try {
+        Look();
+      } catch (const std::exception&) {
+        failed_looks.fetch_add(1, std::memory_order_relaxed);
+      }
+      wake.AwaitUntil(base::ClockNs(CLOCK_MONOTONIC) + look_ns);
+    }
+  }
+
+  const int64_t look_ns;
+  base::Mutex mutex;
+  Imports imports PITOT_GUARDED_BY(mutex);
+  std::atomic<bool> stop{false}, is_paused{false};
+  std::atomic<uint64_t> failed_looks{0};
+  base::Semaphore wake;
+};
+
+class CudaCallCollector final : public Collector {
+ public:
+  CudaCallCollector(const CudaCallOptions& options, const Environment& environment)
+      : options_(options), environment_(environment) {}
+  ~CudaCallCollector() override { CudaCallCollector::Stop(); }
+
+  const char* Name() const noexcept override { return kCollectorName; }
+  Status Start() noexcept override;
+  void Stop() noexcept override;
+  Status Pause() noexcept override;
+  Status Resume() noexcept override;
+  void Keep(int64_t, KeepFor) noexcept override {}  // the calls are in the rings
+  void AddTo(TraceBuilder& trace) override;
+
+ private:
+  // In the child of a fork nothing of its parent's is used, not even a lock.
+  bool IsOurs() const noexcept { return is_running_.load() && fork_epoch_ == trace::ForkEpoch(); }
+  void Begin() noexcept { BeginRecording(options_.slow_copy_us * uint64_t{1000}); }
+
+  const CudaCallOptions options_;
+  const Environment environment_;
+  std::atomic<bool> is_running_{false};
+  uint32_t fork_epoch_ = 0;
+  std::shared_ptr<Shared> shared_;
+  base::PatientThread thread_;
+};
+
+Status CudaCallCollector::Start() noexcept {
+  constexpr uint32_t kMostUs = 1'000'000;
+  if (options_.slow_copy_us == 0 || options_.slow_copy_us > kMostUs)
+    return Error(StatusCode::kInvalidArgument, "CudaCallOptions::slow_copy_us is %u; it must be 1 to 1000000",
+                 options_.slow_copy_us);
+  if (g_is_taken.exchange(true))
+    return Status(StatusCode::kAlreadyRunning, "this process has a collector of CUDA calls already");
+  Status status;
+  if (!StayLoaded()) {
+    status = Status(StatusCode::kUnavailable, "cannot keep Pitot's library loaded, which calls of CUDA would go through");
+  } else {
+    try {
+      shared_ = std::make_shared<Shared>(environment_);
+      shared_->Look();
+      fork_epoch_ = trace::ForkEpoch();
+      thread_.Start([shared = shared_] { shared->Run(); });
+    } catch (const std::exception& e) {
+      status = Error(StatusCode::kResourceExhausted, "cannot start the collector of CUDA calls: %s", e.what());
+    }
+  }
+  if (!status.ok()) {
+    g_is_taken.store(false);
+    return status;
+  }
+  Begin();
+  is_running_.store(true);
+  return {};
+}
+
+void CudaCallCollector::Stop() noexcept {
+  if (!is_running_.exchange(false) || fork_epoch_ != trace::ForkEpoch()) return;
+  EndRecording();
+  shared_->stop.store(true);
+  trace::g_sees_launches.store(false);
+  shared_->wake.Give();
+  thread_.End(environment_.stop_patience_ns);
+  g_is_taken.store(false);
+}
+
+Status CudaCallCollector::Pause() noexcept {
+  if (!IsOurs()) return Status(StatusCode::kNotRunning, "the collector of CUDA calls does not run in this process");
+  shared_->is_paused.store(true);
+  EndRecording();
+  trace::g_sees_launches.store(false);
+  return {};
+}
+
+Status CudaCallCollector::Resume() noexcept {
+  if (!IsOurs()) return Status(StatusCode::kNotRunning, "the collector of CUDA calls does not run in this process");
+  shared_->is_paused.store(false);
+  Begin();
+  shared_->wake.Give();
+  return {};
+}
+
+void CudaCallCollector::AddTo(TraceBuilder& trace) {
+  if (!IsOurs()) return;
+  ImportCounts counts;
+  bool has_cuda = false;
+  {
+    const base::MutexLock lock(&shared_->mutex);
+    counts = shared_->imports.counts();
+    has_cuda = shared_->imports.has_provider();
+  }
+  if (shared_->is_paused.load())
+    trace.AddAttribute("cuda_calls.not_recorded",
+                       "paused by the host; to record waits for the GPU: Recorder::Resume(\"cuda_calls\")");
+  else if (has_cuda && counts.entries == 0)
+    trace.AddAttribute("cuda_calls.not_recorded",
+                       "no library here imports CUDA's functions; to record waits for the GPU: link CUDA's runtime as a "
+                       "shared library (nvcc -cudart shared)");
+  const auto add = [&](const char* key, uint64_t number) {
+    if (number != 0) trace.AddAttribute(key, std::to_string(number).c_str());
+  };
+  add("cuda_calls.libraries", counts.libraries);
+  add("cuda_calls.entries_refused", counts.refused);
+  add("cuda_calls.failed_looks", shared_->failed_looks.load(std::memory_order_relaxed));
+}
+
+}  // namespace
+
+std::unique_ptr<Collector> MakeCollector(const CudaCallOptions& options, const Environment& environment) {
+  return std::make_unique<CudaCallCollector>(options, environment);
+}
+
+}  // namespace pitot::cuda_calls
+
+PITOT_NAMESPACE_BEGIN
+
+std::unique_ptr<Collector> MakeCudaCallCollector(const CudaCallOptions& options) noexcept {
+  try {
+    return cuda_calls::MakeCollector(options, {});
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+PITOT_NAMESPACE_END

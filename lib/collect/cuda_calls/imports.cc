@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cuda_calls/imports.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+namespace pitot::cuda_calls {
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint32_t kJumpSlot = R_X86_64_JUMP_SLOT, kGlobalData = R_X86_64_GLOB_DAT;
+#elif defined(__aarch64__)
+constexpr uint32_t kJumpSlot = R_AARCH64_JUMP_SLOT, kGlobalData = R_AARCH64_GLOB_DAT;
+#else
+constexpr uint32_t kJumpSlot = ~0u, kGlobalData = ~0u;  // none: nothing is changed
+#endif
+
+std::string_view FileNameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+struct Range {
+  uintptr_t begin = 0, end = 0;
+  bool Has(uintptr_t address) const { return address >= begin && address < end; }
+};
+
+// An entry of a table that the loader has made read-only is writable for one store.
+bool Store(void** entry, void* value, const Range& read_only) {
+  const auto address = reinterpret_cast<uintptr_t>(entry);
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = address & ~(page - 1), end = (address + sizeof(void*) + page - 1) & ~(page - 1);
+  void* const pages = reinterpret_cast<void*>(begin);  // NOLINT(performance-no-int-to-ptr)
+  const bool is_read_only = read_only.Has(address);
+  if (is_read_only && mprotect(pages, end - begin, PROT_READ | PROT_WRITE) != 0) return false;
+  __atomic_store_n(entry, value, __ATOMIC_RELEASE);
+  if (is_read_only) mprotect(pages, end - begin, PROT_READ);
+  return true;
+}
+
+}  // namespace
+
+// The tables of one loaded library.
+class Imports::Library {
+ public:
+  explicit Library(const dl_phdr_info& info) : base_(info.dlpi_addr) {
+    const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const ElfW(Dyn)* dynamic = nullptr;
+    for (const ElfW(Phdr)& header : std::span(info.dlpi_phdr, info.dlpi_phnum)) {
+      const uintptr_t begin = base_ + header.p_vaddr;
+      if (header.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);  // NOLINT
+      // The loader protects whole pages within it.
+      if (header.p_type == PT_GNU_RELRO) read_only_ = {begin & ~(page - 1), (begin + header.p_memsz) & ~(page - 1)};
+      if (header.p_type != PT_LOAD) continue;
+      mapped_.begin = mapped_.end == 0 ? begin : std::min(mapped_.begin, begin);
+      mapped_.end = std::max(mapped_.end, begin + header.p_memsz);
+    }
+    for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) Read(*dynamic);
+  }
+
+  bool IsReadable() const { return symbols_ != nullptr && names_ != nullptr; }
+  const Range& mapped() const { return mapped_; }
+  const Range& read_only() const { return read_only_; }
+
+  // Visits each entry for a function that another library defines: visit(name, entry).
+  template <class Visit> void VisitImports(const Visit& visit) const {
+    for (const std::span<const ElfW(Rela)> table : {jumps_, relocations_}) {
+      for (const ElfW(Rela)& one : table) {
+        const auto type = static_cast<uint32_t>(ELF64_R_TYPE(one.r_info));
+        if (type != kJumpSlot && type != kGlobalData) continue;
+        const ElfW(Sym)& symbol = symbols_[ELF64_R_SYM(one.r_info)];
+        if (symbol.st_shndx != SHN_UNDEF || symbol.st_name >= names_size_) continue;
+        visit(std::string_view(names_ + symbol.st_name),
+              reinterpret_cast<void**>(base_ + one.r_offset));  // NOLINT(performance-no-int-to-ptr)
+      }
+    }
+  }
+
+ private:
+  template <class T> const T* At(uintptr_t address) const {
+    // glibc has relocated the addresses of most libraries; not those of the kernel's, nor does every libc.
+    return reinterpret_cast<const T*>(address >= base_ ? address : base_ + address);  // NOLINT
+  }
+  void Read(const ElfW(Dyn) & entry) {
+    const auto sized = [](std::span<const ElfW(Rela)> table, size_t bytes) {
+      return std::span(table.data(), bytes / sizeof(ElfW(Rela)));
+    };
+    switch (entry.d_tag) {
+      case DT_SYMTAB:
+        symbols_ = At<ElfW(Sym)>(entry.d_un.d_ptr);
+        break;
+      case DT_STRTAB:
+        names_ = At<char>(entry.d_un.d_ptr);
+        break;
+      case DT_STRSZ:
+        names_size_ = entry.d_un.d_val;
+        break;
+      case DT_JMPREL:
+        jumps_ = std::span(At<ElfW(Rela)>(entry.d_un.d_ptr), jumps_.size());
+        break;
+      case DT_PLTRELSZ:
+        jumps_ = sized(jumps_, entry.d_un.d_val);
+        break;
+      case DT_RELA:
+        relocations_ = std::span(At<ElfW(Rela)>(entry.d_un.d_ptr), relocations_.size());
+        break;
+      case DT_RELASZ:
+        relocations_ = sized(relocations_, entry.d_un.d_val);
+        break;
+      default:
+        break;
+    }
+  }
+
+  const uintptr_t base_;
+  Range mapped_, read_only_;
+  const ElfW(Sym)* symbols_ = nullptr;
+  const char* names_ = nullptr;
+  size_t names_size_ = 0;
+  std::span<const ElfW(Rela)> jumps_, relocations_;
+};
+
+bool Imports::HasNews() {
+  uint64_t loads = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        *static_cast<uint64_t*>(out) = info->dlpi_adds;
+        return 1;
+      },
+      &loads);
+  // Once more after a change: the loader may have bound an entry while we changed it.
+  if (loads != seen_loads_) looks_left_ = 2;
+  seen_loads_ = loads;
+  if (looks_left_ == 0) return false;
+  --looks_left_;
+  return true;
+}
+
+// Where CUDA's functions are. Asked outside of the loader's lock, which the answer needs.
+void Imports::FindDefinitions() {
+  struct Seen {
+    std::span<const std::string_view> providers;
+    std::vector<std::string> paths;
+  } seen{providers_, {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        auto& all = *static_cast<Seen*>(out);
+        const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
+        const auto is_named = [&](std::string_view provider) { return FileNameOf(path).starts_with(provider); };
+        if (std::any_of(all.providers.begin(), all.providers.end(), is_named)) all.paths.emplace_back(path);
+        return 0;
+      },
+      &seen);
+  definitions_.clear();
+  has_provider_ = !seen.paths.empty();
+  for (const std::string& path : seen.paths) {
+    void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) continue;
+    for (const Function& function : functions_) {
+      if (void* const address = dlsym(library, function.name.data())) definitions_.push_back({&function, address});
+    }
+    dlclose(library);
+  }
+  std::stable_sort(definitions_.begin(), definitions_.end(),
+                   [](const Definition& a, const Definition& b) { return a.function < b.function; });
+}
+
+const Function* Imports::Find(std::string_view name) const {
+  if (!name.starts_with("cu")) return nullptr;
+  const auto at = std::lower_bound(functions_.begin(), functions_.end(), name,
+                                   [](const Function& one, std::string_view other) { return one.name < other; });
+  return at != functions_.end() && at->name == name ? &*at : nullptr;
+}
+
+// The only definition of a function; null: there are none, or several.
+void* Imports::DefinitionOf(const Function& function) const {
+  const auto is_before = [](const Definition& one, const Function* other) { return one.function < other; };
+  const auto at = std::lower_bound(definitions_.begin(), definitions_.end(), &function, is_before);
+  if (at == definitions_.end() || at->function != &function) return nullptr;
+  const auto next = at + 1;
+  return next != definitions_.end() && next->function == &function ? nullptr : at->address;
+}
+
+namespace {
+
+// The number of an original, new or known; kMostOriginals: there is no room.
+uint32_t NumberOf(const Function& function, void* original) {
+  for (uint32_t i = 0; i < kMostOriginals; ++i) {
+    std::atomic<void*>& there = (*function.originals)[i];
+    if (there.load(std::memory_order_relaxed) == nullptr) there.store(original, std::memory_order_release);
+    if (there.load(std::memory_order_relaxed) == original) return i;
+  }
+  return kMostOriginals;
+}
+
+}  // namespace
+
+void Imports::Change() {
+  if (!HasNews()) return;
+  FindDefinitions();
+  counts_ = {};
+  const auto change = [this](const dl_phdr_info& info) {
+    const Library library(info);
+    if (!library.IsReadable()) return;
+    bool is_changed = false;
+    library.VisitImports([&](std::string_view name, void** entry) {
+      const Function* const function = Find(name);
+      if (function == nullptr) return;
+      void* original = __atomic_load_n(entry, __ATOMIC_ACQUIRE);
+      const auto& wrappers = function->wrappers;
+      if (std::find(wrappers.begin(), wrappers.end(), original) == wrappers.end()) {
+        // Until its first call an entry leads back into its own library, to the code that asks the loader.
+        if (original == nullptr || library.mapped().Has(reinterpret_cast<uintptr_t>(original)))
+          original = DefinitionOf(*function);
+        if (original == nullptr) return;  // not known before its first call
+        const uint32_t number = NumberOf(*function, original);
+        if (number == kMostOriginals || !Store(entry, wrappers[number], library.read_only())) {
+          ++counts_.refused;
+          return;
+        }
+      }
+      ++counts_.entries;
+      is_changed = true;
+    });
+    counts_.libraries += is_changed;
+  };
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* to) {
+        (*static_cast<decltype(change)*>(to))(*info);
+        return 0;
+      },
+      const_cast<void*>(static_cast<const void*>(&change)));
+}
+
+}  // namespace pitot::cuda_calls

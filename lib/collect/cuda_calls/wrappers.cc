@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cuda_calls/wrappers.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "base/call_class.h"
+#include "pitot/extend/call.h"
+#include "pitot/trace.h"
+#include "trace/stream_use.h"
+
+namespace pitot::cuda_calls {
+namespace {
+
+// The types of CUDA's parameters. Results and enumerations are ints.
+using Handle = void*;
+using Memory = unsigned long long;  // CUdeviceptr
+struct Dim3 {
+  unsigned int x, y, z;
+};
+// Where both kinds of launch configuration have their stream: after two Dim3 and the bytes of shared memory.
+constexpr size_t kStreamInConfig = 32;
+
+enum class Role : uint8_t {
+  kWait,     // the thread may wait for a GPU in it
+  kOwn,      // takes its own time: allocates, loads code
+  kCopy,     // enqueues a copy, and waits if its memory is pageable
+  kLaunch,   // enqueues work
+  kDestroy,  // destroys streams
+};
+
+constexpr int kNone = -1, kConfig = -2;
+
+struct Kind {
+  std::string_view name;
+  Role role;
+  int stream;     // its parameter with the stream; kConfig: the first one points to it
+  int direction;  // its parameter with the direction of a copy
+};
+
+// X(name, role, stream, direction, types of parameters...)
+#define PITOT_CUDA_FUNCTIONS(X)                                                                                      \
+  X(cuCtxDestroy_v2, kDestroy, kNone, kNone, Handle)                                                                 \
+  X(cuCtxSynchronize, kWait, kNone, kNone)                                                                           \
+  X(cuDevicePrimaryCtxReset_v2, kDestroy, kNone, kNone, int)                                                         \
+  X(cuEventSynchronize, kWait, kNone, kNone, Handle)                                                                 \
+  X(cuGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                                \
+  X(cuGraphLaunch_ptsz, kLaunch, 1, kNone, Handle, Handle)                                                           \
+  X(cuLaunchKernel, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+    Handle, void**, void**)                                                                                          \
+  X(cuLaunchKernelEx, kLaunch, kConfig, kNone, const void*, Handle, void**, void**)                                  \
+  X(cuLaunchKernelEx_ptsz, kLaunch, kConfig, kNone, const void*, Handle, void**, void**)                             \
+  X(cuLaunchKernel_ptsz, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,      \
+    unsigned, Handle, void**, void**)                                                                                \
+  X(cuLibraryLoadData, kOwn, kNone, kNone, Handle*, const void*, void*, void*, unsigned, void*, void*, unsigned)     \
+  X(cuLibraryLoadFromFile, kOwn, kNone, kNone, Handle*, const char*, void*, void*, unsigned, void*, void*, unsigned) \
+  X(cuMemAllocHost_v2, kOwn, kNone, kNone, void**, size_t)                                                           \
+  X(cuMemAllocManaged, kOwn, kNone, kNone, Memory*, size_t, unsigned)                                                \
+  X(cuMemAlloc_v2, kOwn, kNone, kNone, Memory*, size_t)                                                              \
+  X(cuMemFreeHost, kWait, kNone, kNone, void*)                                                                       \
+  X(cuMemFree_v2, kWait, kNone, kNone, Memory)                                                                       \
+  X(cuMemHostAlloc, kOwn, kNone, kNone, void**, size_t, unsigned)                                                    \
+  X(cuMemcpyDtoHAsync_v2, kCopy, 3, kNone, void*, Memory, size_t, Handle)                                            \
+  X(cuMemcpyDtoHAsync_v2_ptsz, kCopy, 3, kNone, void*, Memory, size_t, Handle)                                       \
+  X(cuMemcpyDtoH_v2, kWait, kNone, kNone, void*, Memory, size_t)                                                     \
+  X(cuMemcpyDtoH_v2_ptds, kWait, kNone, kNone, void*, Memory, size_t)                                                \
+  X(cuMemcpyHtoDAsync_v2, kCopy, 3, kNone, Memory, const void*, size_t, Handle)                                      \
+  X(cuMemcpyHtoDAsync_v2_ptsz, kCopy, 3, kNone, Memory, const void*, size_t, Handle)                                 \
+  X(cuMemcpyHtoD_v2, kWait, kNone, kNone, Memory, const void*, size_t)                                               \
+  X(cuMemcpyHtoD_v2_ptds, kWait, kNone, kNone, Memory, const void*, size_t)                                          \
+  X(cuModuleLoad, kOwn, kNone, kNone, Handle*, const char*)                                                          \
+  X(cuModuleLoadData, kOwn, kNone, kNone, Handle*, const void*)                                                      \
+  X(cuModuleLoadDataEx, kOwn, kNone, kNone, Handle*, const void*, unsigned, void*, void**)                           \
+  X(cuModuleLoadFatBinary, kOwn, kNone, kNone, Handle*, const void*)                                                 \
+  X(cuStreamDestroy_v2, kDestroy, kNone, kNone, Handle)                                                              \
+  X(cuStreamSynchronize, kWait, kNone, kNone, Handle)                                                                \
+  X(cuStreamSynchronize_ptsz, kWait, kNone, kNone, Handle)                                                           \
+  X(cudaDeviceReset, kDestroy, kNone, kNone)                                                                         \
+  X(cudaDeviceSynchronize, kWait, kNone, kNone)                                                                      \
+  X(cudaEventSynchronize, kWait, kNone, kNone, Handle)                                                               \
+  X(cudaFree, kWait, kNone, kNone, void*)                                                                            \
+  X(cudaFreeHost, kWait, kNone, kNone, void*)                                                                        \
+  X(cudaGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                              \
+  X(cudaGraphLaunch_ptsz, kLaunch, 1, kNone, Handle, Handle)                                                         \
+  X(cudaHostAlloc, kOwn, kNone, kNone, void**, size_t, unsigned)                                                     \
+  X(cudaHostRegister, kOwn, kNone, kNone, void*, size_t, unsigned)                                                   \
+  X(cudaLaunchCooperativeKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                 \
+  X(cudaLaunchCooperativeKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)            \
+  X(cudaLaunchKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                            \
+  X(cudaLaunchKernelExC, kLaunch, kConfig, kNone, const void*, const void*, void**)                                  \
+  X(cudaLaunchKernelExC_ptsz, kLaunch, kConfig, kNone, const void*, const void*, void**)                             \
+  X(cudaLaunchKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                       \
+  X(cudaMalloc, kOwn, kNone, kNone, void**, size_t)                                                                  \
+  X(cudaMallocHost, kOwn, kNone, kNone, void**, size_t)                                                              \
+  X(cudaMallocManaged, kOwn, kNone, kNone, void**, size_t, unsigned)                                                 \
+  X(cudaMemcpy, kWait, kNone, 3, void*, const void*, size_t, int)                                                    \
+  X(cudaMemcpy2D, kWait, kNone, 6, void*, size_t, const void*, size_t, size_t, size_t, int)                          \
+  X(cudaMemcpy2DAsync, kCopy, 7, 6, void*, size_t, const void*, size_t, size_t, size_t, int, Handle)                 \
+  X(cudaMemcpy2DAsync_ptsz, kCopy, 7, 6, void*, size_t, const void*, size_t, size_t, size_t, int, Handle)            \
+  X(cudaMemcpy2D_ptds, kWait, kNone, 6, void*, size_t, const void*, size_t, size_t, size_t, int)                     \
+  X(cudaMemcpyAsync, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                           \
+  X(cudaMemcpyAsync_ptsz, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                      \
+  X(cudaMemcpy_ptds, kWait, kNone, 3, void*, const void*, size_t, int)                                               \
+  X(cudaStreamDestroy, kDestroy, kNone, kNone, Handle)                                                               \
+  X(cudaStreamSynchronize, kWait, kNone, kNone, Handle)                                                              \
+  X(cudaStreamSynchronize_ptsz, kWait, kNone, kNone, Handle)
+
+#define PITOT_KIND(name, role, stream, direction, ...) {#name, Role::role, stream, direction},
+constexpr Kind kKinds[] = {PITOT_CUDA_FUNCTIONS(PITOT_KIND)};
+#undef PITOT_KIND
+constexpr uint32_t kFunctions = std::size(kKinds);
+static_assert(std::is_sorted(std::begin(kKinds), std::end(kKinds),
+                             [](const Kind& a, const Kind& b) { return a.name < b.name; }));
+
+#define PITOT_NUMBER(name, ...) k_##name,
+enum Number : uint32_t { PITOT_CUDA_FUNCTIONS(PITOT_NUMBER) };
+#undef PITOT_NUMBER
+
+// cudaMemcpyKind: host to host, host to device, device to host, device to device, as the addresses say.
+constexpr uint32_t kDirections = 5, kNoDirection = 4;
+constexpr std::string_view kDirectionNames[kDirections] = {" HtoH", " HtoD", " DtoH", " DtoD", ""};
+
+constinit std::atomic<bool> g_is_recording{false};
+constinit std::atomic<uint64_t> g_slow_copy_ticks{0};
+constinit std::atomic<uint32_t> g_collector_name{0};
+constinit std::array<std::array<std::atomic<uint32_t>, kDirections>, kFunctions> g_names{};
+constinit std::array<std::array<std::atomic<void*>, kMostOriginals>, kFunctions> g_originals{};
+__thread bool t_is_inside = false;  // one of these calls calls another
+
+// Functions of programs built for the default stream of each thread.
+constexpr bool IsPerThread(std::string_view name) { return name.ends_with("_ptsz") || name.ends_with("_ptds"); }
+
+// "cuMemcpyHtoDAsync" for "cuMemcpyHtoDAsync_v2_ptsz".
+constexpr std::string_view PlainName(std::string_view name) {
+  for (const std::string_view end : {"_ptsz", "_ptds", "_v2"}) {
+    if (name.ends_with(end)) name.remove_suffix(end.size());
+  }
+  return name;
+}
+
+template <uint32_t kFunction, class... Args> void* StreamOf(const std::tuple<Args...>& args) {
+  constexpr Kind kKind = kKinds[kFunction];
+  void* stream = nullptr;
+  if constexpr (kKind.stream == kConfig) {
+    if (std::get<0>(args) == nullptr) return nullptr;  // the original refuses it
+    std::memcpy(&stream, static_cast<const char*>(std::get<0>(args)) + kStreamInConfig, sizeof stream);
+  } else {
+    stream = std::get<kKind.stream>(args);
+  }
+  constexpr uintptr_t kPerThreadStream = 2;  // CU_STREAM_PER_THREAD
+  if (IsPerThread(kKind.name) && stream == nullptr) return reinterpret_cast<void*>(kPerThreadStream);  // NOLINT
+  return stream;
+}
+
+void Tell(void (*trace::StreamWatcher::*what)() noexcept) {
+  if (const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire))
+    (watcher->*what)();
+}
+
+template <uint32_t kFunction, class... Args> void RecordCall(uint64_t begin, const std::tuple<Args...>& args) {
+  constexpr Kind kKind = kKinds[kFunction];
+  uint32_t direction = kNoDirection;
+  if constexpr (kKind.direction != kNone)
+    direction = std::min(static_cast<uint32_t>(std::get<kKind.direction>(args)), kNoDirection);
+  DeviceCall call;
+  call.collector = Name{g_collector_name.load(std::memory_order_relaxed)};
+  call.api = Name{g_names[kFunction][direction].load(std::memory_order_relaxed)};
+  EndCall(begin, call);
+}
+
+template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Args... args) {
+  constexpr Kind kKind = kKinds[kFunction];
+  const auto original =
+      reinterpret_cast<int (*)(Args...)>(g_originals[kFunction][kOriginal].load(std::memory_order_relaxed));
+  if (!g_is_recording.load(std::memory_order_relaxed) || t_is_inside) return original(args...);
+  const std::tuple<Args...> all(args...);
+  if constexpr (kKind.role == Role::kWait) Tell(&trace::StreamWatcher::wait);
+  if constexpr (kKind.role == Role::kDestroy) Tell(&trace::StreamWatcher::destroy);
+  if constexpr (kKind.role == Role::kLaunch || kKind.role == Role::kCopy) {
+    if (const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire))
+      watcher->launch(StreamOf<kFunction>(all));
+  }
+  if constexpr (kKind.role == Role::kLaunch || kKind.role == Role::kDestroy) return original(args...);
+  const uint64_t begin = BeginCall();
+  t_is_inside = true;
+  const int result = original(args...);
+  t_is_inside = false;
+  if constexpr (kKind.role == Role::kCopy) {
+    if (BeginCall() - begin < g_slow_copy_ticks.load(std::memory_order_relaxed)) return result;
+  }
+  RecordCall<kFunction>(begin, all);
+  return result;
+}
+
+template <uint32_t kFunction, class... Args, uint32_t... kOriginal>
+Function Make(std::integer_sequence<uint32_t, kOriginal...>) {
+  return {kKinds[kFunction].name,
+          {reinterpret_cast<void*>(&Wrapper<kFunction, kOriginal, Args...>)...},
+          &g_originals[kFunction]};
+}
+
+// What calls are named in traces: base::CallClassOf knows these names.
+std::string CallName(const Kind& kind, uint32_t direction) {
+  std::string name(PlainName(kind.name));
+  name += kDirectionNames[direction];
+  if (kind.role == Role::kCopy) name += base::kBlockingSuffix;
+  return name;
+}
+
+}  // namespace
+
+std::span<const Function> Functions() {
+  constexpr std::make_integer_sequence<uint32_t, kMostOriginals> kAll;
+#define PITOT_MAKE(name, role, stream, direction, ...) Make<k_##name __VA_OPT__(, ) __VA_ARGS__>(kAll),
+  static const std::array<Function, kFunctions> functions{PITOT_CUDA_FUNCTIONS(PITOT_MAKE)};
+#undef PITOT_MAKE
+  return functions;
+}
+
+void BeginRecording(uint64_t slow_copy_ns) noexcept {
+  g_collector_name.store(Intern(kCollectorName).index, std::memory_order_relaxed);
+  for (uint32_t function = 0; function < kFunctions; ++function) {
+    const Kind& kind = kKinds[function];
+    if (kind.role == Role::kLaunch || kind.role == Role::kDestroy) continue;
+    for (uint32_t direction = 0; direction < kDirections; ++direction) {
+      if (kind.direction == kNone && direction != kNoDirection) continue;
+      g_names[function][direction].store(Intern(CallName(kind, direction).c_str()).index, std::memory_order_relaxed);
+    }
+  }
+  g_slow_copy_ticks.store(detail::TicksOf(slow_copy_ns), std::memory_order_relaxed);
+  g_is_recording.store(true, std::memory_order_release);
+}
+
+void EndRecording() noexcept { g_is_recording.store(false, std::memory_order_relaxed); }
+
+}  // namespace pitot::cuda_calls

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Our wrappers of CUDA's functions. They tell who watches streams (trace/stream_use.h), record the calls in which a
+// thread waits, and return what the original returns.
+#ifndef PITOT_LIB_COLLECT_CUDA_CALLS_WRAPPERS_H_
+#define PITOT_LIB_COLLECT_CUDA_CALLS_WRAPPERS_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "collect/cuda_calls/imports.h"
+
+namespace pitot::cuda_calls {
+
+inline constexpr char kCollectorName[] = "cuda_calls";
+// The libraries that have the functions.
+inline constexpr std::string_view kProviders[] = {"libcudart.so", "libcuda.so"};
+
+// In order of their names. Made at the first call, which interns the names of calls.
+std::span<const Function> Functions();
+
+// Records calls from now on. `slow_copy_ns`: an asynchronous copy is recorded if it took so long.
+void BeginRecording(uint64_t slow_copy_ns) noexcept;
+// Calls under way may still be recorded.
+void EndRecording() noexcept;
+
+}  // namespace pitot::cuda_calls
+
+#endif  // PITOT_LIB_COLLECT_CUDA_CALLS_WRAPPERS_H_

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cuda_events/layers.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "pitot/trace.h"
+#include "trace/mirror.h"
+#include "trace/stream_use.h"
+
+namespace pitot::cuda_events {
+
+constinit LayerCounts g_layer_counts{};
+
+namespace {
+
+constexpr uint32_t kMostLevels = 8;  // of scopes in the work
+constexpr uint32_t kMostStreams = 4;  // changes of stream in one piece of work; then it stays with the last
+constexpr uint32_t kRaiseAfter = 4;   // pieces of work for which a deeper level was cheap enough
+// What a pair of events delays the GPU (docs/lab/gpu.md), in addition to the host's time.
+constexpr uint64_t kGpuNs = 1000;
+
+constinit std::atomic<Pools*> g_layer_pools{nullptr};
+constinit std::atomic<double> g_most_share{0};  // of the work's time
+constinit std::atomic<uint32_t> g_session{0};   // a thread's levels and costs are those of one collector
+constinit std::atomic<uint32_t> g_request_name{0};  // of the work of a request outside of batches
+// Changes when a stream is destroyed: streams known before may be gone.
+constinit std::atomic<uint32_t> g_streams_epoch{0};
+
+// The layers of a thread.
+struct ThreadLayers {
+  uint32_t session = 0;
+  Pools* pools = nullptr;
+  uint64_t work = 0;  // 0: none
+  bool is_batch = false;
+  uint64_t begin_ticks = 0;
+  Name work_name{};
+  void* stream = nullptr;
+  uint32_t epoch = 0;
+  bool has_stream = false;
+  bool is_said = false;       // by SetWorkStream
+  bool is_seen = false;       // launches of this thread are told
+  bool has_launched = false;  // since the last event
+  bool is_running = false;    // launched and did not wait since
+  detail::CudaSpan open{};
+  uint32_t streams = 0;
+  // Scopes open in the work; those beyond kMostLevels only count.
+  uint32_t level = 0;
+  std::array<uint32_t, kMostLevels> names{};
+  std::array<uint32_t, kMostLevels> scopes{};  // of this work, by level
+  uint32_t deepest = 1;                        // timed level
+  uint32_t cheap = 0;                          // pieces of work in a row that could have been timed deeper
+  uint64_t end_ticks = 0;                      // what the second event of a pair takes, about
+};
+constinit thread_local ThreadLayers t_layers{};
+
+uint64_t Ticks() {
+  const uint32_t gate = __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED);
+  return detail::Clock(gate);
+}
+
+Name NameNow(const ThreadLayers& layers) {
+  const uint32_t level = std::min({layers.level, layers.deepest, kMostLevels});
+  return level == 0 ? layers.work_name : Name{layers.names[level - 1]};
+}
+
+bool IsStreamKnown(const ThreadLayers& layers) {
+  return layers.has_stream && layers.epoch == g_streams_epoch.load(std::memory_order_acquire);
+}
+
+void Cancel(ThreadLayers* layers) {
+  if (layers->open.pair == nullptr) return;
+  Pools::Cancel(std::exchange(layers->open, {}));
+  g_layer_counts.cancelled.fetch_add(1, std::memory_order_relaxed);
+}
+
+void End(ThreadLayers* layers) {
+  if (layers->open.pair == nullptr) return;
+  if (!IsStreamKnown(*layers)) return Cancel(layers);
+  const uint64_t begin_ticks = Ticks();
+  Pools::End(std::exchange(layers->open, {}));
+  const uint64_t ticks = Ticks() - begin_ticks;
+  layers->end_ticks = layers->end_ticks == 0 ? ticks : layers->end_ticks - layers->end_ticks / 16 + ticks / 16;
+}
+
+void Begin(ThreadLayers* layers) {
+  layers->open = layers->pools->Begin(layers->stream, NameNow(*layers));
+  layers->has_launched = false;
+  layers->is_running = true;
+}
+
+// A timed scope begins, or ends and leaves the one around it. Where launches are told, a span begins with one, or with
+// a scope that follows one: libraries may launch unseen. A span without any is given up.
+void Edge(ThreadLayers* layers, bool is_begin) {
+  const bool is_open = layers->open.pair != nullptr;
+  if (is_open && layers->is_seen && !layers->has_launched && is_begin)
+    return Pools::Rename(layers->open, NameNow(*layers));
+  if (is_open && layers->is_seen && !layers->has_launched) {
+    Pools::Cancel(std::exchange(layers->open, {}));
+  } else {
+    End(layers);
+  }
+  const bool is_at_work = layers->is_seen ? is_begin && layers->is_running : layers->is_said;
+  if (is_at_work && IsStreamKnown(*layers)) Begin(layers);
+}
+
+// Chooses the timed levels by what they cost of the work's time.
+void ChooseLevel(ThreadLayers* layers) {
+  if (layers->end_ticks == 0) return;
+  const auto took = static_cast<double>(Ticks() - layers->begin_ticks);
+  const auto each = static_cast<double>(2 * layers->end_ticks + detail::TicksOf(kGpuNs));
+  double left = took * g_most_share.load(std::memory_order_relaxed);
+  uint32_t level = 0;
+  while (level < kMostLevels && layers->scopes[level] != 0) {
+    left -= each * layers->scopes[level];
+    if (left < 0) break;
+    ++level;
+  }
+  const bool has_deeper = layers->deepest < kMostLevels && layers->scopes[layers->deepest] != 0;
+  if (left < 0 && level < layers->deepest) {
+    layers->deepest = level;
+    layers->cheap = 0;
+  } else if (level <= layers->deepest || !has_deeper) {
+    layers->cheap = 0;
+  } else if (++layers->cheap >= kRaiseAfter) {
+    ++layers->deepest;
+    layers->cheap = 0;
+  }
+}
+
+void OnWork(uint64_t id, Name executor) noexcept {
+  ThreadLayers& layers = t_layers;
+  const bool is_batch = executor.index != 0;
+  if (layers.work != 0 && layers.is_batch && is_batch) {
+    Cancel(&layers);  // the former batch ended on another thread
+  } else if (layers.work != 0) {
+    if (layers.is_seen && !layers.has_launched) Pools::Cancel(std::exchange(layers.open, {}));  // nothing ran
+    End(&layers);
+    ChooseLevel(&layers);
+  }
+  if (const uint32_t session = g_session.load(std::memory_order_relaxed); layers.session != session) {
+    layers = {};
+    layers.session = session;
+  }
+  layers.work = id;
+  layers.is_batch = is_batch;
+  layers.level = layers.streams = 0;
+  layers.scopes.fill(0);
+  layers.has_stream = layers.is_said = layers.is_running = false;
+  if (id == 0) return;
+  layers.pools = g_layer_pools.load(std::memory_order_acquire);
+  layers.begin_ticks = Ticks();
+  layers.work_name = executor.index != 0 ? executor : Name{g_request_name.load(std::memory_order_relaxed)};
+}
+
+void OnScopeBegin(const Site* site, Name name) noexcept {
+  ThreadLayers& layers = t_layers;
+  if (layers.work == 0) return;
+  const uint32_t level = layers.level++;
+  if (level >= kMostLevels) return;
+  ++layers.scopes[level];
+  if (level >= layers.deepest) return;
+  layers.names[level] = (site->flags & kNameIsFirstArg) != 0 ? name.index : Intern(site->name).index;
+  Edge(&layers, /*is_begin=*/true);
+}
+
+void OnScopeEnd() noexcept {
+  ThreadLayers& layers = t_layers;
+  if (layers.work == 0 || layers.level == 0) return;
+  const uint32_t level = --layers.level;
+  if (level < std::min(layers.deepest, kMostLevels)) Edge(&layers, /*is_begin=*/false);
+}
+
+void OnLaunch(void* stream) noexcept {
+  ThreadLayers& layers = t_layers;
+  if (layers.work == 0) return;
+  layers.is_seen = true;
+  const bool is_timed = layers.open.pair != nullptr && layers.stream == stream;
+  if (!is_timed && !(layers.is_said && layers.stream != stream)) {
+    if (layers.open.pair != nullptr && ++layers.streams > kMostStreams) {
+      g_layer_counts.streams.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    End(&layers);
+    layers.stream = stream;
+    layers.has_stream = true;
+    layers.epoch = g_streams_epoch.load(std::memory_order_acquire);
+    Begin(&layers);
+  }
+  layers.has_launched = true;
+}
+
+void OnWait() noexcept {
+  ThreadLayers& layers = t_layers;
+  layers.is_running = false;
+  if (layers.open.pair != nullptr) End(&layers);
+}
+
+void OnDestroy() noexcept {
+  OnWait();
+  g_streams_epoch.fetch_add(1, std::memory_order_acq_rel);
+}
+
+constexpr trace::Mirror kMirror = {OnScopeBegin, OnScopeEnd, OnWork};
+constexpr trace::StreamWatcher kWatcher = {OnLaunch, OnWait, OnDestroy};
+
+}  // namespace
+
+void BeginLayers(Pools* pools, double most_cost_percent) noexcept {
+  g_layer_counts.cancelled.store(0, std::memory_order_relaxed);
+  g_layer_counts.streams.store(0, std::memory_order_relaxed);
+  g_most_share.store(most_cost_percent / 100, std::memory_order_relaxed);
+  g_request_name.store(Intern("request").index, std::memory_order_relaxed);
+  g_layer_pools.store(pools, std::memory_order_release);
+  g_session.fetch_add(1, std::memory_order_relaxed);
+  trace::SetMirror(trace::MirrorUse::kLayers, &kMirror);
+  trace::g_stream_watcher.store(&kWatcher, std::memory_order_release);
+}
+
+void EndLayers() noexcept {
+  trace::g_stream_watcher.store(nullptr, std::memory_order_release);
+  trace::SetMirror(trace::MirrorUse::kLayers, nullptr);
+}
+
+}  // namespace pitot::cuda_events
+
+PITOT_NAMESPACE_BEGIN
+
+void SetWorkStream(void* stream) noexcept {
+  using namespace cuda_events;  // NOLINT: this part stands on what is above
+  ThreadLayers& layers = t_layers;
+  if (layers.work == 0 || !detail::HasCudaEvents()) return;
+  End(&layers);
+  layers.stream = stream;
+  layers.has_stream = layers.is_said = true;
+  layers.epoch = g_streams_epoch.load(std::memory_order_acquire);
+  if (!layers.is_seen) Begin(&layers);
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Passes on what a thread does with streams of a GPU: from who sees the calls (collect/cuda_calls) to who measures the
+// GPU's work (collect/cuda_events). Either works without the other.
+#ifndef PITOT_LIB_TRACE_STREAM_USE_H_
+#define PITOT_LIB_TRACE_STREAM_USE_H_
+
+#include <atomic>
+
+namespace pitot::trace {
+
+// Called on the threads of the calls, before each.
+struct StreamWatcher {
+  void (*launch)(void* stream) noexcept;  // work is enqueued on the stream
+  void (*wait)() noexcept;                // the thread may wait for a GPU
+  void (*destroy)() noexcept;             // a stream is destroyed, or all of a device
+};
+
+extern std::atomic<const StreamWatcher*> g_stream_watcher;  // null: none. It must live as long as the process.
+// Calls of at least one library of this process are seen. Others may make calls that are not.
+extern std::atomic<bool> g_sees_launches;
+
+}  // namespace pitot::trace
+
+#endif  // PITOT_LIB_TRACE_STREAM_USE_H_

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collector of CUDA calls, between libraries of a program and a fake runtime.
+#include "collect/cuda_calls/collector.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "collect/cuda_calls/fake_cudart.h"
+#include "fakes/child.h"
+#include "fakes/trace_text.h"
+#include "fakes/wait_until.h"
+#include "session/host.h"
+#include "trace/stream_use.h"
+
+namespace {
+
+namespace model = pitot::model;
+using fakes::Attribute;
+using fakes::Caller;
+using pitot::StatusCode;
+
+constexpr std::string_view kFakes[] = {"libfake_cudart"};
+constexpr int kToHost = 2;  // cudaMemcpyDeviceToHost
+
+void* Pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+class Library {
+ public:
+  explicit Library(const char* path) : handle_(dlopen(path, RTLD_LAZY | RTLD_LOCAL)) {
+    INFO((handle_ == nullptr ? dlerror() : ""));
+    REQUIRE(handle_ != nullptr);
+    caller = reinterpret_cast<Caller (*)()>(dlsym(handle_, "cuda_caller"))();
+    *caller.result = 0;
+    *caller.spins_ns = 0;
+  }
+  ~Library() { dlclose(handle_); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  Caller caller{};
+
+ private:
+  void* const handle_;
+};
+
+struct Rig {
+  Rig() {
+    environment.providers = kFakes;
+    environment.look_ns = 1'000'000;
+    REQUIRE(host.Start());
+  }
+  pitot::Status Add() { return host.recorder.Add(pitot::cuda_calls::MakeCollector(options, environment)); }
+  model::Trace Incident() {
+    REQUIRE(host.TriggerAndFlush());
+    model::Trace trace = host.traces().back();
+    CHECK(model::FindInconsistency(trace) == "");
+    return trace;
+  }
+
+  session_test::Host host;
+  pitot::CudaCallOptions options;
+  pitot::cuda_calls::Environment environment;
+};
+
+std::vector<std::string> Calls(const model::Trace& trace) {
+  std::vector<std::string> names;
+  for (const model::StringId name : trace.calls.name) names.emplace_back(trace.strings[name]);
+  return names;
+}
+using Names = std::vector<std::string>;
+
+struct Watched {
+  static void Launch(void* stream) noexcept { streams.push_back(stream); }
+  static void Wait() noexcept { ++waits; }
+  static void Destroy() noexcept { ++destroyed; }
+  explicit Watched() {
+    streams.clear();
+    waits = destroyed = 0;
+    pitot::trace::g_stream_watcher.store(&kWatcher);
+  }
+  ~Watched() { pitot::trace::g_stream_watcher.store(nullptr); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+  static constexpr pitot::trace::StreamWatcher kWatcher = {Launch, Wait, Destroy};
+  inline static std::vector<void*> streams;
+  inline static int waits = 0, destroyed = 0;
+};
+
+}  // namespace
+
+TEST_CASE("calls in which a thread waits are recorded with its request, whatever way their library is bound",
+          "[cuda_calls]") {
+  for (const char* path : {PITOT_LAZY_CALLER, PITOT_NOW_CALLER}) {
+    const Library library(path);
+    Rig rig;
+    REQUIRE(rig.Add().ok());
+    pitot::Request request = pitot::Request::Begin("/classify");
+    CHECK(library.caller.synchronize(Pointer(0x50)) == 0);
+    CHECK(library.caller.allocate(nullptr, 4096) == 0);
+    const model::Trace trace = rig.Incident();
+
+    INFO(path);
+    CHECK(Calls(trace) == Names{"cudaStreamSynchronize", "cudaMalloc"});
+    REQUIRE(trace.calls.size() == 2);
+    CHECK(trace.calls.request[0] != model::kNone);
+    CHECK(Attribute(trace, "cuda_calls.libraries") != "");
+    CHECK(Attribute(trace, "cuda_calls.not_recorded").empty());
+  }
+}
+
+TEST_CASE("the runtime gets what the program passed, and the program what the runtime answered", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  const Caller& caller = library.caller;
+  void* args[] = {nullptr};
+  *caller.result = 719;
+  CHECK(caller.launch(Pointer(1), {2, 0, 3}, {4, 0, 5}, args, 6, Pointer(7)) == 719);
+  CHECK(std::string_view(caller.last->function) == "cudaLaunchKernel");
+  const uintptr_t expected[] = {1, 2, 3, 4, 5, reinterpret_cast<uintptr_t>(args), 6, 7};
+  CHECK(std::equal(std::begin(expected), std::end(expected), caller.last->words));
+  CHECK(caller.copy_async(Pointer(1), Pointer(2), 3, kToHost, Pointer(5)) == 719);
+  const uintptr_t copied[] = {1, 2, 3, kToHost, 5};
+  CHECK(std::equal(std::begin(copied), std::end(copied), caller.last->words));
+}
+
+TEST_CASE("copies say their direction, and asynchronous ones are recorded only if they waited", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  {
+    Rig rig;
+    rig.options.slow_copy_us = 1'000'000;
+    REQUIRE(rig.Add().ok());
+    CHECK(library.caller.copy(nullptr, nullptr, 1, kToHost) == 0);
+    CHECK(library.caller.copy_async(nullptr, nullptr, 1, 1, nullptr) == 0);
+    CHECK(Calls(rig.Incident()) == Names{"cudaMemcpy DtoH"});
+  }
+  Rig rig;
+  rig.options.slow_copy_us = 1;
+  REQUIRE(rig.Add().ok());
+  *library.caller.spins_ns = 100'000;
+  CHECK(library.caller.copy_async(nullptr, nullptr, 1, 1, nullptr) == 0);
+  CHECK(Calls(rig.Incident()) == Names{"cudaMemcpyAsync HtoD (blocking)"});
+}
+
+TEST_CASE("a library loaded later is found, and one that is unloaded harms nothing", "[cuda_calls]") {
+  auto first = std::make_unique<Library>(PITOT_NOW_CALLER);
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  first.reset();
+  const Library later(PITOT_LAZY_CALLER);
+  CHECK(fakes::WaitUntil([&] {
+    CHECK(later.caller.synchronize(nullptr) == 0);
+    return !Calls(rig.Incident()).empty();
+  }));
+}
+
+TEST_CASE("two versions of the runtime in a process each get their own calls", "[cuda_calls]") {
+  const Library one(PITOT_NOW_CALLER), other(PITOT_OTHER_CALLER);
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  CHECK(one.caller.synchronize(Pointer(1)) == 0);
+  CHECK(one.caller.last->version == 12);
+  CHECK(other.caller.synchronize(Pointer(2)) == 0);
+  CHECK(other.caller.last->version == 13);
+  CHECK(Calls(rig.Incident()) == Names{"cudaStreamSynchronize", "cudaStreamSynchronize"});
+}
+
+TEST_CASE("launches are not recorded, but tell who watches streams", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  CHECK(pitot::trace::g_sees_launches.load());
+  const Watched watched;
+  const Caller& caller = library.caller;
+  caller.launch(nullptr, {}, {}, nullptr, 0, Pointer(7));
+  caller.launch_per_thread(nullptr, {}, {}, nullptr, 0, nullptr);
+  struct {
+    unsigned grid[3] = {}, block[3] = {};
+    size_t shared_bytes = 0;
+    void* stream = Pointer(9);
+  } config;
+  caller.launch_ex(&config, nullptr, nullptr);
+  caller.copy_async(nullptr, nullptr, 0, 1, Pointer(8));
+  CHECK(Watched::streams == std::vector<void*>{Pointer(7), Pointer(2), Pointer(9), Pointer(8)});
+  caller.synchronize(nullptr);
+  caller.destroy_stream(Pointer(7));
+  CHECK(Watched::waits == 1);
+  CHECK(Watched::destroyed == 1);
+  CHECK(Calls(rig.Incident()) == Names{"cudaStreamSynchronize"});
+}
+
+TEST_CASE("after a stop, in a pause and in a forked child calls go through and are not recorded", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  REQUIRE(rig.host.recorder.Pause("cuda_calls").ok());
+  CHECK(!pitot::trace::g_sees_launches.load());
+  CHECK(library.caller.synchronize(Pointer(3)) == 0);
+  CHECK(library.caller.last->words[0] == 3);
+  const model::Trace paused = rig.Incident();
+  CHECK(Calls(paused).empty());
+  CHECK(Attribute(paused, "cuda_calls.not_recorded").find("Recorder::Resume(\"cuda_calls\")") != std::string::npos);
+  REQUIRE(rig.host.recorder.Resume("cuda_calls").ok());
+  CHECK(library.caller.synchronize(nullptr) == 0);
+  CHECK(Calls(rig.Incident()) == Names{"cudaStreamSynchronize"});
+  CHECK(fakes::InChild([&] {
+          const bool is_passed = library.caller.synchronize(Pointer(4)) == 0 && library.caller.last->words[0] == 4;
+          return is_passed ? 0 : 1;
+        }) == 0);
+  rig.host.recorder.Stop();
+  CHECK(library.caller.synchronize(Pointer(5)) == 0);
+  CHECK(library.caller.last->words[0] == 5);
+  // Another collector in the same process finds the tables changed already.
+  REQUIRE(rig.host.Start());
+  REQUIRE(rig.Add().ok());
+  CHECK(library.caller.synchronize(nullptr) == 0);
+  CHECK(Calls(rig.Incident()) == Names{"cudaStreamSynchronize"});
+}
+
+TEST_CASE("if no library imports functions of the loaded runtime, incidents say so", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  // This library is loaded, and nobody imports CUDA's functions from it. Entries that are bound already lead elsewhere.
+  static constexpr std::string_view kOther[] = {"libm.so"};
+  rig.environment.providers = kOther;
+  rig.environment.functions = std::span<const pitot::cuda_calls::Function>();
+  REQUIRE(rig.Add().ok());
+  CHECK(library.caller.synchronize(nullptr) == 0);
+  const model::Trace trace = rig.Incident();
+  CHECK(Calls(trace).empty());
+  CHECK(Attribute(trace, "cuda_calls.not_recorded").find("-cudart shared") != std::string::npos);
+}
+
+TEST_CASE("wrong options and a second collector are refused", "[cuda_calls]") {
+  Rig rig;
+  rig.options.slow_copy_us = 0;
+  CHECK(rig.Add().code() == StatusCode::kInvalidArgument);
+  rig.options.slow_copy_us = 1'000'001;
+  CHECK(rig.Add().code() == StatusCode::kInvalidArgument);
+  rig.options.slow_copy_us = 20;
+  REQUIRE(rig.Add().ok());
+  CHECK(rig.Add().code() == StatusCode::kAlreadyRunning);
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fake runtime of CUDA: it notes its calls, and a caller that passes them on from a library of its own.
+#ifndef PITOT_TEST_COLLECT_CUDA_CALLS_FAKE_CUDART_H_
+#define PITOT_TEST_COLLECT_CUDA_CALLS_FAKE_CUDART_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fakes {
+
+struct Dim3 {
+  unsigned x, y, z;
+};
+
+// The last call, as the runtime got it.
+struct RuntimeCall {
+  int version = 0;  // of the runtime
+  const char* function = "";
+  uintptr_t words[8] = {};
+};
+
+// What a caller's library exports as `cuda_caller`.
+struct Caller {
+  int (*synchronize)(void* stream);
+  int (*copy)(void* to, const void* from, size_t bytes, int direction);
+  int (*copy_async)(void* to, const void* from, size_t bytes, int direction, void* stream);
+  int (*allocate)(void** memory, size_t bytes);
+  int (*free)(void* memory);
+  int (*launch)(const void* kernel, Dim3 grid, Dim3 block, void** args, size_t shared_bytes, void* stream);
+  int (*launch_ex)(const void* config, const void* kernel, void** args);
+  int (*launch_per_thread)(const void* kernel, Dim3 grid, Dim3 block, void** args, size_t shared_bytes, void* stream);
+  int (*destroy_stream)(void* stream);
+  const RuntimeCall* last;
+  int* result;        // of the next calls
+  int64_t* spins_ns;  // how long each takes
+};
+
+}  // namespace fakes
+
+#endif  // PITOT_TEST_COLLECT_CUDA_CALLS_FAKE_CUDART_H_

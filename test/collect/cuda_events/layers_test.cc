@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layers of batches and requests, timed without help of the host, over a driver that needs no GPU.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "collect/cuda_events/rig.h"
+#include "pitot/pitot.h"
+#include "trace/stream_use.h"
+
+namespace {
+
+namespace model = pitot::model;
+using fakes::Attribute;
+using fakes::EventHost;
+using fakes::kMs;
+
+// The collector of CUDA calls, as this test plays it.
+struct Launches {
+  static void Tell(void* stream) { pitot::trace::g_stream_watcher.load()->launch(stream); }
+  static void Wait() { pitot::trace::g_stream_watcher.load()->wait(); }
+  static void Destroy() { pitot::trace::g_stream_watcher.load()->destroy(); }
+};
+
+// Work of this length, launched where the launch is seen.
+void Launch(EventHost* host, void* stream, int64_t duration_ns = kMs) {
+  Launches::Tell(stream);
+  host->cuda.Enqueue(stream, duration_ns);
+}
+
+std::vector<std::string> Spans(const model::Trace& trace) {
+  std::vector<uint32_t> rows;
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    const std::string_view name = trace.strings[trace.gpu.name[row]];
+    if (trace.gpu.kind[row] == model::GpuKind::kSpan && name != "warm up") rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](uint32_t a, uint32_t b) { return trace.gpu.begin_ns[a] < trace.gpu.begin_ns[b]; });
+  std::vector<std::string> names;
+  for (const uint32_t row : rows) names.emplace_back(trace.strings[trace.gpu.name[row]]);
+  return names;
+}
+using Names = std::vector<std::string>;
+
+// The incident, once nothing is in flight.
+model::Trace SettledIncident(EventHost* host) {
+  REQUIRE(host->Settle());
+  return host->traces().back();
+}
+
+}  // namespace
+
+TEST_CASE("scopes of a batch whose stream is said appear as spans that follow each other", "[cuda_events][layers]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  pitot::Batch batch = pitot::Batch::Begin("resnet50");
+  pitot::SetWorkStream(host.stream);
+  {
+    PITOT_SCOPE("forward");
+    host.cuda.Enqueue(host.stream, 4 * kMs);
+  }
+  {
+    PITOT_SCOPE("head");
+    host.cuda.Enqueue(host.stream, 2 * kMs);
+  }
+  batch.Finish();
+  const model::Trace trace = SettledIncident(&host);
+  CHECK(model::FindInconsistency(trace) == "");
+  CHECK(EventHost::Count(trace, "forward") == 1);
+  CHECK(EventHost::Count(trace, "head") == 1);
+  CHECK(EventHost::Count(trace, "resnet50") == 3);  // before, between and after them
+  const uint32_t forward = EventHost::Find(trace, "forward"), head = EventHost::Find(trace, "head");
+  CHECK(trace.gpu.duration_ns[forward] > 3 * kMs);
+  const int64_t error_ns = 1000 * EventHost::NumberOf(trace, "cuda_events.clock_error_us");
+  CHECK(trace.gpu.begin_ns[head] >= trace.gpu.begin_ns[forward] + trace.gpu.duration_ns[forward] - 2 * error_ns);
+  REQUIRE(trace.gpu.call[forward] != model::kNone);
+  CHECK(trace.calls.batch[trace.gpu.call[forward]] != model::kNone);
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("where launches are seen, layers need nothing of the host, and code without launches has no span",
+          "[cuda_events][layers]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  pitot::Batch batch = pitot::Batch::Begin("resnet50");
+  { PITOT_SCOPE("tokenize"); }
+  {
+    PITOT_SCOPE("forward");
+    Launch(&host, host.stream);
+  }
+  {
+    PITOT_SCOPE("head");
+    Launch(&host, host.stream);
+  }
+  Launches::Wait();
+  { PITOT_SCOPE("detokenize"); }
+  batch.Finish();
+  CHECK(Spans(SettledIncident(&host)) == Names{"forward", "head"});
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("a batch without scopes and a request outside of batches are timed as a whole", "[cuda_events][layers]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  pitot::Batch batch = pitot::Batch::Begin("resnet50");
+  Launch(&host, host.stream);
+  batch.Finish();
+  pitot::Request request = pitot::Request::Begin("/classify");
+  Launch(&host, host.stream);
+  Launches::Wait();
+  request.Finish(pitot::Outcome::kOk);
+  Launch(&host, host.stream);  // for nobody
+  CHECK(Spans(SettledIncident(&host)) == Names{"resnet50", "request"});
+}
+
+TEST_CASE("work that goes on on another stream is timed there", "[cuda_events][layers]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  void* const other = host.cuda.MakeStream();
+  pitot::Batch batch = pitot::Batch::Begin("resnet50");
+  Launch(&host, host.stream);
+  Launch(&host, other, 3 * kMs);
+  batch.Finish();
+  const model::Trace trace = SettledIncident(&host);
+  CHECK(Spans(trace) == Names{"resnet50", "resnet50"});
+  std::vector<uint32_t> streams;
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row)
+    if (trace.strings[trace.gpu.name[row]] == "resnet50") streams.push_back(trace.gpu.stream[row]);
+  REQUIRE(streams.size() == 2);
+  CHECK(streams[0] != streams[1]);
+}
+
+TEST_CASE("no event is recorded on a stream that may have been destroyed", "[cuda_events][layers]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  void* const other = host.cuda.MakeStream();
+  pitot::Batch batch = pitot::Batch::Begin("resnet50");
+  Launch(&host, other);
+  const size_t before = host.cuda.StampsOn(other).size();
+  std::thread([] { Launches::Destroy(); }).join();  // another thread destroys some stream
+  { PITOT_SCOPE("forward"); }
+  batch.Finish();
+  CHECK(host.cuda.StampsOn(other).size() == before);
+  const model::Trace trace = SettledIncident(&host);
+  CHECK(Spans(trace).empty());
+  CHECK(Attribute(trace, "cuda_events.layers_cancelled") == "1");
+}
+
+TEST_CASE("layers that cost too much of a batch's time are timed as one", "[cuda_events][layers]") {
+  EventHost host;
+  host.event_options.layer_cost_percent = 1e-6;
+  REQUIRE(host.StartTiming());
+  const auto run = [&] {
+    pitot::Batch batch = pitot::Batch::Begin("resnet50");
+    for (int i = 0; i < 3; ++i) {
+      PITOT_SCOPE("layer");
+      Launch(&host, host.stream, 0);
+    }
+    batch.Finish();
+  };
+  run();  // what they cost is known after this one
+  const uint32_t known = EventHost::Count(SettledIncident(&host), "layer");
+  CHECK(known == 3);
+  run();
+  const model::Trace trace = SettledIncident(&host);
+  CHECK(EventHost::Count(trace, "layer") == known);
+  CHECK(Spans(trace).back() == "resnet50");
+}
+
+TEST_CASE("a batch that ends on another thread leaves no span behind", "[cuda_events][layers]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  pitot::Batch batch = pitot::Batch::Begin("resnet50");
+  Launch(&host, host.stream);
+  std::thread([batch = std::move(batch)]() mutable { batch.Finish(); }).join();
+  pitot::Batch next = pitot::Batch::Begin("resnet50");
+  Launch(&host, host.stream);
+  next.Finish();
+  const model::Trace trace = SettledIncident(&host);
+  CHECK(Spans(trace) == Names{"resnet50"});
+  CHECK(Attribute(trace, "cuda_events.layers_cancelled") == "1");
+}
+
+TEST_CASE("layers can be left out", "[cuda_events][layers]") {
+  EventHost host;
+  host.event_options.layers = false;
+  REQUIRE(host.StartTiming());
+  CHECK(pitot::trace::g_stream_watcher.load() == nullptr);
+  pitot::Batch batch = pitot::Batch::Begin("resnet50");
+  { PITOT_SCOPE("forward"); }
+  batch.Finish();
+  CHECK(Spans(SettledIncident(&host)).empty());
+}
+
+TEST_CASE("a share of the time that is no share is refused", "[cuda_events][layers]") {
+  EventHost host;
+  REQUIRE(host.Start());
+  for (const double percent : {0.0, -1.0, 100.5}) {
+    host.event_options.layer_cost_percent = percent;
+    CHECK(host.Add().code() == pitot::StatusCode::kInvalidArgument);
+  }
+}
