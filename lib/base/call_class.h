@@ -47,7 +47,8 @@ inline std::string_view WithoutVendor(std::string_view call) {
   return {};
 }
 
-// OpenCL says whether a copy blocks in an argument, so our layer ends the name of a call that does with this.
+// Ends the name of a copy that waited, where the name of its function does not say it: OpenCL has an argument for it,
+// and CUDA's asynchronous copies wait for pageable memory.
 inline constexpr std::string_view kBlockingSuffix = " (blocking)";
 
 // For the runtime's and the driver's API of CUDA and HIP, nvrtc, and OpenCL: "cudaStreamSynchronize", "cuMemFree_v2",
@@ -57,8 +58,8 @@ inline CallClass CallClassOf(std::string_view call) {
   const auto has = [call](auto... part) { return ((call.find(part) != std::string_view::npos) || ...); };
   const auto begins = [name](auto... with) { return (name.starts_with(with) || ...); };
   if (call.ends_with("EventScope")) return CallClass::kMark;
+  if (call.ends_with(kBlockingSuffix)) return CallClass::kBlockingCopy;
   if (call.starts_with("cl")) {
-    if (call.ends_with(kBlockingSuffix)) return CallClass::kBlockingCopy;
     if (name == "Finish" || name == "WaitForEvents") return CallClass::kSync;
     if (begins("EnqueueNDRangeKernel", "EnqueueTask")) return CallClass::kLaunch;
     if (begins("EnqueueRead", "EnqueueWrite", "EnqueueCopy", "EnqueueFill", "EnqueueMap", "EnqueueUnmap",

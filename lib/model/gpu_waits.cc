@@ -35,10 +35,9 @@ template <class GroupOf> GpuWaits::Groups GpuWaits::GroupBy(uint32_t groups, con
 GpuWaits::GpuWaits(const Trace& trace, const LaunchIndex& launches)
     : trace_(trace), launches_(launches), devices_(static_cast<uint32_t>(trace.devices.size())) {
   const GpuColumns& gpu = trace.gpu;
-  const bool has_more_than_spans =
-      std::any_of(gpu.kind.begin(), gpu.kind.end(), [](GpuKind kind) { return kind != GpuKind::kSpan; });
+  has_operations_ = std::any_of(gpu.kind.begin(), gpu.kind.end(), [](GpuKind kind) { return kind != GpuKind::kSpan; });
   for (uint32_t row = 0; row < gpu.size(); ++row) {
-    if (!has_more_than_spans || gpu.kind[row] != GpuKind::kSpan) ends_.push_back(row);
+    if (!has_operations_ || gpu.kind[row] != GpuKind::kSpan) ends_.push_back(row);
   }
   std::stable_sort(ends_.begin(), ends_.end(), [&](uint32_t a, uint32_t b) { return EndNs(a) < EndNs(b); });
 
@@ -91,7 +90,7 @@ uint32_t GpuWaits::Last(uint32_t call, int64_t by_ns) const {
   const CallColumns& calls = trace_.calls;
   const Wait wait{calls.begin_ns[call], by_ns};
   const CallClass call_class = base::CallClassOf(trace_.strings[calls.name[call]]);
-  if (base::IsCopy(call_class)) {
+  if (base::IsCopy(call_class) && (has_operations_ || launches_.Gpu(call).size() != 0)) {
     uint32_t last = kNone;
     for (const uint32_t row : launches_.Gpu(call)) {
       if (CanHaveBeen(row, wait) && (last == kNone || EndNs(row) > EndNs(last))) last = row;

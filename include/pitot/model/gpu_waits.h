@@ -16,7 +16,7 @@ PITOT_NAMESPACE_BEGIN
 namespace model {
 
 // A call waited for the work that ended last during the call. Candidates were launched before it, and match it:
-//  * a call that copies: its own copy;
+//  * a call that copies: its own copy. Where only spans were recorded, it is as any other call;
 //  * a call with a known stream: work on that stream;
 //  * a call that waits for a whole device (cudaDeviceSynchronize, cuCtxSynchronize, freeing memory): work on it. If the
 //    call does not name the device, it is the one its thread launched on last, otherwise any;
@@ -64,6 +64,7 @@ class PITOT_EXPORT GpuWaits {
   const Trace& trace_;
   const LaunchIndex& launches_;
   const uint32_t devices_;
+  bool has_operations_ = false;                             // anything but spans
   std::vector<uint32_t> ends_;                              // all rows, by end
   Groups on_stream_, on_device_, of_thread_, for_context_;  // the last two by launcher
   std::vector<uint32_t> last_device_;                       // by call: the device its thread launched on last, or kNone

@@ -102,11 +102,17 @@ void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
   EmitDivided(begin_ns, segment, off);
 }
 
-// Model code of which no GPU work and no call is recorded may be a wait for the GPU: a thread that synchronises spins
-// or sleeps. As long as the GPU worked, it is not called code or a sleep without a reason.
+// Model code of which no GPU work and no wait is recorded may be a wait for the GPU: a thread that synchronises spins or
+// sleeps. As long as the GPU worked, it is not called code or a sleep without a reason.
 void Walk::TakeGpuUse(int64_t begin_ns, const BlameSegment& segment, OffCpu* off) const {
   const bool is_model = segment.blame == Blame::kHostOncpuFramework && segment.batch != kNone;
-  if (!is_model || !index_.gpu_use.HasDevice() || index_.gpu.OpsOfBatch(segment.batch) != 0) return;
+  if (!is_model || index_.gpu.OpsOfBatch(segment.batch) != 0 || index_.gpu.HasWaits(segment.batch)) return;
+  DivideByGpuUse(begin_ns, off);
+}
+
+// Takes the time in which the GPU's engines were at work from what no other proof explains.
+void Walk::DivideByGpuUse(int64_t begin_ns, OffCpu* off) const {
+  if (!index_.gpu_use.HasDevice()) return;
   int64_t left_ns = std::max<int64_t>(now_ns_ - begin_ns - off->runqueue_ns - off->pagefault_ns, 0);
   for (const GpuUse::Engine engine : {GpuUse::kCompute, GpuUse::kToGpu, GpuUse::kFromGpu}) {
     off->gpu_ns[engine] = std::clamp<int64_t>(index_.gpu_use.BusyNs(engine, begin_ns, now_ns_), 0, left_ns);

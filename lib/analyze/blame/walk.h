@@ -92,6 +92,7 @@ class Walk {
   void Emit(int64_t begin_ns, const BlameSegment& segment);
   void EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off);
   void TakeGpuUse(int64_t begin_ns, const BlameSegment& segment, OffCpu* off) const;
+  void DivideByGpuUse(int64_t begin_ns, OffCpu* off) const;
   BlameSegment WhoseWork(BlameSegment segment) const;
   void EmitPart(int64_t begin_ns, BlameSegment segment);
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);
@@ -130,6 +131,9 @@ class Walk {
   Blame BlameOfCopying(uint32_t call) const;
   void EmitCall(int64_t begin_ns, uint32_t call, uint32_t event);
   void EmitInCall(int64_t begin_ns, const BlameSegment& segment);
+  void EmitWaitInCall(int64_t begin_ns, BlameSegment rest);
+  void WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op);
+  void ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op);
   void MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call);
   void StepOnGpu();
   void Execute(uint32_t op);

@@ -37,6 +37,7 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
   const int64_t call_ns = trace_.calls.begin_ns[call];
   if (IsWaiting(what)) {
     const uint32_t op = index_.gpu.waits().Last(call, now_ns_);
+    if (op != kNone && index_.gpu.IsSpan(op)) return WaitForSpans(piece, begin_ns, op);
     if (op != kNone) {
       const int64_t end_ns = std::min(index_.gpu.EndNs(op), now_ns_);
       BlameSegment rest;
@@ -86,10 +87,71 @@ Blame Walk::BlameOfCopy(uint32_t op) const {
   return direction == "HtoD" ? Blame::kH2d : direction == "DtoH" ? Blame::kD2h : Blame::kD2dMemset;
 }
 
-// A call that copies is the copy's time, not a launch's.
+// A call that copies is the copy's time, not a launch's. If the copy was not recorded, the call's name may have its
+// direction.
 Blame Walk::BlameOfCopying(uint32_t call) const {
   const auto caused = index_.gpu.launches().Gpu(call);
-  return caused.size() != 0 ? BlameOfCopy(*caused.begin()) : Blame::kLaunchApi;
+  if (caused.size() != 0) return BlameOfCopy(*caused.begin());
+  const std::string_view name = trace_.strings[trace_.calls.name[call]];
+  return Says(name, "HtoD") ? Blame::kH2d : Says(name, "DtoH") ? Blame::kD2h : Blame::kLaunchApi;
+}
+
+// A wait for spans. They tell when the batch's work ended, and include gaps: what the thread did before this wait was not
+// the GPU's time, so the walk goes on there, and not at the beginning of the work.
+void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
+  BlameSegment rest;
+  rest.thread = thread_;
+  rest.call = piece.call;
+  rest.event = piece.event;
+  rest.batch = BatchAt(begin_ns);
+  const CallClass what = index_.gpu.ClassOf(piece.call);
+  rest.blame = what == CallClass::kFree           ? Blame::kAllocStall
+               : what == CallClass::kBlockingCopy ? BlameOfCopying(piece.call)
+               : now_ns_ - index_.gpu.EndNs(op) <= index_.options.sync_return_ns ? Blame::kSyncReturn
+                                                                                 : Blame::kHostBlockedUnknown;
+  for (; op != kNone && index_.gpu.EndNs(op) > begin_ns; op = index_.gpu.Previous(op)) {
+    patience_.Count();
+    EmitWaitInCall(std::max(index_.gpu.EndNs(op), begin_ns), rest);
+    ExecuteSpan(piece, begin_ns, op);
+    rest.blame = Blame::kHostBlockedUnknown;
+  }
+  EmitWaitInCall(begin_ns, rest);
+}
+
+// The time of a span within a call that waits for it. Work of others beside it is contention, as far as the span is
+// longer than usual.
+void Walk::ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op) {
+  const int64_t since_ns = std::max(trace_.gpu.begin_ns[op], begin_ns);
+  if (now_ns_ <= since_ns) return;
+  BlameSegment segment;
+  segment.gpu = op;
+  segment.call = piece.call;
+  segment.event = piece.event;
+  segment.thread = thread_;
+  segment.batch = BatchAt(begin_ns);
+  if (IsOthers(op)) {
+    segment.blame = Blame::kGpuQueueWaitOthers;
+    segment.by = OwnerOf(op);
+    return Emit(since_ns, segment);
+  }
+  segment.blame = Blame::kGpuExecExpected;
+  const int64_t usual_ns = index_.gpu.UsualNs(op);
+  const int64_t excess_ns = usual_ns >= 0 ? std::max<int64_t>(trace_.gpu.duration_ns[op] - usual_ns, 0) : 0;
+  const int64_t beside_ns = index_.gpu.OverlapNs(op, {since_ns, now_ns_}, [&](uint32_t) { return true; });
+  BlameSegment contended = segment;
+  contended.blame = Blame::kGpuContention;
+  Emit(std::max(since_ns, now_ns_ - std::min(excess_ns, beside_ns)), contended);
+  Emit(since_ns, segment);
+}
+
+// The time of a wait in which no span ran: the GPU's as far as its counters say that it worked, or if nothing says
+// what it did.
+void Walk::EmitWaitInCall(int64_t begin_ns, BlameSegment rest) {
+  if (now_ns_ <= begin_ns) return;
+  OffCpu off;
+  if (rest.blame == Blame::kHostBlockedUnknown || rest.blame == Blame::kD2h || rest.blame == Blame::kAllocStall)
+    DivideByGpuUse(begin_ns, &off);
+  EmitDivided(begin_ns, rest, off);
 }
 
 // The thread's own time in a call.
@@ -115,9 +177,11 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
       break;
     case CallClass::kSync:
     case CallClass::kDeviceSync:
-      // So long a wait must have been for something unrecorded.
-      segment.blame =
-          now_ns_ - begin_ns > index_.options.sync_return_ns ? Blame::kHostBlockedUnknown : Blame::kHostOncpuFramework;
+      // So long a wait must have been for something unrecorded: for the GPU, where no work of GPUs was recorded at all.
+      segment.blame = now_ns_ - begin_ns <= index_.options.sync_return_ns ? Blame::kHostOncpuFramework
+                      : index_.gpu.has_operations()                       ? Blame::kHostBlockedUnknown
+                      : index_.gpu_use.HasDevice()                        ? Blame::kHostBlockedUnknown
+                                                                          : Blame::kGpuExecExpected;
       break;
     case CallClass::kLoad:
     case CallClass::kCompile:
@@ -129,6 +193,7 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
       segment.blame = Blame::kHostOncpuFramework;
       break;
   }
+  if (IsWaiting(index_.gpu.ClassOf(call)) && !index_.gpu.has_operations()) return EmitWaitInCall(begin_ns, segment);
   if (segment.blame != Blame::kLaunchApi) return EmitInCall(begin_ns, segment);
   BlameSegment loads = segment;
   loads.blame = Blame::kLazyLoadJit;
@@ -433,7 +498,7 @@ void Walk::Execute(uint32_t op) {
   } else if (name.substr(0, 4) == "nccl" || Says(name, "ncclKernel") || Says(name, "ncclDevKernel")) {
     segment.blame = Blame::kCommExposed;
   } else if (const int64_t usual_ns = index_.gpu.UsualNs(op); usual_ns >= 0 && duration_ns > usual_ns) {
-    const int64_t overlap_ns = index_.gpu.OverlapNs(op, [&](uint32_t other) { return IsOthers(other); });
+    const int64_t overlap_ns = index_.gpu.OverlapNs(op, index_.gpu.TimeOf(op), [&](uint32_t other) { return IsOthers(other) || IsOwn(other); });
     const int64_t excess_ns = duration_ns - usual_ns;
     const double share = static_cast<double>(overlap_ns) / static_cast<double>(duration_ns);
     const auto contended_ns = std::min(excess_ns, static_cast<int64_t>(static_cast<double>(excess_ns) * share));

@@ -44,16 +44,19 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
       calls_of_(trace.requests.size()),
       ops_of_request_(trace.requests.size()),
       ops_of_batch_(trace.batches.size()),
+      members_(trace.batches.size()),
+      has_waits_(trace.batches.size()),
       are_times_known_(AreGpuTimesKnown(trace, {})) {
   const std::vector<GpuKind>& kinds = trace.gpu.kind;
-  const bool has_more_than_spans = std::any_of(kinds.begin(), kinds.end(), [](auto k) { return k != GpuKind::kSpan; });
+  has_operations_ = std::any_of(kinds.begin(), kinds.end(), [](auto k) { return k != GpuKind::kSpan; });
+  for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) members_[batch] = trace.batches[batch].member_count;
   std::unordered_map<uint64_t, std::vector<int64_t>> durations;
   for (uint32_t op = 0; op < trace.gpu.size(); ++op) {
-    if (has_more_than_spans && kinds[op] == GpuKind::kSpan) continue;
+    if (has_operations_ && IsSpan(op)) continue;
     std::vector<uint32_t>& stream = streams_[trace.gpu.stream[op]];
     place_[op] = static_cast<uint32_t>(stream.size());
     stream.push_back(op);
-    if (const uint32_t call = trace.gpu.call[op]; call != kNone) {
+    if (const uint32_t call = trace.gpu.call[op]; call != kNone && !IsSpan(op)) {
       const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
       if (batch != kNone) {
         ++ops_of_batch_[batch];
@@ -61,7 +64,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
         ++ops_of_request_[request];
       }
     }
-    if (kinds[op] == GpuKind::kKernel) durations[KeyOf(op)].push_back(trace.gpu.duration_ns[op]);
+    if (kinds[op] == GpuKind::kKernel || IsSpan(op)) durations[KeyOf(op)].push_back(trace.gpu.duration_ns[op]);
   }
   for (auto& [key, all] : durations) {
     if (all.size() >= options.least_samples) usual_ns_.emplace(key, base::Median(std::move(all)));
@@ -76,6 +79,8 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     if (Enqueues(classes_[name]) && trace.calls.duration_ns[call] != model::kOpen)
       launch_ns.push_back(trace.calls.duration_ns[call]);
     const uint32_t request = trace.calls.request[call];
+    if (const uint32_t batch = trace.calls.batch[call]; batch != kNone && IsWaiting(classes_[name]))
+      has_waits_[batch] = true;
     if (request == kNone || trace.calls.batch[call] != kNone) continue;
     const model::Interval own{trace.calls.begin_ns[call], trace.CallEnd(call)};
     model::Interval& all = calls_of_[request];
@@ -129,7 +134,7 @@ uint32_t GpuOps::Ahead(uint32_t op) const {
 
 int64_t GpuOps::UsualNs(uint32_t op) const {
   const auto usual = usual_ns_.find(KeyOf(op));
-  return trace_.gpu.kind[op] == GpuKind::kKernel && usual != usual_ns_.end() ? usual->second : -1;
+  return usual != usual_ns_.end() ? usual->second : -1;
 }
 
 void GpuOps::FindLost() {

@@ -86,14 +86,21 @@ class GpuOps {
   // O(log n) for each stream.
   uint32_t AllocationBefore(uint32_t op, int64_t since_ns) const;
 
-  // How many operations its calls, and those of the batch, caused.
+  // Whether anything but spans was recorded of GPUs.
+  bool has_operations() const { return has_operations_; }
+  bool IsSpan(uint32_t op) const { return trace_.gpu.kind[op] == model::GpuKind::kSpan; }
+  // Whether a call in which its thread may have waited for a GPU was recorded for the batch. Then its code is code.
+  bool HasWaits(uint32_t batch) const { return has_waits_[batch]; }
+
+  // How many operations its calls, and those of the batch, caused. Spans are none.
   uint32_t OpsOfRequest(uint32_t request) const { return ops_of_request_[request]; }
   uint32_t OpsOfBatch(uint32_t batch) const { return ops_of_batch_[batch]; }
 
   // Whether launched work without a record may have been on a GPU in that time: until its thread waited for a GPU.
   bool MayHaveLost(model::Interval when) const;
 
-  // The usual length of an operation of this kernel and shape: the median; -1 if too few are known.
+  // The usual length of an operation of this kernel and shape, or of a span of this name in batches of this size: the
+  // median; -1 if too few are known.
   int64_t UsualNs(uint32_t op) const;
   // The SM clock of its device in its middle, and the counter recording it; `usual` is the median of the device's
   // kernels. 0 if unknown.
@@ -105,21 +112,25 @@ class GpuOps {
   // Whether times of GPUs can be compared with the host's (a39).
   bool are_times_known() const { return are_times_known_; }
   int64_t MedianLaunchNs() const { return median_launch_ns_; }
-  // How long operations with `is_other(op)` were on the device during `op`.
-  template <class IsOther> int64_t OverlapNs(uint32_t op, const IsOther& is_other) const {
+  // How long operations with `is_other(op)` were on the device during `op`, within `when`.
+  template <class IsOther> int64_t OverlapNs(uint32_t op, model::Interval when, const IsOther& is_other) const {
     model::Intervals others;
     VisitOverlaps(op, [&](uint32_t other) {
       if (is_other(other)) others.push_back({trace_.gpu.begin_ns[other], EndNs(other)});
     });
-    return model::TotalNs(model::Intersection(model::Union(std::move(others)), {{trace_.gpu.begin_ns[op], EndNs(op)}}));
+    return model::TotalNs(model::Intersection(model::Union(std::move(others)), {when}));
   }
+  model::Interval TimeOf(uint32_t op) const { return {trace_.gpu.begin_ns[op], EndNs(op)}; }
   // The row that launched an operation; the rows of `gpu` caused by a call.
   const model::LaunchIndex& launches() const { return launches_; }
 
  private:
   uint32_t Device(uint32_t op) const { return trace_.streams[trace_.gpu.stream[op]].device; }
   uint64_t KeyOf(uint32_t op) const {
-    return (static_cast<uint64_t>(trace_.gpu.name[op]) << 32) | trace_.gpu.shape[op];
+    const uint32_t call = trace_.gpu.call[op];
+    const uint32_t batch = IsSpan(op) && call != model::kNone ? trace_.calls.batch[call] : model::kNone;
+    const uint32_t like = !IsSpan(op) ? trace_.gpu.shape[op] : batch != model::kNone ? members_[batch] : 0;
+    return (static_cast<uint64_t>(trace_.gpu.name[op]) << 32) | like;
   }
   bool IsBeside(uint32_t stream, uint32_t op) const {
     return stream != trace_.gpu.stream[op] && trace_.streams[stream].device == Device(op);
@@ -157,7 +168,9 @@ class GpuOps {
   std::vector<uint32_t> place_;                 // of each row, in its stream; kNone: left out
   std::vector<CallClass> classes_;              // by StringId of their names
   std::vector<model::Interval> calls_of_;       // by request
-  std::vector<uint32_t> ops_of_request_, ops_of_batch_;
+  std::vector<uint32_t> ops_of_request_, ops_of_batch_, members_;
+  std::vector<bool> has_waits_;  // by batch
+  bool has_operations_ = false;
   std::unordered_map<uint64_t, int64_t> usual_ns_;
   int64_t median_launch_ns_ = 0;
   const bool are_times_known_;

@@ -178,6 +178,16 @@ class Inspector {
 
 }  // namespace
 
+bool AreWaitsRecorded(const model::Trace& trace) {
+  bool are_seen = false;
+  for (const model::Attribute& attribute : trace.attributes) {
+    const std::string_view key = trace.strings[attribute.key];
+    if (key == "cuda_calls.not_recorded") return false;
+    are_seen |= key == "cuda_calls.libraries";
+  }
+  return are_seen;
+}
+
 bool AreGpuTimesKnown(const Trace& trace, const QualityLimits& limits) {
   const std::vector<uint32_t> devices = DevicesAtWork(trace);
   return std::none_of(devices.begin(), devices.end(), [&](uint32_t device) {

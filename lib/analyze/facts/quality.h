@@ -42,6 +42,9 @@ struct Damage {
 // after. O(n) of the GPU's rows.
 bool AreGpuTimesKnown(const model::Trace& trace, const QualityLimits& limits);
 
+// Whether all calls in which a thread waits for a GPU were recorded, at any depth (pitot::cuda_calls).
+bool AreWaitsRecorded(const model::Trace& trace);
+
 // Whether events of threads are missing: not requests without room, nor scopes closed on another thread.
 inline bool AreEventsLost(model::LossReason reason) {
   return reason != model::LossReason::kOpenRequests && reason != model::LossReason::kClosedElsewhere;

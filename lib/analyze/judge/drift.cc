@@ -59,7 +59,7 @@ Status Regimes::Add(std::string_view route, uint32_t size_bucket, const Baseline
       cell->period_begin_ns = row.at_ns;
     }
     if (cell->rows.size() >= options_.requests_per_period) return Status();
-    const bool is_whole = verdict::IsWhole(row.work.depth, row.blame, false);
+    const bool is_whole = verdict::IsWhole(row.work.depth, row.blame, verdict::kByCounters | verdict::kByWaits);
     Row kept{row.blame.Total(), {}, is_whole ? verdict::ForGpus(row.work.depth) : Depth::kAuto, row.work.steps != 0};
     for (uint32_t k = 0; k < kBlames; ++k)
       kept.parts_us[k] = static_cast<int32_t>(std::min<int64_t>(row.blame.ns[k] / 1000, INT32_MAX));

@@ -15,10 +15,8 @@ bool HasParts(uint32_t parts, const BlameVector& blame) {
 
 }  // namespace
 
-bool IsWhole(Depth depth, const BlameVector& blame, bool is_counted) {
-  constexpr uint32_t kCounted = BlameBit(Blame::kGpuExecExpected) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h);
-  const uint32_t deeper = is_counted ? kOfGpus & ~kCounted : kOfGpus;
-  return ForGpus(depth) != Depth::kScopes || !HasParts(deeper, blame);
+bool IsWhole(Depth depth, const BlameVector& blame, uint32_t at_any_depth) {
+  return ForGpus(depth) != Depth::kScopes || !HasParts(kOfGpus & ~at_any_depth, blame);
 }
 
 Blame Coarse(Blame blame, bool has_batches) {

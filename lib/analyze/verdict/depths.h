@@ -28,9 +28,16 @@ inline constexpr uint32_t kOfGpus =
 // Treats depths at which the same is known of GPUs as one.
 inline Depth ForGpus(Depth depth) { return std::min(depth, Depth::kKernels); }
 
+// Parts that a GPU's counters tell at any depth; parts that recorded waits (pitot::cuda_calls) tell at any depth.
+inline constexpr uint32_t kByCounters =
+    BlameBit(Blame::kGpuExecExpected) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h);
+inline constexpr uint32_t kByWaits = kByCounters | BlameBit(Blame::kAllocStall) | BlameBit(Blame::kLazyLoadJit) |
+                                     BlameBit(Blame::kSyncReturn) | BlameBit(Blame::kGpuContention) |
+                                     BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kLaunchApi);
+
 // Whether that depth was in force all the time; otherwise the request was recorded deeper for a part of it.
-// `is_counted`: the GPU's counters tell GPU work at any depth.
-bool IsWhole(Depth depth, const BlameVector& blame, bool is_counted);
+// `at_any_depth`: parts that are told at any depth.
+bool IsWhole(Depth depth, const BlameVector& blame, uint32_t at_any_depth);
 
 // The part's name where GPUs were not recorded: code of the thread waiting for them. Only batches separate code before,
 // in and after the model's work then.

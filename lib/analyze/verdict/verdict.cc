@@ -17,6 +17,7 @@
 #include "analyze/verdict/proof.h"
 #include "analyze/verdict/verdict_confidence.h"
 #include "analyze/verdict/verdict_others.h"
+#include "analyze/facts/quality.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 
@@ -408,11 +409,12 @@ Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
 
 // Leaves those of `rows` that were recorded at `depth`, if they are enough. Returns whether all compared requests then
 // have the same knowledge of GPUs.
-bool KeepDepth(Depth depth, const BlameVector& blame, bool is_counted, uint32_t least, std::vector<BaselineRow>* rows) {
+bool KeepDepth(Depth depth, const BlameVector& blame, uint32_t at_any_depth, uint32_t least,
+               std::vector<BaselineRow>* rows) {
   const auto is_like = [&](const BaselineRow& row) {
-    return ForGpus(row.work.depth) == ForGpus(depth) && IsWhole(row.work.depth, row.blame, is_counted);
+    return ForGpus(row.work.depth) == ForGpus(depth) && IsWhole(row.work.depth, row.blame, at_any_depth);
   };
-  if (!IsWhole(depth, blame, is_counted)) return false;
+  if (!IsWhole(depth, blame, at_any_depth)) return false;
   const auto like = static_cast<size_t>(std::count_if(rows->begin(), rows->end(), is_like));
   if (like == rows->size()) return true;
   if (like < least) return false;
@@ -457,8 +459,9 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
   const uint32_t bucket = blame.token == kNone ? row.size_bucket : blame::TokenBucket(index, blame.token);
   verdict.level = baseline.Find(index.trace.strings[row.route], bucket, now_ns, least, &rows);
   const WorkDone work = WorkOfBlame(index, blame);
-  const bool is_counted = index.gpu_use.IsSampled(blame.begin_ns, blame.end_ns);
-  if (KeepDepth(work.depth, blame.blame, is_counted, least, &rows)) {
+  const uint32_t at_any_depth = (index.gpu_use.IsSampled(blame.begin_ns, blame.end_ns) ? kByCounters : 0) |
+                                (facts::AreWaitsRecorded(index.trace) ? kByWaits : 0);
+  if (KeepDepth(work.depth, blame.blame, at_any_depth, least, &rows)) {
     RequestComparison(index, blame, options, &verdict).Compare(rows, work);
     FindOthers(index, blame, &verdict);
     return verdict;

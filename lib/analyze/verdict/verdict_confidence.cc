@@ -85,7 +85,8 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
     case Blame::kLaunchApi:  // or another thread was in the driver meanwhile
       return is_counted || segment.by.IsKnown();
     case Blame::kGpuExecExpected:
-      if (segment.counter != kNone) return false;  // by the counters of a GPU alone
+      // By the counters of a GPU: it worked while the thread waited for it, or while the thread may have.
+      if (segment.counter != kNone) return segment.call != kNone;
       return segment.gpu == kNone || index.gpu.UsualNs(segment.gpu) >= 0;
     case Blame::kLazyLoadJit:
       return index.first_uses.IsLoadProved(segment);

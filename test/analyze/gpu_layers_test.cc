@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The walk where CUDA events timed the layers of batches, and the calls in which threads wait were recorded, but no
+// kernels.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/gpu_counters.h"
+#include "pitot/analyze/why.h"
+#include "serialize/sample_trace.h"
+
+using namespace pitot;
+using namespace pitot::model;
+using analyze::Blame;
+using analyze::RequestBlame;
+using test::TraceMaker;
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+// A request from 100 to 200 ms, all on the executor, in the batch from 110 to 190.
+struct Server {
+  Server() {
+    maker.trace.window_end_ns = 10'000 * kMs;
+    executor = maker.Thread("executor");
+    request = maker.Request(1, "/classify", 100 * kMs, 100 * kMs);
+    maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = executor;
+    batch = maker.Batch(11, "resnet50", executor, 110 * kMs, 80 * kMs);
+    maker.Member(batch, request, 110 * kMs);
+    maker.Event(executor, maker.Site(SiteKind::kScope, "decode"), 100 * kMs, 10 * kMs, {request, kNone});
+    maker.Event(executor, maker.Site(SiteKind::kScope, "forward"), 110 * kMs, 80 * kMs, {kNone, batch});
+    maker.trace.devices.push_back({0});
+    maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+    maker.trace.streams.push_back({0, 1, 8, 0, 0, 0});
+  }
+  // A span of the batch (or of another) on a stream, in ms, enqueued 1 ms before its begin, or in ms.
+  void Span(const char* name, int64_t begin_ms, int64_t end_ms, uint32_t stream = 0, uint32_t of = kNone,
+            int64_t enqueued_ms = -1) {
+    const int64_t enqueued_ns = (enqueued_ms >= 0 ? enqueued_ms : begin_ms - 1) * kMs;
+    calls.push_back({"CudaEventScope", enqueued_ns, 500, of == kNone ? batch : of, name, begin_ms * kMs,
+                     (end_ms - begin_ms) * kMs, stream});
+  }
+  void Wait(const char* call, int64_t begin_ms, int64_t end_ms) {
+    calls.push_back({call, begin_ms * kMs, (end_ms - begin_ms) * kMs, batch, nullptr, 0, 0, 0});
+  }
+  // Earlier batches of one member with such a span.
+  void Usual(const char* name, int64_t length_ms) {
+    for (int64_t i = 0; i < 20; ++i) {
+      const int64_t begin_ms = 1000 + 100 * i;
+      const uint32_t other =
+          maker.Batch(100 + static_cast<uint64_t>(i), "resnet50", executor, begin_ms * kMs, 50 * kMs);
+      const uint32_t member = maker.Request(1000 + static_cast<uint64_t>(i), "/classify", begin_ms * kMs, 50 * kMs);
+      maker.Member(other, member, begin_ms * kMs);
+      Span(name, begin_ms + 1, begin_ms + 1 + length_ms, 0, other);
+    }
+  }
+  RequestBlame Walk() {
+    std::stable_sort(calls.begin(), calls.end(),
+                     [](const OneCall& a, const OneCall& b) { return a.begin_ns < b.begin_ns; });
+    for (const uint32_t stream : {0u, 1u}) {
+      for (uint32_t row = 0; row < calls.size(); ++row) {
+        const OneCall& call = calls[row];
+        if (call.span == nullptr || call.stream != stream) continue;
+        maker.Gpu(stream, GpuKind::kSpan, call.span, call.span_begin_ns, call.span_ns, row);
+      }
+    }
+    for (const OneCall& call : calls)
+      maker.Call(executor, call.name, call.begin_ns, call.duration_ns, {kNone, call.batch});
+    const Trace trace = maker.Finish();
+    REQUIRE(FindInconsistency(trace) == "");
+    analyze::BlameIndex index;
+    REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+    RequestBlame blame;
+    REQUIRE(FindBlame(index, request, &blame).ok());
+    CHECK(blame.blame.Total() == 100 * kMs);
+    return blame;
+  }
+
+  struct OneCall {
+    const char* name;
+    int64_t begin_ns, duration_ns;
+    uint32_t batch;
+    const char* span;  // that it marks; null: none
+    int64_t span_begin_ns, span_ns;
+    uint32_t stream;
+  };
+  TraceMaker maker;
+  std::vector<OneCall> calls;
+  uint32_t executor, request, batch;
+};
+
+}  // namespace
+
+TEST_CASE("a wait for the batch's layers is the GPU's time, and code before it stays code", "[layers]") {
+  Server server;
+  server.Span("forward", 112, 170);
+  server.Wait("cudaStreamSynchronize", 130, 170);
+
+  const RequestBlame blame = server.Walk();
+
+  // The span began at 112, but until 130 the thread was not waiting.
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 40 * kMs);
+  CHECK(blame.blame[Blame::kHostOncpuFramework] == 40 * kMs);
+}
+
+TEST_CASE("a wait that goes on after the last layer's end is not the GPU's", "[layers]") {
+  Server server;
+  server.Span("forward", 112, 150);
+  SECTION("beyond what a return takes, its reason is not known") {
+    server.Wait("cudaStreamSynchronize", 130, 170);
+    const RequestBlame blame = server.Walk();
+    CHECK(blame.blame[Blame::kGpuExecExpected] == 20 * kMs);
+    CHECK(blame.blame[Blame::kHostBlockedUnknown] == 20 * kMs);
+  }
+  SECTION("in a copy it is the copy") {
+    server.Wait("cudaMemcpyAsync DtoH (blocking)", 130, 170);
+    const RequestBlame blame = server.Walk();
+    CHECK(blame.blame[Blame::kGpuExecExpected] == 20 * kMs);
+    CHECK(blame.blame[Blame::kD2h] == 20 * kMs);
+  }
+}
+
+TEST_CASE("a layer that is longer than usual beside other work was slowed down by it", "[layers]") {
+  Server server;
+  server.Usual("forward", 20);
+  server.Span("forward", 112, 172);
+  server.Wait("cudaStreamSynchronize", 122, 172);
+  server.Span("side", 130, 165, 1, kNone, 115);  // of the same batch, on another stream
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuContention] == 35 * kMs);  // of 40 more than usual
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 15 * kMs);
+}
+
+TEST_CASE("a layer as long as usual is not slowed down by what runs beside it", "[layers]") {
+  Server server;
+  server.Usual("forward", 60);
+  server.Span("forward", 112, 172);
+  server.Wait("cudaStreamSynchronize", 122, 172);
+  server.Span("side", 130, 165, 1, kNone, 115);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuContention] == 0);
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 50 * kMs);
+}
+
+TEST_CASE("a wait of which nothing else is known is for the GPU, and an allocation its own time", "[layers]") {
+  Server server;
+  server.Wait("cudaStreamSynchronize", 120, 160);
+  server.Wait("cudaMalloc", 165, 175);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 40 * kMs);
+  CHECK(blame.blame[Blame::kAllocStall] == 10 * kMs);
+  CHECK(blame.blame[Blame::kHostOncpuFramework] == 30 * kMs);
+}
+
+TEST_CASE("counters say what the GPU did in a wait without layers", "[layers]") {
+  Server server;
+  server.Wait("cudaStreamSynchronize", 120, 160);
+  const auto counter = [&](base::GpuCounter which, std::initializer_list<std::pair<int64_t, double>> values) {
+    Trace& trace = server.maker.trace;
+    const auto row = static_cast<uint32_t>(trace.counters.size());
+    trace.counters.push_back({0, trace.strings.Add(base::NameOf(which)), trace.strings.Add("%")});
+    for (const auto& [at_ms, value] : values) {
+      trace.samples.counter.push_back(row);
+      trace.samples.at_ns.push_back(at_ms * kMs);
+      trace.samples.value.push_back(value);
+    }
+  };
+  counter(base::GpuCounter::kSampled, {{0, 1}, {9000, 0}});
+  counter(base::GpuCounter::kEngineActive, {{0, 0}, {110, 100}, {150, 0}});
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 30 * kMs);
+  CHECK(blame.blame[Blame::kHostBlockedUnknown] == 10 * kMs);
+  CHECK(blame.blame[Blame::kHostOncpuFramework] ==
+        40 * kMs);  // a recorded wait: the rest is code, however busy the GPU
+}
