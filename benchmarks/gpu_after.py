@@ -23,7 +23,7 @@ Steps:
 
   pitot       starts a recorder at depth scopes
   auto        sets that depth
-  cupti       adds the collector; attach adds it with attach_at_start
+  cupti       adds the collector; attach has CUPTI called at the start
   torch       adds LibTorch's collector (--torch); operators adds it without its memory
   depth=N     records at that depth from then on; to=N does so without iterations to settle
   incident    asks for an incident and works for 6 s
@@ -122,7 +122,8 @@ class Steps:
                 import pitot
                 self.check(self.recorder.set_depth(pitot.Depth.AUTO))
             elif word in ("cupti", "attach"):
-                self.check(self.recorder.add_cupti(attach_at_start=word == "attach"))
+                self.check(self.recorder.add_cupti(
+                    attach=pitot.CuptiAttach.AT_START if word == "attach" else pitot.CuptiAttach.WHEN_ASKED))
             elif word in ("torch", "operators"):
                 self.check(self.recorder.add_torch(memory=word == "torch"))
             elif word in ("depth", "to"):

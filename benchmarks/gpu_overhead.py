@@ -184,7 +184,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         recorder = pitot.start(folder, depth=pitot.Depth.SCOPES)
-        status = recorder.add_cupti(graph_level=options.graph_level)
+        status = recorder.add_cupti(attach=pitot.CuptiAttach.AT_START, graph_level=options.graph_level)
         if not status:
             sys.exit(f"gpu_overhead: {status.message}")
         if options.torch and not (status := recorder.add_torch()):

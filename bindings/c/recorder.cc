@@ -213,13 +213,33 @@ template <> struct Kind<pitot_predicate_trigger> {
 template <> struct Kind<pitot_cupti> {
   using Cpp = CuptiOptions;
   static constexpr auto kMake = MakeCuptiCollector;
+  // Programs of revision 5 said nothing more than graph_level = 1, and CUPTI was called at the start.
+  static void CopyAttach(const pitot_cupti& from, CuptiOptions* to) noexcept {
+    switch (from.attach_at_start) {
+      case PITOT_ATTACH_WHEN_ASKED:
+        to->attach = to->graph_level ? CuptiAttach::kAtStart : CuptiAttach::kWhenAsked;
+        break;
+      case PITOT_ATTACH_AT_START:
+        to->attach = CuptiAttach::kAtStart;
+        break;
+      case PITOT_ATTACH_NEVER:
+        to->attach = CuptiAttach::kNever;
+        break;
+      default:
+        to->attach = static_cast<CuptiAttach>(255);  // refused by name
+    }
+  }
+  static void CopyAttach(const CuptiOptions&, pitot_cupti* to) noexcept {
+    static_assert(CuptiOptions{}.attach == CuptiAttach::kWhenAsked);
+    to->attach_at_start = PITOT_ATTACH_WHEN_ASKED;
+  }
   template <class From, class To> static void Copy(const From& from, To* to) noexcept {
     to->graph_level = from.graph_level != 0;
     to->library = from.library;
     to->memory_bytes = from.memory_bytes;
     to->lasting_cost_percent = from.lasting_cost_percent;
     to->allow_torch_profiler = from.allow_torch_profiler != 0;
-    to->attach_at_start = from.attach_at_start != 0;
+    CopyAttach(from, to);
   }
 };
 template <> struct Kind<pitot_nvml> {

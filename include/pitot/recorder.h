@@ -67,7 +67,7 @@ class PITOT_EXPORT Recorder {
   // Threads: any; not in a callback of CUPTI.
   // Errors: kNotRunning; kInvalidArgument: not a depth.
   // Cost: up to a few hundred us; 2 s at most if CUPTI does not answer (32 s at its first call,
-  //   CuptiOptions::attach_at_start).
+  //   CuptiOptions::attach).
   Status SetDepth(Depth depth) noexcept;
   // Hands over what only one profiler of a process can use at a time, and takes it back. `collector` is the name of the
   // collector that holds it: "cupti" for CUPTI, which PyTorch's profiler gets without a call. Resume also takes it back

@@ -135,6 +135,7 @@ Recording::Recording(const Arguments& arguments) : program_(arguments.program())
     hooks.context = this;
     recorder_.SetHooks(hooks);
     pitot::CuptiOptions cupti;
+    cupti.attach = pitot::CuptiAttach::kAtStart;
     cupti.graph_level = arguments.depth() == pitot::Depth::kGraphs;
     has_cupti_ = recorder_.Add(pitot::MakeCuptiCollector(cupti)).ok();
     recorder_.Add(pitot::MakeNvmlCollector());

@@ -49,7 +49,7 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
   if (uses_cuda) {
     pitot::CuptiOptions cupti;
     cupti.lasting_cost_percent = options.lasting_cost_percent;
-    cupti.attach_at_start = options.attach_at_start;
+    if (options.attach_cupti) cupti.attach = pitot::CuptiAttach::kAtStart;
     if (options.collect_cupti) (void)recorder.Add(pitot::MakeCuptiCollector(cupti));
     if (options.collect_cuda_events) (void)recorder.Add(pitot::MakeCudaEventCollector());
     if (options.collect_nvml) (void)recorder.Add(pitot::MakeNvmlCollector());

@@ -18,7 +18,7 @@ struct RecordingOptions {
   std::string incident_directory{};
   bool trigger = true;  // false: incidents only where they are asked for
   bool collect_cupti = true;
-  bool attach_at_start = true;  // as CuptiOptions
+  bool attach_cupti = false;  // CUPTI is called at the start, otherwise only at a fixed depth
   bool collect_cuda_events = true;
   bool collect_nvml = true;
   bool collect_host = true;

@@ -16,8 +16,9 @@ void AddRecordingOptions(const std::string& works, CommandLine* command_line, Re
   command_line->Group("Recording");
   command_line->Add("--incident-dir", &options->incident_directory, "Directory for incidents");
   command_line->AddFlag("--no-triggers", &options->trigger, "Only incidents that POST /incidentz asks for", false);
-  command_line->AddFlag("--no-cupti", &options->collect_cupti, "Do not record what the GPU does", false);
-  command_line->AddFlag("--no-attach", &options->attach_at_start, "Do not call CUPTI before kernels are wanted", false);
+  command_line->AddFlag("--no-cupti", &options->collect_cupti, "Never record kernels", false);
+  command_line->AddFlag("--attach", &options->attach_cupti,
+                        "Call CUPTI at the start, to record kernels at the automatic depth");
   command_line->Add("--lasting-cost", &options->lasting_cost_percent,
                     "Percent of lasting cost that recording kernels may leave; 100: any", {0, 100});
   command_line->AddFlag("--no-cuda-events", &options->collect_cuda_events,

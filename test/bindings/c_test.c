@@ -254,23 +254,35 @@ static void StructsOfCollectorsFollowTheRules(void) {
   CHECK("init gives CUPTI's defaults and zeroes fields unknown to the library",
         cupti.known.size == sizeof cupti && cupti.known.graph_level == 0 && cupti.known.library == NULL &&
             cupti.known.memory_bytes == 64u << 20 && cupti.known.lasting_cost_percent == 1 &&
-            cupti.known.allow_torch_profiler == 1 && cupti.known.attach_at_start == 1 && cupti.unknown == 0);
+            cupti.known.allow_torch_profiler == 1 && cupti.known.attach_at_start == PITOT_ATTACH_WHEN_ASKED &&
+            cupti.unknown == 0);
   cupti.unknown = 1;
   CHECK("a newer caller's CUPTI is refused if it sets an unknown field",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));
   cupti.unknown = 0;
   cupti.known.library = "/nowhere/libcupti.so";
+  cupti.known.attach_at_start = PITOT_ATTACH_AT_START;
   CHECK("and accepted otherwise",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_NOT_FOUND && SAYS("/nowhere"));
   cupti.known.size = offsetof(pitot_cupti, memory_bytes);
   cupti.known.memory_bytes = 1;  // refused where it is read
-  CHECK("an older caller's CUPTI has the defaults of fields unknown to it",
-        pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_NOT_FOUND);
+  cupti.known.graph_level = 1;
+  CHECK(
+      "an older caller's CUPTI has the defaults of fields unknown to it, and graphs as a whole are looked for at once",
+      pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_NOT_FOUND);
+  cupti.known.graph_level = 0;
   cupti.known.size = sizeof cupti.known;
   cupti.known.memory_bytes = 8u << 20;
   cupti.known.lasting_cost_percent = -1;
   CHECK("a negative lasting cost is refused",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("lasting_cost"));
+  cupti.known.lasting_cost_percent = 1;
+  cupti.known.attach_at_start = 3;
+  CHECK("so is a time of the first call unknown to the library",
+        pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::attach"));
+  cupti.known.attach_at_start = PITOT_ATTACH_NEVER;
+  CHECK("a CUPTI that is never called needs no library",
+        pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_OK);
   cupti.known.size = 0;
   CHECK("CUPTI without a size is refused",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
@@ -515,6 +527,7 @@ static void CuptiIsTakenHandedOverAndTakenBack(void) {
   CHECK("too little memory is named",
         pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::memory_bytes"));
   cupti.memory_bytes = 8u << 20;
+  cupti.attach_at_start = PITOT_ATTACH_AT_START;
   CHECK("another tool subscribes", subscribe(&other, NeverCalled, NULL) == 0);
   CHECK("a status reports that another tool has CUPTI",
         pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_UNAVAILABLE && SAYS("another tool has CUPTI"));
@@ -589,8 +602,13 @@ static void WithoutAGpuAStatusSaysWhy(void) {
   pitot_recorder* recorder = Start();
   CHECK("NVML is added with the defaults, or a message gives the reason",
         pitot_recorder_add_nvml(recorder, NULL, MESSAGE) == PITOT_OK || strlen(g_message) > 20);
-  const pitot_status cupti = pitot_recorder_add_cupti(recorder, NULL, MESSAGE);
-  CHECK("CUPTI is added with the defaults, or a message gives the reason",
+  CHECK("CUPTI is added with the defaults, and not called",
+        pitot_recorder_add_cupti(recorder, NULL, MESSAGE) == PITOT_OK);
+  pitot_cupti at_start;
+  pitot_cupti_init(&at_start, sizeof at_start);
+  at_start.attach_at_start = PITOT_ATTACH_AT_START;
+  const pitot_status cupti = pitot_recorder_add_cupti(recorder, &at_start, MESSAGE);
+  CHECK("CUPTI is called, or a message gives the reason",
         cupti == PITOT_OK || ((cupti == PITOT_NOT_FOUND || cupti == PITOT_UNAVAILABLE) && strlen(g_message) > 20));
   CHECK("the recorder runs on", pitot_recorder_status(recorder, MESSAGE) == PITOT_OK);
   pitot_recorder_free(recorder);

@@ -503,8 +503,12 @@ class Collectors(WithFolder):
 
         recorder = self.start()
         self.assertTrue(recorder.add_cupti(library=os.environ["PITOT_FAKE_CUPTI"], memory_bytes=self.MEMORY))
+        self.assertEqual(subscribe(), 0)  # CUPTI is not called before it is asked for
+        self.assertEqual(library.cuptiUnsubscribe(other), 0)
+        self.assertTrue(recorder.set_depth(pitot.Depth.KERNELS))
         self.assertEqual(subscribe(), 39)
-        again = recorder.add_cupti(library=os.environ["PITOT_FAKE_CUPTI"], memory_bytes=self.MEMORY, graph_level=True)
+        again = recorder.add_cupti(library=os.environ["PITOT_FAKE_CUPTI"], memory_bytes=self.MEMORY,
+                                   attach=pitot.CuptiAttach.AT_START)
         self.assertEqual(again.code, pitot.StatusCode.ALREADY_RUNNING)
         self.assertTrue(recorder.pause("cupti"))
         self.assertEqual(subscribe(), 0)
@@ -567,7 +571,7 @@ class Collectors(WithFolder):
 
     def test_without_a_gpu_a_status_gives_the_reason_and_the_recorder_runs_on(self):
         recorder = self.start()
-        for status in (recorder.add_cupti(library="/nowhere/libcupti.so"),
+        for status in (recorder.add_cupti(library="/nowhere/libcupti.so", attach=pitot.CuptiAttach.AT_START),
                        recorder.add_nvml(library="/nowhere/libnvidia-ml.so")):
             self.assertEqual(status.code, pitot.StatusCode.NOT_FOUND)
             self.assertIn("/nowhere/", status.message)
@@ -576,6 +580,7 @@ class Collectors(WithFolder):
     def test_a_wrong_argument_is_named(self):
         recorder = self.start()
         for add, options in ((recorder.add_cupti, {"memory_bytes": 1}), (recorder.add_cupti, {"memory_bytes": "1"}),
+                             (recorder.add_cupti, {"attach": 3}),
                              (recorder.add_nvml, {"rate_hz": 51}), (recorder.add_nvml, {"rate_hz": -1}),
                              (recorder.add_nvml, {"memory_bytes": 1}), (recorder.add_host, {"rate_hz": 0}),
                              (recorder.add_host, {"thread_rate_hz": 201}), (recorder.add_host, {"most_threads": 0}),

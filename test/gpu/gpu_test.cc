@@ -153,7 +153,7 @@ TEST_CASE("every kernel, copy and set of a request is tied to its call, scope an
 
 TEST_CASE("a CUPTI first called when kernels are wanted ties all of them", "[gpu][attach]") {
   GpuHost host(Depth::kScopes);
-  if (!host.StartOrSkip({}, 1, false)) return;
+  if (!host.StartOrSkip({}, 1, pitot::CuptiAttach::kWhenAsked)) return;
   const gpu::Stream stream = gpu::MakeStream();
   for (int i = 0; i < 1000; ++i) gpu::LaunchSpin(stream, 2000);
   gpu::Graph* graph = nullptr;
@@ -196,7 +196,9 @@ TEST_CASE("calls without a subscription are tied through records, even if switch
   REQUIRE(host.Start());
   const pitot::cupti::Control::Surroundings surroundings{[]() noexcept { return pitot::cupti::KinetoState::kIdle; },
                                                          pitot::cupti::AskCuda};
-  const pitot::Status status = host.recorder.Add(pitot::cupti::MakeCollector({}, {surroundings}));
+  pitot::CuptiOptions at_start;
+  at_start.attach = pitot::CuptiAttach::kAtStart;
+  const pitot::Status status = host.recorder.Add(pitot::cupti::MakeCollector(at_start, {surroundings}));
   if (!status.ok()) {
     WARN("skipped, there is no GPU: " << status.message());
     return;

@@ -26,9 +26,10 @@ struct GpuHost : session_test::Host {
     options.pre_window_ms = 60'000;
   }
   // False: there are not so many GPUs, and this was reported.
-  bool StartOrSkip(pitot::CuptiOptions cupti = {}, int devices = 1, bool attach_at_start = true) {
+  bool StartOrSkip(pitot::CuptiOptions cupti = {}, int devices = 1,
+                   pitot::CuptiAttach attach = pitot::CuptiAttach::kAtStart) {
     REQUIRE(Start());
-    cupti.attach_at_start = attach_at_start;
+    cupti.attach = attach;
     const pitot::Status status = recorder.Add(pitot::MakeCuptiCollector(cupti));
     if (CountDevices() == 0) {
       WARN("skipped, there is no GPU: " << status.message());

@@ -64,7 +64,9 @@ TEST_CASE("a child forked after CUDA was used goes on unharmed, and so does its 
     host.recorder.Stop();
     session_test::Host own;  // it may record, but no GPU
     HOLDS(own.Start());
-    HOLDS(own.recorder.Add(pitot::MakeCuptiCollector()).code() == pitot::StatusCode::kUnavailable);
+    pitot::CuptiOptions at_start;
+    at_start.attach = pitot::CuptiAttach::kAtStart;
+    HOLDS(own.recorder.Add(pitot::MakeCuptiCollector(at_start)).code() == pitot::StatusCode::kUnavailable);
     HOLDS(own.TriggerAndFlush());
     own.recorder.Stop();
     return 0;

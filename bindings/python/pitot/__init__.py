@@ -21,14 +21,14 @@ Everything is inert and cheap while no recorder runs. Nothing raises because rec
 
 from pitot._library import InvalidArgument, library_version
 from pitot._record import Owner, Wait, WaitKind, counter, instant, scope, set_thread_name, this_owner, traced
-from pitot._recorder import (Clock, Depth, DepthStats, Incident, Overhead, Recorder, RequestView, Stats, Status, StatusCode,
+from pitot._recorder import (Clock, CuptiAttach, Depth, DepthStats, Incident, Overhead, Recorder, RequestView, Stats, Status, StatusCode,
                              start)
 from pitot._request import Batch, BatchClose, Outcome, Request, Token, now
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Batch", "BatchClose", "Clock", "Depth", "DepthStats", "Incident", "InvalidArgument", "Outcome", "Overhead", "Owner",
+    "Batch", "BatchClose", "Clock", "CuptiAttach", "Depth", "DepthStats", "Incident", "InvalidArgument", "Outcome", "Overhead", "Owner",
     "Recorder", "Request", "RequestView", "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "instant",
     "library_version", "now", "scope", "set_thread_name", "start", "this_owner", "traced",
 ]

@@ -9,7 +9,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int32, c_size_t, c_uint32, c_u
 from typing import Any, Optional
 
 ABI = 1
-LEAST_REVISION = 5  # the first with everything used here
+LEAST_REVISION = 6  # the first with everything used here
 FILE_NAME = f"libpitot_c.so.{ABI}"
 
 

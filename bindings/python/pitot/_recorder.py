@@ -63,6 +63,14 @@ class Depth(lib.OpenEnum):
     AUTO = 255
 
 
+class CuptiAttach(enum.IntEnum):
+    """When CUPTI is called for the first time; from then on it costs for the life of the process."""
+
+    WHEN_ASKED = 0  # when a depth above Depth.SCOPES is fixed
+    AT_START = 1  # by add_cupti
+    NEVER = 2
+
+
 class Incident(NamedTuple):
     """An incident as the host sees it."""
 
@@ -270,16 +278,17 @@ class Recorder:
     def add_cupti(self, *, library: Union[str, "os.PathLike[str]", None] = None,
                   memory_bytes: Optional[int] = None, graph_level: bool = False,
                   lasting_cost_percent: Optional[float] = None, allow_torch_profiler: bool = True,
-                  attach_at_start: bool = True) -> Status:
-        """Records NVIDIA GPUs until the recorder stops. Call it before the first use of CUDA (`import torch` may come before).
+                  attach: CuptiAttach = CuptiAttach.WHEN_ASKED) -> Status:
+        """Records kernels and copies of NVIDIA GPUs by CUPTI until the recorder stops.
 
-        `library` is the file of libcupti; None: found automatically. pitot/collect/cupti.h explains `graph_level`,
-        `lasting_cost_percent`, `allow_torch_profiler` and `attach_at_start`.
-        A false Status says why GPUs are not recorded.
+        By default CUPTI is called once a depth above Depth.SCOPES is fixed (`set_depth`, `start(depth=)`). With
+        CuptiAttach.AT_START call this before the first use of CUDA (`import torch` may come before); a false Status then says
+        why GPUs are not recorded. `library` is the file of libcupti; None: found automatically. pitot/collect/cupti.h explains
+        `attach`, `graph_level` (which needs AT_START), `lasting_cost_percent` and `allow_torch_profiler`.
         """
         fields = {"library": None if library is None else os.fsencode(library), "memory_bytes": memory_bytes,
                   "graph_level": graph_level, "lasting_cost_percent": lasting_cost_percent,
-                  "allow_torch_profiler": allow_torch_profiler, "attach_at_start": attach_at_start}
+                  "allow_torch_profiler": allow_torch_profiler, "attach_at_start": lib.constant("attach", attach)}
         return self._failure_or(lib.recorder_add_cupti, byref(_filled(lib.Cupti, lib.cupti_init, fields)))
 
     def pause(self, collector: str) -> Status:

@@ -13,6 +13,9 @@ namespace pitot::cupti {
 
 // Stands between the reason for unrecorded kernels and the remedy, in all messages about it.
 inline constexpr char kRemedy[] = "; to record kernels: ";
+inline constexpr char kNotAsked[] =
+    "CUPTI was not called, because this costs every launch for the life of the process; to record kernels: "
+    "Recorder::SetDepth(pitot::Depth::kKernels), or CuptiOptions::attach = kAtStart";
 
 // CUPTI's functions. Some may be null: the library is older than they are.
 struct Api {

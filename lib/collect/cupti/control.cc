@@ -164,8 +164,7 @@ Status Control::Start(Attach attach, bool graph_level) noexcept {
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
     cuda_ = surroundings_.ask_cuda();
-    // Only CUPTI tells a refusal and its cause; without a driver asking costs nothing.
-    attach_ = surroundings_.has_driver() && ToolVariable() == nullptr ? attach : Attach::kAtStart;
+    attach_ = attach;
     if (attach_ == Attach::kWhenWanted) {
       mode_.store(Mode::kReady);
       return {};
@@ -192,7 +191,7 @@ Status Control::Start(Attach attach, bool graph_level) noexcept {
 Status Control::TakeWhenWanted() {
   if (mode() != Mode::kReady) return {};
   if (std::exchange(is_put_off_, false)) SetReason("");
-  if (wanted_ == Depth::kScopes && !is_looking_) return {};
+  if (wanted_ == Depth::kScopes) return {};
   cuda_ = surroundings_.ask_cuda();
   const KinetoState kineto = AskKineto();
   if (kineto == KinetoState::kActive) {
@@ -433,7 +432,6 @@ void Control::SetLook(bool on) noexcept {
   try {
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
     is_looking_ = on;
-    TakeWhenWanted();
     if (mode() == Mode::kOn && !is_active) Apply();
   } catch (const std::bad_alloc&) {
     // Tried with the next look.

@@ -35,8 +35,7 @@ enum class CallSource : uint8_t { kNone, kCallbacks, kRecords };
 // When CUPTI is first called; from then on it costs (docs/lab/gpu.md).
 enum class Attach : uint8_t {
   kAtStart,
-  kWhenWanted,  // by SetDepth or SetLook; at the start if there is no driver, or a tool may have CUPTI.
-                // A later refusal pauses it: Resume tries again.
+  kWhenWanted,  // by SetDepth. A refusal pauses it: Resume tries again.
 };
 
 // The environment variable that told this process to load a tool with its own use of CUPTI; null: none.
@@ -64,7 +63,6 @@ class Control {
   struct Surroundings {
     KinetoState (*ask_kineto)() noexcept;
     CudaState (*ask_cuda)() noexcept;
-    bool (*has_driver)() noexcept = HasDriver;
     // After this time PyTorch's profiler is not about to begin. Without a buffer for as long, it may have come and
     // gone.
     int64_t long_idle_ns = 10'000'000'000;
@@ -132,9 +130,7 @@ class Control {
   // (docs/lab/gpu.md). This is so next to LibTorch if CUPTI was not called before CUDA, and after a profile, seen or
   // not.
   bool needs_whole_kinds() const noexcept {
-    const KinetoState kineto = kineto_.load();
-    return is_by_kind_.load() || (mode() == Mode::kReady && kineto != KinetoState::kAbsent) ||
-           (call_source() == CallSource::kRecords && kineto == KinetoState::kIdle);
+    return is_by_kind_.load() || (call_source() == CallSource::kRecords && kineto_.load() == KinetoState::kIdle);
   }
   // Whether CUPTI was first called when the process may already have captured graphs.
   bool has_begun_late() const noexcept { return attach_ == Attach::kWhenWanted && has_given(); }

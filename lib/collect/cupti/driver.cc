@@ -5,9 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <type_traits>
 
 #include "base/mutex.h"
@@ -69,11 +67,6 @@ CudaState AskCuda() noexcept {
       return CudaState::kInUse;
   }
   return CudaState::kInitialised;
-}
-
-bool HasDriver() noexcept {
-  static constexpr const char* kFiles[] = {kKernelDriver, "/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu"};
-  return std::any_of(std::begin(kFiles), std::end(kFiles), [](const char* file) { return access(file, F_OK) == 0; });
 }
 
 int MajorOfKernelDriver(std::string_view text) noexcept {

@@ -28,8 +28,6 @@ enum class CudaState : uint8_t {
 // The state of CUDA. It stays kUntouched when CUPTI is loaded and enabled, and when PyTorch 2.11 (CUDA 13.0) is
 // imported. Cost: some us. Threads: any.
 CudaState AskCuda() noexcept;
-// Whether the kernel has a driver of NVIDIA's, according to its files (Linux, containers, WSL, Tegra). Cost: some us.
-bool HasDriver() noexcept;
 // The major version of the driver's CUDA, 12 for 12.4. A loaded driver tells it, without cuInit; otherwise it comes
 // from the kernel's file; 0: from neither. Cost: some us.
 int DriverMajor() noexcept;

@@ -162,10 +162,9 @@ class RowAdder {
 
 }  // namespace
 
-void Recording::Keep(int64_t begin_ns, KeepFor what) noexcept {
+void Recording::Keep(int64_t begin_ns) noexcept {
   missing_from_ns_ = withheld_from_ns_ = 0;
   kept_begin_ns_ = begin_ns;
-  if (what == KeepFor::kIncident) has_kept_.store(true, std::memory_order_relaxed);
   bool is_complete = false;
   {
     // Collect what CUPTI has by now.
@@ -229,8 +228,8 @@ std::string Recording::WhyNoKernels(Kept kept) const {
     return text;
   }
   if (kept == Kept::kDeep) return {};
-  const Mode mode = control_->mode();
   if (std::string why = control_->WhyNothing(); !why.empty()) return why;
+  if (control_->mode() == Mode::kReady && expected_.load(std::memory_order_relaxed) == Depth::kAuto) return kNotAsked;
   if (kept == Kept::kUnheard) return "CUPTI asked for no buffer meanwhile: no GPU worked, or " + control_->WhySilent();
   if (asked_.load(std::memory_order_relaxed) == 0 || MayRecord()) return {};
   if (control_->needs_whole_kinds())
@@ -238,9 +237,6 @@ std::string Recording::WhyNoKernels(Kept kept) const {
                "CUDA calls can be recorded only all together here, at about 15 % for the life of the process (PyTorch "
                "has profiled, or CUPTI is called after CUDA)") +
            kRemedy + "set CuptiOptions::lasting_cost_percent = 100, or fix the depth";
-  if (mode == Mode::kReady)
-    return std::string("CUPTI costs from its first call on, and is not called before the first incident") + kRemedy +
-           "wait for the next one, or set CuptiOptions::attach_at_start";
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
   if (percent < 0)
     return std::string("the lasting cost of CUPTI is not forecast yet") + kRemedy +
@@ -336,7 +332,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
               "CUPTI makes no records of calls, as happens if CUDA was in use before the collector was added";
   if (has_bare_nodes && source == CallSource::kCallbacks && control_->has_begun_late())
     reason += std::string(reason.empty() ? "" : "; ") +
-              "graphs captured before CUPTI was first called carry no scopes: set CuptiOptions::attach_at_start";
+              "graphs captured before CUPTI was first called carry no scopes: set CuptiOptions::attach = kAtStart";
   if (!reason.empty()) trace.AddAttribute("cupti", reason.c_str());
   AddLastingCost(trace);
   if (const std::string why = WhyNoKernels(kept); !why.empty()) trace.AddAttribute("cupti.not_recorded", why.c_str());

@@ -21,7 +21,6 @@ using base::Error;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-constexpr uint64_t kLeastBytes = 8ull << 20, kMostBytes = 4ull << 30;
 constexpr int64_t kTickNs = 20'000'000;       // the newest record is then 10 ms old at the median
 constexpr int64_t kForgetNs = 1'000'000'000;  // how long the name behind a pointer is believed
 constexpr int64_t kWatchNs = 2'000'000;       // between looks at PyTorch's profiler, if it is in the process
@@ -47,16 +46,14 @@ Status DoesNotAnswer(const char* consequence) {
 
 bool IsLeftBehind() noexcept { return g_owner.load() == Owner::kLeftBehind; }
 
-Recording::Recording(const CuptiOptions& options, const Environment& environment)
+Recording::Recording(const CuptiOptions& options, const Environment& environment, Attach attach)
     : library_(options.library != nullptr ? options.library : ""),
       memory_bytes_(options.memory_bytes),
       graph_level_(options.graph_level),
-      // Otherwise graphs as a whole would be missed, and the scopes in which their nodes are captured.
-      attach_(options.attach_at_start || options.graph_level || !options.allow_torch_profiler ? Attach::kAtStart
-                                                                                              : Attach::kWhenWanted),
+      attach_(attach),
       lasting_cost_percent_(options.lasting_cost_percent),
       environment_(environment),
-      tables_(std::clamp(options.memory_bytes, kLeastBytes, kMostBytes)) {}
+      tables_(options.memory_bytes) {}
 
 Status Recording::Claim() noexcept {
   Owner owner = Owner::kNobody;
@@ -83,16 +80,7 @@ void Recording::LeaveBehind() noexcept {
   if (!is_over_) g_owner.store(Owner::kLeftBehind);
 }
 
-Status Recording::Open() {
-  if (memory_bytes_ < kLeastBytes || memory_bytes_ > kMostBytes)
-    return Error(StatusCode::kInvalidArgument, "CuptiOptions::memory_bytes is %llu; it must be %llu to %llu",
-                 static_cast<unsigned long long>(memory_bytes_), static_cast<unsigned long long>(kLeastBytes),
-                 static_cast<unsigned long long>(kMostBytes));
-  if (!(lasting_cost_percent_ >= 0))
-    return Error(StatusCode::kInvalidArgument, "CuptiOptions::lasting_cost_percent is %g; it must be at least 0",
-                 lasting_cost_percent_);
-  return LoadCupti(library_, &api_);
-}
+Status Recording::Open() { return LoadCupti(library_, &api_); }
 
 Status Recording::Take() {
   const Strides strides = ProbeStrides(api_);
@@ -113,10 +101,7 @@ Status Recording::Take() {
   PayForTables();
   ReadClocks();
   control_ = AddControl(engine_, environment_.surroundings);
-  const Depth expected = expected_.load(std::memory_order_relaxed);
-  const bool is_wanted = expected != Depth::kAuto && expected != Depth::kScopes;
-  if (Status status = control_->Start(is_wanted ? Attach::kAtStart : attach_, graph_level_); !status.ok())
-    return status;
+  if (Status status = control_->Start(attach_, graph_level_); !status.ok()) return status;
   before_ = seen_ = engine_->pool->counts();
   drained_ns_ = silent_since_ns_ = ClockNs(CLOCK_MONOTONIC);
   NoteDepth();
@@ -492,13 +477,13 @@ bool Recording::MayRecord() const noexcept {
 // Only a governor of depth asks this; if the host fixes the depth, nothing needs to be known.
 uint32_t Recording::Depths() const noexcept {
   const Mode mode = control_->mode();
-  if (HangingNs() != 0 || (mode != Mode::kOn && mode != Mode::kReady)) return 0;
+  if (HangingNs() != 0 || mode != Mode::kOn) return 0;
   asked_.fetch_add(1, std::memory_order_relaxed);
   return MayRecord() ? BitOf(Depth::kGraphs) | BitOf(Depth::kKernels) : 0;
 }
 
-// Looks at the calls for a while, now and then, until kernels are recorded. A look must call CUPTI, which costs from
-// then on. So there is none before an incident that could have had kernels.
+// Looks at the calls for a while, now and then, until kernels are recorded. A look never calls CUPTI first, because
+// that costs from then on.
 void Recording::ForecastLastingCost(int64_t now_ns) {
   if (now_ns < look_due_ns_) return;
   LastingCost& cost = engine_->calls.lasting_cost();
@@ -513,7 +498,7 @@ void Recording::ForecastLastingCost(int64_t now_ns) {
   const uint32_t asked = asked_.load(std::memory_order_relaxed);
   const bool is_wanted = std::exchange(asked_seen_, asked) != asked;
   look_due_ns_ = now_ns + (is_wanted ? environment_.look_ns : environment_.between_looks_ns);
-  if (!control_->has_given() && !has_kept_.load(std::memory_order_relaxed)) return;
+  if (!control_->has_given()) return;
   if (!is_wanted || lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return;
   if (control_->needs_whole_kinds()) return;  // a look leaves as much behind
   is_looking_ = true;

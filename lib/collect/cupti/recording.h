@@ -33,14 +33,15 @@ inline constexpr double kAnyLastingCost = 100;  // percent
 
 class Recording {
  public:
-  Recording(const CuptiOptions& options, const Environment& environment);
+  // The options must be valid. `attach`: as Control::Start's. Throws bad_alloc.
+  Recording(const CuptiOptions& options, const Environment& environment, Attach attach);
 
   // Claims CUPTI for this recording, until Release. Errors: kAlreadyRunning, kUnavailable.
   static Status Claim() noexcept;
   void Release() noexcept;
   // Sets the depth fixed by the host, or kAuto. Before Open, and for the next SetDepth.
   void ExpectDepth(Depth depth) noexcept { expected_.store(depth, std::memory_order_relaxed); }
-  // Checks the options and finds the library. Throws bad_alloc.
+  // Finds the library. Throws bad_alloc.
   Status Open();
   // The thread's work, from taking CUPTI to releasing it after End.
   void Run() noexcept;
@@ -64,7 +65,7 @@ class Recording {
   int64_t HangingNs() const noexcept;
 
   // As the collector's.
-  void Keep(int64_t begin_ns, KeepFor what) noexcept;
+  void Keep(int64_t begin_ns) noexcept;
   void AddTo(TraceBuilder& trace);
 
  private:
@@ -170,7 +171,6 @@ class Recording {
   std::atomic<bool> may_begin_{false};      // its work may be CUPTI's first calls, which take longer
   mutable std::atomic<uint32_t> asked_{0};  // how often Depths was called
   std::atomic<Depth> expected_{Depth::kAuto};
-  std::atomic<bool> has_kept_{false};        // for an incident
   std::atomic<bool> awaits_calls_{false};    // work came, and CUPTI was asked for records of its calls
   std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: unknown
   std::atomic<int64_t> clock_error_ns_{0};   // of the clock readings used for conversion

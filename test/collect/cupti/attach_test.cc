@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When CUPTI is called for the first time: from then on the process pays for it.
+#include <dlfcn.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 
 #include "collect/cupti/rig.h"
+#include "fakes/child.h"
 
 namespace {
 
@@ -16,9 +20,9 @@ using cupti::KinetoState;
 using fakes::Attribute;
 using fakes::CountNamed;
 using fakes::CountSaid;
-using fakes::g_has_driver;
 using fakes::g_kineto;
 using fakes::GpuHost;
+using pitot::CuptiAttach;
 using pitot::Depth;
 
 // Calls other than the library's answers about itself.
@@ -35,7 +39,7 @@ int CallsThatBegin(const GpuHost& host) {
 
 struct LazyHost : GpuHost {
   LazyHost() {
-    cupti_options.attach_at_start = false;
+    cupti_options.attach = CuptiAttach::kWhenAsked;
     cupti_options.lasting_cost_percent = 1;
     environment.look_ns = environment.between_looks_ns = 1;  // a look lasts one round
   }
@@ -73,13 +77,12 @@ TEST_CASE("the call of CUPTI is reported as a lasting cost though no kernel was 
 
 TEST_CASE("a forecast is not reported as a lasting cost", "[cupti]") {
   LazyHost host;
+  host.cupti_options.attach = CuptiAttach::kAtStart;
   REQUIRE(host.StartAt(Depth::kScopes));
   CHECK(host.collector->Depths() == 0);
-  host.Round();  // before any incident: CUPTI is not called
   const auto trace = host.Incident();
-  CHECK(CallsThatBegin(host) == 0);
   CHECK_THAT(Attribute(trace, "cupti.lasting_cost_forecast"), Catch::StartsWith("not known yet: no kernels"));
-  CHECK(Attribute(trace, "cupti.lasting_cost").empty());
+  CHECK(Attribute(trace, "cupti.lasting_cost").find("kernels were recorded") == std::string::npos);
 }
 
 TEST_CASE("a recorder that never wanted kernels has never called CUPTI", "[cupti]") {
@@ -95,47 +98,173 @@ TEST_CASE("a recorder that never wanted kernels has never called CUPTI", "[cupti
   CHECK(CountNamed(host.Incident(), "seen") == 1);
 }
 
-TEST_CASE("CUPTI is first called after the first incident at the automatic depth", "[cupti]") {
-  static std::atomic<int> rounds;
-  rounds = 0;
+TEST_CASE("at the automatic depth no function of CUPTI is ever called", "[cupti]") {
   LazyHost host;
-  host.environment.read_clocks = []() noexcept { return ++rounds, cupti::ReadClockPair(); };
-  REQUIRE(host.StartAt(Depth::kScopes));
-  host.collector->Keep(0, pitot::KeepFor::kSample);  // a sample is not an incident
-  rounds = 0;
-  REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == 0 && rounds >= 5; }));
-  CHECK(CallsThatBegin(host) == 0);
-  CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"),
-             Catch::Contains("; to record kernels: wait for the next one, or set CuptiOptions::attach_at_start") ||
-                 Catch::Contains("not forecast yet"));  // it has been called meanwhile
-  CHECK(fakes::WaitUntil([&] { return host.collector->Depths() == 0 && CallsThatBegin(host) > 0; }));
-}
-
-TEST_CASE("a host that accepts any lasting cost has kernels without an incident", "[cupti]") {
-  LazyHost host;
-  host.cupti_options.lasting_cost_percent = 100;
-  REQUIRE(host.StartAt(Depth::kScopes));
-  CHECK(host.collector->Depths() == fakes::kDepths);
-  CHECK(CallsThatBegin(host) == 0);
-}
-
-TEST_CASE("CUPTI is called at the start if later would be too late, or could not cost", "[cupti]") {
-  LazyHost host;
-  SECTION("the host asks for it") { host.cupti_options.attach_at_start = true; }
-  SECTION("graphs as a whole") { host.cupti_options.graph_level = true; }
-  SECTION("the scopes of graphs' nodes") { host.cupti_options.allow_torch_profiler = false; }
-  SECTION("there is no driver") { g_has_driver = false; }
-  SECTION("a tool may have it") { setenv("CUDA_INJECTION64_PATH", "/nowhere/libtool.so", 1); }
-  const bool has_begun = host.StartAt(Depth::kScopes) && CallsThatBegin(host) > 0;
+  host.options.depth = Depth::kAuto;
+  SECTION("by default") {}
+  SECTION("whatever lasting cost is accepted") { host.cupti_options.lasting_cost_percent = 100; }
+  SECTION("next to LibTorch") { g_kineto = KinetoState::kUnused; }
+  SECTION("if PyTorch's profiler need not have CUPTI") { host.cupti_options.allow_torch_profiler = false; }
+  SECTION("if a tool may have CUPTI") { setenv("CUDA_INJECTION64_PATH", "/nowhere/libtool.so", 1); }
+  const bool has_started = host.Start() && host.Add().ok();
   unsetenv("CUDA_INJECTION64_PATH");
-  CHECK(has_begun);
+  REQUIRE(has_started);
+  for (int i = 0; i < 3; ++i) {
+    host.collector->Arm(true);
+    host.cuda.Run({.name = "unseen"});
+    CHECK(host.collector->Depths() == 0);
+    host.collector->Keep(0, pitot::KeepFor::kSample);
+    const auto trace = host.Incident();
+    CHECK(Attribute(trace, "cupti.not_recorded") ==
+          "CUPTI was not called, because this costs every launch for the life of the process; to record kernels: "
+          "Recorder::SetDepth(pitot::Depth::kKernels), or CuptiOptions::attach = kAtStart");
+    CHECK(trace.gpu.size() == 0);
+    CHECK(host.recorder.Pause("cupti").ok());
+    CHECK(host.recorder.Resume("cupti").ok());
+    CHECK(host.recorder.SetDepth(Depth::kScopes).ok());
+    CHECK(host.recorder.SetDepth(Depth::kAuto).ok());
+  }
+  CHECK(host.collector->HeldBytes() == 0);
+  host.recorder.Stop();
+  CHECK(host.cuda.calls() == 0);
+}
+
+TEST_CASE("libcupti is not opened before the host asks for kernels", "[cupti]") {
+  LazyHost host;
+  const std::string library = std::string(host.directory.path()) + "/libcupti_of_nobody.so";
+  std::filesystem::copy_file(PITOT_FAKE_CUPTI, library);
+  const auto is_open = [&] {
+    void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    return handle != nullptr && dlclose(handle) == 0;
+  };
+  host.cupti_options.library = library.c_str();
+  host.options.depth = Depth::kAuto;
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  host.Incident();
+  CHECK(host.recorder.Pause("cupti").ok());
+  CHECK(host.recorder.Resume("cupti").ok());
+  CHECK_FALSE(is_open());
+  CHECK(host.recorder.SetDepth(Depth::kKernels).ok());
+  CHECK(is_open());
+}
+
+TEST_CASE("a CUPTI that the host has asked for also serves the automatic depth", "[cupti]") {
+  LazyHost host;
+  host.options.depth = Depth::kAuto;
+  host.cupti_options.lasting_cost_percent = 100;
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  CHECK(host.recorder.SetDepth(Depth::kKernels).ok());
+  CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  CHECK(host.recorder.SetDepth(Depth::kAuto).ok());
+  CHECK(host.collector->Depths() == fakes::kDepths);
+}
+
+TEST_CASE("a call of CUPTI put off for PyTorch's profiler is not made at the automatic depth", "[cupti]") {
+  LazyHost host;
+  host.environment.surroundings.long_idle_ns = int64_t{1} << 60;
+  host.options.depth = Depth::kAuto;
+  host.cupti_options.lasting_cost_percent = 100;
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  CHECK(host.recorder.SetDepth(Depth::kKernels).ok());
+  CHECK(host.recorder.SetDepth(Depth::kAuto).ok());
+  g_kineto = KinetoState::kUnused;  // nothing is in the way any more
+  host.Round();
+  CHECK(host.collector->Depths() == 0);
+  CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"), Catch::StartsWith("CUPTI was not called"));
+  CHECK(CallsThatBegin(host) == 0);
+}
+
+TEST_CASE("a collector that may never call CUPTI says so at any depth", "[cupti]") {
+  LazyHost host;
+  host.cupti_options.attach = CuptiAttach::kNever;
+  host.options.depth = Depth::kKernels;
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  CHECK(host.recorder.SetDepth(Depth::kGraphs).ok());
+  CHECK(host.recorder.Resume("cupti").ok());
+  CHECK(Attribute(host.Incident(), "cupti.not_recorded") ==
+        "CuptiOptions::attach is kNever; to record kernels: set it to kWhenAsked or kAtStart");
+  CHECK(host.cuda.calls() == 0);
+}
+
+TEST_CASE("a libcupti missing when the host asks is named in incidents, and Resume tries again", "[cupti]") {
+  LazyHost host;
+  const std::string library = std::string(host.directory.path()) + "/libcupti_late.so";
+  host.cupti_options.library = library.c_str();
+  REQUIRE(host.StartAt(Depth::kKernels));
+  CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"),
+             Catch::Contains("cannot load CUPTI") && Catch::EndsWith("name another in CuptiOptions::library"));
+  CHECK(host.recorder.Resume("cupti").code() == pitot::StatusCode::kNotFound);
+  std::filesystem::copy_file(PITOT_FAKE_CUPTI, library);
+  CHECK(host.recorder.Resume("cupti").ok());
+  CHECK(Attribute(host.Incident(), "cupti.not_recorded").find("cannot load") == std::string::npos);
+}
+
+TEST_CASE("a second collector asked for kernels names the first, and records once that has stopped", "[cupti]") {
+  LazyHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  const auto first = cupti::MakeCollector(fakes::SmallMemory(), fakes::Surroundings());
+  first->ExpectDepth(Depth::kKernels);
+  REQUIRE(first->Start().ok());
+  first->SetDepth(Depth::kKernels);
+  host.collector->SetDepth(Depth::kKernels);
+  CHECK(Attribute(host.Incident(), "cupti.not_recorded") ==
+        "this process has a CUPTI collector already; to record kernels: call Recorder::Resume(\"cupti\")");
+  first->Stop();
+  CHECK(host.recorder.Resume("cupti").ok());
+  host.cuda.Run({.name = "seen"});
+  CHECK(CountNamed(host.Incident(), "seen") == 1);
+}
+
+TEST_CASE("the child of a fork does not begin to call CUPTI for its parent's collector", "[cupti]") {
+  LazyHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  const int code = fakes::InChild([&] {
+    host.collector->SetDepth(Depth::kKernels);
+    host.collector->Keep(0, pitot::KeepFor::kIncident);
+    if (host.collector->Resume().code() != pitot::StatusCode::kNotRunning) return 1;
+    host.recorder.Stop();
+    return host.cuda.calls() != 0 ? 2 : 0;
+  });
+  CHECK(code == 0);
+}
+
+TEST_CASE("options that contradict each other are refused before CUPTI is opened", "[cupti]") {
+  LazyHost host;
+  std::string named;
+  SECTION("graphs as a whole, without a call at the start") {
+    host.cupti_options.graph_level = true;
+    named = "CuptiOptions::graph_level needs CuptiOptions::attach = kAtStart";
+  }
+  SECTION("no such time of the first call") {
+    host.cupti_options.attach = static_cast<CuptiAttach>(7);
+    named = "CuptiOptions::attach is 7";
+  }
+  REQUIRE(host.Start());
+  const pitot::Status status = host.recorder.Add(cupti::MakeCollector(host.cupti_options, host.environment));
+  CHECK(status.code() == pitot::StatusCode::kInvalidArgument);
+  CHECK_THAT(status.message(), Catch::StartsWith(named));
+  CHECK(host.cuda.calls() == 0);
+}
+
+TEST_CASE("Add calls CUPTI if the host says so, or has fixed a depth with kernels", "[cupti]") {
+  LazyHost host;
+  SECTION("the host says so") { host.cupti_options.attach = CuptiAttach::kAtStart; }
+  SECTION("a depth with graphs") { host.options.depth = Depth::kGraphs; }
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  CHECK(CallsThatBegin(host) > 0);
 }
 
 TEST_CASE("a CUPTI that refuses a late call is named, and used again once nobody is in the way", "[cupti]") {
   LazyHost host;
   host.cuda.SubscribeOther("Nsight Systems");
   REQUIRE(host.StartAt(Depth::kScopes));
-  CHECK(Attribute(host.Incident(), "cupti.not_recorded").empty());
+  CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"), Catch::StartsWith("CUPTI was not called"));
   host.collector->SetDepth(Depth::kKernels);
   host.cuda.Run({});
   const auto trace = host.Incident();
@@ -188,16 +317,19 @@ TEST_CASE("buffers out with an earlier collector are awaited from the first call
   host.cuda.Refuse("");
   static std::atomic<int64_t> last_ns;
   last_ns = 0;
-  host.cupti_options.attach_at_start = false;
+  host.cupti_options.attach = CuptiAttach::kWhenAsked;
   host.environment.surroundings.long_idle_ns = 1'000'000'000;
   host.environment.read_clocks = []() noexcept {
     const cupti::ClockPair pair = cupti::ReadClockPair();
     last_ns = pair.monotonic_ns;
     return pair;
   };
-  REQUIRE(host.StartAt(Depth::kScopes));
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kKernels));  // put off: a profile may be about to begin
+  host.collector->SetDepth(Depth::kScopes);
   const int64_t long_ns = pitot::base::ClockNs(CLOCK_MONOTONIC) + 2 * host.environment.surroundings.long_idle_ns;
   REQUIRE(fakes::WaitUntil([&] { return last_ns > long_ns; }));  // the thread rests
+  g_kineto = KinetoState::kAbsent;
   host.collector->SetDepth(Depth::kKernels);
   host.cuda.Run({.name = "after"});
   const auto trace = host.Incident();
@@ -219,7 +351,7 @@ TEST_CASE("CUDA is asked whether it is in use when CUPTI is first called", "[cup
 TEST_CASE("graphs captured before CUPTI was first called are reported to carry no scopes", "[cupti]") {
   for (const bool is_late : {false, true}) {
     LazyHost host;
-    host.cupti_options.attach_at_start = !is_late;
+    host.cupti_options.attach = is_late ? CuptiAttach::kWhenAsked : CuptiAttach::kAtStart;
     REQUIRE(host.StartAt(Depth::kScopes));
     const uint32_t graph = host.cuda.Instantiate(3);
     host.collector->SetDepth(Depth::kKernels);
@@ -268,28 +400,13 @@ TEST_CASE("a profile possibly about to begin keeps its buffers, and Pitot begins
   CHECK(CountNamed(host.Incident(), "after") == 1);
 }
 
-TEST_CASE("a look ordered while paused does not call CUPTI without an incident", "[cupti]") {
-  static std::atomic<int> rounds;
-  rounds = 0;
-  LazyHost host;
-  host.environment.read_clocks = []() noexcept { return ++rounds, cupti::ReadClockPair(); };
-  REQUIRE(host.StartAt(Depth::kScopes));
-  const auto rest = [&] {
-    const int until = rounds + 4;
-    REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == 0 && rounds >= until; }));
-  };
-  REQUIRE(host.recorder.Pause("cupti").ok());
-  rest();
-  REQUIRE(host.recorder.Resume("cupti").ok());
-  rest();
-  CHECK(CallsThatBegin(host) == 0);
-}
-
-TEST_CASE("a pause ends readiness, and CUPTI is called after it only if kernels are wanted", "[cupti]") {
+TEST_CASE("a depth fixed during a pause has CUPTI called by Resume", "[cupti]") {
   LazyHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
   REQUIRE(host.recorder.Pause("cupti").ok());
   host.collector->SetDepth(Depth::kKernels);
+  CHECK(Attribute(host.Incident(), "cupti.not_recorded") ==
+        "paused by the host; to record kernels: call Recorder::Resume(\"cupti\")");
   CHECK(CallsThatBegin(host) == 0);
   REQUIRE(host.recorder.Resume("cupti").ok());
   host.cuda.Run({.name = "after"});

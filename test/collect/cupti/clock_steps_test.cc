@@ -136,7 +136,8 @@ TEST_CASE("a buffer is converted by clocks read after it was filled", "[cupti]")
 TEST_CASE("a step is noticed while nothing is recorded, and reported in its incidents", "[cupti]") {
   ClockHost host;
   host.clocks.SetMs(-60'000);
-  REQUIRE(host.StartAt(Depth::kScopes));
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.collector->SetDepth(Depth::kScopes);
   host.clocks.StepBy(250'000'000);
   host.Round();
   CHECK(Attribute(host.Incident(), "cupti.clock").empty());  // it was long ago

@@ -33,21 +33,21 @@ inline constexpr size_t kQuietCallbacks = 7;
 // The answers of the process.
 inline std::atomic<pitot::cupti::KinetoState> g_kineto{pitot::cupti::KinetoState::kAbsent};
 inline std::atomic<pitot::cupti::CudaState> g_cuda{pitot::cupti::CudaState::kUntouched};
-inline std::atomic<bool> g_has_driver{true}, g_has_recorded{false};
+inline std::atomic<bool> g_has_recorded{false};
 
 inline pitot::CuptiOptions SmallMemory() {
   pitot::CuptiOptions options;
   options.library = PITOT_FAKE_CUPTI;
   options.memory_bytes = 8 << 20;
   options.lasting_cost_percent = 100;  // Depths then depends only on CUPTI's owner
-  options.attach_at_start = std::getenv("PITOT_FAKE_CUPTI_LATE") == nullptr;
+  const bool is_late = std::getenv("PITOT_FAKE_CUPTI_LATE") != nullptr;
+  options.attach = is_late ? pitot::CuptiAttach::kWhenAsked : pitot::CuptiAttach::kAtStart;
   return options;
 }
 
 inline pitot::cupti::Environment Surroundings() {
-  pitot::cupti::Environment environment = {
-      {[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda.load(); },
-       []() noexcept { return g_has_driver.load(); }, 100'000'000, &g_has_recorded}};
+  pitot::cupti::Environment environment = {{[]() noexcept { return g_kineto.load(); },
+                                            []() noexcept { return g_cuda.load(); }, 100'000'000, &g_has_recorded}};
   // Long enough, however slow the machine is.
   environment.keep_patience_ns = environment.patience_ns = 60'000'000'000;
   return environment;
@@ -88,7 +88,6 @@ struct GpuHost : session_test::Host {
     cuda.Reset(generation);
     g_kineto = pitot::cupti::KinetoState::kAbsent;
     g_cuda = pitot::cupti::CudaState::kUntouched;
-    g_has_driver = true;
     g_has_recorded = false;
     cupti_options.library = library;
     options.depth = pitot::Depth::kScopes;  // the tests choose
@@ -96,6 +95,7 @@ struct GpuHost : session_test::Host {
     options.pre_window_ms = 600'000;  // long enough, however slow the machine is
   }
   pitot::Status Add() {
+    if (cupti_options.graph_level) cupti_options.attach = pitot::CuptiAttach::kAtStart;
     auto made = pitot::cupti::MakeCollector(cupti_options, environment);
     collector = made.get();
     return recorder.Add(std::move(made));

@@ -31,7 +31,7 @@
 
 // The number in libpitot_c.so.PITOT_ABI. The revision grows with each addition to this header.
 #define PITOT_ABI 1
-#define PITOT_ABI_REVISION 5
+#define PITOT_ABI_REVISION 6
 
 #define PITOT_C_API __attribute__((visibility("default")))
 
@@ -140,20 +140,24 @@ PITOT_C_API pitot_status pitot_recorder_flush(pitot_recorder* recorder, uint32_t
 PITOT_C_API pitot_status pitot_recorder_set_depth(pitot_recorder* recorder, pitot_depth depth, char* message,
                                                   size_t message_size);
 
+// As pitot::CuptiAttach, since revision 6. In older headers 0 and 1 were false and true.
+enum { PITOT_ATTACH_WHEN_ASKED = 0, PITOT_ATTACH_AT_START = 1, PITOT_ATTACH_NEVER = 2 };
 // Fields as in pitot::CuptiOptions.
 typedef struct pitot_cupti {
   uint32_t size;
-  uint32_t graph_level;  // 0 or 1
+  uint32_t graph_level;  // 0 or 1; 1 turns PITOT_ATTACH_WHEN_ASKED into PITOT_ATTACH_AT_START
   const char* library;   // NULL: found automatically
   uint64_t memory_bytes;
   double lasting_cost_percent;    // since revision 2
   uint32_t allow_torch_profiler;  // 0 or 1; since revision 4
-  uint32_t attach_at_start;       // 0 or 1; since revision 5
+  uint32_t attach_at_start;       // PITOT_ATTACH_..., not a boolean any more; since revision 5
 } pitot_cupti;
 PITOT_C_API void pitot_cupti_init(pitot_cupti* cupti, size_t size);
-// Records NVIDIA GPUs until the recorder stops. Call it before the first use of CUDA. NULL: the defaults.
-// Errors: PITOT_UNAVAILABLE and PITOT_NOT_FOUND say what is missing, or which tool has CUPTI; PITOT_ALREADY_RUNNING;
-//   PITOT_INVALID_ARGUMENT names the field; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+// Records kernels and copies of NVIDIA GPUs by CUPTI until the recorder stops. By default CUPTI is called once a depth
+// above PITOT_DEPTH_SCOPES is fixed. With PITOT_ATTACH_AT_START, call it before the first use of CUDA. NULL: the
+// defaults.
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. If CUPTI is called here:
+//   PITOT_UNAVAILABLE and PITOT_NOT_FOUND say what is missing, or which tool has CUPTI; PITOT_ALREADY_RUNNING.
 PITOT_C_API pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupti* cupti, char* message,
                                                   size_t message_size);
 // Hands over what only one profiler of a process can use at a time, and takes it back. `collector` is the name of the
