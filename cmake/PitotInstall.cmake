@@ -50,12 +50,16 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pitot DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" ${pitot_reader_headers})
 
-# The packages for users of a component, as lines of CMake.
+# The packages for users of a component, and the components it is on, as lines of CMake.
 set(pitot_component_packages "")
 foreach(component IN LISTS pitot_components)
   get_property(packages GLOBAL PROPERTY PITOT_PACKAGES_${component})
   if(packages)
     string(APPEND pitot_component_packages "set(_pitot_packages_${component} ${packages})\n")
+  endif()
+  get_property(on GLOBAL PROPERTY PITOT_ON_${component})
+  if(on)
+    string(APPEND pitot_component_packages "set(_pitot_on_${component} ${on})\n")
   endif()
 endforeach()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/pitotConfig.cmake.in ${PROJECT_BINARY_DIR}/pitotConfig.cmake
@@ -88,6 +92,9 @@ get_property(pitot_pc_components GLOBAL PROPERTY PITOT_PKG_CONFIG)
 list(REMOVE_ITEM pitot_pc_components trace core)
 foreach(pitot_pc_component IN LISTS pitot_pc_components)
   set(pitot_pc_component_libs "")
+  get_property(on GLOBAL PROPERTY PITOT_ON_${pitot_pc_component})
+  list(TRANSFORM on REPLACE "(.+)" "pitot_\\1 = ${PROJECT_VERSION}, ")
+  string(JOIN "" pitot_pc_on ${on})
   if(NOT BUILD_SHARED_LIBS)
     # The same options as on its target.
     get_target_property(options pitot_${pitot_pc_component} INTERFACE_LINK_OPTIONS)

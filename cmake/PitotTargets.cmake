@@ -42,13 +42,15 @@ function(pitot_configure_target target)
   endif()
 endfunction()
 
-# pitot_add_library(NAME SOURCES... [PUBLIC libs...] [PRIVATE libs...] [PACKAGES names...] [NO_PKG_CONFIG]): target pitot_NAME,
-# alias pitot::NAME, and component NAME of the package. The package's users need PACKAGES as well. This is the only list of
-# components: the rules of installing, pkg-config and the tests of the package read it from global properties.
+# pitot_add_library(NAME SOURCES... [PUBLIC libs...] [PRIVATE libs...] [ON components...] [PACKAGES names...] [NO_PKG_CONFIG]):
+# target pitot_NAME, alias pitot::NAME, and component NAME of the package. It links the components ON, and hands them to its
+# users. The package's users need PACKAGES as well. This is the only list of components: the rules of installing, pkg-config and the tests of the package read it from global properties.
 function(pitot_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_PKG_CONFIG" "" "SOURCES;PUBLIC;PRIVATE;PACKAGES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_PKG_CONFIG" "" "SOURCES;PUBLIC;PRIVATE;ON;PACKAGES")
   set_property(GLOBAL APPEND PROPERTY PITOT_COMPONENTS ${name})
   set_property(GLOBAL PROPERTY PITOT_PACKAGES_${name} ${arg_PACKAGES})
+  set_property(GLOBAL PROPERTY PITOT_ON_${name} ${arg_ON})
+  list(TRANSFORM arg_ON PREPEND pitot::)
   if(NOT arg_NO_PKG_CONFIG)
     set_property(GLOBAL APPEND PROPERTY PITOT_PKG_CONFIG ${name})
   endif()
@@ -66,7 +68,7 @@ function(pitot_add_library name)
                                                   $<INSTALL_INTERFACE:include>
                                            PRIVATE ${PROJECT_SOURCE_DIR}/lib)
   target_compile_features(pitot_${name} INTERFACE cxx_std_17)
-  target_link_libraries(pitot_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+  target_link_libraries(pitot_${name} PUBLIC ${arg_PUBLIC} ${arg_ON} PRIVATE ${arg_PRIVATE})
   get_target_property(type pitot_${name} TYPE)
   if(type STREQUAL SHARED_LIBRARY)
     # The libraries use each other's internals, so the map decides their visibility, not the compiler.
@@ -82,8 +84,8 @@ function(pitot_add_library name)
   endif()
 endfunction()
 
-# pitot_add_collector(NAME SOURCES... [PRIVATE libs...] [PACKAGES names...] [NO_PKG_CONFIG]): pitot_add_library on pitot::core, for
-# a folder of lib/collect. Global property PITOT_COLLECTORS lists them.
+# pitot_add_collector(NAME SOURCES... [PRIVATE libs...] [ON components...] [PACKAGES names...] [NO_PKG_CONFIG]):
+# pitot_add_library on pitot::core, for a folder of lib/collect. Global property PITOT_COLLECTORS lists them.
 function(pitot_add_collector name)
   set_property(GLOBAL APPEND PROPERTY PITOT_COLLECTORS ${name})
   pitot_add_library(${name} ${ARGN} PUBLIC pitot::core)

@@ -31,7 +31,7 @@ FORBIDDEN = re.compile(
     r"std::(cout|cerr|clog|wcout|wcerr|ios_base::Init::.*|__glibcxx_assert_fail.*|__ioinit)|"
     r"std::(basic_ostream|ostream|basic_ofstream|basic_filebuf|basic_fstream|basic_istream|istream|basic_ostringstream|"
     r"__cxx11::basic_o?stringstream)\b.*)$")
-EXPORTED = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?(pitot::v1::((analyze|detail|model)::.*|[A-Z].*|[a-z]\w*\(.*|operator.*|g_\w+|t_\w+|k[A-Z].*)|pitot_process|pitot_opencl_layer|InitializeInjectionNvtx(2|Extension))$")
+EXPORTED = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?(pitot::v1::((analyze|detail|gpu|model)::.*|[A-Z].*|[a-z]\w*\(.*|operator.*|g_\w+|t_\w+|k[A-Z].*)|pitot_process|pitot_opencl_layer|InitializeInjectionNvtx(2|Extension))$")
 # An instance of a template begins with its return type.
 PRIVATE = re.compile(r"^(vtable for |typeinfo for |typeinfo name for |[\w:*& ]+[ (]&?)?pitot::\w+::.*@@PITOT_PRIVATE$")
 # A line of readelf's table of symbols: type, binding, visibility, section, name.

@@ -38,8 +38,8 @@ struct CounterOptions {
 // sampled has the attribute "counters.<ordinal>.not_recorded" with the reason. What was not measured has no value: the
 // counter "sampled" is 0 there.
 // Threads: any.
-// Errors: kInvalidArgument names the option. kResourceExhausted: no memory or thread. kAlreadyRunning: this collector
-//   was started before. Everything later is in incidents.
+// Errors: kInvalidArgument names the option. kResourceExhausted: no memory or thread. kAlreadyRunning: this process has
+//   a counter collector. Everything later is in incidents.
 // Lifetime: the recorder's. A thread that hangs in CUPTI when the recorder stops is left behind with its memory.
 // Cost: none was measured on GPU work and other threads. The thread takes 0.5 s of a CPU to start, then about
 //   `most_cpu_percent`, and more for the first 5 s and each incident. Host memory: CUPTI's own libraries 114 MiB, its

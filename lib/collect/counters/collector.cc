@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/one_in_process.h"
 #include "base/patient_thread.h"
 #include "base/semaphore.h"
 
@@ -21,6 +22,9 @@ namespace {
 using base::Error;
 
 constexpr int kNice = 10;
+
+// A GPU's counters have one user.
+constinit base::OneInProcess g_only;
 
 // State of the thread, which keeps it alive, too: a thread that hangs in CUPTI is left behind with all of this.
 struct Shared {
@@ -105,6 +109,7 @@ class CounterCollector final : public Collector {
     shared_->stop.store(true, std::memory_order_release);
     shared_->environment.timer->Wake();
     thread_.End(environment_.patience_ns);
+    g_only.GiveBack();
   }
   Status Pause() noexcept override { return SetPaused(true); }
   Status Resume() noexcept override { return SetPaused(false); }
@@ -147,13 +152,15 @@ class CounterCollector final : public Collector {
 
 Status CounterCollector::Start() noexcept {
   if (!wrong_.ok()) return wrong_;
-  if (shared_ != nullptr) return Status(StatusCode::kAlreadyRunning, "the counter collector was started before");
+  if (shared_ != nullptr || !g_only.Take())
+    return Status(StatusCode::kAlreadyRunning, "this process has a counter collector already");
   try {
     auto shared = std::make_shared<Shared>(options_, environment_);
     thread_.Start([shared] { shared->Run(); });
     pid_ = getpid();
     shared_ = std::move(shared);
   } catch (const std::exception& e) {
+    g_only.GiveBack();
     return Error(StatusCode::kResourceExhausted, "cannot start the counter collector: %s", e.what());
   }
   return {};

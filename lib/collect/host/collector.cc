@@ -16,6 +16,7 @@
 
 #include "base/message.h"
 #include "base/mutex.h"
+#include "base/one_in_process.h"
 #include "base/patient_thread.h"
 #include "collect/host/history.h"
 #include "collect/host/prompt.h"
@@ -32,14 +33,8 @@ constexpr int64_t kStopPatienceNs = 2 * kSecondNs;
 // CPUs 0.4 ms; cpu.stat may take longer on machines with many cgroups.
 constexpr int64_t kPromptNs = 5'000'000;
 
-// The process whose threads record their usage for a collector; 0: none. A forked child begins anew.
-std::atomic<pid_t> g_taken_by{0};
-
-bool Take() noexcept {
-  const pid_t own = getpid();
-  pid_t before = g_taken_by.load();
-  return before != own && g_taken_by.compare_exchange_strong(before, own);
-}
+// The collector for which the process's threads record their usage.
+constinit base::OneInProcess g_only;
 
 // State of the thread, which keeps it alive, too.
 struct Shared {
@@ -186,12 +181,13 @@ class HostCollector final : public Collector {
 
 Status HostCollector::Start() noexcept {
   if (!wrong_.ok()) return wrong_;
-  if (has_started_ || !Take()) return Status(StatusCode::kAlreadyRunning, "this process has a host collector already");
+  if (has_started_ || !g_only.Take())
+    return Status(StatusCode::kAlreadyRunning, "this process has a host collector already");
   try {
     shared_ = std::make_shared<Shared>(options_, environment_);
     thread_.Start([shared = shared_] { shared->Run(); });
   } catch (const std::exception& e) {
-    g_taken_by.store(0);
+    g_only.GiveBack();
     return Error(StatusCode::kResourceExhausted, "cannot start the host collector: %s", e.what());
   }
   pid_ = getpid();
@@ -206,7 +202,7 @@ void HostCollector::Stop() noexcept {
   shared_->stop.store(true, std::memory_order_release);
   shared_->timer->Wake();
   thread_.End(kStopPatienceNs);
-  g_taken_by.store(0);
+  g_only.GiveBack();
 }
 
 void HostCollector::AddTo(TraceBuilder& trace) {

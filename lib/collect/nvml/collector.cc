@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/one_in_process.h"
 #include "base/patient_thread.h"
 #include "collect/nvml/history.h"
 
@@ -23,6 +24,9 @@ namespace {
 using base::Error;
 
 constexpr int kNice = 5;
+
+// A second one would sample everything twice.
+constinit base::OneInProcess g_only;
 
 // State of the thread, which keeps it alive, too: a thread that hangs in the driver is left behind with all of this.
 struct Shared {
@@ -139,12 +143,14 @@ class NvmlCollector final : public Collector {
 
 Status NvmlCollector::Start() noexcept {
   if (!wrong_.ok()) return wrong_;
-  if (shared_ != nullptr) return Status(StatusCode::kAlreadyRunning, "the NVML collector was started before");
+  if (shared_ != nullptr || !g_only.Take())
+    return Status(StatusCode::kAlreadyRunning, "this process has an NVML collector already");
   try {
     shared_ = std::make_shared<Shared>(options_, environment_);
     pid_ = getpid();
     thread_.Start([shared = shared_] { shared->Run(); });
   } catch (const std::exception& e) {
+    g_only.GiveBack();
     return Error(StatusCode::kResourceExhausted, "cannot start the NVML collector: %s", e.what());
   }
   const int64_t begin_ns = base::ClockNs(CLOCK_MONOTONIC);
@@ -174,6 +180,7 @@ void NvmlCollector::EndThread(int64_t patience_ns) noexcept {
   shared_->stop.store(true, std::memory_order_release);
   shared_->timer->Wake();
   thread_.End(patience_ns);
+  g_only.GiveBack();
 }
 
 }  // namespace

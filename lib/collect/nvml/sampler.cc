@@ -110,7 +110,8 @@ Status Explain(Result result, const char* call) {
     default:
       break;
   }
-  return Error(result == kGpuNotFound ? StatusCode::kNotFound : StatusCode::kUnavailable, "%s failed with %s%s", call,
+  const bool is_absent = result == kGpuNotFound || result == kDriverNotLoaded;
+  return Error(is_absent ? StatusCode::kNotFound : StatusCode::kUnavailable, "%s failed with %s%s", call,
                ResultName(result).c_str(), what_to_do);
 }
 

@@ -60,7 +60,7 @@ TEST_CASE("a library that is not NVML is refused by the name of a missing functi
 TEST_CASE("Start names the remedy for a driver that does not work", "[nvml]") {
   Rig rig;
   const auto [result, code, advice] = GENERATE(table<Result, StatusCode, const char*>({
-      {pitot::nvml::kDriverNotLoaded, StatusCode::kUnavailable, "DRIVER_NOT_LOADED: NVIDIA's kernel driver"},
+      {pitot::nvml::kDriverNotLoaded, StatusCode::kNotFound, "DRIVER_NOT_LOADED: NVIDIA's kernel driver"},
       {pitot::nvml::kNoPermission, StatusCode::kUnavailable, "NO_PERMISSION: give the process access to /dev/nvidia"},
       {pitot::nvml::kLibraryDriverMismatch, StatusCode::kUnavailable, "have different versions"},
       {pitot::nvml::kGpuNotFound, StatusCode::kNotFound, "no GPU"},

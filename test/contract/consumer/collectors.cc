@@ -4,6 +4,7 @@
 #include <pitot/collect/counters.h>
 #include <pitot/collect/cuda_events.h>
 #include <pitot/collect/cupti.h>
+#include <pitot/collect/gpu.h>
 #include <pitot/collect/host.h>
 #include <pitot/collect/nvml.h>
 #include <pitot/collect/nvtx.h>
@@ -33,6 +34,7 @@ int main() {
     pitot::CudaEventScope scope(stream, "forward");
     EnqueueForward(stream);
   }
+  const pitot::Status gpu = pitot::gpu::Enable(recorder);  // its collectors are there already
   recorder.Stop();
   std::printf("counters: %s, cupti: %s, host: %s, nvml: %s, CUDA events: %s, NVTX: %s, OpenCL: %s\n",
               pitot::StatusCodeName(counters.code()), pitot::StatusCodeName(cupti.code()),
@@ -40,8 +42,8 @@ int main() {
               pitot::StatusCodeName(events.code()), pitot::StatusCodeName(nvtx.code()),
               pitot::StatusCodeName(opencl.code()));
   const auto is_defect = [](const pitot::Status& status) { return status.code() == pitot::StatusCode::kInternal; };
-  return is_defect(cupti) || is_defect(nvml) || !counters.ok() || !host.ok() || !events.ok() || !nvtx.ok() ||
-                 !opencl.ok()
+  return is_defect(cupti) || is_defect(nvml) || gpu.code() != pitot::StatusCode::kAlreadyRunning || !counters.ok() ||
+                 !host.ok() || !events.ok() || !nvtx.ok() || !opencl.ok()
              ? 1
              : 0;
 }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The default set of collectors for GPUs. No test needs a GPU, and none fails with one.
+#include "pitot/collect/gpu.h"
+
+#include <dlfcn.h>
+
+#include <catch2/catch.hpp>
+
+#include "fakes/child.h"
+#include "session/host.h"
+
+namespace {
+
+using pitot::GpuOptions;
+using pitot::Status;
+using pitot::StatusCode;
+
+// With an NVML that works.
+GpuOptions WithNvml() {
+  GpuOptions options;
+  options.nvml.library = PITOT_TEST_FAKE_NVML;
+  return options;
+}
+
+// A status of kAlreadyRunning shows that the collector is there.
+StatusCode AddAgain(session_test::Host& host, bool counters, bool events, bool nvml) {
+  GpuOptions options = WithNvml();
+  options.with_counters = counters, options.with_cuda_events = events, options.with_nvml = nvml;
+  return pitot::gpu::Enable(host.recorder, options).code();
+}
+
+}  // namespace
+
+TEST_CASE("one call adds counters, CUDA events and NVML", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  CHECK(pitot::gpu::Enable(host.recorder, WithNvml()).ok());
+  CHECK(AddAgain(host, true, false, false) == StatusCode::kAlreadyRunning);
+  CHECK(AddAgain(host, false, true, false) == StatusCode::kAlreadyRunning);
+  CHECK(AddAgain(host, false, false, true) == StatusCode::kAlreadyRunning);
+}
+
+TEST_CASE("each of the collectors can be left out", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  CHECK(AddAgain(host, false, false, false) == StatusCode::kOk);
+  CHECK(AddAgain(host, true, false, false) == StatusCode::kOk);
+  CHECK(AddAgain(host, false, true, false) == StatusCode::kOk);
+  CHECK(AddAgain(host, false, false, true) == StatusCode::kOk);
+}
+
+TEST_CASE("the first error is returned, and the other collectors stay", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  GpuOptions options = WithNvml();
+  options.counters.most_cpu_percent = 0;
+  options.nvml.rate_hz = 0;
+  const Status status = pitot::gpu::Enable(host.recorder, options);
+  CHECK(status.code() == StatusCode::kInvalidArgument);
+  CHECK_THAT(status.message(), Catch::StartsWith("CounterOptions::most_cpu_percent"));
+  CHECK(AddAgain(host, false, true, false) == StatusCode::kAlreadyRunning);
+  CHECK(AddAgain(host, true, false, true) == StatusCode::kOk);
+}
+
+TEST_CASE("a machine without a driver or GPU is not an error", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  const Status status = pitot::gpu::Enable(host.recorder);
+  // A driver that does not work is one.
+  CHECK((status.ok() || status.code() == StatusCode::kUnavailable));
+}
+
+TEST_CASE("a file of NVML that is named and missing is an error", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  GpuOptions options;
+  options.nvml.library = "/nowhere/libnvidia-ml.so";
+  const Status status = pitot::gpu::Enable(host.recorder, options);
+  CHECK(status.code() == StatusCode::kNotFound);
+  CHECK_THAT(status.message(), Catch::Contains("/nowhere/"));
+}
+
+TEST_CASE("a recorder that does not run takes none of the collectors", "[gpu]") {
+  pitot::Recorder recorder;
+  CHECK(pitot::gpu::Enable(recorder).code() == StatusCode::kNotRunning);
+}
+
+TEST_CASE("a stopped recorder's collectors can be added to the next one", "[gpu]") {
+  for (int i = 0; i < 2; ++i) {
+    session_test::Host host;
+    REQUIRE(host.Start());
+    CHECK(pitot::gpu::Enable(host.recorder, WithNvml()).ok());
+    host.recorder.Stop();
+  }
+}
+
+TEST_CASE("the child of a fork adds its own collectors", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  REQUIRE(pitot::gpu::Enable(host.recorder, WithNvml()).ok());
+  const int code = fakes::InChild([] {
+    session_test::Host own;
+    if (!own.Start()) return 1;
+    if (!pitot::gpu::Enable(own.recorder, WithNvml()).ok()) return 2;
+    own.recorder.Stop();
+    return 0;
+  });
+  CHECK(code == 0);
+}
+
+TEST_CASE("neither CUPTI nor the CUDA driver is opened before the process uses a GPU", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  CHECK(pitot::gpu::Enable(host.recorder, WithNvml()).ok());
+  REQUIRE(host.TriggerAndFlush());
+  for (const char* library : {"libcuda.so.1", "libcupti.so.13", "libcupti.so.12"}) {
+    INFO(library);
+    CHECK(dlopen(library, RTLD_NOW | RTLD_NOLOAD) == nullptr);
+  }
+}
