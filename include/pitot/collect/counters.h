@@ -5,8 +5,8 @@
 //
 //   recorder.Add(pitot::MakeCounterCollector());
 //
-// While it samples a GPU, no other profiler can: `ncu` fails there, and so does another process's sampling.
-// Recorder::Pause("counters") gives the GPUs away.
+// While it samples a GPU, no other profiler can: `ncu` fails there. Recorder::Pause("counters") gives the GPUs away. A
+// second process of the same user reads the samples of the first, from a file in /dev/shm.
 #ifndef PITOT_COLLECT_COUNTERS_H_
 #define PITOT_COLLECT_COUNTERS_H_
 

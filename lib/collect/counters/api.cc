@@ -58,7 +58,8 @@ struct Driver {
   int (*get)(int* device, int ordinal);
   int (*get_name)(char* name, int size, int device);
   int (*primary_state)(int device, unsigned int* flags, int* is_active);
-  int (*get_version)(int* version);  // of its CUDA: 12040 for 12.4
+  int (*get_version)(int* version);                     // of its CUDA: 12040 for 12.4
+  int (*get_uuid)(unsigned char uuid[16], int device);  // may be null
 };
 
 bool FindDriver(Driver* driver) {
@@ -69,8 +70,22 @@ bool FindDriver(Driver* driver) {
                         Find(handle, "cuDeviceGetName", &driver->get_name) &&
                         Find(handle, "cuDevicePrimaryCtxGetState", &driver->primary_state) &&
                         Find(handle, "cuDriverGetVersion", &driver->get_version);
+  if (!Find(handle, "cuDeviceGetUuid_v2", &driver->get_uuid)) Find(handle, "cuDeviceGetUuid", &driver->get_uuid);
   dlclose(handle);  // it stays loaded: another holds it
   return is_there;
+}
+
+// As nvidia-smi writes it.
+std::string IdOf(const Driver& driver, int device) {
+  unsigned char uuid[16];
+  if (driver.get_uuid == nullptr || driver.get_uuid(uuid, device) != 0) return "";
+  std::string text = "GPU";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += "0123456789abcdef"[uuid[i] >> 4];
+    text += "0123456789abcdef"[uuid[i] & 15];
+  }
+  return text;
 }
 
 // The major version of the driver's CUDA; 0: unknown.
@@ -118,7 +133,7 @@ std::vector<Gpu> FindGpus() {
       continue;
     char name[256] = "";
     if (driver.get_name(name, sizeof name, device) != 0) name[0] = '\0';
-    gpus.push_back({static_cast<uint32_t>(ordinal), name});
+    gpus.push_back({static_cast<uint32_t>(ordinal), name, IdOf(driver, device)});
   }
   return gpus;
 }

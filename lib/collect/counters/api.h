@@ -47,6 +47,7 @@ std::string ResultName(const Api& api, Result result);
 struct Gpu {
   uint32_t ordinal;  // CUDA's
   std::string name;
+  std::string id = {};  // the same in all processes: "GPU-5c0f..."; empty: unknown
 };
 // The GPUs that this process uses: those with its primary context. The driver is asked only if it is loaded; nothing is
 // initialised. Contexts that a host makes itself are not seen. Cost: some us.

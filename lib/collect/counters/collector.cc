@@ -22,6 +22,9 @@ namespace {
 using base::Error;
 
 constexpr int kNice = 10;
+// How often samples of another process are looked for while an incident waits for them, and how long. They come once a
+// round of that process.
+constexpr int64_t kLookNs = 50'000'000, kMostBehindNs = 1'500'000'000;
 
 // A GPU's counters have one user.
 constinit base::OneInProcess g_only;
@@ -40,11 +43,13 @@ struct Shared {
   std::atomic<bool> stop{false}, is_paused{false};
   // Rounds asked for and done, for callers that wait for one. A round done covers what was asked before it began.
   std::atomic<uint64_t> asked{0}, done{0};
+  std::atomic<int64_t> asked_at_ns{0};  // the newest of them
   base::Semaphore round_done;
 
   void Run() noexcept;
   // Asks for a round now. Returns its number.
   uint64_t Ask() noexcept {
+    asked_at_ns.store(environment.timer->NowNs(), std::memory_order_release);
     const uint64_t number = asked.fetch_add(1, std::memory_order_acq_rel) + 1;
     environment.timer->Wake();
     return number;
@@ -71,9 +76,13 @@ void Shared::Run() noexcept {
     } catch (const std::exception&) {
       // Out of memory: the next round tries again.
     }
-    done.store(number, std::memory_order_release);
-    round_done.Give();
-    if (!stop.load(std::memory_order_acquire)) environment.timer->WaitUntil(environment.timer->NowNs() + kRoundNs);
+    const int64_t now_ns = environment.timer->NowNs(), asked_ns = asked_at_ns.load(std::memory_order_acquire);
+    const bool is_behind = now_ns - asked_ns < kMostBehindNs && sampler.IsBehind(asked_ns);
+    if (!is_behind) {
+      done.store(number, std::memory_order_release);
+      round_done.Give();
+    }
+    if (!stop.load(std::memory_order_acquire)) environment.timer->WaitUntil(now_ns + (is_behind ? kLookNs : kRoundNs));
   }
   sampler.Close();
 }
@@ -183,6 +192,7 @@ std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options) n
     environment.find_gpus = counters::FindGpus;
     environment.cpu_ns = [] { return base::ClockNs(CLOCK_THREAD_CPUTIME_ID); };
     environment.realtime_offset_ns = [] { return base::ClockNs(CLOCK_REALTIME) - base::ClockNs(CLOCK_MONOTONIC); };
+    environment.shared_directory = counters::kSharedDirectory;
     return counters::MakeCollector(options, std::move(environment));
   } catch (...) {
     return nullptr;

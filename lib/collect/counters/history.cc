@@ -18,12 +18,14 @@ struct Part {
 };
 
 // Adds a value if it differs from the one before; the newest first, as a TraceBuilder wants it.
-void AddMetric(const Part& part, uint32_t metric, uint32_t device, TraceBuilder* trace) {
-  const base::GpuCounterInfo& info = base::InfoOf(part.state.metrics[metric].counter);
+void AddColumn(const Part& part, uint32_t column, uint32_t device, TraceBuilder* trace) {
+  const auto is_measured = [column](const Sample& sample) { return !std::isnan(sample.values[column]); };
+  if (std::none_of(part.samples.begin(), part.samples.end(), is_measured)) return;
+  const base::GpuCounterInfo& info = base::InfoOf(kColumnCounters[column]);
   const uint32_t counter = trace->AddCounter(device, info.name, info.unit);
   for (size_t i = part.samples.size(); i-- > 0;) {
-    const float value = part.samples[i].values[metric];
-    const bool is_same = i > 0 && part.samples[i - 1].values[metric] == value;
+    const float value = part.samples[i].values[column];
+    const bool is_same = i > 0 && part.samples[i - 1].values[column] == value;
     if (!std::isnan(value) && !is_same) trace->AddSample(counter, part.samples[i].begin_ns, value);
   }
 }
@@ -100,11 +102,13 @@ void History::AddTo(int64_t begin_ns, int64_t end_ns, TraceBuilder& trace) const
     const uint32_t device = trace.AddDevice({part.gpu.ordinal, trace.AddText(part.gpu.name.c_str())});
     const std::string prefix = "counters." + std::to_string(part.gpu.ordinal) + ".";
     if (!part.state.not_recorded.empty()) add(prefix + "not_recorded", part.state.not_recorded);
-    if (part.state.metrics.empty()) continue;
+    if (!part.state.not_shared.empty()) add(prefix + "not_shared", part.state.not_shared);
+    if (part.state.sampled_by_until_ns > begin_ns) add(prefix + "sampled_by", part.state.sampled_by);
+    if (part.state.interval_us == 0) continue;
     add(prefix + "interval_us", std::to_string(part.state.interval_us));
     if (part.state.lost != 0) add(prefix + "lost_samples", std::to_string(part.state.lost));
     AddSampled(part, device, begin_ns, &trace);
-    for (uint32_t metric = 0; metric < part.state.metrics.size(); ++metric) AddMetric(part, metric, device, &trace);
+    for (uint32_t column = 0; column < kColumns; ++column) AddColumn(part, column, device, &trace);
   }
 }
 

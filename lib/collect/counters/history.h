@@ -19,19 +19,13 @@
 
 namespace pitot::counters {
 
-// CLOCK_MONOTONIC ns. Values in the order of the GPU's metrics; NaN: not measured. No initialisers, so memory stays
-// untouched until it is written.
-struct Sample {
-  int64_t begin_ns, end_ns;
-  float values[kMostMetrics];
-};
-static_assert(sizeof(Sample) == 64);  // CounterOptions::memory_bytes
-
 // What is told of a GPU besides its samples.
 struct GpuState {
-  std::vector<Metric> metrics;  // empty: never sampled
-  uint32_t interval_us = 0;
+  uint32_t interval_us = 0;  // 0: never sampled
   std::string not_recorded;  // why it is not sampled now; empty: it is
+  std::string not_shared;    // why other processes do not get its samples; empty: they do
+  std::string sampled_by;    // another process, if samples came from one, the last of them at:
+  int64_t sampled_by_until_ns = 0;
   uint64_t samples = 0, lost = 0;
 };
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/counters/metrics.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace pitot::counters {
 namespace {
 
@@ -34,6 +37,23 @@ constexpr Metric kNvlink[] = {
 };
 
 }  // namespace
+
+uint32_t ColumnOf(GpuCounter counter) {
+  return static_cast<uint32_t>(std::find(std::begin(kColumnCounters), std::end(kColumnCounters), counter) -
+                               std::begin(kColumnCounters));
+}
+
+uint32_t ColumnNamed(std::string_view name) {
+  uint32_t column = 0;
+  while (column < kColumns && base::NameOf(kColumnCounters[column]) != name) ++column;
+  return column;
+}
+
+Sample Unmeasured(int64_t begin_ns, int64_t end_ns) {
+  Sample sample{begin_ns, end_ns, {}};
+  std::fill(std::begin(sample.values), std::end(sample.values), std::numeric_limits<float>::quiet_NaN());
+  return sample;
+}
 
 std::vector<std::vector<Metric>> Choices() {
   std::vector<std::vector<Metric>> all;

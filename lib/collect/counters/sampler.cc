@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/counters/sampler.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <utility>
 
@@ -19,7 +22,7 @@ constexpr int64_t kMeasureNs = 5'000'000'000;      // before the interval is jud
 std::string Explain(Result result, const std::string& name, const char* function) {
   switch (result) {
     case kHardwareBusy:
-      return "another process or profiler samples this GPU (" + name + "): it is asked for again every 10 s";
+      return "another profiler samples this GPU (" + name + "): it is asked for again every 10 s";
     case kInsufficientPrivileges:
       return "the driver allows profiling for administrators alone (" + name +
              "): set NVreg_RestrictProfilingToAdminUsers=0 for the kernel module nvidia, or give the process "
@@ -43,31 +46,54 @@ void Sampler::Round(bool is_paused) {
   now_ns_ = environment_.timer->NowNs();
   if (is_paused) {
     for (Sampled& of : gpus_) {
-      if (of.sampler != nullptr) Decode(&of), Stop(&of);
-      of.state.not_recorded = "given away by Recorder::Pause";
-      of.retry_at_ns = 0;
-      history_->SetState(of.row, of.state);
+      GiveAway(&of, "given away by Recorder::Pause", SharedState::kEnded);
     }
     return;
   }
   FindNewGpus();
   bool has_started = false;  // which takes 0.5 s of a CPU, once
   for (Sampled& of : gpus_) {
+    const SharedView view = of.file != nullptr ? of.file->Look() : SharedView();
+    const int64_t realtime_ns = RealtimeNs();
+    if (IsReleaseAsked(view, realtime_ns)) {
+      const int64_t asked_s = (view.release_until_ns - view.asked_ns + 500'000'000) / 1'000'000'000;
+      GiveAway(&of, "given away for " + std::to_string(asked_s) + " s: " + TextOf(view.asked_by) + " asked for it",
+               SharedState::kReleased);
+      continue;
+    }
     if (of.sampler != nullptr) {
       Decode(&of);
-    } else if (of.retry_at_ns <= now_ns_) {
-      Start(&of);
-      has_started = true;
+      continue;
     }
+    if (of.file != nullptr && view.session != of.file->session() && IsSampling(view, realtime_ns)) {
+      ReadShared(&of, view);
+      continue;
+    }
+    if (of.session != 0) EndReading(&of, view);
+    of.state.not_shared = view.failure;
+    if (of.retry_at_ns > now_ns_) continue;
+    Start(&of);
+    has_started = true;
   }
   if (has_started) measured_since_ns_ = 0;
   ChooseInterval();
+}
+
+bool Sampler::IsBehind(int64_t at_ns) const noexcept {
+  return std::any_of(gpus_.begin(), gpus_.end(), [at_ns](const Sampled& of) {
+    return of.session != 0 && of.newest_ns + int64_t{2'000} * of.state.interval_us < at_ns;
+  });
 }
 
 void Sampler::Close() noexcept {
   for (Sampled& of : gpus_) {
     Stop(&of);
     FreeHost(&of);
+    try {
+      if (of.file != nullptr) of.file->SetState(SharedState::kEnded, RealtimeNs());
+    } catch (const std::exception&) {
+      // Out of memory: the others find the heartbeat old.
+    }
   }
 }
 
@@ -79,7 +105,69 @@ void Sampler::FindNewGpus() {
     Sampled& of = gpus_.emplace_back();
     of.gpu = gpu;
     of.row = history_->AddGpu(gpu);
+    if (!gpu.id.empty() && !environment_.shared_directory.empty())
+      of.file = std::make_unique<SharedFile>(environment_.shared_directory, gpu.id);
   }
+}
+
+void Sampler::GiveAway(Sampled* of, std::string why, SharedState state) {
+  if (of->sampler != nullptr) Decode(of), Stop(of);
+  of->session = 0;
+  if (of->refusal.empty()) of->retry_at_ns = 0;
+  of->state.not_recorded = std::move(why);
+  history_->SetState(of->row, of->state);
+  if (of->file != nullptr) of->file->SetState(state, RealtimeNs());
+}
+
+// All in the file may be forged: a sample with an impossible time counts as lost.
+void Sampler::ReadShared(Sampled* of, const SharedView& view) {
+  const bool is_first = of->session != view.session;
+  if (is_first) {
+    of->session = view.session;
+    of->next = view.written - std::min<uint64_t>(view.written, kSharedSlots / 2);
+    of->lost = view.lost;
+    of->state.sampled_by = TextOf(view.sampler);
+  }
+  of->shared.clear();
+  of->samples.clear();
+  uint64_t lost = of->file->Read(view, &of->next, &of->shared);
+  lost += view.lost - std::min(view.lost, of->lost);
+  of->lost = view.lost;
+  const int64_t offset_ns = environment_.realtime_offset_ns(), interval_ns = int64_t{1'000} * view.interval_us;
+  for (Sample& sample : of->shared) {
+    const bool is_possible = sample.begin_ns > offset_ns && sample.end_ns > sample.begin_ns &&
+                             sample.end_ns - offset_ns <= now_ns_ + kRoundNs;
+    if (is_possible) sample.begin_ns -= offset_ns, sample.end_ns -= offset_ns;
+    if (is_possible && sample.begin_ns >= of->newest_ns - interval_ns) {
+      of->newest_ns = sample.end_ns;
+      of->samples.push_back(sample);
+    } else if (!is_first) {
+      ++lost;
+    }
+  }
+  of->state.interval_us = view.interval_us;
+  of->state.not_recorded.clear();
+  of->state.not_shared.clear();
+  of->state.sampled_by_until_ns = of->newest_ns;
+  history_->SetState(of->row, of->state);
+  history_->Commit(of->row, of->samples, lost);
+}
+
+void Sampler::EndReading(Sampled* of, const SharedView& view) {
+  of->session = 0;
+  of->tries = kTakeoverTries;
+  if (of->refusal.empty()) of->retry_at_ns = now_ns_ + DrawNs(kTakeoverNs);
+  const char* const how = view.state == SharedState::kSampling ? " sampled this GPU, and ended or does not answer"
+                                                               : " sampled this GPU, and stopped";
+  of->state.not_recorded = of->refusal.empty() ? of->state.sampled_by + how : of->refusal;
+  history_->SetState(of->row, of->state);
+}
+
+// A number that differs between processes.
+int64_t Sampler::DrawNs(int64_t most_ns) noexcept {
+  drawn_ = (drawn_ + static_cast<uint64_t>(now_ns_) + static_cast<uint64_t>(getpid())) * 0x9e3779b97f4a7c15;
+  drawn_ ^= drawn_ >> 31;
+  return static_cast<int64_t>(drawn_ % static_cast<uint64_t>(most_ns));
 }
 
 bool Sampler::OpenLibrary() {
@@ -99,18 +187,31 @@ bool Sampler::OpenLibrary() {
 }
 
 bool Sampler::Fail(Sampled* of, const char* function, Result result) {
-  of->state.not_recorded = Explain(result, ResultName(api_, result), function);
-  of->retry_at_ns = IsFinal(result) ? std::numeric_limits<int64_t>::max() : now_ns_ + kRetryNs;
+  const std::string why = Explain(result, ResultName(api_, result), function);
   Stop(of);
+  if (of->file != nullptr) of->file->SetState(SharedState::kEnded, RealtimeNs());
+  if (IsFinal(result)) {
+    Refuse(of, why);
+    return false;
+  }
+  const bool is_taking_over = result == kHardwareBusy && of->tries != 0;
+  if (is_taking_over) --of->tries;
+  of->retry_at_ns = now_ns_ + (is_taking_over ? DrawNs(2 * kRoundNs) : kRetryNs);
+  of->state.not_recorded = why;
   history_->SetState(of->row, of->state);
   return false;
 }
 
+void Sampler::Refuse(Sampled* of, const std::string& why) {
+  of->refusal = of->state.not_recorded = why;
+  of->retry_at_ns = std::numeric_limits<int64_t>::max();
+  history_->SetState(of->row, of->state);
+}
+
 void Sampler::Start(Sampled* of) {
   if (!OpenLibrary()) {
-    of->state.not_recorded = library_failure_;
-    of->retry_at_ns = std::numeric_limits<int64_t>::max();
-    return history_->SetState(of->row, of->state);
+    Refuse(of, library_failure_);
+    return;
   }
   ChipNameParams chip = Make<ChipNameParams>();
   chip.device = of->gpu.ordinal;
@@ -139,9 +240,7 @@ bool Sampler::Configure(Sampled* of, const char* chip) {
     if (Choose(of, chip, metrics)) return true;
     FreeHost(of);
   }
-  of->state.not_recorded = std::string("no known metric fits this chip (") + chip + ")";
-  of->retry_at_ns = std::numeric_limits<int64_t>::max();
-  history_->SetState(of->row, of->state);
+  Refuse(of, std::string("no known metric fits this chip (") + chip + ")");
   return false;
 }
 
@@ -172,7 +271,7 @@ bool Sampler::Choose(Sampled* of, const char* chip, const std::vector<Metric>& m
   passes.bytes = of->config.size();
   passes.image = of->config.data();
   if (api_.get_passes(&passes) != kSuccess || passes.passes != 1) return false;
-  of->state.metrics = metrics;
+  of->metrics = metrics;
   return true;
 }
 
@@ -214,6 +313,7 @@ bool Sampler::Begin(Sampled* of) {
   if (const Result result = api_.start(&start); result != kSuccess) return Fail(of, "cuptiPmSamplingStart", result);
   of->end_ns = 0;
   of->state.interval_us = interval_us_;
+  if (of->file != nullptr) of->state.not_shared = of->file->Begin(ThisProcess(), interval_us_, RealtimeNs());
   return true;
 }
 
@@ -278,17 +378,29 @@ void Sampler::Take(Sampled* of, size_t count) {
     if (!is_first) lost += static_cast<uint64_t>(std::max<int64_t>(begin_ns - of->end_ns, 0) / interval_ns);
     of->end_ns = end_ns;
     if (is_first) continue;  // it is not whole: an H100 gave a clock of 0.05 Hz
-    Sample sample{begin_ns, end_ns, {}};
+    Sample sample = Unmeasured(begin_ns, end_ns);
     for (size_t metric = 0; metric < of->names.size(); ++metric) {
-      const Scale scale = of->state.metrics[metric].scale;
+      const Scale scale = of->metrics[metric].scale;
       const double per = scale == Scale::kPerSecond ? 1e9 / static_cast<double>(end_ns - begin_ns)
                          : scale == Scale::kMega    ? 1e-6
                                                     : 1;
-      sample.values[metric] = static_cast<float>(values[metric] * per);
+      sample.values[ColumnOf(of->metrics[metric].counter)] = static_cast<float>(values[metric] * per);
     }
     of->samples.push_back(sample);
+    of->newest_ns = end_ns;
   }
   history_->Commit(of->row, of->samples, lost);
+  Share(of, lost, offset_ns);
+}
+
+void Sampler::Share(Sampled* of, uint64_t lost, int64_t offset_ns) {
+  if (of->file == nullptr) return;
+  of->shared = of->samples;
+  for (Sample& sample : of->shared) sample.begin_ns += offset_ns, sample.end_ns += offset_ns;
+  const std::string failure = of->file->Write(of->shared, lost, RealtimeNs());
+  if (failure == of->state.not_shared) return;
+  of->state.not_shared = failure;
+  history_->SetState(of->row, of->state);
 }
 
 void Sampler::Stop(Sampled* of) noexcept {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Samples all GPUs of the process: starts each when the process first uses it, decodes its samples now and then, gives
-// it away and takes it back. Belongs to one thread; its samples go to a History. CUPTI keeps the newest samples in a
+// it away and takes it back. Where another process of this user samples a GPU, its samples are read instead. Belongs to
+// one thread; its samples go to a History. CUPTI keeps the newest samples in a
 // buffer of its own, so a late round loses only what that had no room for; gaps are counted.
 #ifndef PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
 #define PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
@@ -16,6 +17,7 @@
 #include "base/timer.h"
 #include "collect/counters/api.h"
 #include "collect/counters/history.h"
+#include "collect/counters/shared_file.h"
 
 namespace pitot::counters {
 
@@ -31,6 +33,7 @@ struct Environment {
   std::function<std::vector<Gpu>()> find_gpus;
   std::function<int64_t()> cpu_ns;              // of the calling thread
   std::function<int64_t()> realtime_offset_ns;  // CLOCK_REALTIME less CLOCK_MONOTONIC
+  std::string shared_directory;                 // of SharedFile; empty: nothing is shared
   int64_t patience_ns = 2'000'000'000;          // of Stop, Pause and AddTo with the thread; real time
 };
 
@@ -38,6 +41,10 @@ struct Environment {
 inline constexpr int64_t kRoundNs = 500'000'000;
 // A GPU held by another profiler is asked for again after this.
 inline constexpr int64_t kRetryNs = 10'000'000'000;
+// After the end of another process's sampling, a GPU is asked for within this time, so that not all ask at once. While
+// the driver has not freed it, it is asked for again each round, so many times.
+inline constexpr int64_t kTakeoverNs = 1'000'000'000;
+inline constexpr uint32_t kTakeoverTries = 10;
 inline constexpr uint32_t kFirstIntervalUs = 4'000, kMostIntervalUs = 1'000'000;
 
 class Sampler {
@@ -47,6 +54,8 @@ class Sampler {
 
   // One round; is_paused: gives all GPUs away instead. Throws bad_alloc.
   void Round(bool is_paused);
+  // Whether another process's samples up to this moment are still to come.
+  bool IsBehind(int64_t at_ns) const noexcept;
   void Close() noexcept;
 
  private:
@@ -59,11 +68,27 @@ class Sampler {
     void* sampler = nullptr;  // null: not sampling
     std::vector<const char*> names;
     std::vector<uint8_t> availability, config, data;
+    std::vector<Metric> metrics;
     std::vector<Sample> samples;  // of one decoding
     int64_t end_ns = 0;           // of the newest sample; 0: none since the start
+    int64_t newest_ns = 0;        // end of the newest one in the history
+
+    std::unique_ptr<SharedFile> file;  // null: not shared
+    std::vector<Sample> shared;        // in CLOCK_REALTIME
+    uint64_t session = 0;              // of the other sampler that is read; 0: none
+    uint64_t next = 0, lost = 0;       // its next sample, and its losses
+    uint32_t tries = 0;                // left after its end
+    std::string refusal;               // why this process never samples it; empty: it may
   };
 
+  int64_t RealtimeNs() const { return now_ns_ + environment_.realtime_offset_ns(); }
   void FindNewGpus();
+  void GiveAway(Sampled* of, std::string why, SharedState state);
+  void ReadShared(Sampled* of, const SharedView& view);
+  // Notes the end of the sampler that was read.
+  void EndReading(Sampled* of, const SharedView& view);
+  void Share(Sampled* of, uint64_t lost, int64_t offset_ns);
+  int64_t DrawNs(int64_t most_ns) noexcept;
   bool OpenLibrary();
   void Start(Sampled* of);
   bool Configure(Sampled* of, const char* chip);
@@ -75,6 +100,8 @@ class Sampler {
   void FreeHost(Sampled* of) noexcept;
   // Notes a failed call: what to do next, and why there are no samples. Returns false.
   bool Fail(Sampled* of, const char* function, Result result);
+  // This process never samples the GPU.
+  void Refuse(Sampled* of, const std::string& why);
   void ChooseInterval();
 
   const SamplerOptions options_;
@@ -86,6 +113,7 @@ class Sampler {
   std::deque<Sampled> gpus_;
   uint32_t interval_us_ = 0;
   int64_t now_ns_ = 0;
+  uint64_t drawn_ = 0;
   int64_t measured_since_ns_ = 0, cpu_since_ns_ = 0;  // since the last choice of the interval
 };
 

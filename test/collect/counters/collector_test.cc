@@ -3,135 +3,26 @@
 // The counter collector over a fake CUPTI and a clock that steps from round to round.
 #include "collect/counters/collector.h"
 
-#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "collect/counters/fake_pm.h"
-#include "fakes/counter_builder.h"
-#include "fakes/step_timer.h"
+#include "collect/counters/rig.h"
 #include "fakes/wait_until.h"
 
 using namespace fakes;
 using pitot::CounterOptions;
 using pitot::Status;
 using pitot::StatusCode;
-
-namespace {
-
-// CLOCK_REALTIME is this far ahead in tests.
-constexpr int64_t kAheadNs = 1'700'000'000'000'000'000;
-
-// A collector's output: samples by device and counter, oldest first.
-class Trace final : public CounterBuilder {
- public:
-  using Samples = std::vector<std::pair<int64_t, double>>;
-
-  uint32_t AddText(const char* text) override {
-    texts.push_back(text);
-    return static_cast<uint32_t>(texts.size() - 1);
-  }
-  uint32_t AddDevice(const pitot::GpuDevice& device) override {
-    devices[device.ordinal] = texts.at(device.name);
-    return device.ordinal;
-  }
-  uint32_t AddCounter(uint32_t device, const char* name, const char*) override {
-    rows.push_back({device, name});
-    return static_cast<uint32_t>(rows.size() - 1);
-  }
-  void AddSample(uint32_t counter, int64_t at_ns, double value) override {
-    Samples& of = samples[rows.at(counter)];
-    if (!of.empty()) is_newest_first = is_newest_first && at_ns <= of.front().first;
-    of.insert(of.begin(), {at_ns, value});
-  }
-  void AddAttribute(const char* key, const char* value) override { attributes[key] = value; }
-
-  Samples Of(const char* name, uint32_t device = 0) const {
-    const auto found = samples.find({device, name});
-    return found != samples.end() ? found->second : Samples();
-  }
-
-  std::vector<std::string> texts;
-  std::map<uint32_t, std::string> devices;
-  std::vector<std::pair<uint32_t, std::string>> rows;
-  std::map<std::pair<uint32_t, std::string>, Samples> samples;
-  std::map<std::string, std::string> attributes;
-  bool is_newest_first = true;
-};
-
-// The script is as after loading. Nothing is started.
-class Rig {
- public:
-  Rig() : fake(Open()) {
-    fake->Reset();
-    fake->realtime_ns = [timer = timer] { return timer->NowNs() + kAheadNs; };
-    options.library = PITOT_TEST_FAKE_PM;
-    environment.timer = timer;
-    environment.find_gpus = [this] {
-      const std::lock_guard lock(fake->mutex);
-      return gpus;
-    };
-    environment.cpu_ns = [this] {
-      const std::lock_guard lock(fake->mutex);
-      return static_cast<int64_t>(static_cast<double>(timer->NowNs()) * cpu_share);
-    };
-    environment.realtime_offset_ns = [] { return kAheadNs; };
-  }
-  ~Rig() {
-    if (collector != nullptr) collector->Stop();
-  }
-  Rig(const Rig&) = delete;
-  Rig& operator=(const Rig&) = delete;
-
-  Status Start() {
-    collector = pitot::counters::MakeCollector(options, environment);
-    const Status started = collector->Start();
-    if (started.ok()) REQUIRE(timer->AwaitIdle());
-    return started;
-  }
-  template <class Work> void Script(Work work) {
-    const std::lock_guard lock(fake->mutex);
-    work(*fake);
-    fake->changed.notify_all();
-  }
-  template <class Value> Value Seen(Value FakePm::*member) {
-    const std::lock_guard lock(fake->mutex);
-    return fake->*member;
-  }
-  // The trace of the last `ns`.
-  Trace AskBack(int64_t ns) {
-    collector->Keep(timer->NowNs() - ns, pitot::KeepFor::kIncident);
-    Trace trace;
-    collector->AddTo(trace);
-    return trace;
-  }
-
-  std::shared_ptr<StepTimer> timer = std::make_shared<StepTimer>();
-  FakePm* const fake;
-  std::vector<counters::Gpu> gpus{{0, "NVIDIA H100"}};
-  double cpu_share = 0.01;
-  CounterOptions options;
-  counters::Environment environment;
-  std::unique_ptr<pitot::Collector> collector;
-
- private:
-  static FakePm* Open() {
-    void* const handle = dlopen(PITOT_TEST_FAKE_PM, RTLD_NOW | RTLD_LOCAL);
-    return reinterpret_cast<FakePm* (*)()>(dlsym(handle, "fake_pm"))();
-  }
-};
-
-}  // namespace
+using Trace = CounterTrace;
 
 TEST_CASE("counters of a used GPU are in the incident up to its last moment, on the host's clock", "[counters]") {
   Rig rig;
@@ -291,7 +182,7 @@ TEST_CASE("a GPU held by another profiler is taken once it is free, and the inci
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(5 * kSecond));
   CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded") ==
-        "another process or profiler samples this GPU (CUPTI_ERROR_HARDWARE_BUSY): it is asked for again every 10 s");
+        "another profiler samples this GPU (CUPTI_ERROR_HARDWARE_BUSY): it is asked for again every 10 s");
   const uint64_t asked = rig.fake->calls_of[function];
   CHECK(asked == 1);
 

@@ -25,6 +25,7 @@ struct Host {
   bool is_broken = false;  // the real one answers nothing after a metric that it does not know
 };
 struct SamplerObject {
+  size_t device = 0;
   uint64_t interval_ns = 0;
   bool is_started = false;
   int64_t begin_ns = 0;  // of the next sample
@@ -69,7 +70,8 @@ EXPORT Result cuptiDeviceGetChipName(ChipNameParams* params) {
   });
 }
 EXPORT Result cuptiPmSamplingGetCounterAvailability(AvailabilityParams* params) {
-  return Call("cuptiPmSamplingGetCounterAvailability", [&](FakePm&) {
+  return Call("cuptiPmSamplingGetCounterAvailability", [&](FakePm& state) {
+    if (state.held.count(params->device) != 0) return kHardwareBusy;
     params->image_bytes = 16;
     return kSuccess;
   });
@@ -124,8 +126,9 @@ EXPORT Result cuptiProfilerHostGetNumOfPasses(PassesParams* params) {
 }
 EXPORT Result cuptiPmSamplingEnable(EnableParams* params) {
   return Call("cuptiPmSamplingEnable", [&](FakePm& state) {
+    if (!state.held.insert(params->device).second) return kHardwareBusy;
     ++state.enabled;
-    params->sampler = new SamplerObject;
+    params->sampler = new SamplerObject{params->device};
     return kSuccess;
   });
 }
@@ -171,6 +174,7 @@ EXPORT Result cuptiPmSamplingDisable(SamplerParams* params) {
     --state.enabled;
     SamplerObject* const object = static_cast<SamplerObject*>(params->sampler);
     if (object->is_started) --state.sampling;
+    state.held.erase(object->device);
     delete object;
     return kSuccess;
   });

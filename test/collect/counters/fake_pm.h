@@ -44,6 +44,7 @@ struct FakePm {
   std::vector<std::string> metrics;  // last configured
   uint64_t interval_ns = 0;          // of the last configuration
   int sampling = 0, enabled = 0, hosts = 0;
+  std::set<size_t> held;  // devices: one sampler at a time
   bool is_hanging = false;
 
   // Restores the state after loading.
@@ -61,6 +62,7 @@ struct FakePm {
     metrics.clear();
     interval_ns = 0;
     sampling = enabled = hosts = 0;
+    held.clear();
   }
 };
 
