@@ -36,6 +36,7 @@ void AddConvert(CommandLine& line);
 void AddRecover(CommandLine& line);
 void AddReport(CommandLine& line);
 void AddDoctor(CommandLine& line);
+void AddCounters(CommandLine& line);
 
 }  // namespace pitot::cli
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kFooter = R"(Exit codes:
   0  done
-  1  the answer is empty; of doctor: something needs attention; of diff: a regression
+  1  the answer is empty; of doctor: something needs attention; of diff: a regression; of counters release: a GPU is
+     not released
   2  wrong usage
   3  the file is missing or cannot be read
   4  the file is damaged: the answer covers the readable part
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
     AddConvert(line);
     AddRecover(line);
     AddDoctor(line);
+    AddCounters(line);
     exit_code = line.Run(argc, argv);
   } catch (const std::exception& error) {
     Complain(std::string("internal error: ") + error.what());

@@ -834,7 +834,7 @@ TEST_CASE("help documents the exit codes", "[cli]") {
 
   CHECK(help.exit_code == 0);
   CHECK(help.out.find("Exit codes:") != std::string::npos);
-  for (const std::string command : {"info", "requests", "report", "convert", "recover", "doctor"}) {
+  for (const std::string command : {"info", "requests", "report", "convert", "recover", "doctor", "counters"}) {
     CHECK(help.out.find(command) != std::string::npos);
     CHECK(folder.Run(command + " --help").exit_code == 0);
   }

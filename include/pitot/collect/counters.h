@@ -5,8 +5,9 @@
 //
 //   recorder.Add(pitot::MakeCounterCollector());
 //
-// While it samples a GPU, no other profiler can: `ncu` fails there. Recorder::Pause("counters") gives the GPUs away. A
-// second process of the same user reads the samples of the first, from a file in /dev/shm.
+// While it samples a GPU, no other profiler can: `ncu` fails there. `pitot counters release` and
+// Recorder::Pause("counters") give the GPUs away. A second process of the same user reads the samples of the first, from
+// a file in /dev/shm.
 #ifndef PITOT_COLLECT_COUNTERS_H_
 #define PITOT_COLLECT_COUNTERS_H_
 

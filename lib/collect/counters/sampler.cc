@@ -113,7 +113,9 @@ void Sampler::FindNewGpus() {
 void Sampler::GiveAway(Sampled* of, std::string why, SharedState state) {
   if (of->sampler != nullptr) Decode(of), Stop(of);
   of->session = 0;
-  if (of->refusal.empty()) of->retry_at_ns = 0;
+  // The one that sampled takes it back; the others need not even open CUPTI.
+  const bool is_first = of->has_sampled || state != SharedState::kReleased;
+  if (of->refusal.empty()) of->retry_at_ns = is_first ? 0 : now_ns_ + 2 * kRoundNs + DrawNs(kTakeoverNs);
   of->state.not_recorded = std::move(why);
   history_->SetState(of->row, of->state);
   if (of->file != nullptr) of->file->SetState(state, RealtimeNs());
@@ -123,6 +125,7 @@ void Sampler::GiveAway(Sampled* of, std::string why, SharedState state) {
 void Sampler::ReadShared(Sampled* of, const SharedView& view) {
   const bool is_first = of->session != view.session;
   if (is_first) {
+    of->has_sampled = false;
     of->session = view.session;
     of->next = view.written - std::min<uint64_t>(view.written, kSharedSlots / 2);
     of->lost = view.lost;
@@ -312,6 +315,7 @@ bool Sampler::Begin(Sampled* of) {
   start.sampler = of->sampler;
   if (const Result result = api_.start(&start); result != kSuccess) return Fail(of, "cuptiPmSamplingStart", result);
   of->end_ns = 0;
+  of->has_sampled = true;
   of->state.interval_us = interval_us_;
   if (of->file != nullptr) of->state.not_shared = of->file->Begin(ThisProcess(), interval_us_, RealtimeNs());
   return true;

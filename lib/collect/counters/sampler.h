@@ -75,6 +75,7 @@ class Sampler {
 
     std::unique_ptr<SharedFile> file;  // null: not shared
     std::vector<Sample> shared;        // in CLOCK_REALTIME
+    bool has_sampled = false;          // this process was the last to, as far as it knows
     uint64_t session = 0;              // of the other sampler that is read; 0: none
     uint64_t next = 0, lost = 0;       // its next sample, and its losses
     uint32_t tries = 0;                // left after its end

@@ -344,3 +344,68 @@ TEST_CASE("a file of another version of Pitot is not read, and said to be there"
   CHECK(world.second->AskBack(kSecond).attributes.at("counters.0.not_shared").find("another version of Pitot") !=
         std::string::npos);
 }
+
+TEST_CASE("a GPU asked for is released until the given time, and its sampler takes it back", "[counters]") {
+  World world;
+  REQUIRE(world.first.Start().ok());
+  REQUIRE(world.second->Start().ok());
+  world.Pass(kSecond);
+  const SharedFile file(world.temp.path(), kId);
+  const int64_t now_ns = world.RealtimeNs();
+  REQUIRE(file.AskForRelease({99, 1, 1, "pitot"}, now_ns, now_ns + 20 * kSecond).empty());
+  world.Pass(600 * kMs);
+
+  CHECK(world.first.Seen(&FakePm::enabled) == 0);
+  CHECK(file.Look().state == SharedState::kReleased);  // the command waits for this
+  const std::string why = "given away for 20 s: process 99 (pitot) asked for it";
+  CHECK(world.first.AskBack(kSecond).attributes.at("counters.0.not_recorded") == why);
+  CHECK(world.second->AskBack(kSecond).attributes.at("counters.0.not_recorded") == why);
+
+  world.Pass(19 * kSecond);
+  CHECK(world.first.Seen(&FakePm::enabled) == 0);
+  world.Pass(2 * kSecond);
+  CHECK(world.first.AskBack(500 * kMs).attributes.count("counters.0.sampled_by") == 0);
+  CHECK_FALSE(world.first.AskBack(500 * kMs).Of("SM active").empty());
+  CHECK_FALSE(world.second->AskBack(500 * kMs).Of("SM active").empty());
+  CHECK(world.Calls("cuptiPmSamplingEnable") == 2);  // the reader did not even try
+}
+
+TEST_CASE("a reader samples after a release if the former sampler has ended meanwhile", "[counters]") {
+  World world;
+  REQUIRE(world.first.Start().ok());
+  REQUIRE(world.second->Start().ok());
+  world.Pass(kSecond);
+  const int64_t now_ns = world.RealtimeNs();
+  REQUIRE(SharedFile(world.temp.path(), kId).AskForRelease({99, 1, 1, "pitot"}, now_ns, now_ns + 5 * kSecond).empty());
+  world.Pass(kSecond);
+  world.first.collector->Stop();
+  world.first.collector.reset();
+  world.Pass(7 * kSecond);
+  CHECK(world.first.Seen(&FakePm::sampling) == 1);
+}
+
+TEST_CASE("a process that starts during a release waits for its end", "[counters]") {
+  World world;
+  const SharedFile file(world.temp.path(), kId);
+  const int64_t now_ns = world.RealtimeNs();
+  REQUIRE(SharedFile(world.temp.path(), kId).Begin(ThisProcess(), 4000, now_ns - 60 * kSecond).empty());
+  REQUIRE(file.AskForRelease({99, 1, 1, "pitot"}, now_ns, now_ns + 5 * kSecond).empty());
+  REQUIRE(world.first.Start().ok());
+  world.Pass(4 * kSecond);
+  CHECK(world.first.Seen(&FakePm::calls) == 0);
+  world.Pass(4 * kSecond);
+  CHECK(world.first.Seen(&FakePm::sampling) == 1);
+}
+
+TEST_CASE("a wish for more than an hour, or one that has passed, is ignored", "[counters]") {
+  World world;
+  REQUIRE(world.first.Start().ok());
+  const SharedFile file(world.temp.path(), kId);
+  const int64_t now_ns = world.RealtimeNs();
+  for (const int64_t until_ns : {now_ns - 1, now_ns + 3700 * kSecond, std::numeric_limits<int64_t>::max(),
+                                 std::numeric_limits<int64_t>::min()}) {
+    REQUIRE(file.AskForRelease({99, 1, 1, "pitot"}, now_ns, until_ns).empty());
+    world.Pass(kSecond);
+    CHECK(world.first.Seen(&FakePm::sampling) == 1);
+  }
+}
