@@ -176,14 +176,14 @@ TEST_CASE("memory of a GPU over time is recorded while a tool is attached", "[to
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
   static const pitot::trace::Mirror mirror{[](const pitot::Site*, pitot::Name) noexcept {}, []() noexcept {}};
-  pitot::trace::SetMirror(&mirror);
+  pitot::trace::SetMirror(pitot::trace::MirrorUse::kTool, &mirror);
   { Bytes(kMiB); }  // CUDA starts
   {
     PITOT_SCOPE("forward");
     Bytes(150 * kMiB);
   }
   const model::Trace trace = host.Incident();
-  pitot::trace::SetMirror(nullptr);
+  pitot::trace::SetMirror(pitot::trace::MirrorUse::kTool, nullptr);
   REQUIRE(Count(trace, "forward") == 1);
   // The times: LibTorch stamps its allocator's reports, and a moment of history is 3 ms at most.
   const uint32_t forward = fakes::Named(trace, "forward")[0];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collect: everything of NVIDIA GPUs that can be recorded all the time: hardware counters, GPU time by CUDA events, and
-// the state by NVML. docs/guide/gpu.md says what is recorded and at what cost.
+// Collect: everything of NVIDIA GPUs that can be recorded all the time: hardware counters, the layers of batches by CUDA
+// events, the calls in which threads wait, and the state by NVML. docs/guide/gpu.md says what is recorded and at what cost.
 //
 //   pitot::gpu::Enable(recorder);  // after Recorder::Start
 //
@@ -11,6 +11,7 @@
 #define PITOT_COLLECT_GPU_H_
 
 #include "pitot/collect/counters.h"
+#include "pitot/collect/cuda_calls.h"
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/nvml.h"
 #include "pitot/export.h"
@@ -24,6 +25,8 @@ class Recorder;
 struct GpuOptions {
   bool with_counters = true;
   CounterOptions counters;
+  bool with_cuda_calls = true;
+  CudaCallOptions cuda_calls;
   bool with_cuda_events = true;
   CudaEventOptions cuda_events;
   bool with_nvml = true;

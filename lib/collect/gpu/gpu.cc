@@ -15,6 +15,7 @@ Status Enable(Recorder& recorder, const GpuOptions& options) noexcept {
     if (first.ok()) first = std::move(status);
   };
   if (options.with_counters) note(recorder.Add(MakeCounterCollector(options.counters)));
+  if (options.with_cuda_calls) note(recorder.Add(MakeCudaCallCollector(options.cuda_calls)));
   if (options.with_cuda_events) note(recorder.Add(MakeCudaEventCollector(options.cuda_events)));
   if (options.with_nvml) {
     Status status = recorder.Add(MakeNvmlCollector(options.nvml));

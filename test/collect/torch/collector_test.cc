@@ -186,14 +186,14 @@ TEST_CASE("memory over time is in its place while scopes are mirrored to another
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
   static const pitot::trace::Mirror mirror{[](const pitot::Site*, pitot::Name) noexcept {}, []() noexcept {}};
-  pitot::trace::SetMirror(&mirror);
+  pitot::trace::SetMirror(pitot::trace::MirrorUse::kTool, &mirror);
   const double before = Allocated();
   {
     PITOT_SCOPE("forward");
     const at::Tensor tensor = at::empty({8 * kMiB}, at::kByte);
   }
   const model::Trace trace = host.Incident();
-  pitot::trace::SetMirror(nullptr);
+  pitot::trace::SetMirror(pitot::trace::MirrorUse::kTool, nullptr);
 
   const int64_t at = FirstAt(trace, "LibTorch CPU allocated", before + 8 * kMiB);
   REQUIRE(Count(trace, "forward") == 1);
@@ -212,12 +212,12 @@ TEST_CASE("a mirror of scopes gets operators at their depth, and ranges at every
   const auto told_at = [&](Depth depth) {
     REQUIRE(host.recorder.SetDepth(depth).ok());
     told.clear();
-    pitot::trace::SetMirror(&mirror);
+    pitot::trace::SetMirror(pitot::trace::MirrorUse::kTool, &mirror);
     {
       RECORD_USER_SCOPE("layer 7");
       tensor.neg();
     }
-    pitot::trace::SetMirror(nullptr);
+    pitot::trace::SetMirror(pitot::trace::MirrorUse::kTool, nullptr);
     return told;
   };
 
