@@ -129,6 +129,27 @@ TEST_CASE("code stays code while the GPU stood still, or was not sampled", "[gpu
   CHECK(blame.blame[Blame::kHostOncpuFramework] == 80 * kMs);
 }
 
+TEST_CASE(
+    "code stays code if only NVML's coarse counters were sampled, and its time is not known to be free of the GPU",
+    "[gpu_use]") {
+  Server server;
+  server.Sampled({{0, 1}, {900, 0}});
+  server.Counter(0, base::NameOf(GpuCounter::kSmActive), {{0, 100}});
+  server.Counter(0, base::NameOf(GpuCounter::kPcieReceiving), {{0, 12e9}});
+  const RequestBlame blame = server.Walk();
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 0);
+  CHECK(blame.blame[Blame::kH2d] == 0);
+  CHECK(blame.blame[Blame::kHostOncpuFramework] == 80 * kMs);
+  Trace trace;
+  trace.counters.push_back({0, trace.strings.Add(base::NameOf(GpuCounter::kSampled)), trace.strings.Add("")});
+  for (const auto& [at_ms, value] : Values{{0, 1}, {900, 0}}) {
+    trace.samples.counter.push_back(0);
+    trace.samples.at_ns.push_back(at_ms * kMs);
+    trace.samples.value.push_back(value);
+  }
+  CHECK_FALSE(blame::GpuUse(trace).IsSampled(100 * kMs, 200 * kMs));
+}
+
 TEST_CASE("recorded calls decide, not the counters of the GPU", "[gpu_use]") {
   Server server;
   server.maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});

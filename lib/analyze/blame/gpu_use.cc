@@ -55,6 +55,7 @@ GpuUse::GpuUse(const Trace& trace) {
         counters_[engine] = row;
     }
   }
+  if (counters_[kCompute] == kNone) return;  // NVML's GPM has none, and means over 0.1 s tell no moment
   const CounterSamples is_sampled = CounterSamplesOf(trace, sampled);
   for (size_t i = 0; i + 1 < is_sampled.at_ns.size(); ++i) {
     if (is_sampled.values[i] != 0) sampled_.push_back({is_sampled.at_ns[i], is_sampled.at_ns[i + 1]});

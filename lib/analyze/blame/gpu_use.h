@@ -23,7 +23,7 @@ class GpuUse {
   bool HasDevice() const { return counters_[kCompute] != model::kNone; }
   // The counter that tells; kNone: it was not sampled.
   uint32_t CounterOf(Engine engine) const { return counters_[engine]; }
-  // Whether the device was sampled all the time between two moments.
+  // Whether the device was sampled, with its engine, all the time between two moments.
   bool IsSampled(int64_t begin_ns, int64_t end_ns) const;
   // How long an engine was at work between two moments. Time without samples counts as idle. O(log n), and the samples.
   int64_t BusyNs(Engine engine, int64_t begin_ns, int64_t end_ns) const;
