@@ -6,8 +6,8 @@
 //   recorder.Add(pitot::MakeCounterCollector());
 //
 // While it samples a GPU, no other profiler can: `ncu` fails there. `pitot counters release` and
-// Recorder::Pause("counters") give the GPUs away. A second process of the same user reads the samples of the first, from
-// a file in /dev/shm.
+// Recorder::Pause("counters") give the GPUs away. A second process of the same user reads the samples of the first,
+// from a file in /dev/shm.
 #ifndef PITOT_COLLECT_COUNTERS_H_
 #define PITOT_COLLECT_COUNTERS_H_
 
@@ -36,7 +36,8 @@ struct CounterOptions {
 
 // Samples on its own thread, "pitot-counters", from the first use of a GPU by this process (its primary context) to
 // Recorder::Stop. Never calls CUPTI's activity or callback API, which makes GPU work dearer. A GPU that cannot be
-// sampled has the attribute "counters.<ordinal>.not_recorded" with the reason. What was not measured has no value: the
+// sampled has the attribute "counters.<ordinal>.not_recorded" with the reason. Where CUPTI may not sample, NVML's GPM
+// is asked every 101 ms instead, and "counters.<ordinal>.source" says why. What was not measured has no value: the
 // counter "sampled" is 0 there.
 // Threads: any.
 // Errors: kInvalidArgument names the option. kResourceExhausted: no memory or thread. kAlreadyRunning: this process has

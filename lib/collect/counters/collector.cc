@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <string>
@@ -41,23 +42,23 @@ struct Shared {
   History history;
   Sampler sampler;  // used by the thread only
   std::atomic<bool> stop{false}, is_paused{false};
-  // Rounds asked for and done, for callers that wait for one. A round done covers what was asked before it began.
-  std::atomic<uint64_t> asked{0}, done{0};
-  std::atomic<int64_t> asked_at_ns{0};  // the newest of them
+  // Rounds asked for and done, for callers that wait for one. A round done covers what was asked before it began. It is
+  // complete once samples are there up to kept_at_ns, or too late.
+  std::atomic<uint64_t> asked{0}, done{0}, complete{0};
+  std::atomic<int64_t> kept_at_ns{0};  // the newest window's end
   base::Semaphore round_done;
 
   void Run() noexcept;
   // Asks for a round now. Returns its number.
   uint64_t Ask() noexcept {
-    asked_at_ns.store(environment.timer->NowNs(), std::memory_order_release);
     const uint64_t number = asked.fetch_add(1, std::memory_order_acq_rel) + 1;
     environment.timer->Wake();
     return number;
   }
-  // Waits for a round of that number. False: not in time.
-  bool Await(uint64_t number) noexcept {
+  // Waits until `counter`, which is done or complete, is at that number. False: not in time.
+  bool Await(const std::atomic<uint64_t>& counter, uint64_t number) noexcept {
     const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + environment.patience_ns;
-    while (done.load(std::memory_order_acquire) < number) {
+    while (counter.load(std::memory_order_acquire) < number) {
       if (base::ClockNs(CLOCK_MONOTONIC) >= until_ns) return false;
       round_done.AwaitUntil(until_ns);
     }
@@ -69,20 +70,26 @@ void Shared::Run() noexcept {
   pthread_setname_np(pthread_self(), "pitot-counters");
   // Sets the priority of this thread only.
   if (getpriority(PRIO_PROCESS, 0) < kNice) setpriority(PRIO_PROCESS, 0, kNice);
+  int64_t next_ns = 0;  // of a round
   while (!stop.load(std::memory_order_acquire)) {
     const uint64_t number = asked.load(std::memory_order_acquire);
+    const bool is_round = environment.timer->NowNs() >= next_ns || number != done.load(std::memory_order_acquire);
     try {
-      sampler.Round(is_paused.load(std::memory_order_acquire));
+      if (is_round) {
+        sampler.Round(is_paused.load(std::memory_order_acquire));
+      } else {
+        sampler.SampleGpm();
+      }
     } catch (const std::exception&) {
       // Out of memory: the next round tries again.
     }
-    const int64_t now_ns = environment.timer->NowNs(), asked_ns = asked_at_ns.load(std::memory_order_acquire);
-    const bool is_behind = now_ns - asked_ns < kMostBehindNs && sampler.IsBehind(asked_ns);
-    if (!is_behind) {
-      done.store(number, std::memory_order_release);
-      round_done.Give();
-    }
-    if (!stop.load(std::memory_order_acquire)) environment.timer->WaitUntil(now_ns + (is_behind ? kLookNs : kRoundNs));
+    const int64_t now_ns = environment.timer->NowNs(), kept_ns = kept_at_ns.load(std::memory_order_acquire);
+    const bool is_behind = now_ns - kept_ns < kMostBehindNs && sampler.IsBehind(kept_ns);
+    const bool is_done = done.exchange(number, std::memory_order_acq_rel) != number;
+    const bool is_complete = !is_behind && complete.exchange(number, std::memory_order_acq_rel) != number;
+    if (is_done || is_complete) round_done.Give();
+    if (is_round) next_ns = now_ns + (is_behind ? kLookNs : kRoundNs);
+    if (!stop.load(std::memory_order_acquire)) environment.timer->WaitUntil(std::min(next_ns, sampler.NextGpmNs()));
   }
   sampler.Close();
 }
@@ -127,12 +134,14 @@ class CounterCollector final : public Collector {
   void Keep(int64_t begin_ns, KeepFor) noexcept override {
     if (!IsOurs()) return;
     begin_ns_ = begin_ns, end_ns_ = environment_.timer->NowNs();
+    shared_->kept_at_ns.store(end_ns_, std::memory_order_release);
     asked_ = shared_->Ask();
   }
   // The newest samples are still with CUPTI: the thread fetches them first.
   void AddTo(TraceBuilder& trace) override {
     if (!IsOurs()) return;
-    if (!shared_->Await(asked_)) trace.AddAttribute("counters.not_recorded", "CUPTI does not answer");
+    if (!shared_->Await(shared_->complete, asked_))
+      trace.AddAttribute("counters.not_recorded", "CUPTI does not answer");
     shared_->history.AddTo(begin_ns_, end_ns_, trace);
   }
 
@@ -142,7 +151,7 @@ class CounterCollector final : public Collector {
   Status SetPaused(bool is_paused) noexcept {
     if (!IsOurs()) return Status(StatusCode::kUnavailable, "the counter collector does not run in this process");
     shared_->is_paused.store(is_paused, std::memory_order_release);
-    if (shared_->Await(shared_->Ask())) return {};
+    if (shared_->Await(shared_->done, shared_->Ask())) return {};
     return Error(StatusCode::kUnavailable, "CUPTI has not answered for %.1f s: GPUs may still be sampled",
                  static_cast<double>(environment_.patience_ns) / 1e9);
   }
@@ -193,6 +202,7 @@ std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options) n
     environment.cpu_ns = [] { return base::ClockNs(CLOCK_THREAD_CPUTIME_ID); };
     environment.realtime_offset_ns = [] { return base::ClockNs(CLOCK_REALTIME) - base::ClockNs(CLOCK_MONOTONIC); };
     environment.shared_directory = counters::kSharedDirectory;
+    environment.nvml = "libnvidia-ml.so.1";
     return counters::MakeCollector(options, std::move(environment));
   } catch (...) {
     return nullptr;

@@ -17,6 +17,15 @@ struct Part {
   std::vector<Sample> samples;
 };
 
+// The verdict's rule takes a sampled GPU without a value of its engine for idle. So a window has samples of CUPTI,
+// which has the engine, or those of GPM, which has not; never both.
+void KeepOneSource(std::vector<Sample>* samples) {
+  constexpr uint32_t kEngine = 0;
+  static_assert(kColumnCounters[kEngine] == base::GpuCounter::kEngineActive);
+  const auto is_coarse = [](const Sample& sample) { return std::isnan(sample.values[kEngine]); };
+  if (!std::all_of(samples->begin(), samples->end(), is_coarse)) std::erase_if(*samples, is_coarse);
+}
+
 // Adds a value if it differs from the one before; the newest first, as a TraceBuilder wants it.
 void AddColumn(const Part& part, uint32_t column, uint32_t device, TraceBuilder* trace) {
   const auto is_measured = [column](const Sample& sample) { return !std::isnan(sample.values[column]); };
@@ -98,10 +107,12 @@ void History::AddTo(int64_t begin_ns, int64_t end_ns, TraceBuilder& trace) const
   };
   if (parts.empty()) return add("counters.not_recorded", "this process has used no GPU");
   add("counters.cpu_percent", base::Format("%.2f", cpu_percent));
-  for (const Part& part : parts) {
+  for (Part& part : parts) {
+    KeepOneSource(&part.samples);
     const uint32_t device = trace.AddDevice({part.gpu.ordinal, trace.AddText(part.gpu.name.c_str())});
     const std::string prefix = "counters." + std::to_string(part.gpu.ordinal) + ".";
     if (!part.state.not_recorded.empty()) add(prefix + "not_recorded", part.state.not_recorded);
+    if (!part.state.source.empty()) add(prefix + "source", part.state.source);
     if (!part.state.not_shared.empty()) add(prefix + "not_shared", part.state.not_shared);
     if (part.state.sampled_by_until_ns > begin_ns) add(prefix + "sampled_by", part.state.sampled_by);
     if (part.state.interval_us == 0) continue;

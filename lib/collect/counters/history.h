@@ -23,6 +23,7 @@ namespace pitot::counters {
 struct GpuState {
   uint32_t interval_us = 0;  // 0: never sampled
   std::string not_recorded;  // why it is not sampled now; empty: it is
+  std::string source;        // of the samples, if it is not CUPTI
   std::string not_shared;    // why other processes do not get its samples; empty: they do
   std::string sampled_by;    // another process, if samples came from one, the last of them at:
   int64_t sampled_by_until_ns = 0;

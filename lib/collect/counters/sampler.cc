@@ -26,7 +26,7 @@ std::string Explain(Result result, const std::string& name, const char* function
     case kInsufficientPrivileges:
       return "the driver allows profiling for administrators alone (" + name +
              "): set NVreg_RestrictProfilingToAdminUsers=0 for the kernel module nvidia, or give the process "
-             "CAP_SYS_ADMIN; NVML still has coarse counters";
+             "CAP_SYS_ADMIN";
     case kVirtualizedDeviceNotSupported:
     case kVirtualizedDeviceInsufficientPrivileges:
       return "the virtual GPU does not allow profiling (" + name + "): its host's administrator can enable it";
@@ -66,28 +66,89 @@ void Sampler::Round(bool is_paused) {
       continue;
     }
     if (of.file != nullptr && view.session != of.file->session() && IsSampling(view, realtime_ns)) {
+      StopGpm(&of);
       ReadShared(&of, view);
       continue;
     }
     if (of.session != 0) EndReading(&of, view);
     of.state.not_shared = view.failure;
-    if (of.retry_at_ns > now_ns_) continue;
-    Start(&of);
-    has_started = true;
+    if (of.retry_at_ns <= now_ns_) {
+      Start(&of);
+      has_started = true;
+    }
+    if (!of.refusal.empty() && of.gpm == nullptr && of.gpm_retry_at_ns <= now_ns_) StartGpm(&of);
   }
+  SampleGpm();
   if (has_started) measured_since_ns_ = 0;
   ChooseInterval();
 }
 
 bool Sampler::IsBehind(int64_t at_ns) const noexcept {
   return std::any_of(gpus_.begin(), gpus_.end(), [at_ns](const Sampled& of) {
+    if (of.gpm != nullptr) return of.newest_ns < at_ns;
     return of.session != 0 && of.newest_ns + int64_t{2'000} * of.state.interval_us < at_ns;
   });
+}
+
+int64_t Sampler::GpmIntervalNs() const noexcept {
+  return int64_t{1'000} * std::max(kGpmIntervalUs, options_.interval_us);
+}
+
+void Sampler::StartGpm(Sampled* of) {
+  if (environment_.nvml.empty()) return;
+  if (gpm_library_ == Library::kNotOpened) {
+    gpm_failure_ = LoadGpm(environment_.nvml, &gpm_api_);
+    gpm_library_ = gpm_failure_.empty() ? Library::kOpen : Library::kFailed;
+  }
+  std::string failure = gpm_failure_;
+  if (gpm_library_ == Library::kOpen) of->gpm = GpmGpu::Open(gpm_api_, of->gpu.id, &failure);
+  if (of->gpm == nullptr) return FailGpm(of, failure);
+  of->state.interval_us = static_cast<uint32_t>(GpmIntervalNs() / 1'000);
+  of->state.source = "NVML GPM, every " + std::to_string(of->state.interval_us / 1'000) + " ms, because " + of->refusal;
+  of->state.not_recorded.clear();
+  history_->SetState(of->row, of->state);
+}
+
+void Sampler::FailGpm(Sampled* of, const std::string& why) {
+  StopGpm(of);
+  of->gpm_retry_at_ns = now_ns_ + kGpmRetryNs;
+  of->state.not_recorded = of->refusal + "; NVML's GPM does not help: " + why;
+  history_->SetState(of->row, of->state);
+}
+
+void Sampler::StopGpm(Sampled* of) noexcept {
+  of->gpm.reset();
+  of->gpm_retry_at_ns = 0;
+  of->state.source.clear();
+}
+
+void Sampler::SampleGpm() {
+  now_ns_ = environment_.timer->NowNs();
+  for (Sampled& of : gpus_) {
+    if (of.gpm == nullptr || now_ns_ - of.gpm->newest_ns() < GpmIntervalNs()) continue;
+    std::string failure;
+    const std::optional<Sample> sample = of.gpm->Take(now_ns_, &failure);
+    if (!failure.empty()) {
+      FailGpm(&of, failure);
+    } else if (sample) {
+      of.newest_ns = sample->end_ns;
+      history_->Commit(of.row, {&*sample, 1}, 0);
+    }
+  }
+}
+
+int64_t Sampler::NextGpmNs() const noexcept {
+  int64_t next_ns = std::numeric_limits<int64_t>::max();
+  for (const Sampled& of : gpus_) {
+    if (of.gpm != nullptr) next_ns = std::min(next_ns, of.gpm->newest_ns() + GpmIntervalNs());
+  }
+  return next_ns;
 }
 
 void Sampler::Close() noexcept {
   for (Sampled& of : gpus_) {
     Stop(&of);
+    StopGpm(&of);
     FreeHost(&of);
     try {
       if (of.file != nullptr) of.file->SetState(SharedState::kEnded, RealtimeNs());
@@ -95,6 +156,7 @@ void Sampler::Close() noexcept {
       // Out of memory: the others find the heartbeat old.
     }
   }
+  if (gpm_library_ == Library::kOpen) gpm_api_.shutdown();
 }
 
 void Sampler::FindNewGpus() {
@@ -112,6 +174,7 @@ void Sampler::FindNewGpus() {
 
 void Sampler::GiveAway(Sampled* of, std::string why, SharedState state) {
   if (of->sampler != nullptr) Decode(of), Stop(of);
+  StopGpm(of);
   of->session = 0;
   // The one that sampled takes it back; the others need not even open CUPTI.
   const bool is_first = of->has_sampled || state != SharedState::kReleased;
@@ -429,8 +492,8 @@ void Sampler::FreeHost(Sampled* of) noexcept {
 // Lengthens the interval if the thread takes too much of its CPU. Starting again costs 0.15 s without samples, so it
 // never becomes shorter.
 void Sampler::ChooseInterval() {
-  const bool is_sampling =
-      std::any_of(gpus_.begin(), gpus_.end(), [](const Sampled& of) { return of.sampler != nullptr; });
+  const bool is_sampling = std::any_of(gpus_.begin(), gpus_.end(),
+                                       [](const Sampled& of) { return of.sampler != nullptr || of.gpm != nullptr; });
   const int64_t cpu_ns = environment_.cpu_ns();
   if (measured_since_ns_ == 0 || !is_sampling) {
     measured_since_ns_ = now_ns_, cpu_since_ns_ = cpu_ns;

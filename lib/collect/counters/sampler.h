@@ -16,6 +16,7 @@
 
 #include "base/timer.h"
 #include "collect/counters/api.h"
+#include "collect/counters/gpm.h"
 #include "collect/counters/history.h"
 #include "collect/counters/shared_file.h"
 
@@ -34,6 +35,7 @@ struct Environment {
   std::function<int64_t()> cpu_ns;              // of the calling thread
   std::function<int64_t()> realtime_offset_ns;  // CLOCK_REALTIME less CLOCK_MONOTONIC
   std::string shared_directory;                 // of SharedFile; empty: nothing is shared
+  std::string nvml;                             // its file; empty: GPM is not asked
   int64_t patience_ns = 2'000'000'000;          // of Stop, Pause and AddTo with the thread; real time
 };
 
@@ -45,6 +47,8 @@ inline constexpr int64_t kRetryNs = 10'000'000'000;
 // the driver has not freed it, it is asked for again each round, so many times.
 inline constexpr int64_t kTakeoverNs = 1'000'000'000;
 inline constexpr uint32_t kTakeoverTries = 10;
+// If GPM fails, it is asked again after this.
+inline constexpr int64_t kGpmRetryNs = 60'000'000'000;
 inline constexpr uint32_t kFirstIntervalUs = 4'000, kMostIntervalUs = 1'000'000;
 
 class Sampler {
@@ -56,6 +60,10 @@ class Sampler {
   void Round(bool is_paused);
   // Whether another process's samples up to this moment are still to come.
   bool IsBehind(int64_t at_ns) const noexcept;
+  // Takes the samples of GPM that are due.
+  void SampleGpm();
+  // When the next of them is; INT64_MAX: none.
+  int64_t NextGpmNs() const noexcept;
   void Close() noexcept;
 
  private:
@@ -80,6 +88,9 @@ class Sampler {
     uint64_t next = 0, lost = 0;       // its next sample, and its losses
     uint32_t tries = 0;                // left after its end
     std::string refusal;               // why this process never samples it; empty: it may
+
+    std::unique_ptr<GpmGpu> gpm;  // null: it is not sampled by GPM
+    int64_t gpm_retry_at_ns = 0;
   };
 
   int64_t RealtimeNs() const { return now_ns_ + environment_.realtime_offset_ns(); }
@@ -89,6 +100,10 @@ class Sampler {
   // Notes the end of the sampler that was read.
   void EndReading(Sampled* of, const SharedView& view);
   void Share(Sampled* of, uint64_t lost, int64_t offset_ns);
+  void StartGpm(Sampled* of);
+  void FailGpm(Sampled* of, const std::string& why);
+  void StopGpm(Sampled* of) noexcept;
+  int64_t GpmIntervalNs() const noexcept;
   int64_t DrawNs(int64_t most_ns) noexcept;
   bool OpenLibrary();
   void Start(Sampled* of);
@@ -111,6 +126,9 @@ class Sampler {
   Api api_{};
   enum class Library : uint8_t { kNotOpened, kOpen, kFailed } library_ = Library::kNotOpened;
   std::string library_failure_;
+  GpmApi gpm_api_{};
+  Library gpm_library_ = Library::kNotOpened;
+  std::string gpm_failure_;  // of the library
   std::deque<Sampled> gpus_;
   uint32_t interval_us_ = 0;
   int64_t now_ns_ = 0;

@@ -197,6 +197,27 @@ EXPORT Result nvmlEventSetWait_v2(EventSet, EventData* data, unsigned int) {
 EXPORT Result nvmlDeviceRegisterEvents(Device device, unsigned long long, EventSet) {
   return Call("nvmlDeviceRegisterEvents", device).Then([] {});
 }
+// By the names of nvmlDeviceGetUUID; "MIG-" in place of "GPU-" is a part of that GPU.
+EXPORT Result nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
+  *device = nullptr;
+  const Result result = Call("nvmlDeviceGetHandleByUUID", nullptr).Then([&] {
+    for (size_t i = 0; i < State()->gpus.size(); ++i) {
+      const std::string name = (State()->gpus[i].has_parts ? "MIG-0000000" : "GPU-0000000") + std::to_string(i);
+      if (name == uuid) *device = &g_handles[i];
+    }
+  });
+  return result == kSuccess && *device == nullptr ? kNotFound : result;
+}
+EXPORT Result nvmlDeviceGetDeviceHandleFromMigDeviceHandle(Device part, Device* device) {
+  return Call("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", part).Then([&] { *device = part; });
+}
+EXPORT Result nvmlDeviceGetGpuInstanceId(Device part, unsigned int* instance) {
+  return Call("nvmlDeviceGetGpuInstanceId", part).Then([&] { *instance = 7; });
+}
+EXPORT Result nvmlGpmMigSampleGet(Device device, unsigned int instance, GpmSample sample) {
+  if (instance != 7) return kInvalidArgument;
+  return Call("nvmlGpmMigSampleGet", device).Then([&] { *static_cast<Device*>(sample) = device; });
+}
 EXPORT Result nvmlGpmQueryDeviceSupport(Device device, GpmSupport* support) {
   Call call("nvmlGpmQueryDeviceSupport", device);
   return call.Then([&] { support->is_supported = call.gpu().has_gpm; });

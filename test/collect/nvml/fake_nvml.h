@@ -31,7 +31,7 @@ struct FakeGpu {
   };
   std::map<unsigned int, Field> fields;  // others are not supported
   std::vector<nvml::ProcessInfo> processes;
-  bool has_gpm = false;
+  bool has_gpm = false, has_parts = false;
   std::map<unsigned int, double> gpm;  // others are not supported
 };
 
