@@ -72,6 +72,8 @@ void AddDoctor(CommandLine& line) {
   command.Add("--driver", &options->gpus.driver).HideFromHelp();
   command.Add("--driver-files", &options->gpus.driver_files).HideFromHelp();
   command.Add("--nvml", &options->gpus.nvml).HideFromHelp();
+  command.Add("--own-status", &options->gpus.own_status).HideFromHelp();
+  command.Add("--shared-directory", &options->gpus.shared_directory).HideFromHelp();
   command.Add("--patience", &options->patience_s).HideFromHelp().Number(0.01, 3600);
   command.AddFlag("--json", &options->json, "For programs: docs/reference/cli.md");
   command.Run([options] { return Doctor(*options); });

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/child.h"
+#include "cli/counters_now.h"
 #include "collect/cupti/api.h"
 #include "collect/cupti/control.h"
 #include "collect/cupti/probe.h"
@@ -164,6 +166,25 @@ std::string ModuleVersion(const std::string& driver_files) {
   return "";
 }
 
+// Whether the kernel's module lets every user profile; unset: it does not say.
+std::optional<bool> ProfilingIsForAll(const std::string& driver_files) {
+  std::ifstream file(driver_files + "/params");
+  for (std::string line; std::getline(file, line);) {
+    if (absl::StartsWith(line, "RmProfilingAdminOnly:")) return absl::EndsWith(line, " 0");
+  }
+  return {};
+}
+
+// Whether the process with this status (/proc/<pid>/status) has CAP_SYS_ADMIN.
+bool HasSysAdmin(const std::string& status) {
+  constexpr uint64_t kSysAdmin = uint64_t{1} << 21;
+  std::ifstream file(status);
+  for (std::string line; std::getline(file, line);) {
+    if (absl::StartsWith(line, "CapEff:")) return (strtoull(line.c_str() + 7, nullptr, 16) & kSysAdmin) != 0;
+  }
+  return false;
+}
+
 // "13.0" for 13000.
 std::string CudaText(int64_t version) { return absl::StrFormat("%d.%d", version / 1000, version % 1000 / 10); }
 
@@ -190,6 +211,11 @@ class Gpus {
 
  private:
   bool HasGpus() const { return driver_.Has("gpu"); }
+  bool IsDivided() const {
+    const std::vector<std::string> gpus = driver_.Each("gpu");
+    return nvml_.Has("mig") || std::any_of(gpus.begin(), gpus.end(),
+                                           [](const std::string& name) { return absl::StrContains(name, " MIG "); });
+  }
   // For missing parts: a problem if there is something to record.
   Health HealthOfMissing() const { return HasGpus() ? Health::kProblem : Health::kNote; }
   void Add(const char* topic, Health health, std::string answer, std::string advice = "") {
@@ -259,23 +285,41 @@ void Gpus::AddDevices() {
       absl::StrCat("CUDA sees ", count, count == 1 ? " GPU: " : " GPUs: ", absl::StrJoin(texts, ", "), hidden));
 }
 
+// What pitot::counters can do here, by the driver's settings: sampling itself would disturb others.
 void Gpus::AddCounters() {
-  std::ifstream file(places_.driver_files + "/params");
-  for (std::string line; std::getline(file, line);) {
-    if (!absl::StartsWith(line, "RmProfilingAdminOnly:")) continue;
-    const bool is_for_all = absl::EndsWith(line, " 0");
-    Add("gpu_counters", Health::kGood,
-        absl::StrCat("hardware counters are for ", is_for_all ? "every user" : "the administrator only",
-                     " (RmProfilingAdminOnly: ", is_for_all ? 0 : 1,
-                     "); Pitot needs none: kernels, copies and graphs are recorded anyway"));
+  const std::optional<bool> is_for_all = ProfilingIsForAll(places_.driver_files);
+  std::vector<std::string> said;
+  Health health = Health::kGood;
+  std::string advice;
+  if (is_for_all) {
+    const bool may = *is_for_all || HasSysAdmin(places_.own_status);
+    said.push_back(absl::StrCat("hardware counters are for ", *is_for_all ? "every user" : "the administrator only",
+                                " (RmProfilingAdminOnly: ", *is_for_all ? 0 : 1, ")",
+                                *is_for_all ? ""
+                                : may       ? ", as this process is"
+                                            : "",
+                                may ? ": pitot::counters samples them through CUPTI"
+                                    : ": pitot::counters has NVML's coarse ones (GPM) on Hopper or later",
+                                "; kernels, copies and graphs are recorded anyway"));
+    if (!may) {
+      health = Health::kNote;
+      advice =
+          "for all users: \"options nvidia NVreg_RestrictProfilingToAdminUsers=0\" in /etc/modprobe.d, and load the "
+          "module again; for one server: CAP_SYS_ADMIN (docker run --cap-add SYS_ADMIN)";
+    }
   }
+  if (IsDivided()) said.push_back("a GPU is divided (MIG): CUPTI may sample none of its parts, and GPM is asked");
+  for (const GpuNow& gpu : LookAtCounters(places_.shared_directory)) {
+    said.push_back(TextOf(gpu));
+    if (gpu.sampling == Sampling::kNow && advice.empty())
+      advice = "before another profiler runs there: pitot counters release";
+  }
+  if (!said.empty()) Add("gpu_counters", health, absl::StrJoin(said, "; "), advice);
 }
 
 void Gpus::AddSharing() {
   std::vector<std::string> found, advice;
-  const std::vector<std::string> gpus = driver_.Each("gpu");
-  if (nvml_.Has("mig") ||
-      std::any_of(gpus.begin(), gpus.end(), [](const std::string& name) { return absl::StrContains(name, " MIG "); })) {
+  if (IsDivided()) {
     found.push_back("a GPU is divided (MIG): work in this process's part is recorded");
     advice.push_back("NVML has no utilisation of MIG parts");
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/doctor_machine.h"
+#include "collect/counters/shared_file.h"
 
 namespace pitot::cli {
 
@@ -17,8 +18,10 @@ namespace pitot::cli {
 struct GpuPlaces {
   std::string driver = "libcuda.so.1";
   std::string driver_files = "/proc/driver/nvidia";
-  std::string cupti;  // as in CuptiOptions::library; "": found automatically
-  std::string nvml;   // as in NvmlOptions::library; "": found automatically
+  std::string own_status = "/proc/self/status";               // for its capabilities
+  std::string shared_directory = counters::kSharedDirectory;  // of the counters' samplers
+  std::string cupti;                                          // as in CuptiOptions::library; "": found automatically
+  std::string nvml;                                           // as in NvmlOptions::library; "": found automatically
   // Time limit for each; with many GPUs and no persistence daemon the driver needs seconds.
   int64_t patience_ns = 30'000'000'000;
 };

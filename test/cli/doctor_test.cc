@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
+#include "collect/counters/shared_file.h"
 #include "fakes/temp_directory.h"
 
 using nlohmann::json;
@@ -61,8 +63,8 @@ class Machine {
 
   void Ask(const std::string& arguments = "") {
     const std::string command = "cd " + directory_.path() + " && " PITOT_PROGRAM " doctor --json --driver " + driver +
-                                " --driver-files . --cupti " + cupti + " --nvml " + nvml + " " + arguments +
-                                " >out 2>err </dev/null";
+                                " --driver-files . --own-status status --shared-directory . --cupti " + cupti +
+                                " --nvml " + nvml + " " + arguments + " >out 2>err </dev/null";
     const int status = system(command.c_str());
     exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     CHECK(fakes::ReadFile(directory_ / "err") == "");
@@ -135,13 +137,57 @@ TEST_CASE("doctor reports what collectors will record of GPUs, and the libraries
   CHECK(machine.Says("collector_cupti", "CUPTI 130001, of CUDA 13 (" PITOT_FAKE_CUPTI ") records here"));
   CHECK(machine.Health("cupti_records") == "good");
   CHECK(machine.Says("cupti_records", "readable: kernels, copies, copies between GPUs, memory sets, graphs, "));
-  CHECK(machine.Health("gpu_counters") == "good");
   CHECK(machine.Says("gpu_counters", "for the administrator only (RmProfilingAdminOnly: 1)"));
   CHECK(machine.Says("gpu_counters", "recorded anyway"));
   CHECK(machine.Health("gpu_sharing") == "none");
   CHECK(machine.Health("gpu_tools") == "none");
   CHECK(machine.Health("collector_nvml") == "good");
   CHECK(machine.Says("collector_nvml", "NVML works: 1 GPU, driver 580.65.06"));
+}
+
+TEST_CASE("doctor says whether hardware counters can be sampled, what forbids it and how to allow it", "[cli]") {
+  Machine machine;
+  machine.WithGpus();
+  SECTION("for every user") {
+    machine.Write("params", "RmProfilingAdminOnly: 0\n");
+    machine.Ask();
+    CHECK(machine.Health("gpu_counters") == "good");
+    CHECK(machine.Says("gpu_counters", "(RmProfilingAdminOnly: 0): pitot::counters samples them through CUPTI"));
+    CHECK(machine.Finding("gpu_counters")["advice"] == "");
+  }
+  SECTION("for administrators, and this process is none") {
+    machine.Write("params", "RmProfilingAdminOnly: 1\n");
+    machine.Write("status", "Name:\tpitot\nCapEff:\t00000000a80425fb\n");
+    machine.Ask();
+    CHECK(machine.exit_code == 0);
+    CHECK(machine.Health("gpu_counters") == "note");
+    CHECK(machine.Says("gpu_counters", "(RmProfilingAdminOnly: 1): pitot::counters has NVML's coarse ones (GPM)"));
+    CHECK(machine.Advises("gpu_counters", "options nvidia NVreg_RestrictProfilingToAdminUsers=0"));
+    CHECK(machine.Advises("gpu_counters", "CAP_SYS_ADMIN"));
+  }
+  SECTION("for administrators, and this process is one") {
+    machine.Write("params", "RmProfilingAdminOnly: 1\n");
+    machine.Write("status", "CapEff:\t000001ffffffffff\n");
+    machine.Ask();
+    CHECK(machine.Health("gpu_counters") == "good");
+    CHECK(machine.Says("gpu_counters", "as this process is: pitot::counters samples them through CUPTI"));
+  }
+  SECTION("a divided GPU") {
+    machine.WithGpus("NVIDIA H100 MIG 1g.10gb");
+    machine.Ask();
+    CHECK(machine.Says("gpu_counters", "a GPU is divided (MIG): CUPTI may sample none of its parts"));
+  }
+}
+
+TEST_CASE("doctor names the process that samples a GPU's counters now", "[cli]") {
+  Machine machine;
+  machine.WithGpus();
+  using namespace pitot::counters;
+  SharedFile file(machine.Path(""), "GPU-aa");
+  REQUIRE(file.Begin(ThisProcess(), 4000, pitot::base::ClockNs(CLOCK_REALTIME) + 1'000'000'000).empty());
+  machine.Ask();
+  CHECK(machine.Says("gpu_counters", "GPU-aa is sampled by " + TextOf(ThisProcess()) + ", every 4 ms"));
+  CHECK(machine.Advises("gpu_counters", "pitot counters release"));
 }
 
 TEST_CASE("doctor calls a machine without a GPU healthy", "[cli]") {
