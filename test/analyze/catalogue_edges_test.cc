@@ -575,6 +575,15 @@ TEST_CASE("a09 counts idle time after a wait once, and only while no GPU works",
   CHECK(Measured(made.Run("a09"), "stalled") == 80);
 }
 
+TEST_CASE("layers timed by CUDA events do not say that a GPU was idle", "[a03][a04][a20]") {
+  GpuTrace made(10'000);
+  made.Gpu(GpuKind::kSpan, "forward", 100, 50, made.Call("CudaEventScope", 90, 1));
+  for (const char* analyzer : {"a03", "a04", "a20"}) {
+    INFO(analyzer);
+    CHECK(made.Run(analyzer).analyzers[0].findings.empty());
+  }
+}
+
 TEST_CASE("a10 counts slow calls, late kernels and kernels shorter than their calls", "[a10]") {
   GpuTrace made(10'000);
   made.Launch("call of 50 us", 0, 50, 60, 50);

@@ -31,7 +31,7 @@ TEST_CASE("a place follows its category as English has it", "[mechanism]") {
   CHECK(MechanismAt(Blame::kUntraced, "1.00 ms", "on worker") == "spent 1.00 ms for no recorded reason on worker");
   CHECK(MechanismAt(Blame::kHostBlockedUnknown, "1.00 ms", "\"db\" on worker") ==
         "was blocked for 1.00 ms in \"db\" on worker");
-  CHECK(MechanismAt(Blame::kGpuExecExpected, "1.00 ms", "gemm") == "spent 1.00 ms in GPU kernels: gemm");
+  CHECK(MechanismAt(Blame::kGpuExecExpected, "1.00 ms", "gemm") == "spent 1.00 ms in GPU work: gemm");
   CHECK(MechanismAt(Blame::kHandoff, "1.00 ms", "") == "waited 1.00 ms for an idle thread to wake up");
 }
 
@@ -39,6 +39,6 @@ TEST_CASE("a place with a part of the time comes with that part", "[mechanism]")
   CHECK(MechanismPartlyAt(Blame::kHostOncpuFramework, "3.00 ms", "in \"forward\" on executor", "2.00 ms") ==
         "spent 3.00 ms on model code, 2.00 ms of it in \"forward\" on executor");
   CHECK(MechanismPartlyAt(Blame::kGpuExecExpected, "3.00 ms", "gemm", "2.00 ms") ==
-        "spent 3.00 ms in GPU kernels, 2.00 ms of it in gemm");
+        "spent 3.00 ms in GPU work, 2.00 ms of it in gemm");
   CHECK(MechanismPartlyAt(Blame::kHostGc, "3.00 ms", "", "2.00 ms") == "spent 3.00 ms on garbage collection");
 }

@@ -6,9 +6,13 @@
 namespace pitot::facts {
 
 std::vector<uint32_t> DevicesAtWork(const model::Trace& trace) {
+  std::vector<bool> has_operations(trace.streams.size());
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    if (trace.gpu.kind[row] != model::GpuKind::kSpan) has_operations[trace.gpu.stream[row]] = true;
+  }
   std::set<uint32_t> devices;
-  for (const model::StreamRow& stream : trace.streams) {
-    if (stream.event_count != 0) devices.insert(stream.device);
+  for (uint32_t stream = 0; stream < trace.streams.size(); ++stream) {
+    if (has_operations[stream]) devices.insert(trace.streams[stream].device);
   }
   return {devices.begin(), devices.end()};
 }

@@ -26,10 +26,11 @@ inline std::string StreamName(const model::Trace& trace, uint32_t stream) {
   const model::StreamRow& row = trace.streams[stream];
   return GpuName(trace, row.device) + " stream " + std::to_string(row.stream);
 }
-// Devices that did anything, in their order; kNone, for streams of an unknown device, comes last.
+// Devices with recorded operations (spans are none), in their order; kNone, for streams of an unknown device, comes
+// last.
 std::vector<uint32_t> DevicesAtWork(const model::Trace& trace);
 
-// Calls `of_device` for each device that did anything, until the analysis is over.
+// Calls `of_device` for each device with recorded operations, until the analysis is over.
 template <class OfDevice> void ForDevicesAtWork(Analysis& analysis, OfDevice of_device) {
   for (const uint32_t device : DevicesAtWork(analysis.trace())) {
     of_device(device);

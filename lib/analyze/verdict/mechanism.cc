@@ -37,7 +37,7 @@ constexpr MechanismWords kMechanisms[kBlames] = {
     {"spent ", " copying to the GPU"},
     {"spent ", " copying from the GPU"},
     {"spent ", " copying or setting memory on the GPU"},
-    {"spent ", " in GPU kernels"},
+    {"spent ", " in GPU work"},
     {"lost ", " because its kernels shared the GPU"},
     {"lost ", " because its kernels ran at a lower SM clock"},
     {"lost ", " in kernels slower than usual, for no recorded reason"},

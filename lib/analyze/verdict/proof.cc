@@ -97,7 +97,10 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       if (longest.by.IsKnown() && 2 * cause.by_ns >= cause.excess_ns) return Proof::kInDriver;
       return OfLaunches(index, blame, cause);
     case Blame::kGpuExecExpected:
-      return longest.gpu == model::kNone || index.gpu.UsualNs(longest.gpu) < 0 ? Proof::kNoUsual : Proof::kNone;
+      // A longer span holds more work, or slower: it cannot tell.
+      return longest.gpu == model::kNone || index.gpu.IsSpan(longest.gpu) || index.gpu.UsualNs(longest.gpu) < 0
+                 ? Proof::kNoUsual
+                 : Proof::kNone;
     case Blame::kSyncReturn:
       return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
     case Blame::kUntraced:
