@@ -83,6 +83,7 @@ enum class Proof : uint8_t {
   kBehindLong = 12,   // the awaited work took over twice the median of its like
   kUnseen = 13,       // its thread entered a scope that had not ended; it may have run or not
   kNamedWait = 14,    // it slept in a wait recorded by the program
+  kMayAwaitGpu = 15,  // its thread may have waited for a GPU: nothing recorded shows what that did
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;

@@ -66,6 +66,12 @@ constexpr AdviceRow kRows[] = {
       "only the host collector (MakeHostCollector) can tell."}},
     {BlameBit(Blame::kHostOncpuFramework),
      kAnyClose,
+     Proof::kMayAwaitGpu,
+     {"record_gpu",
+      "The thread ran this code, or waited for a GPU in it. Add pitot::gpu::Enable (docs/guide/gpu.md): it records what "
+      "GPUs do, and the waits for them."}},
+    {BlameBit(Blame::kHostOncpuFramework),
+     kAnyClose,
      kAnyProof,
      {"speed_model_code",
       "Use pitot top to find the scope with the growth. CUDA graphs and compiled models need less CPU time."}},

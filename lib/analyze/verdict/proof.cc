@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analyze/facts/gpu_counters.h"
+#include "analyze/facts/quality.h"
+#include "analyze/verdict/depths.h"
 #include "base/host_counters.h"
 
 namespace pitot::verdict {
@@ -69,6 +72,23 @@ bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) {
   return slept_ns > 0 && 2 * named_ns > slept_ns;
 }
 
+bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
+  const model::Trace& trace = index.trace;
+  const bool has_gpu = !trace.devices.empty() || !facts::GpuCountersOf(trace).empty();
+  if (!has_gpu || facts::AreWaitsRecorded(trace)) return false;
+  int64_t code_ns = 0, unseen_ns = 0;
+  for (const BlameSegment& segment : blame.segments) {
+    if (segment.blame != Blame::kHostOncpuFramework) continue;
+    code_ns += segment.end_ns - segment.begin_ns;
+    if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0 ||
+        index.gpu.HasWaits(segment.batch) || index.gpu_use.IsSampled(segment.begin_ns, segment.end_ns) ||
+        ForGpus(DepthOf(trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels)
+      continue;
+    unseen_ns += segment.end_ns - segment.begin_ns;
+  }
+  return unseen_ns > 0 && 2 * unseen_ns >= code_ns;
+}
+
 Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
   if (cause.longest.empty()) return Proof::kNone;
   const BlameSegment& longest = blame.segments[cause.longest[0]];
@@ -90,6 +110,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kQueueWaitOthers:
       return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
     case Blame::kHostOncpuFramework:
+      if (MayAwaitGpu(index, blame)) return Proof::kMayAwaitGpu;
       return index.first_uses.Of(longest).empty() ? Proof::kNone : Proof::kFirstUse;
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:

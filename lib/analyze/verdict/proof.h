@@ -19,6 +19,10 @@ bool IsUnseen(const BlameSegment& segment);
 // Whether most of a request's sleep was in waits recorded by the program. These name the resource, not its holder.
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame);
 
+// Whether most of the model code of a request may be a wait for a GPU instead: the process uses one, and neither calls,
+// nor kernels, nor counters show what it did meanwhile.
+bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
+
 // Reads only `more_of` of `verdict`.
 Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);
 

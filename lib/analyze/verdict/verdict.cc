@@ -145,8 +145,10 @@ class RequestComparison {
     return more_work_ != 0 ? VerdictKind::kMoreWork : VerdictKind::kDiffuse;
   }
   VerdictKind OfCauses() {
-    const bool is_known = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
-                                      [&](const Cause& cause) { return (unknown_ & BlameBit(cause.blame)) == 0; });
+    const auto is_unknown = [&](const Cause& cause) { return (unknown_ & BlameBit(cause.blame)) != 0; };
+    const Cause& first = verdict_->causes[0];
+    const bool is_known = !std::all_of(verdict_->causes.begin(), verdict_->causes.end(), is_unknown) &&
+                          !(first.blame == Blame::kHostOncpuFramework && is_unknown(first));
     return !is_known && IsUnexplained() ? VerdictKind::kUndetermined : VerdictKind::kCauses;
   }
   bool IsUnexplained() {
@@ -157,6 +159,8 @@ class RequestComparison {
     if (unexplained_.Share() < options_.most_unknown) return false;
     verdict_->why_not = 2 * unexplained_.slept_ns > unexplained_.unknown_ns
                             ? "a thread serving this request was blocked, and no recorded wait explains why"
+                        : 2 * unexplained_.unseen_ns > unexplained_.unknown_ns
+                            ? "code of its batch, or a wait for a GPU: nothing recorded shows what the GPU did"
                             : "nothing recorded explains most of the excess";
     return true;
   }
@@ -267,12 +271,14 @@ class RequestComparison {
   // ---- Causes
   void FindCauses(const Contrast& at) {
     if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
+    if (MayAwaitGpu(index_, blame_)) unknown_ |= BlameBit(Blame::kHostOncpuFramework);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       unexplained_.positive_ns += ns;
       if ((unknown_ >> k & 1) == 0) continue;
       unexplained_.unknown_ns += ns;
       if (static_cast<Blame>(k) == Blame::kHostBlockedUnknown) unexplained_.slept_ns = ns;
+      if (static_cast<Blame>(k) == Blame::kHostOncpuFramework) unexplained_.unseen_ns = ns;
     }
     for (uint32_t k = 0; k < kBlames; ++k) {
       if ((more_work_ >> k & 1) != 0 || IsNormal(k, at) || !IsMuch(at.residual_ns[k]) || IsMoved(k, at)) continue;
@@ -389,23 +395,6 @@ class RequestComparison {
   uint32_t unknown_ = kUnknown;
   Unexplained unexplained_;
 };
-
-// The least depth of GPU records from `begin_ns` to `end_ns`. A trace without depths was recorded the same all the
-// time.
-Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
-  const std::vector<model::DepthRow>& rows = trace.depths;
-  if (rows.empty()) return trace.calls.size() != 0 || trace.gpu.size() != 0 ? Depth::kKernels : Depth::kScopes;
-  auto row = std::partition_point(rows.begin(), rows.end(),
-                                  [&](const model::DepthRow& one) { return one.begin_ns <= begin_ns; });
-  if (row == rows.begin()) return Depth::kScopes;
-  Depth depth = Depth::kOps;
-  for (--row; begin_ns < end_ns; ++row) {
-    if (row == rows.end() || row->begin_ns > begin_ns || row->end_ns <= begin_ns) return Depth::kScopes;
-    depth = std::min(depth, row->depth);
-    begin_ns = row->end_ns;
-  }
-  return depth;
-}
 
 // Leaves those of `rows` that were recorded at `depth`, if they are enough. Returns whether all compared requests then
 // have the same knowledge of GPUs.

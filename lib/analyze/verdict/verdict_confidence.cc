@@ -87,7 +87,7 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
     case Blame::kGpuExecExpected:
       // By the counters of a GPU: it worked while the thread waited for it, or while the thread may have.
       if (segment.counter != kNone) return segment.call != kNone;
-      return segment.gpu == kNone || index.gpu.UsualNs(segment.gpu) >= 0;
+      return segment.gpu != kNone && index.gpu.UsualNs(segment.gpu) >= 0;
     case Blame::kLazyLoadJit:
       return index.first_uses.IsLoadProved(segment);
     case Blame::kHostPagefaultIo:  // without a counter it is a wait marked by the program as input or output

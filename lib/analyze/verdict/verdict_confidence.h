@@ -16,6 +16,7 @@ namespace pitot::verdict {
 struct Unexplained {
   int64_t unknown_ns = 0;
   int64_t slept_ns = 0;     // of these, sleep: its time and place are known, its reason is not
+  int64_t unseen_ns = 0;    // of these, code that may be a wait for a GPU
   int64_t positive_ns = 0;  // of all such parts
   double ShareOf(int64_t ns) const {
     return positive_ns == 0 ? 0 : static_cast<double>(ns) / static_cast<double>(positive_ns);
