@@ -11,7 +11,7 @@ namespace {
 
 using base::GpuCounter;
 
-constexpr uint32_t kVersion = 1;  // of the structures
+constexpr uint32_t kGpmVersion = 1;  // of the structures
 constexpr double kMebibyte = 1024 * 1024;
 
 struct GpmCounter {
@@ -87,7 +87,7 @@ std::unique_ptr<GpmGpu> GpmGpu::Open(const GpmApi& api, const std::string& gpu_i
     }
   }
   const char* function = "nvmlDeviceGetHandleByUUID";
-  GpmSupport support{kVersion, 0};
+  GpmSupport support{kGpmVersion, 0};
   if (result == kNvmlSuccess) {
     function = "nvmlGpmQueryDeviceSupport";
     result = api.query_support(gpu->device_, &support);
@@ -123,7 +123,7 @@ std::optional<Sample> GpmGpu::Take(int64_t now_ns, std::string* failure) {
   newest_ = next;
   newest_ns_ = now_ns;
   if (before_ns == 0) return {};
-  metrics_->version = kVersion;
+  metrics_->version = kGpmVersion;
   metrics_->count = std::size(kGpmMetrics);
   metrics_->before = snapshots_[1 - newest_];
   metrics_->after = snapshots_[newest_];

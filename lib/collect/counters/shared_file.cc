@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x31525443544f5449;
 constexpr uint32_t kVersion = 1;
-constexpr uint32_t kMostIntervalUs = 1'000'000;
+constexpr uint32_t kMostSharedIntervalUs = 1'000'000;
 constexpr size_t kNameBytes = 32;
 constexpr size_t kMostFiles = 64;
 
@@ -180,7 +180,7 @@ std::string WhyWrong(const Header& header) {
   if (header.magic != kMagic) return "is not a file of Pitot's";
   if (header.version != kVersion) return "is of another version of Pitot";
   const bool is_whole = header.checksum == ChecksumOf(header, 0) && header.columns <= kColumns &&
-                        header.interval_us >= 1 && header.interval_us <= kMostIntervalUs &&
+                        header.interval_us >= 1 && header.interval_us <= kMostSharedIntervalUs &&
                         header.written <= uint64_t{1} << 62 && header.state <= 2;
   return is_whole ? "" : "is damaged";
 }
