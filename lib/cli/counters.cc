@@ -40,11 +40,10 @@ ordered_json JsonOf(const GpuNow& gpu) {
     document["pid"] = gpu.view.sampler.pid;
     document["process"] = gpu.view.sampler.name;
     document["interval_us"] = gpu.view.interval_us;
-    if (gpu.view.newest_end_ns != 0)
-      document["newest_sample_age_s"] = static_cast<double>(gpu.realtime_ns - gpu.view.newest_end_ns) / 1e9;
+    if (gpu.view.newest_end_ns != 0) document["newest_sample_age_s"] = Seconds(gpu.view.newest_end_ns, gpu.realtime_ns);
   }
   if (gpu.sampling == Sampling::kReleased) {
-    document["released_for_s"] = static_cast<double>(gpu.view.release_until_ns - gpu.realtime_ns) / 1e9;
+    document["released_for_s"] = Seconds(gpu.realtime_ns, gpu.view.release_until_ns);
     document["asked_by_pid"] = gpu.view.asked_by.pid;
   }
   if (!gpu.view.failure.empty()) document["failure"] = gpu.view.failure;

@@ -8,11 +8,10 @@
 #include "base/clock.h"
 
 namespace pitot::cli {
-namespace {
 
-double Seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
-
-}  // namespace
+double Seconds(int64_t from_ns, int64_t to_ns) {
+  return std::max((static_cast<double>(to_ns) - static_cast<double>(from_ns)) / 1e9, 0.0);
+}
 
 GpuNow LookAtCounters(const std::string& directory, const std::string& id) {
   GpuNow gpu{id, Sampling::kNot, counters::SharedFile(directory, id).Look(), base::ClockNs(CLOCK_REALTIME)};
@@ -40,19 +39,17 @@ std::string TextOf(const GpuNow& gpu) {
   const std::string sampler = counters::TextOf(view.sampler);
   switch (gpu.sampling) {
     case Sampling::kNow: {
-      const std::string age =
-          view.newest_end_ns == 0
-              ? "it has no sample yet"
-              : absl::StrFormat("its newest sample is %.1f s old",
-                                Seconds(std::max<int64_t>(gpu.realtime_ns - view.newest_end_ns, 0)));
+      const std::string age = view.newest_end_ns == 0 ? "it has no sample yet"
+                                                      : absl::StrFormat("its newest sample is %.1f s old",
+                                                                        Seconds(view.newest_end_ns, gpu.realtime_ns));
       return absl::StrFormat("%s is sampled by %s, every %g ms; %s", gpu.id, sampler, view.interval_us / 1e3, age);
     }
     case Sampling::kReleased:
       return absl::StrFormat("%s is given away for another %.0f s: %s asked for it", gpu.id,
-                             Seconds(view.release_until_ns - gpu.realtime_ns), counters::TextOf(view.asked_by));
+                             Seconds(gpu.realtime_ns, view.release_until_ns), counters::TextOf(view.asked_by));
     case Sampling::kSilent:
       return absl::StrFormat("%s may be sampled by %s, which has given no sign of life for %.0f s", gpu.id, sampler,
-                             Seconds(gpu.realtime_ns - view.heartbeat_ns));
+                             Seconds(view.heartbeat_ns, gpu.realtime_ns));
     case Sampling::kNot:
       return gpu.id + " is not sampled" + (view.is_there ? "; " + sampler + " was the last to sample it" : "");
     case Sampling::kUnreadable:

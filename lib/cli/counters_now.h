@@ -28,6 +28,8 @@ GpuNow LookAtCounters(const std::string& directory, const std::string& id);
 
 // "GPU-5c0f... is sampled by process 1234 (server), every 4 ms; its newest sample is 0.2 s old".
 std::string TextOf(const GpuNow& gpu);
+// From one moment to another, at least 0. A moment of a file may be any number.
+double Seconds(int64_t from_ns, int64_t to_ns);
 // "sampling", "released", "silent", "ended", "unreadable".
 const char* NameOf(Sampling sampling);
 

@@ -39,16 +39,18 @@ void AddColumn(const Part& part, uint32_t column, uint32_t device, TraceBuilder*
   }
 }
 
+// Whether more than two intervals passed between two samples.
+bool IsGap(const Sample& before, const Sample& after) {
+  return after.begin_ns - before.end_ns > 2 * (before.end_ns - before.begin_ns);
+}
+
 void AddSampled(const Part& part, uint32_t device, int64_t begin_ns, TraceBuilder* trace) {
   const base::GpuCounterInfo& info = base::InfoOf(base::GpuCounter::kSampled);
   const uint32_t counter = trace->AddCounter(device, info.name, info.unit);
-  const int64_t gap_ns = int64_t{2'000} * part.state.interval_us;
   for (size_t i = part.samples.size(); i-- > 0;) {
     const bool is_last = i + 1 == part.samples.size();
-    if (is_last || part.samples[i + 1].begin_ns - part.samples[i].end_ns > gap_ns)
-      trace->AddSample(counter, part.samples[i].end_ns, 0);
-    if (i == 0 || part.samples[i].begin_ns - part.samples[i - 1].end_ns > gap_ns)
-      trace->AddSample(counter, part.samples[i].begin_ns, 1);
+    if (is_last || IsGap(part.samples[i], part.samples[i + 1])) trace->AddSample(counter, part.samples[i].end_ns, 0);
+    if (i == 0 || IsGap(part.samples[i - 1], part.samples[i])) trace->AddSample(counter, part.samples[i].begin_ns, 1);
   }
   if (part.samples.empty() || part.samples.front().begin_ns > begin_ns) trace->AddSample(counter, begin_ns, 0);
 }

@@ -56,9 +56,10 @@ void Sampler::Round(bool is_paused) {
     const SharedView view = of.file != nullptr ? of.file->Look() : SharedView();
     const int64_t realtime_ns = RealtimeNs();
     if (IsReleaseAsked(view, realtime_ns)) {
-      const int64_t asked_s = (view.release_until_ns - view.asked_ns + 500'000'000) / 1'000'000'000;
-      GiveAway(&of, "given away for " + std::to_string(asked_s) + " s: " + TextOf(view.asked_by) + " asked for it",
-               SharedState::kReleased);
+      GiveAway(
+          &of,
+          "given away for " + std::to_string(AskedSeconds(view)) + " s: " + TextOf(view.asked_by) + " asked for it",
+          SharedState::kReleased);
       continue;
     }
     if (of.sampler != nullptr) {
@@ -211,6 +212,7 @@ void Sampler::ReadShared(Sampled* of, const SharedView& view) {
       ++lost;
     }
   }
+  if (is_first) lost = 0;
   of->state.interval_us = view.interval_us;
   of->state.not_recorded.clear();
   of->state.not_shared.clear();

@@ -212,6 +212,11 @@ bool IsReleaseAsked(const SharedView& view, int64_t realtime_ns) {
   return view.release_until_ns > realtime_ns && view.release_until_ns - kLongestReleaseNs <= realtime_ns;
 }
 
+int64_t AskedSeconds(const SharedView& view) {
+  if (view.asked_ns < 0 || view.release_until_ns < view.asked_ns) return 0;
+  return (view.release_until_ns - view.asked_ns) / 1'000'000'000;
+}
+
 SharedFile::SharedFile(const std::string& directory, const std::string& gpu_id) : path_(PathOf(directory, gpu_id)) {}
 
 SharedFile::~SharedFile() {
@@ -343,8 +348,8 @@ std::string SharedFile::Write(const std::vector<Sample>& samples, uint64_t lost,
 }
 
 std::string SharedFile::SetState(SharedState state, int64_t realtime_ns) {
-  if (session_ == 0 || Look().session != session_) return "";
   state_ = state;
+  if (session_ == 0 || Look().session != session_) return "";
   return WriteHeader(realtime_ns);
 }
 

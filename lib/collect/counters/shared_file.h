@@ -61,6 +61,8 @@ inline constexpr uint32_t kSharedSlots = 8192;  // 33 s at 4 ms, 0.8 s at 100 us
 bool IsSampling(const SharedView& view, int64_t realtime_ns);
 // Whether a wish holds now.
 bool IsReleaseAsked(const SharedView& view, int64_t realtime_ns);
+// For how long it asks; 0 if the file does not say.
+int64_t AskedSeconds(const SharedView& view);
 
 // Belongs to one thread.
 class SharedFile {

@@ -132,7 +132,7 @@ TEST_CASE("if GPM loses its permission, the samples end, the incident says so, a
   REQUIRE(rig.timer->Pass(kSecond));
   rig.ScriptDriver([](FakeNvml& driver) { driver.results["nvmlGpmSampleGet"] = nvml::kNoPermission; });
   REQUIRE(rig.timer->Pass(30 * kSecond));
-  const Trace trace = rig.AskBack(kSecond);
+  const Trace trace = rig.AskBack(kSecond, 200 * kMs);
   CHECK(trace.Of("SM active").empty());
   CHECK(trace.attributes.count("counters.0.source") == 0);
   const std::string why = trace.attributes.at("counters.0.not_recorded");
@@ -145,7 +145,7 @@ TEST_CASE("if GPM loses its permission, the samples end, the incident says so, a
 
   rig.ScriptDriver([](FakeNvml& driver) { driver.results.clear(); });
   REQUIRE(rig.timer->Pass(20 * kSecond));
-  CHECK_FALSE(rig.AskBack(kSecond).Of("SM active").empty());
+  CHECK_FALSE(rig.AskBack(kSecond, 200 * kMs).Of("SM active").empty());
 }
 
 TEST_CASE("whichever part of GPM is missing, the incident has both reasons and nothing leaks", "[counters]") {
@@ -181,7 +181,7 @@ TEST_CASE("whichever part of GPM is missing, the incident has both reasons and n
   }
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(kSecond));
-  const std::string reason = rig.AskBack(kSecond).attributes.at("counters.0.not_recorded");
+  const std::string reason = rig.AskBack(kSecond, 200 * kMs).attributes.at("counters.0.not_recorded");
   CHECK(reason.find("administrators alone") != std::string::npos);
   CHECK(reason.find(why) != std::string::npos);
   rig.collector->Stop();
@@ -194,7 +194,7 @@ TEST_CASE("a part of a divided GPU is sampled as such", "[counters]") {
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(kSecond));
   CHECK(rig.Calls("nvmlGpmSampleGet") == 0);
-  CHECK(rig.AskBack(kSecond).Of("SM active").back().second == 40);
+  CHECK(rig.AskBack(kSecond, 200 * kMs).Of("SM active").back().second == 40);
 }
 
 TEST_CASE("Pause and a release end GPM's samples, and after them it goes on", "[counters]") {
@@ -205,10 +205,10 @@ TEST_CASE("Pause and a release end GPM's samples, and after them it goes on", "[
   const uint64_t asked = rig.Calls("nvmlGpmSampleGet");
   REQUIRE(rig.timer->Pass(kSecond));
   CHECK(rig.Calls("nvmlGpmSampleGet") == asked);
-  CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded") == "given away by Recorder::Pause");
+  CHECK(rig.AskBack(kSecond, 200 * kMs).attributes.at("counters.0.not_recorded") == "given away by Recorder::Pause");
   REQUIRE(rig.collector->Resume().ok());
   REQUIRE(rig.timer->Pass(kSecond));
-  CHECK(rig.AskBack(kSecond).attributes.count("counters.0.source") == 1);
+  CHECK(rig.AskBack(kSecond, 200 * kMs).attributes.count("counters.0.source") == 1);
 }
 
 TEST_CASE("the samples of a process that may use CUPTI are preferred, and a window has those of one source alone",

@@ -92,9 +92,10 @@ class Rig {
     const std::lock_guard lock(fake->mutex);
     return fake->*member;
   }
-  // The trace of the last `ns`.
-  CounterTrace AskBack(int64_t ns) {
+  // The trace of the last `ns`, asked for once `after_ns` have passed: samples of others come later.
+  CounterTrace AskBack(int64_t ns, int64_t after_ns = 0) {
     collector->Keep(timer->NowNs() - ns, pitot::KeepFor::kIncident);
+    if (after_ns != 0) REQUIRE(timer->Pass(after_ns));
     CounterTrace trace;
     collector->AddTo(trace);
     return trace;
