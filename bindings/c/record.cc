@@ -4,6 +4,7 @@
 #include <new>
 
 #include "pitot/c.h"
+#include "pitot/collect/cuda_events.h"
 #include "pitot/manual.h"
 #include "pitot/trace.h"
 #include "pitot/wait.h"
@@ -42,6 +43,8 @@ Wait* OpenWaitOf(pitot_wait* wait) {
   return wait != nullptr && wait->opaque[kMark] == kOpen ? std::launder(reinterpret_cast<Wait*>(wait->opaque))
                                                          : nullptr;
 }
+
+constexpr int kScopeMark = sizeof(pitot_cuda_scope) / 8 - 1;
 
 WaitKind KindOf(pitot_wait_kind kind) {
   return kind >= PITOT_WAIT_LOCK && kind <= PITOT_WAIT_OTHER ? static_cast<WaitKind>(kind) : WaitKind::kOther;
@@ -85,6 +88,19 @@ void pitot_wait_end(pitot_wait* wait) {
   if (open == nullptr) return;
   open->~Wait();
   wait->opaque[kMark] = 0;
+}
+
+void pitot_cuda_scope_begin(pitot_cuda_scope* scope, void* stream, pitot_name name) {
+  if (scope == nullptr) return;
+  *scope = {};
+  if (!detail::HasCudaEvents()) return;
+  const detail::CudaSpan span = detail::BeginCudaSpan(stream, Name{name});
+  if (span.pair != nullptr) *scope = {{reinterpret_cast<uintptr_t>(span.pair), span.ticket, 0, kOpen}};
+}
+void pitot_cuda_scope_end(pitot_cuda_scope* scope) {
+  if (scope == nullptr || scope->opaque[kScopeMark] != kOpen) return;
+  detail::EndCudaSpan({reinterpret_cast<void*>(scope->opaque[0]), static_cast<uint32_t>(scope->opaque[1])});
+  *scope = {};
 }
 
 }  // extern "C"

@@ -10,7 +10,10 @@
 #include "convert.h"
 #include "pitot/analyze/judge.h"
 #include "pitot/c.h"
+#include "pitot/collect/counters.h"
+#include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
+#include "pitot/collect/gpu.h"
 #include "pitot/collect/host.h"
 #include "pitot/collect/nvml.h"
 #include "pitot/collect/nvtx.h"
@@ -251,6 +254,33 @@ template <> struct Kind<pitot_nvml> {
     to->memory_bytes = from.memory_bytes;
   }
 };
+template <> struct Kind<pitot_counters> {
+  using Cpp = CounterOptions;
+  static constexpr auto kMake = MakeCounterCollector;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->interval_us = from.interval_us;
+    to->library = from.library;
+    to->most_cpu_percent = from.most_cpu_percent;
+    to->memory_bytes = from.memory_bytes;
+  }
+};
+template <> struct Kind<pitot_cuda_events> {
+  using Cpp = CudaEventOptions;
+  static constexpr auto kMake = MakeCudaEventCollector;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->pairs_per_context = from.pairs_per_context;
+    to->memory_bytes = from.memory_bytes;
+  }
+};
+// Copies which collectors are left out; AddTo copies their options.
+template <> struct Kind<pitot_gpu> {
+  using Cpp = GpuOptions;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->with_counters = from.with_counters != 0;
+    to->with_cuda_events = from.with_cuda_events != 0;
+    to->with_nvml = from.with_nvml != 0;
+  }
+};
 template <> struct Kind<pitot_host> {
   using Cpp = HostOptions;
   static constexpr auto kMake = MakeHostCollector;
@@ -358,6 +388,23 @@ std::unique_ptr<Trigger> Make(const pitot_predicate_trigger& from) noexcept {
 template <class Struct> Status AddTo(Recorder* recorder, const Struct& values) noexcept {
   return recorder->Add(Make(values));
 }
+
+// Copies a struct that another points to; NULL: the defaults.
+template <class Struct> Status TakeInner(const Struct* given, typename Kind<Struct>::Cpp* to) noexcept {
+  auto values = Defaults<Struct>();
+  Status status = Take(given, &values);
+  if (status.ok()) Kind<Struct>::Copy(values, to);
+  return status;
+}
+
+Status AddTo(Recorder* recorder, const pitot_gpu& from) noexcept {
+  GpuOptions to;
+  Kind<pitot_gpu>::Copy(from, &to);
+  if (Status s = TakeInner(from.counters, &to.counters); !s.ok()) return s;
+  if (Status s = TakeInner(from.cuda_events, &to.cuda_events); !s.ok()) return s;
+  if (Status s = TakeInner(from.nvml, &to.nvml); !s.ok()) return s;
+  return gpu::Enable(*recorder, to);
+}
 #ifndef PITOT_C_WITH_TORCH
 Status AddTo(Recorder*, const pitot_torch&) noexcept {
   return Status(StatusCode::kUnavailable,
@@ -454,6 +501,29 @@ void pitot_nvml_init(pitot_nvml* nvml, size_t size) { Give(Defaults<pitot_nvml>(
 pitot_status pitot_recorder_add_nvml(pitot_recorder* recorder, const pitot_nvml* nvml, char* message,
                                      size_t message_size) {
   return Add(recorder, nvml, message, message_size);
+}
+
+void pitot_counters_init(pitot_counters* counters, size_t size) { Give(Defaults<pitot_counters>(), counters, size); }
+
+pitot_status pitot_recorder_add_counters(pitot_recorder* recorder, const pitot_counters* counters, char* message,
+                                         size_t message_size) {
+  return Add(recorder, counters, message, message_size);
+}
+
+void pitot_cuda_events_init(pitot_cuda_events* events, size_t size) {
+  Give(Defaults<pitot_cuda_events>(), events, size);
+}
+
+pitot_status pitot_recorder_add_cuda_events(pitot_recorder* recorder, const pitot_cuda_events* events, char* message,
+                                            size_t message_size) {
+  return Add(recorder, events, message, message_size);
+}
+
+void pitot_gpu_init(pitot_gpu* gpu, size_t size) { Give(Defaults<pitot_gpu>(), gpu, size); }
+
+pitot_status pitot_recorder_enable_gpu(pitot_recorder* recorder, const pitot_gpu* gpu, char* message,
+                                       size_t message_size) {
+  return Add(recorder, gpu, message, message_size);
 }
 
 void pitot_host_init(pitot_host* host, size_t size) { Give(Defaults<pitot_host>(), host, size); }

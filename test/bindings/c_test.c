@@ -67,6 +67,9 @@ static void UseEverythingWithNull(void) {
   CHECK("NULL refuses LibTorch", pitot_recorder_add_torch(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("NULL refuses the host", pitot_recorder_add_host(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("NULL refuses NVML", pitot_recorder_add_nvml(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("NULL refuses counters", pitot_recorder_add_counters(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
+  CHECK("NULL refuses CUDA events", pitot_recorder_add_cuda_events(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
+  CHECK("NULL refuses the GPU's collectors", pitot_recorder_enable_gpu(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
   CHECK("NULL does not hand CUPTI over", pitot_recorder_pause(NULL, "cupti", NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("NULL does not take CUPTI back", pitot_recorder_resume(NULL, "cupti", NULL, 0) == PITOT_NOT_RUNNING);
   pitot_recorder_stop(NULL, 0);
@@ -76,6 +79,8 @@ static void UseEverythingWithNull(void) {
   pitot_set_thread_name(NULL);
   CHECK("NULL as a text is the empty name", pitot_intern(NULL) == pitot_intern(""));
   pitot_instant(pitot_intern(NULL), NULL);
+  pitot_cuda_scope_begin(NULL, NULL, 0);
+  pitot_cuda_scope_end(NULL);
   pitot_wait_begin(NULL, PITOT_WAIT_IO, 0, pitot_this_owner());
   pitot_wait_set_owner(NULL, pitot_this_owner());
   pitot_wait_end(NULL);
@@ -597,6 +602,72 @@ static void NvmlIsSampled(void) {
   pitot_recorder_free(recorder);
 }
 
+static void GpusAreRecordedAllTheTime(void) {
+  pitot_recorder* recorder = Start();
+  pitot_counters counters;
+  pitot_counters_init(&counters, sizeof counters);
+  CHECK("init gives the counters' defaults", counters.size == sizeof counters && counters.interval_us == 0 &&
+                                                 counters.library == NULL && counters.most_cpu_percent == 2 &&
+                                                 counters.memory_bytes == 1u << 20);
+  counters.interval_us = 50;
+  CHECK("an interval out of range is named",
+        pitot_recorder_add_counters(recorder, &counters, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::interval_us"));
+  counters.interval_us = 8000;
+  pitot_cuda_events events;
+  pitot_cuda_events_init(&events, sizeof events);
+  CHECK("init gives the defaults of CUDA events",
+        events.size == sizeof events && events.pairs_per_context == 256 && events.memory_bytes == 1u << 20);
+  events.pairs_per_context = 0;
+  CHECK("a number of pairs out of range is named",
+        pitot_recorder_add_cuda_events(recorder, &events, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::pairs_per"));
+
+  struct {
+    pitot_gpu known;
+    uint64_t unknown;
+  } gpu;
+  memset(&gpu, 0xee, sizeof gpu);
+  pitot_gpu_init(&gpu.known, sizeof gpu);
+  CHECK("init gives the GPU's defaults and zeroes fields unknown to the library",
+        gpu.known.size == sizeof gpu && gpu.known.with_counters == 1 && gpu.known.with_cuda_events == 1 &&
+            gpu.known.with_nvml == 1 && gpu.known.counters == NULL && gpu.known.cuda_events == NULL &&
+            gpu.known.nvml == NULL && gpu.unknown == 0);
+  gpu.unknown = 1;
+  CHECK("a newer caller is refused if it sets an unknown field",
+        pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));
+  gpu.unknown = 0;
+  pitot_nvml nvml;
+  pitot_nvml_init(&nvml, sizeof nvml);
+  nvml.library = PITOT_FAKE_NVML;
+  gpu.known.nvml = &nvml;
+  gpu.known.counters = &counters;
+  counters.size = 0;
+  CHECK("options of a collector without a size are refused",
+        pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
+  counters.size = sizeof counters;
+  gpu.known.cuda_events = &events;
+  CHECK("options of a collector are passed on, and the others are added",
+        pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::pairs_per"));
+  CHECK("counters are there", pitot_recorder_add_counters(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
+  CHECK("NVML is there", pitot_recorder_add_nvml(recorder, &nvml, MESSAGE) == PITOT_ALREADY_RUNNING);
+  gpu.known.with_counters = gpu.known.with_nvml = 0;
+  gpu.known.cuda_events = NULL;
+  CHECK("a collector can be left out", pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_OK);
+  CHECK("CUDA events are there", pitot_recorder_add_cuda_events(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
+
+  pitot_cuda_scope scope;
+  memset(&scope, 0xee, sizeof scope);
+  pitot_cuda_scope_end(&scope);  // never begun
+  pitot_cuda_scope_begin(&scope, NULL, pitot_intern("forward"));
+  pitot_cuda_scope_end(&scope);
+  pitot_cuda_scope_end(&scope);
+  CHECK("a CUDA scope without a driver is not open", scope.opaque[3] == 0);
+  pitot_recorder_free(recorder);
+  CHECK("the next recorder can have all of them, without a GPU, too",
+        (recorder = Start()) != NULL &&
+            (pitot_recorder_enable_gpu(recorder, NULL, MESSAGE) == PITOT_OK || SAYS("NVML") || SAYS("nvml")));
+  pitot_recorder_free(recorder);
+}
+
 // With GPUs the status is PITOT_OK; without them the message names the missing part.
 static void WithoutAGpuAStatusSaysWhy(void) {
   pitot_recorder* recorder = Start();
@@ -859,6 +930,7 @@ int main(void) {
   CuptiIsTakenHandedOverAndTakenBack();
   TheHostIsSampled();
   NvmlIsSampled();
+  GpusAreRecordedAllTheTime();
   WithoutAGpuAStatusSaysWhy();
   CallbacksAreCalledWithTheirContext();
   AnIncidentThatCannotBeWrittenIsToldWhy();

@@ -9,6 +9,7 @@ PITOT_PROGRAM (unset: dumps are not read)
 import ast
 import asyncio
 import ctypes
+import importlib.util
 import logging
 import os
 import pickle
@@ -29,6 +30,7 @@ sys.path.insert(0, PACKAGE)
 
 import incident  # noqa: E402
 import pitot  # noqa: E402
+from pitot import _cupti  # noqa: E402
 from pitot import _library as lib  # noqa: E402
 from pitot import _recorder  # noqa: E402
 
@@ -554,6 +556,54 @@ class Collectors(WithFolder):
         # The first incident may be taken before the first round of NVML's thread.
         self.assertTrue(any(b"SM clock" in self.trace_of(recorder) for _ in range(10)))
 
+    NVML = {"library": os.environ.get("PITOT_FAKE_NVML"), "rate_hz": 50}
+
+    def test_one_call_adds_everything_of_gpus_that_may_run_all_the_time(self):
+        recorder = self.start()
+        self.assertTrue(recorder.enable_gpu(nvml=self.NVML))
+        for status in (recorder.add_counters(), recorder.add_cuda_events(), recorder.add_nvml(**self.NVML)):
+            self.assertEqual(status.code, pitot.StatusCode.ALREADY_RUNNING)
+
+    def test_a_collector_of_gpus_is_left_out_or_has_options(self):
+        recorder = self.start()
+        self.assertTrue(recorder.enable_gpu(cuda_events=False, nvml=False, counters={"interval_us": 8000}))
+        self.assertEqual(recorder.add_counters().code, pitot.StatusCode.ALREADY_RUNNING)
+        self.assertTrue(recorder.add_cuda_events(pairs_per_context=16))
+        self.assertTrue(recorder.add_nvml(**self.NVML))
+        with self.assertRaisesRegex(pitot.InvalidArgument, "NvmlOptions::rate_hz"):
+            recorder.enable_gpu(counters=False, cuda_events=False, nvml={"rate_hz": 51})
+        with self.assertRaises(TypeError):
+            recorder.enable_gpu(counters={"interval_ms": 1})
+
+    def test_a_start_with_gpus_has_their_collectors(self):
+        recorder = self.start(gpu=True)
+        for status in (recorder.add_counters(), recorder.add_cuda_events()):
+            self.assertEqual(status.code, pitot.StatusCode.ALREADY_RUNNING)
+
+    def test_a_cuda_scope_without_a_gpu_does_nothing(self):
+        recorder = self.start()
+        with pitot.cuda_scope("forward"):
+            pass
+        self.assertTrue(recorder.add_cuda_events())
+        with pitot.cuda_scope("forward", stream=0):
+            pass
+        with self.assertRaisesRegex(pitot.InvalidArgument, "stream"):
+            pitot.cuda_scope("forward", stream=-1)
+
+    def test_counters_are_read_through_the_libcupti_that_pytorch_will_load(self):
+        given = []
+
+        def add(_handle, pointer, _message, _size):
+            given.append(ctypes.cast(pointer, ctypes.POINTER(lib.Counters)).contents.library)
+            return 0
+
+        recorder = self.start()
+        with mock.patch.object(lib, "recorder_add_counters", add), \
+                mock.patch.object(_cupti, "find", lambda: "/wheels/libcupti.so.13"):
+            recorder.add_counters()
+            recorder.add_counters(library="/own/libcupti.so")
+        self.assertEqual(given, [b"/wheels/libcupti.so.13", b"/own/libcupti.so"])
+
     def test_libraries_nvtx_ranges_are_in_incidents(self):
         recorder = self.start()
         self.assertTrue(recorder.add_nvtx())
@@ -582,7 +632,9 @@ class Collectors(WithFolder):
         for add, options in ((recorder.add_cupti, {"memory_bytes": 1}), (recorder.add_cupti, {"memory_bytes": "1"}),
                              (recorder.add_cupti, {"attach": 3}),
                              (recorder.add_nvml, {"rate_hz": 51}), (recorder.add_nvml, {"rate_hz": -1}),
-                             (recorder.add_nvml, {"memory_bytes": 1}), (recorder.add_host, {"rate_hz": 0}),
+                             (recorder.add_nvml, {"memory_bytes": 1}), (recorder.add_counters, {"interval_us": 50}),
+                             (recorder.add_counters, {"most_cpu_percent": "2"}),
+                             (recorder.add_cuda_events, {"pairs_per_context": 0}), (recorder.add_host, {"rate_hz": 0}),
                              (recorder.add_host, {"thread_rate_hz": 201}), (recorder.add_host, {"most_threads": 0}),
                              (recorder.add_host, {"memory_bytes": 1})):
             with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
@@ -591,7 +643,8 @@ class Collectors(WithFolder):
     def test_a_recorder_that_did_not_start_takes_no_collector(self):
         self.start()
         second = pitot.start()
-        for status in (second.add_cupti(), second.add_host(), second.add_nvml(), second.set_depth(pitot.Depth.AUTO), second.pause("cupti")):
+        for status in (second.add_cupti(), second.add_host(), second.add_nvml(), second.add_counters(),
+                       second.add_cuda_events(), second.enable_gpu(), second.set_depth(pitot.Depth.AUTO), second.pause("cupti")):
             self.assertEqual(status, second.status)
 
 
@@ -664,13 +717,58 @@ assert recorder.status
         self.assertEqual(run_python(code), (0, ""))
 
 
+class Cupti(WithFolder):
+    CODE = "import pitot._cupti as c; print(c.find())"
+
+    def file(self, path, text=""):
+        path = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def find(self, code=CODE):
+        status, output = run_python(code, PACKAGE + os.pathsep + self.folder)
+        self.assertEqual(status, 0, output)
+        return output.strip()
+
+    def setUp(self):
+        super().setUp()
+        self.file("torch/__init__.py", "raise SystemExit('PyTorch was imported')")
+        self.cupti13 = self.file("nvidia/cu13/lib/libcupti.so.13")
+        self.cupti12 = self.file("nvidia/cuda_cupti/lib/libcupti.so.12")
+
+    def test_pytorchs_libcupti_is_found_by_its_cuda_without_importing_it(self):
+        for version, cupti in (("cuda: Optional[str] = '13.0'", self.cupti13), ("cuda = '12.8'", self.cupti12),
+                               ("cuda: Optional[str] = None", "None"), ("cuda = '11.8'", "None"), ("", "None")):
+            with self.subTest(version):
+                self.file("torch/version.py", f"__version__ = '2.11.0'\n{version}\nhip: Optional[str] = None\n")
+                self.assertEqual(self.find(), cupti)
+
+    def test_a_libcupti_inside_pytorchs_own_folder_is_found(self):
+        self.file("torch/version.py", "cuda = '12.8'\n")
+        inside = self.file("torch/lib/libcupti-0123abcd.so.12")
+        self.assertEqual(self.find(), inside)
+
+    def test_an_imported_pytorch_has_loaded_its_own(self):
+        self.file("torch/version.py", "cuda = '13.0'\n")
+        self.file("torch/__init__.py")
+        self.assertEqual(self.find("import torch; " + self.CODE), "None")
+
+    def test_without_pytorch_nothing_is_guessed(self):
+        shutil.rmtree(os.path.join(self.folder, "torch"))
+        if importlib.util.find_spec("torch") is None:
+            self.assertEqual(self.find(), "None")
+
+
 class Library(unittest.TestCase):
     def test_structs_have_the_librarys_layout(self):
         with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
             lines = file.read()
         structs = {"pitot_options": lib.Options, "pitot_stats": _recorder.StatsStruct, "pitot_incident": lib.IncidentStruct,
                    "pitot_overhead": lib.OverheadStruct,
-                   "pitot_cupti": lib.Cupti, "pitot_host": lib.Host, "pitot_nvml": lib.Nvml,
+                   "pitot_cupti": lib.Cupti, "pitot_counters": lib.Counters, "pitot_cuda_events": lib.CudaEvents,
+                   "pitot_gpu": lib.Gpu, "pitot_cuda_scope": lib.CudaScopeStruct, "pitot_host": lib.Host, "pitot_nvml": lib.Nvml,
                    "pitot_nvtx": lib.Nvtx, "pitot_torch": lib.Torch,
                    "pitot_latency_trigger": lib.LatencyTrigger, "pitot_failure_trigger": lib.FailureTrigger,
                    "pitot_tokens_trigger": lib.TokensTrigger, "pitot_stall_trigger": lib.StallTrigger,
@@ -689,6 +787,7 @@ class Library(unittest.TestCase):
         with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
             lines = file.read()
         for enum, prefix in ((pitot.StatusCode, ""), (pitot.Clock, "CLOCK_"), (pitot.Depth, "DEPTH_"),
+                             (pitot.CuptiAttach, "ATTACH_"),
                              (pitot.Outcome, "OUTCOME_"),
                              (pitot.WaitKind, "WAIT_"), (pitot.BatchClose, "BATCH_")):
             for member in enum:

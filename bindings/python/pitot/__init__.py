@@ -20,7 +20,7 @@ Everything is inert and cheap while no recorder runs. Nothing raises because rec
 """
 
 from pitot._library import InvalidArgument, library_version
-from pitot._record import Owner, Wait, WaitKind, counter, instant, scope, set_thread_name, this_owner, traced
+from pitot._record import Owner, Wait, WaitKind, counter, cuda_scope, instant, scope, set_thread_name, this_owner, traced
 from pitot._recorder import (Clock, CuptiAttach, Depth, DepthStats, Incident, Overhead, Recorder, RequestView, Stats, Status, StatusCode,
                              start)
 from pitot._request import Batch, BatchClose, Outcome, Request, Token, now
@@ -29,6 +29,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Batch", "BatchClose", "Clock", "CuptiAttach", "Depth", "DepthStats", "Incident", "InvalidArgument", "Outcome", "Overhead", "Owner",
-    "Recorder", "Request", "RequestView", "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "instant",
+    "Recorder", "Request", "RequestView", "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "cuda_scope", "instant",
     "library_version", "now", "scope", "set_thread_name", "start", "this_owner", "traced",
 ]

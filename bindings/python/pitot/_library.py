@@ -58,6 +58,20 @@ class Nvml(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("rate_hz", c_uint32), ("library", c_char_p), ("memory_bytes", c_uint64)]
 
 
+class Counters(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("interval_us", c_uint32), ("library", c_char_p), ("most_cpu_percent", c_double),
+                ("memory_bytes", c_uint64)]
+
+
+class CudaEvents(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("pairs_per_context", c_uint32), ("memory_bytes", c_uint64)]
+
+
+class Gpu(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("with_counters", c_uint32), ("with_cuda_events", c_uint32), ("with_nvml", c_uint32),
+                ("counters", POINTER(Counters)), ("cuda_events", POINTER(CudaEvents)), ("nvml", POINTER(Nvml))]
+
+
 class Host(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("rate_hz", c_uint32), ("thread_rate_hz", c_uint32), ("most_threads", c_uint32),
                 ("memory_bytes", c_uint64)]
@@ -137,6 +151,10 @@ class WaitStruct(ctypes.Structure):
     _fields_ = [("_opaque", c_uint64 * 12)]
 
 
+class CudaScopeStruct(ctypes.Structure):
+    _fields_ = [("_opaque", c_uint64 * 4)]
+
+
 class AdoptStruct(ctypes.Structure):
     _fields_ = [("_opaque", c_uint64 * 4)]
 
@@ -178,12 +196,18 @@ recorder_add_cupti = _declare(_slow, "recorder_add_cupti", c_int32, c_void_p, PO
 recorder_pause = _declare(_slow, "recorder_pause", c_int32, c_void_p, c_char_p, *_MESSAGE)
 recorder_resume = _declare(_slow, "recorder_resume", c_int32, c_void_p, c_char_p, *_MESSAGE)
 recorder_add_nvml = _declare(_slow, "recorder_add_nvml", c_int32, c_void_p, POINTER(Nvml), *_MESSAGE)
+recorder_add_counters = _declare(_slow, "recorder_add_counters", c_int32, c_void_p, POINTER(Counters), *_MESSAGE)
+recorder_add_cuda_events = _declare(_slow, "recorder_add_cuda_events", c_int32, c_void_p, POINTER(CudaEvents), *_MESSAGE)
+recorder_enable_gpu = _declare(_slow, "recorder_enable_gpu", c_int32, c_void_p, POINTER(Gpu), *_MESSAGE)
 recorder_add_host = _declare(_slow, "recorder_add_host", c_int32, c_void_p, POINTER(Host), *_MESSAGE)
 recorder_add_nvtx = _declare(_slow, "recorder_add_nvtx", c_int32, c_void_p, POINTER(Nvtx), *_MESSAGE)
 recorder_add_torch = _declare(_slow, "recorder_add_torch", c_int32, c_void_p, POINTER(Torch), *_MESSAGE)
 recorder_add_why = _declare(_slow, "recorder_add_why", c_int32, c_void_p, POINTER(Why), *_MESSAGE)
 cupti_init = _declare(_quick, "cupti_init", None, POINTER(Cupti), c_size_t)
 nvml_init = _declare(_quick, "nvml_init", None, POINTER(Nvml), c_size_t)
+counters_init = _declare(_quick, "counters_init", None, POINTER(Counters), c_size_t)
+cuda_events_init = _declare(_quick, "cuda_events_init", None, POINTER(CudaEvents), c_size_t)
+gpu_init = _declare(_quick, "gpu_init", None, POINTER(Gpu), c_size_t)
 host_init = _declare(_quick, "host_init", None, POINTER(Host), c_size_t)
 nvtx_init = _declare(_quick, "nvtx_init", None, POINTER(Nvtx), c_size_t)
 torch_init = _declare(_quick, "torch_init", None, POINTER(Torch), c_size_t)
@@ -211,6 +235,9 @@ this_owner = _declare(_quick, "this_owner", OwnerStruct)
 wait_begin = _declare(_quick, "wait_begin", None, POINTER(WaitStruct), c_int32, c_uint32, OwnerStruct)
 wait_set_owner = _declare(_quick, "wait_set_owner", None, POINTER(WaitStruct), OwnerStruct)
 wait_end = _declare(_quick, "wait_end", None, POINTER(WaitStruct))
+# The driver may wait for room in a stream's queue.
+cuda_scope_begin = _declare(_slow, "cuda_scope_begin", None, POINTER(CudaScopeStruct), c_void_p, c_uint32)
+cuda_scope_end = _declare(_slow, "cuda_scope_end", None, POINTER(CudaScopeStruct))
 
 now = _declare(_quick, "now", c_uint64)
 token_request = _declare(_quick, "token_request", c_uint64, POINTER(TokenStruct))

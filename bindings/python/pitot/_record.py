@@ -130,6 +130,32 @@ def _owner(owner: Owner) -> Any:
     return lib.OwnerStruct(lib.whole("thread", thread, 64), lib.whole("request", request, 64))
 
 
+class CudaScope:
+    """The result of `cuda_scope`."""
+
+    __slots__ = ("_name", "_stream", "_scope")
+
+    def __init__(self, name: int, stream: int) -> None:
+        self._name = name
+        self._stream = stream
+        self._scope = lib.CudaScopeStruct()
+
+    def __enter__(self) -> None:
+        lib.cuda_scope_begin(byref(self._scope), self._stream, self._name)
+
+    def __exit__(self, *exception: object) -> None:
+        lib.cuda_scope_end(byref(self._scope))
+
+
+def cuda_scope(name: str, stream: int = 0) -> CudaScope:
+    """Times the GPU's work that a block enqueues on a CUDA stream; needs `Recorder.enable_gpu` or `add_cuda_events`.
+
+    `stream` is the stream's handle: `torch.cuda.current_stream().cuda_stream`. 0 is the default stream. Unlike a `scope` it
+    serves one block at a time.
+    """
+    return CudaScope(_name(name), lib.whole("stream", stream, 64))
+
+
 class Wait:
     """Records a block as a wait: `with pitot.Wait(pitot.WaitKind.QUEUE, "jobs"): job = jobs.get()`.
 

@@ -9,8 +9,9 @@ import logging
 import os
 import typing
 from ctypes import byref, c_char, c_double, c_int32, c_uint32, c_uint64, c_void_p, sizeof
-from typing import Any, Callable, NamedTuple, Optional, Set, Tuple, Union
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
+from pitot import _cupti
 from pitot import _library as lib
 from pitot._request import Outcome
 
@@ -284,9 +285,11 @@ class Recorder:
         By default CUPTI is called once a depth above Depth.SCOPES is fixed (`set_depth`, `start(depth=)`). With
         CuptiAttach.AT_START call this before the first use of CUDA (`import torch` may come before); a false Status then says
         why GPUs are not recorded. `library` is the file of libcupti; None: found automatically. pitot/collect/cupti.h explains
-        `attach`, `graph_level` (which needs AT_START), `lasting_cost_percent` and `allow_torch_profiler`.
+        `attach`, `graph_level` (which has CUPTI called at once), `lasting_cost_percent` and `allow_torch_profiler`.
         """
-        fields = {"library": None if library is None else os.fsencode(library), "memory_bytes": memory_bytes,
+        if attach == CuptiAttach.AT_START or graph_level:
+            library = library or _cupti.find()
+        fields = {"library": _path(library), "memory_bytes": memory_bytes,
                   "graph_level": graph_level, "lasting_cost_percent": lasting_cost_percent,
                   "allow_torch_profiler": allow_torch_profiler, "attach_at_start": lib.constant("attach", attach)}
         return self._failure_or(lib.recorder_add_cupti, byref(_filled(lib.Cupti, lib.cupti_init, fields)))
@@ -309,9 +312,41 @@ class Recorder:
         `library` is the file of NVML; None: found automatically. Waits until the driver has answered, at most 10 s.
         A false Status says why GPUs are not sampled.
         """
-        fields = {"library": None if library is None else os.fsencode(library), "rate_hz": rate_hz,
-                  "memory_bytes": memory_bytes}
-        return self._failure_or(lib.recorder_add_nvml, byref(_filled(lib.Nvml, lib.nvml_init, fields)))
+        return self._failure_or(lib.recorder_add_nvml,
+                                byref(_nvml(library, rate_hz, memory_bytes)))
+
+    def add_counters(self, *, library: Union[str, "os.PathLike[str]", None] = None, interval_us: Optional[int] = None,
+                     most_cpu_percent: Optional[float] = None, memory_bytes: Optional[int] = None) -> Status:
+        """Samples hardware counters of NVIDIA GPUs (SMs, tensor cores, DRAM, PCIe) on a thread of Pitot.
+
+        It runs from the first use of a GPU until the recorder stops. `library` is the file of libcupti; None: the one that
+        PyTorch has loaded or will load, otherwise found automatically. Incidents say why a GPU is not sampled.
+        """
+        return self._failure_or(lib.recorder_add_counters,
+                                byref(_counters(library, interval_us, most_cpu_percent, memory_bytes)))
+
+    def add_cuda_events(self, *, pairs_per_context: Optional[int] = None, memory_bytes: Optional[int] = None) -> Status:
+        """Measures by CUDA events how long GPUs worked in each `cuda_scope`, until the recorder stops."""
+        return self._failure_or(lib.recorder_add_cuda_events,
+                                byref(_cuda_events(pairs_per_context, memory_bytes)))
+
+    def enable_gpu(self, *, counters: Union[bool, Mapping[str, Any]] = True,
+                   cuda_events: Union[bool, Mapping[str, Any]] = True,
+                   nvml: Union[bool, Mapping[str, Any]] = True) -> Status:
+        """Adds everything of NVIDIA GPUs that may run all the time: counters, CUDA events and NVML.
+
+        It has no kernels: `add_cupti` records these. False leaves a collector out; a dict has its options, by the names of
+        `add_counters`, `add_cuda_events` and `add_nvml`. A machine without a driver or GPU is not an error. A false Status is
+        the first collector's error; the others stay added. Waits for NVML, 10 s at most.
+        """
+        gpu = _filled(lib.Gpu, lib.gpu_init, {"with_counters": counters is not False,
+                                              "with_cuda_events": cuda_events is not False,
+                                              "with_nvml": nvml is not False})
+        for name, options, make in (("counters", counters, _counters), ("cuda_events", cuda_events, _cuda_events),
+                                    ("nvml", nvml, _nvml)):
+            if options is not False:
+                setattr(gpu, name, ctypes.pointer(make(**({} if options is True else options))))
+        return self._failure_or(lib.recorder_enable_gpu, byref(gpu))
 
     def add_host(self, *, rate_hz: Optional[int] = None, thread_rate_hz: Optional[int] = None,
                  most_threads: Optional[int] = None, memory_bytes: Optional[int] = None) -> Status:
@@ -349,7 +384,7 @@ class Recorder:
         The verdict comes after the incident's own files; flush does not wait for it. Small samples teach what is normal, and
         `baseline_file` keeps it across restarts. See pitot/analyze/judge.h.
         """
-        fields = {"baseline_file": None if baseline_file is None else os.fsencode(baseline_file), "html": html,
+        fields = {"baseline_file": _path(baseline_file), "html": html,
                   "budget_ms": budget_ms, "sample_every_ms": sample_every_ms, "sample_window_ms": sample_window_ms,
                   "warm_up_ms": warm_up_ms}
         return self._failure_or(lib.recorder_add_why, byref(_filled(lib.Why, lib.why_init, fields)))
@@ -465,6 +500,30 @@ def _filled(struct: Any, init: Any, fields: Any) -> Any:
     return filled
 
 
+def _path(path: Union[str, "os.PathLike[str]", None]) -> Optional[bytes]:
+    return None if path is None else os.fsencode(path)
+
+
+# The structs of the collectors' options.
+
+
+def _nvml(library: Union[str, "os.PathLike[str]", None] = None, rate_hz: Optional[int] = None,
+          memory_bytes: Optional[int] = None) -> Any:
+    return _filled(lib.Nvml, lib.nvml_init, {"library": _path(library), "rate_hz": rate_hz, "memory_bytes": memory_bytes})
+
+
+def _counters(library: Union[str, "os.PathLike[str]", None] = None, interval_us: Optional[int] = None,
+              most_cpu_percent: Optional[float] = None, memory_bytes: Optional[int] = None) -> Any:
+    return _filled(lib.Counters, lib.counters_init,
+                   {"library": _path(library or _cupti.find()), "interval_us": interval_us,
+                    "most_cpu_percent": most_cpu_percent, "memory_bytes": memory_bytes})
+
+
+def _cuda_events(pairs_per_context: Optional[int] = None, memory_bytes: Optional[int] = None) -> Any:
+    return _filled(lib.CudaEvents, lib.cuda_events_init,
+                   {"pairs_per_context": pairs_per_context, "memory_bytes": memory_bytes})
+
+
 def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, process_name: Optional[str] = None,
           memory_budget_bytes: Optional[int] = None, max_ring_bytes: Optional[int] = None,
           min_ring_bytes: Optional[int] = None, max_open_requests: Optional[int] = None, clock: Optional[Clock] = None,
@@ -472,18 +531,19 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           max_incidents_per_cause_and_hour: Optional[int] = None, max_incidents_kept: Optional[int] = None,
           max_incident_directory_bytes: Optional[int] = None, worker_cpu_percent: Optional[int] = None,
           depth: Optional[Depth] = None, overhead_budget_percent: Optional[float] = None,
-          log: LogFunction = _to_logging, from_environment: bool = False) -> Recorder:
+          log: LogFunction = _to_logging, from_environment: bool = False, gpu: bool = False) -> Recorder:
     """Starts the recorder of this process; in a server that forks workers, call it in each.
 
     None means the default of pitot/options.h, or with `from_environment` the value of PITOT_INCIDENT_DIRECTORY and the other
-    variables. `log` takes messages, with a level of the module logging; by default they go to the logger "pitot".
+    variables. `log` takes messages, with a level of the module logging; by default they go to the logger "pitot". `gpu` calls
+    `Recorder.enable_gpu`; the log has its errors.
 
     Returns a recorder that runs until `stop` or the end of the interpreter. If it could not start, it does not record; its
     `status` and the log give the reason. Raises InvalidArgument for a wrong option.
     """
     init = lib.options_init_from_environment if from_environment else lib.options_init
     options = _filled(lib.Options, init, dict(
-        incident_directory=None if incident_directory is None else os.fsencode(incident_directory),
+        incident_directory=_path(incident_directory),
         process_name=lib.encode(process_name), memory_budget_bytes=memory_budget_bytes, max_ring_bytes=max_ring_bytes,
         min_ring_bytes=min_ring_bytes, max_open_requests=max_open_requests, clock=clock, pre_window_ms=pre_window_ms,
         post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
@@ -495,6 +555,8 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
     recorder = Recorder(handle.value, None if status else status)
     if status:
         _running.add(recorder)
+        if gpu:
+            recorder.enable_gpu()
     return recorder
 
 

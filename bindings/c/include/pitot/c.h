@@ -184,6 +184,52 @@ PITOT_C_API void pitot_nvml_init(pitot_nvml* nvml, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_nvml(pitot_recorder* recorder, const pitot_nvml* nvml, char* message,
                                                  size_t message_size);
 
+// Fields as in pitot::CounterOptions. Since revision 6, like all that follows up to pitot_host.
+typedef struct pitot_counters {
+  uint32_t size;
+  uint32_t interval_us;
+  const char* library;  // NULL: found automatically
+  double most_cpu_percent;
+  uint64_t memory_bytes;
+} pitot_counters;
+PITOT_C_API void pitot_counters_init(pitot_counters* counters, size_t size);
+// Samples hardware counters of NVIDIA GPUs (SMs, tensor cores, DRAM, PCIe) on its own thread, from the first use of a
+// GPU until the recorder stops. NULL: the defaults.
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+//   A GPU that cannot be sampled is named in incidents.
+PITOT_C_API pitot_status pitot_recorder_add_counters(pitot_recorder* recorder, const pitot_counters* counters,
+                                                     char* message, size_t message_size);
+
+// Fields as in pitot::CudaEventOptions.
+typedef struct pitot_cuda_events {
+  uint32_t size;
+  uint32_t pairs_per_context;
+  uint64_t memory_bytes;
+} pitot_cuda_events;
+PITOT_C_API void pitot_cuda_events_init(pitot_cuda_events* events, size_t size);
+// Measures by CUDA events how long GPUs worked in each pitot_cuda_scope, until the recorder stops. NULL: the defaults.
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+PITOT_C_API pitot_status pitot_recorder_add_cuda_events(pitot_recorder* recorder, const pitot_cuda_events* events,
+                                                        char* message, size_t message_size);
+
+// As pitot::GpuOptions. A pointer that is NULL stands for that collector's defaults.
+typedef struct pitot_gpu {
+  uint32_t size;
+  uint32_t with_counters;  // 0: left out, otherwise 1, like the two below
+  uint32_t with_cuda_events;
+  uint32_t with_nvml;
+  const pitot_counters* counters;
+  const pitot_cuda_events* cuda_events;
+  const pitot_nvml* nvml;
+} pitot_gpu;
+PITOT_C_API void pitot_gpu_init(pitot_gpu* gpu, size_t size);
+// Adds everything of NVIDIA GPUs that may run all the time: counters, CUDA events and NVML. It has no kernels: add
+// CUPTI for these. A machine without a driver or GPU is not an error. NULL: the defaults.
+// Errors: the first of any collector; the others stay added.
+// Cost: waits until NVML has answered, at most 10 s.
+PITOT_C_API pitot_status pitot_recorder_enable_gpu(pitot_recorder* recorder, const pitot_gpu* gpu, char* message,
+                                                   size_t message_size);
+
 // Fields as in pitot::HostOptions.
 typedef struct pitot_host {
   uint32_t size;
@@ -513,6 +559,16 @@ PITOT_C_API void pitot_wait_begin(pitot_wait* wait, pitot_wait_kind kind, pitot_
 // Sets the owner, if it is known only after the wait began.
 PITOT_C_API void pitot_wait_set_owner(pitot_wait* wait, pitot_owner owner);
 PITOT_C_API void pitot_wait_end(pitot_wait* wait);
+
+// Room for a CUDA scope, in the caller's stack frame; all zeros: not open. Since revision 6.
+typedef struct pitot_cuda_scope {
+  uint64_t opaque[4];
+} pitot_cuda_scope;
+// Times the work that is enqueued on a stream while the scope is open, as pitot::CudaEventScope does. `stream` is a
+// CUstream or cudaStream_t of the current context; NULL is the legacy default stream. Does nothing without
+// pitot_recorder_add_cuda_events. It may end on another thread.
+PITOT_C_API void pitot_cuda_scope_begin(pitot_cuda_scope* scope, void* stream, pitot_name name);
+PITOT_C_API void pitot_cuda_scope_end(pitot_cuda_scope* scope);
 
 // ---- Requests, tokens and batches. ----------------------------------------------------------------------------------
 
