@@ -22,7 +22,7 @@ PITOT_NAMESPACE_BEGIN
 
 struct CounterOptions {
   // The file of CUPTI (12.6 or later); null: the copy in this process, otherwise the one for its CUDA. Opened once the
-  // process uses a GPU. The string is copied.
+  // process uses a GPU, unless it has loaded another copy. The string is copied.
   const char* library = nullptr;
   // The time between samples, us, 100 to 1,000,000. 0: 4,000, and longer if the thread would take more than
   // `most_cpu_percent`.

@@ -100,6 +100,14 @@ int DriverMajor() {
 Status LoadCupti(const std::string& path, Api* api) {
   *api = {};
   if (!path.empty()) {
+    if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return Use(handle, api);
+    if (void* const other = base::FindLoadedCupti(base::LoadedFiles())) {
+      dlclose(other);
+      return Error(StatusCode::kUnavailable,
+                   "CounterOptions::library is %s, and this process has loaded another CUPTI: leave the option out to "
+                   "use that one",
+                   path.c_str());
+    }
     void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return Error(StatusCode::kNotFound, "cannot load CUPTI: %s", dlerror());
     return Use(handle, api);

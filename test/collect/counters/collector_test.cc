@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <mutex>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "collect/counters/fake_pm.h"
 #include "collect/counters/rig.h"
+#include "fakes/temp_directory.h"
 #include "fakes/wait_until.h"
 
 using namespace fakes;
@@ -281,6 +283,23 @@ TEST_CASE("a library that cannot sample is refused with the reason", "[counters]
     CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded") ==
           "this process's CUPTI has no cuptiProfilerInitialize: use the one of CUDA 12.6 or later");
   }
+}
+
+TEST_CASE("a library is not opened next to another CUPTI of the process, and the reason says so", "[counters]") {
+  Rig rig;
+  const fakes::TempDirectory directory;
+  const std::string other = std::string(directory.path()) + "/libcupti-other.so.13";
+  std::filesystem::copy_file(PITOT_TEST_FAKE_PM, other);
+  void* const handle = dlopen(other.c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(handle != nullptr);
+  rig.options.library = "/nowhere/libcupti.so.13";
+  REQUIRE(rig.Start().ok());
+  CHECK(
+      rig.AskBack(kSecond).attributes.at("counters.0.not_recorded") ==
+      "CounterOptions::library is /nowhere/libcupti.so.13, and this process has loaded another CUPTI: leave the option "
+      "out to use that one");
+  rig.collector->Stop();
+  dlclose(handle);
 }
 
 TEST_CASE("the child of a fork has no samples, and its parent goes on", "[counters]") {
