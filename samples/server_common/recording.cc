@@ -8,10 +8,9 @@
 #include <string_view>
 
 #include "pitot/analyze/judge.h"
-#include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
+#include "pitot/collect/gpu.h"
 #include "pitot/collect/host.h"
-#include "pitot/collect/nvml.h"
 #include "pitot/collect/nvtx.h"
 #include "pitot/collect/torch.h"
 
@@ -45,14 +44,17 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
   // NVTX first, before libraries emit their first range.
   if (options.collect_nvtx) (void)recorder.Add(pitot::MakeNvtxCollector());
   if (options.collect_host) (void)recorder.Add(pitot::MakeHostCollector());  // why threads stop
-  // The work and the state of the GPU, before CUDA starts.
+  // The default set for GPUs, and kernels where the host wants them, before CUDA starts.
   if (uses_cuda) {
+    pitot::GpuOptions gpu;
+    gpu.with_counters = options.collect_counters;
+    gpu.with_cuda_events = options.collect_cuda_events;
+    gpu.with_nvml = options.collect_nvml;
+    (void)pitot::gpu::Enable(recorder, gpu);
     pitot::CuptiOptions cupti;
     cupti.lasting_cost_percent = options.lasting_cost_percent;
     if (options.attach_cupti) cupti.attach = pitot::CuptiAttach::kAtStart;
     if (options.collect_cupti) (void)recorder.Add(pitot::MakeCuptiCollector(cupti));
-    if (options.collect_cuda_events) (void)recorder.Add(pitot::MakeCudaEventCollector());
-    if (options.collect_nvml) (void)recorder.Add(pitot::MakeNvmlCollector());
   }
   // Operators and memory of LibTorch; this starts CUDA.
   if (options.collect_torch) (void)pitot::torch::Enable(recorder);

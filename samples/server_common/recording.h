@@ -17,10 +17,11 @@ struct RecordingOptions {
   bool record = true;
   std::string incident_directory{};
   bool trigger = true;  // false: incidents only where they are asked for
-  bool collect_cupti = true;
-  bool attach_cupti = false;  // CUPTI is called at the start, otherwise only at a fixed depth
+  bool collect_counters = true;
   bool collect_cuda_events = true;
   bool collect_nvml = true;
+  bool collect_cupti = true;
+  bool attach_cupti = false;  // CUPTI is called at the start, otherwise only at a fixed depth
   bool collect_host = true;
   bool collect_nvtx = true;
   bool collect_torch = true;
@@ -35,9 +36,9 @@ struct RecordingOptions {
 // request of a second ago has lost its batches.
 pitot::Options WithRoomForOperators(pitot::Options recording);
 
-// To be called before the network is loaded and threads start. CUPTI must be there before CUDA, and this sets variables
-// of the environment: NVTX finds Pitot by one; unless `uses_cuda`, another hides all GPUs. `recording` are the host's
-// own settings. Records nothing if `options` say so, or if it cannot; it logs the latter.
+// To be called before the network is loaded and threads start. With `attach_cupti` it must come before CUDA. It sets
+// variables of the environment: NVTX finds Pitot by one; unless `uses_cuda`, another hides all GPUs. `recording` are the
+// host's own settings. Records nothing if `options` say so, or if it cannot; it logs the latter.
 pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda);
 
 // One line for a log from IncidentInfo::verdict: its kind, and the first cause with its part of the time and

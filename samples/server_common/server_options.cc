@@ -16,14 +16,16 @@ void AddRecordingOptions(const std::string& works, CommandLine* command_line, Re
   command_line->Group("Recording");
   command_line->Add("--incident-dir", &options->incident_directory, "Directory for incidents");
   command_line->AddFlag("--no-triggers", &options->trigger, "Only incidents that POST /incidentz asks for", false);
+  command_line->AddFlag("--no-counters", &options->collect_counters, "Do not sample the GPU's hardware counters",
+                        false);
+  command_line->AddFlag("--no-cuda-events", &options->collect_cuda_events,
+                        "Do not time " + works + " on the GPU by CUDA events", false);
+  command_line->AddFlag("--no-nvml", &options->collect_nvml, "Do not record the state of the GPU", false);
   command_line->AddFlag("--no-cupti", &options->collect_cupti, "Never record kernels", false);
   command_line->AddFlag("--attach", &options->attach_cupti,
                         "Call CUPTI at the start, to record kernels at the automatic depth");
   command_line->Add("--lasting-cost", &options->lasting_cost_percent,
                     "Percent of lasting cost that recording kernels may leave; 100: any", {0, 100});
-  command_line->AddFlag("--no-cuda-events", &options->collect_cuda_events,
-                        "Do not time " + works + " on the GPU by CUDA events", false);
-  command_line->AddFlag("--no-nvml", &options->collect_nvml, "Do not record the state of the GPU", false);
   command_line->AddFlag("--no-host", &options->collect_host, "Do not record why threads stop", false);
   command_line->AddFlag("--no-nvtx", &options->collect_nvtx, "Do not record NVTX ranges of libraries", false);
   command_line->AddFlag("--no-torch", &options->collect_torch, "Do not record LibTorch's operators", false);

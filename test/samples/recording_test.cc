@@ -11,6 +11,7 @@
 
 #include "fakes/temp_directory.h"
 #include "pitot/analyze/judge.h"
+#include "pitot/collect/counters.h"
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/host.h"
@@ -22,6 +23,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 Names g_started;
+pitot::CuptiAttach g_attach{};
 std::string g_visible_to_torch;  // CUDA_VISIBLE_DEVICES
 
 class FakeCollector final : public pitot::Collector {
@@ -64,8 +66,12 @@ void Start(bool uses_cuda, server_common::RecordingOptions options = {}) {
 }  // namespace
 
 PITOT_NAMESPACE_BEGIN
+std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions&) noexcept { return Make("counters"); }
 std::unique_ptr<Collector> MakeCudaEventCollector(const CudaEventOptions&) noexcept { return Make("cuda_events"); }
-std::unique_ptr<Collector> MakeCuptiCollector(const CuptiOptions&) noexcept { return Make("cupti"); }
+std::unique_ptr<Collector> MakeCuptiCollector(const CuptiOptions& options) noexcept {
+  g_attach = options.attach;
+  return Make("cupti");
+}
 std::unique_ptr<Collector> MakeHostCollector(const HostOptions&) noexcept { return Make("host"); }
 std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions&) noexcept { return Make("nvml"); }
 std::unique_ptr<Collector> MakeNvtxCollector(const NvtxOptions&) noexcept { return Make("nvtx"); }
@@ -92,8 +98,20 @@ TEST_CASE("threads that run a network have larger rings, unless the host said wh
 TEST_CASE("CUPTI is there before LibTorch is watched, which starts CUDA", "[recording]") {
   unsetenv("CUDA_VISIBLE_DEVICES");
   Start(true);
-  CHECK(g_started == Names{"nvtx", "host", "cupti", "cuda_events", "nvml", "torch"});
+  CHECK(g_started == Names{"nvtx", "host", "counters", "cuda_events", "nvml", "cupti", "torch"});
   CHECK(g_visible_to_torch == "(all)");
+}
+
+TEST_CASE("CUPTI is called at the start only if the host says so, and each collector of GPUs can be left out",
+          "[recording]") {
+  Start(true);
+  CHECK(g_attach == pitot::CuptiAttach::kWhenAsked);
+  server_common::RecordingOptions options;
+  options.attach_cupti = true;
+  options.collect_counters = options.collect_cuda_events = options.collect_nvml = false;
+  Start(true, options);
+  CHECK(g_attach == pitot::CuptiAttach::kAtStart);
+  CHECK(g_started == Names{"nvtx", "host", "cupti", "torch"});
 }
 
 TEST_CASE("a server that runs on the CPU collects nothing of GPUs, and LibTorch sees none to start", "[recording]") {
