@@ -97,6 +97,7 @@ void pitot_cuda_scope_begin(pitot_cuda_scope* scope, void* stream, pitot_name na
   const detail::CudaSpan span = detail::BeginCudaSpan(stream, Name{name});
   if (span.pair != nullptr) *scope = {{reinterpret_cast<uintptr_t>(span.pair), span.ticket, 0, kOpen}};
 }
+void pitot_set_work_stream(void* stream) { SetWorkStream(stream); }
 void pitot_cuda_scope_end(pitot_cuda_scope* scope) {
   if (scope == nullptr || scope->opaque[kScopeMark] != kOpen) return;
   detail::EndCudaSpan({reinterpret_cast<void*>(scope->opaque[0]), static_cast<uint32_t>(scope->opaque[1])});

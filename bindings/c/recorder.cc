@@ -11,6 +11,7 @@
 #include "pitot/analyze/judge.h"
 #include "pitot/c.h"
 #include "pitot/collect/counters.h"
+#include "pitot/collect/cuda_calls.h"
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/gpu.h"
@@ -266,17 +267,29 @@ template <> struct Kind<pitot_counters> {
 };
 template <> struct Kind<pitot_cuda_events> {
   using Cpp = CudaEventOptions;
+  static constexpr const char* kReserved = "pitot_cuda_events::reserved must be 0";
   static constexpr auto kMake = MakeCudaEventCollector;
   template <class From, class To> static void Copy(const From& from, To* to) noexcept {
     to->pairs_per_context = from.pairs_per_context;
     to->memory_bytes = from.memory_bytes;
+    to->layers = from.layers != 0;
+    to->layer_cost_percent = from.layer_cost_percent;
+  }
+};
+template <> struct Kind<pitot_cuda_calls> {
+  using Cpp = CudaCallOptions;
+  static constexpr auto kMake = MakeCudaCallCollector;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->slow_copy_us = from.slow_copy_us;
   }
 };
 // Copies which collectors are left out; AddTo copies their options.
 template <> struct Kind<pitot_gpu> {
   using Cpp = GpuOptions;
+  static constexpr const char* kReserved = "pitot_gpu::reserved must be 0";
   template <class From, class To> static void Copy(const From& from, To* to) noexcept {
     to->with_counters = from.with_counters != 0;
+    to->with_cuda_calls = from.with_cuda_calls != 0;
     to->with_cuda_events = from.with_cuda_events != 0;
     to->with_nvml = from.with_nvml != 0;
   }
@@ -401,6 +414,7 @@ Status AddTo(Recorder* recorder, const pitot_gpu& from) noexcept {
   GpuOptions to;
   Kind<pitot_gpu>::Copy(from, &to);
   if (Status s = TakeInner(from.counters, &to.counters); !s.ok()) return s;
+  if (Status s = TakeInner(from.cuda_calls, &to.cuda_calls); !s.ok()) return s;
   if (Status s = TakeInner(from.cuda_events, &to.cuda_events); !s.ok()) return s;
   if (Status s = TakeInner(from.nvml, &to.nvml); !s.ok()) return s;
   return gpu::Enable(*recorder, to);
@@ -508,6 +522,13 @@ void pitot_counters_init(pitot_counters* counters, size_t size) { Give(Defaults<
 pitot_status pitot_recorder_add_counters(pitot_recorder* recorder, const pitot_counters* counters, char* message,
                                          size_t message_size) {
   return Add(recorder, counters, message, message_size);
+}
+
+void pitot_cuda_calls_init(pitot_cuda_calls* calls, size_t size) { Give(Defaults<pitot_cuda_calls>(), calls, size); }
+
+pitot_status pitot_recorder_add_cuda_calls(pitot_recorder* recorder, const pitot_cuda_calls* calls, char* message,
+                                           size_t message_size) {
+  return Add(recorder, calls, message, message_size);
 }
 
 void pitot_cuda_events_init(pitot_cuda_events* events, size_t size) {

@@ -561,17 +561,20 @@ class Collectors(WithFolder):
     def test_one_call_adds_everything_of_gpus_that_may_run_all_the_time(self):
         recorder = self.start()
         self.assertTrue(recorder.enable_gpu(nvml=self.NVML))
-        for status in (recorder.add_counters(), recorder.add_cuda_events(), recorder.add_nvml(**self.NVML)):
+        for status in (recorder.add_counters(), recorder.add_cuda_calls(), recorder.add_cuda_events(),
+                       recorder.add_nvml(**self.NVML)):
             self.assertEqual(status.code, pitot.StatusCode.ALREADY_RUNNING)
 
     def test_a_collector_of_gpus_is_left_out_or_has_options(self):
         recorder = self.start()
-        self.assertTrue(recorder.enable_gpu(cuda_events=False, nvml=False, counters={"interval_us": 8000}))
+        self.assertTrue(recorder.enable_gpu(cuda_calls=False, cuda_events=False, nvml=False,
+                                            counters={"interval_us": 8000}))
         self.assertEqual(recorder.add_counters().code, pitot.StatusCode.ALREADY_RUNNING)
-        self.assertTrue(recorder.add_cuda_events(pairs_per_context=16))
+        self.assertTrue(recorder.add_cuda_calls(slow_copy_us=50))
+        self.assertTrue(recorder.add_cuda_events(pairs_per_context=16, layers=False))
         self.assertTrue(recorder.add_nvml(**self.NVML))
         with self.assertRaisesRegex(pitot.InvalidArgument, "NvmlOptions::rate_hz"):
-            recorder.enable_gpu(counters=False, cuda_events=False, nvml={"rate_hz": 51})
+            recorder.enable_gpu(counters=False, cuda_calls=False, cuda_events=False, nvml={"rate_hz": 51})
         with self.assertRaises(TypeError):
             recorder.enable_gpu(counters={"interval_ms": 1})
 
@@ -589,6 +592,16 @@ class Collectors(WithFolder):
             pass
         with self.assertRaisesRegex(pitot.InvalidArgument, "stream"):
             pitot.cuda_scope("forward", stream=-1)
+
+    def test_a_work_stream_without_work_or_collector_does_nothing(self):
+        pitot.set_work_stream(0)
+        recorder = self.start()
+        self.assertTrue(recorder.add_cuda_events())
+        pitot.set_work_stream(0)
+        with pitot.Batch("resnet50"):
+            pitot.set_work_stream(0)
+        with self.assertRaisesRegex(pitot.InvalidArgument, "stream"):
+            pitot.set_work_stream(-1)
 
     def test_counters_are_read_through_the_libcupti_that_pytorch_will_load(self):
         given = []
@@ -634,7 +647,9 @@ class Collectors(WithFolder):
                              (recorder.add_nvml, {"rate_hz": 51}), (recorder.add_nvml, {"rate_hz": -1}),
                              (recorder.add_nvml, {"memory_bytes": 1}), (recorder.add_counters, {"interval_us": 50}),
                              (recorder.add_counters, {"most_cpu_percent": "2"}),
-                             (recorder.add_cuda_events, {"pairs_per_context": 0}), (recorder.add_host, {"rate_hz": 0}),
+                             (recorder.add_cuda_events, {"pairs_per_context": 0}),
+                             (recorder.add_cuda_events, {"layer_cost_percent": 0}),
+                             (recorder.add_cuda_calls, {"slow_copy_us": 0}), (recorder.add_host, {"rate_hz": 0}),
                              (recorder.add_host, {"thread_rate_hz": 201}), (recorder.add_host, {"most_threads": 0}),
                              (recorder.add_host, {"memory_bytes": 1})):
             with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
@@ -767,7 +782,8 @@ class Library(unittest.TestCase):
             lines = file.read()
         structs = {"pitot_options": lib.Options, "pitot_stats": _recorder.StatsStruct, "pitot_incident": lib.IncidentStruct,
                    "pitot_overhead": lib.OverheadStruct,
-                   "pitot_cupti": lib.Cupti, "pitot_counters": lib.Counters, "pitot_cuda_events": lib.CudaEvents,
+                   "pitot_cupti": lib.Cupti, "pitot_counters": lib.Counters, "pitot_cuda_calls": lib.CudaCalls,
+                   "pitot_cuda_events": lib.CudaEvents,
                    "pitot_gpu": lib.Gpu, "pitot_cuda_scope": lib.CudaScopeStruct, "pitot_host": lib.Host, "pitot_nvml": lib.Nvml,
                    "pitot_nvtx": lib.Nvtx, "pitot_torch": lib.Torch,
                    "pitot_latency_trigger": lib.LatencyTrigger, "pitot_failure_trigger": lib.FailureTrigger,

@@ -12,6 +12,7 @@
 #include "fakes/temp_directory.h"
 #include "pitot/analyze/judge.h"
 #include "pitot/collect/counters.h"
+#include "pitot/collect/cuda_calls.h"
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/host.h"
@@ -67,6 +68,7 @@ void Start(bool uses_cuda, server_common::RecordingOptions options = {}) {
 
 PITOT_NAMESPACE_BEGIN
 std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions&) noexcept { return Make("counters"); }
+std::unique_ptr<Collector> MakeCudaCallCollector(const CudaCallOptions&) noexcept { return Make("cuda_calls"); }
 std::unique_ptr<Collector> MakeCudaEventCollector(const CudaEventOptions&) noexcept { return Make("cuda_events"); }
 std::unique_ptr<Collector> MakeCuptiCollector(const CuptiOptions& options) noexcept {
   g_attach = options.attach;
@@ -98,7 +100,7 @@ TEST_CASE("threads that run a network have larger rings, unless the host said wh
 TEST_CASE("CUPTI is there before LibTorch is watched, which starts CUDA", "[recording]") {
   unsetenv("CUDA_VISIBLE_DEVICES");
   Start(true);
-  CHECK(g_started == Names{"nvtx", "host", "counters", "cuda_events", "nvml", "cupti", "torch"});
+  CHECK(g_started == Names{"nvtx", "host", "counters", "cuda_calls", "cuda_events", "nvml", "cupti", "torch"});
   CHECK(g_visible_to_torch == "(all)");
 }
 

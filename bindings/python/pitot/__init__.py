@@ -30,5 +30,5 @@ __version__ = "0.1.0"
 __all__ = [
     "Batch", "BatchClose", "Clock", "CuptiAttach", "Depth", "DepthStats", "Incident", "InvalidArgument", "Outcome", "Overhead", "Owner",
     "Recorder", "Request", "RequestView", "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "cuda_scope", "instant",
-    "library_version", "now", "scope", "set_thread_name", "start", "this_owner", "traced",
+    "library_version", "now", "scope", "set_thread_name", "set_work_stream", "start", "this_owner", "traced",
 ]

@@ -63,13 +63,19 @@ class Counters(ctypes.Structure):
                 ("memory_bytes", c_uint64)]
 
 
+class CudaCalls(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("slow_copy_us", c_uint32)]
+
+
 class CudaEvents(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("pairs_per_context", c_uint32), ("memory_bytes", c_uint64)]
+    _fields_ = [("size", c_uint32), ("pairs_per_context", c_uint32), ("memory_bytes", c_uint64), ("layers", c_uint32),
+                ("reserved", c_uint32), ("layer_cost_percent", c_double)]
 
 
 class Gpu(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("with_counters", c_uint32), ("with_cuda_events", c_uint32), ("with_nvml", c_uint32),
-                ("counters", POINTER(Counters)), ("cuda_events", POINTER(CudaEvents)), ("nvml", POINTER(Nvml))]
+    _fields_ = [("size", c_uint32), ("with_counters", c_uint32), ("with_cuda_calls", c_uint32), ("with_cuda_events", c_uint32),
+                ("with_nvml", c_uint32), ("reserved", c_uint32), ("counters", POINTER(Counters)), ("cuda_calls", POINTER(CudaCalls)),
+                ("cuda_events", POINTER(CudaEvents)), ("nvml", POINTER(Nvml))]
 
 
 class Host(ctypes.Structure):
@@ -197,6 +203,7 @@ recorder_pause = _declare(_slow, "recorder_pause", c_int32, c_void_p, c_char_p, 
 recorder_resume = _declare(_slow, "recorder_resume", c_int32, c_void_p, c_char_p, *_MESSAGE)
 recorder_add_nvml = _declare(_slow, "recorder_add_nvml", c_int32, c_void_p, POINTER(Nvml), *_MESSAGE)
 recorder_add_counters = _declare(_slow, "recorder_add_counters", c_int32, c_void_p, POINTER(Counters), *_MESSAGE)
+recorder_add_cuda_calls = _declare(_slow, "recorder_add_cuda_calls", c_int32, c_void_p, POINTER(CudaCalls), *_MESSAGE)
 recorder_add_cuda_events = _declare(_slow, "recorder_add_cuda_events", c_int32, c_void_p, POINTER(CudaEvents), *_MESSAGE)
 recorder_enable_gpu = _declare(_slow, "recorder_enable_gpu", c_int32, c_void_p, POINTER(Gpu), *_MESSAGE)
 recorder_add_host = _declare(_slow, "recorder_add_host", c_int32, c_void_p, POINTER(Host), *_MESSAGE)
@@ -206,6 +213,7 @@ recorder_add_why = _declare(_slow, "recorder_add_why", c_int32, c_void_p, POINTE
 cupti_init = _declare(_quick, "cupti_init", None, POINTER(Cupti), c_size_t)
 nvml_init = _declare(_quick, "nvml_init", None, POINTER(Nvml), c_size_t)
 counters_init = _declare(_quick, "counters_init", None, POINTER(Counters), c_size_t)
+cuda_calls_init = _declare(_quick, "cuda_calls_init", None, POINTER(CudaCalls), c_size_t)
 cuda_events_init = _declare(_quick, "cuda_events_init", None, POINTER(CudaEvents), c_size_t)
 gpu_init = _declare(_quick, "gpu_init", None, POINTER(Gpu), c_size_t)
 host_init = _declare(_quick, "host_init", None, POINTER(Host), c_size_t)
@@ -237,6 +245,7 @@ wait_set_owner = _declare(_quick, "wait_set_owner", None, POINTER(WaitStruct), O
 wait_end = _declare(_quick, "wait_end", None, POINTER(WaitStruct))
 # The driver may wait for room in a stream's queue.
 cuda_scope_begin = _declare(_slow, "cuda_scope_begin", None, POINTER(CudaScopeStruct), c_void_p, c_uint32)
+set_work_stream = _declare(_slow, "set_work_stream", None, c_void_p)
 cuda_scope_end = _declare(_slow, "cuda_scope_end", None, POINTER(CudaScopeStruct))
 
 now = _declare(_quick, "now", c_uint64)

@@ -156,6 +156,15 @@ def cuda_scope(name: str, stream: int = 0) -> CudaScope:
     return CudaScope(_name(name), lib.whole("stream", stream, 64))
 
 
+def set_work_stream(stream: int) -> None:
+    """Says on which stream the calling thread enqueues the work of its batch, or outside of batches of its request.
+
+    `stream` is the stream's handle: `torch.cuda.current_stream().cuda_stream`. Not needed where `Recorder.add_cuda_calls` sees
+    the launches, as it does PyTorch's.
+    """
+    lib.set_work_stream(lib.whole("stream", stream, 64))
+
+
 class Wait:
     """Records a block as a wait: `with pitot.Wait(pitot.WaitKind.QUEUE, "jobs"): job = jobs.get()`.
 

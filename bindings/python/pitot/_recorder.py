@@ -325,25 +325,39 @@ class Recorder:
         return self._failure_or(lib.recorder_add_counters,
                                 byref(_counters(library, interval_us, most_cpu_percent, memory_bytes)))
 
-    def add_cuda_events(self, *, pairs_per_context: Optional[int] = None, memory_bytes: Optional[int] = None) -> Status:
-        """Measures by CUDA events how long GPUs worked in each `cuda_scope`, until the recorder stops."""
+    def add_cuda_calls(self, *, slow_copy_us: Optional[int] = None) -> Status:
+        """Records the calls of CUDA in which threads wait: synchronisations, blocking copies, allocations, loads of code.
+
+        Calls are seen from libraries that use CUDA's shared libraries, as PyTorch's do, until the recorder stops.
+        """
+        return self._failure_or(lib.recorder_add_cuda_calls, byref(_cuda_calls(slow_copy_us)))
+
+    def add_cuda_events(self, *, pairs_per_context: Optional[int] = None, memory_bytes: Optional[int] = None,
+                        layers: Optional[bool] = None, layer_cost_percent: Optional[float] = None) -> Status:
+        """Measures by CUDA events how long GPUs worked for each batch, its layers, and each `cuda_scope`.
+
+        Layers are the scopes of a batch. As many levels of them are timed as `layer_cost_percent` of its time allows. Streams
+        are known from `add_cuda_calls`, or by `set_work_stream`.
+        """
         return self._failure_or(lib.recorder_add_cuda_events,
-                                byref(_cuda_events(pairs_per_context, memory_bytes)))
+                                byref(_cuda_events(pairs_per_context, memory_bytes, layers, layer_cost_percent)))
 
     def enable_gpu(self, *, counters: Union[bool, Mapping[str, Any]] = True,
+                   cuda_calls: Union[bool, Mapping[str, Any]] = True,
                    cuda_events: Union[bool, Mapping[str, Any]] = True,
                    nvml: Union[bool, Mapping[str, Any]] = True) -> Status:
-        """Adds everything of NVIDIA GPUs that may run all the time: counters, CUDA events and NVML.
+        """Adds everything of NVIDIA GPUs that may run all the time: counters, waits, layers and NVML.
 
         It has no kernels: `add_cupti` records these. False leaves a collector out; a dict has its options, by the names of
-        `add_counters`, `add_cuda_events` and `add_nvml`. A machine without a driver or GPU is not an error. A false Status is
+        `add_counters`, `add_cuda_calls`, `add_cuda_events` and `add_nvml`. A machine without a driver or GPU is not an error. A false Status is
         the first collector's error; the others stay added. Waits for NVML, 10 s at most.
         """
         gpu = _filled(lib.Gpu, lib.gpu_init, {"with_counters": counters is not False,
+                                              "with_cuda_calls": cuda_calls is not False,
                                               "with_cuda_events": cuda_events is not False,
                                               "with_nvml": nvml is not False})
-        for name, options, make in (("counters", counters, _counters), ("cuda_events", cuda_events, _cuda_events),
-                                    ("nvml", nvml, _nvml)):
+        for name, options, make in (("counters", counters, _counters), ("cuda_calls", cuda_calls, _cuda_calls),
+                                    ("cuda_events", cuda_events, _cuda_events), ("nvml", nvml, _nvml)):
             if options is not False:
                 setattr(gpu, name, ctypes.pointer(make(**({} if options is True else options))))
         return self._failure_or(lib.recorder_enable_gpu, byref(gpu))
@@ -519,9 +533,15 @@ def _counters(library: Union[str, "os.PathLike[str]", None] = None, interval_us:
                     "most_cpu_percent": most_cpu_percent, "memory_bytes": memory_bytes})
 
 
-def _cuda_events(pairs_per_context: Optional[int] = None, memory_bytes: Optional[int] = None) -> Any:
+def _cuda_calls(slow_copy_us: Optional[int] = None) -> Any:
+    return _filled(lib.CudaCalls, lib.cuda_calls_init, {"slow_copy_us": slow_copy_us})
+
+
+def _cuda_events(pairs_per_context: Optional[int] = None, memory_bytes: Optional[int] = None, layers: Optional[bool] = None,
+                 layer_cost_percent: Optional[float] = None) -> Any:
     return _filled(lib.CudaEvents, lib.cuda_events_init,
-                   {"pairs_per_context": pairs_per_context, "memory_bytes": memory_bytes})
+                   {"pairs_per_context": pairs_per_context, "memory_bytes": memory_bytes, "layers": layers,
+                    "layer_cost_percent": layer_cost_percent})
 
 
 def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, process_name: Optional[str] = None,

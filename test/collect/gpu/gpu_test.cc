@@ -24,21 +24,23 @@ GpuOptions WithNvml() {
 }
 
 // A status of kAlreadyRunning shows that the collector is there.
-StatusCode AddAgain(session_test::Host& host, bool counters, bool events, bool nvml) {
+StatusCode AddAgain(session_test::Host& host, bool counters, bool events, bool nvml, bool calls = false) {
   GpuOptions options = WithNvml();
   options.with_counters = counters, options.with_cuda_events = events, options.with_nvml = nvml;
+  options.with_cuda_calls = calls;
   return pitot::gpu::Enable(host.recorder, options).code();
 }
 
 }  // namespace
 
-TEST_CASE("one call adds counters, CUDA events and NVML", "[gpu]") {
+TEST_CASE("one call adds counters, CUDA calls, CUDA events and NVML", "[gpu]") {
   session_test::Host host;
   REQUIRE(host.Start());
   CHECK(pitot::gpu::Enable(host.recorder, WithNvml()).ok());
   CHECK(AddAgain(host, true, false, false) == StatusCode::kAlreadyRunning);
   CHECK(AddAgain(host, false, true, false) == StatusCode::kAlreadyRunning);
   CHECK(AddAgain(host, false, false, true) == StatusCode::kAlreadyRunning);
+  CHECK(AddAgain(host, false, false, false, true) == StatusCode::kAlreadyRunning);
 }
 
 TEST_CASE("each of the collectors can be left out", "[gpu]") {
@@ -48,6 +50,7 @@ TEST_CASE("each of the collectors can be left out", "[gpu]") {
   CHECK(AddAgain(host, true, false, false) == StatusCode::kOk);
   CHECK(AddAgain(host, false, true, false) == StatusCode::kOk);
   CHECK(AddAgain(host, false, false, true) == StatusCode::kOk);
+  CHECK(AddAgain(host, false, false, false, true) == StatusCode::kOk);
 }
 
 TEST_CASE("the first error is returned, and the other collectors stay", "[gpu]") {

@@ -200,14 +200,31 @@ PITOT_C_API void pitot_counters_init(pitot_counters* counters, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_counters(pitot_recorder* recorder, const pitot_counters* counters,
                                                      char* message, size_t message_size);
 
+// Fields as in pitot::CudaCallOptions.
+typedef struct pitot_cuda_calls {
+  uint32_t size;
+  uint32_t slow_copy_us;
+} pitot_cuda_calls;
+PITOT_C_API void pitot_cuda_calls_init(pitot_cuda_calls* calls, size_t size);
+// Records the calls of CUDA in which threads wait, through the import tables of the process's libraries, until the
+// recorder stops. NULL: the defaults.
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED;
+//   PITOT_UNAVAILABLE: Pitot's library cannot be kept loaded.
+PITOT_C_API pitot_status pitot_recorder_add_cuda_calls(pitot_recorder* recorder, const pitot_cuda_calls* calls,
+                                                       char* message, size_t message_size);
+
 // Fields as in pitot::CudaEventOptions.
 typedef struct pitot_cuda_events {
   uint32_t size;
   uint32_t pairs_per_context;
   uint64_t memory_bytes;
+  uint32_t layers;    // 0 or 1
+  uint32_t reserved;  // 0
+  double layer_cost_percent;
 } pitot_cuda_events;
 PITOT_C_API void pitot_cuda_events_init(pitot_cuda_events* events, size_t size);
-// Measures by CUDA events how long GPUs worked in each pitot_cuda_scope, until the recorder stops. NULL: the defaults.
+// Measures by CUDA events how long GPUs worked for each batch, its layers, and each pitot_cuda_scope, until the recorder
+// stops. NULL: the defaults.
 // Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_cuda_events(pitot_recorder* recorder, const pitot_cuda_events* events,
                                                         char* message, size_t message_size);
@@ -215,16 +232,19 @@ PITOT_C_API pitot_status pitot_recorder_add_cuda_events(pitot_recorder* recorder
 // As pitot::GpuOptions. A pointer that is NULL stands for that collector's defaults.
 typedef struct pitot_gpu {
   uint32_t size;
-  uint32_t with_counters;  // 0: left out, otherwise 1, like the two below
+  uint32_t with_counters;  // 0: left out, otherwise 1, like the three below
+  uint32_t with_cuda_calls;
   uint32_t with_cuda_events;
   uint32_t with_nvml;
+  uint32_t reserved;  // 0
   const pitot_counters* counters;
+  const pitot_cuda_calls* cuda_calls;
   const pitot_cuda_events* cuda_events;
   const pitot_nvml* nvml;
 } pitot_gpu;
 PITOT_C_API void pitot_gpu_init(pitot_gpu* gpu, size_t size);
-// Adds everything of NVIDIA GPUs that may run all the time: counters, CUDA events and NVML. It has no kernels: add
-// CUPTI for these. A machine without a driver or GPU is not an error. NULL: the defaults.
+// Adds everything of NVIDIA GPUs that may run all the time: counters, waits for GPUs, layers and NVML. It has no
+// kernels: add CUPTI for these. A machine without a driver or GPU is not an error. NULL: the defaults.
 // Errors: the first of any collector; the others stay added.
 // Cost: waits until NVML has answered, at most 10 s.
 PITOT_C_API pitot_status pitot_recorder_enable_gpu(pitot_recorder* recorder, const pitot_gpu* gpu, char* message,
@@ -569,6 +589,9 @@ typedef struct pitot_cuda_scope {
 // pitot_recorder_add_cuda_events. It may end on another thread.
 PITOT_C_API void pitot_cuda_scope_begin(pitot_cuda_scope* scope, void* stream, pitot_name name);
 PITOT_C_API void pitot_cuda_scope_end(pitot_cuda_scope* scope);
+// Says on which stream the calling thread enqueues the work of its batch (outside of batches: of its request), as
+// pitot::SetWorkStream does. Not needed where pitot_recorder_add_cuda_calls sees the thread's launches.
+PITOT_C_API void pitot_set_work_stream(void* stream);
 
 // ---- Requests, tokens and batches. ----------------------------------------------------------------------------------
 
