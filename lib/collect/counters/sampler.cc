@@ -494,8 +494,9 @@ void Sampler::FreeHost(Sampled* of) noexcept {
 // Lengthens the interval if the thread takes too much of its CPU. Starting again costs 0.15 s without samples, so it
 // never becomes shorter.
 void Sampler::ChooseInterval() {
-  const bool is_sampling = std::any_of(gpus_.begin(), gpus_.end(),
-                                       [](const Sampled& of) { return of.sampler != nullptr || of.gpm != nullptr; });
+  const bool is_sampling = std::any_of(gpus_.begin(), gpus_.end(), [](const Sampled& of) {
+    return of.sampler != nullptr || of.session != 0 || of.gpm != nullptr;
+  });
   const int64_t cpu_ns = environment_.cpu_ns();
   if (measured_since_ns_ == 0 || !is_sampling) {
     measured_since_ns_ = now_ns_, cpu_since_ns_ = cpu_ns;

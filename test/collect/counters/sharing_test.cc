@@ -88,6 +88,20 @@ TEST_CASE("a second process has the samples of the one that samples the GPU, and
   CHECK(world.first.AskBack(kSecond).attributes.count("counters.0.sampled_by") == 0);
 }
 
+TEST_CASE("the cost of reading is measured, and does not change the interval of a later sampling", "[counters]") {
+  World world;
+  world.second->cpu_share = 0.03;
+  REQUIRE(world.first.Start().ok());
+  REQUIRE(world.second->Start().ok());
+  world.Pass(6 * kSecond);
+  CHECK(world.second->AskBack(kSecond).attributes.at("counters.cpu_percent") == "3.00");
+  world.first.collector->Stop();
+  world.first.collector.reset();
+  world.Pass(2 * kSecond);
+  CHECK(world.first.Seen(&FakePm::sampling) == 1);
+  CHECK(world.first.Seen(&FakePm::interval_ns) == 4'000'000);
+}
+
 TEST_CASE("an incident of a reader waits for the other's next round, which has its last moment", "[counters]") {
   World world;
   REQUIRE(world.first.Start().ok());
