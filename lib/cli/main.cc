@@ -13,8 +13,7 @@ namespace {
 
 constexpr const char* kFooter = R"(Exit codes:
   0  done
-  1  the answer is empty; of doctor: something needs attention; of diff: a regression; of counters release: a GPU is
-     not released
+  1  the answer is empty; of doctor: something needs attention; of diff: a regression
   2  wrong usage
   3  the file is missing or cannot be read
   4  the file is damaged: the answer covers the readable part
