@@ -125,7 +125,7 @@ class CounterCollector final : public Collector {
     shared_->stop.store(true, std::memory_order_release);
     shared_->environment.timer->Wake();
     thread_.End(environment_.patience_ns);
-    g_only.GiveBack();
+    if (environment_.is_only) g_only.GiveBack();
   }
   Status Pause() noexcept override { return SetPaused(true); }
   Status Resume() noexcept override { return SetPaused(false); }
@@ -170,7 +170,7 @@ class CounterCollector final : public Collector {
 
 Status CounterCollector::Start() noexcept {
   if (!wrong_.ok()) return wrong_;
-  if (shared_ != nullptr || !g_only.Take())
+  if (shared_ != nullptr || (environment_.is_only && !g_only.Take()))
     return Status(StatusCode::kAlreadyRunning, "this process has a counter collector already");
   try {
     auto shared = std::make_shared<Shared>(options_, environment_);
@@ -178,7 +178,7 @@ Status CounterCollector::Start() noexcept {
     pid_ = getpid();
     shared_ = std::move(shared);
   } catch (const std::exception& e) {
-    g_only.GiveBack();
+    if (environment_.is_only) g_only.GiveBack();
     return Error(StatusCode::kResourceExhausted, "cannot start the counter collector: %s", e.what());
   }
   return {};
@@ -203,6 +203,7 @@ std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options) n
     environment.realtime_offset_ns = [] { return base::ClockNs(CLOCK_REALTIME) - base::ClockNs(CLOCK_MONOTONIC); };
     environment.shared_directory = counters::kSharedDirectory;
     environment.nvml = "libnvidia-ml.so.1";
+    environment.is_only = true;
     return counters::MakeCollector(options, std::move(environment));
   } catch (...) {
     return nullptr;

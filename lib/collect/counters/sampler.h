@@ -36,6 +36,7 @@ struct Environment {
   std::function<int64_t()> realtime_offset_ns;  // CLOCK_REALTIME less CLOCK_MONOTONIC
   std::string shared_directory;                 // of SharedFile; empty: nothing is shared
   std::string nvml;                             // its file; empty: GPM is not asked
+  bool is_only = false;                         // one collector in the process; tests let several stand for processes
   int64_t patience_ns = 2'000'000'000;          // of Stop, Pause and AddTo with the thread; real time
 };
 

@@ -302,6 +302,16 @@ TEST_CASE("a library is not opened next to another CUPTI of the process, and the
   dlclose(handle);
 }
 
+TEST_CASE("a process has one counter collector at a time", "[counters]") {
+  Rig first;
+  Rig second(&first);
+  first.environment.is_only = second.environment.is_only = true;
+  REQUIRE(first.Start().ok());
+  CHECK(second.Start().code() == StatusCode::kAlreadyRunning);
+  first.collector->Stop();
+  CHECK(second.Start().ok());
+}
+
 TEST_CASE("the child of a fork has no samples, and its parent goes on", "[counters]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
