@@ -5,7 +5,7 @@
 The command `run` starts the faulty image server (test/scoreboard) on a GPU once for each fault, drives it, and keeps its
 incidents' dumps. The command `table` reads them, with the command line tool, on a machine with a build of it:
 
-    benchmarks/gpu_coverage.py run FOLDER --binaries build/release/bin [-- OPTIONS OF THE SERVER]
+    benchmarks/gpu_coverage.py run FOLDER --binaries build/release/bin [-- OPTIONS OF THE SERVER, such as --attach]
     benchmarks/gpu_coverage.py table FOLDER --pitot build/release/bin/pitot
 
 A slow request is one beyond the server's objective. It is covered under three conditions. At least 80 % of the time of its GPU work was

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "fakes/child.h"
+#include "fakes/scale.h"
 #include "session/host.h"
 
 namespace {
@@ -99,6 +100,7 @@ TEST_CASE("a stopped recorder's collectors can be added to the next one", "[gpu]
 }
 
 TEST_CASE("the child of a fork adds its own collectors", "[gpu]") {
+  if (fakes::kThreadSanitizer) return;  // its runtime allows a child no threads
   session_test::Host host;
   REQUIRE(host.Start());
   REQUIRE(pitot::gpu::Enable(host.recorder, WithNvml()).ok());
