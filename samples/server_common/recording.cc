@@ -48,6 +48,7 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
   if (uses_cuda) {
     pitot::GpuOptions gpu;
     gpu.with_counters = options.collect_counters;
+    gpu.with_cuda_calls = options.collect_cuda_calls;
     gpu.with_cuda_events = options.collect_cuda_events;
     gpu.with_nvml = options.collect_nvml;
     (void)pitot::gpu::Enable(recorder, gpu);

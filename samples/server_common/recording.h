@@ -18,6 +18,7 @@ struct RecordingOptions {
   std::string incident_directory{};
   bool trigger = true;  // false: incidents only where they are asked for
   bool collect_counters = true;
+  bool collect_cuda_calls = true;
   bool collect_cuda_events = true;
   bool collect_nvml = true;
   bool collect_cupti = true;

@@ -18,6 +18,7 @@ void AddRecordingOptions(const std::string& works, CommandLine* command_line, Re
   command_line->AddFlag("--no-triggers", &options->trigger, "Only incidents that POST /incidentz asks for", false);
   command_line->AddFlag("--no-counters", &options->collect_counters, "Do not sample the GPU's hardware counters",
                         false);
+  command_line->AddFlag("--no-cuda-calls", &options->collect_cuda_calls, "Do not record waits for the GPU", false);
   command_line->AddFlag("--no-cuda-events", &options->collect_cuda_events,
                         "Do not time " + works + " on the GPU by CUDA events", false);
   command_line->AddFlag("--no-nvml", &options->collect_nvml, "Do not record the state of the GPU", false);

@@ -648,12 +648,14 @@ static void GpusAreRecordedAllTheTime(void) {
   CHECK("options of a collector are passed on, and the others are added",
         pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::pairs_per"));
   CHECK("counters are there", pitot_recorder_add_counters(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
+  CHECK("CUDA calls are there", pitot_recorder_add_cuda_calls(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
   CHECK("NVML is there", pitot_recorder_add_nvml(recorder, &nvml, MESSAGE) == PITOT_ALREADY_RUNNING);
-  gpu.known.with_counters = gpu.known.with_nvml = 0;
+  gpu.known.with_counters = gpu.known.with_cuda_calls = gpu.known.with_nvml = 0;
   gpu.known.cuda_events = NULL;
   CHECK("a collector can be left out", pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_OK);
   CHECK("CUDA events are there", pitot_recorder_add_cuda_events(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
 
+  pitot_set_work_stream(NULL);  // this thread works for nothing
   pitot_cuda_scope scope;
   memset(&scope, 0xee, sizeof scope);
   pitot_cuda_scope_end(&scope);  // never begun

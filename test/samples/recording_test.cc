@@ -110,7 +110,8 @@ TEST_CASE("CUPTI is called at the start only if the host says so, and each colle
   CHECK(g_attach == pitot::CuptiAttach::kWhenAsked);
   server_common::RecordingOptions options;
   options.attach_cupti = true;
-  options.collect_counters = options.collect_cuda_events = options.collect_nvml = false;
+  options.collect_counters = options.collect_nvml = false;
+  options.collect_cuda_calls = options.collect_cuda_events = false;
   Start(true, options);
   CHECK(g_attach == pitot::CuptiAttach::kAtStart);
   CHECK(g_started == Names{"nvtx", "host", "cupti", "torch"});

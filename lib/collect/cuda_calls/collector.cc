@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/mutex.h"
+#include "base/one_in_process.h"
 #include "base/patient_thread.h"
 #include "base/semaphore.h"
 #include "trace/process.h"
@@ -23,7 +24,7 @@ namespace {
 
 using base::Error;
 
-constinit std::atomic<bool> g_is_taken{false};  // a collector runs
+constinit base::OneInProcess g_right;
 
 // Import tables lead to this library's code from now on, so it must stay.
 bool StayLoaded() {
@@ -98,7 +99,7 @@ Status CudaCallCollector::Start() noexcept {
   if (options_.slow_copy_us == 0 || options_.slow_copy_us > kMostUs)
     return Error(StatusCode::kInvalidArgument, "CudaCallOptions::slow_copy_us is %u; it must be 1 to 1000000",
                  options_.slow_copy_us);
-  if (g_is_taken.exchange(true))
+  if (!g_right.Take())
     return Status(StatusCode::kAlreadyRunning, "this process has a collector of CUDA calls already");
   Status status;
   if (!StayLoaded()) {
@@ -114,7 +115,7 @@ Status CudaCallCollector::Start() noexcept {
     }
   }
   if (!status.ok()) {
-    g_is_taken.store(false);
+    g_right.GiveBack();
     return status;
   }
   Begin();
@@ -129,7 +130,7 @@ void CudaCallCollector::Stop() noexcept {
   trace::g_sees_launches.store(false);
   shared_->wake.Give();
   thread_.End(environment_.stop_patience_ns);
-  g_is_taken.store(false);
+  g_right.GiveBack();
 }
 
 Status CudaCallCollector::Pause() noexcept {
