@@ -20,7 +20,7 @@ Everything is inert and cheap while no recorder runs. Nothing raises because rec
 """
 
 from pitot._library import InvalidArgument, library_version
-from pitot._record import Owner, Wait, WaitKind, counter, cuda_scope, instant, scope, set_thread_name, this_owner, traced
+from pitot._record import Owner, Wait, WaitKind, counter, cuda_scope, instant, scope, set_thread_name, set_work_stream, this_owner, traced
 from pitot._recorder import (Clock, CuptiAttach, Depth, DepthStats, Incident, Overhead, Recorder, RequestView, Stats, Status, StatusCode,
                              start)
 from pitot._request import Batch, BatchClose, Outcome, Request, Token, now
