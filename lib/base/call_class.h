@@ -40,7 +40,7 @@ inline bool IsAllocation(CallClass call_class) {
 
 // Returns "Malloc" for "cudaMalloc" and "hipMalloc", "MemAlloc_v2" for "cuMemAlloc_v2", "Finish" for "clFinish", and ""
 // for calls of others.
-inline std::string_view WithoutVendor(std::string_view call) {
+constexpr std::string_view WithoutVendor(std::string_view call) {
   for (const std::string_view vendor : {"cuda", "hip", "cu", "cl"}) {
     if (call.starts_with(vendor)) return call.substr(vendor.size());
   }
@@ -53,7 +53,7 @@ inline constexpr std::string_view kBlockingSuffix = " (blocking)";
 
 // For the runtime's and the driver's API of CUDA and HIP, nvrtc, and OpenCL: "cudaStreamSynchronize", "cuMemFree_v2",
 // "clEnqueueNDRangeKernel", "clEnqueueReadBuffer (blocking)". Copies of pageable memory also wait.
-inline CallClass CallClassOf(std::string_view call) {
+constexpr CallClass CallClassOf(std::string_view call) {
   const std::string_view name = WithoutVendor(call);
   const auto has = [call](auto... part) { return ((call.find(part) != std::string_view::npos) || ...); };
   const auto begins = [name](auto... with) { return (name.starts_with(with) || ...); };

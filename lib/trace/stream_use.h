@@ -6,15 +6,19 @@
 #define PITOT_LIB_TRACE_STREAM_USE_H_
 
 #include <atomic>
+#include <cstdint>
 
 namespace pitot::trace {
 
 // Called on the threads of the calls, before each.
 struct StreamWatcher {
   void (*launch)(void* stream) noexcept;  // work is enqueued on the stream
-  void (*wait)() noexcept;                // the thread may wait for a GPU
+  void (*wait)(void* stream) noexcept;    // the thread may wait for the stream, for all of them, or for something else
   void (*destroy)() noexcept;             // a stream is destroyed, or all of a device
 };
+// No handles of streams.
+inline void* const kEveryStream = reinterpret_cast<void*>(~uintptr_t{0});  // NOLINT(performance-no-int-to-ptr)
+inline void* const kNoStream = reinterpret_cast<void*>(~uintptr_t{1});     // NOLINT(performance-no-int-to-ptr)
 
 extern std::atomic<const StreamWatcher*> g_stream_watcher;  // null: none. It must live as long as the process.
 // Calls of at least one library of this process are seen. Others may make calls that are not.

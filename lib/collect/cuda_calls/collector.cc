@@ -99,11 +99,11 @@ Status CudaCallCollector::Start() noexcept {
   if (options_.slow_copy_us == 0 || options_.slow_copy_us > kMostUs)
     return Error(StatusCode::kInvalidArgument, "CudaCallOptions::slow_copy_us is %u; it must be 1 to 1000000",
                  options_.slow_copy_us);
-  if (!g_right.Take())
-    return Status(StatusCode::kAlreadyRunning, "this process has a collector of CUDA calls already");
+  if (!g_right.Take()) return Status(StatusCode::kAlreadyRunning, "this process has a collector of CUDA calls already");
   Status status;
   if (!StayLoaded()) {
-    status = Status(StatusCode::kUnavailable, "cannot keep Pitot's library loaded, which calls of CUDA would go through");
+    status =
+        Status(StatusCode::kUnavailable, "cannot keep Pitot's library loaded, which calls of CUDA would go through");
   } else {
     try {
       shared_ = std::make_shared<Shared>(environment_);
@@ -162,9 +162,10 @@ void CudaCallCollector::AddTo(TraceBuilder& trace) {
     trace.AddAttribute("cuda_calls.not_recorded",
                        "paused by the host; to record waits for the GPU: Recorder::Resume(\"cuda_calls\")");
   else if (has_cuda && counts.entries == 0)
-    trace.AddAttribute("cuda_calls.not_recorded",
-                       "no library here imports CUDA's functions; to record waits for the GPU: link CUDA's runtime as a "
-                       "shared library (nvcc -cudart shared)");
+    trace.AddAttribute(
+        "cuda_calls.not_recorded",
+        "no library here imports CUDA's functions; to record waits for the GPU: link CUDA's runtime as a "
+        "shared library (nvcc -cudart shared)");
   const auto add = [&](const char* key, uint64_t number) {
     if (number != 0) trace.AddAttribute(key, std::to_string(number).c_str());
   };

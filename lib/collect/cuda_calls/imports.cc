@@ -49,7 +49,7 @@ class Imports::Library {
   explicit Library(const dl_phdr_info& info) : base_(info.dlpi_addr) {
     const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     const ElfW(Dyn)* dynamic = nullptr;
-    for (const ElfW(Phdr)& header : std::span(info.dlpi_phdr, info.dlpi_phnum)) {
+    for (const ElfW(Phdr) & header : std::span(info.dlpi_phdr, info.dlpi_phnum)) {
       const uintptr_t begin = base_ + header.p_vaddr;
       if (header.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);  // NOLINT
       // The loader protects whole pages within it.
@@ -68,7 +68,7 @@ class Imports::Library {
   // Visits each entry for a function that another library defines: visit(name, entry).
   template <class Visit> void VisitImports(const Visit& visit) const {
     for (const std::span<const ElfW(Rela)> table : {jumps_, relocations_}) {
-      for (const ElfW(Rela)& one : table) {
+      for (const ElfW(Rela) & one : table) {
         const auto type = static_cast<uint32_t>(ELF64_R_TYPE(one.r_info));
         if (type != kJumpSlot && type != kGlobalData) continue;
         const ElfW(Sym)& symbol = symbols_[ELF64_R_SYM(one.r_info)];
@@ -117,7 +117,7 @@ class Imports::Library {
 
   const uintptr_t base_;
   Range mapped_, read_only_;
-  const ElfW(Sym)* symbols_ = nullptr;
+  const ElfW(Sym) * symbols_ = nullptr;
   const char* names_ = nullptr;
   size_t names_size_ = 0;
   std::span<const ElfW(Rela)> jumps_, relocations_;

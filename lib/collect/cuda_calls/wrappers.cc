@@ -78,8 +78,8 @@ struct Kind {
   X(cuModuleLoadDataEx, kOwn, kNone, kNone, Handle*, const void*, unsigned, void*, void**)                           \
   X(cuModuleLoadFatBinary, kOwn, kNone, kNone, Handle*, const void*)                                                 \
   X(cuStreamDestroy_v2, kDestroy, kNone, kNone, Handle)                                                              \
-  X(cuStreamSynchronize, kWait, kNone, kNone, Handle)                                                                \
-  X(cuStreamSynchronize_ptsz, kWait, kNone, kNone, Handle)                                                           \
+  X(cuStreamSynchronize, kWait, 0, kNone, Handle)                                                                    \
+  X(cuStreamSynchronize_ptsz, kWait, 0, kNone, Handle)                                                               \
   X(cudaDeviceReset, kDestroy, kNone, kNone)                                                                         \
   X(cudaDeviceSynchronize, kWait, kNone, kNone)                                                                      \
   X(cudaEventSynchronize, kWait, kNone, kNone, Handle)                                                               \
@@ -107,8 +107,8 @@ struct Kind {
   X(cudaMemcpyAsync_ptsz, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                      \
   X(cudaMemcpy_ptds, kWait, kNone, 3, void*, const void*, size_t, int)                                               \
   X(cudaStreamDestroy, kDestroy, kNone, kNone, Handle)                                                               \
-  X(cudaStreamSynchronize, kWait, kNone, kNone, Handle)                                                              \
-  X(cudaStreamSynchronize_ptsz, kWait, kNone, kNone, Handle)
+  X(cudaStreamSynchronize, kWait, 0, kNone, Handle)                                                                  \
+  X(cudaStreamSynchronize_ptsz, kWait, 0, kNone, Handle)
 
 #define PITOT_KIND(name, role, stream, direction, ...) {#name, Role::role, stream, direction},
 constexpr Kind kKinds[] = {PITOT_CUDA_FUNCTIONS(PITOT_KIND)};
@@ -157,9 +157,19 @@ template <uint32_t kFunction, class... Args> void* StreamOf(const std::tuple<Arg
   return stream;
 }
 
-void Tell(void (*trace::StreamWatcher::*what)() noexcept) {
-  if (const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire))
-    (watcher->*what)();
+// Tells who watches streams of a call that begins.
+template <uint32_t kFunction, class... Args> void Tell(const std::tuple<Args...>& args) {
+  constexpr Kind kKind = kKinds[kFunction];
+  const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire);
+  if (kKind.role == Role::kOwn || watcher == nullptr) return;
+  if constexpr (kKind.role == Role::kDestroy) {
+    watcher->destroy();
+  } else if constexpr (kKind.stream != kNone) {
+    kKind.role == Role::kWait ? watcher->wait(StreamOf<kFunction>(args)) : watcher->launch(StreamOf<kFunction>(args));
+  } else {
+    constexpr bool kIsForAll = base::CallClassOf(kKind.name) == base::CallClass::kDeviceSync;
+    watcher->wait(kIsForAll ? trace::kEveryStream : trace::kNoStream);
+  }
 }
 
 template <uint32_t kFunction, class... Args> void RecordCall(uint64_t begin, const std::tuple<Args...>& args) {
@@ -179,12 +189,7 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
       reinterpret_cast<int (*)(Args...)>(g_originals[kFunction][kOriginal].load(std::memory_order_relaxed));
   if (!g_is_recording.load(std::memory_order_relaxed) || t_is_inside) return original(args...);
   const std::tuple<Args...> all(args...);
-  if constexpr (kKind.role == Role::kWait) Tell(&trace::StreamWatcher::wait);
-  if constexpr (kKind.role == Role::kDestroy) Tell(&trace::StreamWatcher::destroy);
-  if constexpr (kKind.role == Role::kLaunch || kKind.role == Role::kCopy) {
-    if (const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire))
-      watcher->launch(StreamOf<kFunction>(all));
-  }
+  Tell<kFunction>(all);
   if constexpr (kKind.role == Role::kLaunch || kKind.role == Role::kDestroy) return original(args...);
   const uint64_t begin = BeginCall();
   t_is_inside = true;

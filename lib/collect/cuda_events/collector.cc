@@ -242,7 +242,8 @@ void CudaEventCollector::AddTo(TraceBuilder& trace) {
   add("cuda_events.record_failed", counts.failed_record);
   add("cuda_events.no_time", counts.no_time);
   add("cuda_events.dropped", counts.dropped);
-  add("cuda_events.layers_cancelled", g_layer_counts.cancelled);
+  add("cuda_events.stream_unsure", g_layer_counts.stream_unsure);
+  add("cuda_events.ended_elsewhere", g_layer_counts.ended_elsewhere);
   add("cuda_events.further_streams", g_layer_counts.streams);
   if (const uint64_t failed = counts.failed.load(std::memory_order_relaxed); failed != 0)
     trace.AddAttribute("cuda_events.failed",

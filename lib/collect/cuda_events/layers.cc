@@ -16,15 +16,16 @@ constinit LayerCounts g_layer_counts{};
 
 namespace {
 
-constexpr uint32_t kMostLevels = 8;  // of scopes in the work
-constexpr uint32_t kMostStreams = 4;  // changes of stream in one piece of work; then it stays with the last
-constexpr uint32_t kRaiseAfter = 4;   // pieces of work for which a deeper level was cheap enough
+constexpr uint32_t kMostLevels = 8;    // of scopes in the work
+constexpr uint32_t kMostStreams = 4;   // changes of stream in one piece of work; then it stays with the last
+constexpr uint32_t kRaiseAfter = 4;    // pieces of work for which a deeper level was cheap enough
+constexpr uint32_t kLastingUses = 16;  // pieces of work on a stream that lasts
 // What a pair of events delays the GPU (docs/lab/gpu.md), in addition to the host's time.
 constexpr uint64_t kGpuNs = 1000;
 
 constinit std::atomic<Pools*> g_layer_pools{nullptr};
-constinit std::atomic<double> g_most_share{0};  // of the work's time
-constinit std::atomic<uint32_t> g_session{0};   // a thread's levels and costs are those of one collector
+constinit std::atomic<double> g_most_share{0};      // of the work's time
+constinit std::atomic<uint32_t> g_session{0};       // a thread's levels and costs are those of one collector
 constinit std::atomic<uint32_t> g_request_name{0};  // of the work of a request outside of batches
 // Changes when a stream is destroyed: streams known before may be gone.
 constinit std::atomic<uint32_t> g_streams_epoch{0};
@@ -40,10 +41,19 @@ struct ThreadLayers {
   void* stream = nullptr;
   uint32_t epoch = 0;
   bool has_stream = false;
-  bool is_said = false;       // by SetWorkStream
-  bool is_seen = false;       // launches of this thread are told
-  bool has_launched = false;  // since the last event
-  bool is_running = false;    // launched and did not wait since
+  bool is_said = false;         // by SetWorkStream
+  bool is_seen = false;         // launches of this thread are told
+  bool has_launched = false;    // since the last event
+  bool is_running = false;      // launched and did not wait since
+  bool is_idle = false;         // waited for `last_stream`, and did not launch since
+  void* last_stream = nullptr;  // launched on
+  // Streams launched on, and how many pieces of work did so. They are forgotten when a stream is destroyed.
+  struct Known {
+    void* stream;
+    uint64_t work;  // the last
+    uint32_t uses;
+  };
+  std::array<Known, kMostStreams> known{};
   detail::CudaSpan open{};
   uint32_t streams = 0;
   // Scopes open in the work; those beyond kMostLevels only count.
@@ -66,19 +76,27 @@ Name NameNow(const ThreadLayers& layers) {
   return level == 0 ? layers.work_name : Name{layers.names[level - 1]};
 }
 
-bool IsStreamKnown(const ThreadLayers& layers) {
-  return layers.has_stream && layers.epoch == g_streams_epoch.load(std::memory_order_acquire);
+// Whether the stream is there for sure: the driver crashes on one that was destroyed. Its destruction is told, except
+// by libraries whose calls are not seen. So a stream must have lasted for a while, or the host must use it just now.
+bool IsStreamThere(const ThreadLayers& layers) {
+  constexpr uintptr_t kLastDefault = 2;  // CU_STREAM_PER_THREAD: default streams are always there
+  if (!layers.has_stream || layers.epoch != g_streams_epoch.load(std::memory_order_acquire)) return false;
+  if (layers.is_said || reinterpret_cast<uintptr_t>(layers.stream) <= kLastDefault) return true;
+  return std::any_of(layers.known.begin(), layers.known.end(), [&](const ThreadLayers::Known& known) {
+    return known.stream == layers.stream && known.uses >= kLastingUses;
+  });
 }
 
-void Cancel(ThreadLayers* layers) {
+void Cancel(ThreadLayers* layers, std::atomic<uint64_t>* count = nullptr) {
   if (layers->open.pair == nullptr) return;
   Pools::Cancel(std::exchange(layers->open, {}));
-  g_layer_counts.cancelled.fetch_add(1, std::memory_order_relaxed);
+  if (count != nullptr) count->fetch_add(1, std::memory_order_relaxed);
 }
 
-void End(ThreadLayers* layers) {
+// `is_there`: the host uses the stream just now.
+void End(ThreadLayers* layers, bool is_there = false) {
   if (layers->open.pair == nullptr) return;
-  if (!IsStreamKnown(*layers)) return Cancel(layers);
+  if (!is_there && !IsStreamThere(*layers)) return Cancel(layers, &g_layer_counts.stream_unsure);
   const uint64_t begin_ticks = Ticks();
   Pools::End(std::exchange(layers->open, {}));
   const uint64_t ticks = Ticks() - begin_ticks;
@@ -86,7 +104,8 @@ void End(ThreadLayers* layers) {
 }
 
 void Begin(ThreadLayers* layers) {
-  layers->open = layers->pools->Begin(layers->stream, NameNow(*layers));
+  layers->open = layers->pools->Begin(layers->stream, NameNow(*layers), layers->is_idle);
+  layers->is_idle = false;
   layers->has_launched = false;
   layers->is_running = true;
 }
@@ -98,12 +117,12 @@ void Edge(ThreadLayers* layers, bool is_begin) {
   if (is_open && layers->is_seen && !layers->has_launched && is_begin)
     return Pools::Rename(layers->open, NameNow(*layers));
   if (is_open && layers->is_seen && !layers->has_launched) {
-    Pools::Cancel(std::exchange(layers->open, {}));
+    Cancel(layers);
   } else {
     End(layers);
   }
   const bool is_at_work = layers->is_seen ? is_begin && layers->is_running : layers->is_said;
-  if (is_at_work && IsStreamKnown(*layers)) Begin(layers);
+  if (is_at_work && IsStreamThere(*layers)) Begin(layers);
 }
 
 // Chooses the timed levels by what they cost of the work's time.
@@ -134,9 +153,9 @@ void OnWork(uint64_t id, Name executor) noexcept {
   ThreadLayers& layers = t_layers;
   const bool is_batch = executor.index != 0;
   if (layers.work != 0 && layers.is_batch && is_batch) {
-    Cancel(&layers);  // the former batch ended on another thread
+    Cancel(&layers, &g_layer_counts.ended_elsewhere);  // the former batch ended on another thread
   } else if (layers.work != 0) {
-    if (layers.is_seen && !layers.has_launched) Pools::Cancel(std::exchange(layers.open, {}));  // nothing ran
+    if (layers.is_seen && !layers.has_launched) Cancel(&layers);  // nothing ran
     End(&layers);
     ChooseLevel(&layers);
   }
@@ -173,8 +192,25 @@ void OnScopeEnd() noexcept {
   if (level < std::min(layers.deepest, kMostLevels)) Edge(&layers, /*is_begin=*/false);
 }
 
+// Counts a piece of work on a stream, once. A stream without room takes the place of the one used least.
+void CountUse(ThreadLayers* layers, void* stream) {
+  if (layers->epoch != g_streams_epoch.load(std::memory_order_acquire)) layers->known = {};
+  auto* place = &layers->known[0];
+  for (auto& known : layers->known) {
+    if (known.stream == stream && known.uses != 0) {
+      place = &known;
+      break;
+    }
+    if (known.uses < place->uses) place = &known;
+  }
+  if (place->stream != stream || place->uses == 0) *place = {stream, 0, 0};
+  if (place->work != layers->work) ++place->uses;
+  place->work = layers->work;
+}
+
 void OnLaunch(void* stream) noexcept {
   ThreadLayers& layers = t_layers;
+  layers.is_idle = layers.is_idle && stream == layers.last_stream && layers.work != 0;
   if (layers.work == 0) return;
   layers.is_seen = true;
   const bool is_timed = layers.open.pair != nullptr && layers.stream == stream;
@@ -184,6 +220,8 @@ void OnLaunch(void* stream) noexcept {
       return;
     }
     End(&layers);
+    CountUse(&layers, stream);
+    layers.last_stream = stream;
     layers.stream = stream;
     layers.has_stream = true;
     layers.epoch = g_streams_epoch.load(std::memory_order_acquire);
@@ -192,14 +230,15 @@ void OnLaunch(void* stream) noexcept {
   layers.has_launched = true;
 }
 
-void OnWait() noexcept {
+void OnWait(void* stream) noexcept {
   ThreadLayers& layers = t_layers;
   layers.is_running = false;
-  if (layers.open.pair != nullptr) End(&layers);
+  End(&layers, /*is_there=*/stream == layers.stream);
+  layers.is_idle = stream == layers.last_stream || stream == trace::kEveryStream;
 }
 
 void OnDestroy() noexcept {
-  OnWait();
+  OnWait(trace::kNoStream);
   g_streams_epoch.fetch_add(1, std::memory_order_acq_rel);
 }
 
@@ -209,8 +248,8 @@ constexpr trace::StreamWatcher kWatcher = {OnLaunch, OnWait, OnDestroy};
 }  // namespace
 
 void BeginLayers(Pools* pools, double most_cost_percent) noexcept {
-  g_layer_counts.cancelled.store(0, std::memory_order_relaxed);
-  g_layer_counts.streams.store(0, std::memory_order_relaxed);
+  for (auto* count : {&g_layer_counts.stream_unsure, &g_layer_counts.ended_elsewhere, &g_layer_counts.streams})
+    count->store(0, std::memory_order_relaxed);
   g_most_share.store(most_cost_percent / 100, std::memory_order_relaxed);
   g_request_name.store(Intern("request").index, std::memory_order_relaxed);
   g_layer_pools.store(pools, std::memory_order_release);

@@ -13,8 +13,9 @@ namespace pitot::cuda_events {
 
 // Reasons for untimed layers.
 struct LayerCounts {
-  std::atomic<uint64_t> cancelled{0};  // their stream may have been destroyed, or their end was not seen
-  std::atomic<uint64_t> streams{0};    // on a further stream of the same work
+  std::atomic<uint64_t> stream_unsure{0};    // their stream is new, or a stream was destroyed meanwhile
+  std::atomic<uint64_t> ended_elsewhere{0};  // their batch ended on another thread
+  std::atomic<uint64_t> streams{0};          // on a further stream of the same work
 };
 extern LayerCounts g_layer_counts;
 

@@ -156,7 +156,7 @@ Pool* Pools::ReadyPool(const Driver& driver, void* stream) noexcept {
   return pool;
 }
 
-detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
+detail::CudaSpan Pools::Begin(void* stream, Name name, bool is_stream_idle) noexcept {
   if (!IsUsable()) return {};
   const Driver* const driver = driver_.load(std::memory_order_acquire);
   if (driver == nullptr) {
@@ -179,7 +179,8 @@ detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
   while (pair->correlation = correlation_.fetch_add(1, std::memory_order_relaxed), pair->correlation == 0) {}
   const uint64_t begin_ticks = BeginCall();
   pair->recorded_ns = base::ClockNs(CLOCK_MONOTONIC);
-  if (const int result = driver->record_event(pair->begin, stream); result != kSuccess) {
+  pair->has_begin = !is_stream_idle;
+  if (const int result = is_stream_idle ? kSuccess : driver->record_event(pair->begin, stream); result != kSuccess) {
     Fail(result);
     Count(&counts_.failed_record);
     Release(pair, word);

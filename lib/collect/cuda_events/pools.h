@@ -55,6 +55,7 @@ struct alignas(64) Pair {
   uint32_t name = 0;  // index of a Name
   uint32_t stream_number = 0;
   uint32_t correlation = 0;
+  bool has_begin = false;   // its first event was recorded
   int64_t recorded_ns = 0;  // CLOCK_MONOTONIC, before the first event was recorded
   Pool* pool = nullptr;
   void* stream = nullptr;  // the host's
@@ -138,8 +139,9 @@ class Pools {
   Pools(const Pools&) = delete;
   Pools& operator=(const Pools&) = delete;
 
-  // On the host's threads.
-  detail::CudaSpan Begin(void* stream, Name name) noexcept;
+  // On the host's threads. `is_stream_idle`: nothing is on it, so its work begins as soon as it is enqueued: no event
+  // is needed to know when.
+  detail::CudaSpan Begin(void* stream, Name name, bool is_stream_idle = false) noexcept;
   static void End(detail::CudaSpan span) noexcept;
   // Names an open span anew.
   static void Rename(detail::CudaSpan span, Name name) noexcept;

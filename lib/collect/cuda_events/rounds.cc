@@ -163,40 +163,53 @@ bool Rounds::Renew(Pool* pool) noexcept {
   return true;
 }
 
+// When the GPU reached an event, from `earliest_ns` to `latest_ns`, and the largest error of that, by the anchor.
+// Returns the driver's last result.
+int Rounds::TimeOf(const Pool& pool, void* event, int64_t earliest_ns, int64_t latest_ns, Stamp* stamp) noexcept {
+  *stamp = {latest_ns, latest_ns - earliest_ns};
+  if (pool.anchor.width_ns == 0) return kSuccess;
+  float ms = 0;
+  const int result = pools_.driver().elapsed_time(&ms, pool.anchor.event, event);
+  if (IsGone(result)) return result;
+  if (result != kSuccess) pools_.Fail(result);
+  if (result != kSuccess || !std::isfinite(ms)) return kSuccess;
+  const int64_t at_ns = pool.anchor.at_ns + NsOf(ms);
+  stamp->at_ns = std::clamp(at_ns, earliest_ns, latest_ns);
+  stamp->error_ns = std::min(stamp->error_ns, ErrorNs(pool.anchor, at_ns));
+  return kSuccess;
+}
+
 // Adds the span of a finished pair. Returns the driver's last result.
 int Rounds::AddSpan(const Pool& pool, const Pair& pair) noexcept {
   const int64_t seen_ns = Now();
-  const Driver& driver = pools_.driver();
-  float ms = 0;
-  int result = driver.elapsed_time(&ms, pair.begin, pair.end);
-  if (result != kSuccess) return result;
-  if (!std::isfinite(ms) || ms < 0) {
-    pools_.counts().no_time.fetch_add(1, std::memory_order_relaxed);
-    return result;
-  }
   Span span{};
-  span.duration_ns = NsOf(ms);
-  // The GPU reached the first event after it was recorded, and the second before that was seen.
-  const int64_t latest_ns = std::max(pair.recorded_ns, seen_ns - span.duration_ns);
-  span.begin_ns = latest_ns;
-  int64_t error_ns = latest_ns - pair.recorded_ns;
-  if (pool.anchor.width_ns != 0) {
-    result = driver.elapsed_time(&ms, pool.anchor.event, pair.begin);
-    if (IsGone(result)) return result;  // dropped with its context
-    if (result == kSuccess && std::isfinite(ms)) {
-      const int64_t at_ns = pool.anchor.at_ns + NsOf(ms);
-      span.begin_ns = std::clamp(at_ns, pair.recorded_ns, latest_ns);
-      error_ns = std::min(error_ns, ErrorNs(pool.anchor, at_ns));
+  Stamp stamp;
+  if (pair.has_begin) {
+    float ms = 0;
+    if (const int result = pools_.driver().elapsed_time(&ms, pair.begin, pair.end); result != kSuccess) return result;
+    if (!std::isfinite(ms) || ms < 0) {
+      pools_.counts().no_time.fetch_add(1, std::memory_order_relaxed);
+      return kSuccess;
     }
+    span.duration_ns = NsOf(ms);
+    // The GPU reached the first event after it was recorded, and the second before that was seen.
+    const int64_t latest_ns = std::max(pair.recorded_ns, seen_ns - span.duration_ns);
+    if (const int result = TimeOf(pool, pair.begin, pair.recorded_ns, latest_ns, &stamp); result != kSuccess)
+      return result;
+    span.begin_ns = stamp.at_ns;
+  } else {
+    if (const int result = TimeOf(pool, pair.end, pair.recorded_ns, seen_ns, &stamp); result != kSuccess) return result;
+    span.begin_ns = pair.recorded_ns;
+    span.duration_ns = stamp.at_ns - span.begin_ns;
   }
-  span.error_us = static_cast<uint32_t>(std::min<int64_t>((error_ns + 999) / 1000, UINT32_MAX));
+  span.error_us = static_cast<uint32_t>(std::min<int64_t>((stamp.error_ns + 999) / 1000, UINT32_MAX));
   span.name = pair.name;
   span.correlation = pair.correlation;
   span.context = static_cast<uint32_t>(pool.context_id.load(std::memory_order_relaxed));
   span.stream = pair.stream_number;
   span.device = pool.device >= 0 ? static_cast<uint32_t>(pool.device) : 0;
   history_.Add(span);
-  return result;
+  return kSuccess;
 }
 
 // Adds the spans of pairs finished by now. False: the context is gone.

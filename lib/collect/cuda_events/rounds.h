@@ -34,6 +34,10 @@ class Rounds {
   void MakePools() noexcept;
   void FindRoom() noexcept;
   bool Poll(Pool* pool) noexcept;
+  struct Stamp {
+    int64_t at_ns = 0, error_ns = 0;
+  };
+  int TimeOf(const Pool& pool, void* event, int64_t earliest_ns, int64_t latest_ns, Stamp* stamp) noexcept;
   int AddSpan(const Pool& pool, const Pair& pair) noexcept;
   int Measure(const Pool& pool, Anchor* anchor) noexcept;
   bool Renew(Pool* pool) noexcept;

@@ -19,23 +19,24 @@ int cudaLaunchKernelExC(const void*, const void*, void**);
 int cudaStreamDestroy(void*);
 
 [[gnu::visibility("default")]] fakes::Caller cuda_caller() {
-  return {[](void* stream) { return cudaStreamSynchronize(stream); },
-          [](void* to, const void* from, size_t bytes, int direction) { return cudaMemcpy(to, from, bytes, direction); },
-          [](void* to, const void* from, size_t bytes, int direction, void* stream) {
-            return cudaMemcpyAsync(to, from, bytes, direction, stream);
-          },
-          [](void** memory, size_t bytes) { return cudaMalloc(memory, bytes); },
-          [](void* memory) { return cudaFree(memory); },
-          [](const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes, void* stream) {
-            return cudaLaunchKernel(kernel, grid, block, args, bytes, stream);
-          },
-          [](const void* config, const void* kernel, void** args) { return cudaLaunchKernelExC(config, kernel, args); },
-          [](const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes, void* stream) {
-            return cudaLaunchKernel_ptsz(kernel, grid, block, args, bytes, stream);
-          },
-          [](void* stream) { return cudaStreamDestroy(stream); },
-          &fake_cudart_last,
-          &fake_cudart_result,
-          &fake_cudart_spins_ns};
+  return {
+      [](void* stream) { return cudaStreamSynchronize(stream); },
+      [](void* to, const void* from, size_t bytes, int direction) { return cudaMemcpy(to, from, bytes, direction); },
+      [](void* to, const void* from, size_t bytes, int direction, void* stream) {
+        return cudaMemcpyAsync(to, from, bytes, direction, stream);
+      },
+      [](void** memory, size_t bytes) { return cudaMalloc(memory, bytes); },
+      [](void* memory) { return cudaFree(memory); },
+      [](const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes, void* stream) {
+        return cudaLaunchKernel(kernel, grid, block, args, bytes, stream);
+      },
+      [](const void* config, const void* kernel, void** args) { return cudaLaunchKernelExC(config, kernel, args); },
+      [](const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes, void* stream) {
+        return cudaLaunchKernel_ptsz(kernel, grid, block, args, bytes, stream);
+      },
+      [](void* stream) { return cudaStreamDestroy(stream); },
+      &fake_cudart_last,
+      &fake_cudart_result,
+      &fake_cudart_spins_ns};
 }
 }

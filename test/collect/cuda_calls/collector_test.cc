@@ -80,11 +80,12 @@ using Names = std::vector<std::string>;
 
 struct Watched {
   static void Launch(void* stream) noexcept { streams.push_back(stream); }
-  static void Wait() noexcept { ++waits; }
+  static void Wait(void* stream) noexcept { waits.push_back(stream); }
   static void Destroy() noexcept { ++destroyed; }
   explicit Watched() {
     streams.clear();
-    waits = destroyed = 0;
+    waits.clear();
+    destroyed = 0;
     pitot::trace::g_stream_watcher.store(&kWatcher);
   }
   ~Watched() { pitot::trace::g_stream_watcher.store(nullptr); }
@@ -92,8 +93,8 @@ struct Watched {
   Watched& operator=(const Watched&) = delete;
 
   static constexpr pitot::trace::StreamWatcher kWatcher = {Launch, Wait, Destroy};
-  inline static std::vector<void*> streams;
-  inline static int waits = 0, destroyed = 0;
+  inline static std::vector<void*> streams, waits;
+  inline static int destroyed = 0;
 };
 
 }  // namespace
@@ -192,11 +193,12 @@ TEST_CASE("launches are not recorded, but tell who watches streams", "[cuda_call
   caller.launch_ex(&config, nullptr, nullptr);
   caller.copy_async(nullptr, nullptr, 0, 1, Pointer(8));
   CHECK(Watched::streams == std::vector<void*>{Pointer(7), Pointer(2), Pointer(9), Pointer(8)});
-  caller.synchronize(nullptr);
+  caller.synchronize(Pointer(6));
+  caller.free(nullptr);
   caller.destroy_stream(Pointer(7));
-  CHECK(Watched::waits == 1);
+  CHECK(Watched::waits == std::vector<void*>{Pointer(6), pitot::trace::kNoStream});
   CHECK(Watched::destroyed == 1);
-  CHECK(Calls(rig.Incident()) == Names{"cudaStreamSynchronize"});
+  CHECK(Calls(rig.Incident()) == Names{"cudaStreamSynchronize", "cudaFree"});
 }
 
 TEST_CASE("after a stop, in a pause and in a forked child calls go through and are not recorded", "[cuda_calls]") {

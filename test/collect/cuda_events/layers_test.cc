@@ -20,7 +20,7 @@ using fakes::kMs;
 // The collector of CUDA calls, as this test plays it.
 struct Launches {
   static void Tell(void* stream) { pitot::trace::g_stream_watcher.load()->launch(stream); }
-  static void Wait() { pitot::trace::g_stream_watcher.load()->wait(); }
+  static void Wait(void* stream = pitot::trace::kNoStream) { pitot::trace::g_stream_watcher.load()->wait(stream); }
   static void Destroy() { pitot::trace::g_stream_watcher.load()->destroy(); }
 };
 
@@ -28,6 +28,16 @@ struct Launches {
 void Launch(EventHost* host, void* stream, int64_t duration_ns = kMs) {
   Launches::Tell(stream);
   host->cuda.Enqueue(stream, duration_ns);
+}
+
+// A stream of which the collector knows that it lasts.
+void* LastingStream(EventHost* host) {
+  for (int i = 0; i < 16; ++i) {
+    pitot::Batch batch = pitot::Batch::Begin("warm up");
+    Launches::Tell(host->stream);
+    Launches::Wait(host->stream);
+  }
+  return host->stream;
 }
 
 std::vector<std::string> Spans(const model::Trace& trace) {
@@ -84,15 +94,16 @@ TEST_CASE("where launches are seen, layers need nothing of the host, and code wi
           "[cuda_events][layers]") {
   EventHost host;
   REQUIRE(host.StartTiming());
+  void* const stream = LastingStream(&host);
   pitot::Batch batch = pitot::Batch::Begin("resnet50");
   { PITOT_SCOPE("tokenize"); }
   {
     PITOT_SCOPE("forward");
-    Launch(&host, host.stream);
+    Launch(&host, stream);
   }
   {
     PITOT_SCOPE("head");
-    Launch(&host, host.stream);
+    Launch(&host, stream);
   }
   Launches::Wait();
   { PITOT_SCOPE("detokenize"); }
@@ -104,24 +115,27 @@ TEST_CASE("where launches are seen, layers need nothing of the host, and code wi
 TEST_CASE("a batch without scopes and a request outside of batches are timed as a whole", "[cuda_events][layers]") {
   EventHost host;
   REQUIRE(host.StartTiming());
+  void* const stream = LastingStream(&host);
   pitot::Batch batch = pitot::Batch::Begin("resnet50");
-  Launch(&host, host.stream);
+  Launch(&host, stream);
   batch.Finish();
   pitot::Request request = pitot::Request::Begin("/classify");
-  Launch(&host, host.stream);
+  Launch(&host, stream);
   Launches::Wait();
   request.Finish(pitot::Outcome::kOk);
-  Launch(&host, host.stream);  // for nobody
+  Launch(&host, stream);  // for nobody
   CHECK(Spans(SettledIncident(&host)) == Names{"resnet50", "request"});
 }
 
 TEST_CASE("work that goes on on another stream is timed there", "[cuda_events][layers]") {
   EventHost host;
   REQUIRE(host.StartTiming());
+  void* const stream = LastingStream(&host);
   void* const other = host.cuda.MakeStream();
   pitot::Batch batch = pitot::Batch::Begin("resnet50");
-  Launch(&host, host.stream);
+  Launch(&host, stream);
   Launch(&host, other, 3 * kMs);
+  Launches::Wait(other);
   batch.Finish();
   const model::Trace trace = SettledIncident(&host);
   CHECK(Spans(trace) == Names{"resnet50", "resnet50"});
@@ -145,18 +159,51 @@ TEST_CASE("no event is recorded on a stream that may have been destroyed", "[cud
   CHECK(host.cuda.StampsOn(other).size() == before);
   const model::Trace trace = SettledIncident(&host);
   CHECK(Spans(trace).empty());
-  CHECK(Attribute(trace, "cuda_events.layers_cancelled") == "1");
+  CHECK(Attribute(trace, "cuda_events.stream_unsure") == "1");
+}
+
+TEST_CASE("a stream that may not last is used only while the host uses it", "[cuda_events][layers]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  void* const other = host.cuda.MakeStream();
+  const auto run = [&](void* awaited) {
+    pitot::Batch batch = pitot::Batch::Begin("resnet50");
+    Launch(&host, other);
+    Launches::Wait(awaited);
+  };
+  run(pitot::trace::kEveryStream);  // the host may have destroyed it before
+  CHECK(Spans(SettledIncident(&host)).empty());
+  run(other);
+  CHECK(Spans(SettledIncident(&host)) == Names{"resnet50"});
+}
+
+TEST_CASE("work on a stream that is idle begins as it is launched, and takes one event", "[cuda_events][layers]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  void* const stream = LastingStream(&host);
+  const size_t before = host.cuda.StampsOn(stream).size();
+  {
+    pitot::Batch batch = pitot::Batch::Begin("resnet50");
+    Launch(&host, stream, 5 * kMs);
+    Launches::Wait(stream);
+  }
+  CHECK(host.cuda.StampsOn(stream).size() == before + 1);
+  const model::Trace trace = SettledIncident(&host);
+  REQUIRE(Spans(trace) == Names{"resnet50"});
+  const int64_t error_ns = 1000 * EventHost::NumberOf(trace, "cuda_events.clock_error_us");
+  CHECK(trace.gpu.duration_ns[EventHost::Find(trace, "resnet50")] >= 5 * kMs - error_ns);
 }
 
 TEST_CASE("layers that cost too much of a batch's time are timed as one", "[cuda_events][layers]") {
   EventHost host;
   host.event_options.layer_cost_percent = 1e-6;
   REQUIRE(host.StartTiming());
+  void* const stream = LastingStream(&host);
   const auto run = [&] {
     pitot::Batch batch = pitot::Batch::Begin("resnet50");
     for (int i = 0; i < 3; ++i) {
       PITOT_SCOPE("layer");
-      Launch(&host, host.stream, 0);
+      Launch(&host, stream, 0);
     }
     batch.Finish();
   };
@@ -172,15 +219,16 @@ TEST_CASE("layers that cost too much of a batch's time are timed as one", "[cuda
 TEST_CASE("a batch that ends on another thread leaves no span behind", "[cuda_events][layers]") {
   EventHost host;
   REQUIRE(host.StartTiming());
+  void* const stream = LastingStream(&host);
   pitot::Batch batch = pitot::Batch::Begin("resnet50");
-  Launch(&host, host.stream);
+  Launch(&host, stream);
   std::thread([batch = std::move(batch)]() mutable { batch.Finish(); }).join();
   pitot::Batch next = pitot::Batch::Begin("resnet50");
-  Launch(&host, host.stream);
+  Launch(&host, stream);
   next.Finish();
   const model::Trace trace = SettledIncident(&host);
   CHECK(Spans(trace) == Names{"resnet50"});
-  CHECK(Attribute(trace, "cuda_events.layers_cancelled") == "1");
+  CHECK(Attribute(trace, "cuda_events.ended_elsewhere") == "1");
 }
 
 TEST_CASE("layers can be left out", "[cuda_events][layers]") {
