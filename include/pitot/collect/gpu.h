@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collect: everything of NVIDIA GPUs that can be recorded all the time: hardware counters, the layers of batches by CUDA
-// events, the calls in which threads wait, and the state by NVML. docs/guide/gpu.md says what is recorded and at what cost.
+// Collect: everything of NVIDIA GPUs that can be recorded all the time: hardware counters, the layers of batches by
+// CUDA events, the calls in which threads wait, and the state by NVML. docs/guide/gpu.md says what is recorded and at
+// what cost.
 //
 //   pitot::gpu::Enable(recorder);  // after Recorder::Start
 //
