@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Import tables of the loaded libraries: an entry that leads to a function of CUDA is made to lead to our wrapper of it
-// (ELF's relocations of kind JUMP_SLOT and GLOB_DAT).
+// Import tables of the loaded libraries: entries for functions of CUDA are made to lead to our wrappers of them (ELF's
+// relocations of kind JUMP_SLOT and GLOB_DAT).
 #ifndef PITOT_LIB_COLLECT_CUDA_CALLS_IMPORTS_H_
 #define PITOT_LIB_COLLECT_CUDA_CALLS_IMPORTS_H_
 
@@ -25,9 +25,9 @@ struct Function {
 };
 
 struct ImportCounts {
-  uint32_t libraries = 0;  // with an entry that leads to a wrapper
-  uint32_t entries = 0;    // that lead to one
-  uint32_t refused = 0;    // entries that could not be changed
+  uint32_t libraries = 0;  // with an entry for a wrapper
+  uint32_t entries = 0;    // for a wrapper
+  uint32_t refused = 0;    // not changed: read-only, or without room
 };
 
 class Imports {
@@ -39,7 +39,7 @@ class Imports {
   // Changes the entries of all loaded libraries, if libraries were loaded since the last two times. Holds the loader's
   // lock meanwhile: none of them can go away. Throws bad_alloc.
   void Change();
-  // Of the last change.
+  // As of the last change.
   const ImportCounts& counts() const { return counts_; }
   bool has_provider() const { return has_provider_; }
 

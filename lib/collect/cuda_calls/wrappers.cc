@@ -157,7 +157,7 @@ template <uint32_t kFunction, class... Args> void* StreamOf(const std::tuple<Arg
   return stream;
 }
 
-// Tells who watches streams of a call that begins.
+// Tells the watcher of streams that a call begins.
 template <uint32_t kFunction, class... Args> void Tell(const std::tuple<Args...>& args) {
   constexpr Kind kKind = kKinds[kFunction];
   const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire);
@@ -209,7 +209,7 @@ Function Make(std::integer_sequence<uint32_t, kOriginal...>) {
           &g_originals[kFunction]};
 }
 
-// What calls are named in traces: base::CallClassOf knows these names.
+// The names of calls in traces. base::CallClassOf knows them.
 std::string CallName(const Kind& kind, uint32_t direction) {
   std::string name(PlainName(kind.name));
   name += kDirectionNames[direction];

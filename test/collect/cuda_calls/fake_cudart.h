@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake runtime of CUDA: it notes its calls, and a caller that passes them on from a library of its own.
+// A fake runtime of CUDA, which notes its calls, and a caller of it in a library of its own.
 #ifndef PITOT_TEST_COLLECT_CUDA_CALLS_FAKE_CUDART_H_
 #define PITOT_TEST_COLLECT_CUDA_CALLS_FAKE_CUDART_H_
 
@@ -20,7 +20,7 @@ struct RuntimeCall {
   uintptr_t words[8] = {};
 };
 
-// What a caller's library exports as `cuda_caller`.
+// A caller's library exports it as `cuda_caller`.
 struct Caller {
   int (*synchronize)(void* stream);
   int (*copy)(void* to, const void* from, size_t bytes, int direction);

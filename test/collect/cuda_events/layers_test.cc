@@ -30,7 +30,7 @@ void Launch(EventHost* host, void* stream, int64_t duration_ns = kMs) {
   host->cuda.Enqueue(stream, duration_ns);
 }
 
-// A stream of which the collector knows that it lasts.
+// A stream known to last.
 void* LastingStream(EventHost* host) {
   for (int i = 0; i < 16; ++i) {
     pitot::Batch batch = pitot::Batch::Begin("warm up");
