@@ -11,7 +11,6 @@
 namespace pitot::trace {
 
 constinit std::atomic<const StreamWatcher*> g_stream_watcher{nullptr};
-constinit std::atomic<bool> g_sees_launches{false};
 
 namespace {
 

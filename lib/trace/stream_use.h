@@ -21,8 +21,6 @@ inline void* const kEveryStream = reinterpret_cast<void*>(~uintptr_t{0});  // NO
 inline void* const kNoStream = reinterpret_cast<void*>(~uintptr_t{1});     // NOLINT(performance-no-int-to-ptr)
 
 extern std::atomic<const StreamWatcher*> g_stream_watcher;  // null: none. It must live as long as the process.
-// Calls of at least one library of this process are seen. Others may make calls that are not.
-extern std::atomic<bool> g_sees_launches;
 
 }  // namespace pitot::trace
 

@@ -102,8 +102,8 @@ void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
   EmitDivided(begin_ns, segment, off);
 }
 
-// Model code of which no GPU work and no wait is recorded may be a wait for the GPU: a thread that synchronises spins or
-// sleeps. As long as the GPU worked, it is not called code or a sleep without a reason.
+// Model code of which no GPU work and no wait is recorded may be a wait for the GPU: a thread that synchronises spins
+// or sleeps. As long as the GPU worked, it is not called code or a sleep without a reason.
 void Walk::TakeGpuUse(int64_t begin_ns, const BlameSegment& segment, OffCpu* off) const {
   const bool is_model = segment.blame == Blame::kHostOncpuFramework && segment.batch != kNone;
   if (!is_model || index_.gpu.OpsOfBatch(segment.batch) != 0 || index_.gpu.HasWaits(segment.batch)) return;

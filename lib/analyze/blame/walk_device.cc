@@ -96,8 +96,8 @@ Blame Walk::BlameOfCopying(uint32_t call) const {
   return Says(name, "HtoD") ? Blame::kH2d : Says(name, "DtoH") ? Blame::kD2h : Blame::kLaunchApi;
 }
 
-// A wait for spans. They tell when the batch's work ended, and include gaps: what the thread did before this wait was not
-// the GPU's time, so the walk goes on there, and not at the beginning of the work.
+// A wait for spans. They tell when the batch's work ended, and include gaps: what the thread did before this wait was
+// not the GPU's time, so the walk goes on there, and not at the beginning of the work.
 void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
   BlameSegment rest;
   rest.thread = thread_;
@@ -105,8 +105,8 @@ void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
   rest.event = piece.event;
   rest.batch = BatchAt(begin_ns);
   const CallClass what = index_.gpu.ClassOf(piece.call);
-  rest.blame = what == CallClass::kFree           ? Blame::kAllocStall
-               : what == CallClass::kBlockingCopy ? BlameOfCopying(piece.call)
+  rest.blame = what == CallClass::kFree                                          ? Blame::kAllocStall
+               : what == CallClass::kBlockingCopy                                ? BlameOfCopying(piece.call)
                : now_ns_ - index_.gpu.EndNs(op) <= index_.options.sync_return_ns ? Blame::kSyncReturn
                                                                                  : Blame::kHostBlockedUnknown;
   for (; op != kNone && index_.gpu.EndNs(op) > begin_ns; op = index_.gpu.Previous(op)) {
@@ -178,10 +178,11 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
     case CallClass::kSync:
     case CallClass::kDeviceSync:
       // So long a wait must have been for something unrecorded: for the GPU, where no work of GPUs was recorded at all.
-      segment.blame = now_ns_ - begin_ns <= index_.options.sync_return_ns ? Blame::kHostOncpuFramework
-                      : index_.gpu.has_operations()                       ? Blame::kHostBlockedUnknown
-                      : index_.gpu_use.HasDevice()                        ? Blame::kHostBlockedUnknown
-                                                                          : Blame::kGpuExecExpected;
+      segment.blame =
+          now_ns_ - begin_ns <= index_.options.sync_return_ns ? Blame::kHostOncpuFramework
+          : index_.gpu.AreOperationsRecorded(begin_ns, now_ns_) || index_.gpu_use.IsSampled(begin_ns, now_ns_)
+              ? Blame::kHostBlockedUnknown
+              : Blame::kGpuExecExpected;
       break;
     case CallClass::kLoad:
     case CallClass::kCompile:
@@ -193,7 +194,8 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
       segment.blame = Blame::kHostOncpuFramework;
       break;
   }
-  if (IsWaiting(index_.gpu.ClassOf(call)) && !index_.gpu.has_operations()) return EmitWaitInCall(begin_ns, segment);
+  if (IsWaiting(index_.gpu.ClassOf(call)) && !index_.gpu.AreOperationsRecorded(begin_ns, now_ns_))
+    return EmitWaitInCall(begin_ns, segment);
   if (segment.blame != Blame::kLaunchApi) return EmitInCall(begin_ns, segment);
   BlameSegment loads = segment;
   loads.blame = Blame::kLazyLoadJit;
@@ -498,7 +500,8 @@ void Walk::Execute(uint32_t op) {
   } else if (name.substr(0, 4) == "nccl" || Says(name, "ncclKernel") || Says(name, "ncclDevKernel")) {
     segment.blame = Blame::kCommExposed;
   } else if (const int64_t usual_ns = index_.gpu.UsualNs(op); usual_ns >= 0 && duration_ns > usual_ns) {
-    const int64_t overlap_ns = index_.gpu.OverlapNs(op, index_.gpu.TimeOf(op), [&](uint32_t other) { return IsOthers(other) || IsOwn(other); });
+    const int64_t overlap_ns = index_.gpu.OverlapNs(op, index_.gpu.TimeOf(op),
+                                                    [&](uint32_t other) { return IsOthers(other) || IsOwn(other); });
     const int64_t excess_ns = duration_ns - usual_ns;
     const double share = static_cast<double>(overlap_ns) / static_cast<double>(duration_ns);
     const auto contended_ns = std::min(excess_ns, static_cast<int64_t>(static_cast<double>(excess_ns) * share));

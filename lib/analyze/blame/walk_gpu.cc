@@ -79,8 +79,9 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     if (Enqueues(classes_[name]) && trace.calls.duration_ns[call] != model::kOpen)
       launch_ns.push_back(trace.calls.duration_ns[call]);
     const uint32_t request = trace.calls.request[call];
-    if (const uint32_t batch = trace.calls.batch[call]; batch != kNone && IsWaiting(classes_[name]))
-      has_waits_[batch] = true;
+    const bool is_wait = base::IsSynchronization(classes_[name]) || classes_[name] == CallClass::kBlockingCopy;
+    has_any_waits_ = has_any_waits_ || is_wait;
+    if (const uint32_t batch = trace.calls.batch[call]; batch != kNone && is_wait) has_waits_[batch] = true;
     if (request == kNone || trace.calls.batch[call] != kNone) continue;
     const model::Interval own{trace.calls.begin_ns[call], trace.CallEnd(call)};
     model::Interval& all = calls_of_[request];

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyze/blame/namespace.h"
+#include "analyze/facts/quality.h"
 #include "base/call_class.h"
 #include "model/held.h"
 #include "pitot/analyze/why.h"
@@ -86,11 +87,15 @@ class GpuOps {
   // O(log n) for each stream.
   uint32_t AllocationBefore(uint32_t op, int64_t since_ns) const;
 
-  // Whether anything but spans was recorded of GPUs.
-  bool has_operations() const { return has_operations_; }
   bool IsSpan(uint32_t op) const { return trace_.gpu.kind[op] == model::GpuKind::kSpan; }
-  // Whether a call in which its thread may have waited for a GPU was recorded for the batch. Then its code is code.
+  // Whether a synchronisation or a blocking copy was recorded for the batch. Then its code is code. And for any batch
+  // or request.
   bool HasWaits(uint32_t batch) const { return has_waits_[batch]; }
+  bool has_any_waits() const { return has_any_waits_; }
+  // Whether operations of GPUs were recorded all the time.
+  bool AreOperationsRecorded(int64_t begin_ns, int64_t end_ns) const {
+    return has_operations_ && facts::DepthOf(trace_, begin_ns, end_ns) != Depth::kScopes;
+  }
 
   // How many operations its calls, and those of the batch, caused. Spans are none.
   uint32_t OpsOfRequest(uint32_t request) const { return ops_of_request_[request]; }
@@ -170,7 +175,7 @@ class GpuOps {
   std::vector<model::Interval> calls_of_;       // by request
   std::vector<uint32_t> ops_of_request_, ops_of_batch_, members_;
   std::vector<bool> has_waits_;  // by batch
-  bool has_operations_ = false;
+  bool has_operations_ = false, has_any_waits_ = false;
   std::unordered_map<uint64_t, int64_t> usual_ns_;
   int64_t median_launch_ns_ = 0;
   const bool are_times_known_;

@@ -42,6 +42,10 @@ struct Damage {
 // after. O(n) of the GPU's rows.
 bool AreGpuTimesKnown(const model::Trace& trace, const QualityLimits& limits);
 
+// The least depth of GPU records from `begin_ns` to `end_ns`. A trace without depths was recorded the same all the
+// time. O(log n), and the depths in between.
+Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns);
+
 // Whether all calls in which a thread waits for a GPU were recorded, at any depth (pitot::cuda_calls).
 bool AreWaitsRecorded(const model::Trace& trace);
 

@@ -68,7 +68,8 @@ constexpr AdviceRow kRows[] = {
      kAnyClose,
      Proof::kMayAwaitGpu,
      {"record_gpu",
-      "The thread ran this code, or waited for a GPU in it. Add pitot::gpu::Enable (docs/guide/gpu.md): it records what "
+      "The thread ran this code, or waited for a GPU in it. Add pitot::gpu::Enable (docs/guide/gpu.md): it records "
+      "what "
       "GPUs do, and the waits for them."}},
     {BlameBit(Blame::kHostOncpuFramework),
      kAnyClose,

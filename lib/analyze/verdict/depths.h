@@ -10,7 +10,6 @@
 #include "analyze/verdict/namespace.h"
 #include "pitot/analyze/why.h"
 #include "pitot/depth.h"
-#include "pitot/model/trace.h"
 
 namespace pitot::verdict {
 
@@ -25,10 +24,6 @@ inline constexpr uint32_t kOfGpus =
     BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
     BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuClock) | BlameBit(Blame::kGpuExcessUnknown) |
     BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kCommExposed);
-
-// The least depth of GPU records from `begin_ns` to `end_ns`. A trace without depths was recorded the same all the
-// time.
-Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns);
 
 // Treats depths at which the same is known of GPUs as one.
 inline Depth ForGpus(Depth depth) { return std::min(depth, Depth::kKernels); }

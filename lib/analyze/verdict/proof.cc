@@ -75,14 +75,14 @@ bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) {
 bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
   const model::Trace& trace = index.trace;
   const bool has_gpu = !trace.devices.empty() || !facts::GpuCountersOf(trace).empty();
-  if (!has_gpu || facts::AreWaitsRecorded(trace)) return false;
+  if (!has_gpu || (facts::AreWaitsRecorded(trace) && index.gpu.has_any_waits())) return false;
   int64_t code_ns = 0, unseen_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kHostOncpuFramework) continue;
     code_ns += segment.end_ns - segment.begin_ns;
     if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0 ||
         index.gpu.HasWaits(segment.batch) || index.gpu_use.IsSampled(segment.begin_ns, segment.end_ns) ||
-        ForGpus(DepthOf(trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels)
+        ForGpus(facts::DepthOf(trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels)
       continue;
     unseen_ns += segment.end_ns - segment.begin_ns;
   }

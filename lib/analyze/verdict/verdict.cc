@@ -9,6 +9,7 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/clock_state.h"
+#include "analyze/facts/quality.h"
 #include "analyze/verdict/cause_evidence.h"
 #include "analyze/verdict/contradictions.h"
 #include "analyze/verdict/contrast.h"
@@ -17,7 +18,6 @@
 #include "analyze/verdict/proof.h"
 #include "analyze/verdict/verdict_confidence.h"
 #include "analyze/verdict/verdict_others.h"
-#include "analyze/facts/quality.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 
@@ -417,7 +417,7 @@ bool KeepDepth(Depth depth, const BlameVector& blame, uint32_t at_any_depth, uin
 WorkDone WorkOf(const blame::Index& index, uint32_t request) {
   const model::RequestRow& row = index.trace.requests[request];
   WorkDone work;
-  work.depth = DepthOf(index.trace, row.begin_ns, index.trace.RequestEnd(row));
+  work.depth = facts::DepthOf(index.trace, row.begin_ns, index.trace.RequestEnd(row));
   if (!row.sizes.empty() && std::isfinite(row.sizes[0].value)) work.size = row.sizes[0].value;
   work.tokens = row.output_tokens;
   work.launches = index.gpu.OpsOfRequest(request);
@@ -435,7 +435,7 @@ WorkDone WorkOf(const blame::Index& index, uint32_t request) {
 WorkDone WorkOfBlame(const blame::Index& index, const RequestBlame& blame) {
   if (blame.token == kNone) return WorkOf(index, blame.request);
   WorkDone work;
-  work.depth = DepthOf(index.trace, blame.begin_ns, blame.end_ns);
+  work.depth = facts::DepthOf(index.trace, blame.begin_ns, blame.end_ns);
   return work;
 }
 

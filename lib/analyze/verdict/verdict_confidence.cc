@@ -71,6 +71,7 @@ Doubt UnlessProved(Blame blame) {
     return {kUncounted, "it may have slept: no counter shows its thread on a CPU"};
   if ((kBehindOthers & BlameBit(blame)) != 0) return {kInferred, "the owner of that work is not known"};
   if (blame == Blame::kGpuExecExpected) return {kInferred, "the usual time of such work is not known"};
+  if (blame == Blame::kGpuContention) return {kInferred, "layers include gaps: they may not have run at once"};
   if (blame == Blame::kLazyLoadJit) return {kFirstSeen, "the first in this trace need not be new"};
   if (blame == Blame::kHostPagefaultIo) return {kSlowFaults, "so few page faults may take no time"};
   return {};
@@ -85,9 +86,9 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
     case Blame::kLaunchApi:  // or another thread was in the driver meanwhile
       return is_counted || segment.by.IsKnown();
     case Blame::kGpuExecExpected:
-      // By the counters of a GPU: it worked while the thread waited for it, or while the thread may have.
-      if (segment.counter != kNone) return segment.call != kNone;
       return segment.gpu != kNone && index.gpu.UsualNs(segment.gpu) >= 0;
+    case Blame::kGpuContention:
+      return segment.gpu == kNone || !index.gpu.IsSpan(segment.gpu);
     case Blame::kLazyLoadJit:
       return index.first_uses.IsLoadProved(segment);
     case Blame::kHostPagefaultIo:  // without a counter it is a wait marked by the program as input or output

@@ -12,12 +12,10 @@
 
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/mutex.h"
 #include "base/one_in_process.h"
 #include "base/patient_thread.h"
 #include "base/semaphore.h"
 #include "trace/process.h"
-#include "trace/stream_use.h"
 
 namespace pitot::cuda_calls {
 namespace {
@@ -41,11 +39,14 @@ struct Shared {
   explicit Shared(const Environment& environment)
       : look_ns(environment.look_ns), imports(environment.functions, environment.providers) {}
 
-  // Throws bad_alloc.
+  // Throws bad_alloc. Threads: one at a time. It may wait for a library that another thread loads.
   void Look() {
-    const base::MutexLock lock(&mutex);
     imports.Change();
-    trace::g_sees_launches.store(imports.counts().entries != 0 && !is_paused.load() && !stop.load());
+    const ImportCounts& counts = imports.counts();
+    libraries.store(counts.libraries, std::memory_order_relaxed);
+    refused.store(counts.refused, std::memory_order_relaxed);
+    pending.store(counts.pending, std::memory_order_relaxed);
+    has_cuda.store(imports.has_provider(), std::memory_order_relaxed);
   }
   void Run() noexcept {
     pthread_setname_np(pthread_self(), "pitot-calls");
@@ -60,10 +61,9 @@ struct Shared {
   }
 
   const int64_t look_ns;
-  base::Mutex mutex;
-  Imports imports PITOT_GUARDED_BY(mutex);
-  std::atomic<bool> stop{false}, is_paused{false};
-  std::atomic<uint64_t> failed_looks{0};
+  Imports imports;  // the thread's, once it runs
+  std::atomic<bool> stop{false}, is_paused{false}, has_cuda{false};
+  std::atomic<uint64_t> libraries{0}, refused{0}, pending{0}, failed_looks{0};
   base::Semaphore wake;
 };
 
@@ -127,7 +127,6 @@ void CudaCallCollector::Stop() noexcept {
   if (!is_running_.exchange(false) || fork_epoch_ != trace::ForkEpoch()) return;
   EndRecording();
   shared_->stop.store(true);
-  trace::g_sees_launches.store(false);
   shared_->wake.Give();
   thread_.End(environment_.stop_patience_ns);
   g_right.GiveBack();
@@ -137,7 +136,6 @@ Status CudaCallCollector::Pause() noexcept {
   if (!IsOurs()) return Status(StatusCode::kNotRunning, "the collector of CUDA calls does not run in this process");
   shared_->is_paused.store(true);
   EndRecording();
-  trace::g_sees_launches.store(false);
   return {};
 }
 
@@ -151,27 +149,22 @@ Status CudaCallCollector::Resume() noexcept {
 
 void CudaCallCollector::AddTo(TraceBuilder& trace) {
   if (!IsOurs()) return;
-  ImportCounts counts;
-  bool has_cuda = false;
-  {
-    const base::MutexLock lock(&shared_->mutex);
-    counts = shared_->imports.counts();
-    has_cuda = shared_->imports.has_provider();
-  }
   if (shared_->is_paused.load())
     trace.AddAttribute("cuda_calls.not_recorded",
                        "paused by the host; to record waits for the GPU: Recorder::Resume(\"cuda_calls\")");
-  else if (has_cuda && counts.entries == 0)
+  else if (shared_->has_cuda.load() && shared_->libraries.load() == 0)
     trace.AddAttribute(
         "cuda_calls.not_recorded",
         "no library here imports CUDA's functions; to record waits for the GPU: link CUDA's runtime as a "
         "shared library (nvcc -cudart shared)");
-  const auto add = [&](const char* key, uint64_t number) {
-    if (number != 0) trace.AddAttribute(key, std::to_string(number).c_str());
+  const auto add = [&](const char* key, const std::atomic<uint64_t>& count) {
+    if (const uint64_t number = count.load(std::memory_order_relaxed); number != 0)
+      trace.AddAttribute(key, std::to_string(number).c_str());
   };
-  add("cuda_calls.libraries", counts.libraries);
-  add("cuda_calls.entries_refused", counts.refused);
-  add("cuda_calls.failed_looks", shared_->failed_looks.load(std::memory_order_relaxed));
+  add("cuda_calls.libraries", shared_->libraries);
+  add("cuda_calls.entries_refused", shared_->refused);
+  add("cuda_calls.entries_pending", shared_->pending);
+  add("cuda_calls.failed_looks", shared_->failed_looks);
 }
 
 }  // namespace

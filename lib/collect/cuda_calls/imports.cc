@@ -123,20 +123,39 @@ class Imports::Library {
   std::span<const ElfW(Rela)> jumps_, relocations_;
 };
 
-bool Imports::HasNews() {
-  uint64_t loads = 0;
+Imports::Loads Imports::LoadsNow() {
+  Loads loads;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* out) {
-        *static_cast<uint64_t*>(out) = info->dlpi_adds;
+        *static_cast<Loads*>(out) = {info->dlpi_adds, info->dlpi_subs};
         return 1;
       },
       &loads);
+  return loads;
+}
+
+bool Imports::HasNews() {
   // Once more after a change: the loader may have bound an entry while we changed it.
-  if (loads != seen_loads_) looks_left_ = 2;
-  seen_loads_ = loads;
+  const Loads loads = LoadsNow();
+  if (loads != seen_ || counts_.pending != 0) looks_left_ = 2;
+  seen_ = loads;
   if (looks_left_ == 0) return false;
   --looks_left_;
   return true;
+}
+
+// Libraries are listed before the loader has relocated them. Those listed now are ready once no load is under way: the
+// loader's lock, which the two calls take, is held for a whole load.
+void Imports::FindLoaded() {
+  loaded_.clear();
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        static_cast<std::vector<const void*>*>(out)->push_back(info->dlpi_phdr);
+        return 0;
+      },
+      &loaded_);
+  std::sort(loaded_.begin(), loaded_.end());
+  if (void* const program = dlopen(nullptr, RTLD_LAZY)) dlclose(program);
 }
 
 // Where CUDA's functions are. Asked outside of the loader's lock, which the answer needs.
@@ -160,7 +179,12 @@ void Imports::FindDefinitions() {
     void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (library == nullptr) continue;
     for (const Function& function : functions_) {
-      if (void* const address = dlsym(library, function.name.data())) definitions_.push_back({&function, address});
+      void* const address = dlsym(library, function.name.data());
+      if (address == nullptr) continue;
+      definitions_.push_back({&function, address});
+      // Another library's function of this name comes first for those who see it: a second interposer.
+      void* const first = dlsym(RTLD_DEFAULT, function.name.data());
+      if (first != nullptr && first != address) definitions_.push_back({&function, first});
     }
     dlclose(library);
   }
@@ -169,7 +193,7 @@ void Imports::FindDefinitions() {
 }
 
 const Function* Imports::Find(std::string_view name) const {
-  if (!name.starts_with("cu")) return nullptr;
+  if (!name.starts_with("cu") && !name.starts_with("__cuda")) return nullptr;
   const auto at = std::lower_bound(functions_.begin(), functions_.end(), name,
                                    [](const Function& one, std::string_view other) { return one.name < other; });
   return at != functions_.end() && at->name == name ? &*at : nullptr;
@@ -190,7 +214,7 @@ namespace {
 uint32_t NumberOf(const Function& function, void* original) {
   for (uint32_t i = 0; i < kMostOriginals; ++i) {
     std::atomic<void*>& there = (*function.originals)[i];
-    if (there.load(std::memory_order_relaxed) == nullptr) there.store(original, std::memory_order_release);
+    if (there.load(std::memory_order_relaxed) == nullptr) there.store(original, std::memory_order_seq_cst);
     if (there.load(std::memory_order_relaxed) == original) return i;
   }
   return kMostOriginals;
@@ -200,9 +224,13 @@ uint32_t NumberOf(const Function& function, void* original) {
 
 void Imports::Change() {
   if (!HasNews()) return;
+  FindLoaded();
   FindDefinitions();
   counts_ = {};
-  const auto change = [this](const dl_phdr_info& info) {
+  const unsigned long long removed = LoadsNow().removed;
+  const auto change = [this, removed](const dl_phdr_info& info) {
+    // Another library may be in the place of one that went away.
+    if (info.dlpi_subs != removed || !std::binary_search(loaded_.begin(), loaded_.end(), info.dlpi_phdr)) return;
     const Library library(info);
     if (!library.IsReadable()) return;
     bool is_changed = false;
@@ -215,7 +243,10 @@ void Imports::Change() {
         // Until its first call an entry leads back into its own library, to the code that asks the loader.
         if (original == nullptr || library.mapped().Has(reinterpret_cast<uintptr_t>(original)))
           original = DefinitionOf(*function);
-        if (original == nullptr) return;  // not known before its first call
+        if (original == nullptr) {
+          ++counts_.pending;
+          return;
+        }
         const uint32_t number = NumberOf(*function, original);
         if (number == kMostOriginals || !Store(entry, wrappers[number], library.read_only())) {
           ++counts_.refused;

@@ -28,6 +28,7 @@ struct ImportCounts {
   uint32_t libraries = 0;  // with an entry for a wrapper
   uint32_t entries = 0;    // for a wrapper
   uint32_t refused = 0;    // not changed: read-only, or without room
+  uint32_t pending = 0;    // that lead to one of several functions, not known before their first call
 };
 
 class Imports {
@@ -36,8 +37,9 @@ class Imports {
   Imports(std::span<const Function> functions, std::span<const std::string_view> providers)
       : functions_(functions), providers_(providers) {}
 
-  // Changes the entries of all loaded libraries, if libraries were loaded since the last two times. Holds the loader's
-  // lock meanwhile: none of them can go away. Throws bad_alloc.
+  // Changes the entries of all loaded libraries, if libraries were loaded since the last two times, or if an entry was
+  // not known then. Waits for a library that another thread loads; libraries whose loading has not ended are left for
+  // the next time. Throws bad_alloc.
   void Change();
   // As of the last change.
   const ImportCounts& counts() const { return counts_; }
@@ -49,15 +51,22 @@ class Imports {
     void* address;
   };
   class Library;
+  struct Loads {
+    unsigned long long added = 0, removed = 0;
+    bool operator==(const Loads&) const = default;
+  };
+  static Loads LoadsNow();
   bool HasNews();
   void FindDefinitions();
+  void FindLoaded();
   const Function* Find(std::string_view name) const;
   void* DefinitionOf(const Function& function) const;
 
   const std::span<const Function> functions_;
   const std::span<const std::string_view> providers_;
-  uint64_t seen_loads_ = 0;
+  Loads seen_;
   uint32_t looks_left_ = 2;
+  std::vector<const void*> loaded_;      // headers of libraries whose loading has ended, in order
   std::vector<Definition> definitions_;  // by function
   bool has_provider_ = false;
   ImportCounts counts_;

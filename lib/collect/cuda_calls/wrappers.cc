@@ -45,8 +45,11 @@ struct Kind {
 
 // X(name, role, stream, direction, types of parameters...)
 #define PITOT_CUDA_FUNCTIONS(X)                                                                                      \
+  X(__cudaLaunchKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                          \
+  X(__cudaLaunchKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                     \
   X(cuCtxDestroy_v2, kDestroy, kNone, kNone, Handle)                                                                 \
   X(cuCtxSynchronize, kWait, kNone, kNone)                                                                           \
+  X(cuDevicePrimaryCtxRelease_v2, kDestroy, kNone, kNone, int)                                                       \
   X(cuDevicePrimaryCtxReset_v2, kDestroy, kNone, kNone, int)                                                         \
   X(cuEventSynchronize, kWait, kNone, kNone, Handle)                                                                 \
   X(cuGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                                \
@@ -106,6 +109,10 @@ struct Kind {
   X(cudaMemcpyAsync, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                           \
   X(cudaMemcpyAsync_ptsz, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                      \
   X(cudaMemcpy_ptds, kWait, kNone, 3, void*, const void*, size_t, int)                                               \
+  X(cudaMemset2DAsync, kLaunch, 5, kNone, void*, size_t, int, size_t, size_t, Handle)                                \
+  X(cudaMemset2DAsync_ptsz, kLaunch, 5, kNone, void*, size_t, int, size_t, size_t, Handle)                           \
+  X(cudaMemsetAsync, kLaunch, 3, kNone, void*, int, size_t, Handle)                                                  \
+  X(cudaMemsetAsync_ptsz, kLaunch, 3, kNone, void*, int, size_t, Handle)                                             \
   X(cudaStreamDestroy, kDestroy, kNone, kNone, Handle)                                                               \
   X(cudaStreamSynchronize, kWait, 0, kNone, Handle)                                                                  \
   X(cudaStreamSynchronize_ptsz, kWait, 0, kNone, Handle)
@@ -185,16 +192,18 @@ template <uint32_t kFunction, class... Args> void RecordCall(uint64_t begin, con
 
 template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Args... args) {
   constexpr Kind kKind = kKinds[kFunction];
-  const auto original =
-      reinterpret_cast<int (*)(Args...)>(g_originals[kFunction][kOriginal].load(std::memory_order_relaxed));
+  void* address = nullptr;  // stored before an entry led here
+  while ((address = g_originals[kFunction][kOriginal].load(std::memory_order_acquire)) == nullptr) {}
+  const auto original = reinterpret_cast<int (*)(Args...)>(address);
   if (!g_is_recording.load(std::memory_order_relaxed) || t_is_inside) return original(args...);
   const std::tuple<Args...> all(args...);
   Tell<kFunction>(all);
   if constexpr (kKind.role == Role::kLaunch || kKind.role == Role::kDestroy) return original(args...);
-  const uint64_t begin = BeginCall();
+  const uint64_t begin = BeginCall(), events = detail::t_ring->events;
   t_is_inside = true;
   const int result = original(args...);
   t_is_inside = false;
+  if (detail::t_ring->events != events) return result;  // recorded in the call, by CUPTI's callback
   if constexpr (kKind.role == Role::kCopy) {
     if (BeginCall() - begin < g_slow_copy_ticks.load(std::memory_order_relaxed)) return result;
   }
@@ -228,6 +237,9 @@ std::span<const Function> Functions() {
 }
 
 void BeginRecording(uint64_t slow_copy_ns) noexcept {
+  // Streams may have been used and destroyed unseen.
+  if (const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire))
+    watcher->destroy();
   g_collector_name.store(Intern(kCollectorName).index, std::memory_order_relaxed);
   for (uint32_t function = 0; function < kFunctions; ++function) {
     const Kind& kind = kKinds[function];

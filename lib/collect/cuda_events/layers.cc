@@ -16,10 +16,9 @@ constinit LayerCounts g_layer_counts{};
 
 namespace {
 
-constexpr uint32_t kMostLevels = 8;    // of scopes in the work
-constexpr uint32_t kMostStreams = 4;   // changes of stream in one piece of work; then it stays with the last
-constexpr uint32_t kRaiseAfter = 4;    // pieces of work for which a deeper level was cheap enough
-constexpr uint32_t kLastingUses = 16;  // pieces of work on a stream that lasts
+constexpr uint32_t kMostLevels = 8;   // of scopes in the work
+constexpr uint32_t kMostStreams = 4;  // changes of stream in one piece of work; then it stays with the last
+constexpr uint32_t kRaiseAfter = 4;   // pieces of work for which a deeper level was cheap enough
 // What a pair of events delays the GPU (docs/lab/gpu.md), in addition to the host's time.
 constexpr uint64_t kGpuNs = 1000;
 
@@ -27,11 +26,32 @@ constinit std::atomic<Pools*> g_layer_pools{nullptr};
 constinit std::atomic<double> g_most_share{0};      // of the work's time
 constinit std::atomic<uint32_t> g_session{0};       // a thread's levels and costs are those of one collector
 constinit std::atomic<uint32_t> g_request_name{0};  // of the work of a request outside of batches
+// The thread that launches on the default stream, and whether others do: it is then idle for none of them.
+constinit std::atomic<const void*> g_default_user{nullptr};
+constinit std::atomic<bool> g_is_default_shared{false};
 // Changes when a stream is destroyed: streams known before may be gone.
 constinit std::atomic<uint32_t> g_streams_epoch{0};
 
 // The layers of a thread.
 struct ThreadLayers {
+  constexpr ThreadLayers() = default;
+  ThreadLayers(const ThreadLayers&) = delete;
+  ThreadLayers& operator=(const ThreadLayers&) = delete;
+  ~ThreadLayers() {
+    if (open.pair != nullptr) Pools::Cancel(open);
+    work = 0;
+    open = {};
+    const void* self = this;
+    g_default_user.compare_exchange_strong(self, nullptr);
+  }
+  void Reset() {
+    work = 0;
+    deepest = 1;
+    cheap = 0;
+    end_ticks = 0;
+    is_idle = false;
+  }
+
   uint32_t session = 0;
   Pools* pools = nullptr;
   uint64_t work = 0;  // 0: none
@@ -46,14 +66,9 @@ struct ThreadLayers {
   bool has_launched = false;    // since the last event
   bool is_running = false;      // launched and did not wait since
   bool is_idle = false;         // waited for `last_stream`, and did not launch since
+  bool is_late = false;         // a timed scope began or ended: the next launch begins another span
   void* last_stream = nullptr;  // launched on
-  // Streams launched on, and how many pieces of work did so. They are forgotten when a stream is destroyed.
-  struct Known {
-    void* stream;
-    uint64_t work;  // the last
-    uint32_t uses;
-  };
-  std::array<Known, kMostStreams> known{};
+  uint32_t idle_epoch = 0;      // of is_idle
   detail::CudaSpan open{};
   uint32_t streams = 0;
   // Scopes open in the work; those beyond kMostLevels only count.
@@ -64,7 +79,7 @@ struct ThreadLayers {
   uint32_t cheap = 0;                          // pieces of work in a row that could have been timed deeper
   uint64_t end_ticks = 0;                      // what the second event of a pair takes, about
 };
-constinit thread_local ThreadLayers t_layers{};
+thread_local ThreadLayers t_layers{};
 
 uint64_t Ticks() {
   const uint32_t gate = __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED);
@@ -76,15 +91,17 @@ Name NameNow(const ThreadLayers& layers) {
   return level == 0 ? layers.work_name : Name{layers.names[level - 1]};
 }
 
-// Whether the stream is there for sure: the driver crashes on one that was destroyed. Its destruction is told, except
-// by libraries whose calls are not seen. So a stream must have lasted for a while, or the host must use it just now.
+bool IsDefault(void* stream) {
+  constexpr uintptr_t kLastDefault = 2;  // CU_STREAM_PER_THREAD
+  return reinterpret_cast<uintptr_t>(stream) <= kLastDefault;
+}
+
+// Whether the stream is there whatever the host did: the driver crashes on one that was destroyed, and not all
+// libraries are seen. Others are used only in calls that name them.
 bool IsStreamThere(const ThreadLayers& layers) {
-  constexpr uintptr_t kLastDefault = 2;  // CU_STREAM_PER_THREAD: default streams are always there
-  if (!layers.has_stream || layers.epoch != g_streams_epoch.load(std::memory_order_acquire)) return false;
-  if (layers.is_said || reinterpret_cast<uintptr_t>(layers.stream) <= kLastDefault) return true;
-  return std::any_of(layers.known.begin(), layers.known.end(), [&](const ThreadLayers::Known& known) {
-    return known.stream == layers.stream && known.uses >= kLastingUses;
-  });
+  if (!layers.has_stream) return false;
+  return IsDefault(layers.stream) ||
+         (layers.is_said && layers.epoch == g_streams_epoch.load(std::memory_order_acquire));
 }
 
 void Cancel(ThreadLayers* layers, std::atomic<uint64_t>* count = nullptr) {
@@ -104,8 +121,10 @@ void End(ThreadLayers* layers, bool is_there = false) {
 }
 
 void Begin(ThreadLayers* layers) {
-  layers->open = layers->pools->Begin(layers->stream, NameNow(*layers), layers->is_idle);
-  layers->is_idle = false;
+  const bool is_idle = layers->is_idle && layers->idle_epoch == g_streams_epoch.load(std::memory_order_acquire) &&
+                       !(IsDefault(layers->stream) && g_is_default_shared.load(std::memory_order_relaxed));
+  layers->open = layers->pools->Begin(layers->stream, NameNow(*layers), is_idle);
+  layers->is_idle = layers->is_late = false;
   layers->has_launched = false;
   layers->is_running = true;
 }
@@ -116,6 +135,10 @@ void Edge(ThreadLayers* layers, bool is_begin) {
   const bool is_open = layers->open.pair != nullptr;
   if (is_open && layers->is_seen && !layers->has_launched && is_begin)
     return Pools::Rename(layers->open, NameNow(*layers));
+  if (is_open && !IsStreamThere(*layers)) {
+    layers->is_late = true;
+    return;
+  }
   if (is_open && layers->is_seen && !layers->has_launched) {
     Cancel(layers);
   } else {
@@ -152,6 +175,11 @@ void ChooseLevel(ThreadLayers* layers) {
 void OnWork(uint64_t id, Name executor) noexcept {
   ThreadLayers& layers = t_layers;
   const bool is_batch = executor.index != 0;
+  if (const uint32_t session = g_session.load(std::memory_order_relaxed); layers.session != session) {
+    Cancel(&layers);
+    layers.Reset();
+    layers.session = session;
+  }
   if (layers.work != 0 && layers.is_batch && is_batch) {
     Cancel(&layers, &g_layer_counts.ended_elsewhere);  // the former batch ended on another thread
   } else if (layers.work != 0) {
@@ -159,15 +187,11 @@ void OnWork(uint64_t id, Name executor) noexcept {
     End(&layers);
     ChooseLevel(&layers);
   }
-  if (const uint32_t session = g_session.load(std::memory_order_relaxed); layers.session != session) {
-    layers = {};
-    layers.session = session;
-  }
   layers.work = id;
   layers.is_batch = is_batch;
   layers.level = layers.streams = 0;
   layers.scopes.fill(0);
-  layers.has_stream = layers.is_said = layers.is_running = false;
+  layers.has_stream = layers.is_said = layers.is_seen = layers.is_running = layers.is_late = false;
   if (id == 0) return;
   layers.pools = g_layer_pools.load(std::memory_order_acquire);
   layers.begin_ticks = Ticks();
@@ -192,36 +216,23 @@ void OnScopeEnd() noexcept {
   if (level < std::min(layers.deepest, kMostLevels)) Edge(&layers, /*is_begin=*/false);
 }
 
-// Counts a piece of work on a stream, once. A stream without room takes the place of the one used least.
-void CountUse(ThreadLayers* layers, void* stream) {
-  if (layers->epoch != g_streams_epoch.load(std::memory_order_acquire)) layers->known = {};
-  auto* place = &layers->known[0];
-  for (auto& known : layers->known) {
-    if (known.stream == stream && known.uses != 0) {
-      place = &known;
-      break;
-    }
-    if (known.uses < place->uses) place = &known;
-  }
-  if (place->stream != stream || place->uses == 0) *place = {stream, 0, 0};
-  if (place->work != layers->work) ++place->uses;
-  place->work = layers->work;
-}
-
 void OnLaunch(void* stream) noexcept {
   ThreadLayers& layers = t_layers;
+  if (IsDefault(stream) && g_default_user.load(std::memory_order_relaxed) != &layers) {
+    const void* nobody = nullptr;
+    if (!g_default_user.compare_exchange_strong(nobody, &layers)) g_is_default_shared.store(true);
+  }
   layers.is_idle = layers.is_idle && stream == layers.last_stream && layers.work != 0;
+  layers.last_stream = stream;
   if (layers.work == 0) return;
   layers.is_seen = true;
-  const bool is_timed = layers.open.pair != nullptr && layers.stream == stream;
+  const bool is_timed = layers.open.pair != nullptr && layers.stream == stream && !layers.is_late;
   if (!is_timed && !(layers.is_said && layers.stream != stream)) {
-    if (layers.open.pair != nullptr && ++layers.streams > kMostStreams) {
+    if (layers.open.pair != nullptr && layers.stream != stream && ++layers.streams > kMostStreams) {
       g_layer_counts.streams.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    End(&layers);
-    CountUse(&layers, stream);
-    layers.last_stream = stream;
+    End(&layers, /*is_there=*/stream == layers.stream);
     layers.stream = stream;
     layers.has_stream = true;
     layers.epoch = g_streams_epoch.load(std::memory_order_acquire);
@@ -235,6 +246,7 @@ void OnWait(void* stream) noexcept {
   layers.is_running = false;
   End(&layers, /*is_there=*/stream == layers.stream);
   layers.is_idle = stream == layers.last_stream || stream == trace::kEveryStream;
+  layers.idle_epoch = g_streams_epoch.load(std::memory_order_acquire);
 }
 
 void OnDestroy() noexcept {
@@ -248,6 +260,8 @@ constexpr trace::StreamWatcher kWatcher = {OnLaunch, OnWait, OnDestroy};
 }  // namespace
 
 void BeginLayers(Pools* pools, double most_cost_percent) noexcept {
+  g_default_user.store(nullptr);
+  g_is_default_shared.store(false);
   for (auto* count : {&g_layer_counts.stream_unsure, &g_layer_counts.ended_elsewhere, &g_layer_counts.streams})
     count->store(0, std::memory_order_relaxed);
   g_most_share.store(most_cost_percent / 100, std::memory_order_relaxed);

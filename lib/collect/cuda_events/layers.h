@@ -13,7 +13,7 @@ namespace pitot::cuda_events {
 
 // Reasons for untimed layers.
 struct LayerCounts {
-  std::atomic<uint64_t> stream_unsure{0};    // their stream is new, or a stream was destroyed meanwhile
+  std::atomic<uint64_t> stream_unsure{0};    // their stream may have been destroyed when they ended
   std::atomic<uint64_t> ended_elsewhere{0};  // their batch ended on another thread
   std::atomic<uint64_t> streams{0};          // on a further stream of the same work
 };
@@ -21,7 +21,7 @@ extern LayerCounts g_layer_counts;
 
 // From now on. `pools` must live as long as the process.
 void BeginLayers(Pools* pools, double most_cost_percent) noexcept;
-// Spans that are open are given up.
+// Spans that are open are given up, at the latest when their thread works for something else or ends.
 void EndLayers() noexcept;
 
 }  // namespace pitot::cuda_events
