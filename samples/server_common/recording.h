@@ -38,8 +38,8 @@ struct RecordingOptions {
 pitot::Options WithRoomForOperators(pitot::Options recording);
 
 // To be called before the network is loaded and threads start. With `attach_cupti` it must come before CUDA. It sets
-// variables of the environment: NVTX finds Pitot by one; unless `uses_cuda`, another hides all GPUs. `recording` are the
-// host's own settings. Records nothing if `options` say so, or if it cannot; it logs the latter.
+// variables of the environment: NVTX finds Pitot by one; unless `uses_cuda`, another hides all GPUs. `recording` are
+// the host's own settings. Records nothing if `options` say so, or if it cannot; it logs the latter.
 pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda);
 
 // One line for a log from IncidentInfo::verdict: its kind, and the first cause with its part of the time and

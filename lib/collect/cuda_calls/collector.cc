@@ -39,7 +39,7 @@ struct Shared {
   explicit Shared(const Environment& environment)
       : look_ns(environment.look_ns), imports(environment.functions, environment.providers) {}
 
-  // Throws bad_alloc. Threads: one at a time. It may wait for a library that another thread loads.
+  // Throws bad_alloc. Threads: one at a time. It may wait for another thread's load of a library.
   void Look() {
     imports.Change();
     const ImportCounts& counts = imports.counts();

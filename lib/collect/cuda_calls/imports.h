@@ -38,8 +38,8 @@ class Imports {
       : functions_(functions), providers_(providers) {}
 
   // Changes the entries of all loaded libraries, if libraries were loaded since the last two times, or if an entry was
-  // not known then. Waits for a library that another thread loads; libraries whose loading has not ended are left for
-  // the next time. Throws bad_alloc.
+  // not known then. Waits for loads of other threads; libraries not ready yet are left for the next time. Throws
+  // bad_alloc.
   void Change();
   // As of the last change.
   const ImportCounts& counts() const { return counts_; }

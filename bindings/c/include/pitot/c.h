@@ -223,9 +223,9 @@ typedef struct pitot_cuda_events {
   double layer_cost_percent;
 } pitot_cuda_events;
 PITOT_C_API void pitot_cuda_events_init(pitot_cuda_events* events, size_t size);
-// Measures by CUDA events how long GPUs worked for each batch, its layers, and each pitot_cuda_scope, until the recorder
-// stops. NULL: the defaults.
-// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+// Measures by CUDA events how long GPUs worked for each batch, its layers, and each pitot_cuda_scope, until the
+// recorder stops. NULL: the defaults. Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING;
+// PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_cuda_events(pitot_recorder* recorder, const pitot_cuda_events* events,
                                                         char* message, size_t message_size);
 
