@@ -2,6 +2,7 @@
 //
 // A server with collectors, for a machine with or without a GPU. docs/guide adds them by the same lines.
 #include <pitot/collect/counters.h>
+#include <pitot/collect/cuda_calls.h>
 #include <pitot/collect/cuda_events.h>
 #include <pitot/collect/cupti.h>
 #include <pitot/collect/gpu.h>
@@ -25,6 +26,7 @@ int main() {
   const pitot::Status counters = recorder.Add(pitot::MakeCounterCollector());
   const pitot::Status host = recorder.Add(pitot::MakeHostCollector());
   const pitot::Status nvml = recorder.Add(pitot::MakeNvmlCollector());
+  const pitot::Status calls = recorder.Add(pitot::MakeCudaCallCollector());
   const pitot::Status events = recorder.Add(pitot::MakeCudaEventCollector());
   // The status tells whether libraries can find Pitot in this program, as linked.
   const pitot::Status nvtx = recorder.Add(pitot::MakeNvtxCollector());
@@ -36,14 +38,14 @@ int main() {
   }
   const pitot::Status gpu = pitot::gpu::Enable(recorder);  // its collectors are there already
   recorder.Stop();
-  std::printf("counters: %s, cupti: %s, host: %s, nvml: %s, CUDA events: %s, NVTX: %s, OpenCL: %s\n",
+  std::printf("counters: %s, cupti: %s, host: %s, nvml: %s, CUDA calls: %s, CUDA events: %s, NVTX: %s, OpenCL: %s\n",
               pitot::StatusCodeName(counters.code()), pitot::StatusCodeName(cupti.code()),
               pitot::StatusCodeName(host.code()), pitot::StatusCodeName(nvml.code()),
-              pitot::StatusCodeName(events.code()), pitot::StatusCodeName(nvtx.code()),
-              pitot::StatusCodeName(opencl.code()));
+              pitot::StatusCodeName(calls.code()), pitot::StatusCodeName(events.code()),
+              pitot::StatusCodeName(nvtx.code()), pitot::StatusCodeName(opencl.code()));
   const auto is_defect = [](const pitot::Status& status) { return status.code() == pitot::StatusCode::kInternal; };
   return is_defect(cupti) || is_defect(nvml) || gpu.code() != pitot::StatusCode::kAlreadyRunning || !counters.ok() ||
-                 !host.ok() || !events.ok() || !nvtx.ok() || !opencl.ok()
+                 !host.ok() || !calls.ok() || !events.ok() || !nvtx.ok() || !opencl.ok()
              ? 1
              : 0;
 }
