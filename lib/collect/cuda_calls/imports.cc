@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <string>
 
 namespace pitot::cuda_calls {
 namespace {
@@ -23,13 +22,10 @@ constexpr uint32_t kJumpSlot = ~0u, kGlobalData = ~0u;  // none: nothing is chan
 
 std::string_view FileNameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-struct Range {
-  uintptr_t begin = 0, end = 0;
-  bool Has(uintptr_t address) const { return address >= begin && address < end; }
-};
+}  // namespace
 
 // An entry of a table that the loader has made read-only is writable for one store.
-bool Store(void** entry, void* value, const Range& read_only) {
+bool Imports::Store(void** entry, void* value, const Range& read_only) {
   const auto address = reinterpret_cast<uintptr_t>(entry);
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = address & ~(page - 1), end = (address + sizeof(void*) + page - 1) & ~(page - 1);
@@ -40,8 +36,6 @@ bool Store(void** entry, void* value, const Range& read_only) {
   if (is_read_only) mprotect(pages, end - begin, PROT_READ);
   return true;
 }
-
-}  // namespace
 
 // The tables of one loaded library.
 class Imports::Library {
@@ -64,6 +58,27 @@ class Imports::Library {
   bool IsReadable() const { return symbols_ != nullptr && names_ != nullptr; }
   const Range& mapped() const { return mapped_; }
   const Range& read_only() const { return read_only_; }
+
+  // The address of a function that it defines; null: it has none, or one that the loader chooses (IFUNC).
+  void* Find(std::string_view name) const {
+    if (hashes_ == nullptr || !IsReadable()) return nullptr;
+    // The table of the GNU tools: numbers of buckets, of the first symbol and of the filter's words; then these.
+    const uint32_t buckets = hashes_[0], first = hashes_[1], filter_words = hashes_[2];
+    if (buckets == 0) return nullptr;
+    const uint32_t* const bucket = hashes_ + 4 + size_t{2} * filter_words;
+    const uint32_t* const chain = bucket + buckets;
+    uint32_t hash = 5381;
+    for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
+    for (uint32_t i = bucket[hash % buckets]; i >= first; ++i) {
+      const ElfW(Sym)& symbol = symbols_[i];
+      const bool is_named = (chain[i - first] | 1) == (hash | 1) && symbol.st_name < names_size_ &&
+                            name == std::string_view(names_ + symbol.st_name);
+      if (is_named && symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC)
+        return reinterpret_cast<void*>(base_ + symbol.st_value);  // NOLINT(performance-no-int-to-ptr)
+      if ((chain[i - first] & 1) != 0) break;
+    }
+    return nullptr;
+  }
 
   // Visits each entry for a function that another library defines: visit(name, entry).
   template <class Visit> void VisitImports(const Visit& visit) const {
@@ -95,6 +110,9 @@ class Imports::Library {
       case DT_STRTAB:
         names_ = At<char>(entry.d_un.d_ptr);
         break;
+      case DT_GNU_HASH:
+        hashes_ = At<uint32_t>(entry.d_un.d_ptr);
+        break;
       case DT_STRSZ:
         names_size_ = entry.d_un.d_val;
         break;
@@ -118,6 +136,7 @@ class Imports::Library {
   const uintptr_t base_;
   Range mapped_, read_only_;
   const ElfW(Sym) * symbols_ = nullptr;
+  const uint32_t* hashes_ = nullptr;
   const char* names_ = nullptr;
   size_t names_size_ = 0;
   std::span<const ElfW(Rela)> jumps_, relocations_;
@@ -145,7 +164,7 @@ bool Imports::HasNews() {
 }
 
 // Libraries are listed before the loader has relocated them. Those listed now are ready once no load is under way: the
-// loader's lock, which the two calls take, is held for a whole load.
+// loader's lock is held for a whole load, and dladdr takes it.
 void Imports::FindLoaded() {
   loaded_.clear();
   dl_iterate_phdr(
@@ -155,38 +174,40 @@ void Imports::FindLoaded() {
       },
       &loaded_);
   std::sort(loaded_.begin(), loaded_.end());
-  if (void* const program = dlopen(nullptr, RTLD_LAZY)) dlclose(program);
+  Dl_info own;
+  dladdr(reinterpret_cast<void*>(&Store), &own);
 }
 
-// Where CUDA's functions are. Asked outside of the loader's lock, which the answer needs.
+// Whether a loaded library was among those, and none went away since: another may be in its place.
+bool Imports::IsReady(const dl_phdr_info& info) const {
+  return info.dlpi_subs == seen_.removed && std::binary_search(loaded_.begin(), loaded_.end(), info.dlpi_phdr);
+}
+
+// Where CUDA's functions are, and which libraries are there. No library is opened for it: closing it might then be its
+// end, on this thread.
 void Imports::FindDefinitions() {
-  struct Seen {
-    std::span<const std::string_view> providers;
-    std::vector<std::string> paths;
-  } seen{providers_, {}};
+  definitions_.clear();
+  ranges_.clear();
+  has_provider_ = false;
   dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* out) {
-        auto& all = *static_cast<Seen*>(out);
-        const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
-        const auto is_named = [&](std::string_view provider) { return FileNameOf(path).starts_with(provider); };
-        if (std::any_of(all.providers.begin(), all.providers.end(), is_named)) all.paths.emplace_back(path);
+      [](dl_phdr_info* info, size_t, void* to) {
+        auto& self = *static_cast<Imports*>(to);
+        const Library library(*info);
+        self.ranges_.push_back(library.mapped());
+        const std::string_view name = FileNameOf(info->dlpi_name != nullptr ? info->dlpi_name : "");
+        const auto is_provider = [&](std::string_view provider) { return name.starts_with(provider); };
+        if (!std::any_of(self.providers_.begin(), self.providers_.end(), is_provider) || !self.IsReady(*info)) return 0;
+        self.has_provider_ = true;
+        for (const Function& function : self.functions_) {
+          if (void* const address = library.Find(function.name)) self.definitions_.push_back({&function, address});
+        }
         return 0;
       },
-      &seen);
-  definitions_.clear();
-  has_provider_ = !seen.paths.empty();
-  for (const std::string& path : seen.paths) {
-    void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-    if (library == nullptr) continue;
-    for (const Function& function : functions_) {
-      void* const address = dlsym(library, function.name.data());
-      if (address == nullptr) continue;
-      definitions_.push_back({&function, address});
-      // Another library's function of this name comes first for those who see it: a second interposer.
-      void* const first = dlsym(RTLD_DEFAULT, function.name.data());
-      if (first != nullptr && first != address) definitions_.push_back({&function, first});
-    }
-    dlclose(library);
+      this);
+  // Another library's function of this name comes first for those who see it: a second interposer.
+  for (size_t i = 0, count = definitions_.size(); i < count; ++i) {
+    void* const first = dlsym(RTLD_DEFAULT, definitions_[i].function->name.data());
+    if (first != nullptr && first != definitions_[i].address) definitions_.push_back({definitions_[i].function, first});
   }
   std::stable_sort(definitions_.begin(), definitions_.end(),
                    [](const Definition& a, const Definition& b) { return a.function < b.function; });
@@ -208,29 +229,35 @@ void* Imports::DefinitionOf(const Function& function) const {
   return next != definitions_.end() && next->function == &function ? nullptr : at->address;
 }
 
-namespace {
+bool Imports::IsLoaded(void* address) const {
+  return std::any_of(ranges_.begin(), ranges_.end(),
+                     [&](const Range& range) { return range.Has(reinterpret_cast<uintptr_t>(address)); });
+}
 
-// The number of an original, new or known; kMostOriginals: there is no room.
-uint32_t NumberOf(const Function& function, void* original) {
+// The number of an original, new or known; kMostOriginals: there is no room. Nobody calls a function whose library went
+// away, so its place is free.
+uint32_t Imports::NumberOf(const Function& function, void* original) const {
   for (uint32_t i = 0; i < kMostOriginals; ++i) {
-    std::atomic<void*>& there = (*function.originals)[i];
-    if (there.load(std::memory_order_relaxed) == nullptr) there.store(original, std::memory_order_seq_cst);
-    if (there.load(std::memory_order_relaxed) == original) return i;
+    if ((*function.originals)[i].load(std::memory_order_relaxed) == original) return i;
+  }
+  for (uint32_t i = 0; i < kMostOriginals; ++i) {
+    Original& there = (*function.originals)[i];
+    void* const former = there.load(std::memory_order_relaxed);
+    if (former != nullptr && (!there.is_of_library || IsLoaded(former))) continue;
+    there.is_of_library = IsLoaded(original);
+    there.store(original, std::memory_order_seq_cst);
+    return i;
   }
   return kMostOriginals;
 }
-
-}  // namespace
 
 void Imports::Change() {
   if (!HasNews()) return;
   FindLoaded();
   FindDefinitions();
   counts_ = {};
-  const unsigned long long removed = LoadsNow().removed;
-  const auto change = [this, removed](const dl_phdr_info& info) {
-    // Another library may be in the place of one that went away.
-    if (info.dlpi_subs != removed || !std::binary_search(loaded_.begin(), loaded_.end(), info.dlpi_phdr)) return;
+  const auto change = [this](const dl_phdr_info& info) {
+    if (!IsReady(info)) return;
     const Library library(info);
     if (!library.IsReadable()) return;
     bool is_changed = false;

@@ -5,6 +5,8 @@
 #ifndef PITOT_LIB_COLLECT_CUDA_CALLS_IMPORTS_H_
 #define PITOT_LIB_COLLECT_CUDA_CALLS_IMPORTS_H_
 
+#include <link.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -17,11 +19,17 @@ namespace pitot::cuda_calls {
 // A process may hold several copies of a function: two versions of the runtime, or another tool's wrapper.
 inline constexpr uint32_t kMostOriginals = 3;
 
+// A function that a wrapper calls; null: none.
+struct Original : std::atomic<void*> {
+  using std::atomic<void*>::atomic;
+  bool is_of_library = false;  // otherwise it is code that somebody made at run time. For Imports.
+};
+
 // A wrapped function. Each wrapper calls the original of its number. Entries change from null to a function, once.
 struct Function {
   std::string_view name;
   std::array<void*, kMostOriginals> wrappers;
-  std::array<std::atomic<void*>, kMostOriginals>* originals;
+  std::array<Original, kMostOriginals>* originals;
 };
 
 struct ImportCounts {
@@ -50,7 +58,12 @@ class Imports {
     const Function* function;
     void* address;
   };
+  struct Range {
+    uintptr_t begin = 0, end = 0;
+    bool Has(uintptr_t address) const { return address >= begin && address < end; }
+  };
   class Library;
+  static bool Store(void** entry, void* value, const Range& read_only);
   struct Loads {
     unsigned long long added = 0, removed = 0;
     bool operator==(const Loads&) const = default;
@@ -59,6 +72,9 @@ class Imports {
   bool HasNews();
   void FindDefinitions();
   void FindLoaded();
+  bool IsReady(const dl_phdr_info& info) const;
+  bool IsLoaded(void* address) const;
+  uint32_t NumberOf(const Function& function, void* original) const;
   const Function* Find(std::string_view name) const;
   void* DefinitionOf(const Function& function) const;
 
@@ -68,6 +84,7 @@ class Imports {
   uint32_t looks_left_ = 2;
   std::vector<const void*> loaded_;      // headers of libraries whose loading has ended, in order
   std::vector<Definition> definitions_;  // by function
+  std::vector<Range> ranges_;            // of the loaded libraries
   bool has_provider_ = false;
   ImportCounts counts_;
 };

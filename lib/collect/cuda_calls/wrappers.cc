@@ -136,7 +136,7 @@ constinit std::atomic<bool> g_is_recording{false};
 constinit std::atomic<uint64_t> g_slow_copy_ticks{0};
 constinit std::atomic<uint32_t> g_collector_name{0};
 constinit std::array<std::array<std::atomic<uint32_t>, kDirections>, kFunctions> g_names{};
-constinit std::array<std::array<std::atomic<void*>, kMostOriginals>, kFunctions> g_originals{};
+constinit std::array<std::array<Original, kMostOriginals>, kFunctions> g_originals{};
 __thread bool t_is_inside = false;  // one of these calls calls another
 
 // Functions of programs built for the default stream of each thread.

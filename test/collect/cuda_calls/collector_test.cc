@@ -165,6 +165,21 @@ TEST_CASE("a library loaded later is found, and one that is unloaded harms nothi
   }));
 }
 
+TEST_CASE("a runtime that is loaded again and again is seen each time, and no library is kept loaded", "[cuda_calls]") {
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  for (size_t i = 1; i <= 5; ++i) {
+    const Library library(PITOT_LAZY_CALLER);
+    CHECK(fakes::WaitUntil([&] {
+      const size_t before = Calls(rig.Incident()).size();
+      CHECK(library.caller.synchronize(nullptr) == 0);
+      return Calls(rig.Incident()).size() == before + 1;
+    }));
+  }
+  CHECK(dlopen(PITOT_LAZY_CALLER, RTLD_LAZY | RTLD_NOLOAD) == nullptr);
+  CHECK(Attribute(rig.Incident(), "cuda_calls.entries_refused").empty());
+}
+
 TEST_CASE("two versions of the runtime in a process each get their own calls", "[cuda_calls]") {
   const Library one(PITOT_NOW_CALLER), other(PITOT_OTHER_CALLER);
   Rig rig;
