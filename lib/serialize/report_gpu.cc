@@ -56,6 +56,9 @@ constexpr UntimedReason kUntimed[] = {
     {"cuda_events.record_failed", "with events that could not be recorded"},
     {"cuda_events.no_time", "with an impossible time between their events"},
     {"cuda_events.dropped", "with a destroyed context"},
+    {"cuda_events.stream_unsure", "on streams that might have been destroyed by their end"},
+    {"cuda_events.ended_elsewhere", "of batches that ended on another thread"},
+    {"cuda_events.further_streams", "launches on further streams of a batch"},
 };
 
 std::string Percent(int64_t part, int64_t whole) {

@@ -150,6 +150,13 @@ TEST_CASE("a report has the number of batches timed by CUDA events, and the reas
               "1 batch; not yet done by the GPU: 4, the oldest for 2.000 s; scopes not timed since the collector "
               "started: 7 beyond the events of their context (CudaEventOptions::pairs_per_context) "));
   }
+  SECTION("with layers given up") {
+    add("cuda_events.stream_unsure", "3");
+    add("cuda_events.ended_elsewhere", "2");
+    CHECK(Has(OneLine(Report(trace)),
+              "started: 3 on streams that might have been destroyed by their end, 2 of batches that ended on another "
+              "thread "));
+  }
   SECTION("with one batch without a span") {
     trace = incident::MakeGpuTrace();
     std::fill(trace.gpu.kind.begin(), trace.gpu.kind.end(), model::GpuKind::kSpan);
