@@ -161,6 +161,13 @@ TEST_CASE("a wait of which nothing else is known is for the GPU, and an allocati
   CHECK(blame.blame[Blame::kHostOncpuFramework] == 30 * kMs);
 }
 
+TEST_CASE("a copy from the GPU of which nothing else is known waited for the work before it", "[layers]") {
+  Server server;
+  server.Wait("cudaMemcpyAsync DtoH (blocking)", 120, 160);
+
+  CHECK(server.Walk().blame[Blame::kGpuExecExpected] == 40 * kMs);
+}
+
 TEST_CASE("counters say what the GPU did in a wait without layers", "[layers]") {
   Server server;
   server.Wait("cudaStreamSynchronize", 120, 160);

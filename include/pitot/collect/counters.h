@@ -24,7 +24,7 @@ struct CounterOptions {
   // The file of CUPTI (12.6 or later); null: the copy in this process, otherwise the one for its CUDA. Opened once the
   // process uses a GPU, unless it has loaded another copy. The string is copied.
   const char* library = nullptr;
-  // The time between samples, us, 100 to 1,000,000. 0: 4,000, and longer if the thread would take more than
+  // The time between samples, us, 100 to 1,000,000. 0: 4,000, and up to 20,000 if the thread would take more than
   // `most_cpu_percent`.
   uint32_t interval_us = 0;
   // The thread's share of one CPU, percent, above 0 to 100. Only for interval_us = 0.

@@ -131,6 +131,7 @@ class Walk {
   Blame BlameOfCopying(uint32_t call) const;
   void EmitCall(int64_t begin_ns, uint32_t call, uint32_t event);
   void EmitInCall(int64_t begin_ns, const BlameSegment& segment);
+  bool IsGpuKnown(int64_t begin_ns) const;
   void EmitWaitInCall(int64_t begin_ns, BlameSegment rest);
   void WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op);
   void ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op);

@@ -149,9 +149,15 @@ void Walk::ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op) {
 void Walk::EmitWaitInCall(int64_t begin_ns, BlameSegment rest) {
   if (now_ns_ <= begin_ns) return;
   OffCpu off;
-  if (rest.blame == Blame::kHostBlockedUnknown || rest.blame == Blame::kD2h || rest.blame == Blame::kAllocStall)
+  if (rest.blame == Blame::kHostBlockedUnknown || rest.blame == Blame::kD2h || rest.blame == Blame::kAllocStall ||
+      rest.blame == Blame::kGpuExecExpected)
     DivideByGpuUse(begin_ns, &off);
   EmitDivided(begin_ns, rest, off);
+}
+
+// Whether the trace says what the GPU did from `begin_ns` until now.
+bool Walk::IsGpuKnown(int64_t begin_ns) const {
+  return index_.gpu.AreOperationsRecorded(begin_ns, now_ns_) || index_.gpu_use.IsSampled(begin_ns, now_ns_);
 }
 
 // The thread's own time in a call.
@@ -169,6 +175,8 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
       break;
     case CallClass::kBlockingCopy:
       segment.blame = BlameOfCopying(call);
+      // It waits for all work before it, and the copy itself is short as a rule.
+      if (segment.blame == Blame::kD2h && !IsGpuKnown(begin_ns)) segment.blame = Blame::kGpuExecExpected;
       break;
     case CallClass::kAlloc:
     case CallClass::kAllocAsync:

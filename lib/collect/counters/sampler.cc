@@ -491,8 +491,8 @@ void Sampler::FreeHost(Sampled* of) noexcept {
   of->host = nullptr;
 }
 
-// Lengthens the interval if the thread takes too much of its CPU. Starting again costs 0.15 s without samples, so it
-// never becomes shorter.
+// Lengthens the interval if the thread takes too much of its CPU, twice in a row: incidents make it take more for a
+// moment. Starting again costs 0.15 s without samples, so it never becomes shorter.
 void Sampler::ChooseInterval() {
   const bool is_sampling = std::any_of(gpus_.begin(), gpus_.end(), [](const Sampled& of) {
     return of.sampler != nullptr || of.session != 0 || of.gpm != nullptr;
@@ -507,9 +507,13 @@ void Sampler::ChooseInterval() {
       100 * static_cast<double>(cpu_ns - cpu_since_ns_) / static_cast<double>(now_ns_ - measured_since_ns_);
   measured_since_ns_ = now_ns_, cpu_since_ns_ = cpu_ns;
   history_->SetCpu(percent);
-  if (options_.interval_us != 0 || percent <= options_.most_cpu_percent) return;
+  if (options_.interval_us != 0 || percent <= options_.most_cpu_percent) {
+    is_over_ = false;
+    return;
+  }
+  if (!std::exchange(is_over_, true)) return;
   const double longer = std::ceil(interval_us_ / 1e3 * percent / options_.most_cpu_percent) * 1e3;
-  const uint32_t interval_us = static_cast<uint32_t>(std::min<double>(longer, kMostIntervalUs));
+  const uint32_t interval_us = static_cast<uint32_t>(std::min<double>(longer, kMostChosenIntervalUs));
   if (interval_us <= interval_us_) return;
   interval_us_ = interval_us;
   for (Sampled& of : gpus_) {
@@ -517,6 +521,8 @@ void Sampler::ChooseInterval() {
     Stop(&of);
     Start(&of);
   }
+  measured_since_ns_ = 0;  // starting again is not counted
+  is_over_ = false;
 }
 
 }  // namespace pitot::counters

@@ -51,6 +51,8 @@ inline constexpr uint32_t kTakeoverTries = 10;
 // If GPM fails, it is asked again after this.
 inline constexpr int64_t kGpmRetryNs = 60'000'000'000;
 inline constexpr uint32_t kFirstIntervalUs = 4'000, kMostIntervalUs = 1'000'000;
+// Longer ones tell nothing of a slow request: then the thread takes more of the CPU instead.
+inline constexpr uint32_t kMostChosenIntervalUs = 20'000;
 
 class Sampler {
  public:
@@ -134,6 +136,7 @@ class Sampler {
   uint32_t interval_us_ = 0;
   int64_t now_ns_ = 0;
   uint64_t drawn_ = 0;
+  bool is_over_ = false;                              // the share of the CPU, when it was measured last
   int64_t measured_since_ns_ = 0, cpu_since_ns_ = 0;  // since the last choice of the interval
 };
 

@@ -124,8 +124,20 @@ TEST_CASE("the interval grows until the thread keeps to its share of a CPU", "[c
   rig.cpu_share = 0.05;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(6 * kSecond));
+  CHECK(rig.Seen(&FakePm::interval_ns) == 4'000'000);  // once may be an incident
+  REQUIRE(rig.timer->Pass(5 * kSecond));
   CHECK(rig.Seen(&FakePm::interval_ns) == 10'000'000);  // 4 ms * 5 % / 2 %
   CHECK(rig.AskBack(kSecond).attributes.at("counters.cpu_percent") == "5.00");
+}
+
+TEST_CASE("the interval does not grow beyond what shows a slow request", "[counters]") {
+  Rig rig;
+  // The share stays above the limit, whatever the interval: another program takes the CPU's caches, for example.
+  rig.cpu_share = 0.5;
+  REQUIRE(rig.Start().ok());
+  // Two measurements for each step, and a start between them.
+  REQUIRE(rig.timer->Pass(40 * kSecond));
+  CHECK(rig.Seen(&FakePm::interval_ns) == 20'000'000);
 }
 
 TEST_CASE("starting, which takes long once, does not lengthen the interval", "[counters]") {
