@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/blame_of.h"
 #include "base/gpu_counters.h"
 #include "pitot/analyze/why.h"
 #include "serialize/sample_trace.h"
@@ -69,14 +70,7 @@ struct Server {
     }
     for (const OneCall& call : calls)
       maker.Call(executor, call.name, call.begin_ns, call.duration_ns, {kNone, call.batch});
-    const Trace trace = maker.Finish();
-    REQUIRE(FindInconsistency(trace) == "");
-    analyze::BlameIndex index;
-    REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
-    RequestBlame blame;
-    REQUIRE(FindBlame(index, request, &blame).ok());
-    CHECK(blame.blame.Total() == 100 * kMs);
-    return blame;
+    return test::BlameOf(maker.Finish(), request);
   }
 
   struct OneCall {
@@ -171,18 +165,9 @@ TEST_CASE("a copy from the GPU of which nothing else is known waited for the wor
 TEST_CASE("counters say what the GPU did in a wait without layers", "[layers]") {
   Server server;
   server.Wait("cudaStreamSynchronize", 120, 160);
-  const auto counter = [&](base::GpuCounter which, std::initializer_list<std::pair<int64_t, double>> values) {
-    Trace& trace = server.maker.trace;
-    const auto row = static_cast<uint32_t>(trace.counters.size());
-    trace.counters.push_back({0, trace.strings.Add(base::NameOf(which)), trace.strings.Add("%")});
-    for (const auto& [at_ms, value] : values) {
-      trace.samples.counter.push_back(row);
-      trace.samples.at_ns.push_back(at_ms * kMs);
-      trace.samples.value.push_back(value);
-    }
-  };
-  counter(base::GpuCounter::kSampled, {{0, 1}, {9000, 0}});
-  counter(base::GpuCounter::kEngineActive, {{0, 0}, {110, 100}, {150, 0}});
+  test::AddCounter(&server.maker.trace, 0, base::NameOf(base::GpuCounter::kSampled), {{0, 1}, {9000, 0}});
+  test::AddCounter(&server.maker.trace, 0, base::NameOf(base::GpuCounter::kEngineActive),
+                   {{0, 0}, {110, 100}, {150, 0}});
 
   const RequestBlame blame = server.Walk();
 

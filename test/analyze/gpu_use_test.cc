@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/blame_of.h"
 #include "base/gpu_counters.h"
 #include "base/host_counters.h"
 #include "pitot/analyze/judgement.h"
@@ -25,7 +26,7 @@ using test::TraceMaker;
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-using Values = std::vector<std::pair<int64_t, double>>;  // from ms on
+using Values = test::CounterValues;
 
 // A request from 100 to 200 ms, all on the executor. Its batch is from 110 to 190, in the scope "forward". No call and
 // no GPU work was recorded.
@@ -55,22 +56,8 @@ struct Server {
   }
   RequestBlame Walk() {
     Trace trace = maker.Finish();
-    for (const auto& [device, name, values] : counters) {
-      const auto row = static_cast<uint32_t>(trace.counters.size());
-      trace.counters.push_back({device, trace.strings.Add(name), trace.strings.Add("%")});
-      for (const auto& [at_ms, value] : values) {
-        trace.samples.counter.push_back(row);
-        trace.samples.at_ns.push_back(at_ms * kMs);
-        trace.samples.value.push_back(value);
-      }
-    }
-    REQUIRE(FindInconsistency(trace) == "");
-    analyze::BlameIndex index;
-    REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
-    RequestBlame blame;
-    REQUIRE(FindBlame(index, request, &blame).ok());
-    CHECK(blame.blame.Total() == 100 * kMs);
-    return blame;
+    for (const auto& [device, name, values] : counters) test::AddCounter(&trace, device, name, values);
+    return test::BlameOf(trace, request);
   }
 
   struct Of {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace pitot::cuda_calls {
 namespace {
@@ -19,6 +20,13 @@ constexpr uint32_t kJumpSlot = R_AARCH64_JUMP_SLOT, kGlobalData = R_AARCH64_GLOB
 #else
 constexpr uint32_t kJumpSlot = ~0u, kGlobalData = ~0u;  // none: nothing is changed
 #endif
+
+// False: there is no room.
+template <class T> bool PushIfRoom(std::vector<T>* to, const std::type_identity_t<T>& one) {
+  if (to->size() == to->capacity()) return false;
+  to->push_back(one);
+  return true;
+}
 
 std::string_view FileNameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -163,13 +171,22 @@ bool Imports::HasNews() {
   return true;
 }
 
+// Makes room for all loaded libraries. While the loader lists them, nothing may throw through it or allocate: its lock
+// is held, and an allocator may need the loader.
+void Imports::MakeRoom() {
+  size_t count = 0;
+  dl_iterate_phdr([](dl_phdr_info*, size_t, void* out) { return ++*static_cast<size_t*>(out), 0; }, &count);
+  loaded_.clear(), ranges_.clear(), definitions_.clear();
+  loaded_.reserve(count), ranges_.reserve(count);
+  definitions_.reserve(2 * kMostOriginals * functions_.size());
+}
+
 // Libraries are listed before the loader has relocated them. Those listed now are ready once no load is under way: the
 // loader's lock is held for a whole load, and dladdr takes it.
 void Imports::FindLoaded() {
-  loaded_.clear();
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* out) {
-        static_cast<std::vector<const void*>*>(out)->push_back(info->dlpi_phdr);
+        PushIfRoom(static_cast<std::vector<const void*>*>(out), info->dlpi_phdr);
         return 0;
       },
       &loaded_);
@@ -186,20 +203,19 @@ bool Imports::IsReady(const dl_phdr_info& info) const {
 // Where CUDA's functions are, and which libraries are there. No library is opened for it: closing it might then be its
 // end, on this thread.
 void Imports::FindDefinitions() {
-  definitions_.clear();
-  ranges_.clear();
   has_provider_ = false;
+  are_ranges_whole_ = true;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* to) {
         auto& self = *static_cast<Imports*>(to);
         const Library library(*info);
-        self.ranges_.push_back(library.mapped());
+        self.are_ranges_whole_ &= PushIfRoom(&self.ranges_, library.mapped());
         const std::string_view name = FileNameOf(info->dlpi_name != nullptr ? info->dlpi_name : "");
         const auto is_provider = [&](std::string_view provider) { return name.starts_with(provider); };
         if (!std::any_of(self.providers_.begin(), self.providers_.end(), is_provider) || !self.IsReady(*info)) return 0;
         self.has_provider_ = true;
         for (const Function& function : self.functions_) {
-          if (void* const address = library.Find(function.name)) self.definitions_.push_back({&function, address});
+          if (void* const address = library.Find(function.name)) PushIfRoom(&self.definitions_, {&function, address});
         }
         return 0;
       },
@@ -230,8 +246,9 @@ void* Imports::DefinitionOf(const Function& function) const {
 }
 
 bool Imports::IsLoaded(void* address) const {
-  return std::any_of(ranges_.begin(), ranges_.end(),
-                     [&](const Range& range) { return range.Has(reinterpret_cast<uintptr_t>(address)); });
+  return !are_ranges_whole_ || std::any_of(ranges_.begin(), ranges_.end(), [&](const Range& range) {
+    return range.Has(reinterpret_cast<uintptr_t>(address));
+  });
 }
 
 // The number of an original, new or known; kMostOriginals: there is no room. Nobody calls a function whose library went
@@ -253,6 +270,7 @@ uint32_t Imports::NumberOf(const Function& function, void* original) const {
 
 void Imports::Change() {
   if (!HasNews()) return;
+  MakeRoom();
   FindLoaded();
   FindDefinitions();
   counts_ = {};

@@ -70,6 +70,7 @@ class Imports {
   };
   static Loads LoadsNow();
   bool HasNews();
+  void MakeRoom();
   void FindDefinitions();
   void FindLoaded();
   bool IsReady(const dl_phdr_info& info) const;
@@ -85,6 +86,7 @@ class Imports {
   std::vector<const void*> loaded_;      // headers of libraries whose loading has ended, in order
   std::vector<Definition> definitions_;  // by function
   std::vector<Range> ranges_;            // of the loaded libraries
+  bool are_ranges_whole_ = true;
   bool has_provider_ = false;
   ImportCounts counts_;
 };
