@@ -199,13 +199,7 @@ TEST_CASE("a slow request is compared by its GPU time if all of it was sampled, 
   const bool is_sampled = GENERATE(true, false);
   Trace trace = maker.Finish();
   const auto add = [&](GpuCounter counter, const Values& values) {
-    const auto row = static_cast<uint32_t>(trace.counters.size());
-    trace.counters.push_back({0, trace.strings.Add(base::NameOf(counter)), trace.strings.Add("%")});
-    for (const auto& [at_ms, value] : values) {
-      trace.samples.counter.push_back(row);
-      trace.samples.at_ns.push_back(at_ms * kMs);
-      trace.samples.value.push_back(value);
-    }
+    test::AddCounter(&trace, 0, base::NameOf(counter), values);
   };
   add(GpuCounter::kSampled, {{0, 1}, {is_sampled ? 9'000 : 4'960, 0}});
   add(GpuCounter::kEngineActive, active);
@@ -222,4 +216,47 @@ TEST_CASE("a slow request is compared by its GPU time if all of it was sampled, 
     CHECK(std::string(verdict.causes[0].advice.text).find("A GPU worked longer.") == 0);
   }
   CHECK(verdict.causes[0].confidence < 0.9);
+}
+
+TEST_CASE("code of a batch is not called code if its thread may have waited for a GPU unseen", "[gpu_use]") {
+  // Requests of 40 ms, 35 of them in code of their batches; the last one takes 60 ms more there.
+  TraceMaker maker;
+  maker.trace.window_end_ns = 10'000 * kMs;
+  const uint32_t executor = maker.Thread("executor"), decode = maker.Site(SiteKind::kScope, "decode");
+  const uint32_t forward = maker.Site(SiteKind::kScope, "forward");
+  constexpr int64_t kCount = 100;
+  for (int64_t i = 0; i < kCount; ++i) {
+    const int64_t begin_ns = 50 * i * kMs, length_ns = (40 + (i + 1 == kCount ? 60 : i % 3)) * kMs;
+    const uint32_t row = maker.Request(static_cast<uint64_t>(i + 1), "/x", begin_ns, length_ns);
+    maker.trace.requests[row].begin_thread = maker.trace.requests[row].end_thread = executor;
+    const uint32_t batch =
+        maker.Batch(static_cast<uint64_t>(1000 + i), "model", executor, begin_ns + 5 * kMs, length_ns - 5 * kMs);
+    maker.Member(batch, row, begin_ns + 5 * kMs);
+    maker.Event(executor, decode, begin_ns, 5 * kMs, {row, kNone});
+    maker.Event(executor, forward, begin_ns + 5 * kMs, length_ns - 5 * kMs, {kNone, batch});
+  }
+  const auto judge = [&] {
+    const Trace trace = maker.Finish();
+    REQUIRE(FindInconsistency(trace) == "");
+    analyze::Judgement judgement;
+    REQUIRE(JudgeRequest(trace, kCount - 1, nullptr, &judgement).ok());
+    REQUIRE_FALSE(judgement.verdict.causes.empty());
+    CHECK(judgement.verdict.causes[0].blame == Blame::kHostOncpuFramework);
+    return judgement.verdict;
+  };
+  SECTION("a process without a GPU") { CHECK(judge().kind == analyze::VerdictKind::kCauses); }
+  SECTION("a process with one, of which nothing was recorded") {
+    maker.trace.devices.push_back({0});
+    const analyze::Verdict verdict = judge();
+    CHECK(verdict.kind == analyze::VerdictKind::kUndetermined);
+    CHECK(verdict.why_not.find("a wait for a GPU") != std::string::npos);
+    CHECK(verdict.causes[0].confidence < 0.5);
+    CHECK(std::string(verdict.causes[0].advice.code) == "record_gpu");
+  }
+  SECTION("a process with one, whose waits are recorded") {
+    maker.trace.devices.push_back({0});
+    maker.trace.attributes.push_back({maker.String("cuda_calls.libraries"), maker.String("1")});
+    maker.Call(executor, "cudaStreamSynchronize", 30 * kMs, kMs, {kNone, 0});
+    CHECK(judge().kind == analyze::VerdictKind::kCauses);
+  }
 }
