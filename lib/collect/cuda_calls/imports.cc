@@ -28,8 +28,6 @@ template <class T> bool PushIfRoom(std::vector<T>* to, const std::type_identity_
   return true;
 }
 
-std::string_view FileNameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 }  // namespace
 
 // An entry of a table that the loader has made read-only is writable for one store.
@@ -64,6 +62,10 @@ class Imports::Library {
   }
 
   bool IsReadable() const { return symbols_ != nullptr && names_ != nullptr; }
+  // The name that it gives itself (DT_SONAME); empty: none. The path it was loaded from is the loader's memory.
+  std::string_view OwnName() const {
+    return names_ == nullptr || own_name_ >= names_size_ ? "" : std::string_view(names_ + own_name_);
+  }
   const Range& mapped() const { return mapped_; }
   const Range& read_only() const { return read_only_; }
 
@@ -124,6 +126,9 @@ class Imports::Library {
       case DT_STRSZ:
         names_size_ = entry.d_un.d_val;
         break;
+      case DT_SONAME:
+        own_name_ = entry.d_un.d_val;
+        break;
       case DT_JMPREL:
         jumps_ = std::span(At<ElfW(Rela)>(entry.d_un.d_ptr), jumps_.size());
         break;
@@ -146,7 +151,7 @@ class Imports::Library {
   const ElfW(Sym) * symbols_ = nullptr;
   const uint32_t* hashes_ = nullptr;
   const char* names_ = nullptr;
-  size_t names_size_ = 0;
+  size_t names_size_ = 0, own_name_ = SIZE_MAX;
   std::span<const ElfW(Rela)> jumps_, relocations_;
 };
 
@@ -210,8 +215,7 @@ void Imports::FindDefinitions() {
         auto& self = *static_cast<Imports*>(to);
         const Library library(*info);
         self.are_ranges_whole_ &= PushIfRoom(&self.ranges_, library.mapped());
-        const std::string_view name = FileNameOf(info->dlpi_name != nullptr ? info->dlpi_name : "");
-        const auto is_provider = [&](std::string_view provider) { return name.starts_with(provider); };
+        const auto is_provider = [name = library.OwnName()](auto provider) { return name.starts_with(provider); };
         if (!std::any_of(self.providers_.begin(), self.providers_.end(), is_provider) || !self.IsReady(*info)) return 0;
         self.has_provider_ = true;
         for (const Function& function : self.functions_) {
