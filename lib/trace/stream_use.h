@@ -22,6 +22,9 @@ inline void* const kNoStream = reinterpret_cast<void*>(~uintptr_t{1});     // NO
 
 extern std::atomic<const StreamWatcher*> g_stream_watcher;  // null: none. It must live as long as the process.
 
+// True while this thread looks up functions of CUDA for Pitot, whose calls are nobody's.
+inline constinit thread_local bool t_is_own_look_up = false;
+
 }  // namespace pitot::trace
 
 #endif  // PITOT_LIB_TRACE_STREAM_USE_H_

@@ -26,9 +26,10 @@ struct CudaCallOptions {
 };
 
 // Changes the import tables of the libraries in this process that import functions of libcudart or libcuda: calls then
-// go through Pitot. Its thread, "pitot-calls", looks for new libraries twice a second. Calls are not seen from a
-// library that contains CUDA's runtime itself (nvcc's default), or that looks up CUDA's functions by name; incidents
-// say so if no other was found ("cuda_calls.not_recorded"). While CUPTI records the calls, too, each is there once.
+// go through Pitot. Its thread, "pitot-calls", looks for new libraries twice a second. On x86-64 the same happens to
+// functions that a library looks up by name from then on, as one does that contains CUDA's runtime (nvcc's default):
+// so add the collector before CUDA's first use. If no calls are seen, incidents say so ("cuda_calls.not_recorded").
+// While CUPTI records the calls, too, each is there once.
 // Threads: any. One collector in a process at a time.
 // Errors: from Recorder::Add kInvalidArgument, which names the option, kAlreadyRunning, kResourceExhausted: no memory
 //   or thread, and kUnavailable: Pitot's own library cannot be kept loaded. Libraries that cannot be changed are

@@ -198,7 +198,7 @@ bool AreWaitsRecorded(const model::Trace& trace) {
   for (const model::Attribute& attribute : trace.attributes) {
     const std::string_view key = trace.strings[attribute.key];
     if (key == "cuda_calls.not_recorded") return false;
-    are_seen |= key == "cuda_calls.libraries";
+    are_seen |= key == "cuda_calls.libraries" || key == "cuda_calls.looked_up";
   }
   return are_seen;
 }

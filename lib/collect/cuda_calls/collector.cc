@@ -15,6 +15,7 @@
 #include "base/one_in_process.h"
 #include "base/patient_thread.h"
 #include "base/semaphore.h"
+#include "collect/cuda_calls/look_ups.h"
 #include "trace/process.h"
 
 namespace pitot::cuda_calls {
@@ -152,16 +153,19 @@ void CudaCallCollector::AddTo(TraceBuilder& trace) {
   if (shared_->is_paused.load())
     trace.AddAttribute("cuda_calls.not_recorded",
                        "paused by the host; to record waits for the GPU: Recorder::Resume(\"cuda_calls\")");
-  else if (shared_->has_cuda.load() && shared_->libraries.load() == 0)
+  else if (shared_->has_cuda.load() && shared_->libraries.load() == 0 && LookUps() == 0)
     trace.AddAttribute(
         "cuda_calls.not_recorded",
-        "no library here imports CUDA's functions; to record waits for the GPU: link CUDA's runtime as a "
-        "shared library (nvcc -cudart shared)");
+        "no library here imports CUDA's functions, or has looked them up since the recorder got its collector; to "
+        "record waits for the GPU: add the collector before CUDA's first use, or link CUDA's runtime as a shared "
+        "library (nvcc -cudart shared)");
   const auto add = [&](const char* key, const std::atomic<uint64_t>& count) {
     if (const uint64_t number = count.load(std::memory_order_relaxed); number != 0)
       trace.AddAttribute(key, std::to_string(number).c_str());
   };
   add("cuda_calls.libraries", shared_->libraries);
+  if (const uint64_t number = LookUps(); number != 0)
+    trace.AddAttribute("cuda_calls.looked_up", std::to_string(number).c_str());
   add("cuda_calls.entries_refused", shared_->refused);
   add("cuda_calls.entries_pending", shared_->pending);
   add("cuda_calls.failed_looks", shared_->failed_looks);

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "collect/cuda_calls/look_ups.h"
+
 namespace pitot::cuda_calls {
 namespace {
 
@@ -20,6 +22,12 @@ constexpr uint32_t kJumpSlot = R_AARCH64_JUMP_SLOT, kGlobalData = R_AARCH64_GLOB
 #else
 constexpr uint32_t kJumpSlot = ~0u, kGlobalData = ~0u;  // none: nothing is changed
 #endif
+
+// Look-ups of NVIDIA's own libraries are left alone: they call one another.
+bool IsOfCuda(std::string_view name) {
+  constexpr std::string_view kNames[] = {"libcuda.so", "libcudart.so", "libcupti.so", "libnvidia-", "libnvperf_"};
+  return std::any_of(std::begin(kNames), std::end(kNames), [name](auto one) { return name.starts_with(one); });
+}
 
 // False: there is no room.
 template <class T> bool PushIfRoom(std::vector<T>* to, const std::type_identity_t<T>& one) {
@@ -224,6 +232,8 @@ void Imports::FindDefinitions() {
         return 0;
       },
       this);
+  if (const Function* const dlsym_here = Find(kDlsym))
+    definitions_.push_back({dlsym_here, dlsym(RTLD_DEFAULT, kDlsym.data())});
   // Another library's function of this name comes first for those who see it: a second interposer.
   for (size_t i = 0, count = definitions_.size(); i < count; ++i) {
     void* const first = dlsym(RTLD_DEFAULT, definitions_[i].function->name.data());
@@ -234,7 +244,7 @@ void Imports::FindDefinitions() {
 }
 
 const Function* Imports::Find(std::string_view name) const {
-  if (!name.starts_with("cu") && !name.starts_with("__cuda")) return nullptr;
+  if (!name.starts_with("cu") && !name.starts_with("__cuda") && name != kDlsym) return nullptr;
   const auto at = std::lower_bound(functions_.begin(), functions_.end(), name,
                                    [](const Function& one, std::string_view other) { return one.name < other; });
   return at != functions_.end() && at->name == name ? &*at : nullptr;
@@ -255,21 +265,17 @@ bool Imports::IsLoaded(void* address) const {
   });
 }
 
-// The number of an original, new or known; kMostOriginals: there is no room. Nobody calls a function whose library went
-// away, so its place is free.
-uint32_t Imports::NumberOf(const Function& function, void* original) const {
-  for (uint32_t i = 0; i < kMostOriginals; ++i) {
-    if ((*function.originals)[i].load(std::memory_order_relaxed) == original) return i;
-  }
-  for (uint32_t i = 0; i < kMostOriginals; ++i) {
+// As NumberOf, which finds room also where the library of an original went away: nobody calls it any more.
+uint32_t Imports::MakeNumber(const Function& function, void* original) const {
+  uint32_t number = NumberOf(function, original);
+  for (uint32_t i = 0; number == kMostOriginals && i < kMostOriginals; ++i) {
     Original& there = (*function.originals)[i];
-    void* const former = there.load(std::memory_order_relaxed);
-    if (former != nullptr && (!there.is_of_library || IsLoaded(former))) continue;
-    there.is_of_library = IsLoaded(original);
-    there.store(original, std::memory_order_seq_cst);
-    return i;
+    void* former = there.load(std::memory_order_relaxed);
+    if (!there.is_of_library.load(std::memory_order_relaxed) || IsLoaded(former)) continue;
+    if (there.compare_exchange_strong(former, original)) number = i;
   }
-  return kMostOriginals;
+  if (number != kMostOriginals) (*function.originals)[number].is_of_library.store(IsLoaded(original));
+  return number;
 }
 
 void Imports::Change() {
@@ -285,7 +291,9 @@ void Imports::Change() {
     bool is_changed = false;
     library.VisitImports([&](std::string_view name, void** entry) {
       const Function* const function = Find(name);
-      if (function == nullptr) return;
+      const bool is_look_up = name == kDlsym;
+      if (function == nullptr || function->wrappers[0] == nullptr) return;
+      if (is_look_up && IsOfCuda(library.OwnName())) return;
       void* original = __atomic_load_n(entry, __ATOMIC_ACQUIRE);
       const auto& wrappers = function->wrappers;
       if (std::find(wrappers.begin(), wrappers.end(), original) == wrappers.end()) {
@@ -296,12 +304,13 @@ void Imports::Change() {
           ++counts_.pending;
           return;
         }
-        const uint32_t number = NumberOf(*function, original);
+        const uint32_t number = MakeNumber(*function, original);
         if (number == kMostOriginals || !Store(entry, wrappers[number], library.read_only())) {
           ++counts_.refused;
           return;
         }
       }
+      if (is_look_up) return;  // most libraries have one
       ++counts_.entries;
       is_changed = true;
     });

@@ -7,30 +7,14 @@
 
 #include <link.h>
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "collect/cuda_calls/function.h"
+
 namespace pitot::cuda_calls {
-
-// A process may hold several copies of a function: two versions of the runtime, or another tool's wrapper.
-inline constexpr uint32_t kMostOriginals = 3;
-
-// A function that a wrapper calls; null: none.
-struct Original : std::atomic<void*> {
-  using std::atomic<void*>::atomic;
-  bool is_of_library = false;  // otherwise it is code that somebody made at run time. For Imports.
-};
-
-// A wrapped function. Each wrapper calls the original of its number. Entries change from null to a function, once.
-struct Function {
-  std::string_view name;
-  std::array<void*, kMostOriginals> wrappers;
-  std::array<Original, kMostOriginals>* originals;
-};
 
 struct ImportCounts {
   uint32_t libraries = 0;  // with an entry for a wrapper
@@ -75,7 +59,7 @@ class Imports {
   void FindLoaded();
   bool IsReady(const dl_phdr_info& info) const;
   bool IsLoaded(void* address) const;
-  uint32_t NumberOf(const Function& function, void* original) const;
+  uint32_t MakeNumber(const Function& function, void* original) const;
   const Function* Find(std::string_view name) const;
   void* DefinitionOf(const Function& function) const;
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/call_class.h"
+#include "collect/cuda_calls/look_ups.h"
 #include "pitot/extend/call.h"
 #include "pitot/trace.h"
 #include "trace/stream_use.h"
@@ -32,6 +33,7 @@ enum class Role : uint8_t {
   kCopy,     // enqueues a copy, and waits if its memory is pageable
   kLaunch,   // enqueues work
   kDestroy,  // destroys streams
+  kLookUp,   // looks a function up by its name: its second parameter points to the answer
 };
 
 constexpr int kNone = -1, kConfig = -2;
@@ -44,77 +46,85 @@ struct Kind {
 };
 
 // X(name, role, stream, direction, types of parameters...)
-#define PITOT_CUDA_FUNCTIONS(X)                                                                                      \
-  X(__cudaLaunchKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                          \
-  X(__cudaLaunchKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                     \
-  X(cuCtxDestroy_v2, kDestroy, kNone, kNone, Handle)                                                                 \
-  X(cuCtxSynchronize, kWait, kNone, kNone)                                                                           \
-  X(cuDevicePrimaryCtxRelease_v2, kDestroy, kNone, kNone, int)                                                       \
-  X(cuDevicePrimaryCtxReset_v2, kDestroy, kNone, kNone, int)                                                         \
-  X(cuEventSynchronize, kWait, kNone, kNone, Handle)                                                                 \
-  X(cuGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                                \
-  X(cuGraphLaunch_ptsz, kLaunch, 1, kNone, Handle, Handle)                                                           \
-  X(cuLaunchKernel, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
-    Handle, void**, void**)                                                                                          \
-  X(cuLaunchKernelEx, kLaunch, kConfig, kNone, const void*, Handle, void**, void**)                                  \
-  X(cuLaunchKernelEx_ptsz, kLaunch, kConfig, kNone, const void*, Handle, void**, void**)                             \
-  X(cuLaunchKernel_ptsz, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,      \
-    unsigned, Handle, void**, void**)                                                                                \
-  X(cuLibraryLoadData, kOwn, kNone, kNone, Handle*, const void*, void*, void*, unsigned, void*, void*, unsigned)     \
-  X(cuLibraryLoadFromFile, kOwn, kNone, kNone, Handle*, const char*, void*, void*, unsigned, void*, void*, unsigned) \
-  X(cuMemAllocHost_v2, kOwn, kNone, kNone, void**, size_t)                                                           \
-  X(cuMemAllocManaged, kOwn, kNone, kNone, Memory*, size_t, unsigned)                                                \
-  X(cuMemAlloc_v2, kOwn, kNone, kNone, Memory*, size_t)                                                              \
-  X(cuMemFreeHost, kWait, kNone, kNone, void*)                                                                       \
-  X(cuMemFree_v2, kWait, kNone, kNone, Memory)                                                                       \
-  X(cuMemHostAlloc, kOwn, kNone, kNone, void**, size_t, unsigned)                                                    \
-  X(cuMemcpyDtoHAsync_v2, kCopy, 3, kNone, void*, Memory, size_t, Handle)                                            \
-  X(cuMemcpyDtoHAsync_v2_ptsz, kCopy, 3, kNone, void*, Memory, size_t, Handle)                                       \
-  X(cuMemcpyDtoH_v2, kWait, kNone, kNone, void*, Memory, size_t)                                                     \
-  X(cuMemcpyDtoH_v2_ptds, kWait, kNone, kNone, void*, Memory, size_t)                                                \
-  X(cuMemcpyHtoDAsync_v2, kCopy, 3, kNone, Memory, const void*, size_t, Handle)                                      \
-  X(cuMemcpyHtoDAsync_v2_ptsz, kCopy, 3, kNone, Memory, const void*, size_t, Handle)                                 \
-  X(cuMemcpyHtoD_v2, kWait, kNone, kNone, Memory, const void*, size_t)                                               \
-  X(cuMemcpyHtoD_v2_ptds, kWait, kNone, kNone, Memory, const void*, size_t)                                          \
-  X(cuModuleLoad, kOwn, kNone, kNone, Handle*, const char*)                                                          \
-  X(cuModuleLoadData, kOwn, kNone, kNone, Handle*, const void*)                                                      \
-  X(cuModuleLoadDataEx, kOwn, kNone, kNone, Handle*, const void*, unsigned, void*, void**)                           \
-  X(cuModuleLoadFatBinary, kOwn, kNone, kNone, Handle*, const void*)                                                 \
-  X(cuStreamDestroy_v2, kDestroy, kNone, kNone, Handle)                                                              \
-  X(cuStreamSynchronize, kWait, 0, kNone, Handle)                                                                    \
-  X(cuStreamSynchronize_ptsz, kWait, 0, kNone, Handle)                                                               \
-  X(cudaDeviceReset, kDestroy, kNone, kNone)                                                                         \
-  X(cudaDeviceSynchronize, kWait, kNone, kNone)                                                                      \
-  X(cudaEventSynchronize, kWait, kNone, kNone, Handle)                                                               \
-  X(cudaFree, kWait, kNone, kNone, void*)                                                                            \
-  X(cudaFreeHost, kWait, kNone, kNone, void*)                                                                        \
-  X(cudaGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                              \
-  X(cudaGraphLaunch_ptsz, kLaunch, 1, kNone, Handle, Handle)                                                         \
-  X(cudaHostAlloc, kOwn, kNone, kNone, void**, size_t, unsigned)                                                     \
-  X(cudaHostRegister, kOwn, kNone, kNone, void*, size_t, unsigned)                                                   \
-  X(cudaLaunchCooperativeKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                 \
-  X(cudaLaunchCooperativeKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)            \
-  X(cudaLaunchKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                            \
-  X(cudaLaunchKernelExC, kLaunch, kConfig, kNone, const void*, const void*, void**)                                  \
-  X(cudaLaunchKernelExC_ptsz, kLaunch, kConfig, kNone, const void*, const void*, void**)                             \
-  X(cudaLaunchKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                       \
-  X(cudaMalloc, kOwn, kNone, kNone, void**, size_t)                                                                  \
-  X(cudaMallocHost, kOwn, kNone, kNone, void**, size_t)                                                              \
-  X(cudaMallocManaged, kOwn, kNone, kNone, void**, size_t, unsigned)                                                 \
-  X(cudaMemcpy, kWait, kNone, 3, void*, const void*, size_t, int)                                                    \
-  X(cudaMemcpy2D, kWait, kNone, 6, void*, size_t, const void*, size_t, size_t, size_t, int)                          \
-  X(cudaMemcpy2DAsync, kCopy, 7, 6, void*, size_t, const void*, size_t, size_t, size_t, int, Handle)                 \
-  X(cudaMemcpy2DAsync_ptsz, kCopy, 7, 6, void*, size_t, const void*, size_t, size_t, size_t, int, Handle)            \
-  X(cudaMemcpy2D_ptds, kWait, kNone, 6, void*, size_t, const void*, size_t, size_t, size_t, int)                     \
-  X(cudaMemcpyAsync, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                           \
-  X(cudaMemcpyAsync_ptsz, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                      \
-  X(cudaMemcpy_ptds, kWait, kNone, 3, void*, const void*, size_t, int)                                               \
-  X(cudaMemset2DAsync, kLaunch, 5, kNone, void*, size_t, int, size_t, size_t, Handle)                                \
-  X(cudaMemset2DAsync_ptsz, kLaunch, 5, kNone, void*, size_t, int, size_t, size_t, Handle)                           \
-  X(cudaMemsetAsync, kLaunch, 3, kNone, void*, int, size_t, Handle)                                                  \
-  X(cudaMemsetAsync_ptsz, kLaunch, 3, kNone, void*, int, size_t, Handle)                                             \
-  X(cudaStreamDestroy, kDestroy, kNone, kNone, Handle)                                                               \
-  X(cudaStreamSynchronize, kWait, 0, kNone, Handle)                                                                  \
+#define PITOT_CUDA_FUNCTIONS(X)                                                                                        \
+  X(__cudaLaunchKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                            \
+  X(__cudaLaunchKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                       \
+  X(cuCtxDestroy_v2, kDestroy, kNone, kNone, Handle)                                                                   \
+  X(cuCtxSynchronize, kWait, kNone, kNone)                                                                             \
+  X(cuCtxSynchronize_v2, kWait, kNone, kNone, Handle)                                                                  \
+  X(cuDevicePrimaryCtxRelease_v2, kDestroy, kNone, kNone, int)                                                         \
+  X(cuDevicePrimaryCtxReset_v2, kDestroy, kNone, kNone, int)                                                           \
+  X(cuEventSynchronize, kWait, kNone, kNone, Handle)                                                                   \
+  X(cuGetProcAddress, kLookUp, kNone, kNone, const char*, void**, int, uint64_t)                                       \
+  X(cuGetProcAddress_v2, kLookUp, kNone, kNone, const char*, void**, int, uint64_t, void*)                             \
+  X(cuGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                                  \
+  X(cuGraphLaunch_ptsz, kLaunch, 1, kNone, Handle, Handle)                                                             \
+  X(cuLaunchKernel, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,   \
+    Handle, void**, void**)                                                                                            \
+  X(cuLaunchKernelEx, kLaunch, kConfig, kNone, const void*, Handle, void**, void**)                                    \
+  X(cuLaunchKernelEx_ptsz, kLaunch, kConfig, kNone, const void*, Handle, void**, void**)                               \
+  X(cuLaunchKernel_ptsz, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
+    unsigned, Handle, void**, void**)                                                                                  \
+  X(cuLibraryLoadData, kOwn, kNone, kNone, Handle*, const void*, void*, void*, unsigned, void*, void*, unsigned)       \
+  X(cuLibraryLoadFromFile, kOwn, kNone, kNone, Handle*, const char*, void*, void*, unsigned, void*, void*, unsigned)   \
+  X(cuMemAllocHost_v2, kOwn, kNone, kNone, void**, size_t)                                                             \
+  X(cuMemAllocManaged, kOwn, kNone, kNone, Memory*, size_t, unsigned)                                                  \
+  X(cuMemAlloc_v2, kOwn, kNone, kNone, Memory*, size_t)                                                                \
+  X(cuMemFreeHost, kWait, kNone, kNone, void*)                                                                         \
+  X(cuMemFree_v2, kWait, kNone, kNone, Memory)                                                                         \
+  X(cuMemHostAlloc, kOwn, kNone, kNone, void**, size_t, unsigned)                                                      \
+  X(cuMemcpyDtoHAsync_v2, kCopy, 3, kNone, void*, Memory, size_t, Handle)                                              \
+  X(cuMemcpyDtoHAsync_v2_ptsz, kCopy, 3, kNone, void*, Memory, size_t, Handle)                                         \
+  X(cuMemcpyDtoH_v2, kWait, kNone, kNone, void*, Memory, size_t)                                                       \
+  X(cuMemcpyDtoH_v2_ptds, kWait, kNone, kNone, void*, Memory, size_t)                                                  \
+  X(cuMemcpyHtoDAsync_v2, kCopy, 3, kNone, Memory, const void*, size_t, Handle)                                        \
+  X(cuMemcpyHtoDAsync_v2_ptsz, kCopy, 3, kNone, Memory, const void*, size_t, Handle)                                   \
+  X(cuMemcpyHtoD_v2, kWait, kNone, kNone, Memory, const void*, size_t)                                                 \
+  X(cuMemcpyHtoD_v2_ptds, kWait, kNone, kNone, Memory, const void*, size_t)                                            \
+  X(cuModuleLoad, kOwn, kNone, kNone, Handle*, const char*)                                                            \
+  X(cuModuleLoadData, kOwn, kNone, kNone, Handle*, const void*)                                                        \
+  X(cuModuleLoadDataEx, kOwn, kNone, kNone, Handle*, const void*, unsigned, void*, void**)                             \
+  X(cuModuleLoadFatBinary, kOwn, kNone, kNone, Handle*, const void*)                                                   \
+  X(cuStreamDestroy_v2, kDestroy, kNone, kNone, Handle)                                                                \
+  X(cuStreamSynchronize, kWait, 0, kNone, Handle)                                                                      \
+  X(cuStreamSynchronize_ptsz, kWait, 0, kNone, Handle)                                                                 \
+  X(cudaDeviceReset, kDestroy, kNone, kNone)                                                                           \
+  X(cudaDeviceSynchronize, kWait, kNone, kNone)                                                                        \
+  X(cudaEventSynchronize, kWait, kNone, kNone, Handle)                                                                 \
+  X(cudaFree, kWait, kNone, kNone, void*)                                                                              \
+  X(cudaFreeHost, kWait, kNone, kNone, void*)                                                                          \
+  X(cudaGetDriverEntryPoint, kLookUp, kNone, kNone, const char*, void**, unsigned long long, void*)                    \
+  X(cudaGetDriverEntryPointByVersion, kLookUp, kNone, kNone, const char*, void**, unsigned, unsigned long long, void*) \
+  X(cudaGetDriverEntryPointByVersion_ptsz, kLookUp, kNone, kNone, const char*, void**, unsigned, unsigned long long,   \
+    void*)                                                                                                             \
+  X(cudaGetDriverEntryPoint_ptsz, kLookUp, kNone, kNone, const char*, void**, unsigned long long, void*)               \
+  X(cudaGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                                \
+  X(cudaGraphLaunch_ptsz, kLaunch, 1, kNone, Handle, Handle)                                                           \
+  X(cudaHostAlloc, kOwn, kNone, kNone, void**, size_t, unsigned)                                                       \
+  X(cudaHostRegister, kOwn, kNone, kNone, void*, size_t, unsigned)                                                     \
+  X(cudaLaunchCooperativeKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                   \
+  X(cudaLaunchCooperativeKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)              \
+  X(cudaLaunchKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                              \
+  X(cudaLaunchKernelExC, kLaunch, kConfig, kNone, const void*, const void*, void**)                                    \
+  X(cudaLaunchKernelExC_ptsz, kLaunch, kConfig, kNone, const void*, const void*, void**)                               \
+  X(cudaLaunchKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                         \
+  X(cudaMalloc, kOwn, kNone, kNone, void**, size_t)                                                                    \
+  X(cudaMallocHost, kOwn, kNone, kNone, void**, size_t)                                                                \
+  X(cudaMallocManaged, kOwn, kNone, kNone, void**, size_t, unsigned)                                                   \
+  X(cudaMemcpy, kWait, kNone, 3, void*, const void*, size_t, int)                                                      \
+  X(cudaMemcpy2D, kWait, kNone, 6, void*, size_t, const void*, size_t, size_t, size_t, int)                            \
+  X(cudaMemcpy2DAsync, kCopy, 7, 6, void*, size_t, const void*, size_t, size_t, size_t, int, Handle)                   \
+  X(cudaMemcpy2DAsync_ptsz, kCopy, 7, 6, void*, size_t, const void*, size_t, size_t, size_t, int, Handle)              \
+  X(cudaMemcpy2D_ptds, kWait, kNone, 6, void*, size_t, const void*, size_t, size_t, size_t, int)                       \
+  X(cudaMemcpyAsync, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                             \
+  X(cudaMemcpyAsync_ptsz, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                        \
+  X(cudaMemcpy_ptds, kWait, kNone, 3, void*, const void*, size_t, int)                                                 \
+  X(cudaMemset2DAsync, kLaunch, 5, kNone, void*, size_t, int, size_t, size_t, Handle)                                  \
+  X(cudaMemset2DAsync_ptsz, kLaunch, 5, kNone, void*, size_t, int, size_t, size_t, Handle)                             \
+  X(cudaMemsetAsync, kLaunch, 3, kNone, void*, int, size_t, Handle)                                                    \
+  X(cudaMemsetAsync_ptsz, kLaunch, 3, kNone, void*, int, size_t, Handle)                                               \
+  X(cudaStreamDestroy, kDestroy, kNone, kNone, Handle)                                                                 \
+  X(cudaStreamSynchronize, kWait, 0, kNone, Handle)                                                                    \
   X(cudaStreamSynchronize_ptsz, kWait, 0, kNone, Handle)
 
 #define PITOT_KIND(name, role, stream, direction, ...) {#name, Role::role, stream, direction},
@@ -190,11 +200,19 @@ template <uint32_t kFunction, class... Args> void RecordCall(uint64_t begin, con
   EndCall(begin, call);
 }
 
+template <class... Args> int AnswerLookUp(int (*original)(Args...), Args... args) {
+  const int result = original(args...);
+  void** const found = std::get<1>(std::tuple<Args...>(args...));
+  if (result == 0 && found != nullptr) *found = WrapperOf(*found);
+  return result;
+}
+
 template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Args... args) {
   constexpr Kind kKind = kKinds[kFunction];
   void* address = nullptr;  // stored before an entry led here
   while ((address = g_originals[kFunction][kOriginal].load(std::memory_order_acquire)) == nullptr) {}
   const auto original = reinterpret_cast<int (*)(Args...)>(address);
+  if constexpr (kKind.role == Role::kLookUp) return AnswerLookUp(original, args...);
   if (!g_is_recording.load(std::memory_order_relaxed) || t_is_inside) return original(args...);
   const std::tuple<Args...> all(args...);
   Tell<kFunction>(all);
@@ -231,7 +249,7 @@ std::string CallName(const Kind& kind, uint32_t direction) {
 std::span<const Function> Functions() {
   constexpr std::make_integer_sequence<uint32_t, kMostOriginals> kAll;
 #define PITOT_MAKE(name, role, stream, direction, ...) Make<k_##name __VA_OPT__(, ) __VA_ARGS__>(kAll),
-  static const std::array<Function, kFunctions> functions{PITOT_CUDA_FUNCTIONS(PITOT_MAKE)};
+  static const std::array<Function, kFunctions + 1> functions{PITOT_CUDA_FUNCTIONS(PITOT_MAKE) DlsymFunction()};
 #undef PITOT_MAKE
   return functions;
 }
@@ -243,7 +261,7 @@ void BeginRecording(uint64_t slow_copy_ns) noexcept {
   g_collector_name.store(Intern(kCollectorName).index, std::memory_order_relaxed);
   for (uint32_t function = 0; function < kFunctions; ++function) {
     const Kind& kind = kKinds[function];
-    if (kind.role == Role::kLaunch || kind.role == Role::kDestroy) continue;
+    if (kind.role != Role::kWait && kind.role != Role::kOwn && kind.role != Role::kCopy) continue;
     for (uint32_t direction = 0; direction < kDirections; ++direction) {
       if (kind.direction == kNone && direction != kNoDirection) continue;
       g_names[function][direction].store(Intern(CallName(kind, direction).c_str()).index, std::memory_order_relaxed);

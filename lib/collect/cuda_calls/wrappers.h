@@ -17,7 +17,7 @@ inline constexpr char kCollectorName[] = "cuda_calls";
 // The libraries that have the functions.
 inline constexpr std::string_view kProviders[] = {"libcudart.so", "libcuda.so"};
 
-// In order of their names. Made at the first call, which interns the names of calls.
+// In order of their names; the last is dlsym.
 std::span<const Function> Functions();
 
 // Records calls from now on. `slow_copy_ns`: an asynchronous copy is recorded if it took so long.

@@ -3,11 +3,15 @@
 
 #include <dlfcn.h>
 
+#include "trace/stream_use.h"
+
 namespace pitot::cuda_events {
 namespace {
 
 template <class Function> const char* Find(void* handle, const char* name, Function* function) {
+  trace::t_is_own_look_up = true;
   *function = reinterpret_cast<Function>(dlsym(handle, name));
+  trace::t_is_own_look_up = false;
   return *function != nullptr ? nullptr : name;
 }
 

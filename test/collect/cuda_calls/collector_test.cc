@@ -15,23 +15,24 @@
 #include <vector>
 
 #include "collect/cuda_calls/fake_cudart.h"
+#include "collect/cuda_calls/rig.h"
 #include "fakes/child.h"
 #include "fakes/trace_text.h"
 #include "fakes/wait_until.h"
-#include "session/host.h"
-#include "trace/stream_use.h"
 
 namespace {
 
-namespace model = pitot::model;
+using cuda_calls_test::Calls;
+using cuda_calls_test::Names;
+using cuda_calls_test::Pointer;
+using cuda_calls_test::Rig;
+using cuda_calls_test::Watched;
 using fakes::Attribute;
 using fakes::Caller;
 using pitot::StatusCode;
+namespace model = pitot::model;
 
-constexpr std::string_view kFakes[] = {"libfake_cudart"};
 constexpr int kToHost = 2;  // cudaMemcpyDeviceToHost
-
-void* Pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 class Library {
  public:
@@ -50,51 +51,6 @@ class Library {
 
  private:
   void* const handle_;
-};
-
-struct Rig {
-  Rig() {
-    environment.providers = kFakes;
-    environment.look_ns = 1'000'000;
-    REQUIRE(host.Start());
-  }
-  pitot::Status Add() { return host.recorder.Add(pitot::cuda_calls::MakeCollector(options, environment)); }
-  model::Trace Incident() {
-    REQUIRE(host.TriggerAndFlush());
-    model::Trace trace = host.traces().back();
-    CHECK(model::FindInconsistency(trace) == "");
-    return trace;
-  }
-
-  session_test::Host host;
-  pitot::CudaCallOptions options;
-  pitot::cuda_calls::Environment environment;
-};
-
-std::vector<std::string> Calls(const model::Trace& trace) {
-  std::vector<std::string> names;
-  for (const model::StringId name : trace.calls.name) names.emplace_back(trace.strings[name]);
-  return names;
-}
-using Names = std::vector<std::string>;
-
-struct Watched {
-  static void Launch(void* stream) noexcept { streams.push_back(stream); }
-  static void Wait(void* stream) noexcept { waits.push_back(stream); }
-  static void Destroy() noexcept { ++destroyed; }
-  explicit Watched() {
-    streams.clear();
-    waits.clear();
-    destroyed = 0;
-    pitot::trace::g_stream_watcher.store(&kWatcher);
-  }
-  ~Watched() { pitot::trace::g_stream_watcher.store(nullptr); }
-  Watched(const Watched&) = delete;
-  Watched& operator=(const Watched&) = delete;
-
-  static constexpr pitot::trace::StreamWatcher kWatcher = {Launch, Wait, Destroy};
-  inline static std::vector<void*> streams, waits;
-  inline static int destroyed = 0;
 };
 
 }  // namespace

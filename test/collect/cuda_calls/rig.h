@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A recorder for the collector of CUDA calls, and a watcher of streams.
+#ifndef PITOT_TEST_COLLECT_CUDA_CALLS_RIG_H_
+#define PITOT_TEST_COLLECT_CUDA_CALLS_RIG_H_
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collect/cuda_calls/collector.h"
+#include "fakes/trace_text.h"
+#include "session/host.h"
+#include "trace/stream_use.h"
+
+namespace cuda_calls_test {
+
+namespace model = pitot::model;
+
+inline constexpr std::string_view kFakes[] = {"libfake_cudart", "libfake_cuda_driver"};
+
+inline void* Pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+struct Rig {
+  Rig() {
+    environment.providers = kFakes;
+    environment.look_ns = 1'000'000;
+    REQUIRE(host.Start());
+  }
+  pitot::Status Add() { return host.recorder.Add(pitot::cuda_calls::MakeCollector(options, environment)); }
+  model::Trace Incident() {
+    REQUIRE(host.TriggerAndFlush());
+    model::Trace trace = host.traces().back();
+    CHECK(model::FindInconsistency(trace) == "");
+    return trace;
+  }
+
+  session_test::Host host;
+  pitot::CudaCallOptions options;
+  pitot::cuda_calls::Environment environment;
+};
+
+inline std::vector<std::string> Calls(const model::Trace& trace) {
+  std::vector<std::string> names;
+  for (const model::StringId name : trace.calls.name) names.emplace_back(trace.strings[name]);
+  return names;
+}
+using Names = std::vector<std::string>;
+
+struct Watched {
+  static void Launch(void* stream) noexcept { streams.push_back(stream); }
+  static void Wait(void* stream) noexcept { waits.push_back(stream); }
+  static void Destroy() noexcept { ++destroyed; }
+  explicit Watched() {
+    streams.clear();
+    waits.clear();
+    destroyed = 0;
+    pitot::trace::g_stream_watcher.store(&kWatcher);
+  }
+  ~Watched() { pitot::trace::g_stream_watcher.store(nullptr); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+  static constexpr pitot::trace::StreamWatcher kWatcher = {Launch, Wait, Destroy};
+  inline static std::vector<void*> streams, waits;
+  inline static int destroyed = 0;
+};
+
+}  // namespace cuda_calls_test
+
+#endif  // PITOT_TEST_COLLECT_CUDA_CALLS_RIG_H_
