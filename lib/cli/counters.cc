@@ -15,7 +15,9 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/counters_now.h"
+#include "cli/counters_serve.h"
 #include "cli/files.h"
+#include "collect/counters/sampler.h"
 
 namespace pitot::cli {
 namespace {
@@ -30,6 +32,7 @@ struct CountersOptions {
   double patience_s = 5;
   std::string directory = counters::kSharedDirectory;
   bool json = false;
+  ServeOptions serve;
 };
 
 ordered_json JsonOf(const GpuNow& gpu) {
@@ -119,24 +122,37 @@ int Release(const CountersOptions& options) {
 
 void AddCounters(CommandLine& line) {
   auto options = std::make_shared<CountersOptions>();
-  const Command command = line.Command("counters", "Tells which process samples a GPU's counters, or has it released");
+  const Command command =
+      line.Command("counters", "Tells which process samples a GPU's counters, has it released, or samples for others");
   command
       .Add("action", &options->action,
            "status: the sampling process of each GPU. release: ask this user's processes to give their GPUs away, and "
-           "wait until they have")
+           "wait until they have. serve: sample all GPUs for a user's processes, which may not do it themselves")
       .Required()
-      .OneOf({"status", "release"});
+      .OneOf({"status", "release", "serve"});
   command.Add("--for", &options->release_s, "release: seconds until they sample again; 0: at once")
       .Whole(0, counters::kLongestReleaseNs / 1'000'000'000)
       .ShowDefault();
+  command.Add("--user", &options->serve.user, "serve: a user's name or number; the caller if it is left out");
+  command
+      .Add("--interval", &options->serve.interval_us,
+           "serve: us between samples; 0: 4000, and more if that costs 2 % of a CPU")
+      .Whole(0, counters::kMostIntervalUs);
+  command.Add("--cupti", &options->serve.cupti, "serve: the file of CUPTI");
   // Hidden: for tests.
   command.Add("--directory", &options->directory).HideFromHelp();
   command.Add("--patience", &options->patience_s).HideFromHelp().Number(0.01, 3600);
   command.AddFlag("--json", &options->json, "status: for programs, docs/reference/cli.md");
   command.Footer(
       "Another profiler can run then: pitot counters release --for 120 && ncu ...\n"
-      "Exit codes: 1 of status: no GPU is sampled; of release: a GPU was not released. See `pitot --help` for others.");
-  command.Run([options] { return options->action == "status" ? PrintStatus(*options) : Release(*options); });
+      "Exit codes: 1 of status: no GPU is sampled; of release: a GPU was not released; of serve: no GPU can be "
+      "sampled. See `pitot --help` for others.");
+  command.Run([options] {
+    if (options->action == "status") return PrintStatus(*options);
+    if (options->action == "release") return Release(*options);
+    options->serve.directory = options->directory;
+    return ServeCounters(options->serve);
+  });
 }
 
 }  // namespace pitot::cli

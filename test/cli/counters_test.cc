@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `pitot counters` over the files that sampling processes share. This process stands for one.
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "cli/folder.h"
 #include "collect/counters/shared_file.h"
+#include "fakes/wait_until.h"
 
 using namespace cli_test;
 using namespace pitot::counters;
@@ -119,4 +125,83 @@ TEST_CASE("counters release succeeds where no GPU is sampled, and none will be",
   const Result result = folder.Run("counters release --directory .");
   CHECK(result.exit_code == 0);
   CHECK(result.out == "GPU-bb was not sampled, and will not be for 60 s\n");
+}
+
+namespace {
+
+// A machine with two fake GPUs, and `pitot counters serve` on it.
+class Serving {
+ public:
+  explicit Serving(const Folder& folder, const std::string& environment = "") : folder_(folder) {
+    std::filesystem::create_symlink(PITOT_FAKE_DRIVER, folder / "libcuda.so.1");
+    pid_ = fork();
+    if (pid_ == 0) {
+      const std::string command = "cd " + (folder / "") + " && FAKE_GPUS=First,Second LD_LIBRARY_PATH=. " +
+                                  environment +
+                                  " exec " PITOT_PROGRAM " counters serve --directory . --cupti " PITOT_FAKE_PM
+                                  " >served 2>complained </dev/null";
+      execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      _exit(127);
+    }
+  }
+  ~Serving() {
+    if (pid_ > 0) End(SIGKILL);
+  }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+  // The exit code.
+  int End(int signal = 0) {
+    if (signal != 0) kill(pid_, signal);
+    int status = 0;
+    waitpid(std::exchange(pid_, 0), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  std::string Read(const char* name) const { return fakes::ReadFile(folder_ / name); }
+
+ private:
+  const Folder& folder_;
+  pid_t pid_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("counters serve samples all GPUs for processes of the user, until it is told to end", "[cli]") {
+  Folder folder;
+  Serving serving(folder);
+  REQUIRE(fakes::WaitUntil([&] {
+    const auto gpus = nlohmann::json::parse(folder.Run("counters status --json --directory .").out)["gpus"];
+    return gpus.size() == 2 && gpus[0]["state"] == "sampling" && gpus[1]["state"] == "sampling" &&
+           gpus[0].contains("newest_sample_age_s");
+  }));
+  const std::string user = std::to_string(geteuid());
+  CHECK(serving.Read("served").find("GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0 (First): sampled every 4000 us for "
+                                    "processes of user " +
+                                    user) == 0);
+  CHECK(folder.Run("counters release --for 30 --directory .").exit_code == 0);
+  CHECK(serving.End(SIGTERM) == 0);
+  CHECK(serving.Read("complained").empty());
+}
+
+TEST_CASE("counters serve ends with the reason where the driver forbids it", "[cli]") {
+  Folder folder;
+  Serving serving(folder, "FAKE_PM_FORBIDS=1");
+  CHECK(serving.End() == 1);
+  CHECK(serving.Read("served").find("NVreg_RestrictProfilingToAdminUsers=0") != std::string::npos);
+  CHECK(serving.Read("complained") == "pitot: no GPU can be sampled here; the lines above say why\n");
+}
+
+TEST_CASE("counters serve without a driver or with a wrong option says so", "[cli]") {
+  const Folder folder;
+  CHECK(folder.Run("counters serve --user nobody-of-this-name --directory .").err ==
+        "pitot: --user: there is no user nobody-of-this-name\n");
+  const Result wrong = folder.Run("counters serve --interval 99 --directory .");
+  CHECK(wrong.exit_code == 2);
+  CHECK(wrong.err == "pitot: --interval: 99 was given; allowed: 0, and 100 to 1000000\n");
+  folder.Write("libcuda.so.1", "no library");
+  setenv("LD_LIBRARY_PATH", (folder / "").c_str(), 1);
+  const Result none = folder.Run("counters serve --directory .");
+  unsetenv("LD_LIBRARY_PATH");
+  CHECK(none.exit_code == 1);
+  CHECK(none.err.find("pitot: there is no NVIDIA driver here: ") == 0);
 }

@@ -71,6 +71,14 @@ FAKE_EXPORT int cuDeviceGetName(char* name, int size, int device) {
   snprintf(name, static_cast<size_t>(size), "%s", Gpus()[static_cast<size_t>(device)].c_str());
   return 0;
 }
+FAKE_EXPORT int cuDevicePrimaryCtxRetain(void** context, int) { return *context = nullptr, 0; }
+FAKE_EXPORT int cuDevicePrimaryCtxGetState(int, unsigned int* flags, int* is_active) {
+  return *flags = 0, *is_active = 1, 0;
+}
+FAKE_EXPORT int cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
+  std::fill_n(uuid, 16, static_cast<unsigned char>(0xa0 + device));
+  return 0;
+}
 FAKE_EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
   const int capability = Number("FAKE_CAPABILITY", 90);
   return *value = attribute == 75 ? capability / 10 : capability % 10, 0;

@@ -129,6 +129,30 @@ std::string ResultName(const Api& api, Result result) {
   return "CUPTI error " + std::to_string(static_cast<int>(result));
 }
 
+Status UseAllGpus() {
+  void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return Error(StatusCode::kNotFound, "there is no NVIDIA driver here: %s", dlerror());
+  Driver driver{};
+  int (*initialize)(unsigned int) = nullptr;
+  int (*retain)(void** context, int device) = nullptr;
+  if (!FindDriver(&driver) || !Find(handle, "cuInit", &initialize) ||
+      !Find(handle, "cuDevicePrimaryCtxRetain", &retain))
+    return Status(StatusCode::kUnavailable, "libcuda.so.1 lacks a function: the driver is too old");
+  int count = 0;
+  if (const int result = initialize(0); result != 0 || driver.get_count(&count) != 0 || count == 0)
+    return Error(StatusCode::kUnavailable, "CUDA finds no GPU here: cuInit answers %d", result);
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    int device = 0;
+    void* context = nullptr;
+    int result = driver.get(&device, ordinal);
+    if (result == 0) result = retain(&context, device);
+    if (result != 0)
+      return Error(StatusCode::kUnavailable, "GPU %d cannot be used: cuDevicePrimaryCtxRetain answers %d", ordinal,
+                   result);
+  }
+  return {};
+}
+
 std::vector<Gpu> FindGpus() {
   std::vector<Gpu> gpus;
   Driver driver{};

@@ -95,7 +95,7 @@ void Shared::Run() noexcept {
 }
 
 Status Check(const CounterOptions& options) {
-  if (options.interval_us != 0 && (options.interval_us < 100 || options.interval_us > kMostIntervalUs))
+  if (options.interval_us != 0 && (options.interval_us < kLeastIntervalUs || options.interval_us > kMostIntervalUs))
     return Error(StatusCode::kInvalidArgument, "CounterOptions::interval_us is %u; it must be 0 or 100 to 1000000",
                  options.interval_us);
   if (!(options.most_cpu_percent > 0 && options.most_cpu_percent <= 100))

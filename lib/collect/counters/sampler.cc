@@ -160,6 +160,14 @@ void Sampler::Close() noexcept {
   if (gpm_library_ == Library::kOpen) gpm_api_.shutdown();
 }
 
+void Sampler::Visit(const std::function<void(const Gpu&, const GpuState&)>& visit) const {
+  for (const Sampled& of : gpus_) visit(of.gpu, of.state);
+}
+
+bool Sampler::IsAnyAllowed() const noexcept {
+  return std::any_of(gpus_.begin(), gpus_.end(), [](const Sampled& of) { return of.refusal.empty(); });
+}
+
 void Sampler::FindNewGpus() {
   for (const Gpu& gpu : environment_.find_gpus()) {
     const bool is_known =
@@ -169,7 +177,8 @@ void Sampler::FindNewGpus() {
     of.gpu = gpu;
     of.row = history_->AddGpu(gpu);
     if (!gpu.id.empty() && !environment_.shared_directory.empty())
-      of.file = std::make_unique<SharedFile>(environment_.shared_directory, gpu.id);
+      of.file = std::make_unique<SharedFile>(environment_.shared_directory, gpu.id,
+                                             environment_.shared_user.value_or(geteuid()));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct Environment {
   std::function<int64_t()> cpu_ns;              // of the calling thread
   std::function<int64_t()> realtime_offset_ns;  // CLOCK_REALTIME less CLOCK_MONOTONIC
   std::string shared_directory;                 // of SharedFile; empty: nothing is shared
+  std::optional<uint32_t> shared_user;          // whose processes get the samples; unset: this process's user
   std::string nvml;                             // its file; empty: GPM is not asked
   bool is_only = false;                         // one collector in the process; tests let several stand for processes
   int64_t patience_ns = 2'000'000'000;          // of Stop, Pause and AddTo with the thread; real time
@@ -50,7 +52,7 @@ inline constexpr int64_t kTakeoverNs = 1'000'000'000;
 inline constexpr uint32_t kTakeoverTries = 10;
 // If GPM fails, it is asked again after this.
 inline constexpr int64_t kGpmRetryNs = 60'000'000'000;
-inline constexpr uint32_t kFirstIntervalUs = 4'000, kMostIntervalUs = 1'000'000;
+inline constexpr uint32_t kFirstIntervalUs = 4'000, kLeastIntervalUs = 100, kMostIntervalUs = 1'000'000;
 // Longer ones tell nothing of a slow request: then the thread takes more of the CPU instead.
 inline constexpr uint32_t kMostChosenIntervalUs = 20'000;
 
@@ -68,6 +70,10 @@ class Sampler {
   // When the next of them is; INT64_MAX: none.
   int64_t NextGpmNs() const noexcept;
   void Close() noexcept;
+  // Whether each GPU is sampled, and why not.
+  void Visit(const std::function<void(const Gpu&, const GpuState&)>& visit) const;
+  // Whether there is a GPU that this process may sample, now or later.
+  bool IsAnyAllowed() const noexcept;
 
  private:
   struct Sampled {

@@ -120,41 +120,28 @@ uint64_t NamespaceId() {
   return stat("/proc/self/ns/pid", &of) == 0 ? of.st_ino : 0;
 }
 
-std::string PrefixOfUser() { return "pitot-counters-" + std::to_string(geteuid()) + "-"; }
+std::string PrefixOf(uint32_t user) { return "pitot-counters-" + std::to_string(user) + "-"; }
 
 // Only characters of UUIDs and bus ids.
-std::string PathOf(const std::string& directory, const std::string& gpu_id) {
+std::string PathOf(const std::string& directory, const std::string& gpu_id, uint32_t user) {
   std::string id = gpu_id.substr(0, 64);
   std::replace_if(
       id.begin(), id.end(), [](char c) { return isalnum(static_cast<unsigned char>(c)) == 0 && c != '-'; }, '.');
-  return directory + "/" + PrefixOfUser() + id;
+  return directory + "/" + PrefixOf(user) + id;
 }
 
 std::string Failure(const char* what, const std::string& path, int error) {
   return std::string("cannot ") + what + " " + path + ": " + strerror(error);
 }
 
-// Why the file is not ours alone; empty: it is.
-std::string WhyNotOurs(int fd, const std::string& path) {
+// Why the file is not the user's alone; empty: it is.
+std::string WhyNotOf(uint32_t user, int fd, const std::string& path) {
   struct stat of {};
   if (fstat(fd, &of) != 0) return Failure("examine", path, errno);
   if (!S_ISREG(of.st_mode)) return path + " is not a file: remove it";
-  if (of.st_uid != geteuid()) return path + " belongs to another user: remove it";
+  if (of.st_uid != user) return path + " belongs to another user: remove it";
   if ((of.st_mode & 077) != 0 || of.st_nlink > 1) return path + " is open to others: remove it";
   return "";
-}
-
-// A file descriptor, or -1 and why.
-int Open(const std::string& path, int flags, std::string* failure) {
-  const int fd = open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-  if (fd < 0) {
-    if (errno != ENOENT || (flags & O_CREAT) != 0) *failure = Failure("open", path, errno);
-    return -1;
-  }
-  *failure = WhyNotOurs(fd, path);
-  if (failure->empty()) return fd;
-  close(fd);
-  return -1;
 }
 
 bool ReadAt(int fd, void* to, size_t bytes, off_t at) {
@@ -217,15 +204,43 @@ int64_t AskedSeconds(const SharedView& view) {
   return (view.release_until_ns - view.asked_ns) / 1'000'000'000;
 }
 
-SharedFile::SharedFile(const std::string& directory, const std::string& gpu_id) : path_(PathOf(directory, gpu_id)) {}
+SharedFile::SharedFile(const std::string& directory, const std::string& gpu_id)
+    : SharedFile(directory, gpu_id, geteuid()) {}
+SharedFile::SharedFile(const std::string& directory, const std::string& gpu_id, uint32_t user)
+    : user_(user), path_(PathOf(directory, gpu_id, user)) {}
 
 SharedFile::~SharedFile() {
   if (fd_ >= 0) close(fd_);
 }
 
+// A file descriptor, or -1 and why. A missing file is made where `flags` say so; otherwise it is no failure.
+int SharedFile::Open(int flags, std::string* failure) const {
+  constexpr int kAlways = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+  // First without O_CREAT: Linux refuses it to administrators for another user's file (fs.protected_regular).
+  int fd = open(path_.c_str(), (flags & ~O_CREAT) | kAlways);
+  if (fd < 0 && errno == ENOENT) {
+    if ((flags & O_CREAT) == 0) return -1;
+    fd = open(path_.c_str(), flags | O_EXCL | kAlways, 0600);
+    if (fd >= 0 && user_ != geteuid() && fchown(fd, user_, static_cast<gid_t>(-1)) != 0) {
+      *failure = Failure("give its user", path_, errno);
+      unlink(path_.c_str());
+      close(fd);
+      return -1;
+    }
+  }
+  if (fd < 0) {
+    *failure = Failure("open", path_, errno);
+    return -1;
+  }
+  *failure = WhyNotOf(user_, fd, path_);
+  if (failure->empty()) return fd;
+  close(fd);
+  return -1;
+}
+
 SharedView SharedFile::Look() const {
   SharedView view;
-  const int fd = Open(path_, O_RDONLY, &view.failure);
+  const int fd = Open(O_RDONLY, &view.failure);
   if (fd < 0) return view;
   TakeWish(fd, &view);
   Header header;
@@ -258,7 +273,7 @@ uint64_t SharedFile::Read(const SharedView& view, uint64_t* next, std::vector<Sa
     *next = view.written - kSharedSlots;
   }
   std::string failure;
-  const int fd = Open(path_, O_RDONLY, &failure);
+  const int fd = Open(O_RDONLY, &failure);
   const auto slots = std::make_unique_for_overwrite<Slot[]>(kAtOnce);
   while (*next < view.written) {
     const uint64_t first = *next % kSharedSlots;
@@ -286,7 +301,7 @@ std::string SharedFile::OpenToWrite() {
   struct stat of {};
   if (fd_ >= 0 && (fstat(fd_, &of) != 0 || of.st_nlink == 0)) close(std::exchange(fd_, -1));
   std::string failure;
-  if (fd_ < 0) fd_ = Open(path_, O_RDWR | O_CREAT, &failure);
+  if (fd_ < 0) fd_ = Open(O_RDWR | O_CREAT, &failure);
   return failure;
 }
 
@@ -355,7 +370,7 @@ std::string SharedFile::SetState(SharedState state, int64_t realtime_ns) {
 
 std::string SharedFile::AskForRelease(const Process& by, int64_t now_ns, int64_t until_ns) const {
   std::string failure;
-  const int fd = Open(path_, O_RDWR, &failure);
+  const int fd = Open(O_RDWR, &failure);
   if (fd < 0) return failure.empty() ? path_ + " is gone" : failure;
   Wish wish{kMagic, now_ns, until_ns, PartOf(by), 0};
   wish.checksum = ChecksumOf(wish, 0);
@@ -366,7 +381,7 @@ std::string SharedFile::AskForRelease(const Process& by, int64_t now_ns, int64_t
 
 std::vector<std::string> FindShared(const std::string& directory) {
   std::vector<std::string> ids;
-  const std::string prefix = PrefixOfUser();
+  const std::string prefix = PrefixOf(geteuid());
   DIR* const entries = opendir(directory.c_str());
   if (entries == nullptr) return ids;
   while (const dirent* entry = readdir(entries)) {

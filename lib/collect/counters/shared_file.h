@@ -67,7 +67,9 @@ int64_t AskedSeconds(const SharedView& view);
 // Belongs to one thread.
 class SharedFile {
  public:
+  // Without a user: this process's. An administrator may write another user's, for processes that may not sample.
   SharedFile(const std::string& directory, const std::string& gpu_id);
+  SharedFile(const std::string& directory, const std::string& gpu_id, uint32_t user);
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
@@ -92,6 +94,9 @@ class SharedFile {
   std::string WriteHeader(int64_t realtime_ns);
   std::string OpenToWrite();
 
+  int Open(int flags, std::string* failure) const;
+
+  const uint32_t user_;
   const std::string path_;
   int fd_ = -1;  // of the sampler
   Process sampler_;

@@ -4,7 +4,10 @@
 // one fails to load it.
 #include "collect/counters/fake_pm.h"
 
+#include <time.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -15,8 +18,14 @@ namespace {
 using fakes::FakePm;
 using namespace pitot::counters;
 
+FakePm* New() {
+  auto* const state = new FakePm;
+  // For programs under test: FAKE_PM_FORBIDS=1 refuses all sampling.
+  if (getenv("FAKE_PM_FORBIDS") != nullptr) state->results["cuptiPmSamplingEnable"] = kInsufficientPrivileges;
+  return state;
+}
 FakePm* State() {
-  static FakePm* const state = new FakePm;  // outlives threads hanging in it
+  static FakePm* const state = New();  // outlives threads hanging in it
   return state;
 }
 

@@ -5,6 +5,8 @@
 #ifndef PITOT_TEST_COLLECT_COUNTERS_FAKE_PM_H_
 #define PITOT_TEST_COLLECT_COUNTERS_FAKE_PM_H_
 
+#include <time.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -28,11 +30,15 @@ struct FakePm {
   std::map<std::string, counters::Result> results;  // by function, until erased
   uint64_t fail_at_call = 0;                        // the one with this number, from 1 on, fails
   counters::Result fail_with = counters::kUnknown;
-  std::string hang_in;                   // this function does not return while it is named here
-  std::set<std::string> unknown;         // metrics that the chip refuses
-  size_t most_in_a_pass = 100;           // metrics
-  size_t most_kept = 1'000'000;          // samples in the hardware buffer, the newest
-  std::function<int64_t()> realtime_ns;  // now
+  std::string hang_in;                         // this function does not return while it is named here
+  std::set<std::string> unknown;               // metrics that the chip refuses
+  size_t most_in_a_pass = 100;                 // metrics
+  size_t most_kept = 1'000'000;                // samples in the hardware buffer, the newest
+  std::function<int64_t()> realtime_ns = [] {  // now
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+  };
   // The value of a metric in a sample that begins at a moment.
   std::function<double(const std::string& metric, int64_t begin_ns)> value = [](const std::string&, int64_t) {
     return 50.0;

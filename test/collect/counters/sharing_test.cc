@@ -450,3 +450,30 @@ TEST_CASE("a pause does not count as lost samples, nor make a reader misread the
     CHECK(trace.attributes.count("counters.0.lost_samples") == 0);
   }
 }
+
+TEST_CASE("an administrator's sampler serves another user, who alone can read its file", "[counters]") {
+  if (geteuid() != 0) return;  // only root can
+  constexpr uint32_t kOther = 12'345;
+  const TempDirectory temp;
+  REQUIRE(chmod(temp.path().c_str(), 01777) == 0);
+  SharedFile file(temp.path(), kId, kOther);
+  const int64_t now_ns = 1'000 * kSecond;
+  REQUIRE(file.Begin(ThisProcess(), 4'000, now_ns) == "");
+  REQUIRE(file.Write({Unmeasured(now_ns - 4 * kMs, now_ns)}, 0, now_ns) == "");
+  struct stat of {};
+  REQUIRE(stat(file.path().c_str(), &of) == 0);
+  CHECK(of.st_uid == kOther);
+  CHECK((of.st_mode & 0777) == 0600);
+  CHECK_FALSE(SharedFile(temp.path(), kId).Look().is_there);  // root's own processes have another
+  CHECK(InChild([&] {
+          HOLDS(setuid(kOther) == 0);
+          const SharedFile read(temp.path(), kId);
+          const SharedView view = read.Look();
+          HOLDS(view.is_there && view.written == 1);
+          HOLDS(read.AskForRelease(ThisProcess(), now_ns, now_ns + kSecond).empty());
+          return 0;
+        }) == 0);
+  CHECK(IsReleaseAsked(file.Look(), now_ns));
+  SharedFile again(temp.path(), kId, kOther);  // a restart, with the other user's file there
+  CHECK(again.Begin(ThisProcess(), 4'000, now_ns) == "");
+}
