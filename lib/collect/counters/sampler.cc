@@ -15,6 +15,7 @@ namespace pitot::counters {
 namespace {
 
 constexpr size_t kHardwareBufferBytes = 16 << 20;  // 2,795 samples of 7 metrics on an H100
+constexpr uint64_t kMostCyclesPerUs = 1'600;       // T4: 1,590 MHz; A100: 1,410 (data sheets)
 constexpr uint32_t kMostDecodes = 64;              // in a round, for one GPU
 constexpr int64_t kMeasureNs = 5'000'000'000;      // before the interval is judged
 
@@ -366,8 +367,17 @@ bool Sampler::Begin(Sampled* of) {
   config.interval = uint64_t{1'000} * interval_us_;
   config.trigger = kByTime;
   config.append = kKeepLatest;
-  if (const Result result = api_.set_config(&config); result != kSuccess)
-    return Fail(of, "cuptiPmSamplingSetConfig", result);
+  Result configured = api_.set_config(&config);
+  if (configured == kNotSupported || configured == kInvalidParameter) {
+    // Turing and GA100 count cycles instead. The clock varies, so samples are longer where it is slower.
+    config.interval = kMostCyclesPerUs * interval_us_;
+    config.trigger = kBySystemClock;
+    configured = api_.set_config(&config);
+  }
+  if (configured != kSuccess) return Fail(of, "cuptiPmSamplingSetConfig", configured);
+  of->state.source.clear();
+  if (config.trigger == kBySystemClock)
+    of->state.source = "CUPTI by the GPU's clock, every " + std::to_string(interval_us_) + " us or more";
   // Room for a round and a quarter: clearing the decoder's memory costs by its size.
   const uint32_t due = static_cast<uint32_t>(kRoundNs / 1'000 / interval_us_);
   DataSizeParams size = Make<DataSizeParams>();

@@ -189,6 +189,25 @@ TEST_CASE("a chip without a metric, or with too few counters for one pass, gives
   CHECK(rig.Seen(&FakePm::hosts) == 1);
 }
 
+TEST_CASE("a chip that samples by its clock alone is sampled so, and the incident says it", "[counters]") {
+  for (const pitot::counters::Result refusal : {pitot::counters::kNotSupported, pitot::counters::kInvalidParameter}) {
+    Rig rig;
+    rig.Script([&](FakePm& fake) {
+      fake.megahertz = 800;  // half of the fastest: samples are twice as long
+      fake.refuses_time_with = refusal;
+    });
+    REQUIRE(rig.Start().ok());
+    REQUIRE(rig.timer->Pass(kSecond));
+    CHECK(rig.Seen(&FakePm::interval_ns) == 8'000'000);
+    const Trace trace = rig.AskBack(500 * kMs);
+    CHECK(trace.Of("SM active") == Trace::Samples{{trace.Of("sampled").front().first, 50}});
+    CHECK(trace.Of("sampled").front().second == 1);
+    CHECK(trace.attributes.at("counters.0.source") == "CUPTI by the GPU's clock, every 4000 us or more");
+    CHECK(trace.attributes.count("counters.0.lost_samples") == 0);
+    CHECK(trace.attributes.count("counters.0.not_recorded") == 0);
+  }
+}
+
 TEST_CASE("a GPU held by another profiler is taken once it is free, and the incident says so", "[counters]") {
   Rig rig;
   const char* const function = GENERATE("cuptiPmSamplingGetCounterAvailability", "cuptiPmSamplingEnable");

@@ -148,8 +148,11 @@ EXPORT Result cuptiPmSamplingEnable(EnableParams* params) {
 }
 EXPORT Result cuptiPmSamplingSetConfig(SetConfigParams* params) {
   return Call("cuptiPmSamplingSetConfig", [&](FakePm& state) {
-    if (params->trigger != kByTime || params->append != kKeepLatest) return kInvalidParameter;
-    static_cast<SamplerObject*>(params->sampler)->interval_ns = state.interval_ns = params->interval;
+    if (params->append != kKeepLatest) return kInvalidParameter;
+    if (params->trigger == kByTime && state.megahertz != 0) return state.refuses_time_with;
+    if (params->trigger != kByTime && state.megahertz == 0) return kInvalidParameter;
+    state.interval_ns = state.megahertz == 0 ? params->interval : params->interval * 1'000 / state.megahertz;
+    static_cast<SamplerObject*>(params->sampler)->interval_ns = state.interval_ns;
     return kSuccess;
   });
 }

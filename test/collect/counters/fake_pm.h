@@ -30,9 +30,11 @@ struct FakePm {
   std::map<std::string, counters::Result> results;  // by function, until erased
   uint64_t fail_at_call = 0;                        // the one with this number, from 1 on, fails
   counters::Result fail_with = counters::kUnknown;
-  std::string hang_in;                         // this function does not return while it is named here
-  std::set<std::string> unknown;               // metrics that the chip refuses
-  size_t most_in_a_pass = 100;                 // metrics
+  std::string hang_in;            // this function does not return while it is named here
+  std::set<std::string> unknown;  // metrics that the chip refuses
+  size_t most_in_a_pass = 100;    // metrics
+  uint64_t megahertz = 0;         // of a chip that samples by its clock alone; 0: by time alone
+  counters::Result refuses_time_with = counters::kNotSupported;
   size_t most_kept = 1'000'000;                // samples in the hardware buffer, the newest
   std::function<int64_t()> realtime_ns = [] {  // now
     timespec now{};
@@ -62,6 +64,8 @@ struct FakePm {
     unknown.clear();
     most_in_a_pass = 100;
     most_kept = 1'000'000;
+    megahertz = 0;
+    refuses_time_with = counters::kNotSupported;
     value = [](const std::string&, int64_t) { return 50.0; };
     calls = 0;
     calls_of.clear();
