@@ -31,10 +31,15 @@ class Setting(NamedTuple):
     skip: Sequence[str] = ()
     most_rate: float = 60.0  # requests a second with faults: a lock held by a fifth of them must not become the bottleneck
     gpu_dose: float = 1.0  # a factor on counts and sizes of faults on a GPU
+    records_kernels: bool = True  # on a GPU; otherwise only what the default set records
 
     @property
     def has_gpu(self) -> bool:
         return 'cuda' in self.image
+
+    @property
+    def environment(self) -> Dict[str, str]:
+        return {'PITOT_DEPTH': 'kernels'} if self.has_gpu and self.records_kernels else {}
 
 
 STRUCK_MEANWHILE = ('F20', 'F21', 'F37')  # logs do not tell the slowed requests; F37 does not judge single requests
@@ -50,6 +55,8 @@ SETTINGS = {
     # The shortest times that give 131 normal requests, and some twenty struck ones per dose.
     'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda', '--no-why'], ['--image-size', '128'], 30, (0.5, 2),
                    2, 2, 3, 1, ALL_CONTROLS, RARE, most_rate=120.0),
+    'gpu_default': Setting(27449, ['--width', '32', '--resolution', '128', '--device', 'cuda', '--no-why'], ['--image-size', '128'], 30,
+                           (0.5, 2), 2, 2, 3, 1, ALL_CONTROLS, (*RARE, 'F38', 'F38e', 'F38l'), most_rate=120.0, records_kernels=False),
     'gpu_tune': Setting(1009, ['--width', '24', '--resolution', '160', '--device', 'cuda', '--no-why'], ['--image-size', '192'], 24, (0.5, 2),
                         1.5, 2, 2.5, 1, ALL_CONTROLS, RARE, most_rate=90.0, gpu_dose=0.6),
     'full': Setting(90210, ['--width', '12', '--resolution', '80'], ['--image-size', '160'], 35, (0.25, 0.5, 1, 2), 15, 15, 20, 5,
@@ -167,20 +174,20 @@ class Board:
         return GPU_DOSE.sub(lambda dose: f'{dose[1]}{max(1, round(self.setting.gpu_dose * int(dose[2])))}', fault)
 
     def gpu_plans(self) -> List[Plan]:
-        """Faults of a GPU, and then all others on a server with a GPU. Kernels are recorded, but not LibTorch's operators."""
+        """Faults of a GPU, and then all others on a server with a GPU. LibTorch's operators are not recorded."""
         plans = [self.image(name, self.phases(*([self.dosed(f'{fault}{dose}{"" if fault.endswith("rate=") else ",rate=0.1"}')]
                                                 for dose in doses))) for name, (fault, doses) in ON_GPU.items()]
         plans += [self.image(name, self.phases([self.dosed(fault) for fault in faults]), BIG if name == 'X04' else ())
                   for name, faults in GPU_PAIRS.items()]
         plans.append(self.with_torch(self.image('F08', self.phases(['empty_cache:rate=0.1']))))
         plans += [*self.controls(), *self.faults(), *self.pairs()]
-        return [plan._replace(environment={'PITOT_DEPTH': 'kernels'}) for plan in plans]
+        return [plan._replace(environment=self.setting.environment) for plan in plans]
 
     def versions(self) -> List[Job]:
         """Second versions with a change to all requests, and one without a change."""
         def served(name: str, *faults: str) -> Plan:
             return self.image(name, [Phase(2 * self.setting.control_s, faults)], ALL_BIG,
-                              environment={'PITOT_DEPTH': 'kernels'} if self.setting.has_gpu else {})
+                              environment=self.setting.environment)
 
         def version(name: str, *faults: str) -> Version:
             return Version(name, FIRST_VERSION, served(name, *faults))

@@ -806,6 +806,13 @@ class Runs(unittest.TestCase):
             if isinstance(job, servers.Plan):
                 self.assertIn('cuda', job.arguments, job.name)
 
+    def test_the_board_of_the_default_set_makes_the_same_faults_without_kernels(self):
+        jobs = {name: {job.name: job for job in matrix.Board(matrix.SETTINGS[name], 2000, 8).jobs()} for name in ('gpu', 'gpu_default')}
+        self.assertEqual(set(jobs['gpu']) - set(jobs['gpu_default']), set(matrix.SKEWED))
+        for setting, depths in (('gpu', {'kernels'}), ('gpu_default', {None})):
+            plans = [job for job in jobs[setting].values() if isinstance(job, servers.Plan) and job.name in matrix.ON_GPU]
+            self.assertEqual({plan.environment.get('PITOT_DEPTH') for plan in plans}, depths)
+
     def test_a_board_for_choosing_rules_shares_nothing_with_a_scored_board(self):
         for tuned, scored_on in (('tune', 'quick'), ('gpu_tune', 'gpu')):
             one, other = matrix.SETTINGS[tuned], matrix.SETTINGS[scored_on]
