@@ -2,6 +2,8 @@
 #include "model/occupancy.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace pitot::model {
 namespace {
@@ -14,16 +16,16 @@ uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / un
 
 }  // namespace
 
-double TheoreticalOccupancyPercent(const DeviceRow& device, const KernelShape& shape) {
+Occupancy TheoreticalOccupancy(const DeviceRow& device, const KernelShape& shape) {
   const uint64_t most_warps = device.threads_per_multiprocessor / kThreadsPerWarp;
   if (most_warps == 0 || device.blocks_per_multiprocessor == 0 || device.registers_per_multiprocessor == 0 ||
       device.shared_bytes_per_multiprocessor == 0 || shape.registers_per_thread == 0)
-    return 0;
+    return {};
   // A block that is too large for any multiprocessor need not be multiplied exactly.
   constexpr uint64_t kTooMany = 1 << 20;
   uint64_t threads = 1;
   for (const uint32_t size : shape.block) threads = std::min(threads * std::min<uint64_t>(size, kTooMany), kTooMany);
-  if (threads == 0) return 0;
+  if (threads == 0) return {};
 
   const uint64_t warps_per_block = RoundUp(threads, kThreadsPerWarp) / kThreadsPerWarp;
   const uint64_t by_warps = most_warps / warps_per_block;
@@ -36,8 +38,19 @@ double TheoreticalOccupancyPercent(const DeviceRow& device, const KernelShape& s
       RoundUp(uint64_t{shape.static_shared_bytes} + shape.dynamic_shared_bytes + (is_before_8 ? 0 : 1024),
               is_before_8 ? 256 : 128);
   const uint64_t by_shared = shared_bytes == 0 ? UINT64_MAX : device.shared_bytes_per_multiprocessor / shared_bytes;
-  const uint64_t blocks = std::min({by_warps, uint64_t{device.blocks_per_multiprocessor}, by_registers, by_shared});
-  return 100.0 * static_cast<double>(blocks * warps_per_block) / static_cast<double>(most_warps);
+  const std::pair<uint64_t, OccupancyLimit> limits[] = {
+      {by_warps, OccupancyLimit::kWarps},
+      {device.blocks_per_multiprocessor, OccupancyLimit::kBlocks},
+      {by_registers, OccupancyLimit::kRegisters},
+      {by_shared, OccupancyLimit::kSharedMemory},
+  };
+  const auto& [blocks, limit] = *std::min_element(std::begin(limits), std::end(limits));
+  if (blocks == 0) return {};
+  return {100.0 * static_cast<double>(blocks * warps_per_block) / static_cast<double>(most_warps), limit};
+}
+
+double TheoreticalOccupancyPercent(const DeviceRow& device, const KernelShape& shape) {
+  return TheoreticalOccupancy(device, shape).percent;
 }
 
 }  // namespace pitot::model

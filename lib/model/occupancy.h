@@ -20,6 +20,14 @@ inline constexpr uint32_t kThreadsPerWarp = 32;  // of all of NVIDIA's devices
 // for the system. Not considered: clusters, a smaller carve-out of shared memory, and grids too small for the device.
 double TheoreticalOccupancyPercent(const DeviceRow& device, const KernelShape& shape);
 
+// What keeps a multiprocessor from holding more blocks.
+enum class OccupancyLimit : uint8_t { kUnknown, kWarps, kBlocks, kRegisters, kSharedMemory };
+struct Occupancy {
+  double percent = 0;                               // as above
+  OccupancyLimit limit = OccupancyLimit::kUnknown;  // the first of them in this order, if several allow as few blocks
+};
+Occupancy TheoreticalOccupancy(const DeviceRow& device, const KernelShape& shape);
+
 }  // namespace pitot::model
 
 #endif  // PITOT_LIB_MODEL_OCCUPANCY_H_

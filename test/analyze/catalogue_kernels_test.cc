@@ -194,6 +194,9 @@ TEST_CASE("a device is known by its own name, not by one with the same beginning
         Approx(156e12).epsilon(0.01));
   CHECK(PeaksOf("Tesla V100-SXM2-16GB", Precision::kF32).flops_per_clock * 80 * 1530e6 ==
         Approx(15.7e12).epsilon(0.01));
+  CHECK(PeaksOf("NVIDIA B200", Precision::kF16).flops_per_clock * 148 * 1850e6 == Approx(2250e12).epsilon(0.01));
+  CHECK(PeaksOf("AMD Instinct MI300X", Precision::kF8).flops_per_clock * 304 * 2100e6 == Approx(2615e12).epsilon(0.01));
+  CHECK(PeaksOf("NVIDIA GB200", Precision::kF16).bytes_per_ns == 0);
   CHECK(PeaksOf("NVIDIA H100 PCIe", Precision::kF16).bytes_per_ns == 2000);
   CHECK(PeaksOf("NVIDIA A10", Precision::kF16).bytes_per_ns == 600);
   CHECK(PeaksOf("NVIDIA A10G", Precision::kF16).bytes_per_ns == 0);

@@ -53,6 +53,20 @@ TEST_CASE("occupancy agrees with NVIDIA's calculator", "[occupancy]") {
   }
 }
 
+TEST_CASE("the limit is what allows the fewest blocks", "[occupancy]") {
+  using model::OccupancyLimit;
+  const auto limit = [](uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
+    return model::TheoreticalOccupancy(kCapability90, {{1, 1, 1}, {threads, 1, 1}, 0, shared_bytes, 0, registers})
+        .limit;
+  };
+  CHECK(limit(256, 32, 0) == OccupancyLimit::kWarps);
+  CHECK(limit(32, 16, 0) == OccupancyLimit::kBlocks);
+  CHECK(limit(256, 64, 0) == OccupancyLimit::kRegisters);
+  CHECK(limit(128, 32, 48 << 10) == OccupancyLimit::kSharedMemory);
+  CHECK(limit(128, 32, 1 << 20) == OccupancyLimit::kUnknown);  // no block fits
+  CHECK(limit(256, 0, 0) == OccupancyLimit::kUnknown);         // registers are not known
+}
+
 TEST_CASE("all of a block's axes count", "[occupancy]") {
   CHECK(model::TheoreticalOccupancyPercent(kCapability90, {{1, 1, 1}, {16, 8, 6}, 0, 0, 0, 32}) == 75);
 }

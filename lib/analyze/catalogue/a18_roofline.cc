@@ -50,6 +50,7 @@ using facts::PrecisionOf;
 using facts::ReadShapes;
 using facts::Share;
 using facts::TensorShape;
+using facts::UsesTf32;
 using model::kNone;
 using model::StringId;
 using model::Trace;
@@ -108,10 +109,7 @@ class Roofline final : public Analyzer {
         Accumulate(&ns, trace.gpu.duration_ns[row]);
         device = trace.streams[trace.gpu.stream[row]].device;
         int8_t& known = is_tensor_float[trace.gpu.name[row]];
-        if (known < 0) {
-          const std::string_view name = trace.strings[trace.gpu.name[row]];
-          known = name.find("tf32") != std::string_view::npos || name.find("s1688") != std::string_view::npos;
-        }
+        if (known < 0) known = UsesTf32(trace.strings[trace.gpu.name[row]]);
         is_tf32 |= known != 0;
       });
       if (ns == 0) continue;
