@@ -35,6 +35,7 @@ void AddDiff(CommandLine& line);
 void AddConvert(CommandLine& line);
 void AddRecover(CommandLine& line);
 void AddReport(CommandLine& line);
+void AddRoofline(CommandLine& line);
 void AddDoctor(CommandLine& line);
 void AddCounters(CommandLine& line);
 

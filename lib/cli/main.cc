@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     AddRequests(line);
     AddAnalyze(line);
     AddTop(line);
+    AddRoofline(line);
     AddWhy(line);
     AddDiff(line);
     AddReport(line);

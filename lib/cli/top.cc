@@ -18,7 +18,9 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/grid.h"
 #include "cli/request_id.h"
+#include "cli/roof.h"
 #include "model/kernel_name.h"
 
 namespace pitot::cli {
@@ -26,15 +28,12 @@ namespace {
 
 using analyze::TopBy;
 using analyze::TopOptions;
+using analyze::TopRoof;
 using analyze::TopRow;
 using analyze::TopSort;
 using analyze::TopTable;
 using model::Trace;
 using nlohmann::ordered_json;
-
-constexpr int64_t kRowsForPeople = 20, kTopColumns = 120;
-constexpr size_t kNoWidth = 1 << 20;  // longer than any line
-constexpr size_t kMinNameWidth = 16, kRoomyNameWidth = 24, kMaxShapeWidth = 30;
 
 const std::map<std::string, TopBy> kBys = {{"op", TopBy::kOperator}, {"kernel", TopBy::kKernel},
                                            {"layer", TopBy::kLayer}, {"scope", TopBy::kScope},
@@ -73,6 +72,7 @@ struct TopArguments {
   std::optional<int64_t> limit;
   int64_t width = kTopColumns;
   bool groups_by_shape = false, json = false;
+  PeakArguments peaks;
 };
 
 std::string NameOf(TopBy by) {
@@ -92,57 +92,6 @@ std::string SortName(const std::string& column) {
                                      {"total_gflops", "flops"},
                                      {"waiting", "wait"}});
 }
-
-// Three digits.
-std::string Short(double number) { return base::Format("%.*f", number < 9.995 ? 2 : number < 99.95 ? 1 : 0, number); }
-
-// With a unit: "1.23ms".
-std::string Time(int64_t ns) {
-  if (ns == TopRow::kUnset) return "-";
-  if (ns == 0) return "0us";
-  const double us = static_cast<double>(ns) * 1e-3;
-  const double scale = us < 999.5 ? 1 : us < 999500 ? 1e3 : 1e6;
-  const char* const unit = us < 999.5 ? "us" : us < 999500 ? "ms" : "s";
-  return Short(us / scale) + unit;
-}
-std::string Share(int64_t part, int64_t whole) {
-  if (whole == 0) return "-";
-  if (part == 0) return "0%";
-  return Short(100.0 * static_cast<double>(part) / static_cast<double>(whole)) + "%";
-}
-
-// With a prefix: "1.23G".
-std::string Prefixed(uint64_t number) {
-  auto value = static_cast<double>(number);
-  const char* prefix = "";
-  for (const char* const larger : {"K", "M", "G", "T", "P", "E"}) {
-    if (value < 999.5) break;
-    value *= 1e-3;
-    prefix = larger;
-  }
-  return Short(value) + prefix;
-}
-
-// A column: its title, one or two words above each other, and its cells.
-struct Column {
-  std::string above, title;
-  std::vector<std::string> cells;
-  bool is_text = false;
-  bool is_extra = false;               // shown if names keep kRoomyNameWidth next to it
-  std::vector<std::string> ends = {};  // ends of cells, which are kept when the cell is cut; may be empty
-  size_t Width() const {
-    size_t width = std::max(base::Width(above), base::Width(title));
-    for (size_t i = 0; i < cells.size(); ++i)
-      width = std::max(width, base::Width(cells[i]) + (ends.empty() ? 0 : base::Width(ends[i])));
-    return width;
-  }
-  std::string Cell(size_t i, size_t width) const {
-    if (ends.empty() || ends[i].empty()) return model::ShortName(cells[i], width);
-    const size_t least = std::min(base::Width(cells[i]), width / 3);
-    const std::string end = model::ShortName(ends[i], width - least);
-    return model::ShortName(cells[i], width - base::Width(end)) + end;
-  }
-};
 
 // The part of a name in which it differs from the others, in whole words: "CUDAFunctor_add<float>".
 std::string DifferenceOf(std::string_view name, const std::vector<std::string_view>& names) {
@@ -196,6 +145,10 @@ class ColumnMaker {
     if (has_gpu_ && (is_kernel_ || is_request_))
       Add("CUDA", "busy", [](const TopRow& row) { return Time(row.gpu_busy_ns); });
     AddFlops();
+    if (table_.span_ns != 0)
+      Add("CUDA", "events", [](const TopRow& row) { return row.spans == 0 ? "-" : Time(row.span_ns); });
+    AddRoofs();
+    AddOccupancy();
     if (has_gpu_) Add("CUDA", "exposed", [](const TopRow& row) { return Time(row.gpu_exposed_ns); });
     return std::move(columns_);
   }
@@ -259,7 +212,28 @@ class ColumnMaker {
   void AddFlops() {
     const auto has_flops = [](const TopRow& row) { return row.flops != 0; };
     if (!has_shapes_ || !std::any_of(table_.rows.begin(), table_.rows.end(), has_flops)) return;
-    Add("Total", "FLOPs", [](const TopRow& row) { return row.flops == 0 ? "-" : Prefixed(row.flops); });
+    Add("Total", "FLOPs",
+        [](const TopRow& row) { return row.flops == 0 ? "-" : Prefixed(static_cast<double>(row.flops)); });
+  }
+
+  bool HasRoof(double TopRoof::*value) const {
+    return table_.by == TopBy::kLayer &&
+           std::any_of(table_.rows.begin(), table_.rows.end(), [&](const TopRow& row) { return row.roof.*value >= 0; });
+  }
+  void AddRoofs() {
+    if (HasRoof(&TopRoof::flop_per_s)) Add("", "flop/s", [](const TopRow& row) { return FlopRate(row.roof); });
+    if (HasRoof(&TopRoof::bytes_per_s)) Add("DRAM", "bytes/s", [](const TopRow& row) { return ByteRate(row.roof); });
+    if (HasRoof(&TopRoof::flop_per_byte)) Add("flop/", "byte", [](const TopRow& row) { return Intensity(row.roof); });
+    if (HasRoof(&TopRoof::memory_share) || HasRoof(&TopRoof::compute_share))
+      Add("Binding", "roof", [](const TopRow& row) { return BindingRoof(row.roof); });
+  }
+  void AddOccupancy() {
+    if (!is_kernel_ || table_.rows.end() == std::find_if(table_.rows.begin(), table_.rows.end(),
+                                                         [](const TopRow& row) { return row.occupancy_percent >= 0; }))
+      return;
+    AddExtra("Occu-", "pancy", OccupancyOf);
+    AddExtra("limited", "by",
+             [](const TopRow& row) { return *row.occupancy_limit == '\0' ? "-" : row.occupancy_limit; });
   }
 
   const TopTable& table_;
@@ -269,57 +243,11 @@ class ColumnMaker {
              is_call_ = table_.by == TopBy::kCall;
   const bool is_host_ = !is_kernel_ && !is_request_ && !is_call_;  // operators, layers or scopes
   const bool has_shapes_ = HasShapes();
-  // Shapes need room; --json has the omitted columns, too.
-  const bool is_brief_ = has_shapes_ && has_gpu_ && !is_kernel_;
+  // Shapes and roofs need room; --json has the omitted columns, too.
+  const bool is_brief_ = (has_shapes_ && has_gpu_ && !is_kernel_) || HasRoof(&TopRoof::memory_share) ||
+                         HasRoof(&TopRoof::compute_share) || HasRoof(&TopRoof::flop_per_s);
   std::vector<Column> columns_;
 };
-
-// The last of the extra columns are left out first.
-void LeaveOut(std::vector<Column>* columns, size_t most_width) {
-  const auto is_extra = [](const Column& column) { return column.is_extra; };
-  for (;;) {
-    size_t width = 0;
-    for (const Column& column : *columns) width += column.is_text ? 0 : column.Width() + 1;
-    const auto last = std::find_if(columns->rbegin(), columns->rend(), is_extra);
-    if (width + std::min(kRoomyNameWidth, columns->front().Width()) <= most_width || last == columns->rend()) return;
-    columns->erase(std::next(last).base());
-  }
-}
-
-// Text columns take the width that the others leave.
-std::string Grid(std::vector<Column> columns, size_t most_width) {
-  LeaveOut(&columns, most_width);
-  size_t numbers = 0, texts = 0;
-  for (const Column& column : columns) (column.is_text ? texts : numbers) += column.is_text ? 1 : column.Width() + 1;
-  size_t left = std::max(kMinNameWidth, most_width - std::min(most_width, numbers));
-  std::vector<size_t> widths;
-  for (const Column& column : columns) widths.push_back(column.Width());
-  if (texts == 2) {
-    if (most_width != kNoWidth) widths[1] = std::min({widths[1], kMaxShapeWidth, std::max(kMinNameWidth, left / 2)});
-    left = std::max(kMinNameWidth, left - std::min(left, widths[1] + 1));
-  }
-  widths[0] = std::min(widths[0], left);
-
-  std::string text;
-  const auto line = [&](const auto& cell) {
-    std::string row;
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const std::string shown = cell(columns[i], widths[i]);
-      if (i != 0) row += ' ';
-      row += columns[i].is_text ? base::PadRight(shown, widths[i]) : base::PadLeft(shown, widths[i]);
-    }
-    row.erase(row.find_last_not_of(' ') + 1);
-    text += row + '\n';
-  };
-  line([](const Column& column, size_t) { return column.above; });
-  line([](const Column& column, size_t) { return column.title; });
-  size_t width = columns.size() - 1;
-  for (const size_t column : widths) width += column;
-  text += std::string(width, '-') + '\n';
-  for (size_t i = 0; i < columns[0].cells.size(); ++i)
-    line([&](const Column& column, size_t column_width) { return column.Cell(i, column_width); });
-  return text += std::string(width, '-') + '\n';
-}
 
 // The share of the time with recorded operators; "" if unknown.
 std::string OperatorsNote(const model::OperatorCoverage& operators, const std::string& of) {
@@ -345,7 +273,7 @@ std::vector<std::string> MissingNotes(const TopTable& table) {
                     (table.lost_events != 0 ? ", " + base::Plural(table.lost_events, "event") + " known" : "") + ")");
   if (table.gpu_losses != 0) notes.push_back("GPU records were lost (" + base::Plural(table.gpu_losses, "loss") + ")");
   if (table.by == TopBy::kRequest) return notes;
-  if (table.spans != 0)
+  if (table.spans != 0 && table.by != TopBy::kLayer)
     notes.push_back(base::Plural(table.spans, "span") + " by CUDA events " + (table.spans == 1 ? "is" : "are") +
                     " not counted");
   if (table.other_members != 0)
@@ -398,6 +326,8 @@ std::string Table(const TopTable& table, size_t shown, const TopArguments& argum
     line("Self CUDA time total: " + Time(table.gpu_ns) + ", busy " + Time(table.gpu_busy_ns) + ", exposed " +
          Time(table.gpu_exposed_ns));
   if (const std::string order = Order(table, shown); !order.empty()) line(order);
+  if (table.by == TopBy::kLayer)
+    if (const std::string how = RoofNote(table); !how.empty()) line(how);
   if (const std::string notes = Notes(table, is_of_request); !notes.empty()) line("note: " + notes);
   if (shown < table.rows.size()) line(absl::StrFormat("%d of %d rows; --limit 0 shows all", shown, table.rows.size()));
   return text;
@@ -410,6 +340,19 @@ ordered_json Json(const model::OperatorCoverage& operators) {
   return {{"coverage", static_cast<double>(operators.covered_ns) / static_cast<double>(operators.ran_ns)},
           {"batches", operators.batches},
           {"recorded_batches", operators.recorded_batches}};
+}
+
+// The keys of some tables only.
+void AddJson(const TopRow& row, TopBy by, ordered_json* one) {
+  if (by == TopBy::kKernel) {
+    const bool is_known = row.occupancy_percent >= 0;
+    (*one)["occupancy_percent"] = is_known ? ordered_json(row.occupancy_percent) : ordered_json();
+    (*one)["occupancy_limit"] = *row.occupancy_limit != '\0' ? ordered_json(row.occupancy_limit) : ordered_json();
+  }
+  if (by != TopBy::kLayer) return;
+  (*one)["spans"] = row.spans;
+  (*one)["span_ns"] = row.spans == 0 ? ordered_json() : ordered_json(row.span_ns);
+  (*one)["roof"] = RoofJson(row.roof);
 }
 
 std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
@@ -442,6 +385,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"gpu_busy_ns", row.gpu_busy_ns},
                 {"gpu_exposed_ns", row.gpu_exposed_ns},
                 {"above_next", row.above_next < 0 ? ordered_json() : ordered_json(row.above_next)}});
+    AddJson(row, table.by, &one);
     rows.push_back(std::move(one));
   }
   ordered_json coverage;
@@ -454,6 +398,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                         {"self_wait_ns", wait(table.wait_ns)}, {"self_gpu_ns", table.gpu_ns},
                         {"gpu_busy_ns", table.gpu_busy_ns},    {"gpu_exposed_ns", table.gpu_exposed_ns}};
   document["rows"] = std::move(rows);
+  if (table.by == TopBy::kLayer) document["devices"] = DevicesJson(table);
   document["coverage"] = std::move(coverage);
   document["operators"] = Json(table.operators);
   document["damaged"] = table.is_damaged;
@@ -509,6 +454,9 @@ std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
 bool TakeOptions(const TopArguments& arguments, TopOptions* options) {
   options->by = arguments.by.has_value() ? kBys.at(*arguments.by) : TopBy::kOperator;
   options->groups_by_shape = arguments.groups_by_shape;
+  options->finds_roofs = options->by == TopBy::kLayer;
+  options->peak_flop_per_s = arguments.peaks.tflops * 1e12;
+  options->peak_bytes_per_s = arguments.peaks.gigabytes * 1e9;
   if (!arguments.sort.empty()) options->sort = kSorts.at(arguments.sort);
   if (!AcceptsId(arguments.request)) return false;
   const bool has_shapes = options->by != TopBy::kLayer && options->by != TopBy::kCall && options->by != TopBy::kRequest;
@@ -590,6 +538,7 @@ void AddTop(CommandLine& line) {
       .Add("--request", &arguments->request,
            "Only work for the request with this id (or the only id that begins so) and for its batches")
       .Check(IsSomeId);
+  AddPeaks(command, &arguments->peaks);
   command.AddFlag("--json", &arguments->json, "For programs, in whole ns: docs/reference/cli.md");
   command.Run([arguments] {
     arguments->input = DumpPath(arguments->input);

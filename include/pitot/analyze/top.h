@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pitot/export.h"
@@ -44,7 +45,8 @@ enum class TopBy : uint8_t {
 
 // Order of the rows: by this value, descending, then by name. kName sorts by name, ascending.
 enum class TopSort : uint8_t {
-  kDefault = 0,  // self GPU time if there is any, otherwise and by call self CPU time
+  // Self GPU time if there is any, otherwise layers by their spans, otherwise and by call self CPU time.
+  kDefault = 0,
   kSelfCpu = 1,
   kCpuTotal = 2,
   kCpuAverage = 3,
@@ -76,6 +78,56 @@ struct TopOptions {
   // Counts only work for this request and for its batches. Batches count in full, except by request, where the
   // request's share counts. 0: everything.
   uint64_t request_id = 0;
+  // Fills TopRow::roof, by operator and by layer.
+  bool finds_roofs = false;
+  // Measured peaks of the devices, for all number types; 0: those of the data sheets, if known.
+  double peak_flop_per_s = 0;
+  double peak_bytes_per_s = 0;
+};
+
+// Where a value comes from: operations and least bytes of recorded operators (TorchOptions::shapes), or samples of
+// hardware counters (pitot/collect/counters.h).
+enum class TopEvidence : uint8_t { kNone = 0, kOperators = 1, kCounters = 2 };
+enum class TopBound : uint8_t { kUnknown = 0, kCompute = 1, kMemory = 2 };
+
+// How close GPU work comes to the peaks of its device. An unmeasured value is negative, never 0.
+//
+// By operators, a rate is that of the operators with recorded shapes, over the GPU time of all kernels that they
+// launched outside of CUDA graphs. Bytes are the least, as if caches held everything else.
+// By counters, a value is the mean over all samples that the work fills to four fifths; at least two. Other work on the
+// device at that time counts, too.
+struct TopRoof {
+  static constexpr double kUnknown = -1;
+
+  uint32_t device = model::kNone;     // row of Trace::devices with most of the work; kNone: there is no GPU work
+  int64_t gpu_ns = 0;                 // time in which kernels, whole graphs or spans of it were on that device
+  bool has_spans = false;             // partly known by CUDA events: then an upper bound
+  const char* precision = "";         // of most operations: "f16"; "": unknown
+  double flop_per_s = kUnknown;       // by operators
+  double peak_flop_per_s = kUnknown;  // the roof for the operations' number types
+  double bytes_per_s = kUnknown;      // DRAM
+  double flop_per_byte = kUnknown;
+  double compute_share = kUnknown;  // of the roof of computing: by operators, otherwise tensor_share
+  double memory_share = kUnknown;   // of the roof of memory: by counters, otherwise by operators
+  double tensor_share = kUnknown;   // of the time, tensor cores were active: by counters
+  double sm_share = kUnknown;       // of the SMs' time, they were active: by counters
+  uint64_t samples = 0;             // of counters
+  TopEvidence compute_from = TopEvidence::kNone;
+  TopEvidence bytes_from = TopEvidence::kNone;
+  TopBound bound = TopBound::kUnknown;  // the roof with the larger share, if both are known
+
+  // The share of the binding roof; kUnknown without one.
+  double BoundShare() const {
+    return bound == TopBound::kUnknown ? kUnknown : bound == TopBound::kMemory ? memory_share : compute_share;
+  }
+};
+
+// The peaks that roofs refer to.
+struct TopDevice {
+  std::string name;
+  bool is_given = false;                                   // peaks of TopOptions
+  double bytes_per_s = 0;                                  // 0: unknown
+  std::vector<std::pair<std::string, double>> flop_per_s;  // by number type, the known ones: {"f16", 989e12}
 };
 
 // CPU time is elapsed time on a thread, including waits, as in torch.profiler. Waits are also given separately.
@@ -107,6 +159,15 @@ struct TopRow {
   int64_t cpu_max_ns = kUnset;  // the longest call; a cut call counts with its known part
   // The share of resamples in which its self time exceeds that of the next row by self time; negative: not known.
   double above_next = -1;
+  // By kernel: the theoretical occupancy of its launch shapes in percent, a mean by time, and what limits most of them:
+  // "block size", "blocks", "registers" or "shared memory". Negative: unknown; "": unknown, or 100 %.
+  double occupancy_percent = -1;
+  const char* occupancy_limit = "";
+  // By layer: the spans of CUDA events that timed it, and their time. They include gaps, and are no part of the other
+  // GPU times.
+  uint64_t spans = 0;
+  int64_t span_ns = 0;
+  TopRoof roof;  // TopOptions::finds_roofs
 
   // Total by call, rounded; kUnset if there are no calls.
   int64_t CpuAverageNs() const { return Average(cpu_total_ns); }
@@ -138,7 +199,9 @@ struct TopTable {
   uint64_t losses = 0;                // stretches in which events of a thread, or of an unknown one, were lost
   uint64_t lost_events = 0;           // lost events, as far as the number is known
   uint64_t gpu_losses = 0;
-  uint64_t spans = 0;  // spans known only from CUDA events, with gaps: in the rows by request only
+  uint64_t spans = 0;   // spans known only from CUDA events, with gaps: in the rows by request and by layer only
+  int64_t span_ns = 0;  // sum over the rows
+  std::vector<TopDevice> devices;  // in the order of Trace::devices; TopOptions::finds_roofs
   // Number of units that were resampled to tell how certain the order is: batches, requests outside of batches or,
   // without either, steps of PyTorch's profiler. 0: not done (another order, a single request, by request), or too few.
   uint64_t resampled = 0;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analyze/blame/index_data.h"
+#include "analyze/facts/html.h"
 #include "analyze/facts/subjects.h"
 #include "analyze/judge/shown.h"
 #include "analyze/verdict/verdict_words.h"
@@ -24,6 +25,7 @@ namespace {
 
 using base::Duration;
 using base::Format;
+using facts::Escape;
 using facts::kAll;
 using model::kNone;
 using model::Trace;
@@ -37,44 +39,6 @@ constexpr size_t kMostListedFindings = 24;
 constexpr size_t kMostOpenFindings = 5;    // the others are folded
 constexpr size_t kMostListedEvidence = 3;  // of a finding
 constexpr double kShortRunSeconds = 10;    // in a shorter one the recorder's start weighs
-
-// Escapes text for an element or a quoted attribute. It also replaces characters that turn the direction of the text: a
-// name must not change the meaning of the sentence around it.
-std::string Escape(std::string_view raw) {
-  const std::string text = base::SanitizeText(raw);
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    // U+202A to U+202E, U+2066 to U+2069
-    if (text[i] == '\xe2' && i + 2 < text.size() && (text[i + 1] == '\x80' || text[i + 1] == '\x81')) {
-      const auto last = static_cast<unsigned char>(text[i + 2]);
-      if (text[i + 1] == '\x80' ? last >= 0xaa && last <= 0xae : last >= 0xa6 && last <= 0xa9) {
-        out += "\xef\xbf\xbd";
-        i += 2;
-        continue;
-      }
-    }
-    switch (text[i]) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += text[i];
-    }
-  }
-  return out;
-}
 
 // The meaning of the colours. They are Okabe and Ito's, chosen for all kinds of colour vision.
 struct Group {
@@ -108,22 +72,7 @@ const Group& GroupOf(Blame blame) {
   return kGroups[std::size(kGroups) - 1];
 }
 
-constexpr char kStyle[] = R"(
-:root{color-scheme:light dark;--page:#fff;--text:#1b1f24;--soft:#57606a;--line:#d5dae0;--card:#f6f8fa;--other:#b9c0c8;
---queue:#e69f00;--code:#0072b2;--wait:#d55e00;--launch:#cc79a7;--copy:#56b4e9;--gpu:#009e73;--trouble:#d9c800;--unknown:#7d848c}
-@media(prefers-color-scheme:dark){:root{--page:#0f1318;--text:#e6e9ed;--soft:#9aa4af;--line:#30363d;--card:#171c23;--other:#4b535d;
---code:#3d9bd8;--wait:#ee7a26;--gpu:#19b98b;--trouble:#f0e442;--unknown:#a3abb4}}
-*{box-sizing:border-box}
-body{margin:0 auto;padding:1rem;max-width:60rem;background:var(--page);color:var(--text);font:16px/1.45 system-ui,sans-serif;
-overflow-wrap:anywhere}
-h1{font-size:1.5rem;line-height:1.2;margin:.2rem 0}h2{font-size:1.1rem;margin:1.8rem 0 .6rem}
-h1 small,h3 small{font-size:.8rem;font-weight:400;color:var(--soft);white-space:nowrap}
-details{margin:.4rem 0}summary{cursor:pointer;font-size:.875rem;color:var(--soft)}
-p{margin:.3rem 0}.soft,dt{color:var(--soft)}.soft{font-size:.875rem}.num{font-variant-numeric:tabular-nums;white-space:nowrap}
-.card{background:var(--card);border:1px solid var(--line);border-left:.4rem solid var(--c,var(--line));border-radius:.3rem;
-padding:.6rem .8rem;margin:.6rem 0;break-inside:avoid}
-.card h3{font-size:1rem;margin:0;display:flex;flex-wrap:wrap;gap:.1rem .8rem;justify-content:space-between}
-.lane{margin:.35rem 0;break-inside:avoid}.lane p{margin:0;font-size:.8rem;line-height:1.25}
+constexpr char kStyle[] = R"(.lane{margin:.35rem 0;break-inside:avoid}.lane p{margin:0;font-size:.8rem;line-height:1.25}
 svg{display:block;width:100%;background:var(--card);border:1px solid var(--line);shape-rendering:crispEdges}
 .lane svg{height:1.2rem}.lane.own svg{height:2.2rem}
 .axis{display:flex;justify-content:space-between;font-size:.75rem;color:var(--soft);border-top:1px solid var(--line)}
@@ -290,7 +239,7 @@ class Page {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-        Escape(title) + "</title>\n<style>" + kStyle + "</style></head><body>\n";
+        Escape(title) + "</title>\n<style>" + facts::kHtmlStyle + kStyle + "</style></head><body>\n";
     std::string of = title;
     if (const std::string process = Text(trace_.process_name); !process.empty()) of += ", " + process;
     if (const std::string host = Attribute("host"); !host.empty()) of += " on " + host;

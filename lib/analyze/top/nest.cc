@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "analyze/blame/walk_waits.h"
 #include "analyze/facts/host_work.h"
@@ -80,7 +81,8 @@ Nest::Nest(const TopIndex& index, const TopOptions& options, const Selection& se
       rows_(*rows),
       first_calls_(FirstCalls(trace_)),
       shallow_(index.operators.NotRecorded()),
-      has_operator_depths_(!trace_.operator_depths.empty()) {
+      has_operator_depths_(!trace_.operator_depths.empty()),
+      loads_(trace_) {
   std::vector<std::vector<Interval>> lost(trace_.threads.size());
   for (const model::LossRow& loss : trace_.losses) {
     if (loss.thread != kNone && model::IsOfEvents(loss.reason))
@@ -142,18 +144,30 @@ void Nest::CountThread(uint32_t thread) {
   waits_ = WaitsOf(thread);
   wait_ = 0;
   uint32_t call = first_calls_[thread];
+  const std::vector<uint32_t> loads = LoadsOf(trace_.threads[thread]);
+  size_t load = 0;
+  const auto operate_until = [&](int64_t until_ns) {
+    for (; load < loads.size() && trace_.events.begin_ns[loads[load]] <= until_ns; ++load) {
+      Advance(trace_.events.begin_ns[loads[load]]);
+      CountOperations(loads[load]);
+    }
+  };
   const auto launch_until = [&](int64_t until_ns) {
     for (; call < first_calls_[thread + 1] && trace_.calls.begin_ns[call] < until_ns; ++call) {
+      operate_until(trace_.calls.begin_ns[call]);
       Advance(trace_.calls.begin_ns[call]);
       CountLaunch(call);
     }
+    if (until_ns != INT64_MAX) operate_until(until_ns - 1);
   };
-  now_ns_ = INT64_MIN;
+  now_ns_ = operators_until_ns_ = INT64_MIN;
   for (uint32_t scope = 0; scope < scopes_.size(); ++scope) {
     launch_until(scopes_[scope].begin_ns);
     Push(scope);
   }
   launch_until(INT64_MAX);
+  operate_until(INT64_MAX);
+  LeaveSpan();
   Advance(INT64_MAX);
   open_.clear();
   if (options_.by == TopBy::kOperator && has_operator_depths_) CountNotRecorded();
@@ -227,6 +241,7 @@ void Nest::Push(uint32_t index) {
   Advance(scope.begin_ns);
   scope.row = RowOf(scope.event);
   if (scope.end_ns > scope.begin_ns) open_.push_back(index);
+  if (span_ != kNone && trace_.gpu.name[span_] == NameOf(scope.event)) AddSpan(std::exchange(span_, kNone), scope.row);
   if (!selection_.HasEvent(scope.event)) return;
   Tally& tally = rows_[scope.row];
   ++tally.row.calls;
@@ -239,9 +254,103 @@ void Nest::CountLaunch(uint32_t call) {
   for (const uint32_t gpu_row : launches_.Gpu(call)) CountGpu(gpu_row);
 }
 
-void Nest::CountGpu(uint32_t gpu_row) {
-  if (trace_.gpu.kind[gpu_row] == model::GpuKind::kSpan || !IsInWindow(trace_, gpu_row) || !selection_.HasGpu(gpu_row))
+void Nest::CountSpan(uint32_t gpu_row) {
+  LeaveSpan();
+  for (size_t i = open_.size(); i-- > 0;) {
+    const Scope& scope = scopes_[open_[i]];
+    if (scope.end_ns > now_ns_ && trace_.gpu.name[gpu_row] == NameOf(scope.event)) return AddSpan(gpu_row, scope.row);
+  }
+  span_ = gpu_row;
+  span_around_ = kNone;
+  for (const uint32_t index : open_) {
+    if (scopes_[index].end_ns > now_ns_) span_around_ = scopes_[index].row;
+  }
+  if (thread_ == kNone) LeaveSpan();
+}
+
+void Nest::AddSpan(uint32_t gpu_row, uint32_t row) {
+  const Interval time = InWindow(trace_, gpu_row);
+  Tally& tally = rows_[row];
+  ++tally.row.spans;
+  tally.row.span_ns += time.end_ns - time.begin_ns;
+  tally.load.has_spans = true;
+  AddWork(gpu_row, row);
+}
+
+// Gives up the search for the span's scope: it is the whole batch's, or of a scope that was not recorded.
+void Nest::LeaveSpan() {
+  if (span_ == kNone) return;
+  const uint32_t gpu_row = std::exchange(span_, kNone);
+  const uint32_t call = trace_.gpu.call[gpu_row];
+  if (call == kNone) return AddSpan(gpu_row, rows_.Of("(launch unknown)"));
+  const uint32_t batch = trace_.calls.batch[call];
+  const StringId name = trace_.gpu.name[gpu_row];
+  if (batch != kNone && trace_.batches[batch].executor == name) return AddSpan(gpu_row, rows_.Of("(no layer timed)"));
+  const std::string around = span_around_ == kNone ? "" : rows_[span_around_].row.name + std::string(kBetween);
+  AddSpan(gpu_row, rows_.Of(around + std::string(trace_.strings[name])));
+}
+
+void Nest::AddWork(uint32_t gpu_row, uint32_t row) {
+  if (!options_.finds_roofs) return;
+  rows_[row].load.work.push_back({trace_.streams[trace_.gpu.stream[gpu_row]].device, InWindow(trace_, gpu_row)});
+}
+
+std::vector<uint32_t> Nest::LoadsOf(const model::ThreadRow& thread) const {
+  std::vector<uint32_t> loads;
+  if (!options_.finds_roofs || options_.by == TopBy::kScope) return loads;
+  const Interval known = KnownOf(trace_, thread);
+  for (uint32_t event = thread.first_event; event < thread.first_event + thread.event_count; ++event) {
+    const int64_t begin_ns = trace_.events.begin_ns[event];
+    if (trace_.sites[trace_.events.site[event]].kind == SiteKind::kOperator && loads_.Has(event) &&
+        selection_.HasEvent(event) && begin_ns >= known.begin_ns && begin_ns < known.end_ns)
+      loads.push_back(event);
+  }
+  const auto before = [&](uint32_t a, uint32_t b) { return trace_.events.begin_ns[a] < trace_.events.begin_ns[b]; };
+  if (!std::is_sorted(loads.begin(), loads.end(), before)) std::stable_sort(loads.begin(), loads.end(), before);
+  return loads;
+}
+
+// Operations count where kernels of them were recorded: the operators of a CPU do not.
+void Nest::CountOperations(uint32_t event) {
+  operators_until_ns_ = std::max(operators_until_ns_, trace_.EventEnd(event));
+  int64_t ns = 0;
+  bool is_tf32 = false;
+  std::vector<uint32_t> kernels;
+  const auto begin = trace_.calls.begin_ns.begin();
+  const auto first =
+      std::lower_bound(begin + first_calls_[thread_], begin + first_calls_[thread_ + 1], trace_.events.begin_ns[event]);
+  for (auto call = first; call != begin + first_calls_[thread_ + 1] && *call < trace_.EventEnd(event); ++call) {
+    for (const uint32_t gpu_row : launches_.Gpu(static_cast<uint32_t>(call - begin))) {
+      if (!IsOfOperators(gpu_row)) continue;
+      ns += InWindow(trace_, gpu_row).end_ns - InWindow(trace_, gpu_row).begin_ns;
+      is_tf32 |= loads_.IsTf32(gpu_row);
+      kernels.push_back(gpu_row);
+    }
+  }
+  if (ns == 0) return;
+  if (options_.by == TopBy::kLayer) {
+    const uint32_t row = open_.empty() ? rows_.Of("(no scope)") : scopes_[open_.back()].row;
+    loads_.Add(event, is_tf32, &rows_[row].load);
     return;
+  }
+  const uint32_t row = RowOf(event);
+  if (!loads_.Add(event, is_tf32, &rows_[row].load)) return;
+  rows_[row].load.operators_ns += ns;
+  for (const uint32_t gpu_row : kernels) AddWork(gpu_row, row);  // also those that its children launched
+}
+
+// Whether it is a kernel whose operations its operators would have told.
+bool Nest::IsOfOperators(uint32_t gpu_row) const {
+  return trace_.gpu.kind[gpu_row] == GpuKind::kKernel && trace_.gpu.graph[gpu_row] == 0 &&
+         trace_.gpu.scope_path[gpu_row] == 0 && IsInWindow(trace_, gpu_row);
+}
+
+void Nest::CountGpu(uint32_t gpu_row) {
+  if (!IsInWindow(trace_, gpu_row) || !selection_.HasGpu(gpu_row)) return;
+  if (trace_.gpu.kind[gpu_row] == GpuKind::kSpan) {
+    if (options_.by == TopBy::kLayer) CountSpan(gpu_row);
+    return;
+  }
   const Interval time = InWindow(trace_, gpu_row);
   const int64_t ns = time.end_ns - time.begin_ns;
   const StringId path = trace_.gpu.scope_path[gpu_row];
@@ -258,6 +367,10 @@ void Nest::CountGpu(uint32_t gpu_row) {
   ++tally.row.gpu_records;
   tally.busy += shares_.busy[gpu_row];
   tally.exposed += shares_.exposed[gpu_row];
+  const GpuKind kind = trace_.gpu.kind[gpu_row];
+  if (kind == GpuKind::kKernel || kind == GpuKind::kGraph) AddWork(gpu_row, row);
+  if (options_.by == TopBy::kLayer && now_ns_ < operators_until_ns_ && IsOfOperators(gpu_row))
+    tally.load.operators_ns += ns;
 
   tally.AddGpuTotal(gpu_row, ns);
   for (const uint32_t around : captured) rows_[around].AddGpuTotal(gpu_row, ns);

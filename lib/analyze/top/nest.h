@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyze/top/roof.h"
 #include "analyze/top/rows.h"
 #include "analyze/top/selection.h"
 #include "analyze/top/top_index.h"
@@ -44,6 +45,16 @@ class Nest {
   void CountNotRecorded();
   void CountLaunch(uint32_t call);
   void CountGpu(uint32_t gpu_row);
+  // By layer: the innermost open scope with the span's name. A span may begin just before its scope does: then it waits
+  // in span_.
+  void CountSpan(uint32_t gpu_row);
+  void AddSpan(uint32_t gpu_row, uint32_t row);
+  void LeaveSpan();
+  // The operators of the thread that say how many operations they did, in the order of time.
+  std::vector<uint32_t> LoadsOf(const model::ThreadRow& thread) const;
+  void CountOperations(uint32_t event);
+  bool IsOfOperators(uint32_t gpu_row) const;
+  void AddWork(uint32_t gpu_row, uint32_t row);
   void Advance(int64_t to_ns);
   void Push(uint32_t scope);
 
@@ -86,7 +97,10 @@ class Nest {
   std::vector<uint32_t> open_;
   int64_t now_ns_ = 0;
   model::Intervals waits_;
-  size_t wait_ = 0;  // the first that may end after now_ns_
+  size_t wait_ = 0;                                            // the first that may end after now_ns_
+  uint32_t span_ = model::kNone, span_around_ = model::kNone;  // the row of the scope around it
+  OperatorLoads loads_;
+  int64_t operators_until_ns_ = INT64_MIN;  // when the last of the met LoadsOf ends
 };
 
 }  // namespace pitot::top

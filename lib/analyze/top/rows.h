@@ -14,6 +14,7 @@
 #include "analyze/facts/gpu_shares.h"
 #include "analyze/facts/resampling.h"
 #include "analyze/top/namespace.h"
+#include "analyze/top/roof.h"
 #include "pitot/analyze/top.h"
 
 namespace pitot::top {
@@ -24,6 +25,7 @@ struct Tally {
   facts::FineNs busy = 0, exposed = 0;
   std::vector<int64_t> cpu_ns, gpu_ns;  // of each call that is not cut
   facts::GroupTimes self_cpu_by_unit, self_gpu_by_unit;
+  Load load;  // TopOptions::finds_roofs
 
   void AddSelfCpu(uint32_t unit, int64_t ns) {
     row.self_cpu_ns += ns;

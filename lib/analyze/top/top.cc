@@ -2,12 +2,14 @@
 #include "pitot/analyze/top.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "analyze/top/nest.h"
+#include "analyze/top/roof.h"
 #include "analyze/top/rows.h"
 #include "analyze/top/selection.h"
 #include "analyze/top/top_calls.h"
@@ -16,6 +18,7 @@
 #include "base/message.h"
 #include "base/quantile.h"
 #include "model/kernel_name.h"
+#include "model/occupancy.h"
 
 namespace pitot::top {
 
@@ -45,9 +48,33 @@ std::string ExtentText(const uint32_t (&extent)[3]) {
   return text;
 }
 
+// The occupancy of a row's launch shapes.
+class OccupancySum {
+ public:
+  void Add(const model::Occupancy& occupancy, int64_t ns) {
+    if (occupancy.limit == model::OccupancyLimit::kUnknown) return;
+    const auto weight = static_cast<double>(std::max<int64_t>(ns, 1));
+    percent_ += occupancy.percent * weight;
+    weight_ += weight;
+    by_limit_[occupancy.percent >= 100 ? 0 : static_cast<size_t>(occupancy.limit)] += weight;
+  }
+  void Tell(TopRow* row) const {
+    if (weight_ == 0) return;
+    constexpr const char* kLimits[kLimitCount] = {"", "block size", "blocks", "registers", "shared memory"};
+    row->occupancy_percent = percent_ / weight_;
+    row->occupancy_limit = kLimits[std::max_element(by_limit_.begin(), by_limit_.end()) - by_limit_.begin()];
+  }
+
+ private:
+  static constexpr size_t kLimitCount = static_cast<size_t>(model::OccupancyLimit::kSharedMemory) + 1;
+  double percent_ = 0, weight_ = 0;
+  std::array<double, kLimitCount> by_limit_{};  // first those at 100 %
+};
+
 void CountKernels(const TopIndex& index, const TopOptions& options, const Selection& selection, Rows* rows) {
   const Trace& trace = index.trace;
   std::unordered_map<uint64_t, uint32_t> cache;  // of kernels, by name and shape
+  std::unordered_map<uint32_t, OccupancySum> occupancies;
   for (uint32_t gpu_row = 0; gpu_row < trace.gpu.size(); ++gpu_row) {
     const GpuKind kind = trace.gpu.kind[gpu_row];
     if (kind == GpuKind::kSpan || !IsInWindow(trace, gpu_row) || !selection.HasGpu(gpu_row)) continue;
@@ -69,6 +96,10 @@ void CountKernels(const TopIndex& index, const TopOptions& options, const Select
       row = rows->Of(model::ActivityName(trace, gpu_row));
     }
     const Interval time = InWindow(trace, gpu_row);
+    const uint32_t device = trace.streams[trace.gpu.stream[gpu_row]].device;
+    if (kind == GpuKind::kKernel && trace.gpu.shape[gpu_row] != kNone && device != kNone)
+      occupancies[row].Add(TheoreticalOccupancy(trace.devices[device], trace.shapes[trace.gpu.shape[gpu_row]]),
+                           time.end_ns - time.begin_ns);
     const bool is_cut = time.end_ns - time.begin_ns != trace.gpu.duration_ns[gpu_row];
     Tally& tally = (*rows)[row];
     ++tally.row.calls;
@@ -80,6 +111,7 @@ void CountKernels(const TopIndex& index, const TopOptions& options, const Select
     tally.exposed += index.shares.exposed[gpu_row];
     if (!is_cut) tally.gpu_ns.push_back(time.end_ns - time.begin_ns);
   }
+  for (const auto& [row, sum] : occupancies) sum.Tell(&(*rows)[row].row);
 }
 
 // The work done in a context.
@@ -192,7 +224,8 @@ std::vector<TopRow> Finish(Rows* rows) {
     tally.row.gpu_p50_ns = QuantileOf(&tally.gpu_ns, 0.5);
     tally.row.gpu_p99_ns = QuantileOf(&tally.gpu_ns, 0.99);
     // Leaves out scopes outside of the chosen request, and scopes around captures that never ran themselves.
-    if (tally.row.calls != 0 || tally.row.gpu_records != 0 || tally.row.gpu_total_ns != 0 || tally.row.self_cpu_ns != 0)
+    if (tally.row.calls != 0 || tally.row.gpu_records != 0 || tally.row.gpu_total_ns != 0 ||
+        tally.row.self_cpu_ns != 0 || tally.row.spans != 0)
       finished.push_back(std::move(tally.row));
   }
   return finished;
@@ -208,6 +241,7 @@ int64_t Key(const TopRow& row, TopBy by, TopSort sort) {
     case TopSort::kCpuAverage:
       return row.CpuAverageNs();
     case TopSort::kDefault:
+      return row.span_ns;
     case TopSort::kSelfGpu:
       return row.self_gpu_ns;
     case TopSort::kGpuTotal:
@@ -246,9 +280,10 @@ int64_t Key(const TopRow& row, TopBy by, TopSort sort) {
   return 0;
 }
 
-// The actual order for kDefault.
+// The actual order for kDefault, which remains for layers that are known by spans alone.
 TopSort Resolve(TopSort sort, const TopTable& table) {
   if (sort != TopSort::kDefault) return sort;
+  if (table.gpu_ns == 0 && table.span_ns != 0) return sort;  // by the time of spans
   // The table by call sorts by CPU: for GPU work there is the table by kernel.
   return table.gpu_ns != 0 && table.by != TopBy::kCall ? TopSort::kSelfGpu : TopSort::kSelfCpu;
 }
@@ -358,6 +393,11 @@ Status FindTop(const TopIndex& index, const TopOptions& options, TopTable* table
       CountRequests(index, selection, &rows);
       break;
   }
+  if (options.finds_roofs && (options.by == TopBy::kOperator || options.by == TopBy::kLayer)) {
+    const Roofs roofs(trace, options);
+    for (Tally& tally : rows.all()) tally.row.roof = roofs.Of(tally.load);
+    table->devices = roofs.Devices();
+  }
   table->rows = Finish(&rows);
   for (const TopRow& row : table->rows) {
     table->cpu_ns += row.self_cpu_ns;
@@ -365,6 +405,7 @@ Status FindTop(const TopIndex& index, const TopOptions& options, TopTable* table
     table->gpu_ns += row.self_gpu_ns;
     table->gpu_busy_ns += row.gpu_busy_ns;
     table->gpu_exposed_ns += row.gpu_exposed_ns;
+    table->span_ns += row.span_ns;
   }
   AddQuality(index, selection, table);
   const TopSort sort = Resolve(options.sort, *table);

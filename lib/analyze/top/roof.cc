@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/top/roof.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace pitot::top {
+namespace {
+
+using base::GpuCounter;
+using facts::CounterMean;
+using facts::Peaks;
+using facts::Precision;
+using model::Interval;
+using model::kNone;
+using model::StringId;
+using model::Trace;
+
+// The least bytes are known of operators with at least this share of the operations.
+constexpr double kLeastKnown = 0.8;
+
+}  // namespace
+
+bool OperatorLoads::Add(uint32_t event, bool is_tf32, Load* load) {
+  const double flops = flops_.Number(event);
+  if (flops <= 0) return false;
+  const model::ArgValue* const argument = shapes_.Of(event);
+  const auto text = static_cast<StringId>(argument == nullptr ? 0 : *argument);
+  const auto [found, is_new] = read_.try_emplace(text);
+  if (is_new) found->second = facts::ReadShapes(trace_.strings[text]);
+  const std::vector<facts::TensorShape>& tensors = found->second;
+  Precision precision = tensors.empty() ? Precision::kUnknown : facts::PrecisionOf(tensors.front().type);
+  if (precision == Precision::kF32 && is_tf32) precision = Precision::kTf32;
+  load->flops[static_cast<size_t>(precision)] += flops;
+  const double bytes = facts::LeastBytes(trace_.strings[facts::EventNameId(trace_, event)], tensors, flops);
+  load->bytes += bytes;
+  if (bytes > 0) load->flops_with_bytes += flops;
+  return true;
+}
+
+bool OperatorLoads::IsTf32(uint32_t gpu_row) {
+  const auto [found, is_new] = is_tf32_.try_emplace(trace_.gpu.name[gpu_row]);
+  if (is_new) found->second = facts::UsesTf32(trace_.strings[trace_.gpu.name[gpu_row]]);
+  return found->second;
+}
+
+Roofs::Roofs(const Trace& trace, const TopOptions& options)
+    : trace_(trace),
+      peak_flop_per_s_(options.peak_flop_per_s),
+      peak_bytes_per_s_(options.peak_bytes_per_s),
+      counters_(trace, {GpuCounter::kTensorActive, GpuCounter::kDramBandwidth, GpuCounter::kSmActive}) {}
+
+double Roofs::FlopPerSecond(uint32_t device, Precision precision) const {
+  if (peak_flop_per_s_ > 0) return peak_flop_per_s_;
+  const model::DeviceRow& row = trace_.devices[device];
+  const Peaks peaks = facts::PeaksOf(trace_.strings[row.name], precision);
+  const uint32_t multiprocessors = row.multiprocessors != 0 ? row.multiprocessors : peaks.multiprocessors;
+  return peaks.flops_per_clock * multiprocessors * peaks.megahertz * 1e6;
+}
+
+double Roofs::BytesPerSecond(uint32_t device) const {
+  if (peak_bytes_per_s_ > 0) return peak_bytes_per_s_;
+  return facts::PeaksOf(trace_.strings[trace_.devices[device].name], Precision::kF16).bytes_per_ns * 1e9;
+}
+
+std::vector<TopDevice> Roofs::Devices() const {
+  std::vector<TopDevice> devices;
+  for (uint32_t device = 0; device < trace_.devices.size(); ++device) {
+    TopDevice one;
+    one.name = trace_.strings[trace_.devices[device].name];
+    one.is_given = peak_flop_per_s_ > 0 || peak_bytes_per_s_ > 0;
+    one.bytes_per_s = BytesPerSecond(device);
+    for (uint32_t i = 0; i < facts::kPrecisions; ++i) {
+      const auto precision = static_cast<Precision>(i);
+      if (const double peak = FlopPerSecond(device, precision); peak > 0)
+        one.flop_per_s.emplace_back(facts::NameOf(precision), peak);
+    }
+    devices.push_back(std::move(one));
+  }
+  return devices;
+}
+
+TopRoof Roofs::Of(const Load& load) const {
+  TopRoof roof;
+  // The device with most of the work. Work on others has its own peaks, and is left out.
+  std::map<uint32_t, std::vector<Interval>> by_device;
+  for (const Load::Work& work : load.work) by_device[work.device].push_back(work.time);
+  model::Intervals times;
+  for (auto& [device, intervals] : by_device) {
+    model::Intervals of_device = model::Union(std::move(intervals));
+    const int64_t ns = model::TotalNs(of_device);
+    if (device == kNone || ns <= roof.gpu_ns) continue;
+    roof.gpu_ns = ns;
+    roof.device = device;
+    times = std::move(of_device);
+  }
+  if (roof.device == kNone) return roof;
+  roof.has_spans = load.has_spans;
+
+  const double peak_bytes = BytesPerSecond(roof.device);
+  double flops = 0;
+  for (const double of_precision : load.flops) flops += of_precision;
+  if (flops > 0 && load.operators_ns > 0) {
+    const double seconds = static_cast<double>(load.operators_ns) * 1e-9;
+    roof.flop_per_s = flops / seconds;
+    const auto most = std::max_element(load.flops.begin(), load.flops.end());
+    const auto precision = static_cast<Precision>(most - load.flops.begin());
+    roof.precision = facts::NameOf(precision);
+    // Operations of several number types take their peak times one after the other.
+    double peak_s = 0;
+    for (uint32_t i = 0; i <= facts::kPrecisions; ++i) {
+      if (load.flops[i] == 0) continue;
+      const double peak = FlopPerSecond(roof.device, static_cast<Precision>(i));
+      peak_s = peak > 0 && peak_s >= 0 ? peak_s + load.flops[i] / peak : -1;
+    }
+    if (peak_s > 0) {
+      roof.peak_flop_per_s = flops / peak_s;
+      roof.compute_share = peak_s / seconds;
+      roof.compute_from = TopEvidence::kOperators;
+    }
+    if (load.flops_with_bytes >= kLeastKnown * flops) {
+      roof.bytes_per_s = load.bytes / seconds;
+      roof.bytes_from = TopEvidence::kOperators;
+      if (peak_bytes > 0) roof.memory_share = roof.bytes_per_s / peak_bytes;
+    }
+  }
+  const std::optional<CounterMean> tensor = counters_.Of(roof.device, GpuCounter::kTensorActive, times),
+                                   dram = counters_.Of(roof.device, GpuCounter::kDramBandwidth, times),
+                                   sm = counters_.Of(roof.device, GpuCounter::kSmActive, times);
+  if (tensor) roof.tensor_share = tensor->value * 0.01;
+  if (sm) roof.sm_share = sm->value * 0.01;
+  if (tensor && roof.compute_from == TopEvidence::kNone) {
+    roof.compute_share = roof.tensor_share;
+    roof.compute_from = TopEvidence::kCounters;
+  }
+  if (dram) {
+    roof.samples = dram->samples;
+    roof.memory_share = dram->value * 0.01;
+    roof.bytes_per_s = peak_bytes > 0 ? roof.memory_share * peak_bytes : TopRoof::kUnknown;
+    roof.bytes_from = TopEvidence::kCounters;
+  } else if (tensor) {
+    roof.samples = tensor->samples;
+  }
+  if (roof.flop_per_s >= 0 && roof.bytes_per_s > 0) roof.flop_per_byte = roof.flop_per_s / roof.bytes_per_s;
+  if (roof.compute_share >= 0 && roof.memory_share >= 0)
+    roof.bound = roof.memory_share > roof.compute_share ? TopBound::kMemory : TopBound::kCompute;
+  return roof;
+}
+
+}  // namespace pitot::top
