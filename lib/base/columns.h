@@ -147,6 +147,24 @@ class Lines {
     }
     Add(indent, line);
   }
+  // Adds a command, whole: it continues before an option, after a backslash. Only a long argument exceeds the width.
+  void AddCommand(size_t indent, const std::string& first, std::string_view command) {
+    constexpr std::string_view kOption = " --", kMore = " \\";
+    std::string line = first;
+    for (bool is_first = true; !command.empty(); is_first = false) {
+      const size_t size = std::min(command.find(kOption, 1), command.size());
+      const std::string_view part = command.substr(is_first ? 0 : 1, size - (is_first ? 0 : 1));
+      command.remove_prefix(size);
+      if (!is_first && indent + Width(line) + 1 + Width(part) + kMore.size() > width_) {
+        text_.append(indent, ' ').append(line).append(kMore) += '\n';
+        line.assign(Width(first), ' ');
+      } else if (!is_first) {
+        line += ' ';
+      }
+      line += part;
+    }
+    text_.append(indent, ' ').append(line) += '\n';
+  }
   void Blank() { text_ += '\n'; }
   const std::string& text() const { return text_; }
 

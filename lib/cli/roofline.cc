@@ -60,8 +60,10 @@ Status FindTable(const Trace& trace, const RooflineArguments& arguments, TopTabl
   const bool by_operator = arguments.by == "op";
   Status status = FindRows(trace, arguments, by_operator ? TopBy::kOperator : TopBy::kLayer, table);
   const auto any = [](const TopTable& of, const auto& has) { return std::any_of(of.rows.begin(), of.rows.end(), has); };
-  if (!status.ok() || arguments.by || any(*table, IsMeasured)) return status;
-  const bool has_layers = any(*table, [](const TopRow& row) { return row.name.substr(0, 1) != "("; });
+  const auto is_layer = [](const TopRow& row) { return row.name.substr(0, 1) != "("; };
+  const bool has_layers = any(*table, is_layer);
+  if (!status.ok() || arguments.by || any(*table, [&](const TopRow& row) { return is_layer(row) && IsMeasured(row); }))
+    return status;
   TopTable operators;
   status = FindRows(trace, arguments, TopBy::kOperator, &operators);
   if (status.ok() && (any(operators, IsMeasured) || (!has_layers && !operators.rows.empty())))
@@ -109,12 +111,14 @@ std::string WhyUnknown(const TopTable& table) {
          "counters in its GPU time (pitot::counters; a shorter CounterOptions::interval_us gives more of them)";
 }
 
-std::string KernelAdvice(const Trace& trace) {
+std::string KernelAdvice(const Trace& trace, size_t columns) {
   const model::StringId kernel = model::LongestKernel(trace);
   if (kernel == 0) return "";
-  return "measure the longest kernel with Nsight Compute; its replays need the hardware counters, so Pitot releases "
-         "them first:\n  pitot counters release --for 600 && " +
-         NcuCommand(trace, kernel) + "\n";
+  base::Lines lines(columns);
+  lines.AddWrapped(0, "",
+                   "To measure the longest kernel with Nsight Compute, which needs the hardware counters for itself:");
+  lines.AddCommand(2, "", NcuCommand(trace, kernel));
+  return lines.text();
 }
 
 std::string Text(const Trace& trace, const TopTable& table, size_t shown) {
@@ -130,7 +134,7 @@ std::string Text(const Trace& trace, const TopTable& table, size_t shown) {
     line("note: GPU times after \"<\" are by CUDA events: they include gaps between kernels");
   if (shown < table.rows.size())
     line(std::to_string(shown) + " of " + std::to_string(table.rows.size()) + " rows; --limit 0 shows all");
-  return text + KernelAdvice(trace);
+  return text + KernelAdvice(trace, WrapWidth(base::kColumns));
 }
 
 std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
@@ -156,7 +160,7 @@ class Page : public Serializer {
   explicit Page(const TopTable& table) : table_(table) {}
   const char* FileName() const noexcept override { return "roofline.html"; }
   Status Serialize(const Trace& trace, ByteSink& sink) override {
-    const std::string text = analyze::RooflineHtml(trace, table_, KernelAdvice(trace));
+    const std::string text = analyze::RooflineHtml(trace, table_, KernelAdvice(trace, base::kColumns));
     return sink.Write(text.data(), text.size()) ? Status()
                                                 : Status(StatusCode::kIoError, "the sink accepts no more data");
   }

@@ -359,6 +359,32 @@ TEST_CASE("GPU work of unknown usual length is inferred to take as long as usual
   CHECK(std::string(unknown.advice.code) == "compare_kernels");
 }
 
+TEST_CASE("a verdict that blames a kernel has the command to measure it", "[verdict]") {
+  Launching route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  SECTION("slow") {
+    slow[Blame::kGpuExecExpected] += 15 * kMs;
+    RequestBlame blame = route.Make(slow);
+    Find(&blame, Blame::kGpuExecExpected)->gpu = 0;
+    const Verdict verdict = route.Judge(blame);
+
+    const std::string text = VerdictText(route.index, blame, verdict);
+    CHECK(text.find("\nmeasure it  pitot counters release --for 600 && ncu ") != std::string::npos);
+    CHECK(text.find("--kernel-name 'regex:^add$'") != std::string::npos);
+    CHECK(VerdictJson(route.index, blame, verdict).find("\"ncu\":") != std::string::npos);
+  }
+  SECTION("not for launches") {
+    slow[Blame::kLaunchApi] += 15 * kMs;
+    RequestBlame blame = route.Make(slow);
+    Find(&blame, Blame::kLaunchApi)->gpu = 0;
+    const Verdict verdict = route.Judge(blame);
+
+    CHECK(VerdictText(route.index, blame, verdict).find("ncu") == std::string::npos);
+    CHECK(VerdictJson(route.index, blame, verdict).find("\"ncu\"") == std::string::npos);
+  }
+}
+
 TEST_CASE("work that only moved from a thread to the GPU, or back, is not a cause", "[verdict]") {
   const auto judge = [](int64_t launching_ms) {
     Route route;

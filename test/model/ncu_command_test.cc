@@ -33,7 +33,8 @@ bool Has(const std::string& command, const std::string& part) { return command.f
 
 TEST_CASE("ncu is asked for exactly one kernel, its roofline and its occupancy", "[ncu]") {
   CHECK(CommandOf(Launches("_Z4gemmIfEvPT_", 4)) ==
-        "ncu --target-processes all --set roofline --section Occupancy --section LaunchStats --clock-control none "
+        "pitot counters release --for 600 && ncu --target-processes all --set roofline --section Occupancy --section "
+        "LaunchStats --clock-control none "
         "--cache-control none --kernel-name-base mangled --kernel-name 'regex:^_Z4gemmIfEvPT_$' --launch-skip 2 "
         "--launch-count 1 PROGRAM");
 }
@@ -54,8 +55,18 @@ TEST_CASE("a C++ name is compared without its scopes and arguments", "[ncu]") {
             "--kernel-name-base function --kernel-name 'regex:^reduce_kernel$' "));
 }
 
+TEST_CASE("a long C++ name stands for all instantiations of its template", "[ncu]") {
+  std::string name = "_ZN2at6native13reduce_kernelILi512E";
+  for (int i = 0; i < 20; ++i) name += "Li" + std::to_string(100 + i) + "E";
+  CHECK(
+      Has(CommandOf(Launches(name + "EEvv", 1)), "--kernel-name-base function --kernel-name 'regex:^reduce_kernel$' "));
+}
+
 TEST_CASE("without kernels there is none to measure", "[ncu]") {
   CHECK(model::LongestKernel(TraceMaker().Finish()) == 0);
+  Trace amd = Launches("gemm", 3);
+  amd.devices[0].name = amd.strings.Add("AMD Instinct MI300X");
+  CHECK(model::LongestKernel(amd) == 0);
 }
 
 }  // namespace pitot::test

@@ -3,8 +3,10 @@
 // Verdicts for programs: rows become ids and names, which have a meaning outside of the trace.
 #include "analyze/blame/index_data.h"
 #include "analyze/verdict/namespace.h"
+#include "analyze/verdict/verdict_words.h"
 #include "base/columns.h"
 #include "base/json.h"
+#include "model/ncu_command.h"
 #include "pitot/analyze/drift.h"
 #include "pitot/analyze/verdict.h"
 
@@ -191,6 +193,8 @@ class Writer {
       json_.End();
       json_.Key("place_ns").Int(cause.place_ns);
       Say(cause.advice);
+      if (const model::StringId kernel = KernelOf(trace_, blame_, cause); kernel != 0)
+        json_.Key("ncu").Text(NcuCommand(trace_, kernel));
       json_.End();
     }
     json_.End();

@@ -17,6 +17,7 @@
 #include "base/add_up.h"
 #include "base/columns.h"
 #include "model/kernel_name.h"
+#include "model/ncu_command.h"
 #include "pitot/analyze/verdict.h"
 
 namespace pitot::verdict {
@@ -374,6 +375,12 @@ class Teller {
         lines->AddWrapped(0, last.empty() ? "what to do  " : "            ", cause.advice.text);
       last = cause.advice.code;
     }
+    for (const Cause& cause : v.causes) {
+      const model::StringId kernel = KernelOf(trace_, blame_, cause);
+      if (kernel == 0) continue;
+      lines->AddCommand(0, "measure it  ", NcuCommand(trace_, kernel));
+      return;
+    }
   }
 
   // The largest parts first; they add up.
@@ -494,6 +501,17 @@ std::string MeanwhileText(const Verdict& v) {
 std::string ConfidenceText(const Cause& cause) {
   return Format("confidence %.2f", cause.confidence) +
          (*cause.unsure == '\0' ? "" : std::string(" (") + cause.unsure + ")");
+}
+
+model::StringId KernelOf(const Trace& trace, const RequestBlame& blame, const Cause& cause) {
+  constexpr uint32_t kOfKernels = BlameBit(Blame::kGpuExecExpected) | BlameBit(Blame::kGpuExcessUnknown) |
+                                  BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuQueueWaitOthers);
+  if ((BlameBit(cause.blame) & kOfKernels) == 0) return 0;
+  const uint32_t own = cause.longest.empty() ? kNone : blame.segments[cause.longest[0]].gpu;
+  for (const uint32_t row : {cause.by.gpu, own}) {
+    if (row != kNone && CanNcuMeasure(trace, row)) return trace.gpu.name[row];
+  }
+  return 0;
 }
 
 std::string ContradictionText(const Cause& cause) {

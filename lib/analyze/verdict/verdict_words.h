@@ -49,6 +49,8 @@ std::string MeanwhileText(const Verdict& verdict);
 
 // "confidence 0.56 (", the weakest factor in words, ")".
 std::string ConfidenceText(const Cause& cause);
+// The culprit's kernel, otherwise the request's own that took the time; 0: there is none.
+model::StringId KernelOf(const model::Trace& trace, const RequestBlame& blame, const Cause& cause);
 // A sentence on the contradicting cause and the reason; "" if there is none.
 std::string ContradictionText(const Cause& cause);
 
