@@ -68,7 +68,9 @@ std::string RoofNote(const TopTable& table) {
     notes.push_back("counters are means over samples that the work fills to 80 %");
   if (notes.empty()) return "";
   std::vector<std::string> peaks;
-  for (const TopDevice& device : table.devices) {
+  for (uint32_t i = 0; i < table.devices.size(); ++i) {
+    const TopDevice& device = table.devices[i];
+    if (!any([i](const TopRoof& roof) { return roof.device == i; })) continue;
     if (device.bytes_per_s == 0 && device.flop_per_s.empty()) {
       peaks.push_back("the peaks of " + (device.name.empty() ? "the device" : device.name) +
                       " are not known: pass --peak-flops and --peak-bandwidth");

@@ -181,17 +181,16 @@ uint32_t KinetoBuilder::Thread(const KinetoEvent& event) {
   return last_thread_row_ = found->second;
 }
 
-uint32_t KinetoBuilder::Site(SiteKind kind, StringId name, bool has_shapes) {
-  const uint64_t key = uint64_t{name} << 16 | uint64_t{static_cast<uint8_t>(kind)} << 8 | (has_shapes ? 1 : 0);
+uint32_t KinetoBuilder::Site(SiteKind kind, StringId name, uint32_t args) {
+  const uint64_t key = uint64_t{name} << 16 | uint64_t{static_cast<uint8_t>(kind)} << 8 | args;
   const auto [found, is_new] = sites_.try_emplace(key, static_cast<uint32_t>(trace_.sites.size()));
   if (!is_new) return found->second;
   model::SiteRow row;
   row.kind = kind;
   row.name = name;
-  if (has_shapes) {
-    row.arg_names = {trace_.strings.Add("shapes")};
-    row.arg_types = {ArgType::kString};
-  }
+  if (args > 0) row.arg_names.push_back(trace_.strings.Add("shapes"));
+  if (args > 1) row.arg_names.push_back(trace_.strings.Add("types"));
+  row.arg_types.assign(args, ArgType::kString);
   // A Python function is called "folder/file.py(12): function".
   const std::string_view text = trace_.strings[name];
   const size_t bracket = text.find('('), colon = text.find("): ");
@@ -216,14 +215,16 @@ void KinetoBuilder::AddScope(const KinetoEvent& event, SiteKind kind) {
   model::EventColumns& events = trace_.events;
   const bool has_shapes =
       kind == SiteKind::kOperator && !event.dimensions.empty() && event.dimensions.size() <= kMostShapeBytes;
+  const bool has_types = has_shapes && !event.types.empty() && event.types.size() <= kMostShapeBytes;
   uint32_t args = kNone;
   if (has_shapes) {
     args = static_cast<uint32_t>(trace_.arg_values.size());
     trace_.arg_values.push_back(Intern(Compact(event.dimensions)));
+    if (has_types) trace_.arg_values.push_back(Intern(Compact(event.types)));
   }
   events.begin_ns.push_back(time.begin_ns);
   events.duration_ns.push_back(time.duration_ns);
-  events.site.push_back(Site(kind, Intern(event.name), has_shapes));
+  events.site.push_back(Site(kind, Intern(event.name), has_types ? 2 : has_shapes ? 1 : 0));
   events.thread.push_back(Thread(event));
   events.args.push_back(args);
 }

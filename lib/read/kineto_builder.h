@@ -52,7 +52,8 @@ class KinetoBuilder {
   model::StringId Intern(std::string_view text);
   int64_t Number(const KinetoId& id);
   uint32_t Thread(const KinetoEvent& event);
-  uint32_t Site(SiteKind kind, model::StringId name, bool has_shapes);
+  // `args`: 0, 1 with the shapes of inputs, or 2 with their types as well.
+  uint32_t Site(SiteKind kind, model::StringId name, uint32_t args);
   uint32_t Device(int64_t ordinal);
   uint32_t Stream(const KinetoEvent& event);
   uint32_t Shape(const model::KernelShape& shape);

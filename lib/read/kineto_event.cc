@@ -67,14 +67,16 @@ void ReadArgument(std::string_view key, od::value value, KinetoEvent* event) {
     case 9:
       if (key == "Device Id") event->device_id = Number(value, KinetoEvent::kNone);
       break;
-    case 10:
-      if (key == "Input Dims" || key == "Input dims") {
+    case 10: {
+      const bool is_sizes = key == "Input Dims" || key == "Input dims";
+      if (is_sizes || key == "Input type") {
         od::array list;
         std::string_view json;
         if (value.get_array().get(list) == simdjson::SUCCESS && list.raw_json().get(json) == simdjson::SUCCESS)
-          event->dimensions = json;
+          (is_sizes ? event->dimensions : event->types) = json;
       }
       break;
+    }
     case 11:
       if (key == "correlation") event->correlation = Number(value, KinetoEvent::kNone);
       if (key == "Device Type") event->device_type = Number(value, KinetoEvent::kNone);

@@ -37,6 +37,7 @@ struct KinetoEvent {
   model::KernelShape shape;
   std::string_view thread_name;  // of metadata
   std::string_view dimensions;   // of an operator's inputs, as JSON
+  std::string_view types;        // "Input type", likewise
 };
 
 struct KinetoDevice {

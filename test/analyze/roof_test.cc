@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "analyze/facts/operator_bytes.h"
 #include "base/gpu_counters.h"
 #include "pitot/analyze/top.h"
 #include "serialize/sample_trace.h"
@@ -141,6 +142,35 @@ TEST_CASE("operators without kernels, and kernels of graphs, give a layer no rat
   CHECK(roof.compute_share == TopRoof::kUnknown);
   CHECK(roof.bytes_per_s == TopRoof::kUnknown);
   CHECK(roof.bound == TopBound::kUnknown);
+}
+
+TEST_CASE("sizes and types of PyTorch's profiler give the operations of a product", "[roof]") {
+  Machine made;
+  const uint32_t mm =
+      made.maker.Site(SiteKind::kOperator, "aten::mm", {{"shapes", ArgType::kString}, {"types", ArgType::kString}});
+  made.maker.Event(
+      made.thread, mm, 100 * kUs, 50 * kUs, {},
+      {made.maker.String("[[256,131072],[131072,512]]"), made.maker.String("[\"c10::BFloat16\",\"c10::BFloat16\"]")});
+  made.Launch(110 * kUs, 1000 * kUs, 1060 * kUs);
+
+  const TopRoof roof = RoofOf(Roofs(made.maker.Finish(), TopBy::kOperator), "aten::mm");
+  CHECK(roof.flop_per_s == Approx(32.4e12).epsilon(0.01));
+  CHECK(std::string(roof.precision) == "f16");
+  CHECK(roof.flop_per_byte == Approx(170).epsilon(0.01));
+  CHECK(roof.BoundShare() == Approx(0.057).epsilon(0.02));
+}
+
+TEST_CASE("lists of tensors and unknown types end what sizes say", "[roof]") {
+  using facts::ProductFlops;
+  using facts::ReadJsonShapes;
+  CHECK(ProductFlops("aten::bmm", ReadJsonShapes("[[2,3,5],[2,5,7]]", "[\"float\",\"float\"]")) == 2 * 2 * 3 * 5 * 7);
+  CHECK(ProductFlops("aten::addmm", ReadJsonShapes("[[7],[3,5],[5,7],[]]", "[]")) == 2 * 3 * 5 * 7);
+  CHECK(ReadJsonShapes("[[3,5],[5,7]]", "[\"float\",\"Scalar\"]")[0].type == "f32");
+  CHECK(ReadJsonShapes("[[3,5],[5,7]]", "[\"float\",\"Scalar\"]")[1].type == "");
+  CHECK(ReadJsonShapes("[[[3,5],[5,7]],[1]]", "[]").empty());
+  CHECK(ReadJsonShapes("[[3,5", "[]").empty());
+  CHECK(ProductFlops("aten::mm", ReadJsonShapes("[[3,5]]", "[]")) == 0);
+  CHECK(ProductFlops("aten::relu", ReadJsonShapes("[[3,5],[5,7]]", "[]")) == 0);
 }
 
 TEST_CASE("measured peaks take the place of the data sheet's", "[roof]") {

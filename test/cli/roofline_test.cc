@@ -251,6 +251,26 @@ TEST_CASE("top by kernel has the theoretical occupancy and its limit", "[cli]") 
   CHECK((*RowOf(document, "sort(float*)"))["occupancy_limit"] == "registers");
 }
 
+TEST_CASE("roofline reads a trace of PyTorch's profiler with sizes and types of inputs", "[cli]") {
+  const Folder folder;
+  folder.Write("trace.json", R"({"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}],
+"traceEvents": [
+{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 100, "dur": 26,
+ "args": {"Input Dims": [[256, 131072], [131072, 512]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 110, "dur": 6,
+ "args": {"correlation": 1}},
+{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 130, "dur": 1060,
+ "args": {"device": 0, "context": 1, "stream": 7, "correlation": 1}}]})");
+
+  const json document = json::parse(folder.Run("roofline --json trace.json").out);
+
+  CHECK(document["by"] == "op");
+  const json& roof = (*RowOf(document, "aten::mm"))["roof"];
+  CHECK(roof["flop_per_s"].get<double>() == Approx(32.4e12).epsilon(0.01));
+  CHECK(roof["precision"] == "f16");
+  CHECK(roof["bound"] == "memory");
+}
+
 TEST_CASE("roofline of a dump without GPU work says what records it", "[cli]") {
   const Folder folder;
   Server server;

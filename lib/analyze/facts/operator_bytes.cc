@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "analyze/facts/peaks.h"
 
@@ -49,6 +50,56 @@ std::vector<TensorShape> ReadShapes(std::string_view shapes) {
     tensors.push_back(std::move(tensor));
   }
   return tensors;
+}
+
+std::vector<TensorShape> ReadJsonShapes(std::string_view sizes, std::string_view types) {
+  std::vector<TensorShape> tensors;
+  if (sizes.substr(0, 1) != "[") return tensors;
+  sizes.remove_prefix(1);
+  while (sizes.substr(0, 1) == "[") {
+    const size_t end = sizes.find(']');
+    if (end == std::string_view::npos) break;
+    TensorShape tensor;
+    bool is_list = true;
+    for (const char* at = sizes.data() + 1; is_list && at < sizes.data() + end;) {
+      uint64_t size = 0;
+      const auto [next, error] = std::from_chars(at, sizes.data() + end, size);
+      is_list = error == std::errc();  // otherwise a list of tensors
+      tensor.sizes.push_back(static_cast<double>(size));
+      at = next + 1;
+    }
+    if (!is_list) break;
+    tensors.push_back(std::move(tensor));
+    sizes.remove_prefix(std::min(sizes.size(), end + 2));
+  }
+  constexpr std::pair<std::string_view, std::string_view> kTypes[] = {{"c10::BFloat16", "bf16"},
+                                                                      {"c10::Half", "f16"},
+                                                                      {"float", "f32"},
+                                                                      {"double", "f64"},
+                                                                      {"long int", "i64"},
+                                                                      {"longint", "i64"},
+                                                                      {"c10::Float8_e4m3fn", "Float8_e4m3fn"},
+                                                                      {"c10::Float8_e5m2", "Float8_e5m2"}};
+  for (TensorShape& tensor : tensors) {
+    const size_t begin = types.find('"');
+    const size_t end = begin == std::string_view::npos ? begin : types.find('"', begin + 1);
+    if (end == std::string_view::npos) break;
+    for (const auto& [name, type] : kTypes) {
+      if (types.substr(begin + 1, end - begin - 1) == name) tensor.type = type;
+    }
+    types.remove_prefix(end + 1);
+  }
+  return tensors;
+}
+
+double ProductFlops(std::string_view op, const std::vector<TensorShape>& tensors) {
+  const bool adds = op == "aten::addmm" || op == "aten::baddbmm";
+  if (!adds && op != "aten::mm" && op != "aten::bmm") return 0;
+  const size_t first = adds ? 1 : 0;
+  if (tensors.size() < first + 2) return 0;
+  const TensorShape &a = tensors[first], &b = tensors[first + 1];
+  if (a.sizes.size() < 2 || a.sizes.size() != b.sizes.size()) return 0;
+  return 2 * a.Elements() * b.sizes.back();
 }
 
 double LeastBytes(std::string_view op, const std::vector<TensorShape>& tensors, double flops) {

@@ -24,6 +24,14 @@ struct TensorShape {
 // Reads "8x3x224x224 f32, 64x3x7x7 f32", as pitot::torch writes it. Anything but a tensor ends the list.
 std::vector<TensorShape> ReadShapes(std::string_view shapes);
 
+// Reads "[[256,512],[512,64]]" and ["c10::BFloat16","float"], as PyTorch's profiler writes them, without blanks. Stops
+// at anything but a list of sizes. An unknown type is "".
+std::vector<TensorShape> ReadJsonShapes(std::string_view sizes, std::string_view types);
+
+// The operations of a product of matrices, by the sizes of its inputs (mm, addmm, bmm, baddbmm); 0 for other operators,
+// and where tensors are missing.
+double ProductFlops(std::string_view op, const std::vector<TensorShape>& tensors);
+
 // The bytes of the tensors read and of the one written, each counted once, as if a cache held them all. For products of
 // matrices, convolutions (not transposed; the output by `flops`) and attention; 0 for other operators, and where
 // tensors are missing.

@@ -295,7 +295,7 @@ void Nest::AddWork(uint32_t gpu_row, uint32_t row) {
   rows_[row].load.work.push_back({trace_.streams[trace_.gpu.stream[gpu_row]].device, InWindow(trace_, gpu_row)});
 }
 
-std::vector<uint32_t> Nest::LoadsOf(const model::ThreadRow& thread) const {
+std::vector<uint32_t> Nest::LoadsOf(const model::ThreadRow& thread) {
   std::vector<uint32_t> loads;
   if (!options_.finds_roofs || options_.by == TopBy::kScope) return loads;
   const Interval known = KnownOf(trace_, thread);

@@ -51,7 +51,7 @@ class Nest {
   void AddSpan(uint32_t gpu_row, uint32_t row);
   void LeaveSpan();
   // The operators of the thread that say how many operations they did, in the order of time.
-  std::vector<uint32_t> LoadsOf(const model::ThreadRow& thread) const;
+  std::vector<uint32_t> LoadsOf(const model::ThreadRow& thread);
   void CountOperations(uint32_t event);
   bool IsOfOperators(uint32_t gpu_row) const;
   void AddWork(uint32_t gpu_row, uint32_t row);

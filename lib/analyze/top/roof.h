@@ -38,18 +38,22 @@ struct Load {
 // Reads what operators did from the arguments of their events.
 class OperatorLoads {
  public:
-  explicit OperatorLoads(const model::Trace& trace) : trace_(trace), flops_(trace, "flops"), shapes_(trace, "shapes") {}
-  // Whether the event says how many operations it did; they may be none.
-  bool Has(uint32_t event) const { return flops_.Of(event) != nullptr; }
+  explicit OperatorLoads(const model::Trace& trace)
+      : trace_(trace), flops_(trace, "flops"), shapes_(trace, "shapes"), types_(trace, "types") {}
+  // Whether the event says how many operations it did; they may be none. PyTorch's profiler records only the sizes and
+  // types of inputs: these say it for products of matrices.
+  bool Has(uint32_t event);
   // Adds the event's operations. `is_tf32`: a kernel of it computed floats on tensor cores. False: there are none.
   bool Add(uint32_t event, bool is_tf32, Load* load);
   bool IsTf32(uint32_t gpu_row);
 
  private:
+  const std::vector<facts::TensorShape>& TensorsOf(uint32_t event);
+
   const model::Trace& trace_;
-  const facts::Argument flops_, shapes_;
-  std::unordered_map<model::StringId, std::vector<facts::TensorShape>> read_;
-  std::unordered_map<model::StringId, bool> is_tf32_;  // by the kernel's name
+  const facts::Argument flops_, shapes_, types_;
+  std::unordered_map<uint64_t, std::vector<facts::TensorShape>> read_;  // by the texts of shapes and types
+  std::unordered_map<model::StringId, bool> is_tf32_;                   // by the kernel's name
 };
 
 // Derives a row's roof from its load.

@@ -24,7 +24,7 @@ constexpr size_t kMostLabels = 14;
 constexpr size_t kLabelLetters = 28;
 // The picture, in its units.
 constexpr double kWidth = 960, kHeight = 480, kLeft = 64, kRight = 150, kTop = 16, kBottom = 44;
-constexpr double kLetter = 6.6, kLine = 15;  // of a label
+constexpr double kLetter = 7, kLine = 15;  // of a label
 constexpr double kLeastRadius = 4, kMostRadius = 22;
 
 constexpr char kStyle[] = R"(
@@ -280,8 +280,10 @@ class Page {
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
         Escape(title) + "</title>\n<style>" + facts::kHtmlStyle + kStyle + "</style></head><body>\n<h1>" +
         Escape(title) + "</h1>\n<p class=\"soft\">" + base::DateTime(trace_.clock.realtime_ns);
-    for (const TopDevice& device : table_.devices) {
-      if (device.name.empty()) continue;
+    for (uint32_t i = 0; i < table_.devices.size(); ++i) {
+      const TopDevice& device = table_.devices[i];
+      const auto is_here = [i](const TopRow& row) { return row.roof.device == i; };
+      if (device.name.empty() || std::none_of(table_.rows.begin(), table_.rows.end(), is_here)) continue;
       out_ += "; " + Escape(device.name) + ": " +
               (device.is_given          ? "peaks given by options"
                : device.bytes_per_s > 0 ? "peaks of its data sheet, for dense products"
