@@ -37,14 +37,16 @@ svg{display:block;width:100%}.chart{min-width:44rem}
 .lead{stroke:var(--soft);stroke-width:.7}
 .legend{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.8rem;padding:0;margin:.6rem 0;list-style:none}
 .legend i{display:inline-block;width:.8rem;height:.8rem;margin-right:.35rem;vertical-align:-.08rem;background:var(--c)}
-.shares{display:grid;grid-template-columns:minmax(9rem,16rem) 1fr 4rem 4rem;gap:.35rem .8rem;align-items:center;font-size:.875rem}
+.shares{display:grid;grid-template-columns:minmax(9rem,16rem) 1fr 4rem 4rem;grid-auto-flow:dense;gap:.35rem .8rem;align-items:center;font-size:.875rem}
 .shares svg{height:1.5rem;background:var(--card);border:1px solid var(--line)}.shares rect{fill:var(--c)}
+.shares .name{grid-column:1}.shares .bar{grid-column:2}.shares .its{grid-column:3}.shares .mem{grid-column:4}
 .shares .num,th,td.num{text-align:right}.head{color:var(--soft)}
 table{border-collapse:collapse;font-size:.8rem;width:100%}th,td{padding:.15rem .5rem .15rem 0;vertical-align:top}
 th{font-weight:400;color:var(--soft);border-bottom:1px solid var(--line);overflow-wrap:normal}th:first-child,td:first-child{text-align:left;min-width:10rem}
 tr+tr td{border-top:1px solid var(--line)}
 pre{white-space:pre-wrap;font-size:.8rem;background:var(--card);border:1px solid var(--line);padding:.6rem .8rem}
-@media(max-width:36rem){.shares{grid-template-columns:1fr 3.2rem 3.2rem}.shares svg,.shares .bar{grid-column:1/-1;grid-row:auto}}
+@media(max-width:36rem){.shares{grid-template-columns:1fr 3.6rem 3.6rem}.shares .its{grid-column:2}.shares .mem{grid-column:3}
+.shares .bar{grid-column:1/-1;margin-bottom:.4rem}.shares .bar.head{display:none}}
 @media print{:root{color-scheme:light;--page:#fff;--text:#000;--soft:#444;--line:#bbb;--card:#fff;--code:#0072b2;--wait:#d55e00}
 body{max-width:none;padding:0}.dot,i,rect{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 )";
@@ -321,18 +323,19 @@ class Page {
     for (size_t i = 0; i < shown(); ++i) {
       const TopRow& row = table_.rows[i];
       if (row.roof.compute_share < 0 && row.roof.memory_share < 0) continue;
-      grid += "<div>" + Escape(row.name + (row.shape.empty() ? "" : " " + row.shape)) +
+      grid += "<div class=\"name\">" + Escape(row.name + (row.shape.empty() ? "" : " " + row.shape)) +
+              "</div><div class=\"its num\">" + Percent(row.roof.compute_share) + "</div><div class=\"mem num\">" +
+              Percent(row.roof.memory_share) +
               "</div><svg class=\"bar\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\"><title>" +
               Escape(Tip(row)) + "</title>" + Bar("compute", row.roof.compute_share, 2) +
-              Bar("memory", row.roof.memory_share, 11) + "</svg><div class=\"num\">" + Percent(row.roof.compute_share) +
-              "</div><div class=\"num\">" + Percent(row.roof.memory_share) + "</div>\n";
+              Bar("memory", row.roof.memory_share, 11) + "</svg>\n";
     }
     if (grid.empty()) return;
     out_ +=
         "<h2>Share of each roof</h2>\n<ul class=\"legend\"><li class=\"compute\"><i></i>computing: of the peak by "
         "operators, otherwise tensor cores active</li><li class=\"memory\"><i></i>memory: of DRAM's peak</li></ul>\n"
-        "<div class=\"shares\"><div class=\"head\"></div><div class=\"head bar\">0 to 100 %</div>"
-        "<div class=\"head num\">compute</div><div class=\"head num\">memory</div>\n" +
+        "<div class=\"shares\"><div class=\"head name\"></div><div class=\"head its num\">compute</div>"
+        "<div class=\"head mem num\">memory</div><div class=\"head bar\">0 to 100 %</div>\n" +
         grid + "</div>\n";
   }
   static std::string Bar(const char* style, double share, double y) {
