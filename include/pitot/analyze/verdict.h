@@ -83,7 +83,8 @@ enum class Proof : uint8_t {
   kBehindLong = 12,   // the awaited work took over twice the median of its like
   kUnseen = 13,       // its thread entered a scope that had not ended; it may have run or not
   kNamedWait = 14,    // it slept in a wait recorded by the program
-  kMayAwaitGpu = 15,  // its thread may have waited for a GPU: nothing recorded shows what that did
+  kMayAwaitGpu = 15,  // its thread waited for a GPU, or may have: nothing recorded shows what that did
+  kMayBePrompt = 16,  // a prompt of unknown length was read in the same iteration
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;

@@ -2,6 +2,7 @@
 #include "analyze/blame/walk.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pitot::blame {
 
@@ -13,6 +14,11 @@ namespace {
 constexpr uint32_t kMostMoves = 64;
 // Batches a request can be in at the same time.
 constexpr uint32_t kMostBatches = 64;
+// Parts of a batch's work that are longer if the batch has more to do.
+constexpr uint32_t kWorkOfBatch =
+    BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kLaunchApi) |
+    BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kGpuExecExpected) | BlameBit(Blame::kGpuExcessUnknown) |
+    BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset);
 
 bool IsCode(const BlameSegment& segment) {
   const bool is_on_cpu = segment.blame == Blame::kHostOncpuPre || segment.blame == Blame::kHostOncpuFramework ||
@@ -164,6 +170,28 @@ BlameSegment Walk::WhoseWork(BlameSegment segment) const {
 }
 
 void Walk::EmitPart(int64_t begin_ns, BlameSegment segment) {
+  EmitPrompt(begin_ns, segment);
+  EmitOne(begin_ns, segment);
+}
+
+// An iteration's work is longer by the prompts read in it. That share of its work is a wait for them.
+void Walk::EmitPrompt(int64_t begin_ns, const BlameSegment& segment) {
+  if ((kWorkOfBatch & BlameBit(segment.blame)) == 0 || segment.batch == kNone) return;
+  const Prompts::Of prompts = index_.prompts.OfBatch(segment.batch);
+  const bool has_tokens =
+      row_.first_token_ns != 0 && row_.begin_ns + row_.first_token_ns <= trace_.batches[segment.batch].begin_ns;
+  if (prompts.share <= 0 || !has_tokens) return;
+  const int64_t length_ns = now_ns_ - std::min(std::max(begin_ns, blame_->begin_ns), now_ns_);
+  BlameSegment part = segment;
+  part.blame = Blame::kExecutorBusy;
+  part.by = {};
+  part.by.thread = segment.thread;
+  part.by.request = Outermost(trace_, index_.requests, prompts.request);
+  part.by.gpu = std::exchange(part.gpu, kNone);
+  EmitOne(now_ns_ - static_cast<int64_t>(prompts.share * static_cast<double>(length_ns)), part);
+}
+
+void Walk::EmitOne(int64_t begin_ns, BlameSegment segment) {
   const int64_t to_ns = std::min(std::max(begin_ns, blame_->begin_ns), now_ns_);
   if (to_ns == now_ns_) return;
   segment.begin_ns = to_ns;

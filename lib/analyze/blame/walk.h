@@ -12,6 +12,7 @@
 #include "analyze/blame/first_use.h"
 #include "analyze/blame/gpu_use.h"
 #include "analyze/blame/namespace.h"
+#include "analyze/blame/prompts.h"
 #include "analyze/blame/usual.h"
 #include "analyze/blame/walk_gpu.h"
 #include "analyze/blame/walk_host.h"
@@ -37,6 +38,7 @@ class Index {
         gpu(Ask(of), how),
         host(Ask(of), threads, gpu, how),
         gpu_use(Ask(of)),
+        prompts(Ask(of)),
         first_uses(Ask(of), threads, gpu, how),
         usual(Ask(of)) {}
   Index(const Index&) = delete;
@@ -66,11 +68,12 @@ class Index {
   const GpuOps gpu;
   const HostUse host;
   const GpuUse gpu_use;
+  const Prompts prompts;
   const FirstUses first_uses;
   const Usual usual;
 };
 
-// One walk. EmitPart is the only function that moves time, and only backwards, so segments are contiguous. They add up
+// One walk. EmitOne is the only function that moves time, and only backwards, so segments are contiguous. They add up
 // to the latency once the request's begin is reached.
 class Walk {
  public:
@@ -95,6 +98,8 @@ class Walk {
   void DivideByGpuUse(int64_t begin_ns, OffCpu* off) const;
   BlameSegment WhoseWork(BlameSegment segment) const;
   void EmitPart(int64_t begin_ns, BlameSegment segment);
+  void EmitOne(int64_t begin_ns, BlameSegment segment);
+  void EmitPrompt(int64_t begin_ns, const BlameSegment& segment);
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);
   void FindOwn();
   void Begin();

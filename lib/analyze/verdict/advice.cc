@@ -64,13 +64,24 @@ constexpr AdviceRow kRows[] = {
      {"speed_preprocessing",
       "Make this code faster, run it on several threads or on the GPU, or cache its result. It may have slept instead: "
       "only the host collector (MakeHostCollector) can tell."}},
+    {BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown),
+     kAnyClose,
+     Proof::kMayBePrompt,
+     {"say_size",
+      "The prompt or something else in this iteration took long. Say the length of each prompt with Request::SetSize: "
+      "long prompts are then told from slow code."}},
+    {BlameBit(Blame::kHostBlockedUnknown),
+     kAnyClose,
+     Proof::kMayAwaitGpu,
+     {"record_gpu",
+      "The thread waited for a GPU. Add pitot::gpu::Enable (docs/guide/gpu.md): it records what GPUs do, and the waits "
+      "for them."}},
     {BlameBit(Blame::kHostOncpuFramework),
      kAnyClose,
      Proof::kMayAwaitGpu,
      {"record_gpu",
       "The thread ran this code, or waited for a GPU in it. Add pitot::gpu::Enable (docs/guide/gpu.md): it records "
-      "what "
-      "GPUs do, and the waits for them."}},
+      "what GPUs do, and the waits for them."}},
     {BlameBit(Blame::kHostOncpuFramework),
      kAnyClose,
      kAnyProof,

@@ -61,16 +61,25 @@ bool IsUnseen(const BlameSegment& segment) {
          segment.gpu == model::kNone;
 }
 
-bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) {
+namespace {
+
+// Whether most of a request's sleep was in waits for a GPU, or in recorded waits for something else.
+bool IsSleepFor(bool device, const model::Trace& trace, const RequestBlame& blame) {
   int64_t slept_ns = 0, named_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kHostBlockedUnknown) continue;
     blame::WaitArgs args;
     slept_ns += segment.end_ns - segment.begin_ns;
-    if (blame::ReadWait(trace, segment.event, &args)) named_ns += segment.end_ns - segment.begin_ns;
+    if (blame::ReadWait(trace, segment.event, &args) && (args.kind == WaitKind::kDevice) == device)
+      named_ns += segment.end_ns - segment.begin_ns;
   }
   return slept_ns > 0 && 2 * named_ns > slept_ns;
 }
+
+}  // namespace
+
+bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(false, trace, blame); }
+bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(true, trace, blame); }
 
 bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
   const model::Trace& trace = index.trace;
@@ -89,6 +98,17 @@ bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
   return unseen_ns > 0 && 2 * unseen_ns >= code_ns;
 }
 
+bool MayBePrompt(const blame::Index& index, const RequestBlame& blame) {
+  int64_t work_ns = 0, unsure_ns = 0;
+  for (const BlameSegment& segment : blame.segments) {
+    if (segment.blame != Blame::kHostOncpuFramework && segment.blame != Blame::kHostBlockedUnknown) continue;
+    work_ns += segment.end_ns - segment.begin_ns;
+    if (segment.batch != model::kNone && index.prompts.OfBatch(segment.batch).is_unsure)
+      unsure_ns += segment.end_ns - segment.begin_ns;
+  }
+  return unsure_ns > 0 && 2 * unsure_ns >= work_ns;
+}
+
 Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
   if (cause.longest.empty()) return Proof::kNone;
   const BlameSegment& longest = blame.segments[cause.longest[0]];
@@ -99,9 +119,11 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kHostPagefaultIo:
       return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;
     case Blame::kHostBlockedUnknown:
+      if (MayBePrompt(index, blame)) return Proof::kMayBePrompt;
       if (longest.thread != model::kNone &&
           index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)
         return Proof::kHeldLock;
+      if (IsDeviceSleep(index.trace, blame)) return Proof::kMayAwaitGpu;
       return IsNamedSleep(index.trace, blame) ? Proof::kNamedWait : Proof::kNone;
     case Blame::kExecutorBusy:
       if (longest.by.batch == model::kNone && longest.by.request != model::kNone) return Proof::kInOwnBatch;
@@ -110,6 +132,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kQueueWaitOthers:
       return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
     case Blame::kHostOncpuFramework:
+      if (MayBePrompt(index, blame)) return Proof::kMayBePrompt;
       if (MayAwaitGpu(index, blame)) return Proof::kMayAwaitGpu;
       return index.first_uses.Of(longest).empty() ? Proof::kNone : Proof::kFirstUse;
     case Blame::kLaunchApi:

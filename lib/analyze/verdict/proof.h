@@ -16,12 +16,18 @@ bool IsStolen(const model::Trace& trace, const BlameSegment& segment);
 // Whether a segment's thread was in an unfinished scope, and nothing says whether it ran.
 bool IsUnseen(const BlameSegment& segment);
 
-// Whether most of a request's sleep was in waits recorded by the program. These name the resource, not its holder.
+// Whether most of a request's sleep was in waits recorded by the program. These name the resource, not its holder. A
+// wait for a GPU (WaitKind::kDevice) names nothing: the question is what the GPU did.
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame);
+bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame);
 
 // Whether most of the model code of a request may be a wait for a GPU instead: the process uses one, and neither calls,
 // nor kernels, nor counters show what it did meanwhile.
 bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
+
+// Whether most of the model code and sleep of a request may be a prompt read in the same iteration, or something else
+// there: the prompt's length is not known.
+bool MayBePrompt(const blame::Index& index, const RequestBlame& blame);
 
 // Reads only `more_of` of `verdict`.
 Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);

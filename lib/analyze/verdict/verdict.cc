@@ -157,7 +157,13 @@ class RequestComparison {
       return true;
     }
     if (unexplained_.Share() < options_.most_unknown) return false;
-    verdict_->why_not = 2 * unexplained_.slept_ns > unexplained_.unknown_ns
+    if (may_be_prompt_) {
+      verdict_->why_not = "a prompt was read in the same iteration, and its length is not known";
+      return true;
+    }
+    verdict_->why_not = 2 * unexplained_.slept_ns > unexplained_.unknown_ns && IsDeviceSleep(index_.trace, blame_)
+                            ? "a thread serving this request waited for a GPU, and nothing recorded shows what it did"
+                        : 2 * unexplained_.slept_ns > unexplained_.unknown_ns
                             ? "a thread serving this request was blocked, and no recorded wait explains why"
                         : 2 * unexplained_.unseen_ns > unexplained_.unknown_ns
                             ? "code of its batch, or a wait for a GPU: nothing recorded shows what the GPU did"
@@ -271,7 +277,9 @@ class RequestComparison {
   // ---- Causes
   void FindCauses(const Contrast& at) {
     if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
-    if (MayAwaitGpu(index_, blame_)) unknown_ |= BlameBit(Blame::kHostOncpuFramework);
+    may_be_prompt_ = MayBePrompt(index_, blame_);
+    if (may_be_prompt_) unknown_ |= BlameBit(Blame::kHostBlockedUnknown);
+    if (may_be_prompt_ || MayAwaitGpu(index_, blame_)) unknown_ |= BlameBit(Blame::kHostOncpuFramework);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       unexplained_.positive_ns += ns;
@@ -393,6 +401,7 @@ class RequestComparison {
   double p_factor_ = 1;     // of p, the price of control over both tests
   uint32_t more_work_ = 0;  // parts that are longer because there was more to do
   uint32_t unknown_ = kUnknown;
+  bool may_be_prompt_ = false;
   Unexplained unexplained_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyze/blame/index_data.h"
@@ -16,6 +17,7 @@
 #include "analyze/verdict/verdict_words.h"
 #include "base/add_up.h"
 #include "base/columns.h"
+#include "base/quantile.h"
 #include "model/kernel_name.h"
 #include "model/ncu_command.h"
 #include "pitot/analyze/verdict.h"
@@ -90,11 +92,20 @@ class Teller {
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }
 
+  // Whether a cause is a prompt read in the same iteration.
+  bool IsPrompt(const Cause& cause) const {
+    if (cause.blame != Blame::kExecutorBusy || cause.longest.empty()) return false;
+    const BlameSegment& longest = blame_.segments[cause.longest[0]];
+    return longest.batch != kNone && longest.by.request != kNone && longest.by.batch == kNone &&
+           index_.prompts.OfBatch(longest.batch).share > 0;
+  }
+
   // The predicate of a cause, with place and culprit. An undetermined verdict has named the missing wait already.
   std::string Sentence(const Cause& cause, bool is_undetermined) const {
     const std::string time = Duration(cause.blame_ns);
     std::string text = cause.longest.empty() ? Mechanism(cause.blame, time)
-                                             : MechanismOf(cause, blame_.segments[cause.longest[0]], time);
+                       : IsPrompt(cause) ? "waited " + time + " while its iteration read a prompt" + PromptPlace(cause)
+                                         : MechanismOf(cause, blame_.segments[cause.longest[0]], time);
     if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !IsNamedSleep(trace_, blame_))
       text += ", and no recorded wait explains why";
     if (const std::string at = UnrecordedAt(cause); !at.empty()) text += ", " + at;
@@ -202,6 +213,13 @@ class Teller {
                               : MechanismPartlyAt(cause.blame, time, place, part);
   }
 
+  std::string PromptPlace(const Cause& cause) const {
+    BlameSegment at = blame_.segments[cause.longest[0]];
+    at.gpu = at.call = kNone;
+    const std::string place = Places(trace_).Of(at);
+    return place.empty() ? "" : place[0] == '"' ? " in " + place : " " + place;
+  }
+
   // The stage of unrecorded time, and the parts next to it: "between "decode" and "forward", in stage "model"". "" of
   // other time.
   std::string UnrecordedAt(const Cause& cause) const {
@@ -257,6 +275,7 @@ class Teller {
       const model::RequestRow& row = trace_.requests[by.request];
       text += by.request == blame_.request ? "itself" : "request " + base::RequestId(row.id);
       details = std::string(trace_.strings[row.route]);
+      if (const std::string size = SizeText(by.request); !size.empty()) details += ", " + size;
     } else if (by.event != kNone) {
       const std::string resource = ResourceName(trace_, by.event);
       text = "while " + ThreadName(trace_, by.thread) + " was in " +
@@ -267,6 +286,21 @@ class Teller {
     if (by.gpu != kNone && (by.batch & by.request) != kNone) details += ", " + GpuWorkName(trace_, by.gpu);
     if (!time.empty()) details += (details.empty() ? "" : ", ") + time;
     return details.empty() ? text : text + " (" + details + ")";
+  }
+  // "2578 prompt_tokens, typical 55", if it is much more than its route's usual size.
+  std::string SizeText(uint32_t request) const {
+    constexpr double kMuchMore = 2;
+    const model::RequestRow& row = trace_.requests[request];
+    if (row.sizes.empty()) return "";
+    std::vector<double> sizes;
+    for (const model::RequestRow& other : trace_.requests) {
+      if (other.route == row.route && !other.sizes.empty() && other.sizes[0].name == row.sizes[0].name)
+        sizes.push_back(other.sizes[0].value);
+    }
+    const double usual = base::Median(std::move(sizes));
+    if (!(row.sizes[0].value > kMuchMore * usual)) return "";
+    return Format("%g %s, typical %g", row.sizes[0].value, std::string(trace_.strings[row.sizes[0].name]).c_str(),
+                  usual);
   }
   // "request 0000000000008f0c of /segment and 3 more".
   std::string Members(uint32_t batch) const {

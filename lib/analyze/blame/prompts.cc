@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/blame/prompts.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "base/quantile.h"
+
+namespace pitot::blame {
+
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+// Fewer like iterations have no usual time.
+constexpr size_t kLeastLike = 8;
+// An iteration this many times as long as one without prompts needs a reason.
+constexpr double kLong = 2;
+// A prompt may take up to twice the usual time of its length. One so much longer than the others has no usual time.
+constexpr double kMostOfUsual = 2, kMuchLonger = 4;
+
+struct Iteration {
+  uint32_t batch;
+  uint32_t prompts = 0, largest = kNone;
+  double work = 0, largest_work = 0;
+  bool is_work_known = true;
+  double beyond_ns = 0;  // the usual time of one without prompts
+};
+
+// The first token's time; INT64_MAX: none yet.
+int64_t FirstTokenNs(const model::RequestRow& row) {
+  return row.first_token_ns == 0 ? INT64_MAX : row.begin_ns + row.first_token_ns;
+}
+
+bool IsPrompt(const Trace& trace, const model::MemberRow& member) {
+  return member.request != kNone && FirstTokenNs(trace.requests[member.request]) > trace.batches[member.batch].begin_ns;
+}
+
+// Without the requests of executors that never put out tokens.
+std::vector<Iteration> FindIterations(const Trace& trace) {
+  std::vector<uint32_t> prompts_of(trace.requests.size());  // iterations that read its prompt
+  for (const model::MemberRow& member : trace.members) {
+    if (IsPrompt(trace, member)) ++prompts_of[member.request];
+  }
+  std::map<model::StringId, bool> has_tokens;
+  for (const model::MemberRow& member : trace.members) {
+    if (member.request != kNone && trace.requests[member.request].first_token_ns != 0)
+      has_tokens[trace.batches[member.batch].executor] = true;
+  }
+  std::vector<Iteration> iterations;
+  for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
+    const model::BatchRow& row = trace.batches[batch];
+    if (row.duration_ns <= 0 || !has_tokens[row.executor]) continue;
+    Iteration iteration{batch};
+    for (uint32_t m = row.first_member; m < row.first_member + row.member_count; ++m) {
+      const model::MemberRow& member = trace.members[m];
+      if (!IsPrompt(trace, member)) continue;
+      const model::RequestRow& request = trace.requests[member.request];
+      const double size = !request.sizes.empty() && std::isfinite(request.sizes[0].value) ? request.sizes[0].value : 0;
+      const double work = size / prompts_of[member.request];
+      ++iteration.prompts;
+      iteration.is_work_known &= size > 0;
+      iteration.work += work;
+      if (iteration.largest != kNone && work <= iteration.largest_work) continue;
+      iteration.largest = member.request;
+      iteration.largest_work = work;
+    }
+    iterations.push_back(iteration);
+  }
+  return iterations;
+}
+
+// The usual time of an iteration without prompts, by executor and number of members (its power of two), and of any
+// number.
+class Without {
+ public:
+  Without(const Trace& trace, const std::vector<Iteration>& iterations) : trace_(trace) {
+    std::map<Key, std::vector<int64_t>> lengths;
+    for (const Iteration& iteration : iterations) {
+      if (iteration.prompts != 0) continue;
+      const model::BatchRow& row = trace.batches[iteration.batch];
+      lengths[KeyOf(row)].push_back(row.duration_ns);
+      lengths[{row.executor, kAny}].push_back(row.duration_ns);
+    }
+    for (auto& [key, ns] : lengths) {
+      if (ns.size() >= kLeastLike) usual_[key] = base::Median(std::move(ns));
+    }
+  }
+  // 0: not known. A prompt is one member more than the iteration would have had.
+  int64_t UsualNs(const Iteration& iteration) const {
+    const model::BatchRow& row = trace_.batches[iteration.batch];
+    const uint32_t others = row.member_count - std::min(row.member_count, iteration.prompts);
+    for (const Key& key : {Key{row.executor, Bucket(others)}, Key{row.executor, kAny}}) {
+      if (const auto found = usual_.find(key); found != usual_.end()) return found->second;
+    }
+    return 0;
+  }
+
+ private:
+  using Key = std::pair<model::StringId, uint32_t>;
+  static constexpr uint32_t kAny = UINT32_MAX;
+  static uint32_t Bucket(uint32_t members) { return static_cast<uint32_t>(std::bit_width(members)); }
+  static Key KeyOf(const model::BatchRow& row) { return {row.executor, Bucket(row.member_count)}; }
+
+  const Trace& trace_;
+  std::map<Key, int64_t> usual_;
+};
+
+// What other iterations with prompts of an executor say of one.
+struct Like {
+  std::vector<double> works, beyond_ns, ns_of_work;
+};
+
+}  // namespace
+
+Prompts::Prompts(const Trace& trace) : of_(trace.batches.size()) {
+  if (trace.tokens.empty()) return;
+  std::vector<Iteration> iterations = FindIterations(trace);
+  const Without without(trace, iterations);
+  std::map<model::StringId, Like> likes;
+  for (Iteration& iteration : iterations) {
+    const int64_t usual_ns = without.UsualNs(iteration);
+    if (iteration.prompts == 0 || usual_ns == 0) continue;
+    const model::BatchRow& row = trace.batches[iteration.batch];
+    iteration.beyond_ns = static_cast<double>(std::max<int64_t>(row.duration_ns - usual_ns, 0));
+    Like& like = likes[row.executor];
+    like.beyond_ns.push_back(iteration.beyond_ns);
+    if (!iteration.is_work_known) continue;
+    like.works.push_back(iteration.work);
+    like.ns_of_work.push_back(iteration.beyond_ns / iteration.work);
+  }
+  struct Usual {
+    double work = 0, ns_of_work = 0, most_beyond_ns = 0;
+    bool is_known = false, are_works_known = false;
+  };
+  std::map<model::StringId, Usual> usuals;
+  for (auto& [executor, like] : likes) {
+    Usual& usual = usuals[executor];
+    usual.is_known = like.beyond_ns.size() >= kLeastLike;
+    usual.are_works_known = like.works.size() >= kLeastLike;
+    usual.most_beyond_ns = base::Quantile(std::move(like.beyond_ns), 0.9);
+    if (!usual.are_works_known) continue;
+    usual.work = base::Quantile(std::move(like.works), 0.5);
+    usual.ns_of_work = base::Quantile(std::move(like.ns_of_work), 0.5);
+  }
+  for (const Iteration& iteration : iterations) {
+    if (iteration.beyond_ns <= 0) continue;
+    const model::BatchRow& row = trace.batches[iteration.batch];
+    const Usual& usual = usuals[row.executor];
+    const auto length_ns = static_cast<double>(row.duration_ns);
+    double by_prompts_ns = iteration.beyond_ns;
+    Of& of = of_[iteration.batch];
+    if (iteration.is_work_known && usual.are_works_known) {
+      if (iteration.work < kMuchLonger * usual.work)
+        by_prompts_ns = std::min(by_prompts_ns, kMostOfUsual * usual.ns_of_work * iteration.work);
+    } else if (!usual.is_known || iteration.beyond_ns > usual.most_beyond_ns) {
+      by_prompts_ns = 0;
+      of.is_unsure = length_ns >= kLong * (length_ns - iteration.beyond_ns);
+    }
+    of.request = iteration.largest;
+    of.share = by_prompts_ns / length_ns;
+  }
+}
+
+}  // namespace pitot::blame
