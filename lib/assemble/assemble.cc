@@ -21,6 +21,7 @@
 #include "pitot/request.h"
 #include "snapshot/record.h"
 #include "trace/names.h"
+#include "trace/stream_use.h"
 
 namespace pitot::assemble {
 namespace {
@@ -468,6 +469,10 @@ void Assembler::AddBatchEnd(const Record& record, uint32_t thread) {
   row.close = static_cast<uint8_t>(record.args[1] >> 32);
   row.submitted_ns = submitted_ticks != 0 ? NsBetween(record.begin_ticks, submitted_ticks) : 0;
   row.thread = thread;
+  if (record.arg_words <= 3) return;
+  constexpr uint64_t kTicks = (uint64_t{1} << trace::kLaunchTickBits) - 1;
+  row.launches = static_cast<uint32_t>(record.args[3] >> trace::kLaunchTickBits);
+  row.launch_ns = std::min(row.duration_ns, Ns(record.begin_ticks + (record.args[3] & kTicks)) - row.begin_ns);
 }
 
 void Assembler::AddSubmitted(const Record& record, uint32_t thread) {

@@ -112,6 +112,8 @@ inline constexpr Table kBatches{{ChunkType::kBatches, "batches", kNumbered}, &Tr
     Value<kTime>("submitted_ns", &BatchRow::submitted_ns).Note("after begin; 0: not set"),
     Value<kNumber>("close", &BatchRow::close).Note("BatchClose of pitot/request.h"),
     Range("members", &BatchRow::first_member, &BatchRow::member_count, ChunkType::kMembers, &MemberRow::batch),
+    Value<kNumber>("launches", &BatchRow::launches).Note("of GPU work, counted by pitot::cuda_calls").Since(7),
+    Value<kTime>("launch_ns", &BatchRow::launch_ns).Note("the time in these calls").Since(7),
 }};
 
 inline constexpr Table kMembers{{ChunkType::kMembers, "members", kNotNumbered}, &Trace::members, std::tuple{

@@ -17,7 +17,7 @@ enum class Record : uint16_t {
   kEnqueue = 5,       // [request, queue name]
   kTake = 6,          // [request, enqueue ticks, queue name, enqueuing thread]
   kBatchBegin = 7,    // [id, executor name]
-  kBatchEnd = 8,      // [id, executor name | close << 32, submitted ticks or 0]; lasts as long as the batch
+  kBatchEnd = 8,      // [id, executor name | close << 32, submitted ticks or 0, launches]; lasts as long as the batch
   kJoin = 9,          // [batch, request, enqueue ticks, queue name | enqueuing thread << 32]
   kLeave = 10,        // [batch, request]
   kTokens = 11,       // [request, count]

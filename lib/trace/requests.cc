@@ -16,6 +16,7 @@
 #include "trace/mirror.h"
 #include "trace/names.h"
 #include "trace/rings.h"
+#include "trace/stream_use.h"
 #include "trace/usage.h"
 
 namespace pitot::trace {
@@ -802,6 +803,7 @@ Batch Batch::Begin(const char* executor) noexcept {
   batch.info_ = Intern(executor).index;
   trace::Emit(ring, kBatchBeginSite, batch.begin_, batch.begin_, {batch.id_, batch.info_});
   SetBatchContext(ring, batch.id_, Name{static_cast<uint32_t>(batch.info_)}, batch.begin_);
+  trace::t_launches = {batch.id_};
   return batch;
 }
 
@@ -854,7 +856,13 @@ void Batch::Finish() noexcept {
   ThreadRing* ring = id != 0 ? EnterThread() : nullptr;
   if (ring == nullptr) return;
   const uint64_t now = detail::Clock(ring->gate);
-  trace::Emit(ring, kBatchEndSite, begin_, now, {id, info_ & kInfoMask, submitted_ != 0 ? submitted_ - begin_ : 0});
+  const uint64_t submitted = submitted_ != 0 ? submitted_ - begin_ : 0;
+  const trace::Launches& launches = trace::t_launches;
+  if (launches.batch == id && launches.count != 0) {
+    trace::Emit(ring, kBatchEndSite, begin_, now, {id, info_ & kInfoMask, submitted, trace::Packed(launches)});
+  } else {
+    trace::Emit(ring, kBatchEndSite, begin_, now, {id, info_ & kInfoMask, submitted});
+  }
   if (ring->batch == id) SetBatchContext(ring, 0, Name{0}, now);
   const uint64_t duration_ns = NsOfTicks(now > begin_ ? now - begin_ : 0);
   Tell([&](RequestObserver* observer) {

@@ -192,6 +192,36 @@ TEST_CASE("a request that had arrived waited for the request its thread was at w
   CHECK(blame.segments[0].by.request == first);
 }
 
+TEST_CASE("a request begun by its own batch's thread does not wait for that batch", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(1, 100, 200, server.executor);
+  const uint32_t batch = server.maker.Batch(7, "gpu", server.executor, 90 * kUs, 110 * kUs);
+  server.maker.Member(batch, row, 100 * kUs);
+  server.Scope(server.executor, server.forward, 90, 200, {kNone, batch});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) == "host_oncpu_framework 100000");
+}
+
+TEST_CASE("a request sent to its own thread stays its context, and others of the batch do not wait for it", "[why]") {
+  const auto code_of = [](bool is_left_over) {
+    Server server;
+    const uint32_t first = server.Request(1, 80, 200, server.executor),
+                   row = server.Request(2, 85, 200, server.executor);
+    const uint32_t batch = server.maker.Batch(7, "gpu", server.executor, 100 * kUs, 100 * kUs);
+    for (const uint32_t request : {first, row}) {
+      server.maker.Member(batch, request, 100 * kUs);
+      const uint32_t from = is_left_over ? server.executor : server.http;
+      server.maker.trace.handoffs.push_back(
+          {request, server.maker.String("q"), from, server.executor, 90 * kUs, 100 * kUs, batch});
+    }
+    server.Scope(server.executor, server.forward, 100, 200, {first, batch});
+    return BlameOf(server.maker.Finish(), row).blame;
+  };
+  CHECK(code_of(true)[Blame::kHostOncpuFramework] == 100 * kUs);
+  CHECK(code_of(true)[Blame::kExecutorBusy] == 0);
+  CHECK(code_of(false)[Blame::kExecutorBusy] == 100 * kUs);  // the executor did the other's work alone
+}
+
 TEST_CASE("the waits of OpenCL are time on its device, as CUDA's are", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(200);

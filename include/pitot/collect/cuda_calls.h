@@ -36,7 +36,8 @@ struct CudaCallOptions {
 //   counted in incidents.
 // Lifetime: the recorder's. The import tables keep leading through Pitot until the process ends. So the library with
 //   this function is never unloaded. Calls are then passed on, and nothing is recorded.
-// Cost: a recorded call costs as much as a scope. A launch costs a few ns more, a call after Recorder::Stop the same.
+// Cost: a recorded call costs as much as a scope. A launch costs two clock reads and a few ns
+//   more, a call after Recorder::Stop a few ns.
 PITOT_EXPORT std::unique_ptr<Collector> MakeCudaCallCollector(const CudaCallOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

@@ -154,6 +154,8 @@ struct BatchRow {
   uint8_t close = 0;          // BatchClose
   uint32_t first_member = 0;  // rows of `members`
   uint32_t member_count = 0;
+  uint32_t launches = 0;  // on its thread, of GPU work; counted without a record of each (pitot::cuda_calls)
+  int64_t launch_ns = 0;  // the time in these calls
 };
 struct MemberRow {
   uint32_t batch = kNone;

@@ -22,6 +22,9 @@ constexpr size_t kLeastLike = 8;
 constexpr double kLong = 2;
 // A prompt may take up to twice the usual time of its length. One so much longer than the others has no usual time.
 constexpr double kMostOfUsual = 2, kMuchLonger = 4;
+// Prompts usually lengthen iterations if the lower quartile of those with prompts is this far above the upper quartile
+// of those without. Otherwise only a much longer prompt is a reason, for an iteration of kLong.
+constexpr double kLonger = 1.2;
 
 struct Iteration {
   uint32_t batch;
@@ -87,8 +90,15 @@ class Without {
       lengths[{row.executor, kAny}].push_back(row.duration_ns);
     }
     for (auto& [key, ns] : lengths) {
-      if (ns.size() >= kLeastLike) usual_[key] = base::Median(std::move(ns));
+      if (ns.size() < kLeastLike) continue;
+      usual_[key] = base::Median(ns);
+      if (key.second == kAny) long_ns_[key.first] = base::Quantile(std::move(ns), 0.75);
     }
+  }
+  // The upper quartile, with any number of members; 0: not known.
+  int64_t LongNs(model::StringId executor) const {
+    const auto found = long_ns_.find(executor);
+    return found != long_ns_.end() ? found->second : 0;
   }
   // 0: not known. A prompt is one member more than the iteration would have had.
   int64_t UsualNs(const Iteration& iteration) const {
@@ -108,12 +118,49 @@ class Without {
 
   const Trace& trace_;
   std::map<Key, int64_t> usual_;
+  std::map<model::StringId, int64_t> long_ns_;  // by executor
 };
 
-// What other iterations with prompts of an executor say of one.
+// Iterations of an executor with prompts.
 struct Like {
-  std::vector<double> works, beyond_ns, ns_of_work;
+  std::vector<double> works, lengths_ns, beyond_ns, ns_of_work;
 };
+
+// What they say of one.
+struct Usual {
+  double work = 0, ns_of_work = 0, most_beyond_ns = 0;
+  bool is_known = false, are_works_known = false;
+  bool is_longer = false;  // than without prompts
+};
+
+Usual UsualOf(Like like, int64_t long_without_ns) {
+  Usual usual;
+  usual.is_known = like.beyond_ns.size() >= kLeastLike;
+  usual.are_works_known = like.works.size() >= kLeastLike;
+  const double short_ns = base::Quantile(std::move(like.lengths_ns), 0.25);
+  usual.is_longer = usual.is_known && short_ns >= kLonger * static_cast<double>(long_without_ns);
+  usual.most_beyond_ns = base::Quantile(std::move(like.beyond_ns), 0.9);
+  if (!usual.are_works_known) return usual;
+  usual.work = base::Median(std::move(like.works));
+  usual.ns_of_work = base::Median(std::move(like.ns_of_work));
+  return usual;
+}
+
+struct Taken {
+  double ns = 0;
+  bool is_unsure = false;
+};
+
+// The time that an iteration took for its prompts.
+Taken TakenBy(const Iteration& iteration, const Usual& usual, bool is_long) {
+  if (iteration.is_work_known && usual.are_works_known) {
+    if (iteration.work >= kMuchLonger * usual.work) return {usual.is_longer || is_long ? iteration.beyond_ns : 0};
+    if (!usual.is_longer) return {};
+    return {std::min(iteration.beyond_ns, kMostOfUsual * usual.ns_of_work * iteration.work)};
+  }
+  if (usual.is_longer && iteration.beyond_ns <= usual.most_beyond_ns) return {iteration.beyond_ns};
+  return {0, is_long};
+}
 
 }  // namespace
 
@@ -129,40 +176,20 @@ Prompts::Prompts(const Trace& trace) : of_(trace.batches.size()) {
     iteration.beyond_ns = static_cast<double>(std::max<int64_t>(row.duration_ns - usual_ns, 0));
     Like& like = likes[row.executor];
     like.beyond_ns.push_back(iteration.beyond_ns);
+    like.lengths_ns.push_back(static_cast<double>(row.duration_ns));
     if (!iteration.is_work_known) continue;
     like.works.push_back(iteration.work);
     like.ns_of_work.push_back(iteration.beyond_ns / iteration.work);
   }
-  struct Usual {
-    double work = 0, ns_of_work = 0, most_beyond_ns = 0;
-    bool is_known = false, are_works_known = false;
-  };
   std::map<model::StringId, Usual> usuals;
-  for (auto& [executor, like] : likes) {
-    Usual& usual = usuals[executor];
-    usual.is_known = like.beyond_ns.size() >= kLeastLike;
-    usual.are_works_known = like.works.size() >= kLeastLike;
-    usual.most_beyond_ns = base::Quantile(std::move(like.beyond_ns), 0.9);
-    if (!usual.are_works_known) continue;
-    usual.work = base::Quantile(std::move(like.works), 0.5);
-    usual.ns_of_work = base::Quantile(std::move(like.ns_of_work), 0.5);
-  }
+  for (auto& [executor, like] : likes) usuals[executor] = UsualOf(std::move(like), without.LongNs(executor));
   for (const Iteration& iteration : iterations) {
     if (iteration.beyond_ns <= 0) continue;
     const model::BatchRow& row = trace.batches[iteration.batch];
-    const Usual& usual = usuals[row.executor];
     const auto length_ns = static_cast<double>(row.duration_ns);
-    double by_prompts_ns = iteration.beyond_ns;
-    Of& of = of_[iteration.batch];
-    if (iteration.is_work_known && usual.are_works_known) {
-      if (iteration.work < kMuchLonger * usual.work)
-        by_prompts_ns = std::min(by_prompts_ns, kMostOfUsual * usual.ns_of_work * iteration.work);
-    } else if (!usual.is_known || iteration.beyond_ns > usual.most_beyond_ns) {
-      by_prompts_ns = 0;
-      of.is_unsure = length_ns >= kLong * (length_ns - iteration.beyond_ns);
-    }
-    of.request = iteration.largest;
-    of.share = by_prompts_ns / length_ns;
+    const bool is_long = length_ns >= kLong * (length_ns - iteration.beyond_ns);
+    const Taken taken = TakenBy(iteration, usuals[row.executor], is_long);
+    of_[iteration.batch] = {iteration.largest, taken.ns / length_ns, taken.is_unsure};
   }
 }
 

@@ -171,7 +171,23 @@ BlameSegment Walk::WhoseWork(BlameSegment segment) const {
 
 void Walk::EmitPart(int64_t begin_ns, BlameSegment segment) {
   EmitPrompt(begin_ns, segment);
+  EmitLaunches(begin_ns, segment);
   EmitOne(begin_ns, segment);
+}
+
+// Code of a batch is made of launches to a known share, if each of them was counted and none recorded.
+void Walk::EmitLaunches(int64_t begin_ns, const BlameSegment& segment) {
+  if (segment.blame != Blame::kHostOncpuFramework || segment.batch == kNone || segment.call != kNone ||
+      segment.thread != trace_.batches[segment.batch].thread || index_.gpu.OpsOfBatch(segment.batch) != 0)
+    return;
+  const Launching::Of launching = index_.launching.OfBatch(segment.batch);
+  const auto length_ns = static_cast<double>(std::max<int64_t>(now_ns_ - std::max(begin_ns, blame_->begin_ns), 0));
+  for (const auto& [blame, share] :
+       {std::pair(Blame::kLaunchQueueFull, launching.full_queue), std::pair(Blame::kLaunchApi, launching.launching)}) {
+    BlameSegment part = segment;
+    part.blame = blame;
+    EmitOne(now_ns_ - static_cast<int64_t>(share * length_ns), part);
+  }
 }
 
 // An iteration's work is longer by the prompts read in it. That share of its work is a wait for them.
@@ -312,6 +328,21 @@ Walk::Arrival Walk::FindArrival() {
   return {Arrival::How::kUnknown, std::max(std::min(now_ns_, signs_.FirstOn(thread_)), row_.begin_ns), 0};
 }
 
+// The other request for which a thread did something; kNone: it was this one, all of the batch, or nobody. A request
+// sent to its own thread stays that thread's context: the batch that takes it is not for it alone.
+uint32_t Walk::OtherOf(uint32_t request, uint32_t batch, uint32_t thread) const {
+  const uint32_t other = Outermost(trace_, index_.requests, request);
+  if (other == kNone || other == Outermost(trace_, index_.requests, request_)) return kNone;
+  if (batch == kNone) return other;
+  const model::RequestIndex::Range handoffs = index_.requests.Handoffs(request);
+  const bool is_left_over = std::any_of(handoffs.begin(), handoffs.end(), [&](uint32_t row) {
+    const model::HandoffRow& handoff = trace_.handoffs[row];
+    return handoff.from_thread == thread && handoff.to_thread == thread && handoff.batch != kNone &&
+           handoff.enqueue_ns <= trace_.batches[batch].begin_ns;
+  });
+  return is_left_over ? kNone : other;
+}
+
 void Walk::StepOnThread() {
   if (now_ns_ <= arrival_.at_ns) return Arrive();
   const Piece piece = index_.threads.Before(thread_, now_ns_);
@@ -327,8 +358,8 @@ void Walk::StepOnThread() {
   code.batch = BatchAt(begin_ns);
   if (piece.event != kNone) {
     code.blame = BlameOfCode(now_ns_);
-    const uint32_t other = Outermost(trace_, index_.requests, trace_.events.request[piece.event]);
-    if (other != kNone && other != Outermost(trace_, index_.requests, request_)) {  // it waits for this
+    const uint32_t other = OtherOf(trace_.events.request[piece.event], trace_.events.batch[piece.event], thread_);
+    if (other != kNone) {  // it waits for this
       code.blame = trace_.events.batch[piece.event] != kNone ? Blame::kExecutorBusy : Blame::kQueueWaitOthers;
       code.by.thread = thread_;
       code.by.request = other;

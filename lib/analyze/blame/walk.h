@@ -11,6 +11,7 @@
 
 #include "analyze/blame/first_use.h"
 #include "analyze/blame/gpu_use.h"
+#include "analyze/blame/launching.h"
 #include "analyze/blame/namespace.h"
 #include "analyze/blame/prompts.h"
 #include "analyze/blame/usual.h"
@@ -39,6 +40,7 @@ class Index {
         host(Ask(of), threads, gpu, how),
         gpu_use(Ask(of)),
         prompts(Ask(of)),
+        launching(Ask(of), how),
         first_uses(Ask(of), threads, gpu, how),
         usual(Ask(of)) {}
   Index(const Index&) = delete;
@@ -69,6 +71,7 @@ class Index {
   const HostUse host;
   const GpuUse gpu_use;
   const Prompts prompts;
+  const Launching launching;
   const FirstUses first_uses;
   const Usual usual;
 };
@@ -100,6 +103,7 @@ class Walk {
   void EmitPart(int64_t begin_ns, BlameSegment segment);
   void EmitOne(int64_t begin_ns, BlameSegment segment);
   void EmitPrompt(int64_t begin_ns, const BlameSegment& segment);
+  void EmitLaunches(int64_t begin_ns, const BlameSegment& segment);
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);
   void FindOwn();
   void Begin();
@@ -120,6 +124,7 @@ class Walk {
   Sign LastSeenElsewhere(int64_t by_ns);
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;
+  uint32_t OtherOf(uint32_t request, uint32_t batch, uint32_t thread) const;
   bool IsGathering(uint32_t wait) const;
   bool IsStillIn(const Piece& piece) const;
 

@@ -78,6 +78,10 @@ BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, in
   }
   request = Outermost(trace_, index_.requests, request);
   part.batch = BatchAt(at_ns);
+  if (before == Before::kBegin && batch != kNone && batch == part.batch) {  // begun by its executor
+    if (piece.event != kNone) part.blame = Blame::kHostOncpuFramework;
+    return part;
+  }
   // A thread may still be at work for the request after sending it on: a request in a queue waits for that, too.
   if (batch == kNone && (request == kNone || (request == request_ && before == Before::kBegin))) {
     if (request == kNone && piece.event != kNone && !is_around) {  // something of its own

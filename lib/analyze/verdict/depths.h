@@ -33,7 +33,8 @@ inline constexpr uint32_t kByCounters =
     BlameBit(Blame::kGpuExecExpected) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h);
 inline constexpr uint32_t kByWaits = kByCounters | BlameBit(Blame::kAllocStall) | BlameBit(Blame::kLazyLoadJit) |
                                      BlameBit(Blame::kSyncReturn) | BlameBit(Blame::kGpuContention) |
-                                     BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kLaunchApi);
+                                     BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kLaunchApi) |
+                                     BlameBit(Blame::kLaunchQueueFull);
 
 // Whether that depth was in force all the time; otherwise the request was recorded deeper for a part of it.
 // `at_any_depth`: parts that are told at any depth.

@@ -29,6 +29,10 @@ bool IsManyWaits(const blame::Index& index, const RequestBlame& blame, Blame of)
 // there were more of them. Otherwise they were slow if at least half of the excess is beyond that time.
 Proof OfLaunches(const blame::Index& index, const RequestBlame& blame, const Cause& cause) {
   if (cause.blame != Blame::kLaunchApi) return Proof::kNone;
+  const BlameSegment& longest = blame.segments[cause.longest[0]];
+  const bool are_counted =
+      longest.call == model::kNone && longest.batch != model::kNone && index.trace.batches[longest.batch].launches != 0;
+  if (are_counted) return Proof::kNone;  // together: the median of one is not known
   const auto launches = std::count_if(blame.segments.begin(), blame.segments.end(),
                                       [](const BlameSegment& segment) { return segment.blame == Blame::kLaunchApi; });
   const int64_t usual_ns = launches * index.gpu.MedianLaunchNs();

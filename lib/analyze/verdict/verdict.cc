@@ -435,7 +435,8 @@ WorkDone WorkOf(const blame::Index& index, uint32_t request) {
     if (in->batch == last) continue;
     last = in->batch;
     ++work.steps;
-    work.launches += index.gpu.OpsOfBatch(in->batch);
+    const uint32_t recorded = index.gpu.OpsOfBatch(in->batch);
+    work.launches += recorded != 0 ? recorded : index.trace.batches[in->batch].launches;
   }
   return work;
 }

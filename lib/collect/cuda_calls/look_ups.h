@@ -14,8 +14,8 @@ namespace pitot::cuda_calls {
 
 inline constexpr std::string_view kDlsym = "dlsym";
 
-// dlsym and its wrappers. They change answers for handles of libraries alone: an answer for RTLD_NEXT depends on the
-// caller. Where this is not x86-64 there are none.
+// dlsym and its wrappers. They never change an answer for RTLD_NEXT: it depends on the caller. Where this is not x86-64
+// there are none.
 Function DlsymFunction();
 
 // The wrapper of a function that is an original; otherwise the function itself. Threads: any.

@@ -207,6 +207,18 @@ template <class... Args> int AnswerLookUp(int (*original)(Args...), Args... args
   return result;
 }
 
+void Count(uint64_t ticks) {
+  ++trace::t_launches.count;
+  trace::t_launches.ticks += ticks;
+}
+
+template <class... Args> int Launch(int (*original)(Args...), Args... args) {
+  const uint64_t begin = BeginCall();
+  const int result = original(args...);
+  Count(BeginCall() - begin);
+  return result;
+}
+
 template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Args... args) {
   constexpr Kind kKind = kKinds[kFunction];
   void* address = nullptr;  // stored before an entry led here
@@ -216,14 +228,19 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
   if (!g_is_recording.load(std::memory_order_relaxed) || t_is_inside) return original(args...);
   const std::tuple<Args...> all(args...);
   Tell<kFunction>(all);
-  if constexpr (kKind.role == Role::kLaunch || kKind.role == Role::kDestroy) return original(args...);
+  if constexpr (kKind.role == Role::kDestroy) return original(args...);
+  if constexpr (kKind.role == Role::kLaunch) return Launch(original, args...);
   const uint64_t begin = BeginCall(), events = detail::t_ring->events;
   t_is_inside = true;
   const int result = original(args...);
   t_is_inside = false;
   if (detail::t_ring->events != events) return result;  // recorded in the call, by CUPTI's callback
   if constexpr (kKind.role == Role::kCopy) {
-    if (BeginCall() - begin < g_slow_copy_ticks.load(std::memory_order_relaxed)) return result;
+    const uint64_t ticks = BeginCall() - begin;
+    if (ticks < g_slow_copy_ticks.load(std::memory_order_relaxed)) {
+      Count(ticks);
+      return result;
+    }
   }
   RecordCall<kFunction>(begin, all);
   return result;

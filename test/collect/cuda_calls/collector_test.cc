@@ -171,6 +171,31 @@ TEST_CASE("launches are not recorded, but tell who watches streams", "[cuda_call
   CHECK(Calls(rig.Incident()) == Names{"cudaStreamSynchronize", "cudaFree"});
 }
 
+TEST_CASE("a batch has the number of its launches and their time, and none of them is recorded", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  rig.options.slow_copy_us = 1'000'000;
+  REQUIRE(rig.Add().ok());
+  const Caller& caller = library.caller;
+  caller.launch(nullptr, {}, {}, nullptr, 0, nullptr);  // in no batch
+  {
+    pitot::Batch batch = pitot::Batch::Begin("net");
+    *caller.spins_ns = 200'000;
+    for (int i = 0; i < 3; ++i) caller.launch(nullptr, {}, {}, nullptr, 0, nullptr);
+    caller.copy_async(nullptr, nullptr, 1, 1, nullptr);
+    *caller.spins_ns = 0;
+  }
+  pitot::Batch::Begin("net").Finish();
+  const model::Trace trace = rig.Incident();
+  REQUIRE(trace.batches.size() == 2);
+  CHECK(trace.batches[0].launches == 4);
+  CHECK(trace.batches[0].launch_ns >= 800'000);
+  CHECK(trace.batches[0].launch_ns <= trace.batches[0].duration_ns);
+  CHECK(trace.batches[1].launches == 0);
+  CHECK(trace.batches[1].launch_ns == 0);
+  CHECK(Calls(trace).empty());
+}
+
 TEST_CASE("after a stop, in a pause and in a forked child calls go through and are not recorded", "[cuda_calls]") {
   const Library library(PITOT_NOW_CALLER);
   Rig rig;
