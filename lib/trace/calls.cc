@@ -4,6 +4,7 @@
 
 #include "pitot/extend/call.h"
 #include "trace/internal_sites.h"
+#include "trace/launch_hook.h"
 #include "trace/names.h"
 #include "trace/rings.h"
 #include "trace/stream_use.h"
@@ -11,6 +12,9 @@
 namespace pitot::trace {
 
 constinit std::atomic<const StreamWatcher*> g_stream_watcher{nullptr};
+constinit std::atomic<const LaunchHook*> g_launch_hook{nullptr};
+constinit std::atomic<bool> g_are_launches_seen{false};
+constinit std::atomic<int64_t> g_captures{0};
 
 namespace {
 

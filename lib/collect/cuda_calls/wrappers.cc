@@ -13,6 +13,7 @@
 #include "collect/cuda_calls/look_ups.h"
 #include "pitot/extend/call.h"
 #include "pitot/trace.h"
+#include "trace/launch_hook.h"
 #include "trace/stream_use.h"
 
 namespace pitot::cuda_calls {
@@ -33,6 +34,7 @@ enum class Role : uint8_t {
   kCopy,     // enqueues a copy, and waits if its memory is pageable
   kLaunch,   // enqueues work
   kDestroy,  // destroys streams
+  kCapture,  // begins or ends the capture of a graph
   kLookUp,   // looks a function up by its name: its second parameter points to the answer
 };
 
@@ -85,7 +87,11 @@ struct Kind {
   X(cuModuleLoadData, kOwn, kNone, kNone, Handle*, const void*)                                                        \
   X(cuModuleLoadDataEx, kOwn, kNone, kNone, Handle*, const void*, unsigned, void*, void**)                             \
   X(cuModuleLoadFatBinary, kOwn, kNone, kNone, Handle*, const void*)                                                   \
+  X(cuStreamBeginCapture_v2, kCapture, 0, kNone, Handle, int)                                                          \
+  X(cuStreamBeginCapture_v2_ptsz, kCapture, 0, kNone, Handle, int)                                                     \
   X(cuStreamDestroy_v2, kDestroy, kNone, kNone, Handle)                                                                \
+  X(cuStreamEndCapture, kCapture, 0, kNone, Handle, Handle*)                                                           \
+  X(cuStreamEndCapture_ptsz, kCapture, 0, kNone, Handle, Handle*)                                                      \
   X(cuStreamSynchronize, kWait, 0, kNone, Handle)                                                                      \
   X(cuStreamSynchronize_ptsz, kWait, 0, kNone, Handle)                                                                 \
   X(cudaDeviceReset, kDestroy, kNone, kNone)                                                                           \
@@ -123,7 +129,11 @@ struct Kind {
   X(cudaMemset2DAsync_ptsz, kLaunch, 5, kNone, void*, size_t, int, size_t, size_t, Handle)                             \
   X(cudaMemsetAsync, kLaunch, 3, kNone, void*, int, size_t, Handle)                                                    \
   X(cudaMemsetAsync_ptsz, kLaunch, 3, kNone, void*, int, size_t, Handle)                                               \
+  X(cudaStreamBeginCapture, kCapture, 0, kNone, Handle, int)                                                           \
+  X(cudaStreamBeginCapture_ptsz, kCapture, 0, kNone, Handle, int)                                                      \
   X(cudaStreamDestroy, kDestroy, kNone, kNone, Handle)                                                                 \
+  X(cudaStreamEndCapture, kCapture, 0, kNone, Handle, Handle*)                                                         \
+  X(cudaStreamEndCapture_ptsz, kCapture, 0, kNone, Handle, Handle*)                                                    \
   X(cudaStreamSynchronize, kWait, 0, kNone, Handle)                                                                    \
   X(cudaStreamSynchronize_ptsz, kWait, 0, kNone, Handle)
 
@@ -178,7 +188,7 @@ template <uint32_t kFunction, class... Args> void* StreamOf(const std::tuple<Arg
 template <uint32_t kFunction, class... Args> void Tell(const std::tuple<Args...>& args) {
   constexpr Kind kKind = kKinds[kFunction];
   const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire);
-  if (kKind.role == Role::kOwn || watcher == nullptr) return;
+  if (kKind.role == Role::kOwn || kKind.role == Role::kCapture || watcher == nullptr) return;
   if constexpr (kKind.role == Role::kDestroy) {
     watcher->destroy();
   } else if constexpr (kKind.stream != kNone) {
@@ -187,6 +197,76 @@ template <uint32_t kFunction, class... Args> void Tell(const std::tuple<Args...>
     constexpr bool kIsForAll = base::CallClassOf(kKind.name) == base::CallClass::kDeviceSync;
     watcher->wait(kIsForAll ? trace::kEveryStream : trace::kNoStream);
   }
+}
+
+// A launch, as the hook sees it.
+template <uint32_t kFunction, class... Args>
+trace::Launch LaunchOf(const std::tuple<Args...>& args, [[maybe_unused]] void* original) {
+  constexpr Kind kKind = kKinds[kFunction];
+  trace::Launch launch;
+  launch.original = original;
+  launch.stream = StreamOf<kFunction>(args);
+  if constexpr (kKind.name.find("Kernel") == std::string_view::npos) {
+    return launch;
+  } else if constexpr (kKind.stream == kConfig) {
+    constexpr bool kIsDriver = kKind.name.starts_with("cuLaunch");
+    launch.kernel = std::get<1>(args);
+    launch.handle = kIsDriver ? trace::KernelHandle::kFunction : trace::KernelHandle::kSymbol;
+    if (std::get<0>(args) == nullptr) return launch;
+    const char* const config = static_cast<const char*>(std::get<0>(args));
+    std::memcpy(launch.grid, config, sizeof launch.grid);
+    std::memcpy(launch.block, config + sizeof launch.grid, sizeof launch.block);
+    constexpr size_t kBytes = sizeof launch.grid + sizeof launch.block;  // the driver counts them in 4 bytes
+    std::memcpy(&launch.shared_bytes, config + kBytes, kIsDriver ? sizeof(unsigned) : sizeof(size_t));
+  } else if constexpr (kKind.name.starts_with("cuLaunch")) {
+    launch.kernel = std::get<0>(args);
+    launch.grid[0] = std::get<1>(args), launch.grid[1] = std::get<2>(args), launch.grid[2] = std::get<3>(args);
+    launch.block[0] = std::get<4>(args), launch.block[1] = std::get<5>(args), launch.block[2] = std::get<6>(args);
+    launch.shared_bytes = std::get<7>(args);
+  } else {
+    const Dim3 grid = std::get<1>(args), block = std::get<2>(args);
+    launch.kernel = std::get<0>(args);
+    launch.handle = kKind.name.starts_with("__") ? trace::KernelHandle::kKernel : trace::KernelHandle::kSymbol;
+    launch.grid[0] = grid.x, launch.grid[1] = grid.y, launch.grid[2] = grid.z;
+    launch.block[0] = block.x, launch.block[1] = block.y, launch.block[2] = block.z;
+    launch.shared_bytes = std::get<4>(args);
+  }
+  return launch;
+}
+
+// Calls the original with the hook around it.
+template <uint32_t kFunction, class... Args>
+int CallHooked(const trace::LaunchHook& hook, int (*original)(Args...), Args... args) {
+  constexpr Kind kKind = kKinds[kFunction];
+  if constexpr (kKind.role == Role::kLaunch) {
+    const std::tuple<Args...> all(args...);
+    trace::Launch launch = LaunchOf<kFunction>(all, reinterpret_cast<void*>(original));
+    hook.before(&launch);
+    const int result = original(args...);
+    hook.after(&launch, result);
+    return result;
+  } else {
+    if constexpr (kKind.name.find("Reset") != std::string_view::npos) hook.interrupt(trace::Interruption::kReset);
+    return original(args...);
+  }
+}
+
+// Counts the captures of this process. CUDA's runtime calls the driver, which is not counted again.
+template <uint32_t kFunction, class... Args> int CallCapture(int (*original)(Args...), Args... args) {
+  constexpr bool kBegins = kKinds[kFunction].name.find("Begin") != std::string_view::npos;
+  if constexpr (kBegins) {
+    trace::g_captures.fetch_add(1);
+    if (const trace::LaunchHook* const hook = trace::g_launch_hook.load())
+      hook->interrupt(trace::Interruption::kCapture);
+  }
+  t_is_inside = true;
+  const int result = original(args...);
+  t_is_inside = false;
+  if (kBegins && result == 0) return result;
+  // One that began before the recording is not counted.
+  int64_t captures = trace::g_captures.load();
+  while (captures > 0 && !trace::g_captures.compare_exchange_weak(captures, captures - 1)) {}
+  return result;
 }
 
 template <uint32_t kFunction, class... Args> void RecordCall(uint64_t begin, const std::tuple<Args...>& args) {
@@ -212,13 +292,6 @@ void Count(uint64_t ticks) {
   trace::t_launches.ticks += ticks;
 }
 
-template <class... Args> int Launch(int (*original)(Args...), Args... args) {
-  const uint64_t begin = BeginCall();
-  const int result = original(args...);
-  Count(BeginCall() - begin);
-  return result;
-}
-
 template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Args... args) {
   constexpr Kind kKind = kKinds[kFunction];
   void* address = nullptr;  // stored before an entry led here
@@ -228,8 +301,17 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
   if (!g_is_recording.load(std::memory_order_relaxed) || t_is_inside) return original(args...);
   const std::tuple<Args...> all(args...);
   Tell<kFunction>(all);
-  if constexpr (kKind.role == Role::kDestroy) return original(args...);
-  if constexpr (kKind.role == Role::kLaunch) return Launch(original, args...);
+  if constexpr (kKind.role == Role::kCapture) return CallCapture<kFunction>(original, args...);
+  const trace::LaunchHook* const hook = trace::g_launch_hook.load(std::memory_order_acquire);
+  if constexpr (kKind.role == Role::kDestroy)
+    return hook == nullptr ? original(args...) : CallHooked<kFunction>(*hook, original, args...);
+  if constexpr (kKind.role == Role::kLaunch) {
+    const uint64_t begin = BeginCall();
+    const int result = hook == nullptr ? original(args...) : CallHooked<kFunction>(*hook, original, args...);
+    Count(BeginCall() - begin);
+    return result;
+  }
+  if (kKind.role == Role::kCopy && hook != nullptr) hook->copy();
   const uint64_t begin = BeginCall(), events = detail::t_ring->events;
   t_is_inside = true;
   const int result = original(args...);
@@ -285,9 +367,14 @@ void BeginRecording(uint64_t slow_copy_ns) noexcept {
     }
   }
   g_slow_copy_ticks.store(detail::TicksOf(slow_copy_ns), std::memory_order_relaxed);
+  trace::g_captures.store(0);  // ends may have been missed
   g_is_recording.store(true, std::memory_order_release);
+  trace::g_are_launches_seen.store(true, std::memory_order_release);
 }
 
-void EndRecording() noexcept { g_is_recording.store(false, std::memory_order_relaxed); }
+void EndRecording() noexcept {
+  trace::g_are_launches_seen.store(false, std::memory_order_relaxed);
+  g_is_recording.store(false, std::memory_order_relaxed);
+}
 
 }  // namespace pitot::cuda_calls

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Our wrappers of CUDA's functions. They tell the watcher of streams (trace/stream_use.h), record the calls in which a
-// thread waits, and return the original's result.
+// Our wrappers of CUDA's functions. They tell the watcher of streams (trace/stream_use.h) and the hook of launches
+// (trace/launch_hook.h), record the calls in which a thread waits, and return the original's result.
 #ifndef PITOT_LIB_COLLECT_CUDA_CALLS_WRAPPERS_H_
 #define PITOT_LIB_COLLECT_CUDA_CALLS_WRAPPERS_H_
 

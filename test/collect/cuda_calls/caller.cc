@@ -15,8 +15,11 @@ int cudaMalloc(void**, size_t);
 int cudaFree(void*);
 int cudaLaunchKernel(const void*, fakes::Dim3, fakes::Dim3, void**, size_t, void*);
 int cudaLaunchKernel_ptsz(const void*, fakes::Dim3, fakes::Dim3, void**, size_t, void*);
+int __cudaLaunchKernel(const void*, fakes::Dim3, fakes::Dim3, void**, size_t, void*);
 int cudaLaunchKernelExC(const void*, const void*, void**);
 int cudaStreamDestroy(void*);
+int cudaStreamBeginCapture(void*, int);
+int cudaStreamEndCapture(void*, void**);
 
 [[gnu::visibility("default")]] fakes::Caller cuda_caller() {
   return {
@@ -30,11 +33,16 @@ int cudaStreamDestroy(void*);
       [](const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes, void* stream) {
         return cudaLaunchKernel(kernel, grid, block, args, bytes, stream);
       },
+      [](const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes, void* stream) {
+        return __cudaLaunchKernel(kernel, grid, block, args, bytes, stream);
+      },
       [](const void* config, const void* kernel, void** args) { return cudaLaunchKernelExC(config, kernel, args); },
       [](const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes, void* stream) {
         return cudaLaunchKernel_ptsz(kernel, grid, block, args, bytes, stream);
       },
       [](void* stream) { return cudaStreamDestroy(stream); },
+      [](void* stream, int mode) { return cudaStreamBeginCapture(stream, mode); },
+      [](void* stream, void** graph) { return cudaStreamEndCapture(stream, graph); },
       &fake_cudart_last,
       &fake_cudart_result,
       &fake_cudart_spins_ns};

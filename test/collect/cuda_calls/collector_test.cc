@@ -19,6 +19,7 @@
 #include "fakes/child.h"
 #include "fakes/trace_text.h"
 #include "fakes/wait_until.h"
+#include "trace/launch_hook.h"
 
 namespace {
 
@@ -53,7 +54,97 @@ class Library {
   void* const handle_;
 };
 
+// Records the calls of the hook.
+struct Hooked {
+  static void Before(pitot::trace::Launch* launch) noexcept {
+    launch->is_taken = true;
+    begun.push_back(*launch);
+  }
+  static void After(pitot::trace::Launch* launch, int result) noexcept {
+    CHECK(launch->is_taken);
+    results.push_back(result);
+  }
+  static void Copy() noexcept { ++copies; }
+  static void Interrupt(pitot::trace::Interruption what) noexcept { interruptions.push_back(what); }
+  Hooked() {
+    begun.clear();
+    results.clear();
+    interruptions.clear();
+    copies = 0;
+    pitot::trace::g_launch_hook.store(&kHook);
+  }
+  ~Hooked() { pitot::trace::g_launch_hook.store(nullptr); }
+  Hooked(const Hooked&) = delete;
+  Hooked& operator=(const Hooked&) = delete;
+
+  static constexpr pitot::trace::LaunchHook kHook = {Before, After, Copy, Interrupt};
+  inline static std::vector<pitot::trace::Launch> begun;
+  inline static std::vector<int> results;
+  inline static std::vector<pitot::trace::Interruption> interruptions;
+  inline static int copies = 0;
+};
+
 }  // namespace
+
+TEST_CASE("the hook of launches gets the kernel, its shape and its stream before the call, and the result after it",
+          "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  CHECK_FALSE(pitot::trace::g_are_launches_seen.load());
+  REQUIRE(rig.Add().ok());
+  CHECK(pitot::trace::g_are_launches_seen.load());
+  const Hooked hooked;
+  *library.caller.result = 7;
+  library.caller.launch(Pointer(11), {1, 2, 3}, {4, 5, 6}, nullptr, 512, Pointer(8));
+  struct {
+    unsigned grid[3] = {7, 8, 9}, block[3] = {10, 11, 12};
+    size_t shared_bytes = 1024;
+    void* stream = Pointer(9);
+  } const config;
+  library.caller.launch_ex(&config, Pointer(12), nullptr);
+  library.caller.copy_async(nullptr, nullptr, 1, kToHost, nullptr);
+  library.caller.launch_kernel(Pointer(13), {1, 2, 3}, {4, 5, 6}, nullptr, 0, nullptr);
+
+  REQUIRE(Hooked::begun.size() == 3);
+  CHECK(Hooked::results == std::vector<int>{7, 7, 7});
+  CHECK(Hooked::begun[2].kernel == Pointer(13));
+  CHECK(Hooked::begun[2].handle == pitot::trace::KernelHandle::kKernel);
+  CHECK(Hooked::copies == 1);
+  const pitot::trace::Launch &plain = Hooked::begun[0], &extended = Hooked::begun[1];
+  CHECK(plain.kernel == Pointer(11));
+  CHECK(plain.handle == pitot::trace::KernelHandle::kSymbol);
+  CHECK(plain.original != nullptr);
+  CHECK(plain.stream == Pointer(8));
+  CHECK((plain.grid[0] == 1 && plain.grid[2] == 3 && plain.block[1] == 5 && plain.shared_bytes == 512));
+  CHECK(extended.kernel == Pointer(12));
+  CHECK(extended.handle == pitot::trace::KernelHandle::kSymbol);
+  CHECK(extended.stream == Pointer(9));
+  CHECK((extended.grid[0] == 7 && extended.block[2] == 12 && extended.shared_bytes == 1024));
+
+  REQUIRE(rig.host.recorder.Pause("cuda_calls").ok());
+  CHECK_FALSE(pitot::trace::g_are_launches_seen.load());
+  library.caller.launch(Pointer(11), {1, 1, 1}, {1, 1, 1}, nullptr, 0, nullptr);
+  CHECK(Hooked::begun.size() == 3);
+}
+
+TEST_CASE("captures of graphs are counted, and the hook hears of each before it begins", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  library.caller.begin_capture(Pointer(8), 1);
+  CHECK(library.caller.last->words[1] == 1);
+  CHECK(pitot::trace::g_captures.load() == 1);
+  {
+    const Hooked hooked;
+    *library.caller.result = 900;
+    library.caller.begin_capture(Pointer(9), 0);
+    CHECK(Hooked::interruptions == std::vector{pitot::trace::Interruption::kCapture});
+    CHECK(pitot::trace::g_captures.load() == 1);  // the second was refused
+  }
+  *library.caller.result = 0;
+  library.caller.end_capture(Pointer(8), nullptr);
+  CHECK(pitot::trace::g_captures.load() == 0);
+}
 
 TEST_CASE("calls in which a thread waits are recorded with its request, whatever way their library is bound",
           "[cuda_calls]") {

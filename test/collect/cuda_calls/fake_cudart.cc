@@ -52,8 +52,15 @@ EXPORTED int cudaLaunchKernel(const void* kernel, fakes::Dim3 grid, fakes::Dim3 
 EXPORTED int cudaLaunchKernel_ptsz(const void* kernel, fakes::Dim3, fakes::Dim3, void**, size_t, void* stream) {
   return Note("cudaLaunchKernel_ptsz", kernel, stream);
 }
+EXPORTED int __cudaLaunchKernel(const void* kernel, fakes::Dim3, fakes::Dim3, void**, size_t, void* stream) {
+  return Note("__cudaLaunchKernel", kernel, stream);
+}
 EXPORTED int cudaLaunchKernelExC(const void* config, const void* kernel, void** args) {
   return Note("cudaLaunchKernelExC", config, kernel, args);
 }
 EXPORTED int cudaStreamDestroy(void* stream) { return Note("cudaStreamDestroy", stream); }
+EXPORTED int cudaStreamBeginCapture(void* stream, int mode) {
+  return Note("cudaStreamBeginCapture", stream, Word(static_cast<uint64_t>(mode)));
+}
+EXPORTED int cudaStreamEndCapture(void* stream, void** graph) { return Note("cudaStreamEndCapture", stream, graph); }
 }

@@ -28,9 +28,12 @@ struct Caller {
   int (*allocate)(void** memory, size_t bytes);
   int (*free)(void* memory);
   int (*launch)(const void* kernel, Dim3 grid, Dim3 block, void** args, size_t shared_bytes, void* stream);
+  int (*launch_kernel)(const void* kernel, Dim3 grid, Dim3 block, void** args, size_t shared_bytes, void* stream);
   int (*launch_ex)(const void* config, const void* kernel, void** args);
   int (*launch_per_thread)(const void* kernel, Dim3 grid, Dim3 block, void** args, size_t shared_bytes, void* stream);
   int (*destroy_stream)(void* stream);
+  int (*begin_capture)(void* stream, int mode);
+  int (*end_capture)(void* stream, void** graph);
   const RuntimeCall* last;
   int* result;        // of the next calls
   int64_t* spins_ns;  // how long each takes
