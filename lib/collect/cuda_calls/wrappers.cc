@@ -287,9 +287,11 @@ template <class... Args> int AnswerLookUp(int (*original)(Args...), Args... args
   return result;
 }
 
-void Count(uint64_t ticks) {
+// A call that enqueued work. The recorder may have stopped in it: then there is no end.
+void Count(uint64_t begin, uint64_t end) {
+  if (begin == 0 || end < begin) return;
   ++trace::t_launches.count;
-  trace::t_launches.ticks += ticks;
+  trace::t_launches.ticks += end - begin;
 }
 
 template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Args... args) {
@@ -308,7 +310,7 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
   if constexpr (kKind.role == Role::kLaunch) {
     const uint64_t begin = BeginCall();
     const int result = hook == nullptr ? original(args...) : CallHooked<kFunction>(*hook, original, args...);
-    Count(BeginCall() - begin);
+    Count(begin, BeginCall());
     return result;
   }
   if (kKind.role == Role::kCopy && hook != nullptr) hook->copy();
@@ -318,9 +320,9 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
   t_is_inside = false;
   if (detail::t_ring->events != events) return result;  // recorded in the call, by CUPTI's callback
   if constexpr (kKind.role == Role::kCopy) {
-    const uint64_t ticks = BeginCall() - begin;
-    if (ticks < g_slow_copy_ticks.load(std::memory_order_relaxed)) {
-      Count(ticks);
+    const uint64_t end = BeginCall();
+    if (end - begin < g_slow_copy_ticks.load(std::memory_order_relaxed)) {
+      Count(begin, end);
       return result;
     }
   }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/profile/api.h"
+
+#include <dlfcn.h>
+
+#include "base/cupti_library.h"
+#include "base/message.h"
+
+namespace pitot::profile {
+namespace {
+
+using base::Error;
+
+template <class Function> bool FindSymbol(void* handle, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(handle, name));
+  return *function != nullptr;
+}
+
+Status UseCupti(void* handle, Api* api) {
+  FindSymbol(handle, "cuptiGetResultString", &api->get_result_string);
+  const char* missing = nullptr;
+  const auto find = [&](const char* name, auto* function) {
+    if (!FindSymbol(handle, name, function) && missing == nullptr) missing = name;
+  };
+  find("cuptiProfilerInitialize", &api->initialize);
+  find("cuptiDeviceGetChipName", &api->get_chip_name);
+  find("cuptiProfilerGetCounterAvailability", &api->get_availability);
+  find("cuptiProfilerHostInitialize", &api->host_initialize);
+  find("cuptiProfilerHostDeinitialize", &api->host_deinitialize);
+  find("cuptiProfilerHostConfigAddMetrics", &api->add_metrics);
+  find("cuptiProfilerHostGetConfigImageSize", &api->get_config_size);
+  find("cuptiProfilerHostGetConfigImage", &api->get_config_image);
+  find("cuptiProfilerHostGetNumOfPasses", &api->get_passes);
+  find("cuptiProfilerHostEvaluateToGpuValues", &api->evaluate);
+  find("cuptiRangeProfilerEnable", &api->enable);
+  find("cuptiRangeProfilerDisable", &api->disable);
+  find("cuptiRangeProfilerGetCounterDataSize", &api->get_data_size);
+  find("cuptiRangeProfilerCounterDataImageInitialize", &api->initialize_data);
+  find("cuptiRangeProfilerSetConfig", &api->set_config);
+  find("cuptiRangeProfilerStart", &api->start);
+  find("cuptiRangeProfilerStop", &api->stop);
+  find("cuptiRangeProfilerDecodeData", &api->decode);
+  find("cuptiRangeProfilerGetCounterDataInfo", &api->get_data_info);
+  if (missing == nullptr) return {};
+  return Error(StatusCode::kUnavailable, "this process's CUPTI has no %s: use the one of CUDA 12.6 or later", missing);
+}
+
+// The runtime's own function knows its symbols; another copy of the runtime refuses them.
+int FunctionOfSymbol(void* launch, void** function, const void* symbol) {
+  constexpr int kCudaErrorSymbolNotFound = 500;
+  Dl_info info{};
+  if (dladdr(launch, &info) == 0 || info.dli_fname == nullptr) return kCudaErrorSymbolNotFound;
+  void* const runtime = dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (runtime == nullptr) return kCudaErrorSymbolNotFound;
+  int (*get)(void**, const void*) = nullptr;
+  const bool is_there = FindSymbol(runtime, "cudaGetFuncBySymbol", &get);
+  dlclose(runtime);  // it stays loaded: the program uses it
+  return is_there ? get(function, symbol) : kCudaErrorSymbolNotFound;
+}
+
+}  // namespace
+
+Status LoadCupti(const std::string& path, int driver_major, Api* api) {
+  *api = {};
+  const std::vector<std::string> files = base::LoadedFiles();
+  if (!path.empty()) {
+    if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return UseCupti(handle, api);
+    if (void* const other = base::FindLoadedCupti(files)) {
+      dlclose(other);
+      return Error(StatusCode::kUnavailable,
+                   "ProfileOptions::library is %s, and this process has loaded another CUPTI: leave the option out to "
+                   "use that one",
+                   path.c_str());
+    }
+    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) return Error(StatusCode::kNotFound, "cannot load CUPTI: %s", dlerror());
+    return UseCupti(handle, api);
+  }
+  if (void* const handle = base::FindLoadedCupti(files)) return UseCupti(handle, api);
+  for (const std::string& candidate : base::CuptiCandidates(files, driver_major)) {
+    if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return UseCupti(handle, api);
+  }
+  return Status(StatusCode::kNotFound,
+                "there is no libcupti: install the one of the process's CUDA (package cuda-cupti, or the PyPI wheel "
+                "nvidia-cuda-cupti), or name it in ProfileOptions::library");
+}
+
+Status FindDriver(Driver* driver) {
+  *driver = {};
+  void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (handle == nullptr)
+    return Status(StatusCode::kNotFound, "this process has not used CUDA: profile once the server launches kernels");
+  const char* missing = nullptr;
+  const auto find = [&](const char* name, auto* function) {
+    if (!FindSymbol(handle, name, function) && missing == nullptr) missing = name;
+  };
+  find("cuDriverGetVersion", &driver->get_version);
+  find("cuDeviceGet", &driver->get_device);
+  find("cuDeviceGetAttribute", &driver->device_attribute);
+  find("cuDevicePrimaryCtxGetState", &driver->primary_state);
+  find("cuDevicePrimaryCtxRetain", &driver->primary_retain);
+  find("cuDevicePrimaryCtxRelease_v2", &driver->primary_release);
+  find("cuCtxPushCurrent_v2", &driver->push);
+  find("cuCtxPopCurrent_v2", &driver->pop);
+  find("cuCtxGetCurrent", &driver->get_current);
+  find("cuStreamIsCapturing", &driver->is_capturing);
+  find("cuFuncGetName", &driver->function_name);
+  find("cuFuncGetAttribute", &driver->function_attribute);
+  find("cuOccupancyMaxActiveBlocksPerMultiprocessor", &driver->most_blocks);
+  FindSymbol(handle, "cuKernelGetName", &driver->kernel_name);
+  FindSymbol(handle, "cuKernelGetFunction", &driver->kernel_function);
+  driver->symbol_function = FunctionOfSymbol;
+  dlclose(handle);  // it stays loaded: another holds it
+  if (missing == nullptr) return {};
+  return Error(StatusCode::kUnavailable, "the driver has no %s: profiling needs a driver of CUDA 12.3 or later",
+               missing);
+}
+
+std::string ResultName(const Api& api, Result result) {
+  const char* text = nullptr;
+  if (api.get_result_string != nullptr && api.get_result_string(result, &text) == counters::kSuccess && text != nullptr)
+    return text;
+  return "CUPTI error " + std::to_string(static_cast<int>(result));
+}
+
+}  // namespace pitot::profile
