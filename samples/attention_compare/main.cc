@@ -3,15 +3,23 @@
 // attention_compare: sends requests alternately to a plain fused attention kernel and to a reference, like two models
 // of one server. Each has a route of its own, so the report gives each its typical time.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <optional>
 #include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "attention_compare/fused.h"
 #include "attention_compare/other.h"
 #include "gpu_common/cuda.h"
 #include "gpu_common/sample.h"
+#include "pitot/collect/cuda_calls.h"
+#include "pitot/collect/profile.h"
 
 namespace attention_compare {
 namespace {
@@ -59,20 +67,75 @@ void CheckRows(const Shape& shape, const std::vector<float>& queries, const std:
   }
 }
 
+// Measures the kernels of `serve` while a thread calls it again and again, as a server would.
+pitot::Profile Measure(pitot::Recorder& recorder, const std::function<void()>& serve) {
+  std::atomic<bool> is_done{false};
+  std::string failure;
+  std::thread server([&] {
+    try {
+      while (!is_done) serve();
+    } catch (const std::exception& e) {
+      failure = e.what();
+    }
+  });
+  pitot::ProfileOptions options;
+  options.launches = 66;
+  pitot::Profile profile;
+  const pitot::Status status = pitot::ProfileKernels(recorder, options, &profile);
+  is_done = true;
+  server.join();
+  if (!failure.empty()) throw std::runtime_error(failure);
+  if (!status.ok()) {
+    std::fprintf(stderr, "attention_compare: no profile: %s\n", status.message());
+    throw gpu_common::Exit{gpu_common::kSkipped};
+  }
+  return profile;
+}
+
+// Explains by hardware counters why one of the two is slower.
+int ProfileBoth(const gpu_common::Arguments& arguments, const char* other_route, const std::function<void()>& fused,
+                const std::function<void()>& other) {
+  pitot::Options options;
+  options.incident_directory = arguments.incident_directory().c_str();
+  pitot::Recorder recorder = pitot::Recorder::Start(options);
+  const pitot::Status status = recorder.Add(pitot::MakeCudaCallCollector());
+  if (!status.ok()) throw std::runtime_error(status.message());
+  const pitot::Profile one = Measure(recorder, fused), two = Measure(recorder, other);
+  std::printf("\n/fused\n%s\n%s\n%s\n", pitot::ProfileText(one).c_str(), other_route, pitot::ProfileText(two).c_str());
+  std::printf("%s\n", pitot::CompareProfiles("/fused", one, other_route, two).c_str());
+  return gpu_common::kDone;
+}
+
 int Main(int argc, char** argv) {
   Shape shape;
+  bool is_profile = false;
   gpu_common::Arguments arguments("attention_compare", "Serves attention by two implementations in turn.", 1);
   arguments.Number("--heads", "heads of an input (default 8)", 1, 64, &shape.heads);
   arguments.Number("--length", "tokens of an input (default 1024)", 1, 8192, &shape.length);
+  arguments.Flag("--profile", "measure the kernels of both with hardware counters, and compare them", &is_profile);
   arguments.Parse(argc, argv);
 
-  gpu_common::Recording recording(arguments);
+  // CUPTI's records of kernels and its range profiler would get in each other's way.
+  std::optional<gpu_common::Recording> recording;
+  is_profile ? gpu_common::RequireGpu(arguments.program()) : static_cast<void>(recording.emplace(arguments));
   const size_t size = static_cast<size_t>(shape.heads) * static_cast<size_t>(shape.length) * kHeadDim;
   const std::vector<float> queries = Random(size, 1), keys = Random(size, 2), values = Random(size, 3);
   const DeviceArray<float> device_queries(queries), device_keys(keys), device_values(values), fused_out(size);
   const gpu_common::Stream stream;
   const std::unique_ptr<Other> other = MakeOther(shape);
   std::printf("%s\n", other->about());
+  const auto launch_fused = [&] {
+    LaunchFused(shape, device_queries.data(), device_keys.data(), device_values.data(), fused_out.data(), stream.get());
+    gpu_common::Check(cudaGetLastError(), "FusedAttention");
+  };
+  const auto launch_other = [&] {
+    other->Launch(device_queries.data(), device_keys.data(), device_values.data(), stream.get());
+  };
+  if (is_profile) {
+    return ProfileBoth(
+        arguments, other->route(), [&] { launch_fused(), stream.Synchronize(); },
+        [&] { launch_other(), stream.Synchronize(); });
+  }
 
   const auto serve = [&](int number) {
     const bool is_fused = number % 2 == 0;
@@ -83,13 +146,7 @@ int Main(int argc, char** argv) {
     batch.Join(request.token());
     {
       PITOT_SCOPE("launch");
-      if (is_fused) {
-        LaunchFused(shape, device_queries.data(), device_keys.data(), device_values.data(), fused_out.data(),
-                    stream.get());
-        gpu_common::Check(cudaGetLastError(), "FusedAttention");
-      } else {
-        other->Launch(device_queries.data(), device_keys.data(), device_values.data(), stream.get());
-      }
+      is_fused ? launch_fused() : launch_other();
     }
     batch.Submitted();
     {
@@ -110,7 +167,7 @@ int Main(int argc, char** argv) {
   serve(1);
   check();
   gpu_common::Serve(arguments, serve);
-  const int code = recording.Incident(
+  const int code = recording->Incident(
       "attention_compare",
       "Look at report.txt: the kernels under GPU, whose 'count' is that of their requests; at trace.pftrace: the\n"
       "kernels of the two routes in turn, their arguments grid, block, registers_per_thread, "

@@ -114,6 +114,15 @@ void Arguments::Help() const {
       "\nExit codes: 0 done, 1 failed (CUDA, or a wrong result), 2 bad usage, 77 no GPU or nothing to record it.\n");
 }
 
+void RequireGpu(const char* program) {
+  int devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  if (error == cudaSuccess && devices > 0) return;
+  std::printf("%s: skipped, there is no GPU to run on (%s).\n", program,
+              error == cudaSuccess ? "CUDA counts none" : cudaGetErrorString(error));
+  throw Exit{kSkipped};
+}
+
 Recording::Recording(const Arguments& arguments) : program_(arguments.program()) {
   pitot::Options options = pitot::Options::FromEnvironment();
   options.incident_directory = arguments.incident_directory().c_str();
@@ -140,12 +149,7 @@ Recording::Recording(const Arguments& arguments) : program_(arguments.program())
     has_cupti_ = recorder_.Add(pitot::MakeCuptiCollector(cupti)).ok();
     recorder_.Add(pitot::MakeNvmlCollector());
   }
-  int devices = 0;
-  const cudaError_t error = cudaGetDeviceCount(&devices);
-  if (error == cudaSuccess && devices > 0) return;
-  std::printf("%s: skipped, there is no GPU to run on (%s).\n", program_,
-              error == cudaSuccess ? "CUDA counts none" : cudaGetErrorString(error));
-  throw Exit{kSkipped};
+  RequireGpu(program_);
 }
 
 void Recording::OnIncident(void* context, const pitot::IncidentInfo& incident) {

@@ -66,6 +66,9 @@ class Arguments {
   int requests_ = 0;
 };
 
+// Prints a line and throws Exit(kSkipped) without a GPU.
+void RequireGpu(const char* program);
+
 // A recorder with room for the whole run, and with the collectors for CUPTI and NVML.
 class Recording {
  public:
