@@ -22,8 +22,8 @@ inline void* const kNoStream = reinterpret_cast<void*>(~uintptr_t{1});     // NO
 
 extern std::atomic<const StreamWatcher*> g_stream_watcher;  // null: none. It must live as long as the process.
 
-// Launches and enqueued copies of this thread in the batch that it began last. Who sees the calls counts them; the
-// batch's end has them.
+// Launches and enqueued copies of this thread in the batch that it began last. The collector of the calls counts them,
+// and the batch's end has them.
 struct Launches {
   uint64_t batch = 0;  // id
   uint64_t ticks = 0;  // in the calls
