@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -67,8 +68,31 @@ int ComplainUnreadable(const std::string& path, const Status& status) {
   return kUnreadable;
 }
 
-int LoadDump(const std::string& path, bool is_recovering, model::Trace* trace, DumpReport* report) {
-  const Status status = ReadDump(path, trace, report);
+// Unpacks a gzipped file. 64 KiB at a time, so that a damaged one gives what was whole.
+Status Unpack(const std::string& path, std::string* bytes) {
+  constexpr size_t kStep = 64 << 10, kMost = size_t{4} << 30;
+  const gzFile file = gzopen(path.c_str(), "rbe");
+  if (file == nullptr) return Status(StatusCode::kNotFound, strerror(errno));
+  for (int got = 1; got > 0 && bytes->size() < kMost;) {
+    const size_t at = bytes->size();
+    bytes->resize(at + kStep);
+    got = gzread(file, bytes->data() + at, kStep);
+    bytes->resize(at + static_cast<size_t>(std::max(got, 0)));
+  }
+  gzclose(file);
+  if (bytes->size() >= kMost) return Status(StatusCode::kResourceExhausted, "it has more than 4 GiB: unpack it first");
+  return {};
+}
+
+Status ReadPlainOrPacked(const std::string& path, bool is_packed, model::Trace* trace, DumpReport* report) {
+  if (!is_packed) return ReadDump(path, trace, report);
+  std::string bytes;
+  if (Status status = Unpack(path, &bytes); !status.ok()) return status;
+  return ParseDump(bytes.data(), bytes.size(), trace, report);
+}
+
+int LoadDump(const std::string& path, bool is_packed, bool is_recovering, model::Trace* trace, DumpReport* report) {
+  const Status status = ReadPlainOrPacked(path, is_packed, trace, report);
   const bool is_known = report->version_major == dump_format::kVersionMajor;
   if (is_known && report->version_minor > dump_format::kVersionMinor)
     Complain(absl::StrFormat("%s has format %d.%d, and this version knows %d.%d: newer parts are left out, %d chunks.",
@@ -122,15 +146,19 @@ int LoadKineto(const std::string& path, model::Trace* trace, KinetoReport* repor
   }
 }
 
-// Whether it begins like JSON or gzip; a dump begins like neither.
-bool IsKineto(const std::string& path) {
+// Whether it begins like JSON; a dump does not. Either may be gzipped. A damaged gzip file is read as JSON, which says
+// what is wrong.
+bool IsKineto(const std::string& path, bool* is_packed) {
   char first[64] = {};
   struct stat facts = {};
-  FILE* const file = stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) ? fopen(path.c_str(), "rbe") : nullptr;
+  *is_packed = false;
+  const gzFile file = stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) ? gzopen(path.c_str(), "rbe") : nullptr;
   if (file == nullptr) return false;
-  std::string_view text(first, fread(first, 1, sizeof first, file));
-  fclose(file);
-  if (text.substr(0, 2) == "\x1f\x8b") return true;
+  const int got = gzread(file, first, sizeof first);
+  *is_packed = gzdirect(file) == 0;
+  gzclose(file);
+  if (got <= 0) return *is_packed;
+  std::string_view text(first, static_cast<size_t>(got));
   if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
   text = text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   return !text.empty() && (text[0] == '{' || text[0] == '[');
@@ -211,9 +239,10 @@ int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
                         path));
     return kUnreadable;
   }
-  report->is_kineto = IsKineto(path);
+  bool is_packed = false;
+  report->is_kineto = IsKineto(path, &is_packed);
   return report->is_kineto ? LoadKineto(path, trace, &report->kineto)
-                           : LoadDump(path, report->is_recovering, trace, &report->dump);
+                           : LoadDump(path, is_packed, report->is_recovering, trace, &report->dump);
 }
 
 bool IsEmpty(const model::Trace& trace) {

@@ -153,6 +153,17 @@ void CheckColumns(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("a gzipped dump is read as a plain one", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+  const Result plain = folder.Run("why dump.pitot");
+  REQUIRE(system(("gzip -k " + (folder / "dump.pitot")).c_str()) == 0);
+  const Result packed = folder.Run("why dump.pitot.gz");
+  CHECK(packed.exit_code == plain.exit_code);
+  CHECK(packed.out == plain.out);
+  CHECK_FALSE(packed.out.empty());
+}
+
 TEST_CASE("info prints the contents of a dump", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
