@@ -12,9 +12,9 @@ using model::Trace;
 
 namespace {
 
-constexpr size_t kLeastLike = 8;  // batches for the usual time of a launch
+constexpr size_t kLeastBatches = 8;  // batches for the usual time of a launch
 // Launches into a full queue wait for each other's kernels: they take at least this many times the usual.
-constexpr double kSlow = 2;
+constexpr double kSlowFactor = 2;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Launching::Launching(const Trace& trace, const BlameOptions& options) : of_(trac
     if (batch.launches != 0) times.push_back(static_cast<double>(batch.launch_ns) / batch.launches);
   }
   if (times.empty()) return;
-  const bool is_usual_known = times.size() >= kLeastLike;
+  const bool is_usual_known = times.size() >= kLeastBatches;
   const double usual_ns = base::Median(std::move(times));
   std::vector<int64_t> called_ns(trace.batches.size());
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
@@ -38,8 +38,8 @@ Launching::Launching(const Trace& trace, const BlameOptions& options) : of_(trac
     if (batch.launches == 0 || code_ns <= 0) continue;
     const auto launch_ns = static_cast<double>(std::min(batch.launch_ns, code_ns));
     double full_ns = launch_ns - usual_ns * batch.launches;
-    const bool is_full =
-        is_usual_known && batch.launches >= options.full_queue_depth && launch_ns > kSlow * usual_ns * batch.launches;
+    const bool is_full = is_usual_known && batch.launches >= options.full_queue_depth &&
+                         launch_ns > kSlowFactor * usual_ns * batch.launches;
     if (!is_full) full_ns = 0;
     of_[row] = {(launch_ns - full_ns) / static_cast<double>(code_ns), full_ns / static_cast<double>(code_ns)};
   }

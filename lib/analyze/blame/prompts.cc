@@ -17,14 +17,14 @@ using model::Trace;
 namespace {
 
 // Fewer like iterations have no usual time.
-constexpr size_t kLeastLike = 8;
+constexpr size_t kLeastIterations = 8;
 // An iteration this many times as long as one without prompts needs a reason.
 constexpr double kLong = 2;
 // A prompt may take up to twice the usual time of its length. One so much longer than the others has no usual time.
 constexpr double kMostOfUsual = 2, kMuchLonger = 4;
 // Prompts usually lengthen iterations if the lower quartile of those with prompts is this far above the upper quartile
 // of those without. Otherwise only a much longer prompt is a reason, for an iteration of kLong.
-constexpr double kLonger = 1.2;
+constexpr double kUsuallyLonger = 1.2;
 
 struct Iteration {
   uint32_t batch;
@@ -79,9 +79,9 @@ std::vector<Iteration> FindIterations(const Trace& trace) {
 
 // The usual time of an iteration without prompts, by executor and number of members (its power of two), and of any
 // number.
-class Without {
+class WithoutPrompts {
  public:
-  Without(const Trace& trace, const std::vector<Iteration>& iterations) : trace_(trace) {
+  WithoutPrompts(const Trace& trace, const std::vector<Iteration>& iterations) : trace_(trace) {
     std::map<Key, std::vector<int64_t>> lengths;
     for (const Iteration& iteration : iterations) {
       if (iteration.prompts != 0) continue;
@@ -90,7 +90,7 @@ class Without {
       lengths[{row.executor, kAny}].push_back(row.duration_ns);
     }
     for (auto& [key, ns] : lengths) {
-      if (ns.size() < kLeastLike) continue;
+      if (ns.size() < kLeastIterations) continue;
       usual_[key] = base::Median(ns);
       if (key.second == kAny) long_ns_[key.first] = base::Quantile(std::move(ns), 0.75);
     }
@@ -122,23 +122,23 @@ class Without {
 };
 
 // Iterations of an executor with prompts.
-struct Like {
+struct PromptsLike {
   std::vector<double> works, lengths_ns, beyond_ns, ns_of_work;
 };
 
 // What they say of one.
-struct Usual {
+struct UsualPrompt {
   double work = 0, ns_of_work = 0, most_beyond_ns = 0;
   bool is_known = false, are_works_known = false;
   bool is_longer = false;  // than without prompts
 };
 
-Usual UsualOf(Like like, int64_t long_without_ns) {
-  Usual usual;
-  usual.is_known = like.beyond_ns.size() >= kLeastLike;
-  usual.are_works_known = like.works.size() >= kLeastLike;
+UsualPrompt UsualPromptOf(PromptsLike like, int64_t long_without_ns) {
+  UsualPrompt usual;
+  usual.is_known = like.beyond_ns.size() >= kLeastIterations;
+  usual.are_works_known = like.works.size() >= kLeastIterations;
   const double short_ns = base::Quantile(std::move(like.lengths_ns), 0.25);
-  usual.is_longer = usual.is_known && short_ns >= kLonger * static_cast<double>(long_without_ns);
+  usual.is_longer = usual.is_known && short_ns >= kUsuallyLonger * static_cast<double>(long_without_ns);
   usual.most_beyond_ns = base::Quantile(std::move(like.beyond_ns), 0.9);
   if (!usual.are_works_known) return usual;
   usual.work = base::Median(std::move(like.works));
@@ -146,13 +146,13 @@ Usual UsualOf(Like like, int64_t long_without_ns) {
   return usual;
 }
 
-struct Taken {
+struct TimeOfPrompts {
   double ns = 0;
   bool is_unsure = false;
 };
 
 // The time that an iteration took for its prompts.
-Taken TakenBy(const Iteration& iteration, const Usual& usual, bool is_long) {
+TimeOfPrompts TakenBy(const Iteration& iteration, const UsualPrompt& usual, bool is_long) {
   if (iteration.is_work_known && usual.are_works_known) {
     if (iteration.work >= kMuchLonger * usual.work) return {usual.is_longer || is_long ? iteration.beyond_ns : 0};
     if (!usual.is_longer) return {};
@@ -167,28 +167,28 @@ Taken TakenBy(const Iteration& iteration, const Usual& usual, bool is_long) {
 Prompts::Prompts(const Trace& trace) : of_(trace.batches.size()) {
   if (trace.tokens.empty()) return;
   std::vector<Iteration> iterations = FindIterations(trace);
-  const Without without(trace, iterations);
-  std::map<model::StringId, Like> likes;
+  const WithoutPrompts without(trace, iterations);
+  std::map<model::StringId, PromptsLike> likes;
   for (Iteration& iteration : iterations) {
     const int64_t usual_ns = without.UsualNs(iteration);
     if (iteration.prompts == 0 || usual_ns == 0) continue;
     const model::BatchRow& row = trace.batches[iteration.batch];
     iteration.beyond_ns = static_cast<double>(std::max<int64_t>(row.duration_ns - usual_ns, 0));
-    Like& like = likes[row.executor];
+    PromptsLike& like = likes[row.executor];
     like.beyond_ns.push_back(iteration.beyond_ns);
     like.lengths_ns.push_back(static_cast<double>(row.duration_ns));
     if (!iteration.is_work_known) continue;
     like.works.push_back(iteration.work);
     like.ns_of_work.push_back(iteration.beyond_ns / iteration.work);
   }
-  std::map<model::StringId, Usual> usuals;
-  for (auto& [executor, like] : likes) usuals[executor] = UsualOf(std::move(like), without.LongNs(executor));
+  std::map<model::StringId, UsualPrompt> usuals;
+  for (auto& [executor, like] : likes) usuals[executor] = UsualPromptOf(std::move(like), without.LongNs(executor));
   for (const Iteration& iteration : iterations) {
     if (iteration.beyond_ns <= 0) continue;
     const model::BatchRow& row = trace.batches[iteration.batch];
     const auto length_ns = static_cast<double>(row.duration_ns);
     const bool is_long = length_ns >= kLong * (length_ns - iteration.beyond_ns);
-    const Taken taken = TakenBy(iteration, usuals[row.executor], is_long);
+    const TimeOfPrompts taken = TakenBy(iteration, usuals[row.executor], is_long);
     of_[iteration.batch] = {iteration.largest, taken.ns / length_ns, taken.is_unsure};
   }
 }

@@ -14,6 +14,7 @@
 #include "analyze/blame/launching.h"
 #include "analyze/blame/namespace.h"
 #include "analyze/blame/prompts.h"
+#include "analyze/blame/stillness.h"
 #include "analyze/blame/usual.h"
 #include "analyze/blame/walk_gpu.h"
 #include "analyze/blame/walk_host.h"
@@ -41,6 +42,7 @@ class Index {
         gpu_use(Ask(of)),
         prompts(Ask(of)),
         launching(Ask(of), how),
+        stillness(Ask(of)),
         first_uses(Ask(of), threads, gpu, how),
         usual(Ask(of)) {}
   Index(const Index&) = delete;
@@ -72,6 +74,7 @@ class Index {
   const GpuUse gpu_use;
   const Prompts prompts;
   const Launching launching;
+  const Stillness stillness;
   const FirstUses first_uses;
   const Usual usual;
 };

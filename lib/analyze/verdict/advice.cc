@@ -64,6 +64,13 @@ constexpr AdviceRow kRows[] = {
      {"speed_preprocessing",
       "Make this code faster, run it on several threads or on the GPU, or cache its result. It may have slept instead: "
       "only the host collector (MakeHostCollector) can tell."}},
+    {BlameBit(Blame::kHostBlockedUnknown),
+     kAnyClose,
+     Proof::kStoodStill,
+     {"find_who_stopped_it",
+      "The whole process stood still. A signal (SIGSTOP), a debugger or tracer, the freezer of a container, or a "
+      "paused "
+      "virtual machine stops all threads at once. Look at what else the machine did then."}},
     {BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown),
      kAnyClose,
      Proof::kMayBePrompt,

@@ -102,6 +102,18 @@ bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
   return unseen_ns > 0 && 2 * unseen_ns >= code_ns;
 }
 
+bool IsStill(const blame::Index& index, const RequestBlame& blame) {
+  int64_t slept_ns = 0, still_ns = 0;
+  for (const BlameSegment& segment : blame.segments) {
+    if (segment.blame != Blame::kHostBlockedUnknown) continue;
+    slept_ns += segment.end_ns - segment.begin_ns;
+    still_ns += index.stillness.StillNs(segment.begin_ns, segment.end_ns);
+  }
+  // A stretch by counters has its place within its code, not its moment.
+  const int64_t all_ns = index.stillness.StillNs(blame.begin_ns, blame.end_ns);
+  return slept_ns > 0 && 2 * std::max(still_ns, std::min(all_ns, slept_ns)) > slept_ns;
+}
+
 bool MayBePrompt(const blame::Index& index, const RequestBlame& blame) {
   int64_t work_ns = 0, unsure_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
@@ -123,6 +135,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kHostPagefaultIo:
       return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;
     case Blame::kHostBlockedUnknown:
+      if (IsStill(index, blame)) return Proof::kStoodStill;
       if (MayBePrompt(index, blame)) return Proof::kMayBePrompt;
       if (longest.thread != model::kNone &&
           index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)

@@ -25,6 +25,9 @@ bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame);
 // nor kernels, nor counters show what it did meanwhile.
 bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
 
+// Whether most of a request's sleep was while the whole process stood still.
+bool IsStill(const blame::Index& index, const RequestBlame& blame);
+
 // Whether most of the model code and sleep of a request may be a prompt read in the same iteration, or something else
 // there: the prompt's length is not known.
 bool MayBePrompt(const blame::Index& index, const RequestBlame& blame);

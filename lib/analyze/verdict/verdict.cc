@@ -277,7 +277,9 @@ class RequestComparison {
   // ---- Causes
   void FindCauses(const Contrast& at) {
     if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
-    may_be_prompt_ = MayBePrompt(index_, blame_);
+    const bool is_still = IsStill(index_, blame_);
+    may_be_prompt_ = !is_still && MayBePrompt(index_, blame_);
+    if (is_still) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
     if (may_be_prompt_) unknown_ |= BlameBit(Blame::kHostBlockedUnknown);
     if (may_be_prompt_ || MayAwaitGpu(index_, blame_)) unknown_ |= BlameBit(Blame::kHostOncpuFramework);
     for (uint32_t k = 0; k < kBlames; ++k) {

@@ -101,7 +101,9 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
 // The doubt about a part: none if at least half of its time is proved to be what it is called.
 Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blame) {
   if (blame == Blame::kHostBlockedUnknown)
-    return IsNamedSleep(index.trace, request) ? Doubt{} : Doubt{kNoWaitSays, "no recorded wait explains the sleep"};
+    return IsNamedSleep(index.trace, request) || IsStill(index, request)
+               ? Doubt{}
+               : Doubt{kNoWaitSays, "no recorded wait explains the sleep"};
   const Doubt unless_proved = UnlessProved(blame);
   if (unless_proved.factor == 1) return {};
   int64_t all_ns = 0, proved_ns = 0;

@@ -92,6 +92,15 @@ class Teller {
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }
 
+  // What took the time, and where.
+  std::string HowItTook(const Cause& cause, const std::string& time) const {
+    if (cause.longest.empty()) return Mechanism(cause.blame, time);
+    if (cause.blame == Blame::kHostBlockedUnknown && IsStill(index_, blame_))
+      return "stood still for " + time + " with the whole process" + PlaceOfWork(cause);
+    if (IsPrompt(cause)) return "waited " + time + " while its iteration read a prompt" + PlaceOfWork(cause);
+    return MechanismOf(cause, blame_.segments[cause.longest[0]], time);
+  }
+
   // Whether a cause is a prompt read in the same iteration.
   bool IsPrompt(const Cause& cause) const {
     if (cause.blame != Blame::kExecutorBusy || cause.longest.empty()) return false;
@@ -103,10 +112,9 @@ class Teller {
   // The predicate of a cause, with place and culprit. An undetermined verdict has named the missing wait already.
   std::string Sentence(const Cause& cause, bool is_undetermined) const {
     const std::string time = Duration(cause.blame_ns);
-    std::string text = cause.longest.empty() ? Mechanism(cause.blame, time)
-                       : IsPrompt(cause) ? "waited " + time + " while its iteration read a prompt" + PromptPlace(cause)
-                                         : MechanismOf(cause, blame_.segments[cause.longest[0]], time);
-    if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !IsNamedSleep(trace_, blame_))
+    std::string text = HowItTook(cause, time);
+    const bool is_explained = IsNamedSleep(trace_, blame_) || IsStill(index_, blame_);
+    if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !is_explained)
       text += ", and no recorded wait explains why";
     if (const std::string at = UnrecordedAt(cause); !at.empty()) text += ", " + at;
     if (const std::string by = By(cause.blame, cause.by, ""); !by.empty()) {
@@ -213,7 +221,7 @@ class Teller {
                               : MechanismPartlyAt(cause.blame, time, place, part);
   }
 
-  std::string PromptPlace(const Cause& cause) const {
+  std::string PlaceOfWork(const Cause& cause) const {
     BlameSegment at = blame_.segments[cause.longest[0]];
     at.gpu = at.call = kNone;
     const std::string place = Places(trace_).Of(at);
