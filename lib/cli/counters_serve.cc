@@ -62,14 +62,15 @@ int ServeCounters(const ServeOptions& options) {
                           counters::kLeastIntervalUs, " to ", counters::kMostIntervalUs));
     return kUsage;
   }
-  if (const Status used = counters::UseAllGpus(); !used.ok()) {
-    Complain(used.message());
-    return kNothingFound;
-  }
+  // Threads of the driver inherit it.
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  if (const Status used = counters::UseAllGpus(); !used.ok()) {
+    Complain(used.message());
+    return kNothingFound;
+  }
   setpriority(PRIO_PROCESS, 0, kNice);
 
   counters::Environment environment;

@@ -70,7 +70,7 @@ int ComplainUnreadable(const std::string& path, const Status& status) {
 
 // Unpacks a gzipped file. 64 KiB at a time, so that a damaged one gives what was whole.
 Status Unpack(const std::string& path, std::string* bytes) {
-  constexpr size_t kStep = 64 << 10, kMost = size_t{4} << 30;
+  constexpr size_t kStep = 64 << 10, kMost = size_t{1} << 30;
   const gzFile file = gzopen(path.c_str(), "rbe");
   if (file == nullptr) return Status(StatusCode::kNotFound, strerror(errno));
   for (int got = 1; got > 0 && bytes->size() < kMost;) {
@@ -80,7 +80,8 @@ Status Unpack(const std::string& path, std::string* bytes) {
     bytes->resize(at + static_cast<size_t>(std::max(got, 0)));
   }
   gzclose(file);
-  if (bytes->size() >= kMost) return Status(StatusCode::kResourceExhausted, "it has more than 4 GiB: unpack it first");
+  if (bytes->size() >= kMost)
+    return Status(StatusCode::kResourceExhausted, "unpacked it has more than 1 GiB: unpack it first");
   return {};
 }
 

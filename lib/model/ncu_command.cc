@@ -64,7 +64,7 @@ std::string NcuCommand(const Trace& trace, StringId kernel) {
                            });
   std::string brief = is_compiled ? std::string(name) : ReadKernelName(name).brief;
   if (const size_t scope = brief.rfind("::"); !is_compiled && scope != std::string::npos) brief.erase(0, scope + 2);
-  return "pitot counters release --for 600 && ncu --target-processes all --set roofline --section Occupancy --section "
+  return "pitot counters release --for 600; ncu --target-processes all --set roofline --section Occupancy --section "
          "LaunchStats --clock-control none "
          "--cache-control none --kernel-name-base " +
          std::string(is_compiled ? "mangled" : "function") + " --kernel-name 'regex:" + Exactly(brief) +

@@ -149,3 +149,10 @@ TEST_CASE("without sizes, a prompt that took as long as others' prompts is blame
     if (segment.blame == Blame::kExecutorBusy) CHECK(segment.by.request == engine.late);
   }
 }
+
+TEST_CASE("of a prompt of known length it is said that too few others are known", "[prompts]") {
+  Engine engine({.prompts_from = kIterations});  // the first of the engine
+  const std::string text = TextOf(engine.Judge());
+  INFO(text);
+  CHECK(text.find("a prompt was read in the same iteration, and too few others are known") != std::string::npos);
+}

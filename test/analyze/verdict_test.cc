@@ -370,7 +370,7 @@ TEST_CASE("a verdict that blames a kernel has the command to measure it", "[verd
     const Verdict verdict = route.Judge(blame);
 
     const std::string text = VerdictText(route.index, blame, verdict);
-    CHECK(text.find("\nmeasure it  pitot counters release --for 600 && ncu ") != std::string::npos);
+    CHECK(text.find("\nmeasure it  pitot counters release --for 600; ncu ") != std::string::npos);
     CHECK(text.find("--kernel-name 'regex:^add$'") != std::string::npos);
     CHECK(VerdictJson(route.index, blame, verdict).find("\"ncu\":") != std::string::npos);
   }

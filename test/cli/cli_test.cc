@@ -164,6 +164,18 @@ TEST_CASE("a gzipped dump is read as a plain one", "[cli]") {
   CHECK_FALSE(packed.out.empty());
 }
 
+TEST_CASE("of a gzipped dump that was cut short, what was whole is read", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+  REQUIRE(system(("gzip -1 " + (folder / "dump.pitot")).c_str()) == 0);
+  const std::string packed = fakes::ReadFile(folder / "dump.pitot.gz");
+  folder.Write("cut.gz", packed.substr(0, packed.size() - 40));
+  const Result cut = folder.Run("requests cut.gz");
+  CHECK(cut.exit_code == 4);
+  CHECK(cut.err.find("cut.gz is damaged") != std::string::npos);
+  CHECK_FALSE(cut.out.empty());
+}
+
 TEST_CASE("info prints the contents of a dump", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());

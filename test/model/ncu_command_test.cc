@@ -33,7 +33,7 @@ bool Has(const std::string& command, const std::string& part) { return command.f
 
 TEST_CASE("ncu is asked for exactly one kernel, its roofline and its occupancy", "[ncu]") {
   CHECK(CommandOf(Launches("_Z4gemmIfEvPT_", 4)) ==
-        "pitot counters release --for 600 && ncu --target-processes all --set roofline --section Occupancy --section "
+        "pitot counters release --for 600; ncu --target-processes all --set roofline --section Occupancy --section "
         "LaunchStats --clock-control none "
         "--cache-control none --kernel-name-base mangled --kernel-name 'regex:^_Z4gemmIfEvPT_$' --launch-skip 2 "
         "--launch-count 1 PROGRAM");

@@ -80,7 +80,7 @@ struct KernelProfile {
 };
 
 struct Profile {
-  std::vector<KernelProfile> kernels;  // most GPU time first
+  std::vector<KernelProfile> kernels;  // longest launch first
   uint64_t launches_seen = 0;          // by this process, of any work, during the call
   uint64_t launches_measured = 0;
   // Measured and not used: another thread enqueued work meanwhile, or another kernel was in the range.
@@ -95,7 +95,7 @@ struct Profile {
 // Threads: any, one call at a time; not the thread that launches the kernels, which would wait for itself. The thread
 // of
 //   a measured launch starts and stops CUPTI's counters around it. No other thread waits, except one that captures a
-//   graph or resets the device: that ends the profile, and goes on once CUPTI has let go.
+//   graph or resets the device: that ends the profile, and goes on once CUPTI has let go, after 2 s at most.
 // Errors: kInvalidArgument names the option. kNotRunning: the recorder. kAlreadyRunning: another call. kUnavailable: no
 //   collector of calls, no permission, another profiler, too few launches in time, a graph's capture, a reset of the
 //   device, or CUPTI failed; the message says which, and what to do. kNotFound: no CUPTI, no CUDA, or no context on the

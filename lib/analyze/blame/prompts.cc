@@ -189,7 +189,7 @@ Prompts::Prompts(const Trace& trace) : of_(trace.batches.size()) {
     const auto length_ns = static_cast<double>(row.duration_ns);
     const bool is_long = length_ns >= kLong * (length_ns - iteration.beyond_ns);
     const TimeOfPrompts taken = TakenBy(iteration, usuals[row.executor], is_long);
-    of_[iteration.batch] = {iteration.largest, taken.ns / length_ns, taken.is_unsure};
+    of_[iteration.batch] = {iteration.largest, taken.ns / length_ns, taken.is_unsure, iteration.is_work_known};
   }
 }
 

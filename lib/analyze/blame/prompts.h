@@ -23,6 +23,7 @@ class Prompts {
     uint32_t request = model::kNone;  // with the largest prompt; kNone: none was read
     double share = 0;                 // of the iteration's time: beyond the usual time of one without prompts
     bool is_unsure = false;           // nothing tells whether the prompt or something else took longer
+    bool has_size = false;            // the lengths of its prompts are known
   };
   Of OfBatch(uint32_t batch) const { return of_[batch]; }
 

@@ -64,7 +64,7 @@ CounterMeans::CounterMeans(const Trace& trace, const std::vector<GpuCounter>& co
       if (row == kNone) continue;
       const std::vector<Held> values = ValuesOf(trace, row, model::kHoldsOnNs);
       const int64_t spacing_ns = SpacingOf(trace, device, values);
-      if (spacing_ns == 0) continue;
+      if (values.empty() || spacing_ns == 0) continue;
       const auto most = static_cast<int64_t>(kMostSamples / values.size() + 1);
       std::vector<Sample>& samples = samples_[{device, counter}];
       size_t first = 0;  // of `times`, the first that may overlap

@@ -97,6 +97,22 @@ std::vector<TopDevice> Roofs::Devices() const {
   return devices;
 }
 
+namespace {
+
+// The nearer roof, of the same work. Counters alone see no FP32 or other units: far below both roofs they tell nothing.
+TopBound BoundOf(const TopRoof& roof, int64_t operators_ns) {
+  constexpr double kLeastShare = 0.3;
+  if (roof.compute_share < 0 || roof.memory_share < 0) return TopBound::kUnknown;
+  double compute = roof.compute_share;
+  if (roof.compute_from == TopEvidence::kOperators && roof.bytes_from == TopEvidence::kCounters && roof.gpu_ns > 0)
+    compute *= std::min(1.0, static_cast<double>(operators_ns) / static_cast<double>(roof.gpu_ns));
+  const bool is_by_counters = roof.compute_from == TopEvidence::kCounters;
+  if (is_by_counters && std::max(compute, roof.memory_share) < kLeastShare) return TopBound::kUnknown;
+  return roof.memory_share > compute ? TopBound::kMemory : TopBound::kCompute;
+}
+
+}  // namespace
+
 TopRoof Roofs::Of(const Load& load) const {
   TopRoof roof;
   // The device with most of the work. Work on others has its own peaks, and is left out.
@@ -159,8 +175,7 @@ TopRoof Roofs::Of(const Load& load) const {
     roof.samples = tensor->samples;
   }
   if (roof.flop_per_s >= 0 && roof.bytes_per_s > 0) roof.flop_per_byte = roof.flop_per_s / roof.bytes_per_s;
-  if (roof.compute_share >= 0 && roof.memory_share >= 0)
-    roof.bound = roof.memory_share > roof.compute_share ? TopBound::kMemory : TopBound::kCompute;
+  roof.bound = BoundOf(roof, load.operators_ns);
   return roof;
 }
 

@@ -75,8 +75,8 @@ constexpr AdviceRow kRows[] = {
      kAnyClose,
      Proof::kMayBePrompt,
      {"say_size",
-      "The prompt or something else in this iteration took long. Say the length of each prompt with Request::SetSize: "
-      "long prompts are then told from slow code."}},
+      "Another request's prompt or something else in this iteration took long. With the length of each prompt "
+      "(Request::SetSize), and 8 iterations with prompts, a long prompt is told from slow code."}},
     {BlameBit(Blame::kHostBlockedUnknown),
      kAnyClose,
      Proof::kMayAwaitGpu,

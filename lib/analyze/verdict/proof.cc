@@ -114,15 +114,23 @@ bool IsStill(const blame::Index& index, const RequestBlame& blame) {
   return slept_ns > 0 && 2 * std::max(still_ns, std::min(all_ns, slept_ns)) > slept_ns;
 }
 
-bool MayBePrompt(const blame::Index& index, const RequestBlame& blame) {
+PromptDoubt MayBePrompt(const blame::Index& index, const RequestBlame& blame) {
   int64_t work_ns = 0, unsure_ns = 0;
+  bool has_sizes = true;
+  const model::RequestRow& row = index.trace.requests[blame.request];
+  const int64_t first_token_ns = row.first_token_ns != 0 ? row.begin_ns + row.first_token_ns : INT64_MAX;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kHostOncpuFramework && segment.blame != Blame::kHostBlockedUnknown) continue;
     work_ns += segment.end_ns - segment.begin_ns;
-    if (segment.batch != model::kNone && index.prompts.OfBatch(segment.batch).is_unsure)
-      unsure_ns += segment.end_ns - segment.begin_ns;
+    // Its own prompt is its own.
+    if (segment.batch == model::kNone || index.trace.batches[segment.batch].begin_ns < first_token_ns) continue;
+    const blame::Prompts::Of prompts = index.prompts.OfBatch(segment.batch);
+    if (!prompts.is_unsure) continue;
+    unsure_ns += segment.end_ns - segment.begin_ns;
+    has_sizes &= prompts.has_size;
   }
-  return unsure_ns > 0 && 2 * unsure_ns >= work_ns;
+  if (unsure_ns == 0 || 2 * unsure_ns < work_ns) return PromptDoubt::kNone;
+  return has_sizes ? PromptDoubt::kFew : PromptDoubt::kNoSize;
 }
 
 Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
@@ -136,7 +144,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;
     case Blame::kHostBlockedUnknown:
       if (IsStill(index, blame)) return Proof::kStoodStill;
-      if (MayBePrompt(index, blame)) return Proof::kMayBePrompt;
+      if (MayBePrompt(index, blame) != PromptDoubt::kNone) return Proof::kMayBePrompt;
       if (longest.thread != model::kNone &&
           index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)
         return Proof::kHeldLock;
@@ -149,7 +157,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kQueueWaitOthers:
       return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
     case Blame::kHostOncpuFramework:
-      if (MayBePrompt(index, blame)) return Proof::kMayBePrompt;
+      if (MayBePrompt(index, blame) != PromptDoubt::kNone) return Proof::kMayBePrompt;
       if (MayAwaitGpu(index, blame)) return Proof::kMayAwaitGpu;
       return index.first_uses.Of(longest).empty() ? Proof::kNone : Proof::kFirstUse;
     case Blame::kLaunchApi:

@@ -157,8 +157,10 @@ class RequestComparison {
       return true;
     }
     if (unexplained_.Share() < options_.most_unknown) return false;
-    if (may_be_prompt_) {
-      verdict_->why_not = "a prompt was read in the same iteration, and its length is not known";
+    if (prompt_doubt_ != PromptDoubt::kNone) {
+      verdict_->why_not = prompt_doubt_ == PromptDoubt::kNoSize
+                              ? "a prompt was read in the same iteration, and its length is not known"
+                              : "a prompt was read in the same iteration, and too few others are known";
       return true;
     }
     verdict_->why_not = 2 * unexplained_.slept_ns > unexplained_.unknown_ns && IsDeviceSleep(index_.trace, blame_)
@@ -278,10 +280,11 @@ class RequestComparison {
   void FindCauses(const Contrast& at) {
     if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
     const bool is_still = IsStill(index_, blame_);
-    may_be_prompt_ = !is_still && MayBePrompt(index_, blame_);
+    prompt_doubt_ = is_still ? PromptDoubt::kNone : MayBePrompt(index_, blame_);
+    const bool may_be_prompt = prompt_doubt_ != PromptDoubt::kNone;
     if (is_still) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
-    if (may_be_prompt_) unknown_ |= BlameBit(Blame::kHostBlockedUnknown);
-    if (may_be_prompt_ || MayAwaitGpu(index_, blame_)) unknown_ |= BlameBit(Blame::kHostOncpuFramework);
+    if (may_be_prompt) unknown_ |= BlameBit(Blame::kHostBlockedUnknown);
+    if (may_be_prompt || MayAwaitGpu(index_, blame_)) unknown_ |= BlameBit(Blame::kHostOncpuFramework);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       unexplained_.positive_ns += ns;
@@ -403,7 +406,7 @@ class RequestComparison {
   double p_factor_ = 1;     // of p, the price of control over both tests
   uint32_t more_work_ = 0;  // parts that are longer because there was more to do
   uint32_t unknown_ = kUnknown;
-  bool may_be_prompt_ = false;
+  PromptDoubt prompt_doubt_ = PromptDoubt::kNone;
   Unexplained unexplained_;
 };
 

@@ -2,6 +2,7 @@
 //
 // Verdicts in words.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -106,7 +107,9 @@ class Teller {
     if (cause.blame != Blame::kExecutorBusy || cause.longest.empty()) return false;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
     return longest.batch != kNone && longest.by.request != kNone && longest.by.batch == kNone &&
-           index_.prompts.OfBatch(longest.batch).share > 0;
+           index_.prompts.OfBatch(longest.batch).share > 0 &&
+           longest.by.request ==
+               blame::Outermost(trace_, index_.requests, index_.prompts.OfBatch(longest.batch).request);
   }
 
   // The predicate of a cause, with place and culprit. An undetermined verdict has named the missing wait already.
@@ -302,7 +305,8 @@ class Teller {
     if (row.sizes.empty()) return "";
     std::vector<double> sizes;
     for (const model::RequestRow& other : trace_.requests) {
-      if (other.route == row.route && !other.sizes.empty() && other.sizes[0].name == row.sizes[0].name)
+      if (other.route == row.route && !other.sizes.empty() && other.sizes[0].name == row.sizes[0].name &&
+          std::isfinite(other.sizes[0].value))
         sizes.push_back(other.sizes[0].value);
     }
     const double usual = base::Median(std::move(sizes));

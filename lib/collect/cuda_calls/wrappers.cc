@@ -61,6 +61,10 @@ struct Kind {
   X(cuGetProcAddress_v2, kLookUp, kNone, kNone, const char*, void**, int, uint64_t, void*)                             \
   X(cuGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                                  \
   X(cuGraphLaunch_ptsz, kLaunch, 1, kNone, Handle, Handle)                                                             \
+  X(cuLaunchCooperativeKernel, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,  \
+    unsigned, Handle, void**)                                                                                          \
+  X(cuLaunchCooperativeKernel_ptsz, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned,       \
+    unsigned, unsigned, Handle, void**)                                                                                \
   X(cuLaunchKernel, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,   \
     Handle, void**, void**)                                                                                            \
   X(cuLaunchKernelEx, kLaunch, kConfig, kNone, const void*, Handle, void**, void**)                                    \
@@ -75,6 +79,10 @@ struct Kind {
   X(cuMemFreeHost, kWait, kNone, kNone, void*)                                                                         \
   X(cuMemFree_v2, kWait, kNone, kNone, Memory)                                                                         \
   X(cuMemHostAlloc, kOwn, kNone, kNone, void**, size_t, unsigned)                                                      \
+  X(cuMemcpyAsync, kCopy, 3, kNone, Memory, Memory, size_t, Handle)                                                    \
+  X(cuMemcpyAsync_ptsz, kCopy, 3, kNone, Memory, Memory, size_t, Handle)                                               \
+  X(cuMemcpyDtoDAsync_v2, kLaunch, 3, kNone, Memory, Memory, size_t, Handle)                                           \
+  X(cuMemcpyDtoDAsync_v2_ptsz, kLaunch, 3, kNone, Memory, Memory, size_t, Handle)                                      \
   X(cuMemcpyDtoHAsync_v2, kCopy, 3, kNone, void*, Memory, size_t, Handle)                                              \
   X(cuMemcpyDtoHAsync_v2_ptsz, kCopy, 3, kNone, void*, Memory, size_t, Handle)                                         \
   X(cuMemcpyDtoH_v2, kWait, kNone, kNone, void*, Memory, size_t)                                                       \
@@ -83,10 +91,16 @@ struct Kind {
   X(cuMemcpyHtoDAsync_v2_ptsz, kCopy, 3, kNone, Memory, const void*, size_t, Handle)                                   \
   X(cuMemcpyHtoD_v2, kWait, kNone, kNone, Memory, const void*, size_t)                                                 \
   X(cuMemcpyHtoD_v2_ptds, kWait, kNone, kNone, Memory, const void*, size_t)                                            \
+  X(cuMemsetD32Async, kLaunch, 3, kNone, Memory, unsigned, size_t, Handle)                                             \
+  X(cuMemsetD32Async_ptsz, kLaunch, 3, kNone, Memory, unsigned, size_t, Handle)                                        \
+  X(cuMemsetD8Async, kLaunch, 3, kNone, Memory, unsigned char, size_t, Handle)                                         \
+  X(cuMemsetD8Async_ptsz, kLaunch, 3, kNone, Memory, unsigned char, size_t, Handle)                                    \
   X(cuModuleLoad, kOwn, kNone, kNone, Handle*, const char*)                                                            \
   X(cuModuleLoadData, kOwn, kNone, kNone, Handle*, const void*)                                                        \
   X(cuModuleLoadDataEx, kOwn, kNone, kNone, Handle*, const void*, unsigned, void*, void**)                             \
   X(cuModuleLoadFatBinary, kOwn, kNone, kNone, Handle*, const void*)                                                   \
+  X(cuStreamBeginCaptureToGraph, kCapture, 0, kNone, Handle, Handle, const void*, const void*, size_t, int)            \
+  X(cuStreamBeginCaptureToGraph_ptsz, kCapture, 0, kNone, Handle, Handle, const void*, const void*, size_t, int)       \
   X(cuStreamBeginCapture_v2, kCapture, 0, kNone, Handle, int)                                                          \
   X(cuStreamBeginCapture_v2_ptsz, kCapture, 0, kNone, Handle, int)                                                     \
   X(cuStreamDestroy_v2, kDestroy, kNone, kNone, Handle)                                                                \
@@ -130,6 +144,8 @@ struct Kind {
   X(cudaMemsetAsync, kLaunch, 3, kNone, void*, int, size_t, Handle)                                                    \
   X(cudaMemsetAsync_ptsz, kLaunch, 3, kNone, void*, int, size_t, Handle)                                               \
   X(cudaStreamBeginCapture, kCapture, 0, kNone, Handle, int)                                                           \
+  X(cudaStreamBeginCaptureToGraph, kCapture, 0, kNone, Handle, Handle, const void*, const void*, size_t, int)          \
+  X(cudaStreamBeginCaptureToGraph_ptsz, kCapture, 0, kNone, Handle, Handle, const void*, const void*, size_t, int)     \
   X(cudaStreamBeginCapture_ptsz, kCapture, 0, kNone, Handle, int)                                                      \
   X(cudaStreamDestroy, kDestroy, kNone, kNone, Handle)                                                                 \
   X(cudaStreamEndCapture, kCapture, 0, kNone, Handle, Handle*)                                                         \
@@ -158,6 +174,8 @@ constinit std::atomic<uint32_t> g_collector_name{0};
 constinit std::array<std::array<std::atomic<uint32_t>, kDirections>, kFunctions> g_names{};
 constinit std::array<std::array<Original, kMostOriginals>, kFunctions> g_originals{};
 __thread bool t_is_inside = false;  // one of these calls calls another
+__thread bool t_is_launching = false;
+__thread uint64_t t_recorded_ticks = 0;  // of calls recorded during the launch
 
 // Functions of programs built for the default stream of each thread.
 constexpr bool IsPerThread(std::string_view name) { return name.ends_with("_ptsz") || name.ends_with("_ptds"); }
@@ -234,6 +252,26 @@ trace::Launch LaunchOf(const std::tuple<Args...>& args, [[maybe_unused]] void* o
   return launch;
 }
 
+// A call that enqueued work. The recorder may have stopped in it: then there is no end.
+void Count(uint64_t begin, uint64_t end) {
+  if (begin == 0 || end < begin) return;
+  ++trace::t_launches.count;
+  trace::t_launches.ticks += end - begin;
+}
+
+// CUDA's runtime may call the driver's function, which is not counted again; nor is the time of calls recorded inside.
+template <class... Args> int CallLaunch(int (*original)(Args...), Args... args) {
+  if (t_is_launching) return original(args...);
+  t_is_launching = true;
+  t_recorded_ticks = 0;
+  const uint64_t begin = BeginCall();
+  const int result = original(args...);
+  const uint64_t end = BeginCall();
+  t_is_launching = false;
+  Count(begin, end - std::min(t_recorded_ticks, end - begin));
+  return result;
+}
+
 // Calls the original with the hook around it.
 template <uint32_t kFunction, class... Args>
 int CallHooked(const trace::LaunchHook& hook, int (*original)(Args...), Args... args) {
@@ -242,7 +280,7 @@ int CallHooked(const trace::LaunchHook& hook, int (*original)(Args...), Args... 
     const std::tuple<Args...> all(args...);
     trace::Launch launch = LaunchOf<kFunction>(all, reinterpret_cast<void*>(original));
     hook.before(&launch);
-    const int result = original(args...);
+    const int result = CallLaunch(original, args...);
     hook.after(&launch, result);
     return result;
   } else {
@@ -287,13 +325,6 @@ template <class... Args> int AnswerLookUp(int (*original)(Args...), Args... args
   return result;
 }
 
-// A call that enqueued work. The recorder may have stopped in it: then there is no end.
-void Count(uint64_t begin, uint64_t end) {
-  if (begin == 0 || end < begin) return;
-  ++trace::t_launches.count;
-  trace::t_launches.ticks += end - begin;
-}
-
 template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Args... args) {
   constexpr Kind kKind = kKinds[kFunction];
   void* address = nullptr;  // stored before an entry led here
@@ -307,12 +338,8 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
   const trace::LaunchHook* const hook = trace::g_launch_hook.load(std::memory_order_acquire);
   if constexpr (kKind.role == Role::kDestroy)
     return hook == nullptr ? original(args...) : CallHooked<kFunction>(*hook, original, args...);
-  if constexpr (kKind.role == Role::kLaunch) {
-    const uint64_t begin = BeginCall();
-    const int result = hook == nullptr ? original(args...) : CallHooked<kFunction>(*hook, original, args...);
-    Count(begin, BeginCall());
-    return result;
-  }
+  if constexpr (kKind.role == Role::kLaunch)
+    return hook == nullptr ? CallLaunch(original, args...) : CallHooked<kFunction>(*hook, original, args...);
   if (kKind.role == Role::kCopy && hook != nullptr) hook->copy();
   const uint64_t begin = BeginCall(), events = detail::t_ring->events;
   t_is_inside = true;
@@ -327,6 +354,7 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
     }
   }
   RecordCall<kFunction>(begin, all);
+  if (t_is_launching) t_recorded_ticks += BeginCall() - begin;
   return result;
 }
 

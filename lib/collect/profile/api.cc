@@ -5,6 +5,7 @@
 
 #include "base/cupti_library.h"
 #include "base/message.h"
+#include "trace/stream_use.h"
 
 namespace pitot::profile {
 namespace {
@@ -12,7 +13,9 @@ namespace {
 using base::Error;
 
 template <class Function> bool FindSymbol(void* handle, const char* name, Function* function) {
+  trace::t_is_own_look_up = true;
   *function = reinterpret_cast<Function>(dlsym(handle, name));
+  trace::t_is_own_look_up = false;
   return *function != nullptr;
 }
 

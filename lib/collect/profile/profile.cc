@@ -37,7 +37,12 @@ Status MeasureBesideCounters(Recorder& recorder, const ProfileOptions& options, 
   if (options.pauses_counters) {
     if (Status status = recorder.Pause("counters"); !status.ok()) return status;
   }
-  Status status = Measure(options, environment, profile);
+  Status status;
+  try {
+    status = Measure(options, environment, profile);
+  } catch (...) {
+    status = Status(StatusCode::kResourceExhausted, "no memory to profile kernels");
+  }
   if (!options.pauses_counters) return status;
   Status resumed = recorder.Resume("counters");
   return status.ok() ? resumed : status;

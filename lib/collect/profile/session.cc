@@ -232,8 +232,11 @@ Status Session::Failure(const char* function, Result result) const { return Expl
 
 bool Session::Run(Profile* profile, Status* status) {
   Publish();
+  // One that began before the hook was there has interrupted nobody.
+  if (trace::g_captures.load() > 0) interruption_.store(trace::Interruption::kCapture);
   try {
-    *status = Prepare();
+    *status = Interrupted();
+    if (status->ok()) *status = Prepare();
     if (status->ok()) *status = Loop();
   } catch (...) {
     *status = Status(StatusCode::kResourceExhausted, "no memory to profile kernels");
