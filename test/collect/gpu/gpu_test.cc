@@ -104,10 +104,15 @@ TEST_CASE("the child of a fork adds its own collectors", "[gpu]") {
   session_test::Host host;
   REQUIRE(host.Start());
   REQUIRE(pitot::gpu::Enable(host.recorder, WithNvml()).ok());
+  // The collectors' threads have found their libraries. A child that is forked while one of them holds the loader's
+  // lock could load nothing.
+  REQUIRE(host.TriggerAndFlush());
   const int code = fakes::InChild([] {
     session_test::Host own;
     if (!own.Start()) return 1;
-    if (!pitot::gpu::Enable(own.recorder, WithNvml()).ok()) return 2;
+    const Status status = pitot::gpu::Enable(own.recorder, WithNvml());
+    if (!status.ok()) std::fprintf(stderr, "in the child: %s\n", status.message());
+    if (!status.ok()) return 2;
     own.recorder.Stop();
     return 0;
   });
