@@ -20,8 +20,8 @@
 #include "model/fill_columns.h"
 #include "pitot/request.h"
 #include "snapshot/record.h"
+#include "trace/launches.h"
 #include "trace/names.h"
-#include "trace/stream_use.h"
 
 namespace pitot::assemble {
 namespace {
@@ -470,9 +470,9 @@ void Assembler::AddBatchEnd(const Record& record, uint32_t thread) {
   row.submitted_ns = submitted_ticks != 0 ? NsBetween(record.begin_ticks, submitted_ticks) : 0;
   row.thread = thread;
   if (record.arg_words <= 3) return;
-  constexpr uint64_t kTicks = (uint64_t{1} << trace::kLaunchTickBits) - 1;
-  row.launches = static_cast<uint32_t>(record.args[3] >> trace::kLaunchTickBits);
-  row.launch_ns = std::min(row.duration_ns, Ns(record.begin_ticks + (record.args[3] & kTicks)) - row.begin_ns);
+  const trace::Launches launches = trace::UnpackedLaunches(record.args[3]);
+  row.launches = launches.count;
+  row.launch_ns = std::min(row.duration_ns, Ns(record.begin_ticks + launches.ticks) - row.begin_ns);
 }
 
 void Assembler::AddSubmitted(const Record& record, uint32_t thread) {

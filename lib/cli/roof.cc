@@ -107,7 +107,7 @@ ordered_json RoofJson(const TopRoof& roof) {
           {"bound_share", Known(roof.BoundShare())}};
 }
 
-ordered_json DevicesJson(const TopTable& table) {
+ordered_json PeaksJson(const TopTable& table) {
   ordered_json devices = ordered_json::array();
   for (const TopDevice& device : table.devices) {
     ordered_json peaks = ordered_json::object();

@@ -30,7 +30,7 @@ std::string RoofNote(const analyze::TopTable& table);
 
 // Null without GPU work; null members were not measured.
 nlohmann::ordered_json RoofJson(const analyze::TopRoof& roof);
-nlohmann::ordered_json DevicesJson(const analyze::TopTable& table);
+nlohmann::ordered_json PeaksJson(const analyze::TopTable& table);
 
 }  // namespace pitot::cli
 

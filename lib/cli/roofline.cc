@@ -137,7 +137,7 @@ std::string Text(const Trace& trace, const TopTable& table, size_t shown) {
   return text + KernelAdvice(trace, WrapWidth(base::kColumns));
 }
 
-std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
+std::string RooflineJson(const Trace& trace, const TopTable& table, size_t shown) {
   ordered_json rows = ordered_json::array();
   for (size_t i = 0; i < shown; ++i) {
     const TopRow& row = table.rows[i];
@@ -149,7 +149,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
   const model::StringId kernel = model::LongestKernel(trace);
   const ordered_json document = {{"by", table.by == TopBy::kLayer ? "layer" : "op"},
                                  {"window_ns", table.window_ns},
-                                 {"devices", DevicesJson(table)},
+                                 {"devices", PeaksJson(table)},
                                  {"rows", std::move(rows)},
                                  {"ncu", kernel == 0 ? ordered_json() : ordered_json(NcuCommand(trace, kernel))}};
   return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
@@ -182,7 +182,7 @@ int Roofline(const RooflineArguments& arguments) {
   }
   const auto limit = static_cast<size_t>(arguments.limit.value_or(arguments.json ? 0 : kRowsForPeople));
   const size_t shown = limit == 0 ? table.rows.size() : std::min(table.rows.size(), limit);
-  if (arguments.json) Print(Json(trace, table, shown));
+  if (arguments.json) Print(RooflineJson(trace, table, shown));
   if (table.rows.empty()) {
     Complain("no GPU work of layers or operators is in " + arguments.input +
              ": pitot::gpu::Enable times layers, and CUPTI's collector records kernels (docs/guide/gpu.md)");

@@ -398,7 +398,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                         {"self_wait_ns", wait(table.wait_ns)}, {"self_gpu_ns", table.gpu_ns},
                         {"gpu_busy_ns", table.gpu_busy_ns},    {"gpu_exposed_ns", table.gpu_exposed_ns}};
   document["rows"] = std::move(rows);
-  if (table.by == TopBy::kLayer) document["devices"] = DevicesJson(table);
+  if (table.by == TopBy::kLayer) document["devices"] = PeaksJson(table);
   document["coverage"] = std::move(coverage);
   document["operators"] = Json(table.operators);
   document["damaged"] = table.is_damaged;

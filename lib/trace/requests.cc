@@ -13,10 +13,10 @@
 
 #include "base/mutex.h"
 #include "trace/clock.h"
+#include "trace/launches.h"
 #include "trace/mirror.h"
 #include "trace/names.h"
 #include "trace/rings.h"
-#include "trace/stream_use.h"
 #include "trace/usage.h"
 
 namespace pitot::trace {

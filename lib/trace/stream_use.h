@@ -22,25 +22,6 @@ inline void* const kNoStream = reinterpret_cast<void*>(~uintptr_t{1});     // NO
 
 extern std::atomic<const StreamWatcher*> g_stream_watcher;  // null: none. It must live as long as the process.
 
-// Launches and enqueued copies of this thread in the batch that it began last. The collector of the calls counts them,
-// and the batch's end has them.
-struct Launches {
-  uint64_t batch = 0;  // id
-  uint64_t ticks = 0;  // in the calls
-  uint32_t count = 0;
-};
-inline constinit thread_local Launches t_launches;
-// In one word of an event: the number, at most 2^24 - 1, and the ticks, at most 2^40 - 1.
-inline constexpr uint32_t kLaunchTickBits = 40;
-inline uint64_t Packed(const Launches& launches) {
-  constexpr uint64_t kMostTicks = (uint64_t{1} << kLaunchTickBits) - 1, kMostCount = (uint64_t{1} << 24) - 1;
-  return (launches.count < kMostCount ? launches.count : kMostCount) << kLaunchTickBits |
-         (launches.ticks < kMostTicks ? launches.ticks : kMostTicks);
-}
-
-// True while this thread looks up functions of CUDA for Pitot, whose calls are nobody's.
-inline constinit thread_local bool t_is_own_look_up = false;
-
 }  // namespace pitot::trace
 
 #endif  // PITOT_LIB_TRACE_STREAM_USE_H_

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "analyze/blame/index_data.h"
+#include "analyze/verdict/proof.h"
 #include "pitot/analyze/judgement.h"
 #include "pitot/analyze/tokens.h"
 #include "serialize/sample_trace.h"
@@ -148,6 +150,21 @@ TEST_CASE("without sizes, a prompt that took as long as others' prompts is blame
   for (const analyze::BlameSegment& segment : judgement.blame.segments) {
     if (segment.blame == Blame::kExecutorBusy) CHECK(segment.by.request == engine.late);
   }
+}
+
+TEST_CASE("a request is not called undetermined because of its own prompt", "[prompts]") {
+  Engine engine({.has_sizes = false});
+  engine.trace = engine.maker.Finish();
+  // The late one asked about: its first token came at the end of its prompt's iteration.
+  Judgement judgement;
+  REQUIRE(analyze::BlameIndex::Make(engine.trace, {}, &judgement.index).ok());
+  REQUIRE(FindBlame(judgement.index, engine.late, &judgement.blame).ok());
+  CHECK(verdict::MayBePrompt(judgement.index.data()->index, judgement.blame) == verdict::PromptDoubt::kNone);
+  REQUIRE(FindBlame(judgement.index, 0, &judgement.blame).ok());  // and one of its victims
+  bool is_unsure = false;
+  for (const analyze::BlameSegment& segment : judgement.blame.segments)
+    is_unsure |= segment.batch != kNone && judgement.index.data()->index.prompts.OfBatch(segment.batch).is_unsure;
+  CHECK(is_unsure);
 }
 
 TEST_CASE("of a prompt of known length it is said that too few others are known", "[prompts]") {

@@ -234,6 +234,29 @@ TEST_CASE("a layer too short for two samples has no counter values", "[roof]") {
   CHECK(roof.samples == 0);
 }
 
+TEST_CASE("counters far below both roofs name none, and other units may be the bound", "[roof]") {
+  Machine made;
+  made.maker.Event(made.thread, made.forward, 0, 100 * kMs);
+  made.Span("forward", 1 * kMs, 10 * kMs, 30 * kMs);
+  made.Sample(GpuCounter::kSampled, 0, 1, {1});
+  made.Sample(GpuCounter::kTensorActive, 2 * kMs, 4 * kMs, {0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0});
+  made.Sample(GpuCounter::kDramBandwidth, 2 * kMs, 4 * kMs, {0, 0, 10, 10, 10, 10, 10, 10, 10, 10, 0, 0});
+  made.maker.trace.attributes.push_back({made.maker.String("counters.0.interval_us"), made.maker.String("4000")});
+  const TopRoof roof = RoofOf(Roofs(made.maker.Finish(), TopBy::kLayer), "forward");
+  CHECK(roof.memory_share == Approx(0.1));
+  CHECK(roof.bound == TopBound::kUnknown);
+}
+
+TEST_CASE("a counter without a sample gives no value", "[roof]") {
+  Machine made;
+  made.maker.Event(made.thread, made.forward, 0, 100 * kMs);
+  made.Span("forward", 1 * kMs, 10 * kMs, 30 * kMs);
+  made.Sample(GpuCounter::kSampled, 0, 1, {1});
+  made.Sample(GpuCounter::kDramBandwidth, 0, 4 * kMs, {});
+  made.maker.trace.attributes.push_back({made.maker.String("counters.0.interval_us"), made.maker.String("4000")});
+  CHECK(RoofOf(Roofs(made.maker.Finish(), TopBy::kLayer), "forward").memory_share == TopRoof::kUnknown);
+}
+
 TEST_CASE("time that was not sampled gives no counter values", "[roof]") {
   Machine made;
   made.maker.Event(made.thread, made.forward, 0, 100 * kMs);

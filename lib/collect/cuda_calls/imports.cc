@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "collect/cuda_calls/look_ups.h"
-#include "trace/stream_use.h"
+#include "trace/own_look_up.h"
 
 namespace pitot::cuda_calls {
 namespace {
@@ -237,10 +237,9 @@ void Imports::FindDefinitions() {
     definitions_.push_back({dlsym_here, dlsym(RTLD_DEFAULT, kDlsym.data())});  // no wrapper answers for itself
   // Another library's function of this name comes first for those who see it: a second interposer.
   for (size_t i = 0, count = definitions_.size(); i < count; ++i) {
-    trace::t_is_own_look_up = true;
-    void* const first = dlsym(RTLD_DEFAULT, definitions_[i].function->name.data());
-    trace::t_is_own_look_up = false;
-    if (first != nullptr && first != definitions_[i].address) definitions_.push_back({definitions_[i].function, first});
+    void* first = nullptr;
+    if (trace::FindOwn(RTLD_DEFAULT, definitions_[i].function->name.data(), &first) && first != definitions_[i].address)
+      definitions_.push_back({definitions_[i].function, first});
   }
   // The driver's functions have numbers before anybody asks cuGetProcAddress for them.
   for (const Definition& definition : definitions_) {

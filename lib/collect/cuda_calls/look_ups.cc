@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "collect/cuda_calls/wrappers.h"
-#include "trace/stream_use.h"
+#include "trace/own_look_up.h"
 
 namespace pitot::cuda_calls {
 namespace {

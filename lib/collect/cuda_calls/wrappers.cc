@@ -14,6 +14,7 @@
 #include "pitot/extend/call.h"
 #include "pitot/trace.h"
 #include "trace/launch_hook.h"
+#include "trace/launches.h"
 #include "trace/stream_use.h"
 
 namespace pitot::cuda_calls {

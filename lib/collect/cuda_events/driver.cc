@@ -3,16 +3,13 @@
 
 #include <dlfcn.h>
 
-#include "trace/stream_use.h"
+#include "trace/own_look_up.h"
 
 namespace pitot::cuda_events {
 namespace {
 
 template <class Function> const char* Find(void* handle, const char* name, Function* function) {
-  trace::t_is_own_look_up = true;
-  *function = reinterpret_cast<Function>(dlsym(handle, name));
-  trace::t_is_own_look_up = false;
-  return *function != nullptr ? nullptr : name;
+  return trace::FindOwn(handle, name, function) ? nullptr : name;
 }
 
 const char* FindRequired(void* handle, Driver* driver) {

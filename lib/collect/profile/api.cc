@@ -5,25 +5,18 @@
 
 #include "base/cupti_library.h"
 #include "base/message.h"
-#include "trace/stream_use.h"
+#include "trace/own_look_up.h"
 
 namespace pitot::profile {
 namespace {
 
 using base::Error;
 
-template <class Function> bool FindSymbol(void* handle, const char* name, Function* function) {
-  trace::t_is_own_look_up = true;
-  *function = reinterpret_cast<Function>(dlsym(handle, name));
-  trace::t_is_own_look_up = false;
-  return *function != nullptr;
-}
-
 Status UseCupti(void* handle, Api* api) {
-  FindSymbol(handle, "cuptiGetResultString", &api->get_result_string);
+  trace::FindOwn(handle, "cuptiGetResultString", &api->get_result_string);
   const char* missing = nullptr;
   const auto find = [&](const char* name, auto* function) {
-    if (!FindSymbol(handle, name, function) && missing == nullptr) missing = name;
+    if (!trace::FindOwn(handle, name, function) && missing == nullptr) missing = name;
   };
   find("cuptiProfilerInitialize", &api->initialize);
   find("cuptiDeviceGetChipName", &api->get_chip_name);
@@ -56,7 +49,7 @@ int FunctionOfSymbol(void* launch, void** function, const void* symbol) {
   void* const runtime = dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (runtime == nullptr) return kCudaErrorSymbolNotFound;
   int (*get)(void**, const void*) = nullptr;
-  const bool is_there = FindSymbol(runtime, "cudaGetFuncBySymbol", &get);
+  const bool is_there = trace::FindOwn(runtime, "cudaGetFuncBySymbol", &get);
   dlclose(runtime);  // it stays loaded: the program uses it
   return is_there ? get(function, symbol) : kCudaErrorSymbolNotFound;
 }
@@ -95,7 +88,7 @@ Status FindDriver(Driver* driver) {
     return Status(StatusCode::kNotFound, "this process has not used CUDA: profile once the server launches kernels");
   const char* missing = nullptr;
   const auto find = [&](const char* name, auto* function) {
-    if (!FindSymbol(handle, name, function) && missing == nullptr) missing = name;
+    if (!trace::FindOwn(handle, name, function) && missing == nullptr) missing = name;
   };
   find("cuDriverGetVersion", &driver->get_version);
   find("cuDeviceGet", &driver->get_device);
@@ -110,8 +103,8 @@ Status FindDriver(Driver* driver) {
   find("cuFuncGetName", &driver->function_name);
   find("cuFuncGetAttribute", &driver->function_attribute);
   find("cuOccupancyMaxActiveBlocksPerMultiprocessor", &driver->most_blocks);
-  FindSymbol(handle, "cuKernelGetName", &driver->kernel_name);
-  FindSymbol(handle, "cuKernelGetFunction", &driver->kernel_function);
+  trace::FindOwn(handle, "cuKernelGetName", &driver->kernel_name);
+  trace::FindOwn(handle, "cuKernelGetFunction", &driver->kernel_function);
   driver->symbol_function = FunctionOfSymbol;
   dlclose(handle);  // it stays loaded: another holds it
   if (missing == nullptr) return {};

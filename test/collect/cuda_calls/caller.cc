@@ -8,6 +8,7 @@ extern "C" {
 extern fakes::RuntimeCall fake_cudart_last;
 extern int fake_cudart_result;
 extern int64_t fake_cudart_spins_ns;
+extern int (*fake_cudart_inside)();
 int cudaStreamSynchronize(void*);
 int cudaMemcpy(void*, const void*, size_t, int);
 int cudaMemcpyAsync(void*, const void*, size_t, int, void*);
@@ -45,6 +46,7 @@ int cudaStreamEndCapture(void*, void**);
       [](void* stream, void** graph) { return cudaStreamEndCapture(stream, graph); },
       &fake_cudart_last,
       &fake_cudart_result,
-      &fake_cudart_spins_ns};
+      &fake_cudart_spins_ns,
+      &fake_cudart_inside};
 }
 }

@@ -18,6 +18,7 @@ extern "C" {
 [[gnu::visibility("default")]] fakes::RuntimeCall fake_cudart_last;
 [[gnu::visibility("default")]] int fake_cudart_result = 0;
 [[gnu::visibility("default")]] int64_t fake_cudart_spins_ns = 0;
+[[gnu::visibility("default")]] int (*fake_cudart_inside)() = nullptr;
 }
 
 namespace {
@@ -26,6 +27,7 @@ template <class... Words> int Note(const char* function, Words... words) {
   fake_cudart_last = {FAKE_VERSION, function, {reinterpret_cast<uintptr_t>(words)...}};
   const int64_t until_ns = NowNs() + fake_cudart_spins_ns;
   while (fake_cudart_spins_ns != 0 && NowNs() < until_ns) {}
+  if (fake_cudart_inside != nullptr) fake_cudart_inside();
   return fake_cudart_result;
 }
 void* Word(uint64_t word) { return reinterpret_cast<void*>(word); }

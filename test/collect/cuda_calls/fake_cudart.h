@@ -37,6 +37,7 @@ struct Caller {
   const RuntimeCall* last;
   int* result;        // of the next calls
   int64_t* spins_ns;  // how long each takes
+  int (**inside)();   // called in each, if it is not null
 };
 
 }  // namespace fakes

@@ -3,6 +3,8 @@
 // A fake driver with few of CUDA's functions.
 #include "collect/cuda_calls/fake_driver.h"
 
+#include <time.h>
+
 #include <cstring>
 
 namespace {
@@ -17,6 +19,13 @@ extern "C" {
 EXPORTED const fakes::DriverCall* fake_driver_last() { return &g_last; }
 EXPORTED int cuStreamSynchronize(void* stream) {
   g_last = {"cuStreamSynchronize", stream};
+  timespec now{};
+  const auto now_ns = [&] {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+  };
+  const int64_t until_ns = now_ns() + 2'000'000;
+  while (stream == fakes::kWaitsFor2Ms && now_ns() < until_ns) {}
   return 0;
 }
 EXPORTED int cuCtxSynchronize_v2(void* context) {

@@ -14,6 +14,9 @@ struct DriverCall {
   void* parameter = nullptr;  // the stream or context
 };
 
+// The driver waits for this stream for 2 ms.
+inline void* const kWaitsFor2Ms = reinterpret_cast<void*>(uintptr_t{0x2000});
+
 // A library exports it as `CudaRuntimeInside`.
 struct RuntimeInside {
   void* (*find)(void* handle, const char* name);  // its dlsym

@@ -7,8 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "collect/cuda_calls/fake_cudart.h"
 #include "collect/cuda_calls/fake_driver.h"
 #include "collect/cuda_calls/rig.h"
+#include "trace/own_look_up.h"
 
 namespace {
 
@@ -90,14 +92,42 @@ TEST_CASE("other answers of dlsym are the system's, and so are its errors", "[cu
   CHECK(std::string_view(error).find("cuNoSuchFunction") != std::string_view::npos);
 }
 
-TEST_CASE("the collector of CUDA events gets the driver's own functions", "[cuda_calls]") {
+TEST_CASE("Pitot itself gets the driver's own functions", "[cuda_calls]") {
   const Libraries libraries;
   Rig rig;
   REQUIRE(rig.Add().ok());
-  pitot::trace::t_is_own_look_up = true;
-  void* const found = libraries.runtime.find(libraries.driver, "cuStreamSynchronize");
-  pitot::trace::t_is_own_look_up = false;
-  CHECK(found != libraries.runtime.find(libraries.driver, "cuStreamSynchronize"));
-  reinterpret_cast<int (*)(void*)>(found)(nullptr);
+  // This program's own dlsym leads to the wrapper, as that of a program with Pitot inside.
+  REQUIRE(dlsym(libraries.driver, "cuStreamSynchronize") ==
+          libraries.runtime.find(libraries.driver, "cuStreamSynchronize"));
+  int (*synchronize)(void*) = nullptr;
+  REQUIRE(pitot::trace::FindOwn(libraries.driver, "cuStreamSynchronize", &synchronize));
+  CHECK(reinterpret_cast<void*>(synchronize) != libraries.runtime.find(libraries.driver, "cuStreamSynchronize"));
+  synchronize(nullptr);
   CHECK(Calls(rig.Incident()).empty());
+}
+
+TEST_CASE("a launch for which the runtime calls the driver counts once, without the calls recorded in it",
+          "[cuda_calls]") {
+  const Libraries libraries;
+  const auto kernel = reinterpret_cast<int (*)()>(dlsym(libraries.library, "LaunchThroughDriver"));
+  REQUIRE(kernel != nullptr);
+  void* const runtime = dlopen(PITOT_NOW_CALLER, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(runtime != nullptr);
+  const fakes::Caller caller = reinterpret_cast<fakes::Caller (*)()>(dlsym(runtime, "cuda_caller"))();
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  libraries.runtime.begin(libraries.driver);
+  *caller.inside = kernel;  // launches, and waits for 2 ms
+  {
+    pitot::Batch batch = pitot::Batch::Begin("net");
+    caller.launch(nullptr, {}, {}, nullptr, 0, nullptr);
+  }
+  *caller.inside = nullptr;
+  const pitot::model::Trace trace = rig.Incident();
+  dlclose(runtime);
+  CHECK(Calls(trace) == Names{"cuStreamSynchronize"});
+  REQUIRE(trace.batches.size() == 1);
+  CHECK(trace.batches[0].launches == 1);
+  CHECK(trace.calls.duration_ns[0] >= 2'000'000);
+  CHECK(trace.batches[0].launch_ns <= trace.batches[0].duration_ns - trace.calls.duration_ns[0]);
 }
