@@ -83,9 +83,9 @@ constexpr CallClass CallClassOf(std::string_view call) {
   if (has("Launch")) return CallClass::kLaunch;
   if (has("GraphInstantiate", "StreamBeginCapture", "StreamEndCapture")) return CallClass::kGraph;
   const bool is_free = begins("Free", "HostFree", "MemFree");
-  if (is_free ||
-      begins("Malloc", "HostAlloc", "HostMalloc", "ExtMalloc", "HostRegister", "HostUnregister", "MemAlloc",
-             "MemHostAlloc", "MemHostRegister", "MemHostUnregister", "MemCreate", "MemMap", "MemUnmap", "MemRelease")) {
+  if (is_free || begins("Malloc", "HostAlloc", "HostMalloc", "ExtMalloc", "HostRegister", "HostUnregister", "MemAlloc",
+                        "MemHostAlloc", "MemHostRegister", "MemHostUnregister", "MemCreate", "MemMap", "MemUnmap",
+                        "MemRelease", "MemSetAccess", "MemAddressReserve")) {
     if (has("Async")) return CallClass::kAllocAsync;
     return is_free ? CallClass::kFree : CallClass::kAlloc;
   }

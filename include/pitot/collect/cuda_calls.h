@@ -21,7 +21,7 @@ PITOT_NAMESPACE_BEGIN
 
 struct CudaCallOptions {
   // Asynchronous copies are recorded if they took at least so long, us, 1 to 1,000,000: they had to wait, as copies of
-  // pageable memory do.
+  // pageable memory do. So are allocations from pools: the pool had to grow.
   uint32_t slow_copy_us = 20;
 };
 

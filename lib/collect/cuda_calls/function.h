@@ -27,6 +27,11 @@ struct Function {
   std::array<Original, kMostOriginals>* originals;
 };
 
+// Whether a function of CUDA may have that name: a quick answer for thousands of others.
+constexpr bool MayBeFunction(std::string_view name) {
+  return name.starts_with("cu") || name.starts_with("__cuda") || name.starts_with("nvrtc");
+}
+
 // The number of an original, new or known; kMostOriginals: there is no room. Threads: any; it takes no lock.
 inline uint32_t NumberOf(const Function& function, void* original) {
   for (uint32_t i = 0; i < kMostOriginals; ++i) {

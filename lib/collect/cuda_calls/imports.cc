@@ -251,7 +251,7 @@ void Imports::FindDefinitions() {
 }
 
 const Function* Imports::Find(std::string_view name) const {
-  if (!name.starts_with("cu") && !name.starts_with("__cuda") && name != kDlsym) return nullptr;
+  if (!MayBeFunction(name) && name != kDlsym) return nullptr;
   const auto at = std::lower_bound(functions_.begin(), functions_.end(), name,
                                    [](const Function& one, std::string_view other) { return one.name < other; });
   return at != functions_.end() && at->name == name ? &*at : nullptr;

@@ -78,7 +78,7 @@ struct pitot_look_up {
   void* address = nullptr;  // stored before an entry led here
   while ((address = g_systems[number].load(std::memory_order_acquire)) == nullptr) {}
   const bool is_left_alone = trace::t_is_own_look_up || handle == RTLD_NEXT;
-  if (is_left_alone || name == nullptr || !std::string_view(name).starts_with("cu")) return {nullptr, address};
+  if (is_left_alone || name == nullptr || !MayBeFunction(name)) return {nullptr, address};
   // What the program's libraries share is found from here, too. A library of the caller's own is not.
   void* const answer = Answer(reinterpret_cast<System>(address), handle, name);
   return {answer, answer == nullptr && handle == RTLD_DEFAULT ? address : nullptr};

@@ -33,6 +33,7 @@ enum class Role : uint8_t {
   kWait,     // the thread may wait for a GPU in it
   kOwn,      // takes its own time: allocates, loads code
   kCopy,     // enqueues a copy, and waits if its memory is pageable
+  kPool,     // takes from a pool in the order of a stream, and may have to make the pool larger
   kLaunch,   // enqueues work
   kDestroy,  // destroys streams
   kCapture,  // begins or ends the capture of a graph
@@ -60,6 +61,7 @@ struct Kind {
   X(cuEventSynchronize, kWait, kNone, kNone, Handle)                                                                   \
   X(cuGetProcAddress, kLookUp, kNone, kNone, const char*, void**, int, uint64_t)                                       \
   X(cuGetProcAddress_v2, kLookUp, kNone, kNone, const char*, void**, int, uint64_t, void*)                             \
+  X(cuGraphInstantiateWithFlags, kOwn, kNone, kNone, Handle*, Handle, unsigned long long)                              \
   X(cuGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                                  \
   X(cuGraphLaunch_ptsz, kLaunch, 1, kNone, Handle, Handle)                                                             \
   X(cuLaunchCooperativeKernel, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,  \
@@ -74,12 +76,28 @@ struct Kind {
     unsigned, Handle, void**, void**)                                                                                  \
   X(cuLibraryLoadData, kOwn, kNone, kNone, Handle*, const void*, void*, void*, unsigned, void*, void*, unsigned)       \
   X(cuLibraryLoadFromFile, kOwn, kNone, kNone, Handle*, const char*, void*, void*, unsigned, void*, void*, unsigned)   \
+  X(cuMemAddressReserve, kOwn, kNone, kNone, Memory*, size_t, size_t, Memory, unsigned long long)                      \
+  X(cuMemAllocAsync, kPool, 2, kNone, Memory*, size_t, Handle)                                                         \
+  X(cuMemAllocAsync_ptsz, kPool, 2, kNone, Memory*, size_t, Handle)                                                    \
+  X(cuMemAllocFromPoolAsync, kPool, 3, kNone, Memory*, size_t, Handle, Handle)                                         \
+  X(cuMemAllocFromPoolAsync_ptsz, kPool, 3, kNone, Memory*, size_t, Handle, Handle)                                    \
   X(cuMemAllocHost_v2, kOwn, kNone, kNone, void**, size_t)                                                             \
   X(cuMemAllocManaged, kOwn, kNone, kNone, Memory*, size_t, unsigned)                                                  \
+  X(cuMemAllocPitch_v2, kOwn, kNone, kNone, Memory*, size_t*, size_t, size_t, unsigned)                                \
   X(cuMemAlloc_v2, kOwn, kNone, kNone, Memory*, size_t)                                                                \
+  X(cuMemCreate, kOwn, kNone, kNone, unsigned long long*, size_t, const void*, unsigned long long)                     \
+  X(cuMemFreeAsync, kPool, 1, kNone, Memory, Handle)                                                                   \
+  X(cuMemFreeAsync_ptsz, kPool, 1, kNone, Memory, Handle)                                                              \
   X(cuMemFreeHost, kWait, kNone, kNone, void*)                                                                         \
   X(cuMemFree_v2, kWait, kNone, kNone, Memory)                                                                         \
   X(cuMemHostAlloc, kOwn, kNone, kNone, void**, size_t, unsigned)                                                      \
+  X(cuMemHostRegister_v2, kOwn, kNone, kNone, void*, size_t, unsigned)                                                 \
+  X(cuMemHostUnregister, kOwn, kNone, kNone, void*)                                                                    \
+  X(cuMemMap, kOwn, kNone, kNone, Memory, size_t, size_t, unsigned long long, unsigned long long)                      \
+  X(cuMemRelease, kOwn, kNone, kNone, unsigned long long)                                                              \
+  X(cuMemSetAccess, kOwn, kNone, kNone, Memory, size_t, const void*, size_t)                                           \
+  X(cuMemUnmap, kOwn, kNone, kNone, Memory, size_t)                                                                    \
+  X(cuMemcpy, kWait, kNone, kNone, Memory, Memory, size_t)                                                             \
   X(cuMemcpyAsync, kCopy, 3, kNone, Memory, Memory, size_t, Handle)                                                    \
   X(cuMemcpyAsync_ptsz, kCopy, 3, kNone, Memory, Memory, size_t, Handle)                                               \
   X(cuMemcpyDtoDAsync_v2, kLaunch, 3, kNone, Memory, Memory, size_t, Handle)                                           \
@@ -92,6 +110,7 @@ struct Kind {
   X(cuMemcpyHtoDAsync_v2_ptsz, kCopy, 3, kNone, Memory, const void*, size_t, Handle)                                   \
   X(cuMemcpyHtoD_v2, kWait, kNone, kNone, Memory, const void*, size_t)                                                 \
   X(cuMemcpyHtoD_v2_ptds, kWait, kNone, kNone, Memory, const void*, size_t)                                            \
+  X(cuMemcpy_ptds, kWait, kNone, kNone, Memory, Memory, size_t)                                                        \
   X(cuMemsetD32Async, kLaunch, 3, kNone, Memory, unsigned, size_t, Handle)                                             \
   X(cuMemsetD32Async_ptsz, kLaunch, 3, kNone, Memory, unsigned, size_t, Handle)                                        \
   X(cuMemsetD8Async, kLaunch, 3, kNone, Memory, unsigned char, size_t, Handle)                                         \
@@ -113,16 +132,20 @@ struct Kind {
   X(cudaDeviceSynchronize, kWait, kNone, kNone)                                                                        \
   X(cudaEventSynchronize, kWait, kNone, kNone, Handle)                                                                 \
   X(cudaFree, kWait, kNone, kNone, void*)                                                                              \
+  X(cudaFreeAsync, kPool, 1, kNone, void*, Handle)                                                                     \
+  X(cudaFreeAsync_ptsz, kPool, 1, kNone, void*, Handle)                                                                \
   X(cudaFreeHost, kWait, kNone, kNone, void*)                                                                          \
   X(cudaGetDriverEntryPoint, kLookUp, kNone, kNone, const char*, void**, unsigned long long, void*)                    \
   X(cudaGetDriverEntryPointByVersion, kLookUp, kNone, kNone, const char*, void**, unsigned, unsigned long long, void*) \
   X(cudaGetDriverEntryPointByVersion_ptsz, kLookUp, kNone, kNone, const char*, void**, unsigned, unsigned long long,   \
     void*)                                                                                                             \
   X(cudaGetDriverEntryPoint_ptsz, kLookUp, kNone, kNone, const char*, void**, unsigned long long, void*)               \
+  X(cudaGraphInstantiateWithFlags, kOwn, kNone, kNone, Handle*, Handle, unsigned long long)                            \
   X(cudaGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                                \
   X(cudaGraphLaunch_ptsz, kLaunch, 1, kNone, Handle, Handle)                                                           \
   X(cudaHostAlloc, kOwn, kNone, kNone, void**, size_t, unsigned)                                                       \
   X(cudaHostRegister, kOwn, kNone, kNone, void*, size_t, unsigned)                                                     \
+  X(cudaHostUnregister, kOwn, kNone, kNone, void*)                                                                     \
   X(cudaLaunchCooperativeKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                   \
   X(cudaLaunchCooperativeKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)              \
   X(cudaLaunchKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                              \
@@ -130,15 +153,34 @@ struct Kind {
   X(cudaLaunchKernelExC_ptsz, kLaunch, kConfig, kNone, const void*, const void*, void**)                               \
   X(cudaLaunchKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                         \
   X(cudaMalloc, kOwn, kNone, kNone, void**, size_t)                                                                    \
+  X(cudaMallocAsync, kPool, 2, kNone, void**, size_t, Handle)                                                          \
+  X(cudaMallocAsync_ptsz, kPool, 2, kNone, void**, size_t, Handle)                                                     \
+  X(cudaMallocFromPoolAsync, kPool, 3, kNone, void**, size_t, Handle, Handle)                                          \
+  X(cudaMallocFromPoolAsync_ptsz, kPool, 3, kNone, void**, size_t, Handle, Handle)                                     \
   X(cudaMallocHost, kOwn, kNone, kNone, void**, size_t)                                                                \
   X(cudaMallocManaged, kOwn, kNone, kNone, void**, size_t, unsigned)                                                   \
+  X(cudaMallocPitch, kOwn, kNone, kNone, void**, size_t*, size_t, size_t)                                              \
   X(cudaMemcpy, kWait, kNone, 3, void*, const void*, size_t, int)                                                      \
   X(cudaMemcpy2D, kWait, kNone, 6, void*, size_t, const void*, size_t, size_t, size_t, int)                            \
   X(cudaMemcpy2DAsync, kCopy, 7, 6, void*, size_t, const void*, size_t, size_t, size_t, int, Handle)                   \
   X(cudaMemcpy2DAsync_ptsz, kCopy, 7, 6, void*, size_t, const void*, size_t, size_t, size_t, int, Handle)              \
   X(cudaMemcpy2D_ptds, kWait, kNone, 6, void*, size_t, const void*, size_t, size_t, size_t, int)                       \
+  X(cudaMemcpy3D, kWait, kNone, kNone, const void*)                                                                    \
+  X(cudaMemcpy3DAsync, kCopy, 1, kNone, const void*, Handle)                                                           \
+  X(cudaMemcpy3DAsync_ptsz, kCopy, 1, kNone, const void*, Handle)                                                      \
+  X(cudaMemcpy3D_ptds, kWait, kNone, kNone, const void*)                                                               \
   X(cudaMemcpyAsync, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                             \
   X(cudaMemcpyAsync_ptsz, kCopy, 4, 3, void*, const void*, size_t, int, Handle)                                        \
+  X(cudaMemcpyFromSymbol, kWait, kNone, 4, void*, const void*, size_t, size_t, int)                                    \
+  X(cudaMemcpyFromSymbolAsync, kCopy, 5, 4, void*, const void*, size_t, size_t, int, Handle)                           \
+  X(cudaMemcpyFromSymbolAsync_ptsz, kCopy, 5, 4, void*, const void*, size_t, size_t, int, Handle)                      \
+  X(cudaMemcpyFromSymbol_ptds, kWait, kNone, 4, void*, const void*, size_t, size_t, int)                               \
+  X(cudaMemcpyPeer, kWait, kNone, kNone, void*, int, const void*, int, size_t)                                         \
+  X(cudaMemcpyPeerAsync, kCopy, 5, kNone, void*, int, const void*, int, size_t, Handle)                                \
+  X(cudaMemcpyToSymbol, kWait, kNone, 4, const void*, const void*, size_t, size_t, int)                                \
+  X(cudaMemcpyToSymbolAsync, kCopy, 5, 4, const void*, const void*, size_t, size_t, int, Handle)                       \
+  X(cudaMemcpyToSymbolAsync_ptsz, kCopy, 5, 4, const void*, const void*, size_t, size_t, int, Handle)                  \
+  X(cudaMemcpyToSymbol_ptds, kWait, kNone, 4, const void*, const void*, size_t, size_t, int)                           \
   X(cudaMemcpy_ptds, kWait, kNone, 3, void*, const void*, size_t, int)                                                 \
   X(cudaMemset2DAsync, kLaunch, 5, kNone, void*, size_t, int, size_t, size_t, Handle)                                  \
   X(cudaMemset2DAsync_ptsz, kLaunch, 5, kNone, void*, size_t, int, size_t, size_t, Handle)                             \
@@ -152,7 +194,8 @@ struct Kind {
   X(cudaStreamEndCapture, kCapture, 0, kNone, Handle, Handle*)                                                         \
   X(cudaStreamEndCapture_ptsz, kCapture, 0, kNone, Handle, Handle*)                                                    \
   X(cudaStreamSynchronize, kWait, 0, kNone, Handle)                                                                    \
-  X(cudaStreamSynchronize_ptsz, kWait, 0, kNone, Handle)
+  X(cudaStreamSynchronize_ptsz, kWait, 0, kNone, Handle)                                                               \
+  X(nvrtcCompileProgram, kOwn, kNone, kNone, Handle, int, const char* const*)
 
 #define PITOT_KIND(name, role, stream, direction, ...) {#name, Role::role, stream, direction},
 constexpr Kind kKinds[] = {PITOT_CUDA_FUNCTIONS(PITOT_KIND)};
@@ -160,6 +203,15 @@ constexpr Kind kKinds[] = {PITOT_CUDA_FUNCTIONS(PITOT_KIND)};
 constexpr uint32_t kFunctions = std::size(kKinds);
 static_assert(std::is_sorted(std::begin(kKinds), std::end(kKinds),
                              [](const Kind& a, const Kind& b) { return a.name < b.name; }));
+
+constexpr bool IsRecorded(Role role) {
+  return role == Role::kWait || role == Role::kOwn || role == Role::kCopy || role == Role::kPool;
+}
+static_assert(std::all_of(std::begin(kKinds), std::end(kKinds), [](const Kind& kind) {
+  return !IsRecorded(kind.role) || base::CallClassOf(kind.name) != base::CallClass::kOther;
+}));
+static_assert(std::all_of(std::begin(kKinds), std::end(kKinds),
+                          [](const Kind& kind) { return MayBeFunction(kind.name); }));
 
 #define PITOT_NUMBER(name, ...) k_##name,
 enum Number : uint32_t { PITOT_CUDA_FUNCTIONS(PITOT_NUMBER) };
@@ -207,7 +259,8 @@ template <uint32_t kFunction, class... Args> void* StreamOf(const std::tuple<Arg
 template <uint32_t kFunction, class... Args> void Tell(const std::tuple<Args...>& args) {
   constexpr Kind kKind = kKinds[kFunction];
   const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire);
-  if (kKind.role == Role::kOwn || kKind.role == Role::kCapture || watcher == nullptr) return;
+  constexpr bool kIsOfStreams = kKind.role != Role::kOwn && kKind.role != Role::kPool && kKind.role != Role::kCapture;
+  if (!kIsOfStreams || watcher == nullptr) return;
   if constexpr (kKind.role == Role::kDestroy) {
     watcher->destroy();
   } else if constexpr (kKind.stream != kNone) {
@@ -347,10 +400,10 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
   const int result = original(args...);
   t_is_inside = false;
   if (detail::t_ring->events != events) return result;  // recorded in the call, by CUPTI's callback
-  if constexpr (kKind.role == Role::kCopy) {
+  if constexpr (kKind.role == Role::kCopy || kKind.role == Role::kPool) {
     const uint64_t end = BeginCall();
     if (end - begin < g_slow_copy_ticks.load(std::memory_order_relaxed)) {
-      Count(begin, end);
+      if (kKind.role == Role::kCopy) Count(begin, end);
       return result;
     }
   }
@@ -379,7 +432,11 @@ std::string CallName(const Kind& kind, uint32_t direction) {
 std::span<const Function> Functions() {
   constexpr std::make_integer_sequence<uint32_t, kMostOriginals> kAll;
 #define PITOT_MAKE(name, role, stream, direction, ...) Make<k_##name __VA_OPT__(, ) __VA_ARGS__>(kAll),
-  static const std::array<Function, kFunctions + 1> functions{PITOT_CUDA_FUNCTIONS(PITOT_MAKE) DlsymFunction()};
+  static const std::array<Function, kFunctions + 1> functions = [=] {
+    std::array<Function, kFunctions + 1> all{PITOT_CUDA_FUNCTIONS(PITOT_MAKE) DlsymFunction()};
+    std::sort(all.begin(), all.end(), [](const Function& a, const Function& b) { return a.name < b.name; });
+    return all;
+  }();
 #undef PITOT_MAKE
   return functions;
 }
@@ -391,7 +448,7 @@ void BeginRecording(uint64_t slow_copy_ns) noexcept {
   g_collector_name.store(Intern(kCollectorName).index, std::memory_order_relaxed);
   for (uint32_t function = 0; function < kFunctions; ++function) {
     const Kind& kind = kKinds[function];
-    if (kind.role != Role::kWait && kind.role != Role::kOwn && kind.role != Role::kCopy) continue;
+    if (!IsRecorded(kind.role)) continue;
     for (uint32_t direction = 0; direction < kDirections; ++direction) {
       if (kind.direction == kNone && direction != kNoDirection) continue;
       g_names[function][direction].store(Intern(CallName(kind, direction).c_str()).index, std::memory_order_relaxed);

@@ -15,9 +15,9 @@ namespace pitot::cuda_calls {
 
 inline constexpr char kCollectorName[] = "cuda_calls";
 // The libraries that have the functions.
-inline constexpr std::string_view kProviders[] = {"libcudart.so", "libcuda.so"};
+inline constexpr std::string_view kProviders[] = {"libcudart.so", "libcuda.so", "libnvrtc.so"};
 
-// In order of their names; the last is dlsym.
+// In order of their names, dlsym among them.
 std::span<const Function> Functions();
 
 // Records calls from now on. `slow_copy_ns`: an asynchronous copy is recorded if it took so long.

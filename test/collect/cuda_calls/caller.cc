@@ -13,7 +13,9 @@ int cudaStreamSynchronize(void*);
 int cudaMemcpy(void*, const void*, size_t, int);
 int cudaMemcpyAsync(void*, const void*, size_t, int, void*);
 int cudaMalloc(void**, size_t);
+int cudaMallocAsync(void**, size_t, void*);
 int cudaFree(void*);
+int nvrtcCompileProgram(void*, int, const char* const*);
 int cudaLaunchKernel(const void*, fakes::Dim3, fakes::Dim3, void**, size_t, void*);
 int cudaLaunchKernel_ptsz(const void*, fakes::Dim3, fakes::Dim3, void**, size_t, void*);
 int __cudaLaunchKernel(const void*, fakes::Dim3, fakes::Dim3, void**, size_t, void*);
@@ -30,7 +32,9 @@ int cudaStreamEndCapture(void*, void**);
         return cudaMemcpyAsync(to, from, bytes, direction, stream);
       },
       [](void** memory, size_t bytes) { return cudaMalloc(memory, bytes); },
+      [](void** memory, size_t bytes, void* stream) { return cudaMallocAsync(memory, bytes, stream); },
       [](void* memory) { return cudaFree(memory); },
+      [](void* program, int options, const char* const* texts) { return nvrtcCompileProgram(program, options, texts); },
       [](const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes, void* stream) {
         return cudaLaunchKernel(kernel, grid, block, args, bytes, stream);
       },

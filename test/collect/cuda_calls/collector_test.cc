@@ -155,11 +155,12 @@ TEST_CASE("calls in which a thread waits are recorded with its request, whatever
     pitot::Request request = pitot::Request::Begin("/classify");
     CHECK(library.caller.synchronize(Pointer(0x50)) == 0);
     CHECK(library.caller.allocate(nullptr, 4096) == 0);
+    CHECK(library.caller.compile(nullptr, 0, nullptr) == 0);
     const model::Trace trace = rig.Incident();
 
     INFO(path);
-    CHECK(Calls(trace) == Names{"cudaStreamSynchronize", "cudaMalloc"});
-    REQUIRE(trace.calls.size() == 2);
+    CHECK(Calls(trace) == Names{"cudaStreamSynchronize", "cudaMalloc", "nvrtcCompileProgram"});
+    REQUIRE(trace.calls.size() == 3);
     CHECK(trace.calls.request[0] != model::kNone);
     CHECK(Attribute(trace, "cuda_calls.libraries") != "");
     CHECK(Attribute(trace, "cuda_calls.not_recorded").empty());
@@ -198,6 +199,30 @@ TEST_CASE("copies say their direction, and asynchronous ones are recorded only i
   *library.caller.spins_ns = 100'000;
   CHECK(library.caller.copy_async(nullptr, nullptr, 1, 1, nullptr) == 0);
   CHECK(Calls(rig.Incident()) == Names{"cudaMemcpyAsync HtoD (blocking)"});
+}
+
+TEST_CASE("an allocation from a pool is recorded only if it was slow, and is no launch", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  void* memory = nullptr;
+  {
+    Rig rig;
+    rig.options.slow_copy_us = 1'000'000;
+    REQUIRE(rig.Add().ok());
+    {
+      const auto batch = pitot::Batch::Begin("model");
+      CHECK(library.caller.allocate_async(&memory, 8, nullptr) == 0);
+    }
+    const model::Trace trace = rig.Incident();
+    CHECK(Calls(trace).empty());
+    REQUIRE(trace.batches.size() == 1);
+    CHECK(trace.batches[0].launches == 0);
+  }
+  Rig rig;
+  rig.options.slow_copy_us = 1;
+  REQUIRE(rig.Add().ok());
+  *library.caller.spins_ns = 100'000;
+  CHECK(library.caller.allocate_async(&memory, 8, nullptr) == 0);
+  CHECK(Calls(rig.Incident()) == Names{"cudaMallocAsync"});
 }
 
 TEST_CASE("a library loaded later is found, and one that is unloaded harms nothing", "[cuda_calls]") {

@@ -45,7 +45,13 @@ EXPORTED int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int direc
   return Note("cudaMemcpyAsync", to, from, Word(bytes), Word(static_cast<uint64_t>(direction)), stream);
 }
 EXPORTED int cudaMalloc(void** memory, size_t bytes) { return Note("cudaMalloc", memory, Word(bytes)); }
+EXPORTED int cudaMallocAsync(void** memory, size_t bytes, void* stream) {
+  return Note("cudaMallocAsync", memory, Word(bytes), stream);
+}
 EXPORTED int cudaFree(void* memory) { return Note("cudaFree", memory); }
+EXPORTED int nvrtcCompileProgram(void* program, int, const char* const*) {
+  return Note("nvrtcCompileProgram", program);
+}
 EXPORTED int cudaLaunchKernel(const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes,
                               void* stream) {
   return Note("cudaLaunchKernel", kernel, Word(grid.x), Word(grid.z), Word(block.x), Word(block.z), args, Word(bytes),

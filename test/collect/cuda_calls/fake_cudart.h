@@ -26,7 +26,9 @@ struct Caller {
   int (*copy)(void* to, const void* from, size_t bytes, int direction);
   int (*copy_async)(void* to, const void* from, size_t bytes, int direction, void* stream);
   int (*allocate)(void** memory, size_t bytes);
+  int (*allocate_async)(void** memory, size_t bytes, void* stream);
   int (*free)(void* memory);
+  int (*compile)(void* program, int options, const char* const* texts);
   int (*launch)(const void* kernel, Dim3 grid, Dim3 block, void** args, size_t shared_bytes, void* stream);
   int (*launch_kernel)(const void* kernel, Dim3 grid, Dim3 block, void** args, size_t shared_bytes, void* stream);
   int (*launch_ex)(const void* config, const void* kernel, void** args);
