@@ -134,7 +134,7 @@ TEST_CASE(
     trace.samples.at_ns.push_back(at_ms * kMs);
     trace.samples.value.push_back(value);
   }
-  CHECK_FALSE(blame::GpuUse(trace).IsSampled(100 * kMs, 200 * kMs));
+  CHECK_FALSE(blame::GpuUse(trace).AreSampled(100 * kMs, 200 * kMs));
 }
 
 TEST_CASE("recorded calls decide, not the counters of the GPU", "[gpu_use]") {
@@ -148,15 +148,29 @@ TEST_CASE("recorded calls decide, not the counters of the GPU", "[gpu_use]") {
   CHECK(server.Walk().blame[Blame::kHostOncpuFramework] == 79 * kMs);
 }
 
-TEST_CASE("with several sampled devices the request's is not known, and code stays code", "[gpu_use]") {
-  Server server;
-  server.maker.trace.devices.push_back({1});
-  for (const uint32_t device : {0u, 1u}) {
-    server.Sampled({{0, 1}, {900, 0}}, device);
-    server.Active({{0, 100}}, device);
-  }
+TEST_CASE("with several sampled devices the one that the batch used decides, and none if it is not known",
+          "[gpu_use]") {
+  struct Case {
+    std::vector<uint32_t> used;  // devices on which work of the thread's other batches was recorded
+    int64_t expected_ms;
+  };
+  for (const Case& one : {Case{{}, 0}, {{0}, 60}, {{1}, 20}, {{0, 1}, 0}}) {
+    Server server;
+    server.maker.trace.devices.push_back({1});
+    const uint32_t executor = server.maker.trace.batches[server.batch].thread;
+    for (uint32_t i = 0; i < one.used.size(); ++i) {
+      const int64_t at_ns = (300 + i) * kMs;
+      const uint32_t other = server.maker.Batch(20 + i, "resnet50", executor, at_ns, kMs);
+      server.maker.Call(executor, "cudaLaunchKernel", at_ns, 1'000, {kNone, other});
+      server.maker.trace.streams.push_back({one.used[i], 1, 7, 0, 0, 0});
+      server.maker.Gpu(i, GpuKind::kKernel, "gemm", at_ns + 1'000, 10'000, i);
+    }
+    for (const uint32_t device : {0u, 1u}) server.Sampled({{0, 1}, {900, 0}}, device);
+    server.Active({{0, 0}, {110, 100}, {170, 0}}, 0);
+    server.Active({{0, 0}, {110, 100}, {130, 0}}, 1);
 
-  CHECK(server.Walk().blame[Blame::kGpuExecExpected] == 0);
+    CHECK(server.Walk().blame[Blame::kGpuExecExpected] == one.expected_ms * kMs);
+  }
 }
 
 TEST_CASE("a thread that sleeps in a synchronisation is not blocked for an unknown reason while the GPU works",

@@ -35,38 +35,83 @@ CounterSamples CounterSamplesOf(const Trace& trace, uint32_t counter) {
   return {{trace.samples.at_ns.data() + begin, count}, {trace.samples.value.data() + begin, count}};
 }
 
+// Finds for each row the one device that was added to it; kNone: none, or several.
+class OneOfEach {
+ public:
+  explicit OneOfEach(std::vector<uint32_t>* devices) : devices_(*devices), has_several_(devices->size()) {}
+  void Add(uint32_t row, uint32_t device) {
+    if (row == kNone || device == kNone || has_several_[row]) return;
+    has_several_[row] = devices_[row] != kNone && devices_[row] != device;
+    devices_[row] = has_several_[row] ? kNone : device;
+  }
+
+ private:
+  std::vector<uint32_t>& devices_;
+  std::vector<bool> has_several_;
+};
+
 }  // namespace
 
-GpuUse::GpuUse(const Trace& trace) {
+std::unique_ptr<const GpuUse::Device> GpuUse::Device::Make(const Trace& trace, uint32_t row) {
+  auto device = std::make_unique<Device>();
   uint32_t sampled = kNone;
-  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    if (trace.counters[row].device == kNone ||
-        trace.strings[trace.counters[row].name] != base::NameOf(GpuCounter::kSampled))
-      continue;
-    if (sampled != kNone) return;  // several devices
-    sampled = row;
-  }
-  if (sampled == kNone) return;
-  const uint32_t device = trace.counters[sampled].device;
-  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
+  for (uint32_t counter = 0; counter < trace.counters.size(); ++counter) {
+    if (trace.counters[counter].device != row) continue;
+    const std::string_view name = trace.strings[trace.counters[counter].name];
+    if (name == base::NameOf(GpuCounter::kSampled)) sampled = counter;
     for (uint32_t engine = 0; engine < kEngines; ++engine) {
-      if (trace.counters[row].device == device &&
-          trace.strings[trace.counters[row].name] == base::NameOf(kTellers[engine]))
-        counters_[engine] = row;
+      if (name == base::NameOf(kTellers[engine])) device->counters_[engine] = counter;
     }
   }
-  if (counters_[kCompute] == kNone) return;  // NVML's GPM has none, and means over 0.1 s tell no moment
+  // NVML's GPM has no engine, and means over 0.1 s tell no moment.
+  if (sampled == kNone || device->counters_[kCompute] == kNone) return nullptr;
   const CounterSamples is_sampled = CounterSamplesOf(trace, sampled);
   for (size_t i = 0; i + 1 < is_sampled.at_ns.size(); ++i) {
-    if (is_sampled.values[i] != 0) sampled_.push_back({is_sampled.at_ns[i], is_sampled.at_ns[i + 1]});
+    if (is_sampled.values[i] != 0) device->sampled_.push_back({is_sampled.at_ns[i], is_sampled.at_ns[i + 1]});
   }
-  sampled_ = model::Union(std::move(sampled_));
+  device->sampled_ = model::Union(std::move(device->sampled_));
   for (const Engine engine : {kCompute, kToGpu, kFromGpu}) {
-    if (counters_[engine] != kNone) FindBusy(trace, engine);
+    if (device->counters_[engine] != kNone) device->FindBusy(trace, engine);
   }
+  return device;
 }
 
-void GpuUse::FindBusy(const Trace& trace, Engine engine) {
+GpuUse::GpuUse(const Trace& trace)
+    : devices_(trace.devices.size()),
+      of_batches_(trace.batches.size(), kNone),
+      of_threads_(trace.threads.size(), kNone) {
+  std::vector<bool> is_there(devices_.size());
+  for (uint32_t row = 0; row < devices_.size(); ++row) {
+    devices_[row] = Device::Make(trace, row);
+    is_there[row] = devices_[row] != nullptr;
+  }
+  OneOfEach of_batches(&of_batches_);
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    const uint32_t device = trace.streams[trace.gpu.stream[row]].device;
+    if (device == kNone) continue;
+    is_there[device] = true;
+    if (trace.gpu.call[row] != kNone) of_batches.Add(trace.calls.batch[trace.gpu.call[row]], device);
+  }
+  OneOfEach of_threads(&of_threads_);
+  for (uint32_t row = 0; row < trace.batches.size(); ++row) of_threads.Add(trace.batches[row].thread, of_batches_[row]);
+  if (std::count(is_there.begin(), is_there.end(), true) == 1)
+    only_ = static_cast<uint32_t>(std::find(is_there.begin(), is_there.end(), true) - is_there.begin());
+}
+
+const GpuUse::Device* GpuUse::Of(uint32_t batch, uint32_t thread) const {
+  uint32_t device = only_;
+  if (device == kNone && batch != kNone) device = of_batches_[batch];
+  if (device == kNone && thread != kNone) device = of_threads_[thread];
+  return device != kNone ? devices_[device].get() : nullptr;
+}
+
+bool GpuUse::AreSampled(int64_t begin_ns, int64_t end_ns) const {
+  const auto is_lacking = [&](const auto& one) { return one != nullptr && !one->IsSampled(begin_ns, end_ns); };
+  return std::any_of(devices_.begin(), devices_.end(), [](const auto& one) { return one != nullptr; }) &&
+         std::none_of(devices_.begin(), devices_.end(), is_lacking);
+}
+
+void GpuUse::Device::FindBusy(const Trace& trace, Engine engine) {
   const CounterSamples active = CounterSamplesOf(trace, counters_[engine]);
   auto known = sampled_.begin();
   for (size_t i = 0; i < active.at_ns.size(); ++i) {
@@ -83,13 +128,13 @@ void GpuUse::FindBusy(const Trace& trace, Engine engine) {
   }
 }
 
-bool GpuUse::IsSampled(int64_t begin_ns, int64_t end_ns) const {
+bool GpuUse::Device::IsSampled(int64_t begin_ns, int64_t end_ns) const {
   const auto after = std::partition_point(sampled_.begin(), sampled_.end(),
                                           [&](const model::Interval& one) { return one.end_ns < end_ns; });
   return after != sampled_.end() && after->begin_ns <= begin_ns;
 }
 
-int64_t GpuUse::BusyNs(Engine engine, int64_t begin_ns, int64_t end_ns) const {
+int64_t GpuUse::Device::BusyNs(Engine engine, int64_t begin_ns, int64_t end_ns) const {
   const std::vector<Sample>& samples = samples_[engine];
   auto at = std::partition_point(samples.begin(), samples.end(),
                                  [&](const Sample& sample) { return sample.end_ns <= begin_ns; });

@@ -6,6 +6,7 @@
 #define PITOT_LIB_ANALYZE_BLAME_GPU_USE_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "analyze/blame/namespace.h"
@@ -16,28 +17,44 @@ namespace pitot::blame {
 
 class GpuUse {
  public:
-  // O(counters + samples). Keeps no reference to the trace.
-  explicit GpuUse(const model::Trace& trace);
   enum Engine : uint32_t { kCompute, kToGpu, kFromGpu, kEngines };
-  // Whether a device was sampled, and no other: with several, the request's is not known.
-  bool HasDevice() const { return counters_[kCompute] != model::kNone; }
-  // The counter that tells; kNone: it was not sampled.
-  uint32_t CounterOf(Engine engine) const { return counters_[engine]; }
-  // Whether the device was sampled, with its engine, all the time between two moments.
-  bool IsSampled(int64_t begin_ns, int64_t end_ns) const;
-  // How long an engine was at work between two moments. Time without samples counts as idle. O(log n), and the samples.
-  int64_t BusyNs(Engine engine, int64_t begin_ns, int64_t end_ns) const;
+  // A sampled device.
+  class Device {
+   public:
+    // Null if `row` is no device whose engine was sampled. O(counters + samples).
+    static std::unique_ptr<const Device> Make(const model::Trace& trace, uint32_t row);
+    // The counter that tells; kNone: it was not sampled.
+    uint32_t CounterOf(Engine engine) const { return counters_[engine]; }
+    // Whether it was sampled, with its engine, all the time between two moments.
+    bool IsSampled(int64_t begin_ns, int64_t end_ns) const;
+    // How long an engine was at work between two moments. Time without samples counts as idle. O(log n), and the
+    // samples.
+    int64_t BusyNs(Engine engine, int64_t begin_ns, int64_t end_ns) const;
+
+   private:
+    struct Sample {
+      int64_t begin_ns, end_ns;
+      double share;  // of that time at work
+    };
+    void FindBusy(const model::Trace& trace, Engine engine);
+
+    uint32_t counters_[kEngines] = {model::kNone, model::kNone, model::kNone};
+    std::vector<Sample> samples_[kEngines];  // in order, none overlap
+    model::Intervals sampled_;
+  };
+
+  // O(devices * (counters + samples) + GPU rows + batches). Keeps no reference to the trace.
+  explicit GpuUse(const model::Trace& trace);
+  // The device that a batch used, or the one that all batches of the thread used; kNone: any. The only device, if no
+  // other was sampled or used. Null: not known, or not sampled.
+  const Device* Of(uint32_t batch, uint32_t thread) const;
+  // Whether all sampled devices were sampled all the time between two moments. False without one.
+  bool AreSampled(int64_t begin_ns, int64_t end_ns) const;
 
  private:
-  struct Sample {
-    int64_t begin_ns, end_ns;
-    double share;  // of that time at work
-  };
-  void FindBusy(const model::Trace& trace, Engine engine);
-
-  uint32_t counters_[kEngines] = {model::kNone, model::kNone, model::kNone};
-  std::vector<Sample> samples_[kEngines];  // in order, none overlap
-  model::Intervals sampled_;
+  std::vector<std::unique_ptr<const Device>> devices_;  // by row of devices
+  uint32_t only_ = model::kNone;                        // row of the only device
+  std::vector<uint32_t> of_batches_, of_threads_;       // rows of devices; kNone: none or several
 };
 
 }  // namespace pitot::blame

@@ -113,15 +113,16 @@ void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
 void Walk::TakeGpuUse(int64_t begin_ns, const BlameSegment& segment, OffCpu* off) const {
   const bool is_model = segment.blame == Blame::kHostOncpuFramework && segment.batch != kNone;
   if (!is_model || index_.gpu.OpsOfBatch(segment.batch) != 0 || index_.gpu.HasWaits(segment.batch)) return;
-  DivideByGpuUse(begin_ns, off);
+  DivideByGpuUse(begin_ns, segment.batch, off);
 }
 
 // Takes the time in which the GPU's engines were at work from what no other proof explains.
-void Walk::DivideByGpuUse(int64_t begin_ns, OffCpu* off) const {
-  if (!index_.gpu_use.HasDevice()) return;
+void Walk::DivideByGpuUse(int64_t begin_ns, uint32_t batch, OffCpu* off) const {
+  const GpuUse::Device* const device = index_.gpu_use.Of(batch, thread_);
+  if (device == nullptr) return;
   int64_t left_ns = std::max<int64_t>(now_ns_ - begin_ns - off->runqueue_ns - off->pagefault_ns, 0);
   for (const GpuUse::Engine engine : {GpuUse::kCompute, GpuUse::kToGpu, GpuUse::kFromGpu}) {
-    off->gpu_ns[engine] = std::clamp<int64_t>(index_.gpu_use.BusyNs(engine, begin_ns, now_ns_), 0, left_ns);
+    off->gpu_ns[engine] = std::clamp<int64_t>(device->BusyNs(engine, begin_ns, now_ns_), 0, left_ns);
     left_ns -= off->gpu_ns[engine];
     off->blocked_ns -= std::min(off->blocked_ns, off->gpu_ns[engine]);
   }
@@ -144,8 +145,9 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
     EmitPart(std::max(now_ns_ - ns, begin_ns), part);
   };
   constexpr Blame kByEngine[GpuUse::kEngines] = {Blame::kGpuExecExpected, Blame::kH2d, Blame::kD2h};
+  const GpuUse::Device* const device = index_.gpu_use.Of(segment.batch, segment.thread);
   for (const GpuUse::Engine engine : {GpuUse::kCompute, GpuUse::kToGpu, GpuUse::kFromGpu})
-    emit(off.gpu_ns[engine], kByEngine[engine], index_.gpu_use.CounterOf(engine));
+    emit(off.gpu_ns[engine], kByEngine[engine], device != nullptr ? device->CounterOf(engine) : kNone);
   emit(off.blocked_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
   emit(off.pagefault_ns, Blame::kHostPagefaultIo, off.pagefault_counter);
   emit(off.runqueue_ns, Blame::kHostRunqueue, off.runqueue_counter);

@@ -101,7 +101,7 @@ class Walk {
   void Emit(int64_t begin_ns, const BlameSegment& segment);
   void EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off);
   void TakeGpuUse(int64_t begin_ns, const BlameSegment& segment, OffCpu* off) const;
-  void DivideByGpuUse(int64_t begin_ns, OffCpu* off) const;
+  void DivideByGpuUse(int64_t begin_ns, uint32_t batch, OffCpu* off) const;
   BlameSegment WhoseWork(BlameSegment segment) const;
   void EmitPart(int64_t begin_ns, BlameSegment segment);
   void EmitOne(int64_t begin_ns, BlameSegment segment);

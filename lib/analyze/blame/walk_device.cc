@@ -151,13 +151,15 @@ void Walk::EmitWaitInCall(int64_t begin_ns, BlameSegment rest) {
   OffCpu off;
   if (rest.blame == Blame::kHostBlockedUnknown || rest.blame == Blame::kD2h || rest.blame == Blame::kAllocStall ||
       rest.blame == Blame::kGpuExecExpected)
-    DivideByGpuUse(begin_ns, &off);
+    DivideByGpuUse(begin_ns, rest.batch, &off);
   EmitDivided(begin_ns, rest, off);
 }
 
 // Whether the trace says what the GPU did from `begin_ns` until now.
 bool Walk::IsGpuKnown(int64_t begin_ns) const {
-  return index_.gpu.AreOperationsRecorded(begin_ns, now_ns_) || index_.gpu_use.IsSampled(begin_ns, now_ns_);
+  if (index_.gpu.AreOperationsRecorded(begin_ns, now_ns_)) return true;
+  const GpuUse::Device* const device = index_.gpu_use.Of(BatchAt(begin_ns), thread_);
+  return device != nullptr && device->IsSampled(begin_ns, now_ns_);
 }
 
 // The thread's own time in a call.
@@ -186,11 +188,9 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
     case CallClass::kSync:
     case CallClass::kDeviceSync:
       // So long a wait must have been for something unrecorded: for the GPU, where no work of GPUs was recorded at all.
-      segment.blame =
-          now_ns_ - begin_ns <= index_.options.sync_return_ns ? Blame::kHostOncpuFramework
-          : index_.gpu.AreOperationsRecorded(begin_ns, now_ns_) || index_.gpu_use.IsSampled(begin_ns, now_ns_)
-              ? Blame::kHostBlockedUnknown
-              : Blame::kGpuExecExpected;
+      segment.blame = now_ns_ - begin_ns <= index_.options.sync_return_ns ? Blame::kHostOncpuFramework
+                      : IsGpuKnown(begin_ns)                              ? Blame::kHostBlockedUnknown
+                                                                          : Blame::kGpuExecExpected;
       break;
     case CallClass::kLoad:
     case CallClass::kCompile:

@@ -80,6 +80,12 @@ bool IsSleepFor(bool device, const model::Trace& trace, const RequestBlame& blam
   return slept_ns > 0 && 2 * named_ns > slept_ns;
 }
 
+// Whether counters say what its GPU did in that time.
+bool IsSampled(const blame::Index& index, const BlameSegment& segment) {
+  const blame::GpuUse::Device* const device = index.gpu_use.Of(segment.batch, segment.thread);
+  return device != nullptr && device->IsSampled(segment.begin_ns, segment.end_ns);
+}
+
 }  // namespace
 
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(false, trace, blame); }
@@ -94,7 +100,7 @@ bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
     if (segment.blame != Blame::kHostOncpuFramework) continue;
     code_ns += segment.end_ns - segment.begin_ns;
     if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0 ||
-        index.gpu.HasWaits(segment.batch) || index.gpu_use.IsSampled(segment.begin_ns, segment.end_ns) ||
+        index.gpu.HasWaits(segment.batch) || IsSampled(index, segment) ||
         ForGpus(facts::DepthOf(trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels)
       continue;
     unseen_ns += segment.end_ns - segment.begin_ns;

@@ -463,7 +463,7 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
   const uint32_t bucket = blame.token == kNone ? row.size_bucket : blame::TokenBucket(index, blame.token);
   verdict.level = baseline.Find(index.trace.strings[row.route], bucket, now_ns, least, &rows);
   const WorkDone work = WorkOfBlame(index, blame);
-  const uint32_t at_any_depth = (index.gpu_use.IsSampled(blame.begin_ns, blame.end_ns) ? kByCounters : 0) |
+  const uint32_t at_any_depth = (index.gpu_use.AreSampled(blame.begin_ns, blame.end_ns) ? kByCounters : 0) |
                                 (facts::AreWaitsRecorded(index.trace) ? kByWaits : 0);
   if (KeepDepth(work.depth, blame.blame, at_any_depth, least, &rows)) {
     RequestComparison(index, blame, options, &verdict).Compare(rows, work);
