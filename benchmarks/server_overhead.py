@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of recording for the image server.
+"""The cost of recording for a sample server.
 
 Starts the server three times: recorded, unrecorded, and unrecorded again. Drives each in turn, closed loop, in short blocks in shuffled
 order; idle servers cost nothing meanwhile. Compares recorded with unrecorded, and the two unrecorded with each other. That ratio is the
@@ -15,6 +15,9 @@ block. These arms separate that cost:
   --arm "quiet=--no-triggers"                     no incident
   --arm "incident before=--no-triggers incident"  one before the rounds, and 6 s of work for the forecast; then none
   --arm "no judge=--no-why"                       incidents without a verdict
+
+--server decode measures the decode server. A block is then a fixed number of prompts, --prompts for each connection, the same for all
+servers of a round; p50 is that of the gaps between tokens, and there is no p99.
 
 With --alone there are two more unrecorded servers. In one, CUPTI was called once and records nothing. In the other, CUPTI records
 kernels, unread. The cost above theirs is Pitot's.
@@ -68,42 +71,54 @@ def cpu_of_pitot(pid):
     return seconds
 
 
+def load(args, seconds):
+    """Options of a block for the load generator."""
+    if args.server == "image":
+        return ["--closed", "--duration", str(seconds), "--warm-up", str(args.warm_up), "--image-size", "64", "--list-latencies"]
+    prompts = args.prompts * args.concurrency
+    at_once = 1e6  # prompts a second: all are due at the beginning, and each connection takes the next when it has its answer
+    return ["--generate", "--rate", str(at_once), "--duration", str(prompts / at_once), "--warm-up", "0", "--prompt-mean", "64", "--prompt-max",
+            "256", "--output-mean", "64", "--output-max", "128"]
+
+
 class Server:
-    def __init__(self, binaries, folder, arm, words, preload):
+    def __init__(self, args, folder, arm, words):
         name = arm.replace(" ", "_")
         port_file = folder / f"{name}.port"
         environment = dict(word.split("=", 1) for word in words if VARIABLE.match(word))
         options = [word for word in words if not VARIABLE.match(word) and word != INCIDENT]
-        command = [binaries / "image_server", "--port", "0", "--port-file", port_file, *options]
+        command = [args.binaries / f"{args.server}_server", "--port", "0", "--port-file", port_file, *options]
         if INCIDENT in words:
             command.append("--allow-incidentz")
         if arm in ALONE:
-            environment.update(LD_PRELOAD=str(preload.resolve()), PITOT_CUPTI_ALONE=ALONE[arm])
+            environment.update(LD_PRELOAD=str(args.alone.resolve()), PITOT_CUPTI_ALONE=ALONE[arm])
         if arm not in (*UNRECORDED, *ALONE):
             # An objective that nothing misses: for the cost of recording, not of incidents.
             command += ["--incident-dir", folder / f"{name}.incidents", "--slo-ms", "60000"]
         else:
             command += ["--no-recorder"]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment})
+        self.process, self.port_file = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment}), port_file
+
+    def wait_until_ready(self):
         deadline = time.monotonic() + 120
-        while not (port_file.exists() and port_file.read_text().strip()):
+        while not (self.port_file.exists() and self.port_file.read_text().strip()):
             if self.process.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"the server did not start: {' '.join(map(str, command))}")
+                sys.exit(f"the server did not start: {' '.join(map(str, self.process.args))}")
             time.sleep(0.1)
-        self.port = int(port_file.read_text())
+        self.port = int(self.port_file.read_text())
 
     def block(self, folder, args, seed, seconds=None):
         result = folder / "block.json"
         before, pitot_before = cpu_seconds(self.process.pid), cpu_of_pitot(self.process.pid)
-        subprocess.run([args.binaries / "load_generator", "--port", str(self.port), "--closed", "--concurrency", str(args.concurrency),
-                        "--duration", str(seconds or args.seconds), "--warm-up", str(args.warm_up), "--seed", str(seed), "--image-size", "64",
-                        "--list-latencies", "--slowest", "0", "--json", result], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([args.binaries / "load_generator", "--port", str(self.port), "--concurrency", str(args.concurrency), "--seed", str(seed),
+                        "--slowest", "0", "--json", result, *load(args, seconds or args.seconds)], check=True, stdout=subprocess.DEVNULL)
         used, of_pitot = cpu_seconds(self.process.pid) - before, cpu_of_pitot(self.process.pid)
         data = json.loads(result.read_text())
         if data["requests"]["ok"] != data["requests"]["sent"]:
             print(f"warning: {data['requests']}", file=sys.stderr)
         return {"throughput": data["throughput_per_s"], "cpu_per_request": used / max(data["requests"]["sent"], 1),
-                "p50": data["latency_ms"]["p50"], "latencies": data["latencies_ms"],
+                "p50": data["gap_ms" if args.server == "decode" else "latency_ms"]["p50"], "latencies": data.get("latencies_ms", []),
+                "requests": data["requests"]["ok"],
                 "cpu_of_pitot": {name: of_pitot[name] - pitot_before[name] for name in of_pitot}}
 
     def ask_for_incident(self):
@@ -160,7 +175,9 @@ def measure(args, arms, more, rounds, rng):
         servers = {}
         try:
             for arm in arms:
-                servers[arm] = Server(args.binaries, folder, arm, args.server_options + more.get(arm, "").split(), args.alone)
+                servers[arm] = Server(args, folder, arm, args.server_options + more.get(arm, "").split())
+            for server in servers.values():
+                server.wait_until_ready()
             for arm in arms:  # warm-up, not counted
                 servers[arm].block(folder, args, 0, seconds=1)
             for arm in (arm for arm in arms if INCIDENT in more.get(arm, "").split()):
@@ -180,6 +197,8 @@ def measure(args, arms, more, rounds, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--server", choices=("image", "decode"), default="image")
+    parser.add_argument("--prompts", type=int, default=2, help="prompts of a connection in a block of the decode server")
     parser.add_argument("--rounds", type=int, default=20, help="blocks of each arm")
     parser.add_argument("--starts", type=int, default=1, help="starts of the servers; rounds are spread over them")
     parser.add_argument("--seconds", type=float, default=3, help="seconds of a block")
@@ -192,7 +211,7 @@ def main():
     parser.add_argument("--alone", type=pathlib.Path, help="libpitot_cupti_alone.so, for the arm of CUPTI alone")
     parser.add_argument("server_options", nargs="*", help="after --: more options for the servers")
     args = parser.parse_args()
-    for name in ("image_server", "load_generator"):
+    for name in (f"{args.server}_server", "load_generator"):
         if not (args.binaries / name).exists():
             sys.exit(f"{args.binaries / name} does not exist: build with -DPITOT_BUILD_SAMPLES=ON, or give the folder with --binaries")
 
@@ -211,11 +230,12 @@ def main():
     if args.json:
         args.json.write_text(json.dumps(blocks))
 
-    requests = {arm: sum(len(b["latencies"]) for b in blocks[arm]) for arm in arms}
-    print(f"{args.rounds} blocks of {args.seconds} s an arm, concurrency {args.concurrency}; requests: "
+    requests = {arm: sum(b["requests"] for b in blocks[arm]) for arm in arms}
+    print(f"{args.rounds} blocks an arm, concurrency {args.concurrency}; requests: "
           + ", ".join(f"{arm} {requests[arm]:,}" for arm in arms))
     print("Cost against off, as a ratio (1 = none): median of rounds [quartiles]; p99 with its 95 % interval. Off again is the noise.")
-    print(f"{'':22}{'throughput (off / on)':>32}{'CPU seconds per request':>32}{'p50':>32}{'p99':>24}")
+    p50, p99 = ("p50", f"{'p99':>24}") if args.server == "image" else ("p50 of gaps", "")
+    print(f"{'':22}{'throughput (off / on)':>32}{'CPU seconds per request':>32}{p50:>32}{p99}")
     for arm in (arm for arm in arms if arm != "off"):
         row = ""
         for key in ("throughput", "cpu_per_request", "p50"):
@@ -223,8 +243,10 @@ def main():
             cell = f"{statistics.median(ratios):.4f} [{quantile(ratios, .25):.3f}, {quantile(ratios, .75):.3f}]"
             cell += f" \u00b1{half_interval(ratios, rng):.3f}"
             row += f"{cell:>32}"
-        ratio, low, high = p99_interval(blocks[arm], blocks["off"], rng)
-        print(f"{arm:22}{row}{f'{ratio:.4f} [{low:.3f}, {high:.3f}]':>24}")
+        if args.server == "image":
+            ratio, low, high = p99_interval(blocks[arm], blocks["off"], rng)
+            row += f"{f'{ratio:.4f} [{low:.3f}, {high:.3f}]':>24}"
+        print(f"{arm:22}{row}")
     if len(starts) > 1:
         print("Throughput (off / on), the median of each start:")
         for arm in (arm for arm in arms if arm != "off"):
