@@ -31,20 +31,23 @@ struct Server {
     int64_t batch_ns = 10 * kMs;
     uint32_t launches = 100;
     int64_t launch_ns = 500 * kUs;
+    int64_t slow_launch_ns = 0;  // of one launch with a record
   };
-  explicit Server(const Late& late) {
+  explicit Server(const Late& late, uint32_t late_ones = 1) {
     const uint32_t thread = maker.Thread("worker"), forward = maker.Site(SiteKind::kScope, "forward");
     int64_t at_ns = kMs;
     for (uint32_t i = 0; i < kRequests; ++i) {
       const Late usual{10 * kMs + (i % 7) * 20 * kUs};
-      const Late& one = i == kLate ? late : usual;
+      const Late& one = i >= kLate && i < kLate + late_ones ? late : usual;
       const uint32_t request = maker.Request(10 + i, "/classify", at_ns, one.batch_ns);
       maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = thread;
       const uint32_t batch = maker.Batch(1'000 + i, "net", thread, at_ns, one.batch_ns);
       maker.trace.batches[batch].launches = one.launches;
       maker.trace.batches[batch].launch_ns = one.launch_ns;
       maker.Member(batch, request, at_ns);
-      maker.Event(thread, forward, at_ns, one.batch_ns, {kNone, batch});
+      maker.Event(thread, forward, at_ns, one.batch_ns, {request, batch});
+      if (one.slow_launch_ns != 0)
+        maker.Call(thread, "cudaLaunchKernel", at_ns + kMs, one.slow_launch_ns, {kNone, batch});
       at_ns += one.batch_ns + kMs;
     }
     maker.trace.window_end_ns = at_ns;
@@ -99,4 +102,27 @@ TEST_CASE("slow launches of usual number are not called many", "[launching]") {
   CHECK(judgement.verdict.causes[0].blame == Blame::kLaunchApi);
   CHECK(judgement.verdict.more_of.empty());
   CHECK(std::string(judgement.verdict.causes[0].advice.code) == "check_launches");
+}
+
+TEST_CASE("a rare slow launch into a queue with room is taken for a kernel's first use, without certainty",
+          "[launching]") {
+  const Server server({40 * kMs, 100, 500 * kUs, 30 * kMs});
+  const Judgement judgement = server.Judge();
+  const std::string text = VerdictText(judgement.index, judgement.blame, judgement.verdict);
+  INFO(text);
+  REQUIRE_FALSE(judgement.verdict.causes.empty());
+  CHECK(judgement.blame.blame[Blame::kLazyLoadJit] == 30 * kMs);
+  CHECK(judgement.verdict.causes[0].blame == Blame::kLazyLoadJit);
+  CHECK(judgement.verdict.causes[0].confidence < 0.9);
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "load_early");
+  CHECK(text.find("the first use of a kernel") != std::string::npos);
+}
+
+TEST_CASE("slow launches in many batches are launches, and in a batch of too many they wait for room", "[launching]") {
+  const RequestBlame common = Server({40 * kMs, 100, 500 * kUs, 30 * kMs}, 20).Walk();
+  CHECK(common.blame[Blame::kLazyLoadJit] == 0);
+  CHECK(common.blame[Blame::kLaunchApi] >= 30 * kMs);
+  const RequestBlame full = Server({40 * kMs, 2'000, 5 * kMs, 30 * kMs}).Walk();
+  CHECK(full.blame[Blame::kLazyLoadJit] == 0);
+  CHECK(full.blame[Blame::kLaunchQueueFull] >= 30 * kMs);
 }

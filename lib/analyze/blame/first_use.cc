@@ -25,6 +25,8 @@ using facts::EventNameId;
 constexpr size_t kLeastLater = 4;  // of its like, to know the usual length
 // How many calls after a loading call may launch the loaded kernel.
 constexpr uint32_t kMostCalls = 8;
+// Slow launches in more of the batches than this are no first uses.
+constexpr double kMostSlowLaunches = 0.05;
 
 // Visits calls that launch kernels outside of CUDA graphs, each with its kernel.
 template <class Visit> void VisitLaunches(const Trace& trace, const Visit& visit) {
@@ -114,8 +116,27 @@ FirstUses::FirstUses(const Trace& trace, const Threads& threads, const GpuOps& g
     : trace_(trace), threads_(threads) {
   for (const FirstLaunch& first : SlowFirstLaunches(trace, static_cast<double>(options.first_use_ns)))
     launches_.emplace(first.call, first);
+  FindSlowLaunches(options, gpu);
   FindCode(threads, gpu, options.first_use_ns);
   FindBatches(static_cast<double>(options.first_use_ns));
+}
+
+// Finds launches of batches with counted launches that took long enough for a record.
+void FirstUses::FindSlowLaunches(const BlameOptions& options, const GpuOps& gpu) {
+  std::vector<uint32_t> slow;
+  std::unordered_set<uint32_t> batches;
+  for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
+    const uint32_t batch = trace_.calls.batch[call];
+    if (batch == kNone || gpu.ClassOf(call) != CallClass::kLaunch || gpu.launches().Gpu(call).size() != 0) continue;
+    const uint32_t launches = trace_.batches[batch].launches;
+    if (launches == 0 || launches >= options.full_queue_depth || gpu.OpsOfBatch(batch) != 0 ||
+        trace_.calls.duration_ns[call] < options.first_use_ns)
+      continue;
+    slow.push_back(call);
+    batches.insert(batch);
+  }
+  if (static_cast<double>(batches.size()) > kMostSlowLaunches * static_cast<double>(trace_.batches.size())) return;
+  for (const uint32_t call : slow) launches_.emplace(call, FirstLaunch{call, 0, trace_.calls.duration_ns[call], false});
 }
 
 // Finds code that ends at a kernel's first launch, or in a call that loads code. It must take longer than other code
@@ -220,6 +241,11 @@ int64_t FirstUses::LoadNs(uint32_t call) const {
   return launch != launches_.end() ? launch->second.cost_ns : 0;
 }
 
+bool FirstUses::IsGuess(uint32_t call) const {
+  const auto launch = launches_.find(call);
+  return launch != launches_.end() && launch->second.kernel == 0;
+}
+
 bool FirstUses::IsLoadProved(const BlameSegment& segment) const {
   const auto launch = launches_.find(segment.call);
   return launch == launches_.end() || launch->second.is_new;
@@ -241,7 +267,7 @@ std::string FirstUses::Of(const BlameSegment& segment) const {
     return "first use of " + model::ReadKernelName(trace_.strings[kernel]).brief;
   };
   if (const auto launch = launches_.find(segment.call); launch != launches_.end())
-    return first_use(launch->second.kernel);
+    return launch->second.kernel != 0 ? first_use(launch->second.kernel) : "perhaps the first use of a kernel";
   if (segment.call == kNone && segment.event != kNone) {
     const Use* use = After(segment.thread, threads_.At(segment.thread, segment.begin_ns));
     if (use != nullptr) return use->kernel != 0 ? first_use(use->kernel) : "just before code was loaded";

@@ -5,7 +5,8 @@
 //
 // A window does not hold the process's past: the first in it need not be new, and at its beginning everything is first.
 // So a first use must also take longer than `BlameOptions::first_use_ns`, and longer than 99 % of its like that are not
-// first.
+// first. Where launches are counted instead of recorded, only slow ones have a record, and it says no kernel: a rare
+// one, with room in its queue, is taken for a first use.
 #ifndef PITOT_LIB_ANALYZE_BLAME_FIRST_USE_H_
 #define PITOT_LIB_ANALYZE_BLAME_FIRST_USE_H_
 
@@ -49,6 +50,8 @@ class FirstUses {
 
   // How long the kernel's code took to load in a launch; mostly 0.
   int64_t LoadNs(uint32_t call) const;
+  // Whether that is a guess: the kernel is not known.
+  bool IsGuess(uint32_t call) const;
   // Whether a segment's loading is proved: by a call that does nothing else, or because the kernel was new and not only
   // the first in the trace. O(1).
   bool IsLoadProved(const BlameSegment& segment) const;
@@ -65,6 +68,7 @@ class FirstUses {
     model::StringId kernel = 0;  // launched for the first time; 0: unknown
     bool is_load = false;        // the call does nothing but load
   };
+  void FindSlowLaunches(const BlameOptions& options, const GpuOps& gpu);
   void FindCode(const Threads& threads, const GpuOps& gpu, int64_t least_ns);
   void FindBatches(double least_ns);
   const Use* After(uint32_t thread, const Piece& code) const;

@@ -88,7 +88,7 @@ GpuUse::GpuUse(const Trace& trace)
   OneOfEach of_batches(&of_batches_);
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const uint32_t device = trace.streams[trace.gpu.stream[row]].device;
-    if (device == kNone) continue;
+    if (device >= devices_.size()) continue;  // kNone, too
     is_there[device] = true;
     if (trace.gpu.call[row] != kNone) of_batches.Add(trace.calls.batch[trace.gpu.call[row]], device);
   }

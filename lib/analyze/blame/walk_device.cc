@@ -21,10 +21,18 @@ using facts::kClockDrop;
 
 bool Says(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
-// Whether a launch took far longer than launches do.
+// Whether a launch took far longer than launches do. Where they are counted, only such a one has a record.
 bool IsSlowLaunch(const Index& index, uint32_t call) {
+  if (index.first_uses.IsGuess(call)) return true;
   return static_cast<double>(index.trace.CallEnd(call) - index.trace.calls.begin_ns[call]) >
          index.options.slow_launch_factor * static_cast<double>(index.gpu.MedianLaunchNs());
+}
+
+// Whether a launch with a record is one of so many counted ones that it waited for room in its queue.
+bool IsOfFullQueue(const Index& index, uint32_t call) {
+  const uint32_t batch = index.trace.calls.batch[call];
+  return batch != kNone && index.trace.batches[batch].launches >= index.options.full_queue_depth &&
+         index.gpu.OpsOfBatch(batch) == 0;
 }
 
 }  // namespace
@@ -173,7 +181,7 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
     case CallClass::kLaunch:
     case CallClass::kCopy:
     case CallClass::kEnqueue:
-      segment.blame = Blame::kLaunchApi;
+      segment.blame = IsOfFullQueue(index_, call) ? Blame::kLaunchQueueFull : Blame::kLaunchApi;
       break;
     case CallClass::kBlockingCopy:
       segment.blame = BlameOfCopying(call);
@@ -209,7 +217,10 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   loads.blame = Blame::kLazyLoadJit;
   if (IsSlowLaunch(index_, call))
     segment.by = InDriver(thread_, {trace_.calls.begin_ns[call], trace_.CallEnd(call)}).by;
-  const int64_t loaded_ns = std::max(begin_ns, trace_.calls.begin_ns[call] + index_.first_uses.LoadNs(call));
+  // A thread in the driver explains a slow launch better than a guess.
+  const bool is_held = segment.by.IsKnown() && index_.first_uses.IsGuess(call);
+  const int64_t load_ns = is_held ? 0 : index_.first_uses.LoadNs(call);
+  const int64_t loaded_ns = std::max(begin_ns, trace_.calls.begin_ns[call] + load_ns);
   // Modules loaded and code compiled meanwhile, the last first.
   const auto& all = trace_.overheads;
   auto after = std::partition_point(all.begin(), all.end(),
@@ -292,7 +303,8 @@ bool Walk::GoBehindDriver(model::Interval when, int64_t begin_ns, uint32_t call,
 
 // A launch that took far longer than launches do.
 bool Walk::LaunchBehindDriver(uint32_t call, int64_t begin_ns) {
-  if (!IsSlowLaunch(index_, call) || index_.first_uses.LoadNs(call) != 0) return false;
+  const bool is_first = index_.first_uses.LoadNs(call) != 0 && !index_.first_uses.IsGuess(call);
+  if (!IsSlowLaunch(index_, call) || is_first) return false;
   BlameSegment rest;
   rest.blame = Blame::kLaunchApi;
   rest.call = call;

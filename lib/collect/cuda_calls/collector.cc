@@ -85,7 +85,7 @@ class CudaCallCollector final : public Collector {
  private:
   // In the child of a fork nothing of its parent's is used, not even a lock.
   bool IsOurs() const noexcept { return is_running_.load() && fork_epoch_ == trace::ForkEpoch(); }
-  void Begin() noexcept { BeginRecording(options_.slow_copy_us * uint64_t{1000}); }
+  void Begin() noexcept { BeginRecording(options_.slow_copy_us * uint64_t{1000}, environment_.slow_launch_ns); }
 
   const CudaCallOptions options_;
   const Environment environment_;

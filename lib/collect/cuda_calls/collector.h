@@ -19,6 +19,8 @@ struct Environment {
   std::span<const std::string_view> providers = kProviders;
   int64_t look_ns = 500'000'000;  // between looks for new libraries; real time
   int64_t stop_patience_ns = 2'000'000'000;
+  // A launch that takes so long has a record: it loads a kernel, or waits for room or for the driver.
+  uint64_t slow_launch_ns = 200'000;
 };
 
 // Makes the collector. Throws bad_alloc.

@@ -34,7 +34,7 @@ enum class Role : uint8_t {
   kOwn,      // takes its own time: allocates, loads code
   kCopy,     // enqueues a copy, and waits if its memory is pageable
   kPool,     // takes from a pool in the order of a stream, and may have to make the pool larger
-  kLaunch,   // enqueues work
+  kLaunch,   // enqueues work; a slow one loads a kernel first, or waits for room or for the driver
   kDestroy,  // destroys streams
   kCapture,  // begins or ends the capture of a graph
   kLookUp,   // looks a function up by its name: its second parameter points to the answer
@@ -205,7 +205,8 @@ static_assert(std::is_sorted(std::begin(kKinds), std::end(kKinds),
                              [](const Kind& a, const Kind& b) { return a.name < b.name; }));
 
 constexpr bool IsRecorded(Role role) {
-  return role == Role::kWait || role == Role::kOwn || role == Role::kCopy || role == Role::kPool;
+  return role == Role::kWait || role == Role::kOwn || role == Role::kCopy || role == Role::kPool ||
+         role == Role::kLaunch;
 }
 static_assert(std::all_of(std::begin(kKinds), std::end(kKinds), [](const Kind& kind) {
   return !IsRecorded(kind.role) || base::CallClassOf(kind.name) != base::CallClass::kOther;
@@ -222,7 +223,7 @@ constexpr uint32_t kDirections = 5, kNoDirection = 4;
 constexpr std::string_view kDirectionNames[kDirections] = {" HtoH", " HtoD", " DtoH", " DtoD", ""};
 
 constinit std::atomic<bool> g_is_recording{false};
-constinit std::atomic<uint64_t> g_slow_copy_ticks{0};
+constinit std::atomic<uint64_t> g_slow_copy_ticks{0}, g_slow_launch_ticks{0};
 constinit std::atomic<uint32_t> g_collector_name{0};
 constinit std::array<std::array<std::atomic<uint32_t>, kDirections>, kFunctions> g_names{};
 constinit std::array<std::array<Original, kMostOriginals>, kFunctions> g_originals{};
@@ -313,16 +314,34 @@ void Count(uint64_t begin, uint64_t end) {
   trace::t_launches.ticks += end - begin;
 }
 
+template <uint32_t kFunction, class... Args> void RecordCall(uint64_t begin, const std::tuple<Args...>& args) {
+  constexpr Kind kKind = kKinds[kFunction];
+  uint32_t direction = kNoDirection;
+  if constexpr (kKind.direction != kNone)
+    direction = std::min(static_cast<uint32_t>(std::get<kKind.direction>(args)), kNoDirection);
+  DeviceCall call;
+  call.collector = Name{g_collector_name.load(std::memory_order_relaxed)};
+  call.api = Name{g_names[kFunction][direction].load(std::memory_order_relaxed)};
+  EndCall(begin, call);
+}
+
 // CUDA's runtime may call the driver's function, which is not counted again; nor is the time of calls recorded inside.
-template <class... Args> int CallLaunch(int (*original)(Args...), Args... args) {
+// Of a slow launch with a record of its own only the number is counted.
+template <uint32_t kFunction, class... Args> int CallLaunch(int (*original)(Args...), Args... args) {
   if (t_is_launching) return original(args...);
   t_is_launching = true;
   t_recorded_ticks = 0;
-  const uint64_t begin = BeginCall();
+  const uint64_t begin = BeginCall(), events = detail::t_ring->events;
   const int result = original(args...);
   const uint64_t end = BeginCall();
   t_is_launching = false;
-  Count(begin, end - std::min(t_recorded_ticks, end - begin));
+  const bool is_slow = begin != 0 && end >= begin && end - begin >= g_slow_launch_ticks.load(std::memory_order_relaxed);
+  if (is_slow && detail::t_ring->events == events) {
+    RecordCall<kFunction>(begin, std::tuple<Args...>(args...));
+    ++trace::t_launches.count;
+  } else {
+    Count(begin, end - std::min(t_recorded_ticks, end - begin));
+  }
   return result;
 }
 
@@ -334,7 +353,7 @@ int CallHooked(const trace::LaunchHook& hook, int (*original)(Args...), Args... 
     const std::tuple<Args...> all(args...);
     trace::Launch launch = LaunchOf<kFunction>(all, reinterpret_cast<void*>(original));
     hook.before(&launch);
-    const int result = CallLaunch(original, args...);
+    const int result = CallLaunch<kFunction>(original, args...);
     hook.after(&launch, result);
     return result;
   } else {
@@ -361,17 +380,6 @@ template <uint32_t kFunction, class... Args> int CallCapture(int (*original)(Arg
   return result;
 }
 
-template <uint32_t kFunction, class... Args> void RecordCall(uint64_t begin, const std::tuple<Args...>& args) {
-  constexpr Kind kKind = kKinds[kFunction];
-  uint32_t direction = kNoDirection;
-  if constexpr (kKind.direction != kNone)
-    direction = std::min(static_cast<uint32_t>(std::get<kKind.direction>(args)), kNoDirection);
-  DeviceCall call;
-  call.collector = Name{g_collector_name.load(std::memory_order_relaxed)};
-  call.api = Name{g_names[kFunction][direction].load(std::memory_order_relaxed)};
-  EndCall(begin, call);
-}
-
 template <class... Args> int AnswerLookUp(int (*original)(Args...), Args... args) {
   const int result = original(args...);
   void** const found = std::get<1>(std::tuple<Args...>(args...));
@@ -393,7 +401,7 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
   if constexpr (kKind.role == Role::kDestroy)
     return hook == nullptr ? original(args...) : CallHooked<kFunction>(*hook, original, args...);
   if constexpr (kKind.role == Role::kLaunch)
-    return hook == nullptr ? CallLaunch(original, args...) : CallHooked<kFunction>(*hook, original, args...);
+    return hook == nullptr ? CallLaunch<kFunction>(original, args...) : CallHooked<kFunction>(*hook, original, args...);
   if (kKind.role == Role::kCopy && hook != nullptr) hook->copy();
   const uint64_t begin = BeginCall(), events = detail::t_ring->events;
   t_is_inside = true;
@@ -441,7 +449,7 @@ std::span<const Function> Functions() {
   return functions;
 }
 
-void BeginRecording(uint64_t slow_copy_ns) noexcept {
+void BeginRecording(uint64_t slow_copy_ns, uint64_t slow_launch_ns) noexcept {
   // Streams may have been used and destroyed unseen.
   if (const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire))
     watcher->destroy();
@@ -455,6 +463,7 @@ void BeginRecording(uint64_t slow_copy_ns) noexcept {
     }
   }
   g_slow_copy_ticks.store(detail::TicksOf(slow_copy_ns), std::memory_order_relaxed);
+  g_slow_launch_ticks.store(detail::TicksOf(slow_launch_ns), std::memory_order_relaxed);
   trace::g_captures.store(0);  // ends may have been missed
   g_is_recording.store(true, std::memory_order_release);
   trace::g_are_launches_seen.store(true, std::memory_order_release);

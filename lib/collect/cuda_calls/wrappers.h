@@ -20,8 +20,9 @@ inline constexpr std::string_view kProviders[] = {"libcudart.so", "libcuda.so", 
 // In order of their names, dlsym among them.
 std::span<const Function> Functions();
 
-// Records calls from now on. `slow_copy_ns`: an asynchronous copy is recorded if it took so long.
-void BeginRecording(uint64_t slow_copy_ns) noexcept;
+// Records calls from now on. An asynchronous copy, or an allocation from a pool, is recorded if it took `slow_copy_ns`,
+// a launch if it took `slow_launch_ns`.
+void BeginRecording(uint64_t slow_copy_ns, uint64_t slow_launch_ns) noexcept;
 // Calls under way may still be recorded.
 void EndRecording() noexcept;
 

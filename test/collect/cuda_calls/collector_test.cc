@@ -312,6 +312,25 @@ TEST_CASE("a batch has the number of its launches and their time, and none of th
   CHECK(Calls(trace).empty());
 }
 
+TEST_CASE("a slow launch is recorded, and counted without its time", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  rig.environment.slow_launch_ns = 100'000;
+  REQUIRE(rig.Add().ok());
+  {
+    const auto batch = pitot::Batch::Begin("net");
+    *library.caller.spins_ns = 100'000;
+    library.caller.launch(nullptr, {}, {}, nullptr, 0, nullptr);
+    *library.caller.spins_ns = 0;
+  }
+  const model::Trace trace = rig.Incident();
+  CHECK(Calls(trace) == Names{"cudaLaunchKernel"});
+  REQUIRE(trace.batches.size() == 1);
+  CHECK(trace.batches[0].launches == 1);
+  CHECK(trace.batches[0].launch_ns == 0);
+  CHECK(trace.calls.batch[0] == 0);
+}
+
 TEST_CASE("after a stop, in a pause and in a forked child calls go through and are not recorded", "[cuda_calls]") {
   const Library library(PITOT_NOW_CALLER);
   Rig rig;
