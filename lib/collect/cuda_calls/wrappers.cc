@@ -326,7 +326,7 @@ template <uint32_t kFunction, class... Args> void RecordCall(uint64_t begin, con
 }
 
 // CUDA's runtime may call the driver's function, which is not counted again; nor is the time of calls recorded inside.
-// Of a slow launch with a record of its own only the number is counted.
+// A slow launch has a record of its own: it adds to the number alone.
 template <uint32_t kFunction, class... Args> int CallLaunch(int (*original)(Args...), Args... args) {
   if (t_is_launching) return original(args...);
   t_is_launching = true;
