@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/loader_lock.h"
 #include "base/message.h"
 #include "base/one_in_process.h"
 #include "base/patient_thread.h"
@@ -42,7 +43,10 @@ struct Shared {
 
   // Throws bad_alloc. Threads: one at a time. It may wait for another thread's load of a library.
   void Look() {
-    imports.Change();
+    {
+      const base::LoaderUse use;
+      imports.Change();
+    }
     const ImportCounts& counts = imports.counts();
     libraries.store(counts.libraries, std::memory_order_relaxed);
     refused.store(counts.refused, std::memory_order_relaxed);
