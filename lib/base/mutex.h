@@ -6,10 +6,6 @@
 #ifndef PITOT_LIB_BASE_MUTEX_H_
 #define PITOT_LIB_BASE_MUTEX_H_
 
-#include <pthread.h>
-#include <stdint.h>
-#include <time.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -45,14 +41,6 @@ class PITOT_THREAD_ANNOTATION(capability("mutex")) Mutex {
 
   void Lock() PITOT_ACQUIRE() { mutex_.lock(); }
   bool TryLock() PITOT_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
-  // False once the time is up.
-  bool TryLockUntil(std::chrono::steady_clock::time_point deadline) PITOT_TRY_ACQUIRE(true) {
-    const int64_t ns = std::chrono::nanoseconds(deadline.time_since_epoch()).count();
-    timespec until{};
-    until.tv_sec = static_cast<time_t>(ns / 1'000'000'000);
-    until.tv_nsec = ns % 1'000'000'000;
-    return pthread_mutex_clocklock(mutex_.native_handle(), CLOCK_MONOTONIC, &until) == 0;
-  }
   void Unlock() PITOT_RELEASE() { mutex_.unlock(); }
 
  private:
