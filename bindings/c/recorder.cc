@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "convert.h"
+#include "handle.h"
 #include "pitot/analyze/judge.h"
 #include "pitot/c.h"
 #include "pitot/collect/counters.h"
@@ -27,10 +28,6 @@
 #include "pitot/trigger/predicate.h"
 #include "pitot/trigger/stall.h"
 #include "pitot/trigger/tokens.h"
-
-struct pitot_recorder {
-  pitot::Recorder recorder;
-};
 
 namespace pitot::c {
 namespace {
@@ -426,8 +423,6 @@ Status AddTo(Recorder*, const pitot_torch&) noexcept {
                 "with -DPITOT_C_WITH_TORCH=ON");
 }
 #endif
-
-Status NotStarted() noexcept { return Status(StatusCode::kNotRunning, "the recorder was not started"); }
 
 template <class Struct>
 pitot_status Add(pitot_recorder* recorder, const Struct* given, char* message, size_t message_size) noexcept {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/loader_lock.h"
 #include "base/semaphore.h"
 #include "base/signals.h"
 
@@ -33,6 +34,7 @@ class PatientThread {
     ended_ = std::make_shared<Ended>();
     const SignalsBlocked blocked;  // the thread inherits it
     thread_ = std::thread([ended = ended_, run = std::move(run)] {
+      BecomeOwnThread();
       run();
       ended->flag.store(true, std::memory_order_release);
       ended->signal.Give();

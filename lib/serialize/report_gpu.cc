@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/memory_option.h"
+#include "base/overhead_name.h"
 
 namespace pitot::report {
 namespace {
@@ -272,7 +273,9 @@ std::string GpuReport::WhyNotTimed() const {
 
 void GpuReport::Write(const During& during, Lines* lines) {
   const std::string why = WhyNoKernels(), not_timed = WhyNotTimed();
-  if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown() && why.empty() && not_timed.empty()) return;
+  if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown() && why.empty() && not_timed.empty() &&
+      trace_.overheads.empty())
+    return;
   lines->Blank();
   lines->Add(0, "GPU");
   if (!why.empty()) {
@@ -294,6 +297,7 @@ void GpuReport::Write(const During& during, Lines* lines) {
   }
   state_.Write(lines);
   Waits(during, lines);
+  Profiles(during, lines);
   Overheads(lines);
   Losses(during, lines);
 }
@@ -475,10 +479,26 @@ void GpuReport::Waits(const During& during, Lines* lines) const {
   }
 }
 
+// Runs of pitot::ProfileKernels, and the shown requests they disturbed.
+void GpuReport::Profiles(const During& during, Lines* lines) const {
+  size_t runs = 0;
+  for (const model::OverheadRow& overhead : trace_.overheads) {
+    if (trace_.strings[overhead.name] != base::kProfilingKernels || ++runs > kMaxOverheads) continue;
+    if (runs == 1) lines->Blank();
+    const int64_t end_ns = overhead.begin_ns + overhead.duration_ns;
+    lines->AddWrapped(3, "profiles   ",
+                      "kernels were being profiled from " + At(overhead.begin_ns) + " to " + At(end_ns) +
+                          ": launches took longer meanwhile" + during(overhead.begin_ns, end_ns));
+  }
+  if (runs > kMaxOverheads) lines->Add(14, "and " + Plural(runs - kMaxOverheads, "run") + " more");
+}
+
 void GpuReport::Overheads(Lines* lines) const {
   Sums sums;
-  for (const model::OverheadRow& overhead : trace_.overheads)
-    sums[overhead.name != 0 ? Text(overhead.name) : "(unnamed)"].Add(overhead.duration_ns);
+  for (const model::OverheadRow& overhead : trace_.overheads) {
+    if (trace_.strings[overhead.name] != base::kProfilingKernels)
+      sums[overhead.name != 0 ? Text(overhead.name) : "(unnamed)"].Add(overhead.duration_ns);
+  }
   if (sums.empty()) return;
   std::string text;
   const auto rows = Longest(sums);

@@ -59,6 +59,7 @@ class GpuReport {
   void Copies(uint32_t device, base::Lines* lines);
   void Spans(uint32_t device, base::Lines* lines);
   void Waits(const During& during, base::Lines* lines) const;
+  void Profiles(const During& during, base::Lines* lines) const;
   void Overheads(base::Lines* lines) const;
   std::string LossName(const model::GpuLossRow& loss) const;
   void Losses(const During& during, base::Lines* lines) const;

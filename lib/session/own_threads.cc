@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/loader_lock.h"
 #include "base/signals.h"
 
 namespace pitot::session {
@@ -18,6 +19,7 @@ void OwnThreads::Start(Role role, std::function<void()> run) {
   const base::SignalsBlocked blocked;  // the thread inherits this
   std::thread& thread = threads_[static_cast<size_t>(role)];
   thread = std::thread([this, run = std::move(run)] {
+    base::BecomeOwnThread();
     run();
     End();
   });

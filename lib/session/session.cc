@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/loader_lock.h"
 #include "base/message.h"
 #include "session/calibrate.h"
 #include "trace/clock.h"
@@ -25,6 +26,10 @@ using base::Error;
 constinit std::atomic<Session*> g_kept{nullptr};
 
 constexpr int64_t kGraceNs = 1'000'000'000;  // for the host's code to return after the end
+
+constexpr char kForkedInsideLoader[] =
+    "this process was forked while a thread of Pitot was loading a library: to load libraries here may fail or hang; "
+    "fork before the parent's recorder starts, or some time after";
 
 constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
 constexpr int64_t kIdleTickNs = 50'000'000;  // if nothing watches open work: firings wake the watcher themselves
@@ -75,6 +80,7 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
       // In the child of a fork its threads are gone and its locks may be held forever: it is left alone.
       if (it->lifetime_.IsOfThisProcess()) delete it;
     });
+    if (base::WasForkedInsideLoader()) session->host_.Log(LogLevel::kWarning, kForkedInsideLoader);
     if (const char* other = trace::ClaimProcess()) {
       *status = Error(StatusCode::kAlreadyRunning, "a recorder is running in this process already, from %s", other);
       return nullptr;
@@ -91,7 +97,8 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
 
 Status Session::StartThreads() {
   if (Status s = files_.AddBuiltIns(); !s.ok()) return s;
-  if (!trace::WatchForks()) return Status(StatusCode::kResourceExhausted, "pthread_atfork failed");
+  if (!trace::WatchForks() || !base::HoldForksForLoader())
+    return Status(StatusCode::kResourceExhausted, "pthread_atfork failed");
   if (!pipeline_.MapReserve()) return Status(StatusCode::kResourceExhausted, "no memory for the snapshot reserve");
   if (!trace::OpenRequests(options_.values.max_open_requests))
     return Status(StatusCode::kResourceExhausted, "no memory for the table of requests");

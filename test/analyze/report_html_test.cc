@@ -151,6 +151,40 @@ TEST_CASE("printed times of a verdict add up", "[html]") {
   CHECK(page.find(rest + "; together +104.1 ms = 108.9 - 4.8") != std::string::npos);
 }
 
+TEST_CASE("text and page say when kernels were profiled in the request's time", "[html]") {
+  Trace trace = MakeHostile("name");
+  const uint32_t row = pitot::analyze::ChooseRequest(trace, 0);
+  const int64_t begin_ns = trace.requests[row].begin_ns, end_ns = trace.RequestEnd(trace.requests[row]);
+  const auto said = [&] {
+    pitot::analyze::Judgement judgement;
+    REQUIRE(JudgeRequest(trace, row, nullptr, &judgement).ok());
+    HtmlReport report;
+    report.judgement = &judgement;
+    const std::string text = VerdictText(judgement.index, judgement.blame, judgement.verdict, 10'000);
+    const size_t at = text.find("kernels were being profiled");
+    if (at == std::string::npos) {
+      CHECK(ReportHtml(trace, report).find("<p>kernels were being profiled") == std::string::npos);
+      return std::string();
+    }
+    const std::string line = text.substr(at, text.find('\n', at) - at);
+    CHECK(ReportHtml(trace, report).find(line + ".") != std::string::npos);
+    CHECK(VerdictJson(judgement.index, judgement.blame, judgement.verdict).find("\"profiled\": {\n    \"runs\": ") !=
+          std::string::npos);
+    return line;
+  };
+  const pitot::model::StringId name = trace.strings.Add("profiling kernels");
+  trace.overheads.push_back({begin_ns - 20 * kMs, 20 * kMs, name});
+  trace.overheads.push_back({begin_ns, end_ns - begin_ns, trace.strings.Add("Flush")});
+  trace.overheads.push_back({end_ns, 20 * kMs, name});
+  CHECK(said().empty());
+
+  trace.overheads = {{begin_ns - 20 * kMs, 22 * kMs, name}};
+  CHECK(said() == "kernels were being profiled from 0.0 to 2.0 ms of its time: launches took longer meanwhile");
+  trace.overheads.push_back({begin_ns + 3 * kMs, kMs, name});
+  CHECK(said() ==
+        "kernels were being profiled from 0.0 to 4.0 ms of its time, in 2 runs: launches took longer meanwhile");
+}
+
 TEST_CASE("the page agrees with the text on the rest and on more launches", "[html]") {
   const Trace trace = MakeHostile("name");
   pitot::analyze::Judgement judgement;

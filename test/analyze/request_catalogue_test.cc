@@ -131,6 +131,17 @@ TEST_CASE("a39 counts work without a call or a duration, requests without an end
   CHECK(Found(report, "a39.endless")->value == 1);
 }
 
+TEST_CASE("a39 tells profiles of kernels from the profiling library's own work", "[a39]") {
+  GpuTrace made(1000);
+  made.trace.overheads.push_back({300'000, 200'000, made.trace.strings.Add("profiling kernels")});
+
+  const AnalysisReport report = made.Run("a39");
+
+  REQUIRE(Found(report, "a39.profiled").has_value());
+  CHECK(Found(report, "a39.profiled")->value == Approx(0.2));
+  CHECK_FALSE(Found(report, "a39.overhead").has_value());
+}
+
 TEST_CASE("a39 reports nothing for a whole trace, and damage affects only findings that rest on it", "[a39]") {
   GpuTrace made = Idle();
   CHECK(made.Run("a39").analyzers[0].findings.empty());

@@ -70,6 +70,9 @@ static void UseEverythingWithNull(void) {
   CHECK("NULL refuses counters", pitot_recorder_add_counters(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
   CHECK("NULL refuses CUDA events", pitot_recorder_add_cuda_events(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
   CHECK("NULL refuses the GPU's collectors", pitot_recorder_enable_gpu(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
+  pitot_profile* profile = (pitot_profile*)g_message;
+  CHECK("NULL profiles no kernels",
+        pitot_profile_kernels(NULL, NULL, &profile, MESSAGE) == PITOT_NOT_RUNNING && profile == NULL);
   CHECK("NULL does not hand CUPTI over", pitot_recorder_pause(NULL, "cupti", NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("NULL does not take CUPTI back", pitot_recorder_resume(NULL, "cupti", NULL, 0) == PITOT_NOT_RUNNING);
   pitot_recorder_stop(NULL, 0);

@@ -3,7 +3,7 @@
 """The Python package.
 
 Environment: PITOT_LIBRARY, PITOT_FAKE_LIBRARY (of another ABI), PITOT_FAKE_CUPTI, PITOT_FAKE_NVML, PITOT_FAKE_EMITTER,
-PITOT_PROGRAM (unset: dumps are not read)
+PITOT_FAKE_RANGE (a CUPTI), PITOT_FAKE_DRIVER and PITOT_PROFILED_SERVER (with kernels), PITOT_PROGRAM (unset: dumps are not read)
 """
 
 import ast
@@ -663,6 +663,87 @@ class Collectors(WithFolder):
             self.assertEqual(status, second.status)
 
 
+class Profiles(WithFolder):
+    # In a process of its own: the fake driver stays loaded.
+    SERVER = """
+import ctypes, logging, os, pickle, threading, pitot
+driver = ctypes.CDLL(os.environ["PITOT_FAKE_DRIVER"])
+server = ctypes.CDLL(os.environ["PITOT_PROFILED_SERVER"])
+server.begin_server()
+recorder = pitot.start()
+assert recorder.add_cuda_calls()
+def profile(*arguments, **options):
+    return pitot.profile_kernels(*arguments, library=os.environ["PITOT_FAKE_RANGE"], **options)
+"""
+
+    def serve(self, code):
+        status, output = run_python(self.SERVER + code + "\nserver.end_server()\n")
+        self.assertEqual(status, 0, output)
+        return output.splitlines()
+
+    def test_a_profile_has_the_values_of_the_chosen_kernel(self):
+        kernel, counts, text = self.serve("""
+found = profile("FusedAttention")
+assert found, found.status
+kernel, = found.kernels
+assert pickle.loads(pickle.dumps(kernel)) == kernel
+print(kernel._replace(theoretical_occupancy_percent=None, waves=None, limited_by=None))
+print(found.launches_measured, found.launches_seen > 33, found.launches_disturbed)
+print(str(found).splitlines()[0])""")
+        self.assertEqual(kernel, "KernelProfile(name='FusedAttention(float const*, int)', grid=(128, 1, 1), block=(64, 1, 1), "
+                                 "launches=33, dynamic_shared_bytes=0, registers_per_thread=168, static_shared_bytes=0, "
+                                 "limited_by=None, theoretical_occupancy_percent=None, waves=None, duration_ns=50.0, "
+                                 "achieved_occupancy_percent=50.0, l2_hit_percent=50.0, dram_percent=50.0, "
+                                 "dram_read_bytes=50.0, dram_written_bytes=50.0, tensor_percent=50.0, sm_percent=50.0)")
+        self.assertEqual(counts, "33 True 0")
+        self.assertIn("FusedAttention", text)
+
+    def test_a_value_that_was_not_measured_is_none(self):
+        self.assertEqual(self.serve("""
+kernel, = profile("FusedAttention", launches=1, metrics=pitot.ProfileMetrics.BASIC).kernels
+print(kernel.duration_ns, kernel.l2_hit_percent, kernel.sm_percent)"""), ["50.0 None None"])
+
+    def test_two_profiles_are_compared(self):
+        text, = self.serve("""print(profile("FusedAttention").compare("fused", profile("Copy"), "copy"))""")
+        self.assertIn("fused", text)
+        self.assertIn("copy", text)
+
+    def test_other_threads_run_while_a_profile_waits(self):
+        self.assertEqual(self.serve("""
+waiting = threading.Thread(target=lambda: profile("NoSuchKernel", timeout_ms=3000))
+waiting.start()
+while waiting.is_alive() and profile("Other", timeout_ms=1).status.code != pitot.StatusCode.ALREADY_RUNNING:
+    pass
+print(waiting.is_alive())
+waiting.join()"""), ["True"])
+
+    def test_a_profile_that_fails_is_false_and_says_why(self):
+        self.assertEqual(self.serve("""
+found = profile("NoSuchKernel", timeout_ms=50)
+print(bool(found), found.status.code.name, "NoSuchKernel" in found.status.message, found.kernels, found.launches_seen > 0)
+"""), ["False UNAVAILABLE True () True"])
+
+    def test_without_a_recorder_launches_or_cuda_a_profile_says_what_is_missing(self):
+        status, output = run_python("import pitot\n"
+                                    "print(pitot.profile_kernels().status.message)\n"
+                                    "recorder = pitot.start()\n"
+                                    "print(pitot.profile_kernels().status.message)\n"
+                                    "recorder.add_cuda_calls()\n"
+                                    "print(pitot.profile_kernels().status.message)\n")
+        self.assertEqual(status, 0, output)
+        for line, words in zip(output.splitlines(), ("not started", "launches are not seen", "has not used CUDA")):
+            self.assertIn(words, line)
+
+    def test_a_wrong_option_of_a_profile_is_named(self):
+        self.start()
+        for options in ({"launches": 0}, {"launches": -1}, {"timeout_ms": 600_001}, {"replay": 2}, {"metrics": 2},
+                        {"device": "0"}):
+            with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
+                pitot.profile_kernels("Attention", **options)
+        with self.assertRaises(pitot.InvalidArgument):
+            pitot.profile_kernels(None)
+
+
 class Life(WithFolder):
     def test_a_recorder_that_cannot_start_does_not_raise(self):
         self.start()
@@ -785,7 +866,8 @@ class Library(unittest.TestCase):
                    "pitot_cupti": lib.Cupti, "pitot_counters": lib.Counters, "pitot_cuda_calls": lib.CudaCalls,
                    "pitot_cuda_events": lib.CudaEvents,
                    "pitot_gpu": lib.Gpu, "pitot_cuda_scope": lib.CudaScopeStruct, "pitot_host": lib.Host, "pitot_nvml": lib.Nvml,
-                   "pitot_nvtx": lib.Nvtx, "pitot_torch": lib.Torch,
+                   "pitot_nvtx": lib.Nvtx, "pitot_torch": lib.Torch, "pitot_profile_options": lib.ProfileOptions,
+                   "pitot_profile_counts": lib.ProfileCounts, "pitot_kernel_profile": lib.KernelProfileStruct,
                    "pitot_latency_trigger": lib.LatencyTrigger, "pitot_failure_trigger": lib.FailureTrigger,
                    "pitot_tokens_trigger": lib.TokensTrigger, "pitot_stall_trigger": lib.StallTrigger,
                    "pitot_drift_trigger": lib.DriftTrigger, "pitot_why": lib.Why,
@@ -803,7 +885,8 @@ class Library(unittest.TestCase):
         with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
             lines = file.read()
         for enum, prefix in ((pitot.StatusCode, ""), (pitot.Clock, "CLOCK_"), (pitot.Depth, "DEPTH_"),
-                             (pitot.CuptiAttach, "ATTACH_"),
+                             (pitot.CuptiAttach, "ATTACH_"), (pitot.ProfileReplay, "PROFILE_REPLAY_"),
+                             (pitot.ProfileMetrics, "PROFILE_METRICS_"), (pitot.OccupancyLimit, "OCCUPANCY_LIMIT_"),
                              (pitot.Outcome, "OUTCOME_"),
                              (pitot.WaitKind, "WAIT_"), (pitot.BatchClose, "BATCH_")):
             for member in enum:

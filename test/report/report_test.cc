@@ -939,3 +939,29 @@ TEST_CASE("stolen time counts as that of a second in a window shorter than the i
 TEST_CASE("a report without evidence from the host has no HOST section", "[report]") {
   CHECK_FALSE(Has(Report(incident::MakeTrace()), "HOST"));
 }
+
+TEST_CASE("the report says when kernels were profiled, and during which requests", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  const uint64_t fired = trace.firings[0].request_id;
+  const model::RequestRow& slow = *std::find_if(trace.requests.begin(), trace.requests.end(),
+                                                [fired](const model::RequestRow& row) { return row.id == fired; });
+  const model::StringId name = trace.strings.Add("profiling kernels");
+  trace.overheads.push_back({slow.begin_ns, 1'000'000, name});
+  const auto by_begin = [](const model::OverheadRow& a, const model::OverheadRow& b) {
+    return a.begin_ns < b.begin_ns;
+  };
+  std::stable_sort(trace.overheads.begin(), trace.overheads.end(), by_begin);
+  const std::string text = OneLine(Report(trace));
+  CHECK(Has(text, "profiles kernels were being profiled from "));
+  CHECK(Has(text, ": launches took longer meanwhile 1)"));
+  CHECK(Has(text, "overheads module loading 4.00 ms (2 times), buffer flush 1.00 ms"));
+
+  for (int i = 0; i < 6; ++i) trace.overheads.push_back({trace.window_end_ns + i, 1000, name});
+  CHECK(Has(OneLine(Report(trace)), "and 3 runs more"));
+}
+
+TEST_CASE("a trace with nothing else of GPUs reports when kernels were profiled", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.overheads.push_back({trace.window_begin_ns, 1'000'000, trace.strings.Add("profiling kernels")});
+  CHECK(Has(OneLine(Report(trace)), "GPU profiles kernels were being profiled from "));
+}

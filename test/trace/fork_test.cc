@@ -11,7 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/loader_lock.h"
+#include "base/patient_thread.h"
 #include "fakes/child.h"
+#include "fakes/log.h"
 #include "fakes/scale.h"
 #include "fakes/serializers.h"
 #include "fakes/temp_directory.h"
@@ -192,6 +195,41 @@ TEST_CASE("forks while other threads attach, intern, finish and trigger never de
 
   for (const int result : results) CHECK(result == 0);
   CHECK(recorder.status().ok());
+}
+
+TEST_CASE("a recorder warns if its process was forked while a thread of Pitot was loading a library", "[fork]") {
+  if (!CanStartInChild()) return;
+  Recorder recorder = Recorder::Start(SmallOptions());
+  REQUIRE(recorder.status().ok());
+  constexpr char kWarning[] = "this process was forked while a thread of Pitot was loading a library";
+  std::atomic<bool> is_inside{false}, is_over{false};
+  pitot::base::PatientThread thread;
+  thread.Start([&] {
+    const pitot::base::LoaderUse use;
+    is_inside = true;
+    fakes::WaitUntil([&] { return is_over.load(); });
+  });
+  REQUIRE(fakes::WaitUntil([&] { return is_inside.load(); }));
+
+  const int result = fakes::InChild([&] {
+    fakes::Log log;
+    pitot::Options own = SmallOptions();
+    log.Listen(&own);
+    const Recorder mine = Recorder::Start(own);
+    return mine.status().ok() && log.Has(pitot::LogLevel::kWarning, kWarning) ? 0 : 1;
+  });
+  is_over = true;
+
+  CHECK(result == 0);
+  CHECK(thread.End(60'000'000'000));
+  const int without = fakes::InChild([&] {
+    fakes::Log log;
+    pitot::Options own = SmallOptions();
+    log.Listen(&own);
+    const Recorder mine = Recorder::Start(own);
+    return mine.status().ok() && log.lines().empty() ? 0 : 1;
+  });
+  CHECK(without == 0);
 }
 
 TEST_CASE("the child of a fork begins its names in memory of its own", "[fork]") {

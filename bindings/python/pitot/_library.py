@@ -5,7 +5,7 @@ import ctypes
 import enum
 import operator
 import os
-from ctypes import POINTER, c_char_p, c_double, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional
 
 ABI = 1
@@ -76,6 +76,27 @@ class Gpu(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("with_counters", c_uint32), ("with_cuda_calls", c_uint32), ("with_cuda_events", c_uint32),
                 ("with_nvml", c_uint32), ("reserved", c_uint32), ("counters", POINTER(Counters)), ("cuda_calls", POINTER(CudaCalls)),
                 ("cuda_events", POINTER(CudaEvents)), ("nvml", POINTER(Nvml))]
+
+
+class ProfileOptions(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("launches", c_uint32), ("kernel", c_char_p), ("timeout_ms", c_uint32), ("replay", c_int32),
+                ("metrics", c_int32), ("device", c_uint32), ("library", c_char_p), ("pauses_counters", c_uint32),
+                ("reserved", c_uint32)]
+
+
+class ProfileCounts(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("kernels", c_uint32), ("launches_seen", c_uint64), ("launches_measured", c_uint64),
+                ("launches_disturbed", c_uint64), ("launches_captured", c_uint64), ("launches_elsewhere", c_uint64),
+                ("launches_left_out", c_uint64)]
+
+
+class KernelProfileStruct(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("launches", c_uint32), ("name", c_char_p), ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
+                ("dynamic_shared_bytes", c_uint64), ("registers_per_thread", c_int64), ("static_shared_bytes", c_int64),
+                ("limited_by", c_int32), ("reserved", c_uint32), ("theoretical_occupancy_percent", c_double),
+                ("waves", c_double), ("duration_ns", c_double), ("achieved_occupancy_percent", c_double),
+                ("l2_hit_percent", c_double), ("dram_percent", c_double), ("dram_read_bytes", c_double),
+                ("dram_written_bytes", c_double), ("tensor_percent", c_double), ("sm_percent", c_double)]
 
 
 class Host(ctypes.Structure):
@@ -206,6 +227,13 @@ recorder_add_counters = _declare(_slow, "recorder_add_counters", c_int32, c_void
 recorder_add_cuda_calls = _declare(_slow, "recorder_add_cuda_calls", c_int32, c_void_p, POINTER(CudaCalls), *_MESSAGE)
 recorder_add_cuda_events = _declare(_slow, "recorder_add_cuda_events", c_int32, c_void_p, POINTER(CudaEvents), *_MESSAGE)
 recorder_enable_gpu = _declare(_slow, "recorder_enable_gpu", c_int32, c_void_p, POINTER(Gpu), *_MESSAGE)
+profile_kernels = _declare(_slow, "profile_kernels", c_int32, c_void_p, POINTER(ProfileOptions), POINTER(c_void_p), *_MESSAGE)
+profile_free = _declare(_slow, "profile_free", None, c_void_p)
+profile_count = _declare(_quick, "profile_count", c_int32, c_void_p, POINTER(ProfileCounts), *_MESSAGE)
+profile_kernel = _declare(_quick, "profile_kernel", c_int32, c_void_p, c_uint32, POINTER(KernelProfileStruct), *_MESSAGE)
+profile_text = _declare(_quick, "profile_text", c_size_t, c_void_p, *_MESSAGE)
+profile_compare = _declare(_quick, "profile_compare", c_size_t, c_char_p, c_void_p, c_char_p, c_void_p, *_MESSAGE)
+profile_options_init = _declare(_quick, "profile_options_init", None, POINTER(ProfileOptions), c_size_t)
 recorder_add_host = _declare(_slow, "recorder_add_host", c_int32, c_void_p, POINTER(Host), *_MESSAGE)
 recorder_add_nvtx = _declare(_slow, "recorder_add_nvtx", c_int32, c_void_p, POINTER(Nvtx), *_MESSAGE)
 recorder_add_torch = _declare(_slow, "recorder_add_torch", c_int32, c_void_p, POINTER(Torch), *_MESSAGE)

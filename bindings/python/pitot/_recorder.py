@@ -496,6 +496,11 @@ class Recorder:
 _running: Set[Recorder] = set()  # keeps recorders alive without help from the host
 
 
+def _current() -> Optional[Recorder]:
+    """The recorder that runs in this process. A child of a fork still has its parent's."""
+    return next((recorder for recorder in list(_running) if recorder.status), None)
+
+
 def _filled(struct: Any, init: Any, fields: Any) -> Any:
     """Returns a C struct with its defaults, overlaid with the fields that are not None."""
     filled = struct()

@@ -80,7 +80,7 @@ struct CallColumns {
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }
 };
 
-// Other activity of the driver or the profiling library: loading modules, compiling, flushing.
+// Other activity of the driver or a profiling tool: loading modules, compiling, flushing, profiling kernels.
 struct OverheadRow {
   int64_t begin_ns = 0;
   int64_t duration_ns = 0;

@@ -146,16 +146,23 @@ class Inspector {
   }
 
   void InspectOverheads() {
-    std::vector<Interval> parts;
+    std::vector<Interval> own, profiles;
     for (const model::OverheadRow& row : trace_.overheads) {
       const std::string_view name = trace_.strings[row.name];
-      if (!IsCompiling(name) && !IsLoading(name)) parts.push_back({row.begin_ns, row.begin_ns + row.duration_ns});
+      if (IsCompiling(name) || IsLoading(name)) continue;
+      (IsProfiling(name) ? profiles : own).push_back({row.begin_ns, row.begin_ns + row.duration_ns});
     }
-    const double share = ShareOf(parts);
-    if (share > limits_.overhead_share)
-      Add("a39.overhead", kAll, "the profiling library itself was at work in " + Percent(share) + " of the window",
-          "Leave out the time of its start, or record at a shallower depth.", "overhead / window", share,
-          "overhead_share", kReadsEvents | kReadsCalls | kReadsLaunches, share, parts[0]);
+    const auto add = [this](const char* code, const std::vector<Interval>& parts, const char* caveat,
+                            const char* advice) {
+      const double share = ShareOf(parts);
+      if (share > limits_.overhead_share)
+        Add(code, kAll, caveat + Percent(share) + " of the window", advice, "overhead / window", share,
+            "overhead_share", kReadsEvents | kReadsCalls | kReadsLaunches, share, parts[0]);
+    };
+    add("a39.overhead", own, "the profiling library itself was at work in ",
+        "Leave out the time of its start, or record at a shallower depth.");
+    add("a39.profiled", profiles, "kernels were being profiled, and launches took longer, in ",
+        "Look at requests outside of that time.");
   }
 
   void InspectRequests() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/columns.h"
+#include "base/overhead_name.h"
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/trace.h"
 
@@ -45,6 +46,8 @@ inline bool IsCompiling(std::string_view overhead) {
 inline bool IsLoading(std::string_view overhead) {
   return overhead == "module loading" || overhead == "lazy function loading";
 }
+// Whether it is a run of pitot::ProfileKernels.
+inline bool IsProfiling(std::string_view overhead) { return overhead == base::kProfilingKernels; }
 // Adds to a sum; sums of times that may overlap stop at INT64_MAX.
 inline void Accumulate(int64_t* sum, int64_t ns) {
   if (__builtin_add_overflow(*sum, ns, sum)) *sum = INT64_MAX;

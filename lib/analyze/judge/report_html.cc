@@ -295,7 +295,8 @@ class Page {
     const Verdict& v = judgement_->verdict;
     out_ += "<h1>" + Escape(Headline(v)) + " <small>" + Category(v) + "</small></h1>\n";
     P("", Latency(v));
-    for (const std::string& text : {Kind(v), verdict::LikeText(v), verdict::MeanwhileText(v)}) {
+    for (const std::string& text :
+         {Kind(v), verdict::LikeText(v), verdict::MeanwhileText(v), verdict::ProfiledText(trace_, judgement_->blame)}) {
       if (!text.empty()) P("", text + ".");
     }
     if (*v.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + v.advice.text);

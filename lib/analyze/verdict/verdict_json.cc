@@ -92,7 +92,7 @@ class Writer {
     if (!v.clocks.empty()) json_.Key("clocks").Text(v.clocks);
   }
 
-  // Requests like it that were slow, too.
+  // Requests like it that were slow, too, and a tool that made them so.
   void Others(const Verdict& v) {
     if (v.like != 0) {
       json_.Key("slow_too").Begin('{');
@@ -104,6 +104,13 @@ class Writer {
       json_.Key("meanwhile").Begin('{');
       json_.Key("requests").Int(v.meanwhile);
       json_.Key("slow").Int(v.meanwhile_slow);
+      json_.End();
+    }
+    if (const ProfiledTime profiled = FindProfiles(trace_, blame_); profiled.runs != 0) {
+      json_.Key("profiled").Begin('{');
+      json_.Key("runs").Int(profiled.runs);
+      json_.Key("begin_ns").Int(profiled.begin_ns);
+      json_.Key("end_ns").Int(profiled.end_ns);
       json_.End();
     }
   }

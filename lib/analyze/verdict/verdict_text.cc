@@ -12,6 +12,7 @@
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/clock_state.h"
 #include "analyze/facts/quality.h"
+#include "analyze/facts/subjects.h"
 #include "analyze/verdict/mechanism.h"
 #include "analyze/verdict/place.h"
 #include "analyze/verdict/proof.h"
@@ -158,7 +159,9 @@ class Teller {
     if (const std::string at = blame_.token != kNone ? blame::IterationText(index_, blame_.token) : ""; !at.empty())
       lines.AddWrapped(0, "", at);
     if (const std::string text = LikeText(v); !text.empty()) lines.AddWrapped(0, "              ", text);
-    if (const std::string text = MeanwhileText(v); !text.empty()) lines.AddWrapped(0, "", text);
+    for (const std::string& text : {MeanwhileText(v), ProfiledText(trace_, blame_)}) {
+      if (!text.empty()) lines.AddWrapped(0, "", text);
+    }
     if (v.is_coarse)
       lines.AddWrapped(0, "",
                        "recorded at different depths: time on GPUs counts as the code waiting for them, "
@@ -542,6 +545,28 @@ std::string MeanwhileText(const Verdict& v) {
   return base::Count(v.meanwhile_slow) + " of the " + base::Plural(v.meanwhile, "similar request") +
          " in flight were slow, too, each with at least half of this excess: look at that moment, not only at this "
          "request";
+}
+
+ProfiledTime FindProfiles(const Trace& trace, const RequestBlame& blame) {
+  ProfiledTime found{0, INT64_MAX, 0};
+  const int64_t arrival_ns = trace.requests[blame.request].begin_ns;
+  for (const model::OverheadRow& row : trace.overheads) {
+    const int64_t end_ns = row.begin_ns + row.duration_ns;
+    if (row.begin_ns >= blame.end_ns || end_ns <= blame.begin_ns || !facts::IsProfiling(trace.strings[row.name]))
+      continue;
+    ++found.runs;
+    found.begin_ns = std::min(found.begin_ns, std::max(row.begin_ns, blame.begin_ns) - arrival_ns);
+    found.end_ns = std::max(found.end_ns, std::min(end_ns, blame.end_ns) - arrival_ns);
+  }
+  return found;
+}
+
+std::string ProfiledText(const Trace& trace, const RequestBlame& blame) {
+  const ProfiledTime profiled = FindProfiles(trace, blame);
+  if (profiled.runs == 0) return "";
+  return "kernels were being profiled from " + Ms(profiled.begin_ns) + " to " + Ms(profiled.end_ns) +
+         " ms of its time" + (profiled.runs > 1 ? Format(", in %u runs", profiled.runs) : "") +
+         ": launches took longer meanwhile";
 }
 
 std::string ConfidenceText(const Cause& cause) {

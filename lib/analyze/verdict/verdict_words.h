@@ -46,6 +46,14 @@ std::string MoreWorkText(const Verdict& verdict);
 // much or more, so the moment should be looked at, too.
 std::string LikeText(const Verdict& verdict);
 std::string MeanwhileText(const Verdict& verdict);
+// Runs of pitot::ProfileKernels in the time of the request or token: launches took longer.
+struct ProfiledTime {
+  uint32_t runs = 0;
+  int64_t begin_ns = 0, end_ns = 0;  // of the first and the last, after the request's begin, within that time
+};
+ProfiledTime FindProfiles(const model::Trace& trace, const RequestBlame& blame);
+// A remark on them; "" if there are none.
+std::string ProfiledText(const model::Trace& trace, const RequestBlame& blame);
 
 // "confidence 0.56 (", the weakest factor in words, ")".
 std::string ConfidenceText(const Cause& cause);

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include "base/cupti_library.h"
+#include "base/loader_lock.h"
 #include "base/message.h"
 
 namespace pitot::counters {
@@ -63,6 +64,7 @@ struct Driver {
 };
 
 bool FindDriver(Driver* driver) {
+  const base::LoaderUse use;
   void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (handle == nullptr) return false;
   const bool is_there = Find(handle, "cuDeviceGetCount", &driver->get_count) &&
@@ -99,6 +101,8 @@ int DriverMajor() {
 
 Status LoadCupti(const std::string& path, Api* api) {
   *api = {};
+  const int driver_major = path.empty() ? DriverMajor() : 0;
+  const base::LoaderUse use;
   if (!path.empty()) {
     if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return Use(handle, api);
     if (void* const other = base::FindLoadedCupti(base::LoadedFiles())) {
@@ -114,7 +118,7 @@ Status LoadCupti(const std::string& path, Api* api) {
   }
   const std::vector<std::string> files = base::LoadedFiles();
   if (void* const handle = base::FindLoadedCupti(files)) return Use(handle, api);
-  for (const std::string& candidate : base::CuptiCandidates(files, DriverMajor())) {
+  for (const std::string& candidate : base::CuptiCandidates(files, driver_major)) {
     if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return Use(handle, api);
   }
   return Status(StatusCode::kNotFound,

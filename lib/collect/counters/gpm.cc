@@ -6,6 +6,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/loader_lock.h"
+
 namespace pitot::counters {
 namespace {
 
@@ -47,9 +49,9 @@ std::string FailureOf(const char* function, NvmlResult result) {
   return std::string(function) + " answered " + NvmlName(result);
 }
 
-}  // namespace
-
-std::string LoadGpm(const std::string& library, GpmApi* api) {
+// An empty text: all required functions are there.
+std::string FindGpm(const std::string& library, GpmApi* api) {
+  const base::LoaderUse use;
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return "cannot load " + library;
   const char* missing = nullptr;
@@ -69,6 +71,13 @@ std::string LoadGpm(const std::string& library, GpmApi* api) {
   find("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", &api->get_whole);
   find("nvmlDeviceGetGpuInstanceId", &api->get_instance);
   find("nvmlGpmMigSampleGet", &api->part_sample_get);
+  return "";
+}
+
+}  // namespace
+
+std::string LoadGpm(const std::string& library, GpmApi* api) {
+  if (std::string failure = FindGpm(library, api); !failure.empty()) return failure;
   const NvmlResult result = api->init();
   return result == kNvmlSuccess ? "" : FailureOf("nvmlInit_v2", result);
 }

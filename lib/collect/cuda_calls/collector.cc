@@ -5,18 +5,22 @@
 #include <link.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <string>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/loader_lock.h"
 #include "base/message.h"
 #include "base/one_in_process.h"
+#include "base/overhead_name.h"
 #include "base/patient_thread.h"
 #include "base/semaphore.h"
 #include "collect/cuda_calls/look_ups.h"
 #include "trace/process.h"
+#include "trace/profile_runs.h"
 
 namespace pitot::cuda_calls {
 namespace {
@@ -42,7 +46,10 @@ struct Shared {
 
   // Throws bad_alloc. Threads: one at a time. It may wait for another thread's load of a library.
   void Look() {
-    imports.Change();
+    {
+      const base::LoaderUse use;
+      imports.Change();
+    }
     const ImportCounts& counts = imports.counts();
     libraries.store(counts.libraries, std::memory_order_relaxed);
     refused.store(counts.refused, std::memory_order_relaxed);
@@ -79,12 +86,16 @@ class CudaCallCollector final : public Collector {
   void Stop() noexcept override;
   Status Pause() noexcept override;
   Status Resume() noexcept override;
-  void Keep(int64_t, KeepFor) noexcept override {}  // the calls are in the rings
+  // The calls are in the rings.
+  void Keep(int64_t begin_ns, KeepFor) noexcept override {
+    kept_begin_ns_ = begin_ns, kept_end_ns_ = base::ClockNs(CLOCK_MONOTONIC);
+  }
   void AddTo(TraceBuilder& trace) override;
 
  private:
   // In the child of a fork nothing of its parent's is used, not even a lock.
   bool IsOurs() const noexcept { return is_running_.load() && fork_epoch_ == trace::ForkEpoch(); }
+  void AddProfiles(TraceBuilder& trace) const;
   void Begin() noexcept { BeginRecording(options_.slow_copy_us * uint64_t{1000}, environment_.slow_launch_ns); }
 
   const CudaCallOptions options_;
@@ -93,6 +104,7 @@ class CudaCallCollector final : public Collector {
   uint32_t fork_epoch_ = 0;
   std::shared_ptr<Shared> shared_;
   base::PatientThread thread_;
+  int64_t kept_begin_ns_ = 0, kept_end_ns_ = 0;  // from Keep to AddTo
 };
 
 Status CudaCallCollector::Start() noexcept {
@@ -148,8 +160,20 @@ Status CudaCallCollector::Resume() noexcept {
   return {};
 }
 
+// Says when kernels were profiled: launches took longer for it.
+void CudaCallCollector::AddProfiles(TraceBuilder& trace) const {
+  const trace::ProfileRuns found = trace::ProfileRunsWithin(kept_begin_ns_, kept_end_ns_);
+  if (!found.are_all)
+    trace.AddAttribute("cuda_calls.profiles_left_out", "kernels were profiled more often than the incident shows");
+  for (uint32_t i = 0; i < found.count; ++i) {
+    const int64_t begin_ns = found.runs[i].begin_ns, end_ns = std::min(found.runs[i].end_ns, kept_end_ns_);
+    trace.AddOverhead(begin_ns, end_ns - begin_ns, trace.AddText(base::kProfilingKernels));
+  }
+}
+
 void CudaCallCollector::AddTo(TraceBuilder& trace) {
   if (!IsOurs()) return;
+  AddProfiles(trace);
   if (shared_->is_paused.load())
     trace.AddAttribute("cuda_calls.not_recorded",
                        "paused by the host; to record waits for the GPU: Recorder::Resume(\"cuda_calls\")");

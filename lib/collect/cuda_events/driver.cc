@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include "base/loader_lock.h"
 #include "trace/own_look_up.h"
 
 namespace pitot::cuda_events {
@@ -42,6 +43,7 @@ const char* FindRequired(void* handle, Driver* driver) {
 
 const char* FindDriver(const char* library, Driver* driver) noexcept {
   *driver = {};
+  const base::LoaderUse use;
   // Never closed: the driver stays as long as the process.
   void* const handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
   if (handle == nullptr) return library;

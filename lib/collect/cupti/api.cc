@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/cupti_library.h"
+#include "base/loader_lock.h"
 #include "base/message.h"
 #include "collect/cupti/driver.h"
 
@@ -90,10 +91,12 @@ Status LoadNamed(const std::string& path, Api* api) {
 
 Status LoadCupti(const std::string& path, Api* api) {
   *api = {};
+  const int driver_major = path.empty() ? DriverMajor() : 0;  // it takes another lock
+  const base::LoaderUse use;
   if (!path.empty()) return LoadNamed(path, api);
   const std::vector<std::string> files = base::LoadedFiles();
   if (void* const handle = base::FindLoadedCupti(files)) return Use(handle, api);
-  for (const std::string& candidate : base::CuptiCandidates(files, DriverMajor())) {
+  for (const std::string& candidate : base::CuptiCandidates(files, driver_major)) {
     if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return Use(handle, api);
   }
   return Status(StatusCode::kNotFound,

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <type_traits>
 
+#include "base/loader_lock.h"
 #include "base/mutex.h"
 
 namespace pitot::cupti {
@@ -44,6 +45,7 @@ constinit bool g_is_found PITOT_GUARDED_BY(g_mutex) = false;
 bool FindDriver(Driver* driver) {
   const base::MutexLock lock(&g_mutex);
   if (!g_is_found) {
+    const base::LoaderUse use;
     void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (handle == nullptr) return false;
     g_is_found = Find(handle, &g_driver);

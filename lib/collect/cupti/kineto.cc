@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/loader_lock.h"
 #include "base/safe_read.h"
 
 namespace pitot::cupti {
@@ -27,6 +28,7 @@ constexpr const char* kApi = "_ZN9libkineto3apiEv";
 // How many libraries were ever loaded and unloaded: a change is a reason to look again.
 uint64_t LoaderEvents() {
   uint64_t events = 0;
+  const base::LoaderUse use;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t size, void* out) {
         if (size >= offsetof(dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs)
@@ -40,6 +42,7 @@ uint64_t LoaderEvents() {
 // Looks in the global scope (a program linked with LibTorch), or in a library by its name (Python's).
 Library Find() {
   Library found;
+  const base::LoaderUse use;
   void* handle = dlopen(nullptr, RTLD_NOW);
   if (handle != nullptr && dlsym(handle, kApi) == nullptr) {
     dlclose(handle);

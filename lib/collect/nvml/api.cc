@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include "base/loader_lock.h"
 #include "base/message.h"
 
 namespace pitot::nvml {
@@ -55,6 +56,7 @@ void FindOthers(void* handle, Api* api) {
 
 Status LoadNvml(const std::string& path, Api* api) {
   *api = {};
+  const base::LoaderUse use;
   const char* const file = path.empty() ? "libnvidia-ml.so.1" : path.c_str();
   void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {

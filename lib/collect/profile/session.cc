@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 #include "collect/profile/occupancy.h"
 #include "model/kernel_name.h"
 #include "trace/process.h"
+#include "trace/profile_runs.h"
 
 namespace pitot::profile {
 namespace {
@@ -231,12 +233,16 @@ bool Session::IsWanted(const Shape& shape) noexcept {
 Status Session::Failure(const char* function, Result result) const { return Explain(api_, function, result); }
 
 bool Session::Run(Profile* profile, Status* status) {
+  std::optional<trace::ProfileRun> run;  // ends after all others
   Publish();
   // One that began before the hook was there has interrupted nobody.
   if (trace::g_captures.load() > 0) interruption_.store(trace::Interruption::kCapture);
   try {
     *status = Interrupted();
-    if (status->ok()) *status = Prepare();
+    if (status->ok()) {
+      run.emplace();
+      *status = Prepare();
+    }
     if (status->ok()) *status = Loop();
   } catch (...) {
     *status = Status(StatusCode::kResourceExhausted, "no memory to profile kernels");

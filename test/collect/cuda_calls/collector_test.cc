@@ -14,12 +14,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "collect/cuda_calls/fake_cudart.h"
 #include "collect/cuda_calls/rig.h"
 #include "fakes/child.h"
 #include "fakes/trace_text.h"
 #include "fakes/wait_until.h"
 #include "trace/launch_hook.h"
+#include "trace/profile_runs.h"
 
 namespace {
 
@@ -381,4 +383,32 @@ TEST_CASE("wrong options and a second collector are refused", "[cuda_calls]") {
   rig.options.slow_copy_us = 20;
   REQUIRE(rig.Add().ok());
   CHECK(rig.Add().code() == StatusCode::kAlreadyRunning);
+}
+
+TEST_CASE("an incident shows when kernels were profiled, also if that goes on", "[cuda_calls]") {
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  { const pitot::trace::ProfileRun ended; }
+  const pitot::trace::ProfileRun under_way;
+  const model::Trace trace = rig.Incident();
+
+  REQUIRE(trace.overheads.size() == 2);
+  for (const model::OverheadRow& run : trace.overheads) {
+    CHECK(trace.strings[run.name] == "profiling kernels");
+    CHECK(run.begin_ns > trace.window_begin_ns);
+    CHECK(run.duration_ns > 0);
+  }
+  CHECK(trace.overheads[0].begin_ns + trace.overheads[0].duration_ns <= trace.overheads[1].begin_ns);
+  CHECK(trace.overheads[1].begin_ns + trace.overheads[1].duration_ns <= pitot::base::ClockNs(CLOCK_MONOTONIC));
+  CHECK(Attribute(trace, "cuda_calls.profiles_left_out").empty());
+}
+
+TEST_CASE("an incident says that more profiles ran than it shows", "[cuda_calls]") {
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  for (uint32_t i = 0; i <= pitot::trace::kMostProfileRuns; ++i) const pitot::trace::ProfileRun run;
+  const model::Trace trace = rig.Incident();
+
+  CHECK(trace.overheads.size() == pitot::trace::kMostProfileRuns);
+  CHECK_FALSE(Attribute(trace, "cuda_calls.profiles_left_out").empty());
 }

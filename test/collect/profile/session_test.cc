@@ -12,9 +12,11 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "collect/profile/rig.h"
 #include "fakes/child.h"
 #include "fakes/wait_until.h"
+#include "trace/profile_runs.h"
 
 using fakes::FakeKernel;
 using fakes::FakeRange;
@@ -427,4 +429,25 @@ TEST_CASE("the child of a fork launches as if nobody profiled", "[profile]") {
   CHECK(child == 0);
   CHECK(rig.profile.launches_measured > 0);
   CHECK(rig.IsClean());
+}
+
+TEST_CASE("a profile leaves its time for incidents, and one that does not begin leaves none", "[profile]") {
+  Rig rig;
+  const auto now = [] { return pitot::base::ClockNs(CLOCK_MONOTONIC); };
+  const int64_t begin_ns = now();
+  int64_t started_ns = 0;
+  rig.fake->on_start = [&] { started_ns = now(); };
+  REQUIRE(rig.Profile().ok());
+  const int64_t end_ns = now();
+
+  const pitot::trace::ProfileRuns found = pitot::trace::ProfileRunsWithin(begin_ns, end_ns);
+  REQUIRE(found.count == 1);
+  CHECK((found.runs[0].begin_ns < started_ns && found.runs[0].end_ns > started_ns));
+  CHECK(found.runs[0].end_ns <= end_ns);
+
+  pitot::trace::g_captures.store(1);
+  const Status refused = rig.Profile();
+  pitot::trace::g_captures.store(0);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(pitot::trace::ProfileRunsWithin(end_ns, now()).count == 0);
 }

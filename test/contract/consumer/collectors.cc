@@ -10,6 +10,7 @@
 #include <pitot/collect/nvml.h>
 #include <pitot/collect/nvtx.h>
 #include <pitot/collect/opencl.h>
+#include <pitot/collect/profile.h>
 #include <pitot/pitot.h>
 
 #include <cstdio>
@@ -37,6 +38,11 @@ int main() {
     EnqueueForward(stream);
   }
   const pitot::Status gpu = pitot::gpu::Enable(recorder);  // its collectors are there already
+  pitot::ProfileOptions of_attention;
+  of_attention.kernel = "FusedAttention";
+  of_attention.timeout_ms = 1;
+  pitot::Profile profile;  // this program launches nothing
+  const pitot::Status profiled = pitot::ProfileKernels(recorder, of_attention, &profile);
   recorder.Stop();
   std::printf("counters: %s, cupti: %s, host: %s, nvml: %s, CUDA calls: %s, CUDA events: %s, NVTX: %s, OpenCL: %s\n",
               pitot::StatusCodeName(counters.code()), pitot::StatusCodeName(cupti.code()),
@@ -44,8 +50,9 @@ int main() {
               pitot::StatusCodeName(calls.code()), pitot::StatusCodeName(events.code()),
               pitot::StatusCodeName(nvtx.code()), pitot::StatusCodeName(opencl.code()));
   const auto is_defect = [](const pitot::Status& status) { return status.code() == pitot::StatusCode::kInternal; };
-  return is_defect(cupti) || is_defect(nvml) || gpu.code() != pitot::StatusCode::kAlreadyRunning || !counters.ok() ||
-                 !host.ok() || !calls.ok() || !events.ok() || !nvtx.ok() || !opencl.ok()
+  return is_defect(cupti) || is_defect(nvml) || is_defect(profiled) || profiled.ok() ||
+                 gpu.code() != pitot::StatusCode::kAlreadyRunning || !counters.ok() || !host.ok() || !calls.ok() ||
+                 !events.ok() || !nvtx.ok() || !opencl.ok()
              ? 1
              : 0;
 }

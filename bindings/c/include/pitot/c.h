@@ -403,6 +403,102 @@ typedef void (*pitot_incident_function)(void* context, const pitot_incident* inc
 PITOT_C_API pitot_status pitot_recorder_on_incident(pitot_recorder* recorder, pitot_incident_function function,
                                                     void* context, char* message, size_t message_size);
 
+// ---- A profile of kernels. ------------------------------------------------------------------------------------------
+
+// Numbers that never change, as in pitot::ProfileReplay, pitot::ProfileMetrics and pitot::OccupancyLimit. Since
+// revision 6, like this whole part.
+typedef int32_t pitot_profile_replay;
+enum { PITOT_PROFILE_REPLAY_NONE = 0, PITOT_PROFILE_REPLAY_KERNEL = 1 };
+typedef int32_t pitot_profile_metrics;
+enum { PITOT_PROFILE_METRICS_BASIC = 0, PITOT_PROFILE_METRICS_ALL = 1 };
+typedef int32_t pitot_occupancy_limit;
+enum {
+  PITOT_OCCUPANCY_LIMIT_UNKNOWN = 0,
+  PITOT_OCCUPANCY_LIMIT_REGISTERS = 1,
+  PITOT_OCCUPANCY_LIMIT_SHARED_MEMORY = 2,
+  PITOT_OCCUPANCY_LIMIT_THREADS = 3,
+  PITOT_OCCUPANCY_LIMIT_BLOCKS = 4
+};
+// Fields as in pitot::ProfileOptions.
+typedef struct pitot_profile_options {
+  uint32_t size;
+  uint32_t launches;
+  const char* kernel;  // a part of the name; NULL or "": every kernel
+  uint32_t timeout_ms;
+  pitot_profile_replay replay;
+  pitot_profile_metrics metrics;
+  uint32_t device;
+  const char* library;       // NULL: found automatically
+  uint32_t pauses_counters;  // 0 or 1
+  uint32_t reserved;         // 0
+} pitot_profile_options;
+PITOT_C_API void pitot_profile_options_init(pitot_profile_options* options, size_t size);
+
+// Measured kernels.
+// Threads: any; it never changes.
+typedef struct pitot_profile pitot_profile;
+// Measures chosen kernels by the GPU's hardware counters while the process launches them, and returns once there are
+// enough, or after `timeout_ms`. As pitot::ProfileKernels; docs/guide/profile_kernels.md has its needs and its cost. On
+// an error *profile has what was measured before; it is NULL if nothing began. Free it with pitot_profile_free. NULL
+// options: the defaults.
+// Threads: any, one call at a time; not the thread that launches the kernels, which would wait for itself.
+// Errors: as pitot::ProfileKernels; the message says what to do.
+PITOT_C_API pitot_status pitot_profile_kernels(pitot_recorder* recorder, const pitot_profile_options* options,
+                                               pitot_profile** profile, char* message, size_t message_size);
+PITOT_C_API void pitot_profile_free(pitot_profile* profile);
+
+// Fields as in pitot::Profile. Set `size` to sizeof(pitot_profile_counts) before the call.
+typedef struct pitot_profile_counts {
+  uint32_t size;
+  uint32_t kernels;
+  uint64_t launches_seen;
+  uint64_t launches_measured;
+  uint64_t launches_disturbed;
+  uint64_t launches_captured;
+  uint64_t launches_elsewhere;
+  uint64_t launches_left_out;
+} pitot_profile_counts;
+// Fills in as much as `size` has room for; zeros for a NULL profile.
+// Errors: PITOT_INVALID_ARGUMENT.
+PITOT_C_API pitot_status pitot_profile_count(const pitot_profile* profile, pitot_profile_counts* counts, char* message,
+                                             size_t message_size);
+
+// Fields as in pitot::KernelProfile. A negative number was not measured. Set `size` to sizeof(pitot_kernel_profile)
+// before the call.
+typedef struct pitot_kernel_profile {
+  uint32_t size;
+  uint32_t launches;
+  const char* name;  // lives as long as the profile
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint64_t dynamic_shared_bytes;
+  int64_t registers_per_thread;
+  int64_t static_shared_bytes;
+  pitot_occupancy_limit limited_by;
+  uint32_t reserved;  // 0
+  double theoretical_occupancy_percent;
+  double waves;
+  double duration_ns;
+  double achieved_occupancy_percent;
+  double l2_hit_percent;
+  double dram_percent;
+  double dram_read_bytes;
+  double dram_written_bytes;
+  double tensor_percent;
+  double sm_percent;
+} pitot_kernel_profile;
+// The kernel of this number, from 0 on, the longest launch first. Fills in as much as `size` has room for.
+// Errors: PITOT_INVALID_ARGUMENT; PITOT_NOT_FOUND: fewer kernels.
+PITOT_C_API pitot_status pitot_profile_kernel(const pitot_profile* profile, uint32_t number,
+                                              pitot_kernel_profile* kernel, char* message, size_t message_size);
+
+// Both write a text for people, which ends with a zero and is cut at `text_size` bytes. They return its full length,
+// without the zero. The first is a table; the second says how the longest kernels of two profiles differ. Names stand
+// for the profiles: "fused", "SDPA".
+PITOT_C_API size_t pitot_profile_text(const pitot_profile* profile, char* text, size_t text_size);
+PITOT_C_API size_t pitot_profile_compare(const char* name, const pitot_profile* profile, const char* other_name,
+                                         const pitot_profile* other, char* text, size_t text_size);
+
 // ---- Triggers: they decide when to make an incident. ----------------------------------------------------------------
 
 // Each stays until the recorder stops; a recorder takes 32. The fields are those of pitot::LatencyTriggerOptions and so
