@@ -219,9 +219,17 @@ Shape* Session::FindShape(Kernel* kernel, const trace::Launch& launch) noexcept 
   return &shape;
 }
 
-// Shapes take turns: one with more samples of the set than another waits for it, for a while.
+// Shapes take turns: one with more samples of the set than another waits for it, for a while. A kernel that is known by
+// its name, and was never launched while a sample was wanted, counts as another.
 bool Session::IsWanted(const Shape& shape) noexcept {
-  const bool is_ahead = std::any_of(shapes_.begin(), shapes_.end(),
+  std::array<const Kernel*, kMostShapes> sampled;
+  size_t count = 0;
+  for (const Shape& other : shapes_) {
+    if (std::find(sampled.begin(), sampled.begin() + count, other.kernel) == sampled.begin() + count)
+      sampled[count++] = other.kernel;
+  }
+  const bool is_ahead = (shape.samples[set_] > 0 && count < matched_names_.load(std::memory_order_relaxed)) ||
+                        std::any_of(shapes_.begin(), shapes_.end(),
                                     [&](const Shape& other) { return other.samples[set_] < shape.samples[set_]; });
   if (is_ahead && ++refusals_ < kMostRefusals) return false;
   refusals_ = 0;
@@ -683,7 +691,7 @@ void Session::NameKernel(Kernel* kernel) {
   if (has_name) {
     kernel->function = function;
     kernel->name = model::ReadKernelName(name).full;
-    if (IsMatch(name) || IsMatch(kernel->name)) state = Kernel::kMatched, ++matched_names_;
+    if (IsMatch(name) || IsMatch(kernel->name)) state = Kernel::kMatched, matched_names_.fetch_add(1);
   }
   kernel->state.store(state, std::memory_order_release);
 }
@@ -698,7 +706,7 @@ Status Session::TooFew() const {
     hint =
         "the server launched nothing, or launches are not seen: link CUDA's runtime as a shared library (nvcc "
         "-cudart shared)";
-  } else if (matched_names_ == 0) {
+  } else if (matched_names_.load() == 0) {
     hint = "no launched kernel has ProfileOptions::kernel in its name";
   } else if (elsewhere != 0) {
     hint = "the kernels run on another GPU or context: set ProfileOptions::device";

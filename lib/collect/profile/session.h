@@ -150,7 +150,7 @@ class Session {
   std::atomic<trace::Interruption> interruption_{trace::Interruption::kNone};
   std::atomic<bool> has_ended_{false};
   std::atomic<uint64_t> seen_{0}, notes_{0}, captured_{0}, elsewhere_{0}, left_out_{0};
-  std::atomic<uint32_t> new_kernels_{0};
+  std::atomic<uint32_t> new_kernels_{0}, matched_names_{0};
   base::Semaphore wake_, ended_;
   std::unique_ptr<std::array<Kernel, kMostKernels>> kernels_;
 
@@ -165,7 +165,7 @@ class Session {
   bool is_disturbed_ = false, is_all_submitted_ = false;
   const char* failed_ = nullptr;  // the function
   Result failure_ = counters::kSuccess;
-  uint64_t measured_ = 0, disturbed_ = 0, matched_names_ = 0;
+  uint64_t measured_ = 0, disturbed_ = 0;
 };
 
 }  // namespace pitot::profile

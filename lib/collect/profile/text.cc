@@ -19,14 +19,18 @@ template <class... Args> std::string Print(const char* format, Args... args) {
   return text;
 }
 
-std::string Percent(const Value& value) { return value ? Print("%.1f %%", *value) : "not measured"; }
+std::string Percent(const Value& value, const char* of = "") {
+  return value ? Print("%.1f %%%s", *value, of) : "not measured";
+}
 std::string Time(const Value& ns) {
   if (!ns) return "not measured";
   return *ns >= 1e6 ? Print("%.3g ms", *ns / 1e6) : Print("%.4g us", *ns / 1e3);
 }
 std::string Bytes(const Value& bytes) {
   if (!bytes) return "not measured";
-  return *bytes >= 1e6 ? Print("%.4g MB", *bytes / 1e6) : Print("%.4g KB", *bytes / 1e3);
+  return *bytes >= 1e6   ? Print("%.4g MB", *bytes / 1e6)
+         : *bytes >= 1e3 ? Print("%.4g KB", *bytes / 1e3)
+                         : Print("%.0f bytes", *bytes);
 }
 
 const char* NameOf(OccupancyLimit limit) {
@@ -64,15 +68,15 @@ std::string KernelText(const KernelProfile& kernel) {
                 kernel.grid[0], kernel.grid[1], kernel.grid[2], kernel.block[0], kernel.block[1], kernel.block[2],
                 static_cast<unsigned long long>(kernel.dynamic_shared_bytes), kernel.launches);
   text += "  time        " + Time(kernel.duration_ns) + "\n";
-  text += "  occupancy   " + Percent(kernel.achieved_occupancy_percent) + " achieved, " +
+  text += "  occupancy   achieved " + Percent(kernel.achieved_occupancy_percent) + ", possible " +
           (kernel.theoretical_occupancy_percent ? Percent(kernel.theoretical_occupancy_percent) : "unknown") +
-          " possible" + LimitText(kernel);
+          LimitText(kernel);
   text += (kernel.waves ? Print("; %.2f waves of blocks\n", *kernel.waves) : "\n");
   text += "  L2 hits     " + Percent(kernel.l2_hit_percent) + "\n";
-  text += "  DRAM        " + Percent(kernel.dram_percent) + " of its peak, " + Bytes(kernel.dram_read_bytes) +
-          " read, " + Bytes(kernel.dram_written_bytes) + " written\n";
-  text += "  tensor      " + Percent(kernel.tensor_percent) + " of the time\n";
-  text += "  SMs         " + Percent(kernel.sm_percent) + " of their peak\n";
+  text += "  DRAM        " + Percent(kernel.dram_percent, " of its peak") + "; read " + Bytes(kernel.dram_read_bytes) +
+          ", written " + Bytes(kernel.dram_written_bytes) + "\n";
+  text += "  tensor      " + Percent(kernel.tensor_percent, " of the time") + "\n";
+  text += "  SMs         " + Percent(kernel.sm_percent, " of their peak") + "\n";
   return text;
 }
 

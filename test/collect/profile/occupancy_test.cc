@@ -96,7 +96,7 @@ TEST_CASE("the table says what was not measured", "[profile]") {
   CHECK(text.find("Fused\n  launch      grid 264x1x1, block 32x2x1") == 0);
   CHECK(text.find("time        1.5 ms\n") != std::string::npos);
   CHECK(text.find("L2 hits     not measured\n") != std::string::npos);
-  CHECK(text.find("DRAM        0.0 % of its peak, not measured read") != std::string::npos);
+  CHECK(text.find("DRAM        0.0 % of its peak; read not measured") != std::string::npos);
   CHECK(text.find("10 launches seen") != std::string::npos);
 }
 

@@ -86,6 +86,23 @@ TEST_CASE("the passes of a metric are launches of one kernel and shape, and shap
     CHECK(std::set<const void*>(sample.begin(), sample.end()).size() == 1);
 }
 
+TEST_CASE("a kernel that is seldom launched when a sample is wanted gets its turn, too", "[profile]") {
+  Rig rig;
+  FakeKernel flash{"_Z14FlashAttentionv"};
+  rig.round = [&] {
+    for (int i = 0; i < 8; ++i) rig.Launch(&rig.attention, 128);
+    rig.Launch(&flash, 16);
+  };
+  REQUIRE(rig.Profile().ok());
+
+  REQUIRE(rig.profile.kernels.size() == 2);
+  for (const KernelProfile& kernel : rig.profile.kernels) {
+    CHECK(kernel.duration_ns.has_value());
+    CHECK(kernel.l2_hit_percent.has_value());
+    CHECK(kernel.sm_percent.has_value());
+  }
+}
+
 TEST_CASE("basic metrics take three launches a round, and leave the SMs' share empty", "[profile]") {
   Rig rig;
   rig.options.metrics = ProfileMetrics::kBasic;
