@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <new>
 
@@ -488,15 +487,13 @@ Taken Take(const Token& token) {
   return {false, is_again ? 0 : token.enqueued_ticks};
 }
 
-bool IsKnownWork(double work) { return work > 0 && std::isfinite(work); }
-
 // Records that a request became a member of a batch. Returns whether it did.
 bool JoinAt(ThreadRing* ring, uint64_t batch, const Token& token, double work, const Taken& taken, uint64_t now) {
   if (taken.is_over) return false;
   if (!IsForeign(token) && SlotIsLate(token.slot, token.request, now))
     Tell([](RequestObserver* observer) { observer->OnLateMember(); });
   const uint64_t from = QueueOf(token) | static_cast<uint64_t>(EnqueuerOf(token)) << 32;
-  if (IsKnownWork(work)) {
+  if (work > 0) {  // infinite work is left out by readers
     Emit(ring, kJoinSite, now, now, {batch, token.request, taken.enqueued_ticks, from, std::bit_cast<uint64_t>(work)});
   } else {
     Emit(ring, kJoinSite, now, now, {batch, token.request, taken.enqueued_ticks, from});

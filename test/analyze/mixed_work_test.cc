@@ -131,7 +131,7 @@ struct GivenEngine {
       for (uint32_t one = 0; one < kDecoders; ++one)
         Member(batch, one, begin_ns, is_late && one == 1 && !options.is_late_work_known ? 0 : 1);
       for (uint32_t n = 0; has_prompt && n < (is_late ? options.late_prompts : 1); ++n) {
-        const bool is_same = options.is_one_request && !late.empty();
+        const bool is_same = is_late && options.is_one_request && !late.empty();
         const uint32_t request = is_same ? late[0] : Add(thread, begin_ns);
         maker.trace.requests[request].first_token_ns = at_ns - begin_ns;
         Member(batch, request, begin_ns, is_late ? options.late_work : 50);
@@ -169,7 +169,9 @@ struct GivenEngine {
   Judgement Judge(uint32_t one = 0) const { return JudgeRow(kDecoders * kLate + one); }
   Judgement JudgeRow(uint32_t token) const {
     Judgement judgement;
-    REQUIRE(JudgeToken(trace, token, &judgement).ok());
+    const Status status = JudgeToken(trace, token, &judgement);
+    INFO(status.message());
+    REQUIRE(status.ok());
     CHECK(judgement.blame.blame.Total() == judgement.blame.end_ns - judgement.blame.begin_ns);
     return judgement;
   }
@@ -400,8 +402,8 @@ TEST_CASE("sequences of one request that join a step each are one member, and it
 
 TEST_CASE("work of any size in a dump leaves the shares finite", "[mixed_work]") {
   for (const double work : {1e308, 5e-324, -1.0}) {
-    GivenEngine engine({.late_work = work, .late_prompts = 3});
-    const Judgement judgement = engine.Judge();
+    GivenEngine engine({.late_work = work, .late_prompts = 3, .is_one_request = true});
+    const Judgement judgement = engine.JudgeRow(engine.first_token);
     for (uint32_t batch = 0; batch < kIterations; ++batch) {
       for (const blame::MixedWork::Part& part : judgement.index.data()->index.mixed_work.OfBatch(batch).parts)
         CHECK((part.share >= 0 && part.share <= 1));
@@ -442,8 +444,35 @@ TEST_CASE("a batch without output tokens is long for a large image among small o
   REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
   CHECK(judgement.verdict.causes[0].blame == Blame::kExecutorBusy);
   CHECK(judgement.verdict.causes[0].by.request == large);
+  CHECK(judgement.blame.blame[Blame::kExecutorBusy] / kMs == 59);  // without the time for gathering
   CHECK(text.find("for a larger member of its batch in \"forward\" on gpu 0, behind request") != std::string::npos);
   CHECK(text.find("30.5 megapixels in this batch, typical 1") != std::string::npos);
   REQUIRE(JudgeRequest(trace, large, nullptr, &judgement).ok());
   CHECK(judgement.blame.blame[Blame::kExecutorBusy] == 0);
+}
+
+TEST_CASE("the usual time of a batch is that of batches with about as much work", "[mixed_work]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("gpu 0"), site = maker.Site(SiteKind::kScope, "forward");
+  maker.trace.window_end_ns = 100'000 * kMs;
+  uint32_t victim = kNone;
+  for (uint32_t i = 0; i < 100; ++i) {
+    const bool is_late = i == 50;
+    const double work = is_late || i % 3 == 0 ? 1 : 3;  // of each of five members
+    const int64_t begin_ns = i * 200 * kMs + kMs;
+    const int64_t length_ns = static_cast<int64_t>(work) * 10 * kMs + (is_late ? 60 * kMs : 0);
+    const uint32_t batch = maker.Batch(1'000 + i, "resnet50", thread, begin_ns, length_ns);
+    maker.Event(thread, site, begin_ns, length_ns, {kNone, batch});
+    for (uint32_t one = 0; one < (is_late ? 6 : 5); ++one) {
+      const uint32_t request = maker.Request(10 + 6 * i + one, "/classify", begin_ns, length_ns);
+      maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = thread;
+      maker.Member(batch, request, begin_ns);
+      maker.trace.members.back().work = one == 5 ? 40 : work;
+      if (is_late && one == 0) victim = request;
+    }
+  }
+  const model::Trace trace = maker.Finish();
+  Judgement judgement;
+  REQUIRE(JudgeRequest(trace, victim, nullptr, &judgement).ok());
+  CHECK(judgement.blame.blame[Blame::kExecutorBusy] / kMs == 60);  // beyond 10 ms, not beyond 30
 }
