@@ -44,6 +44,17 @@ double Whole(uint64_t count) {
   return TimeLoop(count, body);
 }
 
+// Like a step of continuous batching with many members.
+double Join(uint64_t count) {
+  Request request = Request::Begin("/generate");
+  const Token token = request.token();
+  Batch batch = Batch::Begin("slots", "tokens");
+  auto body = [&](uint64_t) { batch.Join(token, 1); };
+  const double ns = TimeLoop(count, body);
+  request.Finish(Outcome::kOk);
+  return ns;
+}
+
 double LateCheck(uint64_t count) {
   Request request = Request::Begin("/classify");
   request.SetDeadline(3'600'000'000'000);
@@ -96,6 +107,7 @@ void TriggersCheck(benchmark::State& state, Rounds& rounds) {
 void RegisterRequests() {
   Register("request, begin and finish", kRounds, Alone<BeginFinish>, "ns", 400);
   Register("request, 4 stages, hand-over, batch", kRounds, Alone<Whole>, "ns", 0);
+  Register("a member joins with its work", kRounds, Alone<Join>, "ns", 0);
   Register("check that a request is late", kRounds, Alone<LateCheck>, "ns", 0);
   Register("4 triggers that do not fire, per request", kRounds, TriggersCheck, "ns", 100);
 }

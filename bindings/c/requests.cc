@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/request.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <new>
@@ -115,13 +116,27 @@ void pitot_adopt_end(pitot_adopt* adopt) {
   adopt->opaque[kMark] = 0;
 }
 
-pitot_batch* pitot_batch_begin(const char* executor) {
-  Batch batch = Batch::Begin(executor);
+pitot_batch* pitot_batch_begin(const char* executor) { return pitot_batch_begin_unit(executor, nullptr); }
+pitot_batch* pitot_batch_begin_unit(const char* executor, const char* work_unit) {
+  Batch batch = Batch::Begin(executor, work_unit);
   return batch.id() != 0 ? new (std::nothrow) pitot_batch{std::move(batch)} : nullptr;
 }
 uint64_t pitot_batch_id(const pitot_batch* batch) { return batch != nullptr ? batch->batch.id() : 0; }
 void pitot_batch_join(pitot_batch* batch, const pitot_token* token) {
   if (batch != nullptr) batch->batch.Join(FromC(token));
+}
+void pitot_batch_join_work(pitot_batch* batch, const pitot_token* token, double work) {
+  if (batch != nullptr) batch->batch.Join(FromC(token), work);
+}
+void pitot_batch_join_many(pitot_batch* batch, const pitot_token* tokens, const double* work, uint64_t count) {
+  if (batch == nullptr || tokens == nullptr) return;
+  constexpr uint64_t kAtOnce = 64;
+  Token some[kAtOnce];
+  for (uint64_t from = 0; from < count; from += kAtOnce) {
+    const uint64_t here = std::min(kAtOnce, count - from);
+    std::transform(tokens + from, tokens + from + here, some, [](const pitot_token& token) { return FromC(&token); });
+    batch->batch.JoinMany(some, work != nullptr ? work + from : nullptr, here);
+  }
 }
 void pitot_batch_leave(pitot_batch* batch, const pitot_token* token) {
   if (batch != nullptr) batch->batch.Leave(FromC(token));

@@ -14,6 +14,7 @@
 #ifndef PITOT_REQUEST_H_
 #define PITOT_REQUEST_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "pitot/export.h"
@@ -138,8 +139,10 @@ class Adopt {
 class Batch {
  public:
   Batch() noexcept = default;
-  // Begins a batch on the executor of that name.
+  // Begins a batch on the executor of that name. `work_unit` is the unit of its members' work, in the plural: "tokens",
+  // "pixels". Without it the unit is "tokens" if members put out tokens.
   PITOT_EXPORT static Batch Begin(const char* executor) noexcept;
+  PITOT_EXPORT static Batch Begin(const char* executor, const char* work_unit) noexcept;
   Batch(Batch&& other) noexcept
       : id_(other.id_), begin_(other.begin_), submitted_(other.submitted_), info_(other.info_) {
     other.id_ = 0;
@@ -154,6 +157,14 @@ class Batch {
   // Join makes a request a member and records its leaving the queue. Leave ends its membership early (continuous
   // batching). Members that never left leave at the end.
   PITOT_EXPORT void Join(const Token& token) noexcept;
+  // `work`: how much the member brings to this batch or step (tokens of its prompt, or 1 for its next token; bytes,
+  // rows). A verdict then tells whose work made a batch long. Say it for every member, because one without it makes the
+  // batch's work unknown. Work that is not finite, or not above 0, is unknown.
+  // Cost: as without work (tens of ns).
+  PITOT_EXPORT void Join(const Token& token, double work) noexcept;
+  // Joins `count` members at the same moment. `work` has as many values; null: all unknown.
+  // Cost: as one Join each, with one clock reading for all.
+  PITOT_EXPORT void JoinMany(const Token* tokens, const double* work, size_t count) noexcept;
   PITOT_EXPORT void Leave(const Token& token) noexcept;
   // The reason for accepting no more members.
   PITOT_EXPORT void Close(BatchClose why) noexcept;
@@ -166,7 +177,7 @@ class Batch {
   uint64_t id_ = 0;
   uint64_t begin_ = 0;      // ticks
   uint64_t submitted_ = 0;  // ticks; 0: not set
-  uint64_t info_ = 0;       // executor name, close reason, number of joins
+  uint64_t info_ = 0;       // executor name, unit of work, close reason, number of joins
 };
 
 // A part of a request that suspends or moves between threads (coroutines, asynchronous calls). It belongs to the

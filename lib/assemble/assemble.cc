@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -87,6 +89,7 @@ struct RawMember {
   uint64_t batch, request;
   int64_t join_ns, leave_ns;
   bool joined;
+  double work;
 };
 
 struct RawHandoff {
@@ -146,6 +149,7 @@ class Assembler {
   };
   void AddTaken(const Taken& taken, int64_t at_ns, uint32_t thread);
   void AddLeave(const Record& record);
+  void ReadExecutor(uint64_t word, model::BatchRow* row);
   void AddBatchBegin(const Record& record, uint32_t thread);
   void AddBatchEnd(const Record& record, uint32_t thread);
   void AddSubmitted(const Record& record, uint32_t thread);
@@ -431,7 +435,8 @@ void Assembler::AddJoin(const Record& record, uint32_t thread) {
   const int64_t at_ns = Ns(record.end_ticks);
   Request(args[1]);
   Batch(args[0]);
-  Add({args[0], args[1], at_ns, 0, true}, kMemberCost, &members_);
+  const double work = record.arg_words > 4 ? std::bit_cast<double>(args[4]) : 0;
+  Add({args[0], args[1], at_ns, 0, true, std::isfinite(work) ? work : 0}, kMemberCost, &members_);
   AddTaken({args[1], args[0], args[2], args[3] & 0xffffffff, args[3] >> 32}, at_ns, thread);
 }
 
@@ -450,13 +455,19 @@ void Assembler::AddTaken(const Taken& taken, int64_t at_ns, uint32_t thread) {
 
 void Assembler::AddLeave(const Record& record) {
   const int64_t at_ns = Ns(record.end_ticks);
-  Add({record.args[0], record.args[1], at_ns, at_ns, false}, kMemberCost, &members_);
+  Add({record.args[0], record.args[1], at_ns, at_ns, false, 0}, kMemberCost, &members_);
+}
+
+void Assembler::ReadExecutor(uint64_t word, model::BatchRow* row) {
+  row->executor = NameOf(word & trace::kExecutorMask);
+  const uint64_t unit = word >> trace::kUnitShift & trace::kExecutorMask;
+  row->work_unit = unit != 0 ? NameOf(unit) : 0;
 }
 
 void Assembler::AddBatchBegin(const Record& record, uint32_t thread) {
   model::BatchRow& row = Batch(record.args[0]);
   row.begin_ns = Ns(record.end_ticks);
-  row.executor = NameOf(record.args[1]);
+  ReadExecutor(record.args[1], &row);
   row.thread = thread;
 }
 
@@ -465,7 +476,7 @@ void Assembler::AddBatchEnd(const Record& record, uint32_t thread) {
   model::BatchRow& row = Batch(record.args[0]);
   row.begin_ns = Ns(record.begin_ticks);
   row.duration_ns = Ns(record.end_ticks) - row.begin_ns;
-  row.executor = NameOf(record.args[1] & 0xffffffff);
+  ReadExecutor(record.args[1], &row);
   row.close = static_cast<uint8_t>(record.args[1] >> 32);
   row.submitted_ns = submitted_ticks != 0 ? NsBetween(record.begin_ticks, submitted_ticks) : 0;
   row.thread = thread;
@@ -479,7 +490,7 @@ void Assembler::AddSubmitted(const Record& record, uint32_t thread) {
   model::BatchRow& row = Batch(record.args[0]);
   if (row.duration_ns != kOpen) return;  // the end has it
   row.begin_ns = Ns(record.begin_ticks);
-  row.executor = NameOf(record.args[1] & 0xffffffff);
+  ReadExecutor(record.args[1], &row);
   row.close = static_cast<uint8_t>(record.args[1] >> 32);
   row.submitted_ns = Ns(record.end_ticks) - row.begin_ns;
   row.thread = thread;
@@ -880,7 +891,7 @@ void Assembler::SortMembers() {
     }
     model::BatchRow& row = trace_.batches[batch];
     if (row.member_count++ == 0) row.first_member = static_cast<uint32_t>(trace_.members.size());
-    trace_.members.push_back({batch, request, member.join_ns, 0});
+    trace_.members.push_back({batch, request, member.join_ns, 0, member.work});
   }
 }
 

@@ -114,6 +114,7 @@ inline constexpr Table kBatches{{ChunkType::kBatches, "batches", kNumbered}, &Tr
     Range("members", &BatchRow::first_member, &BatchRow::member_count, ChunkType::kMembers, &MemberRow::batch),
     Value<kNumber>("launches", &BatchRow::launches).Note("of GPU work, counted by pitot::cuda_calls").Since(7),
     Value<kTime>("launch_ns", &BatchRow::launch_ns).Note("the time in these calls").Since(7),
+    Value<kString>("work_unit", &BatchRow::work_unit).Note("of its members' work").Since(8),
 }};
 
 inline constexpr Table kMembers{{ChunkType::kMembers, "members", kNotNumbered}, &Trace::members, std::tuple{
@@ -121,6 +122,7 @@ inline constexpr Table kMembers{{ChunkType::kMembers, "members", kNotNumbered}, 
     Row<kRow>("request", &MemberRow::request, ChunkType::kRequests),
     Value<kMoment>("join", &MemberRow::join_ns).Key(),
     Value<kTime>("leave_ns", &MemberRow::leave_ns).Note("0: at the batch's end"),
+    Value<kFinite>("work", &MemberRow::work).Note("that it brought to the batch; 0: not known").Since(8),
 }};
 
 inline constexpr Table kHandoffs{{ChunkType::kHandoffs, "handoffs", kNotNumbered}, &Trace::handoffs, std::tuple{

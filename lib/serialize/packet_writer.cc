@@ -51,6 +51,7 @@ constexpr WordName kWordNames[] = {
     {Word::kTraceId, "trace_id"},
     {Word::kTrueDurationNs, "true_duration_ns"},
     {Word::kWaitsFor, "waits_for"},
+    {Word::kWork, "work"},
 };
 
 constexpr bool AreInOrder() {

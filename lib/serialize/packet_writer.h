@@ -57,6 +57,7 @@ enum class Word : uint32_t {
   kTraceId,
   kTrueDurationNs,
   kWaitsFor,
+  kWork,
   kWordCount
 };
 const char* WordText(Word word);

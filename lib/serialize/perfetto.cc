@@ -538,6 +538,7 @@ class PerfettoWriter {
         join_flows_.Write(mark.row, &out_);
         out_.Correlation(trace_.members[mark.row].request);
         AnnotateRequest(trace_.members[mark.row].request);
+        AnnotateWork(trace_.members[mark.row].batch, trace_.members[mark.row].work);
         break;
       case Mark::kToken:
         out_.Name("tokens", "");
@@ -594,6 +595,18 @@ class PerfettoWriter {
     out_.Annotate(Word::kMembers, uint64_t{batch.member_count});
     out_.Annotate(Word::kCloseReason, std::string_view(BatchCloseName(static_cast<BatchClose>(batch.close))));
     if (batch.submitted_ns != 0) out_.Annotate(Word::kSubmittedNs, batch.submitted_ns);
+    double work = 0;
+    for (uint32_t member = batch.first_member; member < batch.first_member + batch.member_count; ++member) {
+      if (trace_.members[member].work == 0) return;  // not known of all
+      work += trace_.members[member].work;
+    }
+    AnnotateWork(row, work);
+  }
+  // By the name of its unit, if that is known.
+  void AnnotateWork(uint32_t batch, double work) {
+    if (work == 0) return;
+    const model::StringId unit = trace_.batches[batch].work_unit;
+    unit != 0 ? out_.AnnotateNumber(unit, work) : out_.Annotate(Word::kWork, work);
   }
 
   void WriteLoss(const model::LossRow& loss) {

@@ -16,19 +16,25 @@ enum class Record : uint16_t {
   kBatchContext = 4,  // [batch before, batch after]
   kEnqueue = 5,       // [request, queue name]
   kTake = 6,          // [request, enqueue ticks, queue name, enqueuing thread]
-  kBatchBegin = 7,    // [id, executor name]
-  kBatchEnd = 8,      // [id, executor name | close << 32, submitted ticks or 0, launches]; lasts as long as the batch
-  kJoin = 9,          // [batch, request, enqueue ticks, queue name | enqueuing thread << 32]
-  kLeave = 10,        // [batch, request]
-  kTokens = 11,       // [request, count]
-  kUnreadable = 12,   // (never written) a reader's name for a record without a valid site
-  kSubmitted = 13,    // [batch, executor name | close << 32]; begins with the batch
+  kBatchBegin = 7,    // [id, executor name | unit of work << 16]
+  // [id, executor name | unit of work << 16 | close << 32, submitted ticks or 0, launches]; lasts as long as the batch
+  kBatchEnd = 8,
+  // [batch, request, enqueue ticks, queue name | enqueuing thread << 32]; if its work is known, also [a double].
+  kJoin = 9,
+  kLeave = 10,       // [batch, request]
+  kTokens = 11,      // [request, count]
+  kUnreadable = 12,  // (never written) a reader's name for a record without a valid site
+  kSubmitted = 13,   // [batch, executor name | unit of work << 16 | close << 32]; begins with the batch
   // [correlation | name of the API's function << 32 | name of the collector << 48]; if the target of a wait is known,
   // also [context | stream << 32].
   // Lasts as long as the call.
   kCall = 14,
   kUsage = 15,  // [on-CPU ns, voluntary | involuntary switches << 32, minor | major faults << 32, run-queue ns]
 };
+
+// The executor's name and the unit of its work in a word of a batch.
+inline constexpr uint32_t kUnitShift = 16;
+inline constexpr uint64_t kExecutorMask = (uint64_t{1} << kUnitShift) - 1;
 
 // The words of kRequestEnd; for an open request also the words of its slot.
 //   0 id   1 parent   2 trace high   3 trace low

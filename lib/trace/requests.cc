@@ -57,10 +57,16 @@ static_assert(std::is_trivially_destructible_v<Slot>);
 // recorder may still look into it. Pages are used as requests need them.
 constexpr uint32_t kMostSlots = 65536;
 
-// Batch::info_: the executor's name, then the close reason, then the number of joins.
+// Batch::info_: the executor's name, the unit of its members' work, the close reason, the number of joins.
 constexpr uint32_t kMembersShift = 40;
 constexpr uint64_t kMostMembers = (uint64_t{1} << 24) - 1;
 constexpr uint64_t kInfoMask = (uint64_t{1} << kMembersShift) - 1;  // the recorded part
+static_assert(kMaxNames <= uint32_t{1} << kUnitShift);
+
+uint32_t ExecutorOf(uint64_t info) { return static_cast<uint32_t>(info & kExecutorMask); }
+uint64_t WithJoins(uint64_t info, uint64_t joins) {
+  return info + (std::min(joins, kMostMembers - (info >> kMembersShift)) << kMembersShift);
+}
 
 struct Route {
   std::atomic<const char*> name;  // ends with a zero
@@ -454,13 +460,14 @@ void MarkTokens(const SlotUse& slot, uint64_t id, uint32_t count) {
   });
 }
 
-bool SlotIsLate(uint32_t index, uint64_t id) {
+bool SlotIsLate(uint32_t index, uint64_t id, uint64_t now) {
   const Slot* slot = SlotOf(index, id);
   if (slot == nullptr) return false;
   const uint64_t late = slot->late_ticks.load(kAcquire);
   // If it came from a later request, that request's beginning came with it: the id then differs.
-  return detail::Clock(Gate()) > late && slot->id.load(kRelaxed) == id;
+  return now > late && slot->id.load(kRelaxed) == id;
 }
+bool SlotIsLate(uint32_t index, uint64_t id) { return SlotIsLate(index, id, detail::Clock(Gate())); }
 
 // Queue and thread of a token; 0 if they are another process's numbers.
 uint32_t QueueOf(const Token& token) { return IsForeign(token) ? 0 : token.queue; }
@@ -478,6 +485,20 @@ Taken Take(const Token& token) {
   const uint64_t enqueue = token.enqueued_ticks ^ static_cast<uint64_t>(token.queue) << 48;
   const bool is_again = token.enqueued_ticks != 0 && slot->taken.exchange(enqueue, kRelaxed) == enqueue;
   return {false, is_again ? 0 : token.enqueued_ticks};
+}
+
+// Records that a request became a member of a batch. Returns whether it did.
+bool JoinAt(ThreadRing* ring, uint64_t batch, const Token& token, double work, const Taken& taken, uint64_t now) {
+  if (taken.is_over) return false;
+  if (!IsForeign(token) && SlotIsLate(token.slot, token.request, now))
+    Tell([](RequestObserver* observer) { observer->OnLateMember(); });
+  const uint64_t from = QueueOf(token) | static_cast<uint64_t>(EnqueuerOf(token)) << 32;
+  if (work > 0) {  // infinite work is left out by readers
+    Emit(ring, kJoinSite, now, now, {batch, token.request, taken.enqueued_ticks, from, std::bit_cast<uint64_t>(work)});
+  } else {
+    Emit(ring, kJoinSite, now, now, {batch, token.request, taken.enqueued_ticks, from});
+  }
+  return true;
 }
 
 }  // namespace
@@ -794,15 +815,18 @@ Adopt::~Adopt() {
   }
 }
 
-Batch Batch::Begin(const char* executor) noexcept {
+Batch Batch::Begin(const char* executor) noexcept { return Begin(executor, nullptr); }
+
+Batch Batch::Begin(const char* executor, const char* work_unit) noexcept {
   Batch batch;
   ThreadRing* ring = EnterThread();
   if (ring == nullptr) return batch;
   batch.id_ = NewId();
   batch.begin_ = detail::Clock(ring->gate);
   batch.info_ = Intern(executor).index;
+  if (work_unit != nullptr) batch.info_ |= uint64_t{Intern(work_unit).index} << kUnitShift;
   trace::Emit(ring, kBatchBeginSite, batch.begin_, batch.begin_, {batch.id_, batch.info_});
-  SetBatchContext(ring, batch.id_, Name{static_cast<uint32_t>(batch.info_)}, batch.begin_);
+  SetBatchContext(ring, batch.id_, Name{ExecutorOf(batch.info_)}, batch.begin_);
   trace::t_launches = {batch.id_};
   return batch;
 }
@@ -818,17 +842,25 @@ Batch& Batch::operator=(Batch&& other) noexcept {
   return *this;
 }
 
-void Batch::Join(const Token& token) noexcept {
+void Batch::Join(const Token& token) noexcept { Join(token, 0); }
+
+void Batch::Join(const Token& token, double work) noexcept {
   ThreadRing* ring = id_ != 0 ? EnterThread() : nullptr;
   if (ring == nullptr || token.request == 0) return;
   const Taken taken = Take(token);
-  if (taken.is_over) return;
-  info_ += info_ >> kMembersShift < kMostMembers ? uint64_t{1} << kMembersShift : 0;
+  if (JoinAt(ring, id_, token, work, taken, detail::Clock(ring->gate))) info_ = WithJoins(info_, 1);
+}
+
+void Batch::JoinMany(const Token* tokens, const double* work, size_t count) noexcept {
+  ThreadRing* ring = id_ != 0 && tokens != nullptr ? EnterThread() : nullptr;
+  if (ring == nullptr) return;
   const uint64_t now = detail::Clock(ring->gate);
-  if (IsLate(token)) Tell([](RequestObserver* observer) { observer->OnLateMember(); });
-  trace::Emit(
-      ring, kJoinSite, now, now,
-      {id_, token.request, taken.enqueued_ticks, QueueOf(token) | static_cast<uint64_t>(EnqueuerOf(token)) << 32});
+  uint64_t joins = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (tokens[i].request == 0) continue;
+    joins += JoinAt(ring, id_, tokens[i], work != nullptr ? work[i] : 0, Take(tokens[i]), now) ? 1 : 0;
+  }
+  info_ = WithJoins(info_, joins);
 }
 
 void Batch::Leave(const Token& token) noexcept {
@@ -866,7 +898,7 @@ void Batch::Finish() noexcept {
   if (ring->batch == id) SetBatchContext(ring, 0, Name{0}, now);
   const uint64_t duration_ns = NsOfTicks(now > begin_ ? now - begin_ : 0);
   Tell([&](RequestObserver* observer) {
-    observer->OnBatch(static_cast<uint32_t>(info_), static_cast<uint32_t>(info_ >> kMembersShift), duration_ns);
+    observer->OnBatch(ExecutorOf(info_), static_cast<uint32_t>(info_ >> kMembersShift), duration_ns);
   });
 }
 

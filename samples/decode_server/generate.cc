@@ -88,7 +88,8 @@ Job Tokenize(const Wish& wish, const GenerateOptions& options) {
                    : MakeTokens(wish.prompt_length, options.vocabulary, wish.sampling.seed);
   job.max_tokens = wish.max_tokens;
   job.sampling = wish.sampling;
-  job.is_chunked = options.chunks_prompts;
+  job.is_chunked = options.chunks_prompts && !options.mixes_prompts;
+  job.is_alone = !options.mixes_prompts;
   return job;
 }
 

@@ -25,6 +25,7 @@ struct GenerateOptions {
   size_t context = 512;  // tokens of prompt and output
   float temperature = 0;
   bool chunks_prompts = true;  // as Job::is_chunked
+  bool mixes_prompts = false;  // the opposite of Job::is_alone
   uint64_t timeout_ns = 60'000'000'000;
 };
 

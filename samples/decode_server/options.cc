@@ -31,6 +31,8 @@ void AddOptions(server_common::CommandLine* command_line, Options* options) {
   command_line->Add("--prefill-chunk", &batching.prefill_chunk, "Tokens of prompts in one iteration", {1, 1'000'000});
   command_line->AddFlag("--whole-prompts", &options->generate.chunks_prompts,
                         "Take each prompt in one piece, while others wait", false);
+  command_line->AddFlag("--mixed-prompts", &options->generate.mixes_prompts,
+                        "Take each prompt in one piece, next to the others' tokens");
   command_line->Add("--max-queue", &batching.max_queue, "Requests waiting; more are refused with 503", {1, 1'000'000});
 
   server_common::AddRecordingOptions("iterations", command_line, &options->recording);

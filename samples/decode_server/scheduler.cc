@@ -149,10 +149,10 @@ std::vector<Scheduler::Part> Scheduler::Plan() {
 
 void Scheduler::RunIteration() {
   const std::vector<Part> parts = Plan();
-  pitot::Batch batch = pitot::Batch::Begin("decode");
+  pitot::Batch batch = pitot::Batch::Begin("decode", "tokens");
   std::vector<uint64_t> members;
   for (const Part& part : parts) {
-    batch.Join(part.entry->token);
+    batch.Join(part.entry->token, static_cast<double>(part.slice.tokens.size()));
     part.entry->token.enqueued_ticks = 0;  // it has been taken: the next iteration's Join is no taking
     members.push_back(part.entry->job.request_id);
   }
@@ -162,7 +162,7 @@ void Scheduler::RunIteration() {
   std::vector<Part> rest;
   for (const Part& part : parts) {
     const Job& job = part.entry->job;
-    if (job.is_chunked || part.slice.tokens.size() < 2) {
+    if (job.is_chunked || !job.is_alone || part.slice.tokens.size() < 2) {
       rest.push_back(part);
       continue;
     }

@@ -5,9 +5,9 @@
 // iterations, in the order of their arrival, as far as there are places in the batch and room in the KV cache: each
 // reserves room for all its tokens, so that no running request has to be put back.
 //
-// Pitot learns here: the queue (Enqueue, Join), each iteration as a batch with its members (Batch), each request's
-// stages "queue", "kv cache" (it is next, and waits for room), "prefill", "decode" and "respond", its output tokens
-// (Emit), and how full the KV cache is (a counter).
+// Pitot learns here: the queue (Enqueue, Join), each iteration as a batch with its members and the tokens that each
+// brings to it (Batch), each request's stages "queue", "kv cache" (it is next, and waits for room), "prefill", "decode"
+// and "respond", its output tokens (Emit), and how full the KV cache is (a counter).
 #ifndef SAMPLES_DECODE_SERVER_SCHEDULER_H_
 #define SAMPLES_DECODE_SERVER_SCHEDULER_H_
 
@@ -45,7 +45,8 @@ struct Job {
   std::vector<int32_t> prompt;
   size_t max_tokens = 1;
   Sampling sampling;
-  bool is_chunked = true;    // false: its whole prompt in one iteration, in a pass by itself, while the others wait
+  bool is_chunked = true;    // false: its whole prompt in one iteration
+  bool is_alone = true;      // and then in a pass by itself, while the others wait
   uint64_t request_id = 0;   // as the client knows it
   uint64_t enqueued_ns = 0;  // set by Submit
   std::shared_ptr<TokenStream> stream;

@@ -227,7 +227,7 @@ TEST_CASE("a36 names the slowest requests of batches out of line, as pitot why t
 
 TEST_CASE("a36 compares batches of equally large requests, and does not count their window as work", "[a36]") {
   // Every fifth batch has a request four times as large, and takes as long; every tenth waits 20 ms for members.
-  const auto make = [](bool is_larger_in_size) {
+  const auto make = [](bool is_larger_in_size, double large_work = 0) {
     TraceMaker maker;
     const uint32_t thread = maker.Thread("executor"), wait = maker.Site(SiteKind::kWait, "batch member"),
                    forward = maker.Site(SiteKind::kScope, "forward");
@@ -241,6 +241,7 @@ TEST_CASE("a36 compares batches of equally large requests, and does not count th
       const int64_t window = i % 10 == 3 ? 20 * kMs : 100 * kUs, work = i % 5 == 0 ? 20 * kMs : 5 * kMs;
       const uint32_t batch = maker.Batch(i + 1, "resnet", thread, at, window + work);
       maker.Member(batch, i % 5 == 0 ? large : small, at);
+      if (large_work != 0) maker.trace.members.back().work = i % 5 == 0 ? large_work : 1;
       maker.Event(thread, wait, at, window, {kNone, batch});
       maker.Event(thread, forward, at + window, work, {kNone, batch});
       at += window + work + 100 * kUs;
@@ -249,6 +250,8 @@ TEST_CASE("a36 compares batches of equally large requests, and does not count th
     return maker.Finish();
   };
   CHECK(Run(make(true), "a36").analyzers[0].findings.empty());
+  CHECK(Run(make(false, 4), "a36").analyzers[0].findings.empty());  // by their work, whatever the size
+  CHECK(Found(Run(make(true, 1), "a36"), "a36.outliers").has_value());
   const AnalysisReport alike = Run(make(false), "a36");
   REQUIRE(Found(alike, "a36.outliers").has_value());
   CHECK(Measured(alike, "period") == 5);

@@ -286,6 +286,17 @@ TEST_CASE("internal records that are too short or impossible are left out", "[as
   CHECK(trace.members.empty());
 }
 
+TEST_CASE("work that is not finite is unknown", "[assemble]") {
+  Ring ring;
+  const uint64_t infinite = uint64_t{0x7ff} << 52;
+  ring.Add(pitot::trace::kJoinSite, 3, 3, {1, 2, 0, 0, infinite});
+
+  const Trace trace = Assembled(Of({ring.Copy(1)}));
+
+  REQUIRE(trace.members.size() == 1);
+  CHECK(trace.members[0].work == 0);
+}
+
 TEST_CASE("stages stamped out of order by two threads stay in order and inside the request", "[assemble]") {
   Ring ring;
   const uint64_t stages = uint64_t{4} << 56;

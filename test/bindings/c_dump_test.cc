@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Records made through pitot/c.h, read back from a dump.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,4 +100,28 @@ TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
   CHECK(trace.members[0].request == 0);
   REQUIRE(trace.handoffs.size() == 1);
   CHECK(trace.strings[trace.handoffs[0].queue] == "jobs");
+}
+
+TEST_CASE("members joined together have their work, however many", "[bindings]") {
+  constexpr uint64_t kMembers = 150;
+  const pitot::model::Trace trace = Recorded([&](pitot_recorder*) {
+    pitot_request* request = pitot_request_begin("/x", nullptr, 0);
+    const std::vector<pitot_token> tokens(kMembers, pitot_request_token(request));
+    std::vector<double> work;
+    for (uint64_t i = 0; i < kMembers; ++i) work.push_back(static_cast<double>(i + 1));
+    pitot_batch* batch = pitot_batch_begin_unit("slots", "tokens");
+    pitot_batch_join_many(batch, tokens.data(), work.data(), kMembers);
+    pitot_batch_join_work(batch, tokens.data(), 2578);
+    pitot_batch_join_many(batch, tokens.data(), nullptr, 2);
+    pitot_batch_finish(batch);
+    pitot_request_finish(request, PITOT_OUTCOME_OK);
+  });
+
+  REQUIRE(trace.batches.size() == 1);
+  CHECK(trace.strings[trace.batches[0].work_unit] == "tokens");
+  std::vector<double> found;
+  for (const pitot::model::MemberRow& member : trace.members) found.push_back(member.work);
+  REQUIRE(found.size() == kMembers + 3);
+  CHECK(std::count(found.begin(), found.end(), 0.0) == 2);
+  CHECK(std::accumulate(found.begin(), found.end(), 0.0) == kMembers * (kMembers + 1) / 2.0 + 2578);
 }

@@ -108,6 +108,8 @@ static void UseEverythingWithNull(void) {
   pitot_request_finish(NULL, PITOT_OUTCOME_OK);
   CHECK("NULL as a batch has no id", pitot_batch_id(NULL) == 0);
   pitot_batch_join(NULL, NULL);
+  pitot_batch_join_work(NULL, NULL, 1);
+  pitot_batch_join_many(NULL, NULL, NULL, 1);
   pitot_batch_leave(NULL, NULL);
   pitot_batch_close(NULL, PITOT_BATCH_FULL);
   pitot_batch_submitted(NULL);
@@ -146,6 +148,8 @@ static void NullHandlesAreInert(void) {
   pitot_scope_end();  // never begun
   pitot_batch* batch = pitot_batch_begin(NULL);
   pitot_batch_join(batch, NULL);
+  pitot_batch_join_work(batch, NULL, 1);
+  pitot_batch_join_many(batch, NULL, NULL, 1);
   pitot_batch_close(batch, 99);
   pitot_batch_finish(batch);
   pitot_request_finish(request, PITOT_OUTCOME_OK);

@@ -293,6 +293,8 @@ class Requests(WithFolder):
                               ("request_begin_child", lambda: it.child(text)),
                               ("batch_close", lambda: it.close(number)),
                               ("batch_join", lambda: it.join(Joining())),
+                              ("batch_join_work", lambda: it.join(token, number)),
+                              ("batch_join_many", lambda: it.join_many([Joining()], [number])),
                               ("batch_leave", lambda: it.leave(Joining()))):
             with self.subTest(function):
                 it = pitot.Batch("x") if function.startswith("batch") else pitot.Request("/x")
@@ -309,6 +311,29 @@ class Requests(WithFolder):
             it.finish(number)
         self.assertEqual([each[0][1] for each in call.call_args_list], [2, 1])
         self.assertIsNone(call.call_args[0][0])
+
+    def test_members_bring_work_one_by_one_or_together(self):
+        self.start()
+        tokens = [pitot.Token(), pitot.Token()]
+        with pitot.Batch("slots", "tokens") as batch:
+            with mock.patch.object(lib, "batch_join_work") as one, mock.patch.object(lib, "batch_join") as plain, \
+                    mock.patch.object(lib, "batch_join_many") as many:
+                batch.join(tokens[0], work=2578)
+                batch.join(tokens[0])
+                batch.join_many(tokens, [1, 2.5])
+                batch.join_many(tokens)
+                batch.join_many([])
+                with self.assertRaisesRegex(pitot.InvalidArgument, "works has 1 values; it must have 2"):
+                    batch.join_many(tokens, [1])
+                with self.assertRaisesRegex(pitot.InvalidArgument, "must be a number"):
+                    batch.join_many(tokens, [1, "2"])
+                with self.assertRaisesRegex(pitot.InvalidArgument, "must be a number"):
+                    batch.join(tokens[0], work="1")
+        self.assertEqual(one.call_args[0][2], 2578)
+        self.assertEqual(plain.call_count, 1)
+        self.assertEqual([call[0][3] for call in many.call_args_list], [2, 2, 0])
+        self.assertEqual(list(many.call_args_list[0][0][2]), [1, 2.5])
+        self.assertIsNone(many.call_args_list[1][0][2])
 
     def test_an_argument_that_is_not_a_str_is_refused(self):
         with pitot.Request("/x") as request:

@@ -48,6 +48,17 @@ std::vector<std::vector<uint64_t>> Batches(const Trace& trace) {
   return batches;
 }
 
+// The tokens that they bring.
+std::vector<std::vector<double>> Works(const Trace& trace) {
+  std::vector<std::vector<double>> works;
+  for (const auto& batch : trace.batches) {
+    works.emplace_back();
+    for (uint32_t i = 0; i < batch.member_count; ++i)
+      works.back().push_back(trace.members[batch.first_member + i].work);
+  }
+  return works;
+}
+
 }  // namespace
 
 TEST_CASE("iterations are batches of the requests that ran in them, stages and tokens are the requests'",
@@ -70,6 +81,8 @@ TEST_CASE("iterations are batches of the requests that ran in them, stages and t
 
   // 5 + 3 of the second prompt's 6 tokens, the rest beside the first's second token, its third.
   CHECK(Batches(trace) == std::vector<std::vector<uint64_t>>{{a, b}, {b, a}, {a}});
+  CHECK(Works(trace) == std::vector<std::vector<double>>{{5, 3}, {3, 1}, {1}});
+  for (const auto& batch : trace.batches) CHECK(fakes::Text(trace, batch.work_unit) == "tokens");
   CHECK(StagesOf(trace, a) == Texts{"queue", "prefill", "decode", "respond"});
   CHECK(StagesOf(trace, b) == Texts{"queue", "prefill", "respond"});
   CHECK((Row(trace, a).output_tokens == 3 && Row(trace, b).output_tokens == 1));

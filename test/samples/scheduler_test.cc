@@ -26,11 +26,12 @@ class Bench {
             [this] { return now_ns; }) {}
 
   std::shared_ptr<TokenStream> Submit(size_t prompt, size_t max_tokens, Admission expected = Admission::kQueued,
-                                      bool is_chunked = true) {
+                                      bool is_chunked = true, bool is_alone = true) {
     Job job;
     job.prompt.assign(prompt, static_cast<int32_t>(100 * ++submitted_));
     job.max_tokens = max_tokens;
     job.is_chunked = is_chunked;
+    job.is_alone = is_alone;
     job.request_id = submitted_;
     job.stream = std::make_shared<TokenStream>();
     std::shared_ptr<TokenStream> stream = job.stream;
@@ -245,6 +246,19 @@ TEST_CASE("a prompt that is not chunked has a pass by itself, then the others ha
   CHECK(told.lines ==
         std::vector<std::string>{"iteration of 2 1", "pass of 2", "end of 2", "pass of 2 1", "end of 2 1"});
   CHECK(bench.Step() == std::vector<Did>{{0, 3, 1, true}, {1, 100, 1, true}});
+}
+
+TEST_CASE("a prompt that is neither chunked nor alone is in the pass of the others", "[scheduler]") {
+  Told told;
+  Bench bench({.prefill_chunk = 4}, &told);
+  bench.Submit(2, 10);
+  bench.Step();
+  told.lines.clear();
+
+  bench.Submit(100, 2, Admission::kQueued, /*is_chunked=*/false, /*is_alone=*/false);
+
+  CHECK(bench.Step() == std::vector<Did>{{1, 0, 100, true}, {0, 2, 1, true}});
+  CHECK(told.lines == std::vector<std::string>{"iteration of 2 1", "pass of 2 1", "end of 2 1"});
 }
 
 TEST_CASE("a pass that fails ends, too", "[scheduler]") {

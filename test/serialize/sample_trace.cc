@@ -215,7 +215,10 @@ Trace SampleTrace() {
   trace.batches[batch].submitted_ns = 6 * kMs;
   trace.batches[batch].close = static_cast<uint8_t>(BatchClose::kTimeout);
   maker.Member(batch, fast, 1018 * kMs + 1000);
+  maker.trace.members.back().work = 150'528;
   maker.Member(batch, slow, 1025 * kMs, 1037 * kMs);
+  maker.trace.members.back().work = 602'112;
+  maker.trace.batches.back().work_unit = maker.String("pixels");
   maker.Batch(0xb2, "resnet50", executor, 1090 * kMs, kOpen);
   const model::StringId queue = maker.String("images");
   trace.handoffs.push_back({fast, queue, http, executor, 1016 * kMs, 1018 * kMs + 1000, batch});
@@ -366,6 +369,7 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
     for (uint32_t i = requests == 0 ? 0 : draw(5); i > 0; --i) {
       join_ns += draw(50);
       maker.Member(batch, draw(requests), join_ns, draw(2) == 0 ? 0 : join_ns + draw(100));
+      maker.trace.members.back().work = draw(2) == 0 ? 0 : draw(1000) * 0.25;
     }
   }
   const uint32_t batches = static_cast<uint32_t>(trace.batches.size());

@@ -3,9 +3,12 @@
 // Batches, asynchronous scopes and waits.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "fakes/recording.h"
 #include "fakes/trace_text.h"
@@ -82,6 +85,60 @@ TEST_CASE("a batch has its members, its times, its close reason and its submissi
   CHECK(EventsNamed(trace, "forward")[0].batch_id == id);
   CHECK(EventsNamed(trace, "after")[0].batch_id == 0);
   CHECK(batch.id() == 0);
+}
+
+TEST_CASE("a member has the work it joined with, and the batch its unit", "[batch]") {
+  VirtualServer server;
+  Request a = Request::Begin("/a"), b = Request::Begin("/b"), c = Request::Begin("/c"), d = Request::Begin("/d");
+  Batch batch = Batch::Begin("slots", "tokens");
+  const double wrong[] = {0, -1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()};
+  batch.Join(a.token(), 2'578);
+  batch.Join(b.token());
+  server.clock.Advance(1);
+  const Token many[] = {c.Enqueue("prompts"), Token{}, d.token()};
+  const double works[] = {0.5, 7, 1};
+  batch.JoinMany(many, works, 3);
+  for (const double work : wrong) batch.Join(a.token(), work);
+  batch.JoinMany(many, nullptr, 1);
+  batch.JoinMany(nullptr, works, 3);
+  batch.Close(pitot::BatchClose::kStep);
+  batch.Submitted();
+  batch.Finish();
+  Batch::Begin("other").Finish();
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.batches.size() == 2);
+  CHECK(Text(trace, trace.batches[0].executor) == "slots");
+  CHECK(Text(trace, trace.batches[0].work_unit) == "tokens");
+  CHECK(trace.batches[0].close == static_cast<uint8_t>(pitot::BatchClose::kStep));
+  CHECK(Text(trace, trace.batches[1].executor) == "other");
+  CHECK(Text(trace, trace.batches[1].work_unit).empty());
+  std::multiset<std::pair<uint64_t, double>> work;
+  for (const auto& member : trace.members) {
+    work.emplace(trace.requests[member.request].id, member.work);
+    CHECK(member.join_ns == kStartNs + (work.size() > 2 ? 1 : 0));
+  }
+  CHECK(work == std::multiset<std::pair<uint64_t, double>>{{a.id(), 2'578},
+                                                           {b.id(), 0},
+                                                           {c.id(), 0.5},
+                                                           {d.id(), 1},
+                                                           {a.id(), 0},
+                                                           {a.id(), 0},
+                                                           {a.id(), 0},
+                                                           {a.id(), 0},
+                                                           {c.id(), 0}});
+  REQUIRE(trace.handoffs.size() == 1);  // taken once
+  CHECK(trace.handoffs[0].take_ns == kStartNs + 1);
+  CHECK(trace.handoffs[0].batch == 0);
+}
+
+TEST_CASE("an open batch has its unit of work, also before it was submitted", "[batch]") {
+  VirtualServer server;
+  Batch batch = Batch::Begin("slots", "tokens");
+  CHECK(Text(server.Trace(), server.Trace().batches[0].work_unit) == "tokens");
+  batch.Submitted();
+  CHECK(Text(server.Trace(), server.Trace().batches[0].work_unit) == "tokens");
 }
 
 TEST_CASE("members come and go at every step of a continuous batch", "[batch]") {

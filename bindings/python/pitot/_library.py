@@ -9,7 +9,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_ui
 from typing import Any, Optional
 
 ABI = 1
-LEAST_REVISION = 6  # the first with everything used here
+LEAST_REVISION = 7  # the first with everything used here
 FILE_NAME = f"libpitot_c.so.{ABI}"
 
 
@@ -298,8 +298,11 @@ request_enqueue = _declare(_quick, "request_enqueue", TokenStruct, c_void_p, c_c
 adopt_begin = _declare(_quick, "adopt_begin", None, POINTER(AdoptStruct), POINTER(TokenStruct))
 adopt_end = _declare(_quick, "adopt_end", None, POINTER(AdoptStruct))
 batch_begin = _declare(_quick, "batch_begin", c_void_p, c_char_p)
+batch_begin_unit = _declare(_quick, "batch_begin_unit", c_void_p, c_char_p, c_char_p)
 batch_id = _declare(_quick, "batch_id", c_uint64, c_void_p)
 batch_join = _declare(_quick, "batch_join", None, c_void_p, POINTER(TokenStruct))
+batch_join_work = _declare(_quick, "batch_join_work", None, c_void_p, POINTER(TokenStruct), c_double)
+batch_join_many = _declare(_quick, "batch_join_many", None, c_void_p, POINTER(TokenStruct), POINTER(c_double), c_uint64)
 batch_leave = _declare(_quick, "batch_leave", None, c_void_p, POINTER(TokenStruct))
 batch_close = _declare(_quick, "batch_close", None, c_void_p, c_int32)
 batch_submitted = _declare(_quick, "batch_submitted", None, c_void_p)

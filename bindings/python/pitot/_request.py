@@ -4,7 +4,7 @@
 import ctypes
 import enum
 from ctypes import byref
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from pitot import _library as lib
 
@@ -210,14 +210,17 @@ class Request:
 class Batch:
     """One execution that serves several requests, on the executor of that name. As a context manager it ends with the block.
 
+    `work_unit` is the unit of its members' work, in the plural: "tokens", "pixels". Without it the unit is "tokens" if members
+    put out tokens.
+
     Threads: one at a time, which works for it until it ends.
     """
 
     __slots__ = ("_handle", "_id")
     _finish = staticmethod(lib.batch_finish)
 
-    def __init__(self, executor: str) -> None:
-        self._handle = lib.batch_begin(lib.text(executor))
+    def __init__(self, executor: str, work_unit: Optional[str] = None) -> None:
+        self._handle = lib.batch_begin_unit(lib.text(executor), lib.encode(work_unit))
         self._id = int(lib.batch_id(self._handle))
 
     @property
@@ -225,10 +228,27 @@ class Batch:
         """0 while no recorder runs."""
         return self._id
 
-    def join(self, token: Token) -> None:
-        """Makes the token's request a member, and records its leaving the queue."""
+    def join(self, token: Token, work: Optional[float] = None) -> None:
+        """Makes the token's request a member, and records its leaving the queue.
+
+        `work` is how much it brings to this batch or step (tokens of its prompt, or 1 for its next token). A verdict then tells
+        whose work made a batch long. Say it for every member. None, or a value that is not above 0 or not finite: unknown.
+        """
         token_at = byref(token._token)
-        lib.batch_join(self._handle, token_at)
+        if work is None:
+            lib.batch_join(self._handle, token_at)
+        else:
+            amount = lib.real("work", work)
+            lib.batch_join_work(self._handle, token_at, amount)
+
+    def join_many(self, tokens: Sequence[Token], works: Optional[Sequence[float]] = None) -> None:
+        """Joins several members at the same moment, in one call. `works` has as many values. Raises InvalidArgument."""
+        count = len(tokens)
+        if works is not None and len(works) != count:
+            raise lib.InvalidArgument(f"works has {len(works)} values; it must have {count}, one for each token")
+        packed = (lib.TokenStruct * count)(*[token._token for token in tokens])
+        amounts = None if works is None else (ctypes.c_double * count)(*[lib.real("works", work) for work in works])
+        lib.batch_join_many(self._handle, packed, amounts, count)
 
     def leave(self, token: Token) -> None:
         """Ends the request's membership early (continuous batching). Members that never left leave at the end."""

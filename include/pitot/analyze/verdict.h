@@ -86,6 +86,7 @@ enum class Proof : uint8_t {
   kMayAwaitGpu = 15,  // its thread waited for a GPU, or may have: nothing recorded shows what that did
   kMayBePrompt = 16,  // a prompt of unknown length was read in the same iteration
   kStoodStill = 17,   // the whole process stood still
+  kLargeMember = 18,  // a member of its batch brought much more work than usual
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;

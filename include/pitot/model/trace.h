@@ -154,14 +154,16 @@ struct BatchRow {
   uint8_t close = 0;          // BatchClose
   uint32_t first_member = 0;  // rows of `members`
   uint32_t member_count = 0;
-  uint32_t launches = 0;  // on its thread, of GPU work; counted without a record of each (pitot::cuda_calls)
-  int64_t launch_ns = 0;  // the time in these calls
+  uint32_t launches = 0;   // on its thread, of GPU work; counted without a record of each (pitot::cuda_calls)
+  int64_t launch_ns = 0;   // the time in these calls
+  StringId work_unit = 0;  // of its members' work; "": not said
 };
 struct MemberRow {
   uint32_t batch = kNone;
   uint32_t request = kNone;
   int64_t join_ns = 0;
   int64_t leave_ns = 0;  // 0: at the batch's end
+  double work = 0;       // that it brought to the batch, in the executor's unit; 0: not known
 };
 
 // A request handed from thread to thread through a queue.

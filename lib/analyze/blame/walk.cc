@@ -29,6 +29,16 @@ bool IsCode(const BlameSegment& segment) {
 
 }  // namespace
 
+const MixedWork::Part* Index::PartBehind(const BlameSegment& segment) const {
+  if (segment.blame != Blame::kExecutorBusy || segment.batch == kNone || segment.by.request == kNone ||
+      segment.by.batch != kNone)
+    return nullptr;
+  for (const MixedWork::Part& part : mixed_work.OfBatch(segment.batch).parts) {
+    if (part.share > 0 && Outermost(trace, requests, part.request) == segment.by.request) return &part;
+  }
+  return nullptr;
+}
+
 Walk::Walk(const Index& index, uint32_t request, RequestBlame* blame)
     : index_(index),
       trace_(index.trace),
@@ -172,7 +182,7 @@ BlameSegment Walk::WhoseWork(BlameSegment segment) const {
 }
 
 void Walk::EmitPart(int64_t begin_ns, BlameSegment segment) {
-  EmitPrompt(begin_ns, segment);
+  EmitMixed(begin_ns, segment);
   EmitLaunches(begin_ns, segment);
   EmitOne(begin_ns, segment);
 }
@@ -192,21 +202,25 @@ void Walk::EmitLaunches(int64_t begin_ns, const BlameSegment& segment) {
   }
 }
 
-// An iteration's work is longer by the prompts read in it. That share of its work is a wait for them.
-void Walk::EmitPrompt(int64_t begin_ns, const BlameSegment& segment) {
+// A batch's time is longer by the work of large members. That share of it is a wait for them, except for themselves.
+void Walk::EmitMixed(int64_t begin_ns, const BlameSegment& segment) {
   if ((kWorkOfBatch & BlameBit(segment.blame)) == 0 || segment.batch == kNone) return;
-  const Prompts::Of prompts = index_.prompts.OfBatch(segment.batch);
   const bool has_tokens =
       row_.first_token_ns != 0 && row_.begin_ns + row_.first_token_ns <= trace_.batches[segment.batch].begin_ns;
-  if (prompts.share <= 0 || !has_tokens) return;
+  const uint32_t own = Outermost(trace_, index_.requests, request_);
   const int64_t length_ns = now_ns_ - std::min(std::max(begin_ns, blame_->begin_ns), now_ns_);
-  BlameSegment part = segment;
-  part.blame = Blame::kExecutorBusy;
-  part.by = {};
-  part.by.thread = segment.thread;
-  part.by.request = Outermost(trace_, index_.requests, prompts.request);
-  part.by.gpu = std::exchange(part.gpu, kNone);
-  EmitOne(now_ns_ - static_cast<int64_t>(prompts.share * static_cast<double>(length_ns)), part);
+  for (const MixedWork::Part& mixed : index_.mixed_work.OfBatch(segment.batch).parts) {
+    const uint32_t other = Outermost(trace_, index_.requests, mixed.request);
+    // Inferred prompts lengthen the iterations of those that have read theirs.
+    if (other == own || (mixed.work == 0 && !has_tokens)) continue;
+    BlameSegment part = segment;
+    part.blame = Blame::kExecutorBusy;
+    part.by = {};
+    part.by.thread = segment.thread;
+    part.by.request = other;
+    part.by.gpu = std::exchange(part.gpu, kNone);
+    EmitOne(now_ns_ - static_cast<int64_t>(mixed.share * static_cast<double>(length_ns)), part);
+  }
 }
 
 void Walk::EmitOne(int64_t begin_ns, BlameSegment segment) {

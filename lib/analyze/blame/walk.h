@@ -12,8 +12,8 @@
 #include "analyze/blame/first_use.h"
 #include "analyze/blame/gpu_use.h"
 #include "analyze/blame/launching.h"
+#include "analyze/blame/mixed_work.h"
 #include "analyze/blame/namespace.h"
-#include "analyze/blame/prompts.h"
 #include "analyze/blame/stillness.h"
 #include "analyze/blame/usual.h"
 #include "analyze/blame/walk_gpu.h"
@@ -40,7 +40,7 @@ class Index {
         gpu(Ask(of), how),
         host(Ask(of), threads, gpu, how),
         gpu_use(Ask(of)),
-        prompts(Ask(of)),
+        mixed_work(Ask(of)),
         launching(Ask(of), how),
         stillness(Ask(of)),
         first_uses(Ask(of), threads, gpu, how),
@@ -52,6 +52,8 @@ class Index {
   bool IsPart(const model::RequestRow& row) const {
     return row.parent_id != 0 && requests.Row(row.parent_id) != model::kNone;
   }
+  // The member whose work lengthened the segment's batch; null: the segment is not such a wait.
+  const MixedWork::Part* PartBehind(const BlameSegment& segment) const;
 
   const model::Trace& trace;
   const BlameOptions options;
@@ -72,7 +74,7 @@ class Index {
   const GpuOps gpu;
   const HostUse host;
   const GpuUse gpu_use;
-  const Prompts prompts;
+  const MixedWork mixed_work;
   const Launching launching;
   const Stillness stillness;
   const FirstUses first_uses;
@@ -105,7 +107,7 @@ class Walk {
   BlameSegment WhoseWork(BlameSegment segment) const;
   void EmitPart(int64_t begin_ns, BlameSegment segment);
   void EmitOne(int64_t begin_ns, BlameSegment segment);
-  void EmitPrompt(int64_t begin_ns, const BlameSegment& segment);
+  void EmitMixed(int64_t begin_ns, const BlameSegment& segment);
   void EmitLaunches(int64_t begin_ns, const BlameSegment& segment);
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);
   void FindOwn();

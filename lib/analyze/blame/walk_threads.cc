@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "analyze/blame/mixed_work.h"
 #include "analyze/facts/host_work.h"
 
 namespace pitot::blame {
@@ -79,7 +80,7 @@ Memberships::Memberships(const Trace& trace) : starts_(trace.requests.size() + 1
     if (member.request == kNone || member.batch == kNone) continue;
     const model::BatchRow& batch = trace.batches[member.batch];
     const int64_t leave_ns = member.leave_ns != 0 ? member.leave_ns : trace.BatchEnd(batch);
-    rows_.push_back({member.request, member.batch, member.join_ns, leave_ns, leave_ns});
+    rows_.push_back({member.request, member.batch, member.join_ns, leave_ns, leave_ns, GivenWork(member)});
   }
   std::stable_sort(rows_.begin(), rows_.end(), [](const Membership& a, const Membership& b) {
     return a.request != b.request ? a.request < b.request : a.join_ns < b.join_ns;

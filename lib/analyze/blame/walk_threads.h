@@ -29,6 +29,7 @@ struct Membership {
   int64_t join_ns;
   int64_t leave_ns;         // if it stayed, the batch's end
   int64_t latest_leave_ns;  // of this and the request's earlier ones
+  double work;              // as far as it is known; finite sums
 };
 
 // The memberships of all requests, by request.

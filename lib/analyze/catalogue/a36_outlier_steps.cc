@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analyze/blame/batch_work.h"
+#include "analyze/blame/mixed_work.h"
 #include "analyze/catalogue/catalogue.h"
 #include "analyze/catalogue/serving.h"
 #include "analyze/facts/evidence.h"
@@ -66,14 +67,20 @@ std::vector<uint32_t> SlowestMembers(const Trace& trace, const std::vector<uint3
   return requests;
 }
 
-// The sum of the first sizes of a batch's requests, by powers of two; 0: they have none.
-int SizeBucket(const Trace& trace, const model::BatchRow& batch) {
-  double size = 0;
+// The work of a batch by powers of two if it is given of all members, otherwise the sum of its requests' first sizes:
+// ", size 65536 and more". "" if they have none.
+std::string HowLarge(const Trace& trace, const model::BatchRow& batch) {
+  double size = 0, work = 0;
+  bool is_work_given = true;
   for (uint32_t i = 0; i < batch.member_count; ++i) {
-    const model::RequestRow& request = trace.requests[trace.members[batch.first_member + i].request];
+    const model::MemberRow& member = trace.members[batch.first_member + i];
+    const model::RequestRow& request = trace.requests[member.request];
     if (!request.sizes.empty()) size += request.sizes[0].value;
+    work += blame::GivenWork(member);
+    is_work_given &= member.work > 0;
   }
-  return size >= 1 && std::isfinite(size) ? 1 + std::ilogb(size) : 0;
+  if (is_work_given && work > 0) return base::Format(", work %.6g and more", std::ldexp(1, std::ilogb(work)));
+  return size >= 1 && std::isfinite(size) ? base::Format(", size %.6g and more", std::ldexp(1, std::ilogb(size))) : "";
 }
 
 // How many steps are between outliers, if that is always the same within one; otherwise 0.
@@ -106,10 +113,8 @@ class OutlierSteps final : public Analyzer {
     for (const uint32_t row : EachOf(analysis, times.size())) {
       const model::BatchRow& batch = trace.batches[row];
       if (times[row].work_ns == 0) continue;
-      const int size = SizeBucket(trace, batch);
-      std::string group =
-          std::string(trace.strings[batch.executor]) + ", batches of " + std::to_string(batch.member_count);
-      if (size != 0) group += base::Format(", size %.6g and more", std::ldexp(1, size - 1));
+      const std::string group = std::string(trace.strings[batch.executor]) + ", batches of " +
+                                std::to_string(batch.member_count) + HowLarge(trace, batch);
       groups[group].push_back({times[row].when, static_cast<double>(times[row].work_ns), row});
     }
     const auto warm_up = static_cast<size_t>(std::max(0.0, analysis.threshold("warm_up").value));

@@ -30,6 +30,13 @@ constexpr AdviceRow kRows[] = {
      {"check_batch_policy", "The batch waited for members. Compare its size and delay with the arrival rate."}},
     {BlameBit(Blame::kExecutorBusy),
      kAnyClose,
+     Proof::kLargeMember,
+     {"limit_step_work",
+      "Another request brought much more work than usual to its batch. Divide such work (read a prompt in chunks), "
+      "limit "
+      "the work of a batch (tokens in a step), or give large requests an executor of their own."}},
+    {BlameBit(Blame::kExecutorBusy),
+     kAnyClose,
      Proof::kInOwnBatch,
      {"split_long_work",
       "Its batch spent this time on another request. Split that work (a prompt into chunks), or give it an executor of "
@@ -75,8 +82,9 @@ constexpr AdviceRow kRows[] = {
      kAnyClose,
      Proof::kMayBePrompt,
      {"say_size",
-      "Another request's prompt or something else in this iteration took long. With the length of each prompt "
-      "(Request::SetSize), and 8 iterations with prompts, a long prompt is told from slow code."}},
+      "Another request's work or something else in this iteration took long. With the work of each member "
+      "(Batch::Join) or the length of each prompt (Request::SetSize), and 8 iterations with prompts, a long prompt is "
+      "told from slow code."}},
     {BlameBit(Blame::kHostBlockedUnknown),
      kAnyClose,
      Proof::kMayAwaitGpu,

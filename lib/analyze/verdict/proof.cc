@@ -120,23 +120,25 @@ bool IsStill(const blame::Index& index, const RequestBlame& blame) {
   return slept_ns > 0 && 2 * std::max(still_ns, std::min(all_ns, slept_ns)) > slept_ns;
 }
 
-PromptDoubt MayBePrompt(const blame::Index& index, const RequestBlame& blame) {
+blame::MixedWork::Doubt MayBeMixed(const blame::Index& index, const RequestBlame& blame) {
+  using Doubt = blame::MixedWork::Doubt;
   int64_t work_ns = 0, unsure_ns = 0;
-  bool has_sizes = true;
+  Doubt largest = Doubt::kNone;
   const model::RequestRow& row = index.trace.requests[blame.request];
   const int64_t first_token_ns = row.first_token_ns != 0 ? row.begin_ns + row.first_token_ns : INT64_MAX;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kHostOncpuFramework && segment.blame != Blame::kHostBlockedUnknown) continue;
     work_ns += segment.end_ns - segment.begin_ns;
+    if (segment.batch == model::kNone) continue;
+    const Doubt doubt = index.mixed_work.OfBatch(segment.batch).doubt;
+    const bool is_of_prompt = doubt == Doubt::kNoSize || doubt == Doubt::kFewPrompts;
     // Its own prompt is its own.
-    if (segment.batch == model::kNone || index.trace.batches[segment.batch].begin_ns < first_token_ns) continue;
-    const blame::Prompts::Of prompts = index.prompts.OfBatch(segment.batch);
-    if (!prompts.is_unsure) continue;
+    if (doubt == Doubt::kNone || (is_of_prompt && index.trace.batches[segment.batch].begin_ns < first_token_ns))
+      continue;
     unsure_ns += segment.end_ns - segment.begin_ns;
-    has_sizes &= prompts.has_size;
+    if (largest != Doubt::kNoSize) largest = doubt;
   }
-  if (unsure_ns == 0 || 2 * unsure_ns < work_ns) return PromptDoubt::kNone;
-  return has_sizes ? PromptDoubt::kFew : PromptDoubt::kNoSize;
+  return unsure_ns == 0 || 2 * unsure_ns < work_ns ? Doubt::kNone : largest;
 }
 
 Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
@@ -150,20 +152,22 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;
     case Blame::kHostBlockedUnknown:
       if (IsStill(index, blame)) return Proof::kStoodStill;
-      if (MayBePrompt(index, blame) != PromptDoubt::kNone) return Proof::kMayBePrompt;
+      if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBePrompt;
       if (longest.thread != model::kNone &&
           index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)
         return Proof::kHeldLock;
       if (IsDeviceSleep(index.trace, blame)) return Proof::kMayAwaitGpu;
       return IsNamedSleep(index.trace, blame) ? Proof::kNamedWait : Proof::kNone;
     case Blame::kExecutorBusy:
+      if (const blame::MixedWork::Part* part = index.PartBehind(longest); part != nullptr && part->work > 0)
+        return Proof::kLargeMember;
       if (longest.by.batch == model::kNone && longest.by.request != model::kNone) return Proof::kInOwnBatch;
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
       [[fallthrough]];
     case Blame::kQueueWaitOthers:
       return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
     case Blame::kHostOncpuFramework:
-      if (MayBePrompt(index, blame) != PromptDoubt::kNone) return Proof::kMayBePrompt;
+      if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBePrompt;
       if (MayAwaitGpu(index, blame)) return Proof::kMayAwaitGpu;
       return index.first_uses.Of(longest).empty() ? Proof::kNone : Proof::kFirstUse;
     case Blame::kLaunchApi:

@@ -28,10 +28,9 @@ bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
 // Whether most of a request's sleep was while the whole process stood still.
 bool IsStill(const blame::Index& index, const RequestBlame& blame);
 
-// Whether most of the model code and sleep of a request may be another's prompt read in the same iteration, or
-// something else there. kNoSize: the prompt's length is not known. kFew: too few others are.
-enum class PromptDoubt : uint8_t { kNone, kNoSize, kFew };
-PromptDoubt MayBePrompt(const blame::Index& index, const RequestBlame& blame);
+// Whether most of the model code and sleep of a request may be another's work in the same batch, or something else
+// there, and why that is not known.
+blame::MixedWork::Doubt MayBeMixed(const blame::Index& index, const RequestBlame& blame);
 
 // Reads only `more_of` of `verdict`.
 Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);

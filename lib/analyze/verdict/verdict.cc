@@ -27,6 +27,7 @@ using model::kNone;
 
 namespace {
 
+using blame::MixedWork;
 using facts::ClockState;
 
 // Parts that say how long, not why.
@@ -53,6 +54,22 @@ int64_t Of(const Parts& parts, uint32_t mask) {
   int64_t ns = 0;
   for (uint32_t k = 0; k < kBlames; ++k) ns += (mask >> k & 1) != 0 ? parts[k] : 0;
   return ns;
+}
+
+const char* WhyNot(MixedWork::Doubt doubt) {
+  switch (doubt) {
+    case MixedWork::Doubt::kNoSize:
+      return "a prompt was read in the same iteration, and its length is not known";
+    case MixedWork::Doubt::kFewPrompts:
+      return "a prompt was read in the same iteration, and too few others are known";
+    case MixedWork::Doubt::kNoWork:
+      return "the work of a member of the same batch is not known";
+    case MixedWork::Doubt::kFewLike:
+      return "a member of the same batch had much more work, and too few like batches are known";
+    case MixedWork::Doubt::kNone:
+      break;
+  }
+  return "";
 }
 
 class RequestComparison {
@@ -157,10 +174,8 @@ class RequestComparison {
       return true;
     }
     if (unexplained_.Share() < options_.most_unknown) return false;
-    if (prompt_doubt_ != PromptDoubt::kNone) {
-      verdict_->why_not = prompt_doubt_ == PromptDoubt::kNoSize
-                              ? "a prompt was read in the same iteration, and its length is not known"
-                              : "a prompt was read in the same iteration, and too few others are known";
+    if (mixed_doubt_ != MixedWork::Doubt::kNone) {
+      verdict_->why_not = WhyNot(mixed_doubt_);
       return true;
     }
     verdict_->why_not = 2 * unexplained_.slept_ns > unexplained_.unknown_ns && IsDeviceSleep(index_.trace, blame_)
@@ -280,11 +295,11 @@ class RequestComparison {
   void FindCauses(const Contrast& at) {
     if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
     const bool is_still = IsStill(index_, blame_);
-    prompt_doubt_ = is_still ? PromptDoubt::kNone : MayBePrompt(index_, blame_);
-    const bool may_be_prompt = prompt_doubt_ != PromptDoubt::kNone;
+    mixed_doubt_ = is_still ? MixedWork::Doubt::kNone : MayBeMixed(index_, blame_);
+    const bool may_be_mixed = mixed_doubt_ != MixedWork::Doubt::kNone;
     if (is_still) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
-    if (may_be_prompt) unknown_ |= BlameBit(Blame::kHostBlockedUnknown);
-    if (may_be_prompt || MayAwaitGpu(index_, blame_)) unknown_ |= BlameBit(Blame::kHostOncpuFramework);
+    if (may_be_mixed) unknown_ |= BlameBit(Blame::kHostBlockedUnknown);
+    if (may_be_mixed || MayAwaitGpu(index_, blame_)) unknown_ |= BlameBit(Blame::kHostOncpuFramework);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       unexplained_.positive_ns += ns;
@@ -406,7 +421,7 @@ class RequestComparison {
   double p_factor_ = 1;     // of p, the price of control over both tests
   uint32_t more_work_ = 0;  // parts that are longer because there was more to do
   uint32_t unknown_ = kUnknown;
-  PromptDoubt prompt_doubt_ = PromptDoubt::kNone;
+  MixedWork::Doubt mixed_doubt_ = MixedWork::Doubt::kNone;
   Unexplained unexplained_;
 };
 
@@ -428,11 +443,27 @@ bool KeepDepth(Depth depth, const BlameVector& blame, uint32_t at_any_depth, uin
 
 }  // namespace
 
+namespace {
+
+// The work it brought to batches that it joined in this time, as far as Join said it.
+double JoinedWork(const blame::Index& index, uint32_t request, model::Interval when) {
+  const auto* const end = index.memberships.end(request);
+  double work = 0;
+  for (const auto* in = std::partition_point(index.memberships.begin(request), end,
+                                             [&](const auto& row) { return row.join_ns < when.begin_ns; });
+       in != end && in->join_ns < when.end_ns; ++in)
+    work += in->work;
+  return work;
+}
+
+}  // namespace
+
 WorkDone WorkOf(const blame::Index& index, uint32_t request) {
   const model::RequestRow& row = index.trace.requests[request];
   WorkDone work;
   work.depth = facts::DepthOf(index.trace, row.begin_ns, index.trace.RequestEnd(row));
   if (!row.sizes.empty() && std::isfinite(row.sizes[0].value)) work.size = row.sizes[0].value;
+  if (work.size == 0) work.size = JoinedWork(index, request, {row.begin_ns, index.trace.RequestEnd(row)});
   work.tokens = row.output_tokens;
   work.launches = index.gpu.OpsOfRequest(request);
   uint32_t last = kNone;
@@ -446,11 +477,12 @@ WorkDone WorkOf(const blame::Index& index, uint32_t request) {
   return work;
 }
 
-// The time before a token lies in one iteration: its amount of work is not counted.
+// The time before a token lies in one iteration: only the work it brought there is counted.
 WorkDone WorkOfBlame(const blame::Index& index, const RequestBlame& blame) {
   if (blame.token == kNone) return WorkOf(index, blame.request);
   WorkDone work;
   work.depth = facts::DepthOf(index.trace, blame.begin_ns, blame.end_ns);
+  work.size = JoinedWork(index, blame.request, {blame.begin_ns, blame.end_ns});
   return work;
 }
 

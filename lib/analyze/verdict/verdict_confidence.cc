@@ -77,6 +77,19 @@ Doubt UnlessProved(Blame blame) {
   return {};
 }
 
+// Whether most of a wait is for large members of its batches, and the usual time of so much work is not known.
+bool IsMixedTimeUnknown(const blame::Index& index, const RequestBlame& request) {
+  int64_t all_ns = 0, unknown_ns = 0;
+  for (const BlameSegment& segment : request.segments) {
+    if (segment.blame != Blame::kExecutorBusy) continue;
+    const int64_t ns = segment.end_ns - segment.begin_ns;
+    all_ns += ns;
+    const blame::MixedWork::Part* const part = index.PartBehind(segment);
+    if (part != nullptr && !part->is_time_known) unknown_ns += ns;
+  }
+  return unknown_ns > 0 && 2 * unknown_ns >= all_ns;
+}
+
 bool IsProved(const blame::Index& index, const BlameSegment& segment) {
   const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
   const model::Interval known = index.host.KnownOf(segment.thread);
@@ -104,6 +117,8 @@ Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blam
     return IsNamedSleep(index.trace, request) || IsStill(index, request)
                ? Doubt{}
                : Doubt{kNoWaitSays, "no recorded wait explains the sleep"};
+  if (blame == Blame::kExecutorBusy && IsMixedTimeUnknown(index, request))
+    return {kInferred, "the usual time of so much work is not known"};
   const Doubt unless_proved = UnlessProved(blame);
   if (unless_proved.factor == 1) return {};
   int64_t all_ns = 0, proved_ns = 0;

@@ -135,7 +135,8 @@ class Writer {
     json_.End();
   }
 
-  void By(const Culprit& by) {
+  // `segment`: one of that wait; null: none is known.
+  void By(const Culprit& by, const BlameSegment* segment) {
     if (!by.IsKnown()) {
       json_.Null();
       return;
@@ -145,6 +146,7 @@ class Writer {
     if (by.request != kNone) {
       json_.Key("request").Text(RequestId(trace_.requests[by.request].id));
       Name("route", trace_.requests[by.request].route);
+      if (segment != nullptr && segment->by.request == by.request) Work(*segment);
     }
     if (by.batch != kNone) {
       const model::BatchRow& batch = trace_.batches[by.batch];
@@ -158,6 +160,17 @@ class Writer {
     }
     if (by.event != kNone) json_.Key("event").Text(trace_.EventName(by.event));
     if (by.gpu != kNone) Name("gpu", trace_.gpu.name[by.gpu]);
+    json_.End();
+  }
+
+  // The culprit's work in the same batch, if that is why it was long.
+  void Work(const BlameSegment& segment) {
+    const blame::MixedWork::Part* const part = index_.data()->index.PartBehind(segment);
+    if (part == nullptr || part->work == 0) return;
+    json_.Key("work").Begin('{');
+    json_.Key("amount").Real(part->work);
+    json_.Key("typical").Real(part->typical);
+    json_.Key("unit").Text(index_.data()->index.mixed_work.UnitOf(trace_.batches[segment.batch].executor));
     json_.End();
   }
 
@@ -192,7 +205,7 @@ class Writer {
       json_.Key("without_ns").Int(cause.without_ns);
       json_.Key("speedup_limit").Real(static_cast<double>(latency_ns) / static_cast<double>(cause.without_ns));
       json_.Key("by");
-      By(cause.by);
+      By(cause.by, cause.longest.empty() ? nullptr : &blame_.segments[cause.longest[0]]);
       json_.Key("by_ns").Int(cause.by_ns);
       json_.Key("evidence").Text(EvidenceText(index_, blame_, cause));
       json_.Key("segments").Begin('[');
@@ -242,7 +255,7 @@ class Writer {
     if (segment.counter != kNone) Name("counter", trace_.counters[segment.counter].name);
     if (segment.by.IsKnown()) {
       json_.Key("by");
-      By(segment.by);
+      By(segment.by, &segment);
     }
     json_.End();
   }

@@ -84,7 +84,7 @@ class Teller {
   Teller(const blame::Index& index, const RequestBlame& blame) : index_(index), trace_(index.trace), blame_(blame) {}
 
   std::string Evidence(const Cause& cause) const {
-    const std::string by = By(cause.blame, cause.by, Duration(cause.by_ns));
+    const std::string by = By(cause, Duration(cause.by_ns));
     if (cause.longest.empty()) return by;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
     std::string where = Places(trace_).Of(longest);
@@ -99,18 +99,27 @@ class Teller {
     if (cause.longest.empty()) return Mechanism(cause.blame, time);
     if (cause.blame == Blame::kHostBlockedUnknown && IsStill(index_, blame_))
       return "stood still for " + time + " with the whole process" + PlaceOfWork(cause);
-    if (IsPrompt(cause)) return "waited " + time + " while its iteration read a prompt" + PlaceOfWork(cause);
+    if (LargeMember(cause) != nullptr)
+      return "waited " + time +
+             (IsPrompt(cause) ? " while its iteration read a prompt" : " for a larger member of its batch") +
+             PlaceOfWork(cause);
     return MechanismOf(cause, blame_.segments[cause.longest[0]], time);
   }
 
-  // Whether a cause is a prompt read in the same iteration.
+  // The member whose work lengthened the cause's batch; null: it is not such a wait.
+  const blame::MixedWork::Part* LargeMember(const Cause& cause) const {
+    return cause.longest.empty() || cause.blame != Blame::kExecutorBusy
+               ? nullptr
+               : index_.PartBehind(blame_.segments[cause.longest[0]]);
+  }
+  // Whether that member had put out no token yet.
   bool IsPrompt(const Cause& cause) const {
-    if (cause.blame != Blame::kExecutorBusy || cause.longest.empty()) return false;
-    const BlameSegment& longest = blame_.segments[cause.longest[0]];
-    return longest.batch != kNone && longest.by.request != kNone && longest.by.batch == kNone &&
-           index_.prompts.OfBatch(longest.batch).share > 0 &&
-           longest.by.request ==
-               blame::Outermost(trace_, index_.requests, index_.prompts.OfBatch(longest.batch).request);
+    const blame::MixedWork::Part* const part = LargeMember(cause);
+    if (part == nullptr || part->work == 0) return part != nullptr;
+    const model::RequestRow& row = trace_.requests[part->request];
+    const int64_t begin_ns = trace_.batches[blame_.segments[cause.longest[0]].batch].begin_ns;
+    return row.first_token_ns != 0 ? row.begin_ns + row.first_token_ns > begin_ns
+                                   : trace_.requests[blame_.request].first_token_ns != 0;
   }
 
   // The predicate of a cause, with place and culprit. An undetermined verdict has named the missing wait already.
@@ -121,7 +130,7 @@ class Teller {
     if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !is_explained)
       text += ", and no recorded wait explains why";
     if (const std::string at = UnrecordedAt(cause); !at.empty()) text += ", " + at;
-    if (const std::string by = By(cause.blame, cause.by, ""); !by.empty()) {
+    if (const std::string by = By(cause, ""); !by.empty()) {
       const std::string part = Duration(cause.by_ns);
       text += ", " + (part == time ? "" : part + " of it ") + by;
     }
@@ -276,11 +285,12 @@ class Teller {
   }
 
   // The culprit, with a `time` unless that is "".
-  std::string By(Blame blame, const Culprit& by, const std::string& time) const {
+  std::string By(const Cause& cause, const std::string& time) const {
+    const Culprit& by = cause.by;
     if (!by.IsKnown()) return "";
-    std::string text = blame == Blame::kHostLock || blame == Blame::kHostGil ? "held by "
-                       : blame == Blame::kGpuContention                      ? "overlapped by "
-                                                                             : "behind ";
+    std::string text = cause.blame == Blame::kHostLock || cause.blame == Blame::kHostGil ? "held by "
+                       : cause.blame == Blame::kGpuContention                            ? "overlapped by "
+                                                                                         : "behind ";
     std::string details;
     if (by.batch != kNone) {
       text += "a batch of " + Executor(by.batch);
@@ -289,7 +299,7 @@ class Teller {
       const model::RequestRow& row = trace_.requests[by.request];
       text += by.request == blame_.request ? "itself" : "request " + base::RequestId(row.id);
       details = std::string(trace_.strings[row.route]);
-      if (const std::string size = SizeText(by.request); !size.empty()) details += ", " + size;
+      if (const std::string size = HowLarge(cause); !size.empty()) details += ", " + size;
     } else if (by.event != kNone) {
       const std::string resource = ResourceName(trace_, by.event);
       text = "while " + ThreadName(trace_, by.thread) + " was in " +
@@ -300,6 +310,14 @@ class Teller {
     if (by.gpu != kNone && (by.batch & by.request) != kNone) details += ", " + GpuWorkName(trace_, by.gpu);
     if (!time.empty()) details += (details.empty() ? "" : ", ") + time;
     return details.empty() ? text : text + " (" + details + ")";
+  }
+  // How large the culprit's request is: by its work in the same batch if that is given, otherwise by its size.
+  std::string HowLarge(const Cause& cause) const {
+    const blame::MixedWork::Part* const part = LargeMember(cause);
+    const bool is_given = part != nullptr && part->work > 0 &&
+                          blame::Outermost(trace_, index_.requests, part->request) == cause.by.request;
+    return is_given ? index_.mixed_work.Text(trace_, blame_.segments[cause.longest[0]].batch, *part)
+                    : SizeText(cause.by.request);
   }
   // "2578 prompt_tokens, typical 55", if it is much more than its route's usual size.
   std::string SizeText(uint32_t request) const {

@@ -31,7 +31,7 @@
 
 // The number in libpitot_c.so.PITOT_ABI. The revision grows with each addition to this header.
 #define PITOT_ABI 1
-#define PITOT_ABI_REVISION 6
+#define PITOT_ABI_REVISION 7
 
 #define PITOT_C_API __attribute__((visibility("default")))
 
@@ -766,10 +766,19 @@ enum {
 typedef struct pitot_batch pitot_batch;
 // Begins a batch; NULL while no recorder runs. Every handle must be finished.
 PITOT_C_API pitot_batch* pitot_batch_begin(const char* executor);
+// The same, with the unit of its members' work in the plural: "tokens", "pixels". NULL: "tokens" if members put out
+// tokens.
+PITOT_C_API pitot_batch* pitot_batch_begin_unit(const char* executor, const char* work_unit);
 PITOT_C_API uint64_t pitot_batch_id(const pitot_batch* batch);
 // Join makes a request a member and records its leaving the queue. Leave ends its membership early; at the end all
 // members leave.
 PITOT_C_API void pitot_batch_join(pitot_batch* batch, const pitot_token* token);
+// The same, with how much work the member brings to this batch or step. Say it for every member. Not finite, or not
+// above 0: unknown.
+PITOT_C_API void pitot_batch_join_work(pitot_batch* batch, const pitot_token* token, double work);
+// Joins `count` members at the same moment. `work` has as many values; NULL: all unknown.
+PITOT_C_API void pitot_batch_join_many(pitot_batch* batch, const pitot_token* tokens, const double* work,
+                                       uint64_t count);
 PITOT_C_API void pitot_batch_leave(pitot_batch* batch, const pitot_token* token);
 // Says why no more members are accepted.
 PITOT_C_API void pitot_batch_close(pitot_batch* batch, pitot_batch_close_reason why);
