@@ -85,6 +85,14 @@ TEST_CASE("a batch of many more launches is slow by them, and the advice is to l
   CHECK(std::string(judgement.verdict.causes[0].advice.code) == "launch_less");
 }
 
+TEST_CASE("code around many more launches is advised like them", "[launching]") {
+  const Judgement judgement = Server({60 * kMs, 900, 15 * kMs}).Judge();
+  INFO(VerdictText(judgement.index, judgement.blame, judgement.verdict));
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(judgement.verdict.causes[0].blame == Blame::kHostOncpuFramework);
+  for (const analyze::Cause& cause : judgement.verdict.causes) CHECK(std::string(cause.advice.code) == "launch_less");
+}
+
 TEST_CASE("launches beyond what a stream holds wait for room if they take long", "[launching]") {
   const RequestBlame blame = Server({100 * kMs, 2'000, 90 * kMs}).Walk();
   CHECK(blame.blame[Blame::kLaunchApi] / kMs == 10);  // 2,000 of 5 us

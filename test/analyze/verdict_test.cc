@@ -1680,6 +1680,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
       {Blame::kHostBlockedUnknown, "name_waits"},
       {Blame::kHostBlockedUnknown, "name_owner", Proof::kNamedWait},
       {Blame::kHostBlockedUnknown, "sleep_without_lock", Proof::kHeldLock},
+      {Blame::kHostOncpuFramework, "launch_less", Proof::kMoreLaunches},
       {Blame::kLaunchApi, "check_launches"},
       {Blame::kLaunchApi, "launch_less", Proof::kMoreLaunches},
       {Blame::kLaunchApi, "keep_driver_free", Proof::kInDriver},

@@ -99,6 +99,12 @@ constexpr AdviceRow kRows[] = {
       "what GPUs do, and the waits for them."}},
     {BlameBit(Blame::kHostOncpuFramework),
      kAnyClose,
+     Proof::kMoreLaunches,
+     {"launch_less",
+      "Many launches do little work each, and the code around them takes longer than they do. Use a CUDA graph, fused "
+      "kernels or larger batches."}},
+    {BlameBit(Blame::kHostOncpuFramework),
+     kAnyClose,
      kAnyProof,
      {"speed_model_code",
       "Use pitot top to find the scope with the growth. CUDA graphs and compiled models need less CPU time."}},

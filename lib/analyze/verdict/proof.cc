@@ -30,9 +30,8 @@ bool IsManyWaits(const blame::Index& index, const RequestBlame& blame, Blame of)
 Proof OfLaunches(const blame::Index& index, const RequestBlame& blame, const Cause& cause) {
   if (cause.blame != Blame::kLaunchApi) return Proof::kNone;
   const BlameSegment& longest = blame.segments[cause.longest[0]];
-  const bool are_counted =
-      longest.call == model::kNone && longest.batch != model::kNone && index.trace.batches[longest.batch].launches != 0;
-  if (are_counted) return Proof::kNone;  // together: the median of one is not known
+  const bool are_counted = longest.batch != model::kNone && index.trace.batches[longest.batch].launches != 0;
+  if (are_counted) return Proof::kNone;  // together, or slow ones alone: the median of one is not known
   const auto launches = std::count_if(blame.segments.begin(), blame.segments.end(),
                                       [](const BlameSegment& segment) { return segment.blame == Blame::kLaunchApi; });
   const int64_t usual_ns = launches * index.gpu.MedianLaunchNs();
@@ -169,7 +168,8 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kHostOncpuFramework:
       if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBePrompt;
       if (MayAwaitGpu(index, blame)) return Proof::kMayAwaitGpu;
-      return index.first_uses.Of(longest).empty() ? Proof::kNone : Proof::kFirstUse;
+      if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
+      return verdict.more_of == "launches" ? Proof::kMoreLaunches : Proof::kNone;
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:
       if (verdict.more_of == "launches") return Proof::kMoreLaunches;
