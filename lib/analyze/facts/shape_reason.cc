@@ -19,7 +19,7 @@ constexpr double kFilled = 0.7;        // of the multiprocessors
 constexpr double kWastedWaves = 1.25;  // by how much whole waves exceed the needed ones
 
 // `batch` products of (rows x depth) by (depth x columns).
-struct Product {
+struct ProductSizes {
   double batch = 1, rows = 0, columns = 0, depth = 0;
   double Tiles() const { return batch * std::ceil(rows / kTile) * std::ceil(columns / kTile); }
 };
@@ -39,7 +39,7 @@ ShapeReason Unaligned(const char* what, double size, double step) {
 }
 
 // Too few tiles for the device, or a last round of tiles that is mostly empty.
-ShapeReason OfTiles(const Product& product, double multiprocessors) {
+ShapeReason OfTiles(const ProductSizes& product, double multiprocessors) {
   const double tiles = product.Tiles();
   if (multiprocessors == 0 || tiles == 0) return {};
   const std::string output = Number(product.rows) + " x " + Number(product.columns) +
@@ -59,7 +59,7 @@ ShapeReason OfTiles(const Product& product, double multiprocessors) {
   return {};
 }
 
-ShapeReason OfProduct(const Product& product, std::string_view type, double multiprocessors) {
+ShapeReason OfProduct(const ProductSizes& product, std::string_view type, double multiprocessors) {
   const double step = StepOf(type);
   if (IsOff(product.depth, step)) return Unaligned("depth", product.depth, step);
   if (IsOff(product.columns, step) && product.columns > 1) return Unaligned("number of columns", product.columns, step);
@@ -120,7 +120,7 @@ ShapeReason FindShapeReason(std::string_view op, const std::vector<TensorShape>&
   const size_t first = op == "aten::addmm" || op == "aten::baddbmm" ? 1 : 0;
   if (tensors.size() < first + 2 || FlopsOf(op, tensors, inputs) == 0) return {};
   const std::vector<double>&a = tensors[first].sizes, &b = tensors[first + 1].sizes;
-  Product product;
+  ProductSizes product;
   if (a.size() < 2 || b.size() < 2) return {};
   product.depth = a.back();
   product.columns = b.back();
