@@ -156,6 +156,20 @@ TEST_CASE("kernels that overlap the next one, or run in one graph or in several 
   next.Read();
   CHECK(next.report.gpu_impossible == 0);
 
+  Made inside;  // one ends before the one that it depends on
+  for (int64_t i = 0; i < 10; ++i) inside.Launch(100 * i, 100 * i + 20, i == 4 ? 160 : 50);
+  inside.Read();
+  CHECK(inside.report.gpu_impossible == 0);
+
+  Made pairs;  // work next to each other, and once more of it
+  for (int64_t i = 0; i < 10; ++i) {
+    pairs.Launch(100 * i, 100 * i + 20, 70);
+    pairs.Launch(100 * i + 5, 100 * i + 30, 10);
+    if (i == 4) pairs.Launch(100 * i + 10, 100 * i + 50, 10);
+  }
+  pairs.Read();
+  CHECK(pairs.report.gpu_impossible == 0);
+
   Made graph = Steady();  // branches of one launch
   graph.Call("cudaGraphLaunch", 965, 5, 500);
   graph.Kernel(1000, 500, 500);
@@ -353,6 +367,16 @@ TEST_CASE("without ids, parts of a graph that differ are missing work, and equal
   REQUIRE(parts.trace.gpu_losses.size() == 2);
   CHECK(parts.trace.gpu_losses[0].records + parts.trace.gpu_losses[1].records == 5 * 9);  // the last may be cut
   CHECK(read(false).trace.gpu_losses.empty());
+
+  Made several;  // four graphs in turn
+  for (int64_t launch = 0; launch < 16; ++launch) {
+    several.Call("hipGraphLaunch", 1000 * launch, 5, launch + 1);
+    for (int64_t node = 0; node < (launch % 4 == 0 ? 12 : 3); ++node)
+      several.Kernel(1000 * launch + 50 + 20 * node, 10, launch + 1, "", 7,
+                     "node" + std::to_string(3 * (launch % 4) + node));
+  }
+  several.Read();
+  CHECK(several.trace.gpu_losses.empty());
 }
 
 TEST_CASE("what threads did at time 0 is left out if all else was long after", "[kineto]") {
