@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the reader of Kineto's traces does not believe, and what it misses. Each fault has a trace that looks like it.
+// Records that the reader of Kineto's traces does not believe, and work that it misses. Each fault has a look-alike.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -156,7 +156,7 @@ TEST_CASE("kernels that overlap the next one, or run in one graph or in several 
   next.Read();
   CHECK(next.report.gpu_impossible == 0);
 
-  Made inside;  // one ends before the one that it depends on
+  Made inside;  // the second ends first
   for (int64_t i = 0; i < 10; ++i) inside.Launch(100 * i, 100 * i + 20, i == 4 ? 160 : 50);
   inside.Read();
   CHECK(inside.report.gpu_impossible == 0);
