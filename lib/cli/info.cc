@@ -226,6 +226,10 @@ ordered_json KinetoJson(const KinetoReport& kineto) {
           {"durations_negative", kineto.durations_negative},
           {"correlations_shared", kineto.correlations_shared},
           {"gpu_unlinked", kineto.gpu_unlinked},
+          {"gpu_no_time", kineto.gpu_no_time},
+          {"gpu_impossible", kineto.gpu_impossible},
+          {"host_no_time", kineto.host_no_time},
+          {"launches_without_work", kineto.launches_without_work},
           {"names_unused", kineto.names_unused}};
 }
 

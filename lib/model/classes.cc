@@ -2,11 +2,14 @@
 #include "pitot/model/classes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "base/call_class.h"
+#include "model/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace model {
@@ -19,6 +22,30 @@ bool Begins(std::string_view text, std::string_view with) { return text.substr(0
 bool IsPythonFunction(const Trace& trace, const SiteRow& site) {
   const std::string_view name = trace.strings[site.name], file = trace.strings[site.file];
   return !file.empty() && Begins(name, file) && name.substr(file.size(), 1) == "(";
+}
+
+// Parts of the plain names of kernels that move data between GPUs.
+constexpr std::string_view kCommunication[] = {
+    // Collectives by name: PyTorch's symmetric memory (one_shot_, two_shot_, multimem_all_reduce_kernel), TensorRT-LLM
+    // (oneShotAllReduceKernel, allreduce_fusion), FlashInfer, XLA, oneCCL, QuickReduce, Triton kernels.
+    "allreduce", "allgather", "reducescatter", "alltoall", "oneshotreduce", "multimem",
+    // vLLM, sglang, AITER.
+    "crossdevicereduce", "crossdevicestore", "quickreduce",
+    // Experts on several GPUs: DeepEP and its like, MORI, TensorRT-LLM, pplx.
+    "internode", "intranode", "deepep::", "dpsk::ep::", "hybridep", "epdispatch", "epcombine", "moea2a", "pplx",
+    // Libraries.
+    "nvshmem", "rocshmem", "ishmem", "mscclpp", "oneccl", "userbuffers", "uccl", "ucx", "mnnvl", "flashcomm",
+    // Signals between GPUs.
+    "symmmem", "symmetricmemory", "putsignal", "waitsignal", "multigpubarrier"};
+constexpr std::string_view kNotCommunication[] = {"gemm", "matmul", "layout"};
+
+// In small letters and without "_", because each library writes "AllReduce" in its own way.
+std::string Plain(std::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c != '_') plain += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return plain;
 }
 
 // Asks a question about each name once and keeps the answers.
@@ -95,8 +122,17 @@ const char* HostClassName(HostClass of) {
   return static_cast<uint32_t>(of) < kHostClasses ? kNames[static_cast<uint32_t>(of)] : "unknown";
 }
 
+// Names, not arguments: a compute kernel may be instantiated with a communication library's type.
 bool IsCommunicationKernel(std::string_view name) {
-  return Contains(name, "nccl") || Contains(name, "rccl") || Contains(name, "hccl");
+  if (IsCollectiveLibrary(name)) return true;
+  const std::string brief = Plain(ReadKernelName(name).brief);
+  const auto has = [&](std::string_view part) { return Contains(brief, part); };
+  // A product with a collective fused into it is mostly the product; a layout is made before anything is sent.
+  if (std::any_of(std::begin(kNotCommunication), std::end(kNotCommunication), has)) return false;
+  return brief == "barrierkernel" || std::any_of(std::begin(kCommunication), std::end(kCommunication), has);
+}
+bool IsCollectiveLibrary(std::string_view kernel) {
+  return Contains(kernel, "nccl") || Contains(kernel, "rccl") || Contains(kernel, "hccl");
 }
 bool IsSynchronization(std::string_view call) { return base::IsSynchronization(base::CallClassOf(call)); }
 bool IsSubmission(std::string_view call) { return base::IsSubmission(base::CallClassOf(call)); }

@@ -90,6 +90,36 @@ Intervals Within(const Intervals& set, const Interval& interval) {
   return within;
 }
 
+// When a device did nothing.
+class IdleTimes {
+ public:
+  explicit IdleTimes(Intervals busy) : busy_(std::move(busy)), before_{0} {
+    for (const Interval& interval : busy_) before_.push_back(before_.back() + interval.end_ns - interval.begin_ns);
+  }
+  // How long until `at_ns`; before its first work for ever.
+  int64_t Before(int64_t at_ns) const {
+    const size_t next = FirstFrom(at_ns);
+    return next == 0 ? INT64_MAX : std::max<int64_t>(0, at_ns - busy_[next - 1].end_ns);
+  }
+  int64_t Within(const Interval& time) const {
+    return time.end_ns - time.begin_ns - (BusyUntil(time.end_ns) - BusyUntil(time.begin_ns));
+  }
+
+ private:
+  size_t FirstFrom(int64_t at_ns) const {
+    const auto from = std::partition_point(busy_.begin(), busy_.end(),
+                                           [&](const Interval& interval) { return interval.begin_ns < at_ns; });
+    return static_cast<size_t>(from - busy_.begin());
+  }
+  int64_t BusyUntil(int64_t at_ns) const {
+    const size_t next = FirstFrom(at_ns);
+    return before_[next] - (next == 0 ? 0 : std::max<int64_t>(0, busy_[next - 1].end_ns - at_ns));
+  }
+
+  Intervals busy_;
+  std::vector<int64_t> before_;  // the sum before each interval
+};
+
 // The time that a request spent in a batch.
 struct Membership {
   int64_t begin_ns;
@@ -248,18 +278,22 @@ Intervals DeviceBusy(const Trace& trace, uint32_t device) {
   return Union(std::move(intervals));
 }
 
-LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns, int64_t end_ns) {
+LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns, int64_t end_ns, int64_t late_ns) {
   LaunchLag lag;
+  const IdleTimes idle(late_ns > 0 ? DeviceBusy(trace, device) : Intervals());
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const int64_t at_ns = trace.gpu.begin_ns[row];
     const uint32_t call = trace.gpu.call[row];
     if (call == kNone || IsSpan(trace, row) || at_ns < begin_ns || at_ns >= end_ns ||
         trace.streams[trace.gpu.stream[row]].device != device)
       continue;
-    const int64_t lag_ns = at_ns - trace.calls.begin_ns[call];
+    const int64_t launched_ns = trace.calls.begin_ns[call], lag_ns = at_ns - launched_ns;
     lag.smallest_ns = lag.rows == 0 ? lag_ns : std::min(lag.smallest_ns, lag_ns);
     lag.early += lag_ns < 0;
     ++lag.rows;
+    if (late_ns <= 0 || lag_ns < late_ns) continue;
+    const bool was_idle = std::min(idle.Before(at_ns), lag_ns) >= late_ns;
+    lag.waited_for_nothing += was_idle || 2 * idle.Within({launched_ns, at_ns}) >= lag_ns;
   }
   return lag;
 }

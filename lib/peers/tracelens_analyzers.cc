@@ -30,8 +30,10 @@ void TileAsTraceLens(Analysis& analysis) {
   std::vector<Interval> compute, communication, memcpy;
   for (const uint32_t row : rows) {
     const Interval time = {trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]};
+    // TraceLens knows the collectives' libraries only.
+    const bool communicates = model::IsCollectiveLibrary(trace.strings[trace.gpu.name[row]]);
     const GpuClass of = GpuClassOf(trace, row);
-    (of == GpuClass::kMemcpy ? memcpy : of == GpuClass::kCommunication ? communication : compute).push_back(time);
+    (of == GpuClass::kMemcpy ? memcpy : communicates ? communication : compute).push_back(time);
   }
   if (rows.empty()) return;
   const Intervals computes = Union(std::move(compute)), communicates = Union(std::move(communication));

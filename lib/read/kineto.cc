@@ -149,6 +149,10 @@ std::string KinetoReport::Problems() const {
   add(durations_negative, " had a negative duration, taken as 0");
   add(correlations_shared, " calls had the correlation id of an earlier one");
   add(gpu_unlinked, " things that GPUs did have no call in the file");
+  add(host_no_time, " events of threads had no time and were left out");
+  add(gpu_no_time, " GPU records had no time and were set aside");
+  add(gpu_impossible, " GPU records had an impossible duration and were set aside");
+  add(launches_without_work, " launches have no GPU work in the file");
   // A few unused names are normal.
   if (names_unused > 1000) add(names_unused, " names are of threads that did nothing");
   return problems;

@@ -7,8 +7,11 @@
 #include <optional>
 #include <utility>
 
+#include "base/columns.h"
+#include "base/gpu_loss_reason.h"
 #include "base/text.h"
 #include "read/decimal.h"
+#include "read/missing_work.h"
 
 namespace pitot::read {
 
@@ -22,6 +25,8 @@ constexpr size_t kMostAttributes = 100, kMostAttributeBytes = 1000;
 constexpr size_t kMostThreadNames = 1 << 20;
 constexpr size_t kMostNameBytes = 64 << 10;
 constexpr size_t kMostShapeBytes = 16 << 10;
+constexpr int64_t kHourNs = 3'600'000'000'000;
+constexpr size_t kMostLosses = 100;  // of records that were set aside; more become part of the first of their stream
 
 enum class Category { kOther, kOperator, kScope, kCall, kKernel, kMemcpy, kMemset, kSync, kOverhead };
 
@@ -190,6 +195,7 @@ uint32_t KinetoBuilder::Site(SiteKind kind, StringId name, uint32_t args) {
   row.name = name;
   if (args > 0) row.arg_names.push_back(trace_.strings.Add("shapes"));
   if (args > 1) row.arg_names.push_back(trace_.strings.Add("types"));
+  if (args > 2) row.arg_names.push_back(trace_.strings.Add("inputs"));
   row.arg_types.assign(args, ArgType::kString);
   // A Python function is called "folder/file.py(12): function".
   const std::string_view text = trace_.strings[name];
@@ -216,15 +222,19 @@ void KinetoBuilder::AddScope(const KinetoEvent& event, SiteKind kind) {
   const bool has_shapes =
       kind == SiteKind::kOperator && !event.dimensions.empty() && event.dimensions.size() <= kMostShapeBytes;
   const bool has_types = has_shapes && !event.types.empty() && event.types.size() <= kMostShapeBytes;
+  // Only convolutions need more than sizes.
+  const bool has_inputs =
+      has_types && event.name == "aten::convolution" && !event.inputs.empty() && event.inputs.size() <= kMostShapeBytes;
   uint32_t args = kNone;
   if (has_shapes) {
     args = static_cast<uint32_t>(trace_.arg_values.size());
     trace_.arg_values.push_back(Intern(Compact(event.dimensions)));
     if (has_types) trace_.arg_values.push_back(Intern(Compact(event.types)));
+    if (has_inputs) trace_.arg_values.push_back(Intern(Compact(event.inputs)));
   }
   events.begin_ns.push_back(time.begin_ns);
   events.duration_ns.push_back(time.duration_ns);
-  events.site.push_back(Site(kind, Intern(event.name), has_types ? 2 : has_shapes ? 1 : 0));
+  events.site.push_back(Site(kind, Intern(event.name), has_inputs ? 3 : has_types ? 2 : has_shapes ? 1 : 0));
   events.thread.push_back(Thread(event));
   events.args.push_back(args);
 }
@@ -285,8 +295,11 @@ uint32_t KinetoBuilder::Shape(const model::KernelShape& shape) {
 }
 
 void KinetoBuilder::AddGpu(const KinetoEvent& event, GpuKind kind) {
-  Time time;
-  if (!TakeTime(event, &time)) return;
+  // A record without a usable time still shows that its call had work.
+  Time time = {0, 0};
+  const bool has_time = *event.duration_ns >= 0 ? TakeTime(event, &time) : *event.begin_ns > 0;
+  gpu_doubts_.push_back(!has_time ? Doubt::kNoTime : *event.duration_ns < 0 ? Doubt::kDuration : Doubt::kNone);
+  if (has_time && *event.duration_ns < 0) time.begin_ns = std::min(*event.begin_ns, model::kMaxTimeNs);
   model::GpuColumns& gpu = trace_.gpu;
   gpu.begin_ns.push_back(time.begin_ns);
   gpu.duration_ns.push_back(time.duration_ns);
@@ -391,12 +404,55 @@ void KinetoBuilder::AddAttribute(std::string_view key, std::string_view value) {
   trace_.attributes.push_back({Intern(cut(key)), Intern(cut(value))});
 }
 
+void KinetoBuilder::LeaveOutTimeless() {
+  const auto has_time = [](const auto& columns, std::vector<uint32_t>* rows, int64_t* first_ns) {
+    for (uint32_t row = 0; row < columns.size(); ++row) {
+      if (columns.begin_ns[row] == 0) continue;
+      rows->push_back(row);
+      *first_ns = std::min(*first_ns, columns.begin_ns[row]);
+    }
+  };
+  model::EventColumns& events = trace_.events;
+  model::CallColumns& calls = trace_.calls;
+  std::vector<uint32_t> kept_events, kept_calls;
+  int64_t first_ns = INT64_MAX;
+  has_time(events, &kept_events, &first_ns);
+  has_time(calls, &kept_calls, &first_ns);
+  if (first_ns == INT64_MAX || first_ns < kHourNs) return;
+  report_.host_no_time += events.size() - kept_events.size() + calls.size() - kept_calls.size();
+  if (kept_events.size() != events.size()) KeepEvents(kept_events);
+  if (kept_calls.size() != calls.size()) KeepCalls(kept_calls);
+  std::erase_if(trace_.overheads, [](const model::OverheadRow& row) { return row.begin_ns == 0; });
+  std::erase_if(samples_, [](const Sample& sample) { return sample.at_ns == 0; });
+}
+
+void KinetoBuilder::KeepEvents(const std::vector<uint32_t>& rows) {
+  model::EventColumns& events = trace_.events;
+  Reorder(rows, &events.begin_ns);
+  Reorder(rows, &events.duration_ns);
+  Reorder(rows, &events.site);
+  Reorder(rows, &events.thread);
+  Reorder(rows, &events.args);
+}
+
+void KinetoBuilder::KeepCalls(const std::vector<uint32_t>& rows) {
+  model::CallColumns& calls = trace_.calls;
+  Reorder(rows, &calls.begin_ns);
+  Reorder(rows, &calls.duration_ns);
+  Reorder(rows, &calls.thread);
+  Reorder(rows, &calls.name);
+  Reorder(rows, &call_correlations_);
+}
+
 void KinetoBuilder::Finish(bool is_cut) {
-  FindWindow();
-  NameThreads();
+  LeaveOutTimeless();
   OrderEvents();
   OrderCalls();
   OrderGpu();
+  SetAsideDoubtful();
+  FindWindow();
+  AddGpuLosses();
+  NameThreads();
   AddSamples();
   std::stable_sort(trace_.overheads.begin(), trace_.overheads.end(),
                    [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
@@ -449,13 +505,7 @@ void KinetoBuilder::OrderEvents() {
     if (events.begin_ns[a] != events.begin_ns[b]) return events.begin_ns[a] < events.begin_ns[b];
     return events.duration_ns[a] > events.duration_ns[b];
   });
-  if (!order.empty()) {
-    Reorder(order, &events.begin_ns);
-    Reorder(order, &events.duration_ns);
-    Reorder(order, &events.site);
-    Reorder(order, &events.thread);
-    Reorder(order, &events.args);
-  }
+  if (!order.empty()) KeepEvents(order);
   events.request.assign(events.size(), kNone);
   events.batch.assign(events.size(), kNone);
   for (uint32_t row = 0; row < events.size(); ++row) {
@@ -470,13 +520,7 @@ void KinetoBuilder::OrderCalls() {
     if (calls.thread[a] != calls.thread[b]) return calls.thread[a] < calls.thread[b];
     return calls.begin_ns[a] < calls.begin_ns[b];
   });
-  if (!order.empty()) {
-    Reorder(order, &calls.begin_ns);
-    Reorder(order, &calls.duration_ns);
-    Reorder(order, &calls.thread);
-    Reorder(order, &calls.name);
-    Reorder(order, &call_correlations_);
-  }
+  if (!order.empty()) KeepCalls(order);
   calls.request.assign(calls.size(), kNone);
   calls.batch.assign(calls.size(), kNone);
   calls.stream.assign(calls.size(), kNone);
@@ -495,6 +539,9 @@ void KinetoBuilder::OrderGpu() {
     return std::pair(call_correlations_[a], trace_.calls.begin_ns[a]) <
            std::pair(call_correlations_[b], trace_.calls.begin_ns[b]);
   });
+  shares_id_.assign(call_correlations_.size(), false);
+  for (size_t i = 1; i < calls.size(); ++i)
+    shares_id_[calls[i]] = call_correlations_[calls[i]] == call_correlations_[calls[i - 1]];
   const auto last = std::unique(calls.begin(), calls.end(),
                                 [&](uint32_t a, uint32_t b) { return call_correlations_[a] == call_correlations_[b]; });
   report_.correlations_shared += static_cast<uint64_t>(calls.end() - last);
@@ -504,23 +551,117 @@ void KinetoBuilder::OrderGpu() {
   const std::vector<uint32_t> order = OrderOf(gpu.size(), [&](uint32_t a, uint32_t b) {
     return std::pair(gpu.stream[a], gpu.begin_ns[a]) < std::pair(gpu.stream[b], gpu.begin_ns[b]);
   });
-  if (!order.empty()) {
-    Reorder(order, &gpu.begin_ns);
-    Reorder(order, &gpu.duration_ns);
-    Reorder(order, &gpu.kind);
-    Reorder(order, &gpu.stream);
-    Reorder(order, &gpu.name);
-    Reorder(order, &gpu.call);
-    Reorder(order, &gpu.shape);
-    Reorder(order, &gpu.bytes);
-    Reorder(order, &gpu.graph);
-    Reorder(order, &gpu.node);
+  if (order.empty()) return;
+  KeepGpu(order);
+  Reorder(order, &gpu_doubts_);
+}
+
+void KinetoBuilder::KeepGpu(const std::vector<uint32_t>& rows) {
+  model::GpuColumns& gpu = trace_.gpu;
+  Reorder(rows, &gpu.begin_ns);
+  Reorder(rows, &gpu.duration_ns);
+  Reorder(rows, &gpu.kind);
+  Reorder(rows, &gpu.stream);
+  Reorder(rows, &gpu.name);
+  Reorder(rows, &gpu.call);
+  Reorder(rows, &gpu.shape);
+  Reorder(rows, &gpu.bytes);
+  Reorder(rows, &gpu.graph);
+  Reorder(rows, &gpu.node);
+}
+
+void KinetoBuilder::SetAsideDoubtful() {
+  model::GpuColumns& gpu = trace_.gpu;
+  FindDoubts(trace_, report_.correlations_shared == 0, &gpu_doubts_);
+  std::vector<uint32_t> kept;
+  for (uint32_t row = 0; row < gpu.size(); ++row) {
+    if (gpu_doubts_[row] == Doubt::kNone) {
+      kept.push_back(row);
+      continue;
+    }
+    const bool has_next = row + 1 < gpu.size() && gpu.stream[row + 1] == gpu.stream[row];
+    set_aside_.push_back({gpu_doubts_[row], gpu.stream[row], gpu.call[row], gpu.begin_ns[row],
+                          has_next ? gpu.begin_ns[row + 1] : INT64_MAX, gpu.duration_ns[row]});
+    ++(gpu_doubts_[row] == Doubt::kNoTime ? report_.gpu_no_time : report_.gpu_impossible);
   }
+  if (kept.size() != gpu.size()) KeepGpu(kept);
   gpu.scope_path.assign(gpu.size(), 0);
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     model::StreamRow& stream = trace_.streams[gpu.stream[row]];
     if (stream.event_count++ == 0) stream.first_event = row;
   }
+}
+
+// For each stream the launches of its work and when the work began, by launch; the begin is the least of this and later
+// ones.
+std::vector<std::vector<model::Interval>> KinetoBuilder::StreamOrder() const {
+  std::vector<std::vector<model::Interval>> order(trace_.streams.size());
+  for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
+    const uint32_t call = trace_.gpu.call[row];
+    if (call != kNone) order[trace_.gpu.stream[row]].push_back({trace_.calls.begin_ns[call], trace_.gpu.begin_ns[row]});
+  }
+  for (std::vector<model::Interval>& launches : order) {
+    std::sort(launches.begin(), launches.end(),
+              [](const model::Interval& a, const model::Interval& b) { return a.begin_ns < b.begin_ns; });
+    for (size_t i = launches.size(); i-- > 1;)
+      launches[i - 1].end_ns = std::min(launches[i - 1].end_ns, launches[i].end_ns);
+  }
+  return order;
+}
+
+// Where the work of a record that was set aside can have been.
+model::Interval KinetoBuilder::PlaceOf(const SetAside& record,
+                                       const std::vector<std::vector<model::Interval>>& order) const {
+  model::Interval place = {trace_.window_begin_ns, trace_.window_end_ns};
+  if (record.doubt == Doubt::kDuration) {
+    place = {record.begin_ns, record.next_ns};
+  } else if (record.call != kNone) {
+    place.begin_ns = trace_.calls.begin_ns[record.call];
+    const std::vector<model::Interval>& launches = order[record.stream];
+    const auto next = std::partition_point(launches.begin(), launches.end(), [&](const model::Interval& launch) {
+      return launch.begin_ns <= place.begin_ns;
+    });
+    if (next != launches.end()) place.end_ns = next->end_ns;
+  }
+  place.begin_ns = std::clamp(place.begin_ns, trace_.window_begin_ns, trace_.window_end_ns);
+  place.end_ns = std::clamp(place.end_ns, place.begin_ns, trace_.window_end_ns);
+  return place;
+}
+
+void KinetoBuilder::AddGpuLosses() {
+  std::vector<bool> had_work = shares_id_;    // its work may be the earlier call's
+  std::map<uint32_t, int64_t> impossible_ns;  // by stream
+  for (const SetAside& record : set_aside_) {
+    if (record.call != kNone) had_work[record.call] = true;
+    int64_t& sum_ns = impossible_ns[record.stream];
+    if (record.doubt == Doubt::kDuration && __builtin_add_overflow(sum_ns, record.duration_ns, &sum_ns))
+      sum_ns = INT64_MAX;
+  }
+  const auto order = set_aside_.empty() ? std::vector<std::vector<model::Interval>>() : StreamOrder();
+  for (const SetAside& record : set_aside_) {
+    const bool is_timeless = record.doubt == Doubt::kNoTime;
+    std::string reason(is_timeless ? base::kNoTime : base::kImpossibleDuration);
+    if (!is_timeless && impossible_ns[record.stream] > 0)
+      reason += ", " + base::Duration(impossible_ns[record.stream]) + " in all";
+    const model::Interval place = PlaceOf(record, order);
+    AddGpuLoss({record.stream, Intern(reason), place.begin_ns, place.end_ns, 1, trace_.streams[record.stream].device});
+  }
+  const MissingWork missing = FindMissingWork(&trace_, had_work);
+  report_.launches_without_work = missing.launches;
+  for (const model::GpuLossRow& loss : missing.losses) trace_.gpu_losses.push_back(loss);
+  std::stable_sort(trace_.gpu_losses.begin(), trace_.gpu_losses.end(),
+                   [](const model::GpuLossRow& a, const model::GpuLossRow& b) { return a.begin_ns < b.begin_ns; });
+}
+
+void KinetoBuilder::AddGpuLoss(const model::GpuLossRow& loss) {
+  const auto same = std::find_if(trace_.gpu_losses.begin(), trace_.gpu_losses.end(), [&](const model::GpuLossRow& row) {
+    return row.stream == loss.stream && row.reason == loss.reason &&
+           (trace_.gpu_losses.size() >= kMostLosses || (loss.begin_ns <= row.end_ns && row.begin_ns <= loss.end_ns));
+  });
+  if (same == trace_.gpu_losses.end()) return trace_.gpu_losses.push_back(loss);
+  same->begin_ns = std::min(same->begin_ns, loss.begin_ns);
+  same->end_ns = std::max(same->end_ns, loss.end_ns);
+  same->records += loss.records;
 }
 
 void KinetoBuilder::LinkGpu(const std::vector<uint32_t>& calls) {

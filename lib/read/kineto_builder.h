@@ -12,8 +12,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 #include "pitot/read/kineto.h"
+#include "read/doubtful_gpu.h"
 #include "read/kineto_event.h"
 
 namespace pitot::read {
@@ -40,6 +42,14 @@ class KinetoBuilder {
     double value;
   };
 
+  // A record of `gpu` that cannot be true.
+  struct SetAside {
+    Doubt doubt;
+    uint32_t stream, call;
+    int64_t begin_ns, next_ns;  // the begin of the next thing of its stream
+    int64_t duration_ns;
+  };
+
   bool TakeTime(const KinetoEvent& event, Time* time);
   void AddScope(const KinetoEvent& event, SiteKind kind);
   void AddCall(const KinetoEvent& event);
@@ -52,7 +62,7 @@ class KinetoBuilder {
   model::StringId Intern(std::string_view text);
   int64_t Number(const KinetoId& id);
   uint32_t Thread(const KinetoEvent& event);
-  // `args`: 0, 1 with the shapes of inputs, or 2 with their types as well.
+  // `args`: 0, 1 with the shapes of inputs, 2 with their types, or 3 with their values as well.
   uint32_t Site(SiteKind kind, model::StringId name, uint32_t args);
   uint32_t Device(int64_t ordinal);
   uint32_t Stream(const KinetoEvent& event);
@@ -64,6 +74,18 @@ class KinetoBuilder {
   void OrderCalls();
   void OrderGpu();
   void LinkGpu(const std::vector<uint32_t>& call_rows);
+  // Leaves out what threads did at time 0, if all else was an hour later or more.
+  void LeaveOutTimeless();
+  // Puts these rows in this order, and drops the others.
+  void KeepEvents(const std::vector<uint32_t>& rows);
+  void KeepCalls(const std::vector<uint32_t>& rows);
+  void KeepGpu(const std::vector<uint32_t>& rows);
+  void SetAsideDoubtful();
+  std::vector<std::vector<model::Interval>> StreamOrder() const;
+  model::Interval PlaceOf(const SetAside& record, const std::vector<std::vector<model::Interval>>& order) const;
+  // Says where work is missing: what was set aside, and launches without work.
+  void AddGpuLosses();
+  void AddGpuLoss(const model::GpuLossRow& loss);
   void NameThreads();
   void AddSamples();
 
@@ -88,6 +110,9 @@ class KinetoBuilder {
     uint32_t stream, device;  // rows; kNone: not one stream, or not all of a device
   };
   std::vector<Sync> syncs_;
+  std::vector<bool> shares_id_;    // whether a call has the id of an earlier one
+  std::vector<Doubt> gpu_doubts_;  // of the rows of `gpu`, until they are set aside
+  std::vector<SetAside> set_aside_;
 };
 
 }  // namespace pitot::read

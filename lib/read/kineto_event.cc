@@ -43,6 +43,13 @@ void ReadSizes(od::value value, uint32_t (&sizes)[3]) {
   }
 }
 
+std::string_view List(od::value value) {
+  od::array list;
+  std::string_view json;
+  if (value.get_array().get(list) != simdjson::SUCCESS || list.raw_json().get(json) != simdjson::SUCCESS) return {};
+  return json;
+}
+
 void ReadArgument(std::string_view key, od::value value, KinetoEvent* event) {
   // By length first, because most keys are not needed.
   switch (key.size()) {
@@ -67,16 +74,10 @@ void ReadArgument(std::string_view key, od::value value, KinetoEvent* event) {
     case 9:
       if (key == "Device Id") event->device_id = Number(value, KinetoEvent::kNone);
       break;
-    case 10: {
-      const bool is_sizes = key == "Input Dims" || key == "Input dims";
-      if (is_sizes || key == "Input type") {
-        od::array list;
-        std::string_view json;
-        if (value.get_array().get(list) == simdjson::SUCCESS && list.raw_json().get(json) == simdjson::SUCCESS)
-          (is_sizes ? event->dimensions : event->types) = json;
-      }
+    case 10:
+      if (key == "Input Dims" || key == "Input dims") event->dimensions = List(value);
+      if (key == "Input type") event->types = List(value);
       break;
-    }
     case 11:
       if (key == "correlation") event->correlation = Number(value, KinetoEvent::kNone);
       if (key == "Device Type") event->device_type = Number(value, KinetoEvent::kNone);
@@ -89,6 +90,7 @@ void ReadArgument(std::string_view key, od::value value, KinetoEvent* event) {
       if (key == "Total Reserved") event->total_reserved = Number(value, KinetoEvent::kNone);
       break;
     case 15:
+      if (key == "Concrete Inputs") event->inputs = List(value);
       if (key == "Total Allocated") event->total_allocated = Number(value, KinetoEvent::kNone);
       break;
     case 20:

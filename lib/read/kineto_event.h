@@ -38,6 +38,7 @@ struct KinetoEvent {
   std::string_view thread_name;  // of metadata
   std::string_view dimensions;   // of an operator's inputs, as JSON
   std::string_view types;        // "Input type", likewise
+  std::string_view inputs;       // "Concrete Inputs", likewise
 };
 
 struct KinetoDevice {

@@ -239,4 +239,95 @@ TEST_CASE("a18 does not guess peaks, bytes or operations", "[a18]") {
   CHECK(Operator("aten::relu", 0, kSquare, 1800).analyzers[0].findings.empty());
 }
 
+namespace {
+
+// An operator of PyTorch's profiler, ten times, with a kernel of `us` each.
+std::vector<analyze::FindingRow> Profiled(const std::string& op, const std::string& sizes, const std::string& type,
+                                          int64_t us, const std::string& inputs = "") {
+  GpuTrace made(20'000);
+  IsH100(&made);
+  std::string types = "[";
+  for (const char c : sizes) types += c == '[' ? "\"" + type + "\"," : "";
+  types.back() = ']';
+  for (int64_t i = 0; i < 10; ++i) {
+    const uint32_t event = made.Event(SiteKind::kOperator, op, 1000 * i, 50);
+    model::SiteRow& site = made.trace.sites[made.trace.events.site[event]];
+    made.trace.events.args[event] = static_cast<uint32_t>(made.trace.arg_values.size());
+    for (const auto& [name, text] : {std::pair{"shapes", sizes}, {"types", types}, {"inputs", inputs}}) {
+      site.arg_names.push_back(made.trace.strings.Add(name));
+      site.arg_types.push_back(ArgType::kString);
+      made.trace.arg_values.push_back(made.trace.strings.Add(text));
+    }
+    made.Launch("kernel", 1000 * i + 10, 5, 1000 * i + 20, us);
+  }
+  return made.Run("a18").analyzers[0].findings;
+}
+std::string ReasonOf(const std::vector<analyze::FindingRow>& findings) {
+  if (findings.empty()) return "no finding";
+  const std::string& summary = findings[0].summary;
+  const size_t at = summary.find("): ");
+  return findings[0].code + (at == std::string::npos ? "" : ": " + summary.substr(at + 3));
+}
+
+}  // namespace
+
+TEST_CASE("a18 finds a product far from its roofline in a trace of PyTorch's profiler, and says why", "[a18]") {
+  const std::vector<analyze::FindingRow> findings =
+      Profiled("aten::mm", "[[256,131072],[131072,512]]", "c10::BFloat16", 1060);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].code == "a18.low_efficiency");
+  CHECK(findings[0].value == Approx(0.0567).epsilon(0.01));
+  CHECK(findings[0].summary.find("10 calls at 6 % of the limit set by memory (32.4 Tflop/s, 170 flop/byte)") == 0);
+  CHECK(ReasonOf(findings) ==
+        "a18.low_efficiency: its output of 256 x 512 is about 8 tiles of 128 x 128, for 132 multiprocessors");
+  CHECK(findings[0].recommendation.find("split-K") != std::string::npos);
+}
+
+TEST_CASE("a18 names the size that keeps an operator from its roofline", "[a18]") {
+  const auto reason = [](const char* op, const char* sizes, int64_t us, const char* type = "c10::BFloat16",
+                         const char* inputs = "") { return ReasonOf(Profiled(op, sizes, type, us, inputs)); };
+  // 137 Gflop take 139 us at best.
+  CHECK(reason("aten::mm", "[[4096,4100],[4100,4096]]", 400) == "a18.shape: its depth of 4100 is not a multiple of 8");
+  CHECK(reason("aten::addmm", "[[4097],[4096,4096],[4096,4097]]", 400) ==
+        "a18.shape: its number of columns of 4097 is not a multiple of 8");
+  CHECK(reason("aten::mm", "[[4096,4100],[4100,4096]]", 900, "float").find("is not a multiple") == std::string::npos);
+  CHECK(reason("aten::mm", "[[1536,4096],[4096,1536]]", 50) ==
+        "a18.shape: its output of 1536 x 1536 is about 144 tiles of 128 x 128: 1.09 rounds on 132 multiprocessors, the "
+        "last mostly empty");
+  CHECK(reason("aten::mm", "[[4,4096],[4096,4096]]", 100) ==
+        "a18.low_efficiency: it is tall and skinny: 4 x 4096, with a depth of 4096");
+  CHECK(reason("aten::_grouped_mm", "[[256,4096],[64,4096,2048]]", 900) ==
+        "a18.shape: each of its 64 products has about 4 rows");
+  CHECK(reason("aten::_scaled_dot_product_flash_attention", "[[8,32,2048,80],[8,32,2048,80],[8,32,2048,80]]", 900) ==
+        "a18.shape: its head dimension of 80 is padded to 96");
+  CHECK(reason("aten::_scaled_dot_product_flash_attention", "[[1,8,1,128],[1,8,65536,128],[1,8,65536,128]]", 400) ==
+        "a18.shape: it has about 8 blocks of queries and heads, for 132 multiprocessors");
+  constexpr const char* kPadded = R"(["","","","[1,1]","[1,1]","[1,1]","False","[0,0]","512"])";
+  CHECK(reason("aten::convolution", "[[32,512,56,56],[512,1,3,3]]", 900, "c10::Half", kPadded) ==
+        "a18.low_efficiency: it is depthwise: each of its 512 filters reads one channel");
+}
+
+TEST_CASE("a18 names no size where the operator is near its roofline, or no size explains it", "[a18]") {
+  const std::string square = "[[4096,4096],[4096,4096]]";
+  CHECK(ReasonOf(Profiled("aten::mm", square, "c10::BFloat16", 180)) == "a18.compute_bound");
+  CHECK(ReasonOf(Profiled("aten::mm", square, "c10::BFloat16", 400)) == "no finding");
+  CHECK(ReasonOf(Profiled("aten::mm", square, "c10::BFloat16", 980)) == "a18.low_efficiency");
+  // 8 rows are no misfit for a product that memory bounds: 33.6 MB in 12 us.
+  CHECK(ReasonOf(Profiled("aten::mm", "[[1,4096],[4096,4096]]", "c10::BFloat16", 12)) == "a18.memory_bound");
+}
+
+TEST_CASE("operations follow from the sizes of tensors, and a convolution's also from its stride", "[a18]") {
+  using facts::FlopsOf;
+  const auto tensors = [](const char* sizes) { return facts::ReadJsonShapes(sizes, "[]"); };
+  constexpr const char* kInputs = R"(["","","","[2,2]","[1,1]","[1,1]","False","[0,0]","1"])";
+  CHECK(FlopsOf("aten::convolution", tensors("[[2,3,8,8],[4,3,3,3],[4]]"), kInputs) == 2.0 * 2 * 4 * 4 * 4 * 27);
+  CHECK(FlopsOf("aten::convolution", tensors("[[2,3,8,8],[4,3,3,3],[4]]"), "") == 0);
+  CHECK(FlopsOf("aten::convolution", tensors("[[2,3,8,8],[4,3,3,3],[4]]"),
+                R"(["","","","[2,2]","[1,1]","[1,1]","True","[0,0]","1"])") == 0);
+  CHECK(FlopsOf("aten::_scaled_dot_product_flash_attention", tensors("[[1,8,16,64],[1,2,32,64],[1,2,32,64]]"), "") ==
+        2.0 * 8 * 16 * 32 * 128);
+  CHECK(FlopsOf("aten::_grouped_mm", tensors("[[256,16],[4,16,32]]"), "") == 2.0 * 256 * 16 * 32);
+  CHECK(FlopsOf("aten::conv2d", tensors("[[2,3,8,8],[4,3,3,3]]"), kInputs) == 0);  // aten::convolution is in it
+}
+
 }  // namespace pitot::test

@@ -408,6 +408,19 @@ TEST_CASE("a07 finds asynchronous copies of pageable memory and copies that wait
   CHECK(waiting->cost_ns == 100000);  // from the copy's beginning
 }
 
+TEST_CASE("a07 does not bill a copy for the kernels that it waited for", "[a07]") {
+  const auto run = [](int64_t kernels_us) {
+    GpuTrace made(10'000);
+    made.Launch("k", 0, 5, 10, kernels_us);
+    made.Gpu(GpuKind::kMemcpy, "DtoH, device to pageable", 9000, 2, made.Call("cudaMemcpyAsync", 10, 9010), 8);
+    return made.Run("a07");
+  };
+  // The call ends 10 us after the kernel, or waits for nothing but itself.
+  CHECK(Measured(run(9000), "blocked_in_pageable_copies") == 10);
+  CHECK_FALSE(Found(run(9000), "a07.pageable").has_value());
+  CHECK(Found(run(100), "a07.pageable")->cost_ns == 8'910'000);
+}
+
 TEST_CASE("a07 finds waiting sets of the host's memory, but not of a device's, nor asynchronous ones", "[a07]") {
   GpuTrace made(1000);
   made.Gpu(GpuKind::kMemset, "pinned", 110, 90, made.Call("cudaMemset", 100, 110), 1 << 20);

@@ -112,6 +112,38 @@ TEST_CASE("a39 reports a GPU's clock that is early, or late, against the host's"
   CHECK(few.Run("a39").analyzers[0].findings.empty());
 }
 
+TEST_CASE("a39 blames no clock for work that waited in a full queue", "[a39]") {
+  // Work of before the window, then kernels that begin 10 ms after their launches. The device is idle for `idle_us`
+  // before each.
+  const auto run = [](int64_t idle_us) {
+    GpuTrace made(100'000);
+    for (int64_t i = 0; i < 100; ++i) made.Gpu(GpuKind::kKernel, "before", 100 * i, 100 - idle_us, kNone);
+    for (int64_t i = 0; i < 100; ++i) made.Launch("k", 100 * i, 5, 10'000 + 100 * i, 100 - idle_us);
+    return Found(made.Run("a39"), "a39.clock_late").has_value();
+  };
+  CHECK_FALSE(run(1));
+  CHECK_FALSE(run(40));
+  CHECK(run(60));  // a queue would not leave the device idle for most of the time
+}
+
+TEST_CASE("a39 does not take work for the program for the profiler's", "[a39]") {
+  const auto share = [](const char* name) {
+    GpuTrace made(1000);
+    made.Launch("k", 0, 10, 20, 80);
+    made.trace.overheads.push_back({300'000, 200'000, made.trace.strings.Add(name)});
+    return Found(made.Run("a39"), "a39.overhead").has_value();
+  };
+  for (const char* const name : {"Lazy Function Loading", "Runtime Triggered Module Loading", "Driver Compiler",
+                                 "Command Buffer Full", "lazy function loading"}) {
+    INFO(name);
+    CHECK_FALSE(share(name));
+  }
+  for (const char* const name : {"Buffer Flush", "Activity Buffer Request", "Instrumentation", "Resource"}) {
+    INFO(name);
+    CHECK(share(name));
+  }
+}
+
 TEST_CASE("a39 counts work without a call or a duration, requests without an end, and the profiler's own work",
           "[a39]") {
   GpuTrace made(1000);

@@ -161,16 +161,16 @@ TEST_CASE("sizes and types of PyTorch's profiler give the operations of a produc
 }
 
 TEST_CASE("lists of tensors and unknown types end what sizes say", "[roof]") {
-  using facts::ProductFlops;
+  using facts::FlopsOf;
   using facts::ReadJsonShapes;
-  CHECK(ProductFlops("aten::bmm", ReadJsonShapes("[[2,3,5],[2,5,7]]", "[\"float\",\"float\"]")) == 2 * 2 * 3 * 5 * 7);
-  CHECK(ProductFlops("aten::addmm", ReadJsonShapes("[[7],[3,5],[5,7],[]]", "[]")) == 2 * 3 * 5 * 7);
+  CHECK(FlopsOf("aten::bmm", ReadJsonShapes("[[2,3,5],[2,5,7]]", "[\"float\",\"float\"]"), "") == 2 * 2 * 3 * 5 * 7);
+  CHECK(FlopsOf("aten::addmm", ReadJsonShapes("[[7],[3,5],[5,7],[]]", "[]"), "") == 2 * 3 * 5 * 7);
   CHECK(ReadJsonShapes("[[3,5],[5,7]]", "[\"float\",\"Scalar\"]")[0].type == "f32");
   CHECK(ReadJsonShapes("[[3,5],[5,7]]", "[\"float\",\"Scalar\"]")[1].type == "");
   CHECK(ReadJsonShapes("[[[3,5],[5,7]],[1]]", "[]").empty());
   CHECK(ReadJsonShapes("[[3,5", "[]").empty());
-  CHECK(ProductFlops("aten::mm", ReadJsonShapes("[[3,5]]", "[]")) == 0);
-  CHECK(ProductFlops("aten::relu", ReadJsonShapes("[[3,5],[5,7]]", "[]")) == 0);
+  CHECK(FlopsOf("aten::mm", ReadJsonShapes("[[3,5]]", "[]"), "") == 0);
+  CHECK(FlopsOf("aten::relu", ReadJsonShapes("[[3,5],[5,7]]", "[]"), "") == 0);
 }
 
 TEST_CASE("measured peaks take the place of the data sheet's", "[roof]") {

@@ -118,6 +118,48 @@ TEST_CASE("kernels with names beginning with hip are not communication", "[class
   CHECK(model::IsCommunicationKernel("void rcclGenericKernel<1>(ncclDevKernelArgsStorage)"));
 }
 
+TEST_CASE("kernels that move data between GPUs are communication, by any library's name", "[classes]") {
+  for (const char* const name :
+       {"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals, vllm::Signal*, "
+        "int)",
+        "void sglang::cross_device_reduce_2stage<__half, 8>(sglang::RankData*)",
+        "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long)",
+        "void c10d::symmetric_memory::(anonymous namespace)::two_shot_all_reduce_kernel_inplace<float, 16, 8>(float*)",
+        "one_shot_all_reduce_kernel",
+        "void deep_ep::internode::dispatch<true, 4>(int4*, float*)",
+        "void deep_ep::internode_ll::combine<true, 7168>(void*)",
+        "void deep_ep::intranode::notify_dispatch<8>(int*)",
+        "void dpsk::ep::internode::cached_notify<false>(int)",
+        "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<0>(int)",
+        "void tensorrt_llm::kernels::oneShotAllReduceKernel<__half, 8, true, false>(tensorrt_llm::AllReduceParams)",
+        "moeA2ADispatchKernel",
+        "void mori::moe::EpCombineIntraNodeKernel<float>(int)",
+        "void quickreduce::allreduce_prototype_twoshot<AllReduceTwoshot<__half>, __half>(__half const*)",
+        "void userbuffers_fp16_sum_inplace_gpu_mc_rs_oop<16>(int)",
+        "nvshmemi_proxy_quiet_entrypoint",
+        "void mscclpp::allreduce8<float>(float*)",
+        "oneccl_allreduce_small_kernel",
+        "barrier_kernel(unsigned int**, int)",
+        "_ZN4vllm26cross_device_reduce_1stageIfLi8EEEvPi"}) {
+    INFO(name);
+    CHECK(model::IsCommunicationKernel(name));
+    CHECK_FALSE(model::IsCollectiveLibrary(name));
+  }
+}
+
+TEST_CASE("kernels that only sound like communication are computing", "[classes]") {
+  for (const char* const name :
+       {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(at::native::ReduceOp<float>)",
+        "void flash::flash_fwd_splitkv_combine_kernel<Traits>(Params)", "void cub::DeviceReduceKernel<int>(int)",
+        "void moe::topk_dispatch<8>(int)", "gemm_allreduce_impl",
+        "void deep_ep::layout::get_dispatch_layout<256>(int*)",
+        "void at::native::elementwise_kernel<AllReduceFunctor>(int)", "triton_poi_fused_add_0", "broadcast_add",
+        "fused_moe_kernel", "void vllm::gather_cached_kv(float*)"}) {
+    INFO(name);
+    CHECK_FALSE(model::IsCommunicationKernel(name));
+  }
+}
+
 TEST_CASE("host classes contain threads' work, but neither steps nor Python's frames", "[classes]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 1000;

@@ -321,6 +321,22 @@ TEST_CASE("the smallest lag between calls and their GPU work bounds the error of
   CHECK(model::FindLaunchLag(trace, kNone).rows == 0);
 }
 
+TEST_CASE("work that began late waited for nothing if its device was idle", "[index]") {
+  OneBatch made;
+  made.maker.Call(made.thread, "cudaLaunchKernel", 100, 5);
+  made.maker.Call(made.thread, "cudaLaunchKernel", 110, 5);
+  made.maker.Call(made.thread, "cudaLaunchKernel", 900, 5);
+  made.maker.Gpu(0, GpuKind::kKernel, "k", 300, 200, 0);  // the device was idle before
+  made.maker.Gpu(0, GpuKind::kKernel, "k", 510, 400, 1);  // it was at work for 200 of 400 ns, and idle for 10 before
+  made.maker.Gpu(0, GpuKind::kKernel, "k", 1000, 10, 2);  // idle for 90 of 100 ns, and that is not late
+  const Trace trace = made.maker.Finish();
+
+  CHECK(model::FindLaunchLag(trace, 0).waited_for_nothing == 0);
+  CHECK(model::FindLaunchLag(trace, 0, INT64_MIN, INT64_MAX, 101).waited_for_nothing == 2);
+  CHECK(model::FindLaunchLag(trace, 0, INT64_MIN, INT64_MAX, 100).waited_for_nothing == 3);
+  CHECK(model::FindLaunchLag(trace, 0, INT64_MIN, INT64_MAX, 401).waited_for_nothing == 0);
+}
+
 TEST_CASE("a batch's GPU time is divided between the members at the time", "[index]") {
   OneBatch made;
   made.maker.Member(made.batch, made.first, 100, 150);  // leaves

@@ -35,11 +35,13 @@ enum class HostClass : uint8_t {
 inline constexpr uint32_t kHostClasses = 6;
 PITOT_EXPORT const char* HostClassName(HostClass of);  // "synchronization"
 
-// By name, for any vendor: nccl, rccl, hccl.
+// By the function's name, as compiled or written: the collectives' libraries below, NVSHMEM, DeepEP, PyTorch's
+// symmetric memory, the all-reduces of inference servers. A product with a collective fused into it is computing.
 PITOT_EXPORT bool IsCommunicationKernel(std::string_view name);
-PITOT_EXPORT bool IsSynchronization(std::string_view call);  // "cudaStreamSynchronize", "hipEventSynchronize"
-PITOT_EXPORT bool IsSubmission(std::string_view call);       // "cudaLaunchKernel", "cuMemcpyAsync": work for a GPU
-PITOT_EXPORT bool IsAllocation(std::string_view call);       // "cudaMalloc", "cudaFreeHost", "cuMemAlloc_v2"
+PITOT_EXPORT bool IsCollectiveLibrary(std::string_view kernel);  // nccl, rccl, hccl
+PITOT_EXPORT bool IsSynchronization(std::string_view call);      // "cudaStreamSynchronize", "hipEventSynchronize"
+PITOT_EXPORT bool IsSubmission(std::string_view call);           // "cudaLaunchKernel", "cuMemcpyAsync": work for a GPU
+PITOT_EXPORT bool IsAllocation(std::string_view call);           // "cudaMalloc", "cudaFreeHost", "cuMemAlloc_v2"
 PITOT_EXPORT bool IsMark(std::string_view call);  // "CudaEventScope": marks where a span begins, not a call of the API
 // PyTorch's "enumerate(DataLoader)#...__next__", TensorFlow's "IteratorGetNextOp::DoCompute", DALI's copies of outputs,
 // and a host's own "next batch".

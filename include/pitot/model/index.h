@@ -119,10 +119,14 @@ struct LaunchLag {
   uint64_t rows = 0;   // rows with a known call; 0: nothing is known
   uint64_t early = 0;  // those that began before their calls
   int64_t smallest_ns = 0;
+  // Rows that began late on a device with nothing else to do: it was idle for `late_ns` or more right before, or for
+  // half of the time since the call. Others waited for earlier work, which says nothing about clocks.
+  uint64_t waited_for_nothing = 0;
 };
-// `device` kNone: streams whose device is unknown. O(rows).
+// `device` kNone: streams whose device is unknown. `late_ns` > 0: counts `waited_for_nothing`, in O(n log n); otherwise
+// O(rows).
 PITOT_EXPORT LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns = INT64_MIN,
-                                     int64_t end_ns = INT64_MAX);
+                                     int64_t end_ns = INT64_MAX, int64_t late_ns = 0);
 
 // How long GPUs worked for batches and requests, in whole ns.
 //

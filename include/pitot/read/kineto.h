@@ -34,6 +34,10 @@ struct KinetoReport {
   uint64_t names_unused = 0;         // of threads without events
   bool is_gzip = false;
   bool complete = false;  // the file ends where its JSON does
+  // GPU work that was set aside: without a time, or with a duration that other records exclude.
+  uint64_t gpu_no_time = 0, gpu_impossible = 0;
+  uint64_t host_no_time = 0;           // what threads did at time 0, long before all else: left out
+  uint64_t launches_without_work = 0;  // calls whose GPU work is not in the file; 0 if they are fewer than one of 100
 
   // Problems of the file, for people; "" if there are none.
   PITOT_EXPORT std::string Problems() const;

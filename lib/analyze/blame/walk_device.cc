@@ -8,6 +8,7 @@
 #include "analyze/facts/clock_state.h"
 #include "analyze/facts/copies.h"
 #include "analyze/facts/host_work.h"
+#include "analyze/facts/subjects.h"
 
 namespace pitot::blame {
 
@@ -229,7 +230,7 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
     const model::OverheadRow& overhead = *(after - 1);
     if (overhead.begin_ns < trace_.calls.begin_ns[call]) break;
     const std::string_view name = trace_.strings[overhead.name];
-    if (!Says(name, "load") && !Says(name, "compil") && !Says(name, "LAZY") && !Says(name, "module")) continue;
+    if (!facts::IsLoading(name) && !facts::IsCompiling(name)) continue;
     EmitInCall(std::max(overhead.begin_ns + overhead.duration_ns, loaded_ns), segment);
     EmitInCall(std::max(overhead.begin_ns, loaded_ns), loads);
   }
@@ -510,14 +511,13 @@ void Walk::Execute(uint32_t op) {
   segment.call = trace_.gpu.call[op];
   segment.thread = ready_thread_;
   segment.batch = trace_.calls.batch[segment.call];
-  const std::string_view name = trace_.strings[trace_.gpu.name[op]];
   const int64_t begin_ns = trace_.gpu.begin_ns[op], duration_ns = trace_.gpu.duration_ns[op];
   segment.blame = Blame::kGpuExecExpected;
   if (trace_.gpu.kind[op] == GpuKind::kMemcpy) {
     segment.blame = BlameOfCopy(op);
   } else if (trace_.gpu.kind[op] == GpuKind::kMemset) {
     segment.blame = Blame::kD2dMemset;
-  } else if (name.substr(0, 4) == "nccl" || Says(name, "ncclKernel") || Says(name, "ncclDevKernel")) {
+  } else if (index_.gpu.IsCommunication(op)) {
     segment.blame = Blame::kCommExposed;
   } else if (const int64_t usual_ns = index_.gpu.UsualNs(op); usual_ns >= 0 && duration_ns > usual_ns) {
     const int64_t overlap_ns = index_.gpu.OverlapNs(op, index_.gpu.TimeOf(op),

@@ -11,6 +11,7 @@
 #include "analyze/facts/quality.h"
 #include "analyze/facts/subjects.h"
 #include "base/quantile.h"
+#include "pitot/model/classes.h"
 
 namespace pitot::blame {
 
@@ -41,6 +42,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
       streams_(trace.streams.size()),
       place_(trace.gpu.size(), kNone),
       classes_(trace.strings.size(), CallClass::kOther),
+      communicates_(trace.strings.size()),
       calls_of_(trace.requests.size()),
       ops_of_request_(trace.requests.size()),
       ops_of_batch_(trace.batches.size()),
@@ -51,7 +53,11 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
   has_operations_ = std::any_of(kinds.begin(), kinds.end(), [](auto k) { return k != GpuKind::kSpan; });
   for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) members_[batch] = trace.batches[batch].member_count;
   std::unordered_map<uint64_t, std::vector<int64_t>> durations;
+  std::vector<bool> is_name_known(trace.strings.size());
   for (uint32_t op = 0; op < trace.gpu.size(); ++op) {
+    const model::StringId kernel = trace.gpu.name[op];
+    if (!is_name_known[kernel]) communicates_[kernel] = model::IsCommunicationKernel(trace.strings[kernel]);
+    is_name_known[kernel] = true;
     if (has_operations_ && IsSpan(op)) continue;
     std::vector<uint32_t>& stream = streams_[trace.gpu.stream[op]];
     place_[op] = static_cast<uint32_t>(stream.size());

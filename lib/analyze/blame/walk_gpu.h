@@ -37,6 +37,8 @@ class GpuOps {
 
   // By its name; kBlockingCopy for a copy that is known to have waited.
   CallClass ClassOf(uint32_t call) const;
+  // Whether a row of `gpu` is a kernel or graph that moves data between GPUs, by its name.
+  bool IsCommunication(uint32_t op) const { return communicates_[trace_.gpu.name[op]]; }
   int64_t EndNs(uint32_t op) const { return trace_.gpu.begin_ns[op] + trace_.gpu.duration_ns[op]; }
 
   // The operations calls waited for.
@@ -172,6 +174,7 @@ class GpuOps {
   std::vector<std::vector<uint32_t>> streams_;  // rows of each, by begin
   std::vector<uint32_t> place_;                 // of each row, in its stream; kNone: left out
   std::vector<CallClass> classes_;              // by StringId of their names
+  std::vector<bool> communicates_;              // likewise, for work
   std::vector<model::Interval> calls_of_;       // by request
   std::vector<uint32_t> ops_of_request_, ops_of_batch_, members_;
   std::vector<bool> has_waits_;  // by batch

@@ -73,13 +73,20 @@ class CopyQuality final : public Analyzer {
     const Trace& trace = analysis.trace();
     const double small_bytes = analysis.threshold("small_upload").value;
     Blocked pageable("an asynchronous copy of pageable memory"), waiting("a waiting copy"), sets("a waiting set");
+    uint32_t stream = kNone;
+    int64_t before_ns = INT64_MIN, until_ns = INT64_MIN;  // when the row's stream had done what came before; and so far
     for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
+      if (trace.gpu.stream[row] != stream) stream = trace.gpu.stream[row], until_ns = INT64_MIN;
+      before_ns = until_ns;
+      if (trace.gpu.kind[row] != model::GpuKind::kSpan)
+        until_ns = std::max(until_ns, trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]);
       if (call == kNone) continue;
       if (IsWaitingSet(trace, row) && !IsAsynchronous(trace, call)) sets.Show(trace, call, trace.gpu.begin_ns[row]);
       if (trace.gpu.kind[row] != model::GpuKind::kMemcpy) continue;
       if (IsAsynchronous(trace, call)) {
-        if (model::IsPageableCopy(trace, row)) pageable.Show(trace, call, INT64_MIN);
+        // Until earlier work was done the call waited for that: pinned memory does not make it shorter.
+        if (model::IsPageableCopy(trace, row)) pageable.Show(trace, call, before_ns);
         continue;
       }
       const std::string_view direction = DirectionOf(trace, row);

@@ -4,6 +4,7 @@
 // begin and to run, and how much of the GPU's idle time passed while threads were launching.
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
@@ -12,6 +13,7 @@
 #include "analyze/facts/launches.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/subjects.h"
+#include "base/gpu_loss_reason.h"
 #include "pitot/model/indexes.h"
 
 namespace pitot::catalogue {
@@ -48,7 +50,14 @@ class LaunchOverhead final : public Analyzer {
   AnalyzerInfo Info() const noexcept override { return InfoOf("a10", "launch overhead", kThresholds); }
 
   Status Run(Analysis& analysis) override {
-    AddLaunches(analysis, Launches(analysis));
+    uint64_t without_work = 0;
+    for (const model::GpuLossRow& loss : analysis.trace().gpu_losses) {
+      const std::string_view reason = analysis.trace().strings[loss.reason];
+      if (reason == base::kLaunchWithoutWork || reason == base::kGraphWithoutWork) without_work += loss.records;
+    }
+    if (without_work != 0) AddNumber(analysis, "launches_without_work", kAll, static_cast<double>(without_work));
+    // The costs of launches are known from their work.
+    if (without_work == 0 || analysis.trace().gpu.size() != 0) AddLaunches(analysis, Launches(analysis));
     AddOfRequests(analysis);
     ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
     return Status();

@@ -9,7 +9,8 @@
 #include <cmath>
 #include <map>
 #include <string>
-#include <unordered_map>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
@@ -17,9 +18,10 @@
 #include "analyze/facts/calls_within.h"
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/gpu_counters.h"
-#include "analyze/facts/operator_bytes.h"
+#include "analyze/facts/operator_work.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/peaks.h"
+#include "analyze/facts/shape_reason.h"
 #include "analyze/facts/subjects.h"
 #include "model/held.h"
 
@@ -30,12 +32,12 @@ namespace {
 using facts::Accumulate;
 using facts::Add;
 using facts::AddNumber;
-using facts::Argument;
 using facts::CallsWithin;
 using facts::Conclude;
 using facts::DeviceOf;
 using facts::EachOf;
 using facts::EventNameId;
+using facts::FindShapeReason;
 using facts::GpuCounters;
 using facts::GpuCountersOf;
 using facts::GpuName;
@@ -43,11 +45,12 @@ using facts::InfoOf;
 using facts::Judged;
 using facts::LeastBytes;
 using facts::Longest;
+using facts::OperatorWork;
 using facts::Peaks;
 using facts::PeaksOf;
 using facts::Precision;
 using facts::PrecisionOf;
-using facts::ReadShapes;
+using facts::ShapeReason;
 using facts::Share;
 using facts::TensorShape;
 using facts::UsesTf32;
@@ -71,6 +74,7 @@ struct Group {
   uint64_t calls = 0;
   double flops = 0, bytes = 0;  // bytes 0: unknown
   int64_t ns = 0;
+  ShapeReason reason;  // of the first
   Longest longest{EvidenceTable::kEvents, "one of these operators"};
 };
 
@@ -80,9 +84,9 @@ class Roofline final : public Analyzer {
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
-    const Argument flops(trace, "flops"), shapes(trace, "shapes");
-    if (!flops.is_anywhere()) return Status();
-    std::map<uint32_t, std::vector<Group>> devices = Find(analysis, flops, shapes);
+    OperatorWork work(trace);
+    if (!work.IsAnywhere()) return Status();
+    std::map<uint32_t, std::vector<Group>> devices = Find(analysis, &work);
     for (auto& [device, groups] : devices) {
       if (device != kNone) OfDevice(analysis, device, &groups);
       if (analysis.IsOver()) break;
@@ -91,42 +95,50 @@ class Roofline final : public Analyzer {
   }
 
  private:
-  static std::map<uint32_t, std::vector<Group>> Find(Analysis& analysis, const Argument& flops,
-                                                     const Argument& shapes) {
+  // The kernels of an operator.
+  struct Kernels {
+    int64_t ns = 0;
+    uint32_t device = kNone;
+    bool is_tf32 = false;
+  };
+  static Kernels KernelsOf(const Trace& trace, const CallsWithin& calls, uint32_t event,
+                           std::vector<int8_t>* is_tensor_float) {
+    Kernels kernels;
+    calls.EachGpu(event, [&](uint32_t row) {
+      if (trace.gpu.kind[row] != model::GpuKind::kKernel) return;
+      Accumulate(&kernels.ns, trace.gpu.duration_ns[row]);
+      kernels.device = trace.streams[trace.gpu.stream[row]].device;
+      int8_t& known = (*is_tensor_float)[trace.gpu.name[row]];
+      if (known < 0) known = UsesTf32(trace.strings[trace.gpu.name[row]]);
+      kernels.is_tf32 |= known != 0;
+    });
+    return kernels;
+  }
+  static std::map<uint32_t, std::vector<Group>> Find(Analysis& analysis, OperatorWork* work) {
     const Trace& trace = analysis.trace();
     const CallsWithin calls(trace, analysis.indexes().launches);
     std::vector<int8_t> is_tensor_float(trace.strings.size(), -1);
-    std::map<std::tuple<uint32_t, StringId, StringId>, Group> groups;
-    std::unordered_map<StringId, std::vector<TensorShape>> read;
+    std::map<std::tuple<uint32_t, StringId, std::string_view, std::string_view>, Group> groups;
     for (const uint32_t event : EachOf(analysis, trace.events.size())) {
-      const double done = flops.Number(event);
+      const double done = work->Flops(event);
       if (done <= 0) continue;
-      int64_t ns = 0;
-      uint32_t device = kNone;
-      bool is_tf32 = false;
-      calls.EachGpu(event, [&](uint32_t row) {
-        if (trace.gpu.kind[row] != model::GpuKind::kKernel) return;
-        Accumulate(&ns, trace.gpu.duration_ns[row]);
-        device = trace.streams[trace.gpu.stream[row]].device;
-        int8_t& known = is_tensor_float[trace.gpu.name[row]];
-        if (known < 0) known = UsesTf32(trace.strings[trace.gpu.name[row]]);
-        is_tf32 |= known != 0;
-      });
-      if (ns == 0) continue;
-      const auto text = static_cast<StringId>(shapes.Of(event) == nullptr ? 0 : *shapes.Of(event));
-      const auto [tensors, is_new] = read.try_emplace(text);
-      if (is_new) tensors->second = ReadShapes(trace.strings[text]);
+      const Kernels kernels = KernelsOf(trace, calls, event, &is_tensor_float);
+      if (kernels.ns == 0) continue;
+      const std::vector<TensorShape>& tensors = work->Tensors(event);
       const StringId name = EventNameId(trace, event);
-      Group& group = groups[{device, name, text}];
+      Group& group = groups[{kernels.device, name, work->ShapesText(event), work->TypesText(event)}];
+      if (group.calls == 0 && kernels.device != kNone)
+        group.reason = FindShapeReason(trace.strings[name], tensors, work->InputsText(event),
+                                       trace.devices[kernels.device].multiprocessors);
       group.name = trace.strings[name];
-      group.shapes = trace.strings[text];
-      group.device = device;
-      if (!tensors->second.empty()) group.precision = PrecisionOf(tensors->second.front().type);
-      if (group.precision == Precision::kF32 && is_tf32) group.precision = Precision::kTf32;
+      group.shapes = work->ShapesText(event);
+      group.device = kernels.device;
+      if (!tensors.empty()) group.precision = PrecisionOf(tensors.front().type);
+      if (group.precision == Precision::kF32 && kernels.is_tf32) group.precision = Precision::kTf32;
       ++group.calls;
       group.flops += done;
-      group.bytes += LeastBytes(group.name, tensors->second, done);
-      Accumulate(&group.ns, ns);
+      group.bytes += LeastBytes(group.name, tensors, done);
+      Accumulate(&group.ns, kernels.ns);
       group.longest.Show(event, {trace.events.begin_ns[event], trace.EventEnd(event)});
     }
     std::map<uint32_t, std::vector<Group>> devices;
@@ -209,33 +221,39 @@ class Roofline final : public Analyzer {
     const std::string subject = std::string(group.name) + " " + std::string(group.shapes);
     AddNumber(analysis, "intensity", subject, group.flops / group.bytes, "flop/byte");
     AddNumber(analysis, "efficiency", subject, efficiency);
-    // Above the roof: operations not really done (masks), or a higher clock.
-    if (efficiency > low.value && (efficiency < high.value || efficiency > 1.2)) return;
     const bool is_low = efficiency <= low.value;
+    // A size that explains it is worth saying earlier.
+    const bool is_shape = !is_low && efficiency < high.value && !group.reason.text.empty();
+    // Above the roof: operations not really done (masks), or a higher clock.
+    if (!is_low && !is_shape && (efficiency < high.value || efficiency > 1.2)) return;
+    const bool is_slow = is_low || is_shape;
     const auto spare_ns = static_cast<int64_t>(std::clamp(static_cast<double>(group.ns) * (1 - efficiency), 0.0, 9e18));
     const char* const bound = is_memory ? "memory" : "computing";
-    const std::string summary =
-        base::Format("%s calls at %.0f %% of the limit set by %s (", base::Count(group.calls).c_str(), 100 * efficiency,
-                     bound) +
-        base::Format("%.3g Tflop/s, %.3g flop/byte)", group.flops / static_cast<double>(group.ns) * 1e-3,
-                     group.flops / group.bytes);
-    Conclude(
-        analysis,
-        Judged(is_low      ? "a18.low_efficiency"
-               : is_memory ? "a18.memory_bound"
-                           : "a18.compute_bound",
-               subject.c_str(), "achieved / attainable", efficiency, is_low ? low : high),
-        {.severity = is_low ? Severity::kLow : Severity::kInfo,
-         .confidence = has_clock ? 0.7 : 0.6,
-         .cost_ns = is_low ? spare_ns : 0,
-         .summary = summary,
-         .recommendation =
-             is_low ? "Neither computing nor memory is busy: look at its launch shape (a20), larger batches or other "
-                      "kernels."
-             : is_memory
-                 ? "Only fewer bytes make it faster: fuse it, use smaller types, or larger batches if weights dominate."
-                 : "Only fewer operations or a smaller type make it faster."},
-        group.longest);
+    std::string summary = base::Format("%s calls at %.0f %% of the limit set by %s (", base::Count(group.calls).c_str(),
+                                       100 * efficiency, bound) +
+                          base::Format("%.3g Tflop/s, %.3g flop/byte)",
+                                       group.flops / static_cast<double>(group.ns) * 1e-3, group.flops / group.bytes);
+    if (is_slow && !group.reason.text.empty()) summary += ": " + group.reason.text;
+    Conclude(analysis,
+             Judged(is_low      ? "a18.low_efficiency"
+                    : is_shape  ? "a18.shape"
+                    : is_memory ? "a18.memory_bound"
+                                : "a18.compute_bound",
+                    subject.c_str(), "achieved / attainable", efficiency, is_low ? low : high),
+             {.severity = is_slow ? Severity::kLow : Severity::kInfo,
+              .confidence = has_clock ? 0.7 : 0.6,
+              .cost_ns = is_slow ? spare_ns : 0,
+              .summary = summary,
+              .recommendation = AdviceFor(group, is_slow, is_memory)},
+             group.longest);
+  }
+  static const char* AdviceFor(const Group& group, bool is_slow, bool is_memory) {
+    if (is_slow && !group.reason.text.empty()) return group.reason.advice;
+    if (is_slow)
+      return "Neither computing nor memory is busy: look at its launch shape (a20), larger batches or other kernels.";
+    return is_memory
+               ? "Only fewer bytes make it faster: fuse it, use smaller types, or larger batches if weights dominate."
+               : "Only fewer operations or a smaller type make it faster.";
   }
 };
 

@@ -93,10 +93,16 @@ class FrameworkPatterns final : public Analyzer {
     const double most_bytes = analysis.threshold("readback_bytes").value;
     const Threshold least = analysis.threshold("readback_share");
     const model::WaitingCalls& waiting = analysis.indexes().waiting;
-    std::vector<Interval> times;
+    std::vector<Interval> times, own;  // the second: after earlier work of the stream
+    uint32_t stream = kNone;
+    int64_t until_ns = INT64_MIN, before_ns = INT64_MIN;
     Longest longest(EvidenceTable::kCalls, "waited for a value to be read back");
     for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
+      if (trace.gpu.stream[row] != stream) stream = trace.gpu.stream[row], until_ns = INT64_MIN;
+      before_ns = until_ns;
+      if (trace.gpu.kind[row] != model::GpuKind::kSpan)
+        until_ns = std::max(until_ns, trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]);
       if (trace.gpu.kind[row] != model::GpuKind::kMemcpy || call == kNone || trace.gpu.bytes[row] == 0 ||
           static_cast<double>(trace.gpu.bytes[row]) > most_bytes || DirectionOf(trace, row) != "DtoH")
         continue;
@@ -106,9 +112,10 @@ class FrameworkPatterns final : public Analyzer {
       if (!waits_next && !waiting.Has(call)) continue;
       times.push_back({trace.calls.begin_ns[call], trace.CallEnd(waits_next ? call + 1 : call)});
       longest.Show(call, times.back());
+      own.push_back({std::clamp(before_ns, times.back().begin_ns, times.back().end_ns), times.back().end_ns});
     }
     const uint64_t count = times.size();
-    const int64_t ns = TotalNs(Union(std::move(times)));
+    const int64_t ns = TotalNs(Union(std::move(times))), own_ns = TotalNs(Union(std::move(own)));
     if (trace.gpu.size() == 0) return;
     AddNumber(analysis, "readbacks", kAll, static_cast<double>(count));
     Add(analysis, "in_readbacks", kAll, ns);
@@ -116,10 +123,11 @@ class FrameworkPatterns final : public Analyzer {
     if (static_cast<double>(count) < analysis.threshold("least").value || share < least.value) return;
     Say(analysis,
         {"a22.scalar_readback", "in readbacks of single values / window", "readback_share", share,
-         SeverityOf(share, 5 * least.value), 0.9, ns,
+         OfWindow(trace, own_ns) < least.value ? Severity::kInfo : SeverityOf(OfWindow(trace, own_ns), 5 * least.value),
+         0.9, own_ns,
          base::Plural(count, "single value") +
              " read back from GPUs (.item(), a tensor as a condition); threads spent " + base::Duration(ns) +
-             " in these copies and their waits",
+             " in these copies and their waits, " + base::Duration(own_ns) + " of it after the GPU's earlier work",
          "Keep values on the GPU, or read many back at once, after launching the next work."},
         longest);
   }

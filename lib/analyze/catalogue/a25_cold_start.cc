@@ -67,6 +67,7 @@ struct Found {
   std::string longest_kernel;
   int64_t longest_ns = 0;
   bool is_recorded = false;  // by the driver, or a call says so
+  bool is_of_driver = false;
 };
 
 class ColdStart final : public Analyzer {
@@ -92,7 +93,9 @@ class ColdStart final : public Analyzer {
     const Trace& trace = analysis.trace();
     for (const model::OverheadRow& row : trace.overheads) {
       const Kind kind = KindOfOverhead(trace.strings[row.name]);
-      if (kind != kKinds) See(kNone, {row.begin_ns, row.begin_ns + row.duration_ns}, &found[kind]);
+      if (kind == kKinds) continue;
+      See(kNone, {row.begin_ns, row.begin_ns + row.duration_ns}, &found[kind]);
+      found[kind].is_of_driver = true;
     }
     std::vector<uint8_t> kinds(trace.strings.size(), UINT8_MAX);
     for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
@@ -147,7 +150,9 @@ class ColdStart final : public Analyzer {
     if (!found.is_recorded) summary += "; inferred from first launches alone: it may also have been compiling";
     Conclude(analysis, Judged(kCodes[kind], kAll, "time in it / window", share, least),
              {.severity = SeverityOf(share, 5 * least.value),
-              .confidence = found.is_recorded ? 0.95 : 0.6,
+              .confidence = found.is_of_driver  ? 1
+                            : found.is_recorded ? 0.95
+                                                : 0.6,
               .cost_ns = ns,
               .summary = summary,
               .recommendation = kAdvice[kind]},

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "analyze/catalogue/namespace.h"
+#include "analyze/facts/missing_gpu_work.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/quality.h"
 #include "analyze/facts/subjects.h"
@@ -33,6 +34,7 @@ using facts::Over;
 
 constexpr uint32_t kMostEvidence = 16;
 constexpr size_t kMostMeasures = 100000, kMostFindings = 1000;
+constexpr double kSureOfMissing = 0.3;  // of a finding whose evidence may be missing work
 
 int64_t CpuNs() {
   timespec now = {};
@@ -45,6 +47,7 @@ std::string Text(const char* text) { return text == nullptr ? "" : text; }
 // Shared by all analyzers. The index and the walks are made when an analyzer first asks for them.
 struct Shared {
   std::vector<Damage> damages;
+  facts::MissingWork missing;
   std::optional<BlameIndex> index;
   std::optional<Walks> walks;
   Analysis* asker = nullptr;
@@ -133,6 +136,13 @@ class Running final : public Analysis {
     row.value = finding.value;
     row.is_undetermined = finding.is_undetermined;
     row.cost_ns = finding.cost_ns;
+    if (!facts::IsKnownWithout(shared_.missing, row.code, finding.value, finding.threshold.value)) {
+      // The missing work may have filled the time that looks idle.
+      row.is_undetermined = true;
+      row.severity = std::min(row.severity, Severity::kLow);
+      row.confidence = std::min(row.confidence, kSureOfMissing);
+      row.cost_ns = 0;
+    }
     row.threshold = {Text(finding.threshold.name), Text(finding.threshold.unit), Text(finding.threshold.source),
                      finding.threshold.value};
     for (uint32_t i = 0; i < std::min(finding.evidence_count, kMostEvidence); ++i) {
@@ -292,6 +302,7 @@ Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Anal
     report->index_cpu_ns = catalogue::CpuNs() - begin_ns;
     catalogue::Shared shared;
     shared.damages = facts::FindDamages(trace, facts::QualityLimits());
+    shared.missing = facts::FindMissingWork(trace, shared.damages);
     for (const std::unique_ptr<Analyzer>& analyzer : analyzers) {
       if (!options.only.empty() && !catalogue::IsNamed(options.only, analyzer->Info().name)) continue;
       report->analyzers.emplace_back();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "analyze/facts/peaks.h"
@@ -27,6 +28,68 @@ double Product(const std::vector<TensorShape>& tensors, size_t first) {
   const TensorShape &a = tensors[first], &b = tensors[first + 1];
   if (a.sizes.size() < 2 || b.sizes.size() < 2 || a.sizes.back() <= 0) return 0;
   return Sum(tensors, first, 2, a.Elements() / a.sizes.back() * b.sizes.back());
+}
+
+// The numbers of the `index`th input: {1, 1} of "[1,1]", {1} of "1"; empty if it has none.
+std::vector<double> NumbersOf(std::string_view inputs, size_t index) {
+  std::vector<double> numbers;
+  for (size_t i = 0;; ++i) {
+    const size_t begin = inputs.find('"'), end = begin == std::string_view::npos ? begin : inputs.find('"', begin + 1);
+    if (end == std::string_view::npos) return {};
+    if (i < index) {
+      inputs.remove_prefix(end + 1);
+      continue;
+    }
+    std::string_view text = inputs.substr(begin + 1, end - begin - 1);
+    if (text.substr(0, 1) == "[") text.remove_prefix(1);
+    for (const char* at = text.data(); at < text.data() + text.size();) {
+      int64_t number = 0;
+      const auto [next, error] = std::from_chars(at, text.data() + text.size(), number);
+      if (error != std::errc()) return numbers;
+      numbers.push_back(static_cast<double>(number));
+      at = next + 1;
+    }
+    return numbers;
+  }
+}
+
+// Each value of the output takes one multiplication and one addition for each element of a filter.
+double ConvolutionFlops(const std::vector<TensorShape>& tensors, std::string_view inputs) {
+  constexpr size_t kStride = 3, kPadding = 4, kDilation = 5;
+  if (tensors.size() < 2) return 0;
+  const std::vector<double>&input = tensors[0].sizes, &weight = tensors[1].sizes;
+  const size_t spatial = input.size() < 3 ? 0 : input.size() - 2;
+  const std::vector<double> stride = NumbersOf(inputs, kStride), padding = NumbersOf(inputs, kPadding),
+                            dilation = NumbersOf(inputs, kDilation);
+  const bool is_transposed = inputs.find("\"True\"") != std::string_view::npos;
+  if (spatial == 0 || weight.size() != input.size() || stride.size() != spatial || padding.size() != spatial ||
+      dilation.size() != spatial || is_transposed)
+    return 0;
+  double outputs = input[0] * weight[0];
+  for (size_t i = 0; i < spatial; ++i) {
+    if (stride[i] <= 0) return 0;
+    const double reach = dilation[i] * (weight[2 + i] - 1) + 1;
+    outputs *= std::max(0.0, std::floor((input[2 + i] + 2 * padding[i] - reach) / stride[i]) + 1);
+  }
+  return 2 * outputs * (weight[0] == 0 ? 0 : tensors[1].Elements() / weight[0]);
+}
+
+bool IsFusedAttention(std::string_view op) {
+  return op == "aten::_scaled_dot_product_flash_attention" || op == "aten::_scaled_dot_product_efficient_attention" ||
+         op == "aten::_scaled_dot_product_cudnn_attention";
+}
+// Sizes are batch, heads, length and head dimension. Keys may have fewer heads.
+double AttentionFlops(const std::vector<TensorShape>& tensors) {
+  if (tensors.size() < 3 || tensors[0].sizes.size() != 4 || tensors[1].sizes.size() != 4 ||
+      tensors[2].sizes.size() != 4)
+    return 0;
+  const std::vector<double>& query = tensors[0].sizes;
+  return 2 * query[0] * query[1] * query[2] * tensors[1].sizes[2] * (query[3] + tensors[2].sizes[3]);
+}
+// Rows of all groups together by one matrix for each group.
+double GroupedFlops(const std::vector<TensorShape>& tensors) {
+  if (tensors.size() < 2 || tensors[0].sizes.size() != 2 || tensors[1].sizes.size() != 3) return 0;
+  return 2 * tensors[0].Elements() * tensors[1].sizes[2];
 }
 
 }  // namespace
@@ -92,9 +155,12 @@ std::vector<TensorShape> ReadJsonShapes(std::string_view sizes, std::string_view
   return tensors;
 }
 
-double ProductFlops(std::string_view op, const std::vector<TensorShape>& tensors) {
+double FlopsOf(std::string_view op, const std::vector<TensorShape>& tensors, std::string_view inputs) {
+  if (op == "aten::convolution") return ConvolutionFlops(tensors, inputs);
+  if (IsFusedAttention(op)) return AttentionFlops(tensors);
+  if (op == "aten::_grouped_mm") return GroupedFlops(tensors);
   const bool adds = op == "aten::addmm" || op == "aten::baddbmm";
-  if (!adds && op != "aten::mm" && op != "aten::bmm") return 0;
+  if (!adds && op != "aten::mm" && op != "aten::bmm" && op != "aten::_scaled_mm") return 0;
   const size_t first = adds ? 1 : 0;
   if (tensors.size() < first + 2) return 0;
   const TensorShape &a = tensors[first], &b = tensors[first + 1];
@@ -103,7 +169,8 @@ double ProductFlops(std::string_view op, const std::vector<TensorShape>& tensors
 }
 
 double LeastBytes(std::string_view op, const std::vector<TensorShape>& tensors, double flops) {
-  if (op == "aten::mm" || op == "aten::bmm" || op == "aten::_scaled_mm") return Product(tensors, 0);
+  if (op == "aten::mm" || op == "aten::bmm" || op == "aten::_scaled_mm" || op == "aten::_grouped_mm")
+    return Product(tensors, 0);
   if (op == "aten::addmm" || op == "aten::baddbmm") {
     const double bytes = Product(tensors, 1);
     return bytes == 0 ? 0 : bytes + tensors[0].Elements() * BytesOf(tensors[0].type);

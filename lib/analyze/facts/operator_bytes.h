@@ -28,9 +28,12 @@ std::vector<TensorShape> ReadShapes(std::string_view shapes);
 // at anything but a list of sizes. An unknown type is "".
 std::vector<TensorShape> ReadJsonShapes(std::string_view sizes, std::string_view types);
 
-// The operations of a product of matrices, by the sizes of its inputs (mm, addmm, bmm, baddbmm); 0 for other operators,
-// and where tensors are missing.
-double ProductFlops(std::string_view op, const std::vector<TensorShape>& tensors);
+// The operations of an operator, by the sizes of its inputs: products of matrices (mm, addmm, bmm, baddbmm, _scaled_mm,
+// _grouped_mm), convolution, and the fused attentions of scaled_dot_product_attention, without regard to masks. 0 for
+// other operators, also those that call one of these, and where tensors are missing. `inputs`: the values of inputs, as
+// PyTorch's profiler writes them without blanks: ["","","","[1,1]","[0,0]","[1,1]","False","[0,0]","1"]. A convolution
+// needs them.
+double FlopsOf(std::string_view op, const std::vector<TensorShape>& tensors, std::string_view inputs);
 
 // The bytes of the tensors read and of the one written, each counted once, as if a cache held them all. For products of
 // matrices, convolutions (not transposed; the output by `flops`) and attention; 0 for other operators, and where

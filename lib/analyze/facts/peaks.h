@@ -30,7 +30,8 @@ struct Peaks {
 };
 // The peaks of a device, by its name in CUDA: "NVIDIA H100 80GB HBM3". For dense products; a multiplication and an
 // addition are two operations. From NVIDIA's data sheets and architecture papers of V100, T4, A100, A30, A10, L4, L40S,
-// H100, H200, GH200 and B200 (HGX), and AMD's data sheet of MI300X.
+// H100, H200, GH200 and B200 (HGX), and AMD's of MI300X, MI325X,
+// MI350X and MI355X.
 Peaks PeaksOf(std::string_view device, Precision precision);
 
 }  // namespace pitot::facts

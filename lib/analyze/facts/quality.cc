@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "analyze/facts/missing_gpu_work.h"
 #include "analyze/facts/subjects.h"
 #include "base/columns.h"
+#include "base/gpu_loss_reason.h"
 #include "base/memory_option.h"
 
 namespace pitot::facts {
@@ -15,14 +17,18 @@ using model::Trace;
 
 namespace {
 
-constexpr double kLeastMultiplier = 0.5;
 constexpr double kLeastLost = 0.001;  // of the window: less is shown as 0.0 %
 
 bool IsEarly(const model::LaunchLag& lag, const QualityLimits& limits) {
   return lag.rows != 0 && lag.smallest_ns < -limits.skew_ns;
 }
+// With a full queue, work begins late by any clock. A tenth of the work tells: a queue has gaps now and then.
 bool IsLate(const model::LaunchLag& lag, const QualityLimits& limits) {
-  return lag.smallest_ns > limits.late_ns && lag.rows >= limits.least_launches;
+  return lag.smallest_ns > limits.late_ns && lag.rows >= limits.least_launches &&
+         lag.waited_for_nothing * 10 >= lag.rows;
+}
+model::LaunchLag LagOf(const Trace& trace, uint32_t device, const QualityLimits& limits) {
+  return FindLaunchLag(trace, device, INT64_MIN, INT64_MAX, std::max<int64_t>(1, limits.late_ns));
 }
 
 class Inspector {
@@ -31,6 +37,7 @@ class Inspector {
 
   std::vector<Damage> Inspect() {
     InspectLosses();
+    AddMissingGpuWork(trace_, &damages_);
     InspectGpuRows();
     InspectClocks();
     InspectOverheads();
@@ -79,6 +86,7 @@ class Inspector {
     }
     base::MemoryOptions options;
     for (const model::GpuLossRow& loss : trace_.gpu_losses) {
+      if (base::IsOfReader(trace_.strings[loss.reason])) continue;  // AddMissingGpuWork
       options.Add(trace_.strings[loss.reason], loss.device != kNone ? trace_.devices[loss.device].ordinal : kNone);
       lost_gpu.push_back({loss.begin_ns, loss.end_ns});
       records += loss.records;
@@ -127,7 +135,7 @@ class Inspector {
 
   void InspectClocks() {
     for (const uint32_t device : DevicesAtWork(trace_)) {
-      const model::LaunchLag lag = FindLaunchLag(trace_, device);
+      const model::LaunchLag lag = LagOf(trace_, device, limits_);
       if (lag.rows == 0) continue;
       const double early = static_cast<double>(lag.early) / static_cast<double>(lag.rows);
       if (IsEarly(lag, limits_))
@@ -139,8 +147,8 @@ class Inspector {
       if (IsLate(lag, limits_))
         Add("a39.clock_late", GpuName(trace_, device),
             "none of its work began sooner than " + base::Duration(lag.smallest_ns) +
-                " after its launch: its timestamps may be late by as much",
-            "The offset between its clock and the host's is not known, unless its queue was never empty.",
+                " after its launch, though it had nothing else to do: its timestamps may be late by as much",
+            "The offset between its clock and the host's is not known; see docs/guide/gpu.md on clocks.",
             "least launch latency", static_cast<double>(lag.smallest_ns), "late", kReadsLaunches, 0.5, Window());
     }
   }
@@ -149,7 +157,7 @@ class Inspector {
     std::vector<Interval> own, profiles;
     for (const model::OverheadRow& row : trace_.overheads) {
       const std::string_view name = trace_.strings[row.name];
-      if (IsCompiling(name) || IsLoading(name)) continue;
+      if (IsCompiling(name) || IsLoading(name) || IsQueueing(name)) continue;
       (IsProfiling(name) ? profiles : own).push_back({row.begin_ns, row.begin_ns + row.duration_ns});
     }
     const auto add = [this](const char* code, const std::vector<Interval>& parts, const char* caveat,
@@ -213,7 +221,7 @@ bool AreWaitsRecorded(const model::Trace& trace) {
 bool AreGpuTimesKnown(const Trace& trace, const QualityLimits& limits) {
   const std::vector<uint32_t> devices = DevicesAtWork(trace);
   return std::none_of(devices.begin(), devices.end(), [&](uint32_t device) {
-    const model::LaunchLag lag = FindLaunchLag(trace, device);
+    const model::LaunchLag lag = LagOf(trace, device, limits);
     return IsEarly(lag, limits) || IsLate(lag, limits);
   });
 }

@@ -25,6 +25,8 @@ struct QualityLimits {
   double endless_share = 0.05;    // of requests, with a lost end; Pitot's
 };
 
+inline constexpr double kLeastMultiplier = 0.5;
+
 struct Damage {
   const char* code = "";  // "a39.lost_gpu_records"
   std::string subject;
@@ -34,8 +36,11 @@ struct Damage {
   double value = 0;
   const char* limit = "";  // the threshold of a39 it exceeds
   uint32_t spoils = 0;     // bits of kReads...: the answers it spoils
-  double multiplier = 1;   // of their confidence, at least 0.5
+  double multiplier = 1;   // of their confidence, at least kLeastMultiplier
   model::Interval where;
+  // GPU work that is missing, by number, as an estimate: what looks idle may have been at work.
+  double missing_launches = 0;  // of launches without work in the trace
+  double set_aside = 0;         // records that cannot be true
 };
 
 // Whether the clock of every GPU can be right against the host's: work begins after its launch, and some of it soon

@@ -39,13 +39,12 @@ template <class OfDevice> void ForDevicesAtWork(Analysis& analysis, OfDevice of_
   }
 }
 
-// Whether a row of overheads is the driver's own work, not the profiling library's, by the names of pitot::cupti.
-inline bool IsCompiling(std::string_view overhead) {
-  return overhead == "driver compiler" || overhead == "compiling PTX";
-}
-inline bool IsLoading(std::string_view overhead) {
-  return overhead == "module loading" || overhead == "lazy function loading";
-}
+// Whether a row of overheads is the driver's own work for the program, not the profiling library's. The names are those
+// of pitot::cupti ("lazy function loading") and of PyTorch's profiler ("Lazy Function Loading").
+bool IsCompiling(std::string_view overhead);
+bool IsLoading(std::string_view overhead);
+// Likewise waits for room in a full launch queue ("Command Buffer Full").
+bool IsQueueing(std::string_view overhead);
 // Whether it is a run of pitot::ProfileKernels.
 inline bool IsProfiling(std::string_view overhead) { return overhead == base::kProfilingKernels; }
 // Adds to a sum; sums of times that may overlap stop at INT64_MAX.

@@ -24,27 +24,9 @@ constexpr double kLeastKnown = 0.8;
 
 }  // namespace
 
-const std::vector<facts::TensorShape>& OperatorLoads::TensorsOf(uint32_t event) {
-  const auto text_of = [event](const facts::Argument& argument) {
-    return argument.Of(event) == nullptr ? StringId{0} : static_cast<StringId>(*argument.Of(event));
-  };
-  const StringId shapes = text_of(shapes_), types = text_of(types_);
-  const auto [found, is_new] = read_.try_emplace(uint64_t{types} << 32 | shapes);
-  if (is_new)
-    found->second = types == 0 ? facts::ReadShapes(trace_.strings[shapes])
-                               : facts::ReadJsonShapes(trace_.strings[shapes], trace_.strings[types]);
-  return found->second;
-}
-
-bool OperatorLoads::Has(uint32_t event) {
-  if (flops_.Of(event) != nullptr) return true;
-  return types_.Of(event) != nullptr && facts::ProductFlops(trace_.EventName(event), TensorsOf(event)) > 0;
-}
-
 bool OperatorLoads::Add(uint32_t event, bool is_tf32, Load* load) {
-  const std::vector<facts::TensorShape>& tensors = TensorsOf(event);
-  const double flops =
-      flops_.Of(event) != nullptr ? flops_.Number(event) : facts::ProductFlops(trace_.EventName(event), tensors);
+  const std::vector<facts::TensorShape>& tensors = work_.Tensors(event);
+  const double flops = work_.Flops(event);
   if (flops <= 0) return false;
   Precision precision = tensors.empty() ? Precision::kUnknown : facts::PrecisionOf(tensors.front().type);
   if (precision == Precision::kF32 && is_tf32) precision = Precision::kTf32;

@@ -11,10 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analyze/facts/arguments.h"
 #include "analyze/facts/calls_within.h"
 #include "analyze/facts/counter_means.h"
-#include "analyze/facts/operator_bytes.h"
+#include "analyze/facts/operator_work.h"
 #include "analyze/facts/peaks.h"
 #include "analyze/top/namespace.h"
 #include "pitot/analyze/top.h"
@@ -38,22 +37,17 @@ struct Load {
 // Reads what operators did from the arguments of their events.
 class OperatorLoads {
  public:
-  explicit OperatorLoads(const model::Trace& trace)
-      : trace_(trace), flops_(trace, "flops"), shapes_(trace, "shapes"), types_(trace, "types") {}
-  // Whether the event says how many operations it did; they may be none. PyTorch's profiler records only the sizes and
-  // types of inputs: these say it for products of matrices.
-  bool Has(uint32_t event);
+  explicit OperatorLoads(const model::Trace& trace) : trace_(trace), work_(trace) {}
+  // Whether the event says how many operations it did; they may be none.
+  bool Has(uint32_t event) { return work_.Has(event); }
   // Adds the event's operations. `is_tf32`: a kernel of it computed floats on tensor cores. False: there are none.
   bool Add(uint32_t event, bool is_tf32, Load* load);
   bool IsTf32(uint32_t gpu_row);
 
  private:
-  const std::vector<facts::TensorShape>& TensorsOf(uint32_t event);
-
   const model::Trace& trace_;
-  const facts::Argument flops_, shapes_, types_;
-  std::unordered_map<uint64_t, std::vector<facts::TensorShape>> read_;  // by the texts of shapes and types
-  std::unordered_map<model::StringId, bool> is_tf32_;                   // by the kernel's name
+  facts::OperatorWork work_;
+  std::unordered_map<model::StringId, bool> is_tf32_;  // by the kernel's name
 };
 
 // Derives a row's roof from its load.

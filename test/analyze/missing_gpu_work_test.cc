@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Findings about a trace that misses GPU work.
+#include "analyze/facts/missing_gpu_work.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "analyze/gpu_trace.h"
+#include "base/gpu_loss_reason.h"
+
+namespace pitot::test {
+namespace {
+
+using model::GpuKind;
+using model::kNone;
+
+void Lose(GpuTrace* made, std::string_view reason, uint64_t records, uint32_t stream = kNone) {
+  model::GpuLossRow loss;
+  loss.stream = stream;
+  loss.reason = made->trace.strings.Add(reason);
+  loss.begin_ns = 100'000;
+  loss.end_ns = 150'000;
+  loss.records = records;
+  made->trace.gpu_losses.push_back(loss);
+}
+
+// Ten launches of 100 us, one a ms, and as many `lost` for a reason.
+GpuTrace Launched(std::string_view reason, uint64_t lost, const std::string& call = "cudaLaunchKernel") {
+  GpuTrace made(10'000);
+  for (int64_t i = 0; i < 10; ++i) made.Gpu(GpuKind::kKernel, "k", 1000 * i + 20, 100, made.Call(call, 1000 * i, 10));
+  if (lost > 0) Lose(&made, reason, lost);
+  return made;
+}
+
+std::string Caveat(const GpuTrace& made, const char* code) {
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a39"), code);
+  return finding.has_value() ? finding->summary : "";
+}
+
+}  // namespace
+
+TEST_CASE("a39 counts launches without work", "[a39]") {
+  GpuTrace none(1000);
+  for (int64_t i = 0; i < 3; ++i) none.Call("cudaLaunchKernel", 100 * i, 10);
+  Lose(&none, base::kLaunchWithoutWork, 3);
+  CHECK(Caveat(none, "a39.lost_gpu_records") == "3 launches, and nothing that GPUs did: kernels were not recorded");
+  CHECK(Found(none.Run("a39"), "a39.lost_gpu_records")->severity == Severity::kHigh);
+
+  CHECK(Caveat(Launched(base::kLaunchWithoutWork, 30), "a39.lost_gpu_records") ==
+        "30 of 40 launches have no work in the trace");
+  CHECK(Caveat(Launched(base::kGraphWithoutWork, 30, "hipGraphLaunch"), "a39.lost_gpu_records") ==
+        "30 of 40 launches of graphs have no work in the trace");
+  CHECK(Caveat(Launched(base::kGraphInPart, 30, "cudaGraphLaunch"), "a39.lost_gpu_records") ==
+        "30 of 40 records of graphs are missing: other launches of the same graphs have them");
+}
+
+TEST_CASE("a39 counts records that were set aside", "[a39]") {
+  CHECK(Caveat(Launched(base::kNoTime, 2), "a39.no_time") ==
+        "2 things that GPUs did had no time, or one far outside the trace: 16.7 % of the records were set aside");
+  GpuTrace made = Launched("", 0);
+  Lose(&made, std::string(base::kImpossibleDuration) + ", 6.80 s in all", 2, 0);
+  CHECK(Caveat(made, "a39.impossible_duration") ==
+        "2 of 12 records have an impossible duration (6.80 s in all) and were set aside: their times are not known, at "
+        "most 50 us until the next work began");
+  CHECK(Found(made.Run("a39"), "a39.impossible_duration")->subject == "GPU 0 stream 7");
+}
+
+TEST_CASE("idleness is undetermined with much work missing, and determined with little", "[a03][a04][a11][a39]") {
+  const auto found = [](const char* code, std::string_view reason, uint64_t lost) {
+    return *Found(Launched(reason, lost).Run(std::string(code).substr(0, 3)), code);
+  };
+  for (const char* const code : {"a03.utilisation_low", "a04.idle", "a11.queue_empty"}) {
+    INFO(code);
+    const analyze::FindingRow sure = found(code, "", 0), unsure = found(code, base::kLaunchWithoutWork, 2);
+    CHECK_FALSE(sure.is_undetermined);
+    CHECK(sure.cost_ns > 0);
+    CHECK(unsure.is_undetermined);
+    CHECK(unsure.cost_ns == 0);
+    CHECK(unsure.severity <= Severity::kLow);
+    CHECK(unsure.confidence <= 0.3);
+    CHECK(unsure.caveats.size() == 1);
+    CHECK_FALSE(found(code, base::kLaunchWithoutWork, 1).is_undetermined);  // a tenth
+  }
+}
+
+TEST_CASE("shares of time hold without a few records that were set aside, but not without many", "[a03][a04][a39]") {
+  using facts::IsKnownWithout;
+  CHECK(IsKnownWithout({0, 0.2}, "a04.idle", 0.78, 0.15));       // 63 % if the others took twice as long
+  CHECK_FALSE(IsKnownWithout({0, 0.2}, "a04.idle", 0.4, 0.15));  // 0 %
+  CHECK_FALSE(IsKnownWithout({0, 0.3}, "a04.idle", 0.99, 0.15));
+  CHECK(IsKnownWithout({0, 0.2}, "a03.utilisation_low", 0.2, 0.5));
+  CHECK_FALSE(IsKnownWithout({0, 0.2}, "a03.utilisation_low", 0.4, 0.5));
+  CHECK_FALSE(IsKnownWithout({0, 0.2}, "a17.critical_path", 0.9, 0.3));
+  CHECK(IsKnownWithout({0, 0.1}, "a17.critical_path", 0.9, 0.3));
+  CHECK_FALSE(IsKnownWithout({0.2, 0}, "a04.idle", 0.99, 0.15));
+  CHECK(IsKnownWithout({0.9, 0.9}, "a20.small_grid", 0.9, 0.3));  // of the work that is there
+}
+
+TEST_CASE("one launch of a graph stands for the work of another", "[a39]") {
+  GpuTrace made(10'000);
+  const uint32_t graph = made.Call("cudaGraphLaunch", 0, 10);
+  for (int64_t i = 0; i < 30; ++i) made.Gpu(GpuKind::kKernel, "node", 20 + 10 * i, 9, graph);
+  Lose(&made, base::kGraphWithoutWork, 1);
+  CHECK(Found(made.Run("a03"), "a03.utilisation_low")->is_undetermined);
+}
+
+TEST_CASE("a10 counts launches without work, and no launches in their place", "[a10]") {
+  GpuTrace none(1000);
+  none.Call("cudaLaunchKernel", 0, 10);
+  Lose(&none, base::kLaunchWithoutWork, 1);
+  CHECK(Measured(none.Run("a10"), "launches_without_work") == 1);
+  CHECK(none.Run("a10").Find("a10", "launches") == nullptr);
+  CHECK(Measured(Launched(base::kLaunchWithoutWork, 4).Run("a10"), "launches") == 10);
+}
+
+}  // namespace pitot::test
