@@ -25,7 +25,7 @@ constinit thread_local uint32_t t_loader_uses = 0;
 // If the time is up, the fork goes on: its thread may be the one that others in the loader wait for. It looks again and
 // again, because ThreadSanitizer does not know pthread_mutex_clocklock.
 void BeforeFork() PITOT_NO_THREAD_SAFETY_ANALYSIS {
-  const int64_t until_ns = ClockNs(CLOCK_MONOTONIC) + kForkPatienceNs;
+  const int64_t until_ns = ClockNs(CLOCK_MONOTONIC) + g_fork_patience_ns.load();
   while (!g_loader_mutex.TryLock()) {
     if (ClockNs(CLOCK_MONOTONIC) >= until_ns) return;
     const timespec pause = {0, 50'000};
@@ -50,6 +50,7 @@ void AfterForkInChild() PITOT_NO_THREAD_SAFETY_ANALYSIS {
 }  // namespace
 
 bool HoldForksForLoader() noexcept {
+  // Without a lock: a child forked meanwhile would inherit it.
   if (g_holds_forks.exchange(true)) return true;
   if (pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0) return true;
   g_holds_forks.store(false);

@@ -7,10 +7,12 @@
 
 #include <stdint.h>
 
+#include <atomic>
+
 namespace pitot::base {
 
-// The longest delay of a fork.
-inline constexpr int64_t kForkPatienceNs = 100'000'000;
+// The longest delay of a fork. Tests change it.
+inline constinit std::atomic<int64_t> g_fork_patience_ns{100'000'000};
 
 // Makes later forks of this process wait for Pitot's threads inside the loader. False: no memory. Threads: any.
 bool HoldForksForLoader() noexcept;

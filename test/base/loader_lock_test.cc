@@ -52,6 +52,18 @@ bool IsAsleep(pid_t thread) {
   return is_read && state == 'S';
 }
 
+// The longest delay of forks, for a block.
+class Patience {
+ public:
+  explicit Patience(int64_t ns) : before_(pitot::base::g_fork_patience_ns.exchange(ns)) {}
+  ~Patience() { pitot::base::g_fork_patience_ns = before_; }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+
+ private:
+  const int64_t before_;
+};
+
 // A thread of Pitot that is inside the loader until `may_leave` says otherwise. It lives on: ThreadSanitizer reports
 // one that has ended unjoined before a fork.
 class Inside {
@@ -95,6 +107,7 @@ extern "C" [[gnu::visibility("default")]] void RunInConstructor() {
 
 TEST_CASE("a fork waits until a thread of Pitot has left the loader", "[loader_lock]") {
   WatchForks();
+  const Patience patience(kPatienceNs);
   const pid_t forking = gettid();
   pid_t child = 0;
   {
@@ -113,6 +126,8 @@ TEST_CASE("a fork waits until a thread of Pitot has left the loader", "[loader_l
 
 TEST_CASE("a fork goes on when a thread of Pitot stays inside the loader, and its child knows", "[loader_lock]") {
   WatchForks();
+  constexpr int64_t kShortNs = 20'000'000;
+  const Patience patience(kShortNs);
   pid_t child = 0;
   const auto begin = steady_clock::now();
   {
@@ -126,7 +141,7 @@ TEST_CASE("a fork goes on when a thread of Pitot stays inside the loader, and it
     });
     is_over = true;
   }
-  CHECK(steady_clock::now() - begin >= std::chrono::nanoseconds(pitot::base::kForkPatienceNs));
+  CHECK(steady_clock::now() - begin >= std::chrono::nanoseconds(kShortNs));
   CHECK(fakes::WaitForChild(child) == 0);
   CHECK_FALSE(pitot::base::WasForkedInsideLoader());
   CHECK(CanEnter());
@@ -170,6 +185,7 @@ TEST_CASE("a library's constructor can fork while a thread of Pitot waits for th
 TEST_CASE("a child loads libraries although threads of Pitot used the loader until the fork", "[loader_lock][stress]") {
   if (fakes::kThreadSanitizer) return;  // its runtime uses the loader, too
   WatchForks();
+  const Patience patience(kPatienceNs);
   std::atomic<bool> is_over{false};
   PatientThread user;
   user.Start([&] {

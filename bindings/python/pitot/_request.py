@@ -242,7 +242,7 @@ class Batch:
             lib.batch_join_work(self._handle, token_at, amount)
 
     def join_many(self, tokens: Sequence[Token], works: Optional[Sequence[float]] = None) -> None:
-        """Joins several members at the same moment, in one call. `works` has as many values. Raises InvalidArgument."""
+        """Joins several members in one call, 64 at a time at the same moment. `works` has as many values. Raises InvalidArgument."""
         count = len(tokens)
         if works is not None and len(works) != count:
             raise lib.InvalidArgument(f"works has {len(works)} values; it must have {count}, one for each token")

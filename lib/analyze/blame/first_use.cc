@@ -10,6 +10,7 @@
 
 #include "analyze/facts/arguments.h"
 #include "analyze/facts/host_work.h"
+#include "analyze/facts/subjects.h"
 #include "base/quantile.h"
 #include "model/kernel_name.h"
 
@@ -121,17 +122,22 @@ FirstUses::FirstUses(const Trace& trace, const Threads& threads, const GpuOps& g
   FindBatches(static_cast<double>(options.first_use_ns));
 }
 
+// Whether pitot::ProfileKernels ran meanwhile, which makes launches slow.
+bool FirstUses::IsBesideProfile(uint32_t call) const {
+  return std::any_of(trace_.overheads.begin(), trace_.overheads.end(), [&](const model::OverheadRow& row) {
+    return row.begin_ns < trace_.CallEnd(call) && trace_.calls.begin_ns[call] < row.begin_ns + row.duration_ns &&
+           facts::IsProfiling(trace_.strings[row.name]);
+  });
+}
+
 // Finds launches of batches with counted launches that took long enough for a record.
 void FirstUses::FindSlowLaunches(const BlameOptions& options, const GpuOps& gpu) {
   std::vector<uint32_t> slow;
   std::unordered_set<uint32_t> batches;
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     const uint32_t batch = trace_.calls.batch[call];
-    if (batch == kNone || gpu.ClassOf(call) != CallClass::kLaunch || gpu.launches().Gpu(call).size() != 0) continue;
-    const uint32_t launches = trace_.batches[batch].launches;
-    if (launches == 0 || launches >= options.full_queue_depth || gpu.OpsOfBatch(batch) != 0 ||
-        trace_.calls.duration_ns[call] < options.first_use_ns)
-      continue;
+    if (!gpu.IsLaunchCounted(call) || gpu.ClassOf(call) != CallClass::kLaunch) continue;
+    if (trace_.calls.duration_ns[call] < options.first_use_ns || IsBesideProfile(call)) continue;
     slow.push_back(call);
     batches.insert(batch);
   }

@@ -6,7 +6,7 @@
 // A window does not hold the process's past: the first in it need not be new, and at its beginning everything is first.
 // So a first use must also take longer than `BlameOptions::first_use_ns`, and longer than 99 % of its like that are not
 // first. Where launches are counted instead of recorded, only slow ones have a record, and it says no kernel: a rare
-// one, with room in its queue, is taken for a first use.
+// one is taken for a first use, unless its queue was full.
 #ifndef PITOT_LIB_ANALYZE_BLAME_FIRST_USE_H_
 #define PITOT_LIB_ANALYZE_BLAME_FIRST_USE_H_
 
@@ -68,6 +68,7 @@ class FirstUses {
     model::StringId kernel = 0;  // launched for the first time; 0: unknown
     bool is_load = false;        // the call does nothing but load
   };
+  bool IsBesideProfile(uint32_t call) const;
   void FindSlowLaunches(const BlameOptions& options, const GpuOps& gpu);
   void FindCode(const Threads& threads, const GpuOps& gpu, int64_t least_ns);
   void FindBatches(double least_ns);

@@ -35,20 +35,15 @@ CounterSamples CounterSamplesOf(const Trace& trace, uint32_t counter) {
   return {{trace.samples.at_ns.data() + begin, count}, {trace.samples.value.data() + begin, count}};
 }
 
-// Finds for each row the one device that was added to it; kNone: none, or several.
-class OneOfEach {
- public:
-  explicit OneOfEach(std::vector<uint32_t>* devices) : devices_(*devices), has_several_(devices->size()) {}
-  void Add(uint32_t row, uint32_t device) {
-    if (row == kNone || device == kNone || has_several_[row]) return;
-    has_several_[row] = devices_[row] != kNone && devices_[row] != device;
-    devices_[row] = has_several_[row] ? kNone : device;
-  }
+// In the place of a device.
+constexpr uint32_t kSeveral = kNone - 1;
 
- private:
-  std::vector<uint32_t>& devices_;
-  std::vector<bool> has_several_;
-};
+// Adds a device to those of a row, of which only one is kept.
+void AddDevice(uint32_t device, uint32_t row, std::vector<uint32_t>* devices) {
+  if (row == kNone || device == kNone) return;
+  uint32_t& known = (*devices)[row];
+  known = known == kNone || known == device ? device : kSeveral;
+}
 
 }  // namespace
 
@@ -81,19 +76,19 @@ GpuUse::GpuUse(const Trace& trace)
       of_batches_(trace.batches.size(), kNone),
       of_threads_(trace.threads.size(), kNone) {
   std::vector<bool> is_there(devices_.size());
-  for (uint32_t row = 0; row < devices_.size(); ++row) {
-    devices_[row] = Device::Make(trace, row);
-    is_there[row] = devices_[row] != nullptr;
+  for (uint32_t row = 0; row < devices_.size(); ++row) devices_[row] = Device::Make(trace, row);
+  for (const model::CounterRow& counter : trace.counters) {
+    if (counter.device < devices_.size() && trace.strings[counter.name] == base::NameOf(GpuCounter::kSampled))
+      is_there[counter.device] = true;  // by whichever source
   }
-  OneOfEach of_batches(&of_batches_);
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const uint32_t device = trace.streams[trace.gpu.stream[row]].device;
     if (device >= devices_.size()) continue;  // kNone, too
     is_there[device] = true;
-    if (trace.gpu.call[row] != kNone) of_batches.Add(trace.calls.batch[trace.gpu.call[row]], device);
+    if (trace.gpu.call[row] != kNone) AddDevice(device, trace.calls.batch[trace.gpu.call[row]], &of_batches_);
   }
-  OneOfEach of_threads(&of_threads_);
-  for (uint32_t row = 0; row < trace.batches.size(); ++row) of_threads.Add(trace.batches[row].thread, of_batches_[row]);
+  for (uint32_t row = 0; row < trace.batches.size(); ++row)
+    AddDevice(of_batches_[row], trace.batches[row].thread, &of_threads_);
   if (std::count(is_there.begin(), is_there.end(), true) == 1)
     only_ = static_cast<uint32_t>(std::find(is_there.begin(), is_there.end(), true) - is_there.begin());
 }
@@ -102,7 +97,7 @@ const GpuUse::Device* GpuUse::Of(uint32_t batch, uint32_t thread) const {
   uint32_t device = only_;
   if (device == kNone && batch != kNone) device = of_batches_[batch];
   if (device == kNone && thread != kNone) device = of_threads_[thread];
-  return device != kNone ? devices_[device].get() : nullptr;
+  return device < devices_.size() ? devices_[device].get() : nullptr;
 }
 
 bool GpuUse::AreSampled(int64_t begin_ns, int64_t end_ns) const {

@@ -54,7 +54,7 @@ class GpuUse {
  private:
   std::vector<std::unique_ptr<const Device>> devices_;  // by row of devices
   uint32_t only_ = model::kNone;                        // row of the only device
-  std::vector<uint32_t> of_batches_, of_threads_;       // rows of devices; kNone: none or several
+  std::vector<uint32_t> of_batches_, of_threads_;       // rows of devices; kNone: none; kSeveral
 };
 
 }  // namespace pitot::blame

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/call_class.h"
 #include "base/quantile.h"
 
 namespace pitot::blame {
@@ -15,6 +16,8 @@ namespace {
 constexpr size_t kLeastBatches = 8;  // batches for the usual time of a launch
 // Launches into a full queue wait for each other's kernels: they take at least this many times the usual.
 constexpr double kSlowFactor = 2;
+// Launches with a record are the slow ones. So large a share of all is no first use of kernels.
+constexpr double kManySlow = 0.05;
 
 }  // namespace
 
@@ -27,10 +30,12 @@ Launching::Launching(const Trace& trace, const BlameOptions& options) : of_(trac
   const bool is_usual_known = times.size() >= kLeastBatches;
   const double usual_ns = base::Median(std::move(times));
   std::vector<int64_t> called_ns(trace.batches.size());
+  std::vector<uint32_t> slow(trace.batches.size());
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
     const uint32_t batch = trace.calls.batch[call];
-    if (batch != kNone && trace.calls.thread[call] == trace.batches[batch].thread)
-      called_ns[batch] += trace.calls.duration_ns[call];
+    if (batch == kNone || trace.calls.thread[call] != trace.batches[batch].thread) continue;
+    called_ns[batch] += trace.calls.duration_ns[call];
+    if (base::CallClassOf(trace.strings[trace.calls.name[call]]) == base::CallClass::kLaunch) ++slow[batch];
   }
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {
     const model::BatchRow& batch = trace.batches[row];
@@ -41,7 +46,10 @@ Launching::Launching(const Trace& trace, const BlameOptions& options) : of_(trac
     const bool is_full = is_usual_known && batch.launches >= options.full_queue_depth &&
                          launch_ns > kSlowFactor * usual_ns * batch.launches;
     if (!is_full) full_ns = 0;
-    of_[row] = {(launch_ns - full_ns) / static_cast<double>(code_ns), full_ns / static_cast<double>(code_ns)};
+    const bool are_many_slow =
+        batch.launches >= options.full_queue_depth && slow[row] >= kManySlow * static_cast<double>(batch.launches);
+    of_[row] = {(launch_ns - full_ns) / static_cast<double>(code_ns), full_ns / static_cast<double>(code_ns),
+                is_full || are_many_slow};
   }
 }
 

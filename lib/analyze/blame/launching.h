@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The share of a batch's code in calls that launch GPU work, by their number and time (BatchRow::launches), where no
-// call is recorded (docs/reference/walk.md#launches-that-were-counted).
+// The share of a batch's code in calls that launch GPU work, by their number and time (BatchRow::launches), where only
+// slow ones are recorded (docs/reference/walk.md#launches-that-were-counted).
 #ifndef PITOT_LIB_ANALYZE_BLAME_LAUNCHING_H_
 #define PITOT_LIB_ANALYZE_BLAME_LAUNCHING_H_
 
@@ -23,6 +23,7 @@ class Launching {
   struct Of {
     double launching = 0;
     double full_queue = 0;  // beyond the usual time of so many launches, more than a stream holds
+    bool is_full = false;   // its slow launches waited for room: those without a record did, or there are too many
   };
   Of OfBatch(uint32_t batch) const { return of_[batch]; }
 

@@ -304,8 +304,9 @@ MixedWorkFinder::Taken MixedWorkFinder::TakenByGiven(const Step& step, const Exe
   const Usual& usual = executor.usual;
   const bool is_much_more = step.work >= kMuchMore * usual.work;
   if (usual.are_works_known && usual.is_longer) {
-    const double most = is_much_more ? kMostOfMuchMore : kMostOfUsual;
-    return {std::min(step.beyond_ns, most * usual.ns_of_work * step.work)};
+    const double usual_ns = usual.ns_of_work * step.work;
+    const double taken_ns = std::min(step.beyond_ns, (is_much_more ? kMostOfMuchMore : kMostOfUsual) * usual_ns);
+    return {taken_ns, Doubt::kNone, taken_ns <= kUsuallyLonger * usual_ns};
   }
   if (!is_long || (usual.are_works_known && !is_much_more)) return {};
   return {std::min(step.beyond_ns, executor.ns_of_work * step.work), Doubt::kNone, false};

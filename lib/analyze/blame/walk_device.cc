@@ -24,16 +24,14 @@ bool Says(std::string_view text, std::string_view word) { return text.find(word)
 
 // Whether a launch took far longer than launches do. Where they are counted, only such a one has a record.
 bool IsSlowLaunch(const Index& index, uint32_t call) {
-  if (index.first_uses.IsGuess(call)) return true;
+  if (index.gpu.IsLaunchCounted(call)) return true;
   return static_cast<double>(index.trace.CallEnd(call) - index.trace.calls.begin_ns[call]) >
          index.options.slow_launch_factor * static_cast<double>(index.gpu.MedianLaunchNs());
 }
 
-// Whether a launch with a record is one of so many counted ones that it waited for room in its queue.
+// Whether a slow launch of a batch with counted ones waited for room in its queue.
 bool IsOfFullQueue(const Index& index, uint32_t call) {
-  const uint32_t batch = index.trace.calls.batch[call];
-  return batch != kNone && index.trace.batches[batch].launches >= index.options.full_queue_depth &&
-         index.gpu.OpsOfBatch(batch) == 0;
+  return index.gpu.IsLaunchCounted(call) && index.launching.OfBatch(index.trace.calls.batch[call]).is_full;
 }
 
 }  // namespace
@@ -182,7 +180,7 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
     case CallClass::kLaunch:
     case CallClass::kCopy:
     case CallClass::kEnqueue:
-      segment.blame = IsOfFullQueue(index_, call) ? Blame::kLaunchQueueFull : Blame::kLaunchApi;
+      segment.blame = Blame::kLaunchApi;
       break;
     case CallClass::kBlockingCopy:
       segment.blame = BlameOfCopying(call);
@@ -218,6 +216,10 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   loads.blame = Blame::kLazyLoadJit;
   if (IsSlowLaunch(index_, call))
     segment.by = InDriver(thread_, {trace_.calls.begin_ns[call], trace_.CallEnd(call)}).by;
+  if (!segment.by.IsKnown() && IsOfFullQueue(index_, call)) {
+    segment.blame = Blame::kLaunchQueueFull;
+    return EmitInCall(begin_ns, segment);
+  }
   // A thread in the driver explains a slow launch better than a guess.
   const bool is_held = segment.by.IsKnown() && index_.first_uses.IsGuess(call);
   const int64_t load_ns = is_held ? 0 : index_.first_uses.LoadNs(call);

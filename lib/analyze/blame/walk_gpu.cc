@@ -82,7 +82,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     const model::StringId name = trace.calls.name[call];
     if (!is_known[name]) classes_[name] = base::CallClassOf(trace.strings[name]);
     is_known[name] = true;
-    if (Enqueues(classes_[name]) && trace.calls.duration_ns[call] != model::kOpen)
+    if (Enqueues(classes_[name]) && trace.calls.duration_ns[call] != model::kOpen && !IsLaunchCounted(call))
       launch_ns.push_back(trace.calls.duration_ns[call]);
     const uint32_t request = trace.calls.request[call];
     const bool is_wait = base::IsSynchronization(classes_[name]) || classes_[name] == CallClass::kBlockingCopy;

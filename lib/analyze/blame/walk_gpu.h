@@ -119,6 +119,12 @@ class GpuOps {
   // Whether times of GPUs can be compared with the host's (a39).
   bool are_times_known() const { return are_times_known_; }
   int64_t MedianLaunchNs() const { return median_launch_ns_; }
+  // Whether a call is of a batch whose launches were counted: only slow ones have a record, and the median is not
+  // known.
+  bool IsLaunchCounted(uint32_t call) const {
+    const uint32_t batch = trace_.calls.batch[call];
+    return batch != model::kNone && trace_.batches[batch].launches != 0 && ops_of_batch_[batch] == 0;
+  }
   // How long operations with `is_other(op)` were on the device during `op`, within `when`.
   template <class IsOther> int64_t OverlapNs(uint32_t op, model::Interval when, const IsOther& is_other) const {
     model::Intervals others;

@@ -3,6 +3,7 @@
 
 #include "analyze/verdict/depths.h"
 #include "analyze/verdict/proof.h"
+#include "analyze/verdict/verdict_words.h"
 
 namespace pitot::verdict {
 
@@ -22,6 +23,11 @@ constexpr double kInferred = 0.7, kUncounted = 0.8, kFirstSeen = 0.6, kSlowFault
 // And for sleep without a wait; and for parts that may only have come with another, the more the smaller their share of
 // the excess is. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/lab/verdicts.md).
 constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
+// And while pitot::ProfileKernels ran: it starts and stops counters around launches, in their thread.
+constexpr double kProfiled = 0.4;
+constexpr uint32_t kSlowedByProfiles = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown) |
+                                       BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) |
+                                       BlameBit(Blame::kLaunchQueueFull) | BlameBit(Blame::kLazyLoadJit);
 constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
                                    BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
 
@@ -59,6 +65,8 @@ void TakeQuality(const blame::Index& index, const RequestBlame& request, const V
   if (verdict.level == Baseline::Level::kRoute) product->Take(kOtherSizes, "compared with other sizes");
   if (verdict.level == Baseline::Level::kProcess) product->Take(kOtherRoutes, "compared with other routes");
   if (verdict.is_coarse) product->Take(kOtherDepths, "recorded at different depths");
+  if ((kSlowedByProfiles & BlameBit(blame)) != 0 && FindProfiles(index.trace, request).runs != 0)
+    product->Take(kProfiled, "kernels were being profiled, which slows launches");
 }
 
 struct Doubt {
@@ -72,6 +80,7 @@ Doubt UnlessProved(Blame blame) {
   if ((kBehindOthers & BlameBit(blame)) != 0) return {kInferred, "the owner of that work is not known"};
   if (blame == Blame::kGpuExecExpected) return {kInferred, "the usual time of such work is not known"};
   if (blame == Blame::kGpuContention) return {kInferred, "layers include gaps: they may not have run at once"};
+  if (blame == Blame::kLaunchQueueFull) return {kInferred, "its launches were counted, not recorded"};
   if (blame == Blame::kLazyLoadJit) return {kFirstSeen, "the first in this trace need not be new"};
   if (blame == Blame::kHostPagefaultIo) return {kSlowFaults, "so few page faults may take no time"};
   return {};
@@ -102,6 +111,8 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
       return segment.gpu != kNone && index.gpu.UsualNs(segment.gpu) >= 0;
     case Blame::kGpuContention:
       return segment.gpu == kNone || !index.gpu.IsSpan(segment.gpu);
+    case Blame::kLaunchQueueFull:
+      return segment.batch == kNone || index.trace.batches[segment.batch].launches == 0;
     case Blame::kLazyLoadJit:
       return index.first_uses.IsLoadProved(segment);
     case Blame::kHostPagefaultIo:  // without a counter it is a wait marked by the program as input or output

@@ -228,10 +228,11 @@ bool Session::IsWanted(const Shape& shape) noexcept {
     if (std::find(sampled.begin(), sampled.begin() + count, other.kernel) == sampled.begin() + count)
       sampled[count++] = other.kernel;
   }
-  const bool is_ahead = (shape.samples[set_] > 0 && count < matched_names_.load(std::memory_order_relaxed)) ||
-                        std::any_of(shapes_.begin(), shapes_.end(),
+  const bool awaits_other = awaits_others_ && shape.samples[set_] > 0 && count < matched_names_.load();
+  const bool is_ahead = std::any_of(shapes_.begin(), shapes_.end(),
                                     [&](const Shape& other) { return other.samples[set_] < shape.samples[set_]; });
-  if (is_ahead && ++refusals_ < kMostRefusals) return false;
+  if ((is_ahead || awaits_other) && ++refusals_ < kMostRefusals) return false;
+  if (awaits_other) awaits_others_ = false;  // it may never be launched again, or in another context
   refusals_ = 0;
   return true;
 }

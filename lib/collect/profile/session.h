@@ -158,8 +158,9 @@ class Session {
   size_t set_ = 0, pass_ = 0;
   Shape* shape_ = nullptr;  // of the passes so far
   std::vector<Shape> shapes_;
-  uint32_t refusals_ = 0;   // of shapes in a row
-  size_t enabled_set_ = 0;  // of profiler_
+  uint32_t refusals_ = 0;      // of shapes in a row
+  bool awaits_others_ = true;  // kernels known by name alone
+  size_t enabled_set_ = 0;     // of profiler_
   bool may_warm_ = true, is_warm_ = false;
   uint64_t notes_before_ = 0;
   bool is_disturbed_ = false, is_all_submitted_ = false;

@@ -6,8 +6,12 @@
 #include <dlfcn.h>
 
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
+#include "base/loader_lock.h"
 #include "fakes/child.h"
 #include "fakes/scale.h"
 #include "session/host.h"
@@ -119,6 +123,7 @@ TEST_CASE("the child of a fork adds its own collectors", "[gpu]") {
 
 TEST_CASE("children that are forked while the collectors begin load libraries", "[gpu][stress]") {
   if (fakes::kThreadSanitizer) return;  // its runtime may use the loader in the child
+  const int64_t before_ns = pitot::base::g_fork_patience_ns.exchange(60'000'000'000);
   std::vector<pid_t> children;
   for (int i = 0; i < fakes::Scaled(100); ++i) {
     session_test::Host host;
@@ -129,6 +134,7 @@ TEST_CASE("children that are forked while the collectors begin load libraries", 
       children.push_back(fakes::StartChild(load, 20));
     }
   }
+  pitot::base::g_fork_patience_ns = before_ns;
   for (const pid_t child : children) CHECK(fakes::WaitForChild(child) == 0);
 }
 
@@ -140,5 +146,26 @@ TEST_CASE("neither CUPTI nor the CUDA driver is opened before the process uses a
   for (const char* library : {"libcuda.so.1", "libcupti.so.13", "libcupti.so.12"}) {
     INFO(library);
     CHECK(dlopen(library, RTLD_NOW | RTLD_NOLOAD) == nullptr);
+  }
+}
+
+TEST_CASE("no library of the default set knows a function of CUPTI's activity or callback API", "[gpu]") {
+  // CUPTI is opened at run time: a function that is called has its name in the library. Written in two parts, so that
+  // this test does not find its own.
+  const auto file_of = [](auto* function) {
+    Dl_info info{};
+    REQUIRE(dladdr(reinterpret_cast<void*>(function), &info) != 0);
+    std::ifstream file(info.dli_fname, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string counters = file_of(&pitot::MakeCounterCollector);
+  CHECK(counters.find(std::string("cuptiPm") + "SamplingStart") != std::string::npos);
+  for (const std::string& library : {counters, file_of(&pitot::MakeCudaCallCollector),
+                                     file_of(&pitot::MakeCudaEventCollector), file_of(&pitot::MakeNvmlCollector)}) {
+    for (const char* name :
+         {"Activity", "Subscribe", "EnableCallback", "EnableDomain", "EnableAllDomains", "Finalize"}) {
+      INFO(name);
+      CHECK(library.find(std::string("cupti") + name) == std::string::npos);
+    }
   }
 }

@@ -776,7 +776,7 @@ PITOT_C_API void pitot_batch_join(pitot_batch* batch, const pitot_token* token);
 // The same, with how much work the member brings to this batch or step. Say it for every member. Not finite, or not
 // above 0: unknown.
 PITOT_C_API void pitot_batch_join_work(pitot_batch* batch, const pitot_token* token, double work);
-// Joins `count` members at the same moment. `work` has as many values; NULL: all unknown.
+// Joins `count` members, 64 at a time at the same moment. `work` has as many values; NULL: all unknown.
 PITOT_C_API void pitot_batch_join_many(pitot_batch* batch, const pitot_token* tokens, const double* work,
                                        uint64_t count);
 PITOT_C_API void pitot_batch_leave(pitot_batch* batch, const pitot_token* token);
