@@ -86,7 +86,8 @@ TEST_CASE("a batch of many more launches is slow by them, and the advice is to l
 }
 
 TEST_CASE("code around many more launches is advised like them", "[launching]") {
-  const Judgement judgement = Server({60 * kMs, 900, 15 * kMs}).Judge();
+  const Server server({60 * kMs, 900, 15 * kMs});
+  const Judgement judgement = server.Judge();
   INFO(VerdictText(judgement.index, judgement.blame, judgement.verdict));
   REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
   CHECK(judgement.verdict.causes[0].blame == Blame::kHostOncpuFramework);

@@ -202,28 +202,6 @@ TEST_CASE("a request begun by its own batch's thread does not wait for that batc
   CHECK(Text(BlameOf(server.maker.Finish(), row)) == "host_oncpu_framework 100000");
 }
 
-TEST_CASE("calls and waits of a batch that begins its members itself keep their names for all members", "[why]") {
-  for (const bool is_batch_first : {true, false}) {
-    Server server;
-    const uint32_t first = server.Request(1, 100, 200, server.executor),
-                   row = server.Request(2, 101, 200, server.executor);
-    const uint32_t batch = server.maker.Batch(7, "gpu", server.executor, (is_batch_first ? 90 : 102) * kUs,
-                                              (is_batch_first ? 110 : 98) * kUs);
-    for (const uint32_t request : {first, row}) server.maker.Member(batch, request, 102 * kUs);
-    server.Scope(server.executor, server.forward, 102, 200, {row, batch});  // the context is the last one begun
-    server.Call("cudaMalloc", 110, 150, {row, batch});
-    const Trace trace = server.maker.Finish();
-    for (const uint32_t request : {first, row}) {
-      const RequestBlame blame = BlameOf(trace, request);
-      INFO(Text(blame));
-      CHECK(blame.blame[Blame::kAllocStall] == 40 * kUs);
-      CHECK(blame.blame[Blame::kHostOncpuFramework] >= 58 * kUs);
-      CHECK(blame.blame[Blame::kExecutorBusy] == 0);
-      CHECK(blame.blame[Blame::kAdmissionQueue] == 0);
-    }
-  }
-}
-
 TEST_CASE("a request sent to its own thread stays its context, and others of the batch do not wait for it", "[why]") {
   const auto code_of = [](bool is_left_over) {
     Server server;

@@ -344,19 +344,13 @@ Walk::Arrival Walk::FindArrival() {
   return {Arrival::How::kUnknown, std::max(std::min(now_ns_, signs_.FirstOn(thread_)), row_.begin_ns), 0};
 }
 
-bool Walk::IsMember(uint32_t request, uint32_t batch) const {
-  return std::any_of(index_.memberships.begin(request), index_.memberships.end(request),
-                     [&](const auto& in) { return in.batch == batch; });
-}
-
 // The other request for which a thread did something; kNone: it was this one, all of the batch, or nobody. A request
-// begun on its batch's thread, or sent to its own thread, stays that thread's context: the batch is not for it alone.
+// sent to its own thread stays that thread's context: the batch that takes it is not for it alone.
 uint32_t Walk::OtherOf(uint32_t request, uint32_t batch, uint32_t thread) const {
   const uint32_t other = Outermost(trace_, index_.requests, request);
   if (other == kNone || other == Outermost(trace_, index_.requests, request_)) return kNone;
   if (batch == kNone) return other;
   const model::RequestIndex::Range handoffs = index_.requests.Handoffs(request);
-  if (handoffs.size() == 0 && trace_.requests[request].begin_thread == thread && IsMember(request, batch)) return kNone;
   const bool is_left_over = std::any_of(handoffs.begin(), handoffs.end(), [&](uint32_t row) {
     const model::HandoffRow& handoff = trace_.handoffs[row];
     return handoff.from_thread == thread && handoff.to_thread == thread && handoff.batch != kNone &&

@@ -129,7 +129,6 @@ class Walk {
   Sign LastSeenElsewhere(int64_t by_ns);
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;
-  bool IsMember(uint32_t request, uint32_t batch) const;
   uint32_t OtherOf(uint32_t request, uint32_t batch, uint32_t thread) const;
   bool IsGathering(uint32_t wait) const;
   bool IsStillIn(const Piece& piece) const;

@@ -181,12 +181,6 @@ Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const 
       accepted_ns_[request] = std::min(accepted_ns_[request], trace.calls.begin_ns[call]);
   }
   for (uint32_t request = 0; request < trace.requests.size(); ++request) FindAccepted(request);
-  // A batch on the thread that begins its members itself works for each from its joining on.
-  for (const model::MemberRow& member : trace.members) {
-    if (member.request == kNone || trace.batches[member.batch].thread != trace.requests[member.request].begin_thread)
-      continue;
-    accepted_ns_[member.request] = std::min(accepted_ns_[member.request], member.join_ns);
-  }
   const std::vector<uint32_t> calls = FirstCalls(trace);
   pieces_.reserve(trace.threads.size());
   code_.reserve(trace.threads.size());
