@@ -65,7 +65,8 @@ class GpuCheck(unittest.TestCase):
             ("sample small_copies fixed", "ok", line("small_copies", "0.250")),
             ("sample graph_decode naive", "ok", line("graph_decode", "4.000")),
             ("sample graph_decode fixed", "ok", line("graph_decode", "1.000")),
-            ("sample attention_compare both", "ok", line("attention_compare", "1.000"))])
+            ("sample attention_compare both", "ok", line("attention_compare", "1.000")),
+            ("sample attention_compare limits", "ok", line("attention_compare", "1.000"))])
 
     def test_the_measured_freshness_is_shown_and_a_failed_test_is_reported(self):
         self.install("gpu_test", "#!/bin/sh\n"
