@@ -245,6 +245,7 @@ void CudaEventCollector::AddTo(TraceBuilder& trace) {
   add("cuda_events.stream_unsure", g_layer_counts.stream_unsure);
   add("cuda_events.ended_elsewhere", g_layer_counts.ended_elsewhere);
   add("cuda_events.further_streams", g_layer_counts.streams);
+  add("cuda_events.after_waits", g_layer_counts.after_waits);
   if (const uint64_t failed = counts.failed.load(std::memory_order_relaxed); failed != 0)
     trace.AddAttribute("cuda_events.failed",
                        base::Format("%llu calls, the last with CUDA error %d", static_cast<unsigned long long>(failed),

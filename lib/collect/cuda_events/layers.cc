@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint32_t kMostLevels = 8;   // of scopes in the work
 constexpr uint32_t kMostStreams = 4;  // changes of stream in one piece of work; then it stays with the last
+constexpr uint32_t kFreeSpans = 32;   // in one piece of work; more may take the share of its time that layers may
 constexpr uint32_t kRaiseAfter = 4;   // pieces of work for which a deeper level was cheap enough
 // What a pair of events delays the GPU (docs/lab/gpu.md), in addition to the host's time.
 constexpr uint64_t kGpuNs = 1000;
@@ -66,10 +67,12 @@ struct ThreadLayers {
   bool has_launched = false;    // since the last event
   bool is_running = false;      // launched and did not wait since
   bool is_idle = false;         // waited for `last_stream`, and did not launch since
+  bool is_left_out = false;     // since the last wait: a span would cost too much
   bool is_late = false;         // a timed scope began or ended: the next launch begins another span
   void* last_stream = nullptr;  // launched on
   uint32_t idle_epoch = 0;      // of is_idle
   detail::CudaSpan open{};
+  uint32_t spans = 0;  // begun in this work
   uint32_t streams = 0;
   // Scopes open in the work; those beyond kMostLevels only count.
   uint32_t level = 0;
@@ -127,6 +130,21 @@ void Begin(ThreadLayers* layers) {
   layers->is_idle = layers->is_late = false;
   layers->has_launched = false;
   layers->is_running = true;
+  ++layers->spans;
+}
+
+// What a span costs, in ticks.
+double CostOf(const ThreadLayers& layers) {
+  return static_cast<double>(2 * layers.end_ticks + detail::TicksOf(kGpuNs));
+}
+
+// Work that waits often has a span after each wait. Whether one more costs too much.
+bool IsLeftOut(ThreadLayers* layers) {
+  if (layers->spans < kFreeSpans || layers->is_left_out) return layers->is_left_out;
+  const double most = static_cast<double>(Ticks() - layers->begin_ticks) * g_most_share.load(std::memory_order_relaxed);
+  layers->is_left_out = CostOf(*layers) * layers->spans > most;
+  if (layers->is_left_out) g_layer_counts.after_waits.fetch_add(1, std::memory_order_relaxed);
+  return layers->is_left_out;
 }
 
 // A timed scope begins, or ends and leaves the one around it. Where launches are told, a span begins with one, or with
@@ -152,7 +170,7 @@ void Edge(ThreadLayers* layers, bool is_begin) {
 void ChooseLevel(ThreadLayers* layers) {
   if (layers->end_ticks == 0) return;
   const auto took = static_cast<double>(Ticks() - layers->begin_ticks);
-  const auto each = static_cast<double>(2 * layers->end_ticks + detail::TicksOf(kGpuNs));
+  const double each = CostOf(*layers);
   double left = took * g_most_share.load(std::memory_order_relaxed);
   uint32_t level = 0;
   while (level < kMostLevels && layers->scopes[level] != 0) {
@@ -189,9 +207,10 @@ void OnWork(uint64_t id, Name executor) noexcept {
   }
   layers.work = id;
   layers.is_batch = is_batch;
-  layers.level = layers.streams = 0;
+  layers.level = layers.streams = layers.spans = 0;
   layers.scopes.fill(0);
   layers.has_stream = layers.is_said = layers.is_seen = layers.is_running = layers.is_late = false;
+  layers.is_left_out = false;
   if (id == 0) return;
   layers.pools = g_layer_pools.load(std::memory_order_acquire);
   layers.begin_ticks = Ticks();
@@ -236,14 +255,14 @@ void OnLaunch(void* stream) noexcept {
     layers.stream = stream;
     layers.has_stream = true;
     layers.epoch = g_streams_epoch.load(std::memory_order_acquire);
-    Begin(&layers);
+    if (!IsLeftOut(&layers)) Begin(&layers);
   }
   layers.has_launched = true;
 }
 
 void OnWait(void* stream) noexcept {
   ThreadLayers& layers = t_layers;
-  layers.is_running = false;
+  layers.is_running = layers.is_left_out = false;
   End(&layers, /*is_there=*/stream == layers.stream);
   layers.is_idle = stream == layers.last_stream || stream == trace::kEveryStream;
   layers.idle_epoch = g_streams_epoch.load(std::memory_order_acquire);
@@ -262,7 +281,8 @@ constexpr trace::StreamWatcher kWatcher = {OnLaunch, OnWait, OnDestroy};
 void BeginLayers(Pools* pools, double most_cost_percent) noexcept {
   g_default_user.store(nullptr);
   g_is_default_shared.store(false);
-  for (auto* count : {&g_layer_counts.stream_unsure, &g_layer_counts.ended_elsewhere, &g_layer_counts.streams})
+  for (auto* count : {&g_layer_counts.stream_unsure, &g_layer_counts.ended_elsewhere, &g_layer_counts.streams,
+                      &g_layer_counts.after_waits})
     count->store(0, std::memory_order_relaxed);
   g_most_share.store(most_cost_percent / 100, std::memory_order_relaxed);
   g_request_name.store(Intern("request").index, std::memory_order_relaxed);

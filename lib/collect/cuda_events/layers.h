@@ -16,6 +16,7 @@ struct LayerCounts {
   std::atomic<uint64_t> stream_unsure{0};    // their stream may have been destroyed when they ended
   std::atomic<uint64_t> ended_elsewhere{0};  // their batch ended on another thread
   std::atomic<uint64_t> streams{0};          // on a further stream of the same work
+  std::atomic<uint64_t> after_waits{0};      // after one of many waits in their work: they would cost too much
 };
 extern LayerCounts g_layer_counts;
 

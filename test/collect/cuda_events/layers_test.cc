@@ -249,6 +249,24 @@ TEST_CASE("layers that cost too much of a batch's time are timed as one", "[cuda
   CHECK(Spans(trace).back() == "resnet50");
 }
 
+TEST_CASE("a batch that waits very often is not timed after each wait", "[cuda_events][layers]") {
+  EventHost host;
+  host.event_options.layer_cost_percent = 1e-6;
+  REQUIRE(host.StartTiming());
+  void* const stream = nullptr;  // the default stream is always there
+  for (int batches = 0; batches < 2; ++batches) {
+    pitot::Batch batch = pitot::Batch::Begin("resnet50");
+    for (int i = 0; i < 40; ++i) {
+      for (int k = 0; k < 2; ++k) Launch(&host, stream, 0);
+      Launches::Wait(stream);
+    }
+    batch.Finish();
+  }
+  const model::Trace trace = SettledIncident(&host);
+  CHECK(EventHost::Count(trace, "resnet50") == 2 * 32);
+  CHECK(Attribute(trace, "cuda_events.after_waits") == "16");
+}
+
 TEST_CASE("a batch that ends on another thread leaves no span behind", "[cuda_events][layers]") {
   EventHost host;
   REQUIRE(host.StartTiming());
