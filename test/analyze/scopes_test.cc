@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/quantile.h"
+#include "pitot/analyze/why.h"
+#include "serialize/sample_trace.h"
 
 namespace pitot::test {
 
@@ -46,6 +48,30 @@ TEST_CASE("a sketch is bounded, forgets the older half, and takes any duration",
   for (uint32_t i = 0; i < DurationSketch::kMost; ++i) changed.Add(8'000'000);
   CHECK(changed.size() <= DurationSketch::kMost);
   CHECK(changed.Quantile(0.5) == Approx(8e6).epsilon(0.032));
+}
+
+TEST_CASE("scopes named at run time have usual times of their own", "[scopes]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 1'000'000'000;
+  const uint32_t thread = maker.Thread("python3");
+  const uint32_t site = maker.Site(SiteKind::kScope, "", {{"name", ArgType::kName}});
+  maker.trace.sites[site].name_is_first_arg = true;
+  const uint32_t request = maker.Request(1, "/x", 0, 3'000'000);
+  maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = thread;
+  maker.Event(thread, site, 0, 1'000'000, {request, model::kNone}, {maker.String("decode")});
+  maker.Event(thread, site, 1'000'000, 2'000'000, {request, model::kNone}, {maker.String("forward")});
+  const model::Trace trace = maker.Finish();
+  analyze::BlameIndex index;
+  REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+  analyze::RequestBlame blame;
+  REQUIRE(FindBlame(index, request, &blame).ok());
+  analyze::ScopeTimes times;
+  REQUIRE(times.Add(index, blame).ok());
+
+  CHECK(times.Find("/x", "") == nullptr);
+  REQUIRE((times.Find("/x", "decode") != nullptr && times.Find("/x", "forward") != nullptr));
+  CHECK(times.Find("/x", "decode")->Quantile(0.5) == Approx(1e6).epsilon(0.032));
+  CHECK(times.Find("/x", "forward")->Quantile(0.5) == Approx(2e6).epsilon(0.032));
 }
 
 }  // namespace pitot::test

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "analyze/blame/index_data.h"
+#include "analyze/facts/arguments.h"
 #include "base/columns.h"
 #include "pitot/analyze/verdict.h"
 
@@ -34,7 +35,7 @@ bool IsInScope(const Trace& trace, const BlameSegment& segment) {
   return model::IsScope(site.kind) && site.kind != SiteKind::kWait && site.kind != SiteKind::kOperator;
 }
 std::string_view NameOf(const Trace& trace, uint32_t event) {
-  return trace.strings[trace.sites[trace.events.site[event]].name];
+  return trace.strings[facts::EventNameId(trace, event)];  // its own, if the site's names are given at run time
 }
 
 }  // namespace
