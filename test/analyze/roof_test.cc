@@ -200,7 +200,8 @@ TEST_CASE("counters give a layer timed by CUDA events its shares of both roofs",
   made.Sample(GpuCounter::kTensorActive, 2 * kMs, 4 * kMs, {0, 0, 20, 20, 20, 20, 20, 20, 20, 90, 0, 0});
   made.Sample(GpuCounter::kDramBandwidth, 2 * kMs, 4 * kMs, {0, 0, 60, 60, 60, 60, 60, 60, 74, 90, 0, 0});
   made.maker.trace.attributes.push_back({made.maker.String("counters.0.interval_us"), made.maker.String("4000")});
-  const TopTable table = Roofs(made.maker.Finish(), TopBy::kLayer);
+  const Trace trace = made.maker.Finish();
+  const TopTable table = Roofs(trace, TopBy::kLayer);
 
   const TopRow row = RowOf(table, "forward");
   CHECK((row.spans == 1 && row.span_ns == 30 * kMs && row.self_gpu_ns == 0));
@@ -213,6 +214,12 @@ TEST_CASE("counters give a layer timed by CUDA events its shares of both roofs",
   CHECK(row.roof.bound == TopBound::kMemory);
   CHECK(row.roof.flop_per_s == TopRoof::kUnknown);
   CHECK(row.roof.flop_per_byte == TopRoof::kUnknown);
+  // A measured peak changes the share, not what was measured.
+  TopOptions options;
+  options.peak_bytes_per_s = 3000e9;
+  const TopRow measured = RowOf(Roofs(trace, TopBy::kLayer, options), "forward");
+  CHECK(measured.roof.bytes_per_s == Approx(0.62 * 3350e9));
+  CHECK(measured.roof.memory_share == Approx(0.62 * 3350 / 3000));
   CHECK(row.roof.sm_share == TopRoof::kUnknown);
 }
 

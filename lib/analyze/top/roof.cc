@@ -57,9 +57,11 @@ double Roofs::FlopPerSecond(uint32_t device, Precision precision) const {
   return peaks.flops_per_clock * multiprocessors * peaks.megahertz * 1e6;
 }
 
-double Roofs::BytesPerSecond(uint32_t device) const {
-  if (peak_bytes_per_s_ > 0) return peak_bytes_per_s_;
+double Roofs::SheetBytesPerSecond(uint32_t device) const {
   return facts::PeaksOf(trace_.strings[trace_.devices[device].name], Precision::kF16).bytes_per_ns * 1e9;
+}
+double Roofs::BytesPerSecond(uint32_t device) const {
+  return peak_bytes_per_s_ > 0 ? peak_bytes_per_s_ : SheetBytesPerSecond(device);
 }
 
 std::vector<TopDevice> Roofs::Devices() const {
@@ -150,8 +152,10 @@ TopRoof Roofs::Of(const Load& load) const {
   }
   if (dram) {
     roof.samples = dram->samples;
-    roof.memory_share = dram->value * 0.01;
-    roof.bytes_per_s = peak_bytes > 0 ? roof.memory_share * peak_bytes : TopRoof::kUnknown;
+    // A share of the hardware's peak, whatever peak it is compared with.
+    const double sheet_bytes = SheetBytesPerSecond(roof.device), all_bytes = sheet_bytes > 0 ? sheet_bytes : peak_bytes;
+    roof.bytes_per_s = all_bytes > 0 ? dram->value * 0.01 * all_bytes : TopRoof::kUnknown;
+    roof.memory_share = all_bytes > 0 ? roof.bytes_per_s / peak_bytes : dram->value * 0.01;
     roof.bytes_from = TopEvidence::kCounters;
   } else if (tensor) {
     roof.samples = tensor->samples;

@@ -59,6 +59,7 @@ class Roofs {
 
  private:
   double FlopPerSecond(uint32_t device, facts::Precision precision) const;  // 0: unknown
+  double SheetBytesPerSecond(uint32_t device) const;
   double BytesPerSecond(uint32_t device) const;
 
   const model::Trace& trace_;
