@@ -278,11 +278,11 @@ std::string WithExtension(const std::string& path, const std::string& extension)
   return (has_extension ? path.substr(0, dot) : path) + extension;
 }
 
-bool AreDifferentFiles(const std::string& input, const std::string& output) {
+bool AreDifferentFiles(const std::string& input, const std::string& output, const char* option) {
   struct stat a = {}, b = {};
   if (stat(input.c_str(), &a) != 0 || stat(output.c_str(), &b) != 0) return true;
   if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) return true;
-  Complain(absl::StrFormat("%s is the input itself. Choose another place with -o.", output));
+  Complain(absl::StrFormat("%s is the input itself. Choose another place with %s.", output, option));
   return false;
 }
 

@@ -50,7 +50,7 @@ int WriteFile(Serializer& serializer, const model::Trace& trace, const std::stri
 std::string WithExtension(const std::string& path, const std::string& extension);
 
 // False, with a message, if both name one file.
-bool AreDifferentFiles(const std::string& input, const std::string& output);
+bool AreDifferentFiles(const std::string& input, const std::string& output, const char* option = "-o");
 
 // Prints "pitot: " and the message to stderr.
 void Complain(const std::string& message);

@@ -416,12 +416,13 @@ const char* WhoRecords(TopBy by) {
     case TopBy::kKernel:
       return "CUPTI's collector records kernels at depth kernels (docs/guide/gpu.md).";
     case TopBy::kLayer:
-      return "layers are the host's scopes around operators; LibTorch's collector records operators "
-             "(docs/guide/torch.md).";
+      return "layers are the host's scopes. CUDA events time them (docs/guide/gpu.md), or LibTorch's collector records "
+             "operators in them (docs/guide/torch.md).";
     case TopBy::kScope:
       return "PITOT_SCOPE records them (docs/guide/instrument.md).";
     case TopBy::kCall:
-      return "CUPTI's collector records calls at depth kernels (docs/guide/gpu.md).";
+      return "the collector of CUDA calls records those that wait, allocate or load code, at any depth "
+             "(docs/guide/cuda_calls.md); CUPTI's records all, at depth kernels.";
     case TopBy::kRequest:
       return "Request::Begin records them (docs/guide/instrument.md).";
   }

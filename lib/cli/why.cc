@@ -62,11 +62,24 @@ int LoadBaseline(const std::string& path, int64_t now_ns, analyze::Baseline* bas
   return status.ok() ? kDone : kUnreadable;
 }
 
+// Whether a file may be replaced by a baseline: it is not there, is empty, or holds one. Otherwise prints why not.
+bool MayReplace(const std::string& path, int64_t now_ns) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (bytes.empty()) return true;
+  analyze::Baseline there;
+  const Status status = there.Load(bytes, now_ns);
+  if (status.ok()) return true;
+  Complain("--save-baseline: " + path + " was left unchanged: " + status.message() + ". Name another file.");
+  return false;
+}
+
 // Adds the ordinary requests of the trace and writes all to a file, unless there are none. Prints their number. Returns
 // kDone, or the exit code.
 int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, const WhyArguments& arguments, int64_t now_ns,
                  analyze::Baseline* baseline) {
   const std::string& path = arguments.save_baseline;
+  if (!AreDifferentFiles(arguments.input, path, "--save-baseline") || !MayReplace(path, now_ns)) return kUsage;
   analyze::LearnOptions options;
   options.most_per_cell = analyze::BaselineOptions().requests_per_cell;
   // With room for all, so that its size gives the number of new ones; the file keeps those that fit.

@@ -297,6 +297,21 @@ TEST_CASE("why reports the requests added to a baseline, its new total, and a re
       "105 requests added; normal holds 105 now. Its previous content was replaced; pass `--baseline normal`"));
 }
 
+TEST_CASE("why replaces neither the dump nor another file by a baseline", "[cli]") {
+  const Folder folder;
+  folder.Write("before.pitot", Dump(Server().Make(140)));
+  folder.Write("notes.txt", "important");
+
+  const Result itself = folder.Run("why before.pitot --save-baseline before.pitot");
+  CHECK(itself.exit_code == 2);
+  CHECK(Contains(itself.err, "is the input itself. Choose another place with --save-baseline."));
+  CHECK(folder.Run("info before.pitot").exit_code == 0);
+  const Result other = folder.Run("why before.pitot --save-baseline notes.txt");
+  CHECK(other.exit_code == 2);
+  CHECK(Contains(other.err, "notes.txt was left unchanged"));
+  CHECK(fakes::ReadFile(folder / "notes.txt") == "important");
+}
+
 TEST_CASE("a full baseline counts added requests that replace older ones", "[cli]") {
   const Folder folder;
   folder.Write("before.pitot", Dump(Server().Make(140)));
