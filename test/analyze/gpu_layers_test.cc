@@ -100,6 +100,14 @@ TEST_CASE("a wait for the batch's layers is the GPU's time, and code before it s
   CHECK(blame.blame[Blame::kHostOncpuFramework] == 40 * kMs);
 }
 
+TEST_CASE("Pitot's record of an event that takes long waits in the driver, and is not model code", "[layers]") {
+  Server server;
+  server.Wait("CudaEventScope", 120, 150);
+  const RequestBlame blame = server.Walk();
+  CHECK(blame.blame[Blame::kLaunchApi] == 30 * kMs);
+  CHECK(blame.blame[Blame::kHostOncpuFramework] == 50 * kMs);
+}
+
 TEST_CASE("a wait that goes on after the last layer's end is not the GPU's", "[layers]") {
   Server server;
   server.Span("forward", 112, 150);

@@ -182,6 +182,10 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
     case CallClass::kEnqueue:
       segment.blame = Blame::kLaunchApi;
       break;
+    case CallClass::kMark:  // Pitot's record of an event: a long one waits for room or for the driver, as launches do
+      segment.blame = trace_.calls.duration_ns[call] >= index_.options.first_use_ns ? Blame::kLaunchApi
+                                                                                    : Blame::kHostOncpuFramework;
+      break;
     case CallClass::kBlockingCopy:
       segment.blame = BlameOfCopying(call);
       // It waits for all work before it, and the copy itself is short as a rule.
@@ -204,7 +208,6 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
       segment.blame = Blame::kLazyLoadJit;
       break;
     case CallClass::kGraph:
-    case CallClass::kMark:
     case CallClass::kOther:
       segment.blame = Blame::kHostOncpuFramework;
       break;

@@ -191,7 +191,9 @@ constexpr AdviceRow kRows[] = {
     {BlameBit(Blame::kLaunchQueueFull),
      kAnyClose,
      kAnyProof,
-     {"gpu_bound", "Launches wait for room because the GPU has enough to do. This is harmless: look at the kernels."}},
+     {"gpu_bound",
+      "Launches wait for room because the GPU has enough to do. Its work is the cause: launch less of it, or find the "
+      "slow kernels."}},
     {BlameBit(Blame::kAllocStall),
      kAnyClose,
      kAnyProof,
