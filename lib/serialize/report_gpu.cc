@@ -138,10 +138,10 @@ GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
     if (row.depth >= Depth::kGraphs) deep.push_back({row.begin_ns, row.end_ns});
   }
   const Intervals window = model::Union({{trace.window_begin_ns, trace.window_end_ns}});
-  bool has_spans = false, has_others = false;
-  for (uint32_t row = 0; row < trace.gpu.size(); ++row) (IsSpan(trace, row) ? has_spans : has_others) = true;
-  // Without depths in the trace, activities were recorded all the time. Spans alone are not enough for that.
-  const bool is_all_recorded = trace.depths.empty() && (has_others || !has_spans);
+  bool has_others = false;
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) has_others = has_others || !IsSpan(trace, row);
+  // Without depths in the trace, activities were recorded all the time, if there are any. Spans are none.
+  const bool is_all_recorded = trace.depths.empty() && has_others;
   deep_ = is_all_recorded ? window : model::Intersection(window, model::Union(std::move(deep)));
 }
 

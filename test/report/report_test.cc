@@ -120,6 +120,8 @@ TEST_CASE("a report without kernel records has the batch's GPU time from CUDA ev
 
   CHECK_FALSE(Has(nothing, "by CUDA events"));
   CHECK(Has(nothing, "gpu        GPU time not known; kernel coverage unknown"));
+  CHECK(Has(nothing, "GPU 0 NVIDIA H100 80GB HBM3: its work was not recorded"));
+  CHECK_FALSE(Has(nothing, "idle in the window"));
   CHECK(Has(text, "gpu        at most 7.00 ms of GPU time by CUDA events, its share of at most 14.0 ms of its\n"));
   CHECK(Has(text, "GPU 0 NVIDIA H100 80GB HBM3: its work was not recorded"));
   CHECK(Has(text, "by CUDA events, with gaps between kernels"));
