@@ -112,8 +112,8 @@ class Doubter {
       rest.begin_ns = std::min(rest.begin_ns, BeginNs(row));
       rest.end_ns = std::max(rest.end_ns, BeginNs(row));
     }
-    const int64_t rest_ns = rest.end_ns - rest.begin_ns;
-    if (rest.end_ns <= rest.begin_ns) return;
+    int64_t rest_ns = 0;  // nothing, or nothing that has a length, is no measure
+    if (rest.end_ns <= rest.begin_ns || __builtin_sub_overflow(rest.end_ns, rest.begin_ns, &rest_ns)) return;
     for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
       const int64_t ns = trace_.gpu.duration_ns[row];
       if (doubts_[row] == Doubt::kNone && ns >= kLongNs && ns / 10 > rest_ns) doubts_[row] = Doubt::kDuration;
