@@ -173,6 +173,25 @@ TEST_CASE("with several sampled devices the one that the batch used decides, and
   }
 }
 
+TEST_CASE("a batch that used two devices has the counters of neither, whatever its thread used else", "[gpu_use]") {
+  Server server;
+  server.maker.trace.devices.push_back({1});
+  const uint32_t executor = server.maker.trace.batches[server.batch].thread;
+  const uint32_t other = server.maker.Batch(20, "resnet50", executor, 300 * kMs, kMs);
+  server.maker.Call(executor, "CudaEventScope", 150 * kMs, 1'000, {kNone, server.batch});
+  server.maker.Call(executor, "CudaEventScope", 151 * kMs, 1'000, {kNone, server.batch});
+  server.maker.Call(executor, "CudaEventScope", 300 * kMs, 1'000, {kNone, other});
+  for (const uint32_t device : {0u, 1u}) server.maker.trace.streams.push_back({device, 1, 7, 0, 0, 0});
+  server.maker.Gpu(0, GpuKind::kSpan, "a", 150 * kMs + 1'000, 10'000, 0);
+  server.maker.Gpu(0, GpuKind::kSpan, "c", 300 * kMs + 1'000, 10'000, 2);
+  server.maker.Gpu(1, GpuKind::kSpan, "b", 151 * kMs + 1'000, 10'000, 1);
+  for (const uint32_t device : {0u, 1u}) {
+    server.Sampled({{0, 1}, {900, 0}}, device);
+    server.Active({{0, 100}}, device);
+  }
+  CHECK(server.Walk().blame[Blame::kGpuExecExpected] == 0);
+}
+
 TEST_CASE("a thread that sleeps in a synchronisation is not blocked for an unknown reason while the GPU works",
           "[gpu_use]") {
   Server server;

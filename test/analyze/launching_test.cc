@@ -6,9 +6,11 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyze/blame_of.h"
+#include "base/overhead_name.h"
 #include "pitot/analyze/judgement.h"
 #include "serialize/sample_trace.h"
 
@@ -138,4 +140,29 @@ TEST_CASE("slow launches in many batches are launches, and many in a batch of to
   const RequestBlame full = Server({200 * kMs, 2'000, 100 * kMs, 30 * kMs}).Walk();
   CHECK(full.blame[Blame::kLazyLoadJit] == 0);
   CHECK(full.blame[Blame::kLaunchQueueFull] >= 30 * kMs);
+}
+
+TEST_CASE("while kernels are profiled a slow launch is no first use, and no cause is sure", "[launching]") {
+  const auto judge = [](bool is_profiled) {
+    Server server({40 * kMs, 100, 500 * kUs, 30 * kMs});
+    const model::RequestRow& late = server.trace.requests[kLate];
+    if (is_profiled)
+      server.trace.overheads.push_back(
+          {late.begin_ns, late.duration_ns, server.trace.strings.Add(base::kProfilingKernels)});
+    const Judgement judgement = server.Judge();
+    REQUIRE_FALSE(judgement.verdict.causes.empty());
+    return std::pair(judgement.blame.blame[Blame::kLazyLoadJit], judgement.verdict.causes[0].confidence);
+  };
+  CHECK(judge(false).first == 30 * kMs);
+  CHECK(judge(true).first == 0);
+  CHECK(judge(true).second < 0.5);
+}
+
+TEST_CASE("a full queue of counted launches is named with less confidence than a recorded one", "[launching]") {
+  const Server server({100 * kMs, 2'000, 90 * kMs});
+  const Judgement judgement = server.Judge();
+  INFO(VerdictText(judgement.index, judgement.blame, judgement.verdict));
+  REQUIRE_FALSE(judgement.verdict.causes.empty());
+  CHECK(judgement.verdict.causes[0].blame == Blame::kLaunchQueueFull);
+  CHECK(std::string(judgement.verdict.causes[0].unsure) == "its launches were counted, not recorded");
 }

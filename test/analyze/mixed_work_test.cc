@@ -359,6 +359,17 @@ TEST_CASE("the first large work of an executor takes at most a usual step's time
   CHECK(judgement.blame.blame[Blame::kExecutorBusy] / kMs == 100);  // 50 times the 2 ms of a decoder
 }
 
+TEST_CASE("work that took more than its usual time is blamed with less confidence", "[mixed_work]") {
+  const auto judge = [](int64_t late_ns) {
+    GivenEngine engine({.late_ns = late_ns});  // 2,500 tokens usually take 250 ms
+    const Judgement judgement = engine.Judge();
+    REQUIRE_FALSE(judgement.verdict.causes.empty());
+    REQUIRE(judgement.verdict.causes[0].blame == Blame::kExecutorBusy);
+    return judgement.verdict.causes[0].confidence;
+  };
+  CHECK(judge(600 * kMs) < 0.75 * judge(250 * kMs));
+}
+
 TEST_CASE("a prompt's time that is recorded in its context is not counted again", "[mixed_work]") {
   GivenEngine engine({.prefill_ns = 250 * kMs});
   const Judgement judgement = engine.Judge();

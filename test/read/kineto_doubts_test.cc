@@ -391,3 +391,15 @@ TEST_CASE("what threads did at time 0 is left out if all else was long after", "
   CHECK(made.trace.calls.size() == 10);
   CHECK(made.trace.overheads.empty());
 }
+
+TEST_CASE("an empty trace, and one with the widest times, have nothing to set aside", "[kineto]") {
+  Made empty;
+  CHECK(empty.Read().gpu.size() == 0);
+  CHECK(empty.trace.gpu_losses.empty());
+  Made wide;  // sums of such times overflow
+  wide.Raw(R"({"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":-9e12,"dur":1})");
+  wide.Raw(R"({"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":9e12,"dur":9e12})");
+  wide.Odd("-9e12", "9e12", 1);
+  wide.Odd("9e12", "9e12", 2);
+  wide.Read();
+}

@@ -122,22 +122,25 @@ FirstUses::FirstUses(const Trace& trace, const Threads& threads, const GpuOps& g
   FindBatches(static_cast<double>(options.first_use_ns));
 }
 
-// Whether pitot::ProfileKernels ran meanwhile, which makes launches slow.
-bool FirstUses::IsBesideProfile(uint32_t call) const {
-  return std::any_of(trace_.overheads.begin(), trace_.overheads.end(), [&](const model::OverheadRow& row) {
-    return row.begin_ns < trace_.CallEnd(call) && trace_.calls.begin_ns[call] < row.begin_ns + row.duration_ns &&
-           facts::IsProfiling(trace_.strings[row.name]);
-  });
-}
-
-// Finds launches of batches with counted launches that took long enough for a record.
+// Finds launches of batches with counted launches that took long enough for a record. A run of pitot::ProfileKernels
+// makes launches slow, too.
 void FirstUses::FindSlowLaunches(const BlameOptions& options, const GpuOps& gpu) {
+  model::Intervals profiles;
+  for (const model::OverheadRow& row : trace_.overheads) {
+    if (facts::IsProfiling(trace_.strings[row.name]))
+      profiles.push_back({row.begin_ns, row.begin_ns + row.duration_ns});
+  }
+  const auto is_beside_profile = [&](uint32_t call) {
+    return std::any_of(profiles.begin(), profiles.end(), [&](const model::Interval& profile) {
+      return profile.begin_ns < trace_.CallEnd(call) && trace_.calls.begin_ns[call] < profile.end_ns;
+    });
+  };
   std::vector<uint32_t> slow;
   std::unordered_set<uint32_t> batches;
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     const uint32_t batch = trace_.calls.batch[call];
     if (!gpu.IsLaunchCounted(call) || gpu.ClassOf(call) != CallClass::kLaunch) continue;
-    if (trace_.calls.duration_ns[call] < options.first_use_ns || IsBesideProfile(call)) continue;
+    if (trace_.calls.duration_ns[call] < options.first_use_ns || is_beside_profile(call)) continue;
     slow.push_back(call);
     batches.insert(batch);
   }

@@ -68,7 +68,6 @@ class FirstUses {
     model::StringId kernel = 0;  // launched for the first time; 0: unknown
     bool is_load = false;        // the call does nothing but load
   };
-  bool IsBesideProfile(uint32_t call) const;
   void FindSlowLaunches(const BlameOptions& options, const GpuOps& gpu);
   void FindCode(const Threads& threads, const GpuOps& gpu, int64_t least_ns);
   void FindBatches(double least_ns);

@@ -306,6 +306,7 @@ MixedWorkFinder::Taken MixedWorkFinder::TakenByGiven(const Step& step, const Exe
   if (usual.are_works_known && usual.is_longer) {
     const double usual_ns = usual.ns_of_work * step.work;
     const double taken_ns = std::min(step.beyond_ns, (is_much_more ? kMostOfMuchMore : kMostOfUsual) * usual_ns);
+    // More than the usual may be another reason's.
     return {taken_ns, Doubt::kNone, taken_ns <= kUsuallyLonger * usual_ns};
   }
   if (!is_long || (usual.are_works_known && !is_much_more)) return {};
