@@ -84,7 +84,7 @@ enum class Proof : uint8_t {
   kUnseen = 13,       // its thread entered a scope that had not ended; it may have run or not
   kNamedWait = 14,    // it slept in a wait recorded by the program
   kMayAwaitGpu = 15,  // its thread waited for a GPU, or may have: nothing recorded shows what that did
-  kMayBePrompt = 16,  // a prompt of unknown length was read in the same iteration
+  kMayBeMixed = 16,   // a member of the same batch, with work that is not known well enough, may have made it long
   kStoodStill = 17,   // the whole process stood still
   kLargeMember = 18,  // a member of its batch brought much more work than usual
 };

@@ -73,14 +73,10 @@ class CopyQuality final : public Analyzer {
     const Trace& trace = analysis.trace();
     const double small_bytes = analysis.threshold("small_upload").value;
     Blocked pageable("an asynchronous copy of pageable memory"), waiting("a waiting copy"), sets("a waiting set");
-    uint32_t stream = kNone;
-    int64_t before_ns = INT64_MIN, until_ns = INT64_MIN;  // when the row's stream had done what came before; and so far
+    facts::EarlierWork earlier;
     for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
-      if (trace.gpu.stream[row] != stream) stream = trace.gpu.stream[row], until_ns = INT64_MIN;
-      before_ns = until_ns;
-      if (trace.gpu.kind[row] != model::GpuKind::kSpan)
-        until_ns = std::max(until_ns, trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]);
+      const int64_t before_ns = earlier.EndBefore(trace, row);
       if (call == kNone) continue;
       if (IsWaitingSet(trace, row) && !IsAsynchronous(trace, call)) sets.Show(trace, call, trace.gpu.begin_ns[row]);
       if (trace.gpu.kind[row] != model::GpuKind::kMemcpy) continue;

@@ -94,15 +94,11 @@ class FrameworkPatterns final : public Analyzer {
     const Threshold least = analysis.threshold("readback_share");
     const model::WaitingCalls& waiting = analysis.indexes().waiting;
     std::vector<Interval> times, own;  // the second: after earlier work of the stream
-    uint32_t stream = kNone;
-    int64_t until_ns = INT64_MIN, before_ns = INT64_MIN;
+    facts::EarlierWork earlier;
     Longest longest(EvidenceTable::kCalls, "waited for a value to be read back");
     for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
-      if (trace.gpu.stream[row] != stream) stream = trace.gpu.stream[row], until_ns = INT64_MIN;
-      before_ns = until_ns;
-      if (trace.gpu.kind[row] != model::GpuKind::kSpan)
-        until_ns = std::max(until_ns, trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]);
+      const int64_t before_ns = earlier.EndBefore(trace, row);
       if (trace.gpu.kind[row] != model::GpuKind::kMemcpy || call == kNone || trace.gpu.bytes[row] == 0 ||
           static_cast<double>(trace.gpu.bytes[row]) > most_bytes || DirectionOf(trace, row) != "DtoH")
         continue;

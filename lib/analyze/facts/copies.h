@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kinds of copies, by the names that collectors and readers give them: "pageable to device", "HtoD, pageable to
-// device".
+// device". And the work that a copy comes after.
 #ifndef PITOT_LIB_ANALYZE_FACTS_COPIES_H_
 #define PITOT_LIB_ANALYZE_FACTS_COPIES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,23 @@ inline std::vector<uint32_t> CopiesOf(Analysis& analysis, uint32_t device) {
 inline model::Interval TimeOf(const model::Trace& trace, uint32_t gpu_row) {
   return {trace.gpu.begin_ns[gpu_row], trace.gpu.begin_ns[gpu_row] + trace.gpu.duration_ns[gpu_row]};
 }
+
+// When the stream of a row had done what came before it: a copy cannot begin earlier.
+class EarlierWork {
+ public:
+  // To be called for each row, in order. INT64_MIN: nothing came before. Spans are no work of their own.
+  int64_t EndBefore(const model::Trace& trace, uint32_t row) {
+    if (trace.gpu.stream[row] != stream_) stream_ = trace.gpu.stream[row], end_ns_ = INT64_MIN;
+    const int64_t before_ns = end_ns_;
+    if (trace.gpu.kind[row] != model::GpuKind::kSpan)
+      end_ns_ = std::max(end_ns_, trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]);
+    return before_ns;
+  }
+
+ private:
+  uint32_t stream_ = model::kNone;
+  int64_t end_ns_ = INT64_MIN;
+};
 
 }  // namespace pitot::facts
 

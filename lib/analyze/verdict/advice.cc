@@ -33,8 +33,7 @@ constexpr AdviceRow kRows[] = {
      Proof::kLargeMember,
      {"limit_step_work",
       "Another request brought much more work than usual to its batch. Divide such work (read a prompt in chunks), "
-      "limit "
-      "the work of a batch (tokens in a step), or give large requests an executor of their own."}},
+      "limit the work of a batch (tokens in a step), or give large requests an executor of their own."}},
     {BlameBit(Blame::kExecutorBusy),
      kAnyClose,
      Proof::kInOwnBatch,
@@ -80,7 +79,7 @@ constexpr AdviceRow kRows[] = {
       "virtual machine stops all threads at once. Look at what else the machine did then."}},
     {BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown),
      kAnyClose,
-     Proof::kMayBePrompt,
+     Proof::kMayBeMixed,
      {"say_size",
       "Another request's work or something else in this iteration took long. With the work of each member "
       "(Batch::Join) or the length of each prompt (Request::SetSize), and 8 iterations with prompts, a long prompt is "

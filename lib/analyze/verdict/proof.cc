@@ -151,7 +151,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;
     case Blame::kHostBlockedUnknown:
       if (IsStill(index, blame)) return Proof::kStoodStill;
-      if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBePrompt;
+      if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBeMixed;
       if (longest.thread != model::kNone &&
           index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)
         return Proof::kHeldLock;
@@ -166,7 +166,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kQueueWaitOthers:
       return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
     case Blame::kHostOncpuFramework:
-      if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBePrompt;
+      if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBeMixed;
       if (MayAwaitGpu(index, blame)) return Proof::kMayAwaitGpu;
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
       return verdict.more_of == "launches" ? Proof::kMoreLaunches : Proof::kNone;

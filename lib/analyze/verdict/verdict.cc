@@ -441,10 +441,6 @@ bool KeepDepth(Depth depth, const BlameVector& blame, uint32_t at_any_depth, uin
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 // The work it brought to batches that it joined in this time, as far as Join said it.
 double JoinedWork(const blame::Index& index, uint32_t request, model::Interval when) {
   const auto* const end = index.memberships.end(request);
