@@ -45,3 +45,10 @@ add_subdirectory(attention_compare)
 add_subdirectory(graph_decode)
 add_subdirectory(small_copies)
 add_subdirectory(vector_add)
+
+# For benchmarks/graph_steps.py: the steps of graph_decode, with and without the default set.
+add_executable(graph_steps EXCLUDE_FROM_ALL
+  ${PROJECT_SOURCE_DIR}/benchmarks/graph_steps.cc graph_decode/decoder.cc graph_decode/weights.cc)
+pitot_configure_target(graph_steps)
+target_link_libraries(graph_steps PRIVATE graph_decode_kernels gpu_common pitot::gpu)
+set_target_properties(graph_steps PROPERTIES CUDA_RUNTIME_LIBRARY Static POSITION_INDEPENDENT_CODE ON)

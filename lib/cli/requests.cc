@@ -8,10 +8,13 @@
 
 #include "absl/strings/str_format.h"
 #include "base/columns.h"
+#include "base/gpu_counters.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "model/held.h"
 #include "pitot/model/index.h"
+#include "pitot/model/intervals.h"
 
 namespace pitot::cli {
 namespace {
@@ -43,6 +46,7 @@ struct Row {
   int64_t queue_ns;  // kNotKnown
   int64_t gpu_ns;    // kNotKnown
   int64_t gpu_by_events_ns;
+  std::optional<double> sampled;  // share of its time
   model::KernelCoverage coverage;
   std::vector<model::MemoryPeak> memory;
   std::vector<uint64_t> batch_ids;
@@ -50,6 +54,32 @@ struct Row {
   bool is_whole = false;
   bool has_fired = false;  // a trigger of the incident
 };
+
+// When hardware counters of all GPUs with such counters were read; nothing: of none.
+std::optional<model::Intervals> SampledTimes(const Trace& trace) {
+  std::optional<model::Intervals> all;
+  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
+    if (trace.strings[trace.counters[row].name] != base::NameOf(base::GpuCounter::kSampled)) continue;
+    std::vector<model::Interval> times;
+    for (const model::Held& held : ValuesOf(trace, row, model::kHoldsOnNs)) {
+      if (held.value != 0) times.push_back(held.when);
+    }
+    const model::Intervals one = model::Union(std::move(times));
+    all = all ? model::Intersection(*all, one) : one;
+  }
+  return all;
+}
+
+// The share of a request's time in `times`.
+double ShareIn(const model::Intervals& times, const Trace& trace, const RequestRow& request) {
+  const int64_t begin_ns = request.begin_ns, end_ns = std::max(trace.RequestEnd(request), begin_ns + 1);
+  const auto first = std::partition_point(times.begin(), times.end(),
+                                          [&](const model::Interval& one) { return one.end_ns <= begin_ns; });
+  int64_t ns = 0;
+  for (auto at = first; at != times.end() && at->begin_ns < end_ns; ++at)
+    ns += std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
+  return static_cast<double>(ns) / static_cast<double>(end_ns - begin_ns);
+}
 
 // Whether no event of the request's time was lost.
 bool IsAllRecorded(const Trace& trace, const RequestRow& request) {
@@ -72,7 +102,7 @@ struct Rows {
 
 Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) {
   const RequestRow& request = trace.requests[row];
-  Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, 0, 0, {}, {}, {}, OutcomeOf(request)};
+  Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, 0, 0, {}, {}, {}, {}, OutcomeOf(request)};
   bool is_known = request.begin_known && request.begin_ns >= trace.window_begin_ns;
   for (const uint32_t handoff_row : index.Handoffs(row)) {
     const model::HandoffRow& handoff = trace.handoffs[handoff_row];
@@ -92,6 +122,7 @@ Rows Select(const Trace& trace, const RequestsOptions& options) {
   const model::GpuTime gpu_time(trace);
   const model::CoverageIndex coverage(trace);
   const model::CounterIndex counters(trace);
+  const std::optional<model::Intervals> sampled = SampledTimes(trace);
   Rows selected{coverage.HasGpu(), coverage.IsDamaged(), {}};
   std::vector<Row>& rows = selected.rows;
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
@@ -102,6 +133,7 @@ Rows Select(const Trace& trace, const RequestsOptions& options) {
     if (made.gpu_ns == 0 && !made.coverage.IsWhole()) made.gpu_ns = kNotKnown;
     made.memory = model::MemoryPeaksOf(trace, index, counters, row);
     made.gpu_by_events_ns = gpu_time.RequestByEvents(row);
+    if (sampled) made.sampled = ShareIn(*sampled, trace, trace.requests[row]);
     if (options.fired && !made.has_fired) continue;
     if (!options.outcome.empty() && made.outcome != options.outcome) continue;
     rows.push_back(std::move(made));
@@ -275,6 +307,7 @@ ordered_json RowJson(const Trace& trace, const Row& row, bool has_gpu) {
           {"gpu_ns", has_gpu ? GpuNs(row, row.gpu_ns) : ordered_json()},
           {"gpu_by_events_ns", has_gpu ? GpuNs(row, row.gpu_by_events_ns) : ordered_json()},
           {"coverage", has_gpu ? CoverageOf(row.coverage) : ordered_json()},
+          {"sampled", row.sampled ? ordered_json(*row.sampled) : ordered_json()},
           {"memory", MemoryJson(trace, row)},
           {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(base::Ms(request.deadline_ns))},
           {"parent_id", request.parent_id == 0 ? ordered_json() : ordered_json(RequestId(request.parent_id))},

@@ -48,7 +48,8 @@ void HostCalls::Log(LogLevel level, const char* message) const noexcept {
 }
 
 Status HostCalls::LogError(Status status) const noexcept {
-  if (!status.ok()) Log(LogLevel::kError, status.message());
+  const bool is_lacking = status.code() == StatusCode::kNotFound;
+  if (!status.ok()) Log(is_lacking ? LogLevel::kInfo : LogLevel::kError, status.message());
   return status;
 }
 

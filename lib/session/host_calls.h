@@ -42,7 +42,8 @@ class HostCalls {
 
   // Threads: any.
   void Log(LogLevel level, const char* message) const noexcept;
-  // Logs an error, and returns the status: hosts rarely look at the result of Add.
+  // Logs an error, and returns the status: hosts rarely look at the result of Add. If the machine lacks something
+  // (kNotFound), such as a GPU, it is information.
   Status LogError(Status status) const noexcept;
   // Logs a failure of an incident if its turn has come: a row must not fill the host's log.
   void LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident, const char* message) const noexcept;

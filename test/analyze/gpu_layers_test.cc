@@ -138,6 +138,32 @@ TEST_CASE("a layer that is longer than usual beside other work was slowed down b
   CHECK(blame.blame[Blame::kGpuExecExpected] == 15 * kMs);
 }
 
+TEST_CASE("a layer that is longer than usual waited for others' work on its stream, and the owner is known",
+          "[layers]") {
+  Server server;
+  const uint32_t other = server.maker.Batch(12, "neighbour", server.maker.Thread("neighbour"), 112 * kMs, 50 * kMs);
+  server.Usual("forward", 20);
+  uint32_t stream = 0;
+  Blame part = Blame::kGpuQueueWaitOthers;
+  SECTION("on the same stream") {}
+  SECTION("on another stream it is contention") {
+    stream = 1;
+    part = Blame::kGpuContention;
+  }
+  server.Span("neighbour", 108, 152, stream, other, 107);
+  server.Span("forward", 112, 172);
+  server.Wait("cudaStreamSynchronize", 122, 172);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[part] == 30 * kMs);  // of 40 more than usual, as long as the other was there
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 20 * kMs);
+  const auto segment = std::find_if(blame.segments.begin(), blame.segments.end(),
+                                    [&](const analyze::BlameSegment& one) { return one.blame == part; });
+  REQUIRE(segment != blame.segments.end());
+  CHECK(segment->by.batch == other);
+}
+
 TEST_CASE("a layer as long as usual is not slowed down by what runs beside it", "[layers]") {
   Server server;
   server.Usual("forward", 60);

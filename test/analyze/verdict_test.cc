@@ -1699,6 +1699,16 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
       {Blame::kD2dMemset, "copy_better"},
       {Blame::kGpuExecExpected, "speed_kernels"},
       {Blame::kGpuExecExpected, "compare_kernels", Proof::kNoUsual},
+      {Blame::kGpuExecExpected, "keep_clock", Proof::kLowClock},
+      {Blame::kGpuExecExpected, "keep_gpu_to_itself", Proof::kOthersOnGpu},
+      {Blame::kGpuExecExpected, "move_fewer_bytes", Proof::kMemoryBound},
+      {Blame::kGpuExcessUnknown, "keep_gpu_to_itself", Proof::kOthersOnGpu},
+      {Blame::kExecutorBusy, "limit_step_work", Proof::kLargeMember},
+      {Blame::kHostBlockedUnknown, "find_who_stopped_it", Proof::kStoodStill},
+      {Blame::kHostBlockedUnknown, "say_size", Proof::kMayBeMixed},
+      {Blame::kHostOncpuFramework, "say_size", Proof::kMayBeMixed},
+      {Blame::kHostBlockedUnknown, "record_gpu", Proof::kMayAwaitGpu},
+      {Blame::kHostOncpuFramework, "record_gpu", Proof::kMayAwaitGpu},
       {Blame::kUntraced, "watch_threads", Proof::kUnseen},
       {Blame::kGpuContention, "separate_gpu_work"},
       {Blame::kGpuClock, "keep_clock"},
@@ -1721,7 +1731,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
   CHECK(blames.size() == kBlames);
   // Only advice covered by a line above is ever given.
   for (uint32_t k = 0; k < kBlames; ++k) {
-    for (int proof = 0; proof <= static_cast<int>(Proof::kNamedWait); ++proof) {
+    for (int proof = 0; proof <= static_cast<int>(Proof::kMemoryBound); ++proof) {
       for (int close = 0; close < 8; ++close)
         given.insert(AdviceFor(static_cast<Blame>(k), static_cast<BatchClose>(close), static_cast<Proof>(proof)).code);
     }

@@ -202,6 +202,29 @@ TEST_CASE("a request begun by its own batch's thread does not wait for that batc
   CHECK(Text(BlameOf(server.maker.Finish(), row)) == "host_oncpu_framework 100000");
 }
 
+TEST_CASE("requests begun by the thread of their batch share its work, waits for the GPU included", "[why]") {
+  Server server;
+  std::vector<uint32_t> rows;
+  for (int64_t i = 0; i < 4; ++i)
+    rows.push_back(server.Request(1 + static_cast<uint64_t>(i), 100 + i, 300, server.executor));
+  const uint32_t batch = server.maker.Batch(7, "gpu", server.executor, 104 * kUs, 196 * kUs);
+  for (const uint32_t row : rows) server.maker.Member(batch, row, 105 * kUs);
+  const Context context = {rows.back(), batch};  // the last one begun stays the thread's context
+  server.Scope(server.executor, server.forward, 110, 295, context);
+  server.Call("cudaLaunchKernel", 120, 122, context);
+  server.Gpu("gemm", 122, 278);
+  server.Call("cudaStreamSynchronize", 130, 280, context, 0);
+
+  const Trace trace = server.maker.Finish();
+  for (const uint32_t row : rows) {
+    const RequestBlame blame = BlameOf(trace, row);
+    INFO(Text(blame));
+    CHECK(blame.blame[Blame::kGpuExecExpected] == 156 * kUs);
+    CHECK(blame.blame[Blame::kExecutorBusy] == 0);
+    CHECK(blame.blame[Blame::kAdmissionQueue] == 0);
+  }
+}
+
 TEST_CASE("a request sent to its own thread stays its context, and others of the batch do not wait for it", "[why]") {
   const auto code_of = [](bool is_left_over) {
     Server server;

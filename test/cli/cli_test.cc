@@ -382,6 +382,26 @@ TEST_CASE("GPU time known from CUDA events alone is shown as an upper bound", "[
   CHECK(spans["requests"][0]["gpu_by_events_ns"] == 6550000);
 }
 
+TEST_CASE("a request says for what share of its time hardware counters were read", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = incident::MakeGpuTrace();
+  const auto sampled = [&] {
+    folder.Write("sampled.pitot", Dump(trace));
+    return json::parse(folder.Run("requests sampled.pitot --json --limit 1").out)["requests"][0];
+  };
+  CHECK(sampled()["sampled"].is_null());
+
+  const int64_t begin_ns = sampled()["begin_ns"], latency_ns = std::lround(sampled()["latency_ms"].get<double>() * 1e6);
+  const auto row = static_cast<uint32_t>(trace.counters.size());
+  trace.counters.push_back({0, trace.strings.Add("sampled"), trace.strings.Add("")});
+  for (const auto& [at_ns, value] : {std::pair{begin_ns - 1, 1.0}, std::pair{begin_ns + latency_ns / 4, 0.0}}) {
+    trace.samples.counter.push_back(row);
+    trace.samples.at_ns.push_back(at_ns);
+    trace.samples.value.push_back(value);
+  }
+  CHECK(sampled()["sampled"].get<double>() == Approx(0.25).margin(1e-3));
+}
+
 TEST_CASE("the message about an option out of range has its name, its value and the allowed range", "[cli]") {
   const Folder folder;
   const auto says = [&](const std::string& arguments, const std::string& message) {

@@ -190,6 +190,15 @@ TEST_CASE("all collectors of a name are asked to pause, and the first error is r
   CHECK(rig.parts.log.Has(pitot::LogLevel::kError, "first"));
 }
 
+TEST_CASE("a collector for something that the machine lacks is refused without an error in the log", "[depths]") {
+  Rig rig;
+  Told told;
+  told.start = Status(StatusCode::kNotFound, "no GPU here");
+  CHECK(rig.Add(&told).code() == StatusCode::kNotFound);
+  CHECK(rig.parts.log.Has(pitot::LogLevel::kInfo, "no GPU here"));
+  CHECK_FALSE(rig.parts.log.Has(pitot::LogLevel::kError, "no GPU here"));
+}
+
 TEST_CASE("a collector that cannot start is refused with its reason, until one of its name starts", "[depths]") {
   Rig rig;
   Told told;

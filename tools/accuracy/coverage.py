@@ -13,12 +13,13 @@ import gpu_coverage  # noqa: E402
 
 
 def coverage_of(run: 'score.Run', requests: Any, injector: str) -> Dict[str, int]:
-    """Counts of struck requests in the incident: covered, without GPU time, and with GPU time from CUDA events."""
+    """Counts of struck requests in the incident: covered, without GPU time, with GPU time from CUDA events, with counters all the time."""
     struck = [request for request in requests if request['outcome'] == 'ok' and
               any(one.injector == injector for one in run.injections.get(request['id'], []))]
     return {'requests': len(struck), 'covered': sum(map(gpu_coverage.is_covered, struck)),
             'without': sum(not request.get('gpu_ns') for request in struck),
-            'by_events': sum(bool(request.get('gpu_by_events_ns')) for request in struck)}
+            'by_events': sum(bool(request.get('gpu_by_events_ns')) for request in struck),
+            'sampled': sum((request.get('sampled') or 0) >= 0.99 for request in struck)}
 
 
 def score_coverage(out: Path, runs: List['score.Run'], expected: Dict[str, Any]) -> Dict[str, Any]:

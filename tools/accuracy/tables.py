@@ -124,9 +124,10 @@ def unrecorded_table(rows: Sequence[Dict[str, Any]]) -> List[str]:
 
 
 def coverage_table(rows: Dict[str, Any]) -> List[str]:
-    return table(('kernels of struck requests', '', 'requests', 'covered to 80 %', '', 'no GPU time', 'by events'),
+    return table(('kernels of struck requests', '', 'requests', 'covered to 80 %', '', 'no GPU time', 'by events', 'counters'),
                  [[name, row['what'], str(row['requests']), str(row['covered']),
-                   percent(row['covered'] / row['requests'] if row['requests'] else None), str(row['without']), str(row['by_events'])]
+                   percent(row['covered'] / row['requests'] if row['requests'] else None),
+                   str(row['without']), str(row['by_events']), str(row['sampled'])]
                   for name, row in rows.items()])
 
 

@@ -21,6 +21,7 @@ import floors
 import matrix
 import plot
 import score
+import second_run
 import servers
 import tables
 
@@ -574,11 +575,29 @@ class Coverage(unittest.TestCase):
         requests = [{'id': 'a', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 5}, {'id': 'b', 'outcome': 'ok', 'coverage': 0.5, 'gpu_ns': 5},
                     {'id': 'c', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 0}, {'id': 'd', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 5},
                     {'id': 'e', 'outcome': 'error', 'coverage': 1, 'gpu_ns': 5},
-                    {'id': 'f', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 5, 'gpu_by_events_ns': 2}]
+                    {'id': 'f', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 5, 'gpu_by_events_ns': 2, 'sampled': 1.0}]
         struck = run('F01', [line(one, 'slow_decode_spin', 4) for one in 'abcef'], [])
         got = coverage.coverage_of(struck, requests, 'slow_decode_spin')
-        self.assertEqual(got, {'requests': 4, 'covered': 1, 'without': 1, 'by_events': 1})
-        self.assertIn('| F01 | slow | 4 | 1 | 25 % | 1 | 1 |', tables.coverage_table({'F01': {'what': 'slow', **got}}))
+        self.assertEqual(got, {'requests': 4, 'covered': 1, 'without': 1, 'by_events': 1, 'sampled': 1})
+        self.assertIn('| F01 | slow | 4 | 1 | 25 % | 1 | 1 | 1 |', tables.coverage_table({'F01': {'what': 'slow', **got}}))
+
+
+class SecondRun(unittest.TestCase):
+    def board(self, usual_ms, struck_ms):
+        parts = {'a': usual_ms, 'b': usual_ms, 'c': struck_ms}
+        verdicts = [{'request': name, 'blame_ns': {'gpu_exec_expected': ms * MS, 'host_oncpu_framework': 50 * MS}} for name, ms in parts.items()]
+        return [run('F01', [line('c', 'slow_decode_spin', 4)], verdicts)]
+
+    def test_errors_are_relative_to_the_board_with_kernels(self):
+        rows = second_run.rows_of(self.board(10, 31), self.board(8, 28), EXPECTED, least_ms=0.5)
+        self.assertEqual(rows, [['F01', 'without a fault', '', '10.00', '8.00', '25 %'],
+                                ['F01', 'dose_ms=4', '1 / 1', '21.00', '20.00', '5 %']])
+
+    def test_a_part_too_small_has_no_error(self):
+        self.assertEqual([row[-1] for row in second_run.rows_of(self.board(0.1, 10), self.board(0.2, 10), EXPECTED, least_ms=0.5)], ['', '1 %'])
+
+    def test_a_fault_of_one_board_is_left_out(self):
+        self.assertEqual(second_run.rows_of(self.board(10, 20), [], EXPECTED, least_ms=0.5), [])
 
 
 class Without(unittest.TestCase):

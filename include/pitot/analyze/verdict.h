@@ -87,6 +87,9 @@ enum class Proof : uint8_t {
   kMayBeMixed = 16,   // a member of the same batch, with work that is not known well enough, may have made it long
   kStoodStill = 17,   // the whole process stood still
   kLargeMember = 18,  // a member of its batch brought much more work than usual
+  kLowClock = 19,     // hardware counters: the GPU's clock was lower than usual
+  kOthersOnGpu = 20,  // hardware counters and NVML: another process worked on the GPU around then
+  kMemoryBound = 21,  // hardware counters: the GPU's memory was near its peak
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;

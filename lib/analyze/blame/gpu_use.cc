@@ -93,11 +93,11 @@ GpuUse::GpuUse(const Trace& trace)
     only_ = static_cast<uint32_t>(std::find(is_there.begin(), is_there.end(), true) - is_there.begin());
 }
 
-const GpuUse::Device* GpuUse::Of(uint32_t batch, uint32_t thread) const {
+uint32_t GpuUse::RowOf(uint32_t batch, uint32_t thread) const {
   uint32_t device = only_;
   if (device == kNone && batch != kNone) device = of_batches_[batch];
   if (device == kNone && thread != kNone) device = of_threads_[thread];
-  return device < devices_.size() ? devices_[device].get() : nullptr;
+  return device < devices_.size() ? device : kNone;
 }
 
 bool GpuUse::AreSampled(int64_t begin_ns, int64_t end_ns) const {

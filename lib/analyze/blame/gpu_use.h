@@ -45,9 +45,14 @@ class GpuUse {
 
   // O(devices * (counters + samples) + GPU rows + batches). Keeps no reference to the trace.
   explicit GpuUse(const model::Trace& trace);
-  // The device that a batch used, or the one that all batches of the thread used; kNone: any. The only device, if no
-  // other was sampled or used. Null: not known, or not sampled.
-  const Device* Of(uint32_t batch, uint32_t thread) const;
+  // The row of the device that a batch used, or the one that all batches of the thread used; kNone: any. The only
+  // device, if no other was sampled or used. kNone: not known.
+  uint32_t RowOf(uint32_t batch, uint32_t thread) const;
+  // That device; null: not known, or not sampled.
+  const Device* Of(uint32_t batch, uint32_t thread) const {
+    const uint32_t row = RowOf(batch, thread);
+    return row == model::kNone ? nullptr : devices_[row].get();
+  }
   // Whether all sampled devices were sampled all the time between two moments. False without one.
   bool AreSampled(int64_t begin_ns, int64_t end_ns) const;
 

@@ -171,8 +171,8 @@ BlameSegment Walk::WhoseWork(BlameSegment segment) const {
   if (call == kNone || segment.by.IsKnown() ||
       !std::binary_search(own_batches_.begin(), own_batches_.end(), trace_.calls.batch[call]))
     return segment;
-  const uint32_t other = Outermost(trace_, index_.requests, trace_.calls.request[call]);
-  if (other == kNone || other == Outermost(trace_, index_.requests, request_)) return segment;
+  const uint32_t other = OtherOf(trace_.calls.request[call], trace_.calls.batch[call], trace_.calls.thread[call]);
+  if (other == kNone) return segment;
   segment.blame = Blame::kExecutorBusy;
   segment.by.thread = trace_.calls.thread[call];
   segment.by.request = other;
@@ -345,12 +345,14 @@ Walk::Arrival Walk::FindArrival() {
 }
 
 // The other request for which a thread did something; kNone: it was this one, all of the batch, or nobody. A request
-// sent to its own thread stays that thread's context: the batch that takes it is not for it alone.
+// begun by the batch's own thread, or sent to its own thread, stays that thread's context: the batch is not for it
+// alone.
 uint32_t Walk::OtherOf(uint32_t request, uint32_t batch, uint32_t thread) const {
   const uint32_t other = Outermost(trace_, index_.requests, request);
   if (other == kNone || other == Outermost(trace_, index_.requests, request_)) return kNone;
   if (batch == kNone) return other;
   const model::RequestIndex::Range handoffs = index_.requests.Handoffs(request);
+  if (handoffs.size() == 0 && index_.threads.IsLeftOver(request, batch)) return kNone;
   const bool is_left_over = std::any_of(handoffs.begin(), handoffs.end(), [&](uint32_t row) {
     const model::HandoffRow& handoff = trace_.handoffs[row];
     return handoff.from_thread == thread && handoff.to_thread == thread && handoff.batch != kNone &&

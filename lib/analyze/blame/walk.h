@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyze/blame/first_use.h"
+#include "analyze/blame/gpu_states.h"
 #include "analyze/blame/gpu_use.h"
 #include "analyze/blame/launching.h"
 #include "analyze/blame/mixed_work.h"
@@ -40,6 +41,7 @@ class Index {
         gpu(Ask(of), how),
         host(Ask(of), threads, gpu, how),
         gpu_use(Ask(of)),
+        gpu_states(Ask(of)),
         mixed_work(Ask(of)),
         launching(Ask(of), how),
         stillness(Ask(of)),
@@ -74,6 +76,7 @@ class Index {
   const GpuOps gpu;
   const HostUse host;
   const GpuUse gpu_use;
+  const GpuStates gpu_states;
   const MixedWork mixed_work;
   const Launching launching;
   const Stillness stillness;

@@ -125,8 +125,8 @@ void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
   EmitWaitInCall(begin_ns, rest);
 }
 
-// The time of a span within a call that waits for it. Work of others beside it is contention, as far as the span is
-// longer than usual.
+// The time of a span within a call that waits for it. As far as the span is longer than usual, others' work on its
+// stream went before its own, and work on other streams is contention.
 void Walk::ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op) {
   const int64_t since_ns = std::max(trace_.gpu.begin_ns[op], begin_ns);
   if (now_ns_ <= since_ns) return;
@@ -144,10 +144,18 @@ void Walk::ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op) {
   segment.blame = Blame::kGpuExecExpected;
   const int64_t usual_ns = index_.gpu.UsualNs(op);
   const int64_t excess_ns = usual_ns >= 0 ? std::max<int64_t>(trace_.gpu.duration_ns[op] - usual_ns, 0) : 0;
-  const int64_t beside_ns = index_.gpu.OverlapNs(op, {since_ns, now_ns_}, [&](uint32_t) { return true; });
+  const model::Interval when = {since_ns, now_ns_};
+  const GpuOps::Overlap ahead = index_.gpu.OnSameStream(op, when, [&](uint32_t other) { return IsOthers(other); });
+  const int64_t ahead_ns = std::min(excess_ns, ahead.ns);
+  const GpuOps::Overlap beside = index_.gpu.Beside(op, when, [](uint32_t) { return true; });
   BlameSegment contended = segment;
   contended.blame = Blame::kGpuContention;
-  Emit(std::max(since_ns, now_ns_ - std::min(excess_ns, beside_ns)), contended);
+  if (beside.longest != kNone && IsOthers(beside.longest)) contended.by = OwnerOf(beside.longest);
+  Emit(std::max(since_ns, now_ns_ - std::min(excess_ns - ahead_ns, beside.ns)), contended);
+  BlameSegment waits = segment;
+  waits.blame = Blame::kGpuQueueWaitOthers;
+  if (ahead.longest != kNone) waits.by = OwnerOf(ahead.longest);
+  Emit(std::max(since_ns, now_ns_ - ahead_ns), waits);
   Emit(since_ns, segment);
 }
 
@@ -525,10 +533,10 @@ void Walk::Execute(uint32_t op) {
   } else if (index_.gpu.IsCommunication(op)) {
     segment.blame = Blame::kCommExposed;
   } else if (const int64_t usual_ns = index_.gpu.UsualNs(op); usual_ns >= 0 && duration_ns > usual_ns) {
-    const int64_t overlap_ns = index_.gpu.OverlapNs(op, index_.gpu.TimeOf(op),
-                                                    [&](uint32_t other) { return IsOthers(other) || IsOwn(other); });
+    const GpuOps::Overlap overlap =
+        index_.gpu.Beside(op, index_.gpu.TimeOf(op), [&](uint32_t other) { return IsOthers(other) || IsOwn(other); });
     const int64_t excess_ns = duration_ns - usual_ns;
-    const double share = static_cast<double>(overlap_ns) / static_cast<double>(duration_ns);
+    const double share = static_cast<double>(overlap.ns) / static_cast<double>(duration_ns);
     const auto contended_ns = std::min(excess_ns, static_cast<int64_t>(static_cast<double>(excess_ns) * share));
     const GpuOps::Clock clock = index_.gpu.ClockOf(op);
     const bool is_low = clock.now > 0 && clock.now <= (1 - kClockDrop) * clock.usual;
@@ -543,6 +551,7 @@ void Walk::Execute(uint32_t op) {
     Emit(begin_ns + usual_ns + contended_ns, excess);
     excess.counter = kNone;
     excess.blame = Blame::kGpuContention;
+    if (overlap.longest != kNone && IsOthers(overlap.longest)) excess.by = OwnerOf(overlap.longest);
     Emit(begin_ns + usual_ns, excess);
   }
   Emit(begin_ns, segment);

@@ -125,13 +125,18 @@ class GpuOps {
     const uint32_t batch = trace_.calls.batch[call];
     return batch != model::kNone && trace_.batches[batch].launches != 0 && ops_of_batch_[batch] == 0;
   }
-  // How long operations with `is_other(op)` were on the device during `op`, within `when`.
-  template <class IsOther> int64_t OverlapNs(uint32_t op, model::Interval when, const IsOther& is_other) const {
-    model::Intervals others;
-    VisitOverlaps(op, [&](uint32_t other) {
-      if (is_other(other)) others.push_back({trace_.gpu.begin_ns[other], EndNs(other)});
-    });
-    return model::TotalNs(model::Intersection(model::Union(std::move(others)), {when}));
+  // How long operations with `is_other(op)` were on other streams of the device during `op`, within `when`; and the one
+  // that was there longest.
+  struct Overlap {
+    int64_t ns = 0;
+    uint32_t longest = model::kNone;
+  };
+  template <class IsOther> Overlap Beside(uint32_t op, model::Interval when, const IsOther& is_other) const {
+    return OverlapOf(when, is_other, [&](const auto& visit) { VisitOverlaps(op, visit); });
+  }
+  // Likewise on the same stream. Kernels follow each other there; spans overlap if several threads launch on it.
+  template <class IsOther> Overlap OnSameStream(uint32_t op, model::Interval when, const IsOther& is_other) const {
+    return OverlapOf(when, is_other, [&](const auto& visit) { VisitSameStream(op, visit); });
   }
   model::Interval TimeOf(uint32_t op) const { return {trace_.gpu.begin_ns[op], EndNs(op)}; }
   // The row that launched an operation; the rows of `gpu` caused by a call.
@@ -158,6 +163,34 @@ class GpuOps {
         visit(other);
       }
     }
+  }
+  template <class Visit> void VisitSameStream(uint32_t op, const Visit& visit) const {
+    constexpr uint32_t kMostBefore = 64;  // a long span of another thread may have begun before many short ones
+    if (place_[op] == model::kNone) return;
+    const std::vector<uint32_t>& ops = streams_[trace_.gpu.stream[op]];
+    const uint32_t place = place_[op];
+    for (uint32_t at = place - std::min(place, kMostBefore); at < ops.size(); ++at) {
+      if (trace_.gpu.begin_ns[ops[at]] >= EndNs(op)) break;
+      if (at != place && EndNs(ops[at]) > trace_.gpu.begin_ns[op]) visit(ops[at]);
+    }
+  }
+  template <class IsOther, class VisitAll>
+  Overlap OverlapOf(model::Interval when, const IsOther& is_other, const VisitAll& visit_all) const {
+    Overlap overlap;
+    model::Intervals others;
+    int64_t longest_ns = 0;
+    visit_all([&](uint32_t other) {
+      if (!is_other(other)) return;
+      const model::Interval time = {std::max(trace_.gpu.begin_ns[other], when.begin_ns),
+                                    std::min(EndNs(other), when.end_ns)};
+      if (time.end_ns <= time.begin_ns) return;
+      others.push_back(time);
+      if (time.end_ns - time.begin_ns <= longest_ns) return;
+      longest_ns = time.end_ns - time.begin_ns;
+      overlap.longest = other;
+    });
+    overlap.ns = model::TotalNs(model::Union(std::move(others)));
+    return overlap;
   }
   uint32_t FirstEndingAfter(uint32_t stream, int64_t at_ns) const;
   struct DeviceClock {

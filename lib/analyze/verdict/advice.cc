@@ -215,6 +215,22 @@ constexpr AdviceRow kRows[] = {
      {"copy_better", "Use pinned memory, fewer and larger copies, and overlap them with kernels."}},
     {BlameBit(Blame::kGpuExecExpected),
      kAnyClose,
+     Proof::kLowClock,
+     {"keep_clock", "Check cooling and the power limit. Lock the clocks, or route requests to other GPUs."}},
+    {BlameBit(Blame::kGpuExecExpected) | BlameBit(Blame::kGpuExcessUnknown),
+     kAnyClose,
+     Proof::kOthersOnGpu,
+     {"keep_gpu_to_itself",
+      "Another process worked on this GPU around then. Find it (nvidia-smi), and give it a GPU or MIG slice of its "
+      "own."}},
+    {BlameBit(Blame::kGpuExecExpected),
+     kAnyClose,
+     Proof::kMemoryBound,
+     {"move_fewer_bytes",
+      "The GPU's memory was near its peak. Move fewer bytes: larger batches, fused kernels, smaller types, or a "
+      "quantised cache. See pitot top --by layer."}},
+    {BlameBit(Blame::kGpuExecExpected),
+     kAnyClose,
      Proof::kNoUsual,
      {"compare_kernels",
       "A GPU worked longer. The usual time of such work is unknown: there is too little of its kind, or it was "

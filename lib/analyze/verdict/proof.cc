@@ -7,6 +7,7 @@
 #include "analyze/facts/gpu_counters.h"
 #include "analyze/facts/quality.h"
 #include "analyze/verdict/depths.h"
+#include "analyze/verdict/gpu_evidence.h"
 #include "base/host_counters.h"
 
 namespace pitot::verdict {
@@ -175,7 +176,11 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       if (verdict.more_of == "launches") return Proof::kMoreLaunches;
       if (longest.by.IsKnown() && 2 * cause.by_ns >= cause.excess_ns) return Proof::kInDriver;
       return OfLaunches(index, blame, cause);
+    case Blame::kGpuExcessUnknown:
+      return ProofOfGpuState(index, GpuStateOf(index, blame, cause));
     case Blame::kGpuExecExpected:
+      if (const Proof proof = ProofOfGpuState(index, GpuStateOf(index, blame, cause)); proof != Proof::kNone)
+        return proof;
       // A longer span holds more work, or slower: it cannot tell.
       return longest.gpu == model::kNone || index.gpu.IsSpan(longest.gpu) || index.gpu.UsualNs(longest.gpu) < 0
                  ? Proof::kNoUsual

@@ -2,6 +2,7 @@
 //
 // Verdicts for programs: rows become ids and names, which have a meaning outside of the trace.
 #include "analyze/blame/index_data.h"
+#include "analyze/verdict/gpu_evidence.h"
 #include "analyze/verdict/namespace.h"
 #include "analyze/verdict/verdict_words.h"
 #include "base/columns.h"
@@ -212,11 +213,28 @@ class Writer {
       for (const uint32_t segment : cause.longest) json_.Int(segment);
       json_.End();
       json_.Key("place_ns").Int(cause.place_ns);
+      if (const auto state = GpuStateOf(index_.data()->index, blame_, cause)) GpuMeanwhile(*state);
       Say(cause.advice);
       if (const model::StringId kernel = KernelOf(trace_, blame_, cause); kernel != 0)
         json_.Key("ncu").Text(NcuCommand(trace_, kernel));
       json_.End();
     }
+    json_.End();
+  }
+
+  void GpuMeanwhile(const blame::GpuState& state) {
+    json_.Key("gpu_meanwhile").Begin('{');
+    json_.Key("samples").Int(static_cast<int64_t>(state.samples));
+    if (state.engine) json_.Key("engine_active").Real(*state.engine);
+    if (state.sms) json_.Key("sms_active").Real(*state.sms);
+    if (state.instructions) json_.Key("instructions").Real(*state.instructions);
+    if (state.tensor) json_.Key("tensor_active").Real(*state.tensor);
+    if (state.dram) json_.Key("dram").Real(*state.dram);
+    if (state.pcie) json_.Key("pcie_bytes_per_s").Real(*state.pcie);
+    if (state.clock) json_.Key("sm_clock_mhz").Real(*state.clock);
+    if (state.usual_clock) json_.Key("usual_sm_clock_mhz").Real(*state.usual_clock);
+    if (state.others) json_.Key("active_without_requests").Real(*state.others);
+    if (state.Bound() != blame::GpuBound::kUnknown) json_.Key("bound_by").Text(blame::GpuBoundName(state.Bound()));
     json_.End();
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "analyze/facts/clock_state.h"
 #include "analyze/facts/quality.h"
 #include "analyze/facts/subjects.h"
+#include "analyze/verdict/gpu_evidence.h"
 #include "analyze/verdict/mechanism.h"
 #include "analyze/verdict/place.h"
 #include "analyze/verdict/proof.h"
@@ -356,7 +358,13 @@ class Teller {
     if (cause.longest.empty()) return "";
     const BlameSegment& segment = blame_.segments[cause.longest[0]];
     const char* const unseen = IsUnseen(segment) ? "; nothing recorded shows whether it ran after that" : "";
-    return unseen + Counted(segment) + FirstUse(segment) + Behind(cause.blame, segment);
+    return unseen + Counted(segment) + FirstUse(segment) + Behind(cause.blame, segment) + GpuMeanwhile(cause);
+  }
+
+  // What the GPU did, by its hardware counters.
+  std::string GpuMeanwhile(const Cause& cause) const {
+    const std::optional<blame::GpuState> state = GpuStateOf(index_, blame_, cause);
+    return state ? "; meanwhile " + state->Text() : "";
   }
 
   // The counter that proves it, and its circumstances. A lowered clock comes with both values, run-queue delay with the
