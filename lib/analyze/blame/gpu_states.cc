@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analyze/blame/gpu_use.h"
 #include "analyze/facts/clock_state.h"
 #include "base/columns.h"
 #include "base/gpu_counters.h"
@@ -26,8 +27,6 @@ namespace {
 constexpr double kBound = 60;
 // An engine is idle below this share of the time: a server's few small kernels between requests take a few percent.
 constexpr double kIdle = 10;
-// The bus is busy with copies from this rate on (gpu_use.cc).
-constexpr double kCopying = 1e9;
 // How long before and after a part others' work is looked for.
 constexpr int64_t kAround = 100'000'000;
 

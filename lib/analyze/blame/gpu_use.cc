@@ -19,9 +19,6 @@ using base::GpuCounter;
 // By GpuUse::Engine.
 constexpr GpuCounter kTellers[GpuUse::kEngines] = {GpuCounter::kEngineActive, GpuCounter::kPcieReceiving,
                                                    GpuCounter::kPcieSending};
-// From this rate on, in bytes/s, the bus is busy with copies. Launches and results of a server that saturates an H100
-// take 0.03e9 at most, a copy of pageable memory 11e9 (docs/lab/counters.md).
-constexpr double kCopying = 1e9;
 
 // The samples of a counter, in order.
 struct CounterSamples {

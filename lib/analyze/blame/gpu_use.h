@@ -15,6 +15,10 @@
 
 namespace pitot::blame {
 
+// From this rate on, in bytes/s, the bus is busy with copies. Launches and results of a server that saturates an H100
+// take 0.03e9 at most, a copy of pageable memory 11e9 (docs/lab/counters.md).
+inline constexpr double kCopying = 1e9;
+
 class GpuUse {
  public:
   enum Engine : uint32_t { kCompute, kToGpu, kFromGpu, kEngines };
