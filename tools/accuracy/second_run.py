@@ -33,12 +33,13 @@ def on_gpu_ms(verdict: Dict[str, Any]) -> float:
 def parts_of(run: 'score.Run', injector: str) -> Optional[Parts]:
     """Nothing without requests of either kind."""
     struck: Dict[str, List[float]] = {}
+    doses = {request: one.dose for request, ones in run.injections.items() for one in ones if one.injector == injector}
+    routes = {verdict['route'] for request, verdict in run.verdicts.items() if request in doses}  # the injector may serve routes of its own
     others: List[float] = []
     for request, verdict in run.verdicts.items():
-        ours = [one for one in run.injections.get(request, []) if one.injector == injector]
-        if ours:
-            struck.setdefault(ours[0].dose, []).append(on_gpu_ms(verdict))
-        elif not run.injections.get(request):
+        if request in doses:
+            struck.setdefault(doses[request], []).append(on_gpu_ms(verdict))
+        elif verdict['route'] in routes:
             others.append(on_gpu_ms(verdict))
     if not struck or not others:
         return None

@@ -585,7 +585,9 @@ class Coverage(unittest.TestCase):
 class SecondRun(unittest.TestCase):
     def board(self, usual_ms, struck_ms):
         parts = {'a': usual_ms, 'b': usual_ms, 'c': struck_ms}
-        verdicts = [{'request': name, 'blame_ns': {'gpu_exec_expected': ms * MS, 'host_oncpu_framework': 50 * MS}} for name, ms in parts.items()]
+        verdicts = [{'request': name, 'route': '/classify', 'blame_ns': {'gpu_exec_expected': ms * MS, 'host_oncpu_framework': 50 * MS}}
+                    for name, ms in parts.items()]
+        verdicts.append({'request': 'x', 'route': '/neighbour', 'blame_ns': {'gpu_exec_expected': 90 * MS}})  # the injector's own
         return [run('F01', [line('c', 'slow_decode_spin', 4)], verdicts)]
 
     def test_errors_are_relative_to_the_board_with_kernels(self):

@@ -187,6 +187,7 @@ Status CudaEventCollector::Open() {
   g_pools.store(pools);
   pools->counts().Clear();
   pools->retry_ns.store(environment_.retry_ns);
+  pools->slow_end_ticks.store(detail::TicksOf(environment_.slow_end_ns));
   shared_ = std::make_shared<Shared>(options_, pools);
   thread_.Start([shared = shared_] { shared->Run(); });
   pools->is_running.store(true);

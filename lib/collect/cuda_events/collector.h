@@ -17,6 +17,8 @@ struct Environment {
   // How long Keep waits for a round of the thread, and Stop for the thread's end; real time, ns.
   int64_t keep_patience_ns = 100'000'000;
   int64_t stop_patience_ns = 2'000'000'000;
+  // The record of a span's end that takes so long has a call of its own: the thread waited for room or for the driver.
+  uint64_t slow_end_ns = 200'000;
   int64_t retry_ns = 1'000'000'000;  // from a failed try to make a pool to the next; CLOCK_MONOTONIC
 };
 

@@ -202,11 +202,14 @@ void Pools::End(detail::CudaSpan span) noexcept {
     return;
   const Driver& driver = *pools.driver_.load(std::memory_order_acquire);
   if (pools.IsCapturing(driver, pair->stream)) return Release(pair, word);
+  const uint64_t begin_ticks = BeginCall();
   if (const int result = driver.record_event(pair->end, pair->stream); result != kSuccess) {
     pools.Fail(result);
     Count(&pools.counts_.failed_record);
     return Release(pair, word);
   }
+  if (BeginCall() - begin_ticks >= pools.slow_end_ticks.load(std::memory_order_relaxed))
+    EndCall(begin_ticks, {.collector = pools.collector_name_, .api = pools.call_name_});
   pool.pending.fetch_add(1);
   if (pair->Change(word, Pair::With(word, PairPhase::kPending))) return pools.WakeIfIdle();
   pool.pending.fetch_sub(1);

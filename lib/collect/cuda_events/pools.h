@@ -193,7 +193,8 @@ class Pools {
   std::atomic<bool> is_inside{false};   // the collector's thread may be in the driver
   std::atomic<bool> is_hanging{false};  // a former collector's thread stays in the driver
   std::atomic<bool> is_used{false};     // a pool was made
-  std::atomic<int64_t> retry_ns{0};     // from a try to make a pool to the next
+  std::atomic<uint64_t> slow_end_ticks{UINT64_MAX};
+  std::atomic<int64_t> retry_ns{0};  // from a try to make a pool to the next
   // Requests by the host.
   std::atomic<bool> wants_driver{false};
   std::atomic<bool> wants_pool{false};

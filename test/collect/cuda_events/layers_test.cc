@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collect/cuda_events/rig.h"
+#include "pitot/model/classes.h"
 #include "pitot/pitot.h"
 #include "trace/stream_use.h"
 
@@ -280,6 +281,25 @@ TEST_CASE("a batch that ends on another thread leaves no span behind", "[cuda_ev
   const model::Trace trace = SettledIncident(&host);
   CHECK(Spans(trace) == Names{"resnet50"});
   CHECK(Attribute(trace, "cuda_events.ended_elsewhere") == "1");
+}
+
+TEST_CASE("the record of a span's end has a call of its own if it took long", "[cuda_events][layers]") {
+  const auto marks_of = [](uint64_t slow_end_ns) {
+    EventHost host;
+    host.environment.slow_end_ns = slow_end_ns;
+    REQUIRE(host.StartTiming());
+    pitot::Batch batch = pitot::Batch::Begin("resnet50");
+    Launch(&host, host.stream);
+    Launches::Wait(host.stream);
+    batch.Finish();
+    const model::Trace trace = SettledIncident(&host);
+    uint32_t marks = 0;
+    for (uint32_t call = 0; call < trace.calls.size(); ++call)
+      marks += model::IsMark(trace.strings[trace.calls.name[call]]) && trace.calls.batch[call] != model::kNone;
+    return marks;
+  };
+  CHECK(marks_of(UINT64_MAX >> 1) == 1);
+  CHECK(marks_of(0) == 2);
 }
 
 TEST_CASE("layers can be left out", "[cuda_events][layers]") {
