@@ -54,7 +54,8 @@ struct Options {
   ClockSource clock = ClockSource::kAuto;
 
   // Default history before and after the trigger in an incident, ms; a trigger can set its own. pre: 1 to 3,600,000 (as
-  // far as the rings still hold it); post: 0 to 60,000.
+  // far as the rings still hold it); post: 0 to 60,000. The post window ends early if a ring would overwrite more than
+  // an eighth of itself meanwhile.
   uint32_t pre_window_ms = 5000;
   uint32_t post_window_ms = 100;
 

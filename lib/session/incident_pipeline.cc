@@ -51,7 +51,11 @@ void IncidentPipeline::Begin(const trace::ClockReading& start) {
 
 bool IncidentPipeline::Push(const Firing& firing, uint64_t begin_ticks) noexcept {
   IncidentCounts::Add(&counts_.triggers_fired);
-  if (!inbox_.Push(firing, NowTicks(), begin_ticks)) {
+  // In a storm of events its record may be overwritten before the watcher has looked.
+  snapshot::EndCopy end;
+  const trace::ThreadRing* const ring = trace::AttachedRing();
+  if (ring != nullptr && firing.request != 0) snapshot::CopyNewestEnd(*ring, firing.request, &end);
+  if (!inbox_.Push(firing, NowTicks(), begin_ticks, end)) {
     IncidentCounts::Add(&counts_.incidents_suppressed);
     return false;
   }
@@ -83,8 +87,9 @@ Status IncidentPipeline::Ask(const char* reason) noexcept {
 int64_t IncidentPipeline::DueInNs() const noexcept {
   if (pending_.get() == nullptr) return INT64_MAX;
   // An incident that is due waits for the reserve; the watcher is woken when the reserve is free.
-  const int64_t left_ns = pending_.get()->due_ns - trace::MonotonicNs();
-  return left_ns > 0 ? left_ns : INT64_MAX;
+  const int64_t now_ns = trace::MonotonicNs(), left_ns = pending_.get()->due_ns - now_ns;
+  if (left_ns <= 0 || rings_.IsOver()) return INT64_MAX;
+  return std::min(left_ns, std::max<int64_t>(rings_.look_ns() - now_ns, 0));
 }
 
 void IncidentPipeline::CollectFirings() {
@@ -107,6 +112,7 @@ void IncidentPipeline::TakeFiring(const QueuedFiring& firing) {
     case PendingIncident::Answer::kJoined:
       return;
     case PendingIncident::Answer::kBegan:
+      rings_.Begin(meter_.RingsFor(pending_.get()->window_begin_ticks), trace::MonotonicNs());
       if (depths_.IsGoverned()) depths_.ArmFor(kFiredArmNs);
       return;
     case PendingIncident::Answer::kRefused:
@@ -135,8 +141,16 @@ bool IncidentPipeline::TakeStall(const Firing& firing, uint64_t begin_ticks) noe
   }
 }
 
+// At the end of its post window, or before the rings forget too much of it.
+bool IncidentPipeline::IsDue() {
+  const int64_t now_ns = trace::MonotonicNs();
+  if (now_ns >= pending_.get()->due_ns || rings_.IsOver()) return true;
+  if (now_ns >= rings_.look_ns()) rings_.Look(meter_.Rings(), now_ns);
+  return rings_.IsOver();
+}
+
 void IncidentPipeline::CopyIfDue(bool at_once) {
-  if (pending_.get() == nullptr || (!at_once && trace::MonotonicNs() < pending_.get()->due_ns)) return;
+  if (pending_.get() == nullptr || (!at_once && !IsDue())) return;
   switch (handover_.AwaitRoom(at_once)) {
     case Handover::Room::kInUse:
       return;  // this one waits, and takes in later firings
@@ -155,7 +169,10 @@ void IncidentPipeline::CopyIfDue(bool at_once) {
 // Copies the incident's window, at most this many bytes.
 void IncidentPipeline::Copy(Incident* incident, uint64_t most_bytes) {
   std::vector<uint64_t> fired;
-  for (const QueuedFiring& firing : incident->firings) fired.push_back(firing.request);
+  for (const QueuedFiring& firing : incident->firings) {
+    fired.push_back(firing.request);
+    if (firing.end.count != 0) incident->snapshot.ends.push_back(firing.end);
+  }
   snapshot::Reserve reserve = reserve_.Whole();
   if (most_bytes / 8 < static_cast<uint64_t>(reserve.last - reserve.first))
     reserve.last = reserve.first + most_bytes / 8;

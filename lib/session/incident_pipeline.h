@@ -31,6 +31,7 @@
 #include "session/meter.h"
 #include "session/options.h"
 #include "session/pending_incident.h"
+#include "session/ring_watch.h"
 #include "session/worker_pace.h"
 #include "snapshot/snapshot.h"
 #include "trace/clock.h"
@@ -70,7 +71,8 @@ class IncidentPipeline final : public FiringTaker {
   Status Flush(uint32_t timeout_ms) noexcept { return handover_.Flush(timeout_ms); }
 
   // The watcher's, in this order each round.
-  // In how many ns an incident is due; INT64_MAX: none is, or it waits for the reserve to be free.
+  // In how many ns an incident is due, or the rings must be looked at; INT64_MAX: there is none, or it waits for the
+  // reserve to be free.
   int64_t DueInNs() const noexcept;
   bool IsStopping() noexcept { return handover_.IsStopping(); }
   void CollectFirings();
@@ -101,6 +103,7 @@ class IncidentPipeline final : public FiringTaker {
 
   // On the watcher.
   void TakeFiring(const QueuedFiring& firing);
+  bool IsDue();
   void Copy(Incident* incident, uint64_t most_bytes);
   void KeepCollected(Incident* incident);
   void HandOver(std::unique_ptr<Incident> incident);
@@ -130,6 +133,7 @@ class IncidentPipeline final : public FiringTaker {
 
   FiringInbox inbox_;
   PendingIncident pending_;
+  RingWatch rings_;                  // for the pending incident
   snapshot::ReserveMemory reserve_;  // the watcher's, until it hands over its copy
   Handover handover_;
 

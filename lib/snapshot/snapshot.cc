@@ -76,9 +76,22 @@ void CopyOpenRequests(const std::vector<uint64_t>& wanted, Reserve* reserve, std
   });
 }
 
-// Copies all rings. Each gets an equal share of the reserve; unused parts go to rings that hold more.
-void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, Reserve reserve,
-               std::vector<RingCopy>* copies) {
+// The most that each ring may have of `room` words, so that all have as much. `held`: the words of each; `order`: their
+// indices, the least full first.
+uint64_t EqualShare(const std::vector<uint64_t>& held, const std::vector<size_t>& order, uint64_t room) {
+  uint64_t share = room;
+  for (size_t i = 0; i < order.size(); ++i) {
+    share = room / (order.size() - i);
+    if (held[order[i]] > share) break;
+    room -= held[order[i]];
+  }
+  return share;
+}
+
+// Copies all rings. Each gets an equal share of the reserve; unused parts go to rings that hold more. Those in `first`
+// come first: while they wait, they are overwritten.
+void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, const std::vector<EndCopy>& first,
+               Reserve reserve, std::vector<RingCopy>* copies) {
   copies->resize(rings.size());
   std::vector<uint64_t> held;
   std::vector<size_t> order;
@@ -89,9 +102,15 @@ void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, Res
     order.push_back(i);
   }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return held[a] < held[b]; });
+  const auto is_first = [&](size_t i) {
+    return std::any_of(first.begin(), first.end(), [&](const EndCopy& end) { return end.thread == rings[i].number; });
+  };
+  const uint64_t level = EqualShare(held, order, static_cast<uint64_t>(reserve.last - reserve.first));
+  const auto others = std::stable_partition(order.begin(), order.end(), is_first);
+  const auto firsts = static_cast<size_t>(others - order.begin());
   for (size_t i = 0; i < order.size(); ++i) {
     const auto left = static_cast<uint64_t>(reserve.last - reserve.first);
-    Reserve share{reserve.last - left / (order.size() - i), reserve.last};
+    Reserve share{reserve.last - (i < firsts ? std::min(level, left) : left / (order.size() - i)), reserve.last};
     CopyRing(rings[order[i]], window_begin_ticks, &share, &(*copies)[order[i]]);
     reserve.last = share.last;
   }
@@ -124,7 +143,7 @@ void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t wi
   out->window_begin_ticks = window_begin_ticks;
   out->window_end_ticks = detail::Clock(slow_clock ? 1 : 0);
   out->cycle_counter = !slow_clock;
-  CopyRings(rings, window_begin_ticks, reserve, &out->rings);
+  CopyRings(rings, window_begin_ticks, out->ends, reserve, &out->rings);
   out->clock = {start, trace::ReadClocks(slow_clock)};
   out->ring_counts = trace::CountRings();
   out->recycled = trace::RecentlyRecycled();

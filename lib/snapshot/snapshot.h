@@ -31,6 +31,8 @@ struct Snapshot {
   std::vector<OpenRequestCopy> open_requests;  // all; the most important first
   // When reading of the open requests began: a request that began earlier and is not among them had ended.
   uint64_t requests_ticks = 0;
+  // Ends of requests that fired, copied by their threads: their rings may have lost them by the time of the snapshot.
+  std::vector<EndCopy> ends;
   trace::RingCounts ring_counts;
   std::vector<trace::RecycledRing> recycled;
   trace::RequestCounts request_counts;
@@ -53,9 +55,10 @@ class ReserveMemory {
 };
 
 // Copies the window [`window_begin_ticks`, now] of every ring, and all open requests. The lower half of the reserve
-// holds details of requests as far as it has room: first those in `wanted`, then those that began first. Runs on the
-// calling thread, which should have normal priority: at idle priority, on a busy machine, the window is gone before it
-// is read. Throws bad_alloc.
+// holds details of requests as far as it has room: first those in `wanted`, then those that began first. Rings of the
+// threads in `out->ends` are copied first, the others then from the least to the most full. Runs on the calling thread,
+// which should have normal priority: at idle priority, on a busy machine, the window is gone before it is read. Throws
+// bad_alloc.
 void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
                   const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out);
 
