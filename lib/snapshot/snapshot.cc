@@ -91,7 +91,8 @@ uint64_t EqualShare(const std::vector<uint64_t>& held, const std::vector<size_t>
 // Copies all rings. Each gets an equal share of the reserve; unused parts go to rings that hold more. Those in `first`
 // come first: while they wait, they are overwritten.
 void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, const std::vector<EndCopy>& first,
-               Reserve reserve, std::vector<RingCopy>* copies) {
+               Reserve* room, std::vector<RingCopy>* copies) {
+  Reserve& reserve = *room;
   copies->resize(rings.size());
   std::vector<uint64_t> held;
   std::vector<size_t> order;
@@ -132,10 +133,16 @@ bool ReserveMemory::Map(uint64_t bytes) noexcept {
   return true;
 }
 
-void ReserveMemory::GiveBackPages() noexcept { madvise(words_, bytes_, MADV_DONTNEED); }
+void ReserveMemory::GiveBackPages(const Reserve& part) noexcept {
+  constexpr uintptr_t kPage = 4096;
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(part.first) + kPage - 1) / kPage * kPage;
+  const uintptr_t last = reinterpret_cast<uintptr_t>(part.last) / kPage * kPage;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
 
-void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
-                  const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out) {
+Filled TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
+                    const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out) {
+  const Reserve whole = reserve;
   // Before the rings: a request that ends meanwhile is then known from here or from its end's record.
   out->requests_ticks = detail::Clock(slow_clock ? 1 : 0);
   CopyOpenRequests(wanted, &reserve, &out->open_requests);
@@ -143,11 +150,12 @@ void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t wi
   out->window_begin_ticks = window_begin_ticks;
   out->window_end_ticks = detail::Clock(slow_clock ? 1 : 0);
   out->cycle_counter = !slow_clock;
-  CopyRings(rings, window_begin_ticks, out->ends, reserve, &out->rings);
+  CopyRings(rings, window_begin_ticks, out->ends, &reserve, &out->rings);
   out->clock = {start, trace::ReadClocks(slow_clock)};
   out->ring_counts = trace::CountRings();
   out->recycled = trace::RecentlyRecycled();
   out->request_counts = trace::CountRequests();
+  return {{whole.first, reserve.first}, {reserve.last, whole.last}};
 }
 
 }  // namespace pitot::snapshot

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "snapshot/reserve_parts.h"
 #include "snapshot/ring_reader.h"
 #include "trace/clock.h"
 #include "trace/requests.h"
@@ -38,7 +39,7 @@ struct Snapshot {
   trace::RequestCounts request_counts;
 };
 
-// Memory for copies: reserved once; its pages are given back after each use.
+// Memory for copies: reserved once; the pages of a copy are given back after its use.
 class ReserveMemory {
  public:
   ReserveMemory() = default;
@@ -47,7 +48,7 @@ class ReserveMemory {
   ReserveMemory& operator=(const ReserveMemory&) = delete;
   bool Map(uint64_t bytes) noexcept;
   Reserve Whole() const { return {words_, words_ + bytes_ / 8}; }
-  void GiveBackPages() noexcept;
+  void GiveBackPages(const Reserve& part) noexcept;
 
  private:
   uint64_t* words_ = nullptr;
@@ -59,8 +60,8 @@ class ReserveMemory {
 // threads in `out->ends` are copied first, the others then from the least to the most full. Runs on the calling thread,
 // which should have normal priority: at idle priority, on a busy machine, the window is gone before it is read. Throws
 // bad_alloc.
-void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
-                  const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out);
+Filled TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
+                    const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out);
 
 }  // namespace pitot::snapshot
 
