@@ -106,7 +106,7 @@ template <bool kFreshPages> void CopyRing(benchmark::State& state, Rounds& round
         if (copy.last - copy.first > 100'000) copy_ns = ns;
       }
     }
-    if (kFreshPages) reserve.GiveBackPages();
+    if (kFreshPages) reserve.GiveBackPages(reserve.Whole());
     if (copy_ns == 0) return state.SkipWithError("the ring was not copied");
     rounds.Add(copy_ns * 1e-6, copy_ns * 1e-9);
   }

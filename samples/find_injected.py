@@ -56,7 +56,7 @@ def find(pitot: str, incidents: Path, injected: Dict[str, float], above_ms: floa
     dumps = sorted(incidents.glob('*/dump.pitot'))
     for dump in dumps:
         # The verdict comes last.
-        if not all((dump.parent / name).exists() for name in ('report.txt', 'trace.pftrace', 'report.html')):
+        if not all((dump.parent / name).exists() for name in ('report.txt', 'report.html')):
             continue
         listed = listed_as_slow(dump.parent / 'report.txt')
         slow = [r for r in read_requests(pitot, dump)

@@ -118,6 +118,7 @@ pitot_options ToC(const Options& from) noexcept {
   CopyOptions(from, &to);
   to.clock = static_cast<pitot_clock>(from.clock);
   to.depth = static_cast<pitot_depth>(from.depth);
+  to.perfetto_file = from.perfetto_file ? 1 : 0;
   return to;
 }
 
@@ -126,7 +127,9 @@ Depth DepthOf(pitot_depth depth) noexcept { return static_cast<Depth>(depth >= 0
 
 Status FromC(const pitot_options& from, Options* to) noexcept {
   CopyOptions(from, to);
-  if (from.reserved != 0) return Status(StatusCode::kInvalidArgument, "pitot_options::reserved must be 0");
+  if (from.perfetto_file > 1)
+    return Status(StatusCode::kInvalidArgument, "pitot_options::perfetto_file must be 0 or 1");
+  to->perfetto_file = from.perfetto_file != 0;
   // Values outside the C++ enumeration become one that Start refuses by name.
   to->clock = static_cast<ClockSource>(from.clock >= 0 && from.clock < 255 ? from.clock : 255);
   to->depth = DepthOf(from.depth);

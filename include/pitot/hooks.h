@@ -24,14 +24,14 @@ struct IncidentInfo {
   const char* verdict;  // the opening of report.txt, for on_verdict; "" before that, and without a judge
 };
 
-// Called on Pitot's worker thread, one call at a time. They may take their time: the next incident is copied meanwhile
-// and waits, and later firings become one more. They must not throw and must not call Recorder::Stop. Null: not called.
+// Called on Pitot's threads, one call at a time. They may take their time: later incidents are copied meanwhile and
+// wait. They must not throw and must not call Recorder::Stop. Null: not called.
 struct Hooks {
-  // The incident's files are on disk, or could not be written: see IncidentInfo::status. (An incident without memory
-  // for its copy is only logged and counted.)
+  // The incident is on disk with its dump, or could not be written: see IncidentInfo::status. Its other files are added
+  // after that. (An incident without memory for its copy is only logged and counted.)
   void (*on_incident)(void* context, const IncidentInfo& incident) = nullptr;
-  // The incident was judged: report.txt opens with the verdict, or with the reason for its absence. Without a judge
-  // (Recorder::Add of a Judge) this follows at once.
+  // All of the incident's files are on disk, and it was judged: report.txt opens with the verdict, or with the reason
+  // for its absence. Without a judge (Recorder::Add of a Judge) this comes with the last file.
   void (*on_verdict)(void* context, const IncidentInfo& incident) = nullptr;
   void* context = nullptr;
 };

@@ -28,17 +28,17 @@ using LogFunction = void (*)(void* context, LogLevel level, const char* message)
 
 struct Options {
   // Where incidents are stored. It must exist or be creatable (one level). If the disk is full, older incidents stay,
-  // and a new one has the files that fit, the report first. Null or "" stores no incidents: triggers still fire, and
-  // hooks are called without files.
+  // and a new one has the files that fit. Null or "" stores no incidents: triggers still fire, and hooks are called
+  // without files.
   const char* incident_directory = nullptr;
   // Appears in every incident and trace; null: the executable's name.
   const char* process_name = nullptr;
 
   // Limit for all of Pitot's memory, bytes. Stats::memory shows how it is split. Half is for rings. The rest is for
-  // requests and names, the snapshot reserve (the events of one incident: 16 bytes each, plus 8 for each argument) and
-  // the analysis arena. The worker writes incidents in that arena. It has about three times the reserve's size, plus
-  // five of the largest rings; if an incident needs more, its oldest part is left out and counted. At least 4 MiB, and
-  // enough that max_open_requests (512 bytes each) and names (1 MiB) take at most three eighths: 8 MiB by default.
+  // requests and names, the snapshot reserve and the analysis arena. The reserve holds the events of incidents: 16 bytes
+  // each, plus 8 for each argument; an incident gets half of what is free of it. Incidents are written in the arena. It
+  // has about one and a half times the reserve's size, plus five of the largest rings; if an incident needs more, its
+  // oldest part is left out and counted. At least 4 MiB, and enough that max_open_requests (512 bytes each) and names (1 MiB) take at most three eighths: 8 MiB by default.
   uint64_t memory_budget_bytes = 64ull << 20;
   // The largest and the smallest ring of one thread, bytes: powers of two, 4 KiB to 64 MiB, and at most a quarter of
   // memory_budget_bytes. Each takes another 4 KiB for its header. A thread gets the largest ring that leaves room for
@@ -54,7 +54,8 @@ struct Options {
   ClockSource clock = ClockSource::kAuto;
 
   // Default history before and after the trigger in an incident, ms; a trigger can set its own. pre: 1 to 3,600,000 (as
-  // far as the rings still hold it); post: 0 to 60,000.
+  // far as the rings still hold it); post: 0 to 60,000. The post window ends early if a ring would overwrite more than
+  // an eighth of itself meanwhile.
   uint32_t pre_window_ms = 5000;
   uint32_t post_window_ms = 100;
 
@@ -64,6 +65,10 @@ struct Options {
   uint32_t max_incidents_kept = 64;
   uint64_t max_incident_directory_bytes = 1ull << 30;
 
+  // Whether each incident has a trace.pftrace. It is about four times as large as the dump, from which `pitot convert`
+  // makes the same.
+  bool perfetto_file = false;
+
   // How deep collectors record. kAuto: as deep as the overhead measured on the live traffic allows, and everything when
   // a request is slow. Any other depth is kept, whatever it costs.
   Depth depth = Depth::kAuto;
@@ -71,7 +76,8 @@ struct Options {
   // host's work, 0.1 to 100.
   double overhead_budget_percent = 1;
 
-  // CPU share of all work after copying the rings, percent of one CPU, 1 to 100: a token bucket.
+  // CPU share of all work after copying the rings, percent of one CPU, 1 to 100: a token bucket. Dumps are written at
+  // once, up to a second of CPU time ahead of it; the rest waits until the share has paid for them.
   uint32_t worker_cpu_percent = 25;
 
   // Receives messages; null: no one does.

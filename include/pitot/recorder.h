@@ -50,9 +50,9 @@ class PITOT_EXPORT Recorder {
   // Ok while it records; otherwise the reason.
   Status status() const noexcept;
 
-  // Adds a trigger, or a serializer for incidents' files; they stay until Stop. trace.pftrace, dump.pitot and
-  // report.txt need no Add; a serializer with the name of an existing file replaces it. Errors are also sent to
-  // Options::log.
+  // Adds a trigger, or a serializer for incidents' files; they stay until Stop. dump.pitot and report.txt
+  // need no Add, nor trace.pftrace with Options::perfetto_file; a serializer with the name of an existing file replaces
+  // it. Errors are also sent to Options::log.
   Status Add(std::unique_ptr<Trigger> trigger) noexcept;
   Status Add(std::unique_ptr<Serializer> serializer) noexcept;
   // Adds a collector and starts it; Stop stops it.

@@ -161,6 +161,7 @@ class Assembler {
   void AddOpenScopes(const RingCopy& ring);
   void AddOpenRequests();
   void AddOpenRequestsLost();
+  void AddEnds();
   void AddRecycled();
   void AddCountedLosses();
   void FlushEvents(uint32_t thread);
@@ -763,6 +764,16 @@ void Assembler::AddOpenRequests() {
   }
 }
 
+// Ends of requests that fired, if their rings have lost them.
+void Assembler::AddEnds() {
+  for (const snapshot::EndCopy& end : snapshot_.ends) {
+    const auto row = request_rows_.find(end.words[0]);
+    if (row != request_rows_.end() && request_table_[row->second].end_known) continue;
+    const Record record{0, std::min(end.begin_ticks, end.end_ticks), end.end_ticks, end.words, end.count};
+    AddRequestEnd(record, ThreadRow(end.thread));
+  }
+}
+
 // Requests that ended while they were copied are complete in a ring.
 void Assembler::AddOpenRequestsLost() {
   const auto is_lost = [this](uint64_t id) {
@@ -1012,6 +1023,7 @@ model::Trace Assembler::Run() {
   AddOpenRequests();
   for (const RingCopy& ring : snapshot_.rings) AddThread(ring);
   AddRecycled();
+  AddEnds();
   AddOpenRequestsLost();
   AddCountedLosses();
   EndRequests();

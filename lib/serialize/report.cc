@@ -980,8 +980,8 @@ class Writer {
     lines_.Add(0, "FILES");
     lines_.Blank();
     lines_.Add(3, "Next to this report, unless they could not be written (the recorder's log gives the reason):");
-    lines_.Add(3, "trace.pftrace  open it in https://ui.perfetto.dev (it stays in your browser)");
-    lines_.Add(3, "dump.pitot     pitot info dump.pitot; pitot requests dump.pitot; pitot convert dump.pitot");
+    lines_.Add(3, "dump.pitot     pitot info dump.pitot; pitot requests dump.pitot");
+    lines_.Add(3, "               pitot convert dump.pitot: drop the file on https://ui.perfetto.dev");
     lines_.Blank();
     lines_.Add(3, "After the verdict, if the host uses a judge:");
     lines_.Add(3, "verdict.json   the verdict for programs (pitot why --json)");

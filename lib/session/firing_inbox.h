@@ -22,10 +22,10 @@ class FiringInbox {
   void Reserve() { begins_.reserve(kMost), joins_.reserve(kMost); }
 
   // Called by any thread. False if it is full.
-  bool Push(const Firing& firing, uint64_t at_ticks, uint64_t begin_ticks) noexcept {
+  bool Push(const Firing& firing, uint64_t at_ticks, uint64_t begin_ticks, const snapshot::EndCopy& end = {}) noexcept {
     // Counted before it can be taken: firings that join it are welcome from now on.
     if (!firing.joins_only) beginnings_.fetch_add(1);
-    if (queue_.Push(firing, at_ticks, begin_ticks)) return true;
+    if (queue_.Push(firing, at_ticks, begin_ticks, end)) return true;
     if (!firing.joins_only) beginnings_.fetch_sub(1);
     return false;
   }

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "pitot/extend/trigger.h"
+#include "snapshot/ring_reader.h"
 
 namespace pitot::session {
 
@@ -20,6 +21,7 @@ struct QueuedFiring {
   bool joins_only;
   char cause[96];
   char detail[192];
+  snapshot::EndCopy end;  // of its request, if it has just ended
 
   void Set(const Firing& firing, uint64_t at, uint64_t begin) noexcept {
     at_ticks = at;
@@ -37,11 +39,12 @@ struct QueuedFiring {
 class FiringQueue {
  public:
   // False if it is full.
-  bool Push(const Firing& firing, uint64_t at_ticks, uint64_t begin_ticks) noexcept {
+  bool Push(const Firing& firing, uint64_t at_ticks, uint64_t begin_ticks, const snapshot::EndCopy& end = {}) noexcept {
     for (Cell& cell : cells_) {
       uint8_t state = kFree;
       if (!cell.state.compare_exchange_strong(state, kClaimed, std::memory_order_acquire)) continue;
       cell.firing.Set(firing, at_ticks, begin_ticks);
+      cell.firing.end = end;
       cell.state.store(kFull, std::memory_order_release);
       return true;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/handover.h"
 
+#include <new>
 #include <utility>
 
 namespace pitot::session {
@@ -8,26 +9,40 @@ namespace pitot::session {
 using base::MutexLock;
 using std::chrono::steady_clock;
 
-// ---- The watcher's. -------------------------------------------------------------------------------------------------
-
-Handover::Room Handover::AwaitRoom(bool waits) noexcept {
+void Handover::Begin(const snapshot::Reserve& reserve) noexcept {
   const MutexLock lock(&mutex_);
-  if (!is_reserve_in_use_) return Room::kFree;
-  if (!waits) return Room::kInUse;
-  while (is_reserve_in_use_ && !lifetime_.HasGivenUp()) changed_.Wait(&mutex_);
-  return lifetime_.HasGivenUp() ? Room::kGivenUp : Room::kFree;
+  rooms_.Begin(reserve);
 }
 
-void Handover::Give(std::unique_ptr<Incident> copied) noexcept {
+// ---- The watcher's. -------------------------------------------------------------------------------------------------
+
+snapshot::Reserve Handover::AwaitRoom(bool waits) noexcept {
   const MutexLock lock(&mutex_);
-  copied_ = std::move(copied);
-  is_reserve_in_use_ = true;
+  for (;;) {
+    const snapshot::Reserve room = rooms_.Room();
+    if (room.first != room.last || !waits) return room;
+    if (lifetime_.HasGivenUp()) return {};
+    changed_.Wait(&mutex_);
+  }
+}
+
+void Handover::Give(std::unique_ptr<Incident> copied) {
+  const MutexLock lock(&mutex_);
+  rooms_.Take(copied->filled);
+  const snapshot::Filled filled = copied->filled;
+  try {
+    copied_.push_back(std::move(copied));
+  } catch (const std::bad_alloc&) {
+    rooms_.Free(filled);
+    throw;
+  }
+  ++unfinished_;
   changed_.NotifyAll();
 }
 
 bool Handover::IsIdle() noexcept {
   const MutexLock lock(&mutex_);
-  return !is_reserve_in_use_ && copied_ == nullptr && !is_busy_;
+  return unfinished_ == 0;
 }
 
 uint64_t Handover::FlushesAsked() noexcept {
@@ -37,7 +52,7 @@ uint64_t Handover::FlushesAsked() noexcept {
 
 void Handover::AnswerFlushes(uint64_t asked) noexcept {
   const MutexLock lock(&mutex_);
-  if (copied_ != nullptr || is_busy_ || flushes_done_ >= asked) return;
+  if (unfinished_ != 0 || flushes_done_ >= asked) return;
   flushes_done_ = asked;
   changed_.NotifyAll();
 }
@@ -53,30 +68,36 @@ void Handover::Close() noexcept {
   changed_.NotifyAll();
 }
 
-// ---- The worker's. --------------------------------------------------------------------------------------------------
+// ---- The writer's and the worker's. ---------------------------------------------------------------------------------
 
 std::unique_ptr<Incident> Handover::Await() noexcept {
   const MutexLock lock(&mutex_);
-  while (copied_ == nullptr && !is_closed_) changed_.Wait(&mutex_);
-  is_busy_ = copied_ != nullptr;
-  return std::move(copied_);
+  while (copied_.empty() && !is_closed_) changed_.Wait(&mutex_);
+  return Next();
 }
 
 std::unique_ptr<Incident> Handover::TakeWaiting() noexcept {
   const MutexLock lock(&mutex_);
-  return std::move(copied_);
+  return Next();
 }
 
-void Handover::FreeReserve() noexcept {
+std::unique_ptr<Incident> Handover::Next() noexcept {
+  if (copied_.empty()) return nullptr;
+  std::unique_ptr<Incident> next = std::move(copied_.front());
+  copied_.pop_front();
+  return next;
+}
+
+void Handover::FreeRoom(const snapshot::Filled& filled) noexcept {
   const MutexLock lock(&mutex_);
-  is_reserve_in_use_ = false;
+  rooms_.Free(filled);
   changed_.NotifyAll();
   wake_watcher_.Give();
 }
 
-void Handover::Done() noexcept {
+void Handover::Finish() noexcept {
   const MutexLock lock(&mutex_);
-  is_busy_ = false;
+  --unfinished_;
   changed_.NotifyAll();
   wake_watcher_.Give();  // for a Flush, answered by the watcher
 }

@@ -73,8 +73,36 @@ void HostCalls::Tell(Hook hook, const Incident& incident, const std::string& pat
   Hooks hooks;
   {
     const base::MutexLock lock(&mutex_);
+    while (is_telling_) told_.Wait(&mutex_);
+    is_telling_ = true;
     hooks = hooks_;
   }
+  Call(hooks, hook, incident, path, status, verdict);
+  EndTelling();
+}
+
+bool HostCalls::TellIfFree(Hook hook, const Incident& incident, const std::string& path,
+                           const Status& status) noexcept {
+  Hooks hooks;
+  {
+    const base::MutexLock lock(&mutex_);
+    if (is_telling_) return false;
+    is_telling_ = true;
+    hooks = hooks_;
+  }
+  Call(hooks, hook, incident, path, status, "");
+  EndTelling();
+  return true;
+}
+
+void HostCalls::EndTelling() noexcept {
+  const base::MutexLock lock(&mutex_);
+  is_telling_ = false;
+  told_.NotifyAll();
+}
+
+void HostCalls::Call(const Hooks& hooks, Hook hook, const Incident& incident, const std::string& path,
+                     const Status& status, const char* verdict) const noexcept {
   IncidentInfo info{};
   info.number = incident.number;
   info.cause = incident.cause.c_str();

@@ -49,22 +49,30 @@ class HostCalls {
   void LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident, const char* message) const noexcept;
 
   void SetHooks(const Hooks& hooks) noexcept PITOT_EXCLUDES(mutex_);
-  // Calls a hook, if it is set. On the worker.
+  // Calls a hook, if it is set, after the call in progress, if there is one.
   using Hook = void (*Hooks::*)(void* context, const IncidentInfo& incident);
   void Tell(Hook hook, const Incident& incident, const std::string& path, const Status& status,
             const char* verdict) noexcept PITOT_EXCLUDES(mutex_);
+  // The same, but false while another call is in progress.
+  bool TellIfFree(Hook hook, const Incident& incident, const std::string& path, const Status& status) noexcept
+      PITOT_EXCLUDES(mutex_);
 
   // From now on the host is not called. Waits for calls in progress, at most this long.
   void Silence(int64_t patience_ns) noexcept;
 
  private:
   bool Enter() const noexcept;
+  void Call(const Hooks& hooks, Hook hook, const Incident& incident, const std::string& path, const Status& status,
+            const char* verdict) const noexcept;
+  void EndTelling() noexcept PITOT_EXCLUDES(mutex_);
 
   const Options& options_;
   const Lifetime& lifetime_;
   std::atomic<bool> is_silent_{false};       // the host's log and hooks may be gone
   mutable std::atomic<uint32_t> inside_{0};  // calls in progress
   base::Mutex mutex_;
+  base::CondVar told_;
+  bool is_telling_ PITOT_GUARDED_BY(mutex_) = false;
   Hooks hooks_ PITOT_GUARDED_BY(mutex_);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An incident on its way through the recorder. One thread has it at a time: the watcher, then the worker.
+// An incident on its way through the recorder. One thread has it at a time: the watcher, the writer, then the worker.
 #ifndef PITOT_LIB_SESSION_INCIDENT_H_
 #define PITOT_LIB_SESSION_INCIDENT_H_
 
@@ -16,6 +16,7 @@
 #include "pitot/status.h"
 #include "session/depth_history.h"
 #include "session/firing_queue.h"
+#include "snapshot/reserve_parts.h"
 #include "snapshot/snapshot.h"
 
 namespace pitot::session {
@@ -31,18 +32,22 @@ struct Incident {
   int64_t latest_due_ns = 0;  // the latest end of a post window
   int64_t due_ns = 0;         // end of the post window
   snapshot::Snapshot snapshot;
-  std::vector<Collector*> collectors;          // with its window kept
+  snapshot::Filled filled;  // where the snapshot is
+  std::vector<Collector*> collectors;
+  bool is_kept = false;                        // by the collectors; otherwise they are asked with the next question
   std::unique_ptr<governor::Report> overhead;  // null: nothing governs
   std::vector<DepthChange> depths;             // of its window
 };
 
-// An incident on disk, to be judged.
+// An incident whose dump is written, to be completed and judged; or a sample.
 struct Case {
   std::unique_ptr<Incident> incident;
-  std::optional<model::Trace> trace;  // none: it could not be made
+  std::optional<model::Trace> trace;  // none: it could not be made, or it had to make room for others
   std::string path;                   // "": it is not on disk
   Status written;
-  uint64_t bytes = 0;  // of the trace, about
+  bool is_told = false;       // the host knows of it
+  bool has_waited = false;    // for its turn
+  bool is_displaced = false;  // by newer ones
 };
 
 }  // namespace pitot::session

@@ -72,6 +72,19 @@ void RemoveFlat(int parent_fd, const std::string& name) noexcept {
   unlinkat(parent_fd, name.c_str(), AT_REMOVEDIR);
 }
 
+// Removes files that a killed writer was adding. A live one holds the lock of their directory.
+void RemoveHalfFiles(int parent_fd, const std::string& name) {
+  const int fd = openat(parent_fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return;
+  const bool is_locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
+  if (!is_locked) {
+    ForEachEntry(fd, [fd](const char* file) {
+      if (file[0] == '.') unlinkat(fd, file, 0);
+    });
+  }
+  close(fd);
+}
+
 uint64_t FlatBytes(int parent_fd, const std::string& name) {
   const int fd = openat(parent_fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return 0;
@@ -185,10 +198,12 @@ Status IncidentDirectory::Open(const std::string& path) {
   if (faccessat(fd_, ".", W_OK | X_OK, AT_EACCESS) != 0)
     return SystemError("write to Options::incident_directory", path_, errno);
   // Remains of a killed process. (A process id would not tell: those of two containers may be the same.)
-  std::vector<std::string> partial;
-  ForEachEntry(fd_, [&partial](const char* name) {
+  std::vector<std::string> partial, whole;
+  ForEachEntry(fd_, [&](const char* name) {
     if (std::strncmp(name, kPartialPrefix, sizeof kPartialPrefix - 1) == 0) partial.push_back(name);
+    if (IsIncidentName(name)) whole.push_back(name);
   });
+  for (const std::string& name : whole) RemoveHalfFiles(fd_, name);
   for (const std::string& name : partial) {
     const int fd = openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
@@ -203,7 +218,6 @@ Status IncidentDirectory::Open(const std::string& path) {
   return {};
 }
 
-// Opens the directory, which may have been removed or replaced since.
 Status IncidentDirectory::Reopen() {
   const std::string& path = real_path_.empty() ? path_ : real_path_;
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
@@ -246,12 +260,17 @@ Status IncidentDirectory::AddFile(Serializer* serializer, const model::Trace& tr
   return WriteFile(partial_fd_, serializer->FileName(), path_ + "/" + partial_, serializer, trace, throttle);
 }
 
+bool IncidentDirectory::Has(const std::string& path) const noexcept {
+  return faccessat(fd_, path.c_str() + path.rfind('/') + 1, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 Status IncidentDirectory::AddLater(const std::string& path, Serializer* serializer, const model::Trace& trace,
                                    Throttle* throttle) {
   const std::string incident = path.substr(path.rfind('/') + 1), name = serializer->FileName(), fresh = "." + name;
   const int fd = openat(fd_, incident.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return SystemError("open", path, errno);
-  unlinkat(fd, fresh.c_str(), 0);  // left by a killed writer
+  flock(fd, LOCK_EX | LOCK_NB);  // shows that its writer lives; some file systems know no locks
+  unlinkat(fd, fresh.c_str(), 0);
   Status status = WriteFile(fd, fresh, path, serializer, trace, throttle);
   if (status.ok() && renameat(fd, fresh.c_str(), fd, name.c_str()) != 0) {
     status = SystemError("rename a file to", path + "/" + name, errno);

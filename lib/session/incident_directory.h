@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Incidents on disk. Each is a directory, assembled next to its place and renamed; the oldest are removed when there
+// Incidents on disk. Each is a directory, begun next to its place and renamed; the oldest are removed when there
 // are too many. Everything goes through descriptors of the parent, so nothing is written through a link put in its way.
 #ifndef PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
 #define PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
@@ -30,10 +30,13 @@ class IncidentDirectory {
   IncidentDirectory(const IncidentDirectory&) = delete;
   IncidentDirectory& operator=(const IncidentDirectory&) = delete;
 
-  // Creates the directory if it is missing (one level, 0700) and removes remains of killed writers. "" means no
+  // Creates the directory if it is missing (one level, 0700) and removes remains of killed writers: incidents that were
+  // not committed, and half files of others. "" means no
   // directory: IsOpen() is then false.
   Status Open(const std::string& path);
   bool IsOpen() const { return fd_ >= 0; }
+  // Opens the directory again, which may have been removed or replaced since.
+  Status Reopen();
   const std::string& path() const { return path_; }
 
   // Begins an incident, to which files are added. Commit gives it its name "20261121T015359Z-0007-latency-classify" and
@@ -43,6 +46,8 @@ class IncidentDirectory {
   Status AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle);
   Status Commit(std::string* path);
   void Abandon() noexcept;
+  // Whether the incident at this path, from Commit, is still there.
+  bool Has(const std::string& path) const noexcept;
   // Adds a file to the incident at this path, from Commit, or replaces the file of its name. Readers see the old one or
   // the new one, whole. Otherwise as AddFile.
   Status AddLater(const std::string& path, Serializer* serializer, const model::Trace& trace, Throttle* throttle);
@@ -51,8 +56,6 @@ class IncidentDirectory {
   void Prune(uint64_t most, uint64_t most_bytes) noexcept;
 
  private:
-  Status Reopen();
-
   std::string path_;       // as given by the host
   std::string real_path_;  // without links, as at the start: a link put in its place later is not followed
   int fd_ = -1;

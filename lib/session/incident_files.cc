@@ -16,7 +16,7 @@ namespace {
 using base::Error;
 using base::MutexLock;
 
-constexpr char kReportName[] = "report.txt";
+constexpr char kDumpName[] = "dump.pitot", kReportName[] = "report.txt";
 
 bool IsFileName(std::string_view name) {
   const auto is_plain = [](char c) {
@@ -25,6 +25,20 @@ bool IsFileName(std::string_view name) {
   };
   return !name.empty() && name.size() <= 100 && name[0] != '.' && std::all_of(name.begin(), name.end(), is_plain);
 }
+
+// A report of one text.
+class Short final : public Serializer {
+ public:
+  explicit Short(std::string_view text) : text_(text) {}
+  const char* FileName() const noexcept override { return kReportName; }
+  Status Serialize(const model::Trace&, ByteSink& sink) override {
+    return sink.Write(text_.data(), text_.size()) ? Status()
+                                                  : Status(StatusCode::kIoError, "the sink accepts no more data");
+  }
+
+ private:
+  const std::string_view text_;
+};
 
 // Another serializer's file after an opening text.
 class Opened final : public Serializer {
@@ -44,12 +58,16 @@ class Opened final : public Serializer {
 
 }  // namespace
 
+Status IncidentFiles::OpenDirectory() {
+  if (Status s = directory_.Open(options_.incident_directory); !s.ok()) return s;
+  return later_.Open(options_.incident_directory);
+}
+
 Status IncidentFiles::AddBuiltIns() {
   const MutexLock lock(&mutex_);
-  // The smallest first: on a full disk it may be all that fits.
-  serializers_.push_back(MakeReportSerializer());
   serializers_.push_back(MakeDumpSerializer());
-  serializers_.push_back(MakePerfettoSerializer());
+  serializers_.push_back(MakeReportSerializer());
+  if (options_.values.perfetto_file) serializers_.push_back(MakePerfettoSerializer());
   for (const auto& serializer : serializers_) {
     if (serializer == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the serializers");
   }
@@ -79,61 +97,115 @@ Status IncidentFiles::Add(std::unique_ptr<Serializer> serializer) noexcept {
   return {};
 }
 
-Status IncidentFiles::Write(const Incident& incident, const model::Trace& trace, std::string* path) {
+IncidentFiles::Serializers IncidentFiles::Get() {
+  const MutexLock lock(&mutex_);
+  return serializers_;
+}
+
+Status IncidentFiles::WriteDump(const Incident& incident, const model::Trace& trace, Throttle* throttle,
+                                std::string* path) {
+  const Serializers serializers = Get();
+  const auto is_dump = [](const auto& serializer) { return std::string_view(serializer->FileName()) == kDumpName; };
+  const auto dump = std::find_if(serializers.begin(), serializers.end(), is_dump);
   if (Status s = directory_.Begin(incident.number, trace.clock.realtime_ns, incident.cause); !s.ok()) return s;
-  std::vector<std::shared_ptr<Serializer>> serializers;
-  {
-    const Awake awake(pace_.priority());
-    const MutexLock lock(&mutex_);
-    serializers = serializers_;
-  }
-  bool any = false;
-  Status missing;  // why a file is missing
-  for (const auto& serializer : serializers) {
-    // Pays for the CPU time since the last write: the trace, or a serializer's work after its own.
-    Status file = pace_.Proceed() ? directory_.AddFile(serializer.get(), trace, &pace_) : Status();
-    if (lifetime_.HasGivenUp()) {
-      directory_.Abandon();
-      return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
-    }
-    any = any || file.ok();
-    if (file.ok()) continue;
-    // The rest of the incident is worth having.
-    missing = Error(file.code(), "incident %llu lacks %s: %s", static_cast<unsigned long long>(incident.number),
-                    serializer->FileName(), file.message());
-    {
-      const Awake awake(pace_.priority());  // the host's log takes locks of its own
-      host_.LogFailure(&failed_, LogLevel::kError, incident.number, missing.message());
-    }
-    IncidentCounts::Add(&counts_.files_failed);
-  }
-  if (!any) {
+  Status status = directory_.AddFile(dump->get(), trace, throttle);
+  if (lifetime_.HasGivenUp()) status = Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
+  if (!status.ok()) {
     directory_.Abandon();
-    return Error(missing.code(), "none of its files could be written; the last: %s", missing.message());
+    return status;
   }
   if (Status s = directory_.Commit(path); !s.ok()) return s;
+  NoteWritten(*path);
+  Prune(&directory_);
+  return {};
+}
+
+void IncidentFiles::NoteWritten(const std::string& path) noexcept {
+  IncidentCounts::Add(&counts_.incidents_written);
+  host_.Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
+}
+
+// The rest of the incident is worth having.
+void IncidentFiles::NoteMissing(const Incident& incident, const char* file, const Status& why,
+                                Status* missing) noexcept {
+  *missing = Error(why.code(), "incident %llu lacks %s: %s", static_cast<unsigned long long>(incident.number), file,
+                   why.message());
+  IncidentCounts::Add(&counts_.files_failed);
+  const Awake awake(pace_.priority());  // the host's log takes locks of its own
+  host_.LogFailure(&failed_, LogLevel::kError, incident.number, missing->message());
+}
+
+Status IncidentFiles::WriteOthers(Case* it) {
+  const Incident& incident = *it->incident;
+  const model::Trace& trace = *it->trace;
+  Serializers serializers;
+  {
+    const Awake awake(pace_.priority());
+    serializers = Get();
+  }
+  const bool begins = it->path.empty();
+  bool any = !begins;
+  Status missing;  // why a file is missing
+  if (begins) {
+    NoteMissing(incident, kDumpName, it->written, &missing);
+    if (Status s = later_.Begin(incident.number, trace.clock.realtime_ns, incident.cause); !s.ok()) return s;
+  }
+  for (const auto& serializer : serializers) {
+    if (std::string_view(serializer->FileName()) == kDumpName) continue;
+    if (!begins && !later_.Has(it->path))
+      return Status(StatusCode::kNotFound, "it was removed before its files were complete");
+    // Pays for the CPU time since the last write.
+    Status file;
+    if (pace_.Proceed())
+      file = begins ? later_.AddFile(serializer.get(), trace, &pace_) : AddLater(it->path, serializer.get(), trace);
+    if (lifetime_.HasGivenUp()) return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
+    any = any || file.ok();
+    if (!file.ok()) NoteMissing(incident, serializer->FileName(), file, &missing);
+  }
+  if (!any) return Error(missing.code(), "none of its files could be written; the last: %s", missing.message());
+  if (begins) {
+    if (Status s = later_.Commit(&it->path); !s.ok()) return s;
+    const Awake awake(pace_.priority());
+    NoteWritten(it->path);
+  }
   Prune();
   return missing;
 }
 
-void IncidentFiles::Conclude(const Incident& incident, const std::string& path, const Status& status) noexcept {
-  if (path.empty() && !status.ok()) {
+Status IncidentFiles::Complete(Case* it) noexcept {
+  const Incident& incident = *it->incident;
+  Status status;
+  try {
+    later_.Reopen();
+    status = it->trace ? WriteOthers(it) : it->written;
+  } catch (const std::bad_alloc&) {
+    status = Status(StatusCode::kResourceExhausted, "no memory for its files");
+  }
+  later_.Abandon();
+  const Awake awake(pace_.priority());
+  if (it->path.empty()) {
     IncidentCounts::Add(&counts_.incidents_failed);
     host_.LogFailure(&failed_, LogLevel::kError, incident.number,
                      Error(status.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
                            incident.cause.c_str(), status.message())
                          .message());
-  } else if (directory_.IsOpen()) {
-    IncidentCounts::Add(&counts_.incidents_written);
-    host_.Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
-    if (status.ok()) {
-      if (const uint64_t failed = failed_.count(); failed > 1)
-        host_.Log(LogLevel::kInfo,
-                  Error(StatusCode::kInternal, "the incident is complete, after %llu failures in a row",
-                        static_cast<unsigned long long>(failed))
-                      .message());
-      failed_.End();
-    }
+  } else if (status.ok()) {
+    if (const uint64_t failed = failed_.count(); failed > 1)
+      host_.Log(LogLevel::kInfo, Error(StatusCode::kInternal, "the incident is complete, after %llu failures in a row",
+                                       static_cast<unsigned long long>(failed))
+                                     .message());
+    failed_.End();
+  }
+  return status;
+}
+
+Status IncidentFiles::WriteShortReport(const std::string& path, std::string_view text) noexcept {
+  if (path.empty()) return {};
+  try {
+    Short report(text);
+    return AddLater(path, &report, model::Trace());
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory for report.txt");
   }
 }
 

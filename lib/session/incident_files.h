@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files of incidents: the serializers, and the directory they are written to, within its quota.
+// The files of incidents: the serializers, and the directory they are written to, within its quota. The dump comes
+// first: with it, an incident is on disk. The other files are added to it one by one.
 #ifndef PITOT_LIB_SESSION_INCIDENT_FILES_H_
 #define PITOT_LIB_SESSION_INCIDENT_FILES_H_
 
@@ -32,34 +33,49 @@ class IncidentFiles {
       : options_(*options), lifetime_(*lifetime), host_(*host), pace_(*pace), counts_(*counts) {}
 
   // Called first: opens the directory, and adds the built-in serializers. May throw bad_alloc.
-  Status OpenDirectory() { return directory_.Open(options_.incident_directory); }
+  Status OpenDirectory();
   Status AddBuiltIns() PITOT_EXCLUDES(mutex_);
 
   // Adds a serializer, or replaces the one for the same file. Threads: any.
   Status Add(std::unique_ptr<Serializer> serializer) noexcept PITOT_EXCLUDES(mutex_);
 
-  // The rest is called by the worker. False: incidents are not kept on disk.
+  // False: incidents are not kept on disk. Threads: any.
   bool AreKept() const { return directory_.IsOpen(); }
-  // Writes an incident with a file of each serializer, and sets `path`. Without one of its files the incident is still
-  // written; the status then has the reason. May throw bad_alloc; Abandon must follow.
-  Status Write(const Incident& incident, const model::Trace& trace, std::string* path) PITOT_EXCLUDES(mutex_);
-  void Abandon() noexcept { directory_.Abandon(); }
-  // Counts and logs how writing an incident went.
-  void Conclude(const Incident& incident, const std::string& path, const Status& status) noexcept;
+
+  // The writer's. Writes the dump of an incident, which is then on disk, and sets `path`. May throw bad_alloc;
+  // AbandonDump must follow.
+  Status WriteDump(const Incident& incident, const model::Trace& trace, Throttle* throttle, std::string* path)
+      PITOT_EXCLUDES(mutex_);
+  void AbandonDump() noexcept { directory_.Abandon(); }
+
+  // The rest is called by the worker.
+  // Writes a file of each other serializer. If there is no dump, the incident is on disk with these, and has its path
+  // then. Counts and logs how it went. Returns why a file is missing.
+  Status Complete(Case* incident) noexcept PITOT_EXCLUDES(mutex_);
 
   // Adds a file to a written incident, or replaces one. May throw bad_alloc.
   Status AddLater(const std::string& path, Serializer* serializer, const model::Trace& trace) {
-    return directory_.AddLater(path, serializer, trace, &pace_);
+    return later_.AddLater(path, serializer, trace, &pace_);
   }
+  // Writes a report.txt that has only `text`, for an incident without a trace.
+  Status WriteShortReport(const std::string& path, std::string_view text) noexcept;
   // Writes report.txt of a written incident again, with `opening` before it.
   Status OpenReport(const std::string& path, std::string_view opening, const model::Trace& trace) noexcept
       PITOT_EXCLUDES(mutex_);
   // Removes the oldest incidents, down to the quota.
-  void Prune() noexcept {
-    directory_.Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
-  }
+  void Prune() noexcept { Prune(&later_); }
 
  private:
+  using Serializers = std::vector<std::shared_ptr<Serializer>>;
+
+  void Prune(IncidentDirectory* directory) noexcept {
+    directory->Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
+  }
+  Serializers Get() noexcept(false) PITOT_EXCLUDES(mutex_);
+  Status WriteOthers(Case* incident) PITOT_EXCLUDES(mutex_);
+  void NoteMissing(const Incident& incident, const char* file, const Status& why, Status* missing) noexcept;
+  void NoteWritten(const std::string& path) noexcept;
+
   const OwnedOptions& options_;
   const Lifetime& lifetime_;
   const HostCalls& host_;
@@ -67,11 +83,12 @@ class IncidentFiles {
   IncidentCounts& counts_;
 
   base::Mutex mutex_;
-  std::vector<std::shared_ptr<Serializer>> serializers_ PITOT_GUARDED_BY(mutex_);
+  Serializers serializers_ PITOT_GUARDED_BY(mutex_);
 
-  // Used by the worker only.
-  IncidentDirectory directory_;
-  FailuresInARow failed_;
+  // One directory, by two threads.
+  IncidentDirectory directory_;  // the writer's
+  IncidentDirectory later_;      // the worker's
+  FailuresInARow failed_;        // used by the worker only
 };
 
 }  // namespace pitot::session

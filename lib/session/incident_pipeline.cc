@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -33,13 +34,21 @@ IncidentPipeline::IncidentPipeline(const MemorySplit& split, bool slow_clock, co
       host_(*parts.host),
       counts_(*parts.counts),
       wake_watcher_(*parts.wake_watcher),
+      writer_pace_(*parts.writer_pace),
       pace_(*parts.pace),
       depths_(*parts.depths),
       meter_(*parts.meter),
       files_(*parts.files),
       judging_(*parts.judging),
       pending_(&options_.values),
-      handover_(&lifetime_, &wake_watcher_) {}
+      handover_(&lifetime_, &wake_watcher_),
+      cases_(RowBytes(split)) {}
+
+bool IncidentPipeline::MapReserve() noexcept {
+  if (!reserve_.Map(split_.snapshot_reserve)) return false;
+  handover_.Begin(reserve_.Whole());
+  return true;
+}
 
 void IncidentPipeline::Begin(const trace::ClockReading& start) {
   start_ = start;
@@ -51,7 +60,11 @@ void IncidentPipeline::Begin(const trace::ClockReading& start) {
 
 bool IncidentPipeline::Push(const Firing& firing, uint64_t begin_ticks) noexcept {
   IncidentCounts::Add(&counts_.triggers_fired);
-  if (!inbox_.Push(firing, NowTicks(), begin_ticks)) {
+  // In a storm of events its record may be overwritten before the watcher has looked.
+  snapshot::EndCopy end;
+  const trace::ThreadRing* const ring = trace::AttachedRing();
+  if (ring != nullptr && firing.request != 0) snapshot::CopyNewestEnd(*ring, firing.request, &end);
+  if (!inbox_.Push(firing, NowTicks(), begin_ticks, end)) {
     IncidentCounts::Add(&counts_.incidents_suppressed);
     return false;
   }
@@ -83,8 +96,9 @@ Status IncidentPipeline::Ask(const char* reason) noexcept {
 int64_t IncidentPipeline::DueInNs() const noexcept {
   if (pending_.get() == nullptr) return INT64_MAX;
   // An incident that is due waits for the reserve; the watcher is woken when the reserve is free.
-  const int64_t left_ns = pending_.get()->due_ns - trace::MonotonicNs();
-  return left_ns > 0 ? left_ns : INT64_MAX;
+  const int64_t now_ns = trace::MonotonicNs(), left_ns = pending_.get()->due_ns - now_ns;
+  if (left_ns <= 0 || rings_.IsOver()) return INT64_MAX;
+  return std::min(left_ns, std::max<int64_t>(rings_.look_ns() - now_ns, 0));
 }
 
 void IncidentPipeline::CollectFirings() {
@@ -107,6 +121,7 @@ void IncidentPipeline::TakeFiring(const QueuedFiring& firing) {
     case PendingIncident::Answer::kJoined:
       return;
     case PendingIncident::Answer::kBegan:
+      WatchRings();
       if (depths_.IsGoverned()) depths_.ArmFor(kFiredArmNs);
       return;
     case PendingIncident::Answer::kRefused:
@@ -119,6 +134,14 @@ void IncidentPipeline::TakeFiring(const QueuedFiring& firing) {
       [[fallthrough]];
     case PendingIncident::Answer::kSuppressed:
       IncidentCounts::Add(&counts_.incidents_suppressed);
+  }
+}
+
+void IncidentPipeline::WatchRings() noexcept {
+  try {
+    rings_.Begin(meter_.RingsFor(pending_.get()->window_begin_ticks), trace::MonotonicNs());
+  } catch (const std::bad_alloc&) {
+    rings_ = {};  // the whole post window, then
   }
 }
 
@@ -135,61 +158,82 @@ bool IncidentPipeline::TakeStall(const Firing& firing, uint64_t begin_ticks) noe
   }
 }
 
+// At the end of its post window, or before the rings forget too much of it.
+bool IncidentPipeline::IsDue() {
+  const int64_t now_ns = trace::MonotonicNs();
+  if (now_ns >= pending_.get()->due_ns || rings_.IsOver()) return true;
+  if (now_ns >= rings_.look_ns()) rings_.Look(meter_.Rings(), now_ns);
+  return rings_.IsOver();
+}
+
 void IncidentPipeline::CopyIfDue(bool at_once) {
-  if (pending_.get() == nullptr || (!at_once && trace::MonotonicNs() < pending_.get()->due_ns)) return;
-  switch (handover_.AwaitRoom(at_once)) {
-    case Handover::Room::kInUse:
-      return;  // this one waits, and takes in later firings
-    case Handover::Room::kGivenUp:
-      GiveUpOn(*pending_.get());
-      pending_.Release();
-      return;
-    case Handover::Room::kFree:
-      break;
+  if (pending_.get() == nullptr || (!at_once && !IsDue())) return;
+  const snapshot::Reserve room = handover_.AwaitRoom(at_once);
+  if (room.first == room.last) {
+    // This one waits, and takes in later firings.
+    if (!lifetime_.HasGivenUp()) return;
+    GiveUpOn(*pending_.get());
+    pending_.Release();
+    return;
   }
-  Copy(pending_.get(), ~uint64_t{0});
+  Copy(pending_.get(), room);
   depths_.Keep(pending_.get());
   HandOver(pending_.Release());
 }
 
-// Copies the incident's window, at most this many bytes.
-void IncidentPipeline::Copy(Incident* incident, uint64_t most_bytes) {
+// Copies the incident's window.
+void IncidentPipeline::Copy(Incident* incident, const snapshot::Reserve& room) {
   std::vector<uint64_t> fired;
-  for (const QueuedFiring& firing : incident->firings) fired.push_back(firing.request);
-  snapshot::Reserve reserve = reserve_.Whole();
-  if (most_bytes / 8 < static_cast<uint64_t>(reserve.last - reserve.first))
-    reserve.last = reserve.first + most_bytes / 8;
-  snapshot::TakeSnapshot(start_, slow_clock_, incident->window_begin_ticks, fired, reserve, &incident->snapshot);
-  KeepCollected(incident);
-}
-
-void IncidentPipeline::HandOver(std::unique_ptr<Incident> incident) {
-  pace_.NoteHandedOver();
-  handover_.Give(std::move(incident));
+  for (const QueuedFiring& firing : incident->firings) {
+    fired.push_back(firing.request);
+    if (firing.end.count != 0) incident->snapshot.ends.push_back(firing.end);
+  }
+  incident->filled =
+      snapshot::TakeSnapshot(start_, slow_clock_, incident->window_begin_ticks, fired, room, &incident->snapshot);
+  FindCollectors(incident);
 }
 
 void IncidentPipeline::TakeSampleIfDue() {
   if (pending_.get() != nullptr || !handover_.IsIdle()) return;
+  snapshot::Reserve room = handover_.AwaitRoom(false);
+  if (room.first == room.last) return;
   const auto size = judging_.TakeSampleIfDue(trace::MonotonicNs());
   if (!size) return;
+  if (size->most_bytes / 8 < static_cast<uint64_t>(room.last - room.first))
+    room.last = room.first + size->most_bytes / 8;
   auto sample = std::make_unique<Incident>();
   sample->is_sample = true;
   const uint64_t now = NowTicks();
   const uint64_t window = detail::TicksOf(uint64_t{size->window_ms} * 1'000'000);
   sample->window_begin_ticks = std::max(start_.ticks, now > window ? now - window : 0);
-  Copy(sample.get(), size->most_bytes);
+  Copy(sample.get(), room);
   HandOver(std::move(sample));
 }
 
-void IncidentPipeline::KeepCollected(Incident* incident) {
-  std::vector<Collector*> collectors = depths_.Collectors();
-  if (collectors.empty()) return;
+// Has the collectors keep the window, unless they still keep one of an earlier copy.
+void IncidentPipeline::FindCollectors(Incident* incident) {
+  incident->collectors = depths_.Collectors();
+  if (unassembled_.load() != 0) return;
   const HostCalls::Entry entry(&host_);
   if (!entry.is_allowed()) return;
-  const int64_t begin_ns = incident->snapshot.clock.Ns(incident->window_begin_ticks);
-  const KeepFor what = incident->is_sample ? KeepFor::kSample : KeepFor::kIncident;
-  for (Collector* collector : collectors) collector->Keep(begin_ns, what);
-  incident->collectors = std::move(collectors);
+  KeepCollected(*incident);
+  incident->is_kept = true;
+}
+
+void IncidentPipeline::KeepCollected(const Incident& incident) {
+  const int64_t begin_ns = incident.snapshot.clock.Ns(incident.window_begin_ticks);
+  const KeepFor what = incident.is_sample ? KeepFor::kSample : KeepFor::kIncident;
+  for (Collector* collector : incident.collectors) collector->Keep(begin_ns, what);
+}
+
+void IncidentPipeline::HandOver(std::unique_ptr<Incident> incident) {
+  unassembled_.fetch_add(1);
+  try {
+    handover_.Give(std::move(incident));
+  } catch (const std::bad_alloc&) {
+    unassembled_.fetch_sub(1);
+    throw;
+  }
 }
 
 void IncidentPipeline::Fail(const std::exception& why) noexcept {
@@ -206,8 +250,58 @@ void IncidentPipeline::GiveUpOn(const Incident& incident) noexcept {
 }
 
 void IncidentPipeline::GiveUpWaiting() noexcept {
-  const std::unique_ptr<Incident> waiting = handover_.TakeWaiting();
-  if (waiting != nullptr && !waiting->is_sample) GiveUpOn(*waiting);
+  while (const std::unique_ptr<Incident> waiting = handover_.TakeWaiting()) {
+    if (!waiting->is_sample) GiveUpOn(*waiting);
+  }
+}
+
+// ---- On the writer. -------------------------------------------------------------------------------------------------
+
+void IncidentPipeline::WriteDumps() noexcept {
+  pthread_setname_np(pthread_self(), "pitot-write");
+  writer_pace_.EnterSavedUp();
+  while (std::unique_ptr<Incident> copied = handover_.Await()) WriteDump(std::move(copied));
+  cases_.Close();
+}
+
+// Writes the dump of a copied incident, and passes it on. A sample is passed on as it is.
+void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
+  Case it;
+  it.incident = std::move(taken);
+  const Incident& incident = *it.incident;
+  if (!incident.is_sample) {
+    const int64_t begin_ns = writer_pace_.CpuNs();
+    writer_pace_.Proceed();
+    try {
+      const model::Trace& trace = it.trace.emplace(TakeTrace(it.incident.get()));
+      LogNotRecorded(trace);
+      if (files_.AreKept()) it.written = files_.WriteDump(incident, trace, &writer_pace_, &it.path);
+    } catch (const std::exception& e) {
+      files_.AbandonDump();
+      it.written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
+    }
+    pace_.Charge(writer_pace_.CpuNs() - begin_ns);
+    // A hook in progress is not waited for: the worker tells the host then.
+    if (it.written.ok()) it.is_told = host_.TellIfFree(&Hooks::on_incident, incident, it.path, {});
+  }
+  try {
+    cases_.Add(std::move(it));
+  } catch (const std::bad_alloc&) {
+    Drop(&it);
+  }
+}
+
+// Without memory to pass it on, it stays as it is.
+void IncidentPipeline::Drop(Case* it) noexcept {
+  if (it->incident->is_sample) {
+    FreeCopy(it->incident.get());
+  } else {
+    const Status why(StatusCode::kResourceExhausted, "no memory to complete the incident");
+    if (it->path.empty()) IncidentCounts::Add(&counts_.incidents_failed);
+    host_.LogError(why);
+    host_.Tell(&Hooks::on_verdict, *it->incident, it->path, why, "");
+  }
+  handover_.Finish();
 }
 
 // ---- On the worker. -------------------------------------------------------------------------------------------------
@@ -215,61 +309,80 @@ void IncidentPipeline::GiveUpWaiting() noexcept {
 void IncidentPipeline::Work() noexcept {
   pthread_setname_np(pthread_self(), "pitot-work");
   pace_.Enter();
-  while (std::unique_ptr<Incident> copied = handover_.Await()) {
-    TakeCopied(std::move(copied));
-    judging_.JudgeWaiting();
+  while (std::optional<Case> next = cases_.Await()) {
+    if (next->incident->is_sample)
+      judging_.Learn([&] { return TakeTrace(next->incident.get()); });
+    else
+      Finish(std::move(*next));
     pace_.Calm();
-    handover_.Done();
+    handover_.Finish();
   }
 }
 
-// Writes the copied incident, or learns from the sample.
-void IncidentPipeline::TakeCopied(std::unique_ptr<Incident> incident) noexcept {
-  if (incident->is_sample)
-    judging_.Learn([&] { return TakeTrace(incident.get()); });
-  else
-    Write(std::move(incident));
+// Adds what an incident lacks, and tells the host.
+void IncidentPipeline::Finish(Case it) noexcept {
+  if (files_.AreKept() || !it.written.ok()) {
+    pace_.BeginWriting();
+    pace_.priority()->BeIdle();
+    it.written = files_.Complete(&it);
+    pace_.priority()->BeNormal();
+    pace_.EndWriting();
+  }
+  if (!it.is_told) host_.Tell(&Hooks::on_incident, *it.incident, it.path, it.written, "");
+  Judge(std::move(it));
 }
 
-bool IncidentPipeline::WriteWaiting() noexcept {
-  const Awake awake(pace_.priority());
-  std::unique_ptr<Incident> waiting = handover_.TakeWaiting();
-  if (waiting == nullptr) return false;
-  TakeCopied(std::move(waiting));
-  pace_.Calm();
-  return true;
+void IncidentPipeline::Judge(Case it) noexcept {
+  if (it.is_displaced)
+    return judging_.GiveUp(it, Status(StatusCode::kResourceExhausted,
+                                      "no report and no verdict: too many newer incidents were waiting for theirs"));
+  if (!it.trace || lifetime_.HasGivenUp() || !judging_.HasJudge())
+    return host_.Tell(&Hooks::on_verdict, *it.incident, it.path, it.written, "");
+  if (it.has_waited && pace_.IsFinishing())
+    return judging_.GiveUp(it, Status(StatusCode::kUnavailable, "no verdict: the recorder was stopped"));
+  judging_.JudgeNow(it);
 }
 
-// The trace of a copy. Frees the copy's room, so the next incident may be copied while this one is written.
+// ---- On both. -------------------------------------------------------------------------------------------------------
+
+// The trace of a copy. Frees the copy's room.
 model::Trace IncidentPipeline::TakeTrace(Incident* incident) {
   const struct Room {
-    ~Room() {
-      incident->snapshot = {};
-      pipeline->reserve_.GiveBackPages();
-      const Awake awake(pipeline->pace_.priority());
-      pipeline->handover_.FreeReserve();
-    }
+    ~Room() { pipeline->FreeCopy(incident); }
     IncidentPipeline* pipeline;
     Incident* incident;
   } room{this, incident};
+  std::optional<WorkerPace::Awaited> awaited;
+  if (!incident->is_sample) awaited.emplace(&pace_);
+  const base::MutexLock lock(&assemble_mutex_);
+  awaited.reset();
   return MakeTrace(*incident);
+}
+
+void IncidentPipeline::FreeCopy(Incident* incident) noexcept {
+  incident->snapshot = {};
+  for (const snapshot::Reserve& part : {incident->filled.low, incident->filled.high}) reserve_.GiveBackPages(part);
+  const Awake awake(PaceFor(*incident).priority());
+  unassembled_.fetch_sub(1);
+  handover_.FreeRoom(incident->filled);
 }
 
 model::Trace IncidentPipeline::MakeTrace(const Incident& incident) {
   // A thread that hangs in one and was left by Stop must not call the next.
   const HostCalls::Entry entry(&host_);
   const std::span<Collector* const> collectors(incident.collectors);
+  if (!incident.is_kept && entry.is_allowed()) KeepCollected(incident);
   model::Trace trace =
       assemble::Assemble(incident.snapshot, RowBytes(split_), entry.is_allowed() ? collectors : collectors.first(0));
   trace.process_name = trace.strings.Add(options_.process_name);
   AddFirings(incident, &trace);
-  const Stats stats = [this] {
-    const Awake awake(pace_.priority());  // takes locks that the host's threads need, too
+  const Stats stats = [&] {
+    const Awake awake(PaceFor(incident).priority());  // takes locks that the host's threads need, too
     return meter_.Count();
   }();
   AddFacts(incident, stats, meter_.AgeNs(), options_.values.memory_budget_bytes, &trace);
   AddOverhead(incident, depths_.fixed(), options_.values.overhead_budget_percent, &trace);
-  const Awake awake(pace_.priority());
+  const Awake awake(PaceFor(incident).priority());
   AddRefused(depths_.Refused(), &trace);
   return trace;
 }
@@ -288,36 +401,8 @@ void IncidentPipeline::LogNotRecorded(const model::Trace& trace) {
         std::remove_if(reason.begin(), reason.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; }),
         reason.end());
     if (logged_.size() >= kMost || !logged_.insert(reason).second) continue;
-    const Awake awake(pace_.priority());  // the host's log takes locks of its own
     host_.Log(LogLevel::kWarning, text.c_str());
   }
-}
-
-void IncidentPipeline::Write(std::unique_ptr<Incident> taken) noexcept {
-  Case written;
-  written.incident = std::move(taken);
-  const Incident& incident = *written.incident;
-  std::string& path = written.path;
-  Status& status = written.written;
-  pace_.BeginWriting();
-  pace_.priority()->BeIdle();
-  try {
-    pace_.Proceed();
-    const model::Trace& trace = written.trace.emplace(TakeTrace(written.incident.get()));
-    LogNotRecorded(trace);
-    if (files_.AreKept()) status = files_.Write(incident, trace, &path);
-  } catch (const std::exception& e) {
-    files_.Abandon();
-    status = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
-  }
-  pace_.priority()->BeNormal();
-  pace_.EndWriting();
-  files_.Conclude(incident, path, status);
-  host_.Tell(&Hooks::on_incident, incident, path, status, "");
-  if (written.trace && !lifetime_.HasGivenUp() && judging_.HasJudge())
-    judging_.Take(std::move(written));
-  else
-    host_.Tell(&Hooks::on_verdict, incident, path, status, "");
 }
 
 }  // namespace pitot::session

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes incidents of firings. The watcher takes firings from the inbox, gathers them in a pending incident, and copies
-// its window into the reserve. The worker makes a trace of the copy, has it written, tells the host, and passes it on
-// to the judging.
+// its window into the reserve. The writer makes a trace of the copy, writes the dump and tells the host. The worker
+// adds the other files, and has the incident judged.
 #ifndef PITOT_LIB_SESSION_INCIDENT_PIPELINE_H_
 #define PITOT_LIB_SESSION_INCIDENT_PIPELINE_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -13,11 +14,13 @@
 #include <set>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/semaphore.h"
 #include "pitot/extend/trigger.h"
 #include "pitot/model/trace.h"
 #include "pitot/stats.h"
 #include "pitot/status.h"
+#include "session/case_queue.h"
 #include "session/depths.h"
 #include "session/firing_inbox.h"
 #include "session/firing_taker.h"
@@ -31,6 +34,7 @@
 #include "session/meter.h"
 #include "session/options.h"
 #include "session/pending_incident.h"
+#include "session/ring_watch.h"
 #include "session/worker_pace.h"
 #include "snapshot/snapshot.h"
 #include "trace/clock.h"
@@ -46,7 +50,8 @@ class IncidentPipeline final : public FiringTaker {
     HostCalls* host;
     IncidentCounts* counts;
     base::Semaphore* wake_watcher;
-    WorkerPace* pace;
+    WorkerPace* writer_pace;
+    WorkerPace* pace;  // the worker's
     Depths* depths;
     Meter* meter;
     IncidentFiles* files;
@@ -55,7 +60,7 @@ class IncidentPipeline final : public FiringTaker {
   IncidentPipeline(const MemorySplit& split, bool slow_clock, const Parts& parts);
 
   // Called first: takes the memory for copies (false: there is none), and then the time of the recorder's start.
-  bool MapReserve() noexcept { return reserve_.Map(split_.snapshot_reserve); }
+  bool MapReserve() noexcept;
   void Begin(const trace::ClockReading& start);
 
   // FiringTaker.
@@ -66,11 +71,12 @@ class IncidentPipeline final : public FiringTaker {
   // The host's.
   // Fires for an incident, if the budget has one left.
   Status Ask(const char* reason) noexcept;
-  // Waits until all incidents whose firings came before are written.
+  // Waits until all incidents whose firings came before are finished.
   Status Flush(uint32_t timeout_ms) noexcept { return handover_.Flush(timeout_ms); }
 
   // The watcher's, in this order each round.
-  // In how many ns an incident is due; INT64_MAX: none is, or it waits for the reserve to be free.
+  // In how many ns an incident is due, or the rings must be looked at; INT64_MAX: there is none, or it waits for the
+  // reserve to be free.
   int64_t DueInNs() const noexcept;
   bool IsStopping() noexcept { return handover_.IsStopping(); }
   void CollectFirings();
@@ -83,16 +89,15 @@ class IncidentPipeline final : public FiringTaker {
   // The last call: no more incidents come.
   void Close() noexcept { handover_.Close(); }
 
-  // The worker's work: returns after Close, once everything is written.
+  // The work of the writer and of the worker: each returns after Close, once everything is done.
+  void WriteDumps() noexcept;
   void Work() noexcept;
-  // Writes a waiting incident, or learns from a sample, in the middle of other work. False: none waits.
-  bool WriteWaiting() noexcept;
 
   // For Stop, in this order.
   void BeginStop() noexcept { handover_.BeginStop(); }
-  // False: the time was up before everything was written.
+  // False: the time was up before everything was finished.
   bool AwaitEnd(std::chrono::steady_clock::time_point deadline) noexcept { return handover_.AwaitEnd(deadline); }
-  // After Lifetime::GiveUp: first has the watcher note it, later gives up what the worker has not taken.
+  // After Lifetime::GiveUp: first has the watcher note it, later gives up what the writer has not taken.
   void NoteGivenUp() noexcept { handover_.NoteGivenUp(); }
   void GiveUpWaiting() noexcept;
 
@@ -101,18 +106,29 @@ class IncidentPipeline final : public FiringTaker {
 
   // On the watcher.
   void TakeFiring(const QueuedFiring& firing);
-  void Copy(Incident* incident, uint64_t most_bytes);
-  void KeepCollected(Incident* incident);
+  void WatchRings() noexcept;
+  bool IsDue();
+  void Copy(Incident* incident, const snapshot::Reserve& room);
   void HandOver(std::unique_ptr<Incident> incident);
+  void FindCollectors(Incident* incident);
   // Counts and logs an incident for which Stop leaves no time.
   void GiveUpOn(const Incident& incident) noexcept;
 
-  // On the worker.
-  void TakeCopied(std::unique_ptr<Incident> incident) noexcept;
-  void Write(std::unique_ptr<Incident> incident) noexcept;
-  model::Trace TakeTrace(Incident* incident);
-  model::Trace MakeTrace(const Incident& incident);
+  // On the writer.
+  void WriteDump(std::unique_ptr<Incident> incident) noexcept;
   void LogNotRecorded(const model::Trace& trace);
+  void Drop(Case* it) noexcept;
+
+  // On the worker.
+  void Finish(Case it) noexcept;
+  void Judge(Case it) noexcept;
+
+  // On the writer; for samples, on the worker.
+  static void KeepCollected(const Incident& incident);
+  WorkerPace& PaceFor(const Incident& incident) noexcept { return incident.is_sample ? pace_ : writer_pace_; }
+  model::Trace TakeTrace(Incident* incident) PITOT_EXCLUDES(assemble_mutex_);
+  void FreeCopy(Incident* incident) noexcept;
+  model::Trace MakeTrace(const Incident& incident) PITOT_REQUIRES(assemble_mutex_);
 
   const MemorySplit split_;
   const bool slow_clock_;
@@ -121,6 +137,7 @@ class IncidentPipeline final : public FiringTaker {
   HostCalls& host_;
   IncidentCounts& counts_;
   base::Semaphore& wake_watcher_;
+  WorkerPace& writer_pace_;
   WorkerPace& pace_;
   Depths& depths_;
   Meter& meter_;
@@ -130,10 +147,14 @@ class IncidentPipeline final : public FiringTaker {
 
   FiringInbox inbox_;
   PendingIncident pending_;
-  snapshot::ReserveMemory reserve_;  // the watcher's, until it hands over its copy
+  RingWatch rings_;                  // for the pending incident
+  snapshot::ReserveMemory reserve_;  // the rooms of handover_
   Handover handover_;
+  CaseQueue cases_;
 
-  std::set<std::string> logged_;  // reasons, by LogNotRecorded; used by the worker only
+  std::atomic<uint32_t> unassembled_{0};  // handed over; while there are any, the watcher asks no collector
+  base::Mutex assemble_mutex_;            // held while a trace is made: collectors are asked one at a time
+  std::set<std::string> logged_;          // reasons, by LogNotRecorded; used by the writer only
 };
 
 }  // namespace pitot::session

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verdicts: the judge is heard about each incident once that is on disk, and about samples taken between incidents.
-// Each call has a budget of CPU time. An incident copied meanwhile is written first and waits here for its own verdict.
+// Verdicts: the judge is heard about each incident whose files are on disk, and about samples taken between incidents.
+// Each call has a budget of CPU time.
 #ifndef PITOT_LIB_SESSION_JUDGING_H_
 #define PITOT_LIB_SESSION_JUDGING_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,10 +27,9 @@ namespace pitot::session {
 
 class Judging {
  public:
-  // Traces of waiting incidents together take at most about `most_bytes`. `write_waiting` writes a copied incident, if
-  // one waits, and returns whether it did. All outlive this.
-  Judging(uint64_t most_bytes, const Lifetime* lifetime, HostCalls* host, WorkerPace* pace, IncidentFiles* files,
-          IncidentCounts* counts, std::function<bool()> write_waiting);
+  // All outlive it.
+  Judging(const Lifetime* lifetime, HostCalls* host, WorkerPace* pace, IncidentFiles* files, IncidentCounts* counts)
+      : lifetime_(*lifetime), host_(*host), pace_(*pace), files_(*files), counts_(*counts) {}
 
   // Adds a judge; the last one added counts. Threads: any.
   Status Add(std::unique_ptr<Judge> judge) noexcept PITOT_EXCLUDES(mutex_);
@@ -44,11 +42,10 @@ class Judging {
 
   // The rest is called by the worker.
   bool HasJudge() noexcept PITOT_EXCLUDES(mutex_) { return GetJudge().judge != nullptr; }
-  // Judges an incident with a trace: now, or after those before it. Without room it displaces those that have waited
-  // longest: the host looks at the latest.
-  void Take(Case to_judge) noexcept PITOT_EXCLUDES(mutex_);
-  // Judges all that wait. Once the recorder stops, they get no verdict.
-  void JudgeWaiting() noexcept PITOT_EXCLUDES(mutex_);
+  // Judges an incident with a trace.
+  void JudgeNow(const Case& judged) noexcept PITOT_EXCLUDES(mutex_);
+  // Says in place of a verdict why there is none.
+  void GiveUp(const Case& unjudged, const Status& why) noexcept;
   // Has the judge learn from a sample, made by `make_trace`, which may throw.
   void Learn(const std::function<model::Trace()>& make_trace) noexcept PITOT_EXCLUDES(mutex_);
 
@@ -60,26 +57,18 @@ class Judging {
   };
 
   AddedJudge GetJudge() noexcept PITOT_EXCLUDES(mutex_);
-  void JudgeNow(const Case& judged) noexcept PITOT_EXCLUDES(mutex_);
-  void GiveUp(const Case& unjudged, const Status& why) noexcept;
-  void WriteWaiting();
 
-  const uint64_t most_bytes_;
   const Lifetime& lifetime_;
   HostCalls& host_;
   WorkerPace& pace_;
   IncidentFiles& files_;
   IncidentCounts& counts_;
-  const std::function<bool()> write_waiting_;
 
   base::Mutex mutex_;
   AddedJudge judge_ PITOT_GUARDED_BY(mutex_);
   SamplePace sample_pace_ PITOT_GUARDED_BY(mutex_);
 
   // Used by the worker only.
-  std::deque<Case> waiting_;  // came while another was judged; the oldest first
-  bool is_judging_ = false;
-  int64_t nested_cpu_ns_ = 0;  // of writing while it judged
   FailuresInARow failed_;
 };
 

@@ -115,6 +115,22 @@ void Meter::AddHistory(Stats* stats) noexcept {
   }
 }
 
+std::vector<RingAt> Meter::Rings() const { return LiveRings(); }
+
+std::vector<WatchedRing> Meter::RingsFor(uint64_t window_begin_ticks) {
+  const std::vector<RingAt> rings = LiveRings();
+  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+  const double ticks_per_ns = TicksPerNs();
+  std::vector<WatchedRing> watched;
+  watched.reserve(rings.size());
+  const MutexLock lock(&mutex_);
+  for (const RingAt& ring : rings) {
+    const auto age_ns = static_cast<int64_t>(static_cast<double>(ages_.Age(ring, now)) / ticks_per_ns);
+    watched.push_back({ring, ages_.WordBefore(ring.number, window_begin_ticks), age_ns});
+  }
+  return watched;
+}
+
 void Meter::NoteRingAges() noexcept {
   const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
   if (now - ages_noted_ticks_ < detail::TicksOf(kAgesNs)) return;

@@ -5,6 +5,7 @@
 #define PITOT_LIB_SESSION_METER_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "base/mutex.h"
 #include "pitot/stats.h"
@@ -13,6 +14,7 @@
 #include "session/lifetime.h"
 #include "session/own_threads.h"
 #include "session/ring_ages.h"
+#include "session/ring_watch.h"
 
 namespace pitot::session {
 
@@ -39,7 +41,11 @@ class Meter {
   // Keeps the last counts. Called by Stop, while threads and rings are there.
   void CountLast() noexcept PITOT_EXCLUDES(mutex_);
 
-  // Notes how far rings have been written, once a second at most. Called often, by the watcher.
+  // The watcher's.
+  // The rings of living threads, and what a window that begins then needs of them. May throw bad_alloc.
+  std::vector<RingAt> Rings() const;
+  std::vector<WatchedRing> RingsFor(uint64_t window_begin_ticks) PITOT_EXCLUDES(mutex_);
+  // Notes how far rings have been written, once a second at most. Called often.
   void NoteRingAges() noexcept PITOT_EXCLUDES(mutex_);
 
  private:

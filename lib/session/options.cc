@@ -19,11 +19,12 @@ using base::Error;
 // Cost of each open request, and of names and routes once full. Checked against the tables by a test.
 constexpr uint64_t kBytesPerRequest = 512;
 constexpr uint64_t kNamesBytes = 1 << 20;
-// Bytes held by the worker at most. The first is for each byte of the reserve; the assembler leaves out the rest. The
+// Bytes held by the writer at most. The first is for each byte of a copy; the assembler leaves out the rest. The
 // second is for each byte of the largest ring, while the events of one ring are sorted. Nested scopes without arguments
 // take 2.8 and 4.5. A test checks this.
-constexpr uint64_t kArenaPerReserve = 3;
+constexpr uint64_t kArenaPerCopy = 3;
 constexpr uint64_t kArenaPerRing = 5;
+constexpr uint64_t kLeastCopies = 2;  // the reserve has room for: a copy takes half of what is free
 
 constexpr uint64_t kMax = ~uint64_t{0};
 
@@ -213,16 +214,16 @@ MemorySplit Split(const Options& options) {
   split.rings = options.memory_budget_bytes / 2;
   split.requests_and_names = options.max_open_requests * kBytesPerRequest + kNamesBytes;
   const uint64_t rest = options.memory_budget_bytes - split.rings - split.requests_and_names;
-  // The largest ring may be larger than the reserve; only the part that fits is sorted.
+  // The largest ring may be larger than a copy; only the part that fits is sorted.
   const uint64_t of_ring = kArenaPerRing * options.max_ring_bytes;
-  const uint64_t beside_ring = rest > of_ring ? (rest - of_ring) / (1 + kArenaPerReserve) : 0;
-  const uint64_t reserve = std::max(beside_ring, rest / (1 + kArenaPerReserve + kArenaPerRing));
+  const uint64_t beside_ring = rest > of_ring ? (rest - of_ring) * kLeastCopies / (kLeastCopies + kArenaPerCopy) : 0;
+  const uint64_t reserve = std::max(beside_ring, rest * kLeastCopies / (kLeastCopies + kArenaPerCopy + kArenaPerRing));
   split.snapshot_reserve = reserve / 4096 * 4096;
   split.analysis_arena = rest - split.snapshot_reserve;
   return split;
 }
 
-uint64_t RowBytes(const MemorySplit& split) { return kArenaPerReserve * split.snapshot_reserve; }
+uint64_t RowBytes(const MemorySplit& split) { return kArenaPerCopy * split.snapshot_reserve / kLeastCopies; }
 
 void CallLog(const Options& options, LogLevel level, const char* message) noexcept {
   if (options.log == nullptr) return;

@@ -19,6 +19,11 @@ struct RingAt {
   uint64_t floor, head, capacity;
 };
 
+// The oldest word that a ring holds.
+inline uint64_t OldestWord(const RingAt& ring) {
+  return std::max(ring.floor, ring.head > ring.capacity ? ring.head - ring.capacity : 0);
+}
+
 // Not thread-safe. Memory: about 320 bytes a ring.
 class RingAges {
  public:
@@ -36,7 +41,7 @@ class RingAges {
   // Ticks since the ring's oldest word was written. Writing is assumed to be steady between two marks. The error is
   // about a sixth at most, unless the ring turns faster than it is noted.
   uint64_t Age(const RingAt& ring, uint64_t now_ticks) const {
-    const uint64_t oldest = Oldest(ring);
+    const uint64_t oldest = OldestWord(ring);
     Mark before{ring.floor, ring.attach_ticks}, after{ring.head, now_ticks};
     if (const auto found = rings_.find(ring.number); oldest != ring.floor && found != rings_.end()) {
       const Marks& marks = found->second;
@@ -55,6 +60,16 @@ class RingAges {
     return now_ticks > written_ticks ? now_ticks - written_ticks : 0;
   }
 
+  // A word that was written before `ticks`, as late as is known. 0: none is known.
+  uint64_t WordBefore(uint32_t number, uint64_t ticks) const {
+    uint64_t word = 0;
+    const auto found = rings_.find(number);
+    if (found == rings_.end()) return word;
+    const Marks& marks = found->second;
+    for (uint32_t i = 0; i < marks.count && marks.mark[i].ticks <= ticks; ++i) word = marks.mark[i].head;
+    return word;
+  }
+
  private:
   static constexpr uint32_t kMarks = 16;
   struct Mark {
@@ -66,15 +81,11 @@ class RingAges {
     Mark mark[kMarks];
   };
 
-  static uint64_t Oldest(const RingAt& ring) {
-    return std::max(ring.floor, ring.head > ring.capacity ? ring.head - ring.capacity : 0);
-  }
-
   static void Add(const RingAt& ring, uint64_t now_ticks, Marks* marks) {
     Mark* const mark = marks->mark;
     // One mark at or before the oldest word is enough.
     uint32_t past = 0;
-    while (past + 1 < marks->count && mark[past + 1].head <= Oldest(ring)) ++past;
+    while (past + 1 < marks->count && mark[past + 1].head <= OldestWord(ring)) ++past;
     if (past != 0) std::copy(mark + past, mark + marks->count, mark);
     marks->count -= past;
     // A pausing thread needs two: the begin and the end of its pause.

@@ -41,16 +41,17 @@ Session::Session(OwnedOptions options, bool slow_clock)
       slow_clock_(slow_clock),
       split_(Split(options_.values)),
       host_(&options_.values, &lifetime_),
+      writer_pace_(options_.values.worker_cpu_percent, &lifetime_, &writer_timer_, WorkerPace::ThreadCpuNs,
+                   WorkerPace::kWriterBurstNs),
       pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
       depths_(&options_.values, slow_clock, &lifetime_, &host_, &wake_watcher_,
               [this] { threads_.Start(OwnThreads::Role::kTeller, [this] { depths_.Tell(); }); }),
       meter_(split_, slow_clock, &lifetime_, &counts_, &threads_, &depths_),
       files_(&options_, &lifetime_, &host_, &pace_, &counts_),
-      judging_(RowBytes(split_), &lifetime_, &host_, &pace_, &files_, &counts_,
-               [this] { return pipeline_.WriteWaiting(); }),
-      pipeline_(
-          split_, slow_clock,
-          {&options_, &lifetime_, &host_, &counts_, &wake_watcher_, &pace_, &depths_, &meter_, &files_, &judging_}),
+      judging_(&lifetime_, &host_, &pace_, &files_, &counts_),
+      pipeline_(split_, slow_clock,
+                {&options_, &lifetime_, &host_, &counts_, &wake_watcher_, &writer_pace_, &pace_, &depths_, &meter_,
+                 &files_, &judging_}),
       triggers_(slow_clock, &host_, &pipeline_) {}
 
 Session::~Session() {
@@ -109,6 +110,7 @@ Status Session::StartThreads() {
   try {
     threads_.Start(OwnThreads::Role::kWatcher, [this] { Watch(); });
     has_watcher = true;
+    threads_.Start(OwnThreads::Role::kWriter, [this] { pipeline_.WriteDumps(); });
     threads_.Start(OwnThreads::Role::kWorker, [this] { pipeline_.Work(); });
   } catch (const std::exception& e) {
     if (!has_watcher) pipeline_.Close();
@@ -242,6 +244,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   const bool is_quiet = trace::SetRequestObserver(nullptr, kGraceNs);
   pipeline_.BeginStop();
+  writer_pace_.Finish();
   pace_.Finish();
   depths_.BeginStop();
   wake_watcher_.Give();

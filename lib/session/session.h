@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A running recorder: owns its parts and its threads, starts them, stops them, and passes on what the host adds. The
-// watcher, a thread at normal priority, collects firings, looks for stalls, governs depth and copies rings. The worker,
-// at idle priority, writes incidents and has them judged. With the first collector comes the teller (depths.h).
+// watcher, a thread at normal priority, collects firings, looks for stalls, governs depth and copies rings. The writer,
+// at normal priority as well, writes their dumps. The worker, at idle priority, adds the other files and has incidents
+// judged. With the first collector comes the teller (depths.h).
 #ifndef PITOT_LIB_SESSION_SESSION_H_
 #define PITOT_LIB_SESSION_SESSION_H_
 
@@ -76,14 +77,14 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool is_claimed_ = false;       // the process is, for this session
   Session* next_kept_ = nullptr;  // of those that live as long as the process
 
-  // Its parts, upstream first: each knows only parts above it. Judging alone asks back, to write what waits.
+  // Its parts, upstream first: each knows only parts above it.
   Lifetime lifetime_;
   HostCalls host_;
   IncidentCounts counts_;
   OwnThreads threads_;
   base::Semaphore wake_watcher_;
-  base::SystemTimer worker_timer_;
-  WorkerPace pace_;
+  base::SystemTimer writer_timer_, worker_timer_;
+  WorkerPace writer_pace_, pace_;
   Depths depths_;
   Meter meter_;
   IncidentFiles files_;

@@ -6,8 +6,6 @@
 namespace pitot::session {
 namespace {
 
-// CPU time the worker may use at once before its share is enforced.
-constexpr double kBurstNs = 100e6;
 // For the worker to write an incident at idle priority.
 constexpr int64_t kPatienceNs = 2'000'000'000;
 
@@ -19,14 +17,20 @@ void WorkerPace::Enter() noexcept {
   used_cpu_ns_ = cpu_clock_();
 }
 
+void WorkerPace::EnterSavedUp() noexcept {
+  tokens_ns_ = burst_ns_;
+  refilled_ns_ = timer_.NowNs();
+  used_cpu_ns_ = cpu_clock_();
+}
+
 bool WorkerPace::Proceed() noexcept {
   for (;;) {
     if (lifetime_.HasGivenUp()) return false;
     const int64_t now_ns = timer_.NowNs();
     const int64_t cpu_ns = cpu_clock_();
     tokens_ns_ += static_cast<double>(now_ns - refilled_ns_) * share_;
-    tokens_ns_ = std::min(tokens_ns_, kBurstNs);
-    tokens_ns_ -= static_cast<double>(cpu_ns - used_cpu_ns_);
+    tokens_ns_ = std::min(tokens_ns_, burst_ns_);
+    tokens_ns_ -= static_cast<double>(cpu_ns - used_cpu_ns_ + charged_ns_.exchange(0));
     refilled_ns_ = now_ns;
     used_cpu_ns_ = cpu_ns;
     if (tokens_ns_ >= 0) return true;
@@ -41,14 +45,9 @@ void WorkerPace::Calm() noexcept {
   if (!is_finishing_) priority_.Calm();
 }
 
-void WorkerPace::NoteHandedOver() noexcept {
-  int64_t none = 0;
-  handed_over_ns_.compare_exchange_strong(none, timer_.NowNs());
-}
-
 void WorkerPace::HurryIfLate() noexcept {
-  const int64_t since_ns = handed_over_ns_.load();
-  if (since_ns != 0 && timer_.NowNs() - since_ns > kPatienceNs) priority_.Hurry();
+  const int64_t since_ns = began_ns_.load();
+  if (is_awaited_.load() || (since_ns != 0 && timer_.NowNs() - since_ns > kPatienceNs)) priority_.Hurry();
 }
 
 void WorkerPace::Finish() noexcept {

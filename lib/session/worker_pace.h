@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the worker gives way to the host's threads: by its share of the CPU and by its priority. An incident that has
-// waited for too long goes on at normal priority, and so does all work once the recorder stops.
+// How the worker and the writer give way to the host's threads: by their share of the CPU, and the worker by its
+// priority. Work on an incident that takes too long goes on at normal priority, and so does all work once the recorder
+// stops.
 #ifndef PITOT_LIB_SESSION_WORKER_PACE_H_
 #define PITOT_LIB_SESSION_WORKER_PACE_H_
 
@@ -25,27 +26,54 @@ class WorkerPace final : public Throttle {
   using CpuClock = int64_t (*)() noexcept;
   static int64_t ThreadCpuNs() noexcept { return base::ClockNs(CLOCK_THREAD_CPUTIME_ID); }
 
-  // `cpu_percent` of one CPU, above 0, is the worker's share. The pointers outlive this.
-  WorkerPace(uint32_t cpu_percent, const Lifetime* lifetime, base::Timer* timer, CpuClock cpu_clock = ThreadCpuNs)
-      : share_(cpu_percent / 100.0), lifetime_(*lifetime), timer_(*timer), cpu_clock_(cpu_clock) {}
+  // CPU time that may be used at once before the share is enforced. The writer's is for some dumps.
+  static constexpr int64_t kWorkerBurstNs = 100'000'000, kWriterBurstNs = 1'000'000'000;
 
-  // The worker's. Called first.
+  // `cpu_percent` of one CPU, above 0, is the thread's share, of which it may save up `burst_ns`. The pointers outlive
+  // this.
+  WorkerPace(uint32_t cpu_percent, const Lifetime* lifetime, base::Timer* timer, CpuClock cpu_clock = ThreadCpuNs,
+             int64_t burst_ns = kWorkerBurstNs)
+      : share_(cpu_percent / 100.0),
+        burst_ns_(static_cast<double>(burst_ns)),
+        lifetime_(*lifetime),
+        timer_(*timer),
+        cpu_clock_(cpu_clock) {}
+
+  // The thread's own. Called first: the worker's priority, and the share.
   void Enter() noexcept;
-  // Returns once the worker may use the CPU again. It saves up its share, at most 100 ms. Once the recorder stops, it
+  // For a thread at normal priority, with its share saved up.
+  void EnterSavedUp() noexcept;
+  // Returns once the thread may use the CPU again. Once the recorder stops, it
   // does not wait. False: the worker must give up.
   bool Proceed() noexcept override;
   // An incident's writing begins; its patience, too. Then its writing ends.
-  void BeginWriting() noexcept { handed_over_ns_.store(timer_.NowNs()); }
-  void EndWriting() noexcept { handed_over_ns_.store(0); }
+  void BeginWriting() noexcept { began_ns_.store(timer_.NowNs()); }
+  void EndWriting() noexcept { began_ns_.store(0); }
   // Lets the worker's next work be idle again, unless the recorder stops.
   void Calm() noexcept PITOT_EXCLUDES(mutex_);
   int64_t CpuNs() const noexcept { return cpu_clock_(); }
   int64_t NowNs() noexcept { return timer_.NowNs(); }
   WorkerPriority* priority() noexcept { return &priority_; }
 
-  // The watcher's. An incident was handed over: the worker may be busy with something else, at idle priority.
-  void NoteHandedOver() noexcept;
-  // Lets an incident that was not written for a while go on at normal priority, within its share of the CPU.
+  // The writer's. It used CPU time at the expense of the worker's share.
+  void Charge(int64_t cpu_ns) noexcept { charged_ns_.fetch_add(cpu_ns); }
+  // For a block, somebody waits for the worker, which therefore works at normal priority.
+  class Awaited {
+   public:
+    explicit Awaited(WorkerPace* pace) noexcept : pace_(*pace) {
+      pace_.is_awaited_.store(true);
+      pace_.priority_.Hurry();
+    }
+    ~Awaited() { pace_.is_awaited_.store(false); }
+    Awaited(const Awaited&) = delete;
+    Awaited& operator=(const Awaited&) = delete;
+
+   private:
+    WorkerPace& pace_;
+  };
+
+  // The watcher's. Lets an incident that was not written for a while go on at normal priority, within its share of the
+  // CPU; and a worker that is awaited.
   void HurryIfLate() noexcept;
 
   // The host waits from now on: work is finished at normal priority, without regard to the share. Threads: any.
@@ -53,17 +81,19 @@ class WorkerPace final : public Throttle {
   bool IsFinishing() noexcept PITOT_EXCLUDES(mutex_);
 
  private:
-  const double share_;
+  const double share_, burst_ns_;
   const Lifetime& lifetime_;
   base::Timer& timer_;
   const CpuClock cpu_clock_;
   WorkerPriority priority_;
-  std::atomic<int64_t> handed_over_ns_{0};  // when the worker began to write, or should have; 0: it is not writing
+  std::atomic<int64_t> began_ns_{0};  // when the worker began to write; 0: it is not writing
+  std::atomic<int64_t> charged_ns_{0};
+  std::atomic<bool> is_awaited_{false};
 
   base::Mutex mutex_;
   bool is_finishing_ PITOT_GUARDED_BY(mutex_) = false;
 
-  // Used by the worker only.
+  // Used by the thread only.
   int64_t used_cpu_ns_ = 0;
   double tokens_ns_ = 0;  // of CPU time
   int64_t refilled_ns_ = 0;

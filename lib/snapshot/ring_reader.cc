@@ -39,6 +39,27 @@ void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* o
   }
 }
 
+void CopyNewestEnd(const trace::ThreadRing& ring, uint64_t request, EndCopy* out) noexcept {
+  constexpr uint64_t kMostWords = 256;
+  const uint64_t head = ring.head, count = std::min({head - ring.floor, ring.mask + 1, kMostWords});
+  uint64_t words[kMostWords];
+  for (uint64_t i = 0; i < count; ++i) words[i] = ring.words[(head - count + i) & ring.mask];
+  RecordCursor cursor(words, words + count, detail::Clock(ring.gate));
+  Record record;
+  while (cursor.Next(&record)) {
+    if (record.site != reinterpret_cast<uintptr_t>(&trace::kRequestEndSite) ||
+        record.arg_words < trace::kRequestFixedWords || record.arg_words > trace::kRequestMostWords ||
+        record.args[0] != request)
+      continue;
+    out->thread = ring.number;
+    out->count = record.arg_words;
+    out->begin_ticks = record.begin_ticks;
+    out->end_ticks = record.end_ticks;
+    std::copy_n(record.args, record.arg_words, out->words);
+    return;
+  }
+}
+
 void Settle(uint64_t fresh_words, RingCopy* copy) {
   RecordCursor cursor(copy->first, copy->last, copy->now_ticks);
   Record record;

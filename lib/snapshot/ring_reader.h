@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "trace/internal_sites.h"
 #include "trace/rings.h"
 
 namespace pitot::snapshot {
@@ -50,6 +51,18 @@ struct RingCopy {
   uint64_t lapped_words = 0;
   std::vector<OpenScopeCopy> open;  // those not closed in the copy; outermost first
 };
+
+// The end of a request: its record, apart from its ring.
+struct EndCopy {
+  uint32_t thread = 0;  // number of the one that finished it
+  uint32_t count = 0;   // of words; 0: none
+  uint64_t begin_ticks = 0, end_ticks = 0;
+  uint64_t words[trace::kRequestMostWords] = {};  // as kRequestEnd, in internal_sites.h
+};
+
+// Copies the end of this request, if it is among the newest records of `ring`. Called by the ring's own thread: never
+// blocks, never allocates. Cost: reads at most 256 words.
+void CopyNewestEnd(const trace::ThreadRing& ring, uint64_t request, EndCopy* out) noexcept;
 
 // Room for copies. Filled from its end downwards, because rings are read backwards.
 struct Reserve {

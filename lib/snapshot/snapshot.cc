@@ -76,9 +76,23 @@ void CopyOpenRequests(const std::vector<uint64_t>& wanted, Reserve* reserve, std
   });
 }
 
-// Copies all rings. Each gets an equal share of the reserve; unused parts go to rings that hold more.
-void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, Reserve reserve,
-               std::vector<RingCopy>* copies) {
+// The most that each ring may have of `room` words, so that all have as much. `held`: the words of each; `order`: their
+// indices, the least full first.
+uint64_t EqualShare(const std::vector<uint64_t>& held, const std::vector<size_t>& order, uint64_t room) {
+  uint64_t share = room;
+  for (size_t i = 0; i < order.size(); ++i) {
+    share = room / (order.size() - i);
+    if (held[order[i]] > share) break;
+    room -= held[order[i]];
+  }
+  return share;
+}
+
+// Copies all rings. Each gets an equal share of the reserve; unused parts go to rings that hold more. Those in `first`
+// come first: while they wait, they are overwritten.
+void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, const std::vector<EndCopy>& first,
+               Reserve* room, std::vector<RingCopy>* copies) {
+  Reserve& reserve = *room;
   copies->resize(rings.size());
   std::vector<uint64_t> held;
   std::vector<size_t> order;
@@ -89,9 +103,15 @@ void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, Res
     order.push_back(i);
   }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return held[a] < held[b]; });
+  const auto is_first = [&](size_t i) {
+    return std::any_of(first.begin(), first.end(), [&](const EndCopy& end) { return end.thread == rings[i].number; });
+  };
+  const uint64_t level = EqualShare(held, order, static_cast<uint64_t>(reserve.last - reserve.first));
+  const auto others = std::stable_partition(order.begin(), order.end(), is_first);
+  const auto firsts = static_cast<size_t>(others - order.begin());
   for (size_t i = 0; i < order.size(); ++i) {
     const auto left = static_cast<uint64_t>(reserve.last - reserve.first);
-    Reserve share{reserve.last - left / (order.size() - i), reserve.last};
+    Reserve share{reserve.last - (i < firsts ? std::min(level, left) : left / (order.size() - i)), reserve.last};
     CopyRing(rings[order[i]], window_begin_ticks, &share, &(*copies)[order[i]]);
     reserve.last = share.last;
   }
@@ -113,10 +133,16 @@ bool ReserveMemory::Map(uint64_t bytes) noexcept {
   return true;
 }
 
-void ReserveMemory::GiveBackPages() noexcept { madvise(words_, bytes_, MADV_DONTNEED); }
+void ReserveMemory::GiveBackPages(const Reserve& part) noexcept {
+  constexpr uintptr_t kPage = 4096;
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(part.first) + kPage - 1) / kPage * kPage;
+  const uintptr_t last = reinterpret_cast<uintptr_t>(part.last) / kPage * kPage;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
 
-void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
-                  const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out) {
+Filled TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
+                    const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out) {
+  const Reserve whole = reserve;
   // Before the rings: a request that ends meanwhile is then known from here or from its end's record.
   out->requests_ticks = detail::Clock(slow_clock ? 1 : 0);
   CopyOpenRequests(wanted, &reserve, &out->open_requests);
@@ -124,11 +150,12 @@ void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t wi
   out->window_begin_ticks = window_begin_ticks;
   out->window_end_ticks = detail::Clock(slow_clock ? 1 : 0);
   out->cycle_counter = !slow_clock;
-  CopyRings(rings, window_begin_ticks, reserve, &out->rings);
+  CopyRings(rings, window_begin_ticks, out->ends, &reserve, &out->rings);
   out->clock = {start, trace::ReadClocks(slow_clock)};
   out->ring_counts = trace::CountRings();
   out->recycled = trace::RecentlyRecycled();
   out->request_counts = trace::CountRequests();
+  return {{whole.first, reserve.first}, {reserve.last, whole.last}};
 }
 
 }  // namespace pitot::snapshot

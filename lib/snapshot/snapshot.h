@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "snapshot/reserve_parts.h"
 #include "snapshot/ring_reader.h"
 #include "trace/clock.h"
 #include "trace/requests.h"
@@ -31,12 +32,14 @@ struct Snapshot {
   std::vector<OpenRequestCopy> open_requests;  // all; the most important first
   // When reading of the open requests began: a request that began earlier and is not among them had ended.
   uint64_t requests_ticks = 0;
+  // Ends of requests that fired, copied by their threads: their rings may have lost them by the time of the snapshot.
+  std::vector<EndCopy> ends;
   trace::RingCounts ring_counts;
   std::vector<trace::RecycledRing> recycled;
   trace::RequestCounts request_counts;
 };
 
-// Memory for copies: reserved once; its pages are given back after each use.
+// Memory for copies: reserved once; the pages of a copy are given back after its use.
 class ReserveMemory {
  public:
   ReserveMemory() = default;
@@ -45,7 +48,7 @@ class ReserveMemory {
   ReserveMemory& operator=(const ReserveMemory&) = delete;
   bool Map(uint64_t bytes) noexcept;
   Reserve Whole() const { return {words_, words_ + bytes_ / 8}; }
-  void GiveBackPages() noexcept;
+  void GiveBackPages(const Reserve& part) noexcept;
 
  private:
   uint64_t* words_ = nullptr;
@@ -53,11 +56,12 @@ class ReserveMemory {
 };
 
 // Copies the window [`window_begin_ticks`, now] of every ring, and all open requests. The lower half of the reserve
-// holds details of requests as far as it has room: first those in `wanted`, then those that began first. Runs on the
-// calling thread, which should have normal priority: at idle priority, on a busy machine, the window is gone before it
-// is read. Throws bad_alloc.
-void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
-                  const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out);
+// holds details of requests as far as it has room: first those in `wanted`, then those that began first. Rings of the
+// threads in `out->ends` are copied first, the others then from the least to the most full. Runs on the calling thread,
+// which should have normal priority: at idle priority, on a busy machine, the window is gone before it is read. Throws
+// bad_alloc.
+Filled TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
+                    const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out);
 
 }  // namespace pitot::snapshot
 

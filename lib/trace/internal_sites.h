@@ -5,6 +5,7 @@
 #ifndef PITOT_LIB_TRACE_INTERNAL_SITES_H_
 #define PITOT_LIB_TRACE_INTERNAL_SITES_H_
 
+#include "pitot/request.h"
 #include "pitot/trace.h"
 
 namespace pitot::trace {
@@ -42,6 +43,8 @@ inline constexpr uint64_t kExecutorMask = (uint64_t{1} << kUnitShift) - 1;
 //   5 deadline ns   6 output tokens | thread that began it << 32   7 first token ticks after arrival   8 longest token
 //   gap, ticks then labels (key | value << 32), sizes (name, double), stages (name << 48 | ticks after arrival)
 inline constexpr uint32_t kRequestFixedWords = 9;
+inline constexpr uint32_t kRequestMostWords =
+    kRequestFixedWords + Request::kMaxLabels + 2 * Request::kMaxSizes + Request::kMaxStages;
 inline constexpr uint64_t kRequestNoDetails = (uint64_t{1} << 48) - 1;  // for word 4: without the numbers of details
 inline constexpr uint64_t kStageTicksMask = (uint64_t{1} << 48) - 1;
 

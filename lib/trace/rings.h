@@ -131,6 +131,13 @@ std::vector<RecycledRing> RecentlyRecycled();
 // The calling thread's ring while the gate is open, otherwise null.
 inline ThreadRing* EnterThread() noexcept { return static_cast<ThreadRing*>(detail::Enter()); }
 
+// The calling thread's ring if it has one and the gate is open, otherwise null. Never gets it one.
+inline const ThreadRing* AttachedRing() noexcept {
+  const uint32_t gate = __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED);
+  const detail::Ring* const ring = detail::t_ring;
+  return gate != 0 && ring->gate == gate ? static_cast<const ThreadRing*>(ring) : nullptr;
+}
+
 // A copy of the ring's thread name: the one set with SetThreadName, otherwise the system's.
 void CopyThreadName(const ThreadRing& ring, char (&out)[kThreadNameBytes]) noexcept;
 

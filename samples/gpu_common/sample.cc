@@ -130,6 +130,7 @@ Recording::Recording(const Arguments& arguments) : program_(arguments.program())
   // The incident is triggered right after the run, and covers the run without CUDA's start before it.
   options.pre_window_ms = static_cast<uint32_t>(std::ceil(arguments.seconds() * 1000));
   options.post_window_ms = 0;
+  options.perfetto_file = true;  // to look at
   // A sample makes as many calls as it can on one thread; these sizes keep all of them.
   options.memory_budget_bytes = 256ull << 20;
   options.max_ring_bytes = 16ull << 20;

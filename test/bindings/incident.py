@@ -14,6 +14,12 @@ def run_pitot(*arguments):
     return json.loads(done.stdout)
 
 
+def perfetto_of(directory):
+    """The bytes of the Perfetto trace of an incident."""
+    return subprocess.run([os.environ["PITOT_PROGRAM"], "convert", os.path.join(directory, "dump.pitot"), "-o", "-"],
+                          capture_output=True, check=True).stdout
+
+
 def requests_of(directory):
     """The requests of an incident, in the order in which they began."""
     return run_pitot("requests", directory, "--sort", "begin", "--limit", "0")["requests"]
@@ -45,7 +51,6 @@ def check_served(test, directory, process):
     test.assertEqual(len(requests[0]["batch_ids"]), 1)
 
     # Names made at run time, and the texts recorded with them.
-    with open(os.path.join(directory, "trace.pftrace"), "rb") as file:
-        trace = file.read()
+    trace = perfetto_of(directory)
     for text in (b"libjpeg", b"forward", b"queue depth", b"cache miss", b"key 17", b"executor's thread", b"jobs", b"full"):
         test.assertIn(text, trace)

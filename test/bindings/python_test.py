@@ -53,7 +53,7 @@ class WithFolder(unittest.TestCase):
         self.incidents = []
 
     def start(self, **options):
-        recorder = pitot.start(self.folder, post_window_ms=0, **options)
+        recorder = pitot.start(self.folder, post_window_ms=0, perfetto_file=True, **options)
         self.addCleanup(recorder.stop)
         self.assertTrue(recorder.status, recorder.status)
         recorder.on_incident(self.incidents.append)

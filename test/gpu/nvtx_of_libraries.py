@@ -28,7 +28,7 @@ def scopes(dump, request):
 
 
 def begin(pitot, folder):
-    recorder = pitot.start(folder, depth=pitot.Depth.KERNELS, pre_window_ms=5000)
+    recorder = pitot.start(folder, depth=pitot.Depth.KERNELS, pre_window_ms=5000, perfetto_file=True)
     for status in (recorder.add_nvtx(), recorder.add_cupti()):
         if not status:
             raise RuntimeError(status.message)

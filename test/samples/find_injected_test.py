@@ -21,7 +21,7 @@ class FindInjected(unittest.TestCase):
         self.folder = Path(folder.name)
         self.incident = self.folder / 'incidents' / '20261121T000000Z-0001-latency'
         self.incident.mkdir(parents=True)
-        for name in ('dump.pitot', 'trace.pftrace', 'report.html'):
+        for name in ('dump.pitot', 'report.html'):
             (self.incident / name).write_bytes(b'')
         self.write_report([SLOW])
         self.requests = [{'id': SLOW, 'latency_ms': 80.0}, {'id': FAST, 'latency_ms': 5.0}]
@@ -73,8 +73,8 @@ class FindInjected(unittest.TestCase):
     def test_a_request_below_the_threshold_is_not_slow(self):
         self.assertEqual(self.find(above_ms='90').returncode, 1)
 
-    def test_an_incident_without_its_trace_does_not_count(self):
-        (self.incident / 'trace.pftrace').unlink()
+    def test_an_incident_without_its_verdict_does_not_count(self):
+        (self.incident / 'report.html').unlink()
         self.assertEqual(self.find().returncode, 1)
 
     def test_a_log_whose_last_line_is_half_written_is_read(self):

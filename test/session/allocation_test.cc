@@ -182,50 +182,6 @@ TEST_CASE("an incident is written or fails alone, whichever of its allocations f
   CHECK(!fakes::NamesIn(host.directory / host.incidents().back()).empty());
 }
 
-// Has a second incident written while it judges the first.
-class SecondJudge final : public pitot::Judge {
- public:
-  explicit SecondJudge(session_test::Host* host) : host_(*host) {}
-  const char* Name() const noexcept override { return "second"; }
-  pitot::JudgeNeeds Needs() const noexcept override { return {.budget_ms = 600'000}; }
-  pitot::Status Decide(pitot::Hearing& hearing) override {
-    if (!host_.recorder.Trigger("second").ok() ||
-        !fakes::WaitUntil([&] { return hearing.IsOver() || host_.recorder.Stats().verdicts_failed != 0; }))
-      return pitot::Status(StatusCode::kInternal, "nobody gives it up");
-    hearing.OpenReport("guilty\n");
-    return {};
-  }
-
- private:
-  session_test::Host& host_;
-};
-
-TEST_CASE("an incident without memory to wait for its verdict has none, and stays as it was", "[allocation]") {
-  session_test::Host host;
-  REQUIRE(host.Start());
-  static std::atomic<StatusCode> code;
-  code = StatusCode::kOk;
-  pitot::Hooks hooks;
-  hooks.on_incident = [](void*, const pitot::IncidentInfo& incident) {
-    if (incident.number == 2) FailFrom(0, 1 << 30, false);
-  };
-  hooks.on_verdict = [](void*, const pitot::IncidentInfo& incident) {
-    StopFailing();
-    if (incident.number == 2) code = incident.status.code();
-  };
-  REQUIRE(host.recorder.SetHooks(hooks).ok());
-  REQUIRE(host.recorder.Add(std::make_unique<SecondJudge>(&host)).ok());
-  REQUIRE(host.TriggerAndFlush());
-
-  CHECK(code == StatusCode::kResourceExhausted);
-  REQUIRE(host.incidents().size() == 2);
-  const auto report = [&](size_t i) { return fakes::ReadFile(host.directory / host.incidents()[i] + "/report.txt"); };
-  CHECK(report(0).substr(0, 7) == "guilty\n");
-  CHECK(report(1).size() > 100);
-  CHECK(host.recorder.Stats().verdicts_given == 1);
-  CHECK(host.recorder.Stats().verdicts_failed == 1);
-}
-
 TEST_CASE("threads record and requests are served while every allocation fails", "[allocation]") {
   session_test::Host host;
   REQUIRE(host.Start());

@@ -592,6 +592,43 @@ TEST_CASE("an incident has its requests' depths while they ran, not while it was
   CHECK(Attribute(trace, "depth") == "kernels, fixed by the host");
 }
 
+TEST_CASE("a collector keeps one window at a time, though several incidents are copied before the first is written",
+          "[collector]") {
+  struct Ordered final : pitot::Collector {
+    explicit Ordered(std::string* to) : calls(*to) {}
+    const char* Name() const noexcept override { return "ordered"; }
+    pitot::Status Start() noexcept override { return {}; }
+    void Stop() noexcept override {}
+    void Keep(int64_t, pitot::KeepFor) noexcept override { calls += 'k'; }
+    void AddTo(pitot::TraceBuilder&) override { calls += 'a'; }
+    std::string& calls;
+  };
+  std::string calls;
+  Host host;
+  REQUIRE(host.Start());
+  const session_test::Rounds rounds(&host);
+  REQUIRE(host.recorder.Add(std::make_unique<Ordered>(&calls)).ok());
+  const auto gate = std::make_shared<fakes::Gate>();
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("dump.pitot",
+                                             [gate](const auto&, pitot::ByteSink&) {
+                                               gate->Pass();
+                                               return pitot::Status();
+                                             }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("first").ok());
+  REQUIRE(gate->WaitUntilReached());
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(host.recorder.Trigger("while it is written").ok());
+    REQUIRE(rounds.Pass());
+  }
+  gate->open = true;
+  REQUIRE(host.Flush());
+
+  CHECK(host.incidents().size() == 4);
+  CHECK(calls == "kakakaka");
+}
+
 TEST_CASE("the named collector hands over and takes back, and the host gets its words", "[collector]") {
   GovernedHost host;
   CHECK(host.recorder.Pause("other").ok());

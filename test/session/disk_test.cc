@@ -160,13 +160,14 @@ TEST_CASE("a full disk costs only the files that do not fit", "[disk]") {
     const auto after = NamesIn(disk.path());
     HOLDS(after.size() == 2);
     HOLDS(after[0] == before[0]);
-    HOLDS(NamesIn(disk.path() + "/" + after[0]).size() == 4);
-    const std::vector<std::string> kept{"dump.pitot", "keep", "report.txt", "trace.pftrace"};
+    HOLDS(NamesIn(disk.path() + "/" + after[0]).size() == 3);
+    const std::vector<std::string> kept{"dump.pitot", "keep", "report.txt"};
     HOLDS(NamesIn(disk.path() + "/" + after[1]) == kept);
     HOLDS(host.recorder.Stats().incidents_failed == 0);
     HOLDS(host.recorder.Stats().files_failed == 1);
-    HOLDS(host.told()[2].code == StatusCode::kResourceExhausted);
-    HOLDS(!host.told()[2].directory.empty());
+    HOLDS(host.told()[2].code == StatusCode::kOk);  // its dump is on disk
+    HOLDS(host.told()[3].code == StatusCode::kResourceExhausted);
+    HOLDS(!host.told()[3].directory.empty());
     HOLDS(host.log.Has(pitot::LogLevel::kError, "lacks large"));
     HOLDS(host.log.Has(pitot::LogLevel::kError, "No space left"));
     is_large = false;
@@ -246,7 +247,7 @@ TEST_CASE("a disk without room for any file fails each incident, logged ever mor
   CHECK(host.recorder.Stats().incidents_failed == 9);
 }
 
-TEST_CASE("a directory removed while an incident is written fails only that one", "[disk]") {
+TEST_CASE("a directory removed while an incident is completed costs only that one", "[disk]") {
   const TempDirectory parent;
   const std::string path = parent / "incidents";
   Host host;
@@ -264,10 +265,13 @@ TEST_CASE("a directory removed while an incident is written fails only that one"
   remove = false;
   REQUIRE(host.TriggerAndFlush());
 
-  CHECK(host.recorder.Stats().incidents_failed == 1);
-  CHECK(host.recorder.Stats().incidents_written == 1);
-  CHECK(host.told()[0].code == StatusCode::kNotFound);
-  CHECK(NamesIn(path).size() == 1);
+  CHECK(host.recorder.Stats().incidents_failed == 0);
+  CHECK(host.recorder.Stats().incidents_written == 2);
+  CHECK(host.told()[0].code == StatusCode::kOk);
+  CHECK(host.told()[1].code == StatusCode::kNotFound);
+  REQUIRE(NamesIn(path).size() == 1);
+  CHECK(Contains(NamesIn(path)[0], "Z-0002-manual"));
+  CHECK(NamesIn(path + "/" + NamesIn(path)[0]).size() == 4);
 }
 
 TEST_CASE("a directory replaced by a link fails incidents, and nothing is written through the link", "[disk]") {
@@ -285,7 +289,8 @@ TEST_CASE("a directory replaced by a link fails incidents, and nothing is writte
   CHECK(NamesIn(parent / "moved away").empty());
 }
 
-TEST_CASE("a process killed while it writes leaves no half incident after the next start", "[disk]") {
+TEST_CASE("a process killed while it completes an incident leaves whole files, and no half one after the next start",
+          "[disk]") {
   const TempDirectory directory;
   const auto names = [&] { return NamesIn(directory.path()); };
   Host host;  // including its own directory, left behind by a killed child
@@ -305,20 +310,21 @@ TEST_CASE("a process killed while it writes leaves no half incident after the ne
     CHECK(fakes::WaitForChild(child) == 0);
     return;
   }
-  // The first incident, and the half-written one with its four files.
+  // The first incident with its three files, and the second with the same and the half-written one.
   const bool hangs =
-      fakes::WaitUntil([&] { return names().size() == 2 && NamesIn(directory / names()[0]).size() == 5; });
+      fakes::WaitUntil([&] { return names().size() == 2 && NamesIn(directory / names()[1]).size() == 4; });
   kill(child, SIGKILL);
   CHECK(fakes::WaitForChild(child) == 1000 + SIGKILL);
   REQUIRE(hangs);
-  CHECK(names()[0][0] == '.');
 
   host.options.incident_directory = directory.path().c_str();
   REQUIRE(host.Start());
 
-  REQUIRE(names().size() == 1);
-  CHECK(Contains(names()[0], "Z-0001-manual"));
-  CHECK(NamesIn(directory / names()[0]).size() == 4);
+  REQUIRE(names().size() == 2);
+  for (const std::string& name : names()) {
+    CHECK(Contains(name, "-manual"));
+    CHECK(NamesIn(directory / name).size() == 3);
+  }
   REQUIRE(host.TriggerAndFlush());
-  CHECK(names().size() == 2);
+  CHECK(names().size() == 3);
 }

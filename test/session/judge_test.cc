@@ -223,20 +223,22 @@ TEST_CASE("incidents that come while one is judged are written meanwhile, and th
               .ok());
   REQUIRE(host.TriggerAndFlush());
 
-  CHECK(judged == 1 + kWait);
+  // The last of them may come to the worker after the first was judged.
+  const size_t displaced = host.recorder.Stats().verdicts_failed;
+  CHECK(displaced <= kMeanwhile - kWait);
+  CHECK(displaced + 1 >= kMeanwhile - kWait);
+  CHECK(judged == 1 + kMeanwhile - displaced);
   const auto incidents = host.incidents();
   REQUIRE(incidents.size() == 1 + kMeanwhile);
   for (size_t i = 0; i < incidents.size(); ++i) {
-    const bool is_displaced = 1 <= i && i <= kMeanwhile - kWait;
+    const bool is_displaced = 1 <= i && i <= displaced;
     CHECK(Opens(File(host, incidents[i], "report.txt"),
-                is_displaced
-                    ? "no verdict: too many newer incidents were waiting for theirs\nRun `pitot why DIR` for a "
-                      "verdict: DIR is"
-                    : "guilty\n\n"));
+                is_displaced ? "no report and no verdict: too many newer incidents were waiting for theirs\nRun `pitot "
+                               "why DIR` for a verdict: DIR is"
+                             : "guilty\n\n"));
   }
   CHECK(host.told().size() == 2 * incidents.size());
-  CHECK(host.recorder.Stats().verdicts_given == 1 + kWait);
-  CHECK(host.recorder.Stats().verdicts_failed == kMeanwhile - kWait);
+  CHECK(host.recorder.Stats().verdicts_given == 1 + kMeanwhile - displaced);
 }
 
 TEST_CASE("incidents waiting for verdicts take no more memory together than one may alone", "[judge]") {
@@ -262,15 +264,18 @@ TEST_CASE("incidents waiting for verdicts take no more memory together than one 
               .ok());
   REQUIRE(host.TriggerAndFlush());
 
+  // As above.
+  const size_t displaced = host.recorder.Stats().verdicts_failed;
+  CHECK(displaced <= kMeanwhile - 1);
+  CHECK(displaced + 1 >= kMeanwhile - 1);
   const auto incidents = host.incidents();
   REQUIRE(incidents.size() == 1 + kMeanwhile);
   for (size_t i = 0; i < incidents.size(); ++i) {
-    const bool is_judged = i == 0 || i == kMeanwhile;
+    const bool is_judged = i == 0 || i > displaced;
     CHECK(Opens(File(host, incidents[i], "report.txt"),
-                is_judged ? "guilty\n\n" : "no verdict: too many newer incidents"));
+                is_judged ? "guilty\n\n" : "no report and no verdict: too many newer incidents"));
   }
-  CHECK(judged == 2);
-  CHECK(host.recorder.Stats().verdicts_failed == kMeanwhile - 1);
+  CHECK(judged == 1 + kMeanwhile - displaced);
 }
 
 TEST_CASE("Stop ends a slow verdict, and the incident stays as it was", "[judge]") {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "session/case_queue.h"
 #include "session/parts.h"
 
 namespace {
@@ -18,6 +19,7 @@ using pitot::Hearing;
 using pitot::Status;
 using pitot::StatusCode;
 using pitot::session::Case;
+using pitot::session::CaseQueue;
 using pitot::session::Judging;
 using session_test::kMs;
 using session_test::kSecond;
@@ -45,11 +47,11 @@ struct Rig {
   void Add(pitot::JudgeNeeds needs, std::function<Status(Hearing&)> call) {
     REQUIRE(judging.Add(std::make_unique<FakeJudge>(needs, std::move(call))).ok());
   }
-  void Take(uint64_t number) {
+  void Judge(uint64_t number) {
     Case to_judge;
     to_judge.incident = MakeIncident(number);
     to_judge.trace.emplace();
-    judging.Take(std::move(to_judge));
+    judging.JudgeNow(to_judge);
   }
   std::vector<uint64_t> Judged(StatusCode code) const {
     std::vector<uint64_t> numbers;
@@ -65,31 +67,24 @@ struct Rig {
   };
   session_test::Parts parts;
   std::vector<Told> told;
-  std::function<bool()> write_waiting = [] { return false; };
-  Judging judging{1 << 20, &parts.lifetime, &parts.host, parts.pace.get(), parts.files.get(), &parts.counts, [this] {
-                    return write_waiting();
-                  }};
+  Judging judging{&parts.lifetime, &parts.host, parts.pace.get(), parts.files.get(), &parts.counts};
 };
 
 }  // namespace
 
-TEST_CASE("an incident is judged at once if no other is being judged", "[judging]") {
+TEST_CASE("an incident is judged", "[judging]") {
   Rig rig;
   CHECK_FALSE(rig.judging.HasJudge());
   rig.Add({}, [](Hearing&) { return Status(); });
   CHECK(rig.judging.HasJudge());
 
-  rig.Take(7);
+  rig.Judge(7);
   CHECK(rig.Judged(StatusCode::kOk) == std::vector<uint64_t>{7});
   CHECK(rig.parts.counts.verdicts_given == 1);
 }
 
-TEST_CASE("a judge's CPU budget does not pay for incidents written meanwhile", "[judging]") {
+TEST_CASE("a judge is cut off at its CPU budget", "[judging]") {
   Rig rig;
-  rig.write_waiting = [] {
-    session_test::cpu_ns += 500 * kMs;
-    return true;
-  };
   bool is_over_before = true, is_over_after = false;
   rig.Add({.budget_ms = 10}, [&](Hearing& hearing) {
     session_test::cpu_ns += 10 * kMs;
@@ -99,7 +94,7 @@ TEST_CASE("a judge's CPU budget does not pay for incidents written meanwhile", "
     return Status();
   });
 
-  rig.Take(1);
+  rig.Judge(1);
   CHECK_FALSE(is_over_before);
   CHECK(is_over_after);
   CHECK(rig.Judged(StatusCode::kResourceExhausted) == std::vector<uint64_t>{1});
@@ -107,41 +102,64 @@ TEST_CASE("a judge's CPU budget does not pay for incidents written meanwhile", "
   CHECK(rig.parts.counts.verdicts_failed == 1);
 }
 
-TEST_CASE("incidents written meanwhile wait for their verdicts, and the oldest of more than eight gets none",
-          "[judging]") {
-  Rig rig;
-  uint64_t newest = 1;
-  rig.write_waiting = [&] {
-    if (newest == 10) return false;
-    rig.Take(++newest);
-    return true;
-  };
-  rig.Add({}, [&](Hearing& hearing) {
-    while (newest < 10) hearing.IsOver();
-    return Status();
-  });
+namespace {
 
-  rig.Take(1);
-  CHECK(rig.Judged(StatusCode::kResourceExhausted) == std::vector<uint64_t>{2});
-  CHECK(rig.Judged(StatusCode::kOk) == std::vector<uint64_t>{1});
-  rig.judging.JudgeWaiting();
-  CHECK(rig.Judged(StatusCode::kOk) == std::vector<uint64_t>{1, 3, 4, 5, 6, 7, 8, 9, 10});
+Case MakeCase(uint64_t number, size_t events = 0) {
+  Case made;
+  made.incident = MakeIncident(number);
+  made.trace.emplace();
+  made.trace->tokens.resize(events);
+  return made;
 }
 
-TEST_CASE("an incident still waiting at the end gets no verdict", "[judging]") {
-  Rig rig;
-  bool has_written = false;
-  rig.write_waiting = [&] {
-    if (!std::exchange(has_written, true)) rig.Take(2);
-    return true;
-  };
-  rig.Add({}, [](Hearing& hearing) { return hearing.IsOver() ? Status() : Status(); });
-  rig.Take(1);
+std::vector<uint64_t> Displaced(CaseQueue* queue) {
+  std::vector<uint64_t> displaced;
+  queue->Close();
+  while (const auto next = queue->Await()) {
+    CHECK(next->is_displaced != next->trace.has_value());
+    if (next->is_displaced) displaced.push_back(next->incident->number);
+  }
+  return displaced;
+}
 
-  rig.parts.pace->Finish();
-  rig.judging.JudgeWaiting();
-  CHECK(rig.Judged(StatusCode::kUnavailable) == std::vector<uint64_t>{2});
-  CHECK(session_test::Contains(rig.told.back().status.message(), "the recorder was stopped"));
+}  // namespace
+
+TEST_CASE("incidents wait for the worker in their order, and the oldest of more than eight lose their traces",
+          "[judging]") {
+  CaseQueue queue(1 << 20);
+  queue.Add(MakeCase(1));
+  const auto first = queue.Await();
+  REQUIRE(first);
+  CHECK(first->incident->number == 1);
+  CHECK_FALSE(first->has_waited);
+  for (uint64_t number = 2; number <= 11; ++number) queue.Add(MakeCase(number));
+  const auto second = queue.Await();
+  CHECK(second->incident->number == 2);
+  CHECK(second->has_waited);
+  CHECK(second->is_displaced);
+
+  CHECK(Displaced(&queue) == std::vector<uint64_t>{3});
+}
+
+TEST_CASE("traces that wait for the worker take no more memory together than one may alone", "[judging]") {
+  CaseQueue queue(1 << 20);
+  const size_t half = (1 << 19) / sizeof(pitot::model::TokenRow);
+  queue.Add(MakeCase(1, half - 100));
+  queue.Add(MakeCase(2, half - 100));
+  queue.Add(MakeCase(3, 200));
+  queue.Add(MakeCase(4, half * 3));  // more than all
+
+  CHECK(Displaced(&queue) == std::vector<uint64_t>{1, 2, 3});
+}
+
+TEST_CASE("an incident that lost its trace says so in its report and to the host", "[judging]") {
+  Rig rig;
+  Case displaced = MakeCase(7);
+  displaced.trace.reset();
+
+  rig.judging.GiveUp(displaced, Status(StatusCode::kResourceExhausted, "no room"));
+  CHECK(rig.Judged(StatusCode::kResourceExhausted) == std::vector<uint64_t>{7});
+  CHECK(rig.parts.counts.verdicts_failed == 1);
 }
 
 TEST_CASE("a sample is due as often as the judge asks, and less often if learning is expensive", "[judging]") {

@@ -93,6 +93,53 @@ TEST_CASE("the worker does not wait for its share while the host waits for it, a
   CHECK_FALSE(parts.pace->Proceed());
 }
 
+TEST_CASE("the worker pays for CPU time that the writer used, and the writer has saved up for some dumps", "[pace]") {
+  Parts parts(false, 10);
+  pitot::session::WorkerPace writer(10, &parts.lifetime, &parts.timer, session_test::CpuClock,
+                                    pitot::session::WorkerPace::kWriterBurstNs);
+  writer.EnterSavedUp();
+  session_test::cpu_ns += 1000 * kMs;
+  REQUIRE(writer.Proceed());
+  CHECK(parts.timer.waited_ns == 0);
+  session_test::cpu_ns += 10 * kMs;
+  REQUIRE(writer.Proceed());
+  CHECK(parts.timer.waited_ns == 100 * kMs);
+
+  session_test::cpu_ns = 0;
+  parts.pace->Enter();
+  parts.timer.waited_ns = 0;
+  parts.pace->Charge(30 * kMs);
+  REQUIRE(parts.pace->Proceed());
+  CHECK(parts.timer.waited_ns == 300 * kMs);
+  REQUIRE(parts.pace->Proceed());
+  CHECK(parts.timer.waited_ns == 300 * kMs);
+}
+
+TEST_CASE("one hook is called at a time, and the writer does not wait for the one in progress", "[host]") {
+  Parts parts;
+  static std::shared_ptr<fakes::Gate> gate;
+  gate = std::make_shared<fakes::Gate>();
+  static std::atomic<int> told;
+  told = 0;
+  pitot::Hooks hooks;
+  hooks.on_verdict = [](void*, const pitot::IncidentInfo&) { gate->Pass(); };
+  hooks.on_incident = [](void*, const pitot::IncidentInfo&) { ++told; };
+  parts.host.SetHooks(hooks);
+  const auto incident = session_test::MakeIncident(1);
+  CHECK(parts.host.TellIfFree(&pitot::Hooks::on_incident, *incident, "", {}));
+  CHECK(told == 1);
+  std::thread worker([&] { parts.host.Tell(&pitot::Hooks::on_verdict, *incident, "", {}, ""); });
+  REQUIRE(gate->WaitUntilReached());
+
+  CHECK_FALSE(parts.host.TellIfFree(&pitot::Hooks::on_incident, *incident, "", {}));
+  CHECK(told == 1);
+  gate->open = true;
+  parts.host.Tell(&pitot::Hooks::on_incident, *incident, "", {}, "");
+  CHECK(gate->left);
+  CHECK(told == 2);
+  worker.join();
+}
+
 TEST_CASE("a silenced host is not called any more", "[host]") {
   Parts parts;
   int told = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stop, at the worst moments.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -31,8 +32,8 @@ int64_t MillisecondsOf(auto call) {
 }
 
 // Writes until it is cut off.
-std::unique_ptr<pitot::Serializer> MakeEndless(std::shared_ptr<Gate> gate) {
-  return fakes::MakeCallSerializer("endless.txt", [gate](const auto&, pitot::ByteSink& sink) {
+std::unique_ptr<pitot::Serializer> MakeEndless(std::shared_ptr<Gate> gate, const char* file_name = "endless.txt") {
+  return fakes::MakeCallSerializer(file_name, [gate](const auto&, pitot::ByteSink& sink) {
     gate->inside = true;
     while (sink.Write("more", 4)) {}
     return pitot::Status();
@@ -75,7 +76,7 @@ TEST_CASE("Stop writes an incident waiting for its post window with its present 
   CHECK(fakes::EventsNamed(host.traces()[0], "before Stop").size() == 1);
 }
 
-TEST_CASE("Stop cuts off a slow incident, and leaves nothing of it", "[stop]") {
+TEST_CASE("Stop cuts off a slow file, and leaves nothing of it but the incident's dump", "[stop]") {
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<Gate>();
@@ -86,16 +87,20 @@ TEST_CASE("Stop cuts off a slow incident, and leaves nothing of it", "[stop]") {
 
   CHECK(took_ms >= 90);
   CHECK(took_ms < 15'000);
-  CHECK(host.incidents().empty());
+  REQUIRE(host.incidents().size() == 1);
+  const auto files = fakes::NamesIn(host.directory / host.incidents()[0]);
+  CHECK(std::find(files.begin(), files.end(), "dump.pitot") != files.end());
+  for (const auto& name : files) CHECK_FALSE(session_test::Contains(name, "endless"));
   // On a machine so busy that the worker did not come back within the grace, the host is not told.
-  for (const auto& told : host.told()) CHECK(told.code == pitot::StatusCode::kUnavailable);
+  for (const auto& told : host.told())
+    CHECK(told.code == (told.hook == "incident" ? pitot::StatusCode::kOk : pitot::StatusCode::kUnavailable));
 }
 
 TEST_CASE("incidents without time at Stop are counted and named", "[stop]") {
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<Gate>();
-  REQUIRE(host.recorder.Add(MakeEndless(gate)).ok());
+  REQUIRE(host.recorder.Add(MakeEndless(gate, "dump.pitot")).ok());
   REQUIRE(host.recorder.Trigger("first").ok());
   REQUIRE(gate->WaitUntilReached());
   REQUIRE(host.recorder.Trigger("second").ok());
@@ -122,7 +127,7 @@ TEST_CASE("Stop does not wait forever for a serializer that does not return, and
   CHECK(took_ms < 15'000);
   CHECK(!left);
   CHECK(host->log.Has(pitot::LogLevel::kWarning, "did not return"));
-  CHECK(host->told().empty());
+  for (const auto& told : host->told()) CHECK(told.hook == "incident");
   host.reset();  // with the log and the hooks' context
 
   // The remaining thread does not disturb the next recorder.
@@ -287,7 +292,7 @@ TEST_CASE("a waiting Flush ends when the recorder is stopped, and does not claim
   });
   std::thread stopper([&] { host.recorder.Stop(60'000); });
   CHECK(fakes::WaitUntil([&] { return flushed.load(); }));
-  CHECK(host.incidents()[0][0] == '.');  // it is not on disk yet
+  CHECK(fakes::ReadFile(host.directory / host.incidents()[0] + "/gate.txt").empty());
   gate->open = true;
   flusher.join();
   stopper.join();

@@ -8,6 +8,7 @@
 #include "session/depth_history.h"
 #include "session/firing_inbox.h"
 #include "session/ring_ages.h"
+#include "session/ring_watch.h"
 #include "session/site_names.h"
 
 namespace {
@@ -18,6 +19,7 @@ using pitot::session::FiringInbox;
 using pitot::session::QueuedFiring;
 using pitot::session::RingAges;
 using pitot::session::RingAt;
+using pitot::session::RingWatch;
 using pitot::session::SiteNames;
 
 constexpr int64_t kSecond = 1'000'000'000;
@@ -176,6 +178,63 @@ TEST_CASE("destroyed rings are forgotten", "[watcher]") {
   ages.Note({}, 10 * kSecond);
 
   CHECK(ages.Age(ring, 10 * kSecond) == kSecond);  // only its thread's first event is known
+}
+
+TEST_CASE("a word from before a time is known as late as the ring was noted", "[watcher]") {
+  RingAges ages;
+  RingAt ring{7, 0, 0, 0, 1000};
+  for (uint64_t second = 0; second < 5; ++second, ring.head += 100) ages.Note({ring}, second * kSecond);
+
+  CHECK(ages.WordBefore(7, 3 * kSecond + 1) == 300);
+  CHECK(ages.WordBefore(7, 3 * kSecond) == 300);
+  CHECK(ages.WordBefore(7, 60 * kSecond) == 400);
+  CHECK(ages.WordBefore(8, 60 * kSecond) == 0);
+}
+
+TEST_CASE("an incident waits until a ring has lost an eighth of itself, and no longer", "[watcher]") {
+  RingWatch watch;
+  RingAt full{7, 0, 0, 5000, 800}, idle{8, 0, 0, 5000, 800};
+  const int64_t second_ns = 1'000'000'000, ms = 1'000'000;
+  watch.Begin({{full, 0, second_ns}, {idle, 0, second_ns}}, 0);
+  CHECK_FALSE(watch.IsOver());
+  CHECK(watch.look_ns() == ms);
+
+  full.head += 99;
+  watch.Look({full, idle}, 60 * ms);
+  CHECK(watch.IsOver());  // before it happens: at this pace, it is a matter of less than a millisecond
+
+  watch.Begin({{full, 0, second_ns}, {idle, 0, second_ns}}, 0);
+  full.head += 50;
+  watch.Look({full, idle}, 10 * ms);
+  CHECK_FALSE(watch.IsOver());
+  CHECK(watch.look_ns() == 15 * ms);  // half of the time that is left at this pace
+  full.head += 50;
+  watch.Look({full, idle}, 10 * ms);
+  CHECK(watch.IsOver());
+}
+
+TEST_CASE("a ring that turns within a few milliseconds has its incident copied at once", "[watcher]") {
+  RingWatch watch;
+  watch.Begin({{{7, 0, 0, 5000, 800}, 0, 7'000'000}}, 0);
+
+  CHECK(watch.IsOver());
+}
+
+TEST_CASE("only words that the window would have held are lost", "[watcher]") {
+  RingWatch watch;
+  RingAt has_room{7, 0, 0, 300, 800}, window_is_short{8, 0, 0, 5000, 800}, comes_later{9, 0, 0, 0, 800};
+  watch.Begin({{has_room, 0, 1'000'000}, {window_is_short, 4900, 1'000'000'000}}, 0);
+  CHECK_FALSE(watch.IsOver());
+
+  has_room.head += 500 + 99;
+  window_is_short.head += 700 + 99;
+  comes_later.head = 50'000;
+  const int64_t hours_ns = 3'600'000'000'000;  // a slow pace
+  watch.Look({has_room, window_is_short, comes_later}, hours_ns);
+  CHECK_FALSE(watch.IsOver());
+  has_room.head += 1;
+  watch.Look({has_room, window_is_short, comes_later}, hours_ns);
+  CHECK(watch.IsOver());
 }
 
 TEST_CASE("the depth of a time is the one then in force, with its reason, not the last", "[session][depth]") {

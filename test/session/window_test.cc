@@ -33,15 +33,14 @@ TEST_CASE("an incident holds the window before its trigger and the one after it"
   host.options.pre_window_ms = 1000;
   host.options.post_window_ms = 100;
   REQUIRE(host.Start());
+  const Rounds rounds(&host);
   PITOT_INSTANT("long before");
   clock.Advance(5000 * kMs);
   PITOT_INSTANT("before");
   clock.Advance(900 * kMs);
   REQUIRE(host.recorder.Trigger("now").ok());
   const auto at_ns = static_cast<int64_t>(clock.now_ns());
-  REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().triggers_fired == 1; }));
-  // The watcher has seen it once Flush would wait for it.
-  REQUIRE(host.recorder.Flush(100).code() == StatusCode::kUnavailable);
+  REQUIRE(rounds.Pass());
   clock.Advance(50 * kMs);
   PITOT_INSTANT("after");
   CHECK(host.traces().empty());
@@ -239,6 +238,83 @@ TEST_CASE("an incident waits for at most a minute, whatever joins it", "[window]
   REQUIRE(host.Flush());
 
   CHECK(host.traces().size() == 1);
+}
+
+TEST_CASE("the post window ends before the rings forget what led up to the trigger", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.post_window_ms = 60'000;
+  REQUIRE(host.Start());
+  const Rounds rounds(&host);
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 50})).ok());
+  const uint64_t instants = host.options.max_ring_bytes / 16;  // the ring holds
+  for (uint64_t i = 0; i < instants; ++i) {
+    PITOT_INSTANT("before");
+    if (i % 64 == 0) clock.Advance(kMs);
+  }
+  Request slow = Request::Begin("/slow");
+  const uint64_t id = slow.id();
+  clock.Advance(60 * kMs);
+  slow.Finish(Outcome::kOk);
+  REQUIRE(rounds.Pass());
+  for (uint64_t i = 0; i < instants / 10; ++i) PITOT_INSTANT("after");
+  clock.Advance(9 * kMs);
+  REQUIRE(rounds.Pass());
+  CHECK(host.recorder.Flush(1).code() == StatusCode::kUnavailable);  // it waits for more
+  for (uint64_t i = 0; i < instants / 20; ++i) PITOT_INSTANT("after");
+  clock.Advance(10 * kMs);
+  REQUIRE(rounds.Pass());
+  for (uint64_t i = 0; i < instants; ++i) PITOT_INSTANT("overwrites it");
+  REQUIRE(host.Flush());
+
+  REQUIRE(host.traces().size() == 1);
+  const auto trace = host.traces()[0];
+  const auto* request = fakes::RequestOf(trace, id);
+  REQUIRE(request != nullptr);
+  CHECK(request->end_known);
+  CHECK(request->duration_ns == 60 * static_cast<int64_t>(kMs));
+  CHECK(EventsNamed(trace, "after").size() == instants / 10 + instants / 20);
+  CHECK(EventsNamed(trace, "before").size() > instants / 10 * 8);
+  CHECK(EventsNamed(trace, "overwrites it").empty());
+}
+
+TEST_CASE("an incident has the request that fired, though its ring was overwritten before anyone looked", "[window]") {
+  struct Blocking final : pitot::Trigger {
+    explicit Blocking(std::shared_ptr<fakes::Gate> to) : gate(std::move(to)) {}
+    bool WatchesOpenRequests() const noexcept override {
+      if (!gate->left) gate->Pass();
+      return false;
+    }
+    std::shared_ptr<fakes::Gate> gate;
+  };
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 50})).ok());
+  const auto watcher = std::make_shared<fakes::Gate>();
+  REQUIRE(host.recorder.Add(std::make_unique<Blocking>(watcher)).ok());
+  REQUIRE(watcher->WaitUntilReached());
+  Request slow = Request::Begin("/slow");
+  slow.SetLabel("model", "resnet");
+  slow.Stage("decode");
+  const uint64_t id = slow.id();
+  clock.Advance(60 * kMs);
+  slow.Finish(Outcome::kTimedOut);
+  for (uint64_t i = 0; i < host.options.max_ring_bytes / 8; ++i) PITOT_INSTANT("overwrites it");
+  watcher->open = true;
+  REQUIRE(host.Flush());
+
+  REQUIRE(host.traces().size() == 1);
+  const auto trace = host.traces()[0];
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  const auto* request = fakes::RequestOf(trace, id);
+  REQUIRE(request != nullptr);
+  CHECK(request->end_known);
+  CHECK(request->outcome == Outcome::kTimedOut);
+  CHECK(request->duration_ns == 60 * static_cast<int64_t>(kMs));
+  CHECK(request->end_thread == request->begin_thread);
+  CHECK(request->labels.size() == 1);
+  CHECK(request->stages.size() == 1);
 }
 
 TEST_CASE("firings beyond an incident's list are counted in it", "[window]") {

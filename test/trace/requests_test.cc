@@ -1086,6 +1086,52 @@ TEST_CASE("a snapshot knows all open requests, with details of the wanted and th
   CHECK(last_said <= first_unsaid);
 }
 
+TEST_CASE("a thread finds the end of the request that it has just finished, and of no other", "[requests]") {
+  const fakes::Recording recording;
+  Request earlier = Request::Begin("/earlier"), last = Request::Begin("/last");
+  const Request open = Request::Begin("/open");
+  const uint64_t earlier_id = earlier.id(), last_id = last.id();
+  earlier.Finish(Outcome::kOk);
+  for (int i = 0; i < 200; ++i) PITOT_INSTANT("something else");
+  last.Stage("a stage");
+  last.Finish(Outcome::kFailed);
+  const pitot::trace::ThreadRing* const ring = pitot::trace::AttachedRing();
+  REQUIRE(ring != nullptr);
+  const auto end_of = [&](uint64_t id) {
+    pitot::snapshot::EndCopy end;
+    pitot::snapshot::CopyNewestEnd(*ring, id, &end);
+    return end;
+  };
+
+  const pitot::snapshot::EndCopy end = end_of(last_id);
+  CHECK(end.count == pitot::trace::kRequestFixedWords + 1);
+  CHECK(end.words[0] == last_id);
+  CHECK(end.thread == ring->number);
+  CHECK(end.begin_ticks <= end.end_ticks);
+  CHECK(end_of(earlier_id).count == 0);
+  CHECK(end_of(open.id()).count == 0);
+}
+
+TEST_CASE("a snapshot copies the rings of threads whose requests fired before all others", "[requests]") {
+  static constinit std::atomic<uint64_t> readings{0};
+  pitot::trace::SetClockForTesting([]() -> uint64_t { return ++readings; });
+  const fakes::Recording recording;
+  fakes::VirtualThreads threads;
+  for (size_t i = 0; i < 4; ++i) {
+    REQUIRE(threads.Become(i));
+    for (size_t k = 0; k <= i; ++k) PITOT_INSTANT("event");
+  }
+  pitot::snapshot::Snapshot snapshot;
+  snapshot.ends.resize(1);
+  snapshot.ends[0].thread = threads.ring(3)->number;
+  pitot::snapshot::TakeSnapshot(recording.start(), recording.slow_clock(), 0, {}, recording.reserve(), &snapshot);
+  pitot::trace::SetClockForTesting(nullptr);
+
+  REQUIRE(snapshot.rings.size() == 4);
+  for (size_t i = 0; i < 3; ++i) CHECK(snapshot.rings[i].now_ticks > snapshot.rings[3].now_ticks);
+  for (size_t i = 0; i < 4; ++i) CHECK(fakes::Records(snapshot.rings[i]).size() == i + 1);
+}
+
 TEST_CASE("snapshots taken while requests come and go show only whole ones", "[requests]") {
   const fakes::Recording recording({.max_open_requests = 64});
   std::atomic<bool> over{false};

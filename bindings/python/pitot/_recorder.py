@@ -415,7 +415,7 @@ class Recorder:
         _running.discard(self)
 
     def on_incident(self, hook: IncidentHook) -> IncidentHook:
-        """Has `hook` called, on Pitot's worker thread, when an incident's files are on disk or have failed.
+        """Has `hook` called, on one of Pitot's threads, when an incident's dump is on disk or its files have failed.
 
         Replaces an earlier hook. It may take its time and must not stop the recorder. Returns it, to serve as a decorator.
         """
@@ -556,6 +556,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           max_incidents_per_cause_and_hour: Optional[int] = None, max_incidents_kept: Optional[int] = None,
           max_incident_directory_bytes: Optional[int] = None, worker_cpu_percent: Optional[int] = None,
           depth: Optional[Depth] = None, overhead_budget_percent: Optional[float] = None,
+          perfetto_file: Optional[bool] = None,
           log: LogFunction = _to_logging, from_environment: bool = False, gpu: bool = False) -> Recorder:
     """Starts the recorder of this process; in a server that forks workers, call it in each.
 
@@ -574,7 +575,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
         post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
         max_incidents_kept=max_incidents_kept, max_incident_directory_bytes=max_incident_directory_bytes,
         worker_cpu_percent=worker_cpu_percent, depth=depth, overhead_budget_percent=overhead_budget_percent,
-        log=_address(_log_callback(log))))
+        perfetto_file=perfetto_file, log=_address(_log_callback(log))))
     handle = c_void_p()
     status = _call(lib.recorder_start, byref(options), byref(handle))
     recorder = Recorder(handle.value, None if status else status)

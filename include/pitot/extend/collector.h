@@ -141,10 +141,10 @@ class PITOT_EXPORT Collector {
   virtual Status Pause() noexcept;
   virtual Status Resume() noexcept;
   // Keeps its data from `begin_ns` (CLOCK_MONOTONIC) to now until the next AddTo. On Pitot's watcher, right after the
-  // rings were copied.
+  // rings were copied; while data of an earlier window are kept, later, right before AddTo and on its thread.
   virtual void Keep(int64_t begin_ns, KeepFor what) noexcept = 0;
-  // Hands over the kept data. On Pitot's worker at idle priority; may allocate. An exception ends this collector's
-  // part: the rows already added stay.
+  // Hands over the kept data. On Pitot's writer, or for a sample on its worker at idle priority; may allocate. An
+  // exception ends this collector's part: the rows already added stay.
   virtual void AddTo(TraceBuilder& trace) = 0;
 };
 

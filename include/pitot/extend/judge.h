@@ -19,7 +19,7 @@ class Hearing {
  public:
   virtual const model::Trace& trace() const noexcept = 0;
   // True once the CPU budget is spent or the recorder stops: return then. Ask once per millisecond of work. The call
-  // keeps the judge within the worker's share of the CPU, and also writes an incident that has come meanwhile.
+  // keeps the judge within the worker's share of the CPU.
   virtual bool IsOver() noexcept = 0;
   // Sets the text that report.txt opens with, for people; copied. A later text replaces it. Hooks receive it, too.
   virtual void OpenReport(const char* text) = 0;

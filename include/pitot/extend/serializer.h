@@ -31,8 +31,8 @@ class PITOT_EXPORT Serializer {
   virtual ~Serializer();
   // The file's name in the incident directory: letters, digits, '.', '_' and '-'.
   virtual const char* FileName() const noexcept = 0;
-  // Writes `trace`. Runs on Pitot's worker at idle priority; may allocate. Exceptions are caught and fail only this
-  // file.
+  // Writes `trace`. Runs on Pitot's worker at idle priority, or for dump.pitot on its writer; may allocate. Exceptions
+  // are caught and fail only this file.
   virtual Status Serialize(const model::Trace& trace, ByteSink& sink) = 0;
 };
 

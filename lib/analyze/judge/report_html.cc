@@ -656,7 +656,7 @@ class Page {
     P("soft", text);
     WriteCost();
     if (const std::string version = Attribute("pitot.version"); !version.empty())
-      P("soft", "Pitot " + version + "; report.txt, trace.pftrace and dump.pitot next to this file have the rest.");
+      P("soft", "Pitot " + version + "; report.txt and dump.pitot next to this file have the rest.");
   }
 
   void WriteCost() {

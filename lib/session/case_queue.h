@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Incidents on their way from the writer, which has their dumps on disk, to the worker, which adds the rest. Their
+// traces stay in memory meanwhile: at most eight, and together no more than one incident may take.
+#ifndef PITOT_LIB_SESSION_CASE_QUEUE_H_
+#define PITOT_LIB_SESSION_CASE_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/mutex.h"
+#include "session/incident.h"
+
+namespace pitot::session {
+
+class CaseQueue {
+ public:
+  static constexpr size_t kMostWaiting = 8;
+
+  explicit CaseQueue(uint64_t most_bytes) : most_bytes_(most_bytes) {}
+
+  // The writer's.
+  // Without room the case displaces those that have waited longest, because the host looks at the latest: they lose
+  // their traces, and keep their turn. Throws bad_alloc, and then `added` is as it was.
+  void Add(Case&& added) PITOT_EXCLUDES(mutex_);
+  // No more are added.
+  void Close() noexcept PITOT_EXCLUDES(mutex_);
+
+  // The worker's. Waits for the next; the one before is done. None: no more come.
+  std::optional<Case> Await() noexcept PITOT_EXCLUDES(mutex_);
+
+ private:
+  struct Waiting {
+    Case it;
+    uint64_t bytes;  // of the trace, about; 0: it has none
+  };
+  void MakeRoom() noexcept PITOT_REQUIRES(mutex_);
+
+  const uint64_t most_bytes_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::vector<Waiting> waiting_ PITOT_GUARDED_BY(mutex_);
+  bool is_busy_ PITOT_GUARDED_BY(mutex_) = false;  // the worker is
+  bool is_closed_ PITOT_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_CASE_QUEUE_H_
