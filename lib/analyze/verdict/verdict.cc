@@ -9,6 +9,7 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/clock_state.h"
+#include "analyze/facts/patience.h"
 #include "analyze/facts/quality.h"
 #include "analyze/verdict/cause_evidence.h"
 #include "analyze/verdict/contradictions.h"
@@ -16,6 +17,7 @@
 #include "analyze/verdict/counterfactual.h"
 #include "analyze/verdict/depths.h"
 #include "analyze/verdict/proof.h"
+#include "analyze/verdict/tree.h"
 #include "analyze/verdict/verdict_confidence.h"
 #include "analyze/verdict/verdict_others.h"
 #include "base/columns.h"
@@ -482,6 +484,13 @@ WorkDone WorkOfBlame(const blame::Index& index, const RequestBlame& blame) {
   return work;
 }
 
+// Finds what the comparison with normal requests does not tell.
+void FindContext(const blame::Index& index, const RequestBlame& blame, Verdict* verdict) {
+  FindOthers(index, blame, verdict);
+  FindStage(index, blame, verdict);
+  FindTree(index, blame, verdict);
+}
+
 Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
                     const VerdictOptions& options) {
   const model::RequestRow& row = index.trace.requests[blame.request];
@@ -495,7 +504,7 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
                                 (facts::AreWaitsRecorded(index.trace) ? kByWaits : 0);
   if (KeepDepth(work.depth, blame.blame, at_any_depth, least, &rows)) {
     RequestComparison(index, blame, options, &verdict).Compare(rows, work);
-    FindOthers(index, blame, &verdict);
+    FindContext(index, blame, &verdict);
     return verdict;
   }
   verdict.is_coarse = true;
@@ -505,7 +514,7 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
   for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
   for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
   RequestComparison(index, coarse, options, &verdict).Compare(rows, work);
-  FindOthers(index, coarse, &verdict);
+  FindContext(index, coarse, &verdict);
   return verdict;
 }
 
@@ -535,6 +544,8 @@ Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Bas
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to compare the request");
+  } catch (const facts::Over&) {
+    return Status(StatusCode::kResourceExhausted, "no time left to follow the causes");
   } catch (...) {
     return Status(StatusCode::kInternal, "the request could not be compared");
   }
