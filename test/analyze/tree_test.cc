@@ -333,6 +333,31 @@ TEST_CASE("a verdict without a baseline follows waits, too, and is less sure", "
   CheckSums(verdict);
 }
 
+TEST_CASE("a verdict without the time for a tree has none, and is whole otherwise", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 50 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 50 * kMs, at_ns + 56 * kMs);
+  REQUIRE(!server.Judge(late).verdict.tree.empty());
+  bool is_over = false;
+  BlameOptions options;
+  options.is_over = [](void* flag) { return *static_cast<bool*>(flag); };
+  options.is_over_context = &is_over;
+  Judgement judgement;
+  REQUIRE(BlameIndex::Make(server.trace, options, &judgement.index).ok());
+  REQUIRE(FindBlame(judgement.index, late, &judgement.blame).ok());
+  Baseline baseline;
+  REQUIRE(LearnBaseline(judgement.index, late, {}, &baseline).ok());
+
+  is_over = true;
+  REQUIRE(FindVerdict(judgement.index, judgement.blame, baseline, judgement.blame.end_ns, {}, &judgement.verdict).ok());
+
+  CHECK(judgement.verdict.causes.size() == 1);
+  CHECK(judgement.verdict.tree.empty());
+  CHECK(judgement.verdict.root.node == kNone);
+  CHECK(Has(TextOf(judgement), "it waited 47.0 ms for its executor in queue \"images\", behind a batch of resnet50"));
+}
+
 TEST_CASE("the stage with the largest difference from usual is named", "[tree]") {
   ImageServer server;
   const auto stages = [&](uint32_t row, int64_t queue_ns) {

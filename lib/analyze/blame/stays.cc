@@ -8,6 +8,7 @@
 
 #include "analyze/blame/mixed_work.h"
 #include "analyze/facts/arguments.h"
+#include "analyze/facts/patience.h"
 #include "base/quantile.h"
 #include "pitot/request.h"
 
@@ -61,6 +62,8 @@ Norm MedianOf(const std::vector<BlameVector>& walks) {
 }  // namespace
 
 RequestBlame WalkStay(const Index& index, const Stay& stay) {
+  // Short walks do not ask themselves.
+  if (index.options.is_over != nullptr && index.options.is_over(index.options.is_over_context)) throw facts::Over{};
   RequestBlame blame;
   Walk(index, stay, &blame).Run();
   return blame;

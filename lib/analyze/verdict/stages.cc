@@ -11,7 +11,7 @@ namespace pitot::verdict {
 
 namespace {
 
-constexpr size_t kLeastLike = 8;  // needed for a usual median
+constexpr size_t kLeastForMedian = 8;  // needed for a usual median
 
 // The time in each stage; a stage may occur several times.
 std::map<model::StringId, int64_t> StagesOf(const model::RequestRow& row) {
@@ -38,7 +38,7 @@ void FindStage(const blame::Index& index, const RequestBlame& blame, Verdict* ve
   for (const auto& [name, ns] : StagesOf(row)) {
     std::vector<int64_t>& lengths = usual[name];
     lengths.resize(like);  // 0 in those without the stage
-    const bool is_known = like >= kLeastLike;
+    const bool is_known = like >= kLeastForMedian;
     const int64_t usual_ns = is_known ? base::Median(lengths) : 0;
     if (ns - usual_ns <= most_ns) continue;
     most_ns = ns - usual_ns;

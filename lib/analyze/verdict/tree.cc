@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "analyze/blame/stays.h"
+#include "analyze/facts/patience.h"
 #include "analyze/verdict/cause_evidence.h"
 #include "analyze/verdict/proof.h"
 
 namespace pitot::verdict {
 
 using blame::Norm;
-using blame::Stay;
 using model::kNone;
 using model::Trace;
 
@@ -380,12 +380,17 @@ class TreeMaker {
     Compare(norms_.OfBatch(hop->who.batch), hop);
   }
 
+  static bool IsInOwnBatch(const Hop& hop) {
+    const BlameSegment& first = hop.behind.front();
+    return hop.who.request != kNone && first.blame == Blame::kExecutorBusy && first.batch != kNone;
+  }
+
   // A request ahead, or another member's own work in its batch.
   void ExamineRequest(Hop* hop) {
     const uint32_t request = hop->who.request;
     const BlameSegment& first = hop->behind.front();
     if (index_.PartBehind(first) != nullptr) return;  // its work made the batch long: that is the root
-    const bool is_member = first.blame == Blame::kExecutorBusy && first.batch != kNone;
+    const bool is_member = IsInOwnBatch(*hop);
     Take(WalkStay(index_, {hop->node.by.thread, is_member ? first.batch : kNone, request, TimeOf(*hop)}), hop);
     if (is_member) return;
     const model::RequestRow& row = trace_.requests[request];
@@ -448,8 +453,9 @@ class TreeMaker {
                               ? Advice{"break_cycle",
                                        "Each waits for the other. Take locks in one order, and wait for nobody while "
                                        "holding one."}
-                          : is_work ? AdviceFor(node.blame, BatchClose::kUnknown, Proof::kLargeMember)
-                                    : AdviceFor(node.blame, BatchClose::kUnknown);
+                          : is_work           ? AdviceFor(node.blame, BatchClose::kUnknown, Proof::kLargeMember)
+                          : IsInOwnBatch(hop) ? AdviceFor(node.blame, BatchClose::kUnknown, Proof::kInOwnBatch)
+                                              : AdviceFor(node.blame, BatchClose::kUnknown);
     const uint32_t row = Add(node, advice);
     std::vector<int64_t> faults;
     for (uint32_t k = 0; k < kBlames; ++k) faults.push_back(FaultOf(hop, k));
@@ -672,7 +678,13 @@ class TreeMaker {
 
 void FindTree(const blame::Index& index, const RequestBlame& blame, Verdict* verdict) {
   if (verdict->kind == VerdictKind::kNotUnusual) return;
-  TreeMaker(index, blame, verdict).Make();
+  try {
+    TreeMaker(index, blame, verdict).Make();
+  } catch (const facts::Over&) {
+    verdict->tree.clear();
+    verdict->root = {};
+    verdict->load = {};
+  }
 }
 
 }  // namespace pitot::verdict

@@ -16,8 +16,8 @@
 
 namespace pitot::verdict {
 
-// Fills the tree, the root and the load of a verdict with causes. O(batches + requests) and some hundred walks for each
-// culprit. Throws Over or std::bad_alloc.
+// Fills the tree, the root and the load. Leaves them empty if the time is over (BlameOptions::is_over). O(batches +
+// requests), and at most 33 walks for each culprit. Throws std::bad_alloc.
 void FindTree(const blame::Index& index, const RequestBlame& blame, Verdict* verdict);
 // Fills the stage. O(requests).
 void FindStage(const blame::Index& index, const RequestBlame& blame, Verdict* verdict);

@@ -29,7 +29,7 @@ class TreeTeller {
   TreeTeller(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict)
       : of_(index), index_(index.data()->index), trace_(index_.trace), blame_(blame), verdict_(verdict) {}
 
-  std::string Sentence(const std::string& first_cause) const {
+  std::string Sentence() const {
     const Verdict& v = verdict_;
     std::string text = Victim();
     switch (v.kind) {
@@ -45,13 +45,15 @@ class TreeTeller {
       case VerdictKind::kUndetermined:
         break;
     }
+    const bool is_chain = v.root.node != kNone && (v.root.hops > 0 || v.root.kind == NodeKind::kLoad);
+    const bool is_member = is_chain && v.root.hops == 1 && IsMemberWork(v.tree[v.root.node]);
+    if (is_chain && !is_member) return text + ": it " + Chain() + ".";
+    const std::vector<Cause>& parts = v.causes.empty() ? v.largest : v.causes;
+    const Cause* cause = v.root.node != kNone ? CauseAbove(v.root.node) : nullptr;
+    if (cause == nullptr && !parts.empty()) cause = &parts[0];
+    if (cause != nullptr) text += ": it " + SentenceText(of_, blame_, v, *cause);
     const bool is_undetermined = v.kind == VerdictKind::kUndetermined && v.level != Baseline::Level::kNone;
-    const std::string it = first_cause.empty() ? "" : ": it " + first_cause;
-    if (is_undetermined && v.root.hops == 0) return text + it + "; the cause is undetermined: " + v.why_not + ".";
-    if (v.root.node == kNone || (v.root.hops == 0 && v.root.kind == NodeKind::kPart)) return text + it + ".";
-    const bool is_member = v.root.hops == 1 && IsMemberWork(v.tree[v.root.node]);
-    const Cause* const cause = is_member ? CauseAbove(v.root.node) : nullptr;
-    return text + ": it " + (cause != nullptr ? SentenceText(of_, blame_, v, *cause) : Chain()) + ".";
+    return text + (is_undetermined ? "; the cause is undetermined: " + v.why_not : "") + ".";
   }
 
   std::vector<TreeLine> Lines() const {
@@ -282,9 +284,7 @@ namespace analyze {
 
 std::string VerdictSentence(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
-  const std::vector<Cause>& parts = verdict.causes.empty() ? verdict.largest : verdict.causes;
-  const std::string first = parts.empty() ? "" : verdict::SentenceText(index, blame, verdict, parts[0]);
-  return verdict::TreeTeller(index, blame, verdict).Sentence(first);
+  return verdict::TreeTeller(index, blame, verdict).Sentence();
 }
 
 }  // namespace analyze

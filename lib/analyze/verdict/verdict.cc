@@ -9,7 +9,6 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/clock_state.h"
-#include "analyze/facts/patience.h"
 #include "analyze/facts/quality.h"
 #include "analyze/verdict/cause_evidence.h"
 #include "analyze/verdict/contradictions.h"
@@ -544,8 +543,6 @@ Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Bas
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to compare the request");
-  } catch (const facts::Over&) {
-    return Status(StatusCode::kResourceExhausted, "no time left to follow the causes");
   } catch (...) {
     return Status(StatusCode::kInternal, "the request could not be compared");
   }
