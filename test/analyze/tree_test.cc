@@ -294,6 +294,52 @@ TEST_CASE("a batch that waits for a lock of the request behind it is a cycle", "
   CheckSums(verdict);
 }
 
+TEST_CASE("a holder of a lock that lost its CPU is followed, even if it is the request behind it", "[tree]") {
+  // Its own thread enqueued the request, and still holds the lock in code that takes long.
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  const uint32_t ahead = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 120 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 120 * kMs, at_ns + 126 * kMs);
+  server.Scope(server.http, server.reload, at_ns + 3 * kMs, at_ns + 117 * kMs, {late, kNone});
+  server.Wait(server.executor, WaitKind::kLock, "cache", at_ns + 2 * kMs, at_ns + 116 * kMs,
+              {kNone, server.BatchOf(ahead)}, server.http, late);
+
+  const Judgement judgement = server.Judge(late);
+  INFO(TextOf(judgement));
+
+  CHECK(judgement.verdict.root.kind != NodeKind::kCycle);
+  CHECK(judgement.verdict.root.by.request == late);
+  CHECK(Has(TextOf(judgement), "for lock \"cache\", held by the request itself."));
+  CheckSums(judgement.verdict);
+}
+
+TEST_CASE("small faults of many culprits are one culprit", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  int64_t taken_ns = at_ns + kMs;
+  uint32_t late = kNone;
+  for (int64_t i = 0; i < 61; ++i, taken_ns += 8 * kMs) {  // 2 ms longer than usual, for a disk
+    late = server.Serve(i == 60 ? server.http : server.other, "/classify", at_ns + i * kMs / 10, taken_ns,
+                        taken_ns + 8 * kMs);
+    server.Wait(server.executor, WaitKind::kIo, "weights", taken_ns + kMs, taken_ns + 3 * kMs,
+                {kNone, server.BatchOf(late)});
+  }
+  const Judgement judgement = server.Judge(late);
+  const std::vector<VerdictNode>& tree = judgement.verdict.tree;
+  INFO(TextOf(judgement));
+
+  // Most of the wait is the usual time of so many.
+  CHECK(judgement.verdict.root.kind == NodeKind::kLoad);
+  const auto several =
+      std::find_if(tree.begin(), tree.end(), [](auto& node) { return node.kind == NodeKind::kSeveral; });
+  REQUIRE(several != tree.end());
+  CHECK(several->count > 40);
+  CHECK(std::any_of(tree.begin(), tree.end(), [](const VerdictNode& node) {
+    return node.kind == NodeKind::kPart && node.hops == 1 && node.blame == Blame::kHostPagefaultIo;
+  }));
+  CheckSums(judgement.verdict);
+}
+
 TEST_CASE("a culprit of which nothing usual is known makes a root less sure", "[tree]") {
   const auto confidence_of = [](bool is_known) {
     ImageServer server;
@@ -310,6 +356,29 @@ TEST_CASE("a culprit of which nothing usual is known makes a root less sure", "[
     return judgement.verdict.root.confidence;
   };
   CHECK(confidence_of(false) < confidence_of(true));
+}
+
+TEST_CASE("a root that says how long but not why is half as sure", "[tree]") {
+  const auto judge = [](bool has_wait) {
+    ImageServer server;
+    const int64_t at_ns = server.late_ns;
+    const uint32_t ahead = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 120 * kMs, false);
+    if (has_wait)
+      server.Wait(server.executor, WaitKind::kSleep, "back-off", at_ns + kMs, at_ns + 120 * kMs,
+                  {kNone, server.BatchOf(ahead)});
+    const Judgement judgement =
+        server.Judge(server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 120 * kMs, at_ns + 126 * kMs));
+    CheckSums(judgement.verdict);
+    CHECK(judgement.verdict.root.hops == 1);
+    CHECK(Has(TextOf(judgement),
+              has_wait ? "which was blocked for 117.0 ms in \"back-off\" on executor"
+                       : "which did something unrecorded for 117.0 ms, outside of all scopes on executor"));
+    return judgement.verdict;
+  };
+  const Verdict slept = judge(true), unrecorded = judge(false);
+  CHECK(slept.root.blame == Blame::kHostBlockedUnknown);
+  CHECK(unrecorded.root.blame == Blame::kUntraced);
+  CHECK(slept.root.confidence == Approx(2 * unrecorded.root.confidence));
 }
 
 TEST_CASE("a verdict without a baseline follows waits, too, and is less sure", "[tree]") {

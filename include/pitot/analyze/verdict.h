@@ -143,12 +143,13 @@ enum class NodeKind : uint8_t {
   kRequest = 4,       // the same; without children the work of a member of the same batch
   kThread = 5,        // the same, at work for nobody
   kGpuWork = 6,       // ahead on a GPU: `by`
-  kLoad = 7,          // waits behind `count` others, none of them longer than usual
+  kLoad = 7,          // waits behind `count` others, none of them known to be longer than usual
   kCycle = 8,         // `by` is above in the tree: each waits for the other
   kCommon = 9,        // the factor common to all parts
   kRest = 10,         // within the normal range, or small
   kUnexplained = 11,  // nothing recorded says behind whom
-  kBacklog = 12       // the batch `by` left a backlog when it ended, and the executor has not been idle since
+  kBacklog = 12,      // the batch `by` left a backlog when it ended, and the executor has not been idle since
+  kSeveral = 13       // `count` culprits ahead, each a little longer than usual
 };
 PITOT_EXPORT const char* NodeKindName(NodeKind kind) noexcept;  // "victim", "gpu_work"
 
@@ -167,7 +168,9 @@ struct VerdictNode {
   uint32_t for_request = model::kNone;  // of a part: the request for which most of it was done in a batch
   BlameSegment at;                      // of a part: the longest segment in the place with most of it
   int64_t place_ns = 0;                 // time in that place
-  uint32_t count = 0;                   // kLoad: culprits
+  uint32_t count = 0;                   // kLoad, kSeveral: culprits
+  // False: a part says how long, and nothing recorded says why. Of kLoad: not all of them are known to be as usual.
+  bool is_explained = true;
 };
 
 // The requests that came with the victim's wait, where there is too much to do.
@@ -187,7 +190,8 @@ struct Root {
   uint32_t hops = 0;      // culprits between the victim and it; 3 or more are a convoy
   int64_t excess_ns = 0;  // of it, in all such leaves
   double share = 0;       // of the victim's excess
-  double confidence = 0;  // that of its cause, less for each link of which nothing usual is known
+  // That of its cause, less for each culprit of which nothing usual is known, and for a part without an explanation.
+  double confidence = 0;
   Advice advice = {"", ""};
 };
 

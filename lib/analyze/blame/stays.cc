@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 
 #include "analyze/blame/mixed_work.h"
@@ -21,7 +20,15 @@ namespace {
 constexpr size_t kMostWalked = 32;  // of like things, for a median of each part
 constexpr uint32_t kLeastLike = 8;  // needed for a usual median
 
-enum class Likeness : uint32_t { kWork, kMembers, kAboutMembers };
+enum class Likeness : uint32_t { kWork, kMembers, kAboutMembers, kAny };
+
+// At most kMostWalked of them, from all over the trace: those near an incident are slow, too.
+std::vector<uint32_t> Spread(const std::vector<uint32_t>& rows) {
+  const size_t count = std::min(rows.size(), kMostWalked);
+  std::vector<uint32_t> spread;
+  for (size_t i = 0; i < count; ++i) spread.push_back(rows[i * rows.size() / count]);
+  return spread;
+}
 
 uint32_t PowerOfTwo(double value) {
   return value < 1 ? 0 : static_cast<uint32_t>(std::min(std::log2(value), 62.0)) + 1;
@@ -84,18 +91,8 @@ void Norms::FindLike() {
                               : of(Likeness::kMembers, batch.member_count));
     if (batch.thread == kNone || batch.duration_ns <= 0) continue;
     alike_[like_.back()].push_back(row);
-    of_executor_[batch.executor].push_back(row);
+    alike_[of(Likeness::kAny, 0)].push_back(row);
   }
-}
-
-// Those nearest in time, without `but`.
-std::vector<uint32_t> Norms::Nearest(std::vector<uint32_t> rows, int64_t at_ns, uint32_t but) const {
-  rows.erase(std::remove(rows.begin(), rows.end(), but), rows.end());
-  const auto distance = [&](uint32_t row) { return std::abs(index_.trace.batches[row].begin_ns - at_ns); };
-  std::sort(rows.begin(), rows.end(),
-            [&](uint32_t a, uint32_t b) { return distance(a) != distance(b) ? distance(a) < distance(b) : a < b; });
-  if (rows.size() > kMostWalked) rows.resize(kMostWalked);
-  return rows;
 }
 
 const BlameVector& Norms::WalkOf(uint32_t batch) {
@@ -107,17 +104,17 @@ const BlameVector& Norms::WalkOf(uint32_t batch) {
 
 const Norm& Norms::OfBatch(uint32_t batch) {
   FindLike();
-  const auto [at, is_new] = batches_.try_emplace(batch);
-  if (!is_new) return at->second;
-  const model::BatchRow& row = index_.trace.batches[batch];
-  for (const std::vector<uint32_t>* like : {&alike_[like_[batch]], &of_executor_[row.executor]}) {
-    const std::vector<uint32_t> rows = Nearest(*like, row.begin_ns, batch);
-    if (rows.size() < kLeastLike) continue;
+  const LikeKey any = {index_.trace.batches[batch].executor, static_cast<uint32_t>(Likeness::kAny), 0};
+  for (const LikeKey& key : {like_[batch], any}) {
+    const std::vector<uint32_t>& rows = alike_[key];
+    if (rows.size() <= kLeastLike) continue;  // it may be one of them
+    const auto [at, is_new] = batches_.try_emplace(key);
+    if (!is_new) return at->second;
     std::vector<BlameVector> walks;
-    for (const uint32_t other : rows) walks.push_back(WalkOf(other));
+    for (const uint32_t other : Spread(rows)) walks.push_back(WalkOf(other));
     return at->second = MedianOf(walks);
   }
-  return at->second;
+  return none_;
 }
 
 const Norm& Norms::OfRequest(uint32_t request) {
@@ -127,19 +124,17 @@ const Norm& Norms::OfRequest(uint32_t request) {
   std::vector<uint32_t> rows;
   for (uint32_t other = 0; other < index_.trace.requests.size(); ++other) {
     const model::RequestRow& one = index_.trace.requests[other];
-    if (other != request && one.route == row.route && one.size_bucket == row.size_bucket && one.begin_known &&
-        one.end_known && one.duration_ns > 0)
+    if (one.route == row.route && one.size_bucket == row.size_bucket && one.begin_known && one.end_known &&
+        one.duration_ns > 0)
       rows.push_back(other);
   }
-  const auto distance = [&](uint32_t other) { return std::abs(index_.trace.requests[other].begin_ns - row.begin_ns); };
-  std::stable_sort(rows.begin(), rows.end(), [&](uint32_t a, uint32_t b) { return distance(a) < distance(b); });
-  if (rows.size() > kMostWalked) rows.resize(kMostWalked);
   std::vector<BlameVector> walks;
-  for (const uint32_t other : rows) {
+  for (const uint32_t other : Spread(rows)) {
     RequestBlame blame;
     if (Walk(index_, other, &blame).Run()) walks.push_back(blame.blame);
   }
-  return at->second = MedianOf(walks);
+  if (rows.size() > kLeastLike) at->second = MedianOf(walks);
+  return at->second;
 }
 
 const Norm& Norms::OfHold(model::StringId lock) {

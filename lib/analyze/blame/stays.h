@@ -27,7 +27,7 @@ struct Norm {
   bool has_parts = false;
 };
 
-// Each kind is computed once, when it is first asked for. For one thread.
+// Each kind is computed once, when it is first asked for, from 32 like things all over the trace. For one thread.
 class Norms {
  public:
   explicit Norms(const Index& index) : index_(index) {}
@@ -45,16 +45,15 @@ class Norms {
  private:
   using LikeKey = std::tuple<model::StringId, uint32_t, uint32_t>;  // executor, a kind of likeness, how much
   void FindLike();
-  std::vector<uint32_t> Nearest(std::vector<uint32_t> rows, int64_t at_ns, uint32_t but) const;
   const BlameVector& WalkOf(uint32_t batch);
 
   const Index& index_;
   bool has_like_ = false;
   std::vector<LikeKey> like_;                       // of each batch
   std::map<LikeKey, std::vector<uint32_t>> alike_;  // batches
-  std::map<model::StringId, std::vector<uint32_t>> of_executor_;
-  std::map<uint32_t, Norm> batches_;                               // by batch
-  std::map<uint32_t, BlameVector> walks_;                          // the same
+  std::map<LikeKey, Norm> batches_;
+  std::map<uint32_t, BlameVector> walks_;  // by batch
+  const Norm none_;
   std::map<std::pair<model::StringId, uint32_t>, Norm> requests_;  // by route and size
   std::map<model::StringId, Norm> holds_, scopes_;
 };

@@ -25,11 +25,13 @@ namespace {
 // Bounds of a tree: its depth, its nodes, and culprits of one wait.
 constexpr uint32_t kMostHops = 6;
 constexpr size_t kMostBusy = 64;  // batches of an executor without a pause
-constexpr size_t kMostNodes = 200, kMostCulprits = 8, kMostParts = 4;
+constexpr size_t kMostNodes = 200, kMostCulprits = 64, kMostParts = 4;
 // Less than this share of the victim's excess is not followed, nor is less than kLeastFollowedNs.
 constexpr int64_t kLeastFollowed = 50, kLeastFollowedNs = 20'000;
 // Confidence where nothing usual is known of a culprit; and of the victim, with its culprit's known or not.
 constexpr double kNormUnknown = 0.7, kOnlyCulpritKnown = 0.7, kNothingKnown = 0.3;
+// And for a part without a known reason.
+constexpr double kNotExplained = 0.5;
 
 constexpr uint32_t kWaitsForOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
                                      BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kHostLock) |
@@ -165,6 +167,7 @@ class TreeMaker {
     node.by = cause.by;
     node.place_ns = cause.place_ns;
     if (!cause.longest.empty()) node.at = blame_.segments[cause.longest[0]];
+    node.is_explained = IsExplained(blame_, node);
     const uint32_t row = Add(node, cause.advice);
     cause_of_[row] = &cause;
     std::vector<BlameSegment> segments;
@@ -187,15 +190,22 @@ class TreeMaker {
     if (!IsFollowed(waits)) return;
     std::vector<Hop> hops = Culprits(waits, segments);
     int64_t unknown_ns = 0, load_ns = waits.excess_ns;
-    uint32_t usual = 0;
-    std::vector<int64_t> faults;
+    bool are_usual = true;  // as far as nothing else is known of them
     for (size_t i = 0; i < hops.size(); ++i) {
       Hop& hop = hops[i];
       if (!hop.who.IsKnown()) {
         unknown_ns += hop.node.ns;
-      } else if (i < kMostCulprits) {
+      } else if (i < kMostCulprits && hop.node.ns >= kLeastFollowedNs) {
         Examine(waits.blame, &hop);
+      } else {
+        are_usual = false;
       }
+    }
+    TogetherMuch(&hops);
+    uint32_t usual = 0;
+    std::vector<int64_t> faults;
+    for (Hop& hop : hops) {
+      are_usual = are_usual && (hop.fault_ns == 0 || hop.has_parts || IsMuch(hop.fault_ns));
       if (!IsMuch(hop.fault_ns)) hop.fault_ns = 0;
       usual += hop.who.IsKnown() && hop.fault_ns == 0 ? 1 : 0;
       faults.push_back(hop.fault_ns);
@@ -206,15 +216,48 @@ class TreeMaker {
       load_ns -= faults[i];
       AddHop(part, faults[i], hops[i]);
     }
-    AddRemainder(part, NodeKind::kUnexplained, std::min(unknown_ns, load_ns), 0);
+    AddRemainder(part, NodeKind::kUnexplained, std::min(unknown_ns, load_ns), 0, true);
     load_ns -= std::min(unknown_ns, load_ns);
     if (waits.blame == Blame::kExecutorBusy && waits.hops == 0) load_ns -= AddBacklog(part, load_ns, hops);
-    AddRemainder(part, usual != 0 && IsMuch(load_ns) ? NodeKind::kLoad : NodeKind::kRest, load_ns, usual);
+    AddRemainder(part, usual != 0 && IsMuch(load_ns) ? NodeKind::kLoad : NodeKind::kRest, load_ns, usual, are_usual);
   }
 
-  void AddRemainder(uint32_t part, NodeKind kind, int64_t ns, uint32_t count) {
+  // Makes one culprit of those with little fault each, if together it is much.
+  void TogetherMuch(std::vector<Hop>* hops) const {
+    Hop together;
+    for (Hop& hop : *hops) {
+      if (!hop.has_parts || hop.fault_ns == 0 || IsMuch(hop.fault_ns)) continue;
+      if (together.node.count == 0) together.node = hop.node;
+      ++together.node.count;
+      together.fault_ns += hop.fault_ns;
+      together.behind.insert(together.behind.end(), hop.behind.begin(), hop.behind.end());
+      together.clip.segments.insert(together.clip.segments.end(), hop.clip.segments.begin(), hop.clip.segments.end());
+      for (uint32_t k = 0; k < kBlames; ++k) {
+        together.clip.blame.ns[k] += hop.clip.blame.ns[k];
+        together.whole.ns[k] += FaultOf(hop, k);
+      }
+    }
+    if (together.node.count < 2 || !IsMuch(together.fault_ns)) return;
+    for (Hop& hop : *hops) {
+      if (hop.has_parts && !IsMuch(hop.fault_ns)) hop.fault_ns = 0;
+    }
+    for (std::vector<BlameSegment>* segments : {&together.behind, &together.clip.segments}) {
+      std::sort(segments->begin(), segments->end(),
+                [](const BlameSegment& a, const BlameSegment& b) { return a.begin_ns < b.begin_ns; });
+    }
+    together.has_parts = true;  // `whole` is beyond the usual, and `normal` 0
+    together.node.kind = NodeKind::kSeveral;
+    together.node.by = {};
+    together.node.ns = together.node.whole_ns = LengthOf(together.behind);
+    together.node.normal_ns = together.node.ns - together.fault_ns;
+    together.clip.request = blame_.request;
+    hops->push_back(std::move(together));
+  }
+
+  void AddRemainder(uint32_t part, NodeKind kind, int64_t ns, uint32_t count, bool are_usual) {
     if (ns <= 0) return;
     VerdictNode node;
+    node.is_explained = are_usual;
     node.kind = kind;
     node.parent = part;
     node.blame = tree_[part].blame;
@@ -224,7 +267,7 @@ class TreeMaker {
     Add(node, AdviceFor(kind == NodeKind::kLoad ? node.blame : Blame::kUntraced, BatchClose::kUnknown));
   }
 
-  // Divides what is left of a wait among earlier batches that were longer than usual, if the executor has not been idle
+  // Divides the rest of a wait among earlier batches of unusual length, if the executor has not been idle
   // since: had they not been, those ahead would have been done sooner. Returns the time.
   int64_t AddBacklog(uint32_t part, int64_t left_ns, const std::vector<Hop>& hops) {
     const int64_t before_ns = left_ns;
@@ -262,7 +305,7 @@ class TreeMaker {
     return before_ns - left_ns;
   }
 
-  // The batch, and those before it on its thread between which that had no time to wait for work; the last first.
+  // The batch and its predecessors, as long as their thread had no time to wait for work; the last first.
   std::vector<uint32_t> BusyUntil(uint32_t batch) {
     std::vector<uint32_t> busy;
     if (batch == kNone || trace_.batches[batch].thread == kNone) return busy;
@@ -282,7 +325,7 @@ class TreeMaker {
       if (since_ns - end_ns > index_.options.wake_up_ns) break;
       since_ns = std::min(since_ns, trace_.batches[before].begin_ns);
       busy.push_back(before);
-      // A batch that waited for members found no backlog.
+      // A batch with a wait for members found no backlog.
       if (trace_.batches[before].duration_ns - index_.usual.BatchNs(before) > index_.options.wake_up_ns) break;
     }
     return busy;
@@ -313,7 +356,7 @@ class TreeMaker {
     return hops;
   }
 
-  // Finds what it did meanwhile, and what of that is unusual.
+  // Finds its own time meanwhile, and the unusual part of it.
   void Examine(Blame waits, Hop* hop) {
     VerdictNode& node = hop->node;
     node.kind = hop->who.batch != kNone     ? NodeKind::kBatch
@@ -324,7 +367,7 @@ class TreeMaker {
     const bool is_above = std::find(above_.begin(), above_.end(), hop->who) != above_.end();
     const bool is_waiting = std::find(waiting_.begin(), waiting_.end(), node.by.thread) != waiting_.end();
     if (is_above || (IsLock(waits) && is_waiting)) {
-      node.kind = NodeKind::kCycle;
+      ExamineCycle(IsLock(waits), hop);
     } else if (waits == Blame::kGpuQueueWaitOthers) {
       ExamineGpuWork(hop);
     } else if (IsLock(waits)) {
@@ -346,7 +389,7 @@ class TreeMaker {
     hop->whole = hop->clip.blame;
   }
 
-  // Takes what is usual out of its fault: part by part if that is known, otherwise from its length.
+  // Takes the usual out of its fault: part by part if that is known, otherwise from its length.
   void Compare(const Norm& norm, Hop* hop) const {
     VerdictNode& node = hop->node;
     if (norm.count == 0) return;
@@ -404,9 +447,24 @@ class TreeMaker {
 
   void ExamineThread(Hop* hop) {
     Take(WalkStay(index_, {hop->who.thread, kNone, kNone, TimeOf(*hop)}), hop);
-    if (hop->who.event == kNone) return;
+    blame::WaitArgs args;
+    if (hop->who.event == kNone || ReadWait(trace_, hop->who.event, &args)) return;
     hop->node.whole_ns = trace_.EventEnd(hop->who.event) - trace_.events.begin_ns[hop->who.event];
     Compare(norms_.OfScope(hop->who.event), hop);
+  }
+
+  // One above it in the tree. A holder of a lock that was at work meanwhile, or without a CPU, would have gone on.
+  void ExamineCycle(bool is_lock, Hop* hop) const {
+    Take(WalkStay(index_, {hop->node.by.thread, kNone, kNone, TimeOf(*hop)}), hop);
+    int64_t waited_ns = 0;
+    for (const BlameSegment& segment : hop->clip.segments) {
+      blame::WaitArgs args;
+      const bool is_idle = segment.blame == Blame::kUntraced && segment.event == kNone;
+      if (is_idle || ReadWait(trace_, segment.event, &args)) waited_ns += segment.end_ns - segment.begin_ns;
+    }
+    if (is_lock && 2 * waited_ns < hop->node.ns) return;
+    hop->node.kind = NodeKind::kCycle;
+    hop->clip = {};
   }
 
   void ExamineHold(Hop* hop) {
@@ -513,11 +571,32 @@ class TreeMaker {
     if (node.for_request == hop.who.request) node.for_request = kNone;
     auto close = BatchClose::kUnknown;
     if (node.at.batch != kNone) close = static_cast<BatchClose>(trace_.batches[node.at.batch].close);
-    const uint32_t part = Add(node, AdviceFor(blame, close, ProofOf(index_, hop.clip, cause, Verdict())));
+    node.is_explained = IsExplained(hop.clip, node);
+    // Work for a single member belongs to that member.
+    const bool is_for_one = node.for_request != kNone && hop.who.batch != kNone && (kWork & BlameBit(blame)) != 0;
+    const Advice advice = is_for_one ? AdviceFor(Blame::kExecutorBusy, close, Proof::kInOwnBatch)
+                                     : AdviceFor(blame, close, ProofOf(index_, hop.clip, cause, Verdict()));
+    const uint32_t part = Add(node, advice);
     const size_t waiting = waiting_.size();
     if (IsLock(blame)) waiting_.push_back(node.at.thread);
     Follow(part, segments);
     waiting_.resize(waiting);
+  }
+
+  // Whether a part says why, and not only how long: as in verdicts (docs/reference/blame.md#unexplained).
+  bool IsExplained(const RequestBlame& walk, const VerdictNode& node) const {
+    blame::WaitArgs args;
+    switch (node.blame) {
+      case Blame::kUntraced:
+      case Blame::kGpuExcessUnknown:
+        return false;
+      case Blame::kHostBlockedUnknown:
+        return ReadWait(trace_, node.at.event, &args) ? args.kind != WaitKind::kDevice : IsStill(index_, walk);
+      case Blame::kHostOncpuFramework:
+        return !MayAwaitGpu(index_, walk) && MayBeMixed(index_, walk) == blame::MixedWork::Doubt::kNone;
+      default:
+        return true;
+    }
   }
 
   // The request in whose context at least half of it was recorded.
@@ -543,7 +622,7 @@ class TreeMaker {
     if (kind == NodeKind::kVictim || kind == NodeKind::kRest) return false;
     return std::none_of(tree_.begin(), tree_.end(), [&](const VerdictNode& node) { return node.parent == row; });
   }
-  // The leaf, or the culprit above it: ordinary work of one of which nothing usual is known need not be too long.
+  // The leaf, or the culprit above it: ordinary work without a known usual time need not be too long.
   uint32_t NamedBy(uint32_t leaf) const {
     const VerdictNode& node = tree_[leaf];
     const bool is_work = node.kind == NodeKind::kPart && node.hops > 0 && (kWork & BlameBit(node.blame)) != 0;
@@ -556,6 +635,7 @@ class TreeMaker {
     const bool is_named =
         kind == VerdictKind::kCauses || kind == VerdictKind::kUniform || kind == VerdictKind::kUndetermined;
     if (!is_named || causes.empty()) return;
+    const bool is_undetermined = kind == VerdictKind::kUndetermined && verdict_.level != Baseline::Level::kNone;
     Root& root = verdict_.root;
     std::vector<uint32_t> leaves;
     for (uint32_t row = 0; row < tree_.size(); ++row) {
@@ -573,6 +653,7 @@ class TreeMaker {
       root.excess_ns = ns;
       root.node = NamedBy(longest);
     }
+    if (root.node != kNone && is_undetermined && tree_[root.node].hops == 0) root = {};
     if (root.node != kNone) DescribeRoot();
   }
 
@@ -606,12 +687,13 @@ class TreeMaker {
     return {};
   }
 
-  // That of its cause, less for each culprit of which nothing usual is known.
+  // Its cause's, less for each culprit without a known usual time.
   void FindRootConfidence() {
     Root& root = verdict_.root;
     bool is_known = true;
     const Cause* cause = nullptr;
-    double factor = 1;
+    const double explained = tree_[root.node].is_explained ? 1 : kNotExplained;
+    double factor = explained;
     for (uint32_t at = root.node; at != kNone; at = tree_[at].parent) {
       const VerdictNode& node = tree_[at];
       if (const auto found = cause_of_.find(at); found != cause_of_.end()) cause = found->second;
@@ -627,12 +709,13 @@ class TreeMaker {
     if (verdict_.level != Baseline::Level::kNone) {
       root.confidence = (cause != nullptr ? cause->confidence : 1) * factor;
     } else {
-      root.confidence = std::min(root.share, 1.0) * (is_known && root.hops != 0 ? kOnlyCulpritKnown : kNothingKnown);
+      const double known = is_known && root.hops != 0 ? kOnlyCulpritKnown : kNothingKnown;
+      root.confidence = std::min(root.share, 1.0) * known * explained;
     }
     root.confidence = std::clamp(root.confidence, 0.0, 1.0);
   }
 
-  // Those that waited in its queue when it came.
+  // The requests ahead in its queue when it came.
   void FindLoad() {
     const BlameSegment* waits = nullptr;
     for (const BlameSegment& segment : blame_.segments) {
@@ -693,10 +776,10 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 const char* NodeKindName(NodeKind kind) noexcept {
-  static constexpr const char* kNames[] = {"",     "victim", "part",   "batch", "request",     "thread", "gpu_work",
-                                           "load", "cycle",  "common", "rest",  "unexplained", "backlog"};
+  static constexpr const char* kNames[] = {"",     "victim", "part",   "batch", "request",     "thread",  "gpu_work",
+                                           "load", "cycle",  "common", "rest",  "unexplained", "backlog", "several"};
   const auto i = static_cast<uint8_t>(kind);
-  return kNames[i < 13 ? i : 0];
+  return kNames[i < 14 ? i : 0];
 }
 
 }  // namespace analyze

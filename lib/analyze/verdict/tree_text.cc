@@ -122,10 +122,15 @@ class TreeTeller {
                                                : MechanismPartlyAt(node.blame, time, place, Duration(node.place_ns));
     }
     text += SizeOfCopy(node);
-    blame::WaitArgs args;
-    if (is_last && node.hops > 0 && node.blame == Blame::kHostBlockedUnknown && !ReadWait(trace_, node.at.event, &args))
-      text += ", and no recorded wait explains why";
-    if (node.for_request != kNone) text += ", for " + RequestText(node.for_request);
+    if (is_last && node.hops > 0 && !node.is_explained) {
+      text += node.blame == Blame::kHostBlockedUnknown   ? ", and no recorded wait explains why"
+              : node.blame == Blame::kHostOncpuFramework ? ", or in a wait that nothing recorded shows"
+                                                         : "";
+    }
+    if (node.for_request != kNone) {
+      const std::string size = SizeText(trace_, node.for_request);
+      text += ", for " + RequestText(node.for_request) + (size.empty() ? "" : ": " + size);
+    }
     const bool has_normal = is_last && node.hops > 0 && node.normal_ns >= 0 && node.normal_ns < node.whole_ns;
     return text + (!has_normal           ? std::string()
                    : node.normal_ns == 0 ? std::string("; usually none")
@@ -153,7 +158,9 @@ class TreeTeller {
              MembersText(trace_, by.batch) + ")";
     if (by.request != kNone) return RequestText(by.request);
     if (by.event == kNone) return ThreadName(trace_, by.thread);
-    return ThreadName(trace_, by.thread) + " in " + QuotedName(trace_.EventName(by.event));
+    const std::string resource = ResourceName(trace_, by.event);
+    return ThreadName(trace_, by.thread) + " in " +
+           QuotedName(resource.empty() ? trace_.EventName(by.event) : std::string_view(resource));
   }
 
   std::string HopText(const VerdictNode& node) const {
@@ -172,6 +179,8 @@ class TreeTeller {
         return by + WhoText(node) + ", which waits for it in turn: a cycle";
       case NodeKind::kLoad:
         return LoadWords(node);
+      case NodeKind::kSeveral:
+        return "behind " + base::Plural(node.count, "other") + ", each a little longer than usual";
       case NodeKind::kBacklog:
         return "in the backlog left by " + WhoText(node);
       case NodeKind::kCommon:
@@ -186,7 +195,8 @@ class TreeTeller {
   std::string LoadWords(const VerdictNode& node) const {
     std::string text =
         "because of load: none of the " + base::Plural(node.count, "other") + " ahead took longer than usual";
-    if (node.count == 1) text = "because of load: the one ahead took no longer than usual";
+    if (!node.is_explained) text = "because of load: " + base::Plural(node.count, "other") + " ahead";
+    if (node.is_explained && node.count == 1) text = "because of load: the one ahead took no longer than usual";
     if (node.hops == 0 && verdict_.load.ahead != 0) text += ", and " + LoadText(trace_, verdict_.load);
     return text;
   }
@@ -219,7 +229,7 @@ class TreeTeller {
     if (node.kind == NodeKind::kPart) return PartText(node, true) + " (" + BlameName(node.blame) + ")";
     const bool has_time = node.kind == NodeKind::kBatch || node.kind == NodeKind::kRequest ||
                           node.kind == NodeKind::kThread || node.kind == NodeKind::kGpuWork ||
-                          node.kind == NodeKind::kBacklog;
+                          node.kind == NodeKind::kBacklog || node.kind == NodeKind::kSeveral;
     if (!has_time || IsMemberWork(node)) return HopText(node);
     const bool is_lock = node.blame == Blame::kHostLock || node.blame == Blame::kHostGil;
     return HopText(node) + ": " + Duration(is_lock ? node.ns : node.whole_ns) +
