@@ -309,7 +309,7 @@ TEST_CASE("a holder of a lock that lost its CPU is followed, even if it is the r
 
   CHECK(judgement.verdict.root.kind != NodeKind::kCycle);
   CHECK(judgement.verdict.root.by.request == late);
-  CHECK(Has(TextOf(judgement), "for lock \"cache\", held by the request itself."));
+  CHECK(Has(TextOf(judgement), "for lock \"cache\", held by the request itself, which spent 113.0 ms on "));
   CheckSums(judgement.verdict);
 }
 

@@ -169,7 +169,7 @@ struct VerdictNode {
   BlameSegment at;                      // of a part: the longest segment in the place with most of it
   int64_t place_ns = 0;                 // time in that place
   uint32_t count = 0;                   // kLoad, kSeveral: culprits
-  // False: a part says how long, and nothing recorded says why. Of kLoad: not all of them are known to be as usual.
+  // False: a part says how long, and nothing recorded says why. kLoad: not all others are known to be as usual.
   bool is_explained = true;
 };
 

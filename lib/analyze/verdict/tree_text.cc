@@ -99,6 +99,14 @@ class TreeTeller {
       text += text.empty() ? "" : is_part ? ", which " : node.kind == NodeKind::kLoad ? " " : ", ";
       text += is_part ? PartText(node, i == 0) : HopText(node);
     }
+    // What a holder did with the lock, usual or not.
+    const VerdictNode& root = verdict_.tree[verdict_.root.node];
+    const bool is_lock = root.blame == Blame::kHostLock || root.blame == Blame::kHostGil;
+    for (uint32_t child = verdict_.root.node + 1; is_lock && child < verdict_.tree.size(); ++child) {
+      if (verdict_.tree[child].parent != verdict_.root.node) continue;
+      if (verdict_.tree[child].kind == NodeKind::kPart) text += ", which " + PartText(verdict_.tree[child], true);
+      break;
+    }
     return verdict_.root.hops > 2 ? text + ": a convoy" : text;
   }
 
