@@ -116,16 +116,19 @@ TEST_CASE("an incident's report opens with its number and the verdict, with file
 
   REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
 
-  CHECK(Opens(hearing.opening, "incident 0007  latency /classify\nrequest 0000000000008f0c  /classify  33.5 ms"));
+  CHECK(Opens(hearing.opening, "Request 0000000000008f0c (/classify) took 33.5 ms instead of 15.4 ms: it waited 13.5"));
+  CHECK(Contains(hearing.opening, ".\nincident 0007  latency /classify\ntree"));
+  CHECK(Contains(hearing.opening, "\n\nrequest 0000000000008f0c  /classify  33.5 ms"));
   CHECK(Contains(Unwrapped(hearing.opening),
                  "why 1) waited 13.5 ms for its executor in queue \"images\", behind a batch of unet (request "
                  "00000000000077aa of /segment) executor_busy +13.5 ms (75 %), p="));
   REQUIRE(hearing.files.size() == 2);
   CHECK(Contains(hearing.files["verdict.json"], "\"verdict\": \"causes\""));
   CHECK(Contains(hearing.files["report.html"], "<title>incident 7, latency /classify</title>"));
-  CHECK(Contains(hearing.files["report.html"],
-                 "<h1>/classify waited 13.5 ms for its executor in queue &quot;images&quot;, behind a batch of unet "
-                 "(request 00000000000077aa of /segment) <small>executor_busy</small></h1>"));
+  CHECK(Contains(
+      hearing.files["report.html"],
+      "<h1>Request 0000000000008f0c (/classify) took 33.5 ms instead of 15.4 ms: it waited 13.5 ms for its "
+      "executor, behind a batch of unet (request 00000000000077aa of /segment). <small>executor_busy</small></h1>"));
 }
 
 TEST_CASE("a cause in a scope comes with the scope's length, now and normally", "[judge]") {

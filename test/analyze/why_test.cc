@@ -11,6 +11,7 @@
 #include <string>
 
 #include "analyze/blame/first_use.h"
+#include "analyze/soup.h"
 #include "assemble/gpu.h"
 #include "base/clock.h"
 #include "fakes/trace_text.h"
@@ -130,32 +131,6 @@ Trace Shifted(Trace trace, int64_t by_ns) {
   for (auto& row : trace.losses) row.begin_ns += by_ns, row.end_ns += by_ns;
   for (auto& row : trace.gpu_losses) row.begin_ns += by_ns, row.end_ns += by_ns;
   trace.window_begin_ns += by_ns, trace.window_end_ns += by_ns;
-  return trace;
-}
-
-// Rows of all kinds that contradict each other; waits, releases and calls with meaningful names.
-Trace Soup(uint32_t seed) {
-  Trace trace = RandomTrace(seed, 20 + seed % 300);
-  std::mt19937 random(seed);
-  const model::StringId release = trace.strings.Add("release");
-  for (size_t site = 0; site < trace.sites.size(); ++site) {
-    model::SiteRow& row = trace.sites[site];
-    const bool is_wait = row.kind == SiteKind::kLeaf || site == 0;
-    if (!is_wait && row.kind != SiteKind::kInstant) continue;
-    row.kind = is_wait ? SiteKind::kWait : SiteKind::kInstant;
-    row.name = is_wait ? row.name : release;
-    row.name_is_first_arg = false;
-    row.arg_types = {ArgType::kUint, ArgType::kName, ArgType::kUint, ArgType::kUint};
-    row.arg_names.assign(4, 0);
-    for (uint32_t event = 0; event < trace.events.size(); ++event) {
-      if (trace.events.site[event] != site) continue;
-      trace.events.args[event] = static_cast<uint32_t>(trace.arg_values.size());
-      const uint64_t request = trace.requests.empty() ? 0 : trace.requests[random() % trace.requests.size()].id;
-      trace.arg_values.insert(trace.arg_values.end(), {random() % 10, 1 + random() % 3, random() % 7, request});
-    }
-  }
-  const char* const names[] = {"cudaLaunchKernel", "cudaStreamSynchronize", "cudaFree", "cudaMalloc", "cudaMemcpy"};
-  for (model::StringId& name : trace.calls.name) name = trace.strings.Add(names[random() % 5]);
   return trace;
 }
 

@@ -572,7 +572,8 @@ class Collectors(WithFolder):
             recorder.stop()
         with open(os.path.join(directory, "report.txt"), encoding="utf-8") as file:
             report = file.read()
-        self.assertRegex(report, r"(?s)^incident [0-9]+  manual\nrequest [0-9a-f]{16}  /classify .*\nbaseline    .*\n\nPitot incident")
+        self.assertRegex(report, r"(?s)^Request [0-9a-f]{16} \(/classify\) .*\nincident [0-9]+  manual\n.*\nrequest [0-9a-f]{16}  /classify "
+                                 r".*\nbaseline    .*\n\nPitot incident")
         self.assertNotIn("report.html", os.listdir(directory))
 
     def test_an_incident_has_nvmls_counters(self):

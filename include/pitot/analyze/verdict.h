@@ -6,7 +6,9 @@
 //
 // Numbers add up: the excess over the typical latency is the sum of the causes' excesses, the common part, and the
 // rest, in whole ns. "Undetermined" is an answer.
-// common, and of the rest, in whole ns. "Undetermined" is an answer.
+//
+// A tree goes on where a cause is a wait for somebody else: what did *that* do, and what of it is unusual? Its leaves
+// wait for nobody. The largest is the root.
 #ifndef PITOT_ANALYZE_VERDICT_H_
 #define PITOT_ANALYZE_VERDICT_H_
 
@@ -137,6 +139,72 @@ struct Drag {
   int64_t ns = 0;
 };
 
+enum class NodeKind : uint8_t {
+  kVictim = 1,        // the request or token asked about
+  kPart = 2,          // a part (`blame`) of the time of the node above
+  kBatch = 3,         // ahead on an executor, or the holder of a lock: `by`
+  kRequest = 4,       // the same; without children the work of a member of the same batch
+  kThread = 5,        // the same, at work for nobody
+  kGpuWork = 6,       // ahead on a GPU: `by`
+  kLoad = 7,          // waits behind `count` others, none of them known to be longer than usual
+  kCycle = 8,         // `by` is above in the tree: each waits for the other
+  kCommon = 9,        // the factor common to all parts
+  kRest = 10,         // within the normal range, or small
+  kUnexplained = 11,  // nothing recorded says behind whom
+  kBacklog = 12,      // the batch `by` left a backlog when it ended, and the executor has not been idle since
+  kSeveral = 13       // `count` culprits ahead, each a little longer than usual
+};
+PITOT_EXPORT const char* NodeKindName(NodeKind kind) noexcept;  // "victim", "gpu_work"
+
+// A node of the tree of blame. The excesses of a node's children add up to its own, in whole ns.
+struct VerdictNode {
+  NodeKind kind = NodeKind::kVictim;
+  Blame blame = Blame::kUntraced;  // of a part; of a culprit the wait for it
+  uint32_t parent = model::kNone;  // a place in Verdict::tree, before its own
+  uint32_t hops = 0;               // culprits up to here
+  int64_t ns = 0;                  // of the wait for a culprit; of a part in it
+  // A part's time in all of the culprit's; a culprit's length.
+  int64_t whole_ns = 0;
+  int64_t normal_ns = -1;  // usually, of `whole_ns`; -1: not known
+  int64_t excess_ns = 0;   // beyond that, as far as it lengthened the wait above
+  Culprit by;
+  uint32_t for_request = model::kNone;  // of a part: the request for which most of it was done in a batch
+  BlameSegment at;                      // of a part: the longest segment in the place with most of it
+  int64_t place_ns = 0;                 // time in that place
+  uint32_t count = 0;                   // kLoad, kSeveral: culprits
+  // False: a part says how long, and nothing recorded says why. kLoad: not all others are known to be as usual.
+  bool is_explained = true;
+};
+
+// The requests that came with the victim's wait, where there is too much to do.
+struct Load {
+  uint32_t ahead = 0;     // of it in its queue, when it came
+  int64_t within_ns = 0;  // in which these and it had come
+  uint32_t threads = 0;   // that took from the queue in the window
+  model::StringId queue = 0;
+};
+
+// The largest leaf of the tree. Leaves of the same kind, part and culprit count together.
+struct Root {
+  uint32_t node = model::kNone;  // a place in Verdict::tree; kNone: there is no root
+  NodeKind kind = NodeKind::kRest;
+  Blame blame = Blame::kUntraced;
+  Culprit by;             // whose: the request for which it was done, otherwise the culprit nearest above
+  uint32_t hops = 0;      // culprits between the victim and it; 3 or more are a convoy
+  int64_t excess_ns = 0;  // of it, in all such leaves
+  double share = 0;       // of the victim's excess
+  // That of its cause, less for each culprit of which nothing usual is known, and for a part without an explanation.
+  double confidence = 0;
+  Advice advice = {"", ""};
+};
+
+// The request's stage with the largest difference from usual.
+struct VerdictStage {
+  model::StringId name = 0;  // 0: it has no stages
+  int64_t ns = 0;
+  int64_t usual_ns = -1;  // the median of requests of its route and size in the trace; -1: too few are known
+};
+
 struct Verdict {
   VerdictKind kind = VerdictKind::kUndetermined;
   std::string why_not;  // reason for kUndetermined
@@ -182,6 +250,13 @@ struct Verdict {
   // half (`meanwhile_slow`) lost at least half as much as it did. 0: not so.
   uint32_t meanwhile = 0;
   uint32_t meanwhile_slow = 0;
+
+  // The victim first, each node after its parent; empty if it is not unusual. Without a baseline the excess is all of
+  // the latency.
+  std::vector<VerdictNode> tree;
+  Root root;
+  Load load;  // if the root is load
+  VerdictStage stage;
 };
 
 // Returns the amount of work in a request, for baselines.
@@ -223,6 +298,8 @@ PITOT_EXPORT Status LearnBaseline(const BlameIndex& index, uint32_t request, con
 // Describes one part: "behind request 0000000000008f0c (/segment, 13.8 ms)", "cudaMalloc in \"forward\" on executor".
 // Throws std::bad_alloc.
 PITOT_EXPORT std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause);
+// The verdict in one sentence: the victim, what happened to it, the root, and whose it is. Throws std::bad_alloc.
+PITOT_EXPORT std::string VerdictSentence(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
 // The verdict in one line: "waited 69.1 ms for lock "cache", held by request 0000000000008690 (/classify) (host_lock
 // +69.2 ms, 95 %)". Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);

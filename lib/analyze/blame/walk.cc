@@ -7,6 +7,7 @@
 namespace pitot::blame {
 
 using model::kNone;
+using model::Trace;
 
 namespace {
 
@@ -19,6 +20,19 @@ constexpr uint32_t kWorkOfBatch =
     BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kLaunchApi) |
     BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kGpuExecExpected) | BlameBit(Blame::kGpuExcessUnknown) |
     BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset);
+
+// Without a request nobody handed anything over.
+model::RequestIndex::Range HandoffsOf(const Index& index, uint32_t request) {
+  return request != kNone ? index.requests.Handoffs(request) : model::RequestIndex::Range{nullptr, nullptr};
+}
+
+model::RequestRow RowOf(const Trace& trace, const Stay& stay) {
+  model::RequestRow row;
+  row.begin_ns = stay.when.begin_ns;
+  row.duration_ns = stay.when.end_ns >= trace.window_end_ns ? model::kOpen : stay.when.end_ns - stay.when.begin_ns;
+  row.begin_thread = row.end_thread = stay.thread;
+  return row;
+}
 
 bool IsCode(const BlameSegment& segment) {
   const bool is_on_cpu = segment.blame == Blame::kHostOncpuPre || segment.blame == Blame::kHostOncpuFramework ||
@@ -49,7 +63,29 @@ Walk::Walk(const Index& index, uint32_t request, RequestBlame* blame)
       patience_(index.options.is_over, index.options.is_over_context),
       signs_(index.trace, index.requests, index.memberships, request, &patience_) {}
 
+Walk::Walk(const Index& index, const Stay& stay, RequestBlame* blame)
+    : index_(index),
+      trace_(index.trace),
+      blame_(blame),
+      stay_(stay),
+      request_(stay.batch == kNone ? stay.request : kNone),
+      row_of_stay_(RowOf(index.trace, stay)),
+      row_(request_ != kNone ? index.trace.requests[request_] : row_of_stay_),
+      handoffs_(HandoffsOf(index, request_)),
+      patience_(index.options.is_over, index.options.is_over_context),
+      signs_(index.trace, index.requests, index.memberships, request_, &patience_) {}
+
 bool Walk::Run() {
+  if (stay_) {
+    blame_->request = request_;
+    blame_->begin_ns = stay_->when.begin_ns;
+    blame_->end_ns = std::max(stay_->when.end_ns, stay_->when.begin_ns);
+    FindOwnOfStay();
+    now_ns_ = blame_->end_ns;
+    MoveToThread(stay_->thread, now_ns_);
+    GoBack();
+    return true;
+  }
   if (!row_.begin_known || (!row_.end_known && row_.duration_ns != model::kOpen)) return false;
   blame_->request = request_;
   blame_->begin_ns = row_.begin_ns;
@@ -168,7 +204,7 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
 // code.
 BlameSegment Walk::WhoseWork(BlameSegment segment) const {
   const uint32_t call = segment.gpu != kNone ? trace_.gpu.call[segment.gpu] : segment.call;
-  if (call == kNone || segment.by.IsKnown() ||
+  if (request_ == kNone || call == kNone || segment.by.IsKnown() ||
       !std::binary_search(own_batches_.begin(), own_batches_.end(), trace_.calls.batch[call]))
     return segment;
   const uint32_t other = OtherOf(trace_.calls.request[call], trace_.calls.batch[call], trace_.calls.thread[call]);
@@ -205,8 +241,8 @@ void Walk::EmitLaunches(int64_t begin_ns, const BlameSegment& segment) {
 // A batch's time is longer by the work of large members. That share of it is a wait for them, except for themselves.
 void Walk::EmitMixed(int64_t begin_ns, const BlameSegment& segment) {
   if ((kWorkOfBatch & BlameBit(segment.blame)) == 0 || segment.batch == kNone) return;
-  const bool has_tokens =
-      row_.first_token_ns != 0 && row_.begin_ns + row_.first_token_ns <= trace_.batches[segment.batch].begin_ns;
+  const bool has_tokens = request_ == kNone || (row_.first_token_ns != 0 && row_.begin_ns + row_.first_token_ns <=
+                                                                                trace_.batches[segment.batch].begin_ns);
   const uint32_t own = Outermost(trace_, index_.requests, request_);
   const int64_t length_ns = now_ns_ - std::min(std::max(begin_ns, blame_->begin_ns), now_ns_);
   for (const MixedWork::Part& mixed : index_.mixed_work.OfBatch(segment.batch).parts) {
@@ -233,13 +269,29 @@ void Walk::EmitOne(int64_t begin_ns, BlameSegment segment) {
   now_ns_ = to_ns;
 }
 
+const Membership* Walk::members_begin() const {
+  return request_ != kNone ? index_.memberships.begin(request_) : batch_of_stay_.data();
+}
+const Membership* Walk::members_end() const {
+  return request_ != kNone ? index_.memberships.end(request_) : batch_of_stay_.data() + batch_of_stay_.size();
+}
+
+void Walk::FindOwnOfStay() {
+  if (request_ == kNone && stay_->batch != kNone) {
+    const model::BatchRow& batch = trace_.batches[stay_->batch];
+    const int64_t end_ns = std::max(trace_.BatchEnd(batch), stay_->when.end_ns);
+    batch_of_stay_.push_back({kNone, stay_->batch, batch.begin_ns, end_ns, end_ns, 0});
+  }
+  FindOwn();
+  own_threads_.insert(std::lower_bound(own_threads_.begin(), own_threads_.end(), stay_->thread), stay_->thread);
+}
+
 // Fills in its threads, batches, calls and hand-overs.
 void Walk::FindOwn() {
-  const auto* const end = index_.memberships.end(request_);
-  for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
-    last_model_ns_ = std::max(last_model_ns_, in->leave_ns);
+  const auto* const end = members_end();
+  for (const auto* in = members_begin(); in != end; ++in) last_model_ns_ = std::max(last_model_ns_, in->leave_ns);
   own_threads_ = {row_.begin_thread, row_.end_thread};
-  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
+  for (const auto* in = members_begin(); in != end; ++in) {
     own_batches_.push_back(in->batch);
     own_threads_.push_back(trace_.batches[in->batch].thread);
   }
@@ -252,7 +304,7 @@ void Walk::FindOwn() {
     std::sort(own->begin(), own->end());
     own->erase(std::unique(own->begin(), own->end()), own->end());
   }
-  calls_ = index_.gpu.CallsOf(request_);
+  if (request_ != kNone) calls_ = index_.gpu.CallsOf(request_);
   if (calls_.begin_ns < calls_.end_ns) last_model_ns_ = std::max(last_model_ns_, calls_.end_ns);
   handoffs_left_ = handoffs_.size();
 }
@@ -330,6 +382,7 @@ bool Walk::MayAwait(const Piece& piece) const {
 
 // The moment and the number of remaining hand-overs only fall, so a hand-over skipped once is never needed again.
 Walk::Arrival Walk::FindArrival() {
+  if (stay_ && thread_ == stay_->thread) return {Arrival::How::kBegin, blame_->begin_ns, 0};
   if (const auto found = taken_on_.find(thread_); found != taken_on_.end()) {
     std::vector<uint32_t>& taken = found->second;
     const auto is_past = [&](uint32_t i) {
@@ -349,7 +402,7 @@ Walk::Arrival Walk::FindArrival() {
 // alone.
 uint32_t Walk::OtherOf(uint32_t request, uint32_t batch, uint32_t thread) const {
   const uint32_t other = Outermost(trace_, index_.requests, request);
-  if (other == kNone || other == Outermost(trace_, index_.requests, request_)) return kNone;
+  if (request_ == kNone || other == kNone || other == Outermost(trace_, index_.requests, request_)) return kNone;
   if (batch == kNone) return other;
   const model::RequestIndex::Range handoffs = index_.requests.Handoffs(request);
   if (handoffs.size() == 0 && index_.threads.IsLeftOver(request, batch)) return kNone;
@@ -413,6 +466,10 @@ void Walk::Arrive() {
       const Sign sign = LastSeenElsewhere(now_ns_);
       BlameSegment hop;
       hop.thread = thread_;
+      if (sign.thread == kNone && stay_) {  // work on another thread, which nothing connects with the stay's
+        if (stay_->thread == kNone) return Emit(blame_->begin_ns, hop);
+        return MoveToThread(stay_->thread, now_ns_);
+      }
       if (sign.thread == kNone) {
         const bool is_elsewhere = thread_ != row_.begin_thread && row_.begin_thread != kNone;
         if (!is_elsewhere) return Emit(blame_->begin_ns, hop);
@@ -523,9 +580,9 @@ Sign Walk::LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint
   // may have had the results before, unless it records a wait.
   Sign last = signs_.LastDone(thread_, after_ns, by_ns, owner);
   const int64_t least_ns = owner != 0 ? by_ns : blame_->end_ns;
-  const auto* const begin = index_.memberships.begin(request_);
-  const auto* in = std::partition_point(begin, index_.memberships.end(request_),
-                                        [&](const Membership& row) { return row.join_ns < by_ns; });
+  const auto* const begin = members_begin();
+  const auto* in =
+      std::partition_point(begin, members_end(), [&](const Membership& row) { return row.join_ns < by_ns; });
   for (uint32_t i = 0; i < kMostBatches && in != begin && (in - 1)->latest_leave_ns >= least_ns; ++i) {
     patience_.Count();
     const uint32_t thread = trace_.batches[(--in)->batch].thread;
@@ -543,9 +600,9 @@ Sign Walk::LastSeenElsewhere(int64_t by_ns) { return signs_.LastSeen(thread_, by
 
 // The batch it was in, or joined next; kNone after its last.
 uint32_t Walk::BatchAt(int64_t at_ns) const {
-  const auto* const end = index_.memberships.end(request_);
-  const auto* const in = std::partition_point(index_.memberships.begin(request_), end,
-                                              [&](const Membership& row) { return row.latest_leave_ns <= at_ns; });
+  const auto* const end = members_end();
+  const auto* const in =
+      std::partition_point(members_begin(), end, [&](const Membership& row) { return row.latest_leave_ns <= at_ns; });
   return in != end ? in->batch : kNone;
 }
 
@@ -563,9 +620,9 @@ bool Walk::IsGathering(uint32_t wait) const {
 }
 
 Blame Walk::BlameOfCode(int64_t at_ns) const {
-  const auto* const begin = index_.memberships.begin(request_);
-  const auto* const after = std::partition_point(begin, index_.memberships.end(request_),
-                                                 [&](const Membership& row) { return row.join_ns < at_ns; });
+  const auto* const begin = members_begin();
+  const auto* const after =
+      std::partition_point(begin, members_end(), [&](const Membership& row) { return row.join_ns < at_ns; });
   if (after != begin && at_ns <= (after - 1)->latest_leave_ns) return Blame::kHostOncpuFramework;
   if (calls_.begin_ns < at_ns && at_ns <= calls_.end_ns) return Blame::kHostOncpuFramework;
   if (at_ns > last_model_ns_) return last_model_ns_ == INT64_MIN ? Blame::kHostOncpuPre : Blame::kHostOncpuPost;

@@ -84,11 +84,23 @@ class Index {
   const Usual usual;
 };
 
+// Time of a thread that somebody else waited for: in work for a batch or a request, or with a lock.
+struct Stay {
+  uint32_t thread = model::kNone;
+  // Whose time it was. Without a batch it is the request's own walk, begun on that thread. Without both it is the
+  // thread's time, whoever had it.
+  uint32_t batch = model::kNone;
+  uint32_t request = model::kNone;
+  model::Interval when;
+};
+
 // One walk. EmitOne is the only function that moves time, and only backwards, so segments are contiguous. They add up
 // to the latency once the request's begin is reached.
 class Walk {
  public:
   Walk(const Index& index, uint32_t request, RequestBlame* blame);
+  // Run then walks the stay, from its end to its beginning. Work for single members of a batch counts as the batch's.
+  Walk(const Index& index, const Stay& stay, RequestBlame* blame);
   // False if it could not begin: the row's begin or end is not known. `blame` has the segments found, oldest first.
   bool Run();
   // Walks a part of it: from `since_ns` to an output token (a row of the trace), on the thread that put the token out.
@@ -114,6 +126,7 @@ class Walk {
   void EmitLaunches(int64_t begin_ns, const BlameSegment& segment);
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);
   void FindOwn();
+  void FindOwnOfStay();
   void Begin();
   void GoBack();
   void MoveToThread(uint32_t thread, int64_t at_ns);
@@ -135,6 +148,9 @@ class Walk {
   uint32_t OtherOf(uint32_t request, uint32_t batch, uint32_t thread) const;
   bool IsGathering(uint32_t wait) const;
   bool IsStillIn(const Piece& piece) const;
+  // Its times in batches, by join.
+  const Membership* members_begin() const;
+  const Membership* members_end() const;
 
   // ---- walk_queue.cc: the thread's work while the request was in a queue before it
   enum class Before : uint8_t { kBegin, kTake };  // the thread began it, or took it from a queue
@@ -174,7 +190,10 @@ class Walk {
   const Index& index_;
   const model::Trace& trace_;
   RequestBlame* const blame_;
-  const uint32_t request_;
+  const std::optional<Stay> stay_;
+  const uint32_t request_;               // kNone: a stay for a batch, or for nobody known
+  const model::RequestRow row_of_stay_;  // in place of a request's
+  std::vector<Membership> batch_of_stay_;
   const model::RequestRow& row_;
   const model::RequestIndex::Range handoffs_;
   std::vector<uint32_t> own_threads_, own_batches_;  // of it and its batches; the batches it was in; ascending

@@ -340,6 +340,7 @@ bool Walk::IsOwn(uint32_t op) const {
   if (call == kNone) return false;
   if (const uint32_t batch = trace_.calls.batch[call]; batch != kNone)
     return std::binary_search(own_batches_.begin(), own_batches_.end(), batch);
+  if (stay_ && request_ == kNone && stay_->batch == kNone && trace_.calls.thread[call] == stay_->thread) return true;
   for (uint32_t request = trace_.calls.request[call], i = 0; request != kNone && i < 64; ++i) {
     if (request == request_) return true;
     const uint64_t parent_id = trace_.requests[request].parent_id;

@@ -18,6 +18,7 @@ Signs::OnThread& Signs::On(uint32_t thread) {
 void Signs::Build() {
   if (is_built_) return;
   is_built_ = true;
+  if (request_ == kNone) return;
   uint32_t order = 0;
   const auto see = [&](uint32_t thread, int64_t at_ns) {
     const auto [first, is_new] = first_ns_.emplace(thread, at_ns);

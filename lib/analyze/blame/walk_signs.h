@@ -24,7 +24,7 @@ struct Sign {
 // The signs of one request. The first question costs O(n log n) in the request's events, batches and hand-overs.
 class Signs {
  public:
-  // Everything must outlive this.
+  // Everything must outlive this. `request` kNone: there are none.
   Signs(const model::Trace& trace, const model::RequestIndex& requests, const Memberships& memberships,
         uint32_t request, facts::Patience* patience)
       : trace_(trace), requests_(requests), memberships_(memberships), request_(request), patience_(*patience) {}

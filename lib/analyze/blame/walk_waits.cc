@@ -118,6 +118,18 @@ LockGrant Locks::HeldBefore(uint32_t event, const WaitArgs& args, int64_t by_ns)
   return {INT64_MIN, Holder(thread != thread_rows_.end() ? thread->second : kNone, request, begin_ns)};
 }
 
+std::vector<int64_t> Locks::HoldsNs(model::StringId resource) const {
+  std::vector<int64_t> lengths;
+  const auto grants = grants_.find(resource);
+  const auto releases = releases_.find(resource);
+  if (grants == grants_.end() || releases == releases_.end()) return lengths;
+  for (const LockGrant& grant : grants->second) {
+    const auto release = std::upper_bound(releases->second.begin(), releases->second.end(), grant.at_ns);
+    if (release != releases->second.end()) lengths.push_back(*release - grant.at_ns);
+  }
+  return lengths;
+}
+
 LockQueue Locks::Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
   const auto found = behind_.find(thread);
   if (found == behind_.end()) return {};

@@ -50,6 +50,9 @@ class Locks {
   // The holder of the awaited lock just before `by_ns`, when the waiter has not got it yet, and since when: INT64_MIN
   // if since before the wait. O(log n).
   LockGrant HeldBefore(uint32_t event, const WaitArgs& args, int64_t by_ns) const;
+  // How long a lock was held, each time that it was waited for, as far as its release was recorded: others have to wait
+  // then, too. O(n log n) in its waits.
+  std::vector<int64_t> HoldsNs(model::StringId resource) const;
   // The lock of the thread with the most new waiters between these times, and their number. O(n) in the waits for locks
   // this thread ever held.
   LockQueue Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;

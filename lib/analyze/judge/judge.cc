@@ -151,7 +151,8 @@ class WhyJudge final : public Judge {
     const Trace& trace = hearing.trace();
     Judgement judgement;
     if (Status s = BlameIndex::Make(trace, Until(&hearing), &judgement.index); !s.ok()) return s;
-    std::string opening = Head(trace);
+    const std::string head = Head(trace);
+    std::string opening;
     Asked asked;
     Status judged = ChooseAsked(judgement.index, &asked);
     if (judged.ok()) judged = JudgeAsked(trace, asked, &baseline_, &judgement);
@@ -164,14 +165,17 @@ class WhyJudge final : public Judge {
     html.drifts = regimes_.Find();
     if (html.drifts.size() > kMostDrifts) html.drifts.resize(kMostDrifts);
     if (judged.ok()) {
-      opening += VerdictText(judgement.index, judgement.blame, judgement.verdict);
+      opening = VerdictText(judgement.index, judgement.blame, judgement.verdict);
+      base::Lines sentence;  // it opens the report, and the incident's number comes after it
+      sentence.AddWrapped(0, "", VerdictSentence(judgement.index, judgement.blame, judgement.verdict));
+      opening.insert(std::min(sentence.text().size(), opening.size()), head);
       opening += baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
       html.others = OthersThatFired(trace, &baseline_, &judgement);
       opening += AlsoFiredText(html.others);
       html.judgement = &judgement;
     } else {
       html.why_not = judged.message();
-      opening += "no verdict: " + html.why_not + "\n";
+      opening = head + "no verdict: " + html.why_not + "\n";
     }
     for (const Drift& drift : html.drifts) opening += DriftText(drift, trace.window_end_ns);
     SaveIfDue(0);

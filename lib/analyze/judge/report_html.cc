@@ -13,6 +13,7 @@
 #include "analyze/facts/html.h"
 #include "analyze/facts/subjects.h"
 #include "analyze/judge/shown.h"
+#include "analyze/verdict/tree.h"
 #include "analyze/verdict/verdict_words.h"
 #include "base/add_up.h"
 #include "base/columns.h"
@@ -261,6 +262,7 @@ class Page {
 
   // The verdict in a sentence.
   std::string Headline(const Verdict& v) const {
+    if (v.root.node != kNone && v.root.hops > 0) return VerdictSentence(judgement_->index, judgement_->blame, v);
     if (!v.causes.empty() && v.kind != VerdictKind::kUniform)
       return Route() + " " + verdict::SentenceText(judgement_->index, judgement_->blame, v, v.causes[0]);
     switch (v.kind) {
@@ -278,6 +280,9 @@ class Page {
   }
   // The headline in a word of docs/reference/why.md.
   static const char* Category(const Verdict& v) {
+    if (v.root.node != kNone && v.root.hops > 0)
+      return v.root.kind == NodeKind::kCycle || v.root.kind == NodeKind::kLoad ? NodeKindName(v.root.kind)
+                                                                               : BlameName(v.root.blame);
     const bool is_cause = !v.causes.empty() && v.kind != VerdictKind::kUniform;
     return is_cause ? BlameName(v.causes[0].blame) : VerdictKindName(v.kind);
   }
@@ -300,11 +305,25 @@ class Page {
       if (!text.empty()) P("", text + ".");
     }
     if (*v.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + v.advice.text);
+    WriteTree(v);
     const verdict::PrintedVerdict printed(v);
     for (size_t i = 0; i < v.causes.size(); ++i) WriteCause(i + 1, v.causes[i], printed.causes[i]);
     if (v.causes.size() > 1) P("", "Fixing all of these would save at most " + Duration(v.joint_saving_ns) + ".");
     for (const Cause& part : v.largest) WriteCause(0, part, base::RoundTo(part.excess_ns, verdict::kTenth));
     WriteNumbers(v);
+  }
+
+  // The chain from the request's wait to its root, and the root's advice.
+  void WriteTree(const Verdict& v) {
+    const std::vector<verdict::TreeLine> lines = verdict::TreeLines(judgement_->index, judgement_->blame, v);
+    if (lines.empty()) return;
+    const bool is_said = !v.causes.empty() && v.causes[0].advice.text == v.root.advice.text;
+    if (v.root.hops > 0 && !is_said) P("", std::string("\xe2\x86\x92 ") + v.root.advice.text);
+    out_ += "<ul>\n";
+    for (const verdict::TreeLine& line : lines)
+      out_ += Format("<li style=\"margin-left:%zuem\">", 2 * line.depth) +
+              Escape(verdict::SignedTenths(line.tenths) + " " + line.text) + "</li>\n";
+    out_ += "</ul>\n";
   }
 
   // Numbers for statisticians.

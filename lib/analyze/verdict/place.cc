@@ -2,11 +2,13 @@
 #include "analyze/verdict/place.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
 #include "analyze/blame/walk_waits.h"
 #include "base/columns.h"
+#include "base/quantile.h"
 #include "model/kernel_name.h"
 #include "pitot/request.h"
 
@@ -38,6 +40,37 @@ std::string ResourceName(const Trace& trace, uint32_t event) {
 std::string GpuWorkName(const Trace& trace, uint32_t op) {
   if (trace.gpu.kind[op] != model::GpuKind::kKernel) return model::ShortName(model::ActivityName(trace, op));
   return model::ShortName(model::ReadKernelName(trace.strings[trace.gpu.name[op]]).brief);
+}
+
+std::string MembersText(const Trace& trace, uint32_t batch) {
+  const model::BatchRow& row = trace.batches[batch];
+  std::vector<uint32_t> requests;
+  for (uint32_t m = row.first_member; m < row.first_member + row.member_count; ++m) {
+    const uint32_t request = trace.members[m].request;
+    if (request != kNone && std::find(requests.begin(), requests.end(), request) == requests.end())
+      requests.push_back(request);
+  }
+  if (requests.empty()) return "no requests";
+  const model::RequestRow& first = trace.requests[requests[0]];
+  const std::string text = "request " + base::RequestId(first.id) + " of " + std::string(trace.strings[first.route]);
+  if (requests.size() == 1) return text;
+  return text + " and " + std::to_string(requests.size() - 1) + " more";
+}
+
+std::string SizeText(const Trace& trace, uint32_t request) {
+  constexpr double kMuchMore = 2;
+  const model::RequestRow& row = trace.requests[request];
+  if (row.sizes.empty()) return "";
+  std::vector<double> sizes;
+  for (const model::RequestRow& other : trace.requests) {
+    if (other.route == row.route && !other.sizes.empty() && other.sizes[0].name == row.sizes[0].name &&
+        std::isfinite(other.sizes[0].value))
+      sizes.push_back(other.sizes[0].value);
+  }
+  const double usual = base::Median(std::move(sizes));
+  if (!(row.sizes[0].value > kMuchMore * usual)) return "";
+  return base::Format("%g %s, typical %g", row.sizes[0].value, std::string(trace.strings[row.sizes[0].name]).c_str(),
+                      usual);
 }
 
 std::string Places::Of(const BlameSegment& segment) {

@@ -20,6 +20,11 @@ std::string ThreadName(const model::Trace& trace, uint32_t thread);
 std::string ResourceName(const model::Trace& trace, uint32_t event);  // of a recorded wait; "" if it names none
 std::string GpuWorkName(const model::Trace& trace, uint32_t op);      // cut as in every line
 
+std::string MembersText(const model::Trace& trace,
+                        uint32_t batch);  // "request 0000000000008f0c of /segment and 3 more"
+// "2578 prompt_tokens, typical 55", if it is much more than its route's usual size; otherwise "". O(requests).
+std::string SizeText(const model::Trace& trace, uint32_t request);
+
 // Remembers names of kernels, because reading them takes long.
 class Places {
  public:

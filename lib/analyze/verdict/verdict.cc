@@ -16,6 +16,7 @@
 #include "analyze/verdict/counterfactual.h"
 #include "analyze/verdict/depths.h"
 #include "analyze/verdict/proof.h"
+#include "analyze/verdict/tree.h"
 #include "analyze/verdict/verdict_confidence.h"
 #include "analyze/verdict/verdict_others.h"
 #include "base/columns.h"
@@ -482,6 +483,13 @@ WorkDone WorkOfBlame(const blame::Index& index, const RequestBlame& blame) {
   return work;
 }
 
+// Finds what the comparison with normal requests does not tell.
+void FindContext(const blame::Index& index, const RequestBlame& blame, Verdict* verdict) {
+  FindOthers(index, blame, verdict);
+  FindStage(index, blame, verdict);
+  FindTree(index, blame, verdict);
+}
+
 Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
                     const VerdictOptions& options) {
   const model::RequestRow& row = index.trace.requests[blame.request];
@@ -495,7 +503,7 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
                                 (facts::AreWaitsRecorded(index.trace) ? kByWaits : 0);
   if (KeepDepth(work.depth, blame.blame, at_any_depth, least, &rows)) {
     RequestComparison(index, blame, options, &verdict).Compare(rows, work);
-    FindOthers(index, blame, &verdict);
+    FindContext(index, blame, &verdict);
     return verdict;
   }
   verdict.is_coarse = true;
@@ -505,7 +513,7 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
   for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
   for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
   RequestComparison(index, coarse, options, &verdict).Compare(rows, work);
-  FindOthers(index, coarse, &verdict);
+  FindContext(index, coarse, &verdict);
   return verdict;
 }
 

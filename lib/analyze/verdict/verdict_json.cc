@@ -26,6 +26,7 @@ class Writer {
 
   std::string Write(const Verdict& v, const Drift* drifts, size_t drift_count) {
     json_.Begin('{');
+    json_.Key("summary").Text(VerdictSentence(index_, blame_, v));
     Request();
     json_.Key("verdict").Text(VerdictKindName(v.kind));
     json_.Key("why_not");
@@ -37,6 +38,7 @@ class Writer {
     MoreOfAll(v);
     Others(v);
     if (*v.advice.code != '\0') Say(v.advice);
+    RootOf(v);
     Causes("causes", v.causes, v.latency_ns);
     Causes("largest", v.largest, v.latency_ns);
     json_.Key("joint_saving_ns").Int(v.joint_saving_ns);
@@ -44,6 +46,7 @@ class Writer {
     json_.Key("rest_ns").Int(v.rest_ns);
     json_.Key("unnamed").Int(v.unnamed);
     json_.Key("unnamed_ns").Int(v.unnamed_ns);
+    Tree(v);
     Parts("blame_ns", blame_.blame);
     Parts("normal_ns", v.normal);
     json_.Key("segments").Begin('[');
@@ -235,6 +238,76 @@ class Writer {
     if (state.usual_clock) json_.Key("usual_sm_clock_mhz").Real(*state.usual_clock);
     if (state.others) json_.Key("active_without_requests").Real(*state.others);
     if (state.Bound() != blame::GpuBound::kUnknown) json_.Key("bound_by").Text(blame::GpuBoundName(state.Bound()));
+    json_.End();
+  }
+
+  // The stage, the root and the load.
+  void RootOf(const Verdict& v) {
+    if (v.stage.name != 0) {
+      json_.Key("stage").Begin('{');
+      Name("name", v.stage.name);
+      json_.Key("ns").Int(v.stage.ns);
+      json_.Key("usual_ns");
+      v.stage.usual_ns < 0 ? json_.Null() : json_.Int(v.stage.usual_ns);
+      json_.End();
+    }
+    if (v.root.node == kNone) return;
+    json_.Key("root").Begin('{');
+    json_.Key("kind").Text(NodeKindName(v.root.kind));
+    json_.Key("blame").Text(BlameName(v.root.blame));
+    json_.Key("by");
+    By(v.root.by, nullptr);
+    json_.Key("hops").Int(v.root.hops);
+    json_.Key("excess_ns").Int(v.root.excess_ns);
+    json_.Key("share").Real(v.root.share);
+    json_.Key("confidence").Real(v.root.confidence);
+    Say(v.root.advice);
+    if (v.root.kind == NodeKind::kLoad && v.load.queue != 0) {
+      json_.Key("load").Begin('{');
+      Name("queue", v.load.queue);
+      json_.Key("ahead").Int(v.load.ahead);
+      json_.Key("within_ns").Int(v.load.within_ns);
+      json_.Key("threads").Int(v.load.threads);
+      json_.End();
+    }
+    json_.End();
+  }
+
+  void Tree(const Verdict& v) {
+    if (v.tree.empty()) return;
+    json_.Key("tree");
+    Node(v, 0);
+  }
+  void Node(const Verdict& v, uint32_t row) {
+    const VerdictNode& node = v.tree[row];
+    const bool is_waited = node.kind != NodeKind::kRest && node.kind != NodeKind::kCommon;
+    json_.Begin('{');
+    json_.Key("kind").Text(NodeKindName(node.kind));
+    if (is_waited && node.kind != NodeKind::kVictim) json_.Key("blame").Text(BlameName(node.blame));
+    if (is_waited) {
+      json_.Key("ns").Int(node.ns);
+      json_.Key("whole_ns").Int(node.whole_ns);
+      json_.Key("normal_ns");
+      node.normal_ns < 0 ? json_.Null() : json_.Int(node.normal_ns);
+    }
+    json_.Key("excess_ns").Int(node.excess_ns);
+    if (node.count != 0) json_.Key("count").Int(node.count);
+    if (node.by.IsKnown()) {
+      json_.Key("by");
+      By(node.by, nullptr);
+    }
+    if (node.for_request != kNone) json_.Key("for_request").Text(RequestId(trace_.requests[node.for_request].id));
+    if (node.kind == NodeKind::kPart) json_.Key("is_explained").Bool(node.is_explained);
+    if (node.kind == NodeKind::kPart && node.at.end_ns > node.at.begin_ns) {
+      json_.Key("at");
+      Segment(node.at);
+      json_.Key("place_ns").Int(node.place_ns);
+    }
+    json_.Key("children").Begin('[');
+    for (uint32_t child = row + 1; child < v.tree.size(); ++child) {
+      if (v.tree[child].parent == row) Node(v, child);
+    }
+    json_.End();
     json_.End();
   }
 

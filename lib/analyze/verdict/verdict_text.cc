@@ -18,6 +18,7 @@
 #include "analyze/verdict/mechanism.h"
 #include "analyze/verdict/place.h"
 #include "analyze/verdict/proof.h"
+#include "analyze/verdict/tree.h"
 #include "analyze/verdict/verdict_words.h"
 #include "base/add_up.h"
 #include "base/columns.h"
@@ -296,7 +297,7 @@ class Teller {
     std::string details;
     if (by.batch != kNone) {
       text += "a batch of " + Executor(by.batch);
-      details = Members(by.batch);
+      details = MembersText(trace_, by.batch);
     } else if (by.request != kNone) {
       const model::RequestRow& row = trace_.requests[by.request];
       text += by.request == blame_.request ? "itself" : "request " + base::RequestId(row.id);
@@ -319,40 +320,8 @@ class Teller {
     const bool is_given = part != nullptr && part->work > 0 &&
                           blame::Outermost(trace_, index_.requests, part->request) == cause.by.request;
     return is_given ? index_.mixed_work.Text(trace_, blame_.segments[cause.longest[0]].batch, *part)
-                    : SizeText(cause.by.request);
+                    : SizeText(trace_, cause.by.request);
   }
-  // "2578 prompt_tokens, typical 55", if it is much more than its route's usual size.
-  std::string SizeText(uint32_t request) const {
-    constexpr double kMuchMore = 2;
-    const model::RequestRow& row = trace_.requests[request];
-    if (row.sizes.empty()) return "";
-    std::vector<double> sizes;
-    for (const model::RequestRow& other : trace_.requests) {
-      if (other.route == row.route && !other.sizes.empty() && other.sizes[0].name == row.sizes[0].name &&
-          std::isfinite(other.sizes[0].value))
-        sizes.push_back(other.sizes[0].value);
-    }
-    const double usual = base::Median(std::move(sizes));
-    if (!(row.sizes[0].value > kMuchMore * usual)) return "";
-    return Format("%g %s, typical %g", row.sizes[0].value, std::string(trace_.strings[row.sizes[0].name]).c_str(),
-                  usual);
-  }
-  // "request 0000000000008f0c of /segment and 3 more".
-  std::string Members(uint32_t batch) const {
-    const model::BatchRow& row = trace_.batches[batch];
-    std::vector<uint32_t> requests;
-    for (uint32_t m = row.first_member; m < row.first_member + row.member_count; ++m) {
-      const uint32_t request = trace_.members[m].request;
-      if (request != kNone && std::find(requests.begin(), requests.end(), request) == requests.end())
-        requests.push_back(request);
-    }
-    if (requests.empty()) return "no requests";
-    const model::RequestRow& first = trace_.requests[requests[0]];
-    const std::string text = "request " + base::RequestId(first.id) + " of " + std::string(trace_.strings[first.route]);
-    if (requests.size() == 1) return text;
-    return text + " and " + std::to_string(requests.size() - 1) + " more";
-  }
-
   // More about its longest stretch than place and culprit.
   std::string RemarksOn(const Cause& cause) const {
     if (cause.longest.empty()) return "";
@@ -442,10 +411,28 @@ class Teller {
     return thread == kNone ? "" : " on " + ThreadName(trace_, thread);
   }
 
+  // The cause above the root, if that is another's doing; kNone: it is not.
+  static uint32_t FollowedCause(const Verdict& v) {
+    if (v.root.node == kNone || v.root.hops == 0 || *v.root.advice.text == '\0') return kNone;
+    uint32_t row = v.root.node;
+    while (v.tree[row].parent != 0) row = v.tree[row].parent;
+    for (uint32_t i = 0; i < v.causes.size(); ++i) {
+      if (v.causes[i].blame == v.tree[row].blame) return i;
+    }
+    return kNone;
+  }
+
   void TellAdvice(const Verdict& v, base::Lines* lines) const {
     if (*v.advice.text != '\0') lines->AddWrapped(0, "what to do  ", v.advice.text);
     std::string last;
-    for (const Cause& cause : v.causes) {
+    const uint32_t followed = FollowedCause(v);
+    if (followed != kNone) {
+      lines->AddWrapped(0, "what to do  ", v.root.advice.text);
+      last = v.root.advice.code;
+    }
+    for (uint32_t i = 0; i < v.causes.size(); ++i) {
+      const Cause& cause = v.causes[i];
+      if (i == followed) continue;  // the root's advice is in its place
       if (last != cause.advice.code)
         lines->AddWrapped(0, last.empty() ? "what to do  " : "            ", cause.advice.text);
       last = cause.advice.code;
@@ -639,7 +626,8 @@ std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, cons
 
 std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
-  return verdict::Teller(index.data()->index, blame).Tell(verdict, columns);
+  return verdict::OpeningText(index, blame, verdict, columns) +
+         verdict::Teller(index.data()->index, blame).Tell(verdict, columns);
 }
 
 }  // namespace analyze

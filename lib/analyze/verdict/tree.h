@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tree of blame: where a cause is a wait for somebody else, what of that one's time was unusual
+// (docs/reference/why.md#the-chain-to-the-root).
+#ifndef PITOT_LIB_ANALYZE_VERDICT_TREE_H_
+#define PITOT_LIB_ANALYZE_VERDICT_TREE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyze/blame/walk.h"
+#include "analyze/verdict/namespace.h"
+#include "pitot/analyze/verdict.h"
+
+namespace pitot::verdict {
+
+// Fills the tree, the root and the load. Leaves them empty if the time is over (BlameOptions::is_over). O(batches +
+// requests), and at most 33 walks for each culprit. Throws std::bad_alloc.
+void FindTree(const blame::Index& index, const RequestBlame& blame, Verdict* verdict);
+// Fills the stage. O(requests).
+void FindStage(const blame::Index& index, const RequestBlame& blame, Verdict* verdict);
+
+// ---- tree_text.cc
+// "40 came within 20.0 ms; 34 were ahead of it in queue "pictures", from which 2 threads take".
+std::string LoadText(const model::Trace& trace, const Load& load);
+// The tree in words, each line after its parent, without the victim. Empty if no cause is a wait for somebody.
+struct TreeLine {
+  size_t depth = 0;
+  int64_t tenths = 0;  // of a ms; those of children add up to their parent's
+  std::string text;
+};
+std::vector<TreeLine> TreeLines(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
+// The sentence, the stage and the tree, with a blank line after them.
+std::string OpeningText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns);
+
+}  // namespace pitot::verdict
+
+#endif  // PITOT_LIB_ANALYZE_VERDICT_TREE_H_

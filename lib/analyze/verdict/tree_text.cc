@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tree of blame in words, and the verdict in one sentence.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analyze/blame/index_data.h"
+#include "analyze/blame/token_gap.h"
+#include "analyze/verdict/mechanism.h"
+#include "analyze/verdict/place.h"
+#include "analyze/verdict/tree.h"
+#include "analyze/verdict/verdict_words.h"
+#include "base/add_up.h"
+#include "base/columns.h"
+
+namespace pitot::verdict {
+
+using base::Duration;
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+constexpr size_t kTreeNumber = 11;  // columns of an excess
+
+class TreeTeller {
+ public:
+  TreeTeller(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict)
+      : of_(index), index_(index.data()->index), trace_(index_.trace), blame_(blame), verdict_(verdict) {}
+
+  std::string Sentence() const {
+    const Verdict& v = verdict_;
+    std::string text = Victim();
+    switch (v.kind) {
+      case VerdictKind::kNotUnusual:
+        return text + ", not unusual among similar requests.";
+      case VerdictKind::kMoreWork:
+        return text + ": " + MoreWorkText(v) + ".";
+      case VerdictKind::kDiffuse:
+        return text + ": no single part stands out.";
+      case VerdictKind::kUniform:
+        return text + base::Format(": everything was %.0f %% slower.", 100 * v.common_factor);
+      case VerdictKind::kCauses:
+      case VerdictKind::kUndetermined:
+        break;
+    }
+    const bool is_chain = v.root.node != kNone && (v.root.hops > 0 || v.root.kind == NodeKind::kLoad);
+    const bool is_member = is_chain && v.root.hops == 1 && IsMemberWork(v.tree[v.root.node]);
+    if (is_chain && !is_member) return text + ": it " + Chain() + ".";
+    const std::vector<Cause>& parts = v.causes.empty() ? v.largest : v.causes;
+    const Cause* cause = v.root.node != kNone ? CauseAbove(v.root.node) : nullptr;
+    if (cause == nullptr && !parts.empty()) cause = &parts[0];
+    if (cause != nullptr) text += ": it " + SentenceText(of_, blame_, v, *cause);
+    const bool is_undetermined = v.kind == VerdictKind::kUndetermined && v.level != Baseline::Level::kNone;
+    return text + (is_undetermined ? "; the cause is undetermined: " + v.why_not : "") + ".";
+  }
+
+  std::vector<TreeLine> Lines() const {
+    std::vector<TreeLine> lines;
+    const bool has_culprits =
+        std::any_of(verdict_.tree.begin(), verdict_.tree.end(), [](const VerdictNode& node) { return node.hops > 0; });
+    if (has_culprits || verdict_.root.kind == NodeKind::kLoad)
+      AddChildren(0, base::RoundTo(verdict_.tree[0].excess_ns, kTenth), 0, &lines);
+    return lines;
+  }
+
+  std::string StageText() const {
+    const VerdictStage& stage = verdict_.stage;
+    if (stage.name == 0) return "";
+    return QuotedName(trace_.strings[stage.name]) + " " + Duration(stage.ns) +
+           (stage.usual_ns < 0 ? std::string() : ", usually " + Duration(stage.usual_ns));
+  }
+
+ private:
+  // The victim and its time.
+  std::string Victim() const {
+    const model::RequestRow& row = trace_.requests[blame_.request];
+    const std::string request =
+        "request " + base::RequestId(row.id) + " (" + std::string(trace_.strings[row.route]) + ")";
+    const bool is_token = blame_.token != kNone;
+    std::string text = !is_token                                   ? "R" + request.substr(1)
+                       : blame::IsFirstToken(trace_, blame_.token) ? "The first token of " + request
+                                                                   : "A token of " + request;
+    text += is_token ? " came after " : row.duration_ns == model::kOpen ? " has taken " : " took ";
+    text += Duration(verdict_.latency_ns) + (!is_token && row.duration_ns == model::kOpen ? " so far" : "");
+    if (verdict_.level == Baseline::Level::kNone) return text + ", and too few like it are known to say what is usual";
+    return verdict_.kind == VerdictKind::kNotUnusual ? text : text + " instead of " + Duration(verdict_.typical_ns);
+  }
+
+  // From the victim's own wait down to the root.
+  std::string Chain() const {
+    std::vector<uint32_t> rows;
+    for (uint32_t at = verdict_.root.node; at != 0 && at != kNone; at = verdict_.tree[at].parent) rows.push_back(at);
+    std::string text;
+    for (size_t i = rows.size(); i-- > 0;) {
+      const VerdictNode& node = verdict_.tree[rows[i]];
+      const bool is_part = node.kind == NodeKind::kPart;
+      text += text.empty() ? "" : is_part ? ", which " : node.kind == NodeKind::kLoad ? " " : ", ";
+      text += is_part ? PartText(node, i == 0) : HopText(node);
+    }
+    // What a holder did with the lock, usual or not.
+    const VerdictNode& root = verdict_.tree[verdict_.root.node];
+    const bool is_lock = root.blame == Blame::kHostLock || root.blame == Blame::kHostGil;
+    for (uint32_t child = verdict_.root.node + 1; is_lock && child < verdict_.tree.size(); ++child) {
+      if (verdict_.tree[child].parent != verdict_.root.node) continue;
+      if (verdict_.tree[child].kind == NodeKind::kPart) text += ", which " + PartText(verdict_.tree[child], true);
+      break;
+    }
+    return verdict_.root.hops > 2 ? text + ": a convoy" : text;
+  }
+
+  // A predicate of the request or culprit above.
+  std::string PartText(const VerdictNode& node, bool is_last) const {
+    const std::string time = Duration(node.ns);
+    std::string text;
+    const bool is_lock = node.blame == Blame::kHostLock || node.blame == Blame::kHostGil;
+    const std::string lock = is_lock && node.at.event != kNone ? ResourceName(trace_, node.at.event) : "";
+    if (!lock.empty()) {
+      text = "waited " + time + " for lock " + QuotedName(lock);
+    } else if (node.hops > 0 && index_.PartBehind(node.at) != nullptr) {
+      return "took " + time + " for the work of a large member";
+    } else if (!is_last) {
+      return Mechanism(node.blame, time);
+    } else if (node.blame == Blame::kUntraced && node.at.event == kNone && node.hops > 0) {
+      text = "did something unrecorded for " + time + ", outside of all scopes " + Places(trace_).Of(node.at);
+    } else {
+      const std::string place = Places(trace_).Of(node.at);
+      text = 10 * node.place_ns >= 9 * node.ns ? MechanismAt(node.blame, time, place)
+                                               : MechanismPartlyAt(node.blame, time, place, Duration(node.place_ns));
+    }
+    text += SizeOfCopy(node);
+    if (is_last && node.hops > 0 && !node.is_explained) {
+      text += node.blame == Blame::kHostBlockedUnknown   ? ", and no recorded wait explains why"
+              : node.blame == Blame::kHostOncpuFramework ? ", or in a wait that nothing recorded shows"
+                                                         : "";
+    }
+    if (node.for_request != kNone) {
+      const std::string size = SizeText(trace_, node.for_request);
+      text += ", for " + RequestText(node.for_request) + (size.empty() ? "" : ": " + size);
+    }
+    const bool has_normal = is_last && node.hops > 0 && node.normal_ns >= 0 && node.normal_ns < node.whole_ns;
+    return text + (!has_normal           ? std::string()
+                   : node.normal_ns == 0 ? std::string("; usually none")
+                                         : "; usually " + Duration(node.normal_ns));
+  }
+
+  // " (667 MiB)", of a copy or set of memory.
+  std::string SizeOfCopy(const VerdictNode& node) const {
+    constexpr uint32_t kMoves = BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset);
+    if ((kMoves & BlameBit(node.blame)) == 0 || node.at.gpu == kNone || trace_.gpu.bytes[node.at.gpu] == 0) return "";
+    return " (" + base::Bytes(trace_.gpu.bytes[node.at.gpu]) + ")";
+  }
+
+  std::string RequestText(uint32_t request) const {
+    if (request == blame_.request) return "the request itself";
+    const model::RequestRow& row = trace_.requests[request];
+    return "request " + base::RequestId(row.id) + " (" + std::string(trace_.strings[row.route]) + ")";
+  }
+
+  // Whose time it was.
+  std::string WhoText(const VerdictNode& node) const {
+    const Culprit& by = node.by;
+    if (by.batch != kNone)
+      return "a batch of " + std::string(trace_.strings[trace_.batches[by.batch].executor]) + " (" +
+             MembersText(trace_, by.batch) + ")";
+    if (by.request != kNone) return RequestText(by.request);
+    if (by.event == kNone) return ThreadName(trace_, by.thread);
+    const std::string resource = ResourceName(trace_, by.event);
+    return ThreadName(trace_, by.thread) + " in " +
+           QuotedName(resource.empty() ? trace_.EventName(by.event) : std::string_view(resource));
+  }
+
+  std::string HopText(const VerdictNode& node) const {
+    const bool is_lock = node.blame == Blame::kHostLock || node.blame == Blame::kHostGil;
+    const std::string by = is_lock ? "held by " : "behind ";
+    switch (node.kind) {
+      case NodeKind::kBatch:
+      case NodeKind::kThread:
+        return by + WhoText(node);
+      case NodeKind::kRequest:
+        return by + WhoText(node) + MemberWork(node);
+      case NodeKind::kGpuWork:
+        return "behind GPU work of " + WhoText(node) +
+               (node.by.gpu != kNone ? ": " + GpuWorkName(trace_, node.by.gpu) : "");
+      case NodeKind::kCycle:
+        return by + WhoText(node) + ", which waits for it in turn: a cycle";
+      case NodeKind::kLoad:
+        return LoadWords(node);
+      case NodeKind::kSeveral:
+        return "behind " + base::Plural(node.count, "other") + ", each a little longer than usual";
+      case NodeKind::kBacklog:
+        return "in the backlog left by " + WhoText(node);
+      case NodeKind::kCommon:
+        return "everything was slower";
+      case NodeKind::kUnexplained:
+        return "nothing recorded says behind whom";
+      default:
+        return "the rest";
+    }
+  }
+
+  std::string LoadWords(const VerdictNode& node) const {
+    std::string text =
+        "because of load: none of the " + base::Plural(node.count, "other") + " ahead took longer than usual";
+    if (!node.is_explained) text = "because of load: " + base::Plural(node.count, "other") + " ahead";
+    if (node.is_explained && node.count == 1) text = "because of load: the one ahead took no longer than usual";
+    if (node.hops == 0 && verdict_.load.ahead != 0) text += ", and " + LoadText(trace_, verdict_.load);
+    return text;
+  }
+
+  // Whether the node is the work of a member, which made its batch long.
+  bool IsMemberWork(const VerdictNode& node) const {
+    return node.kind == NodeKind::kRequest && index_.PartBehind(verdict_.tree[node.parent].at) != nullptr;
+  }
+  // ": 2,578 tokens in this step, typical 1"; "" if it is not a member's work, or not known to be large.
+  std::string MemberWork(const VerdictNode& node) const {
+    if (!IsMemberWork(node)) return "";
+    const BlameSegment& at = verdict_.tree[node.parent].at;
+    const blame::MixedWork::Part& part = *index_.PartBehind(at);
+    const bool is_given = part.work > 0 && at.by.request == node.by.request;
+    const std::string size =
+        is_given ? index_.mixed_work.Text(trace_, at.batch, part) : SizeText(trace_, node.by.request);
+    return size.empty() ? "" : ": " + size;
+  }
+  // The victim's part above a node.
+  const Cause* CauseAbove(uint32_t row) const {
+    while (verdict_.tree[row].parent != 0) row = verdict_.tree[row].parent;
+    const std::vector<Cause>& causes = verdict_.causes.empty() ? verdict_.largest : verdict_.causes;
+    for (const Cause& cause : causes) {
+      if (cause.blame == verdict_.tree[row].blame) return &cause;
+    }
+    return nullptr;
+  }
+
+  std::string NodeText(const VerdictNode& node) const {
+    if (node.kind == NodeKind::kPart) return PartText(node, true) + " (" + BlameName(node.blame) + ")";
+    const bool has_time = node.kind == NodeKind::kBatch || node.kind == NodeKind::kRequest ||
+                          node.kind == NodeKind::kThread || node.kind == NodeKind::kGpuWork ||
+                          node.kind == NodeKind::kBacklog || node.kind == NodeKind::kSeveral;
+    if (!has_time || IsMemberWork(node)) return HopText(node);
+    const bool is_lock = node.blame == Blame::kHostLock || node.blame == Blame::kHostGil;
+    return HopText(node) + ": " + Duration(is_lock ? node.ns : node.whole_ns) +
+           (node.normal_ns >= 0 ? ", usually " + Duration(node.normal_ns) : ", usual time not known");
+  }
+
+  // The children's numbers add up to the parent's as printed, too.
+  void AddChildren(uint32_t row, int64_t tenths, size_t depth, std::vector<TreeLine>* lines) const {
+    std::vector<uint32_t> children;
+    std::vector<int64_t> excesses;
+    for (uint32_t child = row + 1; child < verdict_.tree.size(); ++child) {
+      if (verdict_.tree[child].parent != row) continue;
+      children.push_back(child);
+      excesses.push_back(verdict_.tree[child].excess_ns);
+    }
+    const std::vector<int64_t> rounded = base::RoundToAddUp(excesses, kTenth, tenths);
+    for (size_t i = 0; i < children.size(); ++i) {
+      lines->push_back({depth, rounded[i], NodeText(verdict_.tree[children[i]])});
+      AddChildren(children[i], rounded[i], depth + 1, lines);
+    }
+  }
+
+  const BlameIndex& of_;
+  const blame::Index& index_;
+  const Trace& trace_;
+  const RequestBlame& blame_;
+  const Verdict& verdict_;
+};
+
+}  // namespace
+
+std::string LoadText(const Trace& trace, const Load& load) {
+  return base::Plural(load.ahead, "request") + " that had come within " + Duration(load.within_ns) +
+         (load.ahead == 1 ? " was" : " were") + " ahead of it in queue " + QuotedName(trace.strings[load.queue]) +
+         " of " + base::Plural(load.threads, "thread");
+}
+
+std::vector<TreeLine> TreeLines(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
+  return TreeTeller(index, blame, verdict).Lines();
+}
+
+std::string OpeningText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
+  base::Lines lines(columns);
+  const TreeTeller teller(index, blame, verdict);
+  lines.AddWrapped(0, "", VerdictSentence(index, blame, verdict));
+  if (const std::string stage = teller.StageText(); !stage.empty()) lines.AddWrapped(0, "stage  ", stage);
+  const char* lead = "tree";
+  for (const TreeLine& line : teller.Lines()) {
+    lines.AddWrapped(
+        0, lead + base::PadLeft(SignedTenths(line.tenths), kTreeNumber) + std::string(2 + 2 * line.depth, ' '),
+        line.text);
+    lead = "    ";
+  }
+  lines.Blank();
+  return lines.text();
+}
+
+}  // namespace pitot::verdict
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+std::string VerdictSentence(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
+  if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
+  return verdict::TreeTeller(index, blame, verdict).Sentence();
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

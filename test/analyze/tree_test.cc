@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tree of blame: chains from a wait to its root, and sums that hold for any rows.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyze/soup.h"
+#include "analyze/unwrapped.h"
+#include "pitot/analyze/judgement.h"
+#include "pitot/analyze/learn.h"
+#include "pitot/analyze/verdict.h"
+#include "pitot/wait.h"
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+
+using namespace analyze;
+using model::GpuKind;
+using model::kNone;
+
+namespace {
+
+constexpr int64_t kUs = 1'000, kMs = 1'000 * kUs;
+
+// An executor that takes requests one by one, for 6 ms each. 150 normal requests, 20 ms apart; then whatever the test
+// adds, from `late_ns` on.
+struct ImageServer {
+  explicit ImageServer(uint32_t normal = 150) {
+    http = maker.Thread("http-1");
+    other = maker.Thread("http-2");
+    third = maker.Thread("http-3");
+    loader = maker.Thread("loader");
+    executor = maker.Thread("executor");
+    wait = maker.WaitSite();
+    decode = maker.Site(SiteKind::kScope, "decode");
+    forward = maker.Site(SiteKind::kScope, "forward");
+    reload = maker.Site(SiteKind::kScope, "reload");
+    maker.trace.devices.push_back({});
+    maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+    for (uint32_t i = 0; i < normal; ++i) {
+      const int64_t at_ns = i * 20 * kMs, jitter_ns = (i * 7 % 11) * 10 * kUs;
+      Serve(http, "/classify", at_ns, at_ns + kMs, at_ns + 7 * kMs + jitter_ns);
+    }
+    late_ns = normal * 20 * kMs;
+  }
+  // A request whose batch of its own runs from `taken_ns` to `done_ns`. Returns its row.
+  uint32_t Serve(uint32_t thread, const char* route, int64_t at_ns, int64_t taken_ns, int64_t done_ns,
+                 bool has_scope = true) {
+    const auto number = static_cast<uint32_t>(maker.trace.requests.size());
+    const uint32_t row = maker.Request(0x100 + number, route, at_ns, done_ns + kMs - at_ns);
+    maker.trace.requests[row].begin_thread = maker.trace.requests[row].end_thread = thread;
+    const uint32_t batch = maker.Batch(0x5000 + number, "resnet50", executor, taken_ns, done_ns - taken_ns);
+    maker.Member(batch, row, taken_ns);
+    maker.trace.handoffs.push_back(
+        {row, maker.String("images"), thread, executor, std::min(at_ns + kMs, taken_ns), taken_ns, batch});
+    Scope(thread, decode, at_ns, std::min(at_ns + kMs, taken_ns), {row, kNone});
+    Scope(thread, decode, done_ns, done_ns + kMs, {row, kNone});
+    if (has_scope) Scope(executor, forward, taken_ns, done_ns, {kNone, batch});
+    return row;
+  }
+  uint32_t BatchOf(uint32_t request) const {
+    for (const model::MemberRow& member : maker.trace.members) {
+      if (member.request == request) return member.batch;
+    }
+    return kNone;
+  }
+  // The same without a batch, on its thread alone.
+  uint32_t Handle(uint32_t thread, const char* route, int64_t at_ns, int64_t done_ns) {
+    const auto number = static_cast<uint32_t>(maker.trace.requests.size());
+    const uint32_t row = maker.Request(0x100 + number, route, at_ns, done_ns - at_ns);
+    maker.trace.requests[row].begin_thread = maker.trace.requests[row].end_thread = thread;
+    Scope(thread, decode, at_ns, done_ns, {row, kNone});
+    return row;
+  }
+  void Scope(uint32_t thread, uint32_t site, int64_t begin_ns, int64_t end_ns, Context context) {
+    if (end_ns > begin_ns) maker.Event(thread, site, begin_ns, end_ns - begin_ns, context);
+  }
+  void Wait(uint32_t thread, WaitKind kind, const char* resource, int64_t begin_ns, int64_t end_ns, Context context,
+            uint32_t owner_thread = kNone, uint32_t owner_request = kNone) {
+    const uint64_t owner = owner_thread != kNone ? maker.trace.threads[owner_thread].number : 0;
+    const uint64_t request = owner_request != kNone ? maker.trace.requests[owner_request].id : 0;
+    maker.Event(thread, wait, begin_ns, end_ns - begin_ns, context,
+                {static_cast<uint64_t>(kind), maker.String(resource), owner, request});
+  }
+  Judgement Judge(uint32_t request) {
+    maker.trace.window_end_ns = late_ns + 2'000 * kMs;
+    maker.trace.depths = {{0, maker.trace.window_end_ns, Depth::kKernels}};
+    trace = maker.Finish();
+    REQUIRE(FindInconsistency(trace) == "");
+    Judgement judgement;
+    REQUIRE(JudgeRequest(trace, request, nullptr, &judgement).ok());
+    return judgement;
+  }
+
+  TraceMaker maker;
+  model::Trace trace;
+  uint32_t http, other, third, loader, executor, wait, decode, forward, reload;
+  int64_t late_ns = 0;
+};
+
+// Checks that the children of each node add up to it, to the nanosecond, and that the tree is bounded.
+void CheckSums(const Verdict& verdict) {
+  const std::vector<VerdictNode>& tree = verdict.tree;
+  REQUIRE(tree.size() < 2'000);
+  for (uint32_t row = 0; row < tree.size(); ++row) {
+    REQUIRE((row == 0 ? tree[row].parent == kNone : tree[row].parent < row));
+    REQUIRE(tree[row].hops <= 6);
+    int64_t sum_ns = 0;
+    bool has_children = false;
+    for (const VerdictNode& child : tree) {
+      if (child.parent != row) continue;
+      has_children = true;
+      sum_ns += child.excess_ns;
+      if (row != 0) REQUIRE(child.excess_ns > 0);
+    }
+    if (has_children) REQUIRE(sum_ns == tree[row].excess_ns);
+  }
+  REQUIRE(verdict.root.confidence >= 0);
+  REQUIRE(verdict.root.confidence <= 1);
+}
+
+std::string TextOf(const Judgement& judgement) {
+  return Unwrapped(VerdictText(judgement.index, judgement.blame, judgement.verdict, 1'000));
+}
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a copy in the batch ahead is the root, and the request that it was made for its culprit", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  const uint32_t copier = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 191 * kMs, false);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 191 * kMs, at_ns + 197 * kMs);
+  const Context context = {copier, server.BatchOf(copier)};
+  server.Scope(server.executor, server.forward, at_ns + kMs, at_ns + 4 * kMs, context);
+  server.maker.Call(server.executor, "cudaMemcpy", at_ns + 4 * kMs, 183 * kMs, context, 0);
+  server.maker.Gpu(0, GpuKind::kMemcpy, "HtoD pageable", at_ns + 4 * kMs, 183 * kMs, 0, kNone, 700'000'000);
+  server.Scope(server.executor, server.forward, at_ns + 187 * kMs, at_ns + 191 * kMs, context);
+
+  const Judgement judgement = server.Judge(late);
+  const Verdict& verdict = judgement.verdict;
+  const std::string text = TextOf(judgement);
+  INFO(text);
+
+  REQUIRE(verdict.kind == VerdictKind::kCauses);
+  CHECK(verdict.causes[0].blame == Blame::kExecutorBusy);
+  CHECK(verdict.root.kind == NodeKind::kPart);
+  CHECK(verdict.root.blame == Blame::kH2d);
+  CHECK(verdict.root.by.request == copier);
+  CHECK(verdict.root.hops == 1);
+  CHECK(verdict.root.excess_ns == 183 * kMs);
+  CHECK(verdict.root.confidence > 0.8);
+  CHECK(std::string(verdict.root.advice.code) == "copy_better");
+  CheckSums(verdict);
+  CHECK(Has(
+      text,
+      "Request 0000000000000197 (/classify) took 196.0 ms instead of 8.06 ms: it waited 188.0 ms for its "
+      "executor, behind a batch of resnet50 (request 0000000000000196 of /segment), which spent 183.0 ms "
+      "copying to the GPU: memcpy HtoD pageable (667 MiB), for request 0000000000000196 (/segment); usually none."));
+  CHECK(text.find("Use pinned memory") < text.find("all of it"));
+  CHECK(!Has(text, "Find out why"));  // the tree did
+  const std::string json = VerdictJson(judgement.index, judgement.blame, verdict);
+  CHECK(Has(json, "\"summary\": \"Request 0000000000000197"));
+  CHECK(Has(json, "\"for_request\": \"0000000000000196\""));
+}
+
+TEST_CASE("what a batch ahead does usually is load, not its fault", "[tree]") {
+  ImageServer server;
+  // 40 come within 20 ms, 6 ms each.
+  const int64_t at_ns = server.late_ns;
+  uint32_t last = kNone;
+  for (int64_t i = 0; i < 40; ++i) {
+    const int64_t taken_ns = at_ns + kMs + i * 6 * kMs;
+    last = server.Serve(i % 2 == 0 ? server.http : server.other, "/classify", at_ns + i * kMs / 2, taken_ns,
+                        taken_ns + 6 * kMs);
+  }
+  const Judgement judgement = server.Judge(last);
+  const Verdict& verdict = judgement.verdict;
+  const std::string text = TextOf(judgement);
+  INFO(text);
+
+  REQUIRE(verdict.kind == VerdictKind::kCauses);
+  CHECK(verdict.root.kind == NodeKind::kLoad);
+  CHECK(verdict.root.hops == 0);
+  CHECK(verdict.load.ahead == 35);  // four were done, or on the executor
+  CHECK(verdict.load.threads == 1);
+  CHECK(std::string(verdict.root.advice.code) == "add_capacity");
+  CHECK(Has(text,
+            "because of load: none of the 36 others ahead took longer than usual, and 35 requests that had come "
+            "within 17.5 ms were ahead of it in queue \"images\" of 1 thread"));
+  CheckSums(verdict);
+}
+
+TEST_CASE("a backlog is the fault of the batch that left it, though that was done before the request came", "[tree]") {
+  const auto root_of = [](int64_t pause_ns) {
+    ImageServer server;
+    const int64_t at_ns = server.late_ns;
+    const uint32_t slow = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 200 * kMs);
+    server.Wait(server.executor, WaitKind::kIo, "weights", at_ns + 2 * kMs, at_ns + 195 * kMs,
+                {kNone, server.BatchOf(slow)});
+    int64_t taken_ns = at_ns + 200 * kMs + pause_ns;
+    for (int64_t i = 0; i < 20; ++i, taken_ns += 6 * kMs)
+      server.Serve(server.other, "/classify", at_ns + (20 + i) * kMs, taken_ns, taken_ns + 6 * kMs);
+    const uint32_t late = server.Serve(server.http, "/classify", at_ns + 205 * kMs, taken_ns, taken_ns + 6 * kMs);
+    const Judgement judgement = server.Judge(late);
+    INFO(TextOf(judgement));
+    CheckSums(judgement.verdict);
+    if (pause_ns == 0) {
+      CHECK(judgement.verdict.root.by.batch == server.BatchOf(slow));
+      CHECK(Has(TextOf(judgement),
+                "for its executor, in the backlog left by a batch of resnet50 (request "
+                "0000000000000196 of /segment), which waited 193.0 ms for input"));
+    }
+    return judgement.verdict.root.blame;
+  };
+  CHECK(root_of(0) == Blame::kHostPagefaultIo);
+  CHECK(root_of(kMs) == Blame::kExecutorBusy);  // the executor was idle in between: it is load
+}
+
+TEST_CASE("a holder of a lock that waits for a disk is followed to the disk", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  const uint32_t holder = server.Handle(server.other, "/reload", at_ns, at_ns + 90 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 10 * kMs, at_ns + 91 * kMs, at_ns + 97 * kMs);
+  server.maker.trace.handoffs.back().enqueue_ns = at_ns + 90 * kMs;
+  server.Wait(server.other, WaitKind::kIo, "journal", at_ns + 5 * kMs, at_ns + 85 * kMs, {holder, kNone});
+  server.Wait(server.http, WaitKind::kLock, "cache", at_ns + 11 * kMs, at_ns + 86 * kMs, {late, kNone}, server.other,
+              holder);
+
+  const Judgement judgement = server.Judge(late);
+  const Verdict& verdict = judgement.verdict;
+  const std::string text = TextOf(judgement);
+  INFO(text);
+
+  CHECK(verdict.causes.at(0).blame == Blame::kHostLock);
+  CHECK(verdict.root.blame == Blame::kHostPagefaultIo);
+  CHECK(verdict.root.by.request == holder);
+  CHECK(verdict.root.hops == 1);
+  CHECK(std::string(verdict.root.advice.code) == "take_io_out");
+  CHECK(Has(text,
+            "it waited 75.0 ms for lock \"cache\", held by request 0000000000000196 (/reload), which waited "
+            "74.0 ms for input, output or memory on a disk in \"journal\" on http-2."));
+  CheckSums(verdict);
+}
+
+TEST_CASE("a convoy of three is followed to its end, and named", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  // A batch waits for a lock of the loader, which waits for one of a request, which waits for a disk.
+  const uint32_t slow = server.Handle(server.third, "/store", at_ns, at_ns + 200 * kMs);
+  const uint32_t ahead = server.Serve(server.other, "/segment", at_ns + kMs, at_ns + 2 * kMs, at_ns + 150 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 4 * kMs, at_ns + 150 * kMs, at_ns + 156 * kMs);
+  server.Scope(server.loader, server.reload, at_ns, at_ns + 145 * kMs, {});
+  server.Wait(server.third, WaitKind::kIo, "disk", at_ns, at_ns + 139 * kMs, {slow, kNone});
+  server.Wait(server.loader, WaitKind::kLock, "files", at_ns + kMs, at_ns + 140 * kMs, {}, server.third, slow);
+  server.Wait(server.executor, WaitKind::kLock, "weights", at_ns + 3 * kMs, at_ns + 144 * kMs,
+              {kNone, server.BatchOf(ahead)}, server.loader);
+
+  const Judgement judgement = server.Judge(late);
+  const Verdict& verdict = judgement.verdict;
+  const std::string text = TextOf(judgement);
+  INFO(text);
+
+  CHECK(verdict.root.blame == Blame::kHostPagefaultIo);
+  CHECK(verdict.root.by.request == slow);
+  CHECK(verdict.root.hops == 3);
+  CHECK(Has(text,
+            "for its executor, behind a batch of resnet50 (request 0000000000000197 of /segment), which waited "
+            "139.0 ms for lock \"weights\", held by loader, which waited 135.0 ms for lock \"files\", held by "
+            "request 0000000000000196 (/store), which waited 134.0 ms for input, output or memory on a disk in "
+            "\"disk\" on http-3: a convoy."));
+  CheckSums(verdict);
+}
+
+TEST_CASE("a batch that waits for a lock of the request behind it is a cycle", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  const uint32_t ahead = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 120 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 120 * kMs, at_ns + 126 * kMs);
+  server.Wait(server.executor, WaitKind::kLock, "cache", at_ns + 2 * kMs, at_ns + 116 * kMs,
+              {kNone, server.BatchOf(ahead)}, server.http, late);
+
+  const Judgement judgement = server.Judge(late);
+  const Verdict& verdict = judgement.verdict;
+  const std::string text = TextOf(judgement);
+  INFO(text);
+
+  CHECK(verdict.root.kind == NodeKind::kCycle);
+  CHECK(std::string(verdict.root.advice.code) == "break_cycle");
+  CHECK(Has(text, "for lock \"cache\", held by the request itself, which waits for it in turn: a cycle."));
+  CheckSums(verdict);
+}
+
+TEST_CASE("a holder of a lock that lost its CPU is followed, even if it is the request behind it", "[tree]") {
+  // Its own thread enqueued the request, and still holds the lock in code that takes long.
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  const uint32_t ahead = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 120 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 120 * kMs, at_ns + 126 * kMs);
+  server.Scope(server.http, server.reload, at_ns + 3 * kMs, at_ns + 117 * kMs, {late, kNone});
+  server.Wait(server.executor, WaitKind::kLock, "cache", at_ns + 2 * kMs, at_ns + 116 * kMs,
+              {kNone, server.BatchOf(ahead)}, server.http, late);
+
+  const Judgement judgement = server.Judge(late);
+  INFO(TextOf(judgement));
+
+  CHECK(judgement.verdict.root.kind != NodeKind::kCycle);
+  CHECK(judgement.verdict.root.by.request == late);
+  CHECK(Has(TextOf(judgement), "for lock \"cache\", held by the request itself, which spent 113.0 ms on "));
+  CheckSums(judgement.verdict);
+}
+
+TEST_CASE("small faults of many culprits are one culprit", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  int64_t taken_ns = at_ns + kMs;
+  uint32_t late = kNone;
+  for (int64_t i = 0; i < 61; ++i, taken_ns += 8 * kMs) {  // 2 ms longer than usual, for a disk
+    late = server.Serve(i == 60 ? server.http : server.other, "/classify", at_ns + i * kMs / 10, taken_ns,
+                        taken_ns + 8 * kMs);
+    server.Wait(server.executor, WaitKind::kIo, "weights", taken_ns + kMs, taken_ns + 3 * kMs,
+                {kNone, server.BatchOf(late)});
+  }
+  const Judgement judgement = server.Judge(late);
+  const std::vector<VerdictNode>& tree = judgement.verdict.tree;
+  INFO(TextOf(judgement));
+
+  // Most of the wait is the usual time of so many.
+  CHECK(judgement.verdict.root.kind == NodeKind::kLoad);
+  const auto several =
+      std::find_if(tree.begin(), tree.end(), [](auto& node) { return node.kind == NodeKind::kSeveral; });
+  REQUIRE(several != tree.end());
+  CHECK(several->count > 40);
+  CHECK(std::any_of(tree.begin(), tree.end(), [](const VerdictNode& node) {
+    return node.kind == NodeKind::kPart && node.hops == 1 && node.blame == Blame::kHostPagefaultIo;
+  }));
+  CheckSums(judgement.verdict);
+}
+
+TEST_CASE("a culprit of which nothing usual is known makes a root less sure", "[tree]") {
+  const auto confidence_of = [](bool is_known) {
+    ImageServer server;
+    const int64_t at_ns = server.late_ns;
+    const uint32_t ahead = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 120 * kMs);
+    if (!is_known) server.maker.trace.batches[server.BatchOf(ahead)].executor = server.maker.String("unet");
+    const Judgement judgement =
+        server.Judge(server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 120 * kMs, at_ns + 126 * kMs));
+    // Without a usual time its code is no fault: the batch is named.
+    CHECK(judgement.verdict.root.kind == (is_known ? NodeKind::kPart : NodeKind::kBatch));
+    CHECK(judgement.verdict.root.blame == (is_known ? Blame::kHostOncpuFramework : Blame::kExecutorBusy));
+    CHECK(Has(TextOf(judgement), "usual time not known") == !is_known);
+    CheckSums(judgement.verdict);
+    return judgement.verdict.root.confidence;
+  };
+  CHECK(confidence_of(false) < confidence_of(true));
+}
+
+TEST_CASE("a root that says how long but not why is half as sure", "[tree]") {
+  const auto judge = [](bool has_wait) {
+    ImageServer server;
+    const int64_t at_ns = server.late_ns;
+    const uint32_t ahead = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 120 * kMs, false);
+    if (has_wait)
+      server.Wait(server.executor, WaitKind::kSleep, "back-off", at_ns + kMs, at_ns + 120 * kMs,
+                  {kNone, server.BatchOf(ahead)});
+    const Judgement judgement =
+        server.Judge(server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 120 * kMs, at_ns + 126 * kMs));
+    CheckSums(judgement.verdict);
+    CHECK(judgement.verdict.root.hops == 1);
+    CHECK(Has(TextOf(judgement),
+              has_wait ? "which was blocked for 117.0 ms in \"back-off\" on executor"
+                       : "which did something unrecorded for 117.0 ms, outside of all scopes on executor"));
+    return judgement.verdict;
+  };
+  const Verdict slept = judge(true), unrecorded = judge(false);
+  CHECK(slept.root.blame == Blame::kHostBlockedUnknown);
+  CHECK(unrecorded.root.blame == Blame::kUntraced);
+  CHECK(slept.root.confidence == Approx(2 * unrecorded.root.confidence));
+}
+
+TEST_CASE("a verdict without a baseline follows waits, too, and is less sure", "[tree]") {
+  ImageServer server(30);
+  const int64_t at_ns = server.late_ns;
+  const uint32_t copier = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 150 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 150 * kMs, at_ns + 156 * kMs);
+  server.Wait(server.executor, WaitKind::kIo, "weights", at_ns + 3 * kMs, at_ns + 140 * kMs,
+              {kNone, server.BatchOf(copier)});
+
+  const Judgement judgement = server.Judge(late);
+  const Verdict& verdict = judgement.verdict;
+  INFO(TextOf(judgement));
+
+  CHECK(verdict.kind == VerdictKind::kUndetermined);
+  CHECK(verdict.root.blame == Blame::kHostPagefaultIo);
+  CHECK(verdict.root.by.batch == server.BatchOf(copier));
+  CHECK(verdict.root.confidence > 0.4);
+  CHECK(verdict.root.confidence < 0.75);
+  CHECK(verdict.tree[0].excess_ns == verdict.latency_ns);
+  CheckSums(verdict);
+}
+
+TEST_CASE("a verdict without the time for a tree has none, and is whole otherwise", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 50 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 50 * kMs, at_ns + 56 * kMs);
+  REQUIRE(!server.Judge(late).verdict.tree.empty());
+  bool is_over = false;
+  BlameOptions options;
+  options.is_over = [](void* flag) { return *static_cast<bool*>(flag); };
+  options.is_over_context = &is_over;
+  Judgement judgement;
+  REQUIRE(BlameIndex::Make(server.trace, options, &judgement.index).ok());
+  REQUIRE(FindBlame(judgement.index, late, &judgement.blame).ok());
+  Baseline baseline;
+  REQUIRE(LearnBaseline(judgement.index, late, {}, &baseline).ok());
+
+  is_over = true;
+  REQUIRE(FindVerdict(judgement.index, judgement.blame, baseline, judgement.blame.end_ns, {}, &judgement.verdict).ok());
+
+  CHECK(judgement.verdict.causes.size() == 1);
+  CHECK(judgement.verdict.tree.empty());
+  CHECK(judgement.verdict.root.node == kNone);
+  CHECK(Has(TextOf(judgement), "it waited 47.0 ms for its executor in queue \"images\", behind a batch of resnet50"));
+}
+
+TEST_CASE("the stage with the largest difference from usual is named", "[tree]") {
+  ImageServer server;
+  const auto stages = [&](uint32_t row, int64_t queue_ns) {
+    server.maker.trace.requests[row].stages = {
+        {server.maker.String("read"), server.maker.trace.requests[row].begin_ns, kMs},
+        {server.maker.String("queue"), server.maker.trace.requests[row].begin_ns + kMs, queue_ns},
+        {server.maker.String("model"), server.maker.trace.requests[row].begin_ns + kMs + queue_ns,
+         server.maker.trace.requests[row].duration_ns - kMs - queue_ns}};
+  };
+  for (uint32_t row = 0; row < server.maker.trace.requests.size(); ++row) stages(row, 0);
+  const int64_t at_ns = server.late_ns;
+  server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 50 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 50 * kMs, at_ns + 56 * kMs);
+  stages(late, 47 * kMs);
+
+  const Judgement judgement = server.Judge(late);
+
+  CHECK(server.trace.strings[judgement.verdict.stage.name] == "queue");
+  CHECK(judgement.verdict.stage.ns == 47 * kMs);
+  CHECK(judgement.verdict.stage.usual_ns == 0);
+  CHECK(Has(TextOf(judgement), "stage \"queue\" 47.0 ms, usually 0 us"));
+}
+
+// The trace with times a thousand times as long: random ones last a few microseconds.
+model::Trace Stretched(model::Trace trace) {
+  constexpr int64_t kTimes = 1'000;
+  const auto all = [](auto& table, auto... times) {
+    for (auto& row : table) ((row.*times *= row.*times == model::kOpen ? 1 : kTimes), ...);
+  };
+  const auto columns = [](auto&... times) {
+    for (auto* column : {&times...}) {
+      for (int64_t& time : *column) time *= time == model::kOpen ? 1 : kTimes;
+    }
+  };
+  columns(trace.events.begin_ns, trace.events.duration_ns, trace.calls.begin_ns, trace.calls.duration_ns,
+          trace.gpu.begin_ns, trace.gpu.duration_ns, trace.samples.at_ns);
+  all(trace.requests, &model::RequestRow::begin_ns, &model::RequestRow::duration_ns,
+      &model::RequestRow::first_token_ns);
+  for (model::RequestRow& row : trace.requests) all(row.stages, &model::Stage::begin_ns, &model::Stage::duration_ns);
+  all(trace.batches, &model::BatchRow::begin_ns, &model::BatchRow::duration_ns, &model::BatchRow::submitted_ns);
+  all(trace.members, &model::MemberRow::join_ns, &model::MemberRow::leave_ns);
+  all(trace.handoffs, &model::HandoffRow::enqueue_ns, &model::HandoffRow::take_ns);
+  all(trace.asyncs, &model::AsyncRow::begin_ns, &model::AsyncRow::duration_ns);
+  all(trace.tokens, &model::TokenRow::at_ns);
+  all(trace.firings, &model::FiringRow::at_ns);
+  all(trace.losses, &model::LossRow::begin_ns, &model::LossRow::end_ns);
+  all(trace.gpu_losses, &model::GpuLossRow::begin_ns, &model::GpuLossRow::end_ns);
+  all(trace.overheads, &model::OverheadRow::begin_ns, &model::OverheadRow::duration_ns);
+  all(trace.depths, &model::DepthRow::begin_ns, &model::DepthRow::end_ns);
+  trace.window_begin_ns *= kTimes;
+  trace.window_end_ns *= kTimes;
+  return trace;
+}
+
+TEST_CASE("trees of any rows add up to the nanosecond, and are bounded", "[tree]") {
+  uint32_t trees = 0, followed = 0, deep = 0;
+  for (uint32_t seed = 0; seed < 1'000; ++seed) {
+    const model::Trace trace = Stretched(Soup(seed));
+    INFO("seed " << seed);
+    Judgement judgement;
+    REQUIRE(BlameIndex::Make(trace, BlameOptions(), &judgement.index).ok());
+    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+      RequestBlame blame;
+      if (!FindBlame(judgement.index, row, &blame).ok()) continue;
+      for (const uint32_t least : {4u, 60u}) {
+        VerdictOptions options;
+        options.least = least;
+        options.alpha = options.alpha_few = 0.5;
+        Baseline baseline;
+        REQUIRE(LearnBaseline(judgement.index, row, options, &baseline).ok());
+        Verdict verdict;
+        REQUIRE(FindVerdict(judgement.index, blame, baseline, blame.end_ns, options, &verdict).ok());
+        CheckSums(verdict);
+        const std::string sentence = VerdictSentence(judgement.index, blame, verdict);
+        REQUIRE(Unwrapped(VerdictText(judgement.index, blame, verdict)).find(Unwrapped(sentence)) == 0);
+        REQUIRE(Has(VerdictJson(judgement.index, blame, verdict), "\"summary\": \""));
+        trees += verdict.tree.empty() ? 0 : 1;
+        followed += std::any_of(verdict.tree.begin(), verdict.tree.end(), [](auto& node) { return node.hops > 0; });
+        deep += std::any_of(verdict.tree.begin(), verdict.tree.end(), [](auto& node) { return node.hops > 1; }) ? 1 : 0;
+      }
+    }
+  }
+  CHECK(trees > 1'000);
+  CHECK(followed > 200);
+  CHECK(deep > 30);
+}
+
+}  // namespace pitot::test
