@@ -52,7 +52,7 @@ constexpr uint64_t kMarkApartNs = 1'000'000'000;
 
 // After a slow step a loop catches up: it runs what was ready meanwhile. It is done once it has waited for new events
 // for longer than this, and at the latest after kMostCatchUpNs.
-constexpr uint64_t kIdleNs = 500'000, kMostCatchUpNs = 50'000'000;
+constexpr uint64_t kIdleNs = 2'000'000, kMostCatchUpNs = 50'000'000;
 
 // Whether the step that begins now was ready while a slow one ran.
 bool IsCatchingUp(trace::Step* step) {

@@ -196,7 +196,7 @@ TEST_CASE("steps that were ready during a slow one are marked until the loop is 
   step(a.id(), kSlowNs);
   step(b.id(), 1'000);
   step(0, 1'000);
-  server.clock.Advance(600'000);
+  server.clock.Advance(2'100'000);
   step(b.id(), 1'000);
 
   const auto resumed = EventsNamed(server.Trace(), "resumed");

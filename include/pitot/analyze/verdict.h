@@ -87,6 +87,7 @@ enum class Proof : uint8_t {
   kMayBeMixed = 16,   // a member of the same batch, with work that is not known well enough, may have made it long
   kStoodStill = 17,   // the whole process stood still
   kLargeMember = 18,  // a member of its batch brought much more work than usual
+  kHeldLoop = 19,     // a step of another task held its event loop
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;

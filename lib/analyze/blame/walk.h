@@ -11,6 +11,7 @@
 
 #include "analyze/blame/first_use.h"
 #include "analyze/blame/gpu_use.h"
+#include "analyze/blame/interpreter.h"
 #include "analyze/blame/launching.h"
 #include "analyze/blame/mixed_work.h"
 #include "analyze/blame/namespace.h"
@@ -38,7 +39,8 @@ class Index {
         threads(Ask(of), requests, memberships, &patience_),
         locks(Ask(of), requests, threads),
         gpu(Ask(of), how),
-        host(Ask(of), threads, gpu, how),
+        interpreter(Ask(of), requests),
+        host(Ask(of), threads, gpu, interpreter, how),
         gpu_use(Ask(of)),
         mixed_work(Ask(of)),
         launching(Ask(of), how),
@@ -72,6 +74,7 @@ class Index {
   const Threads threads;
   const Locks locks;
   const GpuOps gpu;
+  const Interpreter interpreter;
   const HostUse host;
   const GpuUse gpu_use;
   const MixedWork mixed_work;
@@ -101,6 +104,8 @@ class Walk {
   };
   // ---- walk.cc: threads
   void Emit(int64_t begin_ns, const BlameSegment& segment);
+  void EmitUnheld(int64_t begin_ns, const BlameSegment& segment);
+  uint32_t WantsInterpreter(const BlameSegment& segment) const;
   void EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off);
   void TakeGpuUse(int64_t begin_ns, const BlameSegment& segment, OffCpu* off) const;
   void DivideByGpuUse(int64_t begin_ns, uint32_t batch, OffCpu* off) const;
@@ -120,6 +125,7 @@ class Walk {
   bool MayAwait(const Piece& piece) const;
   Arrival FindArrival();
   void StepOnThread();
+  std::optional<BlameSegment> InInterpreter(uint32_t thread, const Piece& piece, int64_t at_ns) const;
   void Arrive();
   void Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args);
   void WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args);
