@@ -214,6 +214,18 @@ TEST_CASE("a thread that ran on a CPU did not wait for the lock", "[why]") {
                                     : "host_oncpu_pre 20000; host_gil 40000; host_oncpu_pre 40000"));
 }
 
+TEST_CASE("a thread that slept while somebody unknown had the lock waited for it", "[why]") {
+  Server server;
+  server.Scope(server.http, 10'000, 110'000, server.request);
+  server.Hold(0, 30'000, 70'000, "");
+  server.trace = server.maker.Finish();
+  const bool slept = GENERATE(true, false);
+  if (slept) server.OnCpu(server.http, 10'000, 40'000, 110'000);
+
+  CHECK(Text(server.Walk()) ==
+        (slept ? "host_oncpu_pre 40000; host_gil 40000; host_blocked_unknown 20000" : "host_oncpu_pre 100000"));
+}
+
 TEST_CASE("a wait that lasts on after the lock was free is not for the lock", "[why]") {
   Server server;
   const int64_t end_us = GENERATE(70'500, 90'000);

@@ -57,9 +57,14 @@ Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests
     Held held{trace.events.begin_ns[event], trace.EventEnd(event), Blame::kHostGc, thread, event, kNone};
     if (held.begin_ns >= held.end_ns) continue;
     if (kind == kHeld) std::swap(held.thread, held.watcher), held.blame = Blame::kHostGil;
+    if (kind == kHeld && Arg(event, 0) == 0) {
+      unknown_.push_back({held.begin_ns, held.end_ns});
+      continue;
+    }
     (kind == kCollection ? held_ : locks).push_back(held);
   }
   AddLock(&locks);
+  std::sort(unknown_.begin(), unknown_.end(), [](auto a, auto b) { return a.begin_ns < b.begin_ns; });
   for (std::vector<uint32_t>& steps : steps_) {
     std::sort(steps.begin(), steps.end(),
               [&](uint32_t a, uint32_t b) { return trace_.events.begin_ns[a] < trace_.events.begin_ns[b]; });
@@ -100,8 +105,8 @@ void Interpreter::AddLock(std::vector<Held>* locks) {
     Held& lock = (*locks)[i];
     const uint64_t tid = Arg(lock.event, 0);
     const auto row = rows.find(static_cast<int64_t>(tid));
-    if (tid != 0 && row != rows.end()) lock.thread = row->second;
-    lock.event = tid != 0 ? alike.emplace(std::pair(tid, Arg(lock.event, 2)), lock.event).first->second : kNone;
+    if (row != rows.end()) lock.thread = row->second;
+    lock.event = alike.emplace(std::pair(tid, Arg(lock.event, 2)), lock.event).first->second;
     if (i > 0 && lock.begin_ns - (*locks)[i - 1].end_ns < kTurnNs)
       lock.begin_ns = std::min(lock.begin_ns, (*locks)[i - 1].end_ns);
   }
@@ -143,6 +148,15 @@ int64_t Interpreter::HeldNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) c
     if (at->thread != thread && at->watcher != thread)
       ns += std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
   }
+  return ns;
+}
+
+int64_t Interpreter::HeldByUnknownNs(int64_t begin_ns, int64_t end_ns) const {
+  auto at = std::partition_point(unknown_.begin(), unknown_.end(),
+                                 [&](const model::Interval& held) { return held.end_ns <= begin_ns; });
+  int64_t ns = 0;
+  for (; at != unknown_.end() && at->begin_ns < end_ns; ++at)
+    ns += std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
   return ns;
 }
 

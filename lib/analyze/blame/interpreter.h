@@ -17,12 +17,12 @@ namespace pitot::blame {
 
 class Interpreter {
  public:
-  // One thread had the interpreter.
+  // One thread, which is known, had the interpreter.
   struct Held {
     int64_t begin_ns = 0, end_ns = 0;
     Blame blame = Blame::kHostGil;    // or kHostGc
     uint32_t thread = model::kNone;   // its row; kNone: it recorded nothing, or is unknown
-    uint32_t event = model::kNone;    // a record with the same holder and place; kNone: the holder is unknown
+    uint32_t event = model::kNone;    // a record with the same holder and place
     uint32_t watcher = model::kNone;  // the thread that recorded it, if another
   };
 
@@ -34,6 +34,10 @@ class Interpreter {
   const Held* LastBefore(uint32_t thread, int64_t by_ns) const;
   // How much of a time `thread` had to wait. O(log n), and those in it.
   int64_t HeldNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+
+  // How much of a time somebody had the lock who is not known: it may have been the thread that wants it. O(log n), and
+  // those in it.
+  int64_t HeldByUnknownNs(int64_t begin_ns, int64_t end_ns) const;
 
   bool IsCollection(uint32_t event) const { return Is(event, kCollection); }
   // A long step of an event loop.
@@ -60,6 +64,7 @@ class Interpreter {
   const model::Trace& trace_;
   const model::RequestIndex& requests_;
   std::vector<Kind> kinds_;                   // by site
+  std::vector<model::Interval> unknown_;      // in order
   std::vector<Held> held_;                    // in order, apart from each other
   std::vector<bool> has_loop_;                // by thread
   std::vector<std::vector<uint32_t>> steps_;  // by thread, in order

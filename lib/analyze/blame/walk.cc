@@ -201,7 +201,10 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
   const GpuUse::Device* const device = index_.gpu_use.Of(segment.batch, segment.thread);
   for (const GpuUse::Engine engine : {GpuUse::kCompute, GpuUse::kToGpu, GpuUse::kFromGpu})
     emit(off.gpu_ns[engine], kByEngine[engine], device != nullptr ? device->CounterOf(engine) : kNone);
-  emit(off.blocked_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
+  const int64_t blocked_ns = std::clamp<int64_t>(off.blocked_ns, 0, now_ns_ - begin_ns);
+  const int64_t by_lock_ns = std::min(blocked_ns, index_.interpreter.HeldByUnknownNs(begin_ns, now_ns_));
+  emit(off.blocked_ns - by_lock_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
+  emit(by_lock_ns, Blame::kHostGil, off.blocked_counter);
   emit(off.pagefault_ns, Blame::kHostPagefaultIo, off.pagefault_counter);
   emit(off.runqueue_ns, Blame::kHostRunqueue, off.runqueue_counter);
   EmitPart(begin_ns, segment);
