@@ -115,12 +115,29 @@ class EventLoops(WithRecorder):
         for function in ("slow_handler", "slow_callback"):
             self.assertRegex(trace, f"{function} \\({FILE}:[0-9]+\\)".encode())
 
+    def test_a_step_has_the_line_at_which_it_was_seen(self):
+        async def handler():
+            time.sleep(0.002)  # from now on the thread is known to have a loop
+            await asyncio.sleep(0)
+            look()
+            time.sleep(0.002)
+
+        def look():
+            looker = threading.Thread(target=_loops.look)
+            looker.start()
+            looker.join()
+
+        asyncio.run(handler())
+        self.assertRegex(self.trace(), f"handler \\({FILE}:[0-9]+\\), at [^\n]*, from {FILE}:[0-9]+ ".encode())
+
     def test_names_of_callbacks(self):
         class Callable:
             def __call__(self):
                 pass
 
         self.assertEqual(_loops.name_of(print), "print")
+        self.assertEqual(_loops.name_of(print, "app.py:3 f"), "app.py:3 f")
+        self.assertEqual(_loops.name_of(asyncio.sleep, "app.py:3 f"), "app.py:3 f")
         self.assertEqual(_loops.name_of(Callable()), "Callable")
         self.assertRegex(_loops.name_of(self.trace), f"^WithRecorder.trace \\({FILE}:[0-9]+\\)$")
 
@@ -195,7 +212,7 @@ class Interpreter(WithRecorder):
 
     def test_a_place_in_a_library_has_the_line_that_called_it(self):
         frames = []
-        with unittest.mock.patch.object(_watch, "_is_library", lambda frame: frame.f_code.co_name != "call"):
+        with unittest.mock.patch.object(_watch, "is_library", lambda code: code.co_name != "call"):
             def library():
                 frames.append(_watch.place_of(sys._getframe()))
 
@@ -206,6 +223,9 @@ class Interpreter(WithRecorder):
             call()
         self.assertRegex(frames[0], f"^{FILE}:[0-9]+ .*, from {FILE}:[0-9]+ .*call$")
         self.assertRegex(frames[1], f"^{FILE}:[0-9]+ .*call$")
+        own = sys._getframe()
+        with unittest.mock.patch.object(_watch, "is_library", lambda code: True):
+            self.assertNotIn("from", _watch.place_of(own, own.f_back))
 
     def test_threads_have_their_names_of_python(self):
         ready, go_on = threading.Event(), threading.Event()

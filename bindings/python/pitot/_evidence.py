@@ -25,7 +25,7 @@ def start(collections: bool, interpreter_lock: bool, event_loops: bool) -> None:
             install = loops.install  # asyncio may be imported later
             _stops.append(loops.remove)
             _request._enter = _loops.enter
-        watch = _watch.Watch(interpreter_lock, install)
+        watch = _watch.Watch(interpreter_lock, install, _loops.look if event_loops else _nothing)
         watch.start()
         _stops.append(watch.stop)
 

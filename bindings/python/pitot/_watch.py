@@ -36,8 +36,8 @@ _LEAST_COLLECTION_NS = 1_000_000
 _LIBRARIES = tuple({os.path.dirname(os.__file__) + os.sep, os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep})
 
 
-def _is_library(frame: Any) -> bool:
-    path = frame.f_code.co_filename
+def is_library(code: Any) -> bool:
+    path = code.co_filename
     return any(part in path for part in _LIBRARIES) or path.startswith("<frozen")
 
 
@@ -46,15 +46,18 @@ def _line(frame: Any) -> str:
     return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} {getattr(code, 'co_qualname', code.co_name)}"
 
 
-def place_of(frame: Any) -> str:
-    """"cache.py:88 get" for the frame's current line; in a library, "encoder.py:261 iterencode, from cache.py:88 get"."""
+def place_of(frame: Any, until: Any = None) -> str:
+    """"cache.py:88 get" for the frame's current line; in a library, "encoder.py:261 iterencode, from cache.py:88 get".
+
+    Callers from `until` on do not count.
+    """
     text = _line(frame)
-    if not _is_library(frame):
+    if not is_library(frame.f_code):
         return text
     outer = frame.f_back
-    while outer is not None and _is_library(outer):
+    while outer is not None and outer is not until and is_library(outer.f_code):
         outer = outer.f_back
-    return text if outer is None else f"{text[:56]}, from {_line(outer)}"
+    return text if outer is None or outer is until else f"{text[:56]}, from {_line(outer)}"
 
 
 class Collections:
@@ -173,9 +176,10 @@ def find_holder(before: Sequence[int], now: Sequence[int], waited_ns: int,
 class Watch:
     """The watching thread."""
 
-    def __init__(self, locks: bool, on_tick: Callable[[], None]) -> None:
+    def __init__(self, locks: bool, on_tick: Callable[[], None], look: Callable[[], None] = lambda: None) -> None:
         self._locks = locks and getattr(sys, "_is_gil_enabled", lambda: True)()
         self._on_tick = on_tick
+        self._look = look
         self._is_over = False
         self._threads = _Threads()
         self._thread = threading.Thread(target=self._run, name="pitot-python", daemon=True)
@@ -210,6 +214,7 @@ class Watch:
         tids, cpu, count = threads.arguments()
         asked = lib.sleep_and_read_cpu(pause_us, tids, cpu, count)  # without the lock; then asks for it
         got = time.monotonic_ns()
+        self._look()
         if got - asked < _LEAST_NS:
             return _INTERVAL_US
         self._record(cpu, got - asked, got)
