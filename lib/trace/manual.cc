@@ -43,15 +43,19 @@ void DropGapsOnTop(ThreadRing* ring) {
   }
 }
 
-void End(ThreadRing* ring, uint32_t depth) {
+enum class Ending : uint8_t { kRecorded, kDropped };
+
+void End(ThreadRing* ring, uint32_t depth, Ending ending = Ending::kRecorded) {
   Unlink(ring, depth);
   const uint8_t owner = ring->begun_by[depth];
   const bool is_hosts = owner == kHostsScopes;
   if (!is_hosts) --ring->ranges_open;
   const detail::OpenScope& scope = ring->open[depth];
   const uint64_t end = detail::Clock(ring->gate, is_hosts ? detail::Edge::kEnd : detail::Edge::kNone);
-  detail::Append(ring, scope.site, scope.begin, end,
-                 SiteWords{CountArgs(scope.site, owner), ring->open_args[depth].words});
+  if (ending == Ending::kRecorded) {
+    detail::Append(ring, scope.site, scope.begin, end,
+                   SiteWords{CountArgs(scope.site, owner), ring->open_args[depth].words});
+  }
   detail::ShowArgs(ring, depth, 0, nullptr, 0);
   if (is_hosts || ring->depth == depth + 1) {
     detail::Pop(ring, depth);
@@ -140,13 +144,49 @@ void BeginScopeOf(uint8_t owner, const Site* site, const uint64_t* words) noexce
 bool EndScopeOf(uint8_t owner) noexcept {
   ThreadRing* ring = EnterThread();
   if (ring == nullptr) return true;
-  if (owner == kHostsScopes ? TakeOne(&ring->begun_unrecorded) : TakeOne(&ring->ranges_unrecorded[owner])) return true;
+  const Step* step = StepOn(ring);
+  const bool is_of_step = step->begin == 0 || ring->begun_unrecorded > step->unrecorded;
+  if (owner == kHostsScopes ? is_of_step && TakeOne(&ring->begun_unrecorded) : TakeOne(&ring->ranges_unrecorded[owner]))
+    return true;
   for (uint32_t at = ring->begun; at != 0; at = ring->begun_before[at - 1]) {
     if (ring->begun_by[at - 1] != owner) continue;
+    if (owner == kHostsScopes && at - 1 < step->depth) break;
     End(ring, at - 1);
     return true;
   }
   return false;
+}
+
+void FenceScopes(ThreadRing* ring) noexcept {
+  DropGapsOnTop(ring);
+  Step* step = StepOn(ring);
+  step->depth = ring->depth & ~kHoles;
+  step->unrecorded = ring->begun_unrecorded;
+}
+
+void DropScopesOfStep(ThreadRing* ring) noexcept {
+  Step* step = StepOn(ring);
+  ring->begun_unrecorded = std::min(ring->begun_unrecorded, step->unrecorded);
+  const auto is_hosts = [&](uint32_t at) { return ring->begun_by[at - 1] == kHostsScopes && at > step->depth; };
+  for (; ring->depth > step->depth && ring->depth <= detail::kMaxOpen; DropGapsOnTop(ring)) {
+    const uint32_t top = ring->depth - 1;
+    if (ring->begun == ring->depth && is_hosts(ring->depth)) {
+      End(ring, top, Ending::kDropped);
+    } else if (IsRange(*ring, top)) {
+      break;
+    } else {  // a wait
+      detail::ShowArgs(ring, top, 0, nullptr, 0);
+      detail::Pop(ring, top);
+    }
+    detail::CloseElsewhere();
+  }
+  for (uint32_t at = ring->begun, next = 0; at != 0; at = next) {  // below ranges
+    next = ring->begun_before[at - 1];
+    if (!is_hosts(at)) continue;
+    End(ring, at - 1, Ending::kDropped);
+    detail::CloseElsewhere();
+  }
+  step->depth = 0;
 }
 
 void RecordEvent(const Site* site, uint64_t begin_ticks, const uint64_t* words) noexcept {

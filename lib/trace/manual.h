@@ -26,6 +26,12 @@ bool EndScopeOf(uint8_t owner) noexcept;
 // Records an event of the calling thread from `begin_ticks` to now (0: a moment), with the site's arguments.
 void RecordEvent(const Site* site, uint64_t begin_ticks, const uint64_t* words) noexcept;
 
+// Steps of tasks (pitot/interpreter.h): from FenceScopes to DropScopesOfStep, EndScopeOf ends no scope of the host that
+// was open before. DropScopesOfStep removes the scopes and waits begun since and still open, and counts them as closed
+// elsewhere.
+void FenceScopes(ThreadRing* ring) noexcept;
+void DropScopesOfStep(ThreadRing* ring) noexcept;
+
 // The scope at `depth` ends. If only ranges of other callers are open above it, they end with it, recorded and counted;
 // they may be left over after an exception. False if anything else is open above it.
 bool CutRanges(ThreadRing* ring, uint32_t depth) noexcept;

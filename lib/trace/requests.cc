@@ -503,6 +503,32 @@ bool JoinAt(ThreadRing* ring, uint64_t batch, const Token& token, double work, c
 
 }  // namespace
 
+namespace {
+bool IsWorkMirrored(const ThreadRing& ring) {
+  return (ring.gate & 1) != 0 && std::any_of(g_mirrors.begin(), g_mirrors.end(), [](const MirrorSlot& slot) {
+           return slot.is_on.load(std::memory_order_relaxed);
+         });
+}
+}  // namespace
+
+// A reader goes backwards: events have the context before the next record of a change. So the end of a step with events
+// needs a record, and its beginning only if events without a request came before.
+void BeginStepContext(ThreadRing* ring, uint64_t request, uint64_t now) noexcept {
+  Step* step = StepOn(ring);
+  step->head = ring->head;
+  const bool is_silent = ring->head == step->context_head && ring->request == 0 && !IsWorkMirrored(*ring);
+  if (!is_silent) return SetContext(ring, request, now);
+  __atomic_store_n(&ring->request, request, __ATOMIC_RELEASE);
+}
+
+void EndStepContext(ThreadRing* ring, uint64_t now) noexcept {
+  Step* step = StepOn(ring);
+  if (ring->request == 0) return;
+  if (ring->head == step->head && !IsWorkMirrored(*ring)) return __atomic_store_n(&ring->request, 0, __ATOMIC_RELEASE);
+  SetContext(ring, 0, now);
+  step->context_head = ring->head;
+}
+
 bool OpenRequests(uint32_t max_open) noexcept {
   const base::MutexLock lock(&g_requests_mutex);
   if (g_id_seed.load(kRelaxed) == 0) SeedIds();

@@ -10,6 +10,7 @@
 #include "pitot/extend/trigger.h"
 #include "pitot/request.h"
 #include "trace/internal_sites.h"
+#include "trace/rings.h"
 
 namespace pitot::trace {
 
@@ -49,6 +50,11 @@ struct OpenRequest {
 
 // Keeps a route separate from "(other)" for the life of the process. False if no place is left.
 bool KeepRoute(const char* route) noexcept;
+
+// The context during a step of a task (pitot/interpreter.h), on the calling thread; 0: none. Most steps record nothing,
+// and then their context is not recorded either.
+void BeginStepContext(ThreadRing* ring, uint64_t request, uint64_t now) noexcept;
+void EndStepContext(ThreadRing* ring, uint64_t now) noexcept;
 
 // Makes room for `max_open` requests. Call it before OpenRings. False if there is no memory.
 bool OpenRequests(uint32_t max_open) noexcept;

@@ -19,6 +19,9 @@
 #include "trace/usage.h"
 
 namespace pitot::trace {
+
+__thread Step t_step __attribute__((tls_model("initial-exec"))) = {};
+
 namespace {
 
 constexpr uint64_t kHeaderBytes = 4096;
@@ -375,6 +378,16 @@ void CopyThreadName(const ThreadRing& ring, char (&out)[kThreadNameBytes]) noexc
   const ssize_t n = read(fd, out, kThreadNameBytes - 1);
   close(fd);
   if (n > 0) out[out[n - 1] == '\n' ? n - 1 : n] = '\0';
+}
+
+bool NameRing(int64_t tid, const char* name) noexcept {
+  const base::MutexLock lock(&g_rings_mutex);
+  for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
+    if (ring->tid != tid || ring->state != RingState::kLive) continue;
+    if (!ring->named.exchange(true)) StoreName(ring, name);
+    return true;
+  }
+  return false;
 }
 
 ThreadRing* SwitchThreadForTesting(ThreadRing* ring, const char* name) noexcept {

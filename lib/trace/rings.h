@@ -141,6 +141,32 @@ inline const ThreadRing* AttachedRing() noexcept {
 // A copy of the ring's thread name: the one set with SetThreadName, otherwise the system's.
 void CopyThreadName(const ThreadRing& ring, char (&out)[kThreadNameBytes]) noexcept;
 
+// The step of a task that the calling thread is in (pitot/interpreter.h), on `ring` under `gate`.
+struct Step {
+  const ThreadRing* ring;
+  uint32_t gate;
+  uint32_t depth;                 // scopes below it were open before; 0 outside of steps
+  uint32_t unrecorded;            // ThreadRing::begun_unrecorded at its beginning
+  uint64_t begin;                 // ticks; 0: the thread is in no step
+  bool may_be_recorded;           // the step before
+  uint64_t last_begin, last_end;  // of the step before
+  uint64_t slow_end;              // ticks; of the last slow step while the loop catches up, otherwise 0
+  uint64_t head;                  // of the ring, at its beginning
+  uint64_t marked;                // ticks; when the thread was last marked as one with a loop
+  uint64_t context_head;          // of the ring, after the end of the last step with events and a request
+};
+extern __thread Step t_step __attribute__((tls_model("initial-exec")));
+// The step's state, empty for a ring that is new to the thread.
+inline Step* StepOn(const ThreadRing* ring) noexcept {
+  constexpr uint32_t kMirrored = 1;
+  if (t_step.ring != ring || ((t_step.gate ^ ring->gate) & ~kMirrored) != 0)
+    t_step = {ring, ring->gate, 0, 0, 0, false, 0, 0, 0, 0, 0, ~uint64_t{0}};
+  return &t_step;
+}
+
+// Names the live ring of that thread, unless its thread has named itself. False: there is none.
+bool NameRing(int64_t tid, const char* name) noexcept;
+
 // For tests that play many threads on one. The calling thread continues as the thread of `ring` (returned by an earlier
 // call), or with null as a new one. Returns the ring, or null if there is none.
 ThreadRing* SwitchThreadForTesting(ThreadRing* ring, const char* name) noexcept;

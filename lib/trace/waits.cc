@@ -78,6 +78,8 @@ Wait::~Wait() {
     detail::CloseElsewhere();
     return;
   }
+  // It began in an earlier step of its task (EndStep), which counted it.
+  if (depth_ < detail::kMaxOpen && ring_->open[depth_].begin != begin_) return;
   const uint64_t end = detail::Clock(ring_->gate, detail::Edge::kEnd);
   WaitArgs args;
   args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request);

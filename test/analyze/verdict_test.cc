@@ -1737,6 +1737,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
     }
   }
   CHECK(given == listed);
+  CHECK(AdviceFor(Blame::kQueueWaitOthers, BatchClose::kUnknown, Proof::kHeldLoop).code == std::string("free_loop"));
   const std::string named = AdviceFor(Blame::kHostPagefaultIo, BatchClose::kUnknown).text;
   CHECK(named.find("waited for input or output") != std::string::npos);
   CHECK(named.find("fault") == std::string::npos);

@@ -692,7 +692,7 @@ class Collectors(WithFolder):
 class Profiles(WithFolder):
     # In a process of its own: the fake driver stays loaded.
     SERVER = """
-import ctypes, logging, os, pickle, threading, pitot
+import ctypes, logging, os, pickle, threading, time, pitot
 driver = ctypes.CDLL(os.environ["PITOT_FAKE_DRIVER"])
 server = ctypes.CDLL(os.environ["PITOT_PROFILED_SERVER"])
 server.begin_server()
@@ -736,10 +736,13 @@ print(kernel.duration_ns, kernel.l2_hit_percent, kernel.sm_percent)"""), ["50.0 
 
     def test_other_threads_run_while_a_profile_waits(self):
         self.assertEqual(self.serve("""
-waiting = threading.Thread(target=lambda: profile("NoSuchKernel", timeout_ms=3000))
+def wait():  # the other thread's profile may have begun first
+    while profile("NoSuchKernel", timeout_ms=3000).status.code == pitot.StatusCode.ALREADY_RUNNING:
+        pass
+waiting = threading.Thread(target=wait)
 waiting.start()
 while waiting.is_alive() and profile("Other", timeout_ms=1).status.code != pitot.StatusCode.ALREADY_RUNNING:
-    pass
+    time.sleep(0.01)  # the other's turn
 print(waiting.is_alive())
 waiting.join()"""), ["True"])
 

@@ -9,7 +9,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_ui
 from typing import Any, Optional
 
 ABI = 1
-LEAST_REVISION = 7  # the first with everything used here
+LEAST_REVISION = 8  # the first with everything used here
 FILE_NAME = f"libpitot_c.so.{ABI}"
 
 
@@ -307,6 +307,19 @@ batch_leave = _declare(_quick, "batch_leave", None, c_void_p, POINTER(TokenStruc
 batch_close = _declare(_quick, "batch_close", None, c_void_p, c_int32)
 batch_submitted = _declare(_quick, "batch_submitted", None, c_void_p)
 batch_finish = _declare(_quick, "batch_finish", None, c_void_p)
+
+# Without argument types, as for scopes: a step passes a c_uint64.
+step_begin = _quick.pitot_step_begin
+step_end = _quick.pitot_step_end
+step_begin.restype = None
+step_end.restype = c_int32
+step_record = _declare(_quick, "step_record", None, c_uint32, c_uint64)
+collection = _declare(_quick, "collection", None, c_uint64, c_uint32, c_uint64)
+lock_held = _declare(_quick, "lock_held", None, c_uint64, c_uint64, c_int64, c_uint32, c_uint32, c_uint64)
+_CPU = (c_uint32, POINTER(c_int64), POINTER(c_uint64), c_uint32)
+sleep_and_read_cpu = _declare(_slow, "sleep_and_read_cpu", c_uint64, *_CPU)
+read_cpu = _declare(_quick, "sleep_and_read_cpu", c_uint64, *_CPU)  # keeps the interpreter's lock
+name_thread = _declare(_quick, "name_thread", c_int32, c_int64, c_char_p)
 
 
 class InvalidArgument(ValueError):

@@ -12,6 +12,7 @@ from ctypes import byref, c_char, c_double, c_int32, c_uint32, c_uint64, c_void_
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 from pitot import _cupti
+from pitot import _evidence
 from pitot import _library as lib
 from pitot._request import Outcome
 
@@ -411,7 +412,10 @@ class Recorder:
 
     def stop(self, timeout_ms: int = 5000) -> None:
         """Stops recording; an incident being written is finished. Idempotent. Also done when the interpreter exits."""
-        lib.recorder_stop(self._handle, lib.whole("timeout_ms", timeout_ms))
+        timeout = lib.whole("timeout_ms", timeout_ms)
+        if self in _running:
+            _evidence.stop()
+        lib.recorder_stop(self._handle, timeout)
         _running.discard(self)
 
     def on_incident(self, hook: IncidentHook) -> IncidentHook:
@@ -557,12 +561,17 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           max_incident_directory_bytes: Optional[int] = None, worker_cpu_percent: Optional[int] = None,
           depth: Optional[Depth] = None, overhead_budget_percent: Optional[float] = None,
           perfetto_file: Optional[bool] = None,
-          log: LogFunction = _to_logging, from_environment: bool = False, gpu: bool = False) -> Recorder:
+          log: LogFunction = _to_logging, from_environment: bool = False, gpu: bool = False,
+          collections: bool = True, interpreter_lock: bool = True, event_loops: bool = True) -> Recorder:
     """Starts the recorder of this process; in a server that forks workers, call it in each.
 
     None means the default of pitot/options.h, or with `from_environment` the value of PITOT_INCIDENT_DIRECTORY and the other
     variables. `log` takes messages, with a level of the module logging; by default they go to the logger "pitot". `gpu` calls
     `Recorder.enable_gpu`; the log has its errors.
+
+    `collections` records garbage collections of 1 ms and more. `interpreter_lock` has a thread ask for the interpreter's lock
+    every 10 ms, and records who had it when that took 2 ms or more. `event_loops` makes requests follow their tasks in
+    asyncio, and records steps of 1 ms and more. docs/guide/python.md says what each costs.
 
     Returns a recorder that runs until `stop` or the end of the interpreter. If it could not start, it does not record; its
     `status` and the log give the reason. Raises InvalidArgument for a wrong option.
@@ -581,6 +590,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
     recorder = Recorder(handle.value, None if status else status)
     if status:
         _running.add(recorder)
+        _evidence.start(bool(collections), bool(interpreter_lock), bool(event_loops))
         if gpu:
             recorder.enable_gpu()
     return recorder

@@ -4,9 +4,13 @@
 import ctypes
 import enum
 from ctypes import byref
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from pitot import _library as lib
+
+
+# Makes a request part of its task's context; None where no event loop is followed (_loops.py).
+_enter: Optional[Callable[[int], None]] = None
 
 
 class Outcome(lib.OpenEnum):
@@ -129,6 +133,8 @@ class Request:
     def _take(self, handle: Optional[int]) -> "Request":
         self._handle = handle
         self._id = int(lib.request_id(handle))
+        if _enter is not None:
+            _enter(self._id)
         return self
 
     @property

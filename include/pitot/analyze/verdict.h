@@ -92,6 +92,7 @@ enum class Proof : uint8_t {
   kLowClock = 19,     // hardware counters: the GPU's clock was lower than usual
   kOthersOnGpu = 20,  // hardware counters and NVML: another process worked on the GPU around then
   kMemoryBound = 21,  // hardware counters: the GPU's memory was near its peak
+  kHeldLoop = 22,     // a step of another task held its event loop
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;

@@ -15,6 +15,8 @@ namespace {
 constexpr uint32_t kMostMoves = 64;
 // Batches a request can be in at the same time.
 constexpr uint32_t kMostBatches = 64;
+// A thread goes on within this time once it has the interpreter.
+constexpr int64_t kResumeNs = 3'000'000;
 // Parts of a batch's work that are longer if the batch has more to do.
 constexpr uint32_t kWorkOfBatch =
     BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kLaunchApi) |
@@ -135,9 +137,50 @@ void Walk::GoBack() {
   std::reverse(blame_->segments.begin(), blame_->segments.end());
 }
 
+// The thread that may have wanted the interpreter in that time, because it was in code, or at the end of a wait: the
+// request's, or the one it waited for. kNone: none.
+uint32_t Walk::WantsInterpreter(const BlameSegment& segment) const {
+  constexpr uint32_t kBehind =
+      BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kQueueWaitOthers) | BlameBit(Blame::kAdmissionQueue);
+  constexpr uint32_t kWaits = BlameBit(Blame::kUntraced) | BlameBit(Blame::kHandoff) | BlameBit(Blame::kBatchWindow) |
+                              BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kHostPagefaultIo);
+  const bool is_behind = (kBehind & BlameBit(segment.blame)) != 0;
+  const uint32_t thread = is_behind ? segment.by.thread : segment.thread;
+  if (thread == kNone || segment.gpu != kNone || segment.by.gpu != kNone || (!is_behind && segment.by.IsKnown()))
+    return kNone;
+  WaitArgs args;
+  const bool is_wait = (kWaits & BlameBit(segment.blame)) != 0 || ReadWait(trace_, segment.event, &args);
+  if (!is_wait) return is_behind || IsCode(segment) || segment.blame == Blame::kSyncReturn ? thread : kNone;
+  const Interpreter::Held* const last = index_.interpreter.LastBefore(thread, now_ns_);
+  return last != nullptr && now_ns_ - last->end_ns <= kResumeNs ? thread : kNone;
+}
+
+// Takes out of a thread's time what another thread had the interpreter for. If the thread ran on a CPU meanwhile, it
+// did not want the interpreter: it ran native code.
+void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
+  begin_ns = std::max(begin_ns, blame_->begin_ns);
+  const uint32_t thread = WantsInterpreter(segment);
+  while (thread != kNone && now_ns_ > begin_ns) {
+    const Interpreter::Held* const held = index_.interpreter.LastBefore(thread, now_ns_);
+    if (held == nullptr || held->end_ns <= begin_ns) break;
+    patience_.Count();
+    const int64_t from_ns = std::max(held->begin_ns, begin_ns);
+    if (held->end_ns < now_ns_) EmitUnheld(held->end_ns, segment);
+    BlameSegment wanted = segment;
+    wanted.blame = held->blame;
+    wanted.by = {};
+    wanted.by.thread = held->thread;
+    wanted.by.event = held->event;
+    const int64_t most_ns = index_.host.MostOffNs(thread, from_ns, now_ns_);
+    if (most_ns < now_ns_ - from_ns) EmitUnheld(from_ns + most_ns, segment);
+    EmitOne(from_ns, wanted);
+  }
+  EmitUnheld(begin_ns, segment);
+}
+
 // Blames late wake-ups, and the off-CPU part of code and of untraced time, on their cause. Its place in the segment is
 // unknown, so it is put at the end.
-void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
+void Walk::EmitUnheld(int64_t begin_ns, const BlameSegment& segment) {
   begin_ns = std::max(begin_ns, blame_->begin_ns);
   OffCpu off;
   if (IsCode(segment)) {
@@ -194,7 +237,10 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
   const GpuUse::Device* const device = index_.gpu_use.Of(segment.batch, segment.thread);
   for (const GpuUse::Engine engine : {GpuUse::kCompute, GpuUse::kToGpu, GpuUse::kFromGpu})
     emit(off.gpu_ns[engine], kByEngine[engine], device != nullptr ? device->CounterOf(engine) : kNone);
-  emit(off.blocked_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
+  const int64_t blocked_ns = std::clamp<int64_t>(off.blocked_ns, 0, now_ns_ - begin_ns);
+  const int64_t by_lock_ns = std::min(blocked_ns, index_.interpreter.HeldByUnknownNs(begin_ns, now_ns_));
+  emit(off.blocked_ns - by_lock_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
+  emit(by_lock_ns, Blame::kHostGil, off.blocked_counter);
   emit(off.pagefault_ns, Blame::kHostPagefaultIo, off.pagefault_counter);
   emit(off.runqueue_ns, Blame::kHostRunqueue, off.runqueue_counter);
   EmitPart(begin_ns, segment);
@@ -392,7 +438,11 @@ Walk::Arrival Walk::FindArrival() {
     if (!taken.empty())
       return {Arrival::How::kHandoff, trace_.handoffs[handoffs_.first[taken.back()]].take_ns, taken.back()};
   }
-  if (thread_ == row_.begin_thread) return {Arrival::How::kBegin, index_.threads.AcceptedNs(request_, now_ns_), 0};
+  if (thread_ == row_.begin_thread) {
+    // A thread's first record for the request shows when it began with it; a task on an event loop may only await.
+    const bool has_loop = index_.interpreter.HasLoop(thread_);
+    return {Arrival::How::kBegin, has_loop ? row_.begin_ns : index_.threads.AcceptedNs(request_, now_ns_), 0};
+  }
   // The way it came was not recorded: assume its first sign there.
   return {Arrival::How::kUnknown, std::max(std::min(now_ns_, signs_.FirstOn(thread_)), row_.begin_ns), 0};
 }
@@ -421,6 +471,7 @@ void Walk::StepOnThread() {
   if (piece.call != kNone) return Call(piece, begin_ns);
   WaitArgs args;
   if (ReadWait(trace_, piece.event, &args)) return Wait(piece, begin_ns, args);
+  if (const auto part = InInterpreter(thread_, piece, begin_ns)) return Emit(begin_ns, *part);
   // A thread without a record, while its batch was done elsewhere, was waiting for the batch, as far as anyone knows.
   if (piece.event == kNone && GoToWaker(piece, begin_ns, 0)) return;
   BlameSegment code;
@@ -445,6 +496,40 @@ void Walk::StepOnThread() {
     }
   }
   Emit(begin_ns, code);
+}
+
+// A collection, or what an event loop did in a long step, or for another request. A request that was not ready
+// meanwhile did not wait for it. Nothing: the piece is neither.
+std::optional<BlameSegment> Walk::InInterpreter(uint32_t thread, const Piece& piece, int64_t at_ns) const {
+  BlameSegment part;
+  part.thread = thread;
+  part.batch = BatchAt(at_ns);
+  if (index_.interpreter.IsCollection(piece.event)) {
+    part.blame = Blame::kHostGc;
+    part.event = piece.event;
+    part.by.thread = thread;
+    part.by.event = piece.event;
+    return part;
+  }
+  if (piece.event == kNone || piece.call != kNone || !index_.interpreter.HasLoop(thread)) return std::nullopt;
+  const bool is_step = index_.interpreter.IsStep(piece.event);
+  if (!is_step && (trace_.events.request[piece.event] == kNone || trace_.events.batch[piece.event] != kNone))
+    return std::nullopt;
+  const uint32_t step = is_step ? piece.event : index_.interpreter.StepAt(thread, at_ns);
+  const uint32_t other = Outermost(trace_, index_.requests,
+                                   is_step ? index_.interpreter.RequestOf(step) : trace_.events.request[piece.event]);
+  if (other == Outermost(trace_, index_.requests, request_)) {
+    if (!is_step) return std::nullopt;
+    part.event = piece.event;
+    part.blame = BlameOfCode(at_ns);
+    return part;
+  }
+  if (step == kNone || !index_.interpreter.WasReady(request_, step)) return part;
+  part.blame = Blame::kQueueWaitOthers;
+  part.by.thread = thread;
+  part.by.request = other;
+  part.by.event = step;
+  return part;
 }
 
 // Goes on before the request came to this thread.

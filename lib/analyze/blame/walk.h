@@ -12,6 +12,7 @@
 #include "analyze/blame/first_use.h"
 #include "analyze/blame/gpu_states.h"
 #include "analyze/blame/gpu_use.h"
+#include "analyze/blame/interpreter.h"
 #include "analyze/blame/launching.h"
 #include "analyze/blame/mixed_work.h"
 #include "analyze/blame/namespace.h"
@@ -39,7 +40,8 @@ class Index {
         threads(Ask(of), requests, memberships, &patience_),
         locks(Ask(of), requests, threads),
         gpu(Ask(of), how),
-        host(Ask(of), threads, gpu, how),
+        interpreter(Ask(of), requests),
+        host(Ask(of), threads, gpu, interpreter, how),
         gpu_use(Ask(of)),
         gpu_states(Ask(of)),
         mixed_work(Ask(of)),
@@ -74,6 +76,7 @@ class Index {
   const Threads threads;
   const Locks locks;
   const GpuOps gpu;
+  const Interpreter interpreter;
   const HostUse host;
   const GpuUse gpu_use;
   const GpuStates gpu_states;
@@ -116,6 +119,8 @@ class Walk {
   };
   // ---- walk.cc: threads
   void Emit(int64_t begin_ns, const BlameSegment& segment);
+  void EmitUnheld(int64_t begin_ns, const BlameSegment& segment);
+  uint32_t WantsInterpreter(const BlameSegment& segment) const;
   void EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off);
   void TakeGpuUse(int64_t begin_ns, const BlameSegment& segment, OffCpu* off) const;
   void DivideByGpuUse(int64_t begin_ns, uint32_t batch, OffCpu* off) const;
@@ -136,6 +141,7 @@ class Walk {
   bool MayAwait(const Piece& piece) const;
   Arrival FindArrival();
   void StepOnThread();
+  std::optional<BlameSegment> InInterpreter(uint32_t thread, const Piece& piece, int64_t at_ns) const;
   void Arrive();
   void Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args);
   void WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args);

@@ -119,11 +119,11 @@ class HostUse::Measurement {
     std::erase_if(delay.readings, is_late);
   }
 
-  Thread Run(const Trace& trace, const std::vector<Piece>& pieces, const GpuOps& gpu, const Series& io_pressure,
-             const BlameOptions& options) {
+  Thread Run(const Trace& trace, const std::vector<Piece>& pieces, const GpuOps& gpu, const Interpreter& interpreter,
+             const Series& io_pressure, const BlameOptions& options) {
     thread_.delay_counter = delay.counter;
     FindBrackets();
-    FindStretches(trace, pieces, gpu);
+    FindStretches(trace, pieces, gpu, interpreter);
     SpreadDelays();
     Judge();
     Divide();
@@ -152,7 +152,8 @@ class HostUse::Measurement {
     }
   }
 
-  void FindStretches(const Trace& trace, const std::vector<Piece>& pieces, const GpuOps& gpu) {
+  void FindStretches(const Trace& trace, const std::vector<Piece>& pieces, const GpuOps& gpu,
+                     const Interpreter& interpreter) {
     auto bracket = thread_.brackets.begin();
     auto piece = pieces.begin();
     for (size_t i = 1; i < cpu.readings.size(); ++i) {
@@ -170,8 +171,11 @@ class HostUse::Measurement {
         WaitArgs args;
         if (at->call != kNone ? IsWaiting(gpu.ClassOf(at->call)) : ReadWait(trace, at->event, &args)) {
           ++stretch.waits;
-        } else {
-          stretch.code_ns += piece_ns;
+        } else {  // without the time in which it had to wait for the interpreter
+          const int64_t held_ns = interpreter.HeldNs(thread, std::max(at->begin_ns, stretch.begin_ns),
+                                                     std::min(at->end_ns, stretch.end_ns));
+          stretch.code_ns += piece_ns - held_ns;
+          if (held_ns != 0) ++stretch.waits;
         }
       }
       while (bracket != thread_.brackets.end() && bracket->end_ns <= stretch.begin_ns) ++bracket;
@@ -292,7 +296,8 @@ class HostUse::Measurement {
   Thread thread_;
 };
 
-HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, const BlameOptions& options)
+HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, const Interpreter& interpreter,
+                 const BlameOptions& options)
     : threads_(trace.threads.size()) {
   if (!HasHostUse(trace)) return;
   std::unordered_map<std::string_view, uint32_t> counters;
@@ -342,7 +347,7 @@ HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, 
   for (Measurement& measurement : measurements) {
     measurement.LeaveOut(late);
     threads_[measurement.thread] =
-        measurement.Run(trace, threads.Pieces(measurement.thread), gpu, io_pressure, options);
+        measurement.Run(trace, threads.Pieces(measurement.thread), gpu, interpreter, io_pressure, options);
   }
 }
 
@@ -384,6 +389,19 @@ OffCpu HostUse::OfUntraced(uint32_t thread, int64_t begin_ns, int64_t end_ns) co
     if (part_ns > most_ns) most_ns = part_ns, off.runqueue_counter = at->untraced_counter;
   }
   return off;
+}
+
+int64_t HostUse::MostOffNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  if (thread >= threads_.size()) return INT64_MAX;
+  const std::vector<Stretch>& all = threads_[thread].stretches;
+  auto at = std::partition_point(all.begin(), all.end(), [&](const Stretch& s) { return s.end_ns <= begin_ns; });
+  int64_t off_ns = 0, known_ns = 0;
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) {
+    const int64_t overlap_ns = std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
+    known_ns += overlap_ns;
+    off_ns += std::min(overlap_ns, std::max<int64_t>(at->end_ns - at->begin_ns - at->cpu_ns, 0));
+  }
+  return known_ns >= end_ns - begin_ns ? off_ns : INT64_MAX;
 }
 
 bool HostUse::AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {

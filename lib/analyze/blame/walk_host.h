@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/blame/interpreter.h"
 #include "analyze/blame/namespace.h"
 #include "analyze/blame/walk_gpu.h"
 #include "analyze/blame/walk_threads.h"
@@ -34,7 +35,8 @@ struct OffCpu {
 class HostUse {
  public:
   // O(n log n) in the samples and in the pieces of threads with samples. Keeps no reference to the indexes.
-  HostUse(const model::Trace& trace, const Threads& threads, const GpuOps& gpu, const BlameOptions& options);
+  HostUse(const model::Trace& trace, const Threads& threads, const GpuOps& gpu, const Interpreter& interpreter,
+          const BlameOptions& options);
 
   // The time covered by the thread's counters; empty: none.
   model::Interval KnownOf(uint32_t thread) const;
@@ -43,6 +45,8 @@ class HostUse {
   OffCpu OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // The wait for a CPU in time outside all that was recorded. The rest of such time is unexplained.
   OffCpu OfUntraced(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+  // The most time that the thread can have been off its CPU; INT64_MAX without counters. O(log n), and the stretches.
+  int64_t MostOffNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // Whether the time blamed on major faults is proved: by the number of faults, or by the growth of the machine's I/O
   // pressure. Otherwise it is only possible. O(log n), and the stretches.
   bool AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;

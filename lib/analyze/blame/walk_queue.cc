@@ -54,6 +54,7 @@ BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, in
   part.thread = thread;
   part.event = piece.event;
   part.call = piece.call;
+  if (const auto in_interpreter = InInterpreter(thread, piece, at_ns)) return *in_interpreter;
   WaitArgs args;
   const bool is_wait = ReadWait(trace_, piece.event, &args);
   if (is_wait && (args.kind == WaitKind::kQueue || AwaitsWork(piece.event, args, handoff))) {

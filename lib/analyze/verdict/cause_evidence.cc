@@ -38,13 +38,14 @@ void FindPlace(const model::Trace& trace, const RequestBlame& blame, Cause* caus
 
 // Finds the culprit with most of its time, if it has much of it.
 void FindCulprit(const RequestBlame& blame, Cause* cause) {
-  using Key = std::tuple<uint32_t, uint32_t, uint32_t>;
+  using Key = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>;
   std::vector<std::pair<Key, uint32_t>> parts;  // and the segment
   for (const uint32_t i : cause->longest) {
     const Culprit& by = blame.segments[i].by;
     if (!by.IsKnown()) continue;
     const bool is_ours = by.request != kNone || by.batch != kNone;
-    parts.emplace_back(Key{by.request, by.batch, is_ours ? kNone : by.thread}, i);
+    const bool is_thread_known = is_ours || by.thread != kNone;
+    parts.emplace_back(Key{by.request, by.batch, is_ours ? kNone : by.thread, is_thread_known ? kNone : by.event}, i);
   }
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t first = 0, last = 0; first < parts.size(); first = last) {

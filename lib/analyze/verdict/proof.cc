@@ -165,6 +165,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
       [[fallthrough]];
     case Blame::kQueueWaitOthers:
+      if (index.interpreter.IsStep(longest.by.event)) return Proof::kHeldLoop;
       return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
     case Blame::kHostOncpuFramework:
       if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBeMixed;

@@ -78,6 +78,7 @@ Doubt UnlessProved(Blame blame) {
   if ((kOnCpu & BlameBit(blame)) != 0 || blame == Blame::kLaunchApi)
     return {kUncounted, "it may have slept: no counter shows its thread on a CPU"};
   if ((kBehindOthers & BlameBit(blame)) != 0) return {kInferred, "the owner of that work is not known"};
+  if (blame == Blame::kHostGil) return {kUncounted, "it may have run: no counter shows its thread off a CPU"};
   if (blame == Blame::kGpuExecExpected) return {kInferred, "the usual time of such work is not known"};
   if (blame == Blame::kGpuContention) return {kInferred, "layers include gaps: they may not have run at once"};
   if (blame == Blame::kLaunchQueueFull) return {kInferred, "its launches were counted, not recorded"};
@@ -101,10 +102,13 @@ bool IsMixedTimeUnknown(const blame::Index& index, const RequestBlame& request) 
 
 bool IsProved(const blame::Index& index, const BlameSegment& segment) {
   const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
+  blame::WaitArgs wait;
   const model::Interval known = index.host.KnownOf(segment.thread);
   const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
   if ((kOnCpu & BlameBit(segment.blame)) != 0) return is_counted;
   switch (segment.blame) {
+    case Blame::kHostGil:  // or the program recorded the lock
+      return is_counted || blame::ReadWait(index.trace, segment.event, &wait);
     case Blame::kLaunchApi:  // or another thread was in the driver meanwhile
       return is_counted || segment.by.IsKnown();
     case Blame::kGpuExecExpected:
@@ -118,7 +122,7 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
     case Blame::kHostPagefaultIo:  // without a counter it is a wait marked by the program as input or output
       return segment.counter == kNone || index.host.AreFaultsProved(segment.thread, segment.begin_ns, segment.end_ns);
     default:
-      return is_for_somebody;
+      return is_for_somebody || index.interpreter.IsStep(segment.by.event);
   }
 }
 

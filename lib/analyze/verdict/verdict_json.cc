@@ -163,6 +163,8 @@ class Writer {
       json_.End();
     }
     if (by.event != kNone) json_.Key("event").Text(trace_.EventName(by.event));
+    if (const std::string holder = index_.data()->index.interpreter.Text(by.event); !holder.empty())
+      json_.Key("holder").Text(holder);
     if (by.gpu != kNone) Name("gpu", trace_.gpu.name[by.gpu]);
     json_.End();
   }

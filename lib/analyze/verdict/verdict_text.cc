@@ -229,7 +229,8 @@ class Teller {
 
   std::string MechanismOf(const Cause& cause, const BlameSegment& longest, const std::string& time) const {
     const std::string part = Duration(cause.place_ns);
-    if (cause.blame == Blame::kHostLock || cause.blame == Blame::kHostGil) {
+    const bool is_lock = cause.blame == Blame::kHostLock || cause.blame == Blame::kHostGil;
+    if (is_lock && index_.interpreter.Text(longest.by.event).empty()) {
       const std::string lock = longest.event != kNone ? ResourceName(trace_, longest.event) : "";
       if (!lock.empty() && IsMostThere(cause)) return "waited " + time + " for lock " + QuotedName(lock);
       if (!lock.empty()) return "waited " + time + " for locks, " + part + " of it for " + QuotedName(lock);
@@ -291,6 +292,9 @@ class Teller {
   std::string By(const Cause& cause, const std::string& time) const {
     const Culprit& by = cause.by;
     if (!by.IsKnown()) return "";
+    if (const std::string holder = index_.interpreter.Text(by.event); !holder.empty()) {
+      return (cause.blame == Blame::kHostGc ? "by " : "held by ") + holder + (time.empty() ? "" : " (" + time + ")");
+    }
     std::string text = cause.blame == Blame::kHostLock || cause.blame == Blame::kHostGil ? "held by "
                        : cause.blame == Blame::kGpuContention                            ? "overlapped by "
                                                                                          : "behind ";
@@ -303,6 +307,7 @@ class Teller {
       text += by.request == blame_.request ? "itself" : "request " + base::RequestId(row.id);
       details = std::string(trace_.strings[row.route]);
       if (const std::string size = HowLarge(cause); !size.empty()) details += ", " + size;
+      if (index_.interpreter.IsStep(by.event)) details += ", in " + std::string(trace_.EventName(by.event));
     } else if (by.event != kNone) {
       const std::string resource = ResourceName(trace_, by.event);
       text = "while " + ThreadName(trace_, by.thread) + " was in " +

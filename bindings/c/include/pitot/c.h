@@ -31,7 +31,7 @@
 
 // The number in libpitot_c.so.PITOT_ABI. The revision grows with each addition to this header.
 #define PITOT_ABI 1
-#define PITOT_ABI_REVISION 7
+#define PITOT_ABI_REVISION 8
 
 #define PITOT_C_API __attribute__((visibility("default")))
 
@@ -786,6 +786,29 @@ PITOT_C_API void pitot_batch_close(pitot_batch* batch, pitot_batch_close_reason 
 PITOT_C_API void pitot_batch_submitted(pitot_batch* batch);
 // The results are available. Frees the handle.
 PITOT_C_API void pitot_batch_finish(pitot_batch* batch);
+
+// ---- Evidence of an interpreter and its event loops, for bindings of languages that have one. Since revision 8.
+// ------
+
+// As pitot::BeginStep, EndStep and RecordStep (pitot/interpreter.h): a part of a task that an event loop runs on the
+// calling thread. pitot_step_end returns 1 if the step took 1 ms or more; pitot_step_record then names it.
+PITOT_C_API void pitot_step_begin(uint64_t request);
+PITOT_C_API int32_t pitot_step_end(void);
+PITOT_C_API void pitot_step_record(pitot_name name, uint64_t request);
+
+// Records a garbage collection by the calling thread that ends now.
+PITOT_C_API void pitot_collection(uint64_t duration_ns, uint32_t generation, uint64_t collected);
+// Records that the calling thread waited for the interpreter's lock for `duration_ns`, until `ago_ns` before now. The
+// thread with the lock has the operating system's id `tid` (0: unknown), a name, and a place in its code; it ran for
+// `on_cpu_ns` of that time.
+PITOT_C_API void pitot_lock_held(uint64_t ago_ns, uint64_t duration_ns, int64_t tid, pitot_name thread,
+                                 pitot_name place, uint64_t on_cpu_ns);
+// Sleeps for `sleep_us`, then fills in the CPU time of `count` threads (0: no such thread). Returns CLOCK_MONOTONIC in
+// ns after that.
+PITOT_C_API uint64_t pitot_sleep_and_read_cpu(uint32_t sleep_us, const int64_t* tids, uint64_t* cpu_ns, uint32_t count);
+// Names the recorded thread with that id of the operating system, unless it has named itself. Returns 0 if it recorded
+// nothing yet.
+PITOT_C_API int32_t pitot_name_thread(int64_t tid, const char* name);
 
 #ifdef __cplusplus
 }

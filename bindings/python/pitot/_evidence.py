@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts and stops the evidence of the interpreter: collections, its lock, event loops, names of threads."""
+
+import threading
+from typing import Callable, List
+
+from pitot import _loops, _request, _watch
+
+_lock = threading.Lock()
+_stops: List[Callable[[], None]] = []
+
+
+def start(collections: bool, interpreter_lock: bool, event_loops: bool) -> None:
+    """Begins to record the chosen parts. Called once a recorder runs; in a child of a fork, too."""
+    with _lock:
+        _stop_locked()
+        if collections:
+            of_garbage = _watch.Collections()
+            of_garbage.start()
+            _stops.append(of_garbage.stop)
+        install = _nothing
+        if event_loops:
+            loops = _loops.Loops()
+            loops.install()
+            install = loops.install  # asyncio may be imported later
+            _stops.append(loops.remove)
+            _request._enter = _loops.enter
+        watch = _watch.Watch(interpreter_lock, install, _loops.look if event_loops else _nothing)
+        watch.start()
+        _stops.append(watch.stop)
+
+
+def stop() -> None:
+    """Ends all of it."""
+    with _lock:
+        _stop_locked()
+
+
+def _stop_locked() -> None:
+    _request._enter = None
+    while _stops:
+        _stops.pop()()
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/blame/interpreter.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace pitot::blame {
+
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+// After a long wait the lock is asked for again in 1 ms. So much later than the last wait, the lock may have been free
+// in between; less, and threads were taking turns.
+constexpr int64_t kTurnNs = 4'000'000;
+
+// The recorder marks the steps for at most so long after a long one.
+constexpr int64_t kCatchUpNs = 51'000'000;
+
+constexpr uint32_t kArgs[] = {0, 2, 4, 2, 0, 0};  // least number by kind
+
+}  // namespace
+
+Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests)
+    : trace_(trace),
+      requests_(requests),
+      kinds_(trace.sites.size(), kOther),
+      has_loop_(trace.threads.size()),
+      steps_(trace.threads.size()) {
+  bool has_any = false;
+  for (size_t site = 0; site < trace.sites.size(); ++site) {
+    const model::SiteRow& row = trace.sites[site];
+    if (trace.strings[row.file] != "pitot/interpreter.h") continue;
+    const std::string_view function = trace.strings[row.function];
+    const Kind kind = function == "RecordCollection" ? kCollection
+                      : function == "RecordLockHeld" ? kHeld
+                      : function == "RecordStep"     ? kStep
+                      : function == "BeginStep"      ? kResumed
+                      : function == "EndStep"        ? kLoop
+                                                     : kOther;
+    if (row.arg_types.size() < kArgs[kind]) continue;
+    kinds_[site] = kind;
+    has_any |= kind != kOther;
+  }
+  if (!has_any) return;
+  std::vector<Held> locks;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    const Kind kind = kinds_[trace.events.site[event]];
+    const uint32_t thread = trace.events.thread[event];
+    if (kind == kStep) steps_[thread].push_back(event);
+    if (kind >= kStep) has_loop_[thread] = true;
+    if (kind != kCollection && kind != kHeld) continue;
+    Held held{trace.events.begin_ns[event], trace.EventEnd(event), Blame::kHostGc, thread, event, kNone};
+    if (held.begin_ns >= held.end_ns) continue;
+    if (kind == kHeld) std::swap(held.thread, held.watcher), held.blame = Blame::kHostGil;
+    if (kind == kHeld && Arg(event, 0) == 0) {
+      unknown_.push_back({held.begin_ns, held.end_ns});
+      continue;
+    }
+    (kind == kCollection ? held_ : locks).push_back(held);
+  }
+  AddLock(&locks);
+  std::sort(unknown_.begin(), unknown_.end(), [](auto a, auto b) { return a.begin_ns < b.begin_ns; });
+  for (std::vector<uint32_t>& steps : steps_) {
+    std::sort(steps.begin(), steps.end(),
+              [&](uint32_t a, uint32_t b) { return trace_.events.begin_ns[a] < trace_.events.begin_ns[b]; });
+  }
+}
+
+uint32_t Interpreter::StepAt(uint32_t thread, int64_t at_ns) const {
+  if (!HasLoop(thread)) return kNone;
+  const std::vector<uint32_t>& steps = steps_[thread];
+  const auto after = std::partition_point(steps.begin(), steps.end(),
+                                          [&](uint32_t step) { return trace_.events.begin_ns[step] <= at_ns; });
+  return after != steps.begin() && trace_.EventEnd(*(after - 1)) > at_ns ? *(after - 1) : kNone;
+}
+
+bool Interpreter::WasReady(uint32_t request, uint32_t step) const {
+  const int64_t end_ns = trace_.EventEnd(step);
+  const auto events = requests_.Events(request);
+  return std::any_of(events.begin(), events.end(), [&](uint32_t event) {
+    return Is(event, kResumed) && trace_.events.thread[event] == trace_.events.thread[step] &&
+           trace_.events.begin_ns[event] >= end_ns && trace_.events.begin_ns[event] - end_ns <= kCatchUpNs;
+  });
+}
+
+uint64_t Interpreter::Arg(uint32_t event, uint32_t number) const {
+  const uint32_t first = trace_.events.args[event];
+  return first != kNone && number < trace_.arg_values.size() - first ? trace_.arg_values[first + number] : 0;
+}
+
+// A collection holds the lock, too: it comes first. Between two long waits of the watcher the lock was not free.
+void Interpreter::AddLock(std::vector<Held>* locks) {
+  const auto by_begin = [](const Held& a, const Held& b) { return a.begin_ns < b.begin_ns; };
+  std::stable_sort(held_.begin(), held_.end(), by_begin);
+  std::stable_sort(locks->begin(), locks->end(), by_begin);
+  std::unordered_map<int64_t, uint32_t> rows;
+  for (uint32_t row = 0; row < trace_.threads.size(); ++row) rows.emplace(trace_.threads[row].tid, row);
+  std::map<std::pair<uint64_t, uint64_t>, uint32_t> alike;  // by thread and place
+  for (size_t i = 0; i < locks->size(); ++i) {
+    Held& lock = (*locks)[i];
+    const uint64_t tid = Arg(lock.event, 0);
+    const auto row = rows.find(static_cast<int64_t>(tid));
+    if (row != rows.end()) lock.thread = row->second;
+    lock.event = alike.emplace(std::pair(tid, Arg(lock.event, 2)), lock.event).first->second;
+    if (i > 0 && lock.begin_ns - (*locks)[i - 1].end_ns < kTurnNs)
+      lock.begin_ns = std::min(lock.begin_ns, (*locks)[i - 1].end_ns);
+  }
+  std::vector<Held> all;
+  size_t gc = 0;
+  const auto add = [&](Held held) {
+    if (!all.empty()) held.begin_ns = std::max(held.begin_ns, all.back().end_ns);
+    if (held.begin_ns < held.end_ns) all.push_back(held);
+  };
+  for (const Held& lock : *locks) {
+    int64_t from_ns = lock.begin_ns;
+    for (; gc < held_.size() && held_[gc].begin_ns < lock.end_ns; ++gc) {
+      Held before = lock;
+      before.begin_ns = from_ns;
+      before.end_ns = held_[gc].begin_ns;
+      add(before);
+      add(held_[gc]);
+      from_ns = std::max(from_ns, held_[gc].end_ns);
+    }
+    Held rest = lock;
+    rest.begin_ns = from_ns;
+    add(rest);
+  }
+  for (; gc < held_.size(); ++gc) add(held_[gc]);
+  held_ = std::move(all);
+}
+
+const Interpreter::Held* Interpreter::LastBefore(uint32_t thread, int64_t by_ns) const {
+  auto after =
+      std::partition_point(held_.begin(), held_.end(), [&](const Held& held) { return held.begin_ns < by_ns; });
+  while (after != held_.begin() && ((after - 1)->thread == thread || (after - 1)->watcher == thread)) --after;
+  return after != held_.begin() ? &*(after - 1) : nullptr;
+}
+
+int64_t Interpreter::HeldNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  auto at = std::partition_point(held_.begin(), held_.end(), [&](const Held& held) { return held.end_ns <= begin_ns; });
+  int64_t ns = 0;
+  for (; at != held_.end() && at->begin_ns < end_ns; ++at) {
+    if (at->thread != thread && at->watcher != thread)
+      ns += std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
+  }
+  return ns;
+}
+
+int64_t Interpreter::HeldByUnknownNs(int64_t begin_ns, int64_t end_ns) const {
+  auto at = std::partition_point(unknown_.begin(), unknown_.end(),
+                                 [&](const model::Interval& held) { return held.end_ns <= begin_ns; });
+  int64_t ns = 0;
+  for (; at != unknown_.end() && at->begin_ns < end_ns; ++at)
+    ns += std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
+  return ns;
+}
+
+uint32_t Interpreter::RequestOf(uint32_t step) const {
+  const uint64_t id = Arg(step, 1);
+  return id != 0 ? requests_.Row(id) : kNone;
+}
+
+std::string Interpreter::Text(uint32_t event) const {
+  if (event == kNone) return "";
+  const auto text = [&](uint32_t number) {
+    const bool is_text = model::IsText(trace_.sites[trace_.events.site[event]].arg_types[number]);
+    return is_text ? std::string(trace_.strings[static_cast<model::StringId>(Arg(event, number))]) : std::string();
+  };
+  if (IsCollection(event)) {
+    const uint32_t thread = trace_.events.thread[event];
+    const std::string name = thread != kNone ? std::string(trace_.strings[trace_.threads[thread].name]) : "";
+    return (name.empty() ? "" : name + ", ") + "generation " + std::to_string(Arg(event, 0));
+  }
+  if (!Is(event, kHeld)) return "";
+  std::string name = text(1);
+  if (name.empty()) name = "thread " + std::to_string(Arg(event, 0));
+  const std::string place = text(2);
+  return place.empty() ? name : name + " at " + place;
+}
+
+}  // namespace pitot::blame

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Evidence of the interpreter in the Python package: collections, its lock, event loops and names of threads.
+
+Environment: PITOT_LIBRARY
+"""
+
+import asyncio
+import ctypes
+import functools
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import unittest.mock
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "bindings", "python")
+sys.path.insert(0, PACKAGE)
+
+import pitot  # noqa: E402
+from pitot import _loops, _watch  # noqa: E402
+
+FILE = os.path.basename(__file__)
+
+
+class WithRecorder(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.incidents = []
+        self.recorder = pitot.start(temporary.name, post_window_ms=0, interpreter_lock=False)
+        self.addCleanup(self.recorder.stop)
+        self.assertTrue(self.recorder.status, self.recorder.status)
+        self.recorder.on_incident(self.incidents.append)
+
+    def trace(self):
+        """The bytes of the Perfetto trace of an incident triggered now."""
+        self.assertTrue(self.recorder.trigger("look"))
+        self.assertTrue(self.recorder.flush())
+        with open(os.path.join(self.incidents[-1].directory, "trace.pftrace"), "rb") as file:
+            return file.read()
+
+
+class EventLoops(WithRecorder):
+    def test_the_threads_request_follows_the_tasks(self):
+        seen = []
+
+        async def serve(route, pause):
+            with pitot.Request(route) as request:
+                for _ in range(3):
+                    await asyncio.sleep(pause)
+                    seen.append((pitot.this_owner().request, request.id))
+            await asyncio.sleep(0)
+            seen.append((pitot.this_owner().request, 0))
+
+        async def main():
+            await asyncio.gather(serve("/a", 0.001), serve("/b", 0.0015))
+            seen.append((pitot.this_owner().request, 0))
+
+        asyncio.run(main())
+        self.assertEqual(len(seen), 9)
+        for owner, request in seen:
+            self.assertIn(owner, (request,) if request else (0, *(known for _, known in seen)))
+
+    def test_tasks_made_for_a_request_belong_to_it(self):
+        async def part():
+            await asyncio.sleep(0)
+            return pitot.this_owner().request
+
+        async def main():
+            with pitot.Request("/a") as request:
+                self.assertEqual(await asyncio.gather(part(), asyncio.create_task(part())), [request.id] * 2)
+            return await asyncio.create_task(part())
+
+        asyncio.run(main())
+
+    def test_a_scope_around_an_await_is_counted_and_not_recorded(self):
+        async def take(name, pause):
+            with pitot.scope(name):
+                await asyncio.sleep(pause)
+            with pitot.scope("whole"):
+                pass
+
+        async def main():
+            await asyncio.gather(take("takes 5 ms", 0.005), take("takes 20 ms", 0.02))
+
+        with pitot.scope("around the loop"):
+            asyncio.run(main())
+        trace = self.trace()
+        stats = self.recorder.stats()
+        self.assertEqual((stats.scopes_closed_elsewhere, stats.scopes_misnested), (2, 0))
+        self.assertNotIn(b"takes ", trace)
+        for text in (b"whole", b"around the loop"):
+            self.assertIn(text, trace)
+
+    def test_a_step_that_held_the_loop_is_recorded_by_its_function(self):
+        async def slow_handler():
+            time.sleep(0.002)
+
+        def slow_callback(_number):
+            time.sleep(0.002)
+
+        async def main():
+            await asyncio.create_task(slow_handler())
+            asyncio.get_running_loop().call_soon(functools.partial(slow_callback, 1))
+            await asyncio.sleep(0.001)
+
+        asyncio.run(main())
+        trace = self.trace()
+        for function in ("slow_handler", "slow_callback"):
+            self.assertRegex(trace, f"{function} \\({FILE}:[0-9]+\\)".encode())
+
+    def test_a_step_has_the_line_at_which_it_was_seen(self):
+        async def handler():
+            time.sleep(0.002)  # from now on the thread is known to have a loop
+            await asyncio.sleep(0)
+            look()
+            time.sleep(0.002)
+
+        def look():
+            looker = threading.Thread(target=_loops.look)
+            looker.start()
+            looker.join()
+
+        asyncio.run(handler())
+        self.assertRegex(self.trace(), f"handler \\({FILE}:[0-9]+\\), at [^\n]*, from {FILE}:[0-9]+ ".encode())
+
+    def test_names_of_callbacks(self):
+        class Callable:
+            def __call__(self):
+                pass
+
+        self.assertEqual(_loops.name_of(print), "print")
+        self.assertEqual(_loops.name_of(print, "app.py:3 f"), "app.py:3 f")
+        self.assertEqual(_loops.name_of(asyncio.sleep, "app.py:3 f"), "app.py:3 f")
+        self.assertEqual(_loops.name_of(Callable()), "Callable")
+        self.assertRegex(_loops.name_of(self.trace), f"^WithRecorder.trace \\({FILE}:[0-9]+\\)$")
+
+    def test_asyncio_imported_after_the_start_is_followed(self):
+        code = """
+import sys, time, pitot
+recorder = pitot.start()
+assert "asyncio" not in sys.modules
+import asyncio
+deadline = time.monotonic() + 60
+while asyncio.events.Handle._run.__module__ != "pitot._loops":
+    assert time.monotonic() < deadline
+    time.sleep(0.01)
+recorder.stop()
+print(asyncio.events.Handle._run.__module__)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONPATH": PACKAGE})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "asyncio.events\n", ""))
+
+
+class Interpreter(WithRecorder):
+    def test_a_collection_of_a_millisecond_is_recorded(self):
+        for took, is_recorded in ((999_999, False), (1_000_000, True)):
+            collections, times = _watch.Collections(), iter((5, 5 + took))
+            collections("start", {}, lambda: next(times))
+            collections("stop", {"generation": 2, "collected": 7}, lambda: next(times))
+            self.assertEqual(b"garbage collection" in self.trace(), is_recorded)
+
+    def test_the_lock_is_held_by_the_thread_that_ran_and_then_stopped(self):
+        ms = 1_000_000
+
+        def nobody(_busy):
+            self.fail("there is only one")
+
+        find = _watch.find_holder
+        self.assertEqual(find([0, 5 * ms, 0], [0, 14 * ms, 1 * ms], 10 * ms, nobody), (1, 9 * ms))
+        self.assertEqual(find([0, 0], [10 * ms, 10 * ms], 10 * ms, lambda busy: {1}), (0, 10 * ms))
+        self.assertEqual(find([0, 0], [10 * ms, 10 * ms], 10 * ms, lambda busy: {0, 1}), (None, 0))
+        self.assertEqual(find([0, 0], [3 * ms, 1 * ms], 10 * ms, nobody), (0, 3 * ms))
+        self.assertEqual(find([0, 0], [1 * ms, 1 * ms], 10 * ms, nobody), (None, 0))
+        self.assertEqual(find([], [], 10 * ms, nobody), (None, 0))
+
+    def test_the_holder_is_recorded_with_its_thread_and_line(self):
+        watch = _watch.Watch(True, lambda: None)
+        watch._threads.list(0)
+        _tids, cpu, _count = watch._threads.arguments()  # zeros: each thread ran all of its time since
+        with pitot.scope("a record of this thread"):
+            watch._record(cpu, 1_000_000, time.monotonic_ns())
+        trace = self.trace()
+        for text in (b"interpreter's lock held", b"MainThread", b"_watch.py:"):
+            self.assertIn(text, trace)
+
+    def test_a_thread_that_began_since_the_last_look_may_be_the_holder(self):
+        threads = _watch._Threads()
+        threads.list(0)
+        ran, go_on = threading.Event(), threading.Event()
+
+        def run():
+            while time.thread_time_ns() < 2_000_000:
+                pass
+            ran.set()
+            go_on.wait()
+
+        newcomer = threading.Thread(target=run)
+        newcomer.start()
+        ran.wait()
+        self.assertEqual(threads.newcomer(1_000_000), (newcomer, 1_000_000))
+        self.assertEqual(threads.newcomer(1_000_000), (None, 0))
+        go_on.set()
+        newcomer.join()
+
+    def test_a_place_in_a_library_has_the_line_that_called_it(self):
+        frames = []
+        with unittest.mock.patch.object(_watch, "is_library", lambda code: code.co_name != "call"):
+            def library():
+                frames.append(_watch.place_of(sys._getframe()))
+
+            def call():
+                library()
+                frames.append(_watch.place_of(sys._getframe()))
+
+            call()
+        self.assertRegex(frames[0], f"^{FILE}:[0-9]+ .*, from {FILE}:[0-9]+ .*call$")
+        self.assertRegex(frames[1], f"^{FILE}:[0-9]+ .*call$")
+        own = sys._getframe()
+        with unittest.mock.patch.object(_watch, "is_library", lambda code: True):
+            self.assertNotIn("from", _watch.place_of(own, own.f_back))
+
+    def test_threads_have_their_names_of_python(self):
+        ready, go_on = threading.Event(), threading.Event()
+
+        def run():
+            pitot.instant("an event")
+            ready.set()
+            go_on.wait()
+
+        def run_named():
+            pitot.set_thread_name("named by itself")
+            run()
+
+        for target, name in ((run, "worker-7"), (run_named, "worker-8")):
+            ready.clear()
+            threading.Thread(target=target, name=name).start()
+            ready.wait()
+        pitot.instant("an event")
+        _watch._Threads().list(0)
+        trace = self.trace()
+        go_on.set()
+        for text in (b"worker-7", b"named by itself", b"MainThread"):
+            self.assertIn(text, trace)
+        self.assertNotIn(b"worker-8", trace)
+
+    def test_the_cpu_time_of_others_is_that_of_the_last_listing(self):
+        threads = _watch._Threads()
+        threads.threads, threads._listed_cpu = [None] * 3, [10, 20, 30]
+        self.assertEqual(threads.before((ctypes.c_uint64 * 1)(11)), [11, 20, 30])
+
+
+class Life(unittest.TestCase):
+    def test_everything_ends_with_the_recorder_and_can_be_left_out(self):
+        callbacks, run = list(gc.callbacks), asyncio.events.Handle._run
+        for options, is_on in (({}, True), ({"collections": False, "event_loops": False, "interpreter_lock": False}, False)):
+            with pitot.start(**options) as recorder:
+                self.assertTrue(recorder.status)
+                self.assertEqual(gc.callbacks != callbacks, is_on)
+                self.assertEqual(asyncio.events.Handle._run is not run, is_on)
+            self.assertEqual(gc.callbacks, callbacks)
+            self.assertIs(asyncio.events.Handle._run, run)
+            self.assertNotIn("pitot-python", [thread.name for thread in threading.enumerate()])
+
+    def test_a_failure_of_the_watch_is_logged_and_it_goes_on(self):
+        looks = threading.Semaphore(0)
+
+        def fail():
+            looks.release()
+            raise KeyError("tick")
+
+        watch = _watch.Watch(True, fail)
+        with self.assertLogs("pitot", "ERROR"), unittest.mock.patch.object(_watch, "_REFRESH_NS", -1), \
+                unittest.mock.patch.object(_watch, "_AFTER_FAILURE_S", 0):
+            watch.start()
+            for _ in range(3):
+                self.assertTrue(looks.acquire(timeout=60))
+            watch.stop()
+
+
+if __name__ == "__main__":
+    unittest.main()
