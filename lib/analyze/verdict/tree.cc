@@ -24,7 +24,7 @@ namespace {
 
 // Bounds of a tree: its depth, its nodes, and culprits of one wait.
 constexpr uint32_t kMostHops = 6;
-constexpr size_t kMostBusy = 64;  // batches of an executor without a pause
+constexpr size_t kMostBusy = 512;  // batches of an executor without a pause
 constexpr size_t kMostNodes = 200, kMostCulprits = 64, kMostParts = 4;
 // Less than this share of the victim's excess is not followed, nor is less than kLeastFollowedNs.
 constexpr int64_t kLeastFollowed = 50, kLeastFollowedNs = 20'000;
@@ -281,8 +281,9 @@ class TreeMaker {
     for (const uint32_t batch : busy) {
       const auto ahead = std::find_if(hops.begin(), hops.end(), [&](const Hop& hop) { return hop.who.batch == batch; });
       const int64_t blamed_ns = ahead != hops.end() ? ahead->fault_ns : 0;
-      const int64_t longer_ns = index_.usual.BatchNs(batch) - index_.usual.OfBatch(batch).median_ns - blamed_ns;
-      if (!IsMuch(std::min(longer_ns, left_ns))) continue;
+      const Norm& norm = norms_.OfBatch(batch);
+      const int64_t longer_ns = trace_.batches[batch].duration_ns - norm.total_ns - blamed_ns;
+      if (norm.count == 0 || !IsMuch(std::min(longer_ns, left_ns))) continue;
       Hop hop;
       hop.who = {batch, kNone, kNone, kNone};
       hop.node.by.batch = batch;
@@ -326,7 +327,8 @@ class TreeMaker {
       since_ns = std::min(since_ns, trace_.batches[before].begin_ns);
       busy.push_back(before);
       // A batch with a wait for members found no backlog.
-      if (trace_.batches[before].duration_ns - index_.usual.BatchNs(before) > index_.options.wake_up_ns) break;
+      const int64_t worked_ns = index_.usual.BatchNs(before);  // 0 for steps, which do not wait
+      if (worked_ns > 0 && trace_.batches[before].duration_ns - worked_ns > index_.options.wake_up_ns) break;
     }
     return busy;
   }

@@ -255,6 +255,7 @@ class TreeTeller {
     }
     const std::vector<int64_t> rounded = base::RoundToAddUp(excesses, kTenth, tenths);
     for (size_t i = 0; i < children.size(); ++i) {
+      if (rounded[i] == 0) continue;
       lines->push_back({depth, rounded[i], NodeText(verdict_.tree[children[i]])});
       AddChildren(children[i], rounded[i], depth + 1, lines);
     }
