@@ -139,7 +139,12 @@ void IncidentPipeline::TakeFiring(const QueuedFiring& firing) {
 
 void IncidentPipeline::WatchRings() noexcept {
   try {
-    rings_.Begin(meter_.RingsFor(pending_.get()->window_begin_ticks), trace::MonotonicNs());
+    std::vector<WatchedRing> rings = meter_.RingsFor(pending_.get()->window_begin_ticks);
+    const snapshot::EndCopy& end = pending_.get()->firings.front().end;
+    for (WatchedRing& ring : rings) {
+      if (end.count != 0 && ring.at.number == end.thread) ring.written = ring.at.head - end.head;
+    }
+    rings_.Begin(rings, trace::MonotonicNs());
   } catch (const std::bad_alloc&) {
     rings_ = {};  // the whole post window, then
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How long the copy of an incident may wait for the end of its post window, because the rings go on forgetting: none
-// may lose more than an eighth of itself that the window would have held.
+// may lose more than an eighth of itself that the window would have held. A watcher that came late already, measured by
+// what the thread that fired has written since, does not wait at all: it would come late again.
 #ifndef PITOT_LIB_SESSION_RING_WATCH_H_
 #define PITOT_LIB_SESSION_RING_WATCH_H_
 
@@ -19,6 +20,7 @@ struct WatchedRing {
   RingAt at;
   uint64_t needed_from;  // the window's first word is this one or a later one
   int64_t age_ns;        // how far back the ring reaches
+  uint64_t written = 0;  // words since its thread fired
 };
 
 // The watcher's.
@@ -28,7 +30,9 @@ class RingWatch {
     begin_ns_ = now_ns;
     limits_.clear();
     int64_t left_ns = INT64_MAX;
+    bool is_late = false;
     for (const WatchedRing& ring : rings) {
+      is_late = is_late || ring.written > ring.at.capacity / kLatePart;
       const uint64_t capacity = ring.at.capacity, most = capacity / kPart;
       const uint64_t head = std::max(OldestWord(ring.at), ring.needed_from) + most + capacity;
       limits_[ring.at.number] = {ring.at.head, head};
@@ -39,7 +43,7 @@ class RingWatch {
                                                    static_cast<double>(capacity) * static_cast<double>(ring.age_ns)));
     }
     look_ns_ = now_ns + std::min(left_ns / 2, kSoonNs);
-    is_over_ = left_ns < kSoonNs;
+    is_over_ = is_late || left_ns < kSoonNs;
   }
 
   // When to look again.
@@ -67,7 +71,7 @@ class RingWatch {
   }
 
  private:
-  static constexpr uint64_t kPart = 8;
+  static constexpr uint64_t kPart = 8, kLatePart = 32;
   static constexpr int64_t kSoonNs = 1'000'000, kLateNs = 10'000'000;  // between looks
   struct Limit {
     uint64_t begin_head, head;

@@ -53,6 +53,7 @@ void CopyNewestEnd(const trace::ThreadRing& ring, uint64_t request, EndCopy* out
       continue;
     out->thread = ring.number;
     out->count = record.arg_words;
+    out->head = head;
     out->begin_ticks = record.begin_ticks;
     out->end_ticks = record.end_ticks;
     std::copy_n(record.args, record.arg_words, out->words);

@@ -57,6 +57,7 @@ struct EndCopy {
   uint32_t thread = 0;  // number of the one that finished it
   uint32_t count = 0;   // of words; 0: none
   uint64_t begin_ticks = 0, end_ticks = 0;
+  uint64_t head = 0;                              // of the thread's ring at the copy
   uint64_t words[trace::kRequestMostWords] = {};  // as kRequestEnd, in internal_sites.h
 };
 

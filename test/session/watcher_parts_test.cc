@@ -220,6 +220,16 @@ TEST_CASE("a ring that turns within a few milliseconds has its incident copied a
   CHECK(watch.IsOver());
 }
 
+TEST_CASE("a watcher that takes a firing late has its incident copied at once", "[watcher]") {
+  const int64_t second_ns = 1'000'000'000;
+  RingWatch watch;
+  watch.Begin({{{7, 0, 0, 5000, 800}, 0, second_ns, 25}}, 0);
+  CHECK_FALSE(watch.IsOver());
+  watch.Begin({{{7, 0, 0, 5000, 800}, 0, second_ns, 26}}, 0);
+
+  CHECK(watch.IsOver());
+}
+
 TEST_CASE("only words that the window would have held are lost", "[watcher]") {
   RingWatch watch;
   RingAt has_room{7, 0, 0, 300, 800}, window_is_short{8, 0, 0, 5000, 800}, comes_later{9, 0, 0, 0, 800};
