@@ -167,25 +167,39 @@ class Interpreter(WithRecorder):
             collections("stop", {"generation": 2, "collected": 7}, lambda: next(times))
             self.assertEqual(b"garbage collection" in self.trace(), is_recorded)
 
-    def test_the_lock_is_held_by_the_thread_that_ran_and_then_stopped(self):
+    def test_the_lock_is_held_by_the_thread_that_ran_and_then_slept(self):
         ms = 1_000_000
-
-        def nobody(_busy):
-            self.fail("there is only one")
-
         find = _watch.find_holder
-        self.assertEqual(find([0, 5 * ms, 0], [0, 14 * ms, 1 * ms], 10 * ms, nobody), (1, 9 * ms))
-        self.assertEqual(find([0, 0], [10 * ms, 10 * ms], 10 * ms, lambda busy: {1}), (0, 10 * ms))
-        self.assertEqual(find([0, 0], [10 * ms, 10 * ms], 10 * ms, lambda busy: {0, 1}), (None, 0))
-        self.assertEqual(find([0, 0], [3 * ms, 1 * ms], 10 * ms, nobody), (0, 3 * ms))
-        self.assertEqual(find([0, 0], [1 * ms, 1 * ms], 10 * ms, nobody), (None, 0))
-        self.assertEqual(find([], [], 10 * ms, nobody), (None, 0))
+        self.assertEqual(find([0, 5 * ms, 0], [0, 14 * ms, 1 * ms], 10 * ms, lambda busy: set()), (1, 9 * ms))
+        self.assertEqual(find([0, 0], [3 * ms, 10 * ms], 10 * ms, lambda busy: {1}), (0, 3 * ms))
+        self.assertEqual(find([0, 0], [10 * ms, 10 * ms], 10 * ms, set), (None, 0))
+        self.assertEqual(find([0, 0], [1 * ms, 1 * ms], 10 * ms, lambda busy: set()), (None, 0))
+        self.assertEqual(find([], [], 10 * ms, lambda busy: set()), (None, 0))
+
+    def test_a_thread_in_native_code_is_not_the_holder(self):
+        watch, tids = _watch.Watch(True, lambda: None), []
+        begun, go_on = threading.Event(), threading.Event()
+
+        def sleep():
+            tids.append(threading.get_native_id())
+            begun.set()
+            go_on.wait()
+
+        sleeper = threading.Thread(target=sleep)
+        sleeper.start()
+        begun.wait()
+        while _watch._is_runnable(tids[0]):
+            time.sleep(0.001)
+        watch._threads.tids = [threading.get_native_id(), tids[0], 1 << 30]
+        self.assertEqual(watch._runs_on([0, 1, 2]), {0})
+        go_on.set()
+        sleeper.join()
 
     def test_the_holder_is_recorded_with_its_thread_and_line(self):
         watch = _watch.Watch(True, lambda: None)
         watch._threads.list(0)
         _tids, cpu, _count = watch._threads.arguments()  # zeros: each thread ran all of its time since
-        with pitot.scope("a record of this thread"):
+        with pitot.scope("a record of this thread"), unittest.mock.patch.object(watch, "_runs_on", lambda busy: set()):
             watch._record(cpu, 1_000_000, time.monotonic_ns())
         trace = self.trace()
         for text in (b"interpreter's lock held", b"MainThread", b"_watch.py:"):

@@ -3,7 +3,7 @@
 
 A thread of Python asks for the interpreter's lock every 10 ms. It reads the clock before it asks, without the lock. If it
 has to wait, another thread had the lock, and others waited as well. The threads' CPU time tells the holder: it ran during
-the wait, and stopped at its end. Threads in native code without the lock run on. The holder's frame is the place reached
+the wait, and sleeps after it. Threads in native code without the lock run on. The holder's frame is the place reached
 when it gave the lock up.
 """
 
@@ -25,7 +25,7 @@ _INTERVAL_US = 10_000
 _NAMES_US = 100_000  # if only threads are named
 _CONTENDED_US = 1_000  # while the lock is contended: threads take turns of 5 ms
 _LEAST_NS = 2_000_000  # shorter waits are not recorded
-_LOOK_US = 50  # how long a look at the threads' CPU time takes, with the lock held
+_LOOK_US = 100  # a pause with the lock held, for its former holder to fall asleep
 _REFRESH_NS = 100_000_000  # how old the list of threads may be
 _MOST_READ = 32  # threads read each time, for their CPU time; the others once a refresh
 
@@ -157,20 +157,25 @@ def find_holder(before: Sequence[int], now: Sequence[int], waited_ns: int,
                 runs_on: Callable[[List[int]], Set[int]]) -> Tuple[Optional[int], int]:
     """Returns the holder of the lock during the watcher's wait, and how long it ran. None: it slept, or is not listed.
 
-    `before` and `now` are the CPU time of each thread when the wait began and ended. The holder ran most. If several ran for
-    half of the wait or more, `runs_on` returns those still running although the watcher has the lock. They did not need it.
+    `before` and `now` are the CPU time of each thread when the wait began and ended. The holder ran for a fifth of the wait or
+    more. `runs_on` returns those still running or runnable although the watcher has the lock. They did not need it.
     """
     ran = [end - start for start, end in zip(before, now)]
-    busy = [at for at, ns in enumerate(ran) if 2 * ns >= waited_ns]
-    if len(busy) > 1:
-        others = runs_on(busy)
-        busy = [at for at in busy if at not in others]
-    if not busy:
-        busy = [at for at, ns in enumerate(ran) if 5 * ns >= waited_ns > 2 * ns]
+    busy = [at for at, ns in enumerate(ran) if 5 * ns >= waited_ns]
+    others = runs_on(busy) if busy else set()
+    busy = [at for at in busy if at not in others]
     if not busy:
         return None, 0
     holder = max(busy, key=lambda at: ran[at])
     return holder, min(ran[holder], waited_ns)
+
+
+def _is_runnable(tid: int) -> bool:
+    try:
+        with open(f"/proc/self/task/{tid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2][:1] == b"R"
+    except OSError:  # it has ended
+        return False
 
 
 class Watch:
@@ -221,10 +226,13 @@ class Watch:
         return _CONTENDED_US
 
     def _runs_on(self, busy: List[int]) -> Set[int]:
-        """Those of these threads still running although this one has the lock."""
-        began, first = time.monotonic_ns(), self._threads.read(0)
-        last, ended = self._threads.read(_LOOK_US), time.monotonic_ns()
-        return {at for at in busy if 2 * (last[at] - first[at]) >= ended - began}
+        """Those of these threads still running or runnable although this one has the lock."""
+        tids = self._threads.tids
+        runnable = {at for at in busy if _is_runnable(tids[at])}
+        if len(runnable) == len(busy):  # the holder may be on its way to sleep
+            self._threads.read(_LOOK_US)
+            runnable = {at for at in busy if _is_runnable(tids[at])}
+        return runnable
 
     def _record(self, cpu: Any, waited: int, got: int) -> None:
         threads = self._threads

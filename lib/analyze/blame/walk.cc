@@ -171,7 +171,7 @@ void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
     wanted.by = {};
     wanted.by.thread = held->thread;
     wanted.by.event = held->event;
-    const int64_t most_ns = index_.host.MostOffNs(thread, from_ns, now_ns_);
+    const int64_t most_ns = index_.host.MostSleptNs(thread, from_ns, now_ns_);
     if (most_ns < now_ns_ - from_ns) EmitUnheld(from_ns + most_ns, segment);
     EmitOne(from_ns, wanted);
   }

@@ -204,11 +204,21 @@ class HostUse::Measurement {
             true};
   }
 
+  // Off its CPU, and not for want of one.
+  int64_t SleptNs(const Stretch& stretch, const Switches& switches) const {
+    if (switches.is_known && switches.voluntary == 0) return 0;
+    const int64_t off_ns = std::max<int64_t>(stretch.end_ns - stretch.begin_ns - stretch.cpu_ns, 0);
+    if (stretch.bracket == kNone) return off_ns;
+    const Bracket& bracket = thread_.brackets[stretch.bracket];
+    return off_ns - Part(std::clamp<int64_t>(bracket.delay_ns, 0, bracket.off_ns), off_ns, bracket.off_ns);
+  }
+
   // Code longer than the CPU time did not run all the time.
   void Judge() {
     for (Stretch& stretch : thread_.stretches) {
       OffCpu& off = stretch.off;
       const Switches switches = SwitchesIn(stretch);
+      stretch.slept_ns = SleptNs(stretch, switches);
       off.pagefault_counter = major.counter;
       off.blocked_counter = cpu.counter;
       int64_t off_ns = std::max<int64_t>(stretch.code_ns - stretch.cpu_ns, 0);
@@ -391,17 +401,17 @@ OffCpu HostUse::OfUntraced(uint32_t thread, int64_t begin_ns, int64_t end_ns) co
   return off;
 }
 
-int64_t HostUse::MostOffNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+int64_t HostUse::MostSleptNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
   if (thread >= threads_.size()) return INT64_MAX;
   const std::vector<Stretch>& all = threads_[thread].stretches;
   auto at = std::partition_point(all.begin(), all.end(), [&](const Stretch& s) { return s.end_ns <= begin_ns; });
-  int64_t off_ns = 0, known_ns = 0;
+  int64_t slept_ns = 0, known_ns = 0;
   for (; at != all.end() && at->begin_ns < end_ns; ++at) {
     const int64_t overlap_ns = std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
     known_ns += overlap_ns;
-    off_ns += std::min(overlap_ns, std::max<int64_t>(at->end_ns - at->begin_ns - at->cpu_ns, 0));
+    slept_ns += std::min(overlap_ns, at->slept_ns);
   }
-  return known_ns >= end_ns - begin_ns ? off_ns : INT64_MAX;
+  return known_ns >= end_ns - begin_ns ? slept_ns : INT64_MAX;
 }
 
 bool HostUse::AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {

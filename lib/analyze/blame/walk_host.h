@@ -45,8 +45,8 @@ class HostUse {
   OffCpu OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // The wait for a CPU in time outside all that was recorded. The rest of such time is unexplained.
   OffCpu OfUntraced(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
-  // The most time that the thread can have been off its CPU; INT64_MAX without counters. O(log n), and the stretches.
-  int64_t MostOffNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+  // The most time that the thread can have slept; INT64_MAX without counters. O(log n), and the stretches.
+  int64_t MostSleptNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // Whether the time blamed on major faults is proved: by the number of faults, or by the growth of the machine's I/O
   // pressure. Otherwise it is only possible. O(log n), and the stretches.
   bool AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
@@ -66,6 +66,7 @@ class HostUse {
     int64_t cpu_ns = 0;
     int64_t code_ns = 0;      // of it, in code
     int64_t untraced_ns = 0;  // of it, outside all that was recorded
+    int64_t slept_ns = 0;     // at most
     uint32_t waits = 0;       // waits it has a part of
     uint32_t bracket = model::kNone;
     bool was_preempted = false;
