@@ -33,7 +33,7 @@ class WithRecorder(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.incidents = []
-        self.recorder = pitot.start(temporary.name, post_window_ms=0, interpreter_lock=False)
+        self.recorder = pitot.start(temporary.name, post_window_ms=0, perfetto_file=True, interpreter_lock=False)
         self.addCleanup(self.recorder.stop)
         self.assertTrue(self.recorder.status, self.recorder.status)
         self.recorder.on_incident(self.incidents.append)
@@ -177,23 +177,33 @@ class Interpreter(WithRecorder):
         self.assertEqual(find([], [], 10 * ms, lambda busy: set()), (None, 0))
 
     def test_a_thread_in_native_code_is_not_the_holder(self):
-        watch, tids = _watch.Watch(True, lambda: None), []
-        begun, go_on = threading.Event(), threading.Event()
+        watch = _watch.Watch(True, lambda: None)
+        watch._threads.threads, watch._threads.tids = [threading.current_thread()] * 3, [10, 11, 12]
+        with unittest.mock.patch.object(_watch, "_is_runnable", lambda tid: tid == 10):
+            self.assertEqual(watch._runs_on([0, 1, 2]), {0})
+            self.assertEqual(watch._runs_on([0]), set())  # no other can have been the holder
+            with unittest.mock.patch.object(_watch, "_gives_up_lock", unittest.mock.Mock(side_effect=[True, False, False])):
+                self.assertEqual(watch._runs_on([0, 1, 2]), {1, 2})
+        self.assertTrue(_watch._is_runnable(threading.get_native_id()))
+        self.assertFalse(_watch._is_runnable(1 << 30))
 
-        def sleep():
-            tids.append(threading.get_native_id())
-            begun.set()
-            go_on.wait()
+    def test_a_thread_in_a_loop_of_python_needs_the_lock(self):
+        is_over, seen = [], False
 
-        sleeper = threading.Thread(target=sleep)
-        sleeper.start()
-        begun.wait()
-        while _watch._is_runnable(tids[0]):
-            time.sleep(0.001)
-        watch._threads.tids = [threading.get_native_id(), tids[0], 1 << 30]
-        self.assertEqual(watch._runs_on([0, 1, 2]), {0})
-        go_on.set()
-        sleeper.join()
+        def spin():
+            while not is_over:
+                pass
+
+        spinner = threading.Thread(target=spin)
+        spinner.start()
+        self.addCleanup(spinner.join)
+        self.addCleanup(is_over.append, True)
+        deadline = time.monotonic() + 60
+        while not seen and time.monotonic() < deadline:
+            seen = _watch._gives_up_lock(sys._current_frames().get(spinner.ident))
+        self.assertTrue(seen)
+        self.assertFalse(_watch._gives_up_lock(sys._getframe()))  # at a call
+        self.assertFalse(_watch._gives_up_lock(None))
 
     def test_the_holder_is_recorded_with_its_thread_and_line(self):
         watch = _watch.Watch(True, lambda: None)
@@ -218,11 +228,11 @@ class Interpreter(WithRecorder):
 
         newcomer = threading.Thread(target=run)
         newcomer.start()
+        self.addCleanup(newcomer.join)
+        self.addCleanup(go_on.set)
         ran.wait()
         self.assertEqual(threads.newcomer(1_000_000), (newcomer, 1_000_000))
         self.assertEqual(threads.newcomer(1_000_000), (None, 0))
-        go_on.set()
-        newcomer.join()
 
     def test_a_place_in_a_library_has_the_line_that_called_it(self):
         frames = []
@@ -253,6 +263,7 @@ class Interpreter(WithRecorder):
             pitot.set_thread_name("named by itself")
             run()
 
+        self.addCleanup(go_on.set)
         for target, name in ((run, "worker-7"), (run_named, "worker-8")):
             ready.clear()
             threading.Thread(target=target, name=name).start()
@@ -260,7 +271,6 @@ class Interpreter(WithRecorder):
         pitot.instant("an event")
         _watch._Threads().list(0)
         trace = self.trace()
-        go_on.set()
         for text in (b"worker-7", b"named by itself", b"MainThread"):
             self.assertIn(text, trace)
         self.assertNotIn(b"worker-8", trace)

@@ -10,6 +10,7 @@ when it gave the lock up.
 import ctypes
 import gc
 import logging
+import opcode
 import os
 import sys
 import threading
@@ -170,6 +171,14 @@ def find_holder(before: Sequence[int], now: Sequence[int], waited_ns: int,
     return holder, min(ran[holder], waited_ns)
 
 
+def _gives_up_lock(frame: Any) -> bool:
+    """Whether the frame is at an instruction that only asks whether to give up the lock. A call may be of native code."""
+    if frame is None or frame.f_lasti < 0:
+        return False
+    name = opcode.opname[frame.f_code.co_code[frame.f_lasti]]
+    return name.startswith(("JUMP_", "POP_JUMP_")) or name == "RESUME"
+
+
 def _is_runnable(tid: int) -> bool:
     try:
         with open(f"/proc/self/task/{tid}/stat", "rb") as file:
@@ -226,8 +235,17 @@ class Watch:
         return _CONTENDED_US
 
     def _runs_on(self, busy: List[int]) -> Set[int]:
-        """Those of these threads still running or runnable although this one has the lock."""
-        tids = self._threads.tids
+        """Those of these threads that may have run native code without the lock.
+
+        A thread at an instruction where the interpreter gives up the lock needs it. Otherwise those still running or runnable
+        may not: the former holder sleeps, once it has had a CPU for that.
+        """
+        if len(busy) < 2:
+            return set()  # no other can have been the holder
+        threads, tids, frames = self._threads.threads, self._threads.tids, sys._current_frames()
+        in_python = {at for at in busy if _gives_up_lock(frames.get(threads[at].ident))}
+        if in_python:
+            return set(busy) - in_python
         runnable = {at for at in busy if _is_runnable(tids[at])}
         if len(runnable) == len(busy):  # the holder may be on its way to sleep
             self._threads.read(_LOOK_US)
