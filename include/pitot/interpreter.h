@@ -22,8 +22,8 @@ PITOT_NAMESPACE_BEGIN
 PITOT_EXPORT void BeginStep(uint64_t request) noexcept;
 // Ends the step. A scope or wait that it left open belongs to a suspended task: it is removed, never recorded, and
 // counted in Stats::scopes_closed_elsewhere. Closing it in a later step does nothing. Returns true if the step took at
-// least `slow_ns`; steps that the loop runs right after it, for other requests, are then marked as having waited for it.
-// Cost: a clock read.
+// least `slow_ns`; steps that the loop runs right after it, for other requests, are then marked as having waited for
+// it. Cost: a clock read.
 PITOT_EXPORT bool EndStep(uint64_t slow_ns) noexcept;
 // Records the thread's last step under the name of its task or callback. Verdicts of requests that waited for the
 // loop meanwhile name it.

@@ -35,10 +35,11 @@ struct Options {
   const char* process_name = nullptr;
 
   // Limit for all of Pitot's memory, bytes. Stats::memory shows how it is split. Half is for rings. The rest is for
-  // requests and names, the snapshot reserve and the analysis arena. The reserve holds the events of incidents: 16 bytes
-  // each, plus 8 for each argument; an incident gets half of what is free of it. Incidents are written in the arena. It
-  // has about one and a half times the reserve's size, plus five of the largest rings; if an incident needs more, its
-  // oldest part is left out and counted. At least 4 MiB, and enough that max_open_requests (512 bytes each) and names (1 MiB) take at most three eighths: 8 MiB by default.
+  // requests and names, the snapshot reserve and the analysis arena. The reserve holds the events of incidents: 16
+  // bytes each, plus 8 for each argument; an incident gets half of what is free of it. Incidents are written in the
+  // arena. It has about one and a half times the reserve's size, plus five of the largest rings; if an incident needs
+  // more, its oldest part is left out and counted. At least 4 MiB, and enough that max_open_requests (512 bytes each)
+  // and names (1 MiB) take at most three eighths: 8 MiB by default.
   uint64_t memory_budget_bytes = 64ull << 20;
   // The largest and the smallest ring of one thread, bytes: powers of two, 4 KiB to 64 MiB, and at most a quarter of
   // memory_budget_bytes. Each takes another 4 KiB for its header. A thread gets the largest ring that leaves room for

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tensors and operations of operators, as recorded: by pitot::torch ("flops" and "shapes"), or by PyTorch's profiler
-// ("shapes", "types" and, of convolutions, "inputs").
+// The tensors and operations of operators, as recorded: by pitot::torch ("flops" and "shapes"), or by the profiler of
+// PyTorch ("shapes", "types" and, of convolutions, "inputs").
 #ifndef PITOT_LIB_ANALYZE_FACTS_OPERATOR_WORK_H_
 #define PITOT_LIB_ANALYZE_FACTS_OPERATOR_WORK_H_
 
