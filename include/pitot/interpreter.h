@@ -17,7 +17,7 @@
 PITOT_NAMESPACE_BEGIN
 
 // A step is a part of a task that an event loop runs on the calling thread without interruption. BeginStep makes
-// `request` (an id; 0: none) the thread's context. Steps do not nest.
+// `request` (an id; 0: none) the thread's context; after the step it is what it was before. Steps do not nest.
 // Cost: a clock read, and a record if the context changes.
 PITOT_EXPORT void BeginStep(uint64_t request) noexcept;
 // Ends the step. A scope or wait that it left open belongs to a suspended task: it is removed, never recorded, and

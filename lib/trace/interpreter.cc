@@ -90,6 +90,7 @@ void BeginStep(uint64_t request) noexcept {
   ThreadRing* ring = trace::EnterThread();
   if (ring == nullptr) return;
   trace::Step* step = trace::StepOn(ring);
+  if (step->begin == 0) step->outer = ring->request;  // otherwise a step has no end: what was before it counts
   step->begin = detail::Clock(ring->gate);
   if (step->marked == 0 || step->begin - step->marked > detail::TicksOf(kMarkApartNs)) {
     detail::Append(ring, &kLoopSite, step->begin, step->begin, detail::ArgList<>());

@@ -523,9 +523,12 @@ void BeginStepContext(ThreadRing* ring, uint64_t request, uint64_t now) noexcept
 
 void EndStepContext(ThreadRing* ring, uint64_t now) noexcept {
   Step* step = StepOn(ring);
-  if (ring->request == 0) return;
-  if (ring->head == step->head && !IsWorkMirrored(*ring)) return __atomic_store_n(&ring->request, 0, __ATOMIC_RELEASE);
-  SetContext(ring, 0, now);
+  const uint64_t outer = step->outer;
+  step->outer = 0;
+  if (ring->request == outer) return;
+  if (ring->head == step->head && !IsWorkMirrored(*ring))
+    return __atomic_store_n(&ring->request, outer, __ATOMIC_RELEASE);
+  SetContext(ring, outer, now);
   step->context_head = ring->head;
 }
 
@@ -810,7 +813,9 @@ void Request::Finish(Outcome outcome) noexcept {
     RecordWords words;
     CopyWords(*slot, outcome, &words);
     detail::Append(ring, &kRequestEndSite, begin_ticks, now, words);
-    if (ring->request == id) SetContext(ring, slot->context_after.load(kRelaxed), now);
+    const uint64_t after = slot->context_after.load(kRelaxed);
+    if (ring->request == id) SetContext(ring, after, now);
+    if (Step* step = StepOn(ring); step->outer == id) step->outer = after;
   }
   LeaveClosed(slot);
   Count(g_finished);

@@ -51,8 +51,9 @@ struct OpenRequest {
 // Keeps a route separate from "(other)" for the life of the process. False if no place is left.
 bool KeepRoute(const char* route) noexcept;
 
-// The context during a step of a task (pitot/interpreter.h), on the calling thread; 0: none. Most steps record nothing,
-// and then their context is not recorded either.
+// The context during a step of a task (pitot/interpreter.h), on the calling thread; 0: none. After it the thread has
+// the request from before the step, if that is still open. Most steps record nothing, and then their context is not
+// recorded either.
 void BeginStepContext(ThreadRing* ring, uint64_t request, uint64_t now) noexcept;
 void EndStepContext(ThreadRing* ring, uint64_t now) noexcept;
 

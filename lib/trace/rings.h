@@ -154,13 +154,14 @@ struct Step {
   uint64_t head;                  // of the ring, at its beginning
   uint64_t marked;                // ticks; when the thread was last marked as one with a loop
   uint64_t context_head;          // of the ring, after the end of the last step with events and a request
+  uint64_t outer;                 // the thread's request before the step, 0 once it has ended on the thread
 };
 extern __thread Step t_step __attribute__((tls_model("initial-exec")));
 // The step's state, empty for a ring that is new to the thread.
 inline Step* StepOn(const ThreadRing* ring) noexcept {
   constexpr uint32_t kMirrored = 1;
   if (t_step.ring != ring || ((t_step.gate ^ ring->gate) & ~kMirrored) != 0)
-    t_step = {ring, ring->gate, 0, 0, 0, false, 0, 0, 0, 0, 0, ~uint64_t{0}};
+    t_step = {ring, ring->gate, 0, 0, 0, false, 0, 0, 0, 0, 0, ~uint64_t{0}, 0};
   return &t_step;
 }
 

@@ -115,6 +115,51 @@ TEST_CASE("a request that begins and ends in a step leaves the thread without a 
   CHECK(EventsNamed(trace, "after it").at(0).request_id == 0);
 }
 
+TEST_CASE("a loop that runs in a request leaves the thread its request", "[interpreter]") {
+  VirtualServer server;
+  pitot::Request other = BeginRequest("/a"), sync = pitot::Request::Begin("/sync");
+  for (const uint64_t id : {other.id(), uint64_t{0}, sync.id()}) {
+    for (const bool has_event : {false, true}) {
+      BeginStep(id);
+      CHECK(pitot::ThisOwner().request == id);
+      if (has_event) PITOT_INSTANT("in a step");
+      EndStep(kSlowNs);
+      CHECK(pitot::ThisOwner().request == sync.id());
+    }
+  }
+  PITOT_INSTANT("after");
+
+  const auto trace = server.Trace();
+
+  const auto steps = EventsNamed(trace, "in a step");
+  REQUIRE(steps.size() == 3);
+  CHECK(steps[0].request_id == other.id());
+  CHECK(steps[1].request_id == 0);
+  CHECK(steps[2].request_id == sync.id());
+  CHECK(EventsNamed(trace, "after").at(0).request_id == sync.id());
+}
+
+TEST_CASE("a request that ends in a step does not come back after it", "[interpreter]") {
+  VirtualServer server;
+  pitot::Request other = BeginRequest("/a"), sync = pitot::Request::Begin("/sync");
+  const uint64_t step_request = GENERATE(0, 1) == 0 ? other.id() : sync.id();
+  BeginStep(step_request);
+  sync.Finish(pitot::Outcome::kOk);
+  EndStep(kSlowNs);
+
+  CHECK(pitot::ThisOwner().request == 0);
+}
+
+TEST_CASE("a step without an end does not give the thread its request", "[interpreter]") {
+  VirtualServer server;
+  pitot::Request a = BeginRequest("/a");
+  BeginStep(a.id());
+  BeginStep(a.id());
+  EndStep(kSlowNs);
+
+  CHECK(pitot::ThisOwner().request == 0);
+}
+
 TEST_CASE("a scope that a step leaves open is counted and not recorded", "[interpreter]") {
   VirtualServer server;
   BeginScope(Intern("around the loop"));
