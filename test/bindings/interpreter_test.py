@@ -6,6 +6,7 @@ Environment: PITOT_LIBRARY
 """
 
 import asyncio
+import contextvars
 import ctypes
 import functools
 import gc
@@ -67,6 +68,17 @@ class EventLoops(WithRecorder):
         for owner, request in seen:
             self.assertIn(owner, (request,) if request else (0, *(known for _, known in seen)))
 
+    def test_a_loop_run_in_a_request_leaves_it_to_the_thread(self):
+        async def part():
+            await asyncio.sleep(0)
+            pitot.instant("an event")
+            return pitot.this_owner().request
+
+        with pitot.Request("/sync") as request:
+            self.assertEqual(asyncio.run(part()), request.id)
+            self.assertEqual(pitot.this_owner().request, request.id)
+        self.assertEqual(pitot.this_owner().request, 0)
+
     def test_tasks_made_for_a_request_belong_to_it(self):
         async def part():
             await asyncio.sleep(0)
@@ -78,6 +90,50 @@ class EventLoops(WithRecorder):
             return await asyncio.create_task(part())
 
         asyncio.run(main())
+
+    def test_a_task_that_outlives_its_request_belongs_to_none(self):
+        async def engine(go_on):
+            await go_on.wait()
+            return pitot.this_owner().request
+
+        async def serve(end):
+            go_on, request = asyncio.Event(), pitot.Request("/a")
+            task = asyncio.create_task(engine(go_on))
+            await asyncio.sleep(0)
+            end(request)
+            del request
+            go_on.set()
+            return await task, pitot.this_owner().request
+
+        def on_another_thread(request):
+            thread = threading.Thread(target=request.finish)
+            thread.start()
+            thread.join()
+
+        for end in (pitot.Request.finish, lambda dropped: None, on_another_thread):
+            self.assertEqual(asyncio.run(serve(end)), (0, 0))
+
+    def test_after_a_part_of_a_request_its_task_belongs_to_the_request(self):
+        async def main():
+            with pitot.Request("/a") as request:
+                with request.child("/part") as part:
+                    await asyncio.sleep(0)
+                    self.assertEqual(pitot.this_owner().request, part.id)
+                await asyncio.sleep(0)
+                self.assertEqual(pitot.this_owner().request, request.id)
+
+        asyncio.run(main())
+
+    def test_a_step_that_ends_its_request_is_recorded_with_it(self):
+        recorded, context = [], contextvars.copy_context()
+        request = context.run(pitot.Request, "/a")
+        with unittest.mock.patch.object(_loops.lib, "step_record", lambda name, request: recorded.append(request)):
+            _loops._record_step(print, context, 0)
+            began = _loops._tick()
+            context.run(request.finish)
+            _loops._record_step(print, context, began)
+            _loops._record_step(print, context, _loops._tick())
+        self.assertEqual(recorded, [request.id, request.id, 0])
 
     def test_a_scope_around_an_await_is_counted_and_not_recorded(self):
         async def take(name, pause):

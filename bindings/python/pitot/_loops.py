@@ -8,15 +8,34 @@ handles of its own. They cannot be wrapped.
 
 import contextvars
 import ctypes
+import itertools
 import sys
 import threading
-from typing import Any, Dict, Set, Tuple
+from typing import Any, Dict, Optional, Set, Tuple
 
 from pitot import _library as lib
 from pitot import _record, _watch
 
-_NONE = ctypes.c_uint64(0)
-_current: "contextvars.ContextVar[ctypes.c_uint64]" = contextvars.ContextVar("pitot.request", default=_NONE)
+
+_tick = itertools.count(1).__next__  # orders moments of all threads, for less than the price of a clock
+
+
+class Current(ctypes.c_uint64):
+    """A request as a part of contexts: its id, or 0 once it has ended. Tasks keep their context when the request is over."""
+
+    id = 0  # after its end, too
+    ended = 0  # the tick
+
+    def leave(self, outer: "Optional[Current]") -> None:
+        """Ends it in all contexts. In the calling task `outer` is current again."""
+        self.ended = _tick()
+        self.value = 0
+        if outer is not None and _current.get() is self:
+            _current.set(outer)
+
+
+_NONE = Current(0)
+_current: "contextvars.ContextVar[Current]" = contextvars.ContextVar("pitot.request", default=_NONE)
 
 
 _MOST_FRAMES = 64  # of a thread's stack are looked through for the step's
@@ -85,13 +104,14 @@ class Loops:
         original = handle._run
 
         def run(self: Any, _get: Any = contextvars.Context.get, _current: Any = _current, _none: Any = _NONE,
-                _begin: Any = lib.step_begin, _end: Any = lib.step_end) -> None:
+                _begin: Any = lib.step_begin, _end: Any = lib.step_end, _tick: Any = _tick) -> None:
             context = self._context
             callback = self._callback
+            began = _tick()
             _begin(_get(context, _current, _none))
             original(self)
             if _end():
-                _record_step(callback, context)
+                _record_step(callback, context, began)
             self = None  # needed as in the original, to break cycles
 
         global _run_code  # pylint: disable=global-statement
@@ -107,7 +127,7 @@ class Loops:
         self._original = None
 
 
-def _record_step(callback: Any, context: Any) -> None:
+def _record_step(callback: Any, context: Any, began: int) -> None:
     try:
         thread = threading.get_ident()
         _threads.add(thread)
@@ -115,9 +135,13 @@ def _record_step(callback: Any, context: Any) -> None:
         name = name_of(callback, place if frame == id(sys._getframe(1)) else "")
     except Exception:  # pylint: disable=broad-except
         name = "callback"  # of a class with odd attributes
-    lib.step_record(_record._name(name), context.get(_current, _NONE).value)
+    current = context.get(_current, _NONE)
+    lib.step_record(_record._name(name), current.id if current.ended >= began else current.value)
 
 
-def enter(request: int) -> None:
-    """Makes the request part of the calling task's context."""
-    _current.set(ctypes.c_uint64(request))
+def enter(request: int) -> Current:
+    """Makes the request part of the calling task's context, until `leave`."""
+    current = Current(request)
+    current.id = request
+    _current.set(current)
+    return current

@@ -10,7 +10,7 @@ from pitot import _library as lib
 
 
 # Makes a request part of its task's context; None where no event loop is followed (_loops.py).
-_enter: Optional[Callable[[int], None]] = None
+_enter: Optional[Callable[[int], Any]] = None
 
 
 class Outcome(lib.OpenEnum):
@@ -113,7 +113,7 @@ class Request:
     nothing, but must not run at the same time as the end on another thread.
     """
 
-    __slots__ = ("_handle", "_id")
+    __slots__ = ("_handle", "_id", "_context", "_parent")
     _finish = staticmethod(lib.request_finish)  # still there when the interpreter tears its modules down
 
     def __init__(self, route: str, traceparent: Optional[str] = None, *, arrival: int = 0) -> None:
@@ -128,13 +128,13 @@ class Request:
     def child(self, route: str) -> "Request":
         """Begins a part of this request. When the part is finished there, this request is the thread's context again."""
         part, text = Request.__new__(Request), lib.text(route)
-        return part._take(lib.request_begin_child(self._handle, text))
+        return part._take(lib.request_begin_child(self._handle, text), self._context)
 
-    def _take(self, handle: Optional[int]) -> "Request":
-        self._handle = handle
+    def _take(self, handle: Optional[int], parent: Any = None) -> "Request":
+        self._handle, self._context, self._parent = handle, None, parent
         self._id = int(lib.request_id(handle))
         if _enter is not None:
-            _enter(self._id)
+            self._context = _enter(self._id)
         return self
 
     @property
@@ -196,7 +196,10 @@ class Request:
         """Ends it and calls the triggers. A second call does nothing."""
         number = lib.constant("outcome", outcome)  # may raise: before the handle is given up
         handle, self._handle = self._handle, None
+        context, self._context = self._context, None
         self._finish(handle, number)
+        if context is not None:
+            context.leave(self._parent)
 
     def __enter__(self) -> "Request":
         return self
@@ -211,6 +214,8 @@ class Request:
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
             self._finish(self._handle, 6)
+            if self._context is not None:
+                self._context.value = 0
 
 
 class Batch:
