@@ -243,6 +243,25 @@ class Interpreter(WithRecorder):
         self.assertTrue(_watch._is_runnable(threading.get_native_id()))
         self.assertFalse(_watch._is_runnable(1 << 30))
 
+    def test_the_lock_is_kept_while_states_of_threads_are_read(self):
+        looks, is_over = [0], []
+
+        def want_the_lock():
+            while not is_over:
+                looks[0] += 1
+                time.sleep(0)
+
+        other = threading.Thread(target=want_the_lock)
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        other.start()
+        self.addCleanup(other.join)
+        self.addCleanup(is_over.append, True)
+        sys.setswitchinterval(1000)  # from now on the lock is only given up at calls that let go of it
+        before = looks[0]
+        for _ in range(1000):
+            _watch._is_runnable(other.native_id)
+        self.assertEqual(looks[0], before)
+
     def test_a_thread_in_a_loop_of_python_needs_the_lock(self):
         is_over, seen = [], False
 
