@@ -24,7 +24,7 @@ PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "bindings", "pyth
 sys.path.insert(0, PACKAGE)
 
 import pitot  # noqa: E402
-from pitot import _loops, _watch  # noqa: E402
+from pitot import _loops, _record, _watch  # noqa: E402
 
 FILE = os.path.basename(__file__)
 
@@ -325,6 +325,20 @@ class Interpreter(WithRecorder):
         own = sys._getframe()
         with unittest.mock.patch.object(_watch, "is_library", lambda code: True):
             self.assertNotIn("from", _watch.place_of(own, own.f_back))
+
+    def test_names_of_evidence_leave_most_of_the_table_to_the_host(self):
+        places = [f"app.py:{line} of evidence" for line in range(1100)]
+        with unittest.mock.patch.object(_record, "_evidence", {}):
+            names = [_record.evidence_name(place) for place in places]
+            self.assertEqual(len(set(names[:1000])), 1000)
+            self.assertEqual(set(names[1000:]), {_record._name("(other)")})
+            self.assertEqual(_record.evidence_name(places[3]), names[3])
+            self.assertEqual(_record.evidence_name(""), _record._name(""))
+            with unittest.mock.patch.object(_record.lib, "intern", side_effect=AssertionError("a new name")):
+                watch = _watch.Watch(True, lambda: None)
+                watch._threads.list(0)
+                watch._record(watch._threads.arguments()[1], 1_000_000, time.monotonic_ns())
+                _loops._record_step(print, contextvars.copy_context(), 0)
 
     def test_threads_have_their_names_of_python(self):
         ready, go_on = threading.Event(), threading.Event()

@@ -25,6 +25,21 @@ def _name(text: str) -> int:
     return name
 
 
+# Names in evidence of the interpreter: places, functions, threads. Others are "(other)", so that the host's own fit into
+# the library's table.
+_MOST_EVIDENCE = 1000
+_evidence: Dict[str, int] = {}
+
+
+def evidence_name(text: str) -> int:
+    name = _evidence.get(text)
+    if name is None:
+        if len(_evidence) >= _MOST_EVIDENCE:
+            return _name("(other)" if text else "")
+        name = _evidence[text] = int(lib.intern(lib.text(text)))
+    return name
+
+
 class Scope:
     """The result of `scope`. Its only state is its name, so one object serves all threads and nests in itself."""
 

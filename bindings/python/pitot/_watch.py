@@ -272,4 +272,4 @@ class Watch:
             frame = sys._current_frames().get(thread.ident)
             place = place_of(frame) if frame is not None else ""
             del frame
-        lib.lock_held(time.monotonic_ns() - got, waited, tid, _record._name(name), _record._name(place), ran)
+        lib.lock_held(time.monotonic_ns() - got, waited, tid, _record.evidence_name(name), _record.evidence_name(place), ran)
