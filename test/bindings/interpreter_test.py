@@ -390,12 +390,15 @@ class Life(unittest.TestCase):
             raise KeyError("tick")
 
         watch = _watch.Watch(True, fail)
-        with self.assertLogs("pitot", "ERROR"), unittest.mock.patch.object(_watch, "_REFRESH_NS", -1), \
+        with self.assertLogs("pitot", "ERROR") as logged, unittest.mock.patch.object(_watch, "_REFRESH_NS", -1), \
                 unittest.mock.patch.object(_watch, "_AFTER_FAILURE_S", 0):
             watch.start()
-            for _ in range(3):
+            for _ in range(8):
                 self.assertTrue(looks.acquire(timeout=60))
             watch.stop()
+        times = [record.args[0] for record in logged.records]
+        self.assertEqual(times[:3], [1, 2, 4])
+        self.assertEqual(times, [1 << at for at in range(len(times))])
 
 
 if __name__ == "__main__":

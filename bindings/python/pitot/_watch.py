@@ -215,12 +215,14 @@ class Watch:
             self._thread.join(1)
 
     def _run(self) -> None:
-        pause_us, watch = 0, self._watch
+        pause_us, watch, failures = 0, self._watch, 0
         while not self._is_over:
             try:
                 pause_us = watch(pause_us)
             except Exception:  # pylint: disable=broad-except
-                _log.exception("watching the interpreter failed; it goes on")
+                failures += 1
+                if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th: one that stays fills no log
+                    _log.exception("watching the interpreter failed (%d times); it goes on", failures)
                 time.sleep(_AFTER_FAILURE_S)
 
     def _watch(self, pause_us: int) -> int:
