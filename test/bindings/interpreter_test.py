@@ -135,6 +135,17 @@ class EventLoops(WithRecorder):
             _loops._record_step(print, context, _loops._tick())
         self.assertEqual(recorded, [request.id, request.id, 0])
 
+    def test_a_step_that_leaves_the_interpreter_ends(self):
+        context, loop = contextvars.copy_context(), asyncio.new_event_loop()
+        self.addCleanup(loop.close)
+        request = context.run(pitot.Request, "/a")
+        with pitot.Request("/outer") as outer:
+            for leave in (SystemExit, KeyboardInterrupt):
+                with self.assertRaises(leave):
+                    asyncio.Handle(unittest.mock.Mock(side_effect=leave), (), loop, context)._run()
+                self.assertEqual(pitot.this_owner().request, outer.id)
+        request.finish()
+
     def test_a_scope_around_an_await_is_counted_and_not_recorded(self):
         async def take(name, pause):
             with pitot.scope(name):

@@ -109,10 +109,12 @@ class Loops:
             callback = self._callback
             began = _tick()
             _begin(_get(context, _current, _none))
-            original(self)
-            if _end():
-                _record_step(callback, context, began)
-            self = None  # needed as in the original, to break cycles
+            try:
+                original(self)
+            finally:  # SystemExit, KeyboardInterrupt
+                if _end():
+                    _record_step(callback, context, began)
+                self = None  # needed as in the original, to break cycles
 
         global _run_code  # pylint: disable=global-statement
         _run_code = run.__code__
