@@ -204,7 +204,7 @@ struct Root {
 struct VerdictStage {
   model::StringId name = 0;  // 0: it has no stages
   int64_t ns = 0;
-  int64_t usual_ns = -1;  // the median of requests of its route and size in the trace; -1: too few are known
+  int64_t usual_ns = -1;  // the median of the nearest requests of its route and size; -1: too few are known
 };
 
 struct Verdict {
