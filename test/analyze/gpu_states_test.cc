@@ -133,7 +133,7 @@ TEST_CASE("work on the GPU while the process has none is others' work", "[gpu_st
     const std::optional<GpuState> state = sampled.In(410, 490);
     REQUIRE(state);
     CHECK(state->HasOthers());
-    CHECK_THAT(state->Text(), Contains("even with no request open"));
+    CHECK_THAT(state->Text(), Contains("without work of this process"));
   }
   SECTION("long before") {
     sampled.Counter(GpuCounter::kEngineActive, {{0, 90}, {200, 0}, {400, 98}, {500, 0}});
@@ -149,7 +149,8 @@ TEST_CASE("work on the GPU while the process has none is others' work", "[gpu_st
 
 TEST_CASE("a cause says what its GPU did, as text and as the reason for its advice", "[gpu_states]") {
   Sampled sampled;
-  double otherwise = 1;  // % of the time
+  double otherwise = 1;    // % of the time
+  double usual_dram = 20;  // while the GPU was active
   const char* advice = "move_fewer_bytes";
   SECTION("bound by memory") {}
   SECTION("next to another process, which works while this one does not") {
@@ -158,9 +159,13 @@ TEST_CASE("a cause says what its GPU did, as text and as the reason for its advi
     test::AddCounter(&sampled.trace, kNone, base::GpuCounterName(0, "", base::NameOf(GpuCounter::kOtherProcesses)),
                      {{0, 1}});
   }
-  sampled.Counter(GpuCounter::kEngineActive, {{0, otherwise}, {410, 98}, {490, otherwise}});
+  SECTION("as always") {
+    usual_dram = 83;
+    advice = "compare_kernels";
+  }
+  sampled.Counter(GpuCounter::kEngineActive, {{0, 98}, {300, otherwise}, {410, 98}, {490, otherwise}});
   sampled.Counter(GpuCounter::kSmActive, {{0, 1}, {410, 96}, {490, 1}});
-  sampled.Counter(GpuCounter::kDramBandwidth, {{0, 1}, {410, 84}, {490, 1}});
+  sampled.Counter(GpuCounter::kDramBandwidth, {{0, usual_dram}, {300, 1}, {410, 84}, {490, 1}});
 
   analyze::BlameIndex index;
   REQUIRE(analyze::BlameIndex::Make(sampled.trace, {}, &index).ok());

@@ -34,6 +34,25 @@ inline model::Trace Soup(uint32_t seed) {
       trace.arg_values.insert(trace.arg_values.end(), {random() % 10, 1 + random() % 3, random() % 7, request});
     }
   }
+  // Evidence of an interpreter (pitot/interpreter.h), in a third of them.
+  const char* const functions[] = {"RecordCollection", "RecordLockHeld", "RecordStep", "BeginStep", "EndStep"};
+  for (size_t site = 1; seed % 3 == 0 && site < trace.sites.size(); ++site) {
+    model::SiteRow& row = trace.sites[site];
+    if (row.kind != SiteKind::kScope || random() % 2 == 0) continue;
+    const size_t function = random() % 5;
+    row.file = trace.strings.Add("pitot/interpreter.h");
+    row.function = trace.strings.Add(functions[function]);
+    row.name_is_first_arg = false;
+    row.arg_types = {ArgType::kUint, function == 2 ? ArgType::kUint : ArgType::kName, ArgType::kName, ArgType::kUint};
+    row.arg_names.assign(4, 0);
+    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+      if (trace.events.site[event] != site) continue;
+      trace.events.args[event] = static_cast<uint32_t>(trace.arg_values.size());
+      const uint64_t request = trace.requests.empty() ? 0 : trace.requests[random() % trace.requests.size()].id;
+      trace.arg_values.insert(trace.arg_values.end(),
+                              {random() % 4, function == 2 ? request : 1 + random() % 3, 1 + random() % 3, 0});
+    }
+  }
   const char* const names[] = {"cudaLaunchKernel", "cudaStreamSynchronize", "cudaFree", "cudaMalloc", "cudaMemcpy"};
   for (model::StringId& name : trace.calls.name) name = trace.strings.Add(names[random() % 5]);
   return trace;

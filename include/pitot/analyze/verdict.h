@@ -91,7 +91,7 @@ enum class Proof : uint8_t {
   kLargeMember = 18,  // a member of its batch brought much more work than usual
   kLowClock = 19,     // hardware counters: the GPU's clock was lower than usual
   kOthersOnGpu = 20,  // hardware counters and NVML: another process worked on the GPU around then
-  kMemoryBound = 21,  // hardware counters: the GPU's memory was near its peak
+  kMemoryBound = 21,  // hardware counters: the GPU's memory was busier than usual, and bounds its work
   kHeldLoop = 22,     // a step of another task held its event loop
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
@@ -185,12 +185,13 @@ struct Load {
   model::StringId queue = 0;
 };
 
-// The largest leaf of the tree. Leaves of the same kind, part and culprit count together.
+// The largest leaf of the tree. Leaves of the same kind and part count together; those of the victim itself apart.
 struct Root {
   uint32_t node = model::kNone;  // a place in Verdict::tree; kNone: there is no root
   NodeKind kind = NodeKind::kRest;
   Blame blame = Blame::kUntraced;
-  Culprit by;             // whose: the request for which it was done, otherwise the culprit nearest above
+  Culprit by;             // whose: the request for which it was done, otherwise the culprit nearest above; none if most
+                          // of it is in other such leaves
   uint32_t hops = 0;      // culprits between the victim and it; 3 or more are a convoy
   int64_t excess_ns = 0;  // of it, in all such leaves
   double share = 0;       // of the victim's excess
@@ -203,7 +204,7 @@ struct Root {
 struct VerdictStage {
   model::StringId name = 0;  // 0: it has no stages
   int64_t ns = 0;
-  int64_t usual_ns = -1;  // the median of requests of its route and size in the trace; -1: too few are known
+  int64_t usual_ns = -1;  // the median of the nearest requests of its route and size; -1: too few are known
 };
 
 struct Verdict {

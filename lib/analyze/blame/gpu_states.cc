@@ -2,11 +2,14 @@
 #include "analyze/blame/gpu_states.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <string_view>
 #include <utility>
 
 #include "analyze/blame/gpu_use.h"
 #include "analyze/facts/clock_state.h"
+#include "analyze/facts/gpu_counters.h"
 #include "base/columns.h"
 #include "base/gpu_counters.h"
 #include "model/held.h"
@@ -29,6 +32,10 @@ constexpr double kBound = 60;
 constexpr double kIdle = 10;
 // How long before and after a part others' work is looked for.
 constexpr int64_t kAround = 100'000'000;
+// Work may go on for so long after a request or batch that did not wait for it.
+constexpr int64_t kGoesOn = 10'000'000;
+// Busier than usual by this factor.
+constexpr double kBusier = 1.1;
 
 std::vector<GpuCounter> Counters() {
   return {GpuCounter::kEngineActive,  GpuCounter::kSmActive,      GpuCounter::kInstructions, GpuCounter::kTensorActive,
@@ -64,7 +71,8 @@ double MedianIn(const Trace& trace, uint32_t counter, const Intervals& times) {
     int64_t ns = 0;
     for (auto at = time; at != times.end() && at->begin_ns < held.when.end_ns; ++at)
       ns += std::min(at->end_ns, held.when.end_ns) - std::max(at->begin_ns, held.when.begin_ns);
-    if (ns > 0) values.emplace_back(held.value, ns);
+    if (ns <= 0 || !std::isfinite(held.value)) continue;
+    values.emplace_back(held.value, ns);
     all_ns += ns;
   }
   std::sort(values.begin(), values.end());
@@ -80,7 +88,7 @@ double MedianIn(const Trace& trace, uint32_t counter, const Intervals& times) {
 Intervals OwnTimes(const Trace& trace) {
   Intervals times;
   const auto add = [&](int64_t begin_ns, int64_t duration_ns) {
-    times.push_back({begin_ns, duration_ns == model::kOpen ? model::kMaxTimeNs : begin_ns + duration_ns});
+    times.push_back({begin_ns, duration_ns == model::kOpen ? model::kMaxTimeNs : begin_ns + duration_ns + kGoesOn});
   };
   for (const model::RequestRow& row : trace.requests) add(row.begin_ns, row.duration_ns);
   for (const model::BatchRow& row : trace.batches) add(row.begin_ns, row.duration_ns);
@@ -134,6 +142,10 @@ bool GpuState::IsClockLow() const { return clock && usual_clock && *clock <= (1 
 
 bool GpuState::HasOthers() const { return others && *others >= kIdle; }
 
+bool GpuState::IsMemoryBusier() const {
+  return Bound() == GpuBound::kMemory && dram && usual_dram && *dram >= kBusier * *usual_dram;
+}
+
 std::string GpuState::Text() const {
   std::string text = "the GPU was";
   const auto add = [&](const char* what, const std::optional<double>& value) {
@@ -148,7 +160,8 @@ std::string GpuState::Text() const {
   if (pcie && *pcie >= kCopying) text += Format(", PCIe %.1f GB/s", *pcie * 1e-9);
   if (const GpuBound bound = Bound(); bound != GpuBound::kUnknown) text += std::string(": ") + Words(bound);
   if (IsClockLow()) text += Format("; its SM clock was %.0f MHz, usually %.0f MHz", *clock, *usual_clock);
-  if (HasOthers()) text += Format("; it was active %.0f %% of the time even with no request open", *others);
+  if (HasOthers())
+    text += Format("; around then it was active %.0f %% of the time without work of this process", *others);
   return text;
 }
 
@@ -156,14 +169,18 @@ GpuStates::GpuStates(const Trace& trace) : means_(trace, Counters()), devices_(t
   if (!means_.is_empty()) own_ = OwnTimes(trace);
   for (uint32_t device = 0; device < devices_.size() && !means_.is_empty(); ++device) {
     devices_[device].busy = TimesFrom(trace, RowOf(trace, device, GpuCounter::kEngineActive), kBound);
+    devices_[device].usual_dram =
+        MedianIn(trace, RowOf(trace, device, GpuCounter::kDramBandwidth), devices_[device].busy);
     devices_[device].usual_clock = MedianIn(trace, RowOf(trace, device, GpuCounter::kSmClock), devices_[device].busy);
   }
-  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    const auto parts = base::SplitGpuCounter(trace.strings[trace.counters[row].name]);
-    if (!parts || parts->counter != base::NameOf(GpuCounter::kOtherProcesses)) continue;
-    const std::vector<model::Held> values = ValuesOf(trace, row);
-    were_others_seen_ |=
-        std::any_of(values.begin(), values.end(), [](const model::Held& held) { return held.value > 0; });
+  const std::map<uint32_t, facts::GpuCounters> gpus = facts::GpuCountersOf(trace);
+  for (const auto& [index, gpu] : gpus) {
+    const uint32_t device = facts::DeviceOf(trace, gpus, index), row = gpu.Find(GpuCounter::kOtherProcesses);
+    if (device >= devices_.size() || row == kNone) continue;
+    for (const model::Held& held : ValuesOf(trace, row)) {
+      if (held.value > 0) devices_[device].others.push_back(held.when);
+    }
+    devices_[device].others = model::Union(std::move(devices_[device].others));
   }
 }
 
@@ -192,9 +209,11 @@ std::optional<GpuState> GpuStates::In(uint32_t device, const Intervals& times) c
   if (in || out) state.pcie = in.value_or(0) + out.value_or(0);
   state.clock = of(GpuCounter::kSmClock, model::Intersection(when, devices_[device].busy));
   if (devices_[device].usual_clock > 0) state.usual_clock = devices_[device].usual_clock;
+  if (devices_[device].usual_dram > 0) state.usual_dram = devices_[device].usual_dram;
   const uint64_t samples = state.samples;
   const Intervals around = {{whole.begin_ns - kAround, whole.end_ns + kAround}};
   state.others = of(GpuCounter::kEngineActive, model::Difference(around, own_));
+  state.were_others_there = !model::Intersection(around, devices_[device].others).empty();
   state.samples = samples;
   return state;
 }

@@ -39,6 +39,8 @@ struct GpuState {
   // The engine, shortly before, during and after that time, while this process had no request, batch or recorded GPU
   // work: others' work, or its own work that is recorded nowhere.
   std::optional<double> others;
+  bool were_others_there = false;    // NVML saw other processes on the device around then; they may have been idle
+  std::optional<double> usual_dram;  // the window's median while its engine was active
   uint64_t samples = 0;
 
   GpuBound Bound() const;
@@ -46,6 +48,8 @@ struct GpuState {
   bool IsClockLow() const;
   // Whether it worked without this process's doing.
   bool HasOthers() const;
+  // Whether it is bound by its memory, which was busier than usual.
+  bool IsMemoryBusier() const;
   // "the GPU was active 97 % of the time, SMs 96 %, tensor cores 2 %, DRAM 84 %: bound by its memory".
   std::string Text() const;
 };
@@ -57,19 +61,17 @@ class GpuStates {
   // What a device (row) did in `times`; nothing without two samples of it then. If the times are too short for samples,
   // it is what it did from their beginning to their end. O(samples).
   std::optional<GpuState> In(uint32_t device, const model::Intervals& times) const;
-  // Whether NVML saw other processes with work on any GPU.
-  bool WereOthersSeen() const { return were_others_seen_; }
 
  private:
   struct Device {
-    model::Intervals busy;   // when its engine was active most of the time
-    double usual_clock = 0;  // 0: unknown
+    model::Intervals busy;                   // when its engine was active most of the time
+    model::Intervals others;                 // when NVML saw other processes
+    double usual_clock = 0, usual_dram = 0;  // 0: unknown
   };
 
   const facts::CounterMeans means_;
   model::Intervals own_;  // when this process may have had work on a GPU
   std::vector<Device> devices_;
-  bool were_others_seen_ = false;
 };
 
 }  // namespace pitot::blame

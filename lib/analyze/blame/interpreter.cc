@@ -134,11 +134,13 @@ void Interpreter::AddLock(std::vector<Held>* locks) {
   held_ = std::move(all);
 }
 
-const Interpreter::Held* Interpreter::LastBefore(uint32_t thread, int64_t by_ns) const {
+const Interpreter::Held* Interpreter::LastBefore(uint32_t thread, int64_t by_ns, int64_t since_ns) const {
   auto after =
       std::partition_point(held_.begin(), held_.end(), [&](const Held& held) { return held.begin_ns < by_ns; });
-  while (after != held_.begin() && ((after - 1)->thread == thread || (after - 1)->watcher == thread)) --after;
-  return after != held_.begin() ? &*(after - 1) : nullptr;
+  for (; after != held_.begin() && (after - 1)->end_ns > since_ns; --after) {
+    if ((after - 1)->thread != thread && (after - 1)->watcher != thread) return &*(after - 1);
+  }
+  return nullptr;
 }
 
 int64_t Interpreter::HeldNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {

@@ -29,9 +29,9 @@ class Interpreter {
   // O(n log n) in these records. Keeps references to both.
   Interpreter(const model::Trace& trace, const model::RequestIndex& requests);
 
-  // The last such time that began before `by_ns` and in which `thread` had to wait; null: there is none. O(log n), and
-  // those of the thread's own.
-  const Held* LastBefore(uint32_t thread, int64_t by_ns) const;
+  // The last such time that began before `by_ns`, ended after `since_ns`, and in which `thread` had to wait; null:
+  // there is none. O(log n), and those of the thread's own in between.
+  const Held* LastBefore(uint32_t thread, int64_t by_ns, int64_t since_ns) const;
   // How much of a time `thread` had to wait. O(log n), and those in it.
   int64_t HeldNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
 

@@ -149,10 +149,10 @@ uint32_t Walk::WantsInterpreter(const BlameSegment& segment) const {
   if (thread == kNone || segment.gpu != kNone || segment.by.gpu != kNone || (!is_behind && segment.by.IsKnown()))
     return kNone;
   WaitArgs args;
-  const bool is_wait = (kWaits & BlameBit(segment.blame)) != 0 || ReadWait(trace_, segment.event, &args);
+  const bool is_wait = (kWaits & BlameBit(segment.blame)) != 0 || ReadWait(trace_, segment.event, &args) ||
+                       (segment.call != kNone && IsWaiting(index_.gpu.ClassOf(segment.call)));
   if (!is_wait) return is_behind || IsCode(segment) || segment.blame == Blame::kSyncReturn ? thread : kNone;
-  const Interpreter::Held* const last = index_.interpreter.LastBefore(thread, now_ns_);
-  return last != nullptr && now_ns_ - last->end_ns <= kResumeNs ? thread : kNone;
+  return index_.interpreter.LastBefore(thread, now_ns_, now_ns_ - kResumeNs - 1) != nullptr ? thread : kNone;
 }
 
 // Takes out of a thread's time what another thread had the interpreter for. If the thread ran on a CPU meanwhile, it
@@ -161,8 +161,8 @@ void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
   begin_ns = std::max(begin_ns, blame_->begin_ns);
   const uint32_t thread = WantsInterpreter(segment);
   while (thread != kNone && now_ns_ > begin_ns) {
-    const Interpreter::Held* const held = index_.interpreter.LastBefore(thread, now_ns_);
-    if (held == nullptr || held->end_ns <= begin_ns) break;
+    const Interpreter::Held* const held = index_.interpreter.LastBefore(thread, now_ns_, begin_ns);
+    if (held == nullptr) break;
     patience_.Count();
     const int64_t from_ns = std::max(held->begin_ns, begin_ns);
     if (held->end_ns < now_ns_) EmitUnheld(held->end_ns, segment);
@@ -518,7 +518,8 @@ std::optional<BlameSegment> Walk::InInterpreter(uint32_t thread, const Piece& pi
   const uint32_t step = is_step ? piece.event : index_.interpreter.StepAt(thread, at_ns);
   const uint32_t other = Outermost(trace_, index_.requests,
                                    is_step ? index_.interpreter.RequestOf(step) : trace_.events.request[piece.event]);
-  if (other == Outermost(trace_, index_.requests, request_)) {
+  // A stay that is no request's is whatever its thread did.
+  if (request_ == kNone || other == Outermost(trace_, index_.requests, request_)) {
     if (!is_step) return std::nullopt;
     part.event = piece.event;
     part.blame = BlameOfCode(at_ns);

@@ -230,13 +230,14 @@ constexpr AdviceRow kRows[] = {
      kAnyClose,
      Proof::kOthersOnGpu,
      {"keep_gpu_to_itself",
-      "Another process worked on this GPU around then. Find it (nvidia-smi), and give it a GPU or MIG slice of its "
-      "own."}},
+      "Another process probably worked on this GPU around then: it was active without work of this one. Find it "
+      "(nvidia-smi), and give it a GPU or MIG slice of its own."}},
     {BlameBit(Blame::kGpuExecExpected),
      kAnyClose,
      Proof::kMemoryBound,
      {"move_fewer_bytes",
-      "The GPU's memory was near its peak. Move fewer bytes: larger batches, fused kernels, smaller types, or a "
+      "The GPU's memory was busier than usual, and bounds its work. Move fewer bytes: larger batches, fused kernels, "
+      "smaller types, or a "
       "quantised cache. See pitot top --by layer."}},
     {BlameBit(Blame::kGpuExecExpected),
      kAnyClose,

@@ -37,11 +37,11 @@ std::optional<blame::GpuState> GpuStateOf(const blame::Index& index, const Reque
   return index.gpu_states.In(device, model::Union(std::move(times)));
 }
 
-Proof ProofOfGpuState(const blame::Index& index, const std::optional<blame::GpuState>& state) {
+Proof ProofOfGpuState(const std::optional<blame::GpuState>& state) {
   if (!state) return Proof::kNone;
-  if (state->HasOthers() && index.gpu_states.WereOthersSeen()) return Proof::kOthersOnGpu;
+  if (state->HasOthers() && state->were_others_there) return Proof::kOthersOnGpu;
   if (state->IsClockLow()) return Proof::kLowClock;
-  return state->Bound() == blame::GpuBound::kMemory ? Proof::kMemoryBound : Proof::kNone;
+  return state->IsMemoryBusier() ? Proof::kMemoryBound : Proof::kNone;
 }
 
 }  // namespace pitot::verdict

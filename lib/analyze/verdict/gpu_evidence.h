@@ -17,7 +17,7 @@ namespace pitot::verdict {
 std::optional<blame::GpuState> GpuStateOf(const blame::Index& index, const RequestBlame& blame, const Cause& cause);
 
 // What that proves of a cause made of GPU work.
-Proof ProofOfGpuState(const blame::Index& index, const std::optional<blame::GpuState>& state);
+Proof ProofOfGpuState(const std::optional<blame::GpuState>& state);
 
 }  // namespace pitot::verdict
 

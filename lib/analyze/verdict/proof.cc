@@ -178,10 +178,9 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       if (longest.by.IsKnown() && 2 * cause.by_ns >= cause.excess_ns) return Proof::kInDriver;
       return OfLaunches(index, blame, cause);
     case Blame::kGpuExcessUnknown:
-      return ProofOfGpuState(index, GpuStateOf(index, blame, cause));
+      return ProofOfGpuState(GpuStateOf(index, blame, cause));
     case Blame::kGpuExecExpected:
-      if (const Proof proof = ProofOfGpuState(index, GpuStateOf(index, blame, cause)); proof != Proof::kNone)
-        return proof;
+      if (const Proof proof = ProofOfGpuState(GpuStateOf(index, blame, cause)); proof != Proof::kNone) return proof;
       // A longer span holds more work, or slower: it cannot tell.
       return longest.gpu == model::kNone || index.gpu.IsSpan(longest.gpu) || index.gpu.UsualNs(longest.gpu) < 0
                  ? Proof::kNoUsual

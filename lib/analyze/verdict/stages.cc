@@ -12,6 +12,8 @@ namespace pitot::verdict {
 namespace {
 
 constexpr size_t kLeastForMedian = 8;  // needed for a usual median
+// The nearest in the trace; each verdict looks for them.
+constexpr size_t kMostLike = 256, kMostLooked = 8192;
 
 // The time in each stage; a stage may occur several times.
 std::map<model::StringId, int64_t> StagesOf(const model::RequestRow& row) {
@@ -27,12 +29,17 @@ void FindStage(const blame::Index& index, const RequestBlame& blame, Verdict* ve
   if (verdict->kind == VerdictKind::kNotUnusual || blame.token != model::kNone || row.stages.empty()) return;
   std::map<model::StringId, std::vector<int64_t>> usual;
   size_t like = 0;
-  for (const model::RequestRow& other : index.trace.requests) {
-    if (&other == &row || other.route != row.route || other.size_bucket != row.size_bucket || !other.begin_known ||
-        !other.end_known)
-      continue;
+  const std::vector<model::RequestRow>& all = index.trace.requests;
+  const auto look = [&](size_t at) {
+    const model::RequestRow& other = all[at];
+    if (other.route != row.route || other.size_bucket != row.size_bucket || !other.begin_known || !other.end_known)
+      return;
     ++like;
     for (const auto& [name, ns] : StagesOf(other)) usual[name].push_back(ns);
+  };
+  for (size_t far = 1; far <= kMostLooked / 2 && like < kMostLike; ++far) {
+    if (far <= blame.request) look(blame.request - far);
+    if (blame.request + far < all.size()) look(blame.request + far);
   }
   int64_t most_ns = -1;
   for (const auto& [name, ns] : StagesOf(row)) {

@@ -257,7 +257,7 @@ class TreeMaker {
   void AddRemainder(uint32_t part, NodeKind kind, int64_t ns, uint32_t count, bool are_usual) {
     if (ns <= 0) return;
     VerdictNode node;
-    node.is_explained = are_usual;
+    node.is_explained = are_usual && kind != NodeKind::kUnexplained;
     node.kind = kind;
     node.parent = part;
     node.blame = tree_[part].blame;
@@ -341,7 +341,7 @@ class TreeMaker {
       Who who = {by.batch, by.request, by.thread, kNone};
       if (who.batch != kNone) who.request = kNone;
       if (who.batch != kNone || who.request != kNone) who.thread = kNone;
-      if (who.thread != kNone) who.event = by.event;
+      if (who.batch == kNone && who.request == kNone) who.event = by.event;  // a holder may have no row
       Hop& hop = by_who[who];
       if (hop.behind.empty()) hop.node.by = by;
       hop.who = who;
@@ -367,9 +367,11 @@ class TreeMaker {
     node.whole_ns = node.ns;
     hop->fault_ns = node.ns;
     const bool is_above = std::find(above_.begin(), above_.end(), hop->who) != above_.end();
-    const bool is_waiting = std::find(waiting_.begin(), waiting_.end(), node.by.thread) != waiting_.end();
+    const bool is_waiting =
+        node.by.thread != kNone && std::find(waiting_.begin(), waiting_.end(), node.by.thread) != waiting_.end();
+    if (node.by.thread == kNone && hop->who.batch == kNone && hop->who.request == kNone) return;  // a name, no more
     if (is_above || (IsLock(waits) && is_waiting)) {
-      ExamineCycle(IsLock(waits), hop);
+      ExamineCycle(hop);
     } else if (waits == Blame::kGpuQueueWaitOthers) {
       ExamineGpuWork(hop);
     } else if (IsLock(waits)) {
@@ -455,8 +457,8 @@ class TreeMaker {
     Compare(norms_.OfScope(hop->who.event), hop);
   }
 
-  // One above it in the tree. A holder of a lock that was at work meanwhile, or without a CPU, would have gone on.
-  void ExamineCycle(bool is_lock, Hop* hop) const {
+  // One above it in the tree. If it was at work meanwhile, or without a CPU, it would have gone on.
+  void ExamineCycle(Hop* hop) const {
     Take(WalkStay(index_, {hop->node.by.thread, kNone, kNone, TimeOf(*hop)}), hop);
     int64_t waited_ns = 0;
     for (const BlameSegment& segment : hop->clip.segments) {
@@ -464,7 +466,7 @@ class TreeMaker {
       const bool is_idle = segment.blame == Blame::kUntraced && segment.event == kNone;
       if (is_idle || ReadWait(trace_, segment.event, &args)) waited_ns += segment.end_ns - segment.begin_ns;
     }
-    if (is_lock && 2 * waited_ns < hop->node.ns) return;
+    if (2 * waited_ns < hop->node.ns) return;
     hop->node.kind = NodeKind::kCycle;
     hop->clip = {};
   }
@@ -495,8 +497,11 @@ class TreeMaker {
     hop->fault_ns = fault_ns;
     if (is_known) hop->node.normal_ns = normal_ns;
     if (norm == nullptr || norm->count == 0) return;
-    const int64_t whole_ns = hop->who.batch != kNone ? std::max<int64_t>(trace_.batches[hop->who.batch].duration_ns, 0)
-                                                     : trace_.requests[hop->who.request].duration_ns;
+    // So far, if it is open.
+    const int64_t whole_ns =
+        hop->who.batch != kNone
+            ? trace_.BatchEnd(trace_.batches[hop->who.batch]) - trace_.batches[hop->who.batch].begin_ns
+            : trace_.RequestEnd(trace_.requests[hop->who.request]) - trace_.requests[hop->who.request].begin_ns;
     // More operations of usual length are beyond the usual, too.
     const int64_t longer_ns = std::clamp<int64_t>(whole_ns - norm->total_ns, 0, hop->node.ns);
     hop->fault_ns = is_known ? std::max(fault_ns, longer_ns) : longer_ns;
@@ -630,7 +635,10 @@ class TreeMaker {
     const bool is_work = node.kind == NodeKind::kPart && node.hops > 0 && (kWork & BlameBit(node.blame)) != 0;
     return is_work && tree_[node.parent].normal_ns < 0 ? node.parent : leaf;
   }
-  bool IsAlike(const VerdictNode& a, const VerdictNode& b) const { return a.kind == b.kind && a.blame == b.blame; }
+  // Its own part, and the same part of others, are two.
+  bool IsAlike(const VerdictNode& a, const VerdictNode& b) const {
+    return a.kind == b.kind && a.blame == b.blame && (a.hops == 0) == (b.hops == 0);
+  }
 
   void FindRoot(const std::vector<Cause>& causes) {
     const VerdictKind kind = verdict_.kind;
@@ -667,7 +675,8 @@ class TreeMaker {
     root.hops = node.hops;
     root.share = total_ns_ > 0 ? static_cast<double>(root.excess_ns) / static_cast<double>(total_ns_) : 0;
     root.advice = root.kind == NodeKind::kCommon ? AdviceFor(VerdictKind::kUniform) : advice_[root.node];
-    root.by = WhoseIs(root.node);
+    // Where most of it is of others alike, none of them is to blame alone.
+    if (2 * node.excess_ns >= root.excess_ns) root.by = WhoseIs(root.node);
     FindRootConfidence();
     if (root.kind == NodeKind::kLoad) FindLoad();
   }
@@ -709,7 +718,7 @@ class TreeMaker {
       factor *= kNormUnknown;
     }
     if (verdict_.level != Baseline::Level::kNone) {
-      root.confidence = (cause != nullptr ? cause->confidence : 1) * factor;
+      root.confidence = (cause != nullptr ? cause->confidence : std::min(root.share, 1.0)) * factor;
     } else {
       const double known = is_known && root.hops != 0 ? kOnlyCulpritKnown : kNothingKnown;
       root.confidence = std::min(root.share, 1.0) * known * explained;

@@ -140,9 +140,11 @@ class TreeTeller {
       text += ", for " + RequestText(node.for_request) + (size.empty() ? "" : ": " + size);
     }
     const bool has_normal = is_last && node.hops > 0 && node.normal_ns >= 0 && node.normal_ns < node.whole_ns;
-    return text + (!has_normal           ? std::string()
-                   : node.normal_ns == 0 ? std::string("; usually none")
-                                         : "; usually " + Duration(node.normal_ns));
+    if (!has_normal) return text;
+    if (node.normal_ns == 0) return text + "; usually none";
+    // The usual is of all of the culprit's time, of which the wait may have seen a part.
+    const std::string whole = 10 * node.ns >= 9 * node.whole_ns ? "" : Duration(node.whole_ns) + " in all, ";
+    return text + "; " + whole + "usually " + Duration(node.normal_ns);
   }
 
   // " (667 MiB)", of a copy or set of memory.
@@ -165,6 +167,7 @@ class TreeTeller {
       return "a batch of " + std::string(trace_.strings[trace_.batches[by.batch].executor]) + " (" +
              MembersText(trace_, by.batch) + ")";
     if (by.request != kNone) return RequestText(by.request);
+    if (const std::string holder = index_.interpreter.Text(by.event); !holder.empty()) return holder;
     if (by.event == kNone) return ThreadName(trace_, by.thread);
     const std::string resource = ResourceName(trace_, by.event);
     return ThreadName(trace_, by.thread) + " in " +

@@ -107,8 +107,8 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
   const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
   if ((kOnCpu & BlameBit(segment.blame)) != 0) return is_counted;
   switch (segment.blame) {
-    case Blame::kHostGil:  // or the program recorded the lock
-      return is_counted || blame::ReadWait(index.trace, segment.event, &wait);
+    case Blame::kHostGil:  // or the program recorded the lock. Sleep while somebody unknown held it proves little.
+      return (is_counted && segment.by.IsKnown()) || blame::ReadWait(index.trace, segment.event, &wait);
     case Blame::kLaunchApi:  // or another thread was in the driver meanwhile
       return is_counted || segment.by.IsKnown();
     case Blame::kGpuExecExpected:
