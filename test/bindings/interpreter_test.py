@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 import unittest.mock
 
@@ -392,6 +393,41 @@ class Life(unittest.TestCase):
             self.assertEqual(gc.callbacks, callbacks)
             self.assertIs(asyncio.events.Handle._run, run)
             self.assertNotIn("pitot-python", [thread.name for thread in threading.enumerate()])
+
+    def test_a_childs_evidence_outlives_its_parents_recorder(self):
+        parent = pitot.start(interpreter_lock=False)
+        self.addCleanup(parent.stop)
+        pid = os.fork()
+        if pid == 0:
+            is_on = False
+            try:
+                child = pitot.start(interpreter_lock=False)
+                parent.stop()
+                is_on = bool(child.status) and asyncio.events.Handle._run.__module__ == "pitot._loops"
+                child.stop()
+                is_on = is_on and asyncio.events.Handle._run.__module__ == "asyncio.events"
+            finally:
+                os._exit(0 if is_on else 1)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
+    def test_handles_of_asyncio_are_not_wrapped_after_the_end(self):
+        run, loops = asyncio.events.Handle._run, _loops.Loops()
+        loops.remove()
+        loops.install()
+        self.assertIs(asyncio.events.Handle._run, run)
+
+        class RemovedMeanwhile(type):
+            def __setattr__(cls, name, value):
+                racing.remove()
+                super().__setattr__(name, value)
+
+        class Handle(metaclass=RemovedMeanwhile):
+            _run = run
+
+        racing = _loops.Loops()
+        with unittest.mock.patch.dict(sys.modules, {"asyncio.events": types.SimpleNamespace(Handle=Handle)}):
+            racing.install()
+        self.assertIs(Handle._run, run)
 
     def test_a_failure_of_the_watch_is_logged_and_it_goes_on(self):
         looks = threading.Semaphore(0)

@@ -2,18 +2,21 @@
 """Starts and stops the evidence of the interpreter: collections, its lock, event loops, names of threads."""
 
 import threading
-from typing import Callable, List
+from typing import Any, Callable, List
 
 from pitot import _loops, _request, _watch
 
 _lock = threading.Lock()
 _stops: List[Callable[[], None]] = []
+_owner: Any = None  # the recorder it was begun for
 
 
-def start(collections: bool, interpreter_lock: bool, event_loops: bool) -> None:
-    """Begins to record the chosen parts. Called once a recorder runs; in a child of a fork, too."""
+def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bool) -> None:
+    """Begins to record the chosen parts. Called once the recorder `owner` runs; in a child of a fork, too."""
+    global _owner  # pylint: disable=global-statement
     with _lock:
         _stop_locked()
+        _owner = owner
         if collections:
             of_garbage = _watch.Collections()
             of_garbage.start()
@@ -30,10 +33,13 @@ def start(collections: bool, interpreter_lock: bool, event_loops: bool) -> None:
         _stops.append(watch.stop)
 
 
-def stop() -> None:
-    """Ends all of it."""
+def stop(owner: Any) -> None:
+    """Ends all of it, if it is the owner's. A child of a fork has its own, and still its parent's recorder."""
+    global _owner  # pylint: disable=global-statement
     with _lock:
-        _stop_locked()
+        if owner is _owner:
+            _stop_locked()
+            _owner = None
 
 
 def _stop_locked() -> None:

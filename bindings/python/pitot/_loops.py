@@ -92,14 +92,18 @@ class Loops:
     """The wrapper of asyncio's handles."""
 
     def __init__(self) -> None:
+        self._is_over = False
         self._original: Any = None
         self._wrapper: Any = None
 
     def install(self) -> None:
-        """Wraps asyncio's handles, if asyncio has been imported. Importing it takes too long for servers without it."""
+        """Wraps asyncio's handles, if asyncio has been imported. Importing it takes too long for servers without it.
+
+        Does nothing after `remove`, which may run on another thread meanwhile.
+        """
         events = sys.modules.get("asyncio.events")
         handle = getattr(events, "Handle", None)
-        if self._original is not None or handle is None:
+        if self._is_over or self._original is not None or handle is None:
             return
         original = handle._run
 
@@ -121,12 +125,15 @@ class Loops:
         run.__qualname__ = "Handle._run"
         self._original, self._wrapper = original, run
         handle._run = run
+        if self._is_over and handle._run is run:
+            handle._run = original
 
     def remove(self) -> None:
+        self._is_over = True
+        original, self._original = self._original, None
         events = sys.modules.get("asyncio.events")
-        if self._original is not None and events.Handle._run is self._wrapper:  # type: ignore[union-attr]
-            events.Handle._run = self._original  # type: ignore[union-attr]
-        self._original = None
+        if original is not None and events.Handle._run is self._wrapper:  # type: ignore[union-attr]
+            events.Handle._run = original  # type: ignore[union-attr]
 
 
 def _record_step(callback: Any, context: Any, began: int) -> None:

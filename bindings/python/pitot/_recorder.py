@@ -414,7 +414,7 @@ class Recorder:
         """Stops recording; an incident being written is finished. Idempotent. Also done when the interpreter exits."""
         timeout = lib.whole("timeout_ms", timeout_ms)
         if self in _running:
-            _evidence.stop()
+            _evidence.stop(self)
         lib.recorder_stop(self._handle, timeout)
         _running.discard(self)
 
@@ -590,7 +590,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
     recorder = Recorder(handle.value, None if status else status)
     if status:
         _running.add(recorder)
-        _evidence.start(bool(collections), bool(interpreter_lock), bool(event_loops))
+        _evidence.start(recorder, bool(collections), bool(interpreter_lock), bool(event_loops))
         if gpu:
             recorder.enable_gpu()
     return recorder
