@@ -198,6 +198,24 @@ class EventLoops(WithRecorder):
         asyncio.run(handler())
         self.assertRegex(self.trace(), f"handler \\({FILE}:[0-9]+\\), at [^\n]*, from {FILE}:[0-9]+ ".encode())
 
+    def test_a_line_seen_in_an_earlier_step_is_not_the_steps(self):
+        names, context = [], contextvars.copy_context()
+
+        def look():  # as the watch at the step's frame; a later step's frame may get its id
+            _loops._places[threading.get_ident()] = id(sys._getframe(1)), _loops._tick(), "app.py:3 f"
+
+        def step():
+            look()
+            _loops._record_step(print, context, before)
+            _loops._record_step(print, context, before)
+            look()
+            _loops._record_step(print, context, _loops._tick())
+
+        before = _loops._tick()
+        with unittest.mock.patch.object(_record, "evidence_name", lambda name: names.append(name) or 0):
+            step()
+        self.assertEqual(names, ["app.py:3 f", "print", "print"])
+
     def test_names_of_callbacks(self):
         class Callable:
             def __call__(self):

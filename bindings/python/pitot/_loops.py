@@ -41,7 +41,8 @@ _current: "contextvars.ContextVar[Current]" = contextvars.ContextVar("pitot.requ
 _MOST_FRAMES = 64  # of a thread's stack are looked through for the step's
 _run_code: Any = None  # of the function around Handle._run
 _threads: Set[int] = set()  # with a loop: had a long step
-_places: Dict[int, Tuple[int, str]] = {}  # by thread: its step's frame at the last look, and the line it was at
+# By thread: its step's frame (a later one may have its id) at the last look, the look's tick, and the line it was at.
+_places: Dict[int, Tuple[int, int, str]] = {}
 
 
 def _function_of(callback: Any) -> Tuple[Any, Any]:
@@ -73,7 +74,7 @@ def look() -> None:
     """Notes where the steps are that run just now. Called by the watch every 10 ms."""
     if not _threads:
         return
-    frames = sys._current_frames()
+    tick, frames = _tick(), sys._current_frames()
     for thread in tuple(_threads):
         frame = top = frames.get(thread)
         if frame is None:
@@ -85,7 +86,7 @@ def look() -> None:
         if frame is None or frame.f_code is not _run_code:
             _places.pop(thread, None)
         else:
-            _places[thread] = id(frame), _watch.place_of(top, frame)
+            _places[thread] = id(frame), tick, _watch.place_of(top, frame)
 
 
 class Loops:
@@ -140,8 +141,8 @@ def _record_step(callback: Any, context: Any, began: int) -> None:
     try:
         thread = threading.get_ident()
         _threads.add(thread)
-        frame, place = _places.get(thread, (0, ""))
-        name = name_of(callback, place if frame == id(sys._getframe(1)) else "")
+        frame, tick, place = _places.pop(thread, (0, 0, ""))
+        name = name_of(callback, place if tick > began and frame == id(sys._getframe(1)) else "")
     except Exception:  # pylint: disable=broad-except
         name = "callback"  # of a class with odd attributes
     current = context.get(_current, _NONE)
