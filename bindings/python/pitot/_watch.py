@@ -248,10 +248,9 @@ class Watch:
         """Those of these threads that may have run native code without the lock.
 
         A thread at an instruction where the interpreter gives up the lock needs it. Otherwise those still running or runnable
-        may not: the former holder sleeps, once it has had a CPU for that.
+        may not: the former holder sleeps, once it has had a CPU for that. A single busy thread need not be the holder: it
+        may have waited for a CPU.
         """
-        if len(busy) < 2:
-            return set()  # no other can have been the holder
         threads, tids, frames = self._threads.threads, self._threads.tids, sys._current_frames()
         in_python = {at for at in busy if _gives_up_lock(frames.get(threads[at].ident))}
         if in_python:
