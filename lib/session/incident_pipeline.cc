@@ -350,6 +350,23 @@ void IncidentPipeline::Judge(Case it) noexcept {
 
 // ---- On both. -------------------------------------------------------------------------------------------------------
 
+// Holds a mutex for a block. The worker, if given, is hurried only if the mutex is not free: then the worker holds it.
+class PITOT_THREAD_ANNOTATION(scoped_lockable) IncidentPipeline::AssembleLock {
+ public:
+  AssembleLock(base::Mutex* mutex, WorkerPace* worker) PITOT_ACQUIRE(mutex) : mutex_(*mutex) {
+    if (mutex_.TryLock()) return;
+    std::optional<WorkerPace::Awaited> awaited;
+    if (worker != nullptr) awaited.emplace(worker);
+    mutex_.Lock();
+  }
+  ~AssembleLock() PITOT_RELEASE() { mutex_.Unlock(); }
+  AssembleLock(const AssembleLock&) = delete;
+  AssembleLock& operator=(const AssembleLock&) = delete;
+
+ private:
+  base::Mutex& mutex_;
+};
+
 // The trace of a copy. Frees the copy's room.
 model::Trace IncidentPipeline::TakeTrace(Incident* incident) {
   const struct Room {
@@ -357,10 +374,7 @@ model::Trace IncidentPipeline::TakeTrace(Incident* incident) {
     IncidentPipeline* pipeline;
     Incident* incident;
   } room{this, incident};
-  std::optional<WorkerPace::Awaited> awaited;
-  if (!incident->is_sample) awaited.emplace(&pace_);
-  const base::MutexLock lock(&assemble_mutex_);
-  awaited.reset();
+  const AssembleLock lock(&assemble_mutex_, incident->is_sample ? nullptr : &pace_);
   return MakeTrace(*incident);
 }
 

@@ -102,6 +102,8 @@ class IncidentPipeline final : public FiringTaker {
   void GiveUpWaiting() noexcept;
 
  private:
+  class AssembleLock;
+
   uint64_t NowTicks() const noexcept { return detail::Clock(slow_clock_ ? 1 : 0); }
 
   // On the watcher.

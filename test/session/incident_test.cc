@@ -17,6 +17,7 @@
 #include "fakes/virtual_clock.h"
 #include "fakes/wait_until.h"
 #include "session/host.h"
+#include "session/worker_priority.h"
 
 namespace {
 
@@ -585,6 +586,24 @@ TEST_CASE("the host's log is never called at idle priority", "[incident]") {
 
   CHECK(called >= 2);  // the missing file, the incident
   CHECK(idle == 0);
+}
+
+TEST_CASE("an incident's other files are written at idle priority", "[incident]") {
+  if (!pitot::session::MayReturnFromIdle()) return;
+  std::atomic<int> idle{0};
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("file.txt",
+                                             [&](const auto&, const auto&) {
+                                               idle += sched_getscheduler(0) == SCHED_IDLE;
+                                               return pitot::Status();
+                                             }))
+              .ok());
+  // Several, because the patience with an idle worker may end on a busy machine.
+  for (int i = 0; i < 10 && idle == 0; ++i) REQUIRE(host.TriggerAndFlush());
+
+  CHECK(idle > 0);
 }
 
 TEST_CASE("an incident fails when every serializer does, and the next one may work", "[incident]") {

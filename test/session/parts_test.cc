@@ -3,6 +3,8 @@
 // The session's smaller parts: the worker's pace, calls of the host, its triggers, and its threads.
 #include "session/parts.h"
 
+#include <sched.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -14,6 +16,7 @@
 #include "fakes/wait_until.h"
 #include "session/own_threads.h"
 #include "session/triggers.h"
+#include "session/worker_priority.h"
 
 namespace {
 
@@ -113,6 +116,30 @@ TEST_CASE("the worker pays for CPU time that the writer used, and the writer has
   CHECK(parts.timer.waited_ns == 300 * kMs);
   REQUIRE(parts.pace->Proceed());
   CHECK(parts.timer.waited_ns == 300 * kMs);
+}
+
+TEST_CASE("the worker is hurried while somebody waits for it, and may be idle afterwards", "[pace]") {
+  if (!pitot::session::MayReturnFromIdle()) return;
+  Parts parts;
+  std::thread worker([&] {
+    const auto is_idle = [&] {
+      parts.pace->priority()->BeIdle();
+      const bool idle = sched_getscheduler(0) == SCHED_IDLE;
+      parts.pace->priority()->BeNormal();
+      return idle;
+    };
+    parts.pace->Enter();
+    CHECK(is_idle());
+    {
+      const pitot::session::WorkerPace::Awaited awaited(parts.pace.get());
+      CHECK_FALSE(is_idle());
+    }
+    CHECK(is_idle());
+    parts.pace->Finish();
+    { const pitot::session::WorkerPace::Awaited awaited(parts.pace.get()); }
+    CHECK_FALSE(is_idle());
+  });
+  worker.join();
 }
 
 TEST_CASE("one hook is called at a time, and the writer does not wait for the one in progress", "[host]") {
