@@ -299,7 +299,8 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
 // Without memory to pass it on, it stays as it is.
 void IncidentPipeline::Drop(Case* it) noexcept {
   if (it->incident->is_sample) {
-    FreeCopy(it->incident.get());
+    FreeCopy(it->incident.get(), &writer_pace_);
+    IncidentCounts::Add(&counts_.samples_failed);
   } else {
     const Status why(StatusCode::kResourceExhausted, "no memory to complete the incident");
     if (it->path.empty()) IncidentCounts::Add(&counts_.incidents_failed);
@@ -370,7 +371,7 @@ class PITOT_THREAD_ANNOTATION(scoped_lockable) IncidentPipeline::AssembleLock {
 // The trace of a copy. Frees the copy's room.
 model::Trace IncidentPipeline::TakeTrace(Incident* incident) {
   const struct Room {
-    ~Room() { pipeline->FreeCopy(incident); }
+    ~Room() { pipeline->FreeCopy(incident, &pipeline->PaceFor(*incident)); }
     IncidentPipeline* pipeline;
     Incident* incident;
   } room{this, incident};
@@ -378,10 +379,10 @@ model::Trace IncidentPipeline::TakeTrace(Incident* incident) {
   return MakeTrace(*incident);
 }
 
-void IncidentPipeline::FreeCopy(Incident* incident) noexcept {
+void IncidentPipeline::FreeCopy(Incident* incident, WorkerPace* pace) noexcept {
   incident->snapshot = {};
   for (const snapshot::Reserve& part : {incident->filled.low, incident->filled.high}) reserve_.GiveBackPages(part);
-  const Awake awake(PaceFor(*incident).priority());
+  const Awake awake(pace->priority());
   unassembled_.fetch_sub(1);
   handover_.FreeRoom(incident->filled);
 }

@@ -125,11 +125,12 @@ class IncidentPipeline final : public FiringTaker {
   void Finish(Case it) noexcept;
   void Judge(Case it) noexcept;
 
-  // On the writer; for samples, on the worker.
+  // On the writer; for samples, on the worker, which makes their traces.
   static void KeepCollected(const Incident& incident);
   WorkerPace& PaceFor(const Incident& incident) noexcept { return incident.is_sample ? pace_ : writer_pace_; }
   model::Trace TakeTrace(Incident* incident) PITOT_EXCLUDES(assemble_mutex_);
-  void FreeCopy(Incident* incident) noexcept;
+  // `pace` is the calling thread's.
+  void FreeCopy(Incident* incident, WorkerPace* pace) noexcept;
   model::Trace MakeTrace(const Incident& incident) PITOT_REQUIRES(assemble_mutex_);
 
   const MemorySplit split_;

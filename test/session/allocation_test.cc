@@ -3,16 +3,23 @@
 // Failing allocations: of Start, of an incident, of a thread's first event. Its own operator new fails at the n-th
 // call.
 #include <pthread.h>
+#include <sched.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "fakes/scale.h"
+#include "fakes/serializers.h"
 #include "fakes/temp_directory.h"
+#include "fakes/wait_until.h"
+#include "pitot/extend/collector.h"
+#include "pitot/extend/judge.h"
 #include "pitot/pitot.h"
 #include "session/host.h"
 #include "trace/rings.h"
@@ -180,6 +187,57 @@ TEST_CASE("an incident is written or fails alone, whichever of its allocations f
   CHECK(failed > 10);
   CHECK(host.log.Has(pitot::LogLevel::kError, ""));  // in as many words as memory allowed
   CHECK(!fakes::NamesIn(host.directory / host.incidents().back()).empty());
+}
+
+// From the n-th allocation after the first sample's Keep on, one fails.
+struct SampleKeeper final : pitot::Collector {
+  explicit SampleKeeper(int64_t with) : n(with) {}
+  const char* Name() const noexcept override { return "sample keeper"; }
+  pitot::Status Start() noexcept override { return {}; }
+  void Stop() noexcept override {}
+  void Keep(int64_t, pitot::KeepFor what) noexcept override {
+    if (what == pitot::KeepFor::kSample && n >= 0) FailFrom(std::exchange(n, -1), 1, false);
+  }
+  void AddTo(pitot::TraceBuilder&) override {}
+  int64_t n;
+};
+
+// Learns from samples, as many as there are.
+struct Learner final : pitot::Judge {
+  const char* Name() const noexcept override { return "learner"; }
+  pitot::JudgeNeeds Needs() const noexcept override {
+    return {.budget_ms = 600'000, .sample_every_ms = 1, .sample_window_ms = 1000, .sample_permille = 1000};
+  }
+  pitot::Status Decide(pitot::Hearing&) override { return {}; }
+};
+
+TEST_CASE("a sample without memory on its way to the worker is counted, and the writer stays at normal priority",
+          "[allocation]") {
+  uint64_t failed = 0;
+  for (int n = 0; n < 4; ++n) {
+    std::atomic<int> dumps{0}, idle{0};
+    session_test::Host host;
+    REQUIRE(host.Start());
+    REQUIRE(host.recorder
+                .Add(fakes::MakeCallSerializer("dump.pitot",
+                                               [&](const auto&, const auto&) {
+                                                 ++dumps;
+                                                 idle += sched_getscheduler(0) == SCHED_IDLE;
+                                                 return pitot::Status();
+                                               }))
+                .ok());
+    REQUIRE(host.recorder.Add(std::make_unique<SampleKeeper>(n)).ok());
+    REQUIRE(host.recorder.Add(std::make_unique<Learner>()).ok());
+    CHECK(fakes::WaitUntil([&] { return host.recorder.Stats().samples_learned != 0; }));
+    StopFailing();
+    REQUIRE(host.TriggerAndFlush());
+    const pitot::Stats stats = host.recorder.Stats();
+    failed += stats.samples_failed;
+    CHECK(stats.samples_failed + stats.incidents_failed == 1);  // the latter: it was not handed over
+    CHECK(dumps == 1);
+    CHECK(idle == 0);
+  }
+  CHECK(failed > 0);
 }
 
 TEST_CASE("threads record and requests are served while every allocation fails", "[allocation]") {
