@@ -34,7 +34,7 @@ struct Incident {
   snapshot::Snapshot snapshot;
   snapshot::Filled filled;  // where the snapshot is
   std::vector<Collector*> collectors;
-  bool is_kept = false;                        // by the collectors; otherwise they are asked with the next question
+  uint64_t kept = 0;  // number of the collectors' Keep at its copy; 0: they are asked with the next question
   std::unique_ptr<governor::Report> overhead;  // null: nothing governs
   std::vector<DepthChange> depths;             // of its window
 };

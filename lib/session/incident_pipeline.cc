@@ -221,14 +221,14 @@ void IncidentPipeline::FindCollectors(Incident* incident) {
   if (unassembled_.load() != 0) return;
   const HostCalls::Entry entry(&host_);
   if (!entry.is_allowed()) return;
-  KeepCollected(*incident);
-  incident->is_kept = true;
+  incident->kept = KeepCollected(*incident);
 }
 
-void IncidentPipeline::KeepCollected(const Incident& incident) {
+uint64_t IncidentPipeline::KeepCollected(const Incident& incident) {
   const int64_t begin_ns = incident.snapshot.clock.Ns(incident.window_begin_ticks);
   const KeepFor what = incident.is_sample ? KeepFor::kSample : KeepFor::kIncident;
   for (Collector* collector : incident.collectors) collector->Keep(begin_ns, what);
+  return keeps_.fetch_add(1) + 1;
 }
 
 void IncidentPipeline::HandOver(std::unique_ptr<Incident> incident) {
@@ -390,10 +390,13 @@ void IncidentPipeline::FreeCopy(Incident* incident, WorkerPace* pace) noexcept {
 model::Trace IncidentPipeline::MakeTrace(const Incident& incident) {
   // A thread that hangs in one and was left by Stop must not call the next.
   const HostCalls::Entry entry(&host_);
-  const std::span<Collector* const> collectors(incident.collectors);
-  if (!incident.is_kept && entry.is_allowed()) KeepCollected(incident);
-  model::Trace trace =
-      assemble::Assemble(incident.snapshot, RowBytes(split_), entry.is_allowed() ? collectors : collectors.first(0));
+  std::span<Collector* const> collectors;
+  if (entry.is_allowed()) {
+    const uint64_t kept = incident.kept != 0 ? incident.kept : KeepCollected(incident);
+    // A sample's worker may have waited for its share, while an incident had them keep its own window.
+    if (kept == keeps_.load()) collectors = incident.collectors;
+  }
+  model::Trace trace = assemble::Assemble(incident.snapshot, RowBytes(split_), collectors);
   trace.process_name = trace.strings.Add(options_.process_name);
   AddFirings(incident, &trace);
   const Stats stats = [&] {

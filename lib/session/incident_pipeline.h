@@ -126,7 +126,8 @@ class IncidentPipeline final : public FiringTaker {
   void Judge(Case it) noexcept;
 
   // On the writer; for samples, on the worker, which makes their traces.
-  static void KeepCollected(const Incident& incident);
+  // Returns the number of this call, from 1.
+  uint64_t KeepCollected(const Incident& incident);
   WorkerPace& PaceFor(const Incident& incident) noexcept { return incident.is_sample ? pace_ : writer_pace_; }
   model::Trace TakeTrace(Incident* incident) PITOT_EXCLUDES(assemble_mutex_);
   // `pace` is the calling thread's.
@@ -155,6 +156,7 @@ class IncidentPipeline final : public FiringTaker {
   Handover handover_;
   CaseQueue cases_;
 
+  std::atomic<uint64_t> keeps_{0};        // calls of KeepCollected
   std::atomic<uint32_t> unassembled_{0};  // handed over; while there are any, the watcher asks no collector
   base::Mutex assemble_mutex_;            // held while a trace is made: collectors are asked one at a time
   std::set<std::string> logged_;          // reasons, by LogNotRecorded; used by the writer only
