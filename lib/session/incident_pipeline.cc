@@ -23,6 +23,7 @@ namespace {
 using base::Error;
 
 constexpr int64_t kFiredArmNs = 2'000'000'000;  // after a trigger: the next of its kind are likely to come soon
+constexpr char kNoVerdict[] = "no verdict: the recorder was stopped";
 
 }  // namespace
 
@@ -260,6 +261,17 @@ void IncidentPipeline::GiveUpWaiting() noexcept {
   }
 }
 
+void IncidentPipeline::GiveUpCases() noexcept {
+  while (const std::optional<Case> waiting = cases_.TakeWaiting()) {
+    if (waiting->incident->is_sample) {
+      IncidentCounts::Add(&counts_.samples_failed);
+      continue;
+    }
+    if (!waiting->written.ok()) GiveUpOn(*waiting->incident);
+    if (judging_.HasJudge()) IncidentCounts::Add(&counts_.verdicts_failed);
+  }
+}
+
 // ---- On the writer. -------------------------------------------------------------------------------------------------
 
 void IncidentPipeline::WriteDumps() noexcept {
@@ -342,10 +354,13 @@ void IncidentPipeline::Judge(Case it) noexcept {
   if (it.is_displaced)
     return judging_.GiveUp(it, Status(StatusCode::kResourceExhausted,
                                       "no report and no verdict: too many newer incidents were waiting for theirs"));
-  if (!it.trace || lifetime_.HasGivenUp() || !judging_.HasJudge())
+  const bool has_judge = judging_.HasJudge();
+  if (!it.trace || lifetime_.HasGivenUp() || !has_judge) {
+    if (has_judge) IncidentCounts::Add(&counts_.verdicts_failed);
+    if (has_judge && it.written.ok()) it.written = Status(StatusCode::kUnavailable, kNoVerdict);
     return host_.Tell(&Hooks::on_verdict, *it.incident, it.path, it.written, "");
-  if (it.has_waited && pace_.IsFinishing())
-    return judging_.GiveUp(it, Status(StatusCode::kUnavailable, "no verdict: the recorder was stopped"));
+  }
+  if (it.has_waited && pace_.IsFinishing()) return judging_.GiveUp(it, Status(StatusCode::kUnavailable, kNoVerdict));
   judging_.JudgeNow(it);
 }
 

@@ -100,6 +100,8 @@ class IncidentPipeline final : public FiringTaker {
   // After Lifetime::GiveUp: first has the watcher note it, later gives up what the writer has not taken.
   void NoteGivenUp() noexcept { handover_.NoteGivenUp(); }
   void GiveUpWaiting() noexcept;
+  // If a thread hangs: gives up what waits for the worker.
+  void GiveUpCases() noexcept;
 
  private:
   class AssembleLock;

@@ -40,8 +40,10 @@ class Judging {
   };
   std::optional<SampleSize> TakeSampleIfDue(int64_t now_ns) noexcept PITOT_EXCLUDES(mutex_);
 
+  // Threads: any, at normal priority.
+  bool HasJudge() noexcept PITOT_EXCLUDES(mutex_);
+
   // The rest is called by the worker.
-  bool HasJudge() noexcept PITOT_EXCLUDES(mutex_) { return GetJudge().judge != nullptr; }
   // Judges an incident with a trace.
   void JudgeNow(const Case& judged) noexcept PITOT_EXCLUDES(mutex_);
   // Says in place of a verdict why there is none.

@@ -274,6 +274,7 @@ bool Session::JoinThreads() noexcept {
   if (threads_.Join(weak_from_this().lock(), kGraceNs)) return true;
   host_.Log(LogLevel::kWarning,
             "a serializer, judge, hook, trigger or collector did not return in time after Stop; its thread is left");
+  pipeline_.GiveUpCases();
   host_.Silence(kGraceNs);
   threads_.Detach();
   return false;

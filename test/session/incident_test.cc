@@ -564,7 +564,7 @@ TEST_CASE("a throwing or failing serializer costs its own file only, and this is
   CHECK(host.log.Has(pitot::LogLevel::kError, "fails.txt: nothing to say"));
 }
 
-TEST_CASE("the host's log is never called at idle priority", "[incident]") {
+TEST_CASE("the host's log and hooks are never called at idle priority", "[incident]") {
   std::atomic<int> called{0}, idle{0};
   struct Counts {
     std::atomic<int>*called, *idle;
@@ -582,9 +582,17 @@ TEST_CASE("the host's log is never called at idle priority", "[incident]") {
                   "fails.txt",
                   [](const auto&, pitot::ByteSink&) { return pitot::Status(StatusCode::kDataLoss, "nothing to say"); }))
               .ok());
+  pitot::Hooks hooks;
+  hooks.context = &counts;
+  hooks.on_incident = hooks.on_verdict = [](void* context, const pitot::IncidentInfo&) {
+    auto* to = static_cast<Counts*>(context);
+    ++*to->called;
+    if (sched_getscheduler(0) == SCHED_IDLE) ++*to->idle;
+  };
+  REQUIRE(host.recorder.SetHooks(hooks).ok());
   REQUIRE(host.TriggerAndFlush());
 
-  CHECK(called >= 2);  // the missing file, the incident
+  CHECK(called >= 4);  // the incident, its hook, the missing file, the last hook
   CHECK(idle == 0);
 }
 
