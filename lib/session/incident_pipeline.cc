@@ -298,6 +298,7 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
       it.written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
     }
     pace_.Charge(writer_pace_.CpuNs() - begin_ns);
+    KeepForHooks(it.incident.get());
     // A hook in progress is not waited for: the worker tells the host then.
     if (it.written.ok()) it.is_told = host_.TellIfFree(&Hooks::on_incident, incident, it.path, {});
   }

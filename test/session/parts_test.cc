@@ -167,6 +167,22 @@ TEST_CASE("one hook is called at a time, and the writer does not wait for the on
   worker.join();
 }
 
+TEST_CASE("an incident that waits for its verdict keeps one firing, and tells as many slow requests", "[host]") {
+  for (const uint64_t first : {7, 0}) {
+    auto incident = session_test::MakeIncident(first);
+    for (uint64_t i = 0; i < 255; ++i) incident->firings.push_back(session_test::QueuedFiring("x", 0, 100 + i % 9));
+    const uint64_t requests = SlowRequests(*incident);
+    CHECK(requests == (first != 0 ? 10 : 9));
+
+    for (int i = 0; i < 2; ++i) {
+      KeepForHooks(incident.get());
+      CHECK(incident->firings.capacity() == 1);
+      CHECK(incident->firings.front().request == first);
+      CHECK(SlowRequests(*incident) == requests);
+    }
+  }
+}
+
 TEST_CASE("a silenced host is not called any more", "[host]") {
   Parts parts;
   int told = 0;
