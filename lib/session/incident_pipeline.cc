@@ -317,7 +317,9 @@ void IncidentPipeline::Drop(Case* it) noexcept {
   } else {
     const Status why(StatusCode::kResourceExhausted, "no memory to complete the incident");
     if (it->path.empty()) IncidentCounts::Add(&counts_.incidents_failed);
+    if (judging_.HasJudge()) IncidentCounts::Add(&counts_.verdicts_failed);
     host_.LogError(why);
+    if (!it->is_told) host_.Tell(&Hooks::on_incident, *it->incident, it->path, it->written, "");
     host_.Tell(&Hooks::on_verdict, *it->incident, it->path, why, "");
   }
   handover_.Finish();

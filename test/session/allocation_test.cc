@@ -202,13 +202,16 @@ struct SampleKeeper final : pitot::Collector {
   int64_t n;
 };
 
-// Learns from samples, as many as there are.
+// Learns from samples, as often as asked.
 struct Learner final : pitot::Judge {
+  explicit Learner(uint32_t every_ms) : sample_every_ms(every_ms) {}
   const char* Name() const noexcept override { return "learner"; }
   pitot::JudgeNeeds Needs() const noexcept override {
-    return {.budget_ms = 600'000, .sample_every_ms = 1, .sample_window_ms = 1000, .sample_permille = 1000};
+    return {
+        .budget_ms = 600'000, .sample_every_ms = sample_every_ms, .sample_window_ms = 1000, .sample_permille = 1000};
   }
   pitot::Status Decide(pitot::Hearing&) override { return {}; }
+  const uint32_t sample_every_ms;  // 0: never
 };
 
 TEST_CASE("a sample without memory on its way to the worker is counted, and the writer stays at normal priority",
@@ -227,7 +230,7 @@ TEST_CASE("a sample without memory on its way to the worker is counted, and the 
                                                }))
                 .ok());
     REQUIRE(host.recorder.Add(std::make_unique<SampleKeeper>(n)).ok());
-    REQUIRE(host.recorder.Add(std::make_unique<Learner>()).ok());
+    REQUIRE(host.recorder.Add(std::make_unique<Learner>(1)).ok());
     CHECK(fakes::WaitUntil([&] { return host.recorder.Stats().samples_learned != 0; }));
     StopFailing();
     REQUIRE(host.TriggerAndFlush());
@@ -238,6 +241,38 @@ TEST_CASE("a sample without memory on its way to the worker is counted, and the 
     CHECK(idle == 0);
   }
   CHECK(failed > 0);
+}
+
+TEST_CASE("an incident without a dump and without memory on its way to the worker is told, and then its verdict",
+          "[allocation]") {
+  int dropped = 0;
+  for (int n = 0; n < 30; ++n) {
+    session_test::Host host;
+    REQUIRE(host.Start());
+    REQUIRE(host.recorder.Add(std::make_unique<Learner>(0)).ok());
+    REQUIRE(host.recorder
+                .Add(fakes::MakeCallSerializer("dump.pitot",
+                                               [&](const auto&, const auto&) {
+                                                 FailFrom(n, 1, false);
+                                                 return pitot::Status(StatusCode::kInternal, "no luck");
+                                               }))
+                .ok());
+    REQUIRE(host.recorder.Trigger("no memory").ok());
+    const bool flushed = host.Flush();
+    StopFailing();
+    REQUIRE(flushed);
+    const auto told = host.told();
+    REQUIRE(!told.empty());
+    if (!session_test::Contains(told.back().message, "no memory to complete the incident")) continue;
+    ++dropped;
+    REQUIRE(told.size() == 2);
+    CHECK(told[0].hook == "incident");
+    CHECK(told[0].code == StatusCode::kInternal);
+    CHECK(told[1].hook == "verdict");
+    CHECK(host.recorder.Stats().incidents_failed == 1);
+    CHECK(host.recorder.Stats().verdicts_failed == 1);
+  }
+  CHECK(dropped > 0);
 }
 
 TEST_CASE("threads record and requests are served while every allocation fails", "[allocation]") {
