@@ -61,7 +61,8 @@ void HostCalls::Tell(Hook hook, const Incident& incident, const std::string& pat
   Hooks hooks;
   {
     const base::MutexLock lock(&mutex_);
-    while (is_telling_) told_.Wait(&mutex_);
+    while (is_telling_ && !lifetime_.HasGivenUp()) told_.Wait(&mutex_);
+    if (is_telling_) return;
     is_telling_ = true;
     hooks = hooks_;
   }
@@ -81,6 +82,11 @@ bool HostCalls::TellIfFree(Hook hook, const Incident& incident, const std::strin
   Call(hooks, hook, incident, path, status, "");
   EndTelling();
   return true;
+}
+
+void HostCalls::NoteGivenUp() noexcept {
+  const base::MutexLock lock(&mutex_);
+  told_.NotifyAll();
 }
 
 void HostCalls::EndTelling() noexcept {

@@ -251,6 +251,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   if (!pipeline_.AwaitEnd(deadline) || !depths_.AwaitTeller(deadline)) {
     lifetime_.GiveUp();
     pipeline_.NoteGivenUp();
+    host_.NoteGivenUp();
   }
   meter_.CountLast();
   if (lifetime_.HasGivenUp()) pipeline_.GiveUpWaiting();

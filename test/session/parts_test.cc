@@ -167,6 +167,30 @@ TEST_CASE("one hook is called at a time, and the writer does not wait for the on
   worker.join();
 }
 
+TEST_CASE("nobody waits for a hook that hangs once the recorder gives up", "[host]") {
+  Parts parts;
+  static std::shared_ptr<fakes::Gate> gate;
+  gate = std::make_shared<fakes::Gate>();
+  static std::atomic<int> told;
+  told = 0;
+  pitot::Hooks hooks;
+  hooks.on_incident = [](void*, const pitot::IncidentInfo&) { gate->Pass(); };
+  hooks.on_verdict = [](void*, const pitot::IncidentInfo&) { ++told; };
+  parts.host.SetHooks(hooks);
+  const auto incident = session_test::MakeIncident(1);
+  std::thread writer([&] { parts.host.Tell(&pitot::Hooks::on_incident, *incident, "", {}, ""); });
+  REQUIRE(gate->WaitUntilReached());
+  std::thread worker([&] { parts.host.Tell(&pitot::Hooks::on_verdict, *incident, "", {}, ""); });
+
+  parts.lifetime.GiveUp();
+  parts.host.NoteGivenUp();
+  worker.join();
+  CHECK_FALSE(gate->left);
+  CHECK(told == 0);
+  gate->open = true;
+  writer.join();
+}
+
 TEST_CASE("an incident that waits for its verdict keeps one firing, and tells as many slow requests", "[host]") {
   for (const uint64_t first : {7, 0}) {
     auto incident = session_test::MakeIncident(first);
