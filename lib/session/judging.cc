@@ -105,7 +105,7 @@ Judging::AddedJudge Judging::GetJudge() noexcept {
 
 // Works even without memory: the text takes none.
 void Judging::GiveUp(const Case& unjudged, const Status& why) noexcept {
-  IncidentCounts::Add(&counts_.verdicts_failed);
+  if (GetJudge().judge != nullptr) IncidentCounts::Add(&counts_.verdicts_failed);
   char opening[1024 + sizeof kAskLater];
   std::snprintf(opening, sizeof opening, "%s\n%s\n", why.message(), kAskLater);
   const Status rewritten = unjudged.trace ? files_.OpenReport(unjudged.path, opening, *unjudged.trace)
