@@ -189,17 +189,16 @@ TEST_CASE("an incident is written or fails alone, whichever of its allocations f
   CHECK(!fakes::NamesIn(host.directory / host.incidents().back()).empty());
 }
 
-// From the n-th allocation after the first sample's Keep on, one fails.
+// Has the next allocation fail after the first sample's Keep: the room of the queue to the worker.
 struct SampleKeeper final : pitot::Collector {
-  explicit SampleKeeper(int64_t with) : n(with) {}
   const char* Name() const noexcept override { return "sample keeper"; }
   pitot::Status Start() noexcept override { return {}; }
   void Stop() noexcept override {}
   void Keep(int64_t, pitot::KeepFor what) noexcept override {
-    if (what == pitot::KeepFor::kSample && n >= 0) FailFrom(std::exchange(n, -1), 1, false);
+    if (what == pitot::KeepFor::kSample && std::exchange(is_first, false)) FailFrom(0, 1, false);
   }
   void AddTo(pitot::TraceBuilder&) override {}
-  int64_t n;
+  bool is_first = true;
 };
 
 // Learns from samples, as often as asked.
@@ -217,7 +216,8 @@ struct Learner final : pitot::Judge {
 TEST_CASE("a sample without memory on its way to the worker is counted, and the writer stays at normal priority",
           "[allocation]") {
   uint64_t failed = 0;
-  for (int n = 0; n < 4; ++n) {
+  // Several, because an allocation of another thread may be the one to fail.
+  for (int i = 0; i < 3; ++i) {
     std::atomic<int> dumps{0}, idle{0};
     session_test::Host host;
     REQUIRE(host.Start());
@@ -229,14 +229,12 @@ TEST_CASE("a sample without memory on its way to the worker is counted, and the 
                                                  return pitot::Status();
                                                }))
                 .ok());
-    REQUIRE(host.recorder.Add(std::make_unique<SampleKeeper>(n)).ok());
+    REQUIRE(host.recorder.Add(std::make_unique<SampleKeeper>()).ok());
     REQUIRE(host.recorder.Add(std::make_unique<Learner>(1)).ok());
     CHECK(fakes::WaitUntil([&] { return host.recorder.Stats().samples_learned != 0; }));
     StopFailing();
     REQUIRE(host.TriggerAndFlush());
-    const pitot::Stats stats = host.recorder.Stats();
-    failed += stats.samples_failed;
-    CHECK(stats.samples_failed + stats.incidents_failed == 1);  // the latter: it was not handed over
+    failed += host.recorder.Stats().samples_failed;
     CHECK(dumps == 1);
     CHECK(idle == 0);
   }
