@@ -25,7 +25,8 @@ struct IncidentInfo {
 };
 
 // Called on Pitot's threads, one call at a time. They may take their time: later incidents are copied meanwhile and
-// wait. They must not throw and must not call Recorder::Stop. Null: not called.
+// wait. A slow on_incident delays the next dumps, and a slow on_verdict the next verdicts. They must not throw and must
+// not call Recorder::Stop. Null: not called.
 struct Hooks {
   // The incident is on disk with its dump, or could not be written: see IncidentInfo::status. Its other files are added
   // after that. (An incident without memory for its copy is only logged and counted.)

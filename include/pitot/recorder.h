@@ -36,8 +36,8 @@ class PITOT_EXPORT Recorder {
  public:
   // Not running: status() is kNotRunning.
   Recorder() noexcept;
-  // Starts the recorder of this process. It maps only the memory it needs, starts two threads (the first collector adds
-  // a third), and enables recording. Call it early in main; in a server that forks workers, in each worker.
+  // Starts the recorder of this process. It maps only the memory it needs, starts three threads (the first collector
+  // adds a fourth), and enables recording. Call it early in main; in a server that forks workers, in each worker.
   // Errors: status() is kInvalidArgument, which names the wrong field; kAlreadyRunning (also for another copy of the
   //   library); kResourceExhausted; kUnavailable; kDisabled if the environment says PITOT_OFF=1.
   // Cost: about 1 ms.

@@ -54,8 +54,17 @@ std::optional<Case> CaseQueue::Await() noexcept {
   const MutexLock lock(&mutex_);
   is_busy_ = false;
   while (waiting_.empty() && !is_closed_) changed_.Wait(&mutex_);
+  is_busy_ = !waiting_.empty();
+  return Next();
+}
+
+std::optional<Case> CaseQueue::TakeWaiting() noexcept {
+  const MutexLock lock(&mutex_);
+  return Next();
+}
+
+std::optional<Case> CaseQueue::Next() noexcept {
   if (waiting_.empty()) return std::nullopt;
-  is_busy_ = true;
   std::optional<Case> next(std::move(waiting_.front().it));
   waiting_.erase(waiting_.begin());
   return next;

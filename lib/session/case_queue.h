@@ -31,7 +31,11 @@ class CaseQueue {
   // The worker's. Waits for the next; the one before is done. None: no more come.
   std::optional<Case> Await() noexcept PITOT_EXCLUDES(mutex_);
 
+  // For Stop, if the worker hangs: the next one waiting, if there is one.
+  std::optional<Case> TakeWaiting() noexcept PITOT_EXCLUDES(mutex_);
+
  private:
+  std::optional<Case> Next() noexcept PITOT_REQUIRES(mutex_);
   struct Waiting {
     Case it;
     uint64_t bytes;  // of the trace, about; 0: it has none

@@ -3,9 +3,7 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <chrono>
-#include <vector>
 
 #include "base/message.h"
 #include "session/options.h"
@@ -14,16 +12,6 @@ namespace pitot::session {
 namespace {
 
 using base::Error;
-
-// Number of requests the firings are about.
-uint64_t SlowRequests(const std::vector<QueuedFiring>& firings) {
-  uint64_t requests = 0;
-  for (auto firing = firings.begin(); firing != firings.end(); ++firing) {
-    const auto is_it = [&](auto& other) { return other.request == firing->request; };
-    requests += firing->request != 0 && std::none_of(firings.begin(), firing, is_it);
-  }
-  return requests;
-}
 
 }  // namespace
 
@@ -73,7 +61,8 @@ void HostCalls::Tell(Hook hook, const Incident& incident, const std::string& pat
   Hooks hooks;
   {
     const base::MutexLock lock(&mutex_);
-    while (is_telling_) told_.Wait(&mutex_);
+    while (is_telling_ && !lifetime_.HasGivenUp()) told_.Wait(&mutex_);
+    if (is_telling_) return;
     is_telling_ = true;
     hooks = hooks_;
   }
@@ -95,6 +84,11 @@ bool HostCalls::TellIfFree(Hook hook, const Incident& incident, const std::strin
   return true;
 }
 
+void HostCalls::NoteGivenUp() noexcept {
+  const base::MutexLock lock(&mutex_);
+  told_.NotifyAll();
+}
+
 void HostCalls::EndTelling() noexcept {
   const base::MutexLock lock(&mutex_);
   is_telling_ = false;
@@ -108,7 +102,7 @@ void HostCalls::Call(const Hooks& hooks, Hook hook, const Incident& incident, co
   info.cause = incident.cause.c_str();
   info.detail = incident.firings.front().detail;
   info.directory = path.empty() ? nullptr : path.c_str();
-  info.slow_requests = SlowRequests(incident.firings);
+  info.slow_requests = SlowRequests(incident);
   info.first_request = incident.firings.front().request;
   info.status = status;
   info.verdict = verdict;

@@ -49,7 +49,8 @@ class HostCalls {
   void LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident, const char* message) const noexcept;
 
   void SetHooks(const Hooks& hooks) noexcept PITOT_EXCLUDES(mutex_);
-  // Calls a hook, if it is set, after the call in progress, if there is one.
+  // Calls a hook, if it is set, after the call in progress, if there is one; if the recorder gives up meanwhile, it is
+  // not called.
   using Hook = void (*Hooks::*)(void* context, const IncidentInfo& incident);
   void Tell(Hook hook, const Incident& incident, const std::string& path, const Status& status,
             const char* verdict) noexcept PITOT_EXCLUDES(mutex_);
@@ -57,6 +58,8 @@ class HostCalls {
   bool TellIfFree(Hook hook, const Incident& incident, const std::string& path, const Status& status) noexcept
       PITOT_EXCLUDES(mutex_);
 
+  // Called after Lifetime::GiveUp: nobody waits for a call in progress any more.
+  void NoteGivenUp() noexcept PITOT_EXCLUDES(mutex_);
   // From now on the host is not called. Waits for calls in progress, at most this long.
   void Silence(int64_t patience_ns) noexcept;
 

@@ -28,16 +28,22 @@ struct Incident {
   std::string cause;
   std::vector<QueuedFiring> firings;
   uint64_t firings_unlisted = 0;
+  uint64_t slow_requests = 0;  // of firings that are not kept any more
   uint64_t window_begin_ticks = 0;
   int64_t latest_due_ns = 0;  // the latest end of a post window
   int64_t due_ns = 0;         // end of the post window
   snapshot::Snapshot snapshot;
   snapshot::Filled filled;  // where the snapshot is
   std::vector<Collector*> collectors;
-  bool is_kept = false;                        // by the collectors; otherwise they are asked with the next question
+  uint64_t kept = 0;  // number of the collectors' Keep at its copy; 0: they are asked with the next question
   std::unique_ptr<governor::Report> overhead;  // null: nothing governs
   std::vector<DepthChange> depths;             // of its window
 };
+
+// The requests of its firings, each counted once.
+uint64_t SlowRequests(const Incident& incident) noexcept;
+// Frees what only its trace needs. The first firing stays, and the number of requests of all.
+void KeepForHooks(Incident* incident) noexcept;
 
 // An incident whose dump is written, to be completed and judged; or a sample.
 struct Case {

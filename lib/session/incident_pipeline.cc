@@ -23,6 +23,7 @@ namespace {
 using base::Error;
 
 constexpr int64_t kFiredArmNs = 2'000'000'000;  // after a trigger: the next of its kind are likely to come soon
+constexpr char kNoVerdict[] = "no verdict: the recorder was stopped";
 
 }  // namespace
 
@@ -221,14 +222,14 @@ void IncidentPipeline::FindCollectors(Incident* incident) {
   if (unassembled_.load() != 0) return;
   const HostCalls::Entry entry(&host_);
   if (!entry.is_allowed()) return;
-  KeepCollected(*incident);
-  incident->is_kept = true;
+  incident->kept = KeepCollected(*incident);
 }
 
-void IncidentPipeline::KeepCollected(const Incident& incident) {
+uint64_t IncidentPipeline::KeepCollected(const Incident& incident) {
   const int64_t begin_ns = incident.snapshot.clock.Ns(incident.window_begin_ticks);
   const KeepFor what = incident.is_sample ? KeepFor::kSample : KeepFor::kIncident;
   for (Collector* collector : incident.collectors) collector->Keep(begin_ns, what);
+  return keeps_.fetch_add(1) + 1;
 }
 
 void IncidentPipeline::HandOver(std::unique_ptr<Incident> incident) {
@@ -260,6 +261,17 @@ void IncidentPipeline::GiveUpWaiting() noexcept {
   }
 }
 
+void IncidentPipeline::GiveUpCases() noexcept {
+  while (const std::optional<Case> waiting = cases_.TakeWaiting()) {
+    if (waiting->incident->is_sample) {
+      IncidentCounts::Add(&counts_.samples_failed);
+      continue;
+    }
+    if (!waiting->written.ok()) GiveUpOn(*waiting->incident);
+    if (judging_.HasJudge()) IncidentCounts::Add(&counts_.verdicts_failed);
+  }
+}
+
 // ---- On the writer. -------------------------------------------------------------------------------------------------
 
 void IncidentPipeline::WriteDumps() noexcept {
@@ -286,6 +298,7 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
       it.written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
     }
     pace_.Charge(writer_pace_.CpuNs() - begin_ns);
+    KeepForHooks(it.incident.get());
     // A hook in progress is not waited for: the worker tells the host then.
     if (it.written.ok()) it.is_told = host_.TellIfFree(&Hooks::on_incident, incident, it.path, {});
   }
@@ -299,11 +312,14 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
 // Without memory to pass it on, it stays as it is.
 void IncidentPipeline::Drop(Case* it) noexcept {
   if (it->incident->is_sample) {
-    FreeCopy(it->incident.get());
+    FreeCopy(it->incident.get(), &writer_pace_);
+    IncidentCounts::Add(&counts_.samples_failed);
   } else {
     const Status why(StatusCode::kResourceExhausted, "no memory to complete the incident");
     if (it->path.empty()) IncidentCounts::Add(&counts_.incidents_failed);
+    if (judging_.HasJudge()) IncidentCounts::Add(&counts_.verdicts_failed);
     host_.LogError(why);
+    if (!it->is_told) host_.Tell(&Hooks::on_incident, *it->incident, it->path, it->written, "");
     host_.Tell(&Hooks::on_verdict, *it->incident, it->path, why, "");
   }
   handover_.Finish();
@@ -341,33 +357,50 @@ void IncidentPipeline::Judge(Case it) noexcept {
   if (it.is_displaced)
     return judging_.GiveUp(it, Status(StatusCode::kResourceExhausted,
                                       "no report and no verdict: too many newer incidents were waiting for theirs"));
-  if (!it.trace || lifetime_.HasGivenUp() || !judging_.HasJudge())
+  const bool has_judge = judging_.HasJudge();
+  if (!it.trace || lifetime_.HasGivenUp() || !has_judge) {
+    if (has_judge) IncidentCounts::Add(&counts_.verdicts_failed);
+    if (has_judge && it.written.ok()) it.written = Status(StatusCode::kUnavailable, kNoVerdict);
     return host_.Tell(&Hooks::on_verdict, *it.incident, it.path, it.written, "");
-  if (it.has_waited && pace_.IsFinishing())
-    return judging_.GiveUp(it, Status(StatusCode::kUnavailable, "no verdict: the recorder was stopped"));
+  }
+  if (it.has_waited && pace_.IsFinishing()) return judging_.GiveUp(it, Status(StatusCode::kUnavailable, kNoVerdict));
   judging_.JudgeNow(it);
 }
 
 // ---- On both. -------------------------------------------------------------------------------------------------------
 
+// Holds a mutex for a block. The worker, if given, is hurried only if the mutex is not free: then the worker holds it.
+class PITOT_THREAD_ANNOTATION(scoped_lockable) IncidentPipeline::AssembleLock {
+ public:
+  AssembleLock(base::Mutex* mutex, WorkerPace* worker) PITOT_ACQUIRE(mutex) : mutex_(*mutex) {
+    if (mutex_.TryLock()) return;
+    std::optional<WorkerPace::Awaited> awaited;
+    if (worker != nullptr) awaited.emplace(worker);
+    mutex_.Lock();
+  }
+  ~AssembleLock() PITOT_RELEASE() { mutex_.Unlock(); }
+  AssembleLock(const AssembleLock&) = delete;
+  AssembleLock& operator=(const AssembleLock&) = delete;
+
+ private:
+  base::Mutex& mutex_;
+};
+
 // The trace of a copy. Frees the copy's room.
 model::Trace IncidentPipeline::TakeTrace(Incident* incident) {
   const struct Room {
-    ~Room() { pipeline->FreeCopy(incident); }
+    ~Room() { pipeline->FreeCopy(incident, &pipeline->PaceFor(*incident)); }
     IncidentPipeline* pipeline;
     Incident* incident;
   } room{this, incident};
-  std::optional<WorkerPace::Awaited> awaited;
-  if (!incident->is_sample) awaited.emplace(&pace_);
-  const base::MutexLock lock(&assemble_mutex_);
-  awaited.reset();
+  const AssembleLock lock(&assemble_mutex_, incident->is_sample ? nullptr : &pace_);
   return MakeTrace(*incident);
 }
 
-void IncidentPipeline::FreeCopy(Incident* incident) noexcept {
+void IncidentPipeline::FreeCopy(Incident* incident, WorkerPace* pace) noexcept {
   incident->snapshot = {};
   for (const snapshot::Reserve& part : {incident->filled.low, incident->filled.high}) reserve_.GiveBackPages(part);
-  const Awake awake(PaceFor(*incident).priority());
+  const Awake awake(pace->priority());
   unassembled_.fetch_sub(1);
   handover_.FreeRoom(incident->filled);
 }
@@ -375,10 +408,13 @@ void IncidentPipeline::FreeCopy(Incident* incident) noexcept {
 model::Trace IncidentPipeline::MakeTrace(const Incident& incident) {
   // A thread that hangs in one and was left by Stop must not call the next.
   const HostCalls::Entry entry(&host_);
-  const std::span<Collector* const> collectors(incident.collectors);
-  if (!incident.is_kept && entry.is_allowed()) KeepCollected(incident);
-  model::Trace trace =
-      assemble::Assemble(incident.snapshot, RowBytes(split_), entry.is_allowed() ? collectors : collectors.first(0));
+  std::span<Collector* const> collectors;
+  if (entry.is_allowed()) {
+    const uint64_t kept = incident.kept != 0 ? incident.kept : KeepCollected(incident);
+    // A sample's worker may have waited for its share, while an incident had them keep its own window.
+    if (kept == keeps_.load()) collectors = incident.collectors;
+  }
+  model::Trace trace = assemble::Assemble(incident.snapshot, RowBytes(split_), collectors);
   trace.process_name = trace.strings.Add(options_.process_name);
   AddFirings(incident, &trace);
   const Stats stats = [&] {

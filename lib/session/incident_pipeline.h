@@ -100,8 +100,12 @@ class IncidentPipeline final : public FiringTaker {
   // After Lifetime::GiveUp: first has the watcher note it, later gives up what the writer has not taken.
   void NoteGivenUp() noexcept { handover_.NoteGivenUp(); }
   void GiveUpWaiting() noexcept;
+  // If a thread hangs: gives up what waits for the worker.
+  void GiveUpCases() noexcept;
 
  private:
+  class AssembleLock;
+
   uint64_t NowTicks() const noexcept { return detail::Clock(slow_clock_ ? 1 : 0); }
 
   // On the watcher.
@@ -123,11 +127,13 @@ class IncidentPipeline final : public FiringTaker {
   void Finish(Case it) noexcept;
   void Judge(Case it) noexcept;
 
-  // On the writer; for samples, on the worker.
-  static void KeepCollected(const Incident& incident);
+  // On the writer; for samples, on the worker, which makes their traces.
+  // Returns the number of this call, from 1.
+  uint64_t KeepCollected(const Incident& incident);
   WorkerPace& PaceFor(const Incident& incident) noexcept { return incident.is_sample ? pace_ : writer_pace_; }
   model::Trace TakeTrace(Incident* incident) PITOT_EXCLUDES(assemble_mutex_);
-  void FreeCopy(Incident* incident) noexcept;
+  // `pace` is the calling thread's.
+  void FreeCopy(Incident* incident, WorkerPace* pace) noexcept;
   model::Trace MakeTrace(const Incident& incident) PITOT_REQUIRES(assemble_mutex_);
 
   const MemorySplit split_;
@@ -152,6 +158,7 @@ class IncidentPipeline final : public FiringTaker {
   Handover handover_;
   CaseQueue cases_;
 
+  std::atomic<uint64_t> keeps_{0};        // calls of KeepCollected
   std::atomic<uint32_t> unassembled_{0};  // handed over; while there are any, the watcher asks no collector
   base::Mutex assemble_mutex_;            // held while a trace is made: collectors are asked one at a time
   std::set<std::string> logged_;          // reasons, by LogNotRecorded; used by the writer only

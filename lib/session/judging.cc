@@ -92,6 +92,11 @@ std::optional<Judging::SampleSize> Judging::TakeSampleIfDue(int64_t now_ns) noex
   return size;
 }
 
+bool Judging::HasJudge() noexcept {
+  const MutexLock lock(&mutex_);
+  return judge_.judge != nullptr;
+}
+
 Judging::AddedJudge Judging::GetJudge() noexcept {
   const Awake awake(pace_.priority());
   const MutexLock lock(&mutex_);
@@ -100,11 +105,12 @@ Judging::AddedJudge Judging::GetJudge() noexcept {
 
 // Works even without memory: the text takes none.
 void Judging::GiveUp(const Case& unjudged, const Status& why) noexcept {
-  IncidentCounts::Add(&counts_.verdicts_failed);
+  if (GetJudge().judge != nullptr) IncidentCounts::Add(&counts_.verdicts_failed);
   char opening[1024 + sizeof kAskLater];
   std::snprintf(opening, sizeof opening, "%s\n%s\n", why.message(), kAskLater);
   const Status rewritten = unjudged.trace ? files_.OpenReport(unjudged.path, opening, *unjudged.trace)
                                           : files_.WriteShortReport(unjudged.path, opening);
+  pace_.priority()->BeNormal();
   host_.Tell(&Hooks::on_verdict, *unjudged.incident, unjudged.path, rewritten.ok() ? why : rewritten, "");
 }
 

@@ -40,12 +40,14 @@ class Judging {
   };
   std::optional<SampleSize> TakeSampleIfDue(int64_t now_ns) noexcept PITOT_EXCLUDES(mutex_);
 
+  // Threads: any, at normal priority.
+  bool HasJudge() noexcept PITOT_EXCLUDES(mutex_);
+
   // The rest is called by the worker.
-  bool HasJudge() noexcept PITOT_EXCLUDES(mutex_) { return GetJudge().judge != nullptr; }
   // Judges an incident with a trace.
   void JudgeNow(const Case& judged) noexcept PITOT_EXCLUDES(mutex_);
-  // Says in place of a verdict why there is none.
-  void GiveUp(const Case& unjudged, const Status& why) noexcept;
+  // Says in place of a verdict why there is none; with a judge, it is counted.
+  void GiveUp(const Case& unjudged, const Status& why) noexcept PITOT_EXCLUDES(mutex_);
   // Has the judge learn from a sample, made by `make_trace`, which may throw.
   void Learn(const std::function<model::Trace()>& make_trace) noexcept PITOT_EXCLUDES(mutex_);
 

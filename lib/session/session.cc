@@ -251,6 +251,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   if (!pipeline_.AwaitEnd(deadline) || !depths_.AwaitTeller(deadline)) {
     lifetime_.GiveUp();
     pipeline_.NoteGivenUp();
+    host_.NoteGivenUp();
   }
   meter_.CountLast();
   if (lifetime_.HasGivenUp()) pipeline_.GiveUpWaiting();
@@ -274,6 +275,7 @@ bool Session::JoinThreads() noexcept {
   if (threads_.Join(weak_from_this().lock(), kGraceNs)) return true;
   host_.Log(LogLevel::kWarning,
             "a serializer, judge, hook, trigger or collector did not return in time after Stop; its thread is left");
+  pipeline_.GiveUpCases();
   host_.Silence(kGraceNs);
   threads_.Detach();
   return false;

@@ -49,7 +49,7 @@ class WorkerPace final : public Throttle {
   // An incident's writing begins; its patience, too. Then its writing ends.
   void BeginWriting() noexcept { began_ns_.store(timer_.NowNs()); }
   void EndWriting() noexcept { began_ns_.store(0); }
-  // Lets the worker's next work be idle again, unless the recorder stops.
+  // Lets the worker's next work be idle again, unless the recorder stops. Threads: any.
   void Calm() noexcept PITOT_EXCLUDES(mutex_);
   int64_t CpuNs() const noexcept { return cpu_clock_(); }
   int64_t NowNs() noexcept { return timer_.NowNs(); }
@@ -57,14 +57,17 @@ class WorkerPace final : public Throttle {
 
   // The writer's. It used CPU time at the expense of the worker's share.
   void Charge(int64_t cpu_ns) noexcept { charged_ns_.fetch_add(cpu_ns); }
-  // For a block, somebody waits for the worker, which therefore works at normal priority.
+  // For a block, somebody waits for the worker, which therefore works at normal priority, and may be idle afterwards.
   class Awaited {
    public:
     explicit Awaited(WorkerPace* pace) noexcept : pace_(*pace) {
       pace_.is_awaited_.store(true);
       pace_.priority_.Hurry();
     }
-    ~Awaited() { pace_.is_awaited_.store(false); }
+    ~Awaited() {
+      pace_.is_awaited_.store(false);
+      pace_.Calm();
+    }
     Awaited(const Awaited&) = delete;
     Awaited& operator=(const Awaited&) = delete;
 

@@ -26,7 +26,7 @@ class WorkerPriority {
   void BeNormal() noexcept;
   // Makes the worker normal until the next Calm. Called by any thread.
   void Hurry() noexcept;
-  // Lets the worker's next work be idle again. Called by the worker.
+  // Lets the worker's next work be idle again. Called by any thread.
   void Calm() noexcept { is_hurried_.store(false); }
 
  private:

@@ -3,16 +3,23 @@
 // Failing allocations: of Start, of an incident, of a thread's first event. Its own operator new fails at the n-th
 // call.
 #include <pthread.h>
+#include <sched.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "fakes/scale.h"
+#include "fakes/serializers.h"
 #include "fakes/temp_directory.h"
+#include "fakes/wait_until.h"
+#include "pitot/extend/collector.h"
+#include "pitot/extend/judge.h"
 #include "pitot/pitot.h"
 #include "session/host.h"
 #include "trace/rings.h"
@@ -180,6 +187,90 @@ TEST_CASE("an incident is written or fails alone, whichever of its allocations f
   CHECK(failed > 10);
   CHECK(host.log.Has(pitot::LogLevel::kError, ""));  // in as many words as memory allowed
   CHECK(!fakes::NamesIn(host.directory / host.incidents().back()).empty());
+}
+
+// Has the next allocation fail after the first sample's Keep: the room of the queue to the worker.
+struct SampleKeeper final : pitot::Collector {
+  const char* Name() const noexcept override { return "sample keeper"; }
+  pitot::Status Start() noexcept override { return {}; }
+  void Stop() noexcept override {}
+  void Keep(int64_t, pitot::KeepFor what) noexcept override {
+    if (what == pitot::KeepFor::kSample && std::exchange(is_first, false)) FailFrom(0, 1, false);
+  }
+  void AddTo(pitot::TraceBuilder&) override {}
+  bool is_first = true;
+};
+
+// Learns from samples, as often as asked.
+struct Learner final : pitot::Judge {
+  explicit Learner(uint32_t every_ms) : sample_every_ms(every_ms) {}
+  const char* Name() const noexcept override { return "learner"; }
+  pitot::JudgeNeeds Needs() const noexcept override {
+    return {
+        .budget_ms = 600'000, .sample_every_ms = sample_every_ms, .sample_window_ms = 1000, .sample_permille = 1000};
+  }
+  pitot::Status Decide(pitot::Hearing&) override { return {}; }
+  const uint32_t sample_every_ms;  // 0: never
+};
+
+TEST_CASE("a sample without memory on its way to the worker is counted, and the writer stays at normal priority",
+          "[allocation]") {
+  uint64_t failed = 0;
+  // Several, because an allocation of another thread may be the one to fail.
+  for (int i = 0; i < 3; ++i) {
+    std::atomic<int> dumps{0}, idle{0};
+    session_test::Host host;
+    REQUIRE(host.Start());
+    REQUIRE(host.recorder
+                .Add(fakes::MakeCallSerializer("dump.pitot",
+                                               [&](const auto&, const auto&) {
+                                                 ++dumps;
+                                                 idle += sched_getscheduler(0) == SCHED_IDLE;
+                                                 return pitot::Status();
+                                               }))
+                .ok());
+    REQUIRE(host.recorder.Add(std::make_unique<SampleKeeper>()).ok());
+    REQUIRE(host.recorder.Add(std::make_unique<Learner>(1)).ok());
+    CHECK(fakes::WaitUntil([&] { return host.recorder.Stats().samples_learned != 0; }));
+    StopFailing();
+    REQUIRE(host.TriggerAndFlush());
+    failed += host.recorder.Stats().samples_failed;
+    CHECK(dumps == 1);
+    CHECK(idle == 0);
+  }
+  CHECK(failed > 0);
+}
+
+TEST_CASE("an incident without a dump and without memory on its way to the worker is told, and then its verdict",
+          "[allocation]") {
+  int dropped = 0;
+  for (int n = 0; n < 30; ++n) {
+    session_test::Host host;
+    REQUIRE(host.Start());
+    REQUIRE(host.recorder.Add(std::make_unique<Learner>(0)).ok());
+    REQUIRE(host.recorder
+                .Add(fakes::MakeCallSerializer("dump.pitot",
+                                               [&](const auto&, const auto&) {
+                                                 FailFrom(n, 1, false);
+                                                 return pitot::Status(StatusCode::kInternal, "no luck");
+                                               }))
+                .ok());
+    REQUIRE(host.recorder.Trigger("no memory").ok());
+    const bool flushed = host.Flush();
+    StopFailing();
+    REQUIRE(flushed);
+    const auto told = host.told();
+    REQUIRE(!told.empty());
+    if (!session_test::Contains(told.back().message, "no memory to complete the incident")) continue;
+    ++dropped;
+    REQUIRE(told.size() == 2);
+    CHECK(told[0].hook == "incident");
+    CHECK(told[0].code == StatusCode::kInternal);
+    CHECK(told[1].hook == "verdict");
+    CHECK(host.recorder.Stats().incidents_failed == 1);
+    CHECK(host.recorder.Stats().verdicts_failed == 1);
+  }
+  CHECK(dropped > 0);
 }
 
 TEST_CASE("threads record and requests are served while every allocation fails", "[allocation]") {

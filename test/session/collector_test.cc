@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Collectors in a recorder: started, asked for each incident, stopped.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -132,6 +133,65 @@ TEST_CASE("a collector is started, asked for each incident's window, and stopped
   CHECK(seen.stopped == 1);
   host.recorder.Stop();
   CHECK(seen.stopped == 1);
+}
+
+namespace {
+
+// Says in each trace what it was last asked to keep.
+struct KeepTeller final : pitot::Collector {
+  explicit KeepTeller(std::atomic<int>* samples) : kept_samples(*samples) {}
+  const char* Name() const noexcept override { return "keep teller"; }
+  Status Start() noexcept override { return {}; }
+  void Stop() noexcept override {}
+  void Keep(int64_t, pitot::KeepFor what) noexcept override {
+    kept_for = what;
+    kept_samples += what == pitot::KeepFor::kSample;
+  }
+  void AddTo(pitot::TraceBuilder& trace) override {
+    trace.AddAttribute("kept_for", kept_for == pitot::KeepFor::kSample ? "a sample" : "an incident");
+  }
+  std::atomic<int>& kept_samples;
+  std::atomic<pitot::KeepFor> kept_for{pitot::KeepFor::kSample};
+};
+
+// Learns at a great expense from the first sample, so that the worker waits for its share before the second.
+struct DearLearner final : pitot::Judge {
+  explicit DearLearner(std::vector<std::string>* to) : learned(*to) {}
+  const char* Name() const noexcept override { return "dear learner"; }
+  pitot::JudgeNeeds Needs() const noexcept override {
+    return {.budget_ms = 600'000, .sample_every_ms = 1, .sample_window_ms = 1000, .sample_permille = 1000};
+  }
+  Status Decide(pitot::Hearing&) override { return {}; }
+  Status Learn(pitot::Hearing& hearing) override {
+    learned.push_back(Attribute(hearing.trace(), "kept_for"));
+    const int64_t end_ns = pitot::base::ClockNs(CLOCK_THREAD_CPUTIME_ID) + 20'000'000;
+    while (learned.size() == 1 && pitot::base::ClockNs(CLOCK_THREAD_CPUTIME_ID) < end_ns) {}
+    return {};
+  }
+  std::vector<std::string>& learned;  // from
+};
+
+}  // namespace
+
+TEST_CASE("a sample that waits for the worker's share gets nothing that collectors kept for an incident",
+          "[collector]") {
+  std::atomic<int> kept_samples{0};
+  std::vector<std::string> learned;
+  Host host;
+  host.options.worker_cpu_percent = 1;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<KeepTeller>(&kept_samples)).ok());
+  REQUIRE(host.recorder.Add(std::make_unique<DearLearner>(&learned)).ok());
+  REQUIRE(fakes::WaitUntil([&] { return kept_samples >= 2; }));
+  REQUIRE(host.recorder.Trigger("meanwhile").ok());
+  REQUIRE(fakes::WaitUntil([&] { return !host.told().empty(); }));
+  host.recorder.Stop(60'000);
+
+  REQUIRE(learned.size() >= 2);
+  CHECK(learned[0] == "a sample");
+  CHECK(std::count(learned.begin(), learned.end(), "an incident") == 0);
+  REQUIRE(host.traces().size() == 1);
+  CHECK(Attribute(host.traces()[0], "kept_for") == "an incident");
 }
 
 TEST_CASE("a refused second collector of a kind leaves the running first one without a reason", "[collector]") {

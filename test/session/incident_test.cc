@@ -17,6 +17,7 @@
 #include "fakes/virtual_clock.h"
 #include "fakes/wait_until.h"
 #include "session/host.h"
+#include "session/worker_priority.h"
 
 namespace {
 
@@ -563,7 +564,7 @@ TEST_CASE("a throwing or failing serializer costs its own file only, and this is
   CHECK(host.log.Has(pitot::LogLevel::kError, "fails.txt: nothing to say"));
 }
 
-TEST_CASE("the host's log is never called at idle priority", "[incident]") {
+TEST_CASE("the host's log and hooks are never called at idle priority", "[incident]") {
   std::atomic<int> called{0}, idle{0};
   struct Counts {
     std::atomic<int>*called, *idle;
@@ -581,10 +582,36 @@ TEST_CASE("the host's log is never called at idle priority", "[incident]") {
                   "fails.txt",
                   [](const auto&, pitot::ByteSink&) { return pitot::Status(StatusCode::kDataLoss, "nothing to say"); }))
               .ok());
+  pitot::Hooks hooks;
+  hooks.context = &counts;
+  hooks.on_incident = hooks.on_verdict = [](void* context, const pitot::IncidentInfo&) {
+    auto* to = static_cast<Counts*>(context);
+    ++*to->called;
+    if (sched_getscheduler(0) == SCHED_IDLE) ++*to->idle;
+  };
+  REQUIRE(host.recorder.SetHooks(hooks).ok());
   REQUIRE(host.TriggerAndFlush());
 
-  CHECK(called >= 2);  // the missing file, the incident
+  CHECK(called >= 4);  // the incident, its hook, the missing file, the last hook
   CHECK(idle == 0);
+}
+
+TEST_CASE("an incident's other files are written at idle priority", "[incident]") {
+  if (!pitot::session::MayReturnFromIdle()) return;
+  std::atomic<int> idle{0};
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("file.txt",
+                                             [&](const auto&, const auto&) {
+                                               idle += sched_getscheduler(0) == SCHED_IDLE;
+                                               return pitot::Status();
+                                             }))
+              .ok());
+  // Several, because the patience with an idle worker may end on a busy machine.
+  for (int i = 0; i < 10 && idle == 0; ++i) REQUIRE(host.TriggerAndFlush());
+
+  CHECK(idle > 0);
 }
 
 TEST_CASE("an incident fails when every serializer does, and the next one may work", "[incident]") {

@@ -159,6 +159,10 @@ TEST_CASE("an incident that lost its trace says so in its report and to the host
 
   rig.judging.GiveUp(displaced, Status(StatusCode::kResourceExhausted, "no room"));
   CHECK(rig.Judged(StatusCode::kResourceExhausted) == std::vector<uint64_t>{7});
+  CHECK(rig.parts.counts.verdicts_failed == 0);  // nobody was to judge it
+  rig.Add({}, [](Hearing&) { return Status(); });
+  rig.judging.GiveUp(displaced, Status(StatusCode::kResourceExhausted, "no room"));
+  CHECK(rig.Judged(StatusCode::kResourceExhausted) == std::vector<uint64_t>{7, 7});
   CHECK(rig.parts.counts.verdicts_failed == 1);
 }
 

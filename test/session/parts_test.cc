@@ -3,6 +3,8 @@
 // The session's smaller parts: the worker's pace, calls of the host, its triggers, and its threads.
 #include "session/parts.h"
 
+#include <sched.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -14,6 +16,7 @@
 #include "fakes/wait_until.h"
 #include "session/own_threads.h"
 #include "session/triggers.h"
+#include "session/worker_priority.h"
 
 namespace {
 
@@ -115,6 +118,30 @@ TEST_CASE("the worker pays for CPU time that the writer used, and the writer has
   CHECK(parts.timer.waited_ns == 300 * kMs);
 }
 
+TEST_CASE("the worker is hurried while somebody waits for it, and may be idle afterwards", "[pace]") {
+  if (!pitot::session::MayReturnFromIdle()) return;
+  Parts parts;
+  std::thread worker([&] {
+    const auto is_idle = [&] {
+      parts.pace->priority()->BeIdle();
+      const bool idle = sched_getscheduler(0) == SCHED_IDLE;
+      parts.pace->priority()->BeNormal();
+      return idle;
+    };
+    parts.pace->Enter();
+    CHECK(is_idle());
+    {
+      const pitot::session::WorkerPace::Awaited awaited(parts.pace.get());
+      CHECK_FALSE(is_idle());
+    }
+    CHECK(is_idle());
+    parts.pace->Finish();
+    { const pitot::session::WorkerPace::Awaited awaited(parts.pace.get()); }
+    CHECK_FALSE(is_idle());
+  });
+  worker.join();
+}
+
 TEST_CASE("one hook is called at a time, and the writer does not wait for the one in progress", "[host]") {
   Parts parts;
   static std::shared_ptr<fakes::Gate> gate;
@@ -138,6 +165,46 @@ TEST_CASE("one hook is called at a time, and the writer does not wait for the on
   CHECK(gate->left);
   CHECK(told == 2);
   worker.join();
+}
+
+TEST_CASE("nobody waits for a hook that hangs once the recorder gives up", "[host]") {
+  Parts parts;
+  static std::shared_ptr<fakes::Gate> gate;
+  gate = std::make_shared<fakes::Gate>();
+  static std::atomic<int> told;
+  told = 0;
+  pitot::Hooks hooks;
+  hooks.on_incident = [](void*, const pitot::IncidentInfo&) { gate->Pass(); };
+  hooks.on_verdict = [](void*, const pitot::IncidentInfo&) { ++told; };
+  parts.host.SetHooks(hooks);
+  const auto incident = session_test::MakeIncident(1);
+  std::thread writer([&] { parts.host.Tell(&pitot::Hooks::on_incident, *incident, "", {}, ""); });
+  REQUIRE(gate->WaitUntilReached());
+  std::thread worker([&] { parts.host.Tell(&pitot::Hooks::on_verdict, *incident, "", {}, ""); });
+
+  parts.lifetime.GiveUp();
+  parts.host.NoteGivenUp();
+  worker.join();
+  CHECK_FALSE(gate->left);
+  CHECK(told == 0);
+  gate->open = true;
+  writer.join();
+}
+
+TEST_CASE("an incident that waits for its verdict keeps one firing, and tells as many slow requests", "[host]") {
+  for (const uint64_t first : {7, 0}) {
+    auto incident = session_test::MakeIncident(first);
+    for (uint64_t i = 0; i < 255; ++i) incident->firings.push_back(session_test::QueuedFiring("x", 0, 100 + i % 9));
+    const uint64_t requests = SlowRequests(*incident);
+    CHECK(requests == (first != 0 ? 10 : 9));
+
+    for (int i = 0; i < 2; ++i) {
+      KeepForHooks(incident.get());
+      CHECK(incident->firings.capacity() == 1);
+      CHECK(incident->firings.front().request == first);
+      CHECK(SlowRequests(*incident) == requests);
+    }
+  }
 }
 
 TEST_CASE("a silenced host is not called any more", "[host]") {

@@ -112,6 +112,44 @@ TEST_CASE("incidents without time at Stop are counted and named", "[stop]") {
   CHECK(host.log.Has(pitot::LogLevel::kError, "incident 2, manual: cut off: the recorder was stopped"));
 }
 
+namespace {
+
+struct GateJudge final : pitot::Judge {
+  explicit GateJudge(std::shared_ptr<Gate> to) : gate(std::move(to)) {}
+  const char* Name() const noexcept override { return "gate"; }
+  pitot::JudgeNeeds Needs() const noexcept override { return {.budget_ms = 600'000}; }
+  pitot::Status Decide(pitot::Hearing&) override { return gate->Pass(), pitot::Status(); }
+  std::shared_ptr<Gate> gate;
+};
+
+}  // namespace
+
+TEST_CASE("incidents behind a judge that does not return are counted at Stop, and named if they are not on disk",
+          "[stop]") {
+  const auto gate = std::make_shared<Gate>();
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<GateJudge>(gate)).ok());
+  REQUIRE(host.recorder.Trigger("first").ok());
+  REQUIRE(gate->WaitUntilReached());
+  REQUIRE(host.recorder.Trigger("second").ok());
+  REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().incidents_written == 2; }));
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer(
+                  "dump.pitot",
+                  [](const auto&, const auto&) { return pitot::Status(pitot::StatusCode::kInternal, "no luck"); }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("third").ok());
+  host.recorder.Stop(50);
+
+  const pitot::Stats stats = host.recorder.Stats();
+  CHECK(stats.incidents_failed == 1);
+  CHECK(stats.verdicts_failed == 2);
+  CHECK(host.log.Has(pitot::LogLevel::kError, "incident 3, manual: cut off: the recorder was stopped"));
+  gate->open = true;
+  CHECK(fakes::WaitUntil([&] { return gate->left.load(); }));
+}
+
 TEST_CASE("Stop does not wait forever for a serializer that does not return, and the host is not called afterwards",
           "[stop]") {
   const auto gate = std::make_shared<Gate>();

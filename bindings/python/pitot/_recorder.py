@@ -421,7 +421,8 @@ class Recorder:
     def on_incident(self, hook: IncidentHook) -> IncidentHook:
         """Has `hook` called, on one of Pitot's threads, when an incident's dump is on disk or its files have failed.
 
-        Replaces an earlier hook. It may take its time and must not stop the recorder. Returns it, to serve as a decorator.
+        Reports, verdicts and other files come later. A slow hook delays the next dumps; it must not stop the recorder.
+        Replaces an earlier hook. Returns it, to serve as a decorator.
         """
         self._failure_or(lib.recorder_on_incident, _address(_incident_callback(hook)), None)
         return hook

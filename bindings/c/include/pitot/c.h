@@ -109,7 +109,7 @@ typedef struct pitot_options {
   // Since revision 1.
   double overhead_budget_percent;
   pitot_depth depth;
-  uint32_t perfetto_file;  // 0 or 1; since revision 7, reserved before
+  uint32_t perfetto_file;  // 0 or 1; since revision 8, reserved before
 } pitot_options;
 // Fills in the defaults; `size` is sizeof(pitot_options).
 PITOT_C_API void pitot_options_init(pitot_options* options, size_t size);
@@ -396,8 +396,9 @@ typedef struct pitot_incident {
   uint64_t first_request;  // id of the request that began it; 0: none
 } pitot_incident;
 typedef void (*pitot_incident_function)(void* context, const pitot_incident* incident);
-// Has `function` called when an incident's dump is on disk or its files have failed. This happens on Pitot's threads,
-// one call at a time. It may take its time, and must not stop the recorder. Replaces an earlier function; NULL: none.
+// Has `function` called when an incident's dump is on disk or its files have failed. Reports, verdicts and other files
+// come later. This happens on Pitot's threads, one call at a time. A slow one delays the next dumps; it must not stop
+// the recorder. Replaces an earlier function; NULL: none.
 // Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 // Lifetime: `context` must live as long as the process (a thread that hangs in it outlives the recorder).
 PITOT_C_API pitot_status pitot_recorder_on_incident(pitot_recorder* recorder, pitot_incident_function function,
@@ -787,8 +788,9 @@ PITOT_C_API void pitot_batch_submitted(pitot_batch* batch);
 // The results are available. Frees the handle.
 PITOT_C_API void pitot_batch_finish(pitot_batch* batch);
 
-// ---- Evidence of an interpreter and its event loops, for bindings of languages that have one. Since revision 8.
-// ------
+// ---- Evidence of an interpreter and its event loops. ----------------------------------------------------------------
+
+// For bindings of languages that have an interpreter. Since revision 8.
 
 // As pitot::BeginStep, EndStep and RecordStep (pitot/interpreter.h): a part of a task that an event loop runs on the
 // calling thread. pitot_step_end returns 1 if the step took 1 ms or more; pitot_step_record then names it.
