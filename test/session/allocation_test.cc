@@ -189,13 +189,13 @@ TEST_CASE("an incident is written or fails alone, whichever of its allocations f
   CHECK(!fakes::NamesIn(host.directory / host.incidents().back()).empty());
 }
 
-// Has the next allocation fail after the first sample's Keep: the room of the queue to the worker.
+// Has the second allocation fail after the first sample's Keep: the room of the queue to the worker.
 struct SampleKeeper final : pitot::Collector {
   const char* Name() const noexcept override { return "sample keeper"; }
   pitot::Status Start() noexcept override { return {}; }
   void Stop() noexcept override {}
   void Keep(int64_t, pitot::KeepFor what) noexcept override {
-    if (what == pitot::KeepFor::kSample && std::exchange(is_first, false)) FailFrom(0, 1, false);
+    if (what == pitot::KeepFor::kSample && std::exchange(is_first, false)) FailFrom(1, 1, false);
   }
   void AddTo(pitot::TraceBuilder&) override {}
   bool is_first = true;
