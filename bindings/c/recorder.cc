@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -55,25 +56,25 @@ static_assert(PITOT_LOG_INFO == static_cast<int>(LogLevel::kInfo));
 static_assert(PITOT_LOG_WARNING == static_cast<int>(LogLevel::kWarning));
 static_assert(PITOT_LOG_ERROR == static_cast<int>(LogLevel::kError));
 
-// A C function of the host with its context, behind the C++ function that the recorder calls.
-template <class Function> struct Callback {
-  Function function;
-  void* context;
-  Callback* next;
+// Callbacks of the host, behind the C++ functions that the recorder calls.
+template <class Value> struct Kept {
+  Value value;
+  Kept* next;
 };
-template <class Function> constinit std::atomic<Callback<Function>*> g_callbacks{nullptr};
+template <class Value> constinit std::atomic<Kept<Value>*> g_kept{nullptr};
 
-// Returns a callback that lives for the life of the process, because a thread that hangs in the host's code outlives
-// its recorder. The list makes a later start with the same function reuse the same callback. Null: no memory.
-template <class Function> Callback<Function>* Keep(Function function, void* context) noexcept {
-  auto& list = g_callbacks<Function>;
-  Callback<Function>* newest = list.load(std::memory_order_acquire);
+// Returns a copy that lives for the life of the process, because a thread that hangs in the host's code outlives its
+// recorder. The list makes a later start with the same callbacks reuse the same copy. Null: no memory.
+template <class Value> Value* Keep(const Value& value) noexcept {
+  auto& list = g_kept<Value>;
+  Kept<Value>* newest = list.load(std::memory_order_acquire);
   for (auto* there = newest; there != nullptr; there = there->next) {
-    if (there->function == function && there->context == context) return there;
+    if (there->value == value) return &there->value;
   }
-  auto* added = new (std::nothrow) Callback<Function>{function, context, newest};
-  while (added != nullptr && !list.compare_exchange_weak(added->next, added, std::memory_order_acq_rel)) {}
-  return added;
+  auto* added = new (std::nothrow) Kept<Value>{value, newest};
+  if (added == nullptr) return nullptr;
+  while (!list.compare_exchange_weak(added->next, added, std::memory_order_acq_rel)) {}
+  return &added->value;
 }
 
 void Log(void* context, LogLevel level, const char* message) {
@@ -81,7 +82,7 @@ void Log(void* context, LogLevel level, const char* message) {
   log->function(log->context, static_cast<pitot_log_level>(level), message);
 }
 
-void OnIncident(void* context, const IncidentInfo& info) {
+void Tell(const Callback<pitot_incident_function>& hook, const IncidentInfo& info) {
   pitot_incident incident{};
   incident.size = sizeof incident;
   incident.status = static_cast<pitot_status>(info.status.code());
@@ -92,8 +93,29 @@ void OnIncident(void* context, const IncidentInfo& info) {
   incident.number = info.number;
   incident.slow_requests = info.slow_requests;
   incident.first_request = info.first_request;
-  const auto* hook = static_cast<const Callback<pitot_incident_function>*>(context);
-  hook->function(hook->context, &incident);
+  incident.verdict = info.verdict;
+  hook.function(hook.context, &incident);
+}
+void OnIncident(void* context, const IncidentInfo& info) {
+  Tell(static_cast<const HostHooks*>(context)->incident, info);
+}
+void OnVerdict(void* context, const IncidentInfo& info) { Tell(static_cast<const HostHooks*>(context)->verdict, info); }
+
+// Sets one of the hooks; the other stays.
+Status SetHook(pitot_recorder* recorder, Callback<pitot_incident_function> HostHooks::*which,
+               pitot_incident_function function, void* context) {
+  if (recorder == nullptr) return NotStarted();
+  const std::lock_guard lock(recorder->hooks_mutex);
+  HostHooks wanted = recorder->hooks;
+  wanted.*which = {function, function != nullptr ? context : nullptr};
+  Hooks hooks;
+  if (wanted.incident.function != nullptr) hooks.on_incident = OnIncident;
+  if (wanted.verdict.function != nullptr) hooks.on_verdict = OnVerdict;
+  hooks.context = Keep(wanted);
+  if (hooks.context == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for a hook");
+  const Status status = recorder->recorder.SetHooks(hooks);
+  if (status.ok()) recorder->hooks = wanted;
+  return status;
 }
 
 // Copies all fields but the clock, the depth and the log.
@@ -135,7 +157,7 @@ Status FromC(const pitot_options& from, Options* to) noexcept {
   to->depth = DepthOf(from.depth);
   if (from.log == nullptr) return {};
   to->log = Log;
-  to->log_context = Keep(from.log, from.log_context);
+  to->log_context = Keep(Callback<pitot_log_function>{from.log, from.log_context});
   return to->log_context != nullptr ? Status() : Status(StatusCode::kResourceExhausted, "no memory for the log");
 }
 
@@ -589,15 +611,12 @@ pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_stats* stats, 
 
 pitot_status pitot_recorder_on_incident(pitot_recorder* recorder, pitot_incident_function function, void* context,
                                         char* message, size_t message_size) {
-  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
-  Hooks hooks;
-  if (function != nullptr) {
-    hooks.on_incident = OnIncident;
-    hooks.context = Keep(function, context);
-    if (hooks.context == nullptr)
-      return Say(Status(StatusCode::kResourceExhausted, "no memory for a hook"), message, message_size);
-  }
-  return Say(recorder->recorder.SetHooks(hooks), message, message_size);
+  return Say(SetHook(recorder, &HostHooks::incident, function, context), message, message_size);
+}
+
+pitot_status pitot_recorder_on_verdict(pitot_recorder* recorder, pitot_incident_function function, void* context,
+                                       char* message, size_t message_size) {
+  return Say(SetHook(recorder, &HostHooks::verdict, function, context), message, message_size);
 }
 
 void pitot_latency_trigger_init(pitot_latency_trigger* trigger, size_t size) {

@@ -48,6 +48,7 @@ static void UseEverythingWithNull(void) {
   CHECK("NULL triggers nothing", pitot_recorder_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("NULL flushes nothing", pitot_recorder_flush(NULL, 0, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("NULL takes no hook", pitot_recorder_on_incident(NULL, NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("nor one for verdicts", pitot_recorder_on_verdict(NULL, NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("NULL has zeros as stats",
         pitot_recorder_stats(NULL, &stats, NULL, 0) == PITOT_OK && stats.events_recorded == 0);
   CHECK("the cost of NULL is unknown", stats.recording_cpu_percent < 0 && stats.own_threads_cpu_percent < 0 &&
@@ -766,6 +767,56 @@ static void CallbacksAreCalledWithTheirContext(void) {
   pitot_recorder_free(recorder);
 }
 
+struct completed {
+  const struct seen* seen;
+  int verdicts, incidents_before;
+  int has_report;
+  char opening[64];
+};
+static void OnVerdict(void* context, const pitot_incident* incident) {
+  struct completed* it = context;
+  ++it->verdicts;
+  it->incidents_before = it->seen->incidents;
+  char path[4096];
+  snprintf(path, sizeof path, "%s/report.txt", incident->directory != NULL ? incident->directory : "");
+  FILE* report = fopen(path, "r");
+  it->has_report = report != NULL && fgets(it->opening, sizeof it->opening, report) != NULL;
+  if (report != NULL) fclose(report);
+  if (incident->size != sizeof *incident || incident->status != PITOT_OK) it->has_report = 0;
+  if (incident->verdict[0] != '\0' && strncmp(it->opening, incident->verdict, 8) != 0) it->has_report = 0;
+  if (incident->verdict[0] == '\0') it->opening[0] = '\0';
+}
+
+static void TheHookForVerdictsHasEveryFile(void) {
+  static struct seen seen;
+  static struct completed completed = {.seen = &seen};
+  char folder[] = "/tmp/pitot-c-test-XXXXXX";
+  CHECK("a folder is made", mkdtemp(folder) != NULL);
+  pitot_options options;
+  pitot_options_init(&options, sizeof options);
+  options.incident_directory = folder;
+  options.post_window_ms = 0;
+  pitot_recorder* recorder = NULL;
+  CHECK("a recorder starts", pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_OK);
+  CHECK("a hook is set", pitot_recorder_on_incident(recorder, OnIncident, &seen, MESSAGE) == PITOT_OK);
+  CHECK("and one for verdicts", pitot_recorder_on_verdict(recorder, OnVerdict, &completed, MESSAGE) == PITOT_OK);
+  CHECK("an incident is triggered", pitot_recorder_trigger(recorder, NULL, MESSAGE) == PITOT_OK);
+  CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
+  CHECK("it comes without a judge, and after the incident", completed.verdicts == 1 && completed.incidents_before == 1);
+  CHECK("report.txt is there, without a verdict", completed.has_report && completed.opening[0] == '\0');
+
+  CHECK("a judge is added", pitot_recorder_add_why(recorder, NULL, MESSAGE) == PITOT_OK);
+  CHECK("an incident is triggered", pitot_recorder_trigger(recorder, NULL, MESSAGE) == PITOT_OK);
+  CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
+  CHECK("with a judge it has the verdict", completed.verdicts == 2 && completed.has_report && completed.opening[0]);
+
+  CHECK("a hook is removed", pitot_recorder_on_incident(recorder, NULL, NULL, MESSAGE) == PITOT_OK);
+  CHECK("an incident is triggered", pitot_recorder_trigger(recorder, NULL, MESSAGE) == PITOT_OK);
+  CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
+  CHECK("the other one stays", completed.verdicts == 3 && seen.incidents == 2);
+  pitot_recorder_free(recorder);
+}
+
 static void AnIncidentThatCannotBeWrittenIsToldWhy(void) {
   static struct seen seen;
   char folder[] = "/tmp/pitot-c-test-XXXXXX";
@@ -942,6 +993,7 @@ int main(void) {
   GpusAreRecordedAllTheTime();
   WithoutAGpuAStatusSaysWhy();
   CallbacksAreCalledWithTheirContext();
+  TheHookForVerdictsHasEveryFile();
   AnIncidentThatCannotBeWrittenIsToldWhy();
   TheBuiltInTriggersFire();
   ARequestKeepsItsTrace();

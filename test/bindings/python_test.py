@@ -452,6 +452,26 @@ class Triggers(WithFolder):
         self.flush(recorder)
         self.assertEqual([told.number for told in self.incidents], [2])
 
+    def test_the_hook_for_verdicts_has_every_file(self):
+        recorder = self.start()
+        told = []
+
+        @recorder.on_verdict
+        def hook(incident):
+            told.append((incident.verdict, len(self.incidents), sorted(os.listdir(incident.directory))))
+
+        self.assertTrue(callable(hook))
+        self.assertTrue(recorder.trigger())
+        self.flush(recorder)
+        self.assertEqual(told, [("", 1, ["dump.pitot", "report.txt", "trace.pftrace"])])
+        self.assertTrue(recorder.add_why())
+        self.assertTrue(recorder.trigger())
+        self.flush(recorder)
+        verdict, incidents, files = told[1]
+        self.assertNotEqual(verdict, "")
+        self.assertEqual(incidents, 2)
+        self.assertIn("report.html", files)
+
     def test_a_wrong_argument_is_named(self):
         recorder = self.start()
         for add, options, named in ((recorder.add_latency_trigger, {}, "above_ms"),

@@ -124,7 +124,8 @@ class OverheadStruct(ctypes.Structure):
 
 class IncidentStruct(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("status", c_int32), ("message", c_char_p), ("cause", c_char_p), ("detail", c_char_p),
-                ("directory", c_char_p), ("number", c_uint64), ("slow_requests", c_uint64), ("first_request", c_uint64)]
+                ("directory", c_char_p), ("number", c_uint64), ("slow_requests", c_uint64), ("first_request", c_uint64),
+                ("verdict", c_char_p)]
 
 
 class LatencyTrigger(ctypes.Structure):
@@ -218,6 +219,7 @@ recorder_stop = _declare(_slow, "recorder_stop", None, c_void_p, c_uint32)
 recorder_free = _declare(_slow, "recorder_free", None, c_void_p)
 recorder_stats = _declare(_slow, "recorder_stats", c_int32, c_void_p, c_void_p, *_MESSAGE)
 recorder_on_incident = _declare(_slow, "recorder_on_incident", c_int32, c_void_p, c_void_p, c_void_p, *_MESSAGE)
+recorder_on_verdict = _declare(_slow, "recorder_on_verdict", c_int32, c_void_p, c_void_p, c_void_p, *_MESSAGE)
 recorder_set_depth = _declare(_slow, "recorder_set_depth", c_int32, c_void_p, c_int32, *_MESSAGE)
 recorder_add_cupti = _declare(_slow, "recorder_add_cupti", c_int32, c_void_p, POINTER(Cupti), *_MESSAGE)
 recorder_pause = _declare(_slow, "recorder_pause", c_int32, c_void_p, c_char_p, *_MESSAGE)

@@ -83,6 +83,7 @@ class Incident(NamedTuple):
     slow_requests: int
     first_request: int  # id of the request that began it; 0: none
     status: Status
+    verdict: str = ""  # the opening of report.txt, for on_verdict; "" before that, and without a judge
 
 
 class RequestView(NamedTuple):
@@ -214,7 +215,7 @@ def _incident_callback(function: IncidentHook) -> Any:
             status = Status(StatusCode(it.status), lib.decode(it.message))
             directory = None if it.directory is None else os.fsdecode(it.directory)
             function(Incident(it.number, lib.decode(it.cause), lib.decode(it.detail), directory, it.slow_requests,
-                              it.first_request, status))
+                              it.first_request, status, lib.decode(it.verdict)))
         except BaseException:  # pylint: disable=broad-except
             _log.exception("an incident hook raised")
 
@@ -421,10 +422,20 @@ class Recorder:
     def on_incident(self, hook: IncidentHook) -> IncidentHook:
         """Has `hook` called, on one of Pitot's threads, when an incident's dump is on disk or its files have failed.
 
-        Reports, verdicts and other files come later. A slow hook delays the next dumps; it must not stop the recorder.
+        Reports, verdicts and other files come later: see on_verdict. A slow hook delays the next dumps; it must not stop the recorder.
         Replaces an earlier hook. Returns it, to serve as a decorator.
         """
         self._failure_or(lib.recorder_on_incident, _address(_incident_callback(hook)), None)
+        return hook
+
+    def on_verdict(self, hook: IncidentHook) -> IncidentHook:
+        """Has `hook` called, on one of Pitot's threads, when all of an incident's files are on disk and it was judged.
+
+        `status` has the reason if a file or the verdict is missing. Without add_why it comes with the last file. It comes after
+        the hook of on_incident, also for an incident that could not be written. A slow hook delays the next verdicts; it must
+        not stop the recorder. Replaces an earlier hook. Returns it, to serve as a decorator.
+        """
+        self._failure_or(lib.recorder_on_verdict, _address(_incident_callback(hook)), None)
         return hook
 
     def add_latency_trigger(self, route: Optional[str] = None, *, above_ms: float = 0, or_above_quantile: float = 0,

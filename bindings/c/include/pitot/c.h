@@ -394,15 +394,23 @@ typedef struct pitot_incident {
   uint64_t number;        // counts from 1 in this recorder
   uint64_t slow_requests;
   uint64_t first_request;  // id of the request that began it; 0: none
+  // Since revision 8: the opening of report.txt, for pitot_recorder_on_verdict; "" before that, and without a judge.
+  const char* verdict;
 } pitot_incident;
 typedef void (*pitot_incident_function)(void* context, const pitot_incident* incident);
 // Has `function` called when an incident's dump is on disk or its files have failed. Reports, verdicts and other files
-// come later. This happens on Pitot's threads, one call at a time. A slow one delays the next dumps; it must not stop
-// the recorder. Replaces an earlier function; NULL: none.
-// Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
-// Lifetime: `context` must live as long as the process (a thread that hangs in it outlives the recorder).
+// come later: see pitot_recorder_on_verdict. (Libraries before revision 8 called it when all files were there.) This
+// happens on Pitot's threads, one call at a time. A slow one delays the next dumps; it must not stop the recorder.
+// Replaces an earlier function; NULL: none. Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. Lifetime: `context`
+// must live as long as the process (a thread that hangs in it outlives the recorder).
 PITOT_C_API pitot_status pitot_recorder_on_incident(pitot_recorder* recorder, pitot_incident_function function,
                                                     void* context, char* message, size_t message_size);
+// The same, but when all of an incident's files are on disk and it was judged; `status` has the reason if a file or the
+// verdict is missing. Without a judge (pitot_recorder_add_why) it comes with the last file. It comes after
+// pitot_recorder_on_incident's function, also for an incident that could not be written. A slow one delays the next
+// verdicts. Since revision 8.
+PITOT_C_API pitot_status pitot_recorder_on_verdict(pitot_recorder* recorder, pitot_incident_function function,
+                                                   void* context, char* message, size_t message_size);
 
 // ---- A profile of kernels. ------------------------------------------------------------------------------------------
 
