@@ -189,15 +189,17 @@ TEST_CASE("an incident is written or fails alone, whichever of its allocations f
   CHECK(!fakes::NamesIn(host.directory / host.incidents().back()).empty());
 }
 
-// Has the second allocation fail after the first sample's Keep: the room of the queue to the worker.
+// Has one allocation fail after the first sample's Keep: among the first few is the room of the queue to the worker.
 struct SampleKeeper final : pitot::Collector {
+  explicit SampleKeeper(int allocation) : n(allocation) {}
   const char* Name() const noexcept override { return "sample keeper"; }
   pitot::Status Start() noexcept override { return {}; }
   void Stop() noexcept override {}
   void Keep(int64_t, pitot::KeepFor what) noexcept override {
-    if (what == pitot::KeepFor::kSample && std::exchange(is_first, false)) FailFrom(1, 1, false);
+    if (what == pitot::KeepFor::kSample && std::exchange(is_first, false)) FailFrom(n, 1, false);
   }
   void AddTo(pitot::TraceBuilder&) override {}
+  const int n;
   bool is_first = true;
 };
 
@@ -216,8 +218,7 @@ struct Learner final : pitot::Judge {
 TEST_CASE("a sample without memory on its way to the worker is counted, and the writer stays at normal priority",
           "[allocation]") {
   uint64_t failed = 0;
-  // Several, because an allocation of another thread may be the one to fail.
-  for (int i = 0; i < 3; ++i) {
+  for (int n = 0; n < 10; ++n) {
     std::atomic<int> dumps{0}, idle{0};
     session_test::Host host;
     REQUIRE(host.Start());
@@ -229,7 +230,7 @@ TEST_CASE("a sample without memory on its way to the worker is counted, and the 
                                                  return pitot::Status();
                                                }))
                 .ok());
-    REQUIRE(host.recorder.Add(std::make_unique<SampleKeeper>()).ok());
+    REQUIRE(host.recorder.Add(std::make_unique<SampleKeeper>(n)).ok());
     REQUIRE(host.recorder.Add(std::make_unique<Learner>(1)).ok());
     CHECK(fakes::WaitUntil([&] { return host.recorder.Stats().samples_learned != 0; }));
     StopFailing();
