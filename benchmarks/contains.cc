@@ -133,6 +133,16 @@ class Load {
   std::vector<std::thread> threads_;
 };
 
+// False: a minute has passed.
+template <class Condition> bool Await(const Condition& condition) {
+  const int64_t deadline_ns = NowNs() + 60'000'000'000;
+  while (!condition()) {
+    if (NowNs() > deadline_ns) return false;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return true;
+}
+
 double Quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -176,16 +186,18 @@ bool Measure(const Setting& setting, int threads, double events_per_s, bool is_o
     for (int i = 0; i < setting.firings; ++i) {
       const uint64_t before = recorder.Stats().triggers_fired;
       server.BeSlow();
-      while (recorder.Stats().triggers_fired == before) std::this_thread::sleep_for(milliseconds(1));
+      if (!Await([&] { return recorder.Stats().triggers_fired != before; })) continue;
+      size_t told = 0;
       {
         const std::lock_guard lock(found.mutex);
         found.fired_ns = NowNs();
+        told = found.to_disk_ms.size();
       }
       const auto is_told = [&] {
         const std::lock_guard lock(found.mutex);
-        return found.to_disk_ms.size() > static_cast<size_t>(i);
+        return found.to_disk_ms.size() > told;
       };
-      while (!is_told()) std::this_thread::sleep_for(milliseconds(1));
+      Await(is_told);  // never, if the firing is suppressed or its incident fails
       std::this_thread::sleep_for(milliseconds(50));
     }
     rate =
@@ -198,7 +210,9 @@ bool Measure(const Setting& setting, int threads, double events_per_s, bool is_o
               found.requests, found.scopes, Quantile(found.window_ms, 0.5), Quantile(found.to_disk_ms, 0.5),
               Quantile(found.to_disk_ms, 0.99));
   std::fflush(stdout);
-  return found.requests == found.incidents && found.scopes == found.incidents;
+  const int asked = setting.firings;
+  return fired >= static_cast<uint64_t>(asked) && static_cast<uint64_t>(found.requests) == fired &&
+         static_cast<uint64_t>(found.scopes) == fired;
 }
 
 }  // namespace

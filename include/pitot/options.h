@@ -40,6 +40,8 @@ struct Options {
   // arena. It has about one and a half times the reserve's size, plus five of the largest rings; if an incident needs
   // more, its oldest part is left out and counted. At least 4 MiB, and enough that max_open_requests (512 bytes each)
   // and names (1 MiB) take at most three eighths: 8 MiB by default.
+  // Beyond this limit, traces stay in memory until their incidents are complete: as much again as the arena while the
+  // worker has one, and twice that while others wait.
   uint64_t memory_budget_bytes = 64ull << 20;
   // The largest and the smallest ring of one thread, bytes: powers of two, 4 KiB to 64 MiB, and at most a quarter of
   // memory_budget_bytes. Each takes another 4 KiB for its header. A thread gets the largest ring that leaves room for

@@ -73,7 +73,7 @@ struct Stats {
   uint64_t incidents_suppressed;  // firings that neither began nor joined one: no budget, or too many at once
   // Could not be written. The log callback gives the reason; of failures in a row for the 1st, 2nd, 4th, 8th and so on.
   uint64_t incidents_failed;
-  uint64_t files_failed;     // missing from incidents: the serializer failed, or the disk was full
+  uint64_t files_failed;     // missing from incidents: the serializer failed, the disk was full, or no time was left
   uint64_t verdicts_given;   // incidents judged
   uint64_t verdicts_failed;  // not judged, or not in time; report.txt and the log callback say why
   uint64_t samples_learned;  // by the judge, between incidents

@@ -19,7 +19,7 @@ uint64_t RowBytesOf(const model::Trace& trace) {
 
 }  // namespace
 
-void CaseQueue::Add(Case&& added) {
+std::optional<Case> CaseQueue::Add(Case&& added) {
   const uint64_t bytes = added.trace ? RowBytesOf(*added.trace) + 1 : 0;
   const MutexLock lock(&mutex_);
   waiting_.reserve(waiting_.size() + 1);
@@ -27,6 +27,7 @@ void CaseQueue::Add(Case&& added) {
   waiting_.push_back({std::move(added), bytes});
   if (bytes != 0) MakeRoom();
   changed_.NotifyAll();
+  return waiting_.size() > kMostCases ? Next() : std::nullopt;
 }
 
 // Takes traces of all but the newest, the oldest first, until that one has room.

@@ -17,14 +17,16 @@ namespace pitot::session {
 
 class CaseQueue {
  public:
-  static constexpr size_t kMostWaiting = 8;
+  static constexpr size_t kMostWaiting = 8;  // with their traces
+  static constexpr size_t kMostCases = 64;   // with and without
 
   explicit CaseQueue(uint64_t most_bytes) : most_bytes_(most_bytes) {}
 
   // The writer's.
   // Without room the case displaces those that have waited longest, because the host looks at the latest: they lose
-  // their traces, and keep their turn. Throws bad_alloc, and then `added` is as it was.
-  void Add(Case&& added) PITOT_EXCLUDES(mutex_);
+  // their traces, and keep their turn. If there are too many even so, returns the oldest, which does not wait any more.
+  // Throws bad_alloc, and then `added` is as it was.
+  [[nodiscard]] std::optional<Case> Add(Case&& added) PITOT_EXCLUDES(mutex_);
   // No more are added.
   void Close() noexcept PITOT_EXCLUDES(mutex_);
 

@@ -102,6 +102,14 @@ IncidentFiles::Serializers IncidentFiles::Get() {
   return serializers_;
 }
 
+void IncidentFiles::CountOthersMissing(const Case& it) noexcept {
+  if (it.path.empty()) return;
+  const MutexLock lock(&mutex_);
+  for (const auto& serializer : serializers_) {
+    if (std::string_view(serializer->FileName()) != kDumpName) IncidentCounts::Add(&counts_.files_failed);
+  }
+}
+
 Status IncidentFiles::WriteDump(const Incident& incident, const model::Trace& trace, Throttle* throttle,
                                 std::string* path) {
   const Serializers serializers = Get();

@@ -48,6 +48,9 @@ class IncidentFiles {
       PITOT_EXCLUDES(mutex_);
   void AbandonDump() noexcept { directory_.Abandon(); }
 
+  // Counts an incident's files other than the dump as missing: they are not going to be written. Threads: any.
+  void CountOthersMissing(const Case& it) noexcept PITOT_EXCLUDES(mutex_);
+
   // The rest is called by the worker.
   // Writes a file of each other serializer. If there is no dump, the incident is on disk with these, and has its path
   // then. Counts and logs how it went. Returns why a file is missing.

@@ -23,6 +23,7 @@ namespace {
 using base::Error;
 
 constexpr int64_t kFiredArmNs = 2'000'000'000;  // after a trigger: the next of its kind are likely to come soon
+constexpr char kTooMany[] = "no report and no verdict: too many newer incidents were waiting for theirs";
 constexpr char kNoVerdict[] = "no verdict: the recorder was stopped";
 
 }  // namespace
@@ -268,6 +269,7 @@ void IncidentPipeline::GiveUpCases() noexcept {
       continue;
     }
     if (!waiting->written.ok()) GiveUpOn(*waiting->incident);
+    files_.CountOthersMissing(*waiting);
     if (judging_.HasJudge()) IncidentCounts::Add(&counts_.verdicts_failed);
   }
 }
@@ -302,25 +304,32 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
     // A hook in progress is not waited for: the worker tells the host then.
     if (it.written.ok()) it.is_told = host_.TellIfFree(&Hooks::on_incident, incident, it.path, {});
   }
+  std::optional<Case> oldest;
   try {
-    cases_.Add(std::move(it));
+    oldest = cases_.Add(std::move(it));
   } catch (const std::bad_alloc&) {
-    Drop(&it);
+    Drop(&it, Status(StatusCode::kResourceExhausted, "no memory to complete the incident"), true);
   }
+  // The worker may hang in a hook: not waited for.
+  if (oldest) Drop(&*oldest, Status(StatusCode::kResourceExhausted, kTooMany), false);
 }
 
-// Without memory to pass it on, it stays as it is.
-void IncidentPipeline::Drop(Case* it) noexcept {
+// It stays as it is, and the host is told: if a hook is in progress, only if it `waits`.
+void IncidentPipeline::Drop(Case* it, const Status& why, bool waits) noexcept {
   if (it->incident->is_sample) {
     FreeCopy(it->incident.get(), &writer_pace_);
     IncidentCounts::Add(&counts_.samples_failed);
   } else {
-    const Status why(StatusCode::kResourceExhausted, "no memory to complete the incident");
-    if (it->path.empty()) IncidentCounts::Add(&counts_.incidents_failed);
+    files_.CountOthersMissing(*it);
+    if (!it->written.ok()) IncidentCounts::Add(&counts_.incidents_failed);
     if (judging_.HasJudge()) IncidentCounts::Add(&counts_.verdicts_failed);
     host_.LogError(why);
-    if (!it->is_told) host_.Tell(&Hooks::on_incident, *it->incident, it->path, it->written, "");
-    host_.Tell(&Hooks::on_verdict, *it->incident, it->path, why, "");
+    const auto tell = [&](HostCalls::Hook hook, const Status& status) {
+      if (!waits) return host_.TellIfFree(hook, *it->incident, it->path, status);
+      host_.Tell(hook, *it->incident, it->path, status, "");
+      return true;
+    };
+    if (it->is_told || tell(&Hooks::on_incident, it->written)) tell(&Hooks::on_verdict, why);
   }
   handover_.Finish();
 }
@@ -354,9 +363,10 @@ void IncidentPipeline::Finish(Case it) noexcept {
 }
 
 void IncidentPipeline::Judge(Case it) noexcept {
-  if (it.is_displaced)
-    return judging_.GiveUp(it, Status(StatusCode::kResourceExhausted,
-                                      "no report and no verdict: too many newer incidents were waiting for theirs"));
+  if (it.is_displaced) {
+    files_.CountOthersMissing(it);
+    return judging_.GiveUp(it, Status(StatusCode::kResourceExhausted, kTooMany));
+  }
   const bool has_judge = judging_.HasJudge();
   if (!it.trace || lifetime_.HasGivenUp() || !has_judge) {
     if (has_judge) IncidentCounts::Add(&counts_.verdicts_failed);

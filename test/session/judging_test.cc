@@ -112,6 +112,9 @@ Case MakeCase(uint64_t number, size_t events = 0) {
   return made;
 }
 
+// There is room.
+void Add(CaseQueue* queue, Case&& added) { CHECK_FALSE(queue->Add(std::move(added))); }
+
 std::vector<uint64_t> Displaced(CaseQueue* queue) {
   std::vector<uint64_t> displaced;
   queue->Close();
@@ -127,12 +130,12 @@ std::vector<uint64_t> Displaced(CaseQueue* queue) {
 TEST_CASE("incidents wait for the worker in their order, and the oldest of more than eight lose their traces",
           "[judging]") {
   CaseQueue queue(1 << 20);
-  queue.Add(MakeCase(1));
+  Add(&queue, MakeCase(1));
   const auto first = queue.Await();
   REQUIRE(first);
   CHECK(first->incident->number == 1);
   CHECK_FALSE(first->has_waited);
-  for (uint64_t number = 2; number <= 11; ++number) queue.Add(MakeCase(number));
+  for (uint64_t number = 2; number <= 11; ++number) Add(&queue, MakeCase(number));
   const auto second = queue.Await();
   CHECK(second->incident->number == 2);
   CHECK(second->has_waited);
@@ -144,12 +147,21 @@ TEST_CASE("incidents wait for the worker in their order, and the oldest of more 
 TEST_CASE("traces that wait for the worker take no more memory together than one may alone", "[judging]") {
   CaseQueue queue(1 << 20);
   const size_t half = (1 << 19) / sizeof(pitot::model::TokenRow);
-  queue.Add(MakeCase(1, half - 100));
-  queue.Add(MakeCase(2, half - 100));
-  queue.Add(MakeCase(3, 200));
-  queue.Add(MakeCase(4, half * 3));  // more than all
+  Add(&queue, MakeCase(1, half - 100));
+  Add(&queue, MakeCase(2, half - 100));
+  Add(&queue, MakeCase(3, 200));
+  Add(&queue, MakeCase(4, half * 3));  // more than all
 
   CHECK(Displaced(&queue) == std::vector<uint64_t>{1, 2, 3});
+}
+
+TEST_CASE("at most 64 incidents wait for the worker, and the oldest goes", "[judging]") {
+  CaseQueue queue(1 << 20);
+  for (uint64_t number = 1; number <= 64; ++number) Add(&queue, MakeCase(number));
+  const auto oldest = queue.Add(MakeCase(65));
+  REQUIRE(oldest);
+  CHECK(oldest->incident->number == 1);
+  CHECK(queue.Await()->incident->number == 2);
 }
 
 TEST_CASE("an incident that lost its trace says so in its report and to the host", "[judging]") {

@@ -124,6 +124,31 @@ struct GateJudge final : pitot::Judge {
 
 }  // namespace
 
+TEST_CASE("incidents that wait for a hung judge are bounded; the files and verdicts of the others are counted",
+          "[stop]") {
+  constexpr uint64_t kIncidents = 68;  // one with the judge, 64 that wait, and 3 too many
+  const auto gate = std::make_shared<Gate>();
+  Host host;
+  host.options.max_incidents_per_cause_and_hour = kIncidents;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<GateJudge>(gate)).ok());
+  REQUIRE(host.recorder.Trigger("first").ok());
+  REQUIRE(gate->WaitUntilReached());
+  for (uint64_t number = 2; number <= kIncidents; ++number) {
+    REQUIRE(host.recorder.Trigger("another").ok());
+    REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().incidents_written == number; }));
+  }
+  CHECK(fakes::WaitUntil([&] { return host.recorder.Stats().verdicts_failed == 3; }));
+  CHECK(host.recorder.Stats().files_failed == 3 * 2);  // report.txt and the host's
+  CHECK(host.log.Has(pitot::LogLevel::kError, "no report and no verdict: too many newer incidents"));
+
+  gate->open = true;
+  REQUIRE(host.recorder.Flush(60'000).ok());
+  CHECK(host.recorder.Stats().verdicts_failed == kIncidents - 9);  // eight keep their traces
+  CHECK(host.recorder.Stats().files_failed == 2 * (kIncidents - 9));
+  CHECK(host.recorder.Stats().incidents_failed == 0);
+}
+
 TEST_CASE("incidents behind a judge that does not return are counted at Stop, and named if they are not on disk",
           "[stop]") {
   const auto gate = std::make_shared<Gate>();
