@@ -31,8 +31,7 @@ class IncidentDirectory {
   IncidentDirectory& operator=(const IncidentDirectory&) = delete;
 
   // Creates the directory if it is missing (one level, 0700) and removes remains of killed writers: incidents that were
-  // not committed, and half files of others. "" means no
-  // directory: IsOpen() is then false.
+  // not committed, and half files of others. "" means no directory: IsOpen() is then false.
   Status Open(const std::string& path);
   bool IsOpen() const { return fd_ >= 0; }
   // Opens the directory again, which may have been removed or replaced since.

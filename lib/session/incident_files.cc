@@ -60,6 +60,7 @@ class Opened final : public Serializer {
 
 Status IncidentFiles::OpenDirectory() {
   if (Status s = directory_.Open(options_.incident_directory); !s.ok()) return s;
+  are_kept_ = directory_.IsOpen();
   return later_.Open(options_.incident_directory);
 }
 

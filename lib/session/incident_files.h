@@ -39,8 +39,8 @@ class IncidentFiles {
   // Adds a serializer, or replaces the one for the same file. Threads: any.
   Status Add(std::unique_ptr<Serializer> serializer) noexcept PITOT_EXCLUDES(mutex_);
 
-  // False: incidents are not kept on disk. Threads: any.
-  bool AreKept() const { return directory_.IsOpen(); }
+  // False: incidents are not kept on disk. Threads: any; it does not change after OpenDirectory.
+  bool AreKept() const { return are_kept_; }
 
   // The writer's. Writes the dump of an incident, which is then on disk, and sets `path`. May throw bad_alloc;
   // AbandonDump must follow.
@@ -87,6 +87,8 @@ class IncidentFiles {
 
   base::Mutex mutex_;
   Serializers serializers_ PITOT_GUARDED_BY(mutex_);
+
+  bool are_kept_ = false;
 
   // One directory, by two threads.
   IncidentDirectory directory_;  // the writer's

@@ -164,7 +164,7 @@ struct DearLearner final : pitot::Judge {
   Status Decide(pitot::Hearing&) override { return {}; }
   Status Learn(pitot::Hearing& hearing) override {
     learned.push_back(Attribute(hearing.trace(), "kept_for"));
-    const int64_t end_ns = pitot::base::ClockNs(CLOCK_THREAD_CPUTIME_ID) + 20'000'000;
+    const int64_t end_ns = pitot::base::ClockNs(CLOCK_THREAD_CPUTIME_ID) + 50'000'000;
     while (learned.size() == 1 && pitot::base::ClockNs(CLOCK_THREAD_CPUTIME_ID) < end_ns) {}
     return {};
   }
@@ -178,7 +178,7 @@ TEST_CASE("a sample that waits for the worker's share gets nothing that collecto
   std::atomic<int> kept_samples{0};
   std::vector<std::string> learned;
   Host host;
-  host.options.worker_cpu_percent = 1;
+  host.options.worker_cpu_percent = 10;
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(std::make_unique<KeepTeller>(&kept_samples)).ok());
   REQUIRE(host.recorder.Add(std::make_unique<DearLearner>(&learned)).ok());
