@@ -52,8 +52,8 @@ struct Gpu {
 // The GPUs that this process uses: those with its primary context. The driver is asked only if it is loaded; nothing is
 // initialised. Contexts that a host makes itself are not seen. Cost: some us.
 std::vector<Gpu> FindGpus();
-// Loads the driver and makes the primary context of each GPU, for a process without work of its own. Takes 518 MiB of
-// memory of an H100, until the process ends.
+// Loads the driver and makes the primary context of each GPU, for a process without work of its own. Takes memory of
+// each GPU until the process ends.
 Status UseAllGpus();
 
 }  // namespace pitot::counters

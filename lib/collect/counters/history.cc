@@ -66,10 +66,10 @@ uint32_t History::AddGpu(const Gpu& gpu) {
 
 void History::SetState(uint32_t gpu, const GpuState& state) {
   const base::MutexLock lock(&mutex_);
-  GpuState& of = rings_[gpu].state;
-  const uint64_t samples = of.samples, lost = of.lost;
-  of = state;
-  of.samples = samples, of.lost = lost;
+  GpuState& kept = rings_[gpu].state;
+  const uint64_t samples = kept.samples, lost = kept.lost;
+  kept = state;
+  kept.samples = samples, kept.lost = lost;
 }
 
 void History::Commit(uint32_t gpu, std::span<const Sample> samples, uint64_t lost) noexcept {

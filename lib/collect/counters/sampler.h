@@ -2,8 +2,8 @@
 //
 // Samples all GPUs of the process: starts each when the process first uses it, decodes its samples now and then, gives
 // it away and takes it back. Where another process of this user samples a GPU, its samples are read instead. Belongs to
-// one thread; its samples go to a History. CUPTI keeps the newest samples in a
-// buffer of its own, so a late round loses only what that had no room for; gaps are counted.
+// one thread; its samples go to a History. CUPTI keeps the newest samples in a buffer of its own, so a late round loses
+// only what that had no room for; gaps are counted.
 #ifndef PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
 #define PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
 
@@ -42,7 +42,7 @@ struct Environment {
   int64_t patience_ns = 2'000'000'000;          // of Stop, Pause and AddTo with the thread; real time
 };
 
-// A call of CUPTI's to decode costs 1.2 ms by itself (docs/lab/counters.md).
+// A call of CUPTI to decode costs much by itself, however few samples there are (docs/lab/counters.md).
 inline constexpr int64_t kRoundNs = 500'000'000;
 // A GPU held by another profiler is asked for again after this.
 inline constexpr int64_t kRetryNs = 10'000'000'000;
@@ -76,8 +76,8 @@ class Sampler {
   bool IsAnyAllowed() const noexcept;
 
  private:
-  struct Sampled {
-    Gpu gpu;
+  struct SampledGpu {
+    Gpu device;
     uint32_t row = 0;  // of the history
     GpuState state;
     int64_t retry_at_ns = 0;  // INT64_MAX: never
@@ -104,29 +104,29 @@ class Sampler {
 
   int64_t RealtimeNs() const { return now_ns_ + environment_.realtime_offset_ns(); }
   void FindNewGpus();
-  void GiveAway(Sampled* of, std::string why, SharedState state);
-  void ReadShared(Sampled* of, const SharedView& view);
+  void GiveAway(SampledGpu* gpu, std::string why, SharedState state);
+  void ReadShared(SampledGpu* gpu, const SharedView& view);
   // Notes the end of the sampler that was read.
-  void EndReading(Sampled* of, const SharedView& view);
-  void Share(Sampled* of, uint64_t lost, int64_t offset_ns);
-  void StartGpm(Sampled* of);
-  void FailGpm(Sampled* of, const std::string& why);
-  void StopGpm(Sampled* of) noexcept;
+  void EndReading(SampledGpu* gpu, const SharedView& view);
+  void Share(SampledGpu* gpu, uint64_t lost, int64_t offset_ns);
+  void StartGpm(SampledGpu* gpu);
+  void FailGpm(SampledGpu* gpu, const std::string& why);
+  void StopGpm(SampledGpu* gpu) noexcept;
   int64_t GpmIntervalNs() const noexcept;
   int64_t DrawNs(int64_t most_ns) noexcept;
   bool OpenLibrary();
-  void Start(Sampled* of);
-  bool Configure(Sampled* of, const char* chip);
-  bool Choose(Sampled* of, const char* chip, const std::vector<Metric>& metrics);
-  bool Begin(Sampled* of);
-  void Decode(Sampled* of);
-  void Take(Sampled* of, size_t count);
-  void Stop(Sampled* of) noexcept;
-  void FreeHost(Sampled* of) noexcept;
+  void Start(SampledGpu* gpu);
+  bool Configure(SampledGpu* gpu, const char* chip);
+  bool Choose(SampledGpu* gpu, const char* chip, const std::vector<Metric>& metrics);
+  bool Begin(SampledGpu* gpu);
+  void Decode(SampledGpu* gpu);
+  void Take(SampledGpu* gpu, size_t count);
+  void Stop(SampledGpu* gpu) noexcept;
+  void FreeHost(SampledGpu* gpu) noexcept;
   // Notes a failed call: what to do next, and why there are no samples. Returns false.
-  bool Fail(Sampled* of, const char* function, Result result);
+  bool Fail(SampledGpu* gpu, const char* function, Result result);
   // This process never samples the GPU.
-  void Refuse(Sampled* of, const std::string& why);
+  void Refuse(SampledGpu* gpu, const std::string& why);
   void ChooseInterval();
 
   const SamplerOptions options_;
@@ -138,7 +138,7 @@ class Sampler {
   GpmApi gpm_api_{};
   Library gpm_library_ = Library::kNotOpened;
   std::string gpm_failure_;  // of the library
-  std::deque<Sampled> gpus_;
+  std::deque<SampledGpu> gpus_;
   uint32_t interval_us_ = 0;
   int64_t now_ns_ = 0;
   uint64_t drawn_ = 0;
