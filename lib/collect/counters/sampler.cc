@@ -19,23 +19,6 @@ constexpr uint64_t kMostCyclesPerUs = 1'600;       // T4: 1,590 MHz; A100: 1,410
 constexpr uint32_t kMostDecodes = 64;              // in a round, for one GPU
 constexpr int64_t kMeasureNs = 5'000'000'000;      // before the interval is judged
 
-// Why a GPU is not sampled, and what to do.
-std::string Explain(Result result, const std::string& name, const char* function) {
-  switch (result) {
-    case kHardwareBusy:
-      return "another profiler samples this GPU (" + name + "): it is asked for again every 10 s";
-    case kInsufficientPrivileges:
-      return "the driver allows profiling for administrators alone (" + name +
-             "): set NVreg_RestrictProfilingToAdminUsers=0 for the kernel module nvidia, or give the process "
-             "CAP_SYS_ADMIN";
-    case kVirtualizedDeviceNotSupported:
-    case kVirtualizedDeviceInsufficientPrivileges:
-      return "the virtual GPU does not allow profiling (" + name + "): its host's administrator can enable it";
-    default:
-      return std::string(function) + ": " + name;
-  }
-}
-
 bool IsFinal(Result result) {
   return result == kInsufficientPrivileges || result == kVirtualizedDeviceNotSupported ||
          result == kVirtualizedDeviceInsufficientPrivileges || result == kNotSupported;
@@ -266,7 +249,7 @@ bool Sampler::OpenLibrary() {
 }
 
 bool Sampler::Fail(SampledGpu* gpu, const char* function, Result result) {
-  const std::string why = Explain(result, ResultName(api_, result), function);
+  const std::string why = Explain(api_, {function, result}, "it is asked for again every 10 s", "");
   Stop(gpu);
   if (gpu->file != nullptr) gpu->file->SetState(SharedState::kEnded, RealtimeNs());
   if (IsFinal(result)) {
@@ -298,7 +281,7 @@ void Sampler::Start(SampledGpu* gpu) {
     Fail(gpu, "cuptiDeviceGetChipName", result);
     return;
   }
-  if (gpu->host == nullptr && !Configure(gpu, chip.chip)) return;
+  if (gpu->config.host == nullptr && !Configure(gpu, chip.chip)) return;
   if (!Begin(gpu)) return;
   gpu->state.not_recorded.clear();
   history_->SetState(gpu->row, gpu->state);
@@ -316,42 +299,13 @@ bool Sampler::Configure(SampledGpu* gpu, const char* chip) {
   }
   if (result != kSuccess) return Fail(gpu, "cuptiPmSamplingGetCounterAvailability", result);
   for (const std::vector<Metric>& metrics : Choices()) {
-    if (Choose(gpu, chip, metrics)) return true;
+    gpu->metrics = metrics;
+    const Failure failure = gpu->config.Configure(api_, kPmSampling, chip, gpu->availability, metrics);
+    if (!failure && gpu->config.passes == 1) return true;
     FreeHost(gpu);
   }
   Refuse(gpu, std::string("no known metric fits this chip (") + chip + ")");
   return false;
-}
-
-bool Sampler::Choose(SampledGpu* gpu, const char* chip, const std::vector<Metric>& metrics) {
-  HostInitializeParams host = Make<HostInitializeParams>();
-  host.type = kPmSampling;
-  host.chip = chip;
-  host.availability = gpu->availability.data();
-  if (api_.host_initialize(&host) != kSuccess) return false;
-  gpu->host = host.host;
-  gpu->names.clear();
-  for (const Metric& metric : metrics) gpu->names.push_back(metric.name);
-  AddMetricsParams add = Make<AddMetricsParams>();
-  add.host = gpu->host;
-  add.metrics = gpu->names.data();
-  add.count = gpu->names.size();
-  if (api_.add_metrics(&add) != kSuccess) return false;
-  ConfigSizeParams size = Make<ConfigSizeParams>();
-  size.host = gpu->host;
-  if (api_.get_config_size(&size) != kSuccess) return false;
-  gpu->config.resize(size.bytes);
-  ConfigImageParams image = Make<ConfigImageParams>();
-  image.host = gpu->host;
-  image.bytes = gpu->config.size();
-  image.image = gpu->config.data();
-  if (api_.get_config_image(&image) != kSuccess) return false;
-  PassesParams passes = Make<PassesParams>();
-  passes.bytes = gpu->config.size();
-  passes.image = gpu->config.data();
-  if (api_.get_passes(&passes) != kSuccess || passes.passes != 1) return false;
-  gpu->metrics = metrics;
-  return true;
 }
 
 bool Sampler::Begin(SampledGpu* gpu) {
@@ -362,8 +316,8 @@ bool Sampler::Begin(SampledGpu* gpu) {
   gpu->sampler = enable.sampler;
   SetConfigParams config = Make<SetConfigParams>();
   config.sampler = gpu->sampler;
-  config.config = gpu->config.data();
-  config.config_bytes = gpu->config.size();
+  config.config = gpu->config.image.data();
+  config.config_bytes = gpu->config.image.size();
   config.hardware_buffer_bytes = kHardwareBufferBytes;
   config.interval = uint64_t{1'000} * interval_us_;
   config.trigger = kByTime;
@@ -383,8 +337,8 @@ bool Sampler::Begin(SampledGpu* gpu) {
   const uint32_t due = static_cast<uint32_t>(kRoundNs / 1'000 / interval_us_);
   DataSizeParams size = Make<DataSizeParams>();
   size.sampler = gpu->sampler;
-  size.metrics = gpu->names.data();
-  size.count = gpu->names.size();
+  size.metrics = gpu->config.names.data();
+  size.count = gpu->config.names.size();
   size.most_samples = due + due / 4 + 8;
   if (const Result result = api_.get_data_size(&size); result != kSuccess)
     return Fail(gpu, "cuptiPmSamplingGetCounterDataSize", result);
@@ -449,12 +403,12 @@ void Sampler::Take(SampledGpu* gpu, size_t count) {
     info.index = i;
     double values[kMostMetrics];
     EvaluateParams evaluate = Make<EvaluateParams>();
-    evaluate.host = gpu->host;
+    evaluate.host = gpu->config.host;
     evaluate.data = gpu->data.data();
     evaluate.bytes = gpu->data.size();
     evaluate.index = i;
-    evaluate.metrics = gpu->names.data();
-    evaluate.count = gpu->names.size();
+    evaluate.metrics = gpu->config.names.data();
+    evaluate.count = gpu->config.names.size();
     evaluate.values = values;
     const bool is_known = api_.get_sample_info(&info) == kSuccess && api_.evaluate(&evaluate) == kSuccess;
     const int64_t begin_ns = static_cast<int64_t>(info.begin_ns) - offset_ns;
@@ -468,7 +422,7 @@ void Sampler::Take(SampledGpu* gpu, size_t count) {
     gpu->end_ns = end_ns;
     if (is_first) continue;  // it is not whole, and has an impossible clock
     Sample sample = Unmeasured(begin_ns, end_ns);
-    for (size_t metric = 0; metric < gpu->names.size(); ++metric) {
+    for (size_t metric = 0; metric < gpu->config.names.size(); ++metric) {
       const Scale scale = gpu->metrics[metric].scale;
       const double per = scale == Scale::kPerSecond ? 1e9 / static_cast<double>(end_ns - begin_ns)
                          : scale == Scale::kMega    ? 1e-6
@@ -503,13 +457,7 @@ void Sampler::Stop(SampledGpu* gpu) noexcept {
   gpu->sampler = nullptr;
 }
 
-void Sampler::FreeHost(SampledGpu* gpu) noexcept {
-  if (gpu->host == nullptr) return;
-  HostDeinitializeParams params = Make<HostDeinitializeParams>();
-  params.host = gpu->host;
-  api_.host_deinitialize(&params);
-  gpu->host = nullptr;
-}
+void Sampler::FreeHost(SampledGpu* gpu) noexcept { gpu->config.Free(api_); }
 
 // Lengthens the interval if the thread takes too much of its CPU, twice in a row: incidents make it take more for a
 // moment. Starting again leaves a gap in the samples, so it never becomes shorter.

@@ -81,10 +81,9 @@ class Sampler {
     uint32_t row = 0;  // of the history
     GpuState state;
     int64_t retry_at_ns = 0;  // INT64_MAX: never
-    void* host = nullptr;     // for the configuration and for values
+    HostConfig config;        // also for values
     void* sampler = nullptr;  // null: not sampling
-    std::vector<const char*> names;
-    std::vector<uint8_t> availability, config, data;
+    std::vector<uint8_t> availability, data;
     std::vector<Metric> metrics;
     std::vector<Sample> samples;  // of one decoding
     int64_t end_ns = 0;           // of the newest sample; 0: none since the start
@@ -117,7 +116,6 @@ class Sampler {
   bool OpenLibrary();
   void Start(SampledGpu* gpu);
   bool Configure(SampledGpu* gpu, const char* chip);
-  bool Choose(SampledGpu* gpu, const char* chip, const std::vector<Metric>& metrics);
   bool Begin(SampledGpu* gpu);
   void Decode(SampledGpu* gpu);
   void Take(SampledGpu* gpu, size_t count);

@@ -215,7 +215,7 @@ TEST_CASE("a GPU held by another profiler is taken once it is free, and the inci
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(5 * kSecond));
   CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded") ==
-        "another profiler samples this GPU (CUPTI_ERROR_HARDWARE_BUSY): it is asked for again every 10 s");
+        "another profiler uses this GPU's counters (CUPTI_ERROR_HARDWARE_BUSY): it is asked for again every 10 s");
   const uint64_t asked = rig.fake->calls_of[function];
   CHECK(asked == 1);
 
