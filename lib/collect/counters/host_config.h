@@ -76,6 +76,8 @@ inline std::string Explain(const HostApi& api, const Failure& failure, const cha
     case kVirtualizedDeviceNotSupported:
     case kVirtualizedDeviceInsufficientPrivileges:
       return "the virtual GPU does not allow profiling" + name + "its host's administrator can enable it";
+    case kNotCompatible:
+      return "CUPTI and the driver do not fit together" + name + "if the driver was upgraded, start the process again";
     default:
       return TextOf(api, failure) + otherwise;
   }
@@ -88,7 +90,7 @@ struct HostConfig {
   std::vector<uint8_t> image;
   size_t passes = 0;
 
-  // Configures the named metrics. If a call fails, nothing is configured. Throws bad_alloc.
+  // Configures the named metrics; must be free. Throws bad_alloc.
   template <class Metrics> Failure Configure(const HostApi& api, ProfilerType type, const char* chip,
                                              const std::vector<uint8_t>& availability, const Metrics& metrics) {
     names.clear();
@@ -100,9 +102,7 @@ struct HostConfig {
     if (const Result result = api.host_initialize(&initialize); result != kSuccess)
       return {"cuptiProfilerHostInitialize", result};
     host = initialize.host;
-    const Failure failure = Fill(api);
-    if (failure) Free(api);
-    return failure;
+    return Fill(api);
   }
   Failure Free(const HostApi& api) noexcept {
     if (host == nullptr) return {};

@@ -56,6 +56,7 @@ void Sampler::Round(bool is_paused) {
       continue;
     }
     if (gpu.session != 0) EndReading(&gpu, view);
+    CountMissing(&gpu);
     gpu.state.not_shared = view.failure;
     if (gpu.retry_at_ns <= now_ns_) {
       Start(&gpu);
@@ -80,13 +81,16 @@ int64_t Sampler::GpmIntervalNs() const noexcept {
 }
 
 void Sampler::StartGpm(SampledGpu* gpu) {
-  if (environment_.nvml.empty()) return;
-  if (gpm_library_ == Library::kNotOpened) {
+  if (environment_.nvml.empty()) {
+    gpu->gpm_retry_at_ns = now_ns_ + kGpmRetryNs;
+    return SetNotRecorded(gpu, gpu->refusal);
+  }
+  if (!is_gpm_open_) {
     gpm_failure_ = LoadGpm(environment_.nvml, &gpm_api_);
-    gpm_library_ = gpm_failure_.empty() ? Library::kOpen : Library::kFailed;
+    is_gpm_open_ = gpm_failure_.empty();
   }
   std::string failure = gpm_failure_;
-  if (gpm_library_ == Library::kOpen) gpu->gpm = GpmGpu::Open(gpm_api_, gpu->device.id, &failure);
+  if (is_gpm_open_) gpu->gpm = GpmGpu::Open(gpm_api_, gpu->device.id, &failure);
   if (gpu->gpm == nullptr) return FailGpm(gpu, failure);
   gpu->state.interval_us = static_cast<uint32_t>(GpmIntervalNs() / 1'000);
   gpu->state.source =
@@ -133,16 +137,16 @@ int64_t Sampler::NextGpmNs() const noexcept {
 
 void Sampler::Close() noexcept {
   for (SampledGpu& gpu : gpus_) {
-    Stop(&gpu);
     StopGpm(&gpu);
-    FreeHost(&gpu);
     try {
-      if (gpu.file != nullptr) gpu.file->SetState(SharedState::kEnded, RealtimeNs());
+      Stop(&gpu);
+      SetShared(&gpu, SharedState::kEnded);
+      FreeHost(&gpu);
     } catch (const std::exception&) {
       // Out of memory: the others find the heartbeat old.
     }
   }
-  if (gpm_library_ == Library::kOpen) gpm_api_.shutdown();
+  if (is_gpm_open_) gpm_api_.shutdown();
 }
 
 void Sampler::Visit(const std::function<void(const Gpu&, const GpuState&)>& visit) const {
@@ -167,16 +171,18 @@ void Sampler::FindNewGpus() {
   }
 }
 
-void Sampler::GiveAway(SampledGpu* gpu, std::string why, SharedState state) {
-  if (gpu->sampler != nullptr) Decode(gpu), Stop(gpu);
+void Sampler::GiveAway(SampledGpu* gpu, const std::string& why, SharedState state) {
+  if (gpu->sampler != nullptr) Decode(gpu);
+  if (gpu->sampler == nullptr) CountMissing(gpu);
+  Stop(gpu);
   StopGpm(gpu);
   gpu->session = 0;
+  gpu->end_ns = 0;
   // The one that sampled takes it back; the others need not even open CUPTI.
   const bool is_first = gpu->has_sampled || state != SharedState::kReleased;
   if (gpu->refusal.empty()) gpu->retry_at_ns = is_first ? 0 : now_ns_ + 2 * kRoundNs + DrawNs(kTakeoverNs);
-  gpu->state.not_recorded = std::move(why);
-  history_->SetState(gpu->row, gpu->state);
-  if (gpu->file != nullptr) gpu->file->SetState(state, RealtimeNs());
+  SetNotRecorded(gpu, why);
+  SetShared(gpu, state);
 }
 
 // All in the file may be forged: a sample with an impossible time counts as lost.
@@ -188,6 +194,8 @@ void Sampler::ReadShared(SampledGpu* gpu, const SharedView& view) {
     gpu->next = view.written - std::min<uint64_t>(view.written, kSharedSlots / 2);
     gpu->lost = view.lost;
     gpu->state.sampled_by = TextOf(view.sampler);
+    gpu->state.held.clear();
+    gpu->end_ns = 0;
   }
   gpu->shared.clear();
   gpu->samples.clear();
@@ -232,6 +240,7 @@ int64_t Sampler::DrawNs(int64_t most_ns) noexcept {
   return static_cast<int64_t>(drawn_ % static_cast<uint64_t>(most_ns));
 }
 
+// A library that is missing or too old stays so.
 bool Sampler::OpenLibrary() {
   if (library_ != Library::kNotOpened) return library_ == Library::kOpen;
   library_ = Library::kFailed;
@@ -239,35 +248,69 @@ bool Sampler::OpenLibrary() {
     library_failure_ = loaded.message();
     return false;
   }
-  InitializeParams params = Make<InitializeParams>();
-  if (const Result result = api_.initialize(&params); result != kSuccess) {
-    library_failure_ = "cuptiProfilerInitialize: " + ResultName(api_, result);
-    return false;
-  }
   library_ = Library::kOpen;
   return true;
 }
 
-bool Sampler::Fail(SampledGpu* gpu, const char* function, Result result) {
-  const std::string why = Explain(api_, {function, result}, "it is asked for again every 10 s", "");
+// If it fails, the next start tries again.
+bool Sampler::Initialize(SampledGpu* gpu) {
+  if (is_initialized_) return true;
+  InitializeParams params = Make<InitializeParams>();
+  if (const Result result = api_.initialize(&params); result != kSuccess)
+    return Fail(gpu, {"cuptiProfilerInitialize", result});
+  is_initialized_ = true;
+  return true;
+}
+
+void Sampler::Note(SampledGpu* gpu, const Failure& failure) {
+  ++gpu->state.failed_calls;
+  gpu->state.failed_call = TextOf(api_, failure);
+  history_->SetState(gpu->row, gpu->state);
+}
+
+bool Sampler::Fail(SampledGpu* gpu, const Failure& failure) {
+  Note(gpu, failure);
+  if (gpu->end_ns == 0) gpu->end_ns = gpu->sampler != nullptr ? gpu->start_ns : now_ns_;
   Stop(gpu);
-  if (gpu->file != nullptr) gpu->file->SetState(SharedState::kEnded, RealtimeNs());
-  if (IsFinal(result)) {
+  SetShared(gpu, SharedState::kEnded);
+  const std::string why = Explain(api_, failure, "it is asked for again every 10 s", "");
+  if (IsFinal(failure.result)) {
+    CountMissing(gpu);
     Refuse(gpu, why);
     return false;
   }
-  const bool is_taking_over = result == kHardwareBusy && gpu->tries != 0;
+  const bool is_others = failure.result == kHardwareBusy && gpu->state.held.empty();
+  if (is_others) gpu->end_ns = 0;
+  const bool is_taking_over = is_others && gpu->tries != 0;
   if (is_taking_over) --gpu->tries;
   gpu->retry_at_ns = now_ns_ + (is_taking_over ? DrawNs(2 * kRoundNs) : kRetryNs);
-  gpu->state.not_recorded = why;
-  history_->SetState(gpu->row, gpu->state);
+  SetNotRecorded(gpu, why);
   return false;
 }
 
-void Sampler::Refuse(SampledGpu* gpu, const std::string& why) {
-  gpu->refusal = gpu->state.not_recorded = why;
-  gpu->retry_at_ns = std::numeric_limits<int64_t>::max();
+void Sampler::SetNotRecorded(SampledGpu* gpu, const std::string& why) {
+  gpu->state.not_recorded = why;
+  if (!gpu->state.held.empty()) gpu->state.not_recorded += "; this process may still hold the GPU: " + gpu->state.held;
   history_->SetState(gpu->row, gpu->state);
+}
+
+void Sampler::SetShared(SampledGpu* gpu, SharedState state) {
+  if (gpu->file != nullptr && gpu->state.held.empty()) gpu->file->SetState(state, RealtimeNs());
+}
+
+void Sampler::CountMissing(SampledGpu* gpu) {
+  if (gpu->end_ns == 0) return;
+  const int64_t interval_ns = int64_t{1'000} * (interval_us_ != 0 ? interval_us_ : kFirstIntervalUs);
+  const int64_t lost = std::max<int64_t>(now_ns_ - gpu->end_ns, 0) / interval_ns;
+  gpu->end_ns += lost * interval_ns;
+  history_->Commit(gpu->row, {}, static_cast<uint64_t>(lost));
+}
+
+void Sampler::Refuse(SampledGpu* gpu, const std::string& why) {
+  gpu->refusal = why;
+  gpu->retry_at_ns = std::numeric_limits<int64_t>::max();
+  gpu->end_ns = 0;
+  SetNotRecorded(gpu, why);
 }
 
 void Sampler::Start(SampledGpu* gpu) {
@@ -275,10 +318,11 @@ void Sampler::Start(SampledGpu* gpu) {
     Refuse(gpu, library_failure_);
     return;
   }
+  if (!Initialize(gpu)) return;
   ChipNameParams chip = Make<ChipNameParams>();
   chip.device = gpu->device.ordinal;
   if (const Result result = api_.get_chip_name(&chip); result != kSuccess) {
-    Fail(gpu, "cuptiDeviceGetChipName", result);
+    Fail(gpu, {"cuptiDeviceGetChipName", result});
     return;
   }
   if (gpu->config.host == nullptr && !Configure(gpu, chip.chip)) return;
@@ -297,14 +341,19 @@ bool Sampler::Configure(SampledGpu* gpu, const char* chip) {
     params.image = gpu->availability.data();
     result = api_.get_availability(&params);
   }
-  if (result != kSuccess) return Fail(gpu, "cuptiPmSamplingGetCounterAvailability", result);
+  if (result != kSuccess) return Fail(gpu, {"cuptiPmSamplingGetCounterAvailability", result});
+  std::string refusal;
   for (const std::vector<Metric>& metrics : Choices()) {
     gpu->metrics = metrics;
     const Failure failure = gpu->config.Configure(api_, kPmSampling, chip, gpu->availability, metrics);
-    if (!failure && gpu->config.passes == 1) return true;
+    if (!failure && gpu->config.passes == 1) {
+      gpu->state.other_metrics = refusal;
+      return true;
+    }
     FreeHost(gpu);
+    refusal = failure ? TextOf(api_, failure) : std::to_string(metrics.size()) + " metrics need more than one pass";
   }
-  Refuse(gpu, std::string("no known metric fits this chip (") + chip + ")");
+  Refuse(gpu, std::string("no known metric fits this chip (") + chip + "): " + refusal);
   return false;
 }
 
@@ -312,8 +361,10 @@ bool Sampler::Begin(SampledGpu* gpu) {
   if (interval_us_ == 0) interval_us_ = options_.interval_us != 0 ? options_.interval_us : kFirstIntervalUs;
   EnableParams enable = Make<EnableParams>();
   enable.device = gpu->device.ordinal;
-  if (const Result result = api_.enable(&enable); result != kSuccess) return Fail(gpu, "cuptiPmSamplingEnable", result);
+  if (const Result result = api_.enable(&enable); result != kSuccess)
+    return Fail(gpu, {"cuptiPmSamplingEnable", result});
   gpu->sampler = enable.sampler;
+  gpu->state.held.clear();
   SetConfigParams config = Make<SetConfigParams>();
   config.sampler = gpu->sampler;
   config.config = gpu->config.image.data();
@@ -329,7 +380,7 @@ bool Sampler::Begin(SampledGpu* gpu) {
     config.trigger = kBySystemClock;
     configured = api_.set_config(&config);
   }
-  if (configured != kSuccess) return Fail(gpu, "cuptiPmSamplingSetConfig", configured);
+  if (configured != kSuccess) return Fail(gpu, {"cuptiPmSamplingSetConfig", configured});
   gpu->state.source.clear();
   if (config.trigger == kBySystemClock)
     gpu->state.source = "CUPTI by the GPU's clock, every " + std::to_string(interval_us_) + " us or more";
@@ -341,7 +392,7 @@ bool Sampler::Begin(SampledGpu* gpu) {
   size.count = gpu->config.names.size();
   size.most_samples = due + due / 4 + 8;
   if (const Result result = api_.get_data_size(&size); result != kSuccess)
-    return Fail(gpu, "cuptiPmSamplingGetCounterDataSize", result);
+    return Fail(gpu, {"cuptiPmSamplingGetCounterDataSize", result});
   gpu->data.resize(size.bytes);
   gpu->samples.reserve(size.most_samples);
   DataInitializeParams clear = Make<DataInitializeParams>();
@@ -349,11 +400,12 @@ bool Sampler::Begin(SampledGpu* gpu) {
   clear.bytes = gpu->data.size();
   clear.data = gpu->data.data();
   if (const Result result = api_.initialize_data(&clear); result != kSuccess)
-    return Fail(gpu, "cuptiPmSamplingCounterDataImageInitialize", result);
+    return Fail(gpu, {"cuptiPmSamplingCounterDataImageInitialize", result});
   SamplerParams start = Make<SamplerParams>();
   start.sampler = gpu->sampler;
-  if (const Result result = api_.start(&start); result != kSuccess) return Fail(gpu, "cuptiPmSamplingStart", result);
-  gpu->end_ns = 0;
+  if (const Result result = api_.start(&start); result != kSuccess) return Fail(gpu, {"cuptiPmSamplingStart", result});
+  gpu->start_ns = environment_.timer->NowNs();
+  gpu->is_first = true;
   gpu->has_sampled = true;
   gpu->state.interval_us = interval_us_;
   if (gpu->file != nullptr) gpu->state.not_shared = gpu->file->Begin(ThisProcess(), interval_us_, RealtimeNs());
@@ -367,14 +419,14 @@ void Sampler::Decode(SampledGpu* gpu) {
     decode.data = gpu->data.data();
     decode.bytes = gpu->data.size();
     if (const Result result = api_.decode(&decode); result != kSuccess) {
-      Fail(gpu, "cuptiPmSamplingDecodeData", result);
+      Fail(gpu, {"cuptiPmSamplingDecodeData", result});
       return;
     }
     DataInfoParams info = Make<DataInfoParams>();
     info.data = gpu->data.data();
     info.bytes = gpu->data.size();
     if (const Result result = api_.get_data_info(&info); result != kSuccess) {
-      Fail(gpu, "cuptiPmSamplingGetCounterDataInfo", result);
+      Fail(gpu, {"cuptiPmSamplingGetCounterDataInfo", result});
       return;
     }
     Take(gpu, info.completed);
@@ -383,7 +435,7 @@ void Sampler::Decode(SampledGpu* gpu) {
     clear.bytes = gpu->data.size();
     clear.data = gpu->data.data();
     if (const Result result = api_.initialize_data(&clear); result != kSuccess) {
-      Fail(gpu, "cuptiPmSamplingCounterDataImageInitialize", result);
+      Fail(gpu, {"cuptiPmSamplingCounterDataImageInitialize", result});
       return;
     }
     if (decode.stop_reason != kCounterDataFull) return;
@@ -410,15 +462,20 @@ void Sampler::Take(SampledGpu* gpu, size_t count) {
     evaluate.metrics = gpu->config.names.data();
     evaluate.count = gpu->config.names.size();
     evaluate.values = values;
-    const bool is_known = api_.get_sample_info(&info) == kSuccess && api_.evaluate(&evaluate) == kSuccess;
+    Result result = api_.get_sample_info(&info);
+    if (result != kSuccess) {
+      Note(gpu, {"cuptiPmSamplingCounterDataGetSampleInfo", result});
+    } else if (result = api_.evaluate(&evaluate); result != kSuccess) {
+      Note(gpu, {"cuptiProfilerHostEvaluateToGpuValues", result});
+    }
     const int64_t begin_ns = static_cast<int64_t>(info.begin_ns) - offset_ns;
     const int64_t end_ns = static_cast<int64_t>(info.end_ns) - offset_ns;
-    if (!is_known || begin_ns <= 0 || end_ns <= begin_ns || begin_ns < gpu->end_ns - interval_ns) {
+    if (result != kSuccess || begin_ns <= 0 || end_ns <= begin_ns || begin_ns < gpu->end_ns - interval_ns) {
       ++lost;
       continue;
     }
-    const bool is_first = gpu->end_ns == 0;
-    if (!is_first) lost += static_cast<uint64_t>(std::max<int64_t>(begin_ns - gpu->end_ns, 0) / interval_ns);
+    const bool is_first = std::exchange(gpu->is_first, false);
+    if (gpu->end_ns != 0) lost += static_cast<uint64_t>(std::max<int64_t>(begin_ns - gpu->end_ns, 0) / interval_ns);
     gpu->end_ns = end_ns;
     if (is_first) continue;  // it is not whole, and has an impossible clock
     Sample sample = Unmeasured(begin_ns, end_ns);
@@ -446,18 +503,22 @@ void Sampler::Share(SampledGpu* gpu, uint64_t lost, int64_t offset_ns) {
   history_->SetState(gpu->row, gpu->state);
 }
 
-void Sampler::Stop(SampledGpu* gpu) noexcept {
+// A failed call may have freed the sampler, or not: it is never used again.
+void Sampler::Stop(SampledGpu* gpu) {
   if (gpu->sampler == nullptr) return;
-  SamplerParams params = Make<SamplerParams>();
-  params.sampler = gpu->sampler;
-  api_.stop(&params);
-  params = Make<SamplerParams>();
-  params.sampler = gpu->sampler;
-  api_.disable(&params);
-  gpu->sampler = nullptr;
+  SamplerParams stop = Make<SamplerParams>(), disable = Make<SamplerParams>();
+  stop.sampler = disable.sampler = std::exchange(gpu->sampler, nullptr);
+  const Result stopped = api_.stop(&stop), disabled = api_.disable(&disable);
+  if (stopped != kSuccess) Note(gpu, {"cuptiPmSamplingStop", stopped});
+  if (disabled == kSuccess) return;
+  const Failure failure{"cuptiPmSamplingDisable", disabled};
+  gpu->state.held = TextOf(api_, failure);
+  Note(gpu, failure);
 }
 
-void Sampler::FreeHost(SampledGpu* gpu) noexcept { gpu->config.Free(api_); }
+void Sampler::FreeHost(SampledGpu* gpu) {
+  if (const Failure failure = gpu->config.Free(api_)) Note(gpu, failure);
+}
 
 // Lengthens the interval if the thread takes too much of its CPU, twice in a row: incidents make it take more for a
 // moment. Starting again leaves a gap in the samples, so it never becomes shorter.

@@ -3,7 +3,8 @@
 // Samples all GPUs of the process: starts each when the process first uses it, decodes its samples now and then, gives
 // it away and takes it back. Where another process of this user samples a GPU, its samples are read instead. Belongs to
 // one thread; its samples go to a History. CUPTI keeps the newest samples in a buffer of its own, so a late round loses
-// only what that had no room for; gaps are counted.
+// only what that had no room for. Samples that a late round or a failed call
+// cost are counted; while a GPU is given away, refused or sampled by others, none is due.
 #ifndef PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
 #define PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
 
@@ -86,7 +87,9 @@ class Sampler {
     std::vector<uint8_t> availability, data;
     std::vector<Metric> metrics;
     std::vector<Sample> samples;  // of one decoding
-    int64_t end_ns = 0;           // of the newest sample; 0: none since the start
+    int64_t start_ns = 0;         // of sampling
+    bool is_first = false;        // no sample has come since the start
+    int64_t end_ns = 0;           // of the newest sample, or of what is counted as lost; 0: none is due since then
     int64_t newest_ns = 0;        // end of the newest one in the history
 
     std::unique_ptr<SharedFile> file;  // null: not shared
@@ -103,7 +106,7 @@ class Sampler {
 
   int64_t RealtimeNs() const { return now_ns_ + environment_.realtime_offset_ns(); }
   void FindNewGpus();
-  void GiveAway(SampledGpu* gpu, std::string why, SharedState state);
+  void GiveAway(SampledGpu* gpu, const std::string& why, SharedState state);
   void ReadShared(SampledGpu* gpu, const SharedView& view);
   // Notes the end of the sampler that was read.
   void EndReading(SampledGpu* gpu, const SharedView& view);
@@ -114,15 +117,23 @@ class Sampler {
   int64_t GpmIntervalNs() const noexcept;
   int64_t DrawNs(int64_t most_ns) noexcept;
   bool OpenLibrary();
+  bool Initialize(SampledGpu* gpu);
   void Start(SampledGpu* gpu);
   bool Configure(SampledGpu* gpu, const char* chip);
   bool Begin(SampledGpu* gpu);
   void Decode(SampledGpu* gpu);
   void Take(SampledGpu* gpu, size_t count);
-  void Stop(SampledGpu* gpu) noexcept;
-  void FreeHost(SampledGpu* gpu) noexcept;
-  // Notes a failed call: what to do next, and why there are no samples. Returns false.
-  bool Fail(SampledGpu* gpu, const char* function, Result result);
+  // Counts the samples that are due since the newest one.
+  void CountMissing(SampledGpu* gpu);
+  void Stop(SampledGpu* gpu);
+  void FreeHost(SampledGpu* gpu);
+  // Tells the others that this process does not sample the GPU, unless it may still hold it.
+  void SetShared(SampledGpu* gpu, SharedState state);
+  void SetNotRecorded(SampledGpu* gpu, const std::string& why);
+  // Counts a failed call.
+  void Note(SampledGpu* gpu, const Failure& failure);
+  // Notes a failed call without which there are no samples, and what to do next. Returns false.
+  bool Fail(SampledGpu* gpu, const Failure& failure);
   // This process never samples the GPU.
   void Refuse(SampledGpu* gpu, const std::string& why);
   void ChooseInterval();
@@ -133,8 +144,9 @@ class Sampler {
   Api api_{};
   enum class Library : uint8_t { kNotOpened, kOpen, kFailed } library_ = Library::kNotOpened;
   std::string library_failure_;
+  bool is_initialized_ = false;
   GpmApi gpm_api_{};
-  Library gpm_library_ = Library::kNotOpened;
+  bool is_gpm_open_ = false;
   std::string gpm_failure_;  // of the library
   std::deque<SampledGpu> gpus_;
   uint32_t interval_us_ = 0;

@@ -367,8 +367,10 @@ Status Session::Configure(const char* chip) {
 bool Session::ConfigureSet(const char* chip, std::vector<Metric> metrics, Set* set) {
   set->metrics = std::move(metrics);
   const counters::Failure failure = set->config.Configure(api_, kRangeProfiler, chip, availability_, set->metrics);
-  if (failure) refused_ = TextOf(api_, failure);
-  return !failure;
+  if (!failure) return true;
+  set->config.Free(api_);
+  refused_ = TextOf(api_, failure);
+  return false;
 }
 
 // From the beginning, to see a reset.

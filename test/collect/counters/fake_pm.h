@@ -28,8 +28,9 @@ struct FakePm {
   std::condition_variable changed;
 
   std::map<std::string, counters::Result> results;  // by function, until erased
-  uint64_t fail_at_call = 0;                        // the one with this number, from 1 on, fails
-  counters::Result fail_with = counters::kUnknown;
+  std::map<std::string, uint64_t> fail_once;        // by function: the number of its call, from 1 on
+  counters::Result all_fail_with = counters::kSuccess;
+  std::set<size_t> lost;          // devices: all that concerns them fails
   std::string hang_in;            // this function does not return while it is named here
   std::set<std::string> unknown;  // metrics that the chip refuses
   size_t most_in_a_pass = 100;    // metrics
@@ -55,11 +56,21 @@ struct FakePm {
   std::set<size_t> held;  // devices: one sampler at a time
   bool is_hanging = false;
 
+  // Resets a device: its samplers are gone, and what is done with them fails.
+  void ResetDevice(size_t device) {
+    ++resets[device];
+    if (held.erase(device) != 0) --enabled, --sampling;
+  }
+  std::map<size_t, uint64_t> resets;
+
   // Restores the state after loading.
   void Reset() {
     const std::lock_guard lock(mutex);
     results.clear();
-    fail_at_call = 0;
+    fail_once.clear();
+    all_fail_with = counters::kSuccess;
+    lost.clear();
+    resets.clear();
     hang_in.clear();
     unknown.clear();
     most_in_a_pass = 100;
@@ -74,6 +85,30 @@ struct FakePm {
     sampling = enabled = hosts = 0;
     held.clear();
   }
+};
+
+// All of CUPTI that the collector uses.
+inline constexpr const char* kPmFunctions[] = {
+    "cuptiProfilerInitialize",
+    "cuptiDeviceGetChipName",
+    "cuptiPmSamplingGetCounterAvailability",
+    "cuptiProfilerHostInitialize",
+    "cuptiProfilerHostDeinitialize",
+    "cuptiProfilerHostConfigAddMetrics",
+    "cuptiProfilerHostGetConfigImageSize",
+    "cuptiProfilerHostGetConfigImage",
+    "cuptiProfilerHostGetNumOfPasses",
+    "cuptiPmSamplingEnable",
+    "cuptiPmSamplingSetConfig",
+    "cuptiPmSamplingGetCounterDataSize",
+    "cuptiPmSamplingCounterDataImageInitialize",
+    "cuptiPmSamplingStart",
+    "cuptiPmSamplingStop",
+    "cuptiPmSamplingDisable",
+    "cuptiPmSamplingDecodeData",
+    "cuptiPmSamplingGetCounterDataInfo",
+    "cuptiPmSamplingCounterDataGetSampleInfo",
+    "cuptiProfilerHostEvaluateToGpuValues",
 };
 
 }  // namespace fakes
