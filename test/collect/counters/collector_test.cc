@@ -157,6 +157,17 @@ TEST_CASE("starting, which takes long once, does not lengthen the interval", "[c
   CHECK(rig.AskBack(kSecond).attributes.at("counters.cpu_percent") == "1.00");
 }
 
+TEST_CASE("the samples that a longer interval costs while sampling starts again are counted", "[counters]") {
+  Rig rig;
+  rig.cpu_share = 0.05;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(6 * kSecond));
+  rig.Script([](FakePm& fake) { fake.start_takes_ns = 200 * kMs; });
+  REQUIRE(rig.timer->Pass(6 * kSecond));
+  CHECK(rig.Seen(&FakePm::interval_ns) == 10'000'000);
+  CHECK(rig.AskBack(kSecond).Lost() == 20);
+}
+
 TEST_CASE("an interval chosen by the host stays, whatever it costs", "[counters]") {
   Rig rig;
   rig.cpu_share = 0.5;
@@ -261,20 +272,6 @@ TEST_CASE("Pause gives the GPU away before it returns, and Resume takes it back"
 
 namespace {
 
-bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::string AttributeOf(const Trace& trace, const std::string& key) {
-  const auto found = trace.attributes.find(key);
-  return found != trace.attributes.end() ? found->second : "";
-}
-std::string NotRecorded(const Trace& trace, uint32_t gpu = 0) {
-  return AttributeOf(trace, "counters." + std::to_string(gpu) + ".not_recorded");
-}
-uint64_t Lost(const Trace& trace, uint32_t gpu = 0) {
-  const std::string lost = AttributeOf(trace, "counters." + std::to_string(gpu) + ".lost_samples");
-  return lost.empty() ? 0 : std::stoull(lost);
-}
-
 // Samples, gives the GPU away and takes it back, three times, and stops. Returns all that incidents and Pause said.
 std::string Live(Rig& rig) {
   std::string said;
@@ -341,9 +338,9 @@ TEST_CASE("a function of CUPTI that fails from a moment on is told, and asked no
     REQUIRE(rig.collector->Resume().ok());
     REQUIRE(rig.timer->Pass(25 * kSecond));
     const Trace trace = rig.AskBack(kSecond);
-    CHECK((Has(NotRecorded(trace), function) || Has(AttributeOf(trace, "counters.0.failed_calls"), function)));
+    CHECK((Has(trace.NotRecorded(), function) || Has(trace.Attribute("failed_calls"), function)));
     const bool is_sampling = rig.Seen(&FakePm::sampling) == 1;
-    CHECK((is_sampling || !NotRecorded(trace).empty()));
+    CHECK((is_sampling || !trace.NotRecorded().empty()));
     if (!is_sampling) CHECK(rig.fake->calls_of[function] <= 4);
     rig.collector->Stop();
     if (function != "cuptiPmSamplingDisable") CHECK(rig.Seen(&FakePm::enabled) == 0);
@@ -359,8 +356,7 @@ TEST_CASE("calls that fail while the collector stops are counted, and Stop retur
     REQUIRE(rig.timer->Pass(kSecond));
     rig.Script([&](FakePm& fake) { fake.results[function] = counters::kUnknown; });
     rig.collector->Stop();
-    CHECK(AttributeOf(rig.AskBack(kSecond), "counters.0.failed_calls") ==
-          "1, the newest " + function + ": CUPTI_ERROR_OTHER");
+    CHECK(rig.AskBack(kSecond).Attribute("failed_calls") == "1, the newest " + function + ": CUPTI_ERROR_OTHER");
   }
 }
 
@@ -373,7 +369,7 @@ TEST_CASE("Pause tells that the GPU may not be free, and so does the incident", 
   CHECK(paused.code() == StatusCode::kUnavailable);
   CHECK(paused.message() ==
         std::string("this process may still hold GPU 0: cuptiPmSamplingDisable: CUPTI_ERROR_OTHER"));
-  CHECK(NotRecorded(rig.AskBack(kSecond)) ==
+  CHECK(rig.AskBack(kSecond).NotRecorded() ==
         "given away by Recorder::Pause; this process may still hold the GPU: cuptiPmSamplingDisable: "
         "CUPTI_ERROR_OTHER");
   CHECK_FALSE(rig.collector->Pause().ok());  // it is as it was
@@ -389,7 +385,7 @@ TEST_CASE("an initialisation of CUPTI that fails is tried again after 10 s", "[c
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(9 * kSecond));
   CHECK(rig.fake->calls_of["cuptiProfilerInitialize"] == 1);
-  CHECK(NotRecorded(rig.AskBack(kSecond)) == "cuptiProfilerInitialize: CUPTI_ERROR_OTHER");
+  CHECK(rig.AskBack(kSecond).NotRecorded() == "cuptiProfilerInitialize: CUPTI_ERROR_OTHER");
   rig.Script([](FakePm& fake) { fake.results.clear(); });
   REQUIRE(rig.timer->Pass(2 * kSecond));
   CHECK(rig.Seen(&FakePm::sampling) == 1);
@@ -402,17 +398,17 @@ TEST_CASE("samples that a failure costs are counted, also while it lasts", "[cou
   REQUIRE(rig.timer->Pass(kSecond));
   rig.Script([](FakePm& fake) { fake.results["cuptiPmSamplingDecodeData"] = counters::kUnknown; });
   REQUIRE(rig.timer->Pass(6 * kSecond));
-  CHECK(Lost(rig.AskBack(kSecond)) == 1500);  // of 4 ms
+  CHECK(rig.AskBack(kSecond).Lost() == 1500);  // of 4 ms
   rig.Script([](FakePm& fake) { fake.results.clear(); });
   REQUIRE(rig.timer->Pass(6 * kSecond));
   // It failed at 1.5 s, and started again 10 s later.
-  CHECK(Lost(rig.AskBack(kSecond)) == 2625);
-  CHECK(NotRecorded(rig.AskBack(kSecond)).empty());
+  CHECK(rig.AskBack(kSecond).Lost() == 2625);
+  CHECK(rig.AskBack(kSecond).NotRecorded().empty());
   REQUIRE(rig.collector->Pause().ok());
   REQUIRE(rig.timer->Pass(kSecond));
   REQUIRE(rig.collector->Resume().ok());
   REQUIRE(rig.timer->Pass(kSecond));
-  CHECK(Lost(rig.AskBack(kSecond)) == 2625);  // a pause costs none
+  CHECK(rig.AskBack(kSecond).Lost() == 2625);  // a pause costs none
 }
 
 TEST_CASE("a decoder that hangs costs incidents its samples, not their time, and Stop leaves the thread behind",

@@ -51,6 +51,7 @@ template <class Work> Result Call(const char* name, Work work) {
   FakePm& state = *State();
   std::unique_lock lock(state.mutex);
   ++state.calls;
+  if (state.is_capturing) state.in_a_capture.insert(name);
   const uint64_t number = ++state.calls_of[name];
   if (state.hang_in == name) {
     state.is_hanging = true;
@@ -191,7 +192,7 @@ EXPORT Result cuptiPmSamplingCounterDataImageInitialize(DataInitializeParams* pa
 EXPORT Result cuptiPmSamplingStart(SamplerParams* params) {
   return CallWith("cuptiPmSamplingStart", params->sampler, [&](FakePm& state, SamplerObject& object) {
     object.is_started = true;
-    object.begin_ns = state.realtime_ns();
+    object.begin_ns = state.realtime_ns() + state.start_takes_ns;
     ++state.sampling;
     return kSuccess;
   });
