@@ -322,6 +322,10 @@ _CPU = (c_uint32, POINTER(c_int64), POINTER(c_uint64), c_uint32)
 sleep_and_read_cpu = _declare(_slow, "sleep_and_read_cpu", c_uint64, *_CPU)
 read_cpu = _declare(_quick, "sleep_and_read_cpu", c_uint64, *_CPU)  # keeps the interpreter's lock
 name_thread = _declare(_quick, "name_thread", c_int32, c_int64, c_char_p)
+watch_late_requests = _declare(_quick, "watch_late_requests", None, c_int32)
+find_late_threads = _declare(_quick, "find_late_threads", c_uint32, POINTER(c_int64), c_uint32)
+system_call_of = _declare(_quick, "system_call_of", c_uint32, c_int64)  # keeps the interpreter's lock
+record_stack = _declare(_quick, "record_stack", None, c_int64, c_uint32, c_uint32, POINTER(c_uint32), c_uint32, c_uint32)
 
 
 class InvalidArgument(ValueError):
