@@ -81,6 +81,14 @@ struct Server {
   void StacksInFetch(int64_t from_ms, int64_t to_ms, const char* call = "recv") {
     for (int64_t ms = from_ms; ms < to_ms; ms += 10) Stack(ms, call, 0, {"fetch (app.py:88)", "serve (app.py:5)"});
   }
+  BlameSegment Segment(Blame blame) const {
+    BlameSegment segment;
+    segment.begin_ns = blocked.begin_ns;
+    segment.end_ns = blocked.end_ns;
+    segment.thread = worker;
+    segment.blame = blame;
+    return segment;
+  }
   const model::Trace& Made() {
     if (!trace.threads.empty()) return trace;
     trace = maker.Finish();
@@ -206,11 +214,7 @@ TEST_CASE("the place is the innermost frame outside of libraries", "[stacks]") {
   server.Stack(30, "", 1, {"acquire (threading.py:99)", "get (app.py:12)", "serve (app.py:5)"});
   server.Stack(40, "", 3, {"poll (selectors.py:7)", "select (selectors.py:9)"});
   const Stacks stacks(server.Made());
-  BlameSegment segment;
-  segment.begin_ns = server.blocked.begin_ns;
-  segment.end_ns = server.blocked.end_ns;
-  segment.thread = server.worker;
-  segment.blame = Blame::kHostBlockedUnknown;
+  BlameSegment segment = server.Segment(Blame::kHostBlockedUnknown);
 
   Stacks::Seen seen = stacks.Of(segment);
 
@@ -234,11 +238,7 @@ TEST_CASE("frames of an interpreter count in place of the machine's", "[stacks]"
     server.Stack(ms, "recv", kNative | 1, {"recv (libc.so.6)", "sock_recv (python3)"});
   for (int64_t ms = 402; ms < 500; ms += 10) server.Stack(ms, "", kNative | 1, {"recv (libc.so.6)", "Get (cache.so)"});
   const Stacks stacks(server.Made());
-  BlameSegment segment;
-  segment.begin_ns = server.blocked.begin_ns;
-  segment.end_ns = server.blocked.end_ns;
-  segment.thread = server.worker;
-  segment.blame = Blame::kUntraced;
+  BlameSegment segment = server.Segment(Blame::kUntraced);
 
   Stacks::Seen seen = stacks.Of(segment);
   CHECK(seen.count == 3);

@@ -375,6 +375,15 @@ class Recorder:
                   "memory_bytes": memory_bytes}
         return self._failure_or(lib.recorder_add_host, byref(_filled(lib.Host, lib.host_init, fields)))
 
+    def add_stacks(self, *, most_stacks: Optional[int] = None, most_threads: Optional[int] = None) -> Status:
+        """Reads stacks of machine code of blocked threads while a request is late.
+
+        Threads of Python have stacks of Python without it (`pitot.start(stacks=True)`). This is for those of native code, which
+        hold no interpreter. Incidents say why none can be read ("stacks.not_recorded").
+        """
+        fields = {"most_stacks": most_stacks, "most_threads": most_threads}
+        return self._failure_or(lib.recorder_add_stacks, byref(_filled(lib.Stacks, lib.stacks_init, fields)))
+
     def add_nvtx(self, *, capture: bool = True, mirror_scopes: bool = True) -> Status:
         """Records NVTX events of other libraries (NCCL, cuDNN, PyTorch's emit_nvtx), and mirrors scopes to an attached tool
         (nsys). Call it before importing libraries that use NVTX: those that called NVTX before are missed, and named in

@@ -265,6 +265,20 @@ PITOT_C_API void pitot_host_init(pitot_host* host, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_host(pitot_recorder* recorder, const pitot_host* host, char* message,
                                                  size_t message_size);
 
+// Fields as in pitot::StackOptions; reserved is 0. Since revision 8.
+typedef struct pitot_stacks {
+  uint32_t size;
+  uint32_t most_stacks;
+  uint32_t most_threads;
+  uint32_t reserved;
+} pitot_stacks;
+PITOT_C_API void pitot_stacks_init(pitot_stacks* stacks, size_t size);
+// Reads where blocked threads are while a request is late, on its own thread, until the recorder stops. NULL: the
+// defaults. A system where that is impossible is not an error: incidents say why ("stacks.not_recorded").
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+PITOT_C_API pitot_status pitot_recorder_add_stacks(pitot_recorder* recorder, const pitot_stacks* stacks, char* message,
+                                                   size_t message_size);
+
 // Fields as in pitot::NvtxOptions.
 typedef struct pitot_nvtx {
   uint32_t size;
