@@ -43,8 +43,7 @@ class WorkerPace final : public Throttle {
   void Enter() noexcept;
   // For a thread at normal priority, with its share saved up.
   void EnterSavedUp() noexcept;
-  // Returns once the thread may use the CPU again. Once the recorder stops, it
-  // does not wait. False: the worker must give up.
+  // Returns once the thread may use the CPU again; at once if the recorder stops. False: the worker must give up.
   bool Proceed() noexcept override;
   // An incident's writing begins; its patience, too. Then its writing ends.
   void BeginWriting() noexcept { began_ns_.store(timer_.NowNs()); }

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -29,14 +30,28 @@ inline void AddCounter(model::Trace* trace, uint32_t device, std::string_view na
 }
 
 // Checks that the trace is consistent, and that the parts add up.
-inline analyze::RequestBlame BlameOf(const model::Trace& trace, uint32_t request) {
+inline analyze::RequestBlame BlameOf(const model::Trace& trace, uint32_t request,
+                                     const analyze::BlameOptions& options = {}) {
   REQUIRE(FindInconsistency(trace) == "");
   analyze::BlameIndex index;
-  REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+  REQUIRE(analyze::BlameIndex::Make(trace, options, &index).ok());
   analyze::RequestBlame blame;
-  REQUIRE(FindBlame(index, request, &blame).ok());
-  CHECK(blame.blame.Total() == trace.requests[request].duration_ns);
+  const Status status = FindBlame(index, request, &blame);
+  INFO(status.message());
+  REQUIRE(status.ok());
+  const int64_t ns = trace.requests[request].duration_ns;
+  if (ns != model::kOpen) CHECK(blame.blame.Total() == ns);
   return blame;
+}
+
+// "executor_busy 3; host_blocked_lock 12": the segments in their order, in whole units of `unit_ns`.
+inline std::string SegmentsText(const analyze::RequestBlame& blame, int64_t unit_ns = 1'000) {
+  std::string text;
+  for (const analyze::BlameSegment& segment : blame.segments) {
+    if (!text.empty()) text += "; ";
+    text += BlameName(segment.blame) + (" " + std::to_string((segment.end_ns - segment.begin_ns) / unit_ns));
+  }
+  return text;
 }
 
 }  // namespace pitot::test

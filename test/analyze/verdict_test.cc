@@ -1712,6 +1712,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
       {Blame::kHostOncpuFramework, "say_size", Proof::kMayBeMixed},
       {Blame::kHostBlockedUnknown, "record_gpu", Proof::kMayAwaitGpu},
       {Blame::kHostOncpuFramework, "record_gpu", Proof::kMayAwaitGpu},
+      {Blame::kHostOncpuFramework, "wait_in_calls", Proof::kMayPollGpu},
       {Blame::kUntraced, "watch_threads", Proof::kUnseen},
       {Blame::kGpuContention, "separate_gpu_work"},
       {Blame::kGpuClock, "keep_clock"},

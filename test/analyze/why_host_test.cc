@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyze/blame/index_data.h"
+#include "analyze/blame_of.h"
 #include "analyze/verdict/proof.h"
 #include "base/host_counters.h"
 #include "pitot/analyze/verdict.h"
@@ -92,16 +93,6 @@ struct Server {
   uint32_t http, decode, wait, request;
 };
 
-// "host_oncpu_pre 1000; host_runqueue 500", in us.
-std::string Text(const RequestBlame& blame) {
-  std::string text;
-  for (const BlameSegment& segment : blame.segments) {
-    if (!text.empty()) text += "; ";
-    text += BlameName(segment.blame) + (" " + std::to_string((segment.end_ns - segment.begin_ns) / kUs));
-  }
-  return text;
-}
-
 }  // namespace
 
 TEST_CASE("code that was on a CPU all the time is left as it is", "[why]") {
@@ -110,7 +101,7 @@ TEST_CASE("code that was on a CPU all the time is left as it is", "[why]") {
   server.Edge(1'000, 0, 0, 0);
   server.Edge(21'000, 19'990, 0, 3);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 20000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 20000");
 }
 
 TEST_CASE("a thread that never slept and was taken off its CPU waited for one", "[why]") {
@@ -119,7 +110,7 @@ TEST_CASE("a thread that never slept and was taken off its CPU waited for one", 
   server.Edge(1'000, 100, 5, 7);
   server.Edge(21'000, 12'100, 5, 9);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 12000; host_runqueue 8000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 12000; host_runqueue 8000");
   CHECK(server.proofs == std::vector<std::string>{"", "thread 41: involuntary switches"});
 }
 
@@ -129,7 +120,7 @@ TEST_CASE("code that slept is blocked, by major faults if there were some", "[wh
     server.Scope(1'000, 21'000, server.decode);
     server.Edge(1'000, 0, 0, 0, 1);
     server.Edge(21'000, 5'000, 4, 0, 1 + faults);
-    const std::string text = Text(server.Walk());
+    const std::string text = SegmentsText(server.Walk());
     return text + " by " + server.proofs.back();
   };
   CHECK(walk(0) == "host_oncpu_pre 5000; host_blocked_unknown 15000 by thread 41: on-CPU time");
@@ -184,7 +175,7 @@ TEST_CASE("code that slept is run queue as far as its thread waited for a CPU me
   server.Edge(21'000, 5'000, 4, 2, 3);
   server.Look(21'000, 5'000, 6'050);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 5000; host_runqueue 6000; host_pagefault_io 9000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 5000; host_runqueue 6000; host_pagefault_io 9000");
   CHECK(server.proofs[1] == "thread 41: run-queue delay");
 }
 
@@ -195,7 +186,7 @@ TEST_CASE("run-queue delay tells waiting for a CPU from sleeping with readings f
   server.Look(11'000, 10'000, 0);
   server.Look(21'000, 12'000, 5'000);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 12000; host_runqueue 5000; host_blocked_unknown 3000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 12000; host_runqueue 5000; host_blocked_unknown 3000");
 }
 
 TEST_CASE("a delay counted at its end belongs to its own time", "[why]") {
@@ -205,7 +196,7 @@ TEST_CASE("a delay counted at its end belongs to its own time", "[why]") {
   server.Look(11'000, 2'000, 0);
   server.Look(21'000, 10'000, 10'000);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 10000; host_runqueue 10000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 10000; host_runqueue 10000");
 }
 
 TEST_CASE("time in waits and outside of scopes is not taken for code that did not run", "[why]") {
@@ -216,7 +207,7 @@ TEST_CASE("time in waits and outside of scopes is not taken for code that did no
   server.Edge(1'000, 0, 0, 0);
   server.Edge(21'000, 7'000, 2, 0);
 
-  CHECK(Text(server.Walk()) ==
+  CHECK(SegmentsText(server.Walk()) ==
         "host_oncpu_pre 4000; host_pagefault_io 10000; untraced_or_unexplained 3000; "
         "host_oncpu_pre 3000");
 }
@@ -229,7 +220,7 @@ TEST_CASE("missing CPU time is divided among code by its length", "[why]") {
   server.Edge(1'000, 0, 0, 0);
   server.Edge(21'000, 5'000, 1, 4);  // it slept once: in its wait
 
-  CHECK(Text(server.Walk()) ==
+  CHECK(SegmentsText(server.Walk()) ==
         "host_oncpu_pre 2000; host_runqueue 2000; host_pagefault_io 10000; host_oncpu_pre 3000; host_runqueue 3000");
 }
 
@@ -240,7 +231,7 @@ TEST_CASE("a thread that never slept waited for a CPU in proportion, also in cal
   server.Edge(1'000, 0, 0, 0);
   server.Edge(21'000, 16'000, 0, 4);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 8000; host_runqueue 2000; host_blocked_unknown 10000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 8000; host_runqueue 2000; host_blocked_unknown 10000");
 }
 
 TEST_CASE("parts of a nanosecond stay with the code", "[why]") {
@@ -270,7 +261,7 @@ TEST_CASE("a thread that woke up late waited for a CPU as far as its run-queue d
     server.Scope(11'000, 21'000, server.decode);
     server.Look(1'000, 0, 0);
     server.Look(21'000, 10'000, delay_us);
-    return Text(server.Walk());
+    return SegmentsText(server.Walk());
   };
   CHECK(walk(8'000, 0) == "host_lock 7000; handoff 3000; host_oncpu_pre 10000");
   CHECK(walk(8'000, 2'500) == "host_lock 7000; handoff 500; host_runqueue 2500; host_oncpu_pre 10000");
@@ -287,7 +278,8 @@ TEST_CASE("a launch whose thread was taken off its CPU waited for one", "[why]")
   server.Edge(16'000, 7'000, 0, 3);
   server.Edge(21'000, 12'000, 0, 3);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 5000; launch_api 2000; host_runqueue 8000; host_oncpu_post 5000");
+  CHECK(SegmentsText(server.Walk()) ==
+        "host_oncpu_pre 5000; launch_api 2000; host_runqueue 8000; host_oncpu_post 5000");
   CHECK(server.proofs[2] == "thread 41: involuntary switches");
 }
 
@@ -300,7 +292,7 @@ TEST_CASE("a launch whose thread slept was still in the driver", "[why]") {
   server.Edge(16'000, 7'000, 4, 0);
   server.Edge(21'000, 12'000, 4, 0);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 5000; launch_api 10000; host_oncpu_post 5000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 5000; launch_api 10000; host_oncpu_post 5000");
 }
 
 TEST_CASE("a thread that came back late from the GPU waited for a CPU as far as its run-queue delay says", "[why]") {
@@ -314,7 +306,7 @@ TEST_CASE("a thread that came back late from the GPU waited for a CPU as far as 
     server.maker.Call(server.http, "cudaStreamSynchronize", 3'000 * kUs, 17'000 * kUs, {server.request, kNone}, 0);
     server.Look(1'000, 0, 0);
     server.Look(21'000, 3'000, delay_us);
-    return Text(server.Walk());
+    return SegmentsText(server.Walk());
   };
   const std::string before = "host_oncpu_pre 1000; launch_api 1000; ";
   CHECK(walk(10'000, 0) == before + "gpu_exec_expected 7000; host_blocked_unknown 10000; host_oncpu_post 1000");
@@ -352,7 +344,7 @@ TEST_CASE("a batch's last wait for members that ended late waited for a CPU as f
     server.Scope(11'000, 21'000, server.decode);
     server.Look(1'000, 0, 0);
     server.Look(21'000, 10'000, delay_us);
-    return Text(server.Walk());
+    return SegmentsText(server.Walk());
   };
   CHECK(walk(0) == "batch_window 4000; batch_window 6000; host_oncpu_framework 10000");
   CHECK(walk(2'500) == "batch_window 4000; batch_window 3500; host_runqueue 2500; host_oncpu_framework 10000");
@@ -368,7 +360,7 @@ TEST_CASE("untraced time in which a thread got no CPU and never slept is run que
     server.Edge(6'000, 5'000, 0, 0);
     server.Edge(16'000, 6'000, voluntary, involuntary);
     server.Edge(21'000, 11'000, voluntary, involuntary);
-    return Text(server.Walk());
+    return SegmentsText(server.Walk());
   };
   CHECK(walk(0, 2) == "host_oncpu_pre 5000; untraced_or_unexplained 1000; host_runqueue 9000; host_oncpu_pre 5000");
   CHECK(walk(1, 2) == "host_oncpu_pre 5000; untraced_or_unexplained 10000; host_oncpu_pre 5000");
@@ -385,7 +377,7 @@ TEST_CASE("untraced time with sleep is run queue by its run-queue delay if the t
     server.Look(1'000, 0, 0);
     server.Edge(21'000, 11'000, 2, involuntary);
     server.Look(21'000, 11'000, delay_us);
-    return Text(server.Walk());
+    return SegmentsText(server.Walk());
   };
   CHECK(walk(1, 4'000) == "host_oncpu_pre 5000; untraced_or_unexplained 6000; host_runqueue 4000; host_oncpu_pre 5000");
   CHECK(walk(0, 4'000) == "host_oncpu_pre 5000; untraced_or_unexplained 10000; host_oncpu_pre 5000");
@@ -400,7 +392,7 @@ TEST_CASE("code is code if its thread has no counters", "[why]") {
   server.Edge(1'000, 0, 0, 0);
   server.Edge(21'000, 1'000, 0, 9);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 20000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 20000");
 }
 
 TEST_CASE("an open request's time since its last sign is code only as far as counters say so", "[why]") {
@@ -412,7 +404,7 @@ TEST_CASE("an open request's time since its last sign is code only as far as cou
     server.maker.trace.requests[server.request].end_thread = kNone;
     server.maker.Event(server.http, server.decode, 1'000 * kUs, model::kOpen, {server.request, kNone});
     furnish(&server);
-    return Text(server.Walk());
+    return SegmentsText(server.Walk());
   };
   CHECK(walk([](Server*) {}) == "untraced_or_unexplained 20000");
   CHECK(walk([](Server* server) { server->Edge(1'000, 0, 0, 0); }) == "untraced_or_unexplained 20000");
@@ -444,7 +436,7 @@ TEST_CASE("counters of a number shared by two threads belong to neither", "[why]
   server.Edge(1'000, 0, 0, 0);
   server.Edge(21'000, 1'000, 0, 9);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 20000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 20000");
 }
 
 TEST_CASE("counters that contradict the clock divide nothing beyond the code", "[why]") {
@@ -469,7 +461,7 @@ TEST_CASE("CPU time read later than it says makes neither side look asleep", "[w
     server.Look(at_us, cpu_us, 0);
     server.Edge(16'000, 15'000, 3, 0);
     server.Edge(21'000, 20'000, 3, 0);
-    return Text(server.Walk());
+    return SegmentsText(server.Walk());
   };
   CHECK(walk(6'000, 5'000) == "host_oncpu_pre 20000");
   CHECK(walk(6'000, 5'150) == "host_oncpu_pre 20000");   // the time a look takes
@@ -485,7 +477,7 @@ TEST_CASE("late readings divide nothing, unless they are late by only the time a
     server.Look(1'000, 0, 0);
     server.Look(6'000, cpu_us, 0);
     server.Look(21'000, 16'000, 0);
-    return Text(server.Walk());
+    return SegmentsText(server.Walk());
   };
   CHECK(walk(5'000) == "host_oncpu_pre 5000; host_oncpu_pre 11000; host_blocked_unknown 4000");
   CHECK(walk(5'150) == walk(5'000));
@@ -506,7 +498,7 @@ TEST_CASE("late readings of run-queue delay divide nothing either", "[why]") {
   server.Look(6'000, 16'000, 0);
   server.Look(21'000, 16'000, 2'500);
 
-  CHECK(Text(server.Walk()) ==
+  CHECK(SegmentsText(server.Walk()) ==
         "host_oncpu_pre 6000; host_lock 1000; handoff 500; host_runqueue 2500; host_oncpu_pre 10000");
 }
 
@@ -518,7 +510,7 @@ TEST_CASE("CPU time above a later reading was read later than it says", "[why]")
   server.Edge(11'000, 2'000, 3, 0);
   server.Edge(21'000, 12'000, 3, 0);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 12000; host_blocked_unknown 8000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 12000; host_blocked_unknown 8000");
 }
 
 TEST_CASE("run-queue delay above a later reading was read later than it says", "[why]") {
@@ -529,7 +521,7 @@ TEST_CASE("run-queue delay above a later reading was read later than it says", "
   server.Look(11'000, 2'000, 0);
   server.Look(21'000, 8'000, 4'000);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 8000; host_runqueue 4000; host_blocked_unknown 8000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 8000; host_runqueue 4000; host_blocked_unknown 8000");
 }
 
 TEST_CASE("readings of other threads at the moment of a late reading do not count", "[why]") {
@@ -544,7 +536,7 @@ TEST_CASE("readings of other threads at the moment of a late reading do not coun
     server.maker.trace.threads[server.maker.Thread("http-2")].tid = kTid + 1;
     for (const auto& [at_us, cpu_us] : {std::pair<int64_t, int64_t>{1'000, 0}, {6'000, other_cpu_us}, {11'000, 10'000}})
       server.samples[base::ThreadCounter(kTid + 1, base::kOnCpu)].emplace_back(at_us * kUs, cpu_us * kUs);
-    return Text(server.Walk());
+    return SegmentsText(server.Walk());
   };
   CHECK(walk(5'000) == "host_oncpu_pre 5000; host_oncpu_pre 11000; host_blocked_unknown 4000");
   CHECK(walk(9'000) ==
@@ -557,7 +549,7 @@ TEST_CASE("code of a thread that neither slept nor was switched, and got no CPU 
     server.Scope(1'000, 21'000, server.decode);
     server.Edge(1'000, 0, 3, 7);
     server.Edge(21'000, 12'000, 3 + voluntary, 7 + involuntary);
-    const std::string text = Text(server.Walk());
+    const std::string text = SegmentsText(server.Walk());
     return text + " by " + server.proofs.back();
   };
   CHECK(walk(0, 0) == "host_oncpu_pre 12000; host_runqueue 8000 by thread 41: on-CPU time");

@@ -97,15 +97,6 @@ struct Server {
   uint32_t http, other, watcher, decode, wait, collection, held, step, resumed, request;
 };
 
-std::string Text(const RequestBlame& blame) {
-  std::string text;
-  for (const BlameSegment& segment : blame.segments) {
-    if (!text.empty()) text += "; ";
-    text += BlameName(segment.blame) + (" " + std::to_string((segment.end_ns - segment.begin_ns) / kUs));
-  }
-  return text;
-}
-
 }  // namespace
 
 TEST_CASE("another thread's garbage collection stops code", "[why]") {
@@ -115,7 +106,7 @@ TEST_CASE("another thread's garbage collection stops code", "[why]") {
 
   const RequestBlame blame = server.Walk();
 
-  CHECK(Text(blame) == "host_oncpu_pre 20000; host_gc 40000; host_oncpu_pre 40000");
+  CHECK(SegmentsText(blame) == "host_oncpu_pre 20000; host_gc 40000; host_oncpu_pre 40000");
   CHECK(blame.segments[1].by.thread == server.other);
   CHECK(server.HolderOf(blame.segments[1]) == "other, generation 2");
 }
@@ -127,7 +118,7 @@ TEST_CASE("a thread's own garbage collection is not its code", "[why]") {
 
   const RequestBlame blame = server.Walk();
 
-  CHECK(Text(blame) == "host_oncpu_pre 20000; host_gc 40000; host_oncpu_pre 40000");
+  CHECK(SegmentsText(blame) == "host_oncpu_pre 20000; host_gc 40000; host_oncpu_pre 40000");
   CHECK(blame.segments[1].by.thread == server.http);
 }
 
@@ -140,7 +131,7 @@ TEST_CASE("a request in a queue waits for the garbage collection of the thread t
   server.Collect(server.other, 30'000, 70'000);
   server.Scope(server.other, 70'000, 110'000, server.request);
 
-  CHECK(Text(server.Walk()) ==
+  CHECK(SegmentsText(server.Walk()) ==
         "host_oncpu_pre 10000; untraced_or_unexplained 10000; host_gc 40000; host_oncpu_pre 40000");
 }
 
@@ -152,7 +143,7 @@ TEST_CASE("the holder of the interpreter's lock is named, whether it recorded an
 
   const RequestBlame blame = server.Walk();
 
-  CHECK(Text(blame) == "host_oncpu_pre 20000; host_gil 40000; host_oncpu_pre 40000");
+  CHECK(SegmentsText(blame) == "host_oncpu_pre 20000; host_gil 40000; host_oncpu_pre 40000");
   CHECK(blame.segments[1].by.thread == (has_events ? server.other : kNone));
   CHECK(server.HolderOf(blame.segments[1]) == "cruncher at app.py:88 render");
 }
@@ -168,7 +159,7 @@ TEST_CASE("a request behind a thread that wanted the lock waits for its holder",
   server.Scope(server.other, 80'000, 110'000, server.request);
   server.Hold(99, 30'000, 70'000);
 
-  CHECK(Text(server.Walk()) ==
+  CHECK(SegmentsText(server.Walk()) ==
         "host_oncpu_pre 10000; queue_wait_others 10000; host_gil 40000; queue_wait_others 10000; host_oncpu_pre 30000");
 }
 
@@ -177,7 +168,7 @@ TEST_CASE("a thread does not wait for the lock that it holds itself", "[why]") {
   server.Scope(server.http, 10'000, 110'000, server.request);
   server.Hold(40, 30'000, 70'000);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 100000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 100000");
 }
 
 TEST_CASE("threads that take turns with the lock leave no gaps between them", "[why]") {
@@ -187,7 +178,7 @@ TEST_CASE("threads that take turns with the lock leave no gaps between them", "[
   server.Hold(99, 42'000, 50'000, "b.py:1 f");
   server.Hold(41, 60'000, 70'000);
 
-  CHECK(Text(server.Walk()) ==
+  CHECK(SegmentsText(server.Walk()) ==
         "host_oncpu_pre 20000; host_gil 10000; host_gil 10000; host_oncpu_pre 10000; host_gil 10000; host_oncpu_pre "
         "40000");
 }
@@ -198,7 +189,7 @@ TEST_CASE("a collection during which the lock was wanted is a collection", "[why
   server.Hold(41, 30'000, 72'000);
   server.Collect(server.other, 31'000, 70'000);
 
-  CHECK(Text(server.Walk()) ==
+  CHECK(SegmentsText(server.Walk()) ==
         "host_oncpu_pre 20000; host_gil 1000; host_gc 39000; host_gil 2000; host_oncpu_pre 38000");
 }
 
@@ -210,8 +201,8 @@ TEST_CASE("a thread that ran on a CPU did not wait for the lock", "[why]") {
   const bool ran = GENERATE(true, false);
   server.OnCpu(server.http, 10'000, ran ? 100'000 : 60'000, 110'000);
 
-  CHECK(Text(server.Walk()) == (ran ? "host_oncpu_pre 20000; host_oncpu_pre 40000; host_oncpu_pre 40000"
-                                    : "host_oncpu_pre 20000; host_gil 40000; host_oncpu_pre 40000"));
+  CHECK(SegmentsText(server.Walk()) == (ran ? "host_oncpu_pre 20000; host_oncpu_pre 40000; host_oncpu_pre 40000"
+                                            : "host_oncpu_pre 20000; host_gil 40000; host_oncpu_pre 40000"));
 }
 
 TEST_CASE("a thread that slept while somebody unknown had the lock waited for it", "[why]") {
@@ -222,7 +213,7 @@ TEST_CASE("a thread that slept while somebody unknown had the lock waited for it
   const bool slept = GENERATE(true, false);
   if (slept) server.OnCpu(server.http, 10'000, 40'000, 110'000);
 
-  CHECK(Text(server.Walk()) ==
+  CHECK(SegmentsText(server.Walk()) ==
         (slept ? "host_oncpu_pre 40000; host_gil 40000; host_blocked_unknown 20000" : "host_oncpu_pre 100000"));
 }
 
@@ -234,7 +225,7 @@ TEST_CASE("a wait that lasts on after the lock was free is not for the lock", "[
   server.Scope(server.http, end_us, 110'000, server.request);
   server.Hold(41, 30'000, 70'000);
 
-  CHECK(Text(server.Walk()) ==
+  CHECK(SegmentsText(server.Walk()) ==
         (end_us == 70'500 ? "host_blocked_unknown 20000; host_gil 40000; host_blocked_unknown 500; host_oncpu_pre 39500"
                           : "host_blocked_unknown 80000; host_oncpu_pre 20000"));
 }
@@ -250,7 +241,7 @@ TEST_CASE("a request waits for the step of another task that held its event loop
 
   const RequestBlame blame = server.Walk();
 
-  CHECK(Text(blame) ==
+  CHECK(SegmentsText(blame) ==
         "host_oncpu_pre 10000; untraced_or_unexplained 10000; queue_wait_others 70000; untraced_or_unexplained 1000; "
         "host_oncpu_pre 9000");
   CHECK(blame.segments[2].by.request == (has_request ? culprit : kNone));
@@ -265,7 +256,7 @@ TEST_CASE("a request without events waits for the step of another task, too", "[
 
   const RequestBlame blame = server.Walk();
 
-  CHECK(Text(blame) == "untraced_or_unexplained 20000; queue_wait_others 79000; untraced_or_unexplained 1000");
+  CHECK(SegmentsText(blame) == "untraced_or_unexplained 20000; queue_wait_others 79000; untraced_or_unexplained 1000");
   CHECK(blame.segments[1].by.request == culprit);
 }
 
@@ -305,7 +296,7 @@ TEST_CASE("a request that only awaits something was not waiting to be started", 
   server.maker.trace.sites[loop].kind = SiteKind::kInstant;
   server.maker.Event(server.http, loop, 5'000 * kUs, 0);
 
-  CHECK(Text(server.Walk()) ==
+  CHECK(SegmentsText(server.Walk()) ==
         "untraced_or_unexplained 20000; untraced_or_unexplained 500; untraced_or_unexplained 79500");
 }
 
@@ -313,7 +304,7 @@ TEST_CASE("a request's own step is its code", "[why]") {
   Server server;
   server.Step(10'000, 110'000, 1);
 
-  CHECK(Text(server.Walk()) == "host_oncpu_pre 100000");
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 100000");
 }
 
 }  // namespace pitot::test

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "analyze/blame/first_use.h"
+#include "analyze/blame_of.h"
 #include "analyze/soup.h"
 #include "assemble/gpu.h"
 #include "base/clock.h"
@@ -36,27 +37,6 @@ using model::Trace;
 namespace {
 
 constexpr int64_t kUs = 1'000;
-
-RequestBlame BlameOf(const Trace& trace, uint32_t request, const BlameOptions& options = {}) {
-  REQUIRE(FindInconsistency(trace) == "");
-  BlameIndex index;
-  REQUIRE(BlameIndex::Make(trace, options, &index).ok());
-  RequestBlame blame;
-  const Status status = FindBlame(index, request, &blame);
-  INFO(status.message());
-  REQUIRE(status.ok());
-  return blame;
-}
-
-// "handoff 500; host_oncpu_pre 1000", in ns.
-std::string Text(const RequestBlame& blame) {
-  std::string text;
-  for (const BlameSegment& segment : blame.segments) {
-    if (!text.empty()) text += "; ";
-    text += BlameName(segment.blame) + (" " + std::to_string(segment.end_ns - segment.begin_ns));
-  }
-  return text;
-}
 
 // Two handlers, an executor, a device with two streams.
 struct Server {
@@ -147,7 +127,7 @@ TEST_CASE("code in scopes, waits and time outside of them are told apart, and ad
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(Text(blame) ==
+  CHECK(SegmentsText(blame, 1) ==
         "host_oncpu_pre 20000; host_pagefault_io 10000; host_oncpu_pre 20000; "
         "untraced_or_unexplained 10000; host_blocked_unknown 5000; untraced_or_unexplained 35000");
   CHECK(blame.blame.Total() == 100 * kUs);
@@ -163,7 +143,7 @@ TEST_CASE("a request that had arrived waited for the request its thread was at w
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(Text(blame) == "admission_queue 80000; host_oncpu_pre 20000");
+  CHECK(SegmentsText(blame, 1) == "admission_queue 80000; host_oncpu_pre 20000");
   CHECK(blame.segments[0].by.request == first);
 }
 
@@ -174,7 +154,7 @@ TEST_CASE("a request begun by its own batch's thread does not wait for that batc
   server.maker.Member(batch, row, 100 * kUs);
   server.Scope(server.executor, server.forward, 90, 200, {kNone, batch});
 
-  CHECK(Text(BlameOf(server.maker.Finish(), row)) == "host_oncpu_framework 100000");
+  CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) == "host_oncpu_framework 100000");
 }
 
 TEST_CASE("requests begun by the thread of their batch share its work, waits for the GPU included", "[why]") {
@@ -193,7 +173,7 @@ TEST_CASE("requests begun by the thread of their batch share its work, waits for
   const Trace trace = server.maker.Finish();
   for (const uint32_t row : rows) {
     const RequestBlame blame = BlameOf(trace, row);
-    INFO(Text(blame));
+    INFO(SegmentsText(blame, 1));
     CHECK(blame.blame[Blame::kGpuExecExpected] == 156 * kUs);
     CHECK(blame.blame[Blame::kExecutorBusy] == 0);
     CHECK(blame.blame[Blame::kAdmissionQueue] == 0);
@@ -273,7 +253,7 @@ TEST_CASE("a wait for a lock is to blame while OpenCL is paused in a process wit
   const RequestBlame blame = BlameOf(trace, row);
 
   CHECK(fakes::Attribute(trace, "opencl.not_recorded").substr(0, 18) == "paused by the host");
-  CHECK(Text(blame) == "host_lock " + std::to_string(end_ns - begin_ns));
+  CHECK(SegmentsText(blame, 1) == "host_lock " + std::to_string(end_ns - begin_ns));
   CHECK(blame.losses == 0);
   CHECK(blame.is_reliable);
 }
@@ -286,7 +266,7 @@ TEST_CASE("a request has its thread from its first call of a GPU's API on, befor
   server.Call("cudaStreamSynchronize", 120, 190, {row, kNone}, 0);
   server.Scope(server.executor, server.forward, 190, 200, {row, kNone});
 
-  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+  CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
         "untraced_or_unexplained 10000; launch_api 5000; launch_latency 3000; gpu_exec_expected 62000; "
         "sync_return 10000; host_oncpu_post 10000");
 }
@@ -299,7 +279,7 @@ TEST_CASE("a scope around a request's own work is not taken for other work", "[w
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(Text(blame) == "host_oncpu_pre 30000; host_oncpu_pre 70000");
+  CHECK(SegmentsText(blame, 1) == "host_oncpu_pre 30000; host_oncpu_pre 70000");
 }
 
 TEST_CASE("a request in a batch without a recorded queue waited for its executor's work", "[why]") {
@@ -317,7 +297,7 @@ TEST_CASE("a request in a batch without a recorded queue waited for its executor
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(Text(blame) ==
+  CHECK(SegmentsText(blame, 1) ==
         "host_oncpu_pre 10000; executor_busy 40000; untraced_or_unexplained 10000; "
         "host_oncpu_framework 70000; handoff 10000; host_oncpu_post 10000");
   CHECK(blame.segments[1].by.batch == before);
@@ -338,7 +318,7 @@ TEST_CASE("a request with a stage after its batch waited for its executor's work
     server.Scope(server.http, server.decode, 100, 110, {row, kNone});
     server.Wait(server.http, WaitKind::kFuture, "result", 110, 240, {row, kNone});
     server.Scope(server.http, server.decode, 240, 250, {row, kNone});
-    return Text(BlameOf(server.maker.Finish(), row));
+    return SegmentsText(BlameOf(server.maker.Finish(), row), 1);
   };
   const std::string before = "host_oncpu_pre 10000; host_oncpu_framework 90000; ";
   CHECK(walk(230, 300) == before + "host_oncpu_post 30000; handoff 10000; host_oncpu_post 10000");
@@ -358,7 +338,7 @@ TEST_CASE("a thread without a record waited for its batch while that was done el
   server.Scope(server.http, server.decode, 100, 110, {row, kNone});
   server.Scope(server.http, server.decode, 240, 250, {row, kNone});
 
-  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+  CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
         "host_oncpu_pre 10000; handoff 20000; host_oncpu_framework 100000; untraced_or_unexplained 10000; "
         "host_oncpu_post 10000");
 }
@@ -377,7 +357,7 @@ TEST_CASE("code that a thread did for another request is a wait for that one, as
 
     const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-    CHECK(Text(blame) ==
+    CHECK(SegmentsText(blame, 1) ==
           (is_in_batch ? "host_oncpu_pre 10000; executor_busy 90000; host_oncpu_framework 60000; "
                          "host_oncpu_post 40000"
                        : "host_oncpu_pre 10000; queue_wait_others 90000; host_oncpu_pre 60000; host_oncpu_pre 40000"));
@@ -394,8 +374,8 @@ TEST_CASE("work of a part of the request on its thread is the request's own", "[
   server.Scope(server.http, server.forward, 110, 200, {part, kNone});
   const Trace trace = server.maker.Finish();
 
-  CHECK(Text(BlameOf(trace, row)) == "host_oncpu_pre 10000; host_oncpu_pre 90000; host_oncpu_pre 100000");
-  CHECK(Text(BlameOf(trace, part)) == "host_oncpu_pre 90000");
+  CHECK(SegmentsText(BlameOf(trace, row), 1) == "host_oncpu_pre 10000; host_oncpu_pre 90000; host_oncpu_pre 100000");
+  CHECK(SegmentsText(BlameOf(trace, part), 1) == "host_oncpu_pre 90000");
 }
 
 TEST_CASE("a wait with several finished batches was for the last one to hand out a result", "[why]") {
@@ -418,7 +398,7 @@ TEST_CASE("a wait with several finished batches was for the last one to hand out
     server.Scope(server.http, server.decode, 300, 320, {row, kNone});
 
     CHECK(
-        Text(BlameOf(server.maker.Finish(), row)) ==
+        SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
         "host_oncpu_pre 5000; untraced_or_unexplained 5000; host_oncpu_framework 30000; untraced_or_unexplained 10000; "
         "host_oncpu_framework 130000; handoff 20000; " +
             std::string(is_notified ? "host_oncpu_post 20000" : "host_oncpu_framework 20000"));
@@ -443,7 +423,7 @@ TEST_CASE("a result handed out before its batch ends is the one waited for", "[w
     const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
     const std::string woken = is_told ? "handoff 10000; " : "untraced_or_unexplained 10000; ";
-    CHECK(Text(blame) ==
+    CHECK(SegmentsText(blame, 1) ==
           "host_oncpu_pre 10000; untraced_or_unexplained 5000; handoff 15000; untraced_or_unexplained 5000; "
           "host_oncpu_framework 95000; " +
               woken + "host_oncpu_framework 2000; untraced_or_unexplained 8000");
@@ -468,7 +448,7 @@ TEST_CASE("a thread that went on while its batch handed out others' results did 
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(Text(blame) ==
+  CHECK(SegmentsText(blame, 1) ==
         "host_oncpu_pre 15000; untraced_or_unexplained 15000; host_oncpu_framework 70000; "
         "untraced_or_unexplained 10000; host_oncpu_framework 10000; untraced_or_unexplained 80000");
 }
@@ -499,7 +479,7 @@ TEST_CASE("an unrecorded hop to another thread is untraced and blames nobody", "
   server.Scope(server.other, server.decode, 100, 155, {});
   server.Scope(server.other, server.decode, 160, 200, {row, kNone});
 
-  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+  CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
         "host_oncpu_pre 30000; untraced_or_unexplained 30000; host_oncpu_pre 40000");
 }
 
@@ -514,7 +494,7 @@ TEST_CASE("a condition leads to its notifier, and to nobody if that is unknown",
     server.Scope(server.other, server.decode, 120, 180, {row, kNone});
     server.Wait(server.http, WaitKind::kCondition, "done", 110, 200, {row, kNone}, is_known ? 2 : 0);
 
-    CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+    CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
           (is_known ? "host_oncpu_pre 10000; handoff 10000; host_oncpu_pre 60000; handoff 20000"
                     : "host_oncpu_pre 10000; host_blocked_unknown 90000"));
   }
@@ -529,7 +509,7 @@ TEST_CASE("a wait in a queue is unexplained if the receiving thread recorded not
       {row, server.maker.String("jobs"), server.http, server.other, 110 * kUs, 150 * kUs, kNone});
   server.Scope(server.other, server.decode, 150, 200, {row, kNone});
 
-  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+  CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
         "host_oncpu_pre 10000; untraced_or_unexplained 40000; host_oncpu_pre 50000");
 }
 
@@ -547,7 +527,7 @@ TEST_CASE("a wait for a condition in a batch that has run nothing yet is for mor
     server.Wait(server.executor, WaitKind::kCondition, "batch member", 120, 150, {kNone, batch});
     server.Scope(server.executor, server.forward, 150, 200, {kNone, batch});
 
-    CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+    CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
           (has_run ? "host_oncpu_pre 10000; host_oncpu_framework 10000; host_blocked_unknown 30000; "
                      "host_oncpu_framework 50000"
                    : "host_oncpu_pre 10000; untraced_or_unexplained 10000; batch_window 30000; "
@@ -569,7 +549,7 @@ TEST_CASE("a request is not behind the batch that took it if that batch only wai
     server.Wait(server.executor, WaitKind::kLock, "batch queue", 105, 150, {kNone, own}, 2);
     server.Scope(server.executor, server.forward, 150, 200, {kNone, own});
 
-    CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+    CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
           (has_run ? "host_oncpu_pre 10000; executor_busy 40000; host_oncpu_framework 50000"
                    : "host_oncpu_pre 10000; handoff 40000; host_oncpu_framework 50000"));
   }
@@ -587,7 +567,7 @@ TEST_CASE("a thread awaits work if a condition is ended by a sender to its queue
     server.Wait(server.executor, WaitKind::kCondition, "work", 20, 150, {}, 1, is_by_sender ? 2 : 3);
     server.Scope(server.executor, server.forward, 150, 200, {row, kNone});
 
-    CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+    CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
           (is_by_sender ? "host_oncpu_pre 10000; handoff 40000; host_oncpu_pre 50000"
                         : "host_oncpu_pre 10000; queue_wait_others 40000; host_oncpu_pre 50000"));
   }
@@ -599,7 +579,7 @@ TEST_CASE("a wait for a queue without a batch is for an object of a pool, not fo
   server.Scope(server.http, server.decode, 100, 200, {row, kNone});
   server.Wait(server.http, WaitKind::kQueue, "connections", 120, 150, {row, kNone});
 
-  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+  CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
         "host_oncpu_pre 20000; host_blocked_unknown 30000; host_oncpu_pre 50000");
 }
 
@@ -612,7 +592,7 @@ TEST_CASE("a lock of an interpreter is a category of its own", "[why]") {
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(Text(blame) == "host_oncpu_pre 20000; host_gil 30000; host_oncpu_pre 50000");
+  CHECK(SegmentsText(blame, 1) == "host_oncpu_pre 20000; host_gil 30000; host_oncpu_pre 50000");
   CHECK(blame.segments[1].by.request == owner);
 }
 
@@ -625,7 +605,7 @@ TEST_CASE("an open request is walked from the window's end, and waits in its las
   server.Scope(server.http, server.decode, 900, 920, {row, kNone});
   server.maker.trace.handoffs.push_back({row, server.maker.String("jobs"), server.http, kNone, 920 * kUs, 0, kNone});
 
-  CHECK(Text(BlameOf(server.maker.Finish(), row)) == "host_oncpu_pre 20000; queue_wait_others 80000");
+  CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) == "host_oncpu_pre 20000; queue_wait_others 80000");
 }
 
 TEST_CASE("futures that wait for each other in a circle end in unexplained time", "[why]") {
@@ -652,7 +632,7 @@ TEST_CASE("a synchronisation leads through the kernel to its launch", "[why]") {
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(Text(blame) ==
+  CHECK(SegmentsText(blame, 1) ==
         "host_oncpu_pre 10000; launch_api 5000; launch_latency 3000; gpu_exec_expected 62000; "
         "sync_return 10000; host_oncpu_post 10000");
 }
@@ -671,7 +651,7 @@ TEST_CASE("work of another batch before its own on the stream is named", "[why]"
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(Text(blame) ==
+  CHECK(SegmentsText(blame, 1) ==
         "host_oncpu_pre 10000; gpu_queue_wait_others 40000; gpu_queue_wait_others 2000; "
         "gpu_exec_expected 28000; host_oncpu_post 20000");
   CHECK(blame.segments[1].by.batch == batch);
@@ -691,7 +671,7 @@ TEST_CASE("GPU work in its batch for another request alone is a wait for that re
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(Text(blame) ==
+  CHECK(SegmentsText(blame, 1) ==
         "host_oncpu_framework 10000; executor_busy 5000; executor_busy 3000; executor_busy 32000; dispatch_gap 2000; "
         "gpu_exec_expected 28000; host_oncpu_framework 20000");
   CHECK(blame.segments[3].by.request == other);
@@ -711,7 +691,7 @@ TEST_CASE("between its own kernels are gaps: short ones the GPU's, long ones une
   server.Gpu("third", 190, 300);
   server.Call("cudaDeviceSynchronize", 108, 300, {row, kNone});
 
-  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+  CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
         "host_oncpu_pre 1000; launch_api 1000; launch_latency 1000; gpu_exec_expected 17000; dispatch_gap 10000; "
         "gpu_exec_expected 10000; untraced_or_unexplained 50000; gpu_exec_expected 110000");
 }
@@ -741,7 +721,7 @@ TEST_CASE("work on another stream that ends just before an operation of usual de
     Server server;
     const uint32_t row = server.OnGpuBesideAnother(first_until_us, launched_us, 160).own;
     server.maker.Gpu(1, GpuKind::kKernel, "beside", 110 * kUs, 48 * kUs, is_theirs ? 0 : 1);
-    return Text(BlameOf(server.maker.Finish(), row));
+    return SegmentsText(BlameOf(server.maker.Finish(), row), 1);
   };
   for (const bool is_theirs : {false, true}) {
     CHECK(walk(150, 104, is_theirs) ==
@@ -785,7 +765,7 @@ TEST_CASE("an operation that does not begin while another stream's work is on th
     for (const BlameSegment& segment : blame.segments) {
       if (segment.blame == Blame::kGpuQueueWaitOthers) CHECK(segment.by.request == theirs);
     }
-    return Text(blame);
+    return SegmentsText(blame, 1);
   };
   const std::string before = "host_oncpu_pre 1000; launch_api 1000; launch_latency 1000; gpu_exec_expected 17000; ";
   CHECK(walk(104, 110, 240, true) == before + "gpu_queue_wait_others 70000; gpu_exec_expected 10000");
@@ -818,7 +798,7 @@ TEST_CASE("a delay of the work before its own on the stream is blamed on the sam
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(Text(blame) ==
+  CHECK(SegmentsText(blame, 1) ==
         "host_oncpu_pre 10000; gpu_queue_wait_others 30000; gpu_queue_wait_others 10000; gpu_queue_wait_others 2000; "
         "gpu_exec_expected 28000");
   CHECK(blame.segments[1].by.request == third);
@@ -854,7 +834,7 @@ TEST_CASE("a cudaMalloc is an allocation's own time; a cudaFree first waits for 
   server.Call("cudaMalloc", 110, 140, {row, kNone});
   server.Call("cudaFree", 150, 290, {row, kNone});
 
-  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+  CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
         "host_oncpu_pre 1000; launch_api 1000; launch_latency 1000; gpu_exec_expected 57000; alloc_stall 130000; "
         "host_oncpu_post 10000");
 }
@@ -877,7 +857,7 @@ TEST_CASE("a launch that loaded a module is blamed on loading", "[why]") {
   server.Call("cudaStreamSynchronize", 171, 180, {row, kNone}, 0);
   server.maker.trace.overheads.push_back({120 * kUs, 45 * kUs, server.maker.String("lazy function loading")});
 
-  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+  CHECK(SegmentsText(BlameOf(server.maker.Finish(), row), 1) ==
         "host_oncpu_pre 10000; launch_api 10000; lazy_load_jit 45000; launch_api 5000; launch_latency 2000; "
         "gpu_exec_expected 8000; host_oncpu_post 20000");
 }
@@ -887,7 +867,7 @@ TEST_CASE("a call that only loads or compiles code is blamed on loading", "[why]
     Server server;
     const uint32_t row = server.OnGpu(200);
     server.Call(name, 110, 150, {row, kNone});
-    return Text(BlameOf(server.maker.Finish(), row));
+    return SegmentsText(BlameOf(server.maker.Finish(), row), 1);
   };
   for (const char* name : {"cuLibraryLoadData", "cuModuleLoadDataEx", "cudaLibraryLoadData", "cuLibraryGetKernel",
                            "cuKernelGetFunction", "nvrtcCompileProgram"}) {
@@ -1418,7 +1398,7 @@ TEST_CASE("the same an hour later is blamed the same way", "[why]") {
       RequestBlame blame, later_blame;
       INFO("seed " << seed << " row " << row);
       REQUIRE(FindBlame(index, row, &blame).code() == FindBlame(later_index, row, &later_blame).code());
-      REQUIRE(Text(blame) == Text(later_blame));
+      REQUIRE(SegmentsText(blame, 1) == SegmentsText(later_blame, 1));
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "analyze/facts/gpu_counters.h"
 #include "base/columns.h"
 #include "base/gpu_counters.h"
+#include "base/quantile.h"
 #include "model/held.h"
 
 namespace pitot::blame {
@@ -42,14 +43,6 @@ std::vector<GpuCounter> Counters() {
           GpuCounter::kDramBandwidth, GpuCounter::kPcieReceiving, GpuCounter::kPcieSending,  GpuCounter::kSmClock};
 }
 
-uint32_t RowOf(const Trace& trace, uint32_t device, GpuCounter counter) {
-  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    if (trace.counters[row].device == device && trace.strings[trace.counters[row].name] == base::NameOf(counter))
-      return row;
-  }
-  return kNone;
-}
-
 // When a counter was at `least` or above.
 Intervals TimesFrom(const Trace& trace, uint32_t counter, double least) {
   Intervals times;
@@ -64,7 +57,6 @@ Intervals TimesFrom(const Trace& trace, uint32_t counter, double least) {
 double MedianIn(const Trace& trace, uint32_t counter, const Intervals& times) {
   if (counter == kNone) return 0;
   std::vector<std::pair<double, int64_t>> values;
-  int64_t all_ns = 0;
   auto time = times.begin();
   for (const model::Held& held : ValuesOf(trace, counter, model::kHoldsOnNs)) {
     while (time != times.end() && time->end_ns <= held.when.begin_ns) ++time;
@@ -73,15 +65,8 @@ double MedianIn(const Trace& trace, uint32_t counter, const Intervals& times) {
       ns += std::min(at->end_ns, held.when.end_ns) - std::max(at->begin_ns, held.when.begin_ns);
     if (ns <= 0 || !std::isfinite(held.value)) continue;
     values.emplace_back(held.value, ns);
-    all_ns += ns;
   }
-  std::sort(values.begin(), values.end());
-  int64_t seen_ns = 0;
-  for (const auto& [value, ns] : values) {
-    seen_ns += ns;
-    if (2 * seen_ns >= all_ns) return value;
-  }
-  return 0;
+  return base::WeightedQuantile(std::move(values), 0.5);
 }
 
 // When the process may have had work on a GPU.
@@ -168,10 +153,11 @@ std::string GpuState::Text() const {
 GpuStates::GpuStates(const Trace& trace) : means_(trace, Counters()), devices_(trace.devices.size()) {
   if (!means_.is_empty()) own_ = OwnTimes(trace);
   for (uint32_t device = 0; device < devices_.size() && !means_.is_empty(); ++device) {
-    devices_[device].busy = TimesFrom(trace, RowOf(trace, device, GpuCounter::kEngineActive), kBound);
+    devices_[device].busy = TimesFrom(trace, facts::CounterOf(trace, device, GpuCounter::kEngineActive), kBound);
     devices_[device].usual_dram =
-        MedianIn(trace, RowOf(trace, device, GpuCounter::kDramBandwidth), devices_[device].busy);
-    devices_[device].usual_clock = MedianIn(trace, RowOf(trace, device, GpuCounter::kSmClock), devices_[device].busy);
+        MedianIn(trace, facts::CounterOf(trace, device, GpuCounter::kDramBandwidth), devices_[device].busy);
+    devices_[device].usual_clock =
+        MedianIn(trace, facts::CounterOf(trace, device, GpuCounter::kSmClock), devices_[device].busy);
   }
   const std::map<uint32_t, facts::GpuCounters> gpus = facts::GpuCountersOf(trace);
   for (const auto& [index, gpu] : gpus) {

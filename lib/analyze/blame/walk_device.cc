@@ -431,7 +431,8 @@ void Walk::StepOnGpu() {
     return LeaveGpu();
   }
   const int64_t gap_ns = now_ns_ - end_of(cause);
-  if (index_.gpu.EndNs(cause) > now_ns_ && previous == cause) {
+  // Kernels of a stream follow each other; spans of several threads may overlap.
+  if (index_.gpu.EndNs(cause) > now_ns_ && previous == cause && !index_.gpu.IsSpan(cause)) {
     ++blame_->clamps;
     blame_->clamped_ns += index_.gpu.EndNs(cause) - now_ns_;
   }

@@ -9,6 +9,7 @@
 #include "analyze/facts/gpu_counters.h"
 #include "base/columns.h"
 #include "base/host_counters.h"
+#include "base/quantile.h"
 #include "model/held.h"
 
 namespace pitot::facts {
@@ -18,23 +19,15 @@ namespace {
 std::pair<double, double> WithinAndElse(const model::Trace& trace, uint32_t counter, model::Interval when) {
   std::vector<std::pair<double, int64_t>> outside;
   double sum = 0;
-  int64_t inside_ns = 0, outside_ns = 0;
+  int64_t inside_ns = 0;
   for (const model::Held& held : ValuesOf(trace, counter)) {
     const int64_t within_ns =
         std::max<int64_t>(0, std::min(held.when.end_ns, when.end_ns) - std::max(held.when.begin_ns, when.begin_ns));
     sum += held.value * static_cast<double>(within_ns);
     inside_ns += within_ns;
-    outside_ns += held.ns() - within_ns;
-    outside.emplace_back(held.value, held.ns() - within_ns);
+    if (held.ns() > within_ns) outside.emplace_back(held.value, held.ns() - within_ns);
   }
-  std::sort(outside.begin(), outside.end());
-  double median = 0;
-  int64_t seen_ns = 0;
-  for (auto at = outside.begin(); at != outside.end() && 2 * seen_ns < outside_ns; ++at) {
-    median = at->first;
-    seen_ns += at->second;
-  }
-  return {inside_ns == 0 ? 0 : sum / static_cast<double>(inside_ns), median};
+  return {inside_ns == 0 ? 0 : sum / static_cast<double>(inside_ns), base::WeightedQuantile(std::move(outside), 0.5)};
 }
 
 }  // namespace

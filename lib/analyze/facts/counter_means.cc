@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "analyze/facts/gpu_counters.h"
 #include "model/held.h"
 
 namespace pitot::facts {
@@ -20,14 +21,6 @@ using model::kNone;
 using model::Trace;
 
 constexpr size_t kMostSamples = 1'000'000;  // that equal values are divided into
-
-uint32_t CounterOf(const Trace& trace, uint32_t device, GpuCounter counter) {
-  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    if (trace.counters[row].device == device && trace.strings[trace.counters[row].name] == base::NameOf(counter))
-      return row;
-  }
-  return kNone;
-}
 
 // When a device was sampled.
 Intervals SampledOf(const Trace& trace, uint32_t sampled) {

@@ -13,6 +13,15 @@
 
 namespace pitot::facts {
 
+// The row of a hardware counter of a device of the trace; kNone if it has none. O(counters).
+inline uint32_t CounterOf(const model::Trace& trace, uint32_t device, base::GpuCounter counter) {
+  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
+    if (trace.counters[row].device == device && trace.strings[trace.counters[row].name] == base::NameOf(counter))
+      return row;
+  }
+  return model::kNone;
+}
+
 struct GpuCounters {
   std::string_view name;                          // "GPU 0 (NVIDIA H100)"
   std::map<std::string_view, uint32_t> counters;  // rows, by "SM clock"

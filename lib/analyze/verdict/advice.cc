@@ -95,13 +95,19 @@ constexpr AdviceRow kRows[] = {
      Proof::kMayAwaitGpu,
      {"record_gpu",
       "The thread waited for a GPU. Add pitot::gpu::Enable (docs/guide/gpu.md): it records what GPUs do, and the waits "
-      "for them."}},
+      "for them. If it is there, report.txt says what it could not record, and why."}},
     {BlameBit(Blame::kHostOncpuFramework),
      kAnyClose,
      Proof::kMayAwaitGpu,
      {"record_gpu",
       "The thread ran this code, or waited for a GPU in it. Add pitot::gpu::Enable (docs/guide/gpu.md): it records "
-      "what GPUs do, and the waits for them."}},
+      "what GPUs do, and the waits for them. If it is there, report.txt says what it could not record, and why."}},
+    {BlameBit(Blame::kHostOncpuFramework),
+     kAnyClose,
+     Proof::kMayPollGpu,
+     {"wait_in_calls",
+      "The GPU worked all that time, and the thread made no call that waits for it: it ran code, or asked the GPU "
+      "again and again (cudaStreamQuery). A synchronisation, or kernels recorded (docs/guide/gpu.md), would tell."}},
     {BlameBit(Blame::kHostOncpuFramework),
      kAnyClose,
      Proof::kMoreLaunches,

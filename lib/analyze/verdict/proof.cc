@@ -15,6 +15,8 @@ namespace pitot::verdict {
 namespace {
 
 constexpr uint32_t kLeastLike = 8;  // needed for a usual median
+// A GPU that waits for the next launch of a thread is idle for some microseconds each time.
+constexpr double kBusyAllTheTime = 0.9;
 
 // Whether most of it is in returns too short to prove that the thread came back late.
 bool IsManyWaits(const blame::Index& index, const RequestBlame& blame, Blame of) {
@@ -80,10 +82,27 @@ bool IsSleepFor(bool device, const model::Trace& trace, const RequestBlame& blam
   return slept_ns > 0 && 2 * named_ns > slept_ns;
 }
 
-// Whether counters say what its GPU did in that time.
-bool IsSampled(const blame::Index& index, const BlameSegment& segment) {
-  const blame::GpuUse::Device* const device = index.gpu_use.Of(segment.batch, segment.thread);
-  return device != nullptr && device->IsSampled(segment.begin_ns, segment.end_ns);
+// Why model code may be a wait for the GPU. The walk has already taken from the code of a batch without a recorded wait
+// what counters of its GPU tell.
+GpuDoubt DoubtOf(const blame::Index& index, const BlameSegment& segment) {
+  if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0)
+    return GpuDoubt::kNone;
+  // Without depths, recorded calls alone do not say that kernels would be there.
+  const bool are_kernels_known =
+      index.trace.depths.empty()
+          ? index.gpu.AreOperationsRecorded(segment.begin_ns, segment.end_ns)
+          : ForGpus(facts::DepthOf(index.trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels;
+  if (are_kernels_known) return GpuDoubt::kNone;
+  const blame::GpuUse::Device* device = index.gpu_use.Of(segment.batch, segment.thread);
+  if (device != nullptr && !device->IsSampled(segment.begin_ns, segment.end_ns)) device = nullptr;
+  if (index.gpu.HasWaits(segment.batch)) {
+    const int64_t busy_ns =
+        device == nullptr ? 0 : device->BusyNs(blame::GpuUse::kCompute, segment.begin_ns, segment.end_ns);
+    const auto ns = static_cast<double>(segment.end_ns - segment.begin_ns);
+    return static_cast<double>(busy_ns) >= kBusyAllTheTime * ns ? GpuDoubt::kBusy : GpuDoubt::kNone;
+  }
+  const bool are_seen = facts::AreWaitsRecorded(index.trace) && index.gpu.HasWaitsOfExecutor(segment.batch);
+  return device != nullptr || are_seen ? GpuDoubt::kNone : GpuDoubt::kUnseen;
 }
 
 }  // namespace
@@ -91,21 +110,19 @@ bool IsSampled(const blame::Index& index, const BlameSegment& segment) {
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(false, trace, blame); }
 bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(true, trace, blame); }
 
-bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
-  const model::Trace& trace = index.trace;
-  const bool has_gpu = !trace.devices.empty() || !facts::GpuCountersOf(trace).empty();
-  if (!has_gpu || (facts::AreWaitsRecorded(trace) && index.gpu.has_any_waits())) return false;
-  int64_t code_ns = 0, unseen_ns = 0;
+GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
+  if (index.trace.devices.empty() && facts::GpuCountersOf(index.trace).empty()) return GpuDoubt::kNone;
+  int64_t code_ns = 0, unseen_ns = 0, busy_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kHostOncpuFramework) continue;
-    code_ns += segment.end_ns - segment.begin_ns;
-    if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0 ||
-        index.gpu.HasWaits(segment.batch) || IsSampled(index, segment) ||
-        ForGpus(facts::DepthOf(trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels)
-      continue;
-    unseen_ns += segment.end_ns - segment.begin_ns;
+    const int64_t ns = segment.end_ns - segment.begin_ns;
+    const GpuDoubt doubt = DoubtOf(index, segment);
+    code_ns += ns;
+    unseen_ns += doubt == GpuDoubt::kUnseen ? ns : 0;
+    busy_ns += doubt == GpuDoubt::kBusy ? ns : 0;
   }
-  return unseen_ns > 0 && 2 * unseen_ns >= code_ns;
+  if (code_ns == 0 || 2 * (unseen_ns + busy_ns) < code_ns) return GpuDoubt::kNone;
+  return unseen_ns >= busy_ns ? GpuDoubt::kUnseen : GpuDoubt::kBusy;
 }
 
 bool IsStill(const blame::Index& index, const RequestBlame& blame) {
@@ -176,7 +193,14 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
     case Blame::kHostOncpuFramework:
       if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBeMixed;
-      if (MayAwaitGpu(index, blame)) return Proof::kMayAwaitGpu;
+      switch (MayAwaitGpu(index, blame)) {
+        case GpuDoubt::kUnseen:
+          return Proof::kMayAwaitGpu;
+        case GpuDoubt::kBusy:
+          return Proof::kMayPollGpu;
+        case GpuDoubt::kNone:
+          break;
+      }
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
       return verdict.more_of == "launches" ? Proof::kMoreLaunches : Proof::kNone;
     case Blame::kLaunchApi:

@@ -23,8 +23,6 @@ void FindTree(const blame::Index& index, const RequestBlame& blame, Verdict* ver
 void FindStage(const blame::Index& index, const RequestBlame& blame, Verdict* verdict);
 
 // ---- tree_text.cc
-// "40 came within 20.0 ms; 34 were ahead of it in queue "pictures", from which 2 threads take".
-std::string LoadText(const model::Trace& trace, const Load& load);
 // The tree in words, each line after its parent, without the victim. Empty if no cause is a wait for somebody.
 struct TreeLine {
   size_t depth = 0;

@@ -211,10 +211,17 @@ class TreeTeller {
   std::string LoadWords(const VerdictNode& node) const {
     std::string text =
         "because of load: none of the " + base::Plural(node.count, "other") + " ahead took longer than usual";
-    if (!node.is_explained) text = "because of load: " + base::Plural(node.count, "other") + " ahead";
+    if (!node.is_explained)
+      text = "because of load: " + base::Plural(node.count, "other") + (node.count == 1 ? " was" : " were") + " ahead";
     if (node.is_explained && node.count == 1) text = "because of load: the one ahead took no longer than usual";
-    if (node.hops == 0 && verdict_.load.ahead != 0) text += ", and " + LoadText(trace_, verdict_.load);
+    if (node.hops == 0 && verdict_.load.ahead != 0) text += ", and " + QueueText(verdict_.load);
     return text;
+  }
+  // "34 requests that had come within 20.0 ms were ahead of it in queue "images" of 2 threads".
+  std::string QueueText(const Load& load) const {
+    return base::Plural(load.ahead, "request") + " that had come within " + Duration(load.within_ns) +
+           (load.ahead == 1 ? " was" : " were") + " ahead of it in queue " + QuotedName(trace_.strings[load.queue]) +
+           " of " + base::Plural(load.threads, "thread");
   }
 
   // Whether the node is the work of a member, which made its batch long.
@@ -277,12 +284,6 @@ class TreeTeller {
 };
 
 }  // namespace
-
-std::string LoadText(const Trace& trace, const Load& load) {
-  return base::Plural(load.ahead, "request") + " that had come within " + Duration(load.within_ns) +
-         (load.ahead == 1 ? " was" : " were") + " ahead of it in queue " + QuotedName(trace.strings[load.queue]) +
-         " of " + base::Plural(load.threads, "thread");
-}
 
 std::vector<TreeLine> TreeLines(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
   return TreeTeller(index, blame, verdict).Lines();
