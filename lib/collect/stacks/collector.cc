@@ -37,6 +37,7 @@ constexpr int64_t kTickNs = 10 * kMs, kIdleTickNs = 50 * kMs;  // while a reques
 constexpr int64_t kPausePart = 8, kMostPauseNs = 50 * kMs;
 constexpr int64_t kRefillNs = 5'000 * kMs;                // of StackOptions::most_stacks
 constexpr int64_t kMostCpuNs = 50 * kMs, kCpuPart = 100;  // CPU time at once, and its share of the time
+constexpr int64_t kFreshNs = 10'000 * kMs;                // then modules may have been unloaded
 constexpr uint32_t kMostNames = 1000;                     // of frames, for the life of the process
 
 constinit base::OneInProcess g_only;
@@ -81,6 +82,7 @@ struct Shared {
   double stacks_left;
   int64_t cpu_left_ns = kMostCpuNs, refilled_ns = 0;
   int64_t late_since_ns = 0, due_ns = 0;  // 0: no request is late
+  int64_t fresh_ns = 0;                   // what is known of modules and threads is not older
   uint32_t missed = 0;                    // since the last record
   // What a thread had when it was last seen: if it has not run since, its stack is the same.
   struct Seen {
@@ -99,6 +101,11 @@ struct Shared {
   void Take(int64_t tid);
   void Record(int64_t tid, int64_t call, const std::vector<Frame>& frames);
   void EndLateness();
+  void Forget(int64_t now_ns) {
+    fresh_ns = now_ns;
+    seen.clear();
+    environment.unwinder->Reset();
+  }
   void Miss(Missing why, uint32_t count = 1) {
     if (why != kRan) missed += count;
     const base::MutexLock lock(&mutex);
@@ -130,6 +137,7 @@ int64_t Shared::Look(int64_t now_ns) {
   }
   if (late_since_ns == 0) late_since_ns = due_ns = now_ns;
   if (now_ns < due_ns) return now_ns + kTickNs;
+  if (now_ns - fresh_ns > kFreshNs) Forget(now_ns);
   Refill(now_ns);
   const uint32_t taken = std::min(found, options.most_threads);
   if (found > taken) Miss(kOverBudget, found - taken);
@@ -199,8 +207,7 @@ void Shared::Record(int64_t tid, int64_t call, const std::vector<Frame>& frames)
 
 void Shared::EndLateness() {
   late_since_ns = due_ns = 0;
-  seen.clear();
-  environment.unwinder->Reset();
+  Forget(0);
   if (missed == 0) return;
   StackSample rest;
   rest.missed = std::exchange(missed, 0);

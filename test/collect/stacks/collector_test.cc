@@ -140,7 +140,7 @@ TEST_CASE("a thread that sleeps while a request is late has its stack recorded",
   CHECK(rig.play.stack == 0x1000);
   CHECK(rig.play.instruction == 0x2000);
   CHECK(rig.play.unwound == 1);  // it has not run since
-  CHECK(rig.play.resets == 1);
+  CHECK(rig.play.resets == 2);   // before the first look, and at the end
   CHECK(rig.Attribute("stacks.left_out").empty());
 }
 
@@ -164,6 +164,15 @@ TEST_CASE("a thread that ran since is read again", "[stacks]") {
   rig.Write(1, kInRecv, "200 0 8\n");
   rig.BeLate(1);
   CHECK(rig.play.unwound == before + 1);
+}
+
+TEST_CASE("modules are looked at again where requests are late for long", "[stacks]") {
+  Rig rig;
+  rig.Write(1, kInRecv);
+  REQUIRE(rig.Start().ok());
+  rig.BeLate(1, 35'000 * kMs);
+  CHECK(rig.play.resets == 5);  // before the first look, every 10 s, and at the end
+  CHECK(rig.play.unwound == 4);
 }
 
 TEST_CASE("threads that run, go on, or have ended have no stack, and each that is missing is counted", "[stacks]") {
