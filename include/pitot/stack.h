@@ -32,7 +32,8 @@ PITOT_EXPORT void WatchLateRequests(bool is_on) noexcept;
 PITOT_EXPORT uint32_t FindLateThreads(int64_t* tids, uint32_t most) noexcept;
 
 // The system call in which a thread of this process sleeps: "recv", "futex"; "" if it runs, or the system does not say
-// (/proc/self/task/<tid>/syscall). Never stops the thread.
+// (/proc/self/task/<tid>/syscall). A futex with a timeout is a "timed futex": threads that want an interpreter's lock
+// wait in one. Never stops the thread.
 // Threads: any.
 // Cost: three system calls, and a name the first time.
 PITOT_EXPORT Name SystemCallOf(int64_t tid) noexcept;

@@ -33,7 +33,8 @@ Name SystemCallOf(int64_t tid) noexcept {
   close(file);
   text[length > 0 ? length : 0] = '\0';
   trace::SystemCall call;
-  return trace::SystemCallName(trace::ParseSystemCall(text, &call) ? call.number : trace::SystemCall::kNone);
+  if (!trace::ParseSystemCall(text, &call)) return Intern("");
+  return call.is_timed_futex ? Intern("timed futex") : trace::SystemCallName(call.number);
 }
 
 void RecordStack(const StackSample& sample) noexcept {

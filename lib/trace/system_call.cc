@@ -73,6 +73,8 @@ bool ParseSystemCall(const char* text, SystemCall* call) noexcept {
   if (count != (call->number < 0 ? 2 : kMostWords)) return false;
   call->stack = words[count - 2];
   call->instruction = words[count - 1];
+  constexpr int kTimeout = 3;  // its argument of futex; null: it waits for as long as it takes
+  call->is_timed_futex = call->number == SYS_futex && words[kTimeout] != 0;
   return true;
 }
 

@@ -14,6 +14,7 @@ struct SystemCall {
   static constexpr int64_t kNone = -1;  // it sleeps, and in no call
   int64_t number = kNone;
   uint64_t stack = 0, instruction = 0;  // its stack pointer and program counter
+  bool is_timed_futex = false;          // it waits in futex for a limited time
 };
 // The contents of that file. False if the thread runs, or the text is not of this kind.
 bool ParseSystemCall(const char* text, SystemCall* call) noexcept;

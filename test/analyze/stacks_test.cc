@@ -214,7 +214,7 @@ TEST_CASE("the place is the innermost frame outside of libraries", "[stacks]") {
   server.Stack(30, "", 1, {"acquire (threading.py:99)", "get (app.py:12)", "serve (app.py:5)"});
   server.Stack(40, "", 3, {"poll (selectors.py:7)", "select (selectors.py:9)"});
   const Stacks stacks(server.Made());
-  BlameSegment segment = server.Segment(Blame::kHostBlockedUnknown);
+  BlameSegment segment = server.Segment(Blame::kUntraced);
 
   Stacks::Seen seen = stacks.Of(segment);
 
@@ -228,6 +228,20 @@ TEST_CASE("the place is the innermost frame outside of libraries", "[stacks]") {
   CHECK(Stacks::CountText(seen) == ", in 1 of 1 stack");
   segment.blame = Blame::kHostOncpuPre;
   CHECK(!stacks.Of(segment).is_known());
+}
+
+TEST_CASE("stacks of an interpreter's thread that may have run do not show where it slept", "[stacks]") {
+  Server server({});
+  for (int64_t ms = 20; ms < 200; ms += 10) server.Stack(ms, "", 0, {"compute (app.py:7)"});
+  server.StacksInFetch(200, 260);
+  const Stacks stacks(server.Made());
+
+  const Stacks::Seen seen = stacks.Of(server.Segment(Blame::kHostBlockedUnknown));
+
+  CHECK(seen.count == 6);
+  CHECK(stacks.Place(seen.event) == "recv below fetch (app.py:88)");
+  CHECK(server.Judge().verdict.kind == VerdictKind::kUndetermined);  // they cover less than half of it
+  CHECK(stacks.Of(server.Segment(Blame::kUntraced)).count == 24);
 }
 
 TEST_CASE("frames of an interpreter count in place of the machine's", "[stacks]") {

@@ -465,32 +465,46 @@ class Stacks(WithRecorder):
             go_on.wait()
             _stacks.Stacks().look()
 
-    def test_a_lock_in_python_is_no_system_call(self):
-        self.keep_records()
-        ready, wait = threading.Event(), threading.Event()
-
+    def wait_on_thread(self, wait, call):
+        """A late request whose thread waits, once it sleeps in that call."""
         def serve():
             with pitot.Request("/wait") as request:
                 request.set_deadline(0.001)
-                ready.set()
-                wait.wait()
+                wait()
 
         thread = threading.Thread(target=serve)
         thread.start()
         self.addCleanup(thread.join)
-        self.addCleanup(wait.set)
-        ready.wait()
-        futex, deadline = _library.intern(b"futex"), time.monotonic() + 60
-        while _library.system_call_of(thread.native_id) != futex:
+        name, deadline = _library.intern(call), time.monotonic() + 60
+        while _library.system_call_of(thread.native_id) != name:
             self.assertLess(time.monotonic(), deadline)
+        return thread
+
+    def test_a_thread_that_waits_for_a_lock_of_python_is_below_its_own_function(self):
+        for timeout, call in ((None, b"futex"), (3600, b"timed futex")):
+            with self.subTest(call):
+                self.keep_records()
+                self.records.clear()
+                event = threading.Event()
+                thread = self.wait_on_thread(lambda: event.wait(timeout), call)  # pylint: disable=cell-var-from-loop
+                stacks = _stacks.Stacks()
+                stacks.look()
+                event.set()
+                (tid, call_name, own, names, missed), = self.records
+                thread.join()
+                self.assertEqual((tid, call_name, missed), (thread.native_id, _library.intern(b"lock"), 0))
+                self.assertEqual(own, 1)  # below the library's own wait
+                texts = {name: text for text, name in stacks._names.items()}
+                self.assertRegex(texts[names[1]], f"<lambda> \\({FILE}:[0-9]+\\)$")
+                self.assertRegex(texts[names[0]], "wait \\(threading.py:[0-9]+\\)$")
+
+    def test_a_thread_that_wants_the_interpreters_lock_is_in_no_call(self):
         stacks = _stacks.Stacks()
-        stacks.look()
-        (tid, call, own, names, missed), = self.records
-        self.assertEqual((tid, call, missed), (thread.native_id, _library.intern(b""), 0))
-        self.assertEqual(own, 1)  # below the library's own wait
-        texts = {name: text for text, name in stacks._names.items()}
-        self.assertRegex(texts[names[1]], f"serve \\({FILE}:[0-9]+\\)$")
-        self.assertRegex(texts[names[0]], "wait \\(threading.py:[0-9]+\\)$")
+        frame = sys._getframe()
+        calls = {b"futex": b"lock", b"timed futex": b"", b"recv": b"recv", b"": b""}
+        for call, expected in calls.items():
+            with unittest.mock.patch.object(_stacks.lib, "system_call_of", lambda tid: _library.intern(call)):
+                self.assertEqual(stacks._call_of(1, frame), _library.intern(expected))
 
     def test_stacks_are_bounded_and_each_one_left_out_is_counted(self):
         self.keep_records()

@@ -183,6 +183,11 @@ TEST_CASE("the file of a system call is read as it is, or not at all", "[stack]"
   CHECK(call.number == 45);
   CHECK(call.stack == 0x7f358c5d1a10);
   CHECK(call.instruction == 0x7f358cd28974);
+  CHECK(!call.is_timed_futex);
+  REQUIRE(parse("202 0x1 0x80 0x2 0x0 0x0 0x0 0x10 0x20"));
+  CHECK(!call.is_timed_futex);
+  REQUIRE(parse("202 0x1 0x189 0x0 0x7f00 0x0 0xffffffff 0x10 0x20"));
+  CHECK(call.is_timed_futex);
   REQUIRE(parse("-1 0x10 0x20\n"));
   CHECK(call.number == pitot::trace::SystemCall::kNone);
   CHECK(call.stack == 0x10);

@@ -25,6 +25,10 @@ _MOST_NAMES = 1000  # of frames; later ones are "(other)"
 _FRAMES = 3
 _NO_OWN = 3
 
+# Where threads of the standard library sleep with a timeout.
+_WAITS = frozenset(function.__code__ for function in (threading.Condition.wait, threading.Thread.join,
+                                                      getattr(threading.Thread, "_wait_for_tstate_lock", threading.Thread.join)))
+
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -71,8 +75,9 @@ class Stacks:
         self._tids = (ctypes.c_int64 * _MOST_THREADS)()
         self._names: Dict[str, int] = {}
         self._none = int(lib.intern(b""))
-        # A thread of Python in a futex waits for a lock, or for the interpreter's: that says nothing.
-        self._silent = int(lib.intern(b"futex"))
+        # Threads that want the interpreter's lock wait in a timed futex: such a thread may be about to run.
+        self._futex, self._timed_futex = int(lib.intern(b"futex")), int(lib.intern(b"timed futex"))
+        self._lock = int(lib.intern(b"lock"))
         self._late_since = 0  # 0: no request is late
         self._next_ns = 0
         self._refilled_ns = 0
@@ -121,9 +126,15 @@ class Stacks:
                 continue
             self._left -= 1
             texts, own = frames_of(frame)
-            call = lib.system_call_of(tid)
-            self._record(tid, self._none if call == self._silent else call, own, texts)
+            self._record(tid, self._call_of(tid, frame), own, texts)
         del frames
+
+    def _call_of(self, tid: int, frame: Any) -> int:
+        """The name of the system call in which the thread sleeps; "lock" for locks of Python; "" if it may run."""
+        call = int(lib.system_call_of(tid))
+        if call == self._timed_futex:
+            return self._lock if frame.f_code in _WAITS else self._none
+        return self._lock if call == self._futex else call
 
     def _record(self, tid: int, call: int, own: int, texts: List[str]) -> None:
         names = (ctypes.c_uint32 * _FRAMES)(*[self._name(text) for text in texts[:_FRAMES]])

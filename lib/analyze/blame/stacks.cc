@@ -66,7 +66,7 @@ uint32_t Stacks::OwnArg(uint32_t event) const {
 
 // A recorded wait says itself what it was for. Counters do not tell at what moment code stood still: then stacks next
 // to the segment, in the same scope, count too.
-void Stacks::Add(const BlameSegment& segment, std::vector<uint32_t>* events, int64_t* covered_ns) const {
+void Stacks::Add(const BlameSegment& segment, uint32_t row, std::vector<Read>* reads) const {
   WaitArgs wait;
   if (segment.thread >= of_threads_.size() || ReadWait(trace_, segment.event, &wait)) return;
   const std::vector<uint32_t>& all = of_threads_[segment.thread];
@@ -78,15 +78,23 @@ void Stacks::Add(const BlameSegment& segment, std::vector<uint32_t>* events, int
   }
   auto at = std::partition_point(all.begin(), all.end(),
                                  [&](uint32_t event) { return trace_.events.begin_ns[event] < begin_ns; });
-  if (at == all.end() || trace_.events.begin_ns[*at] > end_ns) return;
-  *covered_ns += segment.end_ns - std::clamp(trace_.events.begin_ns[*at], segment.begin_ns, segment.end_ns);
-  for (; at != all.end() && trace_.events.begin_ns[*at] <= end_ns; ++at) events->push_back(*at);
+  for (; at != all.end() && trace_.events.begin_ns[*at] <= end_ns; ++at)
+    reads->push_back(
+        {*at, row, segment.end_ns - std::clamp(trace_.events.begin_ns[*at], segment.begin_ns, segment.end_ns)});
 }
 
-Stacks::Seen Stacks::Count(const std::vector<uint32_t>& events, int64_t covered_ns) const {
+// A thread of an interpreter that was in no call may have run, or wanted to: such stacks do not show a sleep. And below
+// an interpreter's frames all its threads look alike.
+void Stacks::LeaveOutUnclear(Blame part, std::vector<Read>* reads) const {
+  const auto is_native = [&](const Read& read) { return (Arg(read.event, kOwn) & kNative) != 0; };
+  if (part == Blame::kHostBlockedUnknown)
+    std::erase_if(*reads, [&](const Read& read) { return !is_native(read) && Call(read.event).empty(); });
+  if (!std::all_of(reads->begin(), reads->end(), is_native)) std::erase_if(*reads, is_native);
+}
+
+Stacks::Seen Stacks::Count(const std::vector<uint32_t>& events) const {
   Seen seen;
   seen.count = static_cast<uint32_t>(events.size());
-  seen.covered_ns = covered_ns;
   std::map<uint64_t, std::map<uint64_t, std::pair<uint32_t, uint32_t>>> places;  // frame, call: how many, and one
   for (const uint32_t event : events) {
     auto& [count, one] = places[Arg(event, OwnArg(event))][Arg(event, kCall)];
@@ -112,17 +120,22 @@ Stacks::Seen Stacks::Of(const BlameSegment& segment) const { return Of(std::vect
 
 Stacks::Seen Stacks::Of(const std::vector<BlameSegment>& segments, Blame part) const {
   if (of_threads_.empty() || (part != Blame::kHostBlockedUnknown && part != Blame::kUntraced)) return {};
+  std::vector<Read> reads;
+  for (uint32_t row = 0; row < segments.size(); ++row) {
+    if (segments[row].blame == part) Add(segments[row], row, &reads);
+  }
+  LeaveOutUnclear(part, &reads);
   std::vector<uint32_t> events;
-  int64_t covered_ns = 0;
-  for (const BlameSegment& segment : segments) {
-    if (segment.blame == part) Add(segment, &events, &covered_ns);
+  std::map<uint32_t, int64_t> covered;  // by segment, from the first stack on
+  for (const Read& read : reads) {
+    events.push_back(read.event);
+    covered[read.segment] = std::max(covered[read.segment], read.rest_ns);
   }
   std::sort(events.begin(), events.end());
   events.erase(std::unique(events.begin(), events.end()), events.end());
-  // Below an interpreter's frames all its threads look alike.
-  const auto is_native = [&](uint32_t event) { return (Arg(event, kOwn) & kNative) != 0; };
-  if (!std::all_of(events.begin(), events.end(), is_native)) std::erase_if(events, is_native);
-  return Count(events, covered_ns);
+  Seen seen = Count(events);
+  for (const auto& [segment, ns] : covered) seen.covered_ns += ns;
+  return seen;
 }
 
 std::string Stacks::Place(uint32_t event) const {

@@ -45,8 +45,14 @@ class Stacks {
   static std::string CountText(const Seen& seen);
 
  private:
-  void Add(const BlameSegment& segment, std::vector<uint32_t>* events, int64_t* covered_ns) const;
-  Seen Count(const std::vector<uint32_t>& events, int64_t covered_ns) const;
+  // A stack read in the time of a segment, of which this much is left.
+  struct Read {
+    uint32_t event, segment;
+    int64_t rest_ns;
+  };
+  void Add(const BlameSegment& segment, uint32_t row, std::vector<Read>* reads) const;
+  void LeaveOutUnclear(Blame part, std::vector<Read>* reads) const;
+  Seen Count(const std::vector<uint32_t>& events) const;
   uint64_t Arg(uint32_t event, uint32_t number) const;
   std::string Name(uint32_t event, uint32_t number) const;
   // The number of the argument with the place's frame.
