@@ -15,8 +15,6 @@ namespace pitot::verdict {
 namespace {
 
 constexpr uint32_t kLeastLike = 8;  // needed for a usual median
-// A GPU that waits for the next launch of a thread is idle for some microseconds each time.
-constexpr double kBusyAllTheTime = 0.9;
 
 // Whether most of it is in returns too short to prove that the thread came back late.
 bool IsManyWaits(const blame::Index& index, const RequestBlame& blame, Blame of) {
@@ -82,27 +80,28 @@ bool IsSleepFor(bool device, const model::Trace& trace, const RequestBlame& blam
   return slept_ns > 0 && 2 * named_ns > slept_ns;
 }
 
-// Why model code may be a wait for the GPU. The walk has already taken from the code of a batch without a recorded wait
-// what counters of its GPU tell.
-GpuDoubt DoubtOf(const blame::Index& index, const BlameSegment& segment) {
+// Model code that may be a wait for the GPU. The walk has already taken from the code of a batch without a recorded
+// wait what counters of its GPU tell.
+struct Doubtful {
+  int64_t unseen_ns = 0, busy_ns = 0;  // see GpuDoubt
+};
+Doubtful DoubtfulOf(const blame::Index& index, const BlameSegment& segment) {
   if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0)
-    return GpuDoubt::kNone;
+    return {};
   // Without depths, recorded calls alone do not say that kernels would be there.
   const bool are_kernels_known =
       index.trace.depths.empty()
           ? index.gpu.AreOperationsRecorded(segment.begin_ns, segment.end_ns)
           : ForGpus(facts::DepthOf(index.trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels;
-  if (are_kernels_known) return GpuDoubt::kNone;
+  if (are_kernels_known) return {};
   const blame::GpuUse::Device* device = index.gpu_use.Of(segment.batch, segment.thread);
   if (device != nullptr && !device->IsSampled(segment.begin_ns, segment.end_ns)) device = nullptr;
   if (index.gpu.HasWaits(segment.batch)) {
-    const int64_t busy_ns =
-        device == nullptr ? 0 : device->BusyNs(blame::GpuUse::kCompute, segment.begin_ns, segment.end_ns);
-    const auto ns = static_cast<double>(segment.end_ns - segment.begin_ns);
-    return static_cast<double>(busy_ns) >= kBusyAllTheTime * ns ? GpuDoubt::kBusy : GpuDoubt::kNone;
+    const auto engine = blame::GpuUse::kCompute;
+    return {0, device == nullptr ? 0 : device->BusyNs(engine, segment.begin_ns, segment.end_ns)};
   }
   const bool are_seen = facts::AreWaitsRecorded(index.trace) && index.gpu.HasWaitsOfExecutor(segment.batch);
-  return device != nullptr || are_seen ? GpuDoubt::kNone : GpuDoubt::kUnseen;
+  return {device != nullptr || are_seen ? 0 : segment.end_ns - segment.begin_ns, 0};
 }
 
 }  // namespace
@@ -115,11 +114,10 @@ GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
   int64_t code_ns = 0, unseen_ns = 0, busy_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kHostOncpuFramework) continue;
-    const int64_t ns = segment.end_ns - segment.begin_ns;
-    const GpuDoubt doubt = DoubtOf(index, segment);
-    code_ns += ns;
-    unseen_ns += doubt == GpuDoubt::kUnseen ? ns : 0;
-    busy_ns += doubt == GpuDoubt::kBusy ? ns : 0;
+    const Doubtful doubtful = DoubtfulOf(index, segment);
+    code_ns += segment.end_ns - segment.begin_ns;
+    unseen_ns += doubtful.unseen_ns;
+    busy_ns += doubtful.busy_ns;
   }
   if (code_ns == 0 || 2 * (unseen_ns + busy_ns) < code_ns) return GpuDoubt::kNone;
   return unseen_ns >= busy_ns ? GpuDoubt::kUnseen : GpuDoubt::kBusy;

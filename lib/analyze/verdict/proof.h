@@ -25,7 +25,7 @@ bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame);
 enum class GpuDoubt : uint8_t {
   kNone,
   kUnseen,  // neither calls, nor kernels, nor counters show what the GPU did meanwhile
-  kBusy,    // the GPU worked all the time, and the thread made no recorded call: it may have polled
+  kBusy,    // the GPU worked meanwhile, and the thread made no recorded call: it may have polled
 };
 GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
 

@@ -185,7 +185,7 @@ class RequestComparison {
                             ? "a thread serving this request was blocked, and no recorded wait explains why"
                         : 2 * unexplained_.unseen_ns > unexplained_.unknown_ns
                             ? MayAwaitGpu(index_, blame_) == GpuDoubt::kBusy
-                                  ? "code of its batch, or calls that ask a GPU again and again: it worked all the time"
+                                  ? "code of its batch, or calls that ask a GPU again and again: it worked meanwhile"
                                   : "code of its batch, or a wait for a GPU: nothing recorded shows what the GPU did"
                             : "nothing recorded explains most of the excess";
     return true;
