@@ -129,9 +129,9 @@ class Teller {
   std::string Sentence(const Cause& cause, bool is_undetermined) const {
     const std::string time = Duration(cause.blame_ns);
     std::string text = HowItTook(cause, time);
-    const std::string stacks = StacksOf(cause);
-    text += stacks;
-    const bool is_explained = !stacks.empty() || IsNamedSleep(trace_, blame_) || IsStill(index_, blame_);
+    text += StacksOf(cause);
+    const bool is_explained =
+        IsPlaced(index_, blame_, cause.blame) || IsNamedSleep(trace_, blame_) || IsStill(index_, blame_);
     if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !is_explained)
       text += ", and no recorded wait explains why";
     if (cause.blame == Blame::kHostOncpuFramework && MayAwaitGpu(index_, blame_) != GpuDoubt::kNone)
