@@ -176,6 +176,12 @@ constexpr AdviceRow kRows[] = {
      {"name_owner",
       "The thread was in a recorded wait without an owner. Find out why that wait is long, and name the owner in "
       "PITOT_WAIT (pitot::Owner)."}},
+    {BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kUntraced),
+     kAnyClose,
+     Proof::kPlaced,
+     {"look_at_stack",
+      "Look at the line that the stacks show: find out what it waits for. Record that wait with PITOT_WAIT, so that "
+      "verdicts name the resource."}},
     {BlameBit(Blame::kHostBlockedUnknown),
      kAnyClose,
      kAnyProof,

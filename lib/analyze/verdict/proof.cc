@@ -135,6 +135,12 @@ bool IsStill(const blame::Index& index, const RequestBlame& blame) {
   return slept_ns > 0 && 2 * std::max(still_ns, std::min(all_ns, slept_ns)) > slept_ns;
 }
 
+bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part) {
+  const blame::Stacks::Seen seen = index.stacks.Of(blame.segments, part);
+  if (!seen.is_sure() || 2 * seen.covered_ns < blame.blame[part]) return false;
+  return part != Blame::kUntraced || 4 * seen.asleep >= 3 * seen.count;
+}
+
 blame::MixedWork::Doubt MayBeMixed(const blame::Index& index, const RequestBlame& blame) {
   using Doubt = blame::MixedWork::Doubt;
   int64_t work_ns = 0, unsure_ns = 0;
@@ -172,7 +178,8 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
           index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)
         return Proof::kHeldLock;
       if (IsDeviceSleep(index.trace, blame)) return Proof::kMayAwaitGpu;
-      return IsNamedSleep(index.trace, blame) ? Proof::kNamedWait : Proof::kNone;
+      if (IsNamedSleep(index.trace, blame)) return Proof::kNamedWait;
+      return IsPlaced(index, blame, cause.blame) ? Proof::kPlaced : Proof::kNone;
     case Blame::kExecutorBusy:
       if (const blame::MixedWork::Part* part = index.PartBehind(longest); part != nullptr && part->work > 0)
         return Proof::kLargeMember;
@@ -210,6 +217,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kSyncReturn:
       return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
     case Blame::kUntraced:
+      if (IsPlaced(index, blame, cause.blame)) return Proof::kPlaced;
       return IsUnseen(longest) ? Proof::kUnseen : Proof::kNone;
     default:
       return Proof::kNone;

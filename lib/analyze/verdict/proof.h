@@ -32,6 +32,10 @@ GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
 // Whether most of a request's sleep was while the whole process stood still.
 bool IsStill(const blame::Index& index, const RequestBlame& blame);
 
+// Whether stacks show where the thread was in most of such a part: blocked for no recorded reason, or not recorded and
+// asleep in a system call.
+bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part);
+
 // Whether most of the model code and sleep of a request may be another's work in the same batch, or something else
 // there, and why that is not known.
 blame::MixedWork::Doubt MayBeMixed(const blame::Index& index, const RequestBlame& blame);
