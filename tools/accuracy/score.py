@@ -483,9 +483,13 @@ def number_in(dose: str) -> float:
     return float(found.group()) if found else 0.0
 
 
+def is_large(injected_ns: int, typical_ns: int) -> bool:
+    """Whether a fault counts by its size. One without injected time of its own (a bigger input) always counts."""
+    return injected_ns == 0 or (typical_ns > 0 and injected_ns >= LEAST_RATIO * typical_ns)
+
+
 def is_judged(record: Record, expected: Dict[str, Any]) -> bool:
-    """Whether a record counts. A fault without injected time of its own (a burst, a bigger input) always counts."""
-    return not expected['faults'][record.fault].get('needs') and (record.injected_ns == 0 or record.ratio >= LEAST_RATIO)
+    return not expected['faults'][record.fault].get('needs') and is_large(record.injected_ns, record.typical_ns)
 
 
 def judged_records(runs: Sequence[Run], expected: Dict[str, Any]) -> List[Record]:
