@@ -6,6 +6,7 @@ prove. Undetermined: it says so, or names nobody's work but a wait whose cause i
 """
 
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
@@ -25,9 +26,8 @@ class Said(NamedTuple):
     hops: int
     excess_ns: int
     confidence: float
-    requests: Set[str]  # whose it is
-    longest_ns: int  # the excess of the longest of the tree's leaves that are the root, and whose that is
-    of_longest: Set[str]
+    whose: Set[str]  # requests, threads, and the holder of an interpreter
+    longest_ns: int  # the excess of the leaf that the sentence names; the root may have more of its kind
     wait: str  # the blame of the request's own part that led there
     is_explained: bool
 
@@ -41,9 +41,10 @@ class Judged(NamedTuple):
     text: str
 
 
-def requests_of(by: Optional[Dict[str, Any]]) -> Set[str]:
+def whose_is(by: Optional[Dict[str, Any]]) -> Set[str]:
     by = by or {}
-    return {request for request in [by.get('request'), *by.get('requests', [])] if request}
+    holder = re.split(' at |, ', by.get('holder') or '')[0]  # "reporter at app.py:88 render", "janitor, generation 2"
+    return {one for one in [by.get('request'), by.get('thread'), holder, *by.get('requests', [])] if one}
 
 
 def paths_to(node: Dict[str, Any], kind: str, blame: str) -> List[List[Dict[str, Any]]]:
@@ -57,19 +58,19 @@ def said_by(verdict: Dict[str, Any]) -> Optional[Said]:
     root, kind = verdict.get('root'), verdict['verdict']
     if kind in ('uniform', 'more_work'):
         excess_ns = verdict['latency_ns'] - verdict['typical_ns']
-        return Said(kind, '', 0, excess_ns, root['confidence'] if root and kind == 'uniform' else 1.0, set(), excess_ns, set(), '', True)
+        return Said(kind, '', 0, excess_ns, root['confidence'] if root and kind == 'uniform' else 1.0, set(), excess_ns, '', True)
     if kind not in ('causes', 'undetermined') or (root is None and not verdict['causes']):
         return None
     if root is None:
         cause = verdict['causes'][0]
-        return Said('part', cause['blame'], 0, cause['excess_ns'], cause['confidence'], set(), cause['excess_ns'], set(),
-                    cause['blame'], True)
+        return Said('part', cause['blame'], 0, cause['excess_ns'], cause['confidence'], set(), cause['excess_ns'], cause['blame'],
+                    True)
     paths = paths_to(verdict['tree'], root['kind'], root['blame'])
     path = max(paths, key=lambda one: one[-1]['excess_ns'], default=[{}])
     wait = path[1].get('blame', '') if len(path) > 1 else root['blame']
-    nearest = next((requests_of(one['by']) for one in reversed(path) if one.get('by') and one['kind'] != 'part'), set())
-    return Said(root['kind'], root['blame'], root['hops'], root['excess_ns'], root['confidence'], requests_of(root.get('by')),
-                path[-1].get('excess_ns', root['excess_ns']), nearest, wait, path[-1].get('is_explained', True))
+    nearest = next((whose_is(one['by']) for one in reversed(path) if one.get('by') and one['kind'] != 'part'), set())
+    return Said(root['kind'], root['blame'], root['hops'], root['excess_ns'], root['confidence'], whose_is(root.get('by')) | nearest,
+                path[-1].get('excess_ns', root['excess_ns']), wait, path[-1].get('is_explained', True))
 
 
 def is_open(said: Optional[Said]) -> bool:
@@ -80,8 +81,8 @@ def is_fault(said: Optional[Said], verdict: Dict[str, Any], fault: Dict[str, Any
     """Whether it names the fault, and whose it is where the log names somebody."""
     right = fault.get('root', {})
     kinds, blames = set(right.get('kinds', fault.get('kinds', []))), set(right.get('blames', fault['blames']))
-    if said is None or is_open(said):
-        return 'undetermined' in kinds or (said is not None and said.blame in blames)
+    if said is None or (is_open(said) and (said.kind in OPEN_KINDS or said.blame not in blames)):
+        return 'undetermined' in kinds
     if said.kind in kinds and fault.get('clocks', '') in verdict.get('clocks', ''):
         return True
     if said.kind in NEXT_HOPS and said.kind not in right.get('of', ()):
@@ -89,7 +90,7 @@ def is_fault(said: Optional[Said], verdict: Dict[str, Any], fault: Dict[str, Any
     if said.kind not in ('part', *right.get('of', ())) or said.blame not in blames:
         return False
     if right.get('is_others', False):
-        return bool(said.requests & culprits)
+        return bool(said.whose & culprits)
     return said.hops == 0 or right.get('is_shared', fault.get('strikes') == 'meanwhile')
 
 
@@ -111,17 +112,17 @@ def is_proved(said: Said, run: score.Run, request: str, least_ns: int, expected:
     if said.kind != 'part':
         return False
     return said.hops == 0 or any(lines_prove(said.blame, said.longest_ns, run.injections.get(other, []), expected)
-                                 for other in said.requests | said.of_longest)
+                                 for other in said.whose)
 
 
 def outcome_of(said: Optional[Said], run: score.Run, request: str, least_ns: int, expected: Dict[str, Any]) -> str:
-    """Of a root that is not the fault."""
+    """Judges a root that is not the fault."""
     if said is None or is_open(said):
         return UNDETERMINED
     if is_proved(said, run, request, least_ns, expected):
         return RIGHT
     behind = [one for one in run.injections.get(request, [])
-              if said.hops != 1 or not one.culprits or not said.requests or one.culprits & said.requests]
+              if said.hops != 1 or not one.culprits or not said.whose or one.culprits & said.whose]
     is_wait_true = lines_prove(said.wait, said.excess_ns, behind, expected)
     return UNDETERMINED if is_wait_true and (said.kind in NEXT_HOPS or not said.is_explained) else WRONG
 

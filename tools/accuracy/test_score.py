@@ -735,7 +735,7 @@ class Runs(unittest.TestCase):
         def probe(*_):
             self.probes += 1
             return {'capacity': 100, 'typical_ms': 5}
-        with mock.patch.object(matrix.Board, 'jobs', lambda _: jobs), mock.patch.object(servers, 'probe', probe), \
+        with mock.patch.object(matrix.Board, 'jobs', lambda _: jobs), mock.patch.object(matrix, 'probe', probe), \
                 mock.patch.object(servers, 'digest', lambda _: programs), mock.patch('builtins.print'):
             self.board = self.program.Matrix(options)
             self.board.run()
@@ -815,14 +815,25 @@ class Runs(unittest.TestCase):
         expected = score.read_expected()
         known = {name for kind in ('faults', 'pairs', 'lossy', 'versions', 'controls') for name in expected[kind]}
         for name, setting in matrix.SETTINGS.items():
-            names = [job.name for job in matrix.Board(setting, 500, 5).jobs()]
+            names = [job.name for job in matrix.board_of(setting, 500, 5).jobs()]
             with self.subTest(setting=name):
                 self.assertEqual(len(names), len(set(names)))
                 self.assertLessEqual(set(names), known | {matrix.FIRST_VERSION})
 
+    def test_the_python_server_has_all_its_faults_with_both_kinds_of_handlers(self):
+        expected = score.read_expected()
+        faults = {name for name, fault in expected['faults'].items() if fault['server'] == 'python'}
+        jobs = matrix.board_of(matrix.SETTINGS['python'], 100, 8).jobs()
+        self.assertLessEqual(faults, {job.name for job in jobs})
+        for job in jobs:
+            self.assertEqual(job.arguments[:2], ['--handlers', 'tasks' if job.name.endswith('a') else 'threads'])
+            self.assertTrue(job.program and job.environment)
+            self.assertEqual(job.load[:2], matrix.SETTINGS['python'].pictures)
+
     def test_on_a_gpu_every_fault_is_made_except_those_for_the_simulator(self):
         expected = score.read_expected()
         faults = {name for kind in ('faults', 'pairs', 'lossy', 'versions', 'controls') for name in expected[kind]}
+        faults -= {job.name for name in ('python', 'llm') for job in matrix.board_of(matrix.SETTINGS[name], 100, 8).jobs()}
         jobs = matrix.Board(matrix.SETTINGS['gpu'], 2000, 8).jobs()
         self.assertEqual(faults - {job.name for job in jobs}, {'F14p', 'F16', 'F20p', 'F35p', 'F36p', 'X02', *matrix.RARE})
         for job in jobs:
@@ -909,6 +920,14 @@ class Roots(unittest.TestCase):
             for path in ([('part', 'host_lock', 4), ('request', 'host_lock', 4)],
                          [('part', 'host_lock', 4), ('request', 'host_lock', 4), ('part', 'host_blocked_unknown', 4)]):
                 self.assertEqual(self.outcome('F22', lines, [rooted('a', path, by={'request': who})]), outcome)
+
+    def test_a_thread_and_the_holder_of_an_interpreter_are_culprits(self):
+        for by in ({'thread': 'janitor'}, {'holder': 'janitor, generation 2'}, {'holder': 'janitor at app.py:88 render'}):
+            self.assertIn('janitor', roots.whose_is(by))
+
+    def test_the_culprit_in_the_sentence_counts_if_the_root_has_several(self):
+        path = [('part', 'host_lock', 4), ('request', 'host_lock', 4, {'by': {'request': 'b'}}), ('part', 'host_blocked_unknown', 3)]
+        self.assertEqual(self.outcome('F22', [line('a', 'lock_held', 4, role='waiter', holder='b')], [rooted('a', path)]), 'right')
 
     def test_load_is_right_of_a_burst_and_of_no_other_fault(self):
         said = rooted('a', [('part', 'executor_busy', 6), ('load', 'executor_busy', 6)])
