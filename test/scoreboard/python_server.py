@@ -149,7 +149,6 @@ class Model(threading.Thread):
                 taken = [self.jobs.get()]
             token, size, enqueued_ns, _ = taken[0]
             self.faults.write('handed_over', token.request_id, enqueued_ns, time.monotonic_ns() - max(enqueued_ns, self.last_end_ns))
-            self.faults.write('cpu_waited', token.request_id, enqueued_ns, run_delay_ns() - delay_ns)
             with pitot.Batch('model', 'bytes') as batch:
                 batch.join(token, size)
                 until = time.monotonic() + WINDOW_S
@@ -161,10 +160,11 @@ class Model(threading.Thread):
                         break
                     batch.join(taken[-1][0], taken[-1][1])
                 batch.close(pitot.BatchClose.FULL if len(taken) == BATCH else pitot.BatchClose.TIMEOUT)
-                self.forward(taken)
+                self.forward(taken, delay_ns)
 
-    def forward(self, taken):
-        begin_ns, cpu_ns, delay_ns = time.monotonic_ns(), time.thread_time_ns(), run_delay_ns()
+    def forward(self, taken, delay_ns):
+        """`delay_ns`: for a CPU, when it began to wait for the first of them."""
+        begin_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
         with pitot.scope('forward'):
             hashlib.pbkdf2_hmac('sha256', b'model', b'', ROUNDS_OF_BATCH + sum(size for _, size, _, _ in taken) // BYTES_OF_ROUND)
         took_ns, members = time.monotonic_ns() - begin_ns, [token.request_id for token, _, _, _ in taken]
@@ -267,7 +267,7 @@ class Service:
     def report(self, request, dose):
         """Another route: keeps the interpreter's lock in one call of native code, or the event loop in one step."""
         name = 'gil_call' if 'dose_count' in dose else 'loop_block'
-        interval = self.faults.during(name, [text_of(request.id)])
+        interval = self.faults.during(name, [text_of(request.id), 'Service.report'])
         if name == 'gil_call':
             sorted(self.numbers * int(dose['dose_count']))
         else:
@@ -280,6 +280,7 @@ class Handlers:
 
     def __init__(self, service):
         self.service, self.faults = service, service.faults
+        self.threads = threading.local()  # how long each had waited for a CPU when its last request ended
 
     @staticmethod
     def begin(http):
@@ -296,12 +297,13 @@ class Handlers:
         request.stage('respond')
         with pitot.scope('postprocess'):
             response.headers['x-request-id'] = text_of(request.id)
-        self.faults.write('cpu_waited', request.id, begin_ns, run_delay_ns() - delay_ns)
+        self.threads.delay_ns = run_delay_ns()
+        self.faults.write('cpu_waited', request.id, begin_ns, self.threads.delay_ns - delay_ns)
         self.faults.write_overlaps(request.id, begin_ns)
         return {'label': request.id % 1000}
 
     def classify(self, http, response, body):
-        service, delay_ns = self.service, run_delay_ns()
+        service, delay_ns = self.service, getattr(self.threads, 'delay_ns', run_delay_ns())
         with self.begin(http) as request:
             self.decode(request, body)
             service.look_up(request)
@@ -323,7 +325,7 @@ class Handlers:
         return {}
 
     async def classify_as_task(self, http, response):
-        service, delay_ns = self.service, run_delay_ns()
+        service, delay_ns = self.service, http.scope['delay_ns']
         with self.begin(http) as request:
             begin_ns = time.monotonic_ns()
             body = await http.body()
@@ -384,7 +386,7 @@ class Stamped:
 
     async def __call__(self, scope, receive, send):
         if scope['type'] == 'http':
-            scope['arrival'], scope['arrival_ns'] = pitot.now(), time.monotonic_ns()
+            scope['arrival'], scope['arrival_ns'], scope['delay_ns'] = pitot.now(), time.monotonic_ns(), run_delay_ns()
         await self.app(scope, receive, send)
 
 

@@ -26,7 +26,7 @@ class Said(NamedTuple):
     hops: int
     excess_ns: int
     confidence: float
-    whose: Set[str]  # requests, threads, and the holder of an interpreter
+    whose: Set[str]  # requests, threads, and the holder of an interpreter with its function
     longest_ns: int  # the excess of the leaf that the sentence names; the root may have more of its kind
     wait: str  # the blame of the request's own part that led there
     is_explained: bool
@@ -43,8 +43,9 @@ class Judged(NamedTuple):
 
 def whose_is(by: Optional[Dict[str, Any]]) -> Set[str]:
     by = by or {}
-    holder = re.split(' at |, ', by.get('holder') or '')[0]  # "reporter at app.py:88 render", "janitor, generation 2"
-    return {one for one in [by.get('request'), by.get('thread'), holder, *by.get('requests', [])] if one}
+    holder = by.get('holder') or ''  # "reporter at app.py:88 render": a thread and a function; "janitor, generation 2"
+    names = [re.split(' at |, ', holder)[0], holder.rpartition(' ')[2]]
+    return {one for one in [by.get('request'), by.get('thread'), *names, *by.get('requests', [])] if one}
 
 
 def paths_to(node: Dict[str, Any], kind: str, blame: str) -> List[List[Dict[str, Any]]]:
