@@ -118,14 +118,14 @@ def is_proved(said: Said, run: score.Run, request: str, least_ns: int, expected:
 
 def outcome_of(said: Optional[Said], run: score.Run, request: str, least_ns: int, expected: Dict[str, Any]) -> str:
     """Judges a root that is not the fault."""
-    if said is None or is_open(said):
+    if said is None or (is_open(said) and (said.hops == 0 or said.kind in OPEN_KINDS)):
         return UNDETERMINED
     if is_proved(said, run, request, least_ns, expected):
         return RIGHT
     behind = [one for one in run.injections.get(request, [])
               if said.hops != 1 or not one.culprits or not said.whose or one.culprits & said.whose]
     is_wait_true = lines_prove(said.wait, said.excess_ns, behind, expected)
-    return UNDETERMINED if is_wait_true and (said.kind in NEXT_HOPS or not said.is_explained) else WRONG
+    return UNDETERMINED if is_wait_true and (said.kind in NEXT_HOPS or not said.is_explained or is_open(said)) else WRONG
 
 
 def judge(run: score.Run, request: str, injection: score.Injection, fault: Dict[str, Any], expected: Dict[str, Any]) -> Judged:

@@ -696,25 +696,26 @@ class Floors(unittest.TestCase):
                  for i in range(requests)]
         verdicts = [verdict(one, [named[i]] if i < right * requests else [wrong] if wrong else []) for i, one in enumerate(struck)]
         normal = [verdict(f'c{i:04}', [cause('host_lock', 3, 0.01)] if i < false * 1000 else []) for i in range(1000)]
-        board = scored(run('F01', [line(one, 'slow_decode_spin', 4, scope='decode') for one in struck], verdicts), run('C02', [], normal))
-        return [one.partition(':')[0] for one in floors.missed(board)]
+        runs = [run('F01', [line(one, 'slow_decode_spin', 4, scope='decode') for one in struck], verdicts), run('C02', [], normal)]
+        return [one.partition(':')[0] for one in floors.missed({**scored(*runs), 'roots': roots.score_roots(runs, EXPECTED)})]
 
     def test_a_good_board_misses_no_floor(self):
         self.assertEqual(self.missed(), [])
         self.assertEqual(self.missed(right=0.95, culprits=0.95, false=0.01, excess_ms=4.3), [])
 
     def test_each_floor_is_missed_for_its_own_reason(self):
-        said = {'recall, lower end', 'top 1, lower end'}
+        said = {'recall, lower end', 'top 1, lower end', 'root, lower end'}
         self.assertEqual(set(self.missed(right=0.7)), said)
-        self.assertEqual(set(self.missed(right=0.9, wrong=cause('host_lock', 4))), {'precision, lower end'})
+        self.assertEqual(set(self.missed(right=0.9, wrong=cause('host_lock', 4))),
+                         {'precision, lower end', 'wrong roots of confidence 0.5 and more, upper end'})
         self.assertEqual(self.missed(culprits=0.8), ['culprit, lower end'])
         self.assertEqual(self.missed(false=0.03), ['false of 100 control requests, upper end'])
         self.assertEqual(self.missed(confidence=0.85), ['expected calibration error'])
         self.assertEqual(self.missed(excess_ms=5), ['blame error, median'])
 
     def test_few_requests_do_not_reach_the_floors(self):
-        self.assertEqual(len(self.missed(requests=3)), 4)
-        nothing = scored(run('F28', [], []))
+        self.assertEqual(len(self.missed(requests=3)), 6)
+        nothing = {**scored(run('F28', [], [])), 'roots': roots.score_roots([], EXPECTED)}
         self.assertEqual(len(floors.missed(nothing)), len(floors.FLOORS))
 
 
@@ -940,6 +941,12 @@ class Roots(unittest.TestCase):
         lines = [line('a', 'slow_decode_spin', 4), line('a', 'queued', 6, others=['b'])]
         self.assertEqual(self.outcome('F01', lines, [said]), 'right')
         self.assertEqual(self.outcome('F01', [*lines, line('b', 'slow_decode_spin', 8)], [said]), 'wrong')
+
+    def test_something_unrecorded_of_a_wrong_culprit_is_wrong(self):
+        lines = [line('a', 'lock_held', 4, role='waiter', holder='b')]
+        for who, outcome in (('b', 'undetermined'), ('c', 'wrong')):
+            path = [('part', 'host_lock', 4), ('request', 'host_lock', 4, {'by': {'request': who}}), ('part', score.UNEXPLAINED, 4)]
+            self.assertEqual(self.outcome('F22', lines, [rooted('a', path)]), outcome)
 
     def test_a_verdict_without_a_root_is_undetermined(self):
         lines = [line('a', 'slow_decode_spin', 4)]
