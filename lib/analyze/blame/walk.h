@@ -169,7 +169,9 @@ class Walk {
   void Call(const Piece& piece, int64_t begin_ns);
   Blame BlameOfCopy(uint32_t op) const;
   Blame BlameOfCopying(uint32_t call) const;
+  Blame BlameOfCall(int64_t begin_ns, uint32_t call) const;
   void EmitCall(int64_t begin_ns, uint32_t call, uint32_t event);
+  void EmitLaunch(int64_t begin_ns, BlameSegment segment);
   void EmitInCall(int64_t begin_ns, const BlameSegment& segment);
   bool IsGpuKnown(int64_t begin_ns) const;
   void EmitWaitInCall(int64_t begin_ns, BlameSegment rest);

@@ -80,10 +80,28 @@ bool IsSleepFor(bool device, const model::Trace& trace, const RequestBlame& blam
   return slept_ns > 0 && 2 * named_ns > slept_ns;
 }
 
-// Whether counters say what its GPU did in that time.
-bool IsSampled(const blame::Index& index, const BlameSegment& segment) {
-  const blame::GpuUse::Device* const device = index.gpu_use.Of(segment.batch, segment.thread);
-  return device != nullptr && device->IsSampled(segment.begin_ns, segment.end_ns);
+// Model code that may be a wait for the GPU. The walk has already taken from the code of a batch without a recorded
+// wait what counters of its GPU tell.
+struct Doubtful {
+  int64_t unseen_ns = 0, busy_ns = 0;  // see GpuDoubt
+};
+Doubtful DoubtfulOf(const blame::Index& index, const BlameSegment& segment) {
+  if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0)
+    return {};
+  // Without depths, recorded calls alone do not say that kernels would be there.
+  const bool are_kernels_known =
+      index.trace.depths.empty()
+          ? index.gpu.AreOperationsRecorded(segment.begin_ns, segment.end_ns)
+          : ForGpus(facts::DepthOf(index.trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels;
+  if (are_kernels_known) return {};
+  const blame::GpuUse::Device* device = index.gpu_use.Of(segment.batch, segment.thread);
+  if (device != nullptr && !device->IsSampled(segment.begin_ns, segment.end_ns)) device = nullptr;
+  if (index.gpu.HasWaits(segment.batch)) {
+    const auto engine = blame::GpuUse::kCompute;
+    return {0, device == nullptr ? 0 : device->BusyNs(engine, segment.begin_ns, segment.end_ns)};
+  }
+  const bool are_seen = facts::AreWaitsRecorded(index.trace) && index.gpu.HasWaitsOfExecutor(segment.batch);
+  return {device != nullptr || are_seen ? 0 : segment.end_ns - segment.begin_ns, 0};
 }
 
 }  // namespace
@@ -91,21 +109,18 @@ bool IsSampled(const blame::Index& index, const BlameSegment& segment) {
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(false, trace, blame); }
 bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(true, trace, blame); }
 
-bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
-  const model::Trace& trace = index.trace;
-  const bool has_gpu = !trace.devices.empty() || !facts::GpuCountersOf(trace).empty();
-  if (!has_gpu || (facts::AreWaitsRecorded(trace) && index.gpu.has_any_waits())) return false;
-  int64_t code_ns = 0, unseen_ns = 0;
+GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
+  if (index.trace.devices.empty() && facts::GpuCountersOf(index.trace).empty()) return GpuDoubt::kNone;
+  int64_t code_ns = 0, unseen_ns = 0, busy_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kHostOncpuFramework) continue;
+    const Doubtful doubtful = DoubtfulOf(index, segment);
     code_ns += segment.end_ns - segment.begin_ns;
-    if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0 ||
-        index.gpu.HasWaits(segment.batch) || IsSampled(index, segment) ||
-        ForGpus(facts::DepthOf(trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels)
-      continue;
-    unseen_ns += segment.end_ns - segment.begin_ns;
+    unseen_ns += doubtful.unseen_ns;
+    busy_ns += doubtful.busy_ns;
   }
-  return unseen_ns > 0 && 2 * unseen_ns >= code_ns;
+  if (code_ns == 0 || 2 * (unseen_ns + busy_ns) < code_ns) return GpuDoubt::kNone;
+  return unseen_ns >= busy_ns ? GpuDoubt::kUnseen : GpuDoubt::kBusy;
 }
 
 bool IsStill(const blame::Index& index, const RequestBlame& blame) {
@@ -169,7 +184,14 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
     case Blame::kHostOncpuFramework:
       if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBeMixed;
-      if (MayAwaitGpu(index, blame)) return Proof::kMayAwaitGpu;
+      switch (MayAwaitGpu(index, blame)) {
+        case GpuDoubt::kUnseen:
+          return Proof::kMayAwaitGpu;
+        case GpuDoubt::kBusy:
+          return Proof::kMayPollGpu;
+        case GpuDoubt::kNone:
+          break;
+      }
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
       return verdict.more_of == "launches" ? Proof::kMoreLaunches : Proof::kNone;
     case Blame::kLaunchApi:

@@ -600,7 +600,8 @@ class TreeMaker {
       case Blame::kHostBlockedUnknown:
         return ReadWait(trace_, node.at.event, &args) ? args.kind != WaitKind::kDevice : IsStill(index_, walk);
       case Blame::kHostOncpuFramework:
-        return !MayAwaitGpu(index_, walk) && MayBeMixed(index_, walk) == blame::MixedWork::Doubt::kNone;
+        return MayAwaitGpu(index_, walk) == GpuDoubt::kNone &&
+               MayBeMixed(index_, walk) == blame::MixedWork::Doubt::kNone;
       default:
         return true;
     }

@@ -184,7 +184,9 @@ class RequestComparison {
                         : 2 * unexplained_.slept_ns > unexplained_.unknown_ns
                             ? "a thread serving this request was blocked, and no recorded wait explains why"
                         : 2 * unexplained_.unseen_ns > unexplained_.unknown_ns
-                            ? "code of its batch, or a wait for a GPU: nothing recorded shows what the GPU did"
+                            ? MayAwaitGpu(index_, blame_) == GpuDoubt::kBusy
+                                  ? "code of its batch, or calls that ask a GPU again and again: it worked meanwhile"
+                                  : "code of its batch, or a wait for a GPU: nothing recorded shows what the GPU did"
                             : "nothing recorded explains most of the excess";
     return true;
   }
@@ -300,7 +302,8 @@ class RequestComparison {
     const bool may_be_mixed = mixed_doubt_ != MixedWork::Doubt::kNone;
     if (is_still) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
     if (may_be_mixed) unknown_ |= BlameBit(Blame::kHostBlockedUnknown);
-    if (may_be_mixed || MayAwaitGpu(index_, blame_)) unknown_ |= BlameBit(Blame::kHostOncpuFramework);
+    if (may_be_mixed || MayAwaitGpu(index_, blame_) != GpuDoubt::kNone)
+      unknown_ |= BlameBit(Blame::kHostOncpuFramework);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       unexplained_.positive_ns += ns;

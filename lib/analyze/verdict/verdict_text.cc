@@ -132,7 +132,7 @@ class Teller {
     const bool is_explained = IsNamedSleep(trace_, blame_) || IsStill(index_, blame_);
     if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !is_explained)
       text += ", and no recorded wait explains why";
-    if (cause.blame == Blame::kHostOncpuFramework && MayAwaitGpu(index_, blame_))
+    if (cause.blame == Blame::kHostOncpuFramework && MayAwaitGpu(index_, blame_) != GpuDoubt::kNone)
       text += ", or in a wait that nothing recorded shows";
     if (const std::string at = UnrecordedAt(cause); !at.empty()) text += ", " + at;
     if (const std::string by = By(cause, ""); !by.empty()) {
