@@ -38,14 +38,16 @@ MS = 1_000_000
 
 
 def run(*command: Any, **options: Any) -> None:
-    subprocess.run([str(part) for part in command], check=True, timeout=BUILD_S, stdin=subprocess.DEVNULL, **options)
+    with open(FOLDER / 'build.log', 'a', encoding='utf-8') as log:
+        subprocess.run([str(part) for part in command], check=True, timeout=BUILD_S, stdin=subprocess.DEVNULL, stdout=log,
+                       stderr=subprocess.STDOUT, **options)
 
 
 def fetch() -> None:
     """The source of llama.cpp, with our edits."""
     wanted, source = FOLDER / 'sdist.txt', FOLDER / 'source'
     wanted.write_text(SDIST + '\n', encoding='utf-8')
-    run(sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-deps', '--no-binary=:all:', '--require-hashes', '-d',
+    run(sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-deps', '--no-binary=llama-cpp-python', '--require-hashes', '-d',
         FOLDER, '-r', wanted)
     unpacked = FOLDER / 'unpacked'
     with tarfile.open(next(FOLDER.glob('llama_cpp_python-*.tar.gz'))) as sdist:
@@ -56,7 +58,7 @@ def fetch() -> None:
 
 
 def ensure_server(binaries: Path) -> None:
-    """Builds the server and its model. Half an hour the first time. Raises servers.Failed."""
+    """Builds the server with the installed libraries of build/release, and its model. Raises servers.Failed."""
     try:
         FOLDER.mkdir(parents=True, exist_ok=True)
         if not (FOLDER / 'source').exists():
@@ -69,17 +71,15 @@ def ensure_server(binaries: Path) -> None:
             there = FOLDER / 'source' / 'tools' / 'server' / file.name
             if file.is_file() and file.read_bytes() != there.read_bytes():
                 shutil.copyfile(file, there)
-        if not (FOLDER / 'pitot').exists():
-            run('cmake', '--install', binaries.parent, '--prefix', FOLDER / 'pitot', stdout=subprocess.DEVNULL)
-        run('cmake', '-G', 'Ninja', '-S', FOLDER / 'source', '-B', FOLDER / 'server', f'-DCMAKE_PREFIX_PATH={FOLDER / "pitot"}', *FLAGS,
-            stdout=subprocess.DEVNULL)
-        run('cmake', '--build', FOLDER / 'server', '--target', 'llama-server', stdout=subprocess.DEVNULL)
+        run('cmake', '--install', binaries.parent, '--prefix', FOLDER / 'pitot')
+        run('cmake', '-G', 'Ninja', '-S', FOLDER / 'source', '-B', FOLDER / 'server', f'-DCMAKE_PREFIX_PATH={FOLDER / "pitot"}', *FLAGS)
+        run('cmake', '--build', FOLDER / 'server', '--target', 'llama-server')
         if not MODEL.exists():
             run(sys.executable, '-m', 'venv', FOLDER / 'venv')
             run(PYTHON, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--only-binary=:all:', *FOR_MODEL)
             run(PYTHON, Path(__file__).with_name('llama_model.py'), MODEL, env={**os.environ, 'PYTHONPATH': str(FOLDER / 'source' / 'gguf-py')})
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise servers.Failed(f'{FOLDER}: {error}') from error
+        raise servers.Failed(f'{error} (see {FOLDER / "build.log"})') from error
 
 
 # ---- A server under load
