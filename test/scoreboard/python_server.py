@@ -188,7 +188,7 @@ class Model(threading.Thread):
 
 
 def serve_backend(port_file):
-    """A backend, in a process of its own: answers with the time after as many ms as asked."""
+    """A backend, in a process of its own: answers with the time after as many ms as asked, until the server is gone."""
     listener = socket.create_server(('127.0.0.1', 0), backlog=256)
 
     def answer(connection):
@@ -196,6 +196,11 @@ def serve_backend(port_file):
             time.sleep(float(connection.recv(64)) / 1000)
             connection.sendall(str(time.monotonic_ns()).encode())
 
+    def end_with_server():
+        sys.stdin.buffer.read()  # the server's end of the pipe closes with it, however it ends
+        os._exit(0)
+
+    threading.Thread(target=end_with_server, daemon=True).start()
     write_port(port_file, listener)
     while True:
         threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
@@ -208,9 +213,9 @@ def write_port(path, listener):
 
 
 def start_backend(folder):
-    """Returns its process and port."""
+    """Returns its process, which ends with this one, and its port."""
     port_file = folder / 'backend'
-    process = subprocess.Popen([sys.executable, __file__, '--backend', str(port_file)], stdin=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, __file__, '--backend', str(port_file)], stdin=subprocess.PIPE)
     while not port_file.exists():
         if process.poll() is not None:
             raise SystemExit('the backend did not start')
@@ -448,12 +453,8 @@ def main():
     make_process_faults(service, listener.getsockname()[1], options.fault_seed)
     write_port(options.port_file, listener)
     config = uvicorn.Config(Stamped(app), loop='asyncio', http='h11', log_level='warning', access_log=False, timeout_graceful_shutdown=5)
-    try:
-        uvicorn.Server(config).run(sockets=[listener])
-    finally:
-        recorder.stop()
-        backend.kill()
-        backend.wait()
+    uvicorn.Server(config).run(sockets=[listener])
+    backend.kill()
 
 
 if __name__ == '__main__':

@@ -6,7 +6,6 @@ prove. Undetermined: it says so, or names nobody's work but a wait whose cause i
 """
 
 import json
-import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
@@ -41,13 +40,6 @@ class Judged(NamedTuple):
     text: str
 
 
-def whose_is(by: Optional[Dict[str, Any]]) -> Set[str]:
-    by = by or {}
-    holder = by.get('holder') or ''  # "reporter at app.py:88 render": a thread and a function; "janitor, generation 2"
-    names = [re.split(' at |, ', holder)[0], holder.rpartition(' ')[2]]
-    return {one for one in [by.get('request'), by.get('thread'), *names, *by.get('requests', [])] if one}
-
-
 def paths_to(node: Dict[str, Any], kind: str, blame: str) -> List[List[Dict[str, Any]]]:
     """The ways from the tree's first node to those of this kind and blame."""
     found = [[node]] if (node['kind'], node.get('blame', '')) == (kind, blame) else []
@@ -69,8 +61,8 @@ def said_by(verdict: Dict[str, Any]) -> Optional[Said]:
     paths = paths_to(verdict['tree'], root['kind'], root['blame'])
     path = max(paths, key=lambda one: one[-1]['excess_ns'], default=[{}])
     wait = path[1].get('blame', '') if len(path) > 1 else root['blame']
-    nearest = next((whose_is(one['by']) for one in reversed(path) if one.get('by') and one['kind'] != 'part'), set())
-    return Said(root['kind'], root['blame'], root['hops'], root['excess_ns'], root['confidence'], whose_is(root.get('by')) | nearest,
+    nearest = next((score.whose_is(one['by']) for one in reversed(path) if one.get('by') and one['kind'] != 'part'), set())
+    return Said(root['kind'], root['blame'], root['hops'], root['excess_ns'], root['confidence'], score.whose_is(root.get('by')) | nearest,
                 path[-1].get('excess_ns', root['excess_ns']), wait, path[-1].get('is_explained', True))
 
 

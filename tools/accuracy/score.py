@@ -287,10 +287,16 @@ def profiler_rules(findings: Sequence[Dict[str, Any]]) -> Set[str]:
 
 # ---- Judging
 
+def whose_is(by: Optional[Dict[str, Any]]) -> Set[str]:
+    by = by or {}
+    holder = by.get('holder') or ''  # "reporter at app.py:88 render": a thread and a function; "janitor, generation 2"
+    names = [re.split(' at |, ', holder)[0], holder.rpartition(' ')[2]]
+    return {one for one in [by.get('request'), by.get('thread'), *names, *by.get('requests', [])] if one}
+
+
 def has_culprit(cause: Dict[str, Any], culprits: Set[str], field: str) -> bool:
-    by = cause.get('by') or {}
     if field in ('holder', 'others'):
-        return bool(culprits & ({by.get('request')} | set(by.get('requests', []))))
+        return bool(culprits & whose_is(cause.get('by')))
     return any(f'"{culprit}"' in cause['evidence'] or culprit in cause['evidence'].split() for culprit in culprits)
 
 

@@ -924,8 +924,8 @@ class Roots(unittest.TestCase):
 
     def test_a_thread_and_the_holder_of_an_interpreter_are_culprits(self):
         for by in ({'thread': 'janitor'}, {'holder': 'janitor, generation 2'}, {'holder': 'janitor at app.py:88 render'}):
-            self.assertIn('janitor', roots.whose_is(by))
-        self.assertIn('Service.report', roots.whose_is({'holder': 'worker at app.py:88 Service.report'}))
+            self.assertIn('janitor', score.whose_is(by))
+        self.assertIn('Service.report', score.whose_is({'holder': 'worker at app.py:88 Service.report'}))
 
     def test_the_culprit_in_the_sentence_counts_if_the_root_has_several(self):
         path = [('part', 'host_lock', 4), ('request', 'host_lock', 4, {'by': {'request': 'b'}}), ('part', 'host_blocked_unknown', 3)]
