@@ -32,7 +32,8 @@ struct Hooks {
   // after that. (An incident without memory for its copy is only logged and counted.)
   void (*on_incident)(void* context, const IncidentInfo& incident) = nullptr;
   // All of the incident's files are on disk, and it was judged: report.txt opens with the verdict, or with the reason
-  // for its absence. Without a judge (Recorder::Add of a Judge) this comes with the last file.
+  // for its absence. Findings about the whole window are added to the reports later, when no incident waits for its
+  // verdict. Without a judge (Recorder::Add of a Judge) this comes with the last file.
   void (*on_verdict)(void* context, const IncidentInfo& incident) = nullptr;
   void* context = nullptr;
 };

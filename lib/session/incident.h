@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_SESSION_INCIDENT_H_
 #define PITOT_LIB_SESSION_INCIDENT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,6 +53,8 @@ struct Case {
   std::string path;                   // "": it is not on disk
   Status written;
   bool is_told = false;       // the host knows of it
+  bool is_judged = false;     // it waits for its findings
+  size_t opening_bytes = 0;   // before its report, in report.txt
   bool has_waited = false;    // for its turn
   bool is_displaced = false;  // by newer ones
 };

@@ -16,6 +16,7 @@ namespace {
 using base::Error;
 using base::MutexLock;
 
+constexpr size_t kMostReportBytes = 4 << 20;  // of a report that is read again
 constexpr char kDumpName[] = "dump.pitot", kReportName[] = "report.txt";
 
 bool IsFileName(std::string_view name) {
@@ -208,6 +209,16 @@ Status IncidentFiles::Complete(Case* it) noexcept {
   return status;
 }
 
+void IncidentFiles::NoteDropped(const Case& it, const Status& why, Throttle* throttle) noexcept {
+  if (it.path.empty()) return;
+  try {
+    Short report(why.message());
+    directory_.AddLater(it.path, &report, model::Trace(), throttle);
+  } catch (const std::bad_alloc&) {
+    // It is counted and logged.
+  }
+}
+
 Status IncidentFiles::WriteShortReport(const std::string& path, std::string_view text) noexcept {
   if (path.empty()) return {};
   try {
@@ -218,20 +229,31 @@ Status IncidentFiles::WriteShortReport(const std::string& path, std::string_view
   }
 }
 
-Status IncidentFiles::OpenReport(const std::string& path, std::string_view opening,
-                                 const model::Trace& trace) noexcept {
-  if (path.empty() || opening.empty()) return {};
+std::shared_ptr<Serializer> IncidentFiles::ReportSerializer() noexcept {
+  const Awake awake(pace_.priority());
+  const MutexLock lock(&mutex_);
+  for (const auto& serializer : serializers_) {
+    if (std::string_view(serializer->FileName()) == kReportName) return serializer;
+  }
+  return nullptr;
+}
+
+Status IncidentFiles::OpenReport(Case* it, std::string_view opening) noexcept {
+  if (it->path.empty() || opening.empty()) return {};
   try {
-    std::shared_ptr<Serializer> report;
-    {
-      const Awake awake(pace_.priority());
-      const MutexLock lock(&mutex_);
-      for (const auto& serializer : serializers_) {
-        if (std::string_view(serializer->FileName()) == kReportName) report = serializer;
-      }
+    // Serializing takes much longer than reading what was serialized.
+    std::string text;
+    Status status;
+    if (later_.Read(it->path, kReportName, kMostReportBytes, &text).ok() && text.size() >= it->opening_bytes) {
+      text.replace(0, it->opening_bytes, opening);
+      status = WriteShortReport(it->path, text);
+    } else {
+      const std::shared_ptr<Serializer> report = ReportSerializer();
+      Opened opened(report.get(), opening);
+      status = AddLater(it->path, &opened, *it->trace);
     }
-    Opened opened(report.get(), opening);
-    return AddLater(path, &opened, trace);
+    if (status.ok()) it->opening_bytes = opening.size();
+    return status;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to open report.txt");
   }

@@ -47,6 +47,8 @@ class IncidentFiles {
   Status WriteDump(const Incident& incident, const model::Trace& trace, Throttle* throttle, std::string* path)
       PITOT_EXCLUDES(mutex_);
   void AbandonDump() noexcept { directory_.Abandon(); }
+  // Writes a report.txt that only says `why` the incident has no more than its dump.
+  void NoteDropped(const Case& it, const Status& why, Throttle* throttle) noexcept;
 
   // Counts an incident's files other than the dump as missing: they are not going to be written. Threads: any.
   void CountOthersMissing(const Case& it) noexcept PITOT_EXCLUDES(mutex_);
@@ -62,9 +64,8 @@ class IncidentFiles {
   }
   // Writes a report.txt that has only `text`, for an incident without a trace.
   Status WriteShortReport(const std::string& path, std::string_view text) noexcept;
-  // Writes report.txt of a written incident again, with `opening` before it.
-  Status OpenReport(const std::string& path, std::string_view opening, const model::Trace& trace) noexcept
-      PITOT_EXCLUDES(mutex_);
+  // Writes report.txt of a written incident again, with `opening` before it, in place of the one before.
+  Status OpenReport(Case* incident, std::string_view opening) noexcept PITOT_EXCLUDES(mutex_);
   // Removes the oldest incidents, down to the quota.
   void Prune() noexcept { Prune(&later_); }
 
@@ -78,6 +79,7 @@ class IncidentFiles {
   Status WriteOthers(Case* incident) PITOT_EXCLUDES(mutex_);
   void NoteMissing(const Incident& incident, const char* file, const Status& why, Status* missing) noexcept;
   void NoteWritten(const std::string& path) noexcept;
+  std::shared_ptr<Serializer> ReportSerializer() noexcept PITOT_EXCLUDES(mutex_);
 
   const OwnedOptions& options_;
   const Lifetime& lifetime_;
