@@ -13,6 +13,7 @@
 #include <regex>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -633,4 +634,27 @@ TEST_CASE("findings that had to give way can be asked for again, also of a trace
   REQUIRE(judge->AddFindings(again).ok());
   CHECK(Contains(again.opening, "1) waited 13.5 ms for its executor"));
   CHECK(again.files.count("report.html") == 1);
+}
+
+TEST_CASE("a request that was walked for an earlier incident is not walked again", "[judge]") {
+  const Trace trace = Incident(100);
+  const uint32_t asked = analyze::ChooseRequest(trace, 0);
+  analyze::BlameIndex index;
+  REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+  std::unordered_map<uint64_t, analyze::BaselineRow> known;
+  const auto learn = [&](analyze::Baseline* baseline) {
+    analyze::Learned learned;
+    learned.known = &known;
+    REQUIRE(LearnBaseline(index, asked, {}, baseline, &learned).ok());
+  };
+  analyze::Baseline first, second;
+  learn(&first);
+  CHECK(known.size() == first.size());
+  for (auto& [id, row] : known) row.work.launches = 77;
+  learn(&second);
+
+  std::vector<analyze::BaselineRow> rows;
+  second.Find("/classify", trace.requests[asked].size_bucket, trace.window_end_ns, 1, &rows);
+  REQUIRE(rows.size() == first.size());
+  for (const analyze::BaselineRow& row : rows) CHECK(row.work.launches == 77);
 }

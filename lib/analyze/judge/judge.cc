@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "analyze/judge/make_judge.h"
@@ -34,6 +35,7 @@ constexpr uint32_t kOfIncident = 128;               // requests of a cell learne
 constexpr size_t kMostDrifts = 3;
 constexpr int64_t kLearnBudgetNs = 300'000'000;  // CPU time of learning from an incident
 constexpr char kNoFindings[] = "in window   not analyzed yet: `pitot analyze DIR` does it now\n";
+constexpr size_t kMostKnown = 4096;              // about 250 bytes each
 constexpr size_t kMostDecided = 8;               // verdicts that wait for their findings
 constexpr size_t kMostBaselineBytes = 64 << 20;  // of a file
 
@@ -156,7 +158,7 @@ class WhyJudge final : public Judge {
     Decided it;
     it.incident = std::string(trace.AttributeOf("incident.number"));
     Judgement& judgement = it.judgement;
-    if (Status s = BlameIndex::Make(trace, Until(&hearing), &judgement.index); !s.ok()) return s;
+    if (Status s = Begin(hearing, &judgement); !s.ok()) return s;
     Asked asked;
     Status judged = ChooseAsked(judgement.index, &asked);
     if (judged.ok()) judged = JudgeAsked(trace, asked, &baseline_, &judgement);
@@ -211,7 +213,7 @@ class WhyJudge final : public Judge {
     const Trace& trace = hearing.trace();
     Decided& it = *decided;
     Judgement& judgement = it.judgement;
-    if (Status s = BlameIndex::Make(trace, Until(&hearing), &judgement.index); !s.ok()) return s;
+    if (Status s = Begin(hearing, &judgement); !s.ok()) return s;
     if (it.HasVerdict()) it.html.others = OthersThatFired(trace, &baseline_, &judgement);
     AnalysisReport analysis;
     AnalyzeOptions options;
@@ -231,6 +233,12 @@ class WhyJudge final : public Judge {
     hearing.OpenReport((WithLastLines(trace, &it) + FindingsText(analysis, base::kColumns, judged)).c_str());
     it.html.analysis = &analysis;
     return WritePage(hearing, &it);
+  }
+
+  Status Begin(Hearing& hearing, Judgement* judgement) {
+    if (known_.size() > kMostKnown) known_.clear();
+    judgement->learned.known = &known_;
+    return BlameIndex::Make(hearing.trace(), Until(&hearing), &judgement->index);
   }
 
   void OpenWithVerdict(const Trace& trace, Decided* it) const {
@@ -296,7 +304,8 @@ class WhyJudge final : public Judge {
   Baseline baseline_;
   Regimes regimes_;
   std::vector<Decided> decided_;
-  std::string wrong_;  // an error of the file; reported once
+  std::unordered_map<uint64_t, BaselineRow> known_;  // walks of incidents, by request
+  std::string wrong_;                                // an error of the file; reported once
   int64_t saved_ns_ = 0;
 };
 
