@@ -70,6 +70,7 @@ struct Stats {
 
   uint64_t triggers_fired;
   uint64_t incidents_written;
+  uint64_t incidents_folded;      // written, and removed: others with the same verdict stay, and count them
   uint64_t incidents_suppressed;  // firings that neither began nor joined one: no budget, or too many at once
   // Could not be written. The log callback gives the reason; of failures in a row for the 1st, 2nd, 4th, 8th and so on.
   uint64_t incidents_failed;

@@ -335,6 +335,14 @@ void IncidentDirectory::Abandon() noexcept {
   RemoveFlat(fd_, partial_);
 }
 
+void IncidentDirectory::Remove(const std::string& path) noexcept {
+  try {
+    RemoveFlat(fd_, path.substr(path.rfind('/') + 1));
+  } catch (const std::bad_alloc&) {
+    // It stays until the quota removes it.
+  }
+}
+
 void IncidentDirectory::Prune(uint64_t most, uint64_t most_bytes) noexcept {
   try {
     std::vector<std::string> names;

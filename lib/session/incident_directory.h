@@ -55,6 +55,9 @@ class IncidentDirectory {
   // Reads a file of the incident at this path, from Commit: of `most` bytes or fewer, and a plain one.
   Status Read(const std::string& path, const char* name, size_t most, std::string* text) const;
 
+  // Removes the incident at this path, from Commit.
+  void Remove(const std::string& path) noexcept;
+
   // Removes the oldest incidents until at most `most` remain, and at most `most_bytes`; never the newest.
   void Prune(uint64_t most, uint64_t most_bytes) noexcept;
 

@@ -17,7 +17,7 @@ using base::Error;
 using base::MutexLock;
 
 constexpr size_t kMostReportBytes = 4 << 20;  // of a report that is read again
-constexpr char kDumpName[] = "dump.pitot", kReportName[] = "report.txt";
+constexpr char kDumpName[] = "dump.pitot", kReportName[] = "report.txt", kVerdictName[] = "verdict.json";
 
 bool IsFileName(std::string_view name) {
   const auto is_plain = [](char c) {
@@ -27,11 +27,11 @@ bool IsFileName(std::string_view name) {
   return !name.empty() && name.size() <= 100 && name[0] != '.' && std::all_of(name.begin(), name.end(), is_plain);
 }
 
-// A report of one text.
+// A file of one text.
 class Short final : public Serializer {
  public:
-  explicit Short(std::string_view text) : text_(text) {}
-  const char* FileName() const noexcept override { return kReportName; }
+  explicit Short(std::string_view text, const char* name = kReportName) : text_(text), name_(name) {}
+  const char* FileName() const noexcept override { return name_; }
   Status Serialize(const model::Trace&, ByteSink& sink) override {
     return sink.Write(text_.data(), text_.size()) ? Status()
                                                   : Status(StatusCode::kIoError, "the sink accepts no more data");
@@ -39,6 +39,7 @@ class Short final : public Serializer {
 
  private:
   const std::string_view text_;
+  const char* const name_;
 };
 
 // Another serializer's file after an opening text.
@@ -245,7 +246,9 @@ Status IncidentFiles::OpenReport(Case* it, std::string_view opening) noexcept {
     std::string text;
     Status status;
     if (later_.Read(it->path, kReportName, kMostReportBytes, &text).ok() && text.size() >= it->opening_bytes) {
+      const std::string again = TakeAgain(&text);
       text.replace(0, it->opening_bytes, opening);
+      if (!again.empty()) text = WithAgain(text, again);
       status = WriteShortReport(it->path, text);
     } else {
       const std::shared_ptr<Serializer> report = ReportSerializer();
@@ -256,6 +259,31 @@ Status IncidentFiles::OpenReport(Case* it, std::string_view opening) noexcept {
     return status;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to open report.txt");
+  }
+}
+
+void IncidentFiles::Rewrite(const std::string& path, const char* name,
+                            std::string (*with)(const std::string&, const std::string&), const std::string& text) {
+  std::string before;
+  // The quota may have removed it.
+  if (path.empty() || !later_.Read(path, name, kMostReportBytes, &before).ok()) return;
+  const std::string after = with(before, text);
+  Short file(after, name);
+  AddLater(path, &file, model::Trace());
+}
+
+void IncidentFiles::NoteRepeats(const Repeats& repeats) noexcept {
+  try {
+    const std::string lines = AgainText(repeats), member = AgainJson(repeats);
+    for (const JudgedIncident* it : {&repeats.first, &repeats.worst, &repeats.last}) {
+      const bool is_noted = (it == &repeats.worst && it->number == repeats.first.number) ||
+                            (it == &repeats.last && it->number == repeats.worst.number);
+      if (is_noted) continue;
+      Rewrite(it->path, kReportName, WithAgain, lines);
+      Rewrite(it->path, kVerdictName, WithAgainMember, member);
+    }
+  } catch (const std::bad_alloc&) {
+    // The next of its kind tries again.
   }
 }
 

@@ -24,6 +24,7 @@ using base::Error;
 
 constexpr int64_t kFiredArmNs = 2'000'000'000;  // after a trigger: the next of its kind are likely to come soon
 constexpr char kTooMany[] = "no report and no verdict: too many newer incidents were waiting for theirs";
+constexpr char kManual[] = "manual";
 constexpr char kNoVerdict[] = "no verdict: the recorder was stopped";
 
 }  // namespace
@@ -79,10 +80,10 @@ bool IncidentPipeline::MayJoin() noexcept { return inbox_.IsBeginningDue() || pe
 
 Status IncidentPipeline::Ask(const char* reason) noexcept {
   Firing firing;
-  firing.cause = "manual";
+  firing.cause = kManual;
   firing.detail = reason != nullptr ? reason : "";
   try {
-    if (!pending_.HasPlace(firing.cause, trace::MonotonicNs())) {
+    if (!pending_.HasPlace(firing.cause, trace::MonotonicNs(), IncidentBudget::Reserve::kNone)) {
       IncidentCounts::Add(&counts_.incidents_suppressed);
       return Status(StatusCode::kResourceExhausted, "Options::max_incidents_per_cause_and_hour is used up");
     }
@@ -119,7 +120,10 @@ void IncidentPipeline::CollectFirings() {
 }
 
 void IncidentPipeline::TakeFiring(const QueuedFiring& firing) {
-  switch (pending_.Take(firing, trace::MonotonicNs())) {
+  // Without verdicts none is new; and who asks for incidents knows why.
+  const bool has_reserve = std::strcmp(firing.cause, kManual) != 0 && judging_.HasJudge();
+  const auto reserve = has_reserve ? IncidentBudget::Reserve::kForNewVerdicts : IncidentBudget::Reserve::kNone;
+  switch (pending_.Take(firing, trace::MonotonicNs(), reserve)) {
     case PendingIncident::Answer::kJoined:
       return;
     case PendingIncident::Answer::kBegan:
@@ -385,13 +389,15 @@ bool IncidentPipeline::Judge(Case it) noexcept {
     return true;
   }
   judging_.JudgeNow(&it);
+  pending_.NoteVerdict(*it.incident, it.is_repeat);
   return !it.is_judged || PutBack(std::move(it));
 }
 
 // Stop waits for the findings of one incident at most: of the last.
 bool IncidentPipeline::AddFindings(Case judged) noexcept {
   const bool is_cut_off = lifetime_.HasGivenUp() || (pace_.IsFinishing() && !cases_.IsEmpty());
-  if (!judged.trace || is_cut_off) {
+  const bool is_folded = !judged.path.empty() && !files_.Has(judged.path);
+  if (!judged.trace || is_cut_off || is_folded) {
     IncidentCounts::Add(&counts_.findings_left_out);
     return true;
   }

@@ -7,6 +7,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/message.h"
 
@@ -40,6 +41,10 @@ class Judging::Call final : public Hearing {
     return !may_go_on || SpentNs() > budget_ns_;
   }
   void OpenReport(const char* text) override { opening_ = text != nullptr ? text : ""; }
+  void SetSignature(const char* signature, int64_t excess_ns) override {
+    signature_ = signature != nullptr ? signature : "";
+    excess_ns_ = excess_ns;
+  }
   Status AddFile(Serializer& serializer) override {
     if (path_.empty()) return Status(StatusCode::kUnavailable, "this recorder keeps no incidents on disk");
     if (IsOver()) return Status(StatusCode::kUnavailable, "the time is up");
@@ -65,6 +70,8 @@ class Judging::Call final : public Hearing {
     return status;
   }
   const std::string& opening() const { return opening_; }
+  const std::string& signature() const { return signature_; }
+  int64_t excess_ns() const { return excess_ns_; }
   bool is_cut_off() const { return is_cut_off_; }
   bool has_given_way() const { return has_given_way_; }
 
@@ -79,7 +86,8 @@ class Judging::Call final : public Hearing {
   const int64_t begin_ns_ = judging_.pace_.CpuNs();
   const IsAwaited* const is_awaited_;
   bool has_given_way_ = false;
-  std::string opening_;
+  std::string opening_, signature_;
+  int64_t excess_ns_ = 0;
   bool is_cut_off_ = false;
 };
 
@@ -147,6 +155,7 @@ void Judging::JudgeNow(Case* it) noexcept {
     if (!opening.empty()) opening += "\n";
     const Status rewritten = files_.OpenReport(it, opening);
     if (status.ok()) status = rewritten;
+    if (status.ok() && !call.signature().empty()) Fold(call.signature(), call.excess_ns(), it);
   } catch (const std::bad_alloc&) {
     status = Status(StatusCode::kResourceExhausted, "no memory for the verdict");
   }
@@ -169,6 +178,21 @@ void Judging::JudgeNow(Case* it) noexcept {
         Error(status.code(), "incident %llu: %s", static_cast<unsigned long long>(incident.number), status.message())
             .message());
   host_.Tell(&Hooks::on_verdict, incident, judged.path, status.ok() ? judged.written : status, opening.c_str());
+}
+
+// Counts it with those of the same verdict, and removes the ones that need not be kept.
+void Judging::Fold(const std::string& signature, int64_t excess_ns, Case* it) {
+  std::vector<std::string> folded;
+  const Repeats& repeats = folding_.Add(
+      signature, {it->incident->number, it->path, it->trace->clock.realtime_ns, excess_ns, SlowRequests(*it->incident)},
+      &folded);
+  it->is_repeat = repeats.again != 0;
+  it->incident->again = repeats.again;
+  for (const std::string& path : folded) {
+    files_.Remove(path);
+    IncidentCounts::Add(&counts_.incidents_folded);
+  }
+  if (it->is_repeat) files_.NoteRepeats(repeats);
 }
 
 bool Judging::AddFindings(Case* it, const IsAwaited& is_awaited) noexcept {
@@ -222,6 +246,7 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
 
 PITOT_NAMESPACE_BEGIN
 
+void Hearing::SetSignature(const char*, int64_t) {}
 Judge::~Judge() = default;
 Status Judge::AddFindings(Hearing&) { return Status(); }
 Status Judge::Learn(Hearing&) { return Status(); }

@@ -9,12 +9,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/mutex.h"
 #include "pitot/extend/judge.h"
 #include "pitot/model/trace.h"
 #include "pitot/status.h"
 #include "session/failures_in_a_row.h"
+#include "session/folding.h"
 #include "session/host_calls.h"
 #include "session/incident.h"
 #include "session/incident_counts.h"
@@ -66,6 +68,7 @@ class Judging {
   };
 
   AddedJudge GetJudge() noexcept PITOT_EXCLUDES(mutex_);
+  void Fold(const std::string& signature, int64_t excess_ns, Case* judged);
 
   const Lifetime& lifetime_;
   HostCalls& host_;
@@ -79,6 +82,7 @@ class Judging {
 
   // Used by the worker only.
   FailuresInARow failed_;
+  Folding folding_;
 };
 
 }  // namespace pitot::session

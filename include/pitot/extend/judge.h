@@ -15,7 +15,7 @@
 PITOT_NAMESPACE_BEGIN
 
 // The input of a judge for one call, and the receiver of its answers.
-class Hearing {
+class PITOT_EXPORT Hearing {
  public:
   virtual const model::Trace& trace() const noexcept = 0;
   // True once the CPU budget is spent, the recorder stops, or findings must wait for a verdict: return then. Ask once
@@ -23,6 +23,10 @@ class Hearing {
   virtual bool IsOver() noexcept = 0;
   // Sets the text that report.txt opens with, for people; copied. A later text replaces it. Hooks receive it, too.
   virtual void OpenReport(const char* text) = 0;
+  // Says what the verdict is, in words that are the same whenever the same happens: route, cause, whose; no ids. And
+  // how bad it is, in ns beyond the usual. Of incidents with the same signature, the first, the worst and the last are
+  // kept. Copied. Without it, or with "", an incident is unlike any other.
+  virtual void SetSignature(const char* signature, int64_t excess_ns);
   // Adds a file to the incident, or replaces the file of that name as a whole.
   // Errors: kUnavailable (the call is over, it is a sample, or incidents are not kept on disk), the serializer's
   //   errors, kResourceExhausted, kIoError.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "analyze/judge/make_judge.h"
+#include "analyze/judge/signature.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "pitot/analyze/analyze.h"
@@ -170,6 +171,8 @@ class WhyJudge final : public Judge {
       it.opening = Head(trace) + "no verdict: " + (it.html.why_not = judged.message()) + "\n";
     hearing.OpenReport((WithLastLines(trace, &it) + kNoFindings).c_str());
     if (judged.ok()) {
+      const int64_t excess_ns = judgement.verdict.latency_ns - judgement.verdict.typical_ns;
+      hearing.SetSignature(Signature(trace, judgement).c_str(), excess_ns);
       TextFile json("verdict.json", VerdictJson(judgement.index, judgement.blame, judgement.verdict,
                                                 it.html.drifts.data(), it.html.drifts.size()));
       if (Status s = hearing.AddFile(json); !s.ok() && s.code() != StatusCode::kUnavailable) return s;
