@@ -17,6 +17,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "pitot/analyze/baseline.h"
@@ -287,6 +288,9 @@ class PITOT_EXPORT Learned {
   // Reason why the last request asked about has fewer than `least` to compare with, if losses in the time of others are
   // the reason; otherwise "".
   std::string why_few;
+  // Reliable results by id, from earlier traces of this process as well; those of this trace are added. Windows of
+  // incidents that follow each other overlap. Null: none.
+  std::unordered_map<uint64_t, BaselineRow>* known = nullptr;
 };
 
 // Adds requests of the trace to `baseline` for comparison with the request of that row, if no baseline was kept. They
