@@ -13,6 +13,7 @@
 
 #include "base/mutex.h"
 #include "trace/clock.h"
+#include "trace/lateness.h"
 #include "trace/launches.h"
 #include "trace/mirror.h"
 #include "trace/names.h"
@@ -817,6 +818,7 @@ void Request::Finish(Outcome outcome) noexcept {
     if (Step* step = StepOn(ring); step->outer == id) step->outer = after;
   }
   LeaveClosed(slot);
+  NoteLatency(view);
   Count(g_finished);
   if (outcome == Outcome::kAbandoned) Count(g_abandoned);
   Tell([&](RequestObserver* observer) { observer->OnFinish(view, begin_ticks); });

@@ -59,8 +59,9 @@ struct Server {
     }
   }
   RequestBlame Walk() {
+    const auto place = [&](const OneCall& call) { return std::pair(ThreadOf(call), call.begin_ns); };
     std::stable_sort(calls.begin(), calls.end(),
-                     [](const OneCall& a, const OneCall& b) { return a.begin_ns < b.begin_ns; });
+                     [&](const OneCall& a, const OneCall& b) { return place(a) < place(b); });
     for (const uint32_t stream : {0u, 1u}) {
       for (uint32_t row = 0; row < calls.size(); ++row) {
         const OneCall& call = calls[row];
@@ -69,7 +70,7 @@ struct Server {
       }
     }
     for (const OneCall& call : calls)
-      maker.Call(executor, call.name, call.begin_ns, call.duration_ns, {kNone, call.batch});
+      maker.Call(ThreadOf(call), call.name, call.begin_ns, call.duration_ns, {kNone, call.batch});
     return test::BlameOf(maker.Finish(), request);
   }
 
@@ -80,7 +81,9 @@ struct Server {
     const char* span;  // that it marks; null: none
     int64_t span_begin_ns, span_ns;
     uint32_t stream;
+    uint32_t thread = kNone;  // kNone: the executor
   };
+  uint32_t ThreadOf(const OneCall& call) const { return call.thread == kNone ? executor : call.thread; }
   TraceMaker maker;
   std::vector<OneCall> calls;
   uint32_t executor, request, batch;
@@ -162,6 +165,25 @@ TEST_CASE("a layer that is longer than usual waited for others' work on its stre
                                     [&](const analyze::BlameSegment& one) { return one.blame == part; });
   REQUIRE(segment != blame.segments.end());
   CHECK(segment->by.batch == other);
+}
+
+TEST_CASE("a launch behind another thread's wait for layers that overlap on a stream contradicts no time", "[layers]") {
+  Server server;
+  const uint32_t neighbour = server.maker.Thread("neighbour");
+  const uint32_t other = server.maker.Batch(12, "neighbour", neighbour, 111 * kMs, 70 * kMs);
+  const uint32_t third = server.maker.Batch(13, "third", server.maker.Thread("third"), 112 * kMs, 60 * kMs);
+  server.Span("third", 100, 160, 0, third, 99);
+  server.Span("neighbour", 130, 172, 0, other, 105);
+  server.calls.push_back({"cudaMemcpyAsync DtoH (blocking)", 112 * kMs, 60 * kMs, other, nullptr, 0, 0, 0, neighbour});
+  server.Wait("cudaLaunchKernel", 120, 172);
+  for (int i = 0; i < 40; ++i)
+    server.calls.push_back({"cudaLaunchKernel", (1'000 + i) * kMs, 5'000, server.batch, nullptr, 0, 0, 0});
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuQueueWaitOthers] > 10 * kMs);
+  CHECK(blame.clamps == 0);
+  CHECK(blame.is_reliable);
 }
 
 TEST_CASE("a layer as long as usual is not slowed down by what runs beside it", "[layers]") {

@@ -268,8 +268,10 @@ TEST_CASE("code of a batch is not called code if its thread may have waited for 
     maker.Event(executor, decode, begin_ns, 5 * kMs, {row, kNone});
     maker.Event(executor, forward, begin_ns + 5 * kMs, length_ns - 5 * kMs, {kNone, batch});
   }
+  std::vector<std::pair<GpuCounter, Values>> counters;
   const auto judge = [&] {
-    const Trace trace = maker.Finish();
+    Trace trace = maker.Finish();
+    for (const auto& [counter, values] : counters) test::AddCounter(&trace, 0, base::NameOf(counter), values);
     REQUIRE(FindInconsistency(trace) == "");
     analyze::Judgement judgement;
     REQUIRE(JudgeRequest(trace, kCount - 1, nullptr, &judgement).ok());
@@ -291,5 +293,27 @@ TEST_CASE("code of a batch is not called code if its thread may have waited for 
     maker.trace.attributes.push_back({maker.String("cuda_calls.libraries"), maker.String("1")});
     maker.Call(executor, "cudaStreamSynchronize", 30 * kMs, kMs, {kNone, 0});
     CHECK(judge().kind == analyze::VerdictKind::kCauses);
+  }
+  SECTION("a process with one, where another executor's waits are recorded") {
+    maker.trace.devices.push_back({0});
+    maker.trace.attributes.push_back({maker.String("cuda_calls.libraries"), maker.String("1")});
+    const uint32_t thread = maker.Thread("other");
+    const uint32_t batch = maker.Batch(5000, "other", thread, 5'000 * kMs, 50 * kMs);
+    maker.Call(thread, "cudaStreamSynchronize", 5'010 * kMs, kMs, {kNone, batch});
+    CHECK(judge().kind == analyze::VerdictKind::kUndetermined);
+  }
+  SECTION("a batch with a recorded wait, whose thread may have asked the GPU again and again") {
+    const bool is_busy = GENERATE(true, false);
+    maker.trace.devices.push_back({0});
+    maker.trace.attributes.push_back({maker.String("cuda_calls.libraries"), maker.String("1")});
+    maker.Call(executor, "cudaStreamSynchronize", 5'048 * kMs, kMs, {kNone, kCount - 1});
+    counters.push_back({GpuCounter::kSampled, {{0, 1}, {9'000, 0}}});
+    Values active;
+    for (int64_t at_ms = 0; at_ms < 9'000; at_ms += 20) active.emplace_back(at_ms, is_busy ? 100 : 0);
+    counters.push_back({GpuCounter::kEngineActive, active});
+    const analyze::Verdict verdict = judge();
+    CHECK((verdict.kind == analyze::VerdictKind::kUndetermined) == is_busy);
+    CHECK((verdict.why_not.find("again and again") != std::string::npos) == is_busy);
+    CHECK((std::string(verdict.causes[0].advice.code) == "wait_in_calls") == is_busy);
   }
 }

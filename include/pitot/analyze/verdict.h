@@ -94,6 +94,8 @@ enum class Proof : uint8_t {
   kOthersOnGpu = 20,  // hardware counters and NVML: another process worked on the GPU around then
   kMemoryBound = 21,  // hardware counters: the GPU's memory was busier than usual, and bounds its work
   kHeldLoop = 22,     // a step of another task held its event loop
+  kMayPollGpu = 23,   // the GPU worked for most of it, and its thread made no recorded call
+  kPlaced = 24,       // stacks show where its thread was
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;

@@ -43,10 +43,9 @@ struct CounterOptions {
 // Errors: kInvalidArgument names the option. kResourceExhausted: no memory or thread. kAlreadyRunning: this process has
 //   a counter collector. Everything later is in incidents.
 // Lifetime: the recorder's. A thread that hangs in CUPTI when the recorder stops is left behind with its memory.
-// Cost: 0 to 0.5 % of a CUDA graph was measured (docs/lab/gpu_default.md), none on other threads. The thread takes 0.5
-//   s of a CPU to start, then about `most_cpu_percent`, and more for the first 5 s and each incident. Host memory:
-//   CUPTI's own libraries 114 MiB, its hardware buffer 16 MiB a GPU, its decoder 21 KiB a sample of half a second
-//   (docs/lab/counters.md).
+// Cost: none on other threads. The thread takes a burst of CPU time to start, then about `most_cpu_percent`, and more
+//   for each incident. Host memory: CUPTI's own libraries, its hardware buffer of 16 MiB a GPU, and a decoder whose
+//   size grows with the samples due in half a second. docs/lab/counters.md and docs/lab/gpu_default.md have numbers.
 PITOT_EXPORT std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

@@ -31,8 +31,8 @@ enum class ProfileReplay : uint8_t {
 };
 
 enum class ProfileMetrics : uint8_t {
-  kBasic = 0,  // all but sm_percent; 3 launches a round on an H100
-  kAll = 1,    // 11 launches a round on an H100
+  kBasic = 0,  // all but sm_percent; the fewest launches a sample
+  kAll = 1,    // several times as many (docs/lab/profile_kernels.md)
 };
 
 struct ProfileOptions {

@@ -86,8 +86,10 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
       launch_ns.push_back(trace.calls.duration_ns[call]);
     const uint32_t request = trace.calls.request[call];
     const bool is_wait = base::IsSynchronization(classes_[name]) || classes_[name] == CallClass::kBlockingCopy;
-    has_any_waits_ = has_any_waits_ || is_wait;
-    if (const uint32_t batch = trace.calls.batch[call]; batch != kNone && is_wait) has_waits_[batch] = true;
+    if (const uint32_t batch = trace.calls.batch[call]; batch != kNone && is_wait) {
+      has_waits_[batch] = true;
+      waiting_executors_.insert(trace.batches[batch].executor);
+    }
     if (request == kNone || trace.calls.batch[call] != kNone) continue;
     const model::Interval own{trace.calls.begin_ns[call], trace.CallEnd(call)};
     model::Interval& all = calls_of_[request];

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -90,10 +91,11 @@ class GpuOps {
   uint32_t AllocationBefore(uint32_t op, int64_t since_ns) const;
 
   bool IsSpan(uint32_t op) const { return trace_.gpu.kind[op] == model::GpuKind::kSpan; }
-  // Whether a synchronisation or a blocking copy was recorded for the batch. Then its code is code. And for any batch
-  // or request.
+  // Whether a synchronisation or a blocking copy was recorded for the batch; and for any batch of its executor.
   bool HasWaits(uint32_t batch) const { return has_waits_[batch]; }
-  bool has_any_waits() const { return has_any_waits_; }
+  bool HasWaitsOfExecutor(uint32_t batch) const {
+    return waiting_executors_.count(trace_.batches[batch].executor) != 0;
+  }
   // Whether operations of GPUs were recorded all the time.
   bool AreOperationsRecorded(int64_t begin_ns, int64_t end_ns) const {
     return has_operations_ && facts::DepthOf(trace_, begin_ns, end_ns) != Depth::kScopes;
@@ -217,7 +219,8 @@ class GpuOps {
   std::vector<model::Interval> calls_of_;       // by request
   std::vector<uint32_t> ops_of_request_, ops_of_batch_, members_;
   std::vector<bool> has_waits_;  // by batch
-  bool has_operations_ = false, has_any_waits_ = false;
+  bool has_operations_ = false;
+  std::set<model::StringId> waiting_executors_;  // with a recorded wait
   std::unordered_map<uint64_t, int64_t> usual_ns_;
   int64_t median_launch_ns_ = 0;
   const bool are_times_known_;

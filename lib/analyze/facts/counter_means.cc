@@ -63,7 +63,6 @@ CounterMeans::CounterMeans(const Trace& trace, const std::vector<GpuCounter>& co
       size_t first = 0;  // of `times`, the first that may overlap
       for (const Held& held : values) {
         if (!std::isfinite(held.value)) continue;
-        if (!std::isfinite(held.value)) continue;
         while (first < times.size() && times[first].end_ns <= held.when.begin_ns) ++first;
         for (size_t i = first; i < times.size() && times[i].begin_ns < held.when.end_ns; ++i) {
           const Interval part = {std::max(held.when.begin_ns, times[i].begin_ns),

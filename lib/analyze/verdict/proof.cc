@@ -80,10 +80,28 @@ bool IsSleepFor(bool device, const model::Trace& trace, const RequestBlame& blam
   return slept_ns > 0 && 2 * named_ns > slept_ns;
 }
 
-// Whether counters say what its GPU did in that time.
-bool IsSampled(const blame::Index& index, const BlameSegment& segment) {
-  const blame::GpuUse::Device* const device = index.gpu_use.Of(segment.batch, segment.thread);
-  return device != nullptr && device->IsSampled(segment.begin_ns, segment.end_ns);
+// Model code that may be a wait for the GPU. The walk has already taken from the code of a batch without a recorded
+// wait what counters of its GPU tell.
+struct Doubtful {
+  int64_t unseen_ns = 0, busy_ns = 0;  // see GpuDoubt
+};
+Doubtful DoubtfulOf(const blame::Index& index, const BlameSegment& segment) {
+  if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0)
+    return {};
+  // Without depths, recorded calls alone do not say that kernels would be there.
+  const bool are_kernels_known =
+      index.trace.depths.empty()
+          ? index.gpu.AreOperationsRecorded(segment.begin_ns, segment.end_ns)
+          : ForGpus(facts::DepthOf(index.trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels;
+  if (are_kernels_known) return {};
+  const blame::GpuUse::Device* device = index.gpu_use.Of(segment.batch, segment.thread);
+  if (device != nullptr && !device->IsSampled(segment.begin_ns, segment.end_ns)) device = nullptr;
+  if (index.gpu.HasWaits(segment.batch)) {
+    const auto engine = blame::GpuUse::kCompute;
+    return {0, device == nullptr ? 0 : device->BusyNs(engine, segment.begin_ns, segment.end_ns)};
+  }
+  const bool are_seen = facts::AreWaitsRecorded(index.trace) && index.gpu.HasWaitsOfExecutor(segment.batch);
+  return {device != nullptr || are_seen ? 0 : segment.end_ns - segment.begin_ns, 0};
 }
 
 }  // namespace
@@ -91,21 +109,18 @@ bool IsSampled(const blame::Index& index, const BlameSegment& segment) {
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(false, trace, blame); }
 bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(true, trace, blame); }
 
-bool MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
-  const model::Trace& trace = index.trace;
-  const bool has_gpu = !trace.devices.empty() || !facts::GpuCountersOf(trace).empty();
-  if (!has_gpu || (facts::AreWaitsRecorded(trace) && index.gpu.has_any_waits())) return false;
-  int64_t code_ns = 0, unseen_ns = 0;
+GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
+  if (index.trace.devices.empty() && facts::GpuCountersOf(index.trace).empty()) return GpuDoubt::kNone;
+  int64_t code_ns = 0, unseen_ns = 0, busy_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kHostOncpuFramework) continue;
+    const Doubtful doubtful = DoubtfulOf(index, segment);
     code_ns += segment.end_ns - segment.begin_ns;
-    if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0 ||
-        index.gpu.HasWaits(segment.batch) || IsSampled(index, segment) ||
-        ForGpus(facts::DepthOf(trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels)
-      continue;
-    unseen_ns += segment.end_ns - segment.begin_ns;
+    unseen_ns += doubtful.unseen_ns;
+    busy_ns += doubtful.busy_ns;
   }
-  return unseen_ns > 0 && 2 * unseen_ns >= code_ns;
+  if (code_ns == 0 || 2 * (unseen_ns + busy_ns) < code_ns) return GpuDoubt::kNone;
+  return unseen_ns >= busy_ns ? GpuDoubt::kUnseen : GpuDoubt::kBusy;
 }
 
 bool IsStill(const blame::Index& index, const RequestBlame& blame) {
@@ -118,6 +133,12 @@ bool IsStill(const blame::Index& index, const RequestBlame& blame) {
   // A stretch by counters has its place within its code, not its moment.
   const int64_t all_ns = index.stillness.StillNs(blame.begin_ns, blame.end_ns);
   return slept_ns > 0 && 2 * std::max(still_ns, std::min(all_ns, slept_ns)) > slept_ns;
+}
+
+bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part) {
+  const blame::Stacks::Seen seen = index.stacks.Of(blame.segments, part);
+  if (!seen.is_sure() || 2 * seen.covered_ns < blame.blame[part]) return false;
+  return part != Blame::kUntraced || 4 * seen.asleep >= 3 * seen.count;
 }
 
 blame::MixedWork::Doubt MayBeMixed(const blame::Index& index, const RequestBlame& blame) {
@@ -157,7 +178,8 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
           index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)
         return Proof::kHeldLock;
       if (IsDeviceSleep(index.trace, blame)) return Proof::kMayAwaitGpu;
-      return IsNamedSleep(index.trace, blame) ? Proof::kNamedWait : Proof::kNone;
+      if (IsNamedSleep(index.trace, blame)) return Proof::kNamedWait;
+      return IsPlaced(index, blame, cause.blame) ? Proof::kPlaced : Proof::kNone;
     case Blame::kExecutorBusy:
       if (const blame::MixedWork::Part* part = index.PartBehind(longest); part != nullptr && part->work > 0)
         return Proof::kLargeMember;
@@ -169,7 +191,14 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
     case Blame::kHostOncpuFramework:
       if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBeMixed;
-      if (MayAwaitGpu(index, blame)) return Proof::kMayAwaitGpu;
+      switch (MayAwaitGpu(index, blame)) {
+        case GpuDoubt::kUnseen:
+          return Proof::kMayAwaitGpu;
+        case GpuDoubt::kBusy:
+          return Proof::kMayPollGpu;
+        case GpuDoubt::kNone:
+          break;
+      }
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
       return verdict.more_of == "launches" ? Proof::kMoreLaunches : Proof::kNone;
     case Blame::kLaunchApi:
@@ -188,6 +217,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kSyncReturn:
       return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
     case Blame::kUntraced:
+      if (IsPlaced(index, blame, cause.blame)) return Proof::kPlaced;
       return IsUnseen(longest) ? Proof::kUnseen : Proof::kNone;
     default:
       return Proof::kNone;

@@ -122,10 +122,15 @@ class TreeTeller {
       return "took " + time + " for the work of a large member";
     } else if (!is_last) {
       return Mechanism(node.blame, time);
+    } else if (const blame::Stacks::Seen seen = index_.stacks.Of(node.at); seen.is_known()) {
+      const std::string place = Places(index_).Of(node.at);
+      text = (10 * node.place_ns >= 9 * node.ns ? MechanismSeenAt(node.blame, time, place)
+                                                : MechanismPartlyAt(node.blame, time, place, Duration(node.place_ns))) +
+             blame::Stacks::CountText(seen);
     } else if (node.blame == Blame::kUntraced && node.at.event == kNone && node.hops > 0) {
-      text = "did something unrecorded for " + time + ", outside of all scopes " + Places(trace_).Of(node.at);
+      text = "did something unrecorded for " + time + ", outside of all scopes " + Places(index_).Of(node.at);
     } else {
-      const std::string place = Places(trace_).Of(node.at);
+      const std::string place = Places(index_).Of(node.at);
       text = 10 * node.place_ns >= 9 * node.ns ? MechanismAt(node.blame, time, place)
                                                : MechanismPartlyAt(node.blame, time, place, Duration(node.place_ns));
     }

@@ -15,6 +15,7 @@ enum Result : int {
   kSuccess = 0,
   kInvalidParameter = 1,
   kInvalidOperation = 7,
+  kNotCompatible = 14,  // with the driver
   kNotInitialized = 15,
   kHardwareBusy = 26,  // another process samples this GPU, or a profiler holds it
   kNotSupported = 27,

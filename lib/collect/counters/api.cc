@@ -24,15 +24,8 @@ const char* FindFunctions(void* handle, Api* api) {
   const auto find = [&](const char* name, auto* function) {
     if (!Find(handle, name, function) && missing == nullptr) missing = name;
   };
-  find("cuptiProfilerInitialize", &api->initialize);
-  find("cuptiDeviceGetChipName", &api->get_chip_name);
+  FindHostFunctions(find, api);
   find("cuptiPmSamplingGetCounterAvailability", &api->get_availability);
-  find("cuptiProfilerHostInitialize", &api->host_initialize);
-  find("cuptiProfilerHostDeinitialize", &api->host_deinitialize);
-  find("cuptiProfilerHostConfigAddMetrics", &api->add_metrics);
-  find("cuptiProfilerHostGetConfigImageSize", &api->get_config_size);
-  find("cuptiProfilerHostGetConfigImage", &api->get_config_image);
-  find("cuptiProfilerHostGetNumOfPasses", &api->get_passes);
   find("cuptiPmSamplingEnable", &api->enable);
   find("cuptiPmSamplingSetConfig", &api->set_config);
   find("cuptiPmSamplingGetCounterDataSize", &api->get_data_size);
@@ -43,7 +36,6 @@ const char* FindFunctions(void* handle, Api* api) {
   find("cuptiPmSamplingDecodeData", &api->decode);
   find("cuptiPmSamplingGetCounterDataInfo", &api->get_data_info);
   find("cuptiPmSamplingCounterDataGetSampleInfo", &api->get_sample_info);
-  find("cuptiProfilerHostEvaluateToGpuValues", &api->evaluate);
   return missing;
 }
 
@@ -124,13 +116,6 @@ Status LoadCupti(const std::string& path, Api* api) {
   return Status(StatusCode::kNotFound,
                 "there is no libcupti: install the one of the process's CUDA (package cuda-cupti, or the PyPI wheel "
                 "nvidia-cuda-cupti), or name it in CounterOptions::library");
-}
-
-std::string ResultName(const Api& api, Result result) {
-  const char* text = nullptr;
-  if (api.get_result_string != nullptr && api.get_result_string(result, &text) == kSuccess && text != nullptr)
-    return text;
-  return "CUPTI error " + std::to_string(static_cast<int>(result));
 }
 
 Status UseAllGpus() {

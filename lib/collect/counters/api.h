@@ -9,20 +9,13 @@
 #include <vector>
 
 #include "collect/counters/abi.h"
+#include "collect/counters/host_config.h"
 #include "pitot/status.h"
 
 namespace pitot::counters {
 
-struct Api {
-  Result (*initialize)(InitializeParams*);
-  Result (*get_chip_name)(ChipNameParams*);
+struct Api : HostApi {
   Result (*get_availability)(AvailabilityParams*);
-  Result (*host_initialize)(HostInitializeParams*);
-  Result (*host_deinitialize)(HostDeinitializeParams*);
-  Result (*add_metrics)(AddMetricsParams*);
-  Result (*get_config_size)(ConfigSizeParams*);
-  Result (*get_config_image)(ConfigImageParams*);
-  Result (*get_passes)(PassesParams*);
   Result (*enable)(EnableParams*);
   Result (*set_config)(SetConfigParams*);
   Result (*get_data_size)(DataSizeParams*);
@@ -33,16 +26,11 @@ struct Api {
   Result (*decode)(DecodeParams*);
   Result (*get_data_info)(DataInfoParams*);
   Result (*get_sample_info)(SampleInfoParams*);
-  Result (*evaluate)(EvaluateParams*);
-  Result (*get_result_string)(Result, const char**);  // may be null
 };
 
 // Finds CUPTI and fills `api`: `path` if it is not empty, otherwise the copy in this process, otherwise the one for its
 // CUDA. Nothing is unloaded again. kNotFound: there is none; kUnavailable: it cannot sample, with the reason.
 Status LoadCupti(const std::string& path, Api* api);
-
-// "CUPTI_ERROR_HARDWARE_BUSY", or "CUPTI error 26".
-std::string ResultName(const Api& api, Result result);
 
 struct Gpu {
   uint32_t ordinal;  // CUDA's
@@ -52,8 +40,8 @@ struct Gpu {
 // The GPUs that this process uses: those with its primary context. The driver is asked only if it is loaded; nothing is
 // initialised. Contexts that a host makes itself are not seen. Cost: some us.
 std::vector<Gpu> FindGpus();
-// Loads the driver and makes the primary context of each GPU, for a process without work of its own. Takes 518 MiB of
-// memory of an H100, until the process ends.
+// Loads the driver and makes the primary context of each GPU, for a process without work of its own. Takes memory of
+// each GPU until the process ends.
 Status UseAllGpus();
 
 }  // namespace pitot::counters

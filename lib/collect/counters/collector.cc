@@ -140,7 +140,7 @@ class CounterCollector final : public Collector {
   // The newest samples are still with CUPTI: the thread fetches them first.
   void AddTo(TraceBuilder& trace) override {
     if (!IsOurs()) return;
-    if (!shared_->Await(shared_->complete, asked_))
+    if (!has_stopped_ && !shared_->Await(shared_->complete, asked_))
       trace.AddAttribute("counters.not_recorded", "CUPTI does not answer");
     shared_->history.AddTo(begin_ns_, end_ns_, trace);
   }
@@ -151,7 +151,7 @@ class CounterCollector final : public Collector {
   Status SetPaused(bool is_paused) noexcept {
     if (!IsOurs()) return Status(StatusCode::kUnavailable, "the counter collector does not run in this process");
     shared_->is_paused.store(is_paused, std::memory_order_release);
-    if (shared_->Await(shared_->done, shared_->Ask())) return {};
+    if (shared_->Await(shared_->done, shared_->Ask())) return is_paused ? shared_->history.CheckFree() : Status();
     return Error(StatusCode::kUnavailable, "CUPTI has not answered for %.1f s: GPUs may still be sampled",
                  static_cast<double>(environment_.patience_ns) / 1e9);
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/columns.h"
+#include "base/message.h"
 
 namespace pitot::counters {
 namespace {
@@ -66,10 +67,10 @@ uint32_t History::AddGpu(const Gpu& gpu) {
 
 void History::SetState(uint32_t gpu, const GpuState& state) {
   const base::MutexLock lock(&mutex_);
-  GpuState& of = rings_[gpu].state;
-  const uint64_t samples = of.samples, lost = of.lost;
-  of = state;
-  of.samples = samples, of.lost = lost;
+  GpuState& kept = rings_[gpu].state;
+  const uint64_t samples = kept.samples, lost = kept.lost;
+  kept = state;
+  kept.samples = samples, kept.lost = lost;
 }
 
 void History::Commit(uint32_t gpu, std::span<const Sample> samples, uint64_t lost) noexcept {
@@ -78,6 +79,16 @@ void History::Commit(uint32_t gpu, std::span<const Sample> samples, uint64_t los
   for (const Sample& sample : samples) ring.samples[ring.written++ % capacity_] = sample;
   ring.state.samples += samples.size();
   ring.state.lost += lost;
+}
+
+Status History::CheckFree() const noexcept {
+  const base::MutexLock lock(&mutex_);
+  for (const Ring& ring : rings_) {
+    if (!ring.state.held.empty())
+      return base::Error(StatusCode::kUnavailable, "this process may still hold GPU %u: %s", ring.gpu.ordinal,
+                         ring.state.held.c_str());
+  }
+  return {};
 }
 
 void History::SetCpu(double percent) noexcept {
@@ -117,9 +128,12 @@ void History::AddTo(int64_t begin_ns, int64_t end_ns, TraceBuilder& trace) const
     if (!part.state.source.empty()) add(prefix + "source", part.state.source);
     if (!part.state.not_shared.empty()) add(prefix + "not_shared", part.state.not_shared);
     if (part.state.sampled_by_until_ns > begin_ns) add(prefix + "sampled_by", part.state.sampled_by);
+    if (!part.state.other_metrics.empty()) add(prefix + "other_metrics", part.state.other_metrics);
+    if (part.state.failed_calls != 0)
+      add(prefix + "failed_calls", std::to_string(part.state.failed_calls) + ", the newest " + part.state.failed_call);
+    if (part.state.lost != 0) add(prefix + "lost_samples", std::to_string(part.state.lost));
     if (part.state.interval_us == 0) continue;
     add(prefix + "interval_us", std::to_string(part.state.interval_us));
-    if (part.state.lost != 0) add(prefix + "lost_samples", std::to_string(part.state.lost));
     AddSampled(part, device, begin_ns, &trace);
     for (uint32_t column = 0; column < kColumns; ++column) AddColumn(part, column, device, &trace);
   }

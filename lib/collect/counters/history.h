@@ -16,16 +16,21 @@
 #include "collect/counters/api.h"
 #include "collect/counters/metrics.h"
 #include "pitot/extend/collector.h"
+#include "pitot/status.h"
 
 namespace pitot::counters {
 
 // What is told of a GPU besides its samples.
 struct GpuState {
-  uint32_t interval_us = 0;  // 0: never sampled
-  std::string not_recorded;  // why it is not sampled now; empty: it is
-  std::string source;        // of the samples, if it is not CUPTI
-  std::string not_shared;    // why other processes do not get its samples; empty: they do
-  std::string sampled_by;    // another process, if samples came from one, the last of them at:
+  uint32_t interval_us = 0;   // 0: never sampled
+  std::string not_recorded;   // why it is not sampled now; empty: it is
+  std::string other_metrics;  // why the richest choice of metrics is not used; empty: it is
+  std::string held;           // why this process may hold it though it does not sample it; empty: it does not
+  std::string failed_call;    // the newest of CUPTI's that failed, with its result
+  uint64_t failed_calls = 0;
+  std::string source;      // of the samples, if it is not CUPTI
+  std::string not_shared;  // why other processes do not get its samples; empty: they do
+  std::string sampled_by;  // another process, if samples came from one, the last of them at:
   int64_t sampled_by_until_ns = 0;
   uint64_t samples = 0, lost = 0;
 };
@@ -40,6 +45,8 @@ class History {
   void SetState(uint32_t gpu, const GpuState& state);
   // Adds samples in their order. Lost ones between them are `lost`. Called by the sampling thread.
   void Commit(uint32_t gpu, std::span<const Sample> samples, uint64_t lost) noexcept;
+  // Whether no GPU is held that should have been given away. Threads: any.
+  Status CheckFree() const noexcept;
   // The thread's share of a CPU, percent.
   void SetCpu(double percent) noexcept;
 

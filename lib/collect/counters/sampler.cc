@@ -14,27 +14,10 @@
 namespace pitot::counters {
 namespace {
 
-constexpr size_t kHardwareBufferBytes = 16 << 20;  // 2,795 samples of 7 metrics on an H100
+constexpr size_t kHardwareBufferBytes = 16 << 20;  // docs/lab/counters.md: how many samples it has room for
 constexpr uint64_t kMostCyclesPerUs = 1'600;       // T4: 1,590 MHz; A100: 1,410 (data sheets)
 constexpr uint32_t kMostDecodes = 64;              // in a round, for one GPU
 constexpr int64_t kMeasureNs = 5'000'000'000;      // before the interval is judged
-
-// Why a GPU is not sampled, and what to do.
-std::string Explain(Result result, const std::string& name, const char* function) {
-  switch (result) {
-    case kHardwareBusy:
-      return "another profiler samples this GPU (" + name + "): it is asked for again every 10 s";
-    case kInsufficientPrivileges:
-      return "the driver allows profiling for administrators alone (" + name +
-             "): set NVreg_RestrictProfilingToAdminUsers=0 for the kernel module nvidia, or give the process "
-             "CAP_SYS_ADMIN";
-    case kVirtualizedDeviceNotSupported:
-    case kVirtualizedDeviceInsufficientPrivileges:
-      return "the virtual GPU does not allow profiling (" + name + "): its host's administrator can enable it";
-    default:
-      return std::string(function) + ": " + name;
-  }
-}
 
 bool IsFinal(Result result) {
   return result == kInsufficientPrivileges || result == kVirtualizedDeviceNotSupported ||
@@ -46,39 +29,40 @@ bool IsFinal(Result result) {
 void Sampler::Round(bool is_paused) {
   now_ns_ = environment_.timer->NowNs();
   if (is_paused) {
-    for (Sampled& of : gpus_) {
-      GiveAway(&of, "given away by Recorder::Pause", SharedState::kEnded);
+    for (SampledGpu& gpu : gpus_) {
+      GiveAway(&gpu, "given away by Recorder::Pause", SharedState::kEnded);
     }
     return;
   }
   FindNewGpus();
-  bool has_started = false;  // which takes 0.5 s of a CPU, once
-  for (Sampled& of : gpus_) {
-    const SharedView view = of.file != nullptr ? of.file->Look() : SharedView();
+  bool has_started = false;  // which takes much of a CPU, once
+  for (SampledGpu& gpu : gpus_) {
+    const SharedView view = gpu.file != nullptr ? gpu.file->Look() : SharedView();
     const int64_t realtime_ns = RealtimeNs();
     if (IsReleaseAsked(view, realtime_ns)) {
       GiveAway(
-          &of,
+          &gpu,
           "given away for " + std::to_string(AskedSeconds(view)) + " s: " + TextOf(view.asked_by) + " asked for it",
           SharedState::kReleased);
       continue;
     }
-    if (of.sampler != nullptr) {
-      Decode(&of);
+    if (gpu.sampler != nullptr) {
+      Decode(&gpu);
       continue;
     }
-    if (of.file != nullptr && view.session != of.file->session() && IsSampling(view, realtime_ns)) {
-      StopGpm(&of);
-      ReadShared(&of, view);
+    if (gpu.file != nullptr && view.session != gpu.file->session() && IsSampling(view, realtime_ns)) {
+      StopGpm(&gpu);
+      ReadShared(&gpu, view);
       continue;
     }
-    if (of.session != 0) EndReading(&of, view);
-    of.state.not_shared = view.failure;
-    if (of.retry_at_ns <= now_ns_) {
-      Start(&of);
+    if (gpu.session != 0) EndReading(&gpu, view);
+    CountMissing(&gpu);
+    gpu.state.not_shared = view.failure;
+    if (gpu.retry_at_ns <= now_ns_) {
+      Start(&gpu);
       has_started = true;
     }
-    if (!of.refusal.empty() && of.gpm == nullptr && of.gpm_retry_at_ns <= now_ns_) StartGpm(&of);
+    if (!gpu.refusal.empty() && gpu.gpm == nullptr && gpu.gpm_retry_at_ns <= now_ns_) StartGpm(&gpu);
   }
   SampleGpm();
   if (has_started) measured_since_ns_ = 0;
@@ -86,9 +70,9 @@ void Sampler::Round(bool is_paused) {
 }
 
 bool Sampler::IsBehind(int64_t at_ns) const noexcept {
-  return std::any_of(gpus_.begin(), gpus_.end(), [at_ns](const Sampled& of) {
-    if (of.gpm != nullptr) return of.newest_ns < at_ns;
-    return of.session != 0 && of.newest_ns + int64_t{2'000} * of.state.interval_us < at_ns;
+  return std::any_of(gpus_.begin(), gpus_.end(), [at_ns](const SampledGpu& gpu) {
+    if (gpu.gpm != nullptr) return gpu.newest_ns < at_ns;
+    return gpu.session != 0 && gpu.newest_ns + int64_t{2'000} * gpu.state.interval_us < at_ns;
   });
 }
 
@@ -96,149 +80,157 @@ int64_t Sampler::GpmIntervalNs() const noexcept {
   return int64_t{1'000} * std::max(kGpmIntervalUs, options_.interval_us);
 }
 
-void Sampler::StartGpm(Sampled* of) {
-  if (environment_.nvml.empty()) return;
-  if (gpm_library_ == Library::kNotOpened) {
+void Sampler::StartGpm(SampledGpu* gpu) {
+  if (environment_.nvml.empty()) {
+    gpu->gpm_retry_at_ns = now_ns_ + kGpmRetryNs;
+    return SetNotRecorded(gpu, gpu->refusal);
+  }
+  if (!is_gpm_open_) {
     gpm_failure_ = LoadGpm(environment_.nvml, &gpm_api_);
-    gpm_library_ = gpm_failure_.empty() ? Library::kOpen : Library::kFailed;
+    is_gpm_open_ = gpm_failure_.empty();
   }
   std::string failure = gpm_failure_;
-  if (gpm_library_ == Library::kOpen) of->gpm = GpmGpu::Open(gpm_api_, of->gpu.id, &failure);
-  if (of->gpm == nullptr) return FailGpm(of, failure);
-  of->state.interval_us = static_cast<uint32_t>(GpmIntervalNs() / 1'000);
-  of->state.source = "NVML GPM, every " + std::to_string(of->state.interval_us / 1'000) + " ms, because " + of->refusal;
-  of->state.not_recorded.clear();
-  history_->SetState(of->row, of->state);
+  if (is_gpm_open_) gpu->gpm = GpmGpu::Open(gpm_api_, gpu->device.id, &failure);
+  if (gpu->gpm == nullptr) return FailGpm(gpu, failure);
+  gpu->state.interval_us = static_cast<uint32_t>(GpmIntervalNs() / 1'000);
+  gpu->state.source =
+      "NVML GPM, every " + std::to_string(gpu->state.interval_us / 1'000) + " ms, because " + gpu->refusal;
+  gpu->state.not_recorded.clear();
+  history_->SetState(gpu->row, gpu->state);
 }
 
-void Sampler::FailGpm(Sampled* of, const std::string& why) {
-  StopGpm(of);
-  of->gpm_retry_at_ns = now_ns_ + kGpmRetryNs;
-  of->state.not_recorded = of->refusal + "; NVML's GPM does not help: " + why;
-  history_->SetState(of->row, of->state);
+void Sampler::FailGpm(SampledGpu* gpu, const std::string& why) {
+  StopGpm(gpu);
+  gpu->gpm_retry_at_ns = now_ns_ + kGpmRetryNs;
+  gpu->state.not_recorded = gpu->refusal + "; NVML's GPM does not help: " + why;
+  history_->SetState(gpu->row, gpu->state);
 }
 
-void Sampler::StopGpm(Sampled* of) noexcept {
-  of->gpm.reset();
-  of->gpm_retry_at_ns = 0;
-  of->state.source.clear();
+void Sampler::StopGpm(SampledGpu* gpu) noexcept {
+  gpu->gpm.reset();
+  gpu->gpm_retry_at_ns = 0;
+  gpu->state.source.clear();
 }
 
 void Sampler::SampleGpm() {
   now_ns_ = environment_.timer->NowNs();
-  for (Sampled& of : gpus_) {
-    if (of.gpm == nullptr || now_ns_ - of.gpm->newest_ns() < GpmIntervalNs()) continue;
+  for (SampledGpu& gpu : gpus_) {
+    if (gpu.gpm == nullptr || now_ns_ - gpu.gpm->newest_ns() < GpmIntervalNs()) continue;
     std::string failure;
-    const std::optional<Sample> sample = of.gpm->Take(now_ns_, &failure);
+    const std::optional<Sample> sample = gpu.gpm->Take(now_ns_, &failure);
     if (!failure.empty()) {
-      FailGpm(&of, failure);
+      FailGpm(&gpu, failure);
     } else if (sample) {
-      of.newest_ns = sample->end_ns;
-      history_->Commit(of.row, {&*sample, 1}, 0);
+      gpu.newest_ns = sample->end_ns;
+      history_->Commit(gpu.row, {&*sample, 1}, 0);
     }
   }
 }
 
 int64_t Sampler::NextGpmNs() const noexcept {
   int64_t next_ns = std::numeric_limits<int64_t>::max();
-  for (const Sampled& of : gpus_) {
-    if (of.gpm != nullptr) next_ns = std::min(next_ns, of.gpm->newest_ns() + GpmIntervalNs());
+  for (const SampledGpu& gpu : gpus_) {
+    if (gpu.gpm != nullptr) next_ns = std::min(next_ns, gpu.gpm->newest_ns() + GpmIntervalNs());
   }
   return next_ns;
 }
 
 void Sampler::Close() noexcept {
-  for (Sampled& of : gpus_) {
-    Stop(&of);
-    StopGpm(&of);
-    FreeHost(&of);
+  for (SampledGpu& gpu : gpus_) {
+    StopGpm(&gpu);
     try {
-      if (of.file != nullptr) of.file->SetState(SharedState::kEnded, RealtimeNs());
+      Stop(&gpu);
+      SetShared(&gpu, SharedState::kEnded);
+      FreeHost(&gpu);
     } catch (const std::exception&) {
       // Out of memory: the others find the heartbeat old.
     }
   }
-  if (gpm_library_ == Library::kOpen) gpm_api_.shutdown();
+  if (is_gpm_open_) gpm_api_.shutdown();
 }
 
 void Sampler::Visit(const std::function<void(const Gpu&, const GpuState&)>& visit) const {
-  for (const Sampled& of : gpus_) visit(of.gpu, of.state);
+  for (const SampledGpu& gpu : gpus_) visit(gpu.device, gpu.state);
 }
 
 bool Sampler::IsAnyAllowed() const noexcept {
-  return std::any_of(gpus_.begin(), gpus_.end(), [](const Sampled& of) { return of.refusal.empty(); });
+  return std::any_of(gpus_.begin(), gpus_.end(), [](const SampledGpu& gpu) { return gpu.refusal.empty(); });
 }
 
 void Sampler::FindNewGpus() {
-  for (const Gpu& gpu : environment_.find_gpus()) {
-    const bool is_known =
-        std::any_of(gpus_.begin(), gpus_.end(), [&](const Sampled& of) { return of.gpu.ordinal == gpu.ordinal; });
+  for (const Gpu& found : environment_.find_gpus()) {
+    const bool is_known = std::any_of(gpus_.begin(), gpus_.end(),
+                                      [&](const SampledGpu& gpu) { return gpu.device.ordinal == found.ordinal; });
     if (is_known) continue;
-    Sampled& of = gpus_.emplace_back();
-    of.gpu = gpu;
-    of.row = history_->AddGpu(gpu);
-    if (!gpu.id.empty() && !environment_.shared_directory.empty())
-      of.file = std::make_unique<SharedFile>(environment_.shared_directory, gpu.id,
-                                             environment_.shared_user.value_or(geteuid()));
+    SampledGpu& gpu = gpus_.emplace_back();
+    gpu.device = found;
+    gpu.row = history_->AddGpu(found);
+    if (!found.id.empty() && !environment_.shared_directory.empty())
+      gpu.file = std::make_unique<SharedFile>(environment_.shared_directory, found.id,
+                                              environment_.shared_user.value_or(geteuid()));
   }
 }
 
-void Sampler::GiveAway(Sampled* of, std::string why, SharedState state) {
-  if (of->sampler != nullptr) Decode(of), Stop(of);
-  StopGpm(of);
-  of->session = 0;
+void Sampler::GiveAway(SampledGpu* gpu, const std::string& why, SharedState state) {
+  if (gpu->sampler != nullptr) Decode(gpu);
+  if (gpu->sampler == nullptr) CountMissing(gpu);
+  Stop(gpu);
+  StopGpm(gpu);
+  gpu->session = 0;
+  gpu->end_ns = 0;
   // The one that sampled takes it back; the others need not even open CUPTI.
-  const bool is_first = of->has_sampled || state != SharedState::kReleased;
-  if (of->refusal.empty()) of->retry_at_ns = is_first ? 0 : now_ns_ + 2 * kRoundNs + DrawNs(kTakeoverNs);
-  of->state.not_recorded = std::move(why);
-  history_->SetState(of->row, of->state);
-  if (of->file != nullptr) of->file->SetState(state, RealtimeNs());
+  const bool is_first = gpu->has_sampled || state != SharedState::kReleased;
+  if (gpu->refusal.empty()) gpu->retry_at_ns = is_first ? 0 : now_ns_ + 2 * kRoundNs + DrawNs(kTakeoverNs);
+  SetNotRecorded(gpu, why);
+  SetShared(gpu, state);
 }
 
 // All in the file may be forged: a sample with an impossible time counts as lost.
-void Sampler::ReadShared(Sampled* of, const SharedView& view) {
-  const bool is_first = of->session != view.session;
+void Sampler::ReadShared(SampledGpu* gpu, const SharedView& view) {
+  const bool is_first = gpu->session != view.session;
   if (is_first) {
-    of->has_sampled = false;
-    of->session = view.session;
-    of->next = view.written - std::min<uint64_t>(view.written, kSharedSlots / 2);
-    of->lost = view.lost;
-    of->state.sampled_by = TextOf(view.sampler);
+    gpu->has_sampled = false;
+    gpu->session = view.session;
+    gpu->next = view.written - std::min<uint64_t>(view.written, kSharedSlots / 2);
+    gpu->lost = view.lost;
+    gpu->state.sampled_by = TextOf(view.sampler);
+    gpu->state.held.clear();
+    gpu->end_ns = 0;
   }
-  of->shared.clear();
-  of->samples.clear();
-  uint64_t lost = of->file->Read(view, &of->next, &of->shared);
-  lost += view.lost - std::min(view.lost, of->lost);
-  of->lost = view.lost;
+  gpu->shared.clear();
+  gpu->samples.clear();
+  uint64_t lost = gpu->file->Read(view, &gpu->next, &gpu->shared);
+  lost += view.lost - std::min(view.lost, gpu->lost);
+  gpu->lost = view.lost;
   const int64_t offset_ns = environment_.realtime_offset_ns(), interval_ns = int64_t{1'000} * view.interval_us;
-  for (Sample& sample : of->shared) {
+  for (Sample& sample : gpu->shared) {
     const bool is_possible = sample.begin_ns > offset_ns && sample.end_ns > sample.begin_ns &&
                              sample.end_ns - offset_ns <= now_ns_ + kRoundNs;
     if (is_possible) sample.begin_ns -= offset_ns, sample.end_ns -= offset_ns;
-    if (is_possible && sample.begin_ns >= of->newest_ns - interval_ns) {
-      of->newest_ns = sample.end_ns;
-      of->samples.push_back(sample);
+    if (is_possible && sample.begin_ns >= gpu->newest_ns - interval_ns) {
+      gpu->newest_ns = sample.end_ns;
+      gpu->samples.push_back(sample);
     } else if (!is_first) {
       ++lost;
     }
   }
   if (is_first) lost = 0;
-  of->state.interval_us = view.interval_us;
-  of->state.not_recorded.clear();
-  of->state.not_shared.clear();
-  of->state.sampled_by_until_ns = of->newest_ns;
-  history_->SetState(of->row, of->state);
-  history_->Commit(of->row, of->samples, lost);
+  gpu->state.interval_us = view.interval_us;
+  gpu->state.not_recorded.clear();
+  gpu->state.not_shared.clear();
+  gpu->state.sampled_by_until_ns = gpu->newest_ns;
+  history_->SetState(gpu->row, gpu->state);
+  history_->Commit(gpu->row, gpu->samples, lost);
 }
 
-void Sampler::EndReading(Sampled* of, const SharedView& view) {
-  of->session = 0;
-  of->tries = kTakeoverTries;
-  if (of->refusal.empty()) of->retry_at_ns = now_ns_ + DrawNs(kTakeoverNs);
+void Sampler::EndReading(SampledGpu* gpu, const SharedView& view) {
+  gpu->session = 0;
+  gpu->tries = kTakeoverTries;
+  if (gpu->refusal.empty()) gpu->retry_at_ns = now_ns_ + DrawNs(kTakeoverNs);
   const char* const how = view.state == SharedState::kSampling ? " sampled this GPU, and ended or does not answer"
                                                                : " sampled this GPU, and stopped";
-  of->state.not_recorded = of->refusal.empty() ? of->state.sampled_by + how : of->refusal;
-  history_->SetState(of->row, of->state);
+  gpu->state.not_recorded = gpu->refusal.empty() ? gpu->state.sampled_by + how : gpu->refusal;
+  history_->SetState(gpu->row, gpu->state);
 }
 
 // A number that differs between processes.
@@ -248,6 +240,7 @@ int64_t Sampler::DrawNs(int64_t most_ns) noexcept {
   return static_cast<int64_t>(drawn_ % static_cast<uint64_t>(most_ns));
 }
 
+// A library that is missing or too old stays so.
 bool Sampler::OpenLibrary() {
   if (library_ != Library::kNotOpened) return library_ == Library::kOpen;
   library_ = Library::kFailed;
@@ -255,114 +248,127 @@ bool Sampler::OpenLibrary() {
     library_failure_ = loaded.message();
     return false;
   }
-  InitializeParams params = Make<InitializeParams>();
-  if (const Result result = api_.initialize(&params); result != kSuccess) {
-    library_failure_ = "cuptiProfilerInitialize: " + ResultName(api_, result);
-    return false;
-  }
   library_ = Library::kOpen;
   return true;
 }
 
-bool Sampler::Fail(Sampled* of, const char* function, Result result) {
-  const std::string why = Explain(result, ResultName(api_, result), function);
-  Stop(of);
-  if (of->file != nullptr) of->file->SetState(SharedState::kEnded, RealtimeNs());
-  if (IsFinal(result)) {
-    Refuse(of, why);
-    return false;
-  }
-  const bool is_taking_over = result == kHardwareBusy && of->tries != 0;
-  if (is_taking_over) --of->tries;
-  of->retry_at_ns = now_ns_ + (is_taking_over ? DrawNs(2 * kRoundNs) : kRetryNs);
-  of->state.not_recorded = why;
-  history_->SetState(of->row, of->state);
-  return false;
-}
-
-void Sampler::Refuse(Sampled* of, const std::string& why) {
-  of->refusal = of->state.not_recorded = why;
-  of->retry_at_ns = std::numeric_limits<int64_t>::max();
-  history_->SetState(of->row, of->state);
-}
-
-void Sampler::Start(Sampled* of) {
-  if (!OpenLibrary()) {
-    Refuse(of, library_failure_);
-    return;
-  }
-  ChipNameParams chip = Make<ChipNameParams>();
-  chip.device = of->gpu.ordinal;
-  if (const Result result = api_.get_chip_name(&chip); result != kSuccess) {
-    Fail(of, "cuptiDeviceGetChipName", result);
-    return;
-  }
-  if (of->host == nullptr && !Configure(of, chip.chip)) return;
-  if (!Begin(of)) return;
-  of->state.not_recorded.clear();
-  history_->SetState(of->row, of->state);
-}
-
-// Finds the richest metrics that the chip can count in one pass.
-bool Sampler::Configure(Sampled* of, const char* chip) {
-  AvailabilityParams params = Make<AvailabilityParams>();
-  params.device = of->gpu.ordinal;
-  Result result = api_.get_availability(&params);
-  if (result == kSuccess) {
-    of->availability.resize(params.image_bytes);
-    params.image = of->availability.data();
-    result = api_.get_availability(&params);
-  }
-  if (result != kSuccess) return Fail(of, "cuptiPmSamplingGetCounterAvailability", result);
-  for (const std::vector<Metric>& metrics : Choices()) {
-    if (Choose(of, chip, metrics)) return true;
-    FreeHost(of);
-  }
-  Refuse(of, std::string("no known metric fits this chip (") + chip + ")");
-  return false;
-}
-
-bool Sampler::Choose(Sampled* of, const char* chip, const std::vector<Metric>& metrics) {
-  HostInitializeParams host = Make<HostInitializeParams>();
-  host.type = kPmSampling;
-  host.chip = chip;
-  host.availability = of->availability.data();
-  if (api_.host_initialize(&host) != kSuccess) return false;
-  of->host = host.host;
-  of->names.clear();
-  for (const Metric& metric : metrics) of->names.push_back(metric.name);
-  AddMetricsParams add = Make<AddMetricsParams>();
-  add.host = of->host;
-  add.metrics = of->names.data();
-  add.count = of->names.size();
-  if (api_.add_metrics(&add) != kSuccess) return false;
-  ConfigSizeParams size = Make<ConfigSizeParams>();
-  size.host = of->host;
-  if (api_.get_config_size(&size) != kSuccess) return false;
-  of->config.resize(size.bytes);
-  ConfigImageParams image = Make<ConfigImageParams>();
-  image.host = of->host;
-  image.bytes = of->config.size();
-  image.image = of->config.data();
-  if (api_.get_config_image(&image) != kSuccess) return false;
-  PassesParams passes = Make<PassesParams>();
-  passes.bytes = of->config.size();
-  passes.image = of->config.data();
-  if (api_.get_passes(&passes) != kSuccess || passes.passes != 1) return false;
-  of->metrics = metrics;
+// If it fails, the next start tries again.
+bool Sampler::Initialize(SampledGpu* gpu) {
+  if (is_initialized_) return true;
+  InitializeParams params = Make<InitializeParams>();
+  if (const Result result = api_.initialize(&params); result != kSuccess)
+    return Fail(gpu, {"cuptiProfilerInitialize", result});
+  is_initialized_ = true;
   return true;
 }
 
-bool Sampler::Begin(Sampled* of) {
+void Sampler::Note(SampledGpu* gpu, const Failure& failure) {
+  ++gpu->state.failed_calls;
+  gpu->state.failed_call = TextOf(api_, failure);
+  history_->SetState(gpu->row, gpu->state);
+}
+
+bool Sampler::Fail(SampledGpu* gpu, const Failure& failure) {
+  Note(gpu, failure);
+  if (gpu->end_ns == 0) gpu->end_ns = gpu->sampler != nullptr ? gpu->start_ns : now_ns_;
+  Stop(gpu);
+  SetShared(gpu, SharedState::kEnded);
+  const std::string why = Explain(api_, failure, "it is asked for again every 10 s", "");
+  if (IsFinal(failure.result)) {
+    CountMissing(gpu);
+    Refuse(gpu, why);
+    return false;
+  }
+  const bool is_others = failure.result == kHardwareBusy && gpu->state.held.empty();
+  if (is_others) gpu->end_ns = 0;
+  const bool is_taking_over = is_others && gpu->tries != 0;
+  if (is_taking_over) --gpu->tries;
+  gpu->retry_at_ns = now_ns_ + (is_taking_over ? DrawNs(2 * kRoundNs) : kRetryNs);
+  SetNotRecorded(gpu, why);
+  return false;
+}
+
+void Sampler::SetNotRecorded(SampledGpu* gpu, const std::string& why) {
+  gpu->state.not_recorded = why;
+  if (!gpu->state.held.empty()) gpu->state.not_recorded += "; this process may still hold the GPU: " + gpu->state.held;
+  history_->SetState(gpu->row, gpu->state);
+}
+
+void Sampler::SetShared(SampledGpu* gpu, SharedState state) {
+  if (gpu->file != nullptr && gpu->state.held.empty()) gpu->file->SetState(state, RealtimeNs());
+}
+
+void Sampler::CountMissing(SampledGpu* gpu) {
+  if (gpu->end_ns == 0) return;
+  const int64_t interval_ns = int64_t{1'000} * (interval_us_ != 0 ? interval_us_ : kFirstIntervalUs);
+  const int64_t lost = std::max<int64_t>(now_ns_ - gpu->end_ns, 0) / interval_ns;
+  gpu->end_ns += lost * interval_ns;
+  history_->Commit(gpu->row, {}, static_cast<uint64_t>(lost));
+}
+
+void Sampler::Refuse(SampledGpu* gpu, const std::string& why) {
+  gpu->refusal = why;
+  gpu->retry_at_ns = std::numeric_limits<int64_t>::max();
+  gpu->end_ns = 0;
+  SetNotRecorded(gpu, why);
+}
+
+void Sampler::Start(SampledGpu* gpu) {
+  if (!OpenLibrary()) {
+    Refuse(gpu, library_failure_);
+    return;
+  }
+  if (!Initialize(gpu)) return;
+  ChipNameParams chip = Make<ChipNameParams>();
+  chip.device = gpu->device.ordinal;
+  if (const Result result = api_.get_chip_name(&chip); result != kSuccess) {
+    Fail(gpu, {"cuptiDeviceGetChipName", result});
+    return;
+  }
+  if (gpu->config.host == nullptr && !Configure(gpu, chip.chip)) return;
+  if (!Begin(gpu)) return;
+  gpu->state.not_recorded.clear();
+  history_->SetState(gpu->row, gpu->state);
+}
+
+// Finds the richest metrics that the chip can count in one pass.
+bool Sampler::Configure(SampledGpu* gpu, const char* chip) {
+  AvailabilityParams params = Make<AvailabilityParams>();
+  params.device = gpu->device.ordinal;
+  Result result = api_.get_availability(&params);
+  if (result == kSuccess) {
+    gpu->availability.resize(params.image_bytes);
+    params.image = gpu->availability.data();
+    result = api_.get_availability(&params);
+  }
+  if (result != kSuccess) return Fail(gpu, {"cuptiPmSamplingGetCounterAvailability", result});
+  std::string refusal;
+  for (const std::vector<Metric>& metrics : Choices()) {
+    gpu->metrics = metrics;
+    const Failure failure = gpu->config.Configure(api_, kPmSampling, chip, gpu->availability, metrics);
+    if (!failure && gpu->config.passes == 1) {
+      gpu->state.other_metrics = refusal;
+      return true;
+    }
+    FreeHost(gpu);
+    refusal = failure ? TextOf(api_, failure) : std::to_string(metrics.size()) + " metrics need more than one pass";
+  }
+  Refuse(gpu, std::string("no known metric fits this chip (") + chip + "): " + refusal);
+  return false;
+}
+
+bool Sampler::Begin(SampledGpu* gpu) {
   if (interval_us_ == 0) interval_us_ = options_.interval_us != 0 ? options_.interval_us : kFirstIntervalUs;
   EnableParams enable = Make<EnableParams>();
-  enable.device = of->gpu.ordinal;
-  if (const Result result = api_.enable(&enable); result != kSuccess) return Fail(of, "cuptiPmSamplingEnable", result);
-  of->sampler = enable.sampler;
+  enable.device = gpu->device.ordinal;
+  if (const Result result = api_.enable(&enable); result != kSuccess)
+    return Fail(gpu, {"cuptiPmSamplingEnable", result});
+  gpu->sampler = enable.sampler;
+  gpu->state.held.clear();
   SetConfigParams config = Make<SetConfigParams>();
-  config.sampler = of->sampler;
-  config.config = of->config.data();
-  config.config_bytes = of->config.size();
+  config.sampler = gpu->sampler;
+  config.config = gpu->config.image.data();
+  config.config_bytes = gpu->config.image.size();
   config.hardware_buffer_bytes = kHardwareBufferBytes;
   config.interval = uint64_t{1'000} * interval_us_;
   config.trigger = kByTime;
@@ -374,61 +380,62 @@ bool Sampler::Begin(Sampled* of) {
     config.trigger = kBySystemClock;
     configured = api_.set_config(&config);
   }
-  if (configured != kSuccess) return Fail(of, "cuptiPmSamplingSetConfig", configured);
-  of->state.source.clear();
+  if (configured != kSuccess) return Fail(gpu, {"cuptiPmSamplingSetConfig", configured});
+  gpu->state.source.clear();
   if (config.trigger == kBySystemClock)
-    of->state.source = "CUPTI by the GPU's clock, every " + std::to_string(interval_us_) + " us or more";
+    gpu->state.source = "CUPTI by the GPU's clock, every " + std::to_string(interval_us_) + " us or more";
   // Room for a round and a quarter: clearing the decoder's memory costs by its size.
   const uint32_t due = static_cast<uint32_t>(kRoundNs / 1'000 / interval_us_);
   DataSizeParams size = Make<DataSizeParams>();
-  size.sampler = of->sampler;
-  size.metrics = of->names.data();
-  size.count = of->names.size();
+  size.sampler = gpu->sampler;
+  size.metrics = gpu->config.names.data();
+  size.count = gpu->config.names.size();
   size.most_samples = due + due / 4 + 8;
   if (const Result result = api_.get_data_size(&size); result != kSuccess)
-    return Fail(of, "cuptiPmSamplingGetCounterDataSize", result);
-  of->data.resize(size.bytes);
-  of->samples.reserve(size.most_samples);
+    return Fail(gpu, {"cuptiPmSamplingGetCounterDataSize", result});
+  gpu->data.resize(size.bytes);
+  gpu->samples.reserve(size.most_samples);
   DataInitializeParams clear = Make<DataInitializeParams>();
-  clear.sampler = of->sampler;
-  clear.bytes = of->data.size();
-  clear.data = of->data.data();
+  clear.sampler = gpu->sampler;
+  clear.bytes = gpu->data.size();
+  clear.data = gpu->data.data();
   if (const Result result = api_.initialize_data(&clear); result != kSuccess)
-    return Fail(of, "cuptiPmSamplingCounterDataImageInitialize", result);
+    return Fail(gpu, {"cuptiPmSamplingCounterDataImageInitialize", result});
   SamplerParams start = Make<SamplerParams>();
-  start.sampler = of->sampler;
-  if (const Result result = api_.start(&start); result != kSuccess) return Fail(of, "cuptiPmSamplingStart", result);
-  of->end_ns = 0;
-  of->has_sampled = true;
-  of->state.interval_us = interval_us_;
-  if (of->file != nullptr) of->state.not_shared = of->file->Begin(ThisProcess(), interval_us_, RealtimeNs());
+  start.sampler = gpu->sampler;
+  if (const Result result = api_.start(&start); result != kSuccess) return Fail(gpu, {"cuptiPmSamplingStart", result});
+  gpu->start_ns = environment_.timer->NowNs();
+  gpu->is_first = true;
+  gpu->has_sampled = true;
+  gpu->state.interval_us = interval_us_;
+  if (gpu->file != nullptr) gpu->state.not_shared = gpu->file->Begin(ThisProcess(), interval_us_, RealtimeNs());
   return true;
 }
 
-void Sampler::Decode(Sampled* of) {
-  for (uint32_t round = 0; round < kMostDecodes && of->sampler != nullptr; ++round) {
+void Sampler::Decode(SampledGpu* gpu) {
+  for (uint32_t round = 0; round < kMostDecodes && gpu->sampler != nullptr; ++round) {
     DecodeParams decode = Make<DecodeParams>();
-    decode.sampler = of->sampler;
-    decode.data = of->data.data();
-    decode.bytes = of->data.size();
+    decode.sampler = gpu->sampler;
+    decode.data = gpu->data.data();
+    decode.bytes = gpu->data.size();
     if (const Result result = api_.decode(&decode); result != kSuccess) {
-      Fail(of, "cuptiPmSamplingDecodeData", result);
+      Fail(gpu, {"cuptiPmSamplingDecodeData", result});
       return;
     }
     DataInfoParams info = Make<DataInfoParams>();
-    info.data = of->data.data();
-    info.bytes = of->data.size();
+    info.data = gpu->data.data();
+    info.bytes = gpu->data.size();
     if (const Result result = api_.get_data_info(&info); result != kSuccess) {
-      Fail(of, "cuptiPmSamplingGetCounterDataInfo", result);
+      Fail(gpu, {"cuptiPmSamplingGetCounterDataInfo", result});
       return;
     }
-    Take(of, info.completed);
+    Take(gpu, info.completed);
     DataInitializeParams clear = Make<DataInitializeParams>();
-    clear.sampler = of->sampler;
-    clear.bytes = of->data.size();
-    clear.data = of->data.data();
+    clear.sampler = gpu->sampler;
+    clear.bytes = gpu->data.size();
+    clear.data = gpu->data.data();
     if (const Result result = api_.initialize_data(&clear); result != kSuccess) {
-      Fail(of, "cuptiPmSamplingCounterDataImageInitialize", result);
+      Fail(gpu, {"cuptiPmSamplingCounterDataImageInitialize", result});
       return;
     }
     if (decode.stop_reason != kCounterDataFull) return;
@@ -436,85 +443,88 @@ void Sampler::Decode(Sampled* of) {
 }
 
 // Hands the decoded samples to the history.
-void Sampler::Take(Sampled* of, size_t count) {
-  const int64_t offset_ns = environment_.realtime_offset_ns(), interval_ns = int64_t{1'000} * of->state.interval_us;
+void Sampler::Take(SampledGpu* gpu, size_t count) {
+  const int64_t offset_ns = environment_.realtime_offset_ns(), interval_ns = int64_t{1'000} * gpu->state.interval_us;
   uint64_t lost = 0;
-  of->samples.clear();
-  for (size_t i = 0; i < count && of->samples.size() < of->samples.capacity(); ++i) {
+  gpu->samples.clear();
+  for (size_t i = 0; i < count && gpu->samples.size() < gpu->samples.capacity(); ++i) {
     SampleInfoParams info = Make<SampleInfoParams>();
-    info.sampler = of->sampler;
-    info.data = of->data.data();
-    info.bytes = of->data.size();
+    info.sampler = gpu->sampler;
+    info.data = gpu->data.data();
+    info.bytes = gpu->data.size();
     info.index = i;
     double values[kMostMetrics];
     EvaluateParams evaluate = Make<EvaluateParams>();
-    evaluate.host = of->host;
-    evaluate.data = of->data.data();
-    evaluate.bytes = of->data.size();
+    evaluate.host = gpu->config.host;
+    evaluate.data = gpu->data.data();
+    evaluate.bytes = gpu->data.size();
     evaluate.index = i;
-    evaluate.metrics = of->names.data();
-    evaluate.count = of->names.size();
+    evaluate.metrics = gpu->config.names.data();
+    evaluate.count = gpu->config.names.size();
     evaluate.values = values;
-    const bool is_known = api_.get_sample_info(&info) == kSuccess && api_.evaluate(&evaluate) == kSuccess;
+    Result result = api_.get_sample_info(&info);
+    if (result != kSuccess) {
+      Note(gpu, {"cuptiPmSamplingCounterDataGetSampleInfo", result});
+    } else if (result = api_.evaluate(&evaluate); result != kSuccess) {
+      Note(gpu, {"cuptiProfilerHostEvaluateToGpuValues", result});
+    }
     const int64_t begin_ns = static_cast<int64_t>(info.begin_ns) - offset_ns;
     const int64_t end_ns = static_cast<int64_t>(info.end_ns) - offset_ns;
-    if (!is_known || begin_ns <= 0 || end_ns <= begin_ns || begin_ns < of->end_ns - interval_ns) {
+    if (result != kSuccess || begin_ns <= 0 || end_ns <= begin_ns || begin_ns < gpu->end_ns - interval_ns) {
       ++lost;
       continue;
     }
-    const bool is_first = of->end_ns == 0;
-    if (!is_first) lost += static_cast<uint64_t>(std::max<int64_t>(begin_ns - of->end_ns, 0) / interval_ns);
-    of->end_ns = end_ns;
-    if (is_first) continue;  // it is not whole: an H100 gave a clock of 0.05 Hz
+    const bool is_first = std::exchange(gpu->is_first, false);
+    if (gpu->end_ns != 0) lost += static_cast<uint64_t>(std::max<int64_t>(begin_ns - gpu->end_ns, 0) / interval_ns);
+    gpu->end_ns = end_ns;
+    if (is_first) continue;  // it is not whole, and has an impossible clock
     Sample sample = Unmeasured(begin_ns, end_ns);
-    for (size_t metric = 0; metric < of->names.size(); ++metric) {
-      const Scale scale = of->metrics[metric].scale;
+    for (size_t metric = 0; metric < gpu->config.names.size(); ++metric) {
+      const Scale scale = gpu->metrics[metric].scale;
       const double per = scale == Scale::kPerSecond ? 1e9 / static_cast<double>(end_ns - begin_ns)
                          : scale == Scale::kMega    ? 1e-6
                                                     : 1;
-      sample.values[ColumnOf(of->metrics[metric].counter)] = static_cast<float>(values[metric] * per);
+      sample.values[ColumnOf(gpu->metrics[metric].counter)] = static_cast<float>(values[metric] * per);
     }
-    of->samples.push_back(sample);
-    of->newest_ns = end_ns;
+    gpu->samples.push_back(sample);
+    gpu->newest_ns = end_ns;
   }
-  history_->Commit(of->row, of->samples, lost);
-  Share(of, lost, offset_ns);
+  history_->Commit(gpu->row, gpu->samples, lost);
+  Share(gpu, lost, offset_ns);
 }
 
-void Sampler::Share(Sampled* of, uint64_t lost, int64_t offset_ns) {
-  if (of->file == nullptr) return;
-  of->shared = of->samples;
-  for (Sample& sample : of->shared) sample.begin_ns += offset_ns, sample.end_ns += offset_ns;
-  const std::string failure = of->file->Write(of->shared, lost, RealtimeNs());
-  if (failure == of->state.not_shared) return;
-  of->state.not_shared = failure;
-  history_->SetState(of->row, of->state);
+void Sampler::Share(SampledGpu* gpu, uint64_t lost, int64_t offset_ns) {
+  if (gpu->file == nullptr) return;
+  gpu->shared = gpu->samples;
+  for (Sample& sample : gpu->shared) sample.begin_ns += offset_ns, sample.end_ns += offset_ns;
+  const std::string failure = gpu->file->Write(gpu->shared, lost, RealtimeNs());
+  if (failure == gpu->state.not_shared) return;
+  gpu->state.not_shared = failure;
+  history_->SetState(gpu->row, gpu->state);
 }
 
-void Sampler::Stop(Sampled* of) noexcept {
-  if (of->sampler == nullptr) return;
-  SamplerParams params = Make<SamplerParams>();
-  params.sampler = of->sampler;
-  api_.stop(&params);
-  params = Make<SamplerParams>();
-  params.sampler = of->sampler;
-  api_.disable(&params);
-  of->sampler = nullptr;
+// A failed call may have freed the sampler, or not: it is never used again.
+void Sampler::Stop(SampledGpu* gpu) {
+  if (gpu->sampler == nullptr) return;
+  SamplerParams stop = Make<SamplerParams>(), disable = Make<SamplerParams>();
+  stop.sampler = disable.sampler = std::exchange(gpu->sampler, nullptr);
+  const Result stopped = api_.stop(&stop), disabled = api_.disable(&disable);
+  if (stopped != kSuccess) Note(gpu, {"cuptiPmSamplingStop", stopped});
+  if (disabled == kSuccess) return;
+  const Failure failure{"cuptiPmSamplingDisable", disabled};
+  gpu->state.held = TextOf(api_, failure);
+  Note(gpu, failure);
 }
 
-void Sampler::FreeHost(Sampled* of) noexcept {
-  if (of->host == nullptr) return;
-  HostDeinitializeParams params = Make<HostDeinitializeParams>();
-  params.host = of->host;
-  api_.host_deinitialize(&params);
-  of->host = nullptr;
+void Sampler::FreeHost(SampledGpu* gpu) {
+  if (const Failure failure = gpu->config.Free(api_)) Note(gpu, failure);
 }
 
 // Lengthens the interval if the thread takes too much of its CPU, twice in a row: incidents make it take more for a
-// moment. Starting again costs 0.15 s without samples, so it never becomes shorter.
+// moment. Starting again leaves a gap in the samples, so it never becomes shorter.
 void Sampler::ChooseInterval() {
-  const bool is_sampling = std::any_of(gpus_.begin(), gpus_.end(), [](const Sampled& of) {
-    return of.sampler != nullptr || of.session != 0 || of.gpm != nullptr;
+  const bool is_sampling = std::any_of(gpus_.begin(), gpus_.end(), [](const SampledGpu& gpu) {
+    return gpu.sampler != nullptr || gpu.session != 0 || gpu.gpm != nullptr;
   });
   const int64_t cpu_ns = environment_.cpu_ns();
   if (measured_since_ns_ == 0 || !is_sampling) {
@@ -535,10 +545,10 @@ void Sampler::ChooseInterval() {
   const uint32_t interval_us = static_cast<uint32_t>(std::min<double>(longer, kMostChosenIntervalUs));
   if (interval_us <= interval_us_) return;
   interval_us_ = interval_us;
-  for (Sampled& of : gpus_) {
-    if (of.sampler == nullptr) continue;
-    Stop(&of);
-    Start(&of);
+  for (SampledGpu& gpu : gpus_) {
+    if (gpu.sampler == nullptr) continue;
+    Stop(&gpu);
+    Start(&gpu);
   }
   measured_since_ns_ = 0;  // starting again is not counted
   is_over_ = false;

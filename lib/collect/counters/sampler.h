@@ -2,8 +2,9 @@
 //
 // Samples all GPUs of the process: starts each when the process first uses it, decodes its samples now and then, gives
 // it away and takes it back. Where another process of this user samples a GPU, its samples are read instead. Belongs to
-// one thread; its samples go to a History. CUPTI keeps the newest samples in a
-// buffer of its own, so a late round loses only what that had no room for; gaps are counted.
+// one thread; its samples go to a History. CUPTI keeps the newest samples in a buffer of its own, so a late round loses
+// only what that had no room for. Samples that a late round or a failed call
+// cost are counted; while a GPU is given away, refused or sampled by others, none is due.
 #ifndef PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
 #define PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
 
@@ -42,7 +43,7 @@ struct Environment {
   int64_t patience_ns = 2'000'000'000;          // of Stop, Pause and AddTo with the thread; real time
 };
 
-// A call of CUPTI's to decode costs 1.2 ms by itself (docs/lab/counters.md).
+// A call of CUPTI to decode costs much by itself, however few samples there are (docs/lab/counters.md).
 inline constexpr int64_t kRoundNs = 500'000'000;
 // A GPU held by another profiler is asked for again after this.
 inline constexpr int64_t kRetryNs = 10'000'000'000;
@@ -76,18 +77,19 @@ class Sampler {
   bool IsAnyAllowed() const noexcept;
 
  private:
-  struct Sampled {
-    Gpu gpu;
+  struct SampledGpu {
+    Gpu device;
     uint32_t row = 0;  // of the history
     GpuState state;
     int64_t retry_at_ns = 0;  // INT64_MAX: never
-    void* host = nullptr;     // for the configuration and for values
+    HostConfig config;        // also for values
     void* sampler = nullptr;  // null: not sampling
-    std::vector<const char*> names;
-    std::vector<uint8_t> availability, config, data;
+    std::vector<uint8_t> availability, data;
     std::vector<Metric> metrics;
     std::vector<Sample> samples;  // of one decoding
-    int64_t end_ns = 0;           // of the newest sample; 0: none since the start
+    int64_t start_ns = 0;         // of sampling
+    bool is_first = false;        // no sample has come since the start
+    int64_t end_ns = 0;           // of the newest sample, or of what is counted as lost; 0: none is due since then
     int64_t newest_ns = 0;        // end of the newest one in the history
 
     std::unique_ptr<SharedFile> file;  // null: not shared
@@ -104,29 +106,36 @@ class Sampler {
 
   int64_t RealtimeNs() const { return now_ns_ + environment_.realtime_offset_ns(); }
   void FindNewGpus();
-  void GiveAway(Sampled* of, std::string why, SharedState state);
-  void ReadShared(Sampled* of, const SharedView& view);
+  void GiveAway(SampledGpu* gpu, const std::string& why, SharedState state);
+  void ReadShared(SampledGpu* gpu, const SharedView& view);
   // Notes the end of the sampler that was read.
-  void EndReading(Sampled* of, const SharedView& view);
-  void Share(Sampled* of, uint64_t lost, int64_t offset_ns);
-  void StartGpm(Sampled* of);
-  void FailGpm(Sampled* of, const std::string& why);
-  void StopGpm(Sampled* of) noexcept;
+  void EndReading(SampledGpu* gpu, const SharedView& view);
+  void Share(SampledGpu* gpu, uint64_t lost, int64_t offset_ns);
+  void StartGpm(SampledGpu* gpu);
+  void FailGpm(SampledGpu* gpu, const std::string& why);
+  void StopGpm(SampledGpu* gpu) noexcept;
   int64_t GpmIntervalNs() const noexcept;
   int64_t DrawNs(int64_t most_ns) noexcept;
   bool OpenLibrary();
-  void Start(Sampled* of);
-  bool Configure(Sampled* of, const char* chip);
-  bool Choose(Sampled* of, const char* chip, const std::vector<Metric>& metrics);
-  bool Begin(Sampled* of);
-  void Decode(Sampled* of);
-  void Take(Sampled* of, size_t count);
-  void Stop(Sampled* of) noexcept;
-  void FreeHost(Sampled* of) noexcept;
-  // Notes a failed call: what to do next, and why there are no samples. Returns false.
-  bool Fail(Sampled* of, const char* function, Result result);
+  bool Initialize(SampledGpu* gpu);
+  void Start(SampledGpu* gpu);
+  bool Configure(SampledGpu* gpu, const char* chip);
+  bool Begin(SampledGpu* gpu);
+  void Decode(SampledGpu* gpu);
+  void Take(SampledGpu* gpu, size_t count);
+  // Counts the samples that are due since the newest one.
+  void CountMissing(SampledGpu* gpu);
+  void Stop(SampledGpu* gpu);
+  void FreeHost(SampledGpu* gpu);
+  // Tells the others that this process does not sample the GPU, unless it may still hold it.
+  void SetShared(SampledGpu* gpu, SharedState state);
+  void SetNotRecorded(SampledGpu* gpu, const std::string& why);
+  // Counts a failed call.
+  void Note(SampledGpu* gpu, const Failure& failure);
+  // Notes a failed call without which there are no samples, and what to do next. Returns false.
+  bool Fail(SampledGpu* gpu, const Failure& failure);
   // This process never samples the GPU.
-  void Refuse(Sampled* of, const std::string& why);
+  void Refuse(SampledGpu* gpu, const std::string& why);
   void ChooseInterval();
 
   const SamplerOptions options_;
@@ -135,10 +144,11 @@ class Sampler {
   Api api_{};
   enum class Library : uint8_t { kNotOpened, kOpen, kFailed } library_ = Library::kNotOpened;
   std::string library_failure_;
+  bool is_initialized_ = false;
   GpmApi gpm_api_{};
-  Library gpm_library_ = Library::kNotOpened;
+  bool is_gpm_open_ = false;
   std::string gpm_failure_;  // of the library
-  std::deque<Sampled> gpus_;
+  std::deque<SampledGpu> gpus_;
   uint32_t interval_us_ = 0;
   int64_t now_ns_ = 0;
   uint64_t drawn_ = 0;

@@ -18,16 +18,8 @@ Status UseCupti(void* handle, Api* api) {
   const auto find = [&](const char* name, auto* function) {
     if (!trace::FindOwn(handle, name, function) && missing == nullptr) missing = name;
   };
-  find("cuptiProfilerInitialize", &api->initialize);
-  find("cuptiDeviceGetChipName", &api->get_chip_name);
+  counters::FindHostFunctions(find, api);
   find("cuptiProfilerGetCounterAvailability", &api->get_availability);
-  find("cuptiProfilerHostInitialize", &api->host_initialize);
-  find("cuptiProfilerHostDeinitialize", &api->host_deinitialize);
-  find("cuptiProfilerHostConfigAddMetrics", &api->add_metrics);
-  find("cuptiProfilerHostGetConfigImageSize", &api->get_config_size);
-  find("cuptiProfilerHostGetConfigImage", &api->get_config_image);
-  find("cuptiProfilerHostGetNumOfPasses", &api->get_passes);
-  find("cuptiProfilerHostEvaluateToGpuValues", &api->evaluate);
   find("cuptiRangeProfilerEnable", &api->enable);
   find("cuptiRangeProfilerDisable", &api->disable);
   find("cuptiRangeProfilerGetCounterDataSize", &api->get_data_size);
@@ -110,13 +102,6 @@ Status FindDriver(Driver* driver) {
   if (missing == nullptr) return {};
   return Error(StatusCode::kUnavailable, "the driver has no %s: profiling needs a driver of CUDA 12.3 or later",
                missing);
-}
-
-std::string ResultName(const Api& api, Result result) {
-  const char* text = nullptr;
-  if (api.get_result_string != nullptr && api.get_result_string(result, &text) == counters::kSuccess && text != nullptr)
-    return text;
-  return "CUPTI error " + std::to_string(static_cast<int>(result));
 }
 
 }  // namespace pitot::profile

@@ -6,22 +6,14 @@
 
 #include <string>
 
+#include "collect/counters/host_config.h"
 #include "collect/profile/abi.h"
 #include "pitot/status.h"
 
 namespace pitot::profile {
 
-struct Api {
-  Result (*initialize)(counters::InitializeParams*);
-  Result (*get_chip_name)(counters::ChipNameParams*);
+struct Api : counters::HostApi {
   Result (*get_availability)(ContextAvailabilityParams*);
-  Result (*host_initialize)(counters::HostInitializeParams*);
-  Result (*host_deinitialize)(counters::HostDeinitializeParams*);
-  Result (*add_metrics)(counters::AddMetricsParams*);
-  Result (*get_config_size)(counters::ConfigSizeParams*);
-  Result (*get_config_image)(counters::ConfigImageParams*);
-  Result (*get_passes)(counters::PassesParams*);
-  Result (*evaluate)(counters::EvaluateParams*);
   Result (*enable)(RangeEnableParams*);
   Result (*disable)(RangeParams*);
   Result (*get_data_size)(RangeDataSizeParams*);
@@ -31,7 +23,6 @@ struct Api {
   Result (*stop)(RangeStopParams*);
   Result (*decode)(RangeDecodeParams*);
   Result (*get_data_info)(RangeDataInfoParams*);
-  Result (*get_result_string)(Result, const char**);  // may be null
 };
 
 // CUDA's driver. Results are CUresult.
@@ -60,9 +51,6 @@ struct Driver {
 Status LoadCupti(const std::string& path, int driver_major, Api* api);
 // Fills `driver` if CUDA's driver is loaded. kNotFound: it is not; kUnavailable: it is too old.
 Status FindDriver(Driver* driver);
-
-// "CUPTI_ERROR_HARDWARE_BUSY", or "CUPTI error 26".
-std::string ResultName(const Api& api, Result result);
 
 }  // namespace pitot::profile
 

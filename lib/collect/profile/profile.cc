@@ -35,7 +35,10 @@ Status CheckOptions(const ProfileOptions& options, const Profile* profile) {
 Status MeasureBesideCounters(Recorder& recorder, const ProfileOptions& options, const Environment& environment,
                              Profile* profile) {
   if (options.pauses_counters) {
-    if (Status status = recorder.Pause("counters"); !status.ok()) return status;
+    if (Status status = recorder.Pause("counters"); !status.ok()) {
+      (void)recorder.Resume("counters");
+      return status;
+    }
   }
   Status status;
   try {

@@ -67,32 +67,6 @@ void OnInterrupt(trace::Interruption what) noexcept {
 }
 constexpr trace::LaunchHook kHook = {BeforeLaunch, AfterLaunch, OnCopy, OnInterrupt};
 
-// The failure, and its remedy.
-Status Explain(const Api& api, const char* function, Result result) {
-  const std::string name = ResultName(api, result);
-  switch (result) {
-    case counters::kHardwareBusy:
-      return Error(StatusCode::kUnavailable,
-                   "another profiler uses this GPU's counters (%s): end it, or run `pitot counters release`, and call "
-                   "again",
-                   name.c_str());
-    case counters::kInsufficientPrivileges:
-      return Error(StatusCode::kUnavailable,
-                   "the driver allows profiling for administrators alone (%s): set "
-                   "NVreg_RestrictProfilingToAdminUsers=0 for the kernel module nvidia, or give the process "
-                   "CAP_SYS_ADMIN",
-                   name.c_str());
-    case counters::kVirtualizedDeviceNotSupported:
-    case counters::kVirtualizedDeviceInsufficientPrivileges:
-      return Error(StatusCode::kUnavailable,
-                   "the virtual GPU does not allow profiling (%s): its host's administrator can enable it",
-                   name.c_str());
-    default:
-      return Error(StatusCode::kUnavailable, "%s: %s; the server runs on, and the call may be tried again", function,
-                   name.c_str());
-  }
-}
-
 }  // namespace
 
 Session::Session(const ProfileOptions& options, const Environment& environment)
@@ -239,7 +213,12 @@ bool Session::IsWanted(const Shape& shape) noexcept {
 
 // ---- On the caller's thread. ----------------------------------------------------------------------------------------
 
-Status Session::Failure(const char* function, Result result) const { return Explain(api_, function, result); }
+Status Session::Failed(const char* function, Result result) const {
+  const std::string text =
+      counters::Explain(api_, {function, result}, "end it, or run `pitot counters release`, and call again",
+                        "; the server runs on, and the call may be tried again");
+  return Status(StatusCode::kUnavailable, text.c_str());
+}
 
 bool Session::Run(Profile* profile, Status* status) {
   std::optional<trace::ProfileRun> run;  // ends after all others
@@ -306,11 +285,11 @@ Status Session::Prepare() {
     return status;
   auto initialize = counters::Make<counters::InitializeParams>();
   if (const Result result = api_.initialize(&initialize); result != kSuccess)
-    return Failure("cuptiProfilerInitialize", result);
+    return Failed("cuptiProfilerInitialize", result);
   auto chip = counters::Make<counters::ChipNameParams>();
   chip.device = options_.device;
   if (const Result result = api_.get_chip_name(&chip); result != kSuccess)
-    return Failure("cuptiDeviceGetChipName", result);
+    return Failed("cuptiDeviceGetChipName", result);
   auto availability = MakeRange<ContextAvailabilityParams>();
   availability.context = context_;
   Result result = api_.get_availability(&availability);
@@ -319,7 +298,7 @@ Status Session::Prepare() {
     availability.image = availability_.data();
     result = api_.get_availability(&availability);
   }
-  if (result != kSuccess) return Failure("cuptiProfilerGetCounterAvailability", result);
+  if (result != kSuccess) return Failed("cuptiProfilerGetCounterAvailability", result);
   if (Status status = Configure(chip.chip); !status.ok()) return status;
   Share();
   return {};
@@ -328,7 +307,7 @@ Status Session::Prepare() {
 // Divides the launches among the sets: equally many samples of each, and the rest where it suffices.
 void Session::Share() {
   const bool has_replay = options_.replay == ProfileReplay::kKernel;
-  const auto cost = [&](const Set& set) { return has_replay ? uint64_t{1} : std::max<uint64_t>(set.passes, 1); };
+  const auto cost = [&](const Set& set) { return has_replay ? uint64_t{1} : std::max<uint64_t>(set.config.passes, 1); };
   uint64_t round = 0;
   for (const Set& set : sets_) round += cost(set);
   round = std::max<uint64_t>(round, 1);
@@ -373,16 +352,9 @@ Status Session::Configure(const char* chip) {
       for (const Metric& metric : metrics) {
         Set alone;
         if (metrics.size() > 1 && ConfigureSet(chip, {metric}, &alone)) known.push_back(metric);
-        auto free = counters::Make<counters::HostDeinitializeParams>();
-        free.host = alone.host;
-        if (alone.host != nullptr) api_.host_deinitialize(&free);
+        alone.config.Free(api_);
       }
-      if (known.empty() || !ConfigureSet(chip, known, &set)) {
-        auto free = counters::Make<counters::HostDeinitializeParams>();
-        free.host = set.host;
-        if (set.host != nullptr) api_.host_deinitialize(&free);
-        continue;
-      }
+      if (known.empty() || !ConfigureSet(chip, known, &set)) continue;
     }
     set.first = metric_count_;
     metric_count_ += set.metrics.size();
@@ -393,51 +365,12 @@ Status Session::Configure(const char* chip) {
 }
 
 bool Session::ConfigureSet(const char* chip, std::vector<Metric> metrics, Set* set) {
-  const auto free_host = [&] {
-    if (set->host == nullptr) return;
-    auto free = counters::Make<counters::HostDeinitializeParams>();
-    free.host = std::exchange(set->host, nullptr);
-    api_.host_deinitialize(&free);
-  };
-  const auto refuse = [&](const char* function, Result result) {
-    refused_ = std::string(function) + ": " + ResultName(api_, result);
-    free_host();
-    return false;
-  };
   set->metrics = std::move(metrics);
-  set->names.clear();
-  for (const Metric& metric : set->metrics) set->names.push_back(metric.name);
-  auto host = counters::Make<counters::HostInitializeParams>();
-  host.type = kRangeProfiler;
-  host.chip = chip;
-  host.availability = availability_.data();
-  if (const Result result = api_.host_initialize(&host); result != kSuccess)
-    return refuse("cuptiProfilerHostInitialize", result);
-  set->host = host.host;
-  auto add = counters::Make<counters::AddMetricsParams>();
-  add.host = set->host;
-  add.metrics = set->names.data();
-  add.count = set->names.size();
-  if (const Result result = api_.add_metrics(&add); result != kSuccess)
-    return refuse("cuptiProfilerHostConfigAddMetrics", result);
-  auto size = counters::Make<counters::ConfigSizeParams>();
-  size.host = set->host;
-  if (const Result result = api_.get_config_size(&size); result != kSuccess)
-    return refuse("cuptiProfilerHostGetConfigImageSize", result);
-  set->config.resize(size.bytes);
-  auto image = counters::Make<counters::ConfigImageParams>();
-  image.host = set->host;
-  image.bytes = set->config.size();
-  image.image = set->config.data();
-  if (const Result result = api_.get_config_image(&image); result != kSuccess)
-    return refuse("cuptiProfilerHostGetConfigImage", result);
-  auto passes = counters::Make<counters::PassesParams>();
-  passes.bytes = set->config.size();
-  passes.image = set->config.data();
-  if (const Result result = api_.get_passes(&passes); result != kSuccess)
-    return refuse("cuptiProfilerHostGetNumOfPasses", result);
-  set->passes = passes.passes;
-  return true;
+  const counters::Failure failure = set->config.Configure(api_, kRangeProfiler, chip, availability_, set->metrics);
+  if (!failure) return true;
+  set->config.Free(api_);
+  refused_ = TextOf(api_, failure);
+  return false;
 }
 
 // From the beginning, to see a reset.
@@ -495,8 +428,7 @@ Status Session::Arm() {
 Status Session::Enable() {
   auto enable = MakeRange<RangeEnableParams>();
   enable.context = context_;
-  if (const Result result = api_.enable(&enable); result != kSuccess)
-    return Failure("cuptiRangeProfilerEnable", result);
+  if (const Result result = api_.enable(&enable); result != kSuccess) return Failed("cuptiRangeProfilerEnable", result);
   profiler_ = enable.profiler;
   enabled_set_ = set_;
   is_warm_ = may_warm_ && options_.replay == ProfileReplay::kNone;
@@ -512,14 +444,14 @@ Status Session::Enable() {
 
 // Makes the other passes of a sample, empty.
 Status Session::Warm() {
-  for (is_all_submitted_ = false; !is_all_submitted_ && pass_ < sets_[set_].passes; ++pass_) {
+  for (is_all_submitted_ = false; !is_all_submitted_ && pass_ < sets_[set_].config.passes; ++pass_) {
     if (Status status = Interrupted(); !status.ok()) return status;
     auto start = MakeRange<RangeParams>();
     start.profiler = profiler_;
-    if (const Result result = api_.start(&start); result != kSuccess) return Failure("cuptiRangeProfilerStart", result);
+    if (const Result result = api_.start(&start); result != kSuccess) return Failed("cuptiRangeProfilerStart", result);
     auto stop = MakeRange<RangeStopParams>();
     stop.profiler = profiler_;
-    if (const Result result = api_.stop(&stop); result != kSuccess) return Failure("cuptiRangeProfilerStop", result);
+    if (const Result result = api_.stop(&stop); result != kSuccess) return Failed("cuptiRangeProfilerStop", result);
     is_all_submitted_ = stop.is_all_submitted != 0;
   }
   return {};
@@ -533,12 +465,12 @@ Status Session::Begin() {
   if (set.data.empty()) {
     auto size = MakeRange<RangeDataSizeParams>();
     size.profiler = profiler_;
-    size.metrics = set.names.data();
-    size.count = set.names.size();
+    size.metrics = set.config.names.data();
+    size.count = set.config.names.size();
     size.most_ranges = kMostRanges;
     size.most_nodes = kMostRanges;
     if (const Result result = api_.get_data_size(&size); result != kSuccess)
-      return Failure("cuptiRangeProfilerGetCounterDataSize", result);
+      return Failed("cuptiRangeProfilerGetCounterDataSize", result);
     set.data.resize(size.bytes);
   }
   auto clear = MakeRange<RangeDataInitializeParams>();
@@ -546,11 +478,11 @@ Status Session::Begin() {
   clear.bytes = set.data.size();
   clear.data = set.data.data();
   if (const Result result = api_.initialize_data(&clear); result != kSuccess)
-    return Failure("cuptiRangeProfilerCounterDataImageInitialize", result);
+    return Failed("cuptiRangeProfilerCounterDataImageInitialize", result);
   auto config = MakeRange<RangeConfigParams>();
   config.profiler = profiler_;
-  config.config = set.config.data();
-  config.config_bytes = set.config.size();
+  config.config = set.config.image.data();
+  config.config_bytes = set.config.image.size();
   config.data = set.data.data();
   config.data_bytes = set.data.size();
   config.range = kAutoRange;  // close around the kernel: neither the host's launch nor other work counts
@@ -558,13 +490,13 @@ Status Session::Begin() {
   config.most_ranges = kMostRanges;
   config.levels = config.least_level = config.target_level = 1;
   if (const Result result = api_.set_config(&config); result != kSuccess)
-    return Failure("cuptiRangeProfilerSetConfig", result);
+    return Failed("cuptiRangeProfilerSetConfig", result);
   return {};
 }
 
 Status Session::TakeMeasured() {
   phase_.store(Phase::kCaller);
-  if (failed_ != nullptr) return Failure(failed_, failure_);
+  if (failed_ != nullptr) return Failed(failed_, failure_);
   if (is_disturbed_) {
     disturbed_ += ++pass_;  // the passes of a sample belong together
     if (!is_all_submitted_ && may_warm_) {
@@ -575,7 +507,7 @@ Status Session::TakeMeasured() {
   }
   ++pass_;
   const bool is_whole = is_all_submitted_ || options_.replay == ProfileReplay::kKernel;
-  if (!is_whole && pass_ <= sets_[set_].passes) {
+  if (!is_whole && pass_ <= sets_[set_].config.passes) {
     phase_.store(Phase::kArmed);
     return {};
   }
@@ -588,26 +520,26 @@ Status Session::Decode() {
   auto decode = MakeRange<RangeDecodeParams>();
   decode.profiler = profiler_;
   if (const Result result = api_.decode(&decode); result != kSuccess)
-    return Failure("cuptiRangeProfilerDecodeData", result);
+    return Failed("cuptiRangeProfilerDecodeData", result);
   auto info = MakeRange<RangeDataInfoParams>();
   info.data = set.data.data();
   info.bytes = set.data.size();
   if (const Result result = api_.get_data_info(&info); result != kSuccess)
-    return Failure("cuptiRangeProfilerGetCounterDataInfo", result);
+    return Failed("cuptiRangeProfilerGetCounterDataInfo", result);
   if (info.ranges != 1 || decode.dropped != 0) {
     disturbed_ += pass_;
     return {};
   }
   std::vector<double> values(set.metrics.size(), NAN);
   auto evaluate = counters::Make<counters::EvaluateParams>();
-  evaluate.host = set.host;
+  evaluate.host = set.config.host;
   evaluate.data = set.data.data();
   evaluate.bytes = set.data.size();
-  evaluate.metrics = set.names.data();
-  evaluate.count = set.names.size();
+  evaluate.metrics = set.config.names.data();
+  evaluate.count = set.config.names.size();
   evaluate.values = values.data();
   if (const Result result = api_.evaluate(&evaluate); result != kSuccess)
-    return Failure("cuptiProfilerHostEvaluateToGpuValues", result);
+    return Failed("cuptiProfilerHostEvaluateToGpuValues", result);
   const bool has_value = std::any_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
   if (!has_value && std::exchange(is_warm_, false)) {
     // Perhaps because of the empty passes: once more without them.
@@ -653,11 +585,7 @@ void Session::Disable() noexcept {
 
 void Session::Finish() noexcept {
   Disable();
-  for (Set& set : sets_) {
-    auto free = counters::Make<counters::HostDeinitializeParams>();
-    free.host = std::exchange(set.host, nullptr);
-    if (free.host != nullptr) api_.host_deinitialize(&free);
-  }
+  for (Set& set : sets_) set.config.Free(api_);
   if (std::exchange(is_retained_, false)) driver_.primary_release(device_);
 }
 

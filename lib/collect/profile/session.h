@@ -66,11 +66,9 @@ struct Shape {
 // A set of metrics, configured.
 struct Set {
   std::vector<Metric> metrics;
-  std::vector<const char*> names;
   size_t first = 0;  // of its metrics, among all
-  void* host = nullptr;
-  size_t passes = 0;
-  std::vector<uint8_t> config, data;
+  counters::HostConfig config;
+  std::vector<uint8_t> data;
   uint64_t samples = 0, quota = 0;
 };
 
@@ -124,7 +122,7 @@ class Session {
   void NameKernels();
   void NameKernel(Kernel* kernel);
   void Report(Profile* profile);
-  Status Failure(const char* function, Result result) const;
+  Status Failed(const char* function, Result result) const;
   Status TooFew() const;
   Kernel* FindKernel(const trace::Launch& launch) noexcept;
   Shape* FindShape(Kernel* kernel, const trace::Launch& launch) noexcept;

@@ -21,6 +21,7 @@ template <auto ours, auto theirs> constexpr bool kSame = static_cast<long>(ours)
 static_assert(kSame<counters::kSuccess, CUPTI_SUCCESS>);
 static_assert(kSame<counters::kInvalidParameter, CUPTI_ERROR_INVALID_PARAMETER>);
 static_assert(kSame<counters::kInvalidOperation, CUPTI_ERROR_INVALID_OPERATION>);
+static_assert(kSame<counters::kNotCompatible, CUPTI_ERROR_NOT_COMPATIBLE>);
 static_assert(kSame<counters::kNotInitialized, CUPTI_ERROR_NOT_INITIALIZED>);
 static_assert(kSame<counters::kHardwareBusy, CUPTI_ERROR_HARDWARE_BUSY>);
 static_assert(kSame<counters::kNotSupported, CUPTI_ERROR_NOT_SUPPORTED>);

@@ -35,6 +35,7 @@ struct Host {
 };
 struct SamplerObject {
   size_t device = 0;
+  uint64_t resets = 0;  // of the device, before it
   uint64_t interval_ns = 0;
   bool is_started = false;
   int64_t begin_ns = 0;  // of the next sample
@@ -49,16 +50,32 @@ struct Data {
 template <class Work> Result Call(const char* name, Work work) {
   FakePm& state = *State();
   std::unique_lock lock(state.mutex);
-  ++state.calls_of[name];
-  const bool fails = ++state.calls == state.fail_at_call;
+  ++state.calls;
+  if (state.is_capturing) state.in_a_capture.insert(name);
+  const uint64_t number = ++state.calls_of[name];
   if (state.hang_in == name) {
     state.is_hanging = true;
     state.changed.wait(lock, [&] { return state.hang_in != name; });
     state.is_hanging = false;
   }
-  if (fails) return state.fail_with;
+  if (state.all_fail_with != kSuccess) return state.all_fail_with;
+  if (const auto once = state.fail_once.find(name); once != state.fail_once.end() && once->second == number)
+    return kUnknown;
   if (const auto found = state.results.find(name); found != state.results.end()) return found->second;
   return work(state);
+}
+
+// A call for a device, unless that is lost.
+template <class Work> Result CallFor(const char* name, size_t device, Work work) {
+  return Call(name, [&](FakePm& state) { return state.lost.count(device) != 0 ? kUnknown : work(state); });
+}
+
+// A call with a sampler, unless its device is lost or was reset.
+template <class Work> Result CallWith(const char* name, void* sampler, Work work) {
+  SamplerObject& object = *static_cast<SamplerObject*>(sampler);
+  return CallFor(name, object.device, [&](FakePm& state) {
+    return state.resets[object.device] != object.resets ? kInvalidOperation : work(state, object);
+  });
 }
 
 }  // namespace
@@ -71,20 +88,22 @@ EXPORT Result cuptiGetVersion(uint32_t* version) {
 }
 
 EXPORT Result cuptiGetResultString(Result result, const char** text) {
-  *text = result == kHardwareBusy ? "CUPTI_ERROR_HARDWARE_BUSY" : "CUPTI_ERROR_OTHER";
+  *text = result == kHardwareBusy    ? "CUPTI_ERROR_HARDWARE_BUSY"
+          : result == kNotCompatible ? "CUPTI_ERROR_NOT_COMPATIBLE"
+                                     : "CUPTI_ERROR_OTHER";
   return kSuccess;
 }
 EXPORT Result cuptiProfilerInitialize(InitializeParams*) {
   return Call("cuptiProfilerInitialize", [](FakePm&) { return kSuccess; });
 }
 EXPORT Result cuptiDeviceGetChipName(ChipNameParams* params) {
-  return Call("cuptiDeviceGetChipName", [&](FakePm&) {
+  return CallFor("cuptiDeviceGetChipName", params->device, [&](FakePm&) {
     params->chip = "GH100";
     return kSuccess;
   });
 }
 EXPORT Result cuptiPmSamplingGetCounterAvailability(AvailabilityParams* params) {
-  return Call("cuptiPmSamplingGetCounterAvailability", [&](FakePm& state) {
+  return CallFor("cuptiPmSamplingGetCounterAvailability", params->device, [&](FakePm& state) {
     if (state.held.count(params->device) != 0) return kHardwareBusy;
     params->image_bytes = 16;
     return kSuccess;
@@ -139,31 +158,31 @@ EXPORT Result cuptiProfilerHostGetNumOfPasses(PassesParams* params) {
   });
 }
 EXPORT Result cuptiPmSamplingEnable(EnableParams* params) {
-  return Call("cuptiPmSamplingEnable", [&](FakePm& state) {
+  return CallFor("cuptiPmSamplingEnable", params->device, [&](FakePm& state) {
     if (!state.held.insert(params->device).second) return kHardwareBusy;
     ++state.enabled;
-    params->sampler = new SamplerObject{params->device};
+    params->sampler = new SamplerObject{params->device, state.resets[params->device]};
     return kSuccess;
   });
 }
 EXPORT Result cuptiPmSamplingSetConfig(SetConfigParams* params) {
-  return Call("cuptiPmSamplingSetConfig", [&](FakePm& state) {
+  return CallWith("cuptiPmSamplingSetConfig", params->sampler, [&](FakePm& state, SamplerObject& object) {
     if (params->append != kKeepLatest) return kInvalidParameter;
     if (params->trigger == kByTime && state.megahertz != 0) return state.refuses_time_with;
     if (params->trigger != kByTime && state.megahertz == 0) return kInvalidParameter;
     state.interval_ns = state.megahertz == 0 ? params->interval : params->interval * 1'000 / state.megahertz;
-    static_cast<SamplerObject*>(params->sampler)->interval_ns = state.interval_ns;
+    object.interval_ns = state.interval_ns;
     return kSuccess;
   });
 }
 EXPORT Result cuptiPmSamplingGetCounterDataSize(DataSizeParams* params) {
-  return Call("cuptiPmSamplingGetCounterDataSize", [&](FakePm&) {
+  return CallWith("cuptiPmSamplingGetCounterDataSize", params->sampler, [&](FakePm&, SamplerObject&) {
     params->bytes = sizeof(Data) + (params->most_samples - 1) * sizeof(int64_t);
     return kSuccess;
   });
 }
 EXPORT Result cuptiPmSamplingCounterDataImageInitialize(DataInitializeParams* params) {
-  return Call("cuptiPmSamplingCounterDataImageInitialize", [&](FakePm&) {
+  return CallWith("cuptiPmSamplingCounterDataImageInitialize", params->sampler, [&](FakePm&, SamplerObject&) {
     Data* const data = reinterpret_cast<Data*>(params->data);
     data->most = static_cast<uint32_t>((params->bytes - sizeof(Data)) / sizeof(int64_t) + 1);
     data->count = 0;
@@ -171,34 +190,30 @@ EXPORT Result cuptiPmSamplingCounterDataImageInitialize(DataInitializeParams* pa
   });
 }
 EXPORT Result cuptiPmSamplingStart(SamplerParams* params) {
-  return Call("cuptiPmSamplingStart", [&](FakePm& state) {
-    SamplerObject& object = *static_cast<SamplerObject*>(params->sampler);
+  return CallWith("cuptiPmSamplingStart", params->sampler, [&](FakePm& state, SamplerObject& object) {
     object.is_started = true;
-    object.begin_ns = state.realtime_ns();
+    object.begin_ns = state.realtime_ns() + state.start_takes_ns;
     ++state.sampling;
     return kSuccess;
   });
 }
 EXPORT Result cuptiPmSamplingStop(SamplerParams* params) {
-  return Call("cuptiPmSamplingStop", [&](FakePm& state) {
-    SamplerObject& object = *static_cast<SamplerObject*>(params->sampler);
+  return CallWith("cuptiPmSamplingStop", params->sampler, [&](FakePm& state, SamplerObject& object) {
     if (std::exchange(object.is_started, false)) --state.sampling;
     return kSuccess;
   });
 }
 EXPORT Result cuptiPmSamplingDisable(SamplerParams* params) {
-  return Call("cuptiPmSamplingDisable", [&](FakePm& state) {
+  return CallWith("cuptiPmSamplingDisable", params->sampler, [&](FakePm& state, SamplerObject& object) {
     --state.enabled;
-    SamplerObject* const object = static_cast<SamplerObject*>(params->sampler);
-    if (object->is_started) --state.sampling;
-    state.held.erase(object->device);
-    delete object;
+    if (object.is_started) --state.sampling;
+    state.held.erase(object.device);
+    delete &object;
     return kSuccess;
   });
 }
 EXPORT Result cuptiPmSamplingDecodeData(DecodeParams* params) {
-  return Call("cuptiPmSamplingDecodeData", [&](FakePm& state) {
-    SamplerObject& object = *static_cast<SamplerObject*>(params->sampler);
+  return CallWith("cuptiPmSamplingDecodeData", params->sampler, [&](FakePm& state, SamplerObject& object) {
     Data* const data = reinterpret_cast<Data*>(params->data);
     const int64_t now_ns = state.realtime_ns(), interval_ns = static_cast<int64_t>(object.interval_ns);
     const int64_t due = (now_ns - object.begin_ns) / interval_ns, most = static_cast<int64_t>(state.most_kept);
@@ -223,10 +238,10 @@ EXPORT Result cuptiPmSamplingGetCounterDataInfo(DataInfoParams* params) {
   });
 }
 EXPORT Result cuptiPmSamplingCounterDataGetSampleInfo(SampleInfoParams* params) {
-  return Call("cuptiPmSamplingCounterDataGetSampleInfo", [&](FakePm&) {
+  return CallWith("cuptiPmSamplingCounterDataGetSampleInfo", params->sampler, [&](FakePm&, SamplerObject& object) {
     const int64_t begin_ns = reinterpret_cast<const Data*>(params->data)->begin_ns[params->index];
     params->begin_ns = static_cast<uint64_t>(begin_ns);
-    params->end_ns = static_cast<uint64_t>(begin_ns) + static_cast<SamplerObject*>(params->sampler)->interval_ns;
+    params->end_ns = static_cast<uint64_t>(begin_ns) + object.interval_ns;
     return kSuccess;
   });
 }

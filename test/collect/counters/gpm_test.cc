@@ -125,6 +125,19 @@ TEST_CASE("a longer interval of the host's holds for GPM, too", "[counters]") {
   CHECK(rig.AskBack(kSecond).attributes.at("counters.0.interval_us") == "200000");
 }
 
+TEST_CASE("an NVML that cannot be initialised is asked again after a minute", "[counters]") {
+  Coarse rig;
+  rig.driver->results["nvmlInit_v2"] = nvml::kUnknown;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(55 * kSecond));
+  CHECK(rig.Calls("nvmlInit_v2") == 1);
+  CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded").find("nvmlInit_v2 answered error 999") !=
+        std::string::npos);
+  rig.ScriptDriver([](FakeNvml& driver) { driver.results.clear(); });
+  REQUIRE(rig.timer->Pass(10 * kSecond));
+  CHECK_FALSE(rig.AskBack(kSecond, 200 * kMs).Of("SM active").empty());
+}
+
 TEST_CASE("if GPM loses its permission, the samples end, the incident says so, and a minute later it is asked again",
           "[counters]") {
   Coarse rig;

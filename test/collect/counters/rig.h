@@ -25,6 +25,8 @@ namespace fakes {
 // CLOCK_REALTIME is this far ahead in tests.
 inline constexpr int64_t kAheadNs = 1'700'000'000'000'000'000;
 
+inline bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 // A collector's output: samples by device and counter, oldest first.
 class CounterTrace final : public CounterBuilder {
  public:
@@ -52,6 +54,17 @@ class CounterTrace final : public CounterBuilder {
   Samples Of(const char* name, uint32_t device = 0) const {
     const auto found = samples.find({device, name});
     return found != samples.end() ? found->second : Samples();
+  }
+
+  // Of a GPU, by the end of its key; "": it has none.
+  std::string Attribute(const char* key, uint32_t gpu = 0) const {
+    const auto found = attributes.find("counters." + std::to_string(gpu) + "." + key);
+    return found != attributes.end() ? found->second : "";
+  }
+  std::string NotRecorded(uint32_t gpu = 0) const { return Attribute("not_recorded", gpu); }
+  uint64_t Lost(uint32_t gpu = 0) const {
+    const std::string lost = Attribute("lost_samples", gpu);
+    return lost.empty() ? 0 : std::stoull(lost);
   }
 
   std::vector<std::string> texts;

@@ -231,7 +231,9 @@ TEST_CASE("while the driver has not freed the GPU of an ended process, it is ask
   const uint64_t asked = world.Calls("cuptiPmSamplingGetCounterAvailability");
   CHECK(asked >= kTakeoverTries);
   CHECK(asked <= kTakeoverTries + 4);
-  CHECK(world.second->AskBack(kSecond).attributes.at("counters.0.not_recorded").find("another profiler samples") == 0);
+  CHECK(
+      world.second->AskBack(kSecond).attributes.at("counters.0.not_recorded").find("another profiler uses this GPU") ==
+      0);
 }
 
 TEST_CASE("a process that lost the race for a GPU reads the winner's samples from its next round on", "[counters]") {

@@ -159,6 +159,7 @@ TEST_CASE("if the counter collector does not let go of the GPU, nothing is measu
   const pitot::Status status =
       pitot::profile::MeasureBesideCounters(recorder, rig.options, rig.environment, &rig.profile);
   CHECK(std::string(status.message()) == "CUPTI does not answer");
+  CHECK(calls == std::vector<std::string>{"pause", "resume"});
   CHECK(rig.Seen(&fakes::FakeRange::calls) == 0);
 }
 
