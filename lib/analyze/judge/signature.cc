@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "analyze/blame/index_data.h"
 #include "analyze/verdict/place.h"
 
 namespace pitot::judge {
@@ -30,8 +31,8 @@ std::string Whose(const Trace& trace, const Culprit& by) {
   return name.empty() ? "" : ", of " + WithoutDigits(name);
 }
 
-std::string PartAt(const Trace& trace, Blame blame, const BlameSegment& at) {
-  const std::string place = verdict::Places(trace).Of(at);
+std::string PartAt(const BlameIndex& index, Blame blame, const BlameSegment& at) {
+  const std::string place = verdict::Places(index.data()->index).Of(at);
   return std::string(BlameName(blame)) + (place.empty() ? "" : " " + WithoutDigits(place));
 }
 
@@ -46,14 +47,14 @@ std::string Signature(const Trace& trace, const Judgement& judgement) {
   if (verdict.root.node != kNone) {
     const VerdictNode& root = verdict.tree[verdict.root.node];
     const std::string what = root.kind == NodeKind::kPart
-                                 ? PartAt(trace, root.blame, root.at)
+                                 ? PartAt(judgement.index, root.blame, root.at)
                                  : std::string(NodeKindName(root.kind)) + " " + BlameName(root.blame);
     return text + what + Whose(trace, verdict.root.by);
   }
   const std::vector<Cause>& parts = verdict.causes.empty() ? verdict.largest : verdict.causes;
   if (parts.empty() || parts[0].longest.empty()) return text + VerdictKindName(verdict.kind);
   const Cause& first = parts[0];
-  return text + PartAt(trace, first.blame, blame.segments[first.longest[0]]) + Whose(trace, first.by);
+  return text + PartAt(judgement.index, first.blame, blame.segments[first.longest[0]]) + Whose(trace, first.by);
 }
 
 }  // namespace pitot::judge
