@@ -184,8 +184,8 @@ void Session::OnFinish(const RequestView& request, uint64_t begin_ticks) noexcep
   triggers_.OnFinish(request, begin_ticks);
 }
 
-void Session::OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept {
-  triggers_.OnTokens(request, begin_ticks, gap_ns);
+void Session::OnTokens(const RequestView& request, uint64_t before_ticks, uint64_t gap_ns) noexcept {
+  triggers_.OnTokens(request, before_ticks, gap_ns);
 }
 
 void Session::OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept {

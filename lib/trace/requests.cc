@@ -455,9 +455,8 @@ void MarkTokens(const SlotUse& slot, uint64_t id, uint32_t count) {
   }
   slot->tokens.fetch_add(count, kRelease);
   Emit(ring, kTokensSite, now, now, {id, count});
-  const uint64_t begin_ticks = slot->begin_ticks.load(kRelaxed);
   Tell([&](RequestObserver* observer) {
-    observer->OnTokens(ViewOf(*slot, id, Outcome::kOk, now), begin_ticks, NsOfTicks(gap));
+    observer->OnTokens(ViewOf(*slot, id, Outcome::kOk, now), before, NsOfTicks(gap));
   });
 }
 

@@ -107,6 +107,6 @@ TEST_CASE("a firing that may only join begins nothing", "[pending]") {
   auto firing = session_test::QueuedFiring("slow");
   firing.joins_only = true;
 
-  CHECK(rig.pending.Take(firing, kSecond) == Answer::kSuppressed);
+  CHECK(rig.pending.Take(firing, kSecond, IncidentBudget::Reserve::kNone) == Answer::kSuppressed);
   CHECK(rig.pending.get() == nullptr);
 }
