@@ -62,7 +62,8 @@ struct Options {
   uint32_t pre_window_ms = 5000;
   uint32_t post_window_ms = 100;
 
-  // Limits for incidents: number per cause (a trigger on a route) and hour; number and bytes in the directory, where
+  // Limits for incidents: number per cause (a trigger on a route) and hour, a quarter of which is for verdicts that are
+  // new, if there is a judge; number and bytes in the directory, where
   // the oldest are removed first. Each at least 1. The newest incident stays, whatever its size.
   uint32_t max_incidents_per_cause_and_hour = 12;
   uint32_t max_incidents_kept = 64;

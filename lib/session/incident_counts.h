@@ -18,7 +18,7 @@ struct IncidentCounts {
       files_failed{0}, verdicts_given{0}, verdicts_failed{0}, verdicts_displaced{0}, verdicts_cut_off{0},
       verdicts_stopped{0}, findings_added{0}, findings_left_out{0}, samples_learned{0}, samples_failed{0};
 
-  // Of a verdict that is missing for that reason.
+  // A verdict is missing, for that reason.
   void AddNoVerdict(Count IncidentCounts::*reason) noexcept {
     Add(&verdicts_failed);
     Add(&(this->*reason));

@@ -7,7 +7,7 @@ namespace pitot::session {
 namespace {
 
 // For the worker to write and to judge an incident at idle priority.
-constexpr int64_t kPatienceNs = 1'000'000'000;
+constexpr int64_t kPatienceNs = 500'000'000;
 
 }  // namespace
 

@@ -80,8 +80,11 @@ class KeepingHearing final : public pitot::Hearing {
     return status;
   }
 
+  void SetSignature(const char* says, int64_t ns) override { signature = says, excess_ns = ns; }
+
   int64_t asks = 0;
-  std::string opening;
+  std::string opening, signature;
+  int64_t excess_ns = 0;
   std::map<std::string, std::string> files;
   Status file_status;
 
@@ -657,4 +660,18 @@ TEST_CASE("a request that was walked for an earlier incident is not walked again
   second.Find("/classify", trace.requests[asked].size_bucket, trace.window_end_ns, 1, &rows);
   REQUIRE(rows.size() == first.size());
   for (const analyze::BaselineRow& row : rows) CHECK(row.work.launches == 77);
+}
+
+TEST_CASE("the same fault has the same signature, whichever request it strikes, and another fault another", "[judge]") {
+  const auto judged = [](const Trace& trace) {
+    auto hearing = std::make_unique<KeepingHearing>(trace);
+    REQUIRE(MakeOne(NoWarmUp())->Decide(*hearing).ok());
+    return hearing;
+  };
+  const Trace first = Incident(140), later = Incident(141, 3'000), late_token = decode_server::DecodeServer().Finish();
+
+  CHECK(judged(first)->signature == "/classify: batch executor_busy, of unet");
+  CHECK(judged(first)->excess_ns == Approx(18e6).margin(1e6));
+  CHECK(judged(later)->signature == judged(first)->signature);
+  CHECK(Opens(judged(late_token)->signature, "/generate (token): "));
 }
