@@ -417,7 +417,7 @@ class Stacks(WithRecorder):
         unittest.mock.patch.object(_stacks.lib, "record_stack", record).start()
 
     def fetch_on_thread(self):
-        """A thread that receives from a peer that sends nothing."""
+        """A thread receives from a silent peer."""
         ours, peer = socket.socketpair()
 
         def fetch():

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What verdicts say of faults in a batching Python server with the default set: no kernels, no names of theirs.
 
-Clients wait for a thread that answers them in batches of ResNet-50. From time to time something holds up a batch, and the program notes
-what, and whose time it was: the GPU's or the host's. Afterwards `pitot why` judges each incident. Prints for each fault what is named as
+Clients wait for a thread with batches of ResNet-50. From time to time something holds up a batch, and the program notes it: the GPU's
+time or the host's. Afterwards `pitot why` judges each incident. Prints for each fault what is named as
 the root, and how often code is named, at confidence 0.5 or more, where the GPU held up the batch.
 
 Needs a GPU, PyTorch with CUDA, the Python package pitot and the command line tool (PITOT_TOOL). Exit status: 1 if code is named for a
@@ -27,7 +27,7 @@ from torch_tables import tool
 SKIPPED = 77
 SLOW_MS = 30
 CODE = ("host_oncpu_pre", "host_oncpu_framework", "host_oncpu_post")
-# Parts that are right of a fault.
+# The right parts of each fault.
 RIGHT = {"products on a stream beside": ("gpu_exec_expected", "gpu_contention", "gpu_queue_wait_others", "gpu_excess_unknown"),
          "products of the batch on a side stream": ("gpu_exec_expected", "gpu_contention", "gpu_queue_wait_others", "gpu_excess_unknown"),
          "products before a poll": ("gpu_exec_expected", "gpu_contention", "gpu_queue_wait_others", "gpu_excess_unknown"),
@@ -36,7 +36,7 @@ OF_HOST = ("code", "sleep")
 
 
 class Server:
-    """Clients, a queue, and a thread that makes batches."""
+    """Clients, a queue, and a thread with batches."""
 
     def __init__(self, torch, pitot, model, clients):
         self.torch, self.pitot, self.model = torch, pitot, model
@@ -46,7 +46,7 @@ class Server:
         self.pageable = torch.ones(128 << 20)  # 512 MiB
         self.images = torch.randn(clients, 3, 224, 224, device="cuda", dtype=torch.half)
         self.threads = [threading.Thread(target=self.ask) for _ in range(clients)] + [threading.Thread(target=self.serve)]
-        self.struck = []  # when a fault began and ended, and which
+        self.struck = []  # begin and end of each fault, and its name
 
     def products(self, count, stream):
         with self.torch.cuda.stream(stream):

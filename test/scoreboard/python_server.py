@@ -30,7 +30,7 @@ import uvicorn
 
 BATCH, WINDOW_S = 4, 0.002
 ROUNDS_OF_BATCH, BYTES_OF_ROUND = 1500, 8  # of the model: for a batch, and one more for so many bytes of each member
-HEAP = 600_000  # containers on the heap, which a full collection visits
+HEAP = 600_000  # containers on the heap: a full collection visits them
 SORTED = 200_000  # numbers
 BACKEND_MS = 20
 LARGE = 4  # a member of so many times the work of another is large for it
@@ -90,7 +90,7 @@ class Faults:
         interval['end_ns'] = time.monotonic_ns()
 
     def collected(self, phase, _):
-        """A callback of gc: long collections of any thread stop all that run Python."""
+        """A callback of gc: long collections of any thread stop all others."""
         if phase == 'start':
             self.collection, self.collection_cpu_ns = self.during('collected', [threading.current_thread().name]), time.thread_time_ns()
             return
@@ -126,7 +126,7 @@ class Lock:
         self.lock.release()
 
     def holders(self, from_ns, until_ns):
-        """The requests that held it then for 1 ms or more."""
+        """Requests with it for 1 ms or more then."""
         return [text_of(request) for request, begin_ns, end_ns in list(self.holds) if min(until_ns, end_ns) - max(from_ns, begin_ns) >= 1_000_000]
 
 
@@ -213,7 +213,7 @@ def write_port(path, listener):
 
 
 def start_backend(folder):
-    """Returns its process, which ends with this one, and its port."""
+    """Returns its process and its port. The process ends with this one."""
     port_file = folder / 'backend'
     process = subprocess.Popen([sys.executable, __file__, '--backend', str(port_file)], stdin=subprocess.PIPE)
     while not port_file.exists():
@@ -250,7 +250,7 @@ class Service:
                                   scope='decode')
 
     def look_up(self, request):
-        """In a cache that all requests share."""
+        """In a cache of all requests."""
         begin_ns, dose = time.monotonic_ns(), self.faults.draw('lock_held')
         with self.lock:
             now_ns = time.monotonic_ns()

@@ -122,7 +122,7 @@ class Load:
 
 
 class Struck(NamedTuple):
-    """A fault that the runner made."""
+    """A fault made by the runner."""
     fault: str
     begin_ns: int
     end_ns: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores the root: the fault, and whose, that the verdict's sentence names (docs/reference/why.md).
+"""Scores the root named by the verdict's sentence: the fault, and its owner (docs/reference/why.md).
 
 Three outcomes. Right: it is the injected fault of the injected culprit, or something that took at least as long and that log lines
 prove. Undetermined: it says so, or names nobody's work but a wait whose cause it leaves open ("behind a batch"), truly. Wrong: the rest.
@@ -19,14 +19,14 @@ NEXT_HOPS = {'batch', 'request', 'thread', 'gpu_work', 'backlog', 'several', 'cy
 
 
 class Said(NamedTuple):
-    """The root that a verdict's sentence names."""
+    """The root named by a verdict's sentence."""
     kind: str  # of the tree's node; uniform and more_work: the verdict's
     blame: str
     hops: int
     excess_ns: int
     confidence: float
     whose: Set[str]  # requests, threads, and the holder of an interpreter with its function
-    longest_ns: int  # the excess of the leaf that the sentence names; the root may have more of its kind
+    longest_ns: int  # the excess of the named leaf; the root may have more of its kind
     wait: str  # the blame of the request's own part that led there
     is_explained: bool
 
@@ -109,7 +109,7 @@ def is_proved(said: Said, run: score.Run, request: str, least_ns: int, expected:
 
 
 def outcome_of(said: Optional[Said], run: score.Run, request: str, least_ns: int, expected: Dict[str, Any]) -> str:
-    """Judges a root that is not the fault."""
+    """Judges another root than the fault."""
     if said is None or (is_open(said) and (said.hops == 0 or said.kind in OPEN_KINDS)):
         return UNDETERMINED
     if is_proved(said, run, request, least_ns, expected):

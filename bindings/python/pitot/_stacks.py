@@ -130,7 +130,7 @@ class Stacks:
         del frames
 
     def _call_of(self, tid: int, frame: Any) -> int:
-        """The name of the system call in which the thread sleeps; "lock" for locks of Python; "" if it may run."""
+        """The system call of a sleeping thread; "lock" for locks of Python; "" if it may run."""
         call = int(lib.system_call_of(tid))
         if call == self._timed_futex:
             return self._lock if frame.f_code in _WAITS else self._none
