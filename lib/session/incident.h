@@ -22,6 +22,9 @@
 
 namespace pitot::session {
 
+// The cause of an incident that the host asked for.
+inline constexpr char kManual[] = "manual";
+
 // An incident from its first firing until its files are written.
 struct Incident {
   bool is_sample = false;  // not an incident, but a sample for the judge

@@ -24,7 +24,6 @@ using base::Error;
 
 constexpr int64_t kFiredArmNs = 2'000'000'000;  // after a trigger: the next of its kind are likely to come soon
 constexpr char kTooMany[] = "no report and no verdict: too many newer incidents were waiting for theirs";
-constexpr char kManual[] = "manual";
 constexpr char kNoVerdict[] = "no verdict: the recorder was stopped";
 
 }  // namespace

@@ -155,7 +155,9 @@ void Judging::JudgeNow(Case* it) noexcept {
     if (!opening.empty()) opening += "\n";
     const Status rewritten = files_.OpenReport(it, opening);
     if (status.ok()) status = rewritten;
-    if (status.ok() && !call.signature().empty()) Fold(call.signature(), call.excess_ns(), it);
+    const std::string& cause = incident.cause;
+    if (status.ok() && !call.signature().empty() && cause != kManual)
+      Fold(cause + ": " + call.signature(), call.excess_ns(), it);
   } catch (const std::bad_alloc&) {
     status = Status(StatusCode::kResourceExhausted, "no memory for the verdict");
   }

@@ -172,7 +172,7 @@ class WhyJudge final : public Judge {
     hearing.OpenReport((WithLastLines(trace, &it) + kNoFindings).c_str());
     if (judged.ok()) {
       const int64_t excess_ns = judgement.verdict.latency_ns - judgement.verdict.typical_ns;
-      hearing.SetSignature(Signature(trace, judgement).c_str(), excess_ns);
+      hearing.SetSignature(Signature(judgement).c_str(), excess_ns);
       TextFile json("verdict.json", VerdictJson(judgement.index, judgement.blame, judgement.verdict,
                                                 it.html.drifts.data(), it.html.drifts.size()));
       if (Status s = hearing.AddFile(json); !s.ok() && s.code() != StatusCode::kUnavailable) return s;

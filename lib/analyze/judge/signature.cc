@@ -31,14 +31,16 @@ std::string Whose(const Trace& trace, const Culprit& by) {
   return name.empty() ? "" : ", of " + WithoutDigits(name);
 }
 
-std::string PartAt(const BlameIndex& index, Blame blame, const BlameSegment& at) {
-  const std::string place = verdict::Places(index.data()->index).Of(at);
+std::string PartAt(const blame::Index& index, Blame blame, const BlameSegment& at) {
+  const std::string place = verdict::Places(index).Of(at);
   return std::string(BlameName(blame)) + (place.empty() ? "" : " " + WithoutDigits(place));
 }
 
 }  // namespace
 
-std::string Signature(const Trace& trace, const Judgement& judgement) {
+std::string Signature(const Judgement& judgement) {
+  const blame::Index& index = judgement.index.data()->index;
+  const Trace& trace = index.trace;
   const Verdict& verdict = judgement.verdict;
   const RequestBlame& blame = judgement.blame;
   std::string text(trace.strings[trace.requests[blame.request].route]);
@@ -47,14 +49,14 @@ std::string Signature(const Trace& trace, const Judgement& judgement) {
   if (verdict.root.node != kNone) {
     const VerdictNode& root = verdict.tree[verdict.root.node];
     const std::string what = root.kind == NodeKind::kPart
-                                 ? PartAt(judgement.index, root.blame, root.at)
+                                 ? PartAt(index, root.blame, root.at)
                                  : std::string(NodeKindName(root.kind)) + " " + BlameName(root.blame);
     return text + what + Whose(trace, verdict.root.by);
   }
   const std::vector<Cause>& parts = verdict.causes.empty() ? verdict.largest : verdict.causes;
   if (parts.empty() || parts[0].longest.empty()) return text + VerdictKindName(verdict.kind);
   const Cause& first = parts[0];
-  return text + PartAt(judgement.index, first.blame, blame.segments[first.longest[0]]) + Whose(trace, first.by);
+  return text + PartAt(index, first.blame, blame.segments[first.longest[0]]) + Whose(trace, first.by);
 }
 
 }  // namespace pitot::judge

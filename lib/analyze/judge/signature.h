@@ -13,7 +13,7 @@
 namespace pitot::judge {
 
 // "/classify: host_lock in "cache" on http, of /report". Throws std::bad_alloc.
-std::string Signature(const model::Trace& trace, const Judgement& judgement);
+std::string Signature(const Judgement& judgement);
 
 }  // namespace pitot::judge
 
