@@ -21,8 +21,8 @@ struct IncidentInfo {
   uint64_t first_request;  // id of the request that began it; 0: none
   // Ok, or the reason why nothing is on disk; with a directory, the reason why a file or the verdict is missing.
   Status status;
-  // Earlier incidents with the same verdict, for on_verdict. The first, the worst and this one stay on
-  // disk; the others are removed and counted (Stats::incidents_folded).
+  // Earlier incidents with the same verdict, for on_verdict. The first, the worst and this one stay on disk. The others
+  // are removed and counted (Stats::incidents_folded).
   uint64_t again;
   const char* verdict;  // the opening of report.txt, for on_verdict; "" before that, and without a judge
 };

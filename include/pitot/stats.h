@@ -77,7 +77,7 @@ struct Stats {
   uint64_t files_failed;     // missing from incidents: the serializer failed, the disk was full, or no time was left
   uint64_t verdicts_given;   // incidents judged
   uint64_t verdicts_failed;  // not judged, or not in time; report.txt and the log callback say why
-  // Some of these: too many newer incidents were waiting; the judge spent its budget; the recorder stopped. The rest:
+  // Among these: too many newer incidents were waiting; the judge spent its budget; the recorder stopped. The rest is
   // its error.
   uint64_t verdicts_displaced;
   uint64_t verdicts_cut_off;

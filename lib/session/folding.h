@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Incidents with the same verdict. The first, the worst and the last of each signature are kept whole. Others are
+// Incidents with the same verdict. The first, the worst and the last of each signature are kept whole; others are
 // counted, with their times.
 #ifndef PITOT_LIB_SESSION_FOLDING_H_
 #define PITOT_LIB_SESSION_FOLDING_H_

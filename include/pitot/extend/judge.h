@@ -24,8 +24,8 @@ class PITOT_EXPORT Hearing {
   // Sets the text that report.txt opens with, for people; copied. A later text replaces it. Hooks receive it, too.
   virtual void OpenReport(const char* text) = 0;
   // Says what the verdict is, in words that are the same whenever the same happens: route, cause, whose; no ids. And
-  // how bad it is, in ns beyond the usual. The first, the worst and the last incident of a signature are kept.
-  // Copied. Without it, or with "", an incident is unlike any other.
+  // how bad it is, in ns beyond the usual. Incidents with the same signature fold: the first, the worst and the last are
+  // kept. Copied. Without it, or with "", an incident is unlike any other.
   virtual void SetSignature(const char* signature, int64_t excess_ns);
   // Adds a file to the incident, or replaces the file of that name as a whole.
   // Errors: kUnavailable (the call is over, it is a sample, or incidents are not kept on disk), the serializer's
