@@ -7,6 +7,7 @@
 #define PITOT_LIB_SESSION_INCIDENT_BUDGET_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
@@ -17,7 +18,7 @@ namespace pitot::session {
 // A token bucket for each cause. Not thread-safe.
 class IncidentBudget {
  public:
-  explicit IncidentBudget(uint32_t per_hour) : per_hour_(per_hour), reserve_(per_hour / 4) {}
+  explicit IncidentBudget(uint32_t per_hour) : per_hour_(per_hour), reserve_(std::floor(per_hour / 4.0)) {}
 
   enum class Reserve : uint8_t { kNone, kForNewVerdicts };
   enum class Answer : uint8_t { kTaken, kTakenOfReserve, kRefused, kRefusedAgain };
