@@ -114,8 +114,9 @@ class TreeTeller {
   std::string PartText(const VerdictNode& node, bool is_last) const {
     const std::string time = Duration(node.ns);
     std::string text;
-    const bool is_lock = node.blame == Blame::kHostLock || node.blame == Blame::kHostGil;
-    const std::string lock = is_lock && node.at.event != kNone ? ResourceName(trace_, node.at.event) : "";
+    // The event of a wait for an interpreter's lock is whatever the thread was in: the lock has no name.
+    const bool is_named = node.blame == Blame::kHostLock && node.at.event != kNone;
+    const std::string lock = is_named ? ResourceName(trace_, node.at.event) : "";
     if (!lock.empty()) {
       text = "waited " + time + " for lock " + QuotedName(lock);
     } else if (node.hops > 0 && index_.PartBehind(node.at) != nullptr) {
