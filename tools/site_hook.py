@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FROM_ROOT = {
     "README.md": "guide/overview.md",
     "bindings/README.md": "guide/bindings.md",
-    "bindings/python/README.md": "guide/python.md",
+    "bindings/python/README.md": "guide/python_package.md",
     "samples/README.md": "guide/samples.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",

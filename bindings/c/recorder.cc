@@ -20,6 +20,7 @@
 #include "pitot/collect/host.h"
 #include "pitot/collect/nvml.h"
 #include "pitot/collect/nvtx.h"
+#include "pitot/collect/stacks.h"
 #ifdef PITOT_C_WITH_TORCH
 #include "pitot/collect/torch.h"
 #endif
@@ -326,6 +327,15 @@ template <> struct Kind<pitot_host> {
     to->memory_bytes = from.memory_bytes;
   }
 };
+template <> struct Kind<pitot_stacks> {
+  using Cpp = StackOptions;
+  static constexpr auto kMake = MakeStackCollector;
+  static constexpr const char* kReserved = "pitot_stacks::reserved must be 0";
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->most_stacks = from.most_stacks;
+    to->most_threads = from.most_threads;
+  }
+};
 template <> struct Kind<pitot_why> {
   using Cpp = WhyJudgeOptions;
   static constexpr auto kMake = [](const WhyJudgeOptions& options) { return MakeWhyJudge(options); };
@@ -572,6 +582,13 @@ void pitot_host_init(pitot_host* host, size_t size) { Give(Defaults<pitot_host>(
 pitot_status pitot_recorder_add_host(pitot_recorder* recorder, const pitot_host* host, char* message,
                                      size_t message_size) {
   return Add(recorder, host, message, message_size);
+}
+
+void pitot_stacks_init(pitot_stacks* stacks, size_t size) { Give(Defaults<pitot_stacks>(), stacks, size); }
+
+pitot_status pitot_recorder_add_stacks(pitot_recorder* recorder, const pitot_stacks* stacks, char* message,
+                                       size_t message_size) {
+  return Add(recorder, stacks, message, message_size);
 }
 
 void pitot_why_init(pitot_why* why, size_t size) { Give(Defaults<pitot_why>(), why, size); }

@@ -21,6 +21,9 @@ struct IncidentInfo {
   uint64_t first_request;  // id of the request that began it; 0: none
   // Ok, or the reason why nothing is on disk; with a directory, the reason why a file or the verdict is missing.
   Status status;
+  // Earlier incidents with the same verdict, for on_verdict. The first, the worst and this one stay on disk. The others
+  // are removed and counted (Stats::incidents_folded).
+  uint64_t again;
   const char* verdict;  // the opening of report.txt, for on_verdict; "" before that, and without a judge
 };
 
@@ -32,7 +35,8 @@ struct Hooks {
   // after that. (An incident without memory for its copy is only logged and counted.)
   void (*on_incident)(void* context, const IncidentInfo& incident) = nullptr;
   // All of the incident's files are on disk, and it was judged: report.txt opens with the verdict, or with the reason
-  // for its absence. Without a judge (Recorder::Add of a Judge) this comes with the last file.
+  // for its absence. Findings about the whole window are added to the reports later, when no incident waits for its
+  // verdict. Without a judge (Recorder::Add of a Judge) this comes with the last file.
   void (*on_verdict)(void* context, const IncidentInfo& incident) = nullptr;
   void* context = nullptr;
 };

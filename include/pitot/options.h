@@ -62,7 +62,8 @@ struct Options {
   uint32_t pre_window_ms = 5000;
   uint32_t post_window_ms = 100;
 
-  // Limits for incidents: number per cause (a trigger on a route) and hour; number and bytes in the directory, where
+  // Limits for incidents: number per cause (a trigger on a route) and hour, a quarter of which is for verdicts that are
+  // new, if there is a judge; number and bytes in the directory, where
   // the oldest are removed first. Each at least 1. The newest incident stays, whatever its size.
   uint32_t max_incidents_per_cause_and_hour = 12;
   uint32_t max_incidents_kept = 64;
@@ -79,8 +80,10 @@ struct Options {
   // host's work, 0.1 to 100.
   double overhead_budget_percent = 1;
 
-  // CPU share of all work after copying the rings, percent of one CPU, 1 to 100: a token bucket. Dumps are written at
-  // once, up to a second of CPU time ahead of it; the rest waits until the share has paid for them.
+  // CPU share of all work after copying the rings, percent of one CPU, 1 to 100: a token bucket, which saves up to a
+  // second of CPU time. Dumps are written at once, up to a second ahead of it, and the rest waits until the share has
+  // paid for them. Verdicts come next; findings get what verdicts leave. An incident with 300,000 GPU records takes
+  // 0.1 to 0.2 s, so the default pays for one a second or more.
   uint32_t worker_cpu_percent = 25;
 
   // Receives messages; null: no one does.

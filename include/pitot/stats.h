@@ -70,12 +70,22 @@ struct Stats {
 
   uint64_t triggers_fired;
   uint64_t incidents_written;
+  uint64_t incidents_folded;      // written, and removed: others with the same verdict stay, and count them
   uint64_t incidents_suppressed;  // firings that neither began nor joined one: no budget, or too many at once
   // Could not be written. The log callback gives the reason; of failures in a row for the 1st, 2nd, 4th, 8th and so on.
   uint64_t incidents_failed;
   uint64_t files_failed;     // missing from incidents: the serializer failed, the disk was full, or no time was left
   uint64_t verdicts_given;   // incidents judged
   uint64_t verdicts_failed;  // not judged, or not in time; report.txt and the log callback say why
+  // Among these: too many newer incidents were waiting; the judge spent its budget; the recorder stopped. The rest is
+  // its error.
+  uint64_t verdicts_displaced;
+  uint64_t verdicts_cut_off;
+  uint64_t verdicts_stopped;
+  // Judged incidents whose findings about the whole window were added, and those that lack them: newer incidents
+  // waited, or there was no time. report.txt says so.
+  uint64_t findings_added;
+  uint64_t findings_left_out;
   uint64_t samples_learned;  // by the judge, between incidents
   uint64_t samples_failed;   // likewise, but not learned
 

@@ -29,6 +29,7 @@
 #include "base/columns.h"
 #include "base/exports.h"
 #include "collect/host/sources.h"
+#include "collect/stacks/collector.h"
 #include "session/options.h"
 #include "session/worker_priority.h"
 #include "trace/clock.h"
@@ -309,6 +310,14 @@ Finding HostEvidence(const std::string& root) {
           is_sure ? "" : "only switches tell waiting for a CPU from sleeping: use a kernel with CONFIG_SCHED_INFO"};
 }
 
+Finding Stacks() {
+  const std::string why_not = stacks::WhyNoStacks();
+  if (why_not.empty())
+    return {"stacks", Health::kGood, "stacks of blocked threads can be read (libdw, /proc/self/task/*/syscall)", ""};
+  return {"stacks", Health::kNote, "stacks of blocked threads cannot be read: " + why_not,
+          "without it verdicts do not name the function in which a thread of native code was blocked"};
+}
+
 Finding IncidentDirectory(const std::string& path) {
   struct stat existing = {};
   std::string directory = path;
@@ -355,7 +364,7 @@ std::vector<Finding> ExamineMachine(const std::string& incident_directory, const
   for (Finding& finding : Environment()) findings.push_back(std::move(finding));
   for (Finding& finding :
        std::vector<Finding>{CycleCounter(), ClockCost(), Memory(), CpuQuota(), Threads(), LockedMemory(),
-                            ReadOwnMemory(), IdlePriority(), HostEvidence(root), Nvtx()})
+                            ReadOwnMemory(), IdlePriority(), HostEvidence(root), Stacks(), Nvtx()})
     findings.push_back(std::move(finding));
   const char* const of_environment = getenv("PITOT_INCIDENT_DIRECTORY");
   const std::string directory =

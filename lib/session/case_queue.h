@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Incidents on their way from the writer, which has their dumps on disk, to the worker, which adds the rest. Their
-// traces stay in memory meanwhile: at most eight, and together no more than one incident may take.
+// Incidents on their way from the writer, which has their dumps on disk, to the worker, which adds the rest: first the
+// verdict of each, in their order, and findings when no verdict is awaited. Their traces stay in memory meanwhile: at
+// most eight, and together no more than one incident may take.
 #ifndef PITOT_LIB_SESSION_CASE_QUEUE_H_
 #define PITOT_LIB_SESSION_CASE_QUEUE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -23,8 +25,9 @@ class CaseQueue {
   explicit CaseQueue(uint64_t most_bytes) : most_bytes_(most_bytes) {}
 
   // The writer's.
-  // Without room the case displaces those that have waited longest, because the host looks at the latest: they lose
-  // their traces, and keep their turn. If there are too many even so, returns the oldest, which does not wait any more.
+  // Without room the case displaces others: they lose their traces, and keep their turn. First go judged ones, then
+  // those that have waited longest, because the host looks at the latest. If there are too many even so, returns the
+  // oldest, which does not wait any more.
   // Throws bad_alloc, and then `added` is as it was.
   [[nodiscard]] std::optional<Case> Add(Case&& added) PITOT_EXCLUDES(mutex_);
   // No more are added.
@@ -32,24 +35,35 @@ class CaseQueue {
 
   // The worker's. Waits for the next; the one before is done. None: no more come.
   std::optional<Case> Await() noexcept PITOT_EXCLUDES(mutex_);
+  // Has a judged case wait for its findings, without its trace if there is no room. Throws bad_alloc, and then `judged`
+  // is as it was.
+  void PutBack(Case&& judged) PITOT_EXCLUDES(mutex_);
+  // Whether an incident waits for its verdict. Threads: any.
+  bool IsVerdictAwaited() const noexcept { return awaited_.load(std::memory_order_relaxed) != 0; }
+  // Whether nothing waits.
+  bool IsEmpty() noexcept PITOT_EXCLUDES(mutex_);
 
   // For Stop, if the worker hangs: the next one waiting, if there is one.
   std::optional<Case> TakeWaiting() noexcept PITOT_EXCLUDES(mutex_);
 
  private:
-  std::optional<Case> Next() noexcept PITOT_REQUIRES(mutex_);
   struct Waiting {
     Case it;
     uint64_t bytes;  // of the trace, about; 0: it has none
   };
+  std::optional<Case> Next() noexcept PITOT_REQUIRES(mutex_);
+  Case TakeAt(std::vector<Waiting>::iterator at) noexcept PITOT_REQUIRES(mutex_);
+  void Push(Case&& added) PITOT_REQUIRES(mutex_);
+  void CountAwaited() noexcept PITOT_REQUIRES(mutex_);
   void MakeRoom() noexcept PITOT_REQUIRES(mutex_);
 
   const uint64_t most_bytes_;
   base::Mutex mutex_;
   base::CondVar changed_;
   std::vector<Waiting> waiting_ PITOT_GUARDED_BY(mutex_);
-  bool is_busy_ PITOT_GUARDED_BY(mutex_) = false;  // the worker is
+  bool is_busy_ PITOT_GUARDED_BY(mutex_) = false;  // the worker is, with a verdict or a sample
   bool is_closed_ PITOT_GUARDED_BY(mutex_) = false;
+  std::atomic<size_t> awaited_{0};
 };
 
 }  // namespace pitot::session

@@ -105,6 +105,7 @@ void HostCalls::Call(const Hooks& hooks, Hook hook, const Incident& incident, co
   info.slow_requests = SlowRequests(incident);
   info.first_request = incident.firings.front().request;
   info.status = status;
+  info.again = incident.again;
   info.verdict = verdict;
   if (hooks.*hook == nullptr) return;
   const Entry entry(this);

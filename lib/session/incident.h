@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_SESSION_INCIDENT_H_
 #define PITOT_LIB_SESSION_INCIDENT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,6 +22,9 @@
 
 namespace pitot::session {
 
+// The cause of an incident that the host asked for.
+inline constexpr char kManual[] = "manual";
+
 // An incident from its first firing until its files are written.
 struct Incident {
   bool is_sample = false;  // not an incident, but a sample for the judge
@@ -28,6 +32,8 @@ struct Incident {
   std::string cause;
   std::vector<QueuedFiring> firings;
   uint64_t firings_unlisted = 0;
+  bool is_of_reserve = false;  // of its cause's budget
+  uint64_t again = 0;          // incidents before it with the same verdict
   uint64_t slow_requests = 0;  // of firings that are not kept any more
   uint64_t window_begin_ticks = 0;
   int64_t latest_due_ns = 0;  // the latest end of a post window
@@ -52,6 +58,9 @@ struct Case {
   std::string path;                   // "": it is not on disk
   Status written;
   bool is_told = false;       // the host knows of it
+  bool is_repeat = false;     // its verdict was there before
+  bool is_judged = false;     // it waits for its findings
+  size_t opening_bytes = 0;   // before its report, in report.txt
   bool has_waited = false;    // for its turn
   bool is_displaced = false;  // by newer ones
 };

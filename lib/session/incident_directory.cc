@@ -281,6 +281,28 @@ Status IncidentDirectory::AddLater(const std::string& path, Serializer* serializ
   return status;
 }
 
+Status IncidentDirectory::Read(const std::string& path, const char* name, size_t most, std::string* text) const {
+  const std::string file = path.substr(path.rfind('/') + 1) + "/" + name;
+  const int fd = openat(fd_, file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return SystemError("open", path + "/" + name, errno);
+  const struct Closed {
+    ~Closed() { close(fd); }  // even if there is no memory
+    int fd;
+  } closed{fd};
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) > most)
+    return SystemError("read", path + "/" + name, EFBIG);
+  text->resize(static_cast<size_t>(info.st_size));
+  size_t done = 0;
+  while (done < text->size()) {
+    const ssize_t n = read(fd, text->data() + done, text->size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return SystemError("read", path + "/" + name, n < 0 ? errno : EIO);
+    done += static_cast<size_t>(n);
+  }
+  return {};
+}
+
 Status IncidentDirectory::Commit(std::string* path) {
   constexpr size_t kLongestCopy = 8;  // "-1000"
   const std::string wanted = name_;
@@ -311,6 +333,14 @@ void IncidentDirectory::Abandon() noexcept {
   close(partial_fd_);
   partial_fd_ = -1;
   RemoveFlat(fd_, partial_);
+}
+
+void IncidentDirectory::Remove(const std::string& path) noexcept {
+  try {
+    RemoveFlat(fd_, path.substr(path.rfind('/') + 1));
+  } catch (const std::bad_alloc&) {
+    // It stays until the quota removes it.
+  }
 }
 
 void IncidentDirectory::Prune(uint64_t most, uint64_t most_bytes) noexcept {

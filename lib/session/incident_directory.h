@@ -5,6 +5,7 @@
 #ifndef PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
 #define PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -50,6 +51,12 @@ class IncidentDirectory {
   // Adds a file to the incident at this path, from Commit, or replaces the file of its name. Readers see the old one or
   // the new one, whole. Otherwise as AddFile.
   Status AddLater(const std::string& path, Serializer* serializer, const model::Trace& trace, Throttle* throttle);
+
+  // Reads a file of the incident at this path, from Commit: of `most` bytes or fewer, and a plain one.
+  Status Read(const std::string& path, const char* name, size_t most, std::string* text) const;
+
+  // Removes the incident at this path, from Commit.
+  void Remove(const std::string& path) noexcept;
 
   // Removes the oldest incidents until at most `most` remain, and at most `most_bytes`; never the newest.
   void Prune(uint64_t most, uint64_t most_bytes) noexcept;

@@ -16,7 +16,8 @@ namespace {
 using base::Error;
 using base::MutexLock;
 
-constexpr char kDumpName[] = "dump.pitot", kReportName[] = "report.txt";
+constexpr size_t kMostReportBytes = 4 << 20;  // of a report that is read again
+constexpr char kDumpName[] = "dump.pitot", kReportName[] = "report.txt", kVerdictName[] = "verdict.json";
 
 bool IsFileName(std::string_view name) {
   const auto is_plain = [](char c) {
@@ -26,11 +27,11 @@ bool IsFileName(std::string_view name) {
   return !name.empty() && name.size() <= 100 && name[0] != '.' && std::all_of(name.begin(), name.end(), is_plain);
 }
 
-// A report of one text.
+// A file of one text.
 class Short final : public Serializer {
  public:
-  explicit Short(std::string_view text) : text_(text) {}
-  const char* FileName() const noexcept override { return kReportName; }
+  explicit Short(std::string_view text, const char* name = kReportName) : text_(text), name_(name) {}
+  const char* FileName() const noexcept override { return name_; }
   Status Serialize(const model::Trace&, ByteSink& sink) override {
     return sink.Write(text_.data(), text_.size()) ? Status()
                                                   : Status(StatusCode::kIoError, "the sink accepts no more data");
@@ -38,6 +39,7 @@ class Short final : public Serializer {
 
  private:
   const std::string_view text_;
+  const char* const name_;
 };
 
 // Another serializer's file after an opening text.
@@ -208,6 +210,16 @@ Status IncidentFiles::Complete(Case* it) noexcept {
   return status;
 }
 
+void IncidentFiles::NoteDropped(const Case& it, const Status& why, Throttle* throttle) noexcept {
+  if (it.path.empty()) return;
+  try {
+    Short report(why.message());
+    directory_.AddLater(it.path, &report, model::Trace(), throttle);
+  } catch (const std::bad_alloc&) {
+    // It is counted and logged.
+  }
+}
+
 Status IncidentFiles::WriteShortReport(const std::string& path, std::string_view text) noexcept {
   if (path.empty()) return {};
   try {
@@ -218,22 +230,60 @@ Status IncidentFiles::WriteShortReport(const std::string& path, std::string_view
   }
 }
 
-Status IncidentFiles::OpenReport(const std::string& path, std::string_view opening,
-                                 const model::Trace& trace) noexcept {
-  if (path.empty() || opening.empty()) return {};
+std::shared_ptr<Serializer> IncidentFiles::ReportSerializer() noexcept {
+  const Awake awake(pace_.priority());
+  const MutexLock lock(&mutex_);
+  for (const auto& serializer : serializers_) {
+    if (std::string_view(serializer->FileName()) == kReportName) return serializer;
+  }
+  return nullptr;
+}
+
+Status IncidentFiles::OpenReport(Case* it, std::string_view opening) noexcept {
+  if (it->path.empty() || opening.empty()) return {};
   try {
-    std::shared_ptr<Serializer> report;
-    {
-      const Awake awake(pace_.priority());
-      const MutexLock lock(&mutex_);
-      for (const auto& serializer : serializers_) {
-        if (std::string_view(serializer->FileName()) == kReportName) report = serializer;
-      }
+    // Serializing takes much longer than reading what was serialized.
+    std::string text;
+    Status status;
+    if (later_.Read(it->path, kReportName, kMostReportBytes, &text).ok() && text.size() >= it->opening_bytes) {
+      const std::string again = TakeAgain(&text);
+      text.replace(0, it->opening_bytes, opening);
+      if (!again.empty()) text = WithAgain(text, again);
+      status = WriteShortReport(it->path, text);
+    } else {
+      const std::shared_ptr<Serializer> report = ReportSerializer();
+      Opened opened(report.get(), opening);
+      status = AddLater(it->path, &opened, *it->trace);
     }
-    Opened opened(report.get(), opening);
-    return AddLater(path, &opened, trace);
+    if (status.ok()) it->opening_bytes = opening.size();
+    return status;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to open report.txt");
+  }
+}
+
+void IncidentFiles::Rewrite(const std::string& path, const char* name,
+                            std::string (*with)(const std::string&, const std::string&), const std::string& text) {
+  std::string before;
+  // The quota may have removed it.
+  if (path.empty() || !later_.Read(path, name, kMostReportBytes, &before).ok()) return;
+  const std::string after = with(before, text);
+  Short file(after, name);
+  AddLater(path, &file, model::Trace());
+}
+
+void IncidentFiles::NoteRepeats(const Repeats& repeats) noexcept {
+  try {
+    const std::string lines = AgainText(repeats), member = AgainJson(repeats);
+    for (const JudgedIncident* it : {&repeats.first, &repeats.worst, &repeats.last}) {
+      const bool is_noted = (it == &repeats.worst && it->number == repeats.first.number) ||
+                            (it == &repeats.last && it->number == repeats.worst.number);
+      if (is_noted) continue;
+      Rewrite(it->path, kReportName, WithAgain, lines);
+      Rewrite(it->path, kVerdictName, WithAgainMember, member);
+    }
+  } catch (const std::bad_alloc&) {
+    // The next of its kind tries again.
   }
 }
 

@@ -15,6 +15,7 @@
 #include "pitot/model/trace.h"
 #include "pitot/status.h"
 #include "session/failures_in_a_row.h"
+#include "session/folding.h"
 #include "session/host_calls.h"
 #include "session/incident.h"
 #include "session/incident_counts.h"
@@ -47,6 +48,8 @@ class IncidentFiles {
   Status WriteDump(const Incident& incident, const model::Trace& trace, Throttle* throttle, std::string* path)
       PITOT_EXCLUDES(mutex_);
   void AbandonDump() noexcept { directory_.Abandon(); }
+  // Writes a report.txt that only says `why` the incident has no more than its dump.
+  void NoteDropped(const Case& it, const Status& why, Throttle* throttle) noexcept;
 
   // Counts an incident's files other than the dump as missing: they are not going to be written. Threads: any.
   void CountOthersMissing(const Case& it) noexcept PITOT_EXCLUDES(mutex_);
@@ -62,9 +65,15 @@ class IncidentFiles {
   }
   // Writes a report.txt that has only `text`, for an incident without a trace.
   Status WriteShortReport(const std::string& path, std::string_view text) noexcept;
-  // Writes report.txt of a written incident again, with `opening` before it.
-  Status OpenReport(const std::string& path, std::string_view opening, const model::Trace& trace) noexcept
-      PITOT_EXCLUDES(mutex_);
+  // Writes report.txt of a written incident again, with `opening` before it, in place of the one before.
+  Status OpenReport(Case* incident, std::string_view opening) noexcept PITOT_EXCLUDES(mutex_);
+  // Whether the incident at this path is still there.
+  bool Has(const std::string& path) const noexcept { return later_.Has(path); }
+  void Remove(const std::string& path) noexcept {
+    if (!path.empty()) later_.Remove(path);
+  }
+  // Has the reports and verdicts of the kept incidents say how often there was such a one, and when.
+  void NoteRepeats(const Repeats& repeats) noexcept;
   // Removes the oldest incidents, down to the quota.
   void Prune() noexcept { Prune(&later_); }
 
@@ -75,9 +84,12 @@ class IncidentFiles {
     directory->Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
   }
   Serializers Get() noexcept(false) PITOT_EXCLUDES(mutex_);
+  void Rewrite(const std::string& path, const char* name, std::string (*with)(const std::string&, const std::string&),
+               const std::string& text);
   Status WriteOthers(Case* incident) PITOT_EXCLUDES(mutex_);
   void NoteMissing(const Incident& incident, const char* file, const Status& why, Status* missing) noexcept;
   void NoteWritten(const std::string& path) noexcept;
+  std::shared_ptr<Serializer> ReportSerializer() noexcept PITOT_EXCLUDES(mutex_);
 
   const OwnedOptions& options_;
   const Lifetime& lifetime_;

@@ -79,10 +79,10 @@ bool IncidentPipeline::MayJoin() noexcept { return inbox_.IsBeginningDue() || pe
 
 Status IncidentPipeline::Ask(const char* reason) noexcept {
   Firing firing;
-  firing.cause = "manual";
+  firing.cause = kManual;
   firing.detail = reason != nullptr ? reason : "";
   try {
-    if (!pending_.HasPlace(firing.cause, trace::MonotonicNs())) {
+    if (!pending_.HasPlace(firing.cause, trace::MonotonicNs(), IncidentBudget::Reserve::kNone)) {
       IncidentCounts::Add(&counts_.incidents_suppressed);
       return Status(StatusCode::kResourceExhausted, "Options::max_incidents_per_cause_and_hour is used up");
     }
@@ -119,7 +119,10 @@ void IncidentPipeline::CollectFirings() {
 }
 
 void IncidentPipeline::TakeFiring(const QueuedFiring& firing) {
-  switch (pending_.Take(firing, trace::MonotonicNs())) {
+  // Without verdicts none is new; and who asks for incidents knows why.
+  const bool has_reserve = std::strcmp(firing.cause, kManual) != 0 && judging_.HasJudge();
+  const auto reserve = has_reserve ? IncidentBudget::Reserve::kForNewVerdicts : IncidentBudget::Reserve::kNone;
+  switch (pending_.Take(firing, trace::MonotonicNs(), reserve)) {
     case PendingIncident::Answer::kJoined:
       return;
     case PendingIncident::Answer::kBegan:
@@ -264,13 +267,13 @@ void IncidentPipeline::GiveUpWaiting() noexcept {
 
 void IncidentPipeline::GiveUpCases() noexcept {
   while (const std::optional<Case> waiting = cases_.TakeWaiting()) {
-    if (waiting->incident->is_sample) {
-      IncidentCounts::Add(&counts_.samples_failed);
+    if (waiting->incident->is_sample || waiting->is_judged) {
+      IncidentCounts::Add(waiting->is_judged ? &counts_.findings_left_out : &counts_.samples_failed);
       continue;
     }
     if (!waiting->written.ok()) GiveUpOn(*waiting->incident);
     files_.CountOthersMissing(*waiting);
-    if (judging_.HasJudge()) IncidentCounts::Add(&counts_.verdicts_failed);
+    if (judging_.HasJudge()) counts_.AddNoVerdict(&IncidentCounts::verdicts_stopped);
   }
 }
 
@@ -278,7 +281,7 @@ void IncidentPipeline::GiveUpCases() noexcept {
 
 void IncidentPipeline::WriteDumps() noexcept {
   pthread_setname_np(pthread_self(), "pitot-write");
-  writer_pace_.EnterSavedUp();
+  writer_pace_.EnterAtNormal();
   while (std::unique_ptr<Incident> copied = handover_.Await()) WriteDump(std::move(copied));
   cases_.Close();
 }
@@ -319,10 +322,13 @@ void IncidentPipeline::Drop(Case* it, const Status& why, bool waits) noexcept {
   if (it->incident->is_sample) {
     FreeCopy(it->incident.get(), &writer_pace_);
     IncidentCounts::Add(&counts_.samples_failed);
+  } else if (it->is_judged) {
+    IncidentCounts::Add(&counts_.findings_left_out);
   } else {
     files_.CountOthersMissing(*it);
     if (!it->written.ok()) IncidentCounts::Add(&counts_.incidents_failed);
-    if (judging_.HasJudge()) IncidentCounts::Add(&counts_.verdicts_failed);
+    if (judging_.HasJudge()) counts_.AddNoVerdict(&IncidentCounts::verdicts_displaced);
+    files_.NoteDropped(*it, why, &writer_pace_);
     host_.LogError(why);
     const auto tell = [&](HostCalls::Hook hook, const Status& status) {
       if (!waits) return host_.TellIfFree(hook, *it->incident, it->path, status);
@@ -340,41 +346,71 @@ void IncidentPipeline::Work() noexcept {
   pthread_setname_np(pthread_self(), "pitot-work");
   pace_.Enter();
   while (std::optional<Case> next = cases_.Await()) {
+    bool is_finished = true;
     if (next->incident->is_sample)
-      judging_.Learn([&] { return TakeTrace(next->incident.get()); });
+      judging_.Learn([&] { return TakeTrace(next->incident.get()); }, [this] { return cases_.IsVerdictAwaited(); });
     else
-      Finish(std::move(*next));
+      is_finished = next->is_judged ? AddFindings(std::move(*next)) : Finish(std::move(*next));
     pace_.Calm();
-    handover_.Finish();
+    if (is_finished) handover_.Finish();
   }
 }
 
-// Adds what an incident lacks, and tells the host.
-void IncidentPipeline::Finish(Case it) noexcept {
+// Adds what an incident lacks, and tells the host. From here to its verdict, the worker's patience counts.
+bool IncidentPipeline::Finish(Case it) noexcept {
+  pace_.BeginWriting();
   if (files_.AreKept() || !it.written.ok()) {
-    pace_.BeginWriting();
     pace_.priority()->BeIdle();
     it.written = files_.Complete(&it);
     pace_.priority()->BeNormal();
-    pace_.EndWriting();
   }
   if (!it.is_told) host_.Tell(&Hooks::on_incident, *it.incident, it.path, it.written, "");
-  Judge(std::move(it));
+  const bool is_finished = Judge(std::move(it));
+  pace_.EndWriting();
+  return is_finished;
 }
 
-void IncidentPipeline::Judge(Case it) noexcept {
+bool IncidentPipeline::Judge(Case it) noexcept {
   if (it.is_displaced) {
     files_.CountOthersMissing(it);
-    return judging_.GiveUp(it, Status(StatusCode::kResourceExhausted, kTooMany));
+    judging_.GiveUp(&it, Status(StatusCode::kResourceExhausted, kTooMany), &IncidentCounts::verdicts_displaced);
+    return true;
   }
   const bool has_judge = judging_.HasJudge();
   if (!it.trace || lifetime_.HasGivenUp() || !has_judge) {
-    if (has_judge) IncidentCounts::Add(&counts_.verdicts_failed);
+    if (has_judge) counts_.AddNoVerdict(&IncidentCounts::verdicts_stopped);
     if (has_judge && it.written.ok()) it.written = Status(StatusCode::kUnavailable, kNoVerdict);
-    return host_.Tell(&Hooks::on_verdict, *it.incident, it.path, it.written, "");
+    host_.Tell(&Hooks::on_verdict, *it.incident, it.path, it.written, "");
+    return true;
   }
-  if (it.has_waited && pace_.IsFinishing()) return judging_.GiveUp(it, Status(StatusCode::kUnavailable, kNoVerdict));
-  judging_.JudgeNow(it);
+  if (it.has_waited && pace_.IsFinishing()) {
+    judging_.GiveUp(&it, Status(StatusCode::kUnavailable, kNoVerdict), &IncidentCounts::verdicts_stopped);
+    return true;
+  }
+  judging_.JudgeNow(&it);
+  pending_.NoteVerdict(*it.incident, it.is_repeat);
+  return !it.is_judged || PutBack(std::move(it));
+}
+
+// Stop waits for the findings of one incident at most: of the last.
+bool IncidentPipeline::AddFindings(Case judged) noexcept {
+  const bool is_cut_off = lifetime_.HasGivenUp() || (pace_.IsFinishing() && !cases_.IsEmpty());
+  const bool is_folded = !judged.path.empty() && !files_.Has(judged.path);
+  if (!judged.trace || is_cut_off || is_folded) {
+    IncidentCounts::Add(&counts_.findings_left_out);
+    return true;
+  }
+  return judging_.AddFindings(&judged, [this] { return cases_.IsVerdictAwaited(); }) || PutBack(std::move(judged));
+}
+
+bool IncidentPipeline::PutBack(Case judged) noexcept {
+  try {
+    cases_.PutBack(std::move(judged));
+    return false;
+  } catch (const std::bad_alloc&) {
+    IncidentCounts::Add(&counts_.findings_left_out);
+    return true;
+  }
 }
 
 // ---- On both. -------------------------------------------------------------------------------------------------------

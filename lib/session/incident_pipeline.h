@@ -123,9 +123,11 @@ class IncidentPipeline final : public FiringTaker {
   void LogNotRecorded(const model::Trace& trace);
   void Drop(Case* it, const Status& why, bool waits) noexcept;
 
-  // On the worker.
-  void Finish(Case it) noexcept;
-  void Judge(Case it) noexcept;
+  // On the worker. True: the incident is finished. False: it waits for its findings.
+  bool Finish(Case it) noexcept;
+  bool Judge(Case it) noexcept;
+  bool AddFindings(Case judged) noexcept;
+  bool PutBack(Case judged) noexcept;
 
   // On the writer; for samples, on the worker, which makes their traces.
   // Returns the number of this call, from 1.

@@ -7,6 +7,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/message.h"
 
@@ -23,13 +24,27 @@ constexpr char kAskLater[] = "Run `pitot why DIR` for a verdict: DIR is the dire
 // One call of a judge.
 class Judging::Call final : public Hearing {
  public:
-  // `path` is the incident's, or "" if nothing is kept on disk.
-  Call(Judging* judging, const model::Trace& trace, const std::string& path, uint32_t budget_ms)
-      : judging_(*judging), trace_(trace), path_(path), budget_ns_(int64_t{budget_ms} * 1'000'000) {}
+  // `path` is the incident's, or "" if nothing is kept on disk. With `is_awaited`, the call gives way to verdicts.
+  Call(Judging* judging, const model::Trace& trace, const std::string& path, uint32_t budget_ms,
+       const IsAwaited* is_awaited = nullptr)
+      : judging_(*judging),
+        trace_(trace),
+        path_(path),
+        budget_ns_(int64_t{budget_ms} * 1'000'000),
+        is_awaited_(is_awaited) {}
 
   const model::Trace& trace() const noexcept override { return trace_; }
-  bool IsOver() noexcept override { return !judging_.pace_.Proceed() || SpentNs() > budget_ns_; }
+  bool IsOver() noexcept override {
+    WorkerPace& pace = judging_.pace_;
+    const bool may_go_on =
+        is_awaited_ != nullptr ? pace.ProceedBehindVerdicts([this] { return HasGivenWay(); }) : pace.Proceed();
+    return !may_go_on || SpentNs() > budget_ns_;
+  }
   void OpenReport(const char* text) override { opening_ = text != nullptr ? text : ""; }
+  void SetSignature(const char* signature, int64_t excess_ns) override {
+    signature_ = signature != nullptr ? signature : "";
+    excess_ns_ = excess_ns;
+  }
   Status AddFile(Serializer& serializer) override {
     if (path_.empty()) return Status(StatusCode::kUnavailable, "this recorder keeps no incidents on disk");
     if (IsOver()) return Status(StatusCode::kUnavailable, "the time is up");
@@ -55,9 +70,13 @@ class Judging::Call final : public Hearing {
     return status;
   }
   const std::string& opening() const { return opening_; }
+  const std::string& signature() const { return signature_; }
+  int64_t excess_ns() const { return excess_ns_; }
   bool is_cut_off() const { return is_cut_off_; }
+  bool has_given_way() const { return has_given_way_; }
 
  private:
+  bool HasGivenWay() { return has_given_way_ = has_given_way_ || (*is_awaited_)(); }
   int64_t SpentNs() const { return judging_.pace_.CpuNs() - begin_ns_; }
 
   Judging& judging_;
@@ -65,7 +84,10 @@ class Judging::Call final : public Hearing {
   const std::string& path_;
   const int64_t budget_ns_;
   const int64_t begin_ns_ = judging_.pace_.CpuNs();
-  std::string opening_;
+  const IsAwaited* const is_awaited_;
+  bool has_given_way_ = false;
+  std::string opening_, signature_;
+  int64_t excess_ns_ = 0;
   bool is_cut_off_ = false;
 };
 
@@ -104,22 +126,23 @@ Judging::AddedJudge Judging::GetJudge() noexcept {
 }
 
 // Works even without memory: the text takes none.
-void Judging::GiveUp(const Case& unjudged, const Status& why) noexcept {
-  if (GetJudge().judge != nullptr) IncidentCounts::Add(&counts_.verdicts_failed);
+void Judging::GiveUp(Case* unjudged, const Status& why, Reason reason) noexcept {
+  if (GetJudge().judge != nullptr) counts_.AddNoVerdict(reason);
   char opening[1024 + sizeof kAskLater];
   std::snprintf(opening, sizeof opening, "%s\n%s\n", why.message(), kAskLater);
-  const Status rewritten = unjudged.trace ? files_.OpenReport(unjudged.path, opening, *unjudged.trace)
-                                          : files_.WriteShortReport(unjudged.path, opening);
+  const Status rewritten =
+      unjudged->trace ? files_.OpenReport(unjudged, opening) : files_.WriteShortReport(unjudged->path, opening);
   pace_.priority()->BeNormal();
-  host_.Tell(&Hooks::on_verdict, *unjudged.incident, unjudged.path, rewritten.ok() ? why : rewritten, "");
+  host_.Tell(&Hooks::on_verdict, *unjudged->incident, unjudged->path, rewritten.ok() ? why : rewritten, "");
 }
 
-void Judging::JudgeNow(const Case& judged) noexcept {
+void Judging::JudgeNow(Case* it) noexcept {
   const AddedJudge added = GetJudge();
+  const Case& judged = *it;
   const Incident& incident = *judged.incident;
   pace_.priority()->BeIdle();
   Call call(this, *judged.trace, judged.path, added.needs.budget_ms);
-  Status status = call.Hear([&](Hearing& it) { return added.judge->Decide(it); });
+  Status status = call.Hear([&](Hearing& hearing) { return added.judge->Decide(hearing); });
   std::string opening;
   try {
     opening = call.opening();
@@ -130,14 +153,25 @@ void Judging::JudgeNow(const Case& judged) noexcept {
       if (call.is_cut_off() && !judged.path.empty()) opening += kAskLater;
     }
     if (!opening.empty()) opening += "\n";
-    const Status rewritten = files_.OpenReport(judged.path, opening, *judged.trace);
+    const Status rewritten = files_.OpenReport(it, opening);
     if (status.ok()) status = rewritten;
+    const std::string& cause = incident.cause;
+    if (status.ok() && !call.signature().empty() && cause != kManual)
+      Fold(cause + ": " + call.signature(), call.excess_ns(), it);
   } catch (const std::bad_alloc&) {
     status = Status(StatusCode::kResourceExhausted, "no memory for the verdict");
   }
   if (!judged.path.empty()) files_.Prune();
   pace_.priority()->BeNormal();
-  IncidentCounts::Add(status.ok() ? &counts_.verdicts_given : &counts_.verdicts_failed);
+  it->is_judged = status.ok() && added.needs.has_findings;
+  if (status.ok())
+    IncidentCounts::Add(&counts_.verdicts_given);
+  else if (lifetime_.HasGivenUp())
+    counts_.AddNoVerdict(&IncidentCounts::verdicts_stopped);
+  else if (call.is_cut_off())
+    counts_.AddNoVerdict(&IncidentCounts::verdicts_cut_off);
+  else
+    IncidentCounts::Add(&counts_.verdicts_failed);
   if (status.ok())
     failed_.End();
   else
@@ -148,7 +182,48 @@ void Judging::JudgeNow(const Case& judged) noexcept {
   host_.Tell(&Hooks::on_verdict, incident, judged.path, status.ok() ? judged.written : status, opening.c_str());
 }
 
-void Judging::Learn(const std::function<model::Trace()>& make_trace) noexcept {
+// Counts it with those of the same verdict, and removes the ones that need not be kept.
+void Judging::Fold(const std::string& signature, int64_t excess_ns, Case* it) {
+  std::vector<std::string> folded;
+  const Repeats& repeats = folding_.Add(
+      signature, {it->incident->number, it->path, it->trace->clock.realtime_ns, excess_ns, SlowRequests(*it->incident)},
+      &folded);
+  it->is_repeat = repeats.again != 0;
+  it->incident->again = repeats.again;
+  for (const std::string& path : folded) {
+    files_.Remove(path);
+    IncidentCounts::Add(&counts_.incidents_folded);
+  }
+  if (it->is_repeat) files_.NoteRepeats(repeats);
+}
+
+bool Judging::AddFindings(Case* it, const IsAwaited& is_awaited) noexcept {
+  const Case& judged = *it;
+  const AddedJudge added = GetJudge();
+  pace_.priority()->BeIdle();
+  Call call(this, *judged.trace, judged.path, added.needs.budget_ms, &is_awaited);
+  Status status = call.Hear([&](Hearing& hearing) { return added.judge->AddFindings(hearing); });
+  try {
+    if (!call.has_given_way() && !call.opening().empty()) {
+      const Status rewritten = files_.OpenReport(it, call.opening() + "\n");
+      if (status.ok()) status = rewritten;
+    }
+  } catch (const std::bad_alloc&) {
+    status = Status(StatusCode::kResourceExhausted, "no memory for the findings");
+  }
+  pace_.priority()->BeNormal();
+  if (call.has_given_way() && !lifetime_.HasGivenUp()) return false;
+  IncidentCounts::Add(status.ok() ? &counts_.findings_added : &counts_.findings_left_out);
+  if (!status.ok())
+    host_.LogFailure(
+        &failed_, LogLevel::kWarning, judged.incident->number,
+        Error(status.code(), "incident %llu: no findings: judge %s: %s",
+              static_cast<unsigned long long>(judged.incident->number), added.judge->Name(), status.message())
+            .message());
+  return true;
+}
+
+void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwaited& is_awaited) noexcept {
   const AddedJudge added = GetJudge();
   const int64_t begin_ns = pace_.CpuNs();
   pace_.priority()->BeIdle();
@@ -157,7 +232,7 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace) noexcept {
     pace_.Proceed();
     const model::Trace trace = make_trace();
     const std::string nowhere;
-    Call call(this, trace, nowhere, added.needs.budget_ms);
+    Call call(this, trace, nowhere, added.needs.budget_ms, &is_awaited);
     if (added.judge != nullptr) status = call.Hear([&](Hearing& it) { return added.judge->Learn(it); });
   } catch (const std::exception& e) {
     status = Error(StatusCode::kResourceExhausted, "cannot make it: %s", e.what());
@@ -173,7 +248,9 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace) noexcept {
 
 PITOT_NAMESPACE_BEGIN
 
+void Hearing::SetSignature(const char*, int64_t) {}
 Judge::~Judge() = default;
+Status Judge::AddFindings(Hearing&) { return Status(); }
 Status Judge::Learn(Hearing&) { return Status(); }
 
 PITOT_NAMESPACE_END

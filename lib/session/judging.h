@@ -9,12 +9,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/mutex.h"
 #include "pitot/extend/judge.h"
 #include "pitot/model/trace.h"
 #include "pitot/status.h"
 #include "session/failures_in_a_row.h"
+#include "session/folding.h"
 #include "session/host_calls.h"
 #include "session/incident.h"
 #include "session/incident_counts.h"
@@ -44,12 +46,19 @@ class Judging {
   bool HasJudge() noexcept PITOT_EXCLUDES(mutex_);
 
   // The rest is called by the worker.
-  // Judges an incident with a trace.
-  void JudgeNow(const Case& judged) noexcept PITOT_EXCLUDES(mutex_);
+  using Reason = IncidentCounts::Count IncidentCounts::*;
+  using IsAwaited = std::function<bool()>;  // whether an incident waits for its verdict
+
+  // Judges an incident with a trace. Afterwards `is_judged` says whether findings are to be added to it.
+  void JudgeNow(Case* judged) noexcept PITOT_EXCLUDES(mutex_);
+  // Adds findings to a judged incident with a trace. False: a verdict was awaited meanwhile, and this is to be called
+  // again.
+  bool AddFindings(Case* judged, const IsAwaited& is_awaited) noexcept PITOT_EXCLUDES(mutex_);
   // Says in place of a verdict why there is none; with a judge, it is counted.
-  void GiveUp(const Case& unjudged, const Status& why) noexcept PITOT_EXCLUDES(mutex_);
+  void GiveUp(Case* unjudged, const Status& why, Reason reason) noexcept PITOT_EXCLUDES(mutex_);
   // Has the judge learn from a sample, made by `make_trace`, which may throw.
-  void Learn(const std::function<model::Trace()>& make_trace) noexcept PITOT_EXCLUDES(mutex_);
+  void Learn(const std::function<model::Trace()>& make_trace, const IsAwaited& is_awaited) noexcept
+      PITOT_EXCLUDES(mutex_);
 
  private:
   class Call;
@@ -59,6 +68,7 @@ class Judging {
   };
 
   AddedJudge GetJudge() noexcept PITOT_EXCLUDES(mutex_);
+  void Fold(const std::string& signature, int64_t excess_ns, Case* judged);
 
   const Lifetime& lifetime_;
   HostCalls& host_;
@@ -72,6 +82,7 @@ class Judging {
 
   // Used by the worker only.
   FailuresInARow failed_;
+  Folding folding_;
 };
 
 }  // namespace pitot::session

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "pitot/trace.h"
@@ -14,7 +15,8 @@ constexpr int64_t kLongestPostNs = 60'000'000'000;  // as Options::post_window_m
 
 }  // namespace
 
-PendingIncident::Answer PendingIncident::Take(const QueuedFiring& firing, int64_t now_ns) {
+PendingIncident::Answer PendingIncident::Take(const QueuedFiring& firing, int64_t now_ns,
+                                              IncidentBudget::Reserve reserve) {
   const uint64_t pre_ms = firing.pre_window_ms != 0 ? firing.pre_window_ms : options_.pre_window_ms;
   const uint64_t post_ms = firing.post_window_ms != 0 ? firing.post_window_ms : options_.post_window_ms;
   const uint64_t pre_ticks = detail::TicksOf(pre_ms * 1'000'000);
@@ -36,10 +38,11 @@ PendingIncident::Answer PendingIncident::Take(const QueuedFiring& firing, int64_
   IncidentBudget::Answer answer;
   {
     const base::MutexLock lock(&mutex_);
-    answer = budget_.Take(incident->cause, now_ns);
+    answer = budget_.Take(incident->cause, now_ns, reserve);
   }
   if (answer == IncidentBudget::Answer::kRefused) return Answer::kRefused;
-  if (answer != IncidentBudget::Answer::kTaken) return Answer::kSuppressed;
+  if (answer == IncidentBudget::Answer::kRefusedAgain) return Answer::kSuppressed;
+  incident->is_of_reserve = answer == IncidentBudget::Answer::kTakenOfReserve;
   incident->number = next_number_++;
   incident_ = std::move(incident);
   is_pending_.store(true);
@@ -65,9 +68,19 @@ std::unique_ptr<Incident> PendingIncident::Release() noexcept {
   return std::move(incident_);
 }
 
-bool PendingIncident::HasPlace(const char* cause, int64_t now_ns) {
+void PendingIncident::NoteVerdict(const Incident& incident, bool is_repeat) noexcept {
+  if (!incident.is_of_reserve) return;
+  try {
+    const base::MutexLock lock(&mutex_);
+    budget_.NoteVerdict(incident.cause, is_repeat);
+  } catch (const std::bad_alloc&) {
+    // Its place is lost.
+  }
+}
+
+bool PendingIncident::HasPlace(const char* cause, int64_t now_ns, IncidentBudget::Reserve reserve) {
   const base::MutexLock lock(&mutex_);
-  return is_pending_.load() || budget_.Has(cause, now_ns);
+  return is_pending_.load() || budget_.Has(cause, now_ns, reserve);
 }
 
 }  // namespace pitot::session

@@ -33,7 +33,7 @@ class PendingIncident {
   // there is none.
   enum class Answer : uint8_t { kJoined, kBegan, kSuppressed, kRefused };
   // Takes a firing. May throw bad_alloc.
-  Answer Take(const QueuedFiring& firing, int64_t now_ns) PITOT_EXCLUDES(mutex_);
+  Answer Take(const QueuedFiring& firing, int64_t now_ns, IncidentBudget::Reserve reserve) PITOT_EXCLUDES(mutex_);
 
   // Null: there is none.
   Incident* get() const noexcept { return incident_.get(); }
@@ -42,7 +42,9 @@ class PendingIncident {
   // Threads: any.
   bool IsPending() const noexcept { return is_pending_.load(); }
   // Whether a firing of this cause could join or begin an incident. May throw bad_alloc.
-  bool HasPlace(const char* cause, int64_t now_ns) PITOT_EXCLUDES(mutex_);
+  // The verdict of an incident that began here, which was there before (`is_repeat`) or not.
+  void NoteVerdict(const Incident& incident, bool is_repeat) noexcept PITOT_EXCLUDES(mutex_);
+  bool HasPlace(const char* cause, int64_t now_ns, IncidentBudget::Reserve reserve) PITOT_EXCLUDES(mutex_);
 
  private:
   void Join(const QueuedFiring& firing, uint64_t window_begin_ticks, int64_t due_ns);

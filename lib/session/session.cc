@@ -41,8 +41,7 @@ Session::Session(OwnedOptions options, bool slow_clock)
       slow_clock_(slow_clock),
       split_(Split(options_.values)),
       host_(&options_.values, &lifetime_),
-      writer_pace_(options_.values.worker_cpu_percent, &lifetime_, &writer_timer_, WorkerPace::ThreadCpuNs,
-                   WorkerPace::kWriterBurstNs),
+      writer_pace_(options_.values.worker_cpu_percent, &lifetime_, &writer_timer_),
       pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
       depths_(&options_.values, slow_clock, &lifetime_, &host_, &wake_watcher_,
               [this] { threads_.Start(OwnThreads::Role::kTeller, [this] { depths_.Tell(); }); }),
@@ -185,8 +184,8 @@ void Session::OnFinish(const RequestView& request, uint64_t begin_ticks) noexcep
   triggers_.OnFinish(request, begin_ticks);
 }
 
-void Session::OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept {
-  triggers_.OnTokens(request, begin_ticks, gap_ns);
+void Session::OnTokens(const RequestView& request, uint64_t before_ticks, uint64_t gap_ns) noexcept {
+  triggers_.OnTokens(request, before_ticks, gap_ns);
 }
 
 void Session::OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept {

@@ -37,8 +37,8 @@ class Triggers {
     const uint32_t count = count_.load(std::memory_order_acquire);
     for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnFinish(request, sink);
   }
-  void OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept {
-    Sink sink(&firings_, &FiringTaker::Push, begin_ticks);
+  void OnTokens(const RequestView& request, uint64_t before_ticks, uint64_t gap_ns) noexcept {
+    Sink sink(&firings_, &FiringTaker::Push, before_ticks);
     const uint32_t count = count_.load(std::memory_order_acquire);
     for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnTokens(request, gap_ns, sink);
   }

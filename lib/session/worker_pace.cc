@@ -6,38 +6,30 @@
 namespace pitot::session {
 namespace {
 
-// For the worker to write an incident at idle priority.
-constexpr int64_t kPatienceNs = 2'000'000'000;
+// For the worker to write and to judge an incident at idle priority.
+constexpr int64_t kPatienceNs = 500'000'000;
 
 }  // namespace
 
 void WorkerPace::Enter() noexcept {
   priority_.Enter();
+  EnterAtNormal();
+}
+
+void WorkerPace::EnterAtNormal() noexcept {
+  tokens_ns_ = kBurstNs;
   refilled_ns_ = timer_.NowNs();
   used_cpu_ns_ = cpu_clock_();
 }
 
-void WorkerPace::EnterSavedUp() noexcept {
-  tokens_ns_ = burst_ns_;
-  refilled_ns_ = timer_.NowNs();
-  used_cpu_ns_ = cpu_clock_();
-}
-
-bool WorkerPace::Proceed() noexcept {
-  for (;;) {
-    if (lifetime_.HasGivenUp()) return false;
-    const int64_t now_ns = timer_.NowNs();
-    const int64_t cpu_ns = cpu_clock_();
-    tokens_ns_ += static_cast<double>(now_ns - refilled_ns_) * share_;
-    tokens_ns_ = std::min(tokens_ns_, burst_ns_);
-    tokens_ns_ -= static_cast<double>(cpu_ns - used_cpu_ns_ + charged_ns_.exchange(0));
-    refilled_ns_ = now_ns;
-    used_cpu_ns_ = cpu_ns;
-    if (tokens_ns_ >= 0) return true;
-    const Awake awake(&priority_);
-    if (IsFinishing()) return !lifetime_.HasGivenUp();
-    timer_.WaitUntil(now_ns + static_cast<int64_t>(-tokens_ns_ / share_));
-  }
+double WorkerPace::Refill() noexcept {
+  const int64_t now_ns = timer_.NowNs(), cpu_ns = cpu_clock_();
+  tokens_ns_ += static_cast<double>(now_ns - refilled_ns_) * share_;
+  tokens_ns_ = std::min(tokens_ns_, static_cast<double>(kBurstNs));
+  tokens_ns_ -= static_cast<double>(cpu_ns - used_cpu_ns_ + charged_ns_.exchange(0));
+  refilled_ns_ = now_ns;
+  used_cpu_ns_ = cpu_ns;
+  return tokens_ns_;
 }
 
 void WorkerPace::Calm() noexcept {

@@ -8,6 +8,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -26,25 +27,26 @@ class WorkerPace final : public Throttle {
   using CpuClock = int64_t (*)() noexcept;
   static int64_t ThreadCpuNs() noexcept { return base::ClockNs(CLOCK_THREAD_CPUTIME_ID); }
 
-  // CPU time that may be used at once before the share is enforced. The writer's is for some dumps.
-  static constexpr int64_t kWorkerBurstNs = 100'000'000, kWriterBurstNs = 1'000'000'000;
+  // CPU time that may be saved up, and used at once before the share is enforced: some dumps, and some verdicts.
+  static constexpr int64_t kBurstNs = 1'000'000'000;
+  // What Proceed leaves of it for verdicts, where the work is less urgent.
+  static constexpr int64_t kForVerdictsNs = 400'000'000;
 
-  // `cpu_percent` of one CPU, above 0, is the thread's share, of which it may save up `burst_ns`. The pointers outlive
-  // this.
-  WorkerPace(uint32_t cpu_percent, const Lifetime* lifetime, base::Timer* timer, CpuClock cpu_clock = ThreadCpuNs,
-             int64_t burst_ns = kWorkerBurstNs)
-      : share_(cpu_percent / 100.0),
-        burst_ns_(static_cast<double>(burst_ns)),
-        lifetime_(*lifetime),
-        timer_(*timer),
-        cpu_clock_(cpu_clock) {}
+  // `cpu_percent` of one CPU, above 0, is the thread's share. The pointers outlive this.
+  WorkerPace(uint32_t cpu_percent, const Lifetime* lifetime, base::Timer* timer, CpuClock cpu_clock = ThreadCpuNs)
+      : share_(cpu_percent / 100.0), lifetime_(*lifetime), timer_(*timer), cpu_clock_(cpu_clock) {}
 
-  // The thread's own. Called first: the worker's priority, and the share.
+  // The thread's own. Called first, with the share saved up: the worker, with its priority; the writer.
   void Enter() noexcept;
-  // For a thread at normal priority, with its share saved up.
-  void EnterSavedUp() noexcept;
+  void EnterAtNormal() noexcept;
   // Returns once the thread may use the CPU again; at once if the recorder stops. False: the worker must give up.
-  bool Proceed() noexcept override;
+  bool Proceed() noexcept override {
+    return ProceedWith(0, [] { return false; });
+  }
+  // The same for work that leaves kForVerdictsNs, and that is to end once `is_over`, which is asked meanwhile.
+  template <class IsOver> bool ProceedBehindVerdicts(const IsOver& is_over) noexcept {
+    return ProceedWith(kForVerdictsNs, is_over);
+  }
   // An incident's writing begins; its patience, too. Then its writing ends.
   void BeginWriting() noexcept { began_ns_.store(timer_.NowNs()); }
   void EndWriting() noexcept { began_ns_.store(0); }
@@ -83,7 +85,26 @@ class WorkerPace final : public Throttle {
   bool IsFinishing() noexcept PITOT_EXCLUDES(mutex_);
 
  private:
-  const double share_, burst_ns_;
+  // In one wait the thread gets this much, so that it does not wake up for less; it looks around at least this often.
+  static constexpr int64_t kLeastNs = 5'000'000, kLongestWaitNs = 50'000'000;
+
+  template <class IsOver> bool ProceedWith(int64_t left_ns, const IsOver& is_over) noexcept {
+    double least_ns = static_cast<double>(left_ns);
+    for (;;) {
+      if (lifetime_.HasGivenUp() || is_over()) return false;
+      const double saved_ns = Refill();
+      if (saved_ns >= least_ns) return true;
+      const Awake awake(&priority_);
+      if (IsFinishing()) return !lifetime_.HasGivenUp();
+      least_ns = static_cast<double>(left_ns + kLeastNs);
+      const auto wait_ns = static_cast<int64_t>((least_ns - saved_ns) / share_) + 1;
+      timer_.WaitUntil(timer_.NowNs() + (left_ns == 0 ? wait_ns : std::min(wait_ns, kLongestWaitNs)));
+    }
+  }
+  // CPU time saved up by now, ns.
+  double Refill() noexcept;
+
+  const double share_;
   const Lifetime& lifetime_;
   base::Timer& timer_;
   const CpuClock cpu_clock_;

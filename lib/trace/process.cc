@@ -12,6 +12,7 @@
 
 #include "base/mutex.h"
 #include "pitot/version.h"
+#include "trace/lateness.h"
 #include "trace/names.h"
 #include "trace/requests.h"
 #include "trace/rings.h"
@@ -87,6 +88,7 @@ void AfterForkInChild() {
   }
   ResetNamesAfterFork();
   ForgetRequestsAfterFork();
+  ForgetLatenessAfterFork();
   ForgetRingsAfterFork();
 }
 

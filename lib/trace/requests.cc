@@ -13,6 +13,7 @@
 
 #include "base/mutex.h"
 #include "trace/clock.h"
+#include "trace/lateness.h"
 #include "trace/launches.h"
 #include "trace/mirror.h"
 #include "trace/names.h"
@@ -454,9 +455,8 @@ void MarkTokens(const SlotUse& slot, uint64_t id, uint32_t count) {
   }
   slot->tokens.fetch_add(count, kRelease);
   Emit(ring, kTokensSite, now, now, {id, count});
-  const uint64_t begin_ticks = slot->begin_ticks.load(kRelaxed);
   Tell([&](RequestObserver* observer) {
-    observer->OnTokens(ViewOf(*slot, id, Outcome::kOk, now), begin_ticks, NsOfTicks(gap));
+    observer->OnTokens(ViewOf(*slot, id, Outcome::kOk, now), before, NsOfTicks(gap));
   });
 }
 
@@ -818,6 +818,7 @@ void Request::Finish(Outcome outcome) noexcept {
     if (Step* step = StepOn(ring); step->outer == id) step->outer = after;
   }
   LeaveClosed(slot);
+  NoteLatency(view);
   Count(g_finished);
   if (outcome == Outcome::kAbandoned) Count(g_abandoned);
   Tell([&](RequestObserver* observer) { observer->OnFinish(view, begin_ticks); });

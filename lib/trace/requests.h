@@ -17,12 +17,12 @@ namespace pitot::trace {
 inline constexpr uint32_t kMaxRoutes = 64;
 inline constexpr uint32_t kMaxLabelValues = 256;
 
-// Notified of requests, with the ticks of their arrival, on the host's threads, concurrently. The session implements
-// it.
+// Notified of requests, with the ticks of their arrival, or for a token of the mark before it, on the host's threads,
+// concurrently. The session implements it.
 class RequestObserver {
  public:
   virtual void OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept = 0;
-  virtual void OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept = 0;
+  virtual void OnTokens(const RequestView& request, uint64_t before_ticks, uint64_t gap_ns) noexcept = 0;
   // A batch has ended; `executor` is the index of its Name. Requests may be served without batches.
   virtual void OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept;
   // A request that is already late joins a batch.

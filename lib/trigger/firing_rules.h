@@ -77,31 +77,39 @@ class NameFilter {
   char name_[kMaxNameBytes + 1] = {};
 };
 
-// For a while after a firing, others may not begin an incident: 64 slots, one a route. Threads: any; of several asking
-// at once one passes.
+// For a while after a firing, others may not begin an incident, unless they are much worse: 64 slots, one a route.
+// Threads: any; of several asking at once one passes.
 class CoolDown {
  public:
   CoolDown(uint32_t cool_down_ms, base::ClockFunction clock) noexcept
       : cool_down_ns_(uint64_t{cool_down_ms} * 1000000), clock_(clock) {}
   // Whether a trigger may fire, and whether only to join a pending incident.
-  bool Allows(uint32_t slot, FiringSink& sink, bool* joins_only) noexcept {
-    *joins_only = !Pass(slot);
+  // `bad_ns` is how bad the event is; twice as bad as what began the cool-down passes, and begins another. 0: unknown.
+  bool Allows(uint32_t slot, FiringSink& sink, bool* joins_only, uint64_t bad_ns = 0) noexcept {
+    *joins_only = !Pass(slot % kMaxRoutes, bad_ns);
     return !*joins_only || sink.MayJoin();
   }
 
  private:
-  bool Pass(uint32_t slot) noexcept {
+  static constexpr uint64_t kMuchWorse = 2;  // times
+
+  bool Pass(uint32_t slot, uint64_t bad_ns) noexcept {
     if (cool_down_ns_ == 0) return true;
-    std::atomic<uint64_t>& quiet_until_ns = quiet_until_ns_[slot % kMaxRoutes];
-    const uint64_t now_ns = clock_();
-    uint64_t until_ns = quiet_until_ns.load(std::memory_order_relaxed);
-    return now_ns >= until_ns &&
-           quiet_until_ns.compare_exchange_strong(until_ns, now_ns + cool_down_ns_, std::memory_order_relaxed);
+    const uint64_t now_ns = clock_(), begun_by_ns = begun_by_ns_[slot].load(std::memory_order_relaxed);
+    uint64_t until_ns = quiet_until_ns_[slot].load(std::memory_order_relaxed);
+    const bool is_much_worse = begun_by_ns != 0 && bad_ns / kMuchWorse >= begun_by_ns;
+    if (now_ns < until_ns && !is_much_worse) return false;
+    // Another thread's event may have been as bad, and passed first.
+    if (!quiet_until_ns_[slot].compare_exchange_strong(until_ns, now_ns + cool_down_ns_, std::memory_order_relaxed))
+      return false;
+    begun_by_ns_[slot].store(bad_ns, std::memory_order_relaxed);
+    return true;
   }
 
   const uint64_t cool_down_ns_;
   const base::ClockFunction clock_;
   std::atomic<uint64_t> quiet_until_ns_[kMaxRoutes] = {};
+  std::atomic<uint64_t> begun_by_ns_[kMaxRoutes] = {};
 };
 
 // Collects the first fault in a trigger's options: "LatencyTriggerOptions::k must be ...".
@@ -116,6 +124,10 @@ class OptionsCheck {
   }
   void RequireThreshold(double ms, const char* field) noexcept {
     Require(isfinite(ms) && ms >= 0 && ms <= kMaxThresholdMs, field, "must be 0 (not watched) to 86,400,000 ms");
+  }
+  void RequireQuantile(double quantile, const char* field) noexcept {
+    Require(quantile == 0 || (quantile >= 0.5 && quantile <= 0.9999), field,
+            "must be 0 (not watched) or 0.5 to 0.9999");
   }
   void RequireWindows(uint32_t pre_window_ms, uint32_t post_window_ms) noexcept {
     Require(pre_window_ms <= 3600000, "pre_window_ms", "must be 0 (the recorder's) to 3,600,000");

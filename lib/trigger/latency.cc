@@ -37,8 +37,7 @@ class LatencyTrigger final : public Trigger {
     const double quantile = options_.or_above_quantile;
     check.RequireName(route_, "route");
     check.RequireThreshold(options_.above_ms, "above_ms");
-    check.Require(quantile == 0 || (quantile >= 0.5 && quantile <= 0.9999), "or_above_quantile",
-                  "must be 0 (not watched) or 0.5 to 0.9999");
+    check.RequireQuantile(quantile, "or_above_quantile");
     check.Require(options_.above_ms > 0 || quantile > 0, "above_ms", "or or_above_quantile must be set");
     check.Require(options_.memory >= 64 && options_.memory <= 1000000000, "memory", "must be 64 to 1,000,000,000");
     check.Require(options_.warm_up_requests <= 1000000000, "warm_up_requests", "must be at most 1,000,000,000");
@@ -68,7 +67,8 @@ class LatencyTrigger final : public Trigger {
     if (n_ > 1) above_of_last = Remember(request.route_index, is_above);
     if (__builtin_expect(!is_above, 1)) return;
     bool joins_only = false;
-    if (above_of_last < options_.k || !cool_down_.Allows(request.route_index, sink, &joins_only)) return;
+    if (above_of_last < options_.k || !cool_down_.Allows(request.route_index, sink, &joins_only, request.latency_ns))
+      return;
     Say(request, like, above_of_last, joins_only, sink);
   }
 

@@ -13,6 +13,7 @@
 #include <regex>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -79,8 +80,11 @@ class KeepingHearing final : public pitot::Hearing {
     return status;
   }
 
+  void SetSignature(const char* says, int64_t ns) override { signature = says, excess_ns = ns; }
+
   int64_t asks = 0;
-  std::string opening;
+  std::string opening, signature;
+  int64_t excess_ns = 0;
   std::map<std::string, std::string> files;
   Status file_status;
 
@@ -91,6 +95,12 @@ class KeepingHearing final : public pitot::Hearing {
 
 std::unique_ptr<pitot::Judge> MakeOne(const WhyJudgeOptions& options = {}) {
   return pitot::judge::MakeJudge(options, {}, []() noexcept { return uint64_t{0}; });
+}
+
+// The verdict, and then the findings.
+Status JudgeAll(pitot::Judge& judge, KeepingHearing& hearing) {
+  if (Status s = judge.Decide(hearing); !s.ok()) return s;
+  return judge.AddFindings(hearing);
 }
 
 // An incident, or the trace of a sample.
@@ -114,7 +124,7 @@ TEST_CASE("an incident's report opens with its number and the verdict, with file
   const Trace trace = Incident(140);
   KeepingHearing hearing(trace);
 
-  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), hearing).ok());
 
   CHECK(Opens(hearing.opening, "Request 0000000000008f0c (/classify) took 33.5 ms instead of 15.4 ms: it waited 13.5"));
   CHECK(Contains(hearing.opening, ".\nincident 0007  latency /classify\ntree"));
@@ -135,8 +145,8 @@ TEST_CASE("a cause in a scope comes with the scope's length, now and normally", 
   const Trace trace = Incident(140), few = Incident(20);
   KeepingHearing hearing(trace), of_few(few);
 
-  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
-  REQUIRE(MakeOne(NoWarmUp())->Decide(of_few).ok());
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), of_few).ok());
 
   // "forward" takes 10.0 to 10.48 ms; executor_busy is behind another's.
   const std::regex line(
@@ -157,7 +167,7 @@ TEST_CASE("the judged one of two late tokens is not named again, but the other's
   const Trace trace = server.Finish();
   KeepingHearing hearing(trace);
 
-  REQUIRE(MakeOne()->Decide(hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(), hearing).ok());
 
   INFO(hearing.opening);
   CHECK(Contains(hearing.opening, "request 000000000000000a"));
@@ -174,7 +184,7 @@ TEST_CASE("a request without a verdict takes no line from the next ones", "[judg
   }
   KeepingHearing hearing(trace);
 
-  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), hearing).ok());
 
   INFO(hearing.opening);
   CHECK(!Contains(hearing.opening, "also fired  00000000000077aa"));
@@ -191,7 +201,7 @@ TEST_CASE("the slowest others that fired get a line each, with the culprit", "[j
   fire(small_server::kOther);
   KeepingHearing hearing(trace);
 
-  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), hearing).ok());
 
   const size_t first = hearing.opening.find("also fired  00000000000077aa 22.5 ms: ");
   REQUIRE(first != std::string::npos);
@@ -273,7 +283,7 @@ TEST_CASE("a cause whose thread held a lock meanwhile names the waiters", "[judg
   const Trace trace = server.Make(140);
   KeepingHearing hearing(trace);
 
-  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), hearing).ok());
 
   CHECK(Contains(Unwrapped(hearing.opening), "meanwhile it held \"cache\", and 2 other threads queued for it"));
 }
@@ -288,7 +298,7 @@ TEST_CASE("a host's own analyzers are asked about each incident, and a failing o
   for (int incident = 0; incident < 2; ++incident) {
     KeepingHearing hearing(trace);
 
-    REQUIRE(judge->Decide(hearing).ok());
+    REQUIRE(JudgeAll(*judge, hearing).ok());
 
     CHECK(Contains(hearing.opening, "analyzer    fails: it threw an exception: it lost its table\n"));
     CHECK(Contains(hearing.opening, "in window   own.found: too many pictures of cats\n"));
@@ -313,8 +323,8 @@ TEST_CASE("a route that is slower as a whole appears in the report and in verdic
   const Trace incident = at(45, 0).Make(140), alone = Incident(140);
   KeepingHearing hearing(incident), without(alone);
 
-  REQUIRE(judge->Decide(hearing).ok());
-  REQUIRE(MakeOne(NoWarmUp())->Decide(without).ok());
+  REQUIRE(JudgeAll(*judge, hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), without).ok());
 
   CHECK(Contains(Unwrapped(hearing.opening), "drift /classify as a whole is slower: typically 20.4 ms, 15.4 before"));
   const auto drifts = nlohmann::json::parse(hearing.files["verdict.json"])["drifts"];
@@ -346,7 +356,7 @@ TEST_CASE("incidents' windows are not a drift of a route if there are samples", 
       slow.SlowDown(5'000);
       const Trace incident = slow.Make(140);
       KeepingHearing hearing(incident);
-      REQUIRE(judge->Decide(hearing).ok());
+      REQUIRE(JudgeAll(*judge, hearing).ok());
       opening = hearing.opening;
       drifts = nlohmann::json::parse(hearing.files["verdict.json"])["drifts"].dump();
     }
@@ -387,7 +397,7 @@ TEST_CASE("the page can be left out", "[judge]") {
   WhyJudgeOptions options;
   options.html = false;
 
-  REQUIRE(MakeOne(options)->Decide(hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(options), hearing).ok());
 
   CHECK(hearing.files.count("report.html") == 0);
   CHECK(hearing.files.count("verdict.json") == 1);
@@ -405,8 +415,8 @@ TEST_CASE("a baseline is learned from samples, and the next incident is compared
   const Trace incident = Incident(3, 100'000'000);
   KeepingHearing hearing(incident), unlearned(incident);
 
-  REQUIRE(judge->Decide(hearing).ok());
-  REQUIRE(MakeOne(NoWarmUp())->Decide(unlearned).ok());
+  REQUIRE(JudgeAll(*judge, hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), unlearned).ok());
 
   CHECK(!Contains(unlearned.opening, "compared with"));
   INFO(hearing.opening);
@@ -419,13 +429,13 @@ TEST_CASE("a baseline is learned from incidents, and kept for the next", "[judge
   const auto judge = MakeOne(NoWarmUp()), warming = pitot::judge::MakeJudge({}, {}, JustNow);
   for (auto* one : {judge.get(), warming.get()}) {
     KeepingHearing hearing(first);
-    REQUIRE(one->Decide(hearing).ok());
+    REQUIRE(JudgeAll(*one, hearing).ok());
     CHECK(Contains(hearing.opening, "compared with 140 requests"));  // those of the trace are more
   }
   KeepingHearing hearing(second), warm(second);
 
-  REQUIRE(judge->Decide(hearing).ok());
-  REQUIRE(warming->Decide(warm).ok());
+  REQUIRE(JudgeAll(*judge, hearing).ok());
+  REQUIRE(JudgeAll(*warming, warm).ok());
 
   CHECK(Contains(hearing.opening, "compared with 105 requests of the same route and size"));
   CHECK(Contains(hearing.opening, "1) waited 13.5 ms for its executor"));
@@ -439,7 +449,7 @@ TEST_CASE("a baseline is kept in a file, and another judge begins with it", "[ju
   options.baseline_file = file.c_str();
   const Trace first = Incident(140), second = Incident(3);
   KeepingHearing before(first), after(second), wrong(first);
-  REQUIRE(MakeOne(options)->Decide(before).ok());
+  REQUIRE(JudgeAll(*MakeOne(options), before).ok());
   struct stat info {};
   REQUIRE(stat(file.c_str(), &info) == 0);
   CHECK((info.st_mode & 07777) == 0600);
@@ -447,13 +457,13 @@ TEST_CASE("a baseline is kept in a file, and another judge begins with it", "[ju
 
   const auto judge =
       pitot::judge::MakeJudge(options, {}, []() noexcept { return static_cast<uint64_t>(small_server::kBegin); });
-  REQUIRE(judge->Decide(after).ok());
+  REQUIRE(JudgeAll(*judge, after).ok());
 
   CHECK(Contains(after.opening, "compared with 105 requests of the same route and size"));
   CHECK(Contains(after.opening, "scope       \"forward\" took 15.0 ms; normally p50 "));
   CHECK(!Contains(after.opening, "baseline    "));
   std::ofstream(file) << "garbage";
-  REQUIRE(MakeOne(options)->Decide(wrong).ok());
+  REQUIRE(JudgeAll(*MakeOne(options), wrong).ok());
   CHECK(Contains(wrong.opening, "baseline    "));
   CHECK(Contains(wrong.opening, "normal is not a baseline file; left unchanged"));
   std::string left;
@@ -469,14 +479,14 @@ TEST_CASE("a cut baseline is replaced, and a FIFO is not waited for", "[judge]")
   options.baseline_file = file.c_str();
   std::ofstream(file) << "PITB cut";
   KeepingHearing cut(trace), whole(trace), blocked(trace);
-  REQUIRE(MakeOne(options)->Decide(cut).ok());
-  REQUIRE(MakeOne(options)->Decide(whole).ok());
+  REQUIRE(JudgeAll(*MakeOne(options), cut).ok());
+  REQUIRE(JudgeAll(*MakeOne(options), whole).ok());
   CHECK(Contains(cut.opening, "baseline    not a baseline, or not a whole one\n"));
   CHECK(!Contains(whole.opening, "baseline    "));
 
   REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
   options.baseline_file = fifo.c_str();
-  REQUIRE(MakeOne(options)->Decide(blocked).ok());
+  REQUIRE(JudgeAll(*MakeOne(options), blocked).ok());
   CHECK(Contains(blocked.opening, "fifo is not a regular file"));
   struct stat info {};
   REQUIRE(stat(fifo.c_str(), &info) == 0);
@@ -489,7 +499,7 @@ TEST_CASE("a file that cannot be written is reported", "[judge]") {
   const Trace trace = Incident(140);
   KeepingHearing hearing(trace);
 
-  REQUIRE(MakeOne(options)->Decide(hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(options), hearing).ok());
 
   CHECK(Contains(hearing.opening, "baseline    cannot create /no/such/folder/normal.new: No such file or directory\n"));
 }
@@ -497,17 +507,18 @@ TEST_CASE("a file that cannot be written is reported", "[judge]") {
 TEST_CASE("a judge out of time stops, and keeps its answers so far", "[judge]") {
   const Trace trace = Incident(140);
   KeepingHearing all(trace);
-  REQUIRE(MakeOne(NoWarmUp())->Decide(all).ok());
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), all).ok());
   REQUIRE(all.asks > 10);
   bool had_verdict = false;
   for (int64_t asks = 0; asks < all.asks; ++asks) {
     KeepingHearing hearing(trace, asks);
-    const pitot::Status status = MakeOne(NoWarmUp())->Decide(hearing);
-    REQUIRE((status.ok() || status.code() == pitot::StatusCode::kResourceExhausted));
+    const pitot::Status status = JudgeAll(*MakeOne(NoWarmUp()), hearing);
+    // kNotFound: the verdict itself had no time left for all of its files, and has no findings.
+    REQUIRE((status.ok() || status.code() == StatusCode::kResourceExhausted || status.code() == StatusCode::kNotFound));
     const bool has_verdict = Contains(hearing.opening, "1) waited 13.5 ms for its executor");
     CHECK(has_verdict >= had_verdict);
     CHECK((has_verdict || !status.ok() || Contains(hearing.opening, "no time left")));
-    CHECK(hearing.files.count("report.html") == 0);
+    CHECK(has_verdict >= (hearing.files.count("report.html") != 0));
     had_verdict = has_verdict;
   }
   CHECK(had_verdict);
@@ -553,12 +564,14 @@ TEST_CASE("no other request is judged in place of one that fired and was lost", 
 TEST_CASE("an analyzer that runs when the time is up is named", "[judge]") {
   const Trace trace = Incident(140);
   KeepingHearing all(trace);
-  REQUIRE(MakeOne(NoWarmUp())->Decide(all).ok());
-  KeepingHearing hearing(trace, all.asks - 3);
-
-  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
-
-  CHECK(Contains(hearing.opening, ": not run: the time for all analyzers is up"));
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), all).ok());
+  bool is_named = false;
+  for (int64_t asks = all.asks; asks-- > 0 && !is_named;) {
+    KeepingHearing hearing(trace, asks);
+    JudgeAll(*MakeOne(NoWarmUp()), hearing);
+    is_named = Contains(hearing.opening, ": not run: the time for all analyzers is up");
+  }
+  CHECK(is_named);
 }
 
 TEST_CASE("a file that the disk refuses fails the judge with a message", "[judge]") {
@@ -575,7 +588,7 @@ TEST_CASE("an incident without a request has no verdict, and says why", "[judge]
   const Trace trace = maker.Finish();
   KeepingHearing hearing(trace);
 
-  REQUIRE(MakeOne()->Decide(hearing).ok());
+  REQUIRE(JudgeAll(*MakeOne(), hearing).ok());
 
   CHECK(Opens(hearing.opening, "no verdict: no request began and ended in its window\n"));
   CHECK(Contains(hearing.files["report.html"], "<h1>No verdict</h1>"));
@@ -589,4 +602,76 @@ TEST_CASE("a judge asks for samples unless told not to", "[judge]") {
   CHECK(MakeOne(options)->Needs().sample_every_ms == 10'000);
   options.sample_every_ms = 0;
   CHECK(MakeOne(options)->Needs().sample_every_ms == 0);
+}
+
+TEST_CASE("a verdict comes with its files before any analysis, and findings are added to both reports", "[judge]") {
+  const Trace trace = Incident(140);
+  KeepingHearing hearing(trace);
+  std::vector<std::unique_ptr<pitot::Analyzer>> own;
+  own.push_back(std::make_unique<OwnAnalyzer>("own", "too many pictures of cats"));
+  const auto judge = pitot::judge::MakeJudge(NoWarmUp(), std::move(own), JustNow);
+  CHECK(judge->Needs().has_findings);
+
+  REQUIRE(judge->Decide(hearing).ok());
+  CHECK(Contains(hearing.opening, "in window   not analyzed yet: `pitot analyze DIR` does it now\n"));
+  CHECK(Contains(hearing.files["verdict.json"], "\"verdict\": \"causes\""));
+  CHECK(!Contains(hearing.files["report.html"], "too many pictures of cats"));
+
+  REQUIRE(judge->AddFindings(hearing).ok());
+  CHECK(!Contains(hearing.opening, "not analyzed yet"));
+  CHECK(Contains(hearing.opening, "in window   own.found: too many pictures of cats\n"));
+  CHECK(Contains(hearing.files["report.html"], "too many pictures of cats"));
+  CHECK(judge->AddFindings(hearing).code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("findings that had to give way can be asked for again, also of a trace that has moved", "[judge]") {
+  Trace trace = Incident(140);
+  const auto judge = MakeOne(NoWarmUp());
+  KeepingHearing decided(trace), cut(trace, 5);
+  REQUIRE(judge->Decide(decided).ok());
+  CHECK_FALSE(judge->AddFindings(cut).ok());
+  CHECK(cut.opening.empty());
+
+  const Trace moved = std::move(trace);
+  KeepingHearing again(moved);
+  REQUIRE(judge->AddFindings(again).ok());
+  CHECK(Contains(again.opening, "1) waited 13.5 ms for its executor"));
+  CHECK(again.files.count("report.html") == 1);
+}
+
+TEST_CASE("a request that was walked for an earlier incident is not walked again", "[judge]") {
+  const Trace trace = Incident(100);
+  const uint32_t asked = analyze::ChooseRequest(trace, 0);
+  analyze::BlameIndex index;
+  REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+  std::unordered_map<uint64_t, analyze::BaselineRow> known;
+  const auto learn = [&](analyze::Baseline* baseline) {
+    analyze::Learned learned;
+    learned.known = &known;
+    REQUIRE(LearnBaseline(index, asked, {}, baseline, &learned).ok());
+  };
+  analyze::Baseline first, second;
+  learn(&first);
+  CHECK(known.size() == first.size());
+  for (auto& [id, row] : known) row.work.launches = 77;
+  learn(&second);
+
+  std::vector<analyze::BaselineRow> rows;
+  second.Find("/classify", trace.requests[asked].size_bucket, trace.window_end_ns, 1, &rows);
+  REQUIRE(rows.size() == first.size());
+  for (const analyze::BaselineRow& row : rows) CHECK(row.work.launches == 77);
+}
+
+TEST_CASE("the same fault has the same signature, whichever request it strikes, and another fault another", "[judge]") {
+  const auto judged = [](const Trace& trace) {
+    auto hearing = std::make_unique<KeepingHearing>(trace);
+    REQUIRE(MakeOne(NoWarmUp())->Decide(*hearing).ok());
+    return hearing;
+  };
+  const Trace first = Incident(140), later = Incident(141, 3'000), late_token = decode_server::DecodeServer().Finish();
+
+  CHECK(judged(first)->signature == "/classify: batch executor_busy, of unet");
+  CHECK(judged(first)->excess_ns == Approx(18e6).margin(1e6));
+  CHECK(judged(later)->signature == judged(first)->signature);
+  CHECK(Opens(judged(late_token)->signature, "/generate (token): "));
 }

@@ -376,6 +376,16 @@ TEST_CASE("a prompt's time that is recorded in its context is not counted again"
   CHECK(judgement.blame.blame[Blame::kExecutorBusy] == 250 * kMs);
 }
 
+TEST_CASE("a short scope of the large member alone, like its sampling, does not hide its work", "[mixed_work]") {
+  GivenEngine engine({.prefill_ns = kMs});
+  const Judgement judgement = engine.Judge();
+  INFO(TextOf(judgement));
+  REQUIRE_FALSE(judgement.verdict.causes.empty());
+  CHECK(judgement.verdict.causes[0].blame == Blame::kExecutorBusy);
+  CHECK(judgement.verdict.causes[0].by.request == engine.late[0]);
+  CHECK(judgement.blame.blame[Blame::kExecutorBusy] > 240 * kMs);
+}
+
 TEST_CASE("too few steps have no usual time, and nobody is blamed", "[mixed_work]") {
   GivenEngine engine({.prompts_every = 0, .steps = 8, .late = 7});  // seven steps without the prompt
   analyze::BlameIndex index;

@@ -1705,12 +1705,14 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
       {Blame::kGpuExcessUnknown, "keep_gpu_to_itself", Proof::kOthersOnGpu},
       {Blame::kExecutorBusy, "limit_step_work", Proof::kLargeMember},
       {Blame::kHostBlockedUnknown, "find_who_stopped_it", Proof::kStoodStill},
+      {Blame::kHostBlockedUnknown, "look_at_stack", Proof::kPlaced},
+      {Blame::kQueueWaitOthers, "free_loop", Proof::kHeldLoop},
+      {Blame::kUntraced, "look_at_stack", Proof::kPlaced},
       {Blame::kHostBlockedUnknown, "say_size", Proof::kMayBeMixed},
       {Blame::kHostOncpuFramework, "say_size", Proof::kMayBeMixed},
       {Blame::kHostBlockedUnknown, "record_gpu", Proof::kMayAwaitGpu},
       {Blame::kHostOncpuFramework, "record_gpu", Proof::kMayAwaitGpu},
       {Blame::kHostOncpuFramework, "wait_in_calls", Proof::kMayPollGpu},
-      {Blame::kQueueWaitOthers, "free_loop", Proof::kHeldLoop},
       {Blame::kUntraced, "watch_threads", Proof::kUnseen},
       {Blame::kGpuContention, "separate_gpu_work"},
       {Blame::kGpuClock, "keep_clock"},
@@ -1733,7 +1735,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
   CHECK(blames.size() == kBlames);
   // Only advice covered by a line above is ever given.
   for (uint32_t k = 0; k < kBlames; ++k) {
-    for (int proof = 0; proof <= static_cast<int>(Proof::kMayPollGpu); ++proof) {
+    for (int proof = 0; proof <= static_cast<int>(Proof::kPlaced); ++proof) {
       for (int close = 0; close < 8; ++close)
         given.insert(AdviceFor(static_cast<Blame>(k), static_cast<BatchClose>(close), static_cast<Proof>(proof)).code);
     }

@@ -67,6 +67,7 @@ static void UseEverythingWithNull(void) {
   CHECK("NULL refuses NVTX", pitot_recorder_add_nvtx(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("NULL refuses LibTorch", pitot_recorder_add_torch(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("NULL refuses the host", pitot_recorder_add_host(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("NULL refuses stacks", pitot_recorder_add_stacks(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("NULL refuses NVML", pitot_recorder_add_nvml(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("NULL refuses counters", pitot_recorder_add_counters(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
   CHECK("NULL refuses CUDA events", pitot_recorder_add_cuda_events(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
@@ -566,6 +567,24 @@ static void CuptiIsTakenHandedOverAndTakenBack(void) {
   unsubscribe(other);
 }
 
+static void StacksAreRead(void) {
+  pitot_recorder* recorder = Start();
+  pitot_stacks stacks;
+  pitot_stacks_init(&stacks, sizeof stacks);
+  CHECK("init gives the defaults of stacks", stacks.most_stacks == 64 && stacks.most_threads == 16);
+  stacks.most_stacks = 0;
+  CHECK("a number of stacks out of range is named",
+        pitot_recorder_add_stacks(recorder, &stacks, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::most_stacks is 0"));
+  stacks.most_stacks = 1;
+  stacks.reserved = 1;
+  CHECK("and a reserved field",
+        pitot_recorder_add_stacks(recorder, &stacks, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("reserved"));
+  stacks.reserved = 0;
+  CHECK("stacks are read", pitot_recorder_add_stacks(recorder, &stacks, MESSAGE) == PITOT_OK);
+  CHECK("once", pitot_recorder_add_stacks(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
+  pitot_recorder_free(recorder);
+}
+
 static void TheHostIsSampled(void) {
   pitot_recorder* recorder = Start();
   pitot_host host;
@@ -988,6 +1007,7 @@ int main(void) {
   TheEnvironmentIsReadOnRequest();
   ADepthIsSetOrRefusedByName();
   CuptiIsTakenHandedOverAndTakenBack();
+  StacksAreRead();
   TheHostIsSampled();
   NvmlIsSampled();
   GpusAreRecordedAllTheTime();

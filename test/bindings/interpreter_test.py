@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence of the interpreter in the Python package: collections, its lock, event loops and names of threads.
+"""Evidence of the interpreter in the Python package: collections, its lock, event loops, stacks and names of threads.
 
 Environment: PITOT_LIBRARY
 """
@@ -11,6 +11,7 @@ import ctypes
 import functools
 import gc
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "bindings", "pyth
 sys.path.insert(0, PACKAGE)
 
 import pitot  # noqa: E402
-from pitot import _loops, _record, _watch  # noqa: E402
+from pitot import _library, _loops, _record, _stacks, _watch  # noqa: E402
 
 FILE = os.path.basename(__file__)
 
@@ -35,7 +36,8 @@ class WithRecorder(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.incidents = []
-        self.recorder = pitot.start(temporary.name, post_window_ms=0, perfetto_file=True, interpreter_lock=False)
+        self.recorder = pitot.start(temporary.name, post_window_ms=0, perfetto_file=True, interpreter_lock=False,
+                                    stacks=False)
         self.addCleanup(self.recorder.stop)
         self.assertTrue(self.recorder.status, self.recorder.status)
         self.recorder.on_incident(self.incidents.append)
@@ -401,10 +403,184 @@ class Interpreter(WithRecorder):
         self.assertEqual(threads.before((ctypes.c_uint64 * 1)(11)), [11, 20, 30])
 
 
+class Stacks(WithRecorder):
+    def setUp(self):
+        super().setUp()
+        self.records = []
+        self.addCleanup(unittest.mock.patch.stopall)
+
+    def keep_records(self):
+        """Keeps the arguments of each record: thread, call, own, names of frames, missed."""
+        def record(tid, call, own, names, count, missed):
+            self.records.append((tid, call, own, list(names)[:count], missed))
+
+        unittest.mock.patch.object(_stacks.lib, "record_stack", record).start()
+
+    def fetch_on_thread(self):
+        """A thread receives from a silent peer."""
+        ours, peer = socket.socketpair()
+
+        def fetch():
+            with pitot.Request("/fetch") as request:
+                request.set_deadline(0.001)
+                ours.recv(1)
+
+        thread = threading.Thread(target=fetch)
+        thread.start()
+
+        def end():
+            peer.close()
+            thread.join()
+            ours.close()
+
+        self.addCleanup(end)
+        recv, deadline = _library.intern(b"recv"), time.monotonic() + 60
+        while _library.system_call_of(thread.native_id) != recv:
+            self.assertLess(time.monotonic(), deadline)
+        return thread
+
+    def test_a_thread_blocked_in_a_late_request_is_seen_in_its_call_and_line(self):
+        self.fetch_on_thread()
+        _stacks.Stacks().look()
+        trace = self.trace()
+        self.assertRegex(trace, f"fetch \\({FILE}:[0-9]+\\)".encode())
+        self.assertIn(b"recv", trace)
+
+    def test_nothing_is_read_while_no_request_is_late(self):
+        with unittest.mock.patch.object(_stacks.sys, "_current_frames", side_effect=AssertionError("frames are read")):
+            _stacks.Stacks().look()
+            go_on = threading.Event()
+
+            def serve():
+                with pitot.Request("/in-time") as request:
+                    request.set_deadline(3_600_000)
+                    go_on.set()
+                    wait.wait()
+
+            wait = threading.Event()
+            thread = threading.Thread(target=serve)
+            thread.start()
+            self.addCleanup(thread.join)
+            self.addCleanup(wait.set)
+            go_on.wait()
+            _stacks.Stacks().look()
+
+    def wait_on_thread(self, wait, call):
+        """A late request whose thread waits, once it sleeps in that call."""
+        def serve():
+            with pitot.Request("/wait") as request:
+                request.set_deadline(0.001)
+                wait()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        self.addCleanup(thread.join)
+        name, deadline = _library.intern(call), time.monotonic() + 60
+        while _library.system_call_of(thread.native_id) != name:
+            self.assertLess(time.monotonic(), deadline)
+        return thread
+
+    def test_a_thread_that_waits_for_a_lock_of_python_is_below_its_own_function(self):
+        for timeout, call in ((None, b"futex"), (3600, b"timed futex")):
+            with self.subTest(call):
+                self.keep_records()
+                self.records.clear()
+                event = threading.Event()
+                thread = self.wait_on_thread(lambda: event.wait(timeout), call)  # pylint: disable=cell-var-from-loop
+                stacks = _stacks.Stacks()
+                stacks.look()
+                event.set()
+                (tid, call_name, own, names, missed), = self.records
+                thread.join()
+                self.assertEqual((tid, call_name, missed), (thread.native_id, _library.intern(b"lock"), 0))
+                self.assertEqual(own, 1)  # below the library's own wait
+                texts = {name: text for text, name in stacks._names.items()}
+                self.assertRegex(texts[names[1]], f"<lambda> \\({FILE}:[0-9]+\\)$")
+                self.assertRegex(texts[names[0]], "wait \\(threading.py:[0-9]+\\)$")
+
+    def test_a_thread_that_wants_the_interpreters_lock_is_in_no_call(self):
+        stacks = _stacks.Stacks()
+        frame = sys._getframe()
+        calls = {b"futex": b"lock", b"timed futex": b"", b"recv": b"recv", b"": b""}
+        for call, expected in calls.items():
+            with unittest.mock.patch.object(_stacks.lib, "system_call_of", lambda tid: _library.intern(call)):
+                self.assertEqual(stacks._call_of(1, frame), _library.intern(expected))
+
+    def test_stacks_are_bounded_and_each_one_left_out_is_counted(self):
+        self.keep_records()
+        thread, now = self.fetch_on_thread(), [1_000_000_000_000]
+
+        def find(tids, most):
+            tids[0] = thread.native_id
+            return most + 2
+
+        stacks = _stacks.Stacks(lambda: now[0])
+        with unittest.mock.patch.object(_stacks, "_PAUSE_PART", 1 << 62):
+            for _ in range(100):
+                stacks.look(find)
+            self.assertEqual([record[4] for record in self.records], [2] + [2] * 63)
+            self.assertEqual(stacks._missed, 36 * 3)
+            stacks.look(lambda tids, most: 0)
+            self.assertEqual(self.records[-1][:1] + self.records[-1][4:], (0, 36 * 3))
+            now[0] += _stacks._REFILL_NS // 64 + 1
+            stacks.look(find)
+        self.assertEqual(len(self.records), 66)
+
+    def test_a_look_is_followed_by_a_pause_of_a_hundred_times_its_length(self):
+        thread, times = self.fetch_on_thread(), iter([0, 50_000, 4_999_999, 5_000_000, 5_000_000])
+        self.keep_records()
+
+        def find(tids, _most):
+            tids[0] = thread.native_id
+            return 1
+
+        stacks = _stacks.Stacks(lambda: next(times))
+        for expected in (1, 1, 2):
+            stacks.look(find)
+            self.assertEqual(len(self.records), expected)
+
+    def test_a_thread_that_has_ended_is_left_out(self):
+        self.keep_records()
+        thread = threading.Thread(target=lambda: None)
+        thread.start()
+        thread.join()
+
+        def find(tids, _most):
+            tids[0] = thread.native_id
+            return 1
+
+        _stacks.Stacks().look(find)
+        self.assertEqual(self.records, [])
+
+    def test_names_of_frames_are_bounded(self):
+        stacks = _stacks.Stacks()
+        for line in range(_stacks._MOST_NAMES):
+            stacks._name(f"f (app.py:{line})")
+        self.assertEqual(stacks._name("f (other.py:1)"), _library.intern(b"(other)"))
+        self.assertEqual(stacks._name("f (app.py:1)"), _library.intern(b"f (app.py:1)"))
+
+    def test_without_the_interpreters_lock_there_are_no_stacks_and_the_log_says_so(self):
+        with unittest.mock.patch.object(_stacks.sys, "_is_gil_enabled", lambda: False, create=True):
+            self.assertRegex(_stacks.why_not(), "^stacks.not_recorded: .*stop all threads$")
+        self.assertEqual(_stacks.why_not(), "")
+
+    def test_the_watch_takes_stacks_by_itself(self):
+        self.recorder.stop()
+        with tempfile.TemporaryDirectory() as folder:
+            for options in ({}, {"interpreter_lock": False}):
+                self.recorder = pitot.start(folder, post_window_ms=0, perfetto_file=True, **options)
+                self.recorder.on_incident(self.incidents.append)
+                self.fetch_on_thread()
+                deadline = time.monotonic() + 60
+                while b"fetch (" not in self.trace():
+                    self.assertLess(time.monotonic(), deadline)
+                self.recorder.stop()
+
+
 class Life(unittest.TestCase):
     def test_everything_ends_with_the_recorder_and_can_be_left_out(self):
         callbacks, run = list(gc.callbacks), asyncio.events.Handle._run
-        for options, is_on in (({}, True), ({"collections": False, "event_loops": False, "interpreter_lock": False}, False)):
+        for options, is_on in (({}, True), ({"collections": False, "event_loops": False, "interpreter_lock": False, "stacks": False}, False)):
             with pitot.start(**options) as recorder:
                 self.assertTrue(recorder.status)
                 self.assertEqual(gc.callbacks != callbacks, is_on)

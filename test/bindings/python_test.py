@@ -697,14 +697,15 @@ class Collectors(WithFolder):
                              (recorder.add_cuda_events, {"layer_cost_percent": 0}),
                              (recorder.add_cuda_calls, {"slow_copy_us": 0}), (recorder.add_host, {"rate_hz": 0}),
                              (recorder.add_host, {"thread_rate_hz": 201}), (recorder.add_host, {"most_threads": 0}),
-                             (recorder.add_host, {"memory_bytes": 1})):
+                             (recorder.add_host, {"memory_bytes": 1}), (recorder.add_stacks, {"most_stacks": 0}),
+                             (recorder.add_stacks, {"most_threads": 65})):
             with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
                 add(**options)
 
     def test_a_recorder_that_did_not_start_takes_no_collector(self):
         self.start()
         second = pitot.start()
-        for status in (second.add_cupti(), second.add_host(), second.add_nvml(), second.add_counters(),
+        for status in (second.add_cupti(), second.add_host(), second.add_stacks(), second.add_nvml(), second.add_counters(),
                        second.add_cuda_events(), second.enable_gpu(), second.set_depth(pitot.Depth.AUTO), second.pause("cupti")):
             self.assertEqual(status, second.status)
 
@@ -915,6 +916,7 @@ class Library(unittest.TestCase):
                    "pitot_cupti": lib.Cupti, "pitot_counters": lib.Counters, "pitot_cuda_calls": lib.CudaCalls,
                    "pitot_cuda_events": lib.CudaEvents,
                    "pitot_gpu": lib.Gpu, "pitot_cuda_scope": lib.CudaScopeStruct, "pitot_host": lib.Host, "pitot_nvml": lib.Nvml,
+                   "pitot_stacks": lib.Stacks,
                    "pitot_nvtx": lib.Nvtx, "pitot_torch": lib.Torch, "pitot_profile_options": lib.ProfileOptions,
                    "pitot_profile_counts": lib.ProfileCounts, "pitot_kernel_profile": lib.KernelProfileStruct,
                    "pitot_latency_trigger": lib.LatencyTrigger, "pitot_failure_trigger": lib.FailureTrigger,

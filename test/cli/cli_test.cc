@@ -904,7 +904,7 @@ TEST_CASE("doctor reports the machine's abilities", "[cli]") {
   topics.erase(std::unique(topics.begin(), topics.end()), topics.end());
   CHECK(topics == std::vector<std::string>{"switch", "environment", "cycle_counter", "clock_cost", "memory", "cpu",
                                            "threads", "locked_memory", "unloaded_sites", "idle_priority",
-                                           "host_evidence", "nvtx", "incident_directory", "collector_host",
+                                           "host_evidence", "stacks", "nvtx", "incident_directory", "collector_host",
                                            "collector_driver", "collector_cupti", "collector_nvml"});
 }
 

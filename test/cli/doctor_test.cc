@@ -514,6 +514,16 @@ TEST_CASE("doctor lists the machine's evidence about stalled threads", "[doctor]
   CHECK(machine.Says("host_evidence", "CPU frequency (no cpufreq"));
 }
 
+TEST_CASE("doctor says whether stacks of blocked threads can be read", "[doctor]") {
+  Machine machine;
+  machine.Ask();
+  if (machine.Health("stacks") == "good") {
+    CHECK(machine.Says("stacks", "can be read"));
+  } else {
+    CHECK(machine.Says("stacks", "cannot be read: "));
+  }
+}
+
 TEST_CASE("doctor notes a kernel without run-queue delays", "[doctor]") {
   Machine machine;
   machine.Ask("--host-root /nowhere");

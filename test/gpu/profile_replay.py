@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels measured with replay by CUPTI: a launch that changes memory still counts once, and has all values.
+"""Kernels measured with replay by CUPTI: a launch with side effects still counts once, and has all values.
 
-A thread adds one to every element of a tensor, again and again, which replay would do several times if it did not put memory back. Prints
+A thread adds one to every element of a tensor, again and again. Replay would add more if it did not put memory back. Prints
 the values with and without replay. Needs a GPU, PyTorch with CUDA and the Python package pitot. Exit status: 0 if the sum is right and
 each value was measured, 77 without a GPU.
 """
@@ -25,7 +25,7 @@ FIELDS = ("duration_ns", "achieved_occupancy_percent", "dram_percent", "dram_rea
 
 
 class Adder:
-    """A thread that adds one to a tensor until the block ends."""
+    """A thread adds one to a tensor until the block ends."""
 
     def __init__(self):
         self.tensor = torch.zeros(ELEMENTS, device="cuda")

@@ -30,6 +30,7 @@ struct FakeJudge final : pitot::Judge {
   const char* Name() const noexcept override { return "oracle"; }
   pitot::JudgeNeeds Needs() const noexcept override { return needs; }
   Status Decide(Hearing& hearing) override { return call(hearing); }
+  Status AddFindings(Hearing& hearing) override { return call(hearing); }
   Status Learn(Hearing& hearing) override { return call(hearing); }
   pitot::JudgeNeeds needs;
   std::function<Status(Hearing&)> call;
@@ -47,11 +48,12 @@ struct Rig {
   void Add(pitot::JudgeNeeds needs, std::function<Status(Hearing&)> call) {
     REQUIRE(judging.Add(std::make_unique<FakeJudge>(needs, std::move(call))).ok());
   }
-  void Judge(uint64_t number) {
-    Case to_judge;
-    to_judge.incident = MakeIncident(number);
-    to_judge.trace.emplace();
-    judging.JudgeNow(to_judge);
+  Case Judge(uint64_t number) {
+    Case judged;
+    judged.incident = MakeIncident(number);
+    judged.trace.emplace();
+    judging.JudgeNow(&judged);
+    return judged;
   }
   std::vector<uint64_t> Judged(StatusCode code) const {
     std::vector<uint64_t> numbers;
@@ -100,6 +102,53 @@ TEST_CASE("a judge is cut off at its CPU budget", "[judging]") {
   CHECK(rig.Judged(StatusCode::kResourceExhausted) == std::vector<uint64_t>{1});
   CHECK(session_test::Contains(rig.told[0].status.message(), "cut off: it took 11 ms of CPU time"));
   CHECK(rig.parts.counts.verdicts_failed == 1);
+  CHECK(rig.parts.counts.verdicts_cut_off == 1);
+}
+
+TEST_CASE("findings are added to a judged incident, if the judge has any", "[judging]") {
+  Rig rig;
+  rig.Add({}, [](Hearing&) { return Status(); });
+  CHECK_FALSE(rig.Judge(1).is_judged);
+  rig.Add({.has_findings = true}, [](Hearing&) { return Status(); });
+  Case judged = rig.Judge(2);
+  REQUIRE(judged.is_judged);
+
+  CHECK(rig.judging.AddFindings(&judged, [] { return false; }));
+  CHECK(rig.parts.counts.findings_added == 1);
+  CHECK(rig.told.size() == 2);  // of the verdicts only
+}
+
+TEST_CASE("findings give way to a verdict, and are not counted as left out", "[judging]") {
+  Rig rig;
+  bool is_over = false;
+  rig.Add({.has_findings = true}, [&](Hearing& hearing) {
+    is_over = hearing.IsOver();
+    return Status(is_over ? StatusCode::kResourceExhausted : StatusCode::kOk, "");
+  });
+  Case judged = rig.Judge(1);
+  CHECK_FALSE(is_over);
+
+  CHECK_FALSE(rig.judging.AddFindings(&judged, [] { return true; }));
+  CHECK(is_over);
+  CHECK(rig.parts.counts.findings_left_out == 0);
+  CHECK(rig.judging.AddFindings(&judged, [] { return false; }));
+  CHECK(rig.parts.counts.findings_added == 1);
+}
+
+TEST_CASE("findings over the judge's budget are left out and counted, and the verdict stays", "[judging]") {
+  Rig rig;
+  bool is_verdict = true;
+  rig.Add({.budget_ms = 10, .has_findings = true}, [&](Hearing&) {
+    session_test::cpu_ns += (is_verdict ? 1 : 11) * kMs;
+    return Status();
+  });
+  Case judged = rig.Judge(1);
+  is_verdict = false;
+
+  CHECK(rig.judging.AddFindings(&judged, [] { return false; }));
+  CHECK(rig.parts.counts.findings_left_out == 1);
+  CHECK(rig.parts.counts.verdicts_given == 1);
+  CHECK(rig.parts.counts.verdicts_failed == 0);
 }
 
 namespace {
@@ -155,6 +204,35 @@ TEST_CASE("traces that wait for the worker take no more memory together than one
   CHECK(Displaced(&queue) == std::vector<uint64_t>{1, 2, 3});
 }
 
+TEST_CASE("the worker gets all verdicts before any findings", "[judging]") {
+  CaseQueue queue(1 << 20);
+  Case judged = MakeCase(1);
+  judged.is_judged = true;
+  queue.PutBack(std::move(judged));
+  CHECK_FALSE(queue.IsVerdictAwaited());
+  Add(&queue, MakeCase(2));
+  Add(&queue, MakeCase(3));
+  CHECK(queue.IsVerdictAwaited());
+
+  CHECK(queue.Await()->incident->number == 2);
+  CHECK(queue.Await()->incident->number == 3);
+  CHECK_FALSE(queue.IsVerdictAwaited());
+  CHECK(queue.Await()->incident->number == 1);
+  CHECK(queue.IsEmpty());
+}
+
+TEST_CASE("incidents that wait for findings lose their traces before those that wait for a verdict", "[judging]") {
+  CaseQueue queue(1 << 20);
+  const size_t half = (1 << 19) / sizeof(pitot::model::TokenRow);
+  Add(&queue, MakeCase(1, half - 100));
+  Case judged = MakeCase(2, half - 100);
+  judged.is_judged = true;
+  queue.PutBack(std::move(judged));
+  Add(&queue, MakeCase(3, half - 100));
+
+  CHECK(Displaced(&queue) == std::vector<uint64_t>{2});
+}
+
 TEST_CASE("at most 64 incidents wait for the worker, and the oldest goes", "[judging]") {
   CaseQueue queue(1 << 20);
   for (uint64_t number = 1; number <= 64; ++number) Add(&queue, MakeCase(number));
@@ -169,13 +247,18 @@ TEST_CASE("an incident that lost its trace says so in its report and to the host
   Case displaced = MakeCase(7);
   displaced.trace.reset();
 
-  rig.judging.GiveUp(displaced, Status(StatusCode::kResourceExhausted, "no room"));
+  const auto give_up = [&] {
+    rig.judging.GiveUp(&displaced, Status(StatusCode::kResourceExhausted, "no room"),
+                       &pitot::session::IncidentCounts::verdicts_displaced);
+  };
+  give_up();
   CHECK(rig.Judged(StatusCode::kResourceExhausted) == std::vector<uint64_t>{7});
   CHECK(rig.parts.counts.verdicts_failed == 0);  // nobody was to judge it
   rig.Add({}, [](Hearing&) { return Status(); });
-  rig.judging.GiveUp(displaced, Status(StatusCode::kResourceExhausted, "no room"));
+  give_up();
   CHECK(rig.Judged(StatusCode::kResourceExhausted) == std::vector<uint64_t>{7, 7});
   CHECK(rig.parts.counts.verdicts_failed == 1);
+  CHECK(rig.parts.counts.verdicts_displaced == 1);
 }
 
 TEST_CASE("a sample is due as often as the judge asks, and less often if learning is expensive", "[judging]") {
@@ -193,7 +276,7 @@ TEST_CASE("a sample is due as often as the judge asks, and less often if learnin
   CHECK(sample->most_bytes == 4096);
   CHECK_FALSE(rig.judging.TakeSampleIfDue(now_ns + 999 * kMs));
 
-  rig.judging.Learn([] { return pitot::model::Trace(); });
+  rig.judging.Learn([] { return pitot::model::Trace(); }, [] { return false; });
   CHECK(rig.parts.counts.samples_learned == 1);
   CHECK_FALSE(rig.judging.TakeSampleIfDue(now_ns + 2999 * kMs));
   CHECK(rig.judging.TakeSampleIfDue(now_ns + 3 * kSecond));
@@ -203,7 +286,7 @@ TEST_CASE("a sample that cannot be made is counted", "[judging]") {
   Rig rig;
   rig.Add({}, [](Hearing&) { return Status(); });
 
-  rig.judging.Learn([]() -> pitot::model::Trace { throw std::runtime_error("no memory"); });
+  rig.judging.Learn([]() -> pitot::model::Trace { throw std::runtime_error("no memory"); }, [] { return false; });
   CHECK(rig.parts.counts.samples_failed == 1);
   CHECK(rig.parts.counts.samples_learned == 0);
 }

@@ -67,24 +67,44 @@ struct FiringTrigger final : pitot::Trigger {
 
 }  // namespace
 
-TEST_CASE("the worker may save up 100 ms of CPU time, and then waits for its share", "[pace]") {
+TEST_CASE("the worker may save up a second of CPU time, and then waits for its share", "[pace]") {
   Parts parts(false, 10);
-  session_test::cpu_ns = 0;
+  parts.pace->Enter();
+  session_test::cpu_ns += 1000 * kMs;
   REQUIRE(parts.pace->Proceed());
+  CHECK(parts.timer.waited_ns == 0);
   parts.timer.now_ns += 3600 * kSecond;
-  session_test::cpu_ns += 100 * kMs;
+  REQUIRE(parts.pace->Proceed());
+  session_test::cpu_ns += 1000 * kMs;
   REQUIRE(parts.pace->Proceed());
   CHECK(parts.timer.waited_ns == 0);
 
+  // It does not wake up for less than 5 ms of CPU time.
   session_test::cpu_ns += 10 * kMs;
   REQUIRE(parts.pace->Proceed());
-  CHECK(parts.timer.waited_ns == 100 * kMs);
+  CHECK(parts.timer.waited_ns / kMs == 150);
+}
+
+TEST_CASE("work behind verdicts leaves 400 ms of CPU time for them, and ends when one is awaited", "[pace]") {
+  Parts parts(false, 10);
+  parts.pace->Enter();
+  session_test::cpu_ns += 600 * kMs;
+  CHECK(parts.pace->ProceedBehindVerdicts([] { return false; }));
+  CHECK(parts.timer.waited_ns == 0);
+  session_test::cpu_ns += 1 * kMs;
+  CHECK(parts.pace->ProceedBehindVerdicts([] { return false; }));
+  CHECK(parts.timer.waited_ns / kMs == 60);
+
+  session_test::cpu_ns += 100 * kMs;
+  int asked = 0;
+  CHECK_FALSE(parts.pace->ProceedBehindVerdicts([&] { return ++asked == 3; }));
+  CHECK(parts.timer.waited_ns / kMs == 60 + 2 * 50);  // it looks around while it waits
 }
 
 TEST_CASE("the worker does not wait for its share while the host waits for it, and ends when the time is up",
           "[pace]") {
   Parts parts(false, 10);
-  REQUIRE(parts.pace->Proceed());
+  parts.pace->Enter();
   session_test::cpu_ns += 60 * kSecond;
   CHECK_FALSE(parts.pace->IsFinishing());
   parts.pace->Finish();
@@ -98,24 +118,23 @@ TEST_CASE("the worker does not wait for its share while the host waits for it, a
 
 TEST_CASE("the worker pays for CPU time that the writer used, and the writer has saved up for some dumps", "[pace]") {
   Parts parts(false, 10);
-  pitot::session::WorkerPace writer(10, &parts.lifetime, &parts.timer, session_test::CpuClock,
-                                    pitot::session::WorkerPace::kWriterBurstNs);
-  writer.EnterSavedUp();
+  pitot::session::WorkerPace writer(10, &parts.lifetime, &parts.timer, session_test::CpuClock);
+  writer.EnterAtNormal();
   session_test::cpu_ns += 1000 * kMs;
   REQUIRE(writer.Proceed());
   CHECK(parts.timer.waited_ns == 0);
   session_test::cpu_ns += 10 * kMs;
   REQUIRE(writer.Proceed());
-  CHECK(parts.timer.waited_ns == 100 * kMs);
+  CHECK(parts.timer.waited_ns / kMs == 150);
 
   session_test::cpu_ns = 0;
   parts.pace->Enter();
   parts.timer.waited_ns = 0;
-  parts.pace->Charge(30 * kMs);
+  parts.pace->Charge(1030 * kMs);
   REQUIRE(parts.pace->Proceed());
-  CHECK(parts.timer.waited_ns == 300 * kMs);
+  CHECK(parts.timer.waited_ns / kMs == 350);
   REQUIRE(parts.pace->Proceed());
-  CHECK(parts.timer.waited_ns == 300 * kMs);
+  CHECK(parts.timer.waited_ns / kMs == 350);
 }
 
 TEST_CASE("the worker is hurried while somebody waits for it, and may be idle afterwards", "[pace]") {

@@ -11,6 +11,7 @@
 
 namespace {
 
+using pitot::session::IncidentBudget;
 using pitot::session::PendingIncident;
 using session_test::kMs;
 using session_test::kSecond;
@@ -19,7 +20,8 @@ using Answer = PendingIncident::Answer;
 struct Rig {
   Rig() { pitot::session::CalibrateTicks(true); }  // one tick is one ns
   Answer Take(const char* cause, int64_t now_ns) {
-    return pending.Take(session_test::QueuedFiring(cause, static_cast<uint64_t>(now_ns)), now_ns);
+    return pending.Take(session_test::QueuedFiring(cause, static_cast<uint64_t>(now_ns)), now_ns,
+                        pitot::session::IncidentBudget::Reserve::kNone);
   }
   static pitot::Options MakeOptions() {
     pitot::Options options;
@@ -86,13 +88,13 @@ TEST_CASE("firings beyond those listed are counted", "[pending]") {
 
 TEST_CASE("a cause without budget begins no incident, but joins one", "[pending]") {
   Rig rig;
-  CHECK(rig.pending.HasPlace("slow", kSecond));
+  CHECK(rig.pending.HasPlace("slow", kSecond, IncidentBudget::Reserve::kNone));
   REQUIRE(rig.Take("slow", kSecond) == Answer::kBegan);
-  CHECK(rig.pending.HasPlace("slow", kSecond));
+  CHECK(rig.pending.HasPlace("slow", kSecond, IncidentBudget::Reserve::kNone));
   CHECK(rig.Take("slow", kSecond) == Answer::kJoined);
   rig.pending.Release();
 
-  CHECK_FALSE(rig.pending.HasPlace("slow", 2 * kSecond));
+  CHECK_FALSE(rig.pending.HasPlace("slow", 2 * kSecond, IncidentBudget::Reserve::kNone));
   CHECK(rig.Take("slow", 2 * kSecond) == Answer::kRefused);
   CHECK(rig.Take("slow", 3 * kSecond) == Answer::kSuppressed);  // refused, as before
   CHECK(rig.Take("failed", 3 * kSecond) == Answer::kBegan);
@@ -105,6 +107,6 @@ TEST_CASE("a firing that may only join begins nothing", "[pending]") {
   auto firing = session_test::QueuedFiring("slow");
   firing.joins_only = true;
 
-  CHECK(rig.pending.Take(firing, kSecond) == Answer::kSuppressed);
+  CHECK(rig.pending.Take(firing, kSecond, IncidentBudget::Reserve::kNone) == Answer::kSuppressed);
   CHECK(rig.pending.get() == nullptr);
 }

@@ -96,6 +96,33 @@ TEST_CASE("the window reaches back to the beginning of the slow request, however
   CHECK(fakes::RequestOf(trace, id)->begin_thread == 0);
 }
 
+TEST_CASE("the window of a late token begins before its gap, not with the stream", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.pre_window_ms = 1000;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeTokensTrigger({.gap_above_ms = 50})).ok());
+  Request stream = Request::Begin("/generate");
+  PITOT_INSTANT("at its beginning");
+  clock.Advance(30 * kMs);
+  stream.Emit();
+  for (int i = 0; i < 1000; ++i) {
+    clock.Advance(40 * kMs);
+    stream.Emit();
+  }
+  PITOT_INSTANT("in the gap");
+  clock.Advance(3'000 * kMs);
+  stream.Emit();
+  REQUIRE(host.Flush());
+  stream.Finish(Outcome::kOk);
+
+  REQUIRE(host.traces().size() == 1);
+  const auto trace = host.traces()[0];
+  CHECK(trace.firings.at(0).at_ns - trace.window_begin_ns == 3'000 * static_cast<int64_t>(kMs));
+  CHECK(EventsNamed(trace, "in the gap").size() == 1);
+  CHECK(EventsNamed(trace, "at its beginning").empty());
+}
+
 TEST_CASE("the window has the beginning of the slow request, however long its trigger took to fire", "[window]") {
   Host host;
   host.options.pre_window_ms = 1;
@@ -376,15 +403,18 @@ TEST_CASE("a cause has a budget an hour, with refills, and another cause has its
 TEST_CASE("causes beyond the first 256 share one budget", "[window]") {
   using Answer = pitot::session::IncidentBudget::Answer;
   pitot::session::IncidentBudget budget(1);
+  const auto take = [&](const std::string& cause, int64_t now_ns) {
+    return budget.Take(cause, now_ns, pitot::session::IncidentBudget::Reserve::kNone);
+  };
   int taken = 0;
-  for (int i = 0; i < 1000; ++i) taken += budget.Take("cause " + std::to_string(i), 0) == Answer::kTaken;
+  for (int i = 0; i < 1000; ++i) taken += take("cause " + std::to_string(i), 0) == Answer::kTaken;
 
   CHECK(taken == 257);
-  CHECK_FALSE(budget.Has("cause 2000", 0));
-  CHECK(budget.Take("cause 7", 0) == Answer::kRefused);
-  CHECK(budget.Take("cause 7", 0) == Answer::kRefusedAgain);
-  CHECK(budget.Take("cause 7", 3'600'000'000'000) == Answer::kTaken);
-  CHECK(budget.Take("cause 7", 3'600'000'000'000) == Answer::kRefused);
+  CHECK_FALSE(budget.Has("cause 2000", 0, pitot::session::IncidentBudget::Reserve::kNone));
+  CHECK(take("cause 7", 0) == Answer::kRefused);
+  CHECK(take("cause 7", 0) == Answer::kRefusedAgain);
+  CHECK(take("cause 7", 3'600'000'000'000) == Answer::kTaken);
+  CHECK(take("cause 7", 3'600'000'000'000) == Answer::kRefused);
 }
 
 TEST_CASE("a used-up budget of a cause is reported once", "[window]") {

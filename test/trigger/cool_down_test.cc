@@ -44,3 +44,22 @@ TEST_CASE("a trigger in its cool-down fires only to join a pending incident", "[
     CHECK(!sink.fired[2].joins_only);
   }
 }
+
+TEST_CASE("an event twice as bad as the one that fired breaks the cool-down, and begins another", "[trigger]") {
+  fakes::Sink sink;
+  const auto trigger = pitot::trigger::MakeLatency({.above_ms = 40}, fakes::Clock);
+  const auto takes = [&](uint64_t ms) {
+    const size_t before = sink.fired.size();
+    trigger->OnFinish(fakes::Request(static_cast<double>(ms)), sink);
+    return sink.fired.size() > before;
+  };
+
+  CHECK(takes(50));
+  CHECK_FALSE(takes(99));
+  CHECK(takes(100));
+  CHECK_FALSE(takes(199));
+  CHECK(takes(300));
+  Advance(1000);
+  CHECK(takes(50));
+  CHECK(takes(100));
+}

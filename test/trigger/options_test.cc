@@ -65,7 +65,7 @@ TEST_CASE("a wrong tokens option is named", "[trigger]") {
   const auto problem = [](const TokensTriggerOptions& options) { return Problem(MakeTokensTrigger(options)); };
 
   CHECK(problem({.gap_above_ms = 1}) == "");
-  CHECK_THAT(problem({}), StartsWith("TokensTriggerOptions::first_token_above_ms or gap_above_ms must be set"));
+  CHECK_THAT(problem({}), StartsWith("TokensTriggerOptions::first_token_above_ms or another threshold must be set"));
   CHECK_THAT(problem({.first_token_above_ms = -1}), StartsWith("TokensTriggerOptions::first_token_above_ms "));
   CHECK_THAT(problem({.gap_above_ms = kNan}), StartsWith("TokensTriggerOptions::gap_above_ms "));
   CHECK_THAT(problem({.route = "", .gap_above_ms = 1}), StartsWith("TokensTriggerOptions::route "));

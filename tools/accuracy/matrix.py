@@ -3,9 +3,12 @@
 
 import os
 import re
-from typing import Dict, List, NamedTuple, Sequence
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Sequence, Union
 
-from servers import Altered, Job, Phase, Plan, Played, PlayedVersion, Version
+from llama_board import LlamaBoard
+from python_board import PythonBoard
+from servers import Altered, Job, Phase, Plan, Played, PlayedVersion, Version, probe
 
 RATE = 0.2  # share of struck requests, or batches
 LOAD = 0.3  # of the server's capacity, by default
@@ -32,6 +35,7 @@ class Setting(NamedTuple):
     most_rate: float = 60.0  # requests a second with faults: a lock held by a fifth of them must not become the bottleneck
     gpu_dose: float = 1.0  # a factor on counts and sizes of faults on a GPU
     records_kernels: bool = True  # on a GPU; otherwise only what the default set records
+    server: str = 'image'  # or python (python_board.py), llm (llama_board.py)
 
     @property
     def has_gpu(self) -> bool:
@@ -61,6 +65,10 @@ SETTINGS = {
                         1.5, 2, 2.5, 1, ALL_CONTROLS, RARE, most_rate=90.0, gpu_dose=0.6),
     'full': Setting(90210, ['--width', '12', '--resolution', '80'], ['--image-size', '160'], 35, (0.25, 0.5, 1, 2), 15, 15, 20, 5,
                     ALL_CONTROLS),
+    'python': Setting(51203, [], ['--image-size', '96'], 0, (), 6, 10, 15, 2, (), most_rate=40.0, server='python'),
+    'llm': Setting(7001, [], [], 0, (), 20, 4, 0, 0, (), server='llm'),
+    'llm_tune': Setting(29, [], [], 0, (), 16, 3, 0, 0, (), server='llm'),
+    'python_tune': Setting(617, [], ['--image-size', '112'], 0, (), 6, 8, 10, 2, (), most_rate=36.0, server='python'),
 }
 
 # Faults dosed by time get shares of typical latency. The others have their own doses, of any number.
@@ -102,6 +110,10 @@ class Board:
     def __init__(self, setting: Setting, capacity: float, typical_ms: float) -> None:
         self.setting, self.capacity, self.typical_ms = setting, capacity, typical_ms
         self.rate = min(LOAD * capacity, setting.most_rate)
+
+    def measure(self, binaries: Path, out: Path) -> Dict[str, float]:
+        """The machine, by a server without faults (servers.probe)."""
+        return probe(binaries, out / 'probe', self.image('probe', ()), self.setting.seed, self.setting.probe_s)
 
     def image(self, name: str, phases: Sequence[Phase], load: Sequence[str] = (), arguments: Sequence[str] = (), rate: float = 0,
               environment: 'Dict[str, str] | None' = None) -> Plan:
@@ -217,3 +229,8 @@ class Board:
         if not isinstance(job, Plan) or job.name[0] != 'F' or job.name in STRUCK_MEANWHILE:
             return []
         return [job._replace(name=f'{job.name}.unrecorded', is_recorded=False)]
+
+
+def board_of(setting: Setting, capacity: float, typical_ms: float) -> Union[Board, PythonBoard, LlamaBoard]:
+    boards = {'python': PythonBoard, 'llm': LlamaBoard}
+    return boards.get(setting.server, Board)(setting, capacity, typical_ms)

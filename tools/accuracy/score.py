@@ -287,10 +287,16 @@ def profiler_rules(findings: Sequence[Dict[str, Any]]) -> Set[str]:
 
 # ---- Judging
 
+def whose_is(by: Optional[Dict[str, Any]]) -> Set[str]:
+    by = by or {}
+    holder = by.get('holder') or ''  # "reporter at app.py:88 render": a thread and a function; "janitor, generation 2"
+    names = [re.split(' at |, ', holder)[0], holder.rpartition(' ')[2]]
+    return {one for one in [by.get('request'), by.get('thread'), *names, *by.get('requests', [])] if one}
+
+
 def has_culprit(cause: Dict[str, Any], culprits: Set[str], field: str) -> bool:
-    by = cause.get('by') or {}
     if field in ('holder', 'others'):
-        return bool(culprits & ({by.get('request')} | set(by.get('requests', []))))
+        return bool(culprits & whose_is(cause.get('by')))
     return any(f'"{culprit}"' in cause['evidence'] or culprit in cause['evidence'].split() for culprit in culprits)
 
 
@@ -483,9 +489,13 @@ def number_in(dose: str) -> float:
     return float(found.group()) if found else 0.0
 
 
+def is_large(injected_ns: int, typical_ns: int) -> bool:
+    """Whether a fault counts by its size. One without injected time of its own (a bigger input) always counts."""
+    return injected_ns == 0 or (typical_ns > 0 and injected_ns >= LEAST_RATIO * typical_ns)
+
+
 def is_judged(record: Record, expected: Dict[str, Any]) -> bool:
-    """Whether a record counts. A fault without injected time of its own (a burst, a bigger input) always counts."""
-    return not expected['faults'][record.fault].get('needs') and (record.injected_ns == 0 or record.ratio >= LEAST_RATIO)
+    return not expected['faults'][record.fault].get('needs') and is_large(record.injected_ns, record.typical_ns)
 
 
 def judged_records(runs: Sequence[Run], expected: Dict[str, Any]) -> List[Record]:

@@ -52,7 +52,7 @@ class Phase(NamedTuple):
 class Plan(NamedTuple):
     """One run of a server, a Job."""
     name: str
-    server: str  # image or decode
+    server: str  # image, decode or python
     arguments: Sequence[str]
     load: Sequence[str]
     phases: Sequence[Phase]
@@ -60,6 +60,7 @@ class Plan(NamedTuple):
     rate: float = 1.0  # requests a second
     is_recorded: bool = True  # otherwise only the load generator and injectors log it
     is_judged: bool = True  # otherwise it only serves for comparison
+    program: Sequence[str] = ()  # otherwise the faulty server of that name
 
     @property
     def seconds(self) -> float:
@@ -283,12 +284,13 @@ class Server:
         # The incident is written after the load has ended.
         recording = ['--incident-dir', str(folder / 'incidents'), '--no-triggers', '--worker-cpu', '100']
         self.process = subprocess.Popen(
-            [str(binaries / f'faulty_{plan.server}_server'), '--port', '0', '--port-file', str(folder / 'port'), '--allow-fault-control',
+            [*(plan.program or [str(binaries / f'faulty_{plan.server}_server')]), '--port', '0', '--port-file', str(folder / 'port'), '--allow-fault-control',
              '--fault-seed', str(seed), '--fault-log', str(folder / 'server_faults.jsonl'),
              *(recording if plan.is_recorded else ['--no-recorder']), *plan.arguments],
             stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=(lambda: quota.add(os.getpid())) if quota else None,
             env={**os.environ, 'PITOT_PRE_WINDOW_MS': str(window_ms), 'PITOT_MAX_RING_BYTES': str(RING_BYTES),
-                 'PITOT_MEMORY_BUDGET_BYTES': str(BUDGET_BYTES), **plan.environment})
+                 'PITOT_MEMORY_BUDGET_BYTES': str(BUDGET_BYTES), 'PITOT_LIBRARY': str(binaries.parent / 'bindings' / 'c' / 'libpitot_c.so.1'),
+                 **plan.environment})
         deadline = time.monotonic() + START_S
         while not (folder / 'port').exists():
             if self.process.poll() is not None or time.monotonic() > deadline:

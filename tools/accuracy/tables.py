@@ -42,6 +42,7 @@ def markdown(score: Dict[str, Any]) -> str:
                              max(1, sum(cell['requests'] for cell in fault['doses'].values()))), counted(fault['said_instead'])]
               for name, fault in score['faults'].items() if fault['said_instead']]
     lines += table(('', 'missed', 'named first instead'), missed)
+    lines += roots_tables(score['roots']) if score.get('roots') else []
     rivals = list(score['all']['rivals'])
     lines += table(('right of struck requests', 'Pitot, first', *rivals),
                    [[name, percent(whole['top1_alone']), *(percent(whole['rivals'][rival]) for rival in rivals)] for name, whole in
@@ -84,6 +85,34 @@ def notes_of(score: Dict[str, Any]) -> List[str]:
         changed = ['verdicts'] * bool(score.get('is_rejudged')) + ['the right answers'] * (score.get('is_frozen') is False)
         notes.append(f'**Not frozen**: {" and ".join(changed)} changed after these runs had begun.')
     return [line for note in notes for line in ('', note)]
+
+
+def root_row(name: str, counts: Dict[str, Any]) -> List[str]:
+    low, high = counts['interval']
+    total, named = counts['requests'], counts['named']
+    return [name, str(total), f'{percent(counts["right"] / total if total else None)} ({100 * low:.0f} to {100 * high:.0f})',
+            percent(counts['undetermined'] / total if total else None), percent(counts['wrong'] / total if total else None),
+            f'{counts["named_right"]} of {named}', str(counts['sure_and_wrong']), counted(counts['instead'])]
+
+
+def roots_tables(roots: Dict[str, Any]) -> List[str]:
+    """The roots of struck requests, false ones of controls, and some failures to look up."""
+    lines = table(('root', 'struck', 'right', 'undetermined', 'wrong', 'right of those named', 'wrong at 0.5 and more', 'instead'),
+                  [root_row(name, counts) for name, counts in [*roots['faults'].items(), ('all', roots['all'])]])
+    lines += table(('root, control', 'requests', 'named and proved', 'false', 'false of 100', 'false at 0.5 and more', 'which'),
+                   [[name, str(counts['requests']), str(counts['right']), str(counts['wrong']),
+                     f'{100 * counts["wrong"] / max(1, counts["requests"]):.1f}', str(counts['sure_and_wrong']),
+                     counted({what: count for what, count in counts['instead'].items() if what.startswith('wrong')})]
+                    for name, counts in [*roots['controls'].items(), ('all', roots['all_controls'])]])
+    shown: Dict[str, int] = {}
+    rows = []
+    for one in roots['failures']:
+        key = f'{one["run"]} {one["outcome"]} {one["said"]}'
+        shown[key] = shown.get(key, 0) + 1
+        if shown[key] == 1:
+            confidence = '' if one['confidence'] is None else f'{one["confidence"]:.2f}'
+            rows.append([one['run'], one['request'], f'{one["injected_ns"] / 1e6:.2f}', one['outcome'], confidence, one['text']])
+    return lines + table(('failure', 'request', 'injected, ms', 'root', 'confidence', 'sentence'), rows)
 
 
 def findings_table(findings: Dict[str, Any]) -> List[str]:

@@ -20,6 +20,7 @@ import coverage
 import floors
 import matrix
 import plot
+import roots
 import score
 import second_run
 import servers
@@ -40,8 +41,9 @@ EXPECTED = {
         'F20': {'what': 'spinners', 'injector': 'cpu_spinners', 'strikes': 'meanwhile', 'blames': ['host_runqueue']},
         'F13': {'what': 'neighbour', 'injector': 'shared_stream', 'strikes': 'slower', 'blames': ['gpu_queue_wait_others']},
         'F99': {'what': 'unknown', 'injector': 'unseen', 'blames': ['host_gil'], 'needs': 'evidence'},
-        'F22': {'what': 'lock', 'injector': 'lock_held', 'role': 'waiter', 'blames': ['host_lock'], 'culprit': 'holder'},
-        'F27': {'what': 'burst', 'injector': 'queued', 'blames': ['handoff'], 'culprit': 'others'},
+        'F22': {'what': 'lock', 'injector': 'lock_held', 'role': 'waiter', 'blames': ['host_lock'], 'culprit': 'holder',
+                'root': {'blames': ['host_lock', 'host_blocked_unknown'], 'is_others': True, 'of': ['request']}},
+        'F27': {'what': 'burst', 'injector': 'queued', 'blames': ['handoff'], 'culprit': 'others', 'root': {'blames': [], 'kinds': ['load']}},
         'F30': {'what': 'prompt', 'injector': 'long_prompt', 'role': 'waiter', 'blames': ['executor_busy'], 'culprit': 'holder',
                 'beside': ['queued']},
         'F31': {'what': 'slow post-processing', 'injector': 'slow_postprocess', 'on_cpu': True, 'blames': ['host_oncpu_post']},
@@ -694,25 +696,26 @@ class Floors(unittest.TestCase):
                  for i in range(requests)]
         verdicts = [verdict(one, [named[i]] if i < right * requests else [wrong] if wrong else []) for i, one in enumerate(struck)]
         normal = [verdict(f'c{i:04}', [cause('host_lock', 3, 0.01)] if i < false * 1000 else []) for i in range(1000)]
-        board = scored(run('F01', [line(one, 'slow_decode_spin', 4, scope='decode') for one in struck], verdicts), run('C02', [], normal))
-        return [one.partition(':')[0] for one in floors.missed(board)]
+        runs = [run('F01', [line(one, 'slow_decode_spin', 4, scope='decode') for one in struck], verdicts), run('C02', [], normal)]
+        return [one.partition(':')[0] for one in floors.missed({**scored(*runs), 'roots': roots.score_roots(runs, EXPECTED)})]
 
     def test_a_good_board_misses_no_floor(self):
         self.assertEqual(self.missed(), [])
         self.assertEqual(self.missed(right=0.95, culprits=0.95, false=0.01, excess_ms=4.3), [])
 
     def test_each_floor_is_missed_for_its_own_reason(self):
-        said = {'recall, lower end', 'top 1, lower end'}
+        said = {'recall, lower end', 'top 1, lower end', 'root, lower end'}
         self.assertEqual(set(self.missed(right=0.7)), said)
-        self.assertEqual(set(self.missed(right=0.9, wrong=cause('host_lock', 4))), {'precision, lower end'})
+        self.assertEqual(set(self.missed(right=0.9, wrong=cause('host_lock', 4))),
+                         {'precision, lower end', 'wrong roots of confidence 0.5 and more, upper end'})
         self.assertEqual(self.missed(culprits=0.8), ['culprit, lower end'])
         self.assertEqual(self.missed(false=0.03), ['false of 100 control requests, upper end'])
         self.assertEqual(self.missed(confidence=0.85), ['expected calibration error'])
         self.assertEqual(self.missed(excess_ms=5), ['blame error, median'])
 
     def test_few_requests_do_not_reach_the_floors(self):
-        self.assertEqual(len(self.missed(requests=3)), 4)
-        nothing = scored(run('F28', [], []))
+        self.assertEqual(len(self.missed(requests=3)), 6)
+        nothing = {**scored(run('F28', [], [])), 'roots': roots.score_roots([], EXPECTED)}
         self.assertEqual(len(floors.missed(nothing)), len(floors.FLOORS))
 
 
@@ -733,7 +736,7 @@ class Runs(unittest.TestCase):
         def probe(*_):
             self.probes += 1
             return {'capacity': 100, 'typical_ms': 5}
-        with mock.patch.object(matrix.Board, 'jobs', lambda _: jobs), mock.patch.object(servers, 'probe', probe), \
+        with mock.patch.object(matrix.Board, 'jobs', lambda _: jobs), mock.patch.object(matrix, 'probe', probe), \
                 mock.patch.object(servers, 'digest', lambda _: programs), mock.patch('builtins.print'):
             self.board = self.program.Matrix(options)
             self.board.run()
@@ -813,14 +816,25 @@ class Runs(unittest.TestCase):
         expected = score.read_expected()
         known = {name for kind in ('faults', 'pairs', 'lossy', 'versions', 'controls') for name in expected[kind]}
         for name, setting in matrix.SETTINGS.items():
-            names = [job.name for job in matrix.Board(setting, 500, 5).jobs()]
+            names = [job.name for job in matrix.board_of(setting, 500, 5).jobs()]
             with self.subTest(setting=name):
                 self.assertEqual(len(names), len(set(names)))
                 self.assertLessEqual(set(names), known | {matrix.FIRST_VERSION})
 
+    def test_the_python_server_has_all_its_faults_with_both_kinds_of_handlers(self):
+        expected = score.read_expected()
+        faults = {name for name, fault in expected['faults'].items() if fault['server'] == 'python'}
+        jobs = matrix.board_of(matrix.SETTINGS['python'], 100, 8).jobs()
+        self.assertLessEqual(faults, {job.name for job in jobs})
+        for job in jobs:
+            self.assertEqual(job.arguments[:2], ['--handlers', 'tasks' if job.name.endswith('a') else 'threads'])
+            self.assertTrue(job.program and job.environment)
+            self.assertEqual(job.load[:2], matrix.SETTINGS['python'].pictures)
+
     def test_on_a_gpu_every_fault_is_made_except_those_for_the_simulator(self):
         expected = score.read_expected()
         faults = {name for kind in ('faults', 'pairs', 'lossy', 'versions', 'controls') for name in expected[kind]}
+        faults -= {job.name for name in ('python', 'llm') for job in matrix.board_of(matrix.SETTINGS[name], 100, 8).jobs()}
         jobs = matrix.Board(matrix.SETTINGS['gpu'], 2000, 8).jobs()
         self.assertEqual(faults - {job.name for job in jobs}, {'F14p', 'F16', 'F20p', 'F35p', 'F36p', 'X02', *matrix.RARE})
         for job in jobs:
@@ -854,6 +868,134 @@ class Runs(unittest.TestCase):
         self.assertEqual([(twin.name, twin.is_recorded) for twin in twins['F01']], [('F01.unrecorded', False)])
         for name in ('F16', 'F20', 'F36', 'F37', 'C02', 'X05', matrix.FIRST_VERSION):
             self.assertEqual(twins[name], [], name)
+
+
+def node(kind, blame, ms, *children, **more):
+    return {'kind': kind, 'blame': blame, 'excess_ns': int(ms * MS), 'children': list(children), **more}
+
+
+def rooted(request, path, kind='causes', by=None, confidence=0.9, typical_ms=5, **more):
+    """A verdict whose tree is one way of (kind, blame, ms) to the root."""
+    tree, hops = None, sum(one[0] in roots.NEXT_HOPS for one in path)
+    for step in reversed(path):
+        tree = node(*step[:3], *([tree] if tree else []), **(step[3] if len(step) > 3 else {}))
+    of, blame, ms = path[-1][:3]
+    root = {'kind': of, 'blame': blame, 'by': by, 'hops': hops, 'excess_ns': int(ms * MS), 'confidence': confidence}
+    return {**verdict(request, [cause(path[0][1], path[0][2])], kind, typical_ms), 'root': root, 'tree': node('victim', '', ms, tree),
+            'summary': f'about {request}', **more}
+
+
+class Roots(unittest.TestCase):
+    def outcome(self, name, lines, verdicts):
+        """The outcome of request a."""
+        return next(one.outcome for one in roots.judged_of(run(name, lines, verdicts), EXPECTED) if one.request == 'a')
+
+    def control(self, lines, said):
+        return roots.control_of(run('C02', lines, [said]), EXPECTED)[0].outcome
+
+    def test_the_fault_as_the_requests_own_part_is_right(self):
+        lines = [line('a', 'slow_decode_spin', 4)]
+        self.assertEqual(self.outcome('F01', lines, [rooted('a', [('part', 'host_oncpu_pre', 4)])]), 'right')
+
+    def test_the_same_part_of_another_request_is_wrong_unless_its_own_lines_prove_it(self):
+        lines = [line('a', 'slow_decode_spin', 4), line('a', 'queued', 9, others=['b'])]
+        said = rooted('a', [('part', 'executor_busy', 9), ('request', 'executor_busy', 9), ('part', 'host_oncpu_pre', 9)], by={'request': 'b'})
+        self.assertEqual(self.outcome('F01', lines, [said]), 'wrong')
+        self.assertEqual(self.outcome('F01', [*lines, line('b', 'slow_decode_spin', 8)], [said]), 'right')
+
+    def test_a_proved_root_smaller_than_the_fault_is_wrong(self):
+        said = rooted('a', [('part', 'host_runqueue', 6)])
+        for waited_ms, outcome in ((6, 'right'), (3, 'wrong')):
+            lines = [line('a', 'slow_decode_spin', 4), line('a', 'cpu_waited', waited_ms)]
+            self.assertEqual(self.outcome('F01', lines, [said]), outcome)
+
+    def test_behind_a_batch_is_undetermined_if_the_wait_is_true_and_wrong_otherwise(self):
+        said = rooted('a', [('part', 'executor_busy', 6), ('batch', 'executor_busy', 6)], by={'requests': ['b']})
+        for waited_ms, outcome in ((6, 'undetermined'), (2, 'wrong')):
+            lines = [line('a', 'slow_decode_spin', 4), line('a', 'queued', waited_ms, others=['b'])]
+            self.assertEqual(self.outcome('F01', lines, [said]), outcome)
+
+    def test_the_culprit_must_be_the_logged_one(self):
+        lines = [line('a', 'lock_held', 4, role='waiter', holder='b')]
+        for who, outcome in (('b', 'right'), ('c', 'wrong')):
+            for path in ([('part', 'host_lock', 4), ('request', 'host_lock', 4)],
+                         [('part', 'host_lock', 4), ('request', 'host_lock', 4), ('part', 'host_blocked_unknown', 4)]):
+                self.assertEqual(self.outcome('F22', lines, [rooted('a', path, by={'request': who})]), outcome)
+
+    def test_a_thread_and_the_holder_of_an_interpreter_are_culprits(self):
+        for by in ({'thread': 'janitor'}, {'holder': 'janitor, generation 2'}, {'holder': 'janitor at app.py:88 render'}):
+            self.assertIn('janitor', score.whose_is(by))
+        self.assertIn('Service.report', score.whose_is({'holder': 'worker at app.py:88 Service.report'}))
+
+    def test_the_culprit_in_the_sentence_counts_if_the_root_has_several(self):
+        path = [('part', 'host_lock', 4), ('request', 'host_lock', 4, {'by': {'request': 'b'}}), ('part', 'host_blocked_unknown', 3)]
+        self.assertEqual(self.outcome('F22', [line('a', 'lock_held', 4, role='waiter', holder='b')], [rooted('a', path)]), 'right')
+
+    def test_load_is_right_of_a_burst_and_of_no_other_fault(self):
+        said = rooted('a', [('part', 'executor_busy', 6), ('load', 'executor_busy', 6)])
+        self.assertEqual(self.outcome('F27', [line('a', 'queued', 6, others=['b'])], [said]), 'right')
+        self.assertEqual(self.outcome('F01', [line('a', 'slow_decode_spin', 4)], [said]), 'wrong')
+
+    def test_load_is_proved_by_a_wait_unless_one_ahead_was_struck(self):
+        said = rooted('a', [('part', 'executor_busy', 6), ('load', 'executor_busy', 6)])
+        lines = [line('a', 'slow_decode_spin', 4), line('a', 'queued', 6, others=['b'])]
+        self.assertEqual(self.outcome('F01', lines, [said]), 'right')
+        self.assertEqual(self.outcome('F01', [*lines, line('b', 'slow_decode_spin', 8)], [said]), 'wrong')
+
+    def test_something_unrecorded_of_a_wrong_culprit_is_wrong(self):
+        lines = [line('a', 'lock_held', 4, role='waiter', holder='b')]
+        for who, outcome in (('b', 'undetermined'), ('c', 'wrong')):
+            path = [('part', 'host_lock', 4), ('request', 'host_lock', 4, {'by': {'request': who}}), ('part', score.UNEXPLAINED, 4)]
+            self.assertEqual(self.outcome('F22', lines, [rooted('a', path)]), outcome)
+
+    def test_a_verdict_without_a_root_is_undetermined(self):
+        lines = [line('a', 'slow_decode_spin', 4)]
+        unexplained = rooted('a', [('part', 'executor_busy', 6), ('unexplained', 'executor_busy', 6)])
+        untraced = rooted('a', [('part', score.UNEXPLAINED, 6)])
+        diffuse = rooted('a', [('part', 'host_lock', 6)], 'diffuse')  # its sentence does not name the root
+        for said in (verdict('a'), verdict('a', kind='undetermined'), verdict('a', kind='not_unusual'), unexplained, untraced, diffuse):
+            self.assertEqual(self.outcome('F01', lines, [said]), 'undetermined')
+
+    def test_a_cause_named_without_a_root_counts_as_the_root(self):
+        lines = [line('a', 'slow_decode_spin', 4)]
+        self.assertEqual(self.outcome('F01', lines, [verdict('a', [cause('host_oncpu_pre', 4)])]), 'right')
+        self.assertEqual(self.outcome('F01', lines, [verdict('a', [cause('host_lock', 4)])]), 'wrong')
+
+    def test_more_work_and_a_clock_are_roots(self):
+        big = [{'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}]
+        self.assertEqual(self.outcome('F28', big, [verdict('a', kind='more_work')]), 'right')
+        self.assertEqual(self.outcome('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', kind='more_work')]), 'wrong')
+        low = [line('a', 'gpu_clock_low', 4)]
+        self.assertEqual(self.outcome('F16', low, [{**verdict('a', kind='uniform'), 'clocks': 'SM clock 900'}]), 'right')
+        self.assertEqual(self.outcome('F16', low, [verdict('a', kind='uniform')]), 'wrong')
+
+    def test_small_faults_and_those_that_verdicts_cannot_know_do_not_count(self):
+        said = [verdict('a')]
+        for name, lines in (('F01', [line('a', 'slow_decode_spin', 1)]), ('F99', [line('a', 'unseen', 9)])):
+            self.assertEqual(roots.judged_of(run(name, lines, said), EXPECTED), [])
+
+    def test_a_root_of_a_control_is_false_without_a_proof(self):
+        said = rooted('a', [('part', 'host_runqueue', 6)])
+        self.assertEqual(self.control([], said), 'wrong')
+        self.assertEqual(self.control([line('a', 'cpu_waited', 3)], said), 'right')
+        self.assertEqual(self.control([], verdict('a')), 'undetermined')
+
+    def test_the_counts_add_up_and_failures_can_be_looked_up(self):
+        lines = [line(name, 'slow_decode_spin', 4) for name in 'abcd']
+        said = [rooted('a', [('part', 'host_oncpu_pre', 4)]), rooted('b', [('part', 'host_lock', 4)], confidence=0.6),
+                rooted('c', [('part', 'host_lock', 4)], confidence=0.4), verdict('d')]
+        result = roots.score_roots([run('F01', lines, said), run('C02', [], [verdict('a', kind='not_unusual')])], EXPECTED)
+        counts = result['all']
+        self.assertEqual([counts[key] for key in ('requests', 'right', 'undetermined', 'wrong', 'sure_and_wrong', 'named')], [4, 1, 1, 2, 1, 3])
+        self.assertEqual(counts['instead'], {'wrong: host_lock': 2, 'undetermined: (no root)': 1})
+        self.assertEqual([(one['run'], one['request'], one['outcome']) for one in result['failures']],
+                         [('F01', 'b', 'wrong'), ('F01', 'c', 'wrong'), ('F01', 'd', 'undetermined')])
+        text = tables.markdown({**scored(), 'roots': result})
+        self.assertIn('| F01 | 4 | 25 % (5 to 70) | 25 % | 50 % | 1 of 3 | 1 | wrong: host_lock 2, undetermined: (no root) 1 |', text)
+        self.assertIn('| F01 | b | 4.00 | wrong | 0.60 | about b |', text)
+        with tempfile.TemporaryDirectory() as folder:
+            roots.write_failures(Path(folder) / 'roots.jsonl', result)
+            self.assertEqual(len(score.read_lines(Path(folder) / 'roots.jsonl')), 3)
 
 
 class Others(unittest.TestCase):

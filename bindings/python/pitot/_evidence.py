@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts and stops the evidence of the interpreter: collections, its lock, event loops, names of threads."""
+"""Starts and stops the evidence of the interpreter: collections, its lock, event loops, stacks, names of threads."""
 
+import logging
 import threading
 from typing import Any, Callable, List
 
-from pitot import _loops, _request, _watch
+from pitot import _library as lib
+from pitot import _loops, _request, _stacks, _watch
+
+_log = logging.getLogger("pitot")
 
 _lock = threading.Lock()
 _stops: List[Callable[[], None]] = []
 _owner: Any = None  # the recorder it was begun for
 
 
-def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bool) -> None:
+def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bool, stacks: bool) -> None:
     """Begins to record the chosen parts. Called once the recorder `owner` runs; in a child of a fork, too."""
     global _owner  # pylint: disable=global-statement
     with _lock:
@@ -28,7 +32,11 @@ def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bo
             install = loops.install  # asyncio may be imported later
             _stops.append(loops.remove)
             _request._enter = _loops.enter
-        watch = _watch.Watch(interpreter_lock, install, _loops.look if event_loops else _nothing)
+        look_if_late = _stacks.Stacks().look if stacks and _can_take_stacks() else None
+        if look_if_late is not None:
+            lib.watch_late_requests(1)
+            _stops.append(lambda: lib.watch_late_requests(0))
+        watch = _watch.Watch(interpreter_lock, install, _loops.look if event_loops else _nothing, look_if_late)
         watch.start()
         _stops.append(watch.stop)
 
@@ -46,6 +54,13 @@ def _stop_locked() -> None:
     _request._enter = None
     while _stops:
         _stops.pop()()
+
+
+def _can_take_stacks() -> bool:
+    why_not = _stacks.why_not()
+    if why_not:
+        _log.info("%s", why_not)
+    return not why_not
 
 
 def _nothing() -> None:

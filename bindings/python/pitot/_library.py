@@ -104,6 +104,10 @@ class Host(ctypes.Structure):
                 ("memory_bytes", c_uint64)]
 
 
+class Stacks(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("most_stacks", c_uint32), ("most_threads", c_uint32), ("reserved", c_uint32)]
+
+
 class Nvtx(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("capture", c_uint32), ("mirror_scopes", c_uint32), ("reserved", c_uint32)]
 
@@ -237,6 +241,7 @@ profile_text = _declare(_quick, "profile_text", c_size_t, c_void_p, *_MESSAGE)
 profile_compare = _declare(_quick, "profile_compare", c_size_t, c_char_p, c_void_p, c_char_p, c_void_p, *_MESSAGE)
 profile_options_init = _declare(_quick, "profile_options_init", None, POINTER(ProfileOptions), c_size_t)
 recorder_add_host = _declare(_slow, "recorder_add_host", c_int32, c_void_p, POINTER(Host), *_MESSAGE)
+recorder_add_stacks = _declare(_slow, "recorder_add_stacks", c_int32, c_void_p, POINTER(Stacks), *_MESSAGE)
 recorder_add_nvtx = _declare(_slow, "recorder_add_nvtx", c_int32, c_void_p, POINTER(Nvtx), *_MESSAGE)
 recorder_add_torch = _declare(_slow, "recorder_add_torch", c_int32, c_void_p, POINTER(Torch), *_MESSAGE)
 recorder_add_why = _declare(_slow, "recorder_add_why", c_int32, c_void_p, POINTER(Why), *_MESSAGE)
@@ -247,6 +252,7 @@ cuda_calls_init = _declare(_quick, "cuda_calls_init", None, POINTER(CudaCalls), 
 cuda_events_init = _declare(_quick, "cuda_events_init", None, POINTER(CudaEvents), c_size_t)
 gpu_init = _declare(_quick, "gpu_init", None, POINTER(Gpu), c_size_t)
 host_init = _declare(_quick, "host_init", None, POINTER(Host), c_size_t)
+stacks_init = _declare(_quick, "stacks_init", None, POINTER(Stacks), c_size_t)
 nvtx_init = _declare(_quick, "nvtx_init", None, POINTER(Nvtx), c_size_t)
 torch_init = _declare(_quick, "torch_init", None, POINTER(Torch), c_size_t)
 why_init = _declare(_quick, "why_init", None, POINTER(Why), c_size_t)
@@ -322,6 +328,10 @@ _CPU = (c_uint32, POINTER(c_int64), POINTER(c_uint64), c_uint32)
 sleep_and_read_cpu = _declare(_slow, "sleep_and_read_cpu", c_uint64, *_CPU)
 read_cpu = _declare(_quick, "sleep_and_read_cpu", c_uint64, *_CPU)  # keeps the interpreter's lock
 name_thread = _declare(_quick, "name_thread", c_int32, c_int64, c_char_p)
+watch_late_requests = _declare(_quick, "watch_late_requests", None, c_int32)
+find_late_threads = _declare(_quick, "find_late_threads", c_uint32, POINTER(c_int64), c_uint32)
+system_call_of = _declare(_quick, "system_call_of", c_uint32, c_int64)  # keeps the interpreter's lock
+record_stack = _declare(_quick, "record_stack", None, c_int64, c_uint32, c_uint32, POINTER(c_uint32), c_uint32, c_uint32)
 
 
 class InvalidArgument(ValueError):

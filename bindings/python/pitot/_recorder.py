@@ -375,6 +375,15 @@ class Recorder:
                   "memory_bytes": memory_bytes}
         return self._failure_or(lib.recorder_add_host, byref(_filled(lib.Host, lib.host_init, fields)))
 
+    def add_stacks(self, *, most_stacks: Optional[int] = None, most_threads: Optional[int] = None) -> Status:
+        """Reads stacks of machine code of blocked threads while a request is late.
+
+        Threads of Python have stacks of Python without it (`pitot.start(stacks=True)`). This is for those of native code, which
+        hold no interpreter. Incidents say why none can be read ("stacks.not_recorded").
+        """
+        fields = {"most_stacks": most_stacks, "most_threads": most_threads}
+        return self._failure_or(lib.recorder_add_stacks, byref(_filled(lib.Stacks, lib.stacks_init, fields)))
+
     def add_nvtx(self, *, capture: bool = True, mirror_scopes: bool = True) -> Status:
         """Records NVTX events of other libraries (NCCL, cuDNN, PyTorch's emit_nvtx), and mirrors scopes to an attached tool
         (nsys). Call it before importing libraries that use NVTX: those that called NVTX before are missed, and named in
@@ -574,7 +583,8 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           depth: Optional[Depth] = None, overhead_budget_percent: Optional[float] = None,
           perfetto_file: Optional[bool] = None,
           log: LogFunction = _to_logging, from_environment: bool = False, gpu: bool = False,
-          collections: bool = True, interpreter_lock: bool = True, event_loops: bool = True) -> Recorder:
+          collections: bool = True, interpreter_lock: bool = True, event_loops: bool = True,
+          stacks: bool = True) -> Recorder:
     """Starts the recorder of this process; in a server that forks workers, call it in each.
 
     None means the default of pitot/options.h, or with `from_environment` the value of PITOT_INCIDENT_DIRECTORY and the other
@@ -583,7 +593,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
 
     `collections` records garbage collections of 1 ms and more. `interpreter_lock` has a thread ask for the interpreter's lock
     every 10 ms, and records who had it when that took 2 ms or more. `event_loops` makes requests follow their tasks in
-    asyncio, and records steps of 1 ms and more. docs/guide/python.md says what each costs.
+    asyncio, and records steps of 1 ms and more. `stacks` records where threads are while a request is late. docs/guide/python.md says what each costs.
 
     Returns a recorder that runs until `stop` or the end of the interpreter. If it could not start, it does not record; its
     `status` and the log give the reason. Raises InvalidArgument for a wrong option.
@@ -602,7 +612,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
     recorder = Recorder(handle.value, None if status else status)
     if status:
         _running.add(recorder)
-        _evidence.start(recorder, bool(collections), bool(interpreter_lock), bool(event_loops))
+        _evidence.start(recorder, bool(collections), bool(interpreter_lock), bool(event_loops), bool(stacks))
         if gpu:
             recorder.enable_gpu()
     return recorder

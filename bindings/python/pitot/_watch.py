@@ -198,10 +198,12 @@ def _is_runnable(tid: int) -> bool:
 class Watch:
     """The watching thread."""
 
-    def __init__(self, locks: bool, on_tick: Callable[[], None], look: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, locks: bool, on_tick: Callable[[], None], look: Callable[[], None] = lambda: None,
+                 look_if_late: Optional[Callable[[], None]] = None) -> None:
         self._locks = locks and getattr(sys, "_is_gil_enabled", lambda: True)()
         self._on_tick = on_tick
         self._look = look
+        self._look_if_late = look_if_late
         self._is_over = False
         self._threads = _Threads()
         self._thread = threading.Thread(target=self._run, name="pitot-python", daemon=True)
@@ -215,7 +217,7 @@ class Watch:
             self._thread.join(1)
 
     def _run(self) -> None:
-        pause_us, watch, failures = 0, self._watch, 0
+        pause_us, watch, failures = _INTERVAL_US, self._watch, 0
         while not self._is_over:
             try:
                 pause_us = watch(pause_us)
@@ -233,12 +235,17 @@ class Watch:
             threads.list(now)
             self._on_tick()
         if not self._locks:
-            lib.sleep_and_read_cpu(_NAMES_US, None, None, 0)
-            return _NAMES_US
+            lib.sleep_and_read_cpu(pause_us, None, None, 0)
+            if self._look_if_late is None:
+                return _NAMES_US
+            self._look_if_late()
+            return _INTERVAL_US
         tids, cpu, count = threads.arguments()
         asked = lib.sleep_and_read_cpu(pause_us, tids, cpu, count)  # without the lock; then asks for it
         got = time.monotonic_ns()
         self._look()
+        if self._look_if_late is not None:
+            self._look_if_late()
         if got - asked < _LEAST_NS:
             return _INTERVAL_US
         self._record(cpu, got - asked, got)

@@ -28,7 +28,7 @@
 PITOT_NAMESPACE_BEGIN
 
 struct WhyJudgeOptions {
-  // CPU time of one verdict and everything that goes with it, ms.
+  // CPU time of one verdict, and again of the findings of its window, ms.
   uint32_t budget_ms = 2000;
   // Whether to write report.html, too.
   bool html = true;

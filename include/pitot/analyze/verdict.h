@@ -17,6 +17,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "pitot/analyze/baseline.h"
@@ -93,7 +94,8 @@ enum class Proof : uint8_t {
   kOthersOnGpu = 20,  // hardware counters and NVML: another process worked on the GPU around then
   kMemoryBound = 21,  // hardware counters: the GPU's memory was busier than usual, and bounds its work
   kHeldLoop = 22,     // a step of another task held its event loop
-  kMayPollGpu = 23,   // the GPU worked all the time, and its thread made no recorded call
+  kMayPollGpu = 23,   // the GPU worked for most of it, and its thread made no recorded call
+  kPlaced = 24,       // stacks show where its thread was
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;
@@ -286,6 +288,9 @@ class PITOT_EXPORT Learned {
   // Reason why the last request asked about has fewer than `least` to compare with, if losses in the time of others are
   // the reason; otherwise "".
   std::string why_few;
+  // Reliable results by id, from earlier traces of this process as well; those of this trace are added. Windows of
+  // incidents that follow each other overlap. Null: none.
+  std::unordered_map<uint64_t, BaselineRow>* known = nullptr;
 };
 
 // Adds requests of the trace to `baseline` for comparison with the request of that row, if no baseline was kept. They

@@ -15,14 +15,18 @@
 PITOT_NAMESPACE_BEGIN
 
 // The input of a judge for one call, and the receiver of its answers.
-class Hearing {
+class PITOT_EXPORT Hearing {
  public:
   virtual const model::Trace& trace() const noexcept = 0;
-  // True once the CPU budget is spent or the recorder stops: return then. Ask once per millisecond of work. The call
-  // keeps the judge within the worker's share of the CPU.
+  // True once the CPU budget is spent, the recorder stops, or findings must wait for a verdict: return then. Ask once
+  // per millisecond of work. The call keeps the judge within the worker's share of the CPU.
   virtual bool IsOver() noexcept = 0;
   // Sets the text that report.txt opens with, for people; copied. A later text replaces it. Hooks receive it, too.
   virtual void OpenReport(const char* text) = 0;
+  // Says what the verdict is, in words that are the same whenever the same happens: route, cause, whose; no ids. And
+  // how bad it is, in ns beyond the usual. Incidents with the same signature fold: the first, the worst and the last
+  // are kept. Copied. Without it, or with "", an incident is unlike any other.
+  virtual void SetSignature(const char* signature, int64_t excess_ns);
   // Adds a file to the incident, or replaces the file of that name as a whole.
   // Errors: kUnavailable (the call is over, it is a sample, or incidents are not kept on disk), the serializer's
   //   errors, kResourceExhausted, kIoError.
@@ -38,10 +42,12 @@ struct JudgeNeeds {
   uint32_t sample_window_ms = 0;    // how far back a sample reaches
   uint32_t sample_permille = 5;     // samples' share of one CPU's time; expensive ones come less often
   uint32_t sample_bytes = 1 << 20;  // rings copied for a sample, at most; the newest events
+  bool has_findings = false;        // whether to call AddFindings
 };
 
 // Called on Pitot's worker at idle priority, one call at a time; may allocate. Exceptions, errors, and calls that
-// exceed their budget are noted in report.txt, logged and counted (Stats::verdicts_failed); answers given by then stay.
+// exceed their budget are noted in report.txt, logged and counted (Stats::verdicts_failed, findings_left_out); answers
+// given by then stay.
 // A call that does not return delays the incidents after it, but not Recorder::Stop.
 class PITOT_EXPORT Judge {
  public:
@@ -50,8 +56,11 @@ class PITOT_EXPORT Judge {
   virtual const char* Name() const noexcept = 0;
   // Called once, by Recorder::Add.
   virtual JudgeNeeds Needs() const noexcept = 0;
-  // Judges an incident.
+  // Judges an incident, and no more: the next ones wait for their verdicts.
   virtual Status Decide(Hearing& hearing) = 0;
+  // Adds to the last incidents that were judged what is not the verdict, such as findings about the whole window: with
+  // the same trace, once no incident waits for its verdict. The hearing is over when one does. Not called for all.
+  virtual Status AddFindings(Hearing& hearing);
   // Learns from a sample: its trace has no firings.
   virtual Status Learn(Hearing& hearing);
 };

@@ -26,8 +26,8 @@ struct LatencyTriggerOptions {
   // Fires only when `k` of the last `n` finished requests of the route were above, 1 <= k <= n <= 64.
   uint32_t k = 1;
   uint32_t n = 1;
-  // After firing on a route, begins no further incident there for this time, ms. Slow requests while one is pending
-  // join it.
+  // After firing on a route, begins no further incident there for this time, ms, unless a request is twice as slow.
+  // Slow requests while one is pending join it.
   uint32_t cool_down_ms = 1000;
   // Window of its incidents, ms; 0: the recorder's.
   uint32_t pre_window_ms = 0;

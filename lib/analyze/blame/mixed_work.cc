@@ -82,7 +82,7 @@ class MixedWorkFinder {
   static Taken TakenByInferred(const Step& step, const Usual& usual, bool is_long);
   static bool AreLikeKnown(const Step& step, const Executor& executor);
   Taken TakenBy(const Step& step, const Executor& executor) const;
-  std::vector<bool> FindAlone() const;
+  std::vector<int64_t> FindAlone() const;
   bool IsPrompt(const model::MemberRow& member) const;
   int KeyOf(const Step& step) const;
   Executor& ExecutorOf(uint32_t batch) { return executors_[trace_.batches[batch].executor]; }
@@ -341,10 +341,11 @@ MixedWorkFinder::Taken MixedWorkFinder::TakenBy(const Step& step, const Executor
   return step.large != 0 ? TakenByGiven(step, executor, is_long) : Taken{};
 }
 
-// Batches where the thread worked for a single member for a time, and for others besides: which time was whose is
-// recorded there.
-std::vector<bool> MixedWorkFinder::FindAlone() const {
-  std::vector<bool> has_own(trace_.batches.size()), has_others(trace_.batches.size());
+// The longest scope of each batch in which the thread worked for its largest member, in ns, if it worked for others
+// besides. A long one says which time was whose; a short one, like the member's sampling, does not.
+std::vector<int64_t> MixedWorkFinder::FindAlone() const {
+  std::vector<int64_t> own_ns(trace_.batches.size());
+  std::vector<bool> has_others(trace_.batches.size());
   std::vector<uint32_t> own(trace_.batches.size(), kNone);
   for (const Step& step : steps_) {
     if (step.is_given && step.large != 0) own[step.batch] = step.parts[0].request;
@@ -353,10 +354,13 @@ std::vector<bool> MixedWorkFinder::FindAlone() const {
     const uint32_t batch = trace_.events.batch[event];
     if (batch == kNone || own[batch] == kNone || !model::IsScope(trace_.sites[trace_.events.site[event]].kind))
       continue;
-    (trace_.events.request[event] == own[batch] ? has_own : has_others)[batch] = true;
+    if (trace_.events.request[event] != own[batch])
+      has_others[batch] = true;
+    else
+      own_ns[batch] = std::max(own_ns[batch], trace_.EventEnd(event) - trace_.events.begin_ns[event]);
   }
-  for (size_t batch = 0; batch < has_own.size(); ++batch) has_own[batch] = has_own[batch] && has_others[batch];
-  return has_own;
+  for (size_t batch = 0; batch < own_ns.size(); ++batch) own_ns[batch] = has_others[batch] ? own_ns[batch] : 0;
+  return own_ns;
 }
 
 void MixedWorkFinder::Find(MixedWork* found) {
@@ -372,14 +376,15 @@ void MixedWorkFinder::Find(MixedWork* found) {
   for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch) AddStep(batch);
   FindUsualWithout();
   FindBeyond();
-  const std::vector<bool> is_recorded_alone = FindAlone();
+  const std::vector<int64_t> alone_ns = FindAlone();
   for (Step& step : steps_) {
     const Taken taken = TakenBy(step, ExecutorOf(step.batch));
     MixedWork::Range& range = found->of_[step.batch];
     range.doubt = taken.doubt;
     range.first = static_cast<uint32_t>(found->parts_.size());
     const double share = taken.ns / static_cast<double>(step.length_ns);
-    if (share <= 0 || is_recorded_alone[step.batch]) continue;
+    const bool is_recorded = 2 * static_cast<double>(alone_ns[step.batch]) >= taken.ns;
+    if (share <= 0 || is_recorded) continue;
     step.parts.resize(std::min(step.parts.size(), kMostParts));
     range.count = static_cast<uint32_t>(step.parts.size());
     for (Part& part : step.parts) {

@@ -16,6 +16,7 @@
 #include "analyze/blame/launching.h"
 #include "analyze/blame/mixed_work.h"
 #include "analyze/blame/namespace.h"
+#include "analyze/blame/stacks.h"
 #include "analyze/blame/stillness.h"
 #include "analyze/blame/usual.h"
 #include "analyze/blame/walk_gpu.h"
@@ -47,6 +48,7 @@ class Index {
         mixed_work(Ask(of)),
         launching(Ask(of), how),
         stillness(Ask(of)),
+        stacks(Ask(of)),
         first_uses(Ask(of), threads, gpu, how),
         usual(Ask(of)) {}
   Index(const Index&) = delete;
@@ -83,6 +85,7 @@ class Index {
   const MixedWork mixed_work;
   const Launching launching;
   const Stillness stillness;
+  const Stacks stacks;
   const FirstUses first_uses;
   const Usual usual;
 };
@@ -169,7 +172,9 @@ class Walk {
   void Call(const Piece& piece, int64_t begin_ns);
   Blame BlameOfCopy(uint32_t op) const;
   Blame BlameOfCopying(uint32_t call) const;
+  Blame BlameOfCall(int64_t begin_ns, uint32_t call) const;
   void EmitCall(int64_t begin_ns, uint32_t call, uint32_t event);
+  void EmitLaunch(int64_t begin_ns, BlameSegment segment);
   void EmitInCall(int64_t begin_ns, const BlameSegment& segment);
   bool IsGpuKnown(int64_t begin_ns) const;
   void EmitWaitInCall(int64_t begin_ns, BlameSegment rest);

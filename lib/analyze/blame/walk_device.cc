@@ -177,6 +177,41 @@ bool Walk::IsGpuKnown(int64_t begin_ns) const {
   return device != nullptr && device->IsSampled(begin_ns, now_ns_);
 }
 
+// What the thread's own time in a call is, from `begin_ns` to now.
+Blame Walk::BlameOfCall(int64_t begin_ns, uint32_t call) const {
+  switch (index_.gpu.ClassOf(call)) {
+    case CallClass::kLaunch:
+    case CallClass::kCopy:
+    case CallClass::kEnqueue:
+      return Blame::kLaunchApi;
+    case CallClass::kMark:  // Pitot's record of an event: a long one waits for room or for the driver, as launches do
+      return trace_.calls.duration_ns[call] >= index_.options.first_use_ns ? Blame::kLaunchApi
+                                                                           : Blame::kHostOncpuFramework;
+    case CallClass::kBlockingCopy: {
+      const Blame copy = BlameOfCopying(call);
+      // It waits for all work before it, and the copy itself is short as a rule.
+      return copy == Blame::kD2h && !IsGpuKnown(begin_ns) ? Blame::kGpuExecExpected : copy;
+    }
+    case CallClass::kAlloc:
+    case CallClass::kAllocAsync:
+    case CallClass::kFree:
+      return Blame::kAllocStall;
+    case CallClass::kSync:
+    case CallClass::kDeviceSync:
+      // So long a wait must have been for something unrecorded: for the GPU, where no work of GPUs was recorded at all.
+      return now_ns_ - begin_ns <= index_.options.sync_return_ns ? Blame::kHostOncpuFramework
+             : IsGpuKnown(begin_ns)                              ? Blame::kHostBlockedUnknown
+                                                                 : Blame::kGpuExecExpected;
+    case CallClass::kLoad:
+    case CallClass::kCompile:
+      return Blame::kLazyLoadJit;
+    case CallClass::kGraph:
+    case CallClass::kOther:
+      break;
+  }
+  return Blame::kHostOncpuFramework;
+}
+
 // The thread's own time in a call.
 void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   BlameSegment segment;
@@ -184,45 +219,16 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   segment.call = call;
   segment.event = event;
   segment.batch = BatchAt(begin_ns);
-  switch (index_.gpu.ClassOf(call)) {
-    case CallClass::kLaunch:
-    case CallClass::kCopy:
-    case CallClass::kEnqueue:
-      segment.blame = Blame::kLaunchApi;
-      break;
-    case CallClass::kMark:  // Pitot's record of an event: a long one waits for room or for the driver, as launches do
-      segment.blame = trace_.calls.duration_ns[call] >= index_.options.first_use_ns ? Blame::kLaunchApi
-                                                                                    : Blame::kHostOncpuFramework;
-      break;
-    case CallClass::kBlockingCopy:
-      segment.blame = BlameOfCopying(call);
-      // It waits for all work before it, and the copy itself is short as a rule.
-      if (segment.blame == Blame::kD2h && !IsGpuKnown(begin_ns)) segment.blame = Blame::kGpuExecExpected;
-      break;
-    case CallClass::kAlloc:
-    case CallClass::kAllocAsync:
-    case CallClass::kFree:
-      segment.blame = Blame::kAllocStall;
-      break;
-    case CallClass::kSync:
-    case CallClass::kDeviceSync:
-      // So long a wait must have been for something unrecorded: for the GPU, where no work of GPUs was recorded at all.
-      segment.blame = now_ns_ - begin_ns <= index_.options.sync_return_ns ? Blame::kHostOncpuFramework
-                      : IsGpuKnown(begin_ns)                              ? Blame::kHostBlockedUnknown
-                                                                          : Blame::kGpuExecExpected;
-      break;
-    case CallClass::kLoad:
-    case CallClass::kCompile:
-      segment.blame = Blame::kLazyLoadJit;
-      break;
-    case CallClass::kGraph:
-    case CallClass::kOther:
-      segment.blame = Blame::kHostOncpuFramework;
-      break;
-  }
+  segment.blame = BlameOfCall(begin_ns, call);
   if (IsWaiting(index_.gpu.ClassOf(call)) && !index_.gpu.AreOperationsRecorded(begin_ns, now_ns_))
     return EmitWaitInCall(begin_ns, segment);
-  if (segment.blame != Blame::kLaunchApi) return EmitInCall(begin_ns, segment);
+  if (segment.blame == Blame::kLaunchApi) return EmitLaunch(begin_ns, segment);
+  EmitInCall(begin_ns, segment);
+}
+
+// The time in a launch: in a full queue, behind another thread in the driver, in a first use, or its own.
+void Walk::EmitLaunch(int64_t begin_ns, BlameSegment segment) {
+  const uint32_t call = segment.call;
   BlameSegment loads = segment;
   loads.blame = Blame::kLazyLoadJit;
   if (IsSlowLaunch(index_, call))

@@ -4,7 +4,10 @@
 namespace pitot::facts {
 namespace {
 
-// By a part of the name, the longer ones first. Operations of a multiprocessor and clock: f8, f16, tf32, f32.
+// By a part of the name, the longer ones first. Operations of a multiprocessor and clock: f8, f16, tf32, f32. Dense
+// rates of the makers' data sheets, divided by their multiprocessors and boost clocks; these and the rates by clock are
+// in the white papers on Volta, Turing, Ampere, Ada, Hopper and Blackwell (NVIDIA), CDNA 3 and CDNA 4 (AMD). Memory:
+// the data sheets. H100 SXM, f16: 4096 * 132 * 1.830 GHz = 989 TFLOP/s.
 struct Sheet {
   std::string_view name;
   double flops[4];

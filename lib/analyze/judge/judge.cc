@@ -11,9 +11,11 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "analyze/judge/make_judge.h"
+#include "analyze/judge/signature.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "pitot/analyze/analyze.h"
@@ -32,6 +34,10 @@ constexpr int64_t kAnalyzerBudgetNs = 500'000'000;  // CPU time of one analyzer
 constexpr int64_t kSaveNs = 300'000'000'000;        // between two writes of the baseline's file
 constexpr uint32_t kOfIncident = 128;               // requests of a cell learned from an incident's window
 constexpr size_t kMostDrifts = 3;
+constexpr int64_t kLearnBudgetNs = 300'000'000;  // CPU time of learning from an incident
+constexpr char kNoFindings[] = "in window   not analyzed yet: `pitot analyze DIR` does it now\n";
+constexpr size_t kMostKnown = 4096;              // about 250 bytes each
+constexpr size_t kMostDecided = 8;               // verdicts that wait for their findings
 constexpr size_t kMostBaselineBytes = 64 << 20;  // of a file
 
 // A file of text.
@@ -135,6 +141,7 @@ class WhyJudge final : public Judge {
     needs.budget_ms = options_.budget_ms;
     needs.sample_every_ms = options_.sample_every_ms;
     needs.sample_window_ms = options_.sample_window_ms;
+    needs.has_findings = true;
     return needs;
   }
 
@@ -142,75 +149,133 @@ class WhyJudge final : public Judge {
     BlameIndex index;
     if (Status s = BlameIndex::Make(hearing.trace(), Until(&hearing), &index); !s.ok()) return s;
     learn_.most_per_cell = LearnOptions().most_per_cell;
-    const Status status = LearnFrom(index, hearing, &regimes_);
+    const Status status = LearnFrom(index, hearing, &regimes_, kLearnBudgetNs);
     SaveIfDue(kSaveNs);
     return status;
   }
 
   Status Decide(Hearing& hearing) override {
     const Trace& trace = hearing.trace();
-    Judgement judgement;
-    if (Status s = BlameIndex::Make(trace, Until(&hearing), &judgement.index); !s.ok()) return s;
-    const std::string head = Head(trace);
-    std::string opening;
+    Decided it;
+    it.incident = std::string(trace.AttributeOf("incident.number"));
+    Judgement& judgement = it.judgement;
+    if (Status s = Begin(hearing, &judgement); !s.ok()) return s;
     Asked asked;
     Status judged = ChooseAsked(judgement.index, &asked);
     if (judged.ok()) judged = JudgeAsked(trace, asked, &baseline_, &judgement);
-    // Learn after the verdict, so that this never takes the verdict's time. With samples, which come at any time, an
-    // incident's window says nothing about a route as a whole.
-    learn_.most_per_cell = kOfIncident;
-    Regimes* const regimes = options_.sample_every_ms == 0 ? &regimes_ : nullptr;
-    if (Status s = LearnFrom(judgement.index, hearing, regimes); !s.ok()) wrong_ = s.message();
-    HtmlReport html;
-    html.drifts = regimes_.Find();
-    if (html.drifts.size() > kMostDrifts) html.drifts.resize(kMostDrifts);
+    it.html.drifts = regimes_.Find();
+    if (it.html.drifts.size() > kMostDrifts) it.html.drifts.resize(kMostDrifts);
+    if (judged.ok())
+      OpenWithVerdict(trace, &it);
+    else
+      it.opening = Head(trace) + "no verdict: " + (it.html.why_not = judged.message()) + "\n";
+    hearing.OpenReport((WithLastLines(trace, &it) + kNoFindings).c_str());
     if (judged.ok()) {
-      opening = VerdictText(judgement.index, judgement.blame, judgement.verdict);
-      base::Lines sentence;  // it opens the report, and the incident's number comes after it
-      sentence.AddWrapped(0, "", VerdictSentence(judgement.index, judgement.blame, judgement.verdict));
-      opening.insert(std::min(sentence.text().size(), opening.size()), head);
-      opening += baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
-      html.others = OthersThatFired(trace, &baseline_, &judgement);
-      opening += AlsoFiredText(html.others);
-      html.judgement = &judgement;
-    } else {
-      html.why_not = judged.message();
-      opening = head + "no verdict: " + html.why_not + "\n";
-    }
-    for (const Drift& drift : html.drifts) opening += DriftText(drift, trace.window_end_ns);
-    SaveIfDue(0);
-    if (!wrong_.empty()) opening += "baseline    " + std::exchange(wrong_, "") + "\n";
-    hearing.OpenReport(opening.c_str());
-    if (judged.ok()) {
-      TextFile json("verdict.json", VerdictJson(judgement.index, judgement.blame, judgement.verdict, html.drifts.data(),
-                                                html.drifts.size()));
+      const int64_t excess_ns = judgement.verdict.latency_ns - judgement.verdict.typical_ns;
+      hearing.SetSignature(Signature(judgement).c_str(), excess_ns);
+      TextFile json("verdict.json", VerdictJson(judgement.index, judgement.blame, judgement.verdict,
+                                                it.html.drifts.data(), it.html.drifts.size()));
       if (Status s = hearing.AddFile(json); !s.ok() && s.code() != StatusCode::kUnavailable) return s;
     }
     if (hearing.IsOver()) return Status();
+    if (Status s = WritePage(hearing, &it); !s.ok()) return s;
+    judgement.index = BlameIndex();  // the trace may move
+    judgement.learned = Learned();
+    if (decided_.size() == kMostDecided) decided_.erase(decided_.begin());
+    decided_.push_back(std::move(it));
+    return Status();
+  }
 
+  Status AddFindings(Hearing& hearing) override {
+    const Trace& trace = hearing.trace();
+    const std::string incident(trace.AttributeOf("incident.number"));
+    const auto at = std::find_if(decided_.begin(), decided_.end(), [&](auto& it) { return it.incident == incident; });
+    if (at == decided_.end()) return Status(StatusCode::kNotFound, "its verdict is not kept any more");
+    Decided& it = *at;
+    const Status status = AddFindingsTo(hearing, &it);
+    it.judgement.index = BlameIndex();
+    it.judgement.learned = Learned();
+    it.html.analysis = nullptr;
+    if (!hearing.IsOver()) decided_.erase(at);  // otherwise it may be asked again
+    return status;
+  }
+
+ private:
+  // A verdict without findings.
+  struct Decided {
+    std::string incident;  // its number
+    Judgement judgement;
+    HtmlReport html;
+    std::string opening;
+    std::string scopes;       // how long they take, in lines
+    std::string of_baseline;  // trouble with its file, in lines
+    bool HasVerdict() const { return html.why_not.empty(); }
+  };
+
+  Status AddFindingsTo(Hearing& hearing, Decided* decided) {
+    const Trace& trace = hearing.trace();
+    Decided& it = *decided;
+    Judgement& judgement = it.judgement;
+    if (Status s = Begin(hearing, &judgement); !s.ok()) return s;
+    if (it.HasVerdict()) it.html.others = OthersThatFired(trace, &baseline_, &judgement);
     AnalysisReport analysis;
     AnalyzeOptions options;
     options.budget_ns = kAnalyzerBudgetNs;
     options.is_over = IsHearingOver;
     options.is_over_context = &hearing;
     options.index = &judgement.index;
-    if (Status s = Analyze(trace, analyzers_, options, &analysis); !s.ok()) return s;
-    opening += FindingsText(analysis, base::kColumns, judged.ok() ? &judgement : nullptr);
-    hearing.OpenReport(opening.c_str());
+    Status analyzed = Analyze(trace, analyzers_, options, &analysis);
+    // With samples, which come at any time, an incident's window says nothing about a route as a whole.
+    learn_.most_per_cell = kOfIncident;
+    Regimes* const regimes = options_.sample_every_ms == 0 ? &regimes_ : nullptr;
+    if (Status s = LearnFrom(judgement.index, hearing, regimes, kLearnBudgetNs); !s.ok()) wrong_ = s.message();
+    SaveIfDue(0);
+    if (!analyzed.ok()) return analyzed;
+    const Judgement* const judged = it.HasVerdict() ? &judgement : nullptr;
+    if (judged != nullptr) it.scopes = baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
+    hearing.OpenReport((WithLastLines(trace, &it) + FindingsText(analysis, base::kColumns, judged)).c_str());
+    it.html.analysis = &analysis;
+    return WritePage(hearing, &it);
+  }
+
+  Status Begin(Hearing& hearing, Judgement* judgement) {
+    if (known_.size() > kMostKnown) known_.clear();
+    judgement->learned.known = &known_;
+    return BlameIndex::Make(hearing.trace(), Until(&hearing), &judgement->index);
+  }
+
+  void OpenWithVerdict(const Trace& trace, Decided* it) const {
+    const Judgement& judgement = it->judgement;
+    it->opening = VerdictText(judgement.index, judgement.blame, judgement.verdict);
+    base::Lines sentence;  // it opens the report, and the incident's number comes after it
+    sentence.AddWrapped(0, "", VerdictSentence(judgement.index, judgement.blame, judgement.verdict));
+    it->opening.insert(std::min(sentence.text().size(), it->opening.size()), Head(trace));
+    it->scopes = baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
+  }
+
+  std::string WithLastLines(const Trace& trace, Decided* it) {
+    std::string opening = it->opening + it->scopes + AlsoFiredText(it->html.others);
+    for (const Drift& drift : it->html.drifts) opening += DriftText(drift, trace.window_end_ns);
+    if (!wrong_.empty()) it->of_baseline += "baseline    " + std::exchange(wrong_, "") + "\n";
+    return opening + it->of_baseline;
+  }
+
+  Status WritePage(Hearing& hearing, Decided* it) const {
     if (!options_.html) return Status();
-    html.analysis = &analysis;
-    TextFile page("report.html", ReportHtml(trace, html));
+    if (it->HasVerdict()) it->html.judgement = &it->judgement;
+    TextFile page("report.html", ReportHtml(hearing.trace(), it->html));
+    it->html.judgement = nullptr;
     const Status status = hearing.AddFile(page);
     return status.code() == StatusCode::kUnavailable ? Status() : status;
   }
 
- private:
-  Status LearnFrom(const BlameIndex& index, Hearing& hearing, Regimes* regimes) {
+  Status LearnFrom(const BlameIndex& index, Hearing& hearing, Regimes* regimes, int64_t budget_ns) {
+    const int64_t end_ns = base::ClockNs(CLOCK_THREAD_CPUTIME_ID) + budget_ns;
     const Trace& trace = hearing.trace();
     const std::vector<uint32_t> rows = FindOrdinary(trace, learn_);
     learn_.ended_after_ns = std::max(learn_.ended_after_ns, trace.window_end_ns);
     for (const uint32_t row : rows) {
-      if (hearing.IsOver()) break;
+      if (hearing.IsOver() || base::ClockNs(CLOCK_THREAD_CPUTIME_ID) > end_ns) break;
       if (Status s = LearnRequest(index, row, &baseline_, regimes); !s.ok()) return hearing.IsOver() ? Status() : s;
     }
     return Status();
@@ -241,7 +306,9 @@ class WhyJudge final : public Judge {
   LearnOptions learn_;
   Baseline baseline_;
   Regimes regimes_;
-  std::string wrong_;  // an error of the file; reported once
+  std::vector<Decided> decided_;
+  std::unordered_map<uint64_t, BaselineRow> known_;  // walks of incidents, by request
+  std::string wrong_;                                // an error of the file; reported once
   int64_t saved_ns_ = 0;
 };
 

@@ -97,69 +97,79 @@ TopBound BoundOf(const TopRoof& roof, int64_t operators_ns) {
 
 }  // namespace
 
-TopRoof Roofs::Of(const Load& load) const {
-  TopRoof roof;
-  // The device with most of the work. Work on others has its own peaks, and is left out.
+// Work on other devices has its own peaks, and is left out.
+model::Intervals Roofs::FindDevice(const Load& load, TopRoof* roof) {
   std::map<uint32_t, std::vector<Interval>> by_device;
   for (const Load::Work& work : load.work) by_device[work.device].push_back(work.time);
   model::Intervals times;
   for (auto& [device, intervals] : by_device) {
     model::Intervals of_device = model::Union(std::move(intervals));
     const int64_t ns = model::TotalNs(of_device);
-    if (device == kNone || ns <= roof.gpu_ns) continue;
-    roof.gpu_ns = ns;
-    roof.device = device;
+    if (device == kNone || ns <= roof->gpu_ns) continue;
+    roof->gpu_ns = ns;
+    roof->device = device;
     times = std::move(of_device);
   }
-  if (roof.device == kNone) return roof;
-  roof.has_spans = load.has_spans;
+  return times;
+}
 
-  const double peak_bytes = BytesPerSecond(roof.device);
+void Roofs::UseOperators(const Load& load, TopRoof* roof) const {
   double flops = 0;
   for (const double of_precision : load.flops) flops += of_precision;
-  if (flops > 0 && load.operators_ns > 0) {
-    const double seconds = static_cast<double>(load.operators_ns) * 1e-9;
-    roof.flop_per_s = flops / seconds;
-    const auto most = std::max_element(load.flops.begin(), load.flops.end());
-    const auto precision = static_cast<Precision>(most - load.flops.begin());
-    roof.precision = facts::NameOf(precision);
-    // Operations of several number types take their peak times one after the other.
-    double peak_s = 0;
-    for (uint32_t i = 0; i <= facts::kPrecisions; ++i) {
-      if (load.flops[i] == 0) continue;
-      const double peak = FlopPerSecond(roof.device, static_cast<Precision>(i));
-      peak_s = peak > 0 && peak_s >= 0 ? peak_s + load.flops[i] / peak : -1;
-    }
-    if (peak_s > 0) {
-      roof.peak_flop_per_s = flops / peak_s;
-      roof.compute_share = peak_s / seconds;
-      roof.compute_from = TopEvidence::kOperators;
-    }
-    if (load.flops_with_bytes >= kLeastKnown * flops) {
-      roof.bytes_per_s = load.bytes / seconds;
-      roof.bytes_from = TopEvidence::kOperators;
-      if (peak_bytes > 0) roof.memory_share = roof.bytes_per_s / peak_bytes;
-    }
+  if (flops <= 0 || load.operators_ns <= 0) return;
+  const double seconds = static_cast<double>(load.operators_ns) * 1e-9;
+  roof->flop_per_s = flops / seconds;
+  const auto most = std::max_element(load.flops.begin(), load.flops.end());
+  roof->precision = facts::NameOf(static_cast<Precision>(most - load.flops.begin()));
+  // Operations of several number types take their peak times one after the other.
+  double peak_s = 0;
+  for (uint32_t i = 0; i <= facts::kPrecisions; ++i) {
+    if (load.flops[i] == 0) continue;
+    const double peak = FlopPerSecond(roof->device, static_cast<Precision>(i));
+    peak_s = peak > 0 && peak_s >= 0 ? peak_s + load.flops[i] / peak : -1;
   }
-  const std::optional<CounterMean> tensor = counters_.Of(roof.device, GpuCounter::kTensorActive, times),
-                                   dram = counters_.Of(roof.device, GpuCounter::kDramBandwidth, times),
-                                   sm = counters_.Of(roof.device, GpuCounter::kSmActive, times);
-  if (tensor) roof.tensor_share = tensor->value * 0.01;
-  if (sm) roof.sm_share = sm->value * 0.01;
-  if (tensor && roof.compute_from == TopEvidence::kNone) {
-    roof.compute_share = roof.tensor_share;
-    roof.compute_from = TopEvidence::kCounters;
+  if (peak_s > 0) {
+    roof->peak_flop_per_s = flops / peak_s;
+    roof->compute_share = peak_s / seconds;
+    roof->compute_from = TopEvidence::kOperators;
+  }
+  if (load.flops_with_bytes < kLeastKnown * flops) return;
+  roof->bytes_per_s = load.bytes / seconds;
+  roof->bytes_from = TopEvidence::kOperators;
+  const double peak_bytes = BytesPerSecond(roof->device);
+  if (peak_bytes > 0) roof->memory_share = roof->bytes_per_s / peak_bytes;
+}
+
+void Roofs::UseCounters(const model::Intervals& times, TopRoof* roof) const {
+  const std::optional<CounterMean> tensor = counters_.Of(roof->device, GpuCounter::kTensorActive, times),
+                                   dram = counters_.Of(roof->device, GpuCounter::kDramBandwidth, times),
+                                   sm = counters_.Of(roof->device, GpuCounter::kSmActive, times);
+  if (tensor) roof->tensor_share = tensor->value * 0.01;
+  if (sm) roof->sm_share = sm->value * 0.01;
+  if (tensor && roof->compute_from == TopEvidence::kNone) {
+    roof->compute_share = roof->tensor_share;
+    roof->compute_from = TopEvidence::kCounters;
   }
   if (dram) {
-    roof.samples = dram->samples;
+    roof->samples = dram->samples;
     // A share of the hardware's peak, whatever peak it is compared with.
-    const double sheet_bytes = SheetBytesPerSecond(roof.device), all_bytes = sheet_bytes > 0 ? sheet_bytes : peak_bytes;
-    roof.bytes_per_s = all_bytes > 0 ? dram->value * 0.01 * all_bytes : TopRoof::kUnknown;
-    roof.memory_share = all_bytes > 0 ? roof.bytes_per_s / peak_bytes : dram->value * 0.01;
-    roof.bytes_from = TopEvidence::kCounters;
+    const double sheet_bytes = SheetBytesPerSecond(roof->device), peak_bytes = BytesPerSecond(roof->device);
+    const double all_bytes = sheet_bytes > 0 ? sheet_bytes : peak_bytes;
+    roof->bytes_per_s = all_bytes > 0 ? dram->value * 0.01 * all_bytes : TopRoof::kUnknown;
+    roof->memory_share = all_bytes > 0 ? roof->bytes_per_s / peak_bytes : dram->value * 0.01;
+    roof->bytes_from = TopEvidence::kCounters;
   } else if (tensor) {
-    roof.samples = tensor->samples;
+    roof->samples = tensor->samples;
   }
+}
+
+TopRoof Roofs::Of(const Load& load) const {
+  TopRoof roof;
+  const model::Intervals times = FindDevice(load, &roof);
+  if (roof.device == kNone) return roof;
+  roof.has_spans = load.has_spans;
+  UseOperators(load, &roof);
+  UseCounters(times, &roof);
   if (roof.flop_per_s >= 0 && roof.bytes_per_s > 0) roof.flop_per_byte = roof.flop_per_s / roof.bytes_per_s;
   roof.bound = BoundOf(roof, load.operators_ns);
   return roof;

@@ -61,6 +61,11 @@ class Roofs {
   double FlopPerSecond(uint32_t device, facts::Precision precision) const;  // 0: unknown
   double SheetBytesPerSecond(uint32_t device) const;
   double BytesPerSecond(uint32_t device) const;
+  // Fills the device with most of the work, and its time there. Returns when it worked.
+  static model::Intervals FindDevice(const Load& load, TopRoof* roof);
+  // Fill what operators say, then what counters add to it.
+  void UseOperators(const Load& load, TopRoof* roof) const;
+  void UseCounters(const model::Intervals& times, TopRoof* roof) const;
 
   const model::Trace& trace_;
   const double peak_flop_per_s_, peak_bytes_per_s_;

@@ -81,8 +81,7 @@ constexpr AdviceRow kRows[] = {
      Proof::kStoodStill,
      {"find_who_stopped_it",
       "The whole process stood still. A signal (SIGSTOP), a debugger or tracer, the freezer of a container, or a "
-      "paused "
-      "virtual machine stops all threads at once. Look at what else the machine did then."}},
+      "paused virtual machine stops all threads at once. Look at what else the machine did then."}},
     {BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown),
      kAnyClose,
      Proof::kMayBeMixed,
@@ -106,7 +105,8 @@ constexpr AdviceRow kRows[] = {
      kAnyClose,
      Proof::kMayPollGpu,
      {"wait_in_calls",
-      "The GPU worked all that time, and the thread made no call that waits for it: it ran code, or asked the GPU "
+      "The GPU worked for most of that time, and the thread made no call that waits for it: it ran code, or asked the "
+      "GPU "
       "again and again (cudaStreamQuery). A synchronisation, or kernels recorded (docs/guide/gpu.md), would tell."}},
     {BlameBit(Blame::kHostOncpuFramework),
      kAnyClose,
@@ -176,6 +176,12 @@ constexpr AdviceRow kRows[] = {
      {"name_owner",
       "The thread was in a recorded wait without an owner. Find out why that wait is long, and name the owner in "
       "PITOT_WAIT (pitot::Owner)."}},
+    {BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kUntraced),
+     kAnyClose,
+     Proof::kPlaced,
+     {"look_at_stack",
+      "Look at the line that the stacks show: find out what it waits for. Record that wait with PITOT_WAIT, so that "
+      "verdicts name the resource."}},
     {BlameBit(Blame::kHostBlockedUnknown),
      kAnyClose,
      kAnyProof,

@@ -29,8 +29,8 @@ std::vector<uint32_t> SegmentsOf(const RequestBlame& blame, Blame part) {
 }
 
 // Finds the place with most of its time: a thousand short calls may add up to more than the longest one.
-void FindPlace(const model::Trace& trace, const RequestBlame& blame, Cause* cause) {
-  const Places::Most most = Places(trace).Find(blame.segments, cause->longest);
+void FindPlace(const blame::Index& index, const RequestBlame& blame, Cause* cause) {
+  const Places::Most most = Places(index).Find(blame.segments, cause->longest);
   cause->place_ns = most.ns;
   const auto first = std::find(cause->longest.begin(), cause->longest.end(), most.longest);
   if (first != cause->longest.end()) std::rotate(cause->longest.begin(), first, first + 1);
@@ -64,10 +64,10 @@ void FindCulprit(const RequestBlame& blame, Cause* cause) {
 
 }  // namespace
 
-void FindEvidence(const model::Trace& trace, const RequestBlame& blame, Cause* cause) {
+void FindEvidence(const blame::Index& index, const RequestBlame& blame, Cause* cause) {
   cause->longest = SegmentsOf(blame, cause->blame);
   FindCulprit(blame, cause);
-  FindPlace(trace, blame, cause);
+  FindPlace(index, blame, cause);
   if (cause->longest.size() > kMostLongest) cause->longest.resize(kMostLongest);
 }
 

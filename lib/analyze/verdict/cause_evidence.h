@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_ANALYZE_VERDICT_CAUSE_EVIDENCE_H_
 #define PITOT_LIB_ANALYZE_VERDICT_CAUSE_EVIDENCE_H_
 
+#include "analyze/blame/walk.h"
 #include "analyze/verdict/namespace.h"
 #include "pitot/analyze/verdict.h"
 
@@ -11,7 +12,7 @@ namespace pitot::verdict {
 
 // Fills `by`, `by_ns`, `longest` and `place_ns` of a cause with known blame and blame_ns. Throws std::bad_alloc. Cost:
 // O(n log n) of the request's segments.
-void FindEvidence(const model::Trace& trace, const RequestBlame& blame, Cause* cause);
+void FindEvidence(const blame::Index& index, const RequestBlame& blame, Cause* cause);
 
 }  // namespace pitot::verdict
 

@@ -66,6 +66,7 @@ struct Learned::Data {
   std::map<model::StringId, Like> of_route;
   Like of_all;
   std::unordered_map<uint32_t, Walked> walked;
+  std::unordered_map<uint64_t, BaselineRow>* known = nullptr;  // Learned's
 };
 
 Learned::Learned() noexcept = default;
@@ -172,13 +173,17 @@ class Learner {
   Status AddOne(uint32_t row) {
     const auto [found, is_new] = learned_.walked.try_emplace(row);
     Learned::Data::Walked& walked = found->second;
-    if (is_new) {
+    if (is_new && learned_.known != nullptr && learned_.known->count(trace_.requests[row].id) != 0) {
+      walked = {true, false, learned_.known->at(trace_.requests[row].id)};
+    } else if (is_new) {
       RequestBlame blame;
       if (Status status = FindBlame(index_, row, &blame); !status.ok()) {
         learned_.walked.erase(found);
         return status;
       }
       walked = {blame.is_reliable, blame.losses != 0, {0, blame.blame, WorkOf(index_, blame)}};
+      if (learned_.known != nullptr && walked.is_reliable && !walked.is_lost)
+        learned_.known->try_emplace(trace_.requests[row].id, walked.row);
     }
     if (walked.is_lost) LeaveOut(row);
     if (!walked.is_reliable) return Status();
@@ -210,6 +215,7 @@ Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOpt
     Learned of_this;
     if (learned == nullptr) learned = &of_this;
     if (learned->data == nullptr) learned->data = std::make_unique<Learned::Data>(index.data()->index);
+    learned->data->known = learned->known;
     const RequestRow& like = trace.requests[request];
     Learner learner(index, request, learned->data.get(), baseline);
     Status status = learner.Add(learned->data->of_cell[{like.route, like.size_bucket}]);

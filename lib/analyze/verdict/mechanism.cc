@@ -64,6 +64,10 @@ std::string MechanismAt(Blame blame, const std::string& time, const std::string&
   return text + (IsPlacePhrase(place) || place[0] == '"' ? " " + InPlace(place) : ": " + place);
 }
 
+std::string MechanismSeenAt(Blame blame, const std::string& time, const std::string& place) {
+  return blame == Blame::kUntraced ? "spent " + time + " " + place : MechanismAt(blame, time, place);
+}
+
 std::string MechanismPartlyAt(Blame blame, const std::string& time, const std::string& place, const std::string& part) {
   const std::string text = Mechanism(blame, time);
   return place.empty() ? text : text + ", " + part + " of it " + InPlace(place);

@@ -18,6 +18,9 @@ std::string Mechanism(Blame blame, const std::string& time);
 // call or a kernel follows a colon.
 std::string MechanismAt(Blame blame, const std::string& time, const std::string& place);
 
+// The same where stacks show the place: "spent 150 ms in recv below fetch (app.py:88) on http".
+std::string MechanismSeenAt(Blame blame, const std::string& time, const std::string& place);
+
 // Adds the place of a `part` of it: "spent 16.0 ms on model code, 9.00 ms of it in "forward" on executor".
 std::string MechanismPartlyAt(Blame blame, const std::string& time, const std::string& place, const std::string& part);
 

@@ -88,6 +88,8 @@ std::string Places::Of(const BlameSegment& segment) {
     return name;
   }
   std::string text;
+  if (const blame::Stacks::Seen seen = index_.stacks.Of(segment); seen.is_known())
+    return "in " + index_.stacks.Place(seen.event) + " on " + ThreadName(trace_, segment.thread);
   if (segment.call != kNone) text = std::string(trace_.strings[trace_.calls.name[segment.call]]);
   if (segment.event != kNone) {
     const std::string resource = ResourceName(trace_, segment.event);

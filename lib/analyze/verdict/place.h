@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyze/blame/walk.h"
 #include "analyze/verdict/namespace.h"
 #include "pitot/analyze/why.h"
 
@@ -28,9 +29,10 @@ std::string SizeText(const model::Trace& trace, uint32_t request);
 // Remembers names of kernels, because reading them takes long.
 class Places {
  public:
-  explicit Places(const model::Trace& trace) : trace_(trace) {}
+  explicit Places(const blame::Index& index) : index_(index), trace_(index.trace) {}
 
-  // The place of a segment; "" if it was not recorded.
+  // The place of a segment; "" if it was not recorded. Stacks say where it was blocked: "in recv below fetch
+  // (app.py:88) on http".
   std::string Of(const BlameSegment& segment);
 
   struct Most {
@@ -42,6 +44,7 @@ class Places {
   Most Find(const std::vector<BlameSegment>& all, const std::vector<uint32_t>& segments);
 
  private:
+  const blame::Index& index_;
   const model::Trace& trace_;
   std::unordered_map<model::StringId, std::string> kernels_;
 };

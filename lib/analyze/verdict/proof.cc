@@ -15,8 +15,6 @@ namespace pitot::verdict {
 namespace {
 
 constexpr uint32_t kLeastLike = 8;  // needed for a usual median
-// A GPU that waits for the next launch of a thread is idle for some microseconds each time.
-constexpr double kBusyAllTheTime = 0.9;
 
 // Whether most of it is in returns too short to prove that the thread came back late.
 bool IsManyWaits(const blame::Index& index, const RequestBlame& blame, Blame of) {
@@ -82,27 +80,28 @@ bool IsSleepFor(bool device, const model::Trace& trace, const RequestBlame& blam
   return slept_ns > 0 && 2 * named_ns > slept_ns;
 }
 
-// Why model code may be a wait for the GPU. The walk has already taken from the code of a batch without a recorded wait
-// what counters of its GPU tell.
-GpuDoubt DoubtOf(const blame::Index& index, const BlameSegment& segment) {
+// Model code that may be a wait for the GPU. The walk has already taken from the code of a batch without a recorded
+// wait what counters of its GPU tell.
+struct Doubtful {
+  int64_t unseen_ns = 0, busy_ns = 0;  // see GpuDoubt
+};
+Doubtful DoubtfulOf(const blame::Index& index, const BlameSegment& segment) {
   if (segment.batch == model::kNone || segment.call != model::kNone || index.gpu.OpsOfBatch(segment.batch) != 0)
-    return GpuDoubt::kNone;
+    return {};
   // Without depths, recorded calls alone do not say that kernels would be there.
   const bool are_kernels_known =
       index.trace.depths.empty()
           ? index.gpu.AreOperationsRecorded(segment.begin_ns, segment.end_ns)
           : ForGpus(facts::DepthOf(index.trace, segment.begin_ns, segment.end_ns)) == Depth::kKernels;
-  if (are_kernels_known) return GpuDoubt::kNone;
+  if (are_kernels_known) return {};
   const blame::GpuUse::Device* device = index.gpu_use.Of(segment.batch, segment.thread);
   if (device != nullptr && !device->IsSampled(segment.begin_ns, segment.end_ns)) device = nullptr;
   if (index.gpu.HasWaits(segment.batch)) {
-    const int64_t busy_ns =
-        device == nullptr ? 0 : device->BusyNs(blame::GpuUse::kCompute, segment.begin_ns, segment.end_ns);
-    const auto ns = static_cast<double>(segment.end_ns - segment.begin_ns);
-    return static_cast<double>(busy_ns) >= kBusyAllTheTime * ns ? GpuDoubt::kBusy : GpuDoubt::kNone;
+    const auto engine = blame::GpuUse::kCompute;
+    return {0, device == nullptr ? 0 : device->BusyNs(engine, segment.begin_ns, segment.end_ns)};
   }
   const bool are_seen = facts::AreWaitsRecorded(index.trace) && index.gpu.HasWaitsOfExecutor(segment.batch);
-  return device != nullptr || are_seen ? GpuDoubt::kNone : GpuDoubt::kUnseen;
+  return {device != nullptr || are_seen ? 0 : segment.end_ns - segment.begin_ns, 0};
 }
 
 }  // namespace
@@ -115,11 +114,10 @@ GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
   int64_t code_ns = 0, unseen_ns = 0, busy_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != Blame::kHostOncpuFramework) continue;
-    const int64_t ns = segment.end_ns - segment.begin_ns;
-    const GpuDoubt doubt = DoubtOf(index, segment);
-    code_ns += ns;
-    unseen_ns += doubt == GpuDoubt::kUnseen ? ns : 0;
-    busy_ns += doubt == GpuDoubt::kBusy ? ns : 0;
+    const Doubtful doubtful = DoubtfulOf(index, segment);
+    code_ns += segment.end_ns - segment.begin_ns;
+    unseen_ns += doubtful.unseen_ns;
+    busy_ns += doubtful.busy_ns;
   }
   if (code_ns == 0 || 2 * (unseen_ns + busy_ns) < code_ns) return GpuDoubt::kNone;
   return unseen_ns >= busy_ns ? GpuDoubt::kUnseen : GpuDoubt::kBusy;
@@ -135,6 +133,12 @@ bool IsStill(const blame::Index& index, const RequestBlame& blame) {
   // A stretch by counters has its place within its code, not its moment.
   const int64_t all_ns = index.stillness.StillNs(blame.begin_ns, blame.end_ns);
   return slept_ns > 0 && 2 * std::max(still_ns, std::min(all_ns, slept_ns)) > slept_ns;
+}
+
+bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part) {
+  const blame::Stacks::Seen seen = index.stacks.Of(blame.segments, part);
+  if (!seen.is_sure() || 2 * seen.covered_ns < blame.blame[part]) return false;
+  return part != Blame::kUntraced || 4 * seen.asleep >= 3 * seen.count;
 }
 
 blame::MixedWork::Doubt MayBeMixed(const blame::Index& index, const RequestBlame& blame) {
@@ -174,7 +178,8 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
           index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)
         return Proof::kHeldLock;
       if (IsDeviceSleep(index.trace, blame)) return Proof::kMayAwaitGpu;
-      return IsNamedSleep(index.trace, blame) ? Proof::kNamedWait : Proof::kNone;
+      if (IsNamedSleep(index.trace, blame)) return Proof::kNamedWait;
+      return IsPlaced(index, blame, cause.blame) ? Proof::kPlaced : Proof::kNone;
     case Blame::kExecutorBusy:
       if (const blame::MixedWork::Part* part = index.PartBehind(longest); part != nullptr && part->work > 0)
         return Proof::kLargeMember;
@@ -212,6 +217,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kSyncReturn:
       return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
     case Blame::kUntraced:
+      if (IsPlaced(index, blame, cause.blame)) return Proof::kPlaced;
       return IsUnseen(longest) ? Proof::kUnseen : Proof::kNone;
     default:
       return Proof::kNone;

@@ -25,12 +25,16 @@ bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame);
 enum class GpuDoubt : uint8_t {
   kNone,
   kUnseen,  // neither calls, nor kernels, nor counters show what the GPU did meanwhile
-  kBusy,    // the GPU worked all the time, and the thread made no recorded call: it may have polled
+  kBusy,    // the GPU worked meanwhile, and the thread made no recorded call: it may have polled
 };
 GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
 
 // Whether most of a request's sleep was while the whole process stood still.
 bool IsStill(const blame::Index& index, const RequestBlame& blame);
+
+// Whether stacks show where the thread was in most of such a part: blocked for no recorded reason, or not recorded and
+// asleep in a system call.
+bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part);
 
 // Whether most of the model code and sleep of a request may be another's work in the same batch, or something else
 // there, and why that is not known.

@@ -566,7 +566,7 @@ class TreeMaker {
     cause.blame = blame;
     cause.blame_ns = node.ns;
     cause.excess_ns = excess_ns;
-    FindEvidence(trace_, hop.clip, &cause);
+    FindEvidence(index_, hop.clip, &cause);
     node.by = cause.by;
     node.place_ns = cause.place_ns;
     if (!cause.longest.empty()) node.at = hop.clip.segments[cause.longest[0]];
@@ -594,10 +594,12 @@ class TreeMaker {
   bool IsExplained(const RequestBlame& walk, const VerdictNode& node) const {
     blame::WaitArgs args;
     switch (node.blame) {
-      case Blame::kUntraced:
       case Blame::kGpuExcessUnknown:
         return false;
+      case Blame::kUntraced:
+        return IsPlaced(index_, walk, node.blame);
       case Blame::kHostBlockedUnknown:
+        if (IsPlaced(index_, walk, node.blame)) return true;
         return ReadWait(trace_, node.at.event, &args) ? args.kind != WaitKind::kDevice : IsStill(index_, walk);
       case Blame::kHostOncpuFramework:
         return MayAwaitGpu(index_, walk) == GpuDoubt::kNone &&

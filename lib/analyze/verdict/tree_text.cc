@@ -114,18 +114,24 @@ class TreeTeller {
   std::string PartText(const VerdictNode& node, bool is_last) const {
     const std::string time = Duration(node.ns);
     std::string text;
-    const bool is_lock = node.blame == Blame::kHostLock || node.blame == Blame::kHostGil;
-    const std::string lock = is_lock && node.at.event != kNone ? ResourceName(trace_, node.at.event) : "";
+    // The event of a wait for an interpreter's lock is whatever the thread was in: the lock has no name.
+    const bool is_named = node.blame == Blame::kHostLock && node.at.event != kNone;
+    const std::string lock = is_named ? ResourceName(trace_, node.at.event) : "";
     if (!lock.empty()) {
       text = "waited " + time + " for lock " + QuotedName(lock);
     } else if (node.hops > 0 && index_.PartBehind(node.at) != nullptr) {
       return "took " + time + " for the work of a large member";
     } else if (!is_last) {
       return Mechanism(node.blame, time);
+    } else if (const blame::Stacks::Seen seen = index_.stacks.Of(node.at); seen.is_known()) {
+      const std::string place = Places(index_).Of(node.at);
+      text = (10 * node.place_ns >= 9 * node.ns ? MechanismSeenAt(node.blame, time, place)
+                                                : MechanismPartlyAt(node.blame, time, place, Duration(node.place_ns))) +
+             blame::Stacks::CountText(seen);
     } else if (node.blame == Blame::kUntraced && node.at.event == kNone && node.hops > 0) {
-      text = "did something unrecorded for " + time + ", outside of all scopes " + Places(trace_).Of(node.at);
+      text = "did something unrecorded for " + time + ", outside of all scopes " + Places(index_).Of(node.at);
     } else {
-      const std::string place = Places(trace_).Of(node.at);
+      const std::string place = Places(index_).Of(node.at);
       text = 10 * node.place_ns >= 9 * node.ns ? MechanismAt(node.blame, time, place)
                                                : MechanismPartlyAt(node.blame, time, place, Duration(node.place_ns));
     }

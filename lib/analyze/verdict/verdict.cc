@@ -185,7 +185,7 @@ class RequestComparison {
                             ? "a thread serving this request was blocked, and no recorded wait explains why"
                         : 2 * unexplained_.unseen_ns > unexplained_.unknown_ns
                             ? MayAwaitGpu(index_, blame_) == GpuDoubt::kBusy
-                                  ? "code of its batch, or calls that ask a GPU again and again: it worked all the time"
+                                  ? "code of its batch, or calls that ask a GPU again and again: it worked meanwhile"
                                   : "code of its batch, or a wait for a GPU: nothing recorded shows what the GPU did"
                             : "nothing recorded explains most of the excess";
     return true;
@@ -297,6 +297,9 @@ class RequestComparison {
   // ---- Causes
   void FindCauses(const Contrast& at) {
     if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
+    for (const Blame part : {Blame::kHostBlockedUnknown, Blame::kUntraced}) {
+      if (IsPlaced(index_, blame_, part)) unknown_ &= ~BlameBit(part);
+    }
     const bool is_still = IsStill(index_, blame_);
     mixed_doubt_ = is_still ? MixedWork::Doubt::kNone : MayBeMixed(index_, blame_);
     const bool may_be_mixed = mixed_doubt_ != MixedWork::Doubt::kNone;
@@ -356,7 +359,7 @@ class RequestComparison {
     cause.p_of_launches = at != nullptr ? POfLaunches(k, *at) : 1;
     const double p = std::min({1.0, p_factor_ * cause.p, 2 * cause.p_of_launches});
     FindConfidence(index_, blame_, options_, *verdict_, unexplained_, p, &cause);
-    FindEvidence(index_.trace, blame_, &cause);
+    FindEvidence(index_, blame_, &cause);
     auto close = BatchClose::kUnknown;
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
       close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);

@@ -128,6 +128,9 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
 
 // The doubt about a part: none if at least half of its time is proved to be what it is called.
 Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blame) {
+  if (IsPlaced(index, request, blame))
+    return blame == Blame::kUntraced ? Doubt{kInferred, "only stacks show what it did"}
+                                     : Doubt{kNoWaitSays, "stacks show where it slept, and not why"};
   if (blame == Blame::kHostBlockedUnknown)
     return IsNamedSleep(index.trace, request) || IsStill(index, request)
                ? Doubt{}

@@ -346,10 +346,26 @@ class Writer {
     if (segment.handoff != kNone) Name("queue", trace_.handoffs[segment.handoff].queue);
     if (segment.batch != kNone) json_.Key("batch").Text(RequestId(trace_.batches[segment.batch].id));
     if (segment.counter != kNone) Name("counter", trace_.counters[segment.counter].name);
+    if (const blame::Stacks::Seen seen = index_.data()->index.stacks.Of(segment); seen.is_known()) StacksIn(seen);
     if (segment.by.IsKnown()) {
       json_.Key("by");
       By(segment.by, &segment);
     }
+    json_.End();
+  }
+
+  // Where its thread was, by the stacks read meanwhile.
+  void StacksIn(const blame::Stacks::Seen& seen) {
+    const blame::Stacks& stacks = index_.data()->index.stacks;
+    json_.Key("stacks").Begin('{');
+    json_.Key("place").Text(stacks.Place(seen.event));
+    if (const std::string call = stacks.Call(seen.event); !call.empty()) json_.Key("system_call").Text(call);
+    json_.Key("frames").Begin('[');
+    for (const std::string& frame : stacks.Frames(seen.event)) json_.Text(frame);
+    json_.End();
+    json_.Key("agree").Int(seen.agree);
+    json_.Key("count").Int(seen.count);
+    json_.Key("at_ns").Int(trace_.events.begin_ns[seen.event] - blame_.begin_ns);
     json_.End();
   }
 

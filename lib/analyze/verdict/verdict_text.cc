@@ -90,10 +90,10 @@ class Teller {
     const std::string by = By(cause, Duration(cause.by_ns));
     if (cause.longest.empty()) return by;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
-    std::string where = Places(trace_).Of(longest);
+    std::string where = Places(index_).Of(longest);
     if (!where.empty() && !IsMostThere(cause)) where += " (" + Duration(cause.place_ns) + " of it)";
     const std::string unrecorded = UnrecordedAt(cause);
-    where += (where.empty() || unrecorded.empty() ? "" : ", ") + unrecorded + RemarksOn(cause);
+    where += (where.empty() || unrecorded.empty() ? "" : ", ") + unrecorded + StacksOf(cause) + RemarksOn(cause);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }
 
@@ -129,7 +129,9 @@ class Teller {
   std::string Sentence(const Cause& cause, bool is_undetermined) const {
     const std::string time = Duration(cause.blame_ns);
     std::string text = HowItTook(cause, time);
-    const bool is_explained = IsNamedSleep(trace_, blame_) || IsStill(index_, blame_);
+    text += StacksOf(cause);
+    const bool is_explained =
+        IsPlaced(index_, blame_, cause.blame) || IsNamedSleep(trace_, blame_) || IsStill(index_, blame_);
     if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !is_explained)
       text += ", and no recorded wait explains why";
     if (cause.blame == Blame::kHostOncpuFramework && MayAwaitGpu(index_, blame_) != GpuDoubt::kNone)
@@ -237,15 +239,22 @@ class Teller {
       if (!lock.empty() && IsMostThere(cause)) return "waited " + time + " for lock " + QuotedName(lock);
       if (!lock.empty()) return "waited " + time + " for locks, " + part + " of it for " + QuotedName(lock);
     }
-    const std::string place = Places(trace_).Of(longest);
+    const std::string place = Places(index_).Of(longest);
+    if (IsMostThere(cause) && index_.stacks.Of(longest).is_known()) return MechanismSeenAt(cause.blame, time, place);
     return IsMostThere(cause) ? MechanismAt(cause.blame, time, place)
                               : MechanismPartlyAt(cause.blame, time, place, part);
+  }
+
+  // ", in 14 of 15 stacks", if they show the place of the cause.
+  std::string StacksOf(const Cause& cause) const {
+    if (cause.longest.empty()) return "";
+    return blame::Stacks::CountText(index_.stacks.Of(blame_.segments[cause.longest[0]]));
   }
 
   std::string PlaceOfWork(const Cause& cause) const {
     BlameSegment at = blame_.segments[cause.longest[0]];
     at.gpu = at.call = kNone;
-    const std::string place = Places(trace_).Of(at);
+    const std::string place = Places(index_).Of(at);
     return place.empty() ? "" : place[0] == '"' ? " in " + place : " " + place;
   }
 

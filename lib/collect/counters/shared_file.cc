@@ -131,14 +131,14 @@ std::string PathOf(const std::string& directory, const std::string& gpu_id, uint
   return directory + "/" + PrefixOf(user) + id;
 }
 
-std::string Failure(const char* what, const std::string& path, int error) {
+std::string FileFailure(const char* what, const std::string& path, int error) {
   return std::string("cannot ") + what + " " + path + ": " + strerror(error);
 }
 
 // Why the file is not the user's alone; empty: it is.
 std::string WhyNotOf(uint32_t user, int fd, const std::string& path) {
   struct stat of {};
-  if (fstat(fd, &of) != 0) return Failure("examine", path, errno);
+  if (fstat(fd, &of) != 0) return FileFailure("examine", path, errno);
   if (!S_ISREG(of.st_mode)) return path + " is not a file: remove it";
   if (of.st_uid != user) return path + " belongs to another user: remove it";
   if ((of.st_mode & 077) != 0 || of.st_nlink > 1) return path + " is open to others: remove it";
@@ -226,14 +226,14 @@ int SharedFile::Open(int flags, std::string* failure) const {
     if ((flags & O_CREAT) == 0) return -1;
     fd = open(path_.c_str(), flags | O_EXCL | kAlways, 0600);
     if (fd >= 0 && user_ != geteuid() && fchown(fd, user_, static_cast<gid_t>(-1)) != 0) {
-      *failure = Failure("give its user", path_, errno);
+      *failure = FileFailure("give its user", path_, errno);
       unlink(path_.c_str());
       close(fd);
       return -1;
     }
   }
   if (fd < 0) {
-    *failure = Failure("open", path_, errno);
+    *failure = FileFailure("open", path_, errno);
     return -1;
   }
   *failure = WhyNotOf(user_, fd, path_);
@@ -326,7 +326,7 @@ std::string SharedFile::WriteHeader(int64_t realtime_ns) {
   for (uint32_t column = 0; column < kColumns; ++column)
     SetText(header.names[column], base::NameOf(kColumnCounters[column]));
   header.checksum = ChecksumOf(header, 0);
-  return WriteAt(fd_, &header, sizeof header, 0) ? "" : Failure("write", path_, errno);
+  return WriteAt(fd_, &header, sizeof header, 0) ? "" : FileFailure("write", path_, errno);
 }
 
 std::string SharedFile::Begin(const Process& sampler, uint32_t interval_us, int64_t realtime_ns) {
@@ -355,7 +355,7 @@ std::string SharedFile::Write(const std::vector<Sample>& samples, uint64_t lost,
       slots[i].checksum = ChecksumOf(slots[i], session_);
     }
     if (!WriteAt(fd_, slots.data(), count * sizeof(Slot), kSlotsAt + static_cast<off_t>(first * sizeof(Slot)))) {
-      const std::string failure = Failure("write", path_, errno);
+      const std::string failure = FileFailure("write", path_, errno);
       lost_ += samples.size() - done;
       WriteHeader(realtime_ns);  // so that readers know the sampler is alive
       return failure;
@@ -378,7 +378,7 @@ std::string SharedFile::AskForRelease(const Process& by, int64_t now_ns, int64_t
   if (fd < 0) return failure.empty() ? path_ + " is gone" : failure;
   Wish wish{kMagic, now_ns, until_ns, PartOf(by), 0};
   wish.checksum = ChecksumOf(wish, 0);
-  if (!WriteAt(fd, &wish, sizeof wish, kWishAt)) failure = Failure("write", path_, errno);
+  if (!WriteAt(fd, &wish, sizeof wish, kWishAt)) failure = FileFailure("write", path_, errno);
   close(fd);
   return failure;
 }

@@ -56,7 +56,7 @@ class CounterTrace final : public CounterBuilder {
     return found != samples.end() ? found->second : Samples();
   }
 
-  // Of a GPU, by the end of its key; "": it has none.
+  // An attribute of a GPU, by the end of its key; "": it has none.
   std::string Attribute(const char* key, uint32_t gpu = 0) const {
     const auto found = attributes.find("counters." + std::to_string(gpu) + "." + key);
     return found != attributes.end() ? found->second : "";

@@ -11,6 +11,7 @@
 #include <pitot/collect/nvtx.h>
 #include <pitot/collect/opencl.h>
 #include <pitot/collect/profile.h>
+#include <pitot/collect/stacks.h>
 #include <pitot/pitot.h>
 
 #include <cstdio>
@@ -26,6 +27,7 @@ int main() {
   const pitot::Status cupti = recorder.Add(pitot::MakeCuptiCollector());
   const pitot::Status counters = recorder.Add(pitot::MakeCounterCollector());
   const pitot::Status host = recorder.Add(pitot::MakeHostCollector());
+  const pitot::Status stacks = recorder.Add(pitot::MakeStackCollector());
   const pitot::Status nvml = recorder.Add(pitot::MakeNvmlCollector());
   const pitot::Status calls = recorder.Add(pitot::MakeCudaCallCollector());
   const pitot::Status events = recorder.Add(pitot::MakeCudaEventCollector());
@@ -51,8 +53,8 @@ int main() {
               pitot::StatusCodeName(nvtx.code()), pitot::StatusCodeName(opencl.code()));
   const auto is_defect = [](const pitot::Status& status) { return status.code() == pitot::StatusCode::kInternal; };
   return is_defect(cupti) || is_defect(nvml) || is_defect(profiled) || profiled.ok() ||
-                 gpu.code() != pitot::StatusCode::kAlreadyRunning || !counters.ok() || !host.ok() || !calls.ok() ||
-                 !events.ok() || !nvtx.ok() || !opencl.ok()
+                 gpu.code() != pitot::StatusCode::kAlreadyRunning || !counters.ok() || !host.ok() || !stacks.ok() ||
+                 !calls.ok() || !events.ok() || !nvtx.ok() || !opencl.ok()
              ? 1
              : 0;
 }

@@ -265,6 +265,20 @@ PITOT_C_API void pitot_host_init(pitot_host* host, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_host(pitot_recorder* recorder, const pitot_host* host, char* message,
                                                  size_t message_size);
 
+// Fields as in pitot::StackOptions; reserved is 0. Since revision 8.
+typedef struct pitot_stacks {
+  uint32_t size;
+  uint32_t most_stacks;
+  uint32_t most_threads;
+  uint32_t reserved;
+} pitot_stacks;
+PITOT_C_API void pitot_stacks_init(pitot_stacks* stacks, size_t size);
+// Reads where blocked threads are while a request is late, on its own thread, until the recorder stops. NULL: the
+// defaults. A system where that is impossible is not an error: incidents say why ("stacks.not_recorded").
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+PITOT_C_API pitot_status pitot_recorder_add_stacks(pitot_recorder* recorder, const pitot_stacks* stacks, char* message,
+                                                   size_t message_size);
+
 // Fields as in pitot::NvtxOptions.
 typedef struct pitot_nvtx {
   uint32_t size;
@@ -816,6 +830,17 @@ PITOT_C_API void pitot_lock_held(uint64_t ago_ns, uint64_t duration_ns, int64_t 
 // Sleeps for `sleep_us`, then fills in the CPU time of `count` threads (0: no such thread). Returns CLOCK_MONOTONIC in
 // ns after that.
 PITOT_C_API uint64_t pitot_sleep_and_read_cpu(uint32_t sleep_us, const int64_t* tids, uint64_t* cpu_ns, uint32_t count);
+// Stacks of threads while a request is late (pitot/stack.h says more of each). pitot_watch_late_requests begins (1) or
+// ends (0) to learn what routes usually take. pitot_find_late_threads writes the ids of at most `most` threads at work
+// while a request is late, and returns how many there are; 0: no request is late.
+PITOT_C_API void pitot_watch_late_requests(int32_t is_on);
+PITOT_C_API uint32_t pitot_find_late_threads(int64_t* tids, uint32_t most);
+// The system call in which a thread of this process sleeps, "recv"; the name of "" if it is in none, or not known.
+PITOT_C_API pitot_name pitot_system_call_of(int64_t tid);
+// Records a stack that the calling thread has just read, innermost frame first; at most 3 of `count` are kept. `own` is
+// the first frame outside of libraries, at most 1; 3: none. `missed` stacks were left out since the last record.
+PITOT_C_API void pitot_record_stack(int64_t tid, pitot_name call, uint32_t own, const pitot_name* frames,
+                                    uint32_t count, uint32_t missed);
 // Names the recorded thread with that id of the operating system, unless it has named itself. Returns 0 if it recorded
 // nothing yet.
 PITOT_C_API int32_t pitot_name_thread(int64_t tid, const char* name);

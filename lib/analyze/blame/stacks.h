@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stacks of threads that were read while a request was late (pitot/stack.h). They say where a thread was, never why
+// (docs/reference/walk.md#stacks).
+#ifndef PITOT_LIB_ANALYZE_BLAME_STACKS_H_
+#define PITOT_LIB_ANALYZE_BLAME_STACKS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyze/blame/namespace.h"
+#include "pitot/analyze/why.h"
+
+namespace pitot::blame {
+
+class Stacks {
+ public:
+  // The stacks in some time of a thread, and the place that most of them have.
+  struct Seen {
+    uint32_t count = 0;
+    uint32_t agree = 0;             // at that place
+    uint32_t asleep = 0;            // of these, in a system call
+    uint32_t event = model::kNone;  // one of those that agree; kNone: no place has more than half
+    int64_t covered_ns = 0;         // of that time, from the first stack of each stretch on
+    bool is_known() const { return event != model::kNone; }
+    // Enough of them agree to say where the time went.
+    bool is_sure() const { return agree >= 3 && 4 * agree >= 3 * count; }
+  };
+
+  // O(n log n) in the stacks, and O(n) in events if there are any. Keeps a reference to the trace.
+  explicit Stacks(const model::Trace& trace);
+
+  // Those of a segment that was blocked or not recorded; none for others.
+  Seen Of(const BlameSegment& segment) const;
+  // Those of all segments of such a part.
+  Seen Of(const std::vector<BlameSegment>& segments, Blame part) const;
+
+  // "recv below fetch (app.py:88)", "fetch (app.py:88)", "wait (threading.py:331) below get (app.py:12)".
+  std::string Place(uint32_t event) const;
+  // Innermost first.
+  std::vector<std::string> Frames(uint32_t event) const;
+  std::string Call(uint32_t event) const;  // "recv"; "" if it was in none
+  // ", in 14 of 15 stacks"; "" if nothing was seen.
+  static std::string CountText(const Seen& seen);
+
+ private:
+  // A stack read in the time of a segment, of which this much is left.
+  struct Read {
+    uint32_t event, segment;
+    int64_t rest_ns;
+  };
+  void Add(const BlameSegment& segment, uint32_t row, std::vector<Read>* reads) const;
+  void LeaveOutUnclear(Blame part, std::vector<Read>* reads) const;
+  Seen Count(const std::vector<uint32_t>& events) const;
+  uint64_t Arg(uint32_t event, uint32_t number) const;
+  std::string Name(uint32_t event, uint32_t number) const;
+  // The number of the argument with the place's frame.
+  uint32_t OwnArg(uint32_t event) const;
+
+  const model::Trace& trace_;
+  std::vector<std::vector<uint32_t>> of_threads_;  // events by the thread that was seen, in order; empty: no stacks
+};
+
+}  // namespace pitot::blame
+
+#endif  // PITOT_LIB_ANALYZE_BLAME_STACKS_H_

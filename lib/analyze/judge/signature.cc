@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/judge/signature.h"
+
+#include <algorithm>
+#include <string>
+
+#include "analyze/blame/index_data.h"
+#include "analyze/verdict/place.h"
+
+namespace pitot::judge {
+namespace {
+
+using model::kNone;
+using model::Trace;
+
+std::string WithoutDigits(std::string text) {
+  text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }), text.end());
+  return text;
+}
+
+// ", of /report"; "" if nobody is known.
+std::string Whose(const Trace& trace, const Culprit& by) {
+  if (by.request != kNone) return ", of " + std::string(trace.strings[trace.requests[by.request].route]);
+  std::string name;
+  if (by.batch != kNone)
+    name = std::string(trace.strings[trace.batches[by.batch].executor]);
+  else if (by.gpu != kNone)
+    name = verdict::GpuWorkName(trace, by.gpu);
+  else if (by.thread != kNone)
+    name = verdict::ThreadName(trace, by.thread);
+  return name.empty() ? "" : ", of " + WithoutDigits(name);
+}
+
+std::string PartAt(const blame::Index& index, Blame blame, const BlameSegment& at) {
+  const std::string place = verdict::Places(index).Of(at);
+  return std::string(BlameName(blame)) + (place.empty() ? "" : " " + WithoutDigits(place));
+}
+
+}  // namespace
+
+std::string Signature(const Judgement& judgement) {
+  const blame::Index& index = judgement.index.data()->index;
+  const Trace& trace = index.trace;
+  const Verdict& verdict = judgement.verdict;
+  const RequestBlame& blame = judgement.blame;
+  std::string text(trace.strings[trace.requests[blame.request].route]);
+  if (blame.token != kNone) text += " (token)";
+  text += ": ";
+  if (verdict.root.node != kNone) {
+    const VerdictNode& root = verdict.tree[verdict.root.node];
+    const std::string what = root.kind == NodeKind::kPart
+                                 ? PartAt(index, root.blame, root.at)
+                                 : std::string(NodeKindName(root.kind)) + " " + BlameName(root.blame);
+    return text + what + Whose(trace, verdict.root.by);
+  }
+  const std::vector<Cause>& parts = verdict.causes.empty() ? verdict.largest : verdict.causes;
+  if (parts.empty() || parts[0].longest.empty()) return text + VerdictKindName(verdict.kind);
+  const Cause& first = parts[0];
+  return text + PartAt(index, first.blame, blame.segments[first.longest[0]]) + Whose(trace, first.by);
+}
+
+}  // namespace pitot::judge

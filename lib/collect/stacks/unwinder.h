@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The seam to libdw (elfutils), which unwinds the stack of a sleeping thread from outside. Tests have an unwinder of
+// their own.
+#ifndef PITOT_LIB_COLLECT_STACKS_UNWINDER_H_
+#define PITOT_LIB_COLLECT_STACKS_UNWINDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pitot::stacks {
+
+struct Frame {
+  std::string text;  // "MyCache::Get (libserver.so)"
+  bool is_runtime = false;
+};
+
+// Used by one thread.
+class Unwinder {
+ public:
+  virtual ~Unwinder() = default;
+  // Frames, innermost first: up to the caller of the first one outside of the runtime, or as far as known. `stack` and
+  // `instruction` are the thread's stack pointer and program counter; its other registers are not known, so a frame
+  // that needs one is the last. Throws bad_alloc.
+  virtual std::vector<Frame> Unwind(uint64_t stack, uint64_t instruction) = 0;
+  // Forgets what it knows of modules, which may be unloaded from now on.
+  virtual void Reset() = 0;
+};
+
+// Opens libdw of the system. Null if it cannot; `why_not` then has the reason and the remedy. Never unloads it.
+std::unique_ptr<Unwinder> OpenUnwinder(std::string* why_not);
+
+}  // namespace pitot::stacks
+
+#endif  // PITOT_LIB_COLLECT_STACKS_UNWINDER_H_

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stacks that were read while a request was late: they say where it was blocked.
+#include "analyze/blame/stacks.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyze/blame_of.h"
+#include "base/host_counters.h"
+#include "pitot/analyze/judgement.h"
+#include "pitot/model/intervals.h"
+#include "pitot/wait.h"
+#include "serialize/sample_trace.h"
+
+using namespace pitot;
+using analyze::Blame;
+using analyze::BlameSegment;
+using analyze::Judgement;
+using analyze::VerdictKind;
+using blame::Stacks;
+using model::kNone;
+using test::TraceMaker;
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr uint32_t kRequests = 150, kLate = 100;
+constexpr int64_t kBlockedNs = 300 * kMs;
+constexpr int64_t kWorkerTid = 77;
+
+struct Kind {
+  bool has_scope = true;    // otherwise its time is not recorded
+  bool has_counter = true;  // the worker's time on a CPU is read every 20 ms
+};
+
+// One request of 10 ms after the other on a thread. One of them is blocked for 300 ms, from 5 ms after its begin.
+struct Server {
+  explicit Server(const Kind& kind) : how(kind) {
+    worker = maker.Thread("worker");
+    watcher = maker.Thread("pitot-python");
+    maker.trace.threads[worker].tid = kWorkerTid;
+    maker.trace.threads[watcher].tid = 78;
+    const uint32_t forward = maker.Site(SiteKind::kScope, "forward");
+    stack = maker.Site(SiteKind::kInstant, "stack",
+                       {{"tid", ArgType::kInt},
+                        {"own", ArgType::kUint},
+                        {"missed", ArgType::kUint},
+                        {"call", ArgType::kName},
+                        {"frame", ArgType::kName},
+                        {"caller", ArgType::kName},
+                        {"its_caller", ArgType::kName}});
+    maker.trace.sites[stack].file = maker.String("pitot/stack.h");
+    maker.trace.sites[stack].function = maker.String("RecordStack");
+    int64_t at_ns = 100 * kMs;
+    for (uint32_t i = 0; i < kRequests; ++i) {
+      const int64_t length_ns = 10 * kMs + (i == kLate ? kBlockedNs : (i % 7) * kMs / 50);
+      const uint32_t request = maker.Request(10 + i, "/fetch", at_ns, length_ns);
+      maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = worker;
+      if (i == kLate) blocked = {at_ns + 5 * kMs, at_ns + 5 * kMs + kBlockedNs};
+      if (how.has_scope || i != kLate) {
+        maker.Event(worker, forward, at_ns, length_ns, {request, kNone});
+      } else {
+        maker.Event(worker, forward, at_ns, 5 * kMs, {request, kNone});
+        maker.Event(worker, forward, blocked.end_ns, 5 * kMs, {request, kNone});
+      }
+      at_ns += length_ns;
+    }
+    maker.trace.window_end_ns = at_ns + 100 * kMs;
+  }
+  // A stack `ms` after it was blocked.
+  void Stack(int64_t ms, const char* call, uint32_t own, const std::vector<const char*>& frames,
+             int64_t tid = kWorkerTid) {
+    std::vector<model::ArgValue> args = {static_cast<uint64_t>(tid), own, 0, maker.String(call)};
+    for (size_t i = 0; i < 3; ++i) args.push_back(maker.String(i < frames.size() ? frames[i] : ""));
+    maker.Event(watcher, stack, blocked.begin_ns + ms * kMs, 0, {}, args);
+  }
+  void StacksInFetch(int64_t from_ms, int64_t to_ms, const char* call = "recv") {
+    for (int64_t ms = from_ms; ms < to_ms; ms += 10) Stack(ms, call, 0, {"fetch (app.py:88)", "serve (app.py:5)"});
+  }
+  BlameSegment Segment(Blame blame) const {
+    BlameSegment segment;
+    segment.begin_ns = blocked.begin_ns;
+    segment.end_ns = blocked.end_ns;
+    segment.thread = worker;
+    segment.blame = blame;
+    return segment;
+  }
+  const model::Trace& Made() {
+    if (!trace.threads.empty()) return trace;
+    trace = maker.Finish();
+    test::CounterValues on_cpu;
+    for (int64_t ns = 0; how.has_counter && ns < trace.window_end_ns; ns += 20 * kMs) {
+      const int64_t slept_ns = ns <= blocked.begin_ns ? 0 : std::min(ns, blocked.end_ns) - blocked.begin_ns;
+      on_cpu.push_back({ns / kMs, static_cast<double>(ns - slept_ns)});
+    }
+    if (how.has_counter) test::AddCounter(&trace, kNone, base::ThreadCounter(kWorkerTid, base::kOnCpu), on_cpu);
+    REQUIRE(FindInconsistency(trace) == "");
+    return trace;
+  }
+  const Judgement& Judge() {
+    REQUIRE(JudgeRequest(Made(), kLate, nullptr, &judgement).ok());
+    text = VerdictText(judgement.index, judgement.blame, judgement.verdict);
+    UNSCOPED_INFO(text);
+    return judgement;
+  }
+  std::string Sentence() { return VerdictSentence(judgement.index, judgement.blame, judgement.verdict); }
+  std::string Json() { return VerdictJson(judgement.index, judgement.blame, judgement.verdict); }
+
+  const Kind how;
+  TraceMaker maker;
+  uint32_t worker, watcher, stack;
+  model::Interval blocked;
+  model::Trace trace;  // from Made on
+  Judgement judgement;
+  std::string text;
+};
+
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a verdict names the line at which a thread was blocked for no recorded reason", "[stacks]") {
+  Server server({});
+  server.StacksInFetch(20, 300);
+
+  const Judgement& judgement = server.Judge();
+
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(judgement.verdict.causes[0].blame == Blame::kHostBlockedUnknown);
+  CHECK(Has(server.Sentence(), "in recv below fetch (app.py:88) on worker, in 28 of 28 stacks"));
+  CHECK(!Has(server.Sentence(), "no recorded wait"));
+  CHECK(Has(server.text, "in recv below fetch (app.py:88)"));
+  CHECK(std::string(judgement.verdict.causes[0].unsure) == "stacks show where it slept, and not why");
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "look_at_stack");
+}
+
+TEST_CASE("without stacks the sleep stays unexplained", "[stacks]") {
+  Server server({});
+
+  const Judgement& judgement = server.Judge();
+
+  CHECK(judgement.verdict.kind == VerdictKind::kUndetermined);
+  CHECK(!Has(server.Json(), "\"stacks\""));
+}
+
+TEST_CASE("a verdict names the call and line of time outside of all scopes", "[stacks]") {
+  Server server({.has_scope = false, .has_counter = false});
+  server.StacksInFetch(20, 300);
+
+  const Judgement& judgement = server.Judge();
+
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(judgement.verdict.causes[0].blame == Blame::kUntraced);
+  CHECK(Has(server.Sentence(), "spent 300.0 ms in recv below fetch (app.py:88) on worker, in 28 of 28 stacks"));
+  CHECK(judgement.verdict.causes[0].confidence < 0.75);
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "look_at_stack");
+}
+
+TEST_CASE("unrecorded time in no system call has a place and is still unexplained", "[stacks]") {
+  Server server({.has_scope = false, .has_counter = false});
+  server.StacksInFetch(20, 300, "");
+
+  const Judgement& judgement = server.Judge();
+
+  CHECK(judgement.verdict.kind == VerdictKind::kUndetermined);
+  CHECK(Has(server.Sentence(), "in fetch (app.py:88)"));
+}
+
+TEST_CASE("stacks that disagree, are few, or come late explain nothing", "[stacks]") {
+  Server server({});
+  const std::string how = GENERATE("disagree", "few", "late");
+  INFO(how);
+  if (how == "disagree") {
+    for (int64_t ms = 20; ms < 300; ms += 20) {
+      server.Stack(ms, "recv", 0, {"fetch (app.py:88)"});
+      server.Stack(ms + 10, "recv", 0, {"store (app.py:99)"});
+    }
+  } else {
+    server.StacksInFetch(how == "few" ? 20 : 200, how == "few" ? 40 : 300);
+  }
+
+  CHECK(server.Judge().verdict.kind == VerdictKind::kUndetermined);
+}
+
+TEST_CASE("stacks of other threads and other times say nothing about a thread", "[stacks]") {
+  Server server({.has_scope = false, .has_counter = false});
+  for (int64_t ms = 20; ms < 300; ms += 10) server.Stack(ms, "recv", 0, {"fetch (app.py:88)"}, 1234);
+  for (int64_t ms = 400; ms < 500; ms += 10) server.Stack(ms, "recv", 0, {"fetch (app.py:88)"});
+
+  CHECK(server.Judge().verdict.kind == VerdictKind::kUndetermined);
+  CHECK(!Has(server.Sentence(), "fetch ("));
+}
+
+TEST_CASE("a recorded wait keeps its own name", "[stacks]") {
+  Server server({});
+  const uint32_t wait = server.maker.WaitSite();
+  server.maker.Event(server.worker, wait, server.blocked.begin_ns, kBlockedNs, {kLate, kNone},
+                     {static_cast<uint64_t>(WaitKind::kOther), server.maker.String("the peer"), 0, 0});
+  server.StacksInFetch(20, 300);
+
+  server.Judge();
+
+  CHECK(Has(server.Sentence(), "\"the peer\""));
+  CHECK(!Has(server.Sentence(), "fetch ("));
+}
+
+TEST_CASE("the place is the innermost frame outside of libraries", "[stacks]") {
+  Server server({});
+  server.Stack(20, "", 1, {"wait (threading.py:331)", "get (app.py:12)", "serve (app.py:5)"});
+  server.Stack(30, "", 1, {"acquire (threading.py:99)", "get (app.py:12)", "serve (app.py:5)"});
+  server.Stack(40, "", 3, {"poll (selectors.py:7)", "select (selectors.py:9)"});
+  const Stacks stacks(server.Made());
+  BlameSegment segment = server.Segment(Blame::kUntraced);
+
+  Stacks::Seen seen = stacks.Of(segment);
+
+  CHECK(seen.agree == 2);
+  CHECK(seen.count == 3);
+  CHECK(stacks.Place(seen.event) == "wait (threading.py:331) below get (app.py:12)");
+  CHECK(Stacks::CountText(seen) == ", in 2 of 3 stacks");
+  segment.begin_ns += 35 * kMs;
+  seen = stacks.Of(segment);
+  CHECK(stacks.Place(seen.event) == "poll (selectors.py:7)");
+  CHECK(Stacks::CountText(seen) == ", in 1 of 1 stack");
+  segment.blame = Blame::kHostOncpuPre;
+  CHECK(!stacks.Of(segment).is_known());
+}
+
+TEST_CASE("stacks of an interpreter's thread that may have run do not show where it slept", "[stacks]") {
+  Server server({});
+  for (int64_t ms = 20; ms < 200; ms += 10) server.Stack(ms, "", 0, {"compute (app.py:7)"});
+  server.StacksInFetch(200, 260);
+  const Stacks stacks(server.Made());
+
+  const Stacks::Seen seen = stacks.Of(server.Segment(Blame::kHostBlockedUnknown));
+
+  CHECK(seen.count == 6);
+  CHECK(stacks.Place(seen.event) == "recv below fetch (app.py:88)");
+  CHECK(server.Judge().verdict.kind == VerdictKind::kUndetermined);  // they cover less than half of it
+  CHECK(stacks.Of(server.Segment(Blame::kUntraced)).count == 24);
+}
+
+TEST_CASE("frames of an interpreter count in place of the machine's", "[stacks]") {
+  constexpr uint32_t kNative = 0x100;
+  Server server({});
+  server.StacksInFetch(20, 50);
+  for (int64_t ms = 22; ms < 300; ms += 10)
+    server.Stack(ms, "recv", kNative | 1, {"recv (libc.so.6)", "sock_recv (python3)"});
+  for (int64_t ms = 402; ms < 500; ms += 10) server.Stack(ms, "", kNative | 1, {"recv (libc.so.6)", "Get (cache.so)"});
+  const Stacks stacks(server.Made());
+  BlameSegment segment = server.Segment(Blame::kUntraced);
+
+  Stacks::Seen seen = stacks.Of(segment);
+  CHECK(seen.count == 3);
+  CHECK(stacks.Place(seen.event) == "recv below fetch (app.py:88)");
+  segment.begin_ns += 400 * kMs;
+  segment.end_ns += 400 * kMs;
+  seen = stacks.Of(segment);
+  CHECK(seen.count == 10);
+  CHECK(stacks.Place(seen.event) == "recv (libc.so.6) below Get (cache.so)");
+}
+
+TEST_CASE("verdict.json has the frames of a stack and how many agree", "[stacks]") {
+  Server server({.has_scope = false, .has_counter = false});
+  server.StacksInFetch(20, 300);
+
+  server.Judge();
+
+  std::string json = server.Json();
+  json.erase(std::remove_if(json.begin(), json.end(), [](char c) { return c == ' ' || c == '\n'; }), json.end());
+  CHECK(Has(json,
+            R"~("stacks":{"place":"recvbelowfetch(app.py:88)","system_call":"recv","frames":["fetch(app.py:88)",)~"
+            R"~("serve(app.py:5)"],"agree":28,"count":28,"at_ns":25000000})~"));
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Incidents with the same verdict: which are kept, and what is said of the others.
+#include "session/folding.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fakes/trace_text.h"
+#include "session/incident_budget.h"
+#include "session/judging.h"
+#include "session/parts.h"
+
+namespace {
+
+using pitot::Hearing;
+using pitot::Status;
+using pitot::session::Case;
+using pitot::session::Folding;
+using pitot::session::IncidentBudget;
+using pitot::session::JudgedIncident;
+using pitot::session::Judging;
+using session_test::Contains;
+using session_test::kSecond;
+
+constexpr auto kReserve = IncidentBudget::Reserve::kForNewVerdicts;
+
+JudgedIncident Incident(uint64_t number, int64_t excess_ns = 0) {
+  return {number, "/incidents/" + std::to_string(number), static_cast<int64_t>(number) * kSecond, excess_ns, 2};
+}
+
+// Says the verdict that the test chooses.
+struct SaysJudge final : pitot::Judge {
+  explicit SaysJudge(const std::string* says, const int64_t* ns) : signature(*says), excess_ns(*ns) {}
+  const char* Name() const noexcept override { return "oracle"; }
+  pitot::JudgeNeeds Needs() const noexcept override { return {}; }
+  Status Decide(Hearing& hearing) override {
+    hearing.OpenReport("It was slow.\nincident\n\nmore\n");
+    hearing.SetSignature(signature.c_str(), excess_ns);
+    return hearing.AddFile(*fakes::MakeCallSerializer("verdict.json", [](const auto&, pitot::ByteSink& sink) {
+      sink.Write("{\n  \"summary\": 1\n}\n", 19);
+      return Status();
+    }));
+  }
+  const std::string& signature;
+  const int64_t& excess_ns;
+};
+
+// Incidents on disk, judged one after the other.
+struct Rig {
+  Rig() {
+    REQUIRE(parts.files->OpenDirectory().ok());
+    REQUIRE(parts.files->AddBuiltIns().ok());
+    REQUIRE(judging.Add(std::make_unique<SaysJudge>(&signature, &excess_ns)).ok());
+  }
+  Case Judge(uint64_t number) {
+    Case judged;
+    judged.incident = session_test::MakeIncident(number);
+    judged.trace.emplace();
+    judged.trace->clock.realtime_ns = 1'000'000 * kSecond + static_cast<int64_t>(number) * kSecond;
+    REQUIRE(parts.files->WriteDump(*judged.incident, *judged.trace, parts.pace.get(), &judged.path).ok());
+    REQUIRE(parts.files->Complete(&judged).ok());
+    judging.JudgeNow(&judged);
+    return judged;
+  }
+  std::vector<std::string> Kept() const { return fakes::NamesIn(parts.directory.path()); }
+  std::string File(size_t at, const std::string& name) const {
+    return fakes::ReadFile(parts.directory / Kept().at(at) + "/" + name);
+  }
+
+  std::string signature = "/classify: host_lock";
+  int64_t excess_ns = 0;
+  session_test::Parts parts{true};
+  Judging judging{&parts.lifetime, &parts.host, parts.pace.get(), parts.files.get(), &parts.counts};
+};
+
+}  // namespace
+
+TEST_CASE("of incidents with the same verdict, the first, the worst and the last are kept", "[folding]") {
+  Folding folding;
+  std::vector<std::string> folded, all;
+  for (uint64_t number = 1; number <= 40; ++number) {
+    folding.Add("a", Incident(number, number == 7 ? 100 : 10), &folded);
+    all.insert(all.end(), folded.begin(), folded.end());
+    folded.clear();
+  }
+  const auto& repeats = folding.Add("a", Incident(41), &folded);
+
+  CHECK(repeats.first.number == 1);
+  CHECK(repeats.worst.number == 7);
+  CHECK(repeats.last.number == 41);
+  CHECK(repeats.again == 40);
+  CHECK(repeats.requests == 2 * 41);
+  CHECK(repeats.at_ns.size() == 41);
+  CHECK(folded == std::vector<std::string>{"/incidents/40"});
+  CHECK(all.size() == 40 - 3);
+}
+
+TEST_CASE("a new worst incident takes the place of the worst and of the last", "[folding]") {
+  Folding folding;
+  std::vector<std::string> folded;
+  for (uint64_t number = 1; number <= 3; ++number) folding.Add("a", Incident(number, number == 2 ? 5 : 1), &folded);
+  REQUIRE(folded.empty());
+
+  folding.Add("a", Incident(4, 9), &folded);
+  CHECK(folded == std::vector<std::string>{"/incidents/2", "/incidents/3"});
+}
+
+TEST_CASE("other verdicts are counted apart, and a verdict not seen for an hour begins anew", "[folding]") {
+  Folding folding;
+  std::vector<std::string> folded;
+  folding.Add("a", Incident(1), &folded);
+  folding.Add("b", Incident(2), &folded);
+  CHECK(folding.Add("a", Incident(3600), &folded).again == 1);
+  CHECK(folding.Add("a", Incident(7201), &folded).again == 0);
+  CHECK(folding.Add("b", Incident(7201), &folded).again == 0);
+  CHECK(folded.empty());
+}
+
+TEST_CASE("verdicts are remembered in bounded memory, the latest ones", "[folding]") {
+  Folding folding;
+  std::vector<std::string> folded;
+  for (uint64_t number = 1; number <= Folding::kMostSignatures + 1; ++number)
+    folding.Add(std::to_string(number), Incident(number), &folded);
+  for (int i = 0; i < 100; ++i) folding.Add("257", Incident(258), &folded);
+
+  CHECK(folding.Add("2", Incident(300), &folded).again == 1);
+  CHECK(folding.Add("257", Incident(301), &folded).at_ns.size() == Folding::kMostTimes);
+  CHECK(folding.Add("1", Incident(302), &folded).again == 0);
+}
+
+TEST_CASE("a fault that strikes 40 times ends as three incidents and a count", "[folding]") {
+  Rig rig;
+  for (uint64_t number = 1; number <= 40; ++number) {
+    rig.excess_ns = number == 7 ? 100 : 10;
+    const Case judged = rig.Judge(number);
+    CHECK(judged.is_repeat == (number > 1));
+    CHECK(judged.incident->again == number - 1);
+  }
+
+  REQUIRE(rig.Kept().size() == 3);
+  CHECK(Contains(rig.Kept()[1], "-0007-"));
+  CHECK(rig.parts.counts.incidents_folded == 37);
+  CHECK(rig.parts.counts.verdicts_given == 40);
+  for (size_t i = 0; i < 3; ++i) {
+    const std::string report = rig.File(i, "report.txt"), json = rig.File(i, "verdict.json");
+    CHECK(report.find("It was slow.\nincident\n"
+                      "again       39 times in 39.00 s, from 13:46:41 to 13:47:20 UTC: 40 requests fired in all\n"
+                      "            kept: incidents 0001 (the first), 0007 (the worst), 0040 (the last)\n"
+                      "\nmore\n") == 0);
+    CHECK(report.find("again ") == report.rfind("again "));
+    CHECK(json.find("{\n  \"again\": {\"times\": 39, \"requests\": 40, \"first\": 1, \"worst\": 7, \"last\": 40, "
+                    "\"first_at_ns\": 1000001000000000, \"at_ns\": [1000001000000000, ") == 0);
+    CHECK(Contains(json, "]},\n  \"summary\": 1\n}\n"));
+  }
+}
+
+TEST_CASE("an incident without a signature is unlike any other", "[folding]") {
+  Rig rig;
+  rig.signature = "";
+  for (uint64_t number = 1; number <= 5; ++number) CHECK_FALSE(rig.Judge(number).is_repeat);
+
+  CHECK(rig.Kept().size() == 5);
+  CHECK(rig.parts.counts.incidents_folded == 0);
+  CHECK(!Contains(rig.File(0, "report.txt"), "again "));
+}
+
+TEST_CASE("findings come into a report that counts repeats, and the count stays", "[folding]") {
+  Rig rig;
+  Case first = rig.Judge(1);
+  rig.Judge(2);
+  REQUIRE(rig.parts.files->OpenReport(&first, "It was slow.\nincident\n\nmore\nin window\n\n").ok());
+
+  const std::string report = rig.File(0, "report.txt");
+  INFO(report);
+  CHECK(report.find("It was slow.\nincident\nagain       1 time in 1") == 0);
+  CHECK(Contains(report, "(the last)\n\nmore\nin window\n\n"));
+  CHECK(report.find("more\n") == report.rfind("more\n"));
+}
+
+TEST_CASE("a kept incident that was removed from the disk does not keep others from being counted", "[folding]") {
+  Rig rig;
+  const Case first = rig.Judge(1);
+  rig.parts.files->Remove(first.path);
+  rig.Judge(2);
+
+  REQUIRE(rig.Kept().size() == 1);
+  CHECK(Contains(rig.File(0, "report.txt"), "again       1 time"));
+}
+
+TEST_CASE("a quarter of a cause's budget is left for verdicts that are new", "[budget]") {
+  using Answer = IncidentBudget::Answer;
+  IncidentBudget budget(12);
+  int64_t now_ns = 1000 * kSecond;
+  for (int i = 0; i < 9; ++i) REQUIRE(budget.Take("slow", now_ns, kReserve) == Answer::kTaken);
+
+  // One on trial, and the next after 75 s.
+  CHECK(budget.Has("slow", now_ns, kReserve));
+  CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kTakenOfReserve);
+  CHECK_FALSE(budget.Has("slow", now_ns, kReserve));
+  CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kRefused);
+  CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kRefusedAgain);
+  budget.NoteVerdict("slow", true);
+  CHECK(budget.Take("slow", now_ns + 74 * kSecond, kReserve) == Answer::kRefusedAgain);
+  now_ns += 75 * kSecond;
+  CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kTakenOfReserve);
+
+  // The verdict is new: the next may come at once, until the reserve is used up.
+  budget.NoteVerdict("slow", false);
+  CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kTakenOfReserve);
+  budget.NoteVerdict("slow", false);
+  CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kTakenOfReserve);
+  budget.NoteVerdict("slow", false);
+  CHECK_FALSE(budget.Has("slow", now_ns, kReserve));
+}
+
+TEST_CASE("without a judge all of a cause's budget is for any incident", "[budget]") {
+  IncidentBudget budget(12);
+  for (int i = 0; i < 12; ++i)
+    REQUIRE(budget.Take("slow", kSecond, IncidentBudget::Reserve::kNone) == IncidentBudget::Answer::kTaken);
+  CHECK_FALSE(budget.Has("slow", kSecond, IncidentBudget::Reserve::kNone));
+}
+
+TEST_CASE("known verdicts do not use up the reserve, however long a fault lasts", "[budget]") {
+  IncidentBudget budget(12);
+  int taken = 0, of_reserve = 0;
+  for (int64_t second = 0; second < 3600; ++second) {
+    const auto answer = budget.Take("slow", second * kSecond, kReserve);
+    taken += answer == IncidentBudget::Answer::kTaken;
+    of_reserve += answer == IncidentBudget::Answer::kTakenOfReserve;
+    if (answer == IncidentBudget::Answer::kTakenOfReserve) budget.NoteVerdict("slow", true);
+  }
+  CHECK(taken <= 9 + 12);
+  CHECK(of_reserve <= 3600 / 75 + 1);
+  CHECK(of_reserve >= 30);
+  CHECK(budget.Take("slow", 3600 * kSecond + 75 * kSecond, kReserve) != IncidentBudget::Answer::kRefusedAgain);
+}
