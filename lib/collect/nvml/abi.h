@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The used part of NVML's binary interface, declared here and in base/nvml_gpm.h so that Pitot builds without NVIDIA
-// software. The numbers are those of nvml.h. With one exception (SlowdownFields) that header adds but does not change. A
-// test compares all of this with the real header if it is installed.
+// software. The numbers are those of nvml.h. With one exception (SlowdownFields) that header adds but does not change.
+// A test compares all of this with the real header if it is installed.
 #ifndef PITOT_LIB_COLLECT_NVML_ABI_H_
 #define PITOT_LIB_COLLECT_NVML_ABI_H_
 
