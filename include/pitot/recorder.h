@@ -74,7 +74,7 @@ class PITOT_EXPORT Recorder {
   // from a profiler that cannot be detected. Both do nothing without a collector of this name.
   // Threads: any; not in a callback of CUPTI.
   // Errors: kInvalidArgument: null; kNotRunning; kUnavailable: CUPTI does not answer, and does as requested once it
-  //   answers; for Resume also: another tool still has it.
+  //   answers; for Pause also: a GPU may still be held; for Resume also: another tool still has it.
   // Cost: waits for the thread that calls CUPTI, some ms to tens of ms, 2 s at most (as SetDepth at its first call).
   Status Pause(const char* collector) noexcept;
   Status Resume(const char* collector) noexcept;

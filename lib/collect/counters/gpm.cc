@@ -13,7 +13,6 @@ namespace {
 
 using base::GpuCounter;
 
-constexpr uint32_t kGpmVersion = 1;  // of the structures
 constexpr double kMebibyte = 1024 * 1024;
 
 struct GpmCounter {
@@ -22,30 +21,34 @@ struct GpmCounter {
   double unit;
 };
 constexpr GpmCounter kGpmMetrics[] = {
-    {2, GpuCounter::kSmActive, 1},
-    {3, GpuCounter::kSmOccupancy, 1},
-    {5, GpuCounter::kTensorActive, 1},
-    {10, GpuCounter::kDramBandwidth, 1},
-    {20, GpuCounter::kPcieSending, kMebibyte},
-    {21, GpuCounter::kPcieReceiving, kMebibyte},
-    {60, GpuCounter::kNvlinkReceiving, kMebibyte},
-    {61, GpuCounter::kNvlinkSending, kMebibyte},
+    {nvml::kGpmSmActive, GpuCounter::kSmActive, 1},
+    {nvml::kGpmSmOccupancy, GpuCounter::kSmOccupancy, 1},
+    {nvml::kGpmTensorActive, GpuCounter::kTensorActive, 1},
+    {nvml::kGpmDramBandwidth, GpuCounter::kDramBandwidth, 1},
+    {nvml::kGpmPcieSent, GpuCounter::kPcieSending, kMebibyte},
+    {nvml::kGpmPcieReceived, GpuCounter::kPcieReceiving, kMebibyte},
+    {nvml::kGpmNvlinkReceived, GpuCounter::kNvlinkReceiving, kMebibyte},
+    {nvml::kGpmNvlinkSent, GpuCounter::kNvlinkSending, kMebibyte},
 };
 
-std::string NvmlName(NvmlResult result) {
+std::string NvmlName(nvml::Result result) {
   switch (result) {
-    case kNvmlNotSupported:
+    case nvml::kNotSupported:
       return "NOT_SUPPORTED";
-    case kNvmlNoPermission:
+    case nvml::kNoPermission:
       return "NO_PERMISSION";
-    case kNvmlNotFound:
+    case nvml::kNotFound:
       return "NOT_FOUND";
+    case nvml::kGpuIsLost:
+      return "GPU_IS_LOST";
+    case nvml::kLibraryDriverMismatch:
+      return "LIB_RM_VERSION_MISMATCH (if the driver was upgraded, start the process again)";
     default:
       return "error " + std::to_string(static_cast<int>(result));
   }
 }
 
-std::string FailureOf(const char* function, NvmlResult result) {
+std::string FailureOf(const char* function, nvml::Result result) {
   return std::string(function) + " answered " + NvmlName(result);
 }
 
@@ -78,37 +81,37 @@ std::string FindGpm(const std::string& library, GpmApi* api) {
 
 std::string LoadGpm(const std::string& library, GpmApi* api) {
   if (std::string failure = FindGpm(library, api); !failure.empty()) return failure;
-  const NvmlResult result = api->init();
-  return result == kNvmlSuccess ? "" : FailureOf("nvmlInit_v2", result);
+  const nvml::Result result = api->init();
+  return result == nvml::kSuccess ? "" : FailureOf("nvmlInit_v2", result);
 }
 
 std::unique_ptr<GpmGpu> GpmGpu::Open(const GpmApi& api, const std::string& gpu_id, std::string* failure) {
   std::unique_ptr<GpmGpu> gpu(new GpmGpu(api));
-  NvmlResult result = api.get_handle(gpu_id.c_str(), &gpu->device_);
+  nvml::Result result = api.get_handle(gpu_id.c_str(), &gpu->device_);
   const bool has_parts = api.get_whole != nullptr && api.get_instance != nullptr && api.part_sample_get != nullptr;
-  if (result != kNvmlSuccess && has_parts && gpu_id.substr(0, 4) == "GPU-") {
+  if (result != nvml::kSuccess && has_parts && gpu_id.substr(0, 4) == "GPU-") {
     void* part = nullptr;
     uint32_t instance = 0;
-    if (api.get_handle(("MIG-" + gpu_id.substr(4)).c_str(), &part) == kNvmlSuccess &&
-        api.get_instance(part, &instance) == kNvmlSuccess) {
+    if (api.get_handle(("MIG-" + gpu_id.substr(4)).c_str(), &part) == nvml::kSuccess &&
+        api.get_instance(part, &instance) == nvml::kSuccess) {
       result = api.get_whole(part, &gpu->device_);
       gpu->instance_ = instance;
     }
   }
   const char* function = "nvmlDeviceGetHandleByUUID";
-  GpmSupport support{kGpmVersion, 0};
-  if (result == kNvmlSuccess) {
+  nvml::GpmSupport support{nvml::kGpmVersion, 0};
+  if (result == nvml::kSuccess) {
     function = "nvmlGpmQueryDeviceSupport";
     result = api.query_support(gpu->device_, &support);
-    if (result == kNvmlSuccess && support.is_supported == 0) result = kNvmlNotSupported;
+    if (result == nvml::kSuccess && support.is_supported == 0) result = nvml::kNotSupported;
   }
   for (void*& snapshot : gpu->snapshots_) {
-    if (result != kNvmlSuccess) break;
+    if (result != nvml::kSuccess) break;
     function = "nvmlGpmSampleAlloc";
     result = api.sample_alloc(&snapshot);
-    if (result != kNvmlSuccess) snapshot = nullptr;
+    if (result != nvml::kSuccess) snapshot = nullptr;
   }
-  if (result == kNvmlSuccess) return gpu;
+  if (result == nvml::kSuccess) return gpu;
   *failure = FailureOf(function, result);
   return nullptr;
 }
@@ -123,31 +126,31 @@ std::optional<Sample> GpmGpu::Take(int64_t now_ns, std::string* failure) {
   const uint32_t next = 1 - newest_;
   const int64_t before_ns = newest_ns_;
   newest_ns_ = 0;
-  NvmlResult result = instance_ ? api_.part_sample_get(device_, *instance_, snapshots_[next])
-                                : api_.sample_get(device_, snapshots_[next]);
-  if (result != kNvmlSuccess) {
+  nvml::Result result = instance_ ? api_.part_sample_get(device_, *instance_, snapshots_[next])
+                                  : api_.sample_get(device_, snapshots_[next]);
+  if (result != nvml::kSuccess) {
     *failure = FailureOf("nvmlGpmSampleGet", result);
     return {};
   }
   newest_ = next;
   newest_ns_ = now_ns;
   if (before_ns == 0) return {};
-  metrics_->version = kGpmVersion;
+  metrics_->version = nvml::kGpmVersion;
   metrics_->count = std::size(kGpmMetrics);
-  metrics_->before = snapshots_[1 - newest_];
-  metrics_->after = snapshots_[newest_];
+  metrics_->sample1 = snapshots_[1 - newest_];
+  metrics_->sample2 = snapshots_[newest_];
   for (uint32_t i = 0; i < std::size(kGpmMetrics); ++i)
-    metrics_->metrics[i] = {kGpmMetrics[i].id, kNvmlNotSupported, 0, {}};
+    metrics_->metrics[i] = {kGpmMetrics[i].id, nvml::kNotSupported, 0, {}};
   result = api_.metrics_get(metrics_.get());
-  if (result != kNvmlSuccess) {
+  if (result != nvml::kSuccess) {
     newest_ns_ = 0;
     *failure = FailureOf("nvmlGpmMetricsGet", result);
     return {};
   }
   Sample sample = Unmeasured(before_ns, now_ns);
   for (uint32_t i = 0; i < std::size(kGpmMetrics); ++i) {
-    const GpmMetric& metric = metrics_->metrics[i];
-    if (metric.result == kNvmlSuccess && std::isfinite(metric.value))
+    const nvml::GpmMetric& metric = metrics_->metrics[i];
+    if (metric.result == nvml::kSuccess && std::isfinite(metric.value))
       sample.values[ColumnOf(kGpmMetrics[i].counter)] = static_cast<float>(metric.value * kGpmMetrics[i].unit);
   }
   return sample;

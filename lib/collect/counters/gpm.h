@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NVML's GPM: coarse counters of one GPU for a process that may not sample it through CUPTI. NVML is opened at run
-// time; the numbers are those of nvml.h. A test compares them with the declarations of pitot::nvml.
+// time.
 #ifndef PITOT_LIB_COLLECT_COUNTERS_GPM_H_
 #define PITOT_LIB_COLLECT_COUNTERS_GPM_H_
 
@@ -10,45 +10,24 @@
 #include <optional>
 #include <string>
 
+#include "base/nvml_gpm.h"
 #include "collect/counters/metrics.h"
 
 namespace pitot::counters {
 
-enum NvmlResult : int {
-  kNvmlSuccess = 0,
-  kNvmlNotSupported = 3,
-  kNvmlNoPermission = 4,
-  kNvmlNotFound = 6,
-};
-
-struct GpmMetric {
-  uint32_t id;
-  NvmlResult result;
-  double value;
-  const char* names[3];
-};
-struct GpmMetricsGet {
-  uint32_t version, count;
-  void *before, *after;    // samples
-  GpmMetric metrics[512];  // more than any library knows
-};
-struct GpmSupport {
-  uint32_t version, is_supported;
-};
-
 // The last three may be null: drivers without parts of GPUs.
 struct GpmApi {
-  NvmlResult (*init)();
-  NvmlResult (*shutdown)();
-  NvmlResult (*get_handle)(const char* uuid, void** device);
-  NvmlResult (*query_support)(void* device, GpmSupport* support);
-  NvmlResult (*sample_alloc)(void** sample);
-  NvmlResult (*sample_free)(void* sample);
-  NvmlResult (*sample_get)(void* device, void* sample);
-  NvmlResult (*metrics_get)(GpmMetricsGet* metrics);
-  NvmlResult (*get_whole)(void* part, void** device);
-  NvmlResult (*get_instance)(void* part, uint32_t* instance);
-  NvmlResult (*part_sample_get)(void* device, uint32_t instance, void* sample);
+  nvml::Result (*init)();
+  nvml::Result (*shutdown)();
+  nvml::Result (*get_handle)(const char* uuid, void** device);
+  nvml::Result (*query_support)(void* device, nvml::GpmSupport* support);
+  nvml::Result (*sample_alloc)(void** sample);
+  nvml::Result (*sample_free)(void* sample);
+  nvml::Result (*sample_get)(void* device, void* sample);
+  nvml::Result (*metrics_get)(nvml::GpmMetricsGet* metrics);
+  nvml::Result (*get_whole)(void* part, void** device);
+  nvml::Result (*get_instance)(void* part, uint32_t* instance);
+  nvml::Result (*part_sample_get)(void* device, uint32_t instance, void* sample);
 };
 
 // Opens and initialises NVML; it is never unloaded. Why it cannot be used; empty: it can.
@@ -81,7 +60,7 @@ class GpmGpu {
   void* snapshots_[2] = {nullptr, nullptr};
   uint32_t newest_ = 0;
   int64_t newest_ns_ = 0;
-  const std::unique_ptr<GpmMetricsGet> metrics_ = std::make_unique<GpmMetricsGet>();
+  const std::unique_ptr<nvml::GpmMetricsGet> metrics_ = std::make_unique<nvml::GpmMetricsGet>();
 };
 
 }  // namespace pitot::counters

@@ -1,45 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The used part of NVML's binary interface, declared here so that Pitot builds without NVIDIA software. The numbers are
-// those of nvml.h. With one exception (SlowdownFields) that header adds but does not change. A test compares all of
-// this with the real header if it is installed.
+// The used part of NVML's binary interface, declared here and in base/nvml_gpm.h so that Pitot builds without NVIDIA
+// software. The numbers are those of nvml.h. With one exception (SlowdownFields) that header adds but does not change.
+// A test compares all of this with the real header if it is installed.
 #ifndef PITOT_LIB_COLLECT_NVML_ABI_H_
 #define PITOT_LIB_COLLECT_NVML_ABI_H_
 
 #include <stdint.h>
 
-namespace pitot::nvml {
+#include "base/nvml_gpm.h"
 
-enum Result : int {
-  kSuccess = 0,
-  kUninitialized = 1,
-  kInvalidArgument = 2,
-  kNotSupported = 3,
-  kNoPermission = 4,
-  kNotFound = 6,
-  kInsufficientSize = 7,
-  kDriverNotLoaded = 9,
-  kTimeout = 10,
-  kFunctionNotFound = 13,
-  kGpuIsLost = 15,
-  kResetRequired = 16,
-  kOperatingSystem = 17,
-  kLibraryDriverMismatch = 18,
-  kInUse = 19,
-  kMemory = 20,
-  kNoData = 21,
-  kInsufficientResources = 23,
-  kArgumentVersionMismatch = 25,
-  kDeprecated = 26,
-  kNotReady = 27,
-  kGpuNotFound = 28,
-  kInvalidState = 29,
-  kUnknown = 999,
-};
+namespace pitot::nvml {
 
 using Device = void*;
 using EventSet = void*;
-using GpmSample = void*;
 
 inline constexpr uint32_t kNameBytes = 96, kUuidBytes = 96, kDriverVersionBytes = 80;
 
@@ -146,45 +120,6 @@ struct EventData {
   unsigned long long data;  // the XID
   unsigned int gpu_instance;
   unsigned int compute_instance;
-};
-
-enum GpmMetricId : unsigned int {
-  kGpmSmActive = 2,
-  kGpmSmOccupancy = 3,
-  kGpmTensorActive = 5,
-  kGpmDramBandwidth = 10,
-  kGpmPcieSent = 20,  // MiB/s, as all traffic
-  kGpmPcieReceived = 21,
-  kGpmNvlinkReceived = 60,
-  kGpmNvlinkSent = 61,
-};
-
-struct GpmMetric {
-  unsigned int id;
-  Result result;
-  double value;
-  struct {
-    char* short_name;
-    char* long_name;
-    char* unit;
-  } info;
-};
-
-inline constexpr unsigned int kGpmVersion = 1;
-// More than any library knows: the real one's array has as many as its version has metrics (98 to 477 so far).
-inline constexpr unsigned int kGpmMostMetrics = 512;
-
-struct GpmMetricsGet {
-  unsigned int version;
-  unsigned int count;
-  GpmSample sample1;
-  GpmSample sample2;
-  GpmMetric metrics[kGpmMostMetrics];
-};
-
-struct GpmSupport {
-  unsigned int version;
-  unsigned int is_supported;
 };
 
 }  // namespace pitot::nvml

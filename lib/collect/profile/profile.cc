@@ -3,7 +3,7 @@
 
 #include "base/message.h"
 #include "base/one_in_process.h"
-#include "collect/profile/session.h"
+#include "collect/profile/measure.h"
 #include "pitot/recorder.h"
 #include "trace/launch_hook.h"
 

@@ -411,6 +411,28 @@ TEST_CASE("samples that a failure costs are counted, also while it lasts", "[cou
   CHECK(rig.AskBack(kSecond).Lost() == 2625);  // a pause costs none
 }
 
+TEST_CASE("the last samples that a failure costs before a pause are counted", "[counters]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(1200 * kMs));  // the last round was at 1,000 ms
+  rig.Script([](FakePm& fake) { fake.results["cuptiPmSamplingDecodeData"] = counters::kUnknown; });
+  REQUIRE(rig.collector->Pause().ok());
+  REQUIRE(rig.timer->Pass(5 * kSecond));
+  CHECK(rig.AskBack(kSecond).Lost() == 50);
+}
+
+TEST_CASE("no samples are lost while another profiler has the GPU", "[counters]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  rig.Script([](FakePm& fake) {
+    fake.results["cuptiPmSamplingDecodeData"] = counters::kUnknown;
+    fake.results["cuptiPmSamplingEnable"] = counters::kHardwareBusy;
+  });
+  REQUIRE(rig.timer->Pass(40 * kSecond));
+  CHECK(rig.AskBack(kSecond).Lost() == 2625);  // until the GPU was asked for again, at 11.5 s
+}
+
 TEST_CASE("a decoder that hangs costs incidents its samples, not their time, and Stop leaves the thread behind",
           "[counters]") {
   Rig rig;

@@ -6,7 +6,6 @@
 #include <dlfcn.h>
 
 #include <catch2/catch.hpp>
-#include <cstddef>
 #include <limits>
 #include <string>
 
@@ -19,21 +18,6 @@
 using namespace fakes;
 using Trace = CounterTrace;
 namespace counters = pitot::counters;
-
-// pitot::nvml's declarations are compared with NVIDIA's.
-static_assert(sizeof(counters::GpmMetric) == sizeof(nvml::GpmMetric));
-static_assert(offsetof(counters::GpmMetric, result) == offsetof(nvml::GpmMetric, result));
-static_assert(offsetof(counters::GpmMetric, value) == offsetof(nvml::GpmMetric, value));
-static_assert(sizeof(counters::GpmMetricsGet) == sizeof(nvml::GpmMetricsGet));
-static_assert(offsetof(counters::GpmMetricsGet, count) == offsetof(nvml::GpmMetricsGet, count));
-static_assert(offsetof(counters::GpmMetricsGet, before) == offsetof(nvml::GpmMetricsGet, sample1));
-static_assert(offsetof(counters::GpmMetricsGet, after) == offsetof(nvml::GpmMetricsGet, sample2));
-static_assert(offsetof(counters::GpmMetricsGet, metrics) == offsetof(nvml::GpmMetricsGet, metrics));
-static_assert(sizeof(counters::GpmSupport) == sizeof(nvml::GpmSupport));
-static_assert(offsetof(counters::GpmSupport, is_supported) == offsetof(nvml::GpmSupport, is_supported));
-static_assert(static_cast<int>(counters::kNvmlNotSupported) == nvml::kNotSupported);
-static_assert(static_cast<int>(counters::kNvmlNoPermission) == nvml::kNoPermission);
-static_assert(static_cast<int>(counters::kNvmlNotFound) == nvml::kNotFound);
 
 namespace {
 
@@ -136,6 +120,19 @@ TEST_CASE("an NVML that cannot be initialised is asked again after a minute", "[
   rig.ScriptDriver([](FakeNvml& driver) { driver.results.clear(); });
   REQUIRE(rig.timer->Pass(10 * kSecond));
   CHECK_FALSE(rig.AskBack(kSecond, 200 * kMs).Of("SM active").empty());
+}
+
+TEST_CASE("a driver that is upgraded while GPM samples is told with the remedy", "[counters]") {
+  Coarse rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  rig.ScriptDriver([](FakeNvml& driver) {
+    for (const char* function : {"nvmlInit_v2", "nvmlDeviceGetHandleByUUID", "nvmlGpmSampleGet"})
+      driver.results[function] = nvml::kLibraryDriverMismatch;
+  });
+  REQUIRE(rig.timer->Pass(10 * kSecond));
+  CHECK(Has(rig.AskBack(kSecond).NotRecorded(),
+            "nvmlGpmSampleGet answered LIB_RM_VERSION_MISMATCH (if the driver was upgraded, start the process again)"));
 }
 
 TEST_CASE("if GPM loses its permission, the samples end, the incident says so, and a minute later it is asked again",

@@ -453,8 +453,47 @@ TEST_CASE("a pause does not count as lost samples, nor make a reader misread the
   }
 }
 
+TEST_CASE("a sampler that fails tells the others at once, and counts its loss until one of them samples",
+          "[counters]") {
+  World world;
+  REQUIRE(world.first.Start().ok());
+  REQUIRE(world.second->Start().ok());
+  world.Pass(kSecond);
+  world.first.Script([](FakePm& fake) { fake.fail_once["cuptiPmSamplingDecodeData"] = 3; });
+  REQUIRE(world.first.timer->Pass(500 * kMs));
+  CHECK(SharedFile(world.temp.path(), kId).Look().state == SharedState::kEnded);
+  world.Pass(20 * kSecond);
+  const Trace trace = world.first.AskBack(kSecond);
+  CHECK(trace.attributes.count("counters.0.sampled_by") == 1);
+  const uint64_t lost = trace.Lost();
+  CHECK(lost > 0);
+  CHECK(lost <= 2 * 250);
+  world.second->collector->Stop();
+  world.second->collector.reset();
+  REQUIRE(world.first.timer->Pass(5 * kSecond));
+  CHECK(world.first.Seen(&FakePm::sampling) == 1);
+  CHECK(world.first.AskBack(kSecond).Lost() == lost);
+}
+
+TEST_CASE("a GPU that may still be held is not called free in the file of its samples", "[counters]") {
+  World world;
+  REQUIRE(world.first.Start().ok());
+  world.Pass(kSecond);
+  world.first.Script([](FakePm& fake) { fake.results["cuptiPmSamplingDisable"] = kUnknown; });
+  const SharedFile file(world.temp.path(), kId);
+  const int64_t now_ns = world.RealtimeNs();
+  REQUIRE(file.AskForRelease({99, 1, 1, "pitot"}, now_ns, now_ns + 60 * kSecond).empty());
+  world.Pass(5 * kSecond);
+  CHECK(file.Look().state == SharedState::kSampling);
+  CHECK_FALSE(IsSampling(file.Look(), world.RealtimeNs()));  // its sign of life is old
+  CHECK(Has(world.first.AskBack(kSecond).NotRecorded(), "; this process may still hold the GPU: "));
+}
+
 TEST_CASE("an administrator's sampler serves another user, who alone can read its file", "[counters]") {
-  if (geteuid() != 0) return;  // only root can
+  if (geteuid() != 0) {
+    WARN("not run: only root can sample for another user");
+    return;
+  }
   constexpr uint32_t kOther = 12'345;
   const TempDirectory temp;
   REQUIRE(chmod(temp.path().c_str(), 01777) == 0);

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "collect/profile/measure.h"
 #include "collect/profile/rig.h"
-#include "collect/profile/session.h"
 #include "pitot/collect/cuda_calls.h"
 #include "pitot/pitot.h"
 

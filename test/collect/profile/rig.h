@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "collect/profile/fake_range.h"
-#include "collect/profile/session.h"
+#include "collect/profile/measure.h"
 #include "trace/launch_hook.h"
 #include "trace/process.h"
 

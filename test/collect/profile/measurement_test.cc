@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Profiles of kernels over a fake CUPTI and a fake driver.
-#include "collect/profile/session.h"
+#include "collect/profile/measure.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

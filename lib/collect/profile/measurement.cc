@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/profile/session.h"
+#include "collect/profile/measurement.h"
 
 #include <time.h>
 
@@ -30,18 +30,18 @@ constexpr uint32_t kMostRefusals = 16;
 // The default stream would wait for a stream under capture.
 constexpr int kCaptureImplicit = 906;
 
-// The running session, and the threads that may use it: counted before they look.
-constinit std::atomic<Session*> g_session{nullptr};
+// The running measurement, and the threads that may use it: counted before they look.
+constinit std::atomic<Measurement*> g_running{nullptr};
 constinit std::atomic<uint32_t> g_inside{0};
-constinit std::atomic<Session*> g_left_behind{nullptr};  // the newest
-__thread uint32_t t_depth = 0;                           // of nested launches
-__thread Session* t_measured = nullptr;                  // by the launch of this thread
+constinit std::atomic<Measurement*> g_left_behind{nullptr};  // the newest
+__thread uint32_t t_depth = 0;                               // of nested launches
+__thread Measurement* t_measured = nullptr;                  // by the launch of this thread
 
-// The running session, if it is this process's. Counted in g_inside then.
-Session* Enter() noexcept {
+// The running measurement, if it is this process's. Counted in g_inside then.
+Measurement* Enter() noexcept {
   g_inside.fetch_add(1);
-  Session* const session = g_session.load();
-  if (session != nullptr && session->IsOurs()) return session;
+  Measurement* const measurement = g_running.load();
+  if (measurement != nullptr && measurement->IsOurs()) return measurement;
   g_inside.fetch_sub(1);
   return nullptr;
 }
@@ -49,27 +49,27 @@ void Leave() noexcept { g_inside.fetch_sub(1); }
 
 void BeforeLaunch(trace::Launch* launch) noexcept {
   if (t_depth++ != 0) return;
-  Session* const session = Enter();
-  if (session == nullptr) return;
+  Measurement* const measurement = Enter();
+  if (measurement == nullptr) return;
   launch->is_taken = true;
-  t_measured = session->BeginLaunch(*launch) ? session : nullptr;
+  t_measured = measurement->BeginLaunch(*launch) ? measurement : nullptr;
 }
 void AfterLaunch(trace::Launch* launch, int result) noexcept {
   if (--t_depth != 0 || !launch->is_taken) return;
-  if (Session* const session = std::exchange(t_measured, nullptr)) session->EndLaunch(result);
+  if (Measurement* const measurement = std::exchange(t_measured, nullptr)) measurement->EndLaunch(result);
   Leave();
 }
 void OnCopy() noexcept {
-  if (Session* const session = Enter()) session->NoteWork(), Leave();
+  if (Measurement* const measurement = Enter()) measurement->NoteWork(), Leave();
 }
 void OnInterrupt(trace::Interruption what) noexcept {
-  if (Session* const session = Enter()) session->EndFor(what), Leave();
+  if (Measurement* const measurement = Enter()) measurement->EndFor(what), Leave();
 }
 constexpr trace::LaunchHook kHook = {BeforeLaunch, AfterLaunch, OnCopy, OnInterrupt};
 
 }  // namespace
 
-Session::Session(const ProfileOptions& options, const Environment& environment)
+Measurement::Measurement(const ProfileOptions& options, const Environment& environment)
     : options_(options),
       filter_(options.kernel != nullptr ? options.kernel : ""),
       environment_(environment),
@@ -79,11 +79,11 @@ Session::Session(const ProfileOptions& options, const Environment& environment)
   shapes_.reserve(kMostShapes);  // a launch's thread does not allocate
 }
 
-bool Session::IsOurs() const noexcept { return fork_epoch_ == trace::ForkEpoch(); }
+bool Measurement::IsOurs() const noexcept { return fork_epoch_ == trace::ForkEpoch(); }
 
 // ---- On the threads of launches. ------------------------------------------------------------------------------------
 
-bool Session::BeginLaunch(const trace::Launch& launch) noexcept {
+bool Measurement::BeginLaunch(const trace::Launch& launch) noexcept {
   seen_.fetch_add(1, std::memory_order_relaxed);
   NoteWork();
   int capturing = 0;
@@ -126,7 +126,7 @@ bool Session::BeginLaunch(const trace::Launch& launch) noexcept {
   return false;
 }
 
-void Session::EndLaunch(int result) noexcept {
+void Measurement::EndLaunch(int result) noexcept {
   auto stop = MakeRange<RangeStopParams>();
   stop.profiler = profiler_;
   failure_ = api_.stop(&stop);
@@ -143,12 +143,12 @@ void Session::EndLaunch(int result) noexcept {
 }
 
 // Work of another thread during a measured launch.
-void Session::NoteWork() noexcept {
+void Measurement::NoteWork() noexcept {
   if (phase_.load() == Phase::kMeasuring) notes_.fetch_add(1);
 }
 
 // CUPTI must let go of the context before it is destroyed. In a capture its calls fail, and so does the capture.
-void Session::EndFor(trace::Interruption what) noexcept {
+void Measurement::EndFor(trace::Interruption what) noexcept {
   interruption_.store(what);
   wake_.Give();
   const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + environment_.patience_ns;
@@ -156,7 +156,7 @@ void Session::EndFor(trace::Interruption what) noexcept {
   ended_.Give();  // to the next waiting thread
 }
 
-Kernel* Session::FindKernel(const trace::Launch& launch) noexcept {
+Kernel* Measurement::FindKernel(const trace::Launch& launch) noexcept {
   const uint64_t hash = reinterpret_cast<uintptr_t>(launch.kernel) * uint64_t{0x9e3779b97f4a7c15} >> 48;
   for (uint32_t i = 0; i < kMostKernels; ++i) {
     Kernel& kernel = (*kernels_)[(hash + i) % kMostKernels];
@@ -175,7 +175,7 @@ Kernel* Session::FindKernel(const trace::Launch& launch) noexcept {
   return nullptr;
 }
 
-Shape* Session::FindShape(Kernel* kernel, const trace::Launch& launch) noexcept {
+Shape* Measurement::FindShape(Kernel* kernel, const trace::Launch& launch) noexcept {
   for (Shape& shape : shapes_) {
     if (shape.kernel == kernel && std::memcmp(shape.grid, launch.grid, sizeof shape.grid) == 0 &&
         std::memcmp(shape.block, launch.block, sizeof shape.block) == 0 && shape.shared_bytes == launch.shared_bytes)
@@ -195,7 +195,7 @@ Shape* Session::FindShape(Kernel* kernel, const trace::Launch& launch) noexcept 
 
 // Shapes take turns: one with more samples of the set than another waits for it, for a while. A kernel that is known by
 // its name, and was never launched while a sample was wanted, counts as another.
-bool Session::IsWanted(const Shape& shape) noexcept {
+bool Measurement::IsWanted(const Shape& shape) noexcept {
   std::array<const Kernel*, kMostShapes> sampled;
   size_t count = 0;
   for (const Shape& other : shapes_) {
@@ -213,14 +213,14 @@ bool Session::IsWanted(const Shape& shape) noexcept {
 
 // ---- On the caller's thread. ----------------------------------------------------------------------------------------
 
-Status Session::Failed(const char* function, Result result) const {
+Status Measurement::Failed(const char* function, Result result) const {
   const std::string text =
       counters::Explain(api_, {function, result}, "end it, or run `pitot counters release`, and call again",
                         "; the server runs on, and the call may be tried again");
   return Status(StatusCode::kUnavailable, text.c_str());
 }
 
-bool Session::Run(Profile* profile, Status* status) {
+bool Measurement::Run(Profile* profile, Status* status) {
   std::optional<trace::ProfileRun> run;  // ends after all others
   Publish();
   // One that began before the hook was there has interrupted nobody.
@@ -256,7 +256,7 @@ bool Session::Run(Profile* profile, Status* status) {
   return false;
 }
 
-Status Session::FindContext() {
+Status Measurement::FindContext() {
   unsigned int flags = 0;
   int is_active = 0;
   if (driver_.get_device(&device_, static_cast<int>(options_.device)) != 0 ||
@@ -277,7 +277,7 @@ Status Session::FindContext() {
                options_.device);
 }
 
-Status Session::Prepare() {
+Status Measurement::Prepare() {
   int version = 0;
   const int major = driver_.get_version(&version) == 0 ? version / 1000 : 0;
   if (Status status = FindContext(); !status.ok()) return status;
@@ -305,7 +305,7 @@ Status Session::Prepare() {
 }
 
 // Divides the launches among the sets: equally many samples of each, and the rest where it suffices.
-void Session::Share() {
+void Measurement::Share() {
   const bool has_replay = options_.replay == ProfileReplay::kKernel;
   const auto cost = [&](const Set& set) { return has_replay ? uint64_t{1} : std::max<uint64_t>(set.config.passes, 1); };
   uint64_t round = 0;
@@ -319,11 +319,11 @@ void Session::Share() {
   sets_[0].quota = std::max<uint64_t>(sets_[0].quota + left / cost(sets_[0]), 1);
 }
 
-bool Session::IsDone() const {
+bool Measurement::IsDone() const {
   return std::all_of(sets_.begin(), sets_.end(), [](const Set& set) { return set.samples >= set.quota; });
 }
 
-Status Session::Interrupted() const {
+Status Measurement::Interrupted() const {
   switch (interruption_.load()) {
     case trace::Interruption::kNone:
       return {};
@@ -338,7 +338,7 @@ Status Session::Interrupted() const {
 }
 
 // With replay all metrics are of one launch.
-Status Session::Configure(const char* chip) {
+Status Measurement::Configure(const char* chip) {
   std::vector<std::vector<Metric>> wanted = MetricSets(options_.metrics);
   if (options_.replay == ProfileReplay::kKernel) {
     for (size_t i = 1; i < wanted.size(); ++i) wanted[0].insert(wanted[0].end(), wanted[i].begin(), wanted[i].end());
@@ -364,7 +364,7 @@ Status Session::Configure(const char* chip) {
   return Error(StatusCode::kUnavailable, "no known metric fits this chip (%s): %s", chip, refused_.c_str());
 }
 
-bool Session::ConfigureSet(const char* chip, std::vector<Metric> metrics, Set* set) {
+bool Measurement::ConfigureSet(const char* chip, std::vector<Metric> metrics, Set* set) {
   set->metrics = std::move(metrics);
   const counters::Failure failure = set->config.Configure(api_, kRangeProfiler, chip, availability_, set->metrics);
   if (!failure) return true;
@@ -374,17 +374,17 @@ bool Session::ConfigureSet(const char* chip, std::vector<Metric> metrics, Set* s
 }
 
 // From the beginning, to see a reset.
-void Session::Publish() noexcept {
-  const Session* const before = g_session.load();
+void Measurement::Publish() noexcept {
+  const Measurement* const before = g_running.load();
   if (before != nullptr && !before->IsOurs()) g_inside.store(0);  // of a parent's threads
-  g_session.store(this);
+  g_running.store(this);
   trace::g_launch_hook.store(&kHook);
 }
 
-// True once no thread uses the session.
-bool Session::Withdraw() noexcept {
+// True once no thread uses the measurement.
+bool Measurement::Withdraw() noexcept {
   trace::g_launch_hook.store(nullptr);
-  g_session.store(nullptr);
+  g_running.store(nullptr);
   const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + environment_.patience_ns;
   while (g_inside.load() != 0) {
     if (base::ClockNs(CLOCK_MONOTONIC) >= until_ns) return false;
@@ -394,7 +394,7 @@ bool Session::Withdraw() noexcept {
   return true;
 }
 
-Status Session::Loop() {
+Status Measurement::Loop() {
   if (Status status = Arm(); !status.ok()) return status;
   const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + int64_t{1'000'000} * options_.timeout_ms;
   while (!IsDone()) {
@@ -411,7 +411,7 @@ Status Session::Loop() {
 }
 
 // Begins a sample: of one set after another, because a change takes 0.2 s.
-Status Session::Arm() {
+Status Measurement::Arm() {
   const auto next = std::find_if(sets_.begin(), sets_.end(), [](const Set& set) { return set.samples < set.quota; });
   if (next == sets_.end()) return {};
   set_ = static_cast<size_t>(next - sets_.begin());
@@ -425,7 +425,7 @@ Status Session::Arm() {
   return {};
 }
 
-Status Session::Enable() {
+Status Measurement::Enable() {
   auto enable = MakeRange<RangeEnableParams>();
   enable.context = context_;
   if (const Result result = api_.enable(&enable); result != kSuccess) return Failed("cuptiRangeProfilerEnable", result);
@@ -443,7 +443,7 @@ Status Session::Enable() {
 }
 
 // Makes the other passes of a sample, empty.
-Status Session::Warm() {
+Status Measurement::Warm() {
   for (is_all_submitted_ = false; !is_all_submitted_ && pass_ < sets_[set_].config.passes; ++pass_) {
     if (Status status = Interrupted(); !status.ok()) return status;
     auto start = MakeRange<RangeParams>();
@@ -458,7 +458,7 @@ Status Session::Warm() {
 }
 
 // Configures a sample of the set.
-Status Session::Begin() {
+Status Measurement::Begin() {
   Set& set = sets_[set_];
   pass_ = 0;
   shape_ = nullptr;
@@ -494,7 +494,7 @@ Status Session::Begin() {
   return {};
 }
 
-Status Session::TakeMeasured() {
+Status Measurement::TakeMeasured() {
   phase_.store(Phase::kCaller);
   if (failed_ != nullptr) return Failed(failed_, failure_);
   if (is_disturbed_) {
@@ -515,7 +515,7 @@ Status Session::TakeMeasured() {
   return Arm();
 }
 
-Status Session::Decode() {
+Status Measurement::Decode() {
   Set& set = sets_[set_];
   auto decode = MakeRange<RangeDecodeParams>();
   decode.profiler = profiler_;
@@ -561,7 +561,7 @@ Status Session::Decode() {
 }
 
 // Ends the turn of launches. False: one has not come back.
-bool Session::TakeBack() noexcept {
+bool Measurement::TakeBack() noexcept {
   const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + environment_.patience_ns;
   while (true) {
     Phase phase = phase_.load();
@@ -576,26 +576,26 @@ bool Session::TakeBack() noexcept {
   }
 }
 
-void Session::Disable() noexcept {
+void Measurement::Disable() noexcept {
   if (profiler_ == nullptr) return;
   auto disable = MakeRange<RangeParams>();
   disable.profiler = std::exchange(profiler_, nullptr);
   api_.disable(&disable);
 }
 
-void Session::Finish() noexcept {
+void Measurement::Finish() noexcept {
   Disable();
   for (Set& set : sets_) set.config.Free(api_);
   if (std::exchange(is_retained_, false)) driver_.primary_release(device_);
 }
 
-void Session::NameKernels() {
+void Measurement::NameKernels() {
   for (Kernel& kernel : *kernels_) {
     if (kernel.state.load(std::memory_order_acquire) == Kernel::kNew) NameKernel(&kernel);
   }
 }
 
-void Session::NameKernel(Kernel* kernel) {
+void Measurement::NameKernel(Kernel* kernel) {
   void* const key = const_cast<void*>(kernel->key.load(std::memory_order_relaxed));
   void* function = key;
   const char* name = nullptr;
@@ -625,9 +625,9 @@ void Session::NameKernel(Kernel* kernel) {
   kernel->state.store(state, std::memory_order_release);
 }
 
-bool Session::IsMatch(const std::string& name) const { return name.find(filter_) != std::string::npos; }
+bool Measurement::IsMatch(const std::string& name) const { return name.find(filter_) != std::string::npos; }
 
-Status Session::TooFew() const {
+Status Measurement::TooFew() const {
   const auto number = [](const auto& count) { return static_cast<unsigned long long>(count); };
   const uint64_t seen = seen_.load(), elsewhere = elsewhere_.load();
   const char* hint = "raise ProfileOptions::timeout_ms";
@@ -649,7 +649,7 @@ Status Session::TooFew() const {
                number(disturbed_), number(elsewhere), hint);
 }
 
-void Session::Report(Profile* profile) {
+void Measurement::Report(Profile* profile) {
   profile->launches_seen = seen_.load();
   profile->launches_measured = measured_;
   profile->launches_disturbed = disturbed_;
@@ -680,10 +680,10 @@ void Session::Report(Profile* profile) {
 }
 
 Status Measure(const ProfileOptions& options, const Environment& environment, Profile* profile) {
-  auto session = std::make_unique<Session>(options, environment);
+  auto measurement = std::make_unique<Measurement>(options, environment);
   Status status;
-  if (!session->Run(profile, &status)) {
-    Session* const used = session.release();  // by a thread that hangs
+  if (!measurement->Run(profile, &status)) {
+    Measurement* const used = measurement.release();  // by a thread that hangs
     used->before_ = g_left_behind.exchange(used);
   }
   return status;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One call of ProfileKernels: CUPTI's range profiler on one context, and the launches it measures.
+// The inside of Measure, one call of ProfileKernels: CUPTI's range profiler on one context, and the launches it
+// measures.
 //
 // CUPTI is used by one thread at a time, and `phase_` says whose turn it is. The caller configures a set of metrics and
 // arms it. The thread of the next fitting launch takes it, starts the counters, launches, stops them, and hands it
 // back. Other launches are only counted.
-#ifndef PITOT_LIB_COLLECT_PROFILE_SESSION_H_
-#define PITOT_LIB_COLLECT_PROFILE_SESSION_H_
+#ifndef PITOT_LIB_COLLECT_PROFILE_MEASUREMENT_H_
+#define PITOT_LIB_COLLECT_PROFILE_MEASUREMENT_H_
 
 #include <array>
 #include <atomic>
@@ -17,27 +18,13 @@
 
 #include "base/semaphore.h"
 #include "collect/profile/api.h"
+#include "collect/profile/measure.h"
 #include "collect/profile/metrics.h"
 #include "pitot/collect/profile.h"
 #include "pitot/status.h"
 #include "trace/launch_hook.h"
 
 namespace pitot::profile {
-
-// The world of a session. Tests pass their own.
-struct Environment {
-  Driver driver{};
-  int64_t patience_ns = 2'000'000'000;  // for a thread in a measured launch; real time
-};
-
-// Measures as ProfileKernels does, without the recorder. Throws bad_alloc.
-Status Measure(const ProfileOptions& options, const Environment& environment, Profile* profile);
-
-// Measures while the recorder's counter collector is paused, if options.pauses_counters. Throws bad_alloc.
-Status MeasureBesideCounters(Recorder& recorder, const ProfileOptions& options, const Environment& environment,
-                             Profile* profile);
-
-// The parts below are for session.cc.
 
 inline constexpr uint32_t kMostKernels = 4096, kMostShapes = 64, kMostSets = 8;
 
@@ -72,17 +59,17 @@ struct Set {
   uint64_t samples = 0, quota = 0;
 };
 
-class Session {
+class Measurement {
  public:
-  Session(const ProfileOptions& options, const Environment& environment);
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session() = default;
+  Measurement(const ProfileOptions& options, const Environment& environment);
+  Measurement(const Measurement&) = delete;
+  Measurement& operator=(const Measurement&) = delete;
+  ~Measurement() = default;
 
-  // False: a thread hangs in a launch, and the session must stay.
+  // False: a thread hangs in a launch, and the measurement must stay.
   bool Run(Profile* profile, Status* status);
 
-  Session* before_ = nullptr;  // of those left behind
+  Measurement* before_ = nullptr;  // of those left behind
 
   // For the hook.
   bool IsOurs() const noexcept;
@@ -169,4 +156,4 @@ class Session {
 
 }  // namespace pitot::profile
 
-#endif  // PITOT_LIB_COLLECT_PROFILE_SESSION_H_
+#endif  // PITOT_LIB_COLLECT_PROFILE_MEASUREMENT_H_
