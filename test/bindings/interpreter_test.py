@@ -291,6 +291,9 @@ class Interpreter(WithRecorder):
         self.addCleanup(is_over.append, True)
         sys.setswitchinterval(1000)  # from now on the lock is only given up at calls that let go of it
         before = looks[0]
+        while looks[0] == before:  # the other thread may still wait by the old interval, but not once it has had the lock
+            time.sleep(0)
+        before = looks[0]
         for _ in range(1000):
             _watch._is_runnable(other.native_id)
         self.assertEqual(looks[0], before)
