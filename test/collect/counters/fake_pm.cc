@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #define EXPORT extern "C" [[gnu::visibility("default")]]
@@ -40,6 +41,15 @@ struct SamplerObject {
   bool is_started = false;
   int64_t begin_ns = 0;  // of the next sample
 };
+// Objects that were not given back, because that failed. They are still there, as in the real one.
+struct Objects {
+  std::set<Host*> hosts;
+  std::set<SamplerObject*> samplers;
+};
+Objects& Made() {
+  static auto* const objects = new Objects;
+  return *objects;
+}
 // The decoder's memory.
 struct Data {
   uint32_t most, count;
@@ -113,13 +123,14 @@ EXPORT Result cuptiProfilerHostInitialize(HostInitializeParams* params) {
   return Call("cuptiProfilerHostInitialize", [&](FakePm& state) {
     if (params->type != kPmSampling) return kInvalidParameter;
     ++state.hosts;
-    params->host = new Host;
+    params->host = *Made().hosts.insert(new Host).first;
     return kSuccess;
   });
 }
 EXPORT Result cuptiProfilerHostDeinitialize(HostDeinitializeParams* params) {
   return Call("cuptiProfilerHostDeinitialize", [&](FakePm& state) {
     --state.hosts;
+    Made().hosts.erase(static_cast<Host*>(params->host));
     delete static_cast<Host*>(params->host);
     return kSuccess;
   });
@@ -161,7 +172,7 @@ EXPORT Result cuptiPmSamplingEnable(EnableParams* params) {
   return CallFor("cuptiPmSamplingEnable", params->device, [&](FakePm& state) {
     if (!state.held.insert(params->device).second) return kHardwareBusy;
     ++state.enabled;
-    params->sampler = new SamplerObject{params->device, state.resets[params->device]};
+    params->sampler = *Made().samplers.insert(new SamplerObject{params->device, state.resets[params->device]}).first;
     return kSuccess;
   });
 }
@@ -208,6 +219,7 @@ EXPORT Result cuptiPmSamplingDisable(SamplerParams* params) {
     --state.enabled;
     if (object.is_started) --state.sampling;
     state.held.erase(object.device);
+    Made().samplers.erase(&object);
     delete &object;
     return kSuccess;
   });
