@@ -41,7 +41,7 @@ struct SamplerObject {
   bool is_started = false;
   int64_t begin_ns = 0;  // of the next sample
 };
-// Objects that were not given back, because that failed. They are still there, as in the real one.
+// All objects not given back yet. A failed call leaves its object here, as the real one does.
 struct Objects {
   std::set<Host*> hosts;
   std::set<SamplerObject*> samplers;
