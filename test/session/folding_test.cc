@@ -56,9 +56,10 @@ struct Rig {
     REQUIRE(parts.files->AddBuiltIns().ok());
     REQUIRE(judging.Add(std::make_unique<SaysJudge>(&signature, &excess_ns)).ok());
   }
-  Case Judge(uint64_t number) {
+  Case Judge(uint64_t number, const std::string& cause = "latency /classify") {
     Case judged;
     judged.incident = session_test::MakeIncident(number);
+    judged.incident->cause = cause;
     judged.trace.emplace();
     judged.trace->clock.realtime_ns = 1'000'000 * kSecond + static_cast<int64_t>(number) * kSecond;
     REQUIRE(parts.files->WriteDump(*judged.incident, *judged.trace, parts.pace.get(), &judged.path).ok());
@@ -166,6 +167,20 @@ TEST_CASE("an incident without a signature is unlike any other", "[folding]") {
   CHECK(rig.Kept().size() == 5);
   CHECK(rig.parts.counts.incidents_folded == 0);
   CHECK(!Contains(rig.File(0, "report.txt"), "again "));
+}
+
+TEST_CASE("incidents that the host asked for are all kept, whatever their verdict", "[folding]") {
+  Rig rig;
+  for (uint64_t number = 1; number <= 5; ++number) CHECK_FALSE(rig.Judge(number, "manual").is_repeat);
+
+  CHECK(rig.Kept().size() == 5);
+}
+
+TEST_CASE("incidents of different triggers do not fold with each other", "[folding]") {
+  Rig rig;
+  CHECK_FALSE(rig.Judge(1, "latency /classify").is_repeat);
+  CHECK_FALSE(rig.Judge(2, "failure /classify").is_repeat);
+  CHECK(rig.Judge(3, "latency /classify").is_repeat);
 }
 
 TEST_CASE("findings come into a report that counts repeats, and the count stays", "[folding]") {
