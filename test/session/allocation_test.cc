@@ -8,6 +8,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
@@ -26,16 +27,26 @@
 
 namespace {
 
-// Fails from the n-th allocation on, for `failures` of them, for all threads or for all except the test's.
+// Whose allocations fail: all threads', the writer of dumps', or those of all threads but the one that asks.
+enum class Whose { kAll, kWriters, kOthers };
+
+// Fails from the n-th allocation on, for `failures` of them. Only those of the threads in question count.
 std::atomic<int64_t> g_until_failure{-1};
 std::atomic<int64_t> g_failures{0};
-std::atomic<bool> g_spares_this_thread{false};
+std::atomic<Whose> g_whose{Whose::kAll};
+std::atomic<pthread_t> g_caller{};
 std::atomic<uint64_t> g_failed{0};
-thread_local bool t_is_test = false;
+
+bool IsWriter() {
+  char name[16] = "";
+  return pthread_getname_np(pthread_self(), name, sizeof name) == 0 && std::strcmp(name, "pitot-write") == 0;
+}
 
 bool Fails() {
   if (g_until_failure.load(std::memory_order_relaxed) < 0) return false;
-  if (g_spares_this_thread.load(std::memory_order_relaxed) && t_is_test) return false;
+  const Whose whose = g_whose.load(std::memory_order_relaxed);
+  if (whose == Whose::kOthers && pthread_equal(g_caller.load(), pthread_self()) != 0) return false;
+  if (whose == Whose::kWriters && !IsWriter()) return false;
   if (g_until_failure.fetch_sub(1) > 0) return false;
   g_until_failure.store(0);
   if (g_failures.fetch_sub(1) <= 0) {
@@ -46,10 +57,10 @@ bool Fails() {
   return true;
 }
 
-void FailFrom(int64_t n, int64_t failures, bool spares_this_thread) {
-  t_is_test = true;
+void FailFrom(int64_t n, int64_t failures, Whose whose) {
+  g_caller = pthread_self();
   g_failed = 0;
-  g_spares_this_thread = spares_this_thread;
+  g_whose = whose;
   g_failures = failures;
   g_until_failure = n;
 }
@@ -99,7 +110,7 @@ TEST_CASE("Start works or reports short memory, whichever of its allocations fai
   options.incident_directory = directory.path().c_str();
   int refused = 0, n = 0;
   for (bool reached = true; reached && n < 500; ++n) {
-    FailFrom(n, 1, false);
+    FailFrom(n, 1, Whose::kAll);
     Recorder recorder = Recorder::Start(options);
     reached = StopFailing() != 0;
     const pitot::Status status = recorder.status();
@@ -124,7 +135,7 @@ TEST_CASE("Start works or reports short memory, whichever of its allocations fai
 }
 
 TEST_CASE("Start reports it when every allocation fails", "[allocation]") {
-  FailFrom(0, 1 << 30, false);
+  FailFrom(0, 1 << 30, Whose::kAll);
   Recorder recorder = Recorder::Start(SmallOptions());
   const bool failed = StopFailing() != 0;
 
@@ -164,7 +175,7 @@ TEST_CASE("an incident is written or fails alone, whichever of its allocations f
     const pitot::Stats before = host.recorder.Stats();
     const size_t told_before = host.told().size();
     // Armed before, because the worker may be done before this thread runs again.
-    FailFrom(n, 3, true);
+    FailFrom(n, 3, Whose::kOthers);
     REQUIRE(host.recorder.Trigger("memory is short").ok());
     const pitot::Status flushed = host.recorder.Flush(60'000);
     reached = StopFailing() != 0;
@@ -189,14 +200,15 @@ TEST_CASE("an incident is written or fails alone, whichever of its allocations f
   CHECK(!fakes::NamesIn(host.directory / host.incidents().back()).empty());
 }
 
-// Has one allocation fail after the first sample's Keep: among the first few is the room of the queue to the worker.
+// Has one allocation of the writer fail after the first sample's Keep: among its first few is the room of the queue to
+// the worker.
 struct SampleKeeper final : pitot::Collector {
   explicit SampleKeeper(int allocation) : n(allocation) {}
   const char* Name() const noexcept override { return "sample keeper"; }
   pitot::Status Start() noexcept override { return {}; }
   void Stop() noexcept override {}
   void Keep(int64_t, pitot::KeepFor what) noexcept override {
-    if (what == pitot::KeepFor::kSample && std::exchange(is_first, false)) FailFrom(n, 1, false);
+    if (what == pitot::KeepFor::kSample && std::exchange(is_first, false)) FailFrom(n, 1, Whose::kWriters);
   }
   void AddTo(pitot::TraceBuilder&) override {}
   const int n;
@@ -252,7 +264,7 @@ TEST_CASE("an incident without a dump and without memory on its way to the worke
     REQUIRE(host.recorder
                 .Add(fakes::MakeCallSerializer("dump.pitot",
                                                [&](const auto&, const auto&) {
-                                                 FailFrom(n, 1, false);
+                                                 FailFrom(n, 1, Whose::kWriters);
                                                  return pitot::Status(StatusCode::kInternal, "no luck");
                                                }))
                 .ok());
@@ -292,7 +304,7 @@ TEST_CASE("threads record and requests are served while every allocation fails",
     }
     done = true;
   });
-  FailFrom(0, 1 << 30, false);
+  FailFrom(0, 1 << 30, Whose::kAll);
   go = true;
   while (!done) {}
   StopFailing();
@@ -304,7 +316,7 @@ TEST_CASE("threads record and requests are served while every allocation fails",
 }
 
 TEST_CASE("an error keeps its code if there is no memory for its message", "[allocation]") {
-  FailFrom(0, 1 << 30, false);
+  FailFrom(0, 1 << 30, Whose::kAll);
   const pitot::Status status(StatusCode::kIoError, "a message");
   const pitot::Status copy = status;
   StopFailing();

@@ -34,10 +34,13 @@ uint32_t StripeOfThread() {
 
 // Periods of the calls of level 1, and of level 2: odd while CUPTI reports both their ends, and one more at each
 // change. A call begun in the present period is in flight until its end is reported. One from an earlier period may
-// have ended unreported. Periods belong to the process, as do the threads' memories of calls.
+// have ended unreported. Periods belong to the process, as do the threads' memories of calls. Each is one bit up, above
+// kLook: a thread must not see a period without whether it is a look.
+constexpr uint32_t kLook = 1;
 constinit std::atomic<uint32_t> g_periods[2]{};
 
-uint32_t PeriodOf(uint8_t level) { return g_periods[level - 1].load(std::memory_order_acquire); }
+uint32_t PeriodAndLook(uint8_t level) { return g_periods[level - 1].load(std::memory_order_acquire); }
+uint32_t PeriodOf(uint8_t level) { return PeriodAndLook(level) >> 1; }
 
 // Whether the call's end is still to be reported.
 bool IsInFlight(const InCall& call) { return call.period != 0 && call.period == PeriodOf(call.level); }
@@ -166,10 +169,11 @@ base::CallClass ApiCalls::ClassOf(Domain domain, uint32_t callback_id) const noe
 }
 
 void ApiCalls::SetLevel(uint8_t level, bool is_look) noexcept {
-  is_looking_.store(is_look, std::memory_order_relaxed);
   for (const uint8_t of : {uint8_t{1}, uint8_t{2}}) {
-    const bool was_on = PeriodOf(of) % 2 != 0;
-    if (was_on != (level >= of)) g_periods[of - 1].fetch_add(1, std::memory_order_release);
+    const uint32_t before = PeriodOf(of);
+    const bool was_on = before % 2 != 0;
+    const uint32_t period = was_on != (level >= of) ? before + 1 : before;
+    g_periods[of - 1].store(period << 1 | (is_look ? kLook : 0), std::memory_order_release);
   }
 }
 
@@ -215,8 +219,8 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
   const uint8_t level = LevelOf(domain, callback_id);
   if (level == 0) return;
   InCall& call = t_call;
-  const uint32_t period = PeriodOf(level);
-  const bool is_on = period % 2 != 0, is_looking = is_looking_.load(std::memory_order_relaxed);
+  const uint32_t now = PeriodAndLook(level), period = now >> 1;
+  const bool is_on = period % 2 != 0, is_looking = (now & kLook) != 0;
   const bool is_inside = IsInFlight(call);
   if (data.site == kEnter) {
     // While it is off, the thread may have been on its way here since it was on, and the end may not be reported.

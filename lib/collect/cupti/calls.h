@@ -52,7 +52,7 @@ class ApiCalls {
   void OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept;
   // Chooses the recorded calls: none (0), launches of graphs (1), all (2). With `is_look` they go to lasting_cost()
   // instead. CUPTI must report them from before this call until after the next. If it stops reporting during a call,
-  // the end of that call may be missing, and later calls are not taken to be inside it.
+  // the end of that call may be missing, and later calls are not taken to be inside it. One thread at a time.
   void SetLevel(uint8_t level, bool is_look) noexcept;
   LastingCost& lasting_cost() noexcept { return lasting_cost_; }
   // Ids of the awaited streams.
@@ -97,7 +97,6 @@ class ApiCalls {
   std::array<uint8_t, kMostCallbacks> levels_[2]{};           // likewise; 0: not recorded
   std::array<WaitsFor, kMostCallbacks> waits_for_[2]{};       // likewise
   StreamIds stream_ids_;
-  std::atomic<bool> is_looking_{false};
   LastingCost lasting_cost_;
   std::atomic<uint64_t> missed_{0};
   std::array<Stripe, kStripes> stripes_;
