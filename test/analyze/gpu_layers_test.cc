@@ -232,3 +232,123 @@ TEST_CASE("counters say what the GPU did in a wait without layers", "[layers]") 
   CHECK(blame.blame[Blame::kHostOncpuFramework] ==
         40 * kMs);  // a recorded wait: the rest is code, however busy the GPU
 }
+
+namespace {
+
+// A batch whose layer took 76 ms and ended after the batch's copy from the GPU, which waited for 50 ms. The GPU worked
+// all that time, and another thread waited for it, for nobody, in a call from 125 to 175 ms.
+struct Contended : Server {
+  explicit Contended(const char* call = "cudaStreamSynchronize") {
+    warmer = maker.Thread("warmer");
+    Span("forward", 112, 188);
+    Wait("cudaMemcpyAsync DtoH (blocking)", 130, 180);
+    test::AddCounter(&maker.trace, 0, base::NameOf(base::GpuCounter::kSampled), {{0, 1}, {9000, 0}});
+    test::AddCounter(&maker.trace, 0, base::NameOf(base::GpuCounter::kEngineActive), {{0, 0}, {110, 100}, {185, 0}});
+    WaitAlone(call, 125, 175);
+  }
+  void WaitAlone(const char* call, int64_t begin_ms, int64_t end_ms) {
+    calls.push_back({call, begin_ms * kMs, (end_ms - begin_ms) * kMs, kNone, nullptr, 0, 0, 0, warmer});
+  }
+  uint32_t warmer;
+};
+
+const analyze::BlameSegment* Find(const RequestBlame& blame, Blame part) {
+  const auto found = std::find_if(blame.segments.begin(), blame.segments.end(),
+                                  [&](const analyze::BlameSegment& segment) { return segment.blame == part; });
+  return found != blame.segments.end() ? &*found : nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("a batch that took longer on the GPU while a thread waited for other work there was slowed down by it",
+          "[layers]") {
+  const char* const call = GENERATE("cudaStreamSynchronize", "cudaEventSynchronize");
+  Contended server(call);
+  server.Usual("forward", 20);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuContention] == 45 * kMs);
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 5 * kMs);
+  const analyze::BlameSegment* const segment = Find(blame, Blame::kGpuContention);
+  REQUIRE(segment != nullptr);
+  CHECK(segment->by.thread == server.warmer);
+  CHECK(segment->by.gpu == kNone);
+}
+
+TEST_CASE("others' work is blamed for no more than the batch took beyond the usual, in however many waits",
+          "[layers]") {
+  Contended server;
+  server.calls.erase(server.calls.begin() + 1);
+  server.Wait("cudaStreamSynchronize", 126, 150);
+  server.Wait("cudaMemcpyAsync DtoH (blocking)", 151, 175);
+  SECTION("without its layer's end") {}
+  SECTION("and in one for its layer") {
+    server.Wait("cudaStreamSynchronize", 181, 188);
+    server.WaitAlone("cudaStreamSynchronize", 180, 188);
+  }
+  server.Usual("forward", 46);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuContention] == 30 * kMs);
+}
+
+TEST_CASE("a wait for layers is divided likewise", "[layers]") {
+  Contended server;
+  server.Wait("cudaStreamSynchronize", 181, 188);
+  server.WaitAlone("cudaStreamSynchronize", 176, 187);
+  server.Usual("forward", 20);
+
+  CHECK(server.Walk().blame[Blame::kGpuContention] == (49 + 6) * kMs);
+}
+
+TEST_CASE("a thread's wait for the GPU is no sign of other work where it says nothing of the batch", "[layers]") {
+  bool has_usual = true;
+  const auto walk = [&](Contended server) {
+    if (has_usual) server.Usual("forward", 20);
+    return server.Walk().blame[Blame::kGpuContention];
+  };
+  REQUIRE(walk(Contended()) > 0);
+
+  SECTION("a wait for the whole device is one for the batch, too") {
+    CHECK(walk(Contended("cudaDeviceSynchronize")) == 0);
+  }
+  SECTION("the thread waits so all the time") {
+    Contended server;
+    for (int i = 0; i < 20; ++i) server.WaitAlone("cudaStreamSynchronize", 1000 + 50 * i, 1026 + 50 * i);
+    CHECK(walk(server) == 0);
+  }
+  SECTION("it may have waited for another device") {
+    Contended server;
+    server.maker.trace.devices.push_back({1});
+    CHECK(walk(server) == 0);
+  }
+  SECTION("the usual length of the batch's layer is not known") {
+    has_usual = false;
+    CHECK(walk(Contended()) == 0);
+  }
+  SECTION("the batch took no longer than usual") {
+    has_usual = false;
+    Contended server;
+    server.Usual("forward", 80);
+    CHECK(walk(server) == 0);
+  }
+}
+
+TEST_CASE("the layers of another batch on another stream held up a batch whose own layer ended after its wait",
+          "[layers]") {
+  Contended server("cudaMalloc");
+  const uint32_t neighbour = server.maker.Thread("neighbour");
+  const uint32_t other = server.maker.Batch(12, "neighbour", neighbour, 112 * kMs, 50 * kMs);
+  server.Span("neighbour", 145, 195, 1, other, 107);
+  server.calls.back().thread = neighbour;
+  server.Usual("forward", 20);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuContention] == 35 * kMs);
+  const analyze::BlameSegment* const segment = Find(blame, Blame::kGpuContention);
+  REQUIRE(segment != nullptr);
+  CHECK(segment->by.batch == other);
+}

@@ -354,7 +354,7 @@ TEST_CASE("GPU work of unknown usual length is inferred to take as long as usual
   const Cause known = judge(true), unknown = judge(false);
 
   CHECK(unknown.confidence == Approx(0.7 * known.confidence));
-  CHECK(std::string(unknown.unsure) == "the usual time of such work is not known");
+  CHECK(std::string(unknown.unsure) == "the usual time of such work, or whose it was, is not known");
   CHECK(std::string(known.advice.code) == "speed_kernels");
   CHECK(std::string(unknown.advice.code) == "compare_kernels");
 }

@@ -231,7 +231,9 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
     part.blame = blame;
     part.counter = counter;
     part.by = {};
-    EmitPart(std::max(now_ns_ - ns, begin_ns), part);
+    const int64_t since_ns = std::max(now_ns_ - ns, begin_ns);
+    if (blame == Blame::kGpuExecExpected) EmitContended(since_ns, part);
+    EmitPart(since_ns, part);
   };
   constexpr Blame kByEngine[GpuUse::kEngines] = {Blame::kGpuExecExpected, Blame::kH2d, Blame::kD2h};
   const GpuUse::Device* const device = index_.gpu_use.Of(segment.batch, segment.thread);

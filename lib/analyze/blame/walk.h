@@ -14,6 +14,7 @@
 #include "analyze/blame/gpu_use.h"
 #include "analyze/blame/interpreter.h"
 #include "analyze/blame/launching.h"
+#include "analyze/blame/lone_waits.h"
 #include "analyze/blame/mixed_work.h"
 #include "analyze/blame/namespace.h"
 #include "analyze/blame/stacks.h"
@@ -44,6 +45,7 @@ class Index {
         interpreter(Ask(of), requests),
         host(Ask(of), threads, gpu, interpreter, how),
         gpu_use(Ask(of)),
+        lone_waits(Ask(of), how),
         gpu_states(Ask(of)),
         mixed_work(Ask(of)),
         launching(Ask(of), how),
@@ -81,6 +83,7 @@ class Index {
   const Interpreter interpreter;
   const HostUse host;
   const GpuUse gpu_use;
+  const LoneWaits lone_waits;
   const GpuStates gpu_states;
   const MixedWork mixed_work;
   const Launching launching;
@@ -178,6 +181,13 @@ class Walk {
   void EmitInCall(int64_t begin_ns, const BlameSegment& segment);
   bool IsGpuKnown(int64_t begin_ns) const;
   void EmitWaitInCall(int64_t begin_ns, BlameSegment rest);
+  struct Contention {
+    int64_t ns = 0;
+    Culprit by;
+  };
+  Contention WorkBeside(uint32_t span, model::Interval when, bool is_any) const;
+  int64_t* ContendedNs(uint32_t span);
+  void EmitContended(int64_t begin_ns, BlameSegment working);
   void WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op);
   void ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op);
   void MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call);
@@ -207,6 +217,8 @@ class Walk {
   std::vector<Membership> batch_of_stay_;
   const model::RequestRow& row_;
   const model::RequestIndex::Range handoffs_;
+  uint32_t contended_span_ = model::kNone;  // with so much time blamed on others' work beside it
+  int64_t contended_ns_ = 0;
   std::vector<uint32_t> own_threads_, own_batches_;  // of it and its batches; the batches it was in; ascending
   facts::Patience patience_;
   Signs signs_;

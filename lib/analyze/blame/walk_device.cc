@@ -3,6 +3,7 @@
 // Calls of the GPU's API (waiting ones, and launches that wait for room), and the way over GPUs.
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "analyze/blame/walk.h"
 #include "analyze/facts/clock_state.h"
@@ -125,6 +126,46 @@ void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
   EmitWaitInCall(begin_ns, rest);
 }
 
+// Work on other streams of a span's device within `when`: spans, or what threads waited for on nobody's behalf. With
+// `is_any`, the batch's own spans count, too.
+Walk::Contention Walk::WorkBeside(uint32_t span, model::Interval when, bool is_any) const {
+  const GpuOps::Overlap spans = index_.gpu.Beside(span, when, [&](uint32_t op) { return is_any || IsOthers(op); });
+  const LoneWaits::Overlap waits = index_.lone_waits.Within(
+      when, [&](uint32_t thread) { return !std::binary_search(own_threads_.begin(), own_threads_.end(), thread); });
+  Contention beside{std::max(spans.ns, waits.ns), {}};
+  if (waits.ns > spans.ns) {
+    beside.by.thread = trace_.calls.thread[waits.call];
+  } else if (spans.longest != kNone && IsOthers(spans.longest)) {
+    beside.by = OwnerOf(spans.longest);
+  }
+  return beside;
+}
+
+// How much time was blamed on others' work beside the span so far.
+int64_t* Walk::ContendedNs(uint32_t span) {
+  if (std::exchange(contended_span_, span) != span) contended_ns_ = 0;
+  return &contended_ns_;
+}
+
+// The end of a time in which the GPU worked by its counters is others', while they had work on the GPU. All such time
+// of a batch is no longer than what its span took beyond the usual.
+void Walk::EmitContended(int64_t begin_ns, BlameSegment working) {
+  const uint32_t span = working.batch != kNone ? index_.gpu.LongestSpanOf(working.batch) : kNone;
+  const int64_t usual_ns = span != kNone ? index_.gpu.UsualNs(span) : -1;
+  if (usual_ns < 0) return;
+  const int64_t excess_ns = trace_.gpu.duration_ns[span] - usual_ns - *ContendedNs(span);
+  const model::Interval when = {std::max({begin_ns, blame_->begin_ns, trace_.gpu.begin_ns[span]}),
+                                std::min(now_ns_, index_.gpu.EndNs(span))};
+  if (excess_ns <= 0 || when.end_ns <= when.begin_ns) return;
+  const Contention beside = WorkBeside(span, when, false);
+  const int64_t ns = std::min(excess_ns, beside.ns);
+  *ContendedNs(span) += ns;
+  working.blame = Blame::kGpuContention;
+  working.gpu = span;
+  working.by = beside.by;
+  EmitOne(now_ns_ - ns, working);
+}
+
 // The time of a span within a call that waits for it. As far as the span is longer than usual, others' work on its
 // stream went before its own, and work on other streams is contention.
 void Walk::ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op) {
@@ -143,15 +184,18 @@ void Walk::ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op) {
   }
   segment.blame = Blame::kGpuExecExpected;
   const int64_t usual_ns = index_.gpu.UsualNs(op);
-  const int64_t excess_ns = usual_ns >= 0 ? std::max<int64_t>(trace_.gpu.duration_ns[op] - usual_ns, 0) : 0;
+  const int64_t beyond_ns = usual_ns >= 0 ? trace_.gpu.duration_ns[op] - usual_ns - *ContendedNs(op) : 0;
+  const int64_t excess_ns = std::max<int64_t>(beyond_ns, 0);
   const model::Interval when = {since_ns, now_ns_};
   const GpuOps::Overlap ahead = index_.gpu.OnSameStream(op, when, [&](uint32_t other) { return IsOthers(other); });
   const int64_t ahead_ns = std::min(excess_ns, ahead.ns);
-  const GpuOps::Overlap beside = index_.gpu.Beside(op, when, [](uint32_t) { return true; });
+  const Contention beside = WorkBeside(op, when, true);
   BlameSegment contended = segment;
   contended.blame = Blame::kGpuContention;
-  if (beside.longest != kNone && IsOthers(beside.longest)) contended.by = OwnerOf(beside.longest);
-  Emit(std::max(since_ns, now_ns_ - std::min(excess_ns - ahead_ns, beside.ns)), contended);
+  contended.by = beside.by;
+  const int64_t contended_ns = std::min({excess_ns - ahead_ns, beside.ns, now_ns_ - since_ns});
+  *ContendedNs(op) += contended_ns;
+  Emit(now_ns_ - contended_ns, contended);
   BlameSegment waits = segment;
   waits.blame = Blame::kGpuQueueWaitOthers;
   if (ahead.longest != kNone) waits.by = OwnerOf(ahead.longest);

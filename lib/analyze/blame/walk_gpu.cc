@@ -47,6 +47,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
       ops_of_request_(trace.requests.size()),
       ops_of_batch_(trace.batches.size()),
       members_(trace.batches.size()),
+      span_of_batch_(trace.batches.size(), kNone),
       has_waits_(trace.batches.size()),
       are_times_known_(AreGpuTimesKnown(trace, {})) {
   const std::vector<GpuKind>& kinds = trace.gpu.kind;
@@ -62,9 +63,11 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     std::vector<uint32_t>& stream = streams_[trace.gpu.stream[op]];
     place_[op] = static_cast<uint32_t>(stream.size());
     stream.push_back(op);
-    if (const uint32_t call = trace.gpu.call[op]; call != kNone && !IsSpan(op)) {
+    if (const uint32_t call = trace.gpu.call[op]; call != kNone) {
       const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
-      if (batch != kNone) {
+      if (IsSpan(op)) {
+        if (batch != kNone && IsLonger(op, span_of_batch_[batch])) span_of_batch_[batch] = op;
+      } else if (batch != kNone) {
         ++ops_of_batch_[batch];
       } else if (request != kNone) {
         ++ops_of_request_[request];

@@ -90,6 +90,8 @@ class GpuOps {
   // O(log n) for each stream.
   uint32_t AllocationBefore(uint32_t op, int64_t since_ns) const;
 
+  // The batch's longest span; kNone: it has none, or something else was recorded.
+  uint32_t LongestSpanOf(uint32_t batch) const { return span_of_batch_[batch]; }
   bool IsSpan(uint32_t op) const { return trace_.gpu.kind[op] == model::GpuKind::kSpan; }
   // Whether a synchronisation or a blocking copy was recorded for the batch; and for any batch of its executor.
   bool HasWaits(uint32_t batch) const { return has_waits_[batch]; }
@@ -151,6 +153,9 @@ class GpuOps {
     const uint32_t batch = IsSpan(op) && call != model::kNone ? trace_.calls.batch[call] : model::kNone;
     const uint32_t like = !IsSpan(op) ? trace_.gpu.shape[op] : batch != model::kNone ? members_[batch] : 0;
     return (static_cast<uint64_t>(trace_.gpu.name[op]) << 32) | like;
+  }
+  bool IsLonger(uint32_t op, uint32_t other) const {
+    return other == model::kNone || trace_.gpu.duration_ns[op] > trace_.gpu.duration_ns[other];
   }
   bool IsBeside(uint32_t stream, uint32_t op) const {
     return stream != trace_.gpu.stream[op] && trace_.streams[stream].device == Device(op);
@@ -217,7 +222,7 @@ class GpuOps {
   std::vector<CallClass> classes_;              // by StringId of their names
   std::vector<bool> communicates_;              // likewise, for work
   std::vector<model::Interval> calls_of_;       // by request
-  std::vector<uint32_t> ops_of_request_, ops_of_batch_, members_;
+  std::vector<uint32_t> ops_of_request_, ops_of_batch_, members_, span_of_batch_;
   std::vector<bool> has_waits_;  // by batch
   bool has_operations_ = false;
   std::set<model::StringId> waiting_executors_;  // with a recorded wait

@@ -255,8 +255,8 @@ constexpr AdviceRow kRows[] = {
      kAnyClose,
      Proof::kNoUsual,
      {"compare_kernels",
-      "A GPU worked longer. The usual time of such work is unknown: there is too little of its kind, or it was "
-      "recorded as a whole. Record kernels, and compare with a normal minute (pitot diff)."}},
+      "A GPU worked longer. Without its kernels nothing tells more work from slower work, or from others' work. Record "
+      "kernels, and compare with a normal minute (pitot diff)."}},
     {BlameBit(Blame::kGpuExecExpected),
      kAnyClose,
      kAnyProof,

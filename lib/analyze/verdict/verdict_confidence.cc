@@ -79,7 +79,8 @@ Doubt UnlessProved(Blame blame) {
     return {kUncounted, "it may have slept: no counter shows its thread on a CPU"};
   if ((kBehindOthers & BlameBit(blame)) != 0) return {kInferred, "the owner of that work is not known"};
   if (blame == Blame::kHostGil) return {kUncounted, "it may have run: no counter shows its thread off a CPU"};
-  if (blame == Blame::kGpuExecExpected) return {kInferred, "the usual time of such work is not known"};
+  if (blame == Blame::kGpuExecExpected)
+    return {kInferred, "the usual time of such work, or whose it was, is not known"};
   if (blame == Blame::kGpuContention) return {kInferred, "layers include gaps: they may not have run at once"};
   if (blame == Blame::kLaunchQueueFull) return {kInferred, "its launches were counted, not recorded"};
   if (blame == Blame::kLazyLoadJit) return {kFirstSeen, "the first in this trace need not be new"};

@@ -324,7 +324,8 @@ class Teller {
       text = "while " + ThreadName(trace_, by.thread) + " was in " +
              QuotedName(resource.empty() ? trace_.EventName(by.event) : std::string_view(resource));
     } else {
-      text += ThreadName(trace_, by.thread);
+      const bool is_awaited = cause.blame == Blame::kGpuContention && by.gpu == kNone;
+      text += (is_awaited ? "work that " : "") + ThreadName(trace_, by.thread) + (is_awaited ? " waited for" : "");
     }
     if (by.gpu != kNone && (by.batch & by.request) != kNone) details += ", " + GpuWorkName(trace_, by.gpu);
     if (!time.empty()) details += (details.empty() ? "" : ", ") + time;
