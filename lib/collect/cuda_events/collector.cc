@@ -247,6 +247,14 @@ void CudaEventCollector::AddTo(TraceBuilder& trace) {
   add("cuda_events.ended_elsewhere", g_layer_counts.ended_elsewhere);
   add("cuda_events.further_streams", g_layer_counts.streams);
   add("cuda_events.after_waits", g_layer_counts.after_waits);
+  if (const uint64_t works = g_layer_counts.too_costly.load(std::memory_order_relaxed); works != 0)
+    trace.AddAttribute(
+        "cuda_events.too_costly",
+        base::Format("inner scopes of %llu batches or requests: in the last they would have taken %.2f %% "
+                     "of its time, and may take %g %%",
+                     static_cast<unsigned long long>(works),
+                     100 * g_layer_counts.last_cost_share.load(std::memory_order_relaxed), options_.layer_cost_percent)
+            .c_str());
   if (const uint64_t failed = counts.failed.load(std::memory_order_relaxed); failed != 0)
     trace.AddAttribute("cuda_events.failed",
                        base::Format("%llu calls, the last with CUDA error %d", static_cast<unsigned long long>(failed),

@@ -171,7 +171,8 @@ void ChooseLevel(ThreadLayers* layers) {
   if (layers->end_ticks == 0) return;
   const auto took = static_cast<double>(Ticks() - layers->begin_ticks);
   const double each = CostOf(*layers);
-  double left = took * g_most_share.load(std::memory_order_relaxed);
+  const double most = g_most_share.load(std::memory_order_relaxed);
+  double left = took * most;
   uint32_t level = 0;
   while (level < kMostLevels && layers->scopes[level] != 0) {
     left -= each * layers->scopes[level];
@@ -179,6 +180,10 @@ void ChooseLevel(ThreadLayers* layers) {
     ++level;
   }
   const bool has_deeper = layers->deepest < kMostLevels && layers->scopes[layers->deepest] != 0;
+  if (left < 0) {
+    g_layer_counts.too_costly.fetch_add(1, std::memory_order_relaxed);
+    g_layer_counts.last_cost_share.store(most - left / std::max(took, 1.0), std::memory_order_relaxed);
+  }
   if (left < 0 && level < layers->deepest) {
     layers->deepest = level;
     layers->cheap = 0;
@@ -282,7 +287,7 @@ void BeginLayers(Pools* pools, double most_cost_percent) noexcept {
   g_default_user.store(nullptr);
   g_is_default_shared.store(false);
   for (auto* count : {&g_layer_counts.stream_unsure, &g_layer_counts.ended_elsewhere, &g_layer_counts.streams,
-                      &g_layer_counts.after_waits})
+                      &g_layer_counts.after_waits, &g_layer_counts.too_costly})
     count->store(0, std::memory_order_relaxed);
   g_most_share.store(most_cost_percent / 100, std::memory_order_relaxed);
   g_request_name.store(Intern("request").index, std::memory_order_relaxed);

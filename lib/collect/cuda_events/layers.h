@@ -17,6 +17,8 @@ struct LayerCounts {
   std::atomic<uint64_t> ended_elsewhere{0};  // their batch ended on another thread
   std::atomic<uint64_t> streams{0};          // on a further stream of the same work
   std::atomic<uint64_t> after_waits{0};      // after one of many waits in their work: they would cost too much
+  std::atomic<uint64_t> too_costly{0};       // pieces of work with scopes deeper than was cheap enough
+  std::atomic<double> last_cost_share{0};    // of the last such work's time, for one level more
 };
 extern LayerCounts g_layer_counts;
 

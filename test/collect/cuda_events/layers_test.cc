@@ -248,6 +248,9 @@ TEST_CASE("layers that cost too much of a batch's time are timed as one", "[cuda
   const model::Trace trace = SettledIncident(&host);
   CHECK(EventHost::Count(trace, "layer") == known);
   CHECK(Spans(trace).back() == "resnet50");
+  CHECK_THAT(Attribute(trace, "cuda_events.too_costly"),
+             Catch::StartsWith("inner scopes of 2 batches or requests: in the last they would have taken ") &&
+                 Catch::EndsWith(" % of its time, and may take 1e-06 %"));
 }
 
 TEST_CASE("a batch that waits very often is not timed after each wait", "[cuda_events][layers]") {
