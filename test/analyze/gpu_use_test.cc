@@ -98,6 +98,19 @@ TEST_CASE("model code is a copy as long as the bus was busy and the GPU's engine
   CHECK(blame.blame[Blame::kHostOncpuFramework] == 40 * kMs);
 }
 
+TEST_CASE("a busy bus is a copy only in time in which the GPU's engine stood still", "[gpu_use]") {
+  Server server;
+  server.Sampled({{0, 1}, {900, 0}});
+  server.Active({{0, 0}, {110, 100}, {150, 75}, {170, 0}});
+  server.Counter(0, base::NameOf(GpuCounter::kPcieReceiving), {{0, 8e9}, {180, 3e7}});
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 55 * kMs);
+  CHECK(blame.blame[Blame::kH2d] == 15 * kMs);  // 5 beside a little work, and the 10 after it
+  CHECK(blame.blame[Blame::kHostOncpuFramework] == 10 * kMs);
+}
+
 TEST_CASE("code stays code while the GPU stood still, or was not sampled", "[gpu_use]") {
   Server server;
   SECTION("it stood still") {

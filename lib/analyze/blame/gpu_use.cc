@@ -112,11 +112,29 @@ void GpuUse::Device::FindBusy(const Trace& trace, Engine engine) {
     const int64_t end_ns = i + 1 < active.at_ns.size() ? active.at_ns[i + 1] : INT64_MAX;
     while (known != sampled_.end() && known->end_ns <= begin_ns) ++known;
     if (known == sampled_.end()) break;
-    const double share = engine == kCompute             ? std::min(active.values[i] / 100, 1.0)
-                         : active.values[i] >= kCopying ? 1
-                                                        : 0;
-    if (known->begin_ns <= begin_ns && share > 0)
-      samples_[engine].push_back({begin_ns, std::min(end_ns, known->end_ns), share});
+    const model::Interval when = {begin_ns, std::min(end_ns, known->end_ns)};
+    if (known->begin_ns > begin_ns) continue;
+    if (engine != kCompute) {
+      if (active.values[i] >= kCopying) AddCopying(when, &samples_[engine]);
+    } else if (active.values[i] > 0) {
+      samples_[engine].push_back({when.begin_ns, when.end_ns, std::min(active.values[i] / 100, 1.0)});
+    }
+  }
+}
+
+// Copies count in time in which nothing computes: kernels and polling use the bus, too.
+void GpuUse::Device::AddCopying(model::Interval when, std::vector<Sample>* copying) const {
+  const std::vector<Sample>& computing = samples_[kCompute];
+  auto at = std::partition_point(computing.begin(), computing.end(),
+                                 [&](const Sample& sample) { return sample.end_ns <= when.begin_ns; });
+  while (when.begin_ns < when.end_ns) {
+    const bool is_idle = at == computing.end() || at->begin_ns > when.begin_ns;
+    const int64_t change_ns = at == computing.end() ? when.end_ns : is_idle ? at->begin_ns : at->end_ns;
+    const int64_t end_ns = std::min(change_ns, when.end_ns);
+    const double share = is_idle ? 1 : 1 - at->share;
+    if (share > 0) copying->push_back({when.begin_ns, end_ns, share});
+    if (!is_idle) ++at;
+    when.begin_ns = end_ns;
   }
 }
 

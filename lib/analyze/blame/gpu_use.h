@@ -40,6 +40,7 @@ class GpuUse {
       int64_t begin_ns, end_ns;
       double share;  // of that time at work
     };
+    void AddCopying(model::Interval when, std::vector<Sample>* copying) const;
     void FindBusy(const model::Trace& trace, Engine engine);
 
     uint32_t counters_[kEngines] = {model::kNone, model::kNone, model::kNone};
