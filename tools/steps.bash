@@ -30,7 +30,8 @@ names() {
 }
 
 known() {
-  names | grep -qx -- "$1" || die "no step '$1'; $0 --list names them"
+  # No pipe: grep -q ends early, and a pipe that breaks counts as a failure.
+  grep -qx -- "$1" <<<"$(names)" || die "no step '$1'; $0 --list names them"
 }
 
 read_arguments() {
