@@ -746,10 +746,47 @@ TEST_CASE("more launches for a request of the same size are not more work: their
     const Verdict unnamed = route.Judge(route.Make(hardly), options);
     CHECK(unnamed.kind == VerdictKind::kMoreWork);
     const std::string said = VerdictText(route.index, route.Make(hardly), unnamed);
-    CHECK(said.find("the same work in 4 times the usual launches, and no part stands out") != std::string::npos);
+    CHECK(said.find("the same work with 4 times the usual launches, and no part stands out") != std::string::npos);
     CHECK(said.find("more work") == std::string::npos);
     CHECK(VerdictText(route.index, blame, verdict).find("it had 4 times the usual launches") != std::string::npos);
   }
+}
+
+TEST_CASE("a batch that waited for the GPU again and again is said to, as far as so many waits may cost", "[verdict]") {
+  class Waiting : public Route {
+   public:
+    Waiting() {
+      for (int i = 0; i < 100; ++i)
+        maker_.Call(0, "cudaStreamSynchronize", 20 * kMs + i * kMs / 5, 10 * kUs, {model::kNone, 0});
+      trace_ = maker_.Finish();
+      REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+    }
+  };
+  Waiting route;
+  for (int i = 0; i < 512; ++i) {
+    BaselineRow row;
+    row.blame = route.Draw();
+    row.work.waits = 2;
+    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+  }
+  const auto judge = [&](int64_t more_ns) {
+    BlameVector slow = route.Typical();
+    slow[Blame::kHostOncpuFramework] += more_ns;
+    return route.Judge(route.Make(slow));
+  };
+
+  const Verdict many = judge(4 * kMs);  // 98 more waits cost 4.9 ms at most
+  CHECK(many.kind == VerdictKind::kCauses);
+  CHECK(many.more_of == "waits for a GPU");
+  CHECK(many.more_factor == Approx(50));
+  REQUIRE(many.causes.size() == 1);
+  CHECK(many.causes[0].blame == Blame::kHostOncpuFramework);
+  CHECK(std::string(many.causes[0].advice.code) == "wait_once");
+  BlameVector slow = route.Typical();
+  slow[Blame::kHostOncpuFramework] += 4 * kMs;
+  CHECK(VerdictSentence(route.index, route.Make(slow), many).find(", with 50 times the usual waits for a GPU.") !=
+        std::string::npos);
+  CHECK(judge(15 * kMs).more_of.empty());
 }
 
 TEST_CASE("launches are named if hardly a similar request makes so many, however much their time varies", "[verdict]") {

@@ -80,6 +80,9 @@ def is_fault(said: Optional[Said], verdict: Dict[str, Any], fault: Dict[str, Any
         return True
     if said.kind in NEXT_HOPS and said.kind not in right.get('of', ()):
         return False
+    # A part made of the fault's work is right if the sentence says what there was more of.
+    if verdict.get('more_work', {}).get('of') in fault.get('more_of', ()):
+        blames |= set(fault.get('made_of', ()))
     if said.kind not in ('part', *right.get('of', ())) or said.blame not in blames:
         return False
     if right.get('is_others', False):

@@ -50,7 +50,8 @@ EXPECTED = {
         'F16': {'what': 'low clock', 'injector': 'gpu_clock_low', 'blames': ['gpu_clock'], 'kinds': ['uniform'], 'clocks': 'SM clock'},
         'F28': {'what': 'bigger input', 'injector': 'bigger_input', 'blames': [], 'kinds': ['more_work']},
         'F12': {'what': 'full queue', 'injector': 'full_queue', 'blames': ['launch_queue_full']},
-        'F11': {'what': 'short kernels', 'injector': 'tiny_kernels', 'blames': ['launch_api'], 'made_of': ['host_oncpu_framework']},
+        'F11': {'what': 'short kernels', 'injector': 'tiny_kernels', 'blames': ['launch_api'], 'made_of': ['host_oncpu_framework'],
+                'more_of': ['launches']},
     },
     'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F22']}, 'X09': {'what': 'two', 'faults': ['F01', 'F13']}},
     'lossy': {'F37': {'what': 'losses'}},
@@ -960,6 +961,13 @@ class Roots(unittest.TestCase):
         lines = [line('a', 'slow_decode_spin', 4)]
         self.assertEqual(self.outcome('F01', lines, [verdict('a', [cause('host_oncpu_pre', 4)])]), 'right')
         self.assertEqual(self.outcome('F01', lines, [verdict('a', [cause('host_lock', 4)])]), 'wrong')
+
+    def test_a_part_made_of_the_faults_work_is_the_root_if_the_sentence_says_what_there_was_more_of(self):
+        tiny = [line('a', 'tiny_kernels', 4)]
+        said = rooted('a', [('part', 'host_oncpu_framework', 6)])
+        self.assertEqual(self.outcome('F11', tiny, [said]), 'wrong')
+        for of, outcome in (('launches', 'right'), ('tokens', 'wrong')):
+            self.assertEqual(self.outcome('F11', tiny, [{**said, 'more_work': {'of': of, 'factor': 4, 'more_ns': 0}}]), outcome)
 
     def test_more_work_and_a_clock_are_roots(self):
         big = [{'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}]

@@ -44,6 +44,7 @@ struct WorkDone {
   // The lowest depth of GPU recording over the request's whole time. A request recorded deeper only after it was
   // already late has the lower depth.
   Depth depth = Depth::kScopes;
+  uint32_t waits = 0;  // recorded waits of its batches for a GPU: synchronisations, and copies that wait
 };
 
 // A request as the baseline keeps it.

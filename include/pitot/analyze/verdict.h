@@ -213,9 +213,9 @@ struct VerdictStage {
 struct Verdict {
   VerdictKind kind = VerdictKind::kUndetermined;
   std::string why_not;  // reason for kUndetermined
-  // "size", "steps", "tokens" or "launches": there were `more_factor` times as many of these. For kMoreWork that
-  // explains most of the excess. Next to causes it explains `more_ns` of the rest, or a number of launches explains the
-  // causes.
+  // "size", "steps", "tokens", "launches" or "waits for a GPU": there were `more_factor` times as many of these. For
+  // kMoreWork that explains most of the excess. Next to causes it explains `more_ns` of the rest, or a number of
+  // launches or waits explains the causes.
   std::string more_of;
   double more_factor = 1;
   int64_t more_ns = 0;  // longer time, due to it, in parts that are not causes; in rest_ns

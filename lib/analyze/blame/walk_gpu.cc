@@ -46,9 +46,9 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
       calls_of_(trace.requests.size()),
       ops_of_request_(trace.requests.size()),
       ops_of_batch_(trace.batches.size()),
+      waits_of_batch_(trace.batches.size()),
       members_(trace.batches.size()),
       span_of_batch_(trace.batches.size(), kNone),
-      has_waits_(trace.batches.size()),
       are_times_known_(AreGpuTimesKnown(trace, {})) {
   const std::vector<GpuKind>& kinds = trace.gpu.kind;
   has_operations_ = std::any_of(kinds.begin(), kinds.end(), [](auto k) { return k != GpuKind::kSpan; });
@@ -90,7 +90,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     const uint32_t request = trace.calls.request[call];
     const bool is_wait = base::IsSynchronization(classes_[name]) || classes_[name] == CallClass::kBlockingCopy;
     if (const uint32_t batch = trace.calls.batch[call]; batch != kNone && is_wait) {
-      has_waits_[batch] = true;
+      ++waits_of_batch_[batch];
       waiting_executors_.insert(trace.batches[batch].executor);
     }
     if (request == kNone || trace.calls.batch[call] != kNone) continue;

@@ -94,7 +94,8 @@ class GpuOps {
   uint32_t LongestSpanOf(uint32_t batch) const { return span_of_batch_[batch]; }
   bool IsSpan(uint32_t op) const { return trace_.gpu.kind[op] == model::GpuKind::kSpan; }
   // Whether a synchronisation or a blocking copy was recorded for the batch; and for any batch of its executor.
-  bool HasWaits(uint32_t batch) const { return has_waits_[batch]; }
+  bool HasWaits(uint32_t batch) const { return waits_of_batch_[batch] != 0; }
+  uint32_t WaitsOfBatch(uint32_t batch) const { return waits_of_batch_[batch]; }
   bool HasWaitsOfExecutor(uint32_t batch) const {
     return waiting_executors_.count(trace_.batches[batch].executor) != 0;
   }
@@ -222,8 +223,7 @@ class GpuOps {
   std::vector<CallClass> classes_;              // by StringId of their names
   std::vector<bool> communicates_;              // likewise, for work
   std::vector<model::Interval> calls_of_;       // by request
-  std::vector<uint32_t> ops_of_request_, ops_of_batch_, members_, span_of_batch_;
-  std::vector<bool> has_waits_;  // by batch
+  std::vector<uint32_t> ops_of_request_, ops_of_batch_, waits_of_batch_, members_, span_of_batch_;
   bool has_operations_ = false;
   std::set<model::StringId> waiting_executors_;  // with a recorded wait
   std::unordered_map<uint64_t, int64_t> usual_ns_;

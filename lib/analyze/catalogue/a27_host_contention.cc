@@ -35,7 +35,9 @@ using model::Trace;
 // in something unrecorded.
 constexpr Threshold kThresholds[] = {{"runqueue_share", 0.10, "1", "pitot"},
                                      {"pagefault_share", 0.10, "1", "pitot"},
-                                     {"blocked_share", 0.10, "1", "pitot"}};
+                                     {"blocked_share", 0.10, "1", "pitot"},
+                                     // Drivers and libraries sleep in any server: less is no sign of a fault.
+                                     {"unusual_sleep_share", 0.20, "1", "pitot"}};
 
 // The parts of a thread's code, in ns.
 struct CodeTime {
@@ -136,8 +138,9 @@ class HostContention final : public Analyzer {
     if (is_quota) summary += "; the CPU quota throttled the process for " + base::Duration(throttled_ns);
     if (way.ns == &CodeTime::runqueue_ns && stolen_ns > 0)
       summary += "; the hypervisor took " + base::Duration(stolen_ns) + " of the machine's CPUs";
+    const bool is_usual = way.ns == &CodeTime::blocked_ns && share < analysis.threshold("unusual_sleep_share").value;
     Conclude(analysis, Judged(way.code, kAll, way.metric, share, least),
-             {.severity = SeverityOf(share, least.value),
+             {.severity = is_usual ? Severity::kInfo : SeverityOf(share, least.value),
               // Being off the CPU is sure; the reason comes from switches, faults and delays of the stretch around it.
               .confidence = 0.9,
               .cost_ns = ns,

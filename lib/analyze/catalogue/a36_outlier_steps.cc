@@ -41,6 +41,7 @@ constexpr Threshold kThresholds[] = {
     {"excess_share", 0.02, "1", "pitot"},  // of the time of all steps
 };
 
+constexpr size_t kLeastRegular = 4;                 // three equal gaps: two were found by chance (docs/lab/accuracy.md)
 constexpr double kSigma = 0.6745, kLeastMad = 0.1;  // XProf's floor, of the median
 
 // A step or batch, and how long it was at work.
@@ -85,13 +86,19 @@ std::string HowLarge(const Trace& trace, const model::BatchRow& batch) {
 
 // How many steps are between outliers, if that is always the same within one; otherwise 0.
 size_t PeriodOf(const std::vector<size_t>& outliers) {
-  if (outliers.size() < 3) return 0;
+  if (outliers.size() < kLeastRegular) return 0;
   std::vector<double> gaps;
   for (size_t i = 1; i < outliers.size(); ++i) gaps.push_back(static_cast<double>(outliers[i] - outliers[i - 1]));
   const double median = base::Median(gaps);
   const bool is_regular =
       median >= 2 && std::all_of(gaps.begin(), gaps.end(), [&](double gap) { return std::fabs(gap - median) <= 1; });
   return is_regular ? static_cast<size_t>(std::llround(median)) : 0;
+}
+
+// Every server has slow batches: without a period they tell of a fault no more often than not.
+Severity SeverityFor(size_t outliers, size_t steps, bool is_regular, bool are_steps) {
+  if (!is_regular && !are_steps) return Severity::kInfo;
+  return is_regular || outliers * 50 >= steps ? Severity::kMedium : Severity::kLow;
 }
 
 class OutlierSteps final : public Analyzer {
@@ -169,7 +176,7 @@ class OutlierSteps final : public Analyzer {
     if (!slowest.empty()) summary += "; the slowest requests in them: " + RequestNames(analysis.trace(), slowest);
     Conclude(
         analysis, Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least),
-        {.severity = period != 0 || outliers.size() * 50 >= steps.size() ? Severity::kMedium : Severity::kLow,
+        {.severity = SeverityFor(outliers.size(), steps.size(), period != 0, batches.empty()),
          .confidence = period != 0 ? 0.95 : 0.5,
          .cost_ns = std::llround(excess_ns),
          .summary = summary,

@@ -28,6 +28,7 @@ constexpr Threshold kThresholds[] = {
     {"least_requests", 60, "1", "pitot"},  // as a verdict needs to name anything
     {"tail_ratio", 1.5, "1", "pitot"},     // p99 / p50 from which there is a tail to explain
     {"share", 0.3, "1", "pitot"},          // of the variance
+    {"main_share", 0.6, "1", "pitot"},     // likewise; less is more often a consequence than the reason
 };
 
 struct Driver {
@@ -84,7 +85,7 @@ class TailDrivers final : public Analyzer {
       const bool is_unknown = driver.blame == Blame::kUntraced;
       const std::string metric = std::string("Cov(") + BlameName(driver.blame) + ", latency) / Var(latency)";
       Conclude(analysis, Judged("a41.driver", route.c_str(), metric.c_str(), driver.share, least),
-               {.severity = driver.share >= 0.6 ? Severity::kHigh : Severity::kMedium,
+               {.severity = driver.share >= analysis.threshold("main_share").value ? Severity::kHigh : Severity::kInfo,
                 .confidence = is_unknown ? 0.5 : 0.6,
                 .is_undetermined = is_unknown,
                 .cost_ns = excess_ns * static_cast<int64_t>(n / 20 + 1),

@@ -108,6 +108,11 @@ constexpr AdviceRow kRows[] = {
       "The GPU worked for most of that time, and the thread made no call that waits for it: it ran code, or asked the "
       "GPU "
       "again and again (cudaStreamQuery). A synchronisation, or kernels recorded (docs/guide/gpu.md), would tell."}},
+    {BlameBit(Blame::kSyncReturn) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLaunchApi) |
+         BlameBit(Blame::kLaunchLatency),
+     kAnyClose,
+     Proof::kManyWaits,
+     {"wait_once", "There were many short waits for the GPU. Read results back once, at the end, in one copy."}},
     {BlameBit(Blame::kHostOncpuFramework),
      kAnyClose,
      Proof::kMoreLaunches,
@@ -222,10 +227,6 @@ constexpr AdviceRow kRows[] = {
      kAnyClose,
      kAnyProof,
      {"load_early", "Set CUDA_MODULE_LOADING=EAGER, warm up each shape, and compile code for this GPU."}},
-    {BlameBit(Blame::kSyncReturn),
-     kAnyClose,
-     Proof::kManyWaits,
-     {"wait_once", "There were many short waits for the GPU. Read results back once, at the end, in one copy."}},
     {BlameBit(Blame::kSyncReturn),
      kAnyClose,
      kAnyProof,

@@ -8,6 +8,7 @@
 #include "analyze/facts/quality.h"
 #include "analyze/verdict/depths.h"
 #include "analyze/verdict/gpu_evidence.h"
+#include "analyze/verdict/verdict_words.h"
 #include "base/host_counters.h"
 
 namespace pitot::verdict {
@@ -15,6 +16,13 @@ namespace pitot::verdict {
 namespace {
 
 constexpr uint32_t kLeastLike = 8;  // needed for a usual median
+
+// The same work in more pieces.
+Proof OfPieces(const analyze::Verdict& verdict) {
+  return verdict.more_of == "launches"     ? Proof::kMoreLaunches
+         : verdict.more_of == kWaitsForGpu ? Proof::kManyWaits
+                                           : Proof::kNone;
+}
 
 // Whether most of it is in returns too short to prove that the thread came back late.
 bool IsManyWaits(const blame::Index& index, const RequestBlame& blame, Blame of) {
@@ -200,10 +208,10 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
           break;
       }
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
-      return verdict.more_of == "launches" ? Proof::kMoreLaunches : Proof::kNone;
+      return OfPieces(verdict);
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:
-      if (verdict.more_of == "launches") return Proof::kMoreLaunches;
+      if (const Proof proof = OfPieces(verdict); proof != Proof::kNone) return proof;
       if (longest.by.IsKnown() && 2 * cause.by_ns >= cause.excess_ns) return Proof::kInDriver;
       return OfLaunches(index, blame, cause);
     case Blame::kGpuExcessUnknown:

@@ -51,7 +51,7 @@ class TreeTeller {
     const std::vector<Cause>& parts = v.causes.empty() ? v.largest : v.causes;
     const Cause* cause = v.root.node != kNone ? CauseAbove(v.root.node) : nullptr;
     if (cause == nullptr && !parts.empty()) cause = &parts[0];
-    if (cause != nullptr) text += ": it " + SentenceText(of_, blame_, v, *cause);
+    if (cause != nullptr) text += ": it " + SentenceText(of_, blame_, v, *cause) + InMorePieces();
     const bool is_undetermined = v.kind == VerdictKind::kUndetermined && v.level != Baseline::Level::kNone;
     return text + (is_undetermined ? "; the cause is undetermined: " + v.why_not : "") + ".";
   }
@@ -73,6 +73,13 @@ class TreeTeller {
   }
 
  private:
+  // Why its own part is longer, if the same work was done in more pieces.
+  std::string InMorePieces() const {
+    const Verdict& v = verdict_;
+    return v.more_of.empty() || v.more_ns != 0 || v.causes.empty()
+               ? ""
+               : base::Format(", with %.3g times the usual %s", v.more_factor, v.more_of.c_str());
+  }
   // The victim and its time.
   std::string Victim() const {
     const model::RequestRow& row = trace_.requests[blame_.request];

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <new>
 #include <numeric>
 
@@ -19,6 +20,7 @@
 #include "analyze/verdict/tree.h"
 #include "analyze/verdict/verdict_confidence.h"
 #include "analyze/verdict/verdict_others.h"
+#include "analyze/verdict/verdict_words.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 
@@ -48,6 +50,8 @@ constexpr uint32_t kOwnWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Bl
 // A smaller factor is not "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
+// The most that one more wait for a GPU costs: 20 to 25 us on an H100 where a batch waited after each kernel.
+constexpr double kMostOfWaitNs = 50'000;
 constexpr size_t kDrags = 3;
 constexpr int64_t kLeastListed = 50'000;  // less is 0.0 ms
 
@@ -130,7 +134,7 @@ class RequestComparison {
                       const Contrast& at) {
     if (IsMoreWork(rows, work, at)) return VerdictKind::kMoreWork;
     const bool is_in_more_pieces = !verdict_->more_of.empty() && more_work_ == 0;
-    if (is_in_more_pieces) TestLaunches(rows, work.launches, normal);
+    if (is_in_more_pieces && verdict_->more_of == "launches") TestLaunches(rows, work.launches, normal);
     FindCauses(at);
     if (is_in_more_pieces && verdict_->causes.empty()) return VerdictKind::kMoreWork;  // and no part stands out
     const bool is_uniform = IsUniform(normal, at);
@@ -197,7 +201,8 @@ class RequestComparison {
     const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
     double best = 0, best_of = 0;  // of these parts' excess
     uint32_t best_where = 0;
-    const auto consider = [&](const char* what, double units, double usually, uint32_t where) {
+    const auto consider = [&](const char* what, double units, double usually, uint32_t where,
+                              double most_each_ns = std::numeric_limits<double>::infinity()) {
       if (usually <= 0 || units < kLeastMore * usually) return;
       int64_t usual_ns = 0, more_ns = 0;
       for (uint32_t k = 0; k < kBlames; ++k) {
@@ -206,7 +211,8 @@ class RequestComparison {
         more_ns += at.excess_ns[k];
       }
       // Capped at the actual excess: more work that took no longer explains nothing.
-      const double by_count = (units / usually - 1) * static_cast<double>(usual_ns);
+      const double by_count =
+          std::min((units / usually - 1) * static_cast<double>(usual_ns), (units - usually) * most_each_ns);
       const double explained = std::min(by_count, static_cast<double>(more_ns));
       if (explained <= best) return;
       best = explained;
@@ -237,7 +243,16 @@ class RequestComparison {
     }
     // A request asks for work; the number of pieces is the server's own affair, and a cause. Only compared with other
     // sizes may more pieces mean a larger request.
+    // After each of many waits the GPU runs dry, and the thread begins to launch again.
+    consider(kWaitsForGpu, work.waits, mean([](auto& w) { return w.waits; }), kModelWork, kMostOfWaitNs);
+    const bool are_waits_enough = best >= least;
+    const double by_waits = verdict_->more_factor;
     if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
+    if (are_waits_enough && by_waits > verdict_->more_factor) {
+      verdict_->more_of = kWaitsForGpu;
+      verdict_->more_factor = by_waits;
+    }
+    if (best >= least && verdict_->more_of == kWaitsForGpu) return false;
     if (best >= least) return verdict_->level != analyze::Baseline::Level::kCell;
     verdict_->more_of.clear();
     verdict_->more_factor = 1;
@@ -476,6 +491,7 @@ WorkDone WorkOf(const blame::Index& index, uint32_t request) {
     ++work.steps;
     const uint32_t recorded = index.gpu.OpsOfBatch(in->batch);
     work.launches += recorded != 0 ? recorded : index.trace.batches[in->batch].launches;
+    work.waits += index.gpu.WaitsOfBatch(in->batch);
   }
   return work;
 }

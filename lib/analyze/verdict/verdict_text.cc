@@ -59,8 +59,9 @@ const char* TheLevel(Baseline::Level level) {
 }
 
 // Whether the server did the same work in more pieces: a request of the same size has no more work for that.
-bool IsInMoreLaunches(const Verdict& v) {
-  return v.kind == VerdictKind::kMoreWork && v.more_of == "launches" && v.level == Baseline::Level::kCell;
+bool IsInMorePieces(const Verdict& v) {
+  return v.kind == VerdictKind::kMoreWork &&
+         ((v.more_of == "launches" && v.level == Baseline::Level::kCell) || v.more_of == kWaitsForGpu);
 }
 
 // The beginning of a line about the verdict; "": its cause.
@@ -71,7 +72,7 @@ std::string KindWords(const Verdict& v) {
     case VerdictKind::kUniform:
       return Format("everything was %.0f %% slower", 100 * v.common_factor);
     case VerdictKind::kMoreWork:
-      return IsInMoreLaunches(v) ? "more launches" : "more work";
+      return IsInMorePieces(v) ? "more " + v.more_of : "more work";
     case VerdictKind::kDiffuse:
       return "no single part stands out";
     case VerdictKind::kNotUnusual:
@@ -559,8 +560,9 @@ std::string SavingText(const Verdict& v, const Cause& cause) {
 }
 
 std::string MoreWorkText(const Verdict& v) {
-  if (IsInMoreLaunches(v))
-    return Format("the same work in %.3g times the usual launches, and no part stands out", v.more_factor);
+  if (IsInMorePieces(v))
+    return Format("the same work with %.3g times the usual %s, and no part stands out", v.more_factor,
+                  v.more_of.c_str());
   return Format("more work, not slower: %.3g times the usual %s", v.more_factor, v.more_of.c_str());
 }
 

@@ -37,6 +37,8 @@ std::string RestText(const Verdict& verdict);
 // without the part.
 std::string SavingText(const Verdict& verdict, const Cause& cause);
 
+// Verdict::more_of of a request that waited for the GPU more often.
+inline constexpr char kWaitsForGpu[] = "waits for a GPU";
 // More work, not slower work, for a verdict with a `more_of`. More launches of a request as large as its baseline's are
 // the server's doing instead: it did the same work in more pieces, and no part stands out.
 std::string MoreWorkText(const Verdict& verdict);
