@@ -76,13 +76,14 @@ def is_fault(said: Optional[Said], verdict: Dict[str, Any], fault: Dict[str, Any
     kinds, blames = set(right.get('kinds', fault.get('kinds', []))), set(right.get('blames', fault['blames']))
     if said is None or (is_open(said) and (said.kind in OPEN_KINDS or said.blame not in blames)):
         return 'undetermined' in kinds
+    # A part made of the fault's work is right if the sentence says what there was more of.
+    if verdict.get('more_work', {}).get('of') in fault.get('more_of', ()):
+        kinds.add('more_work')
+        blames |= set(fault.get('made_of', ()))
     if said.kind in kinds and fault.get('clocks', '') in verdict.get('clocks', ''):
         return True
     if said.kind in NEXT_HOPS and said.kind not in right.get('of', ()):
         return False
-    # A part made of the fault's work is right if the sentence says what there was more of.
-    if verdict.get('more_work', {}).get('of') in fault.get('more_of', ()):
-        blames |= set(fault.get('made_of', ()))
     if said.kind not in ('part', *right.get('of', ())) or said.blame not in blames:
         return False
     if right.get('is_others', False):

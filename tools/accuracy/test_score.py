@@ -967,7 +967,9 @@ class Roots(unittest.TestCase):
         said = rooted('a', [('part', 'host_oncpu_framework', 6)])
         self.assertEqual(self.outcome('F11', tiny, [said]), 'wrong')
         for of, outcome in (('launches', 'right'), ('tokens', 'wrong')):
-            self.assertEqual(self.outcome('F11', tiny, [{**said, 'more_work': {'of': of, 'factor': 4, 'more_ns': 0}}]), outcome)
+            more = {'more_work': {'of': of, 'factor': 4, 'more_ns': 0}}
+            self.assertEqual(self.outcome('F11', tiny, [{**said, **more}]), outcome)
+            self.assertEqual(self.outcome('F11', tiny, [{**verdict('a', kind='more_work'), **more}]), outcome)
 
     def test_more_work_and_a_clock_are_roots(self):
         big = [{'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}]
