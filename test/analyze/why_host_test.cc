@@ -334,6 +334,24 @@ TEST_CASE("a run-queue delay is counted for one late wake-up, not for each", "[w
   CHECK(server.Walk().blame[Blame::kHostRunqueue] == 4'000 * kUs);
 }
 
+TEST_CASE("a recorded wait is run queue as far as its thread waited for a CPU in it", "[why]") {
+  for (const WaitKind kind : {WaitKind::kIo, WaitKind::kSleep, WaitKind::kOther, WaitKind::kDevice}) {
+    const auto walk = [&](int64_t delay_us) {
+      Server server;
+      server.Wait(kind, 1'000, 5'000);
+      server.Wait(kind, 5'000, 11'000);
+      server.Scope(11'000, 21'000, server.decode);
+      server.Look(1'000, 0, 0);
+      server.Look(21'000, 10'000, delay_us);
+      return SegmentsText(server.Walk());
+    };
+    const std::string wait = kind == WaitKind::kIo ? "host_pagefault_io" : "host_blocked_unknown";
+    CHECK(walk(0) == wait + " 4000; " + wait + " 6000; host_oncpu_pre 10000");
+    CHECK(walk(2'500) == wait + " 4000; " + wait + " 3500; host_runqueue 2500; host_oncpu_pre 10000");
+    CHECK(walk(7'000) == wait + " 3000; host_runqueue 1000; host_runqueue 6000; host_oncpu_pre 10000");
+  }
+}
+
 TEST_CASE("a batch's last wait for members that ended late waited for a CPU as far as its thread did", "[why]") {
   const auto walk = [](int64_t delay_us) {
     Server server;
