@@ -43,12 +43,11 @@ bool IsCode(const BlameSegment& segment) {
   return (is_on_cpu || is_loading) && segment.call == kNone && segment.event != kNone;
 }
 
-// Whether the thread resumed at its end: it was woken for it, or what it waited for is not known to have ended before.
-bool IsWakeUp(const model::Trace& trace, const BlameSegment& segment) {
+// Whether it is a recorded wait, and nothing tells when the awaited thing was there.
+bool IsOpenWait(const model::Trace& trace, const BlameSegment& segment) {
   WaitArgs args;
   const bool is_wait = segment.blame == Blame::kHostPagefaultIo || segment.blame == Blame::kHostBlockedUnknown;
-  return segment.blame == Blame::kHandoff ||
-         (is_wait && segment.call == kNone && ReadWait(trace, segment.event, &args));
+  return is_wait && segment.call == kNone && ReadWait(trace, segment.event, &args);
 }
 
 }  // namespace
@@ -199,8 +198,10 @@ void Walk::EmitUnheld(int64_t begin_ns, const BlameSegment& segment) {
   } else if (segment.blame == Blame::kBatchWindow && segment.batch != window_batch_) {
     window_batch_ = segment.batch;  // its last wait: to wake up late from an earlier one delays nothing
     off = OfWakeUp(segment.thread, begin_ns);
-  } else if (IsWakeUp(trace_, segment) && now_ns_ - begin_ns >= index_.options.wake_up_ns) {
+  } else if (segment.blame == Blame::kHandoff && now_ns_ - begin_ns >= index_.options.wake_up_ns) {
     off = OfWakeUp(segment.thread, begin_ns);
+  } else if (IsOpenWait(trace_, segment) && now_ns_ - begin_ns >= index_.options.wake_up_ns) {
+    off = index_.host.OfWait(segment.thread, begin_ns, now_ns_, &woken_ns_[segment.thread]);
   }
   EmitDivided(begin_ns, segment, off);
 }

@@ -441,19 +441,33 @@ int64_t HostUse::Grew(const std::vector<std::pair<int64_t, int64_t>>& values, in
   return at(end_ns) - at(begin_ns);
 }
 
-OffCpu HostUse::OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const {
+// `most(bracket, left_ns)`: how much of the delay that is left in a bracket.
+template <class Most>
+OffCpu HostUse::TakeDelays(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken, const Most& most) const {
   OffCpu off;
   if (thread >= threads_.size()) return off;
   const std::vector<Bracket>& all = threads_[thread].brackets;
   auto at = std::partition_point(all.begin(), all.end(), [&](const Bracket& b) { return b.end_ns <= begin_ns; });
   for (; at != all.end() && at->begin_ns < end_ns; ++at) {
     int64_t& taken_ns = (*taken)[static_cast<size_t>(at - all.begin())];
-    const int64_t ns = std::min(at->delay_ns - taken_ns, end_ns - begin_ns - off.runqueue_ns);
+    const int64_t ns = std::min(most(*at, at->delay_ns - taken_ns), end_ns - begin_ns - off.runqueue_ns);
     taken_ns += ns;
     off.runqueue_ns += ns;
   }
   off.runqueue_counter = threads_[thread].delay_counter;
   return off;
+}
+
+OffCpu HostUse::OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const {
+  return TakeDelays(thread, begin_ns, end_ns, taken, [](const Bracket&, int64_t left_ns) { return left_ns; });
+}
+
+OffCpu HostUse::OfWait(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const {
+  return TakeDelays(thread, begin_ns, end_ns, taken, [&](const Bracket& bracket, int64_t left_ns) {
+    const int64_t inside_ns = std::min(bracket.end_ns, end_ns) - std::max(bracket.begin_ns, begin_ns);
+    const int64_t elsewhere_ns = std::max<int64_t>(bracket.off_ns - inside_ns, 0);
+    return std::clamp<int64_t>(left_ns - elsewhere_ns, 0, inside_ns);
+  });
 }
 
 }  // namespace pitot::blame

@@ -58,8 +58,13 @@ class HostUse {
   using Woken = std::unordered_map<size_t, int64_t>;
   // The late part of a wake-up: the thread's run-queue delay outside of code, without the part already taken.
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const;
+  // Likewise the run-queue delay in a recorded wait: as much as cannot have been in the thread's other time off the
+  // CPU.
+  OffCpu OfWait(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const;
 
  private:
+  template <class Most>
+  OffCpu TakeDelays(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken, const Most& most) const;
   // Between two readings of the on-CPU time.
   struct Stretch {
     int64_t begin_ns = 0, end_ns = 0;
