@@ -555,6 +555,27 @@ TEST_CASE("a request is not behind the batch that took it if that batch only wai
   }
 }
 
+TEST_CASE("a request waits for a lock that its sender needs to put it into the queue", "[why]") {
+  for (const bool is_own : {true, false}) {  // otherwise the sender waits for another request
+    Server server;
+    const uint32_t holder = server.Request(3, 10, 300, server.other), row = server.Request(2, 100, 200, server.http);
+    server.maker.trace.requests[row].end_thread = server.executor;
+    server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("jobs"), server.http, server.executor, 110 * kUs, 150 * kUs, kNone});
+    server.Wait(server.http, WaitKind::kLock, "jobs", 112, 145, {is_own ? row : holder, kNone}, 2, 3);
+    server.Wait(server.executor, WaitKind::kQueue, "jobs", 20, 150, {});
+    server.Scope(server.executor, server.forward, 150, 200, {row, kNone});
+
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+    CHECK(SegmentsText(blame, 1) ==
+          (is_own ? "host_oncpu_pre 10000; handoff 2000; host_lock 33000; handoff 5000; host_oncpu_pre 50000"
+                  : "host_oncpu_pre 10000; handoff 40000; host_oncpu_pre 50000"));
+    if (is_own) CHECK(blame.segments[2].by.request == holder);
+  }
+}
+
 TEST_CASE("a thread awaits work if a condition is ended by a sender to its queue", "[why]") {
   for (const bool is_by_sender : {true, false}) {
     Server server;

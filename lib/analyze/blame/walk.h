@@ -169,6 +169,7 @@ class Walk {
   void Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t handoff);
   BlameSegment TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before,
                       uint32_t handoff);
+  void EmitIdle(int64_t begin_ns, const BlameSegment& idle);
   bool AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff);
 
   // ---- walk_device.cc: calls of the GPU's API, and GPUs

@@ -3,6 +3,7 @@
 // A request in a queue waited for whatever the receiving thread did meanwhile. If the thread was idle, it only had to
 // wake up; if it was at work for others, they are named.
 #include <algorithm>
+#include <utility>
 
 #include "analyze/blame/walk.h"
 
@@ -28,8 +29,32 @@ void Walk::Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t hando
       parts.push_back(part);
       at_ns = until_ns;
     }
-    for (auto part = parts.rbegin(); part != parts.rend(); ++part) Emit(part->begin_ns, *part);
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+      const bool is_idle = part->blame == Blame::kHandoff && handoff != kNone && request_ != kNone;
+      is_idle ? EmitIdle(part->begin_ns, *part) : Emit(part->begin_ns, *part);
+    }
   }
+}
+
+// The time in which the taking thread waited for work. A sender that waited for a lock meanwhile, for the same request,
+// had not put it in yet: the program recorded it before.
+void Walk::EmitIdle(int64_t begin_ns, const BlameSegment& idle) {
+  const uint32_t sender = trace_.handoffs[idle.handoff].from_thread;
+  for (int64_t at_ns = now_ns_; sender != kNone && at_ns > begin_ns;) {
+    patience_.Count();
+    const Piece piece = index_.threads.Before(sender, at_ns);
+    const int64_t from_ns = std::max(piece.begin_ns, begin_ns);
+    WaitArgs args;
+    if (ReadWait(trace_, piece.event, &args) && args.kind == WaitKind::kLock &&
+        trace_.events.request[piece.event] == request_) {
+      Emit(at_ns, idle);
+      const uint32_t taker = std::exchange(thread_, sender);
+      WaitForLock(piece.event, from_ns, args);
+      thread_ = taker;
+    }
+    at_ns = from_ns;
+  }
+  Emit(begin_ns, idle);
 }
 
 // Whether a wait was for work of the queue. It was if it filled the batch that took the request (a condition, or the
