@@ -194,6 +194,25 @@ TEST_CASE("what a batch ahead does usually is load, not its fault", "[tree]") {
   CheckSums(verdict);
 }
 
+TEST_CASE("what a batch ahead does usually is load, though it had a small fault as well", "[tree]") {
+  ImageServer server;
+  // Six are usual. The batch ahead took twice as long, and the request waited for nearly all of it.
+  const int64_t at_ns = server.late_ns;
+  server.Serve(server.other, "/classify", at_ns, at_ns + kMs, at_ns + 13 * kMs);
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + kMs, at_ns + 13 * kMs, at_ns + 19 * kMs);
+
+  const Verdict verdict = server.Judge(late).verdict;
+
+  REQUIRE(verdict.kind == VerdictKind::kCauses);
+  CHECK(verdict.causes[0].blame == Blame::kExecutorBusy);
+  const auto load = std::find_if(verdict.tree.begin(), verdict.tree.end(),
+                                 [](const VerdictNode& node) { return node.kind == NodeKind::kLoad; });
+  REQUIRE(load != verdict.tree.end());
+  CHECK(load->excess_ns == Approx(5e6).margin(2e5));
+  CHECK_FALSE(load->is_explained);  // not all that was ahead took as long as usual
+  CheckSums(verdict);
+}
+
 TEST_CASE("a backlog is the fault of the batch that left it, though that was done before the request came", "[tree]") {
   const auto root_of = [](int64_t pause_ns) {
     ImageServer server;

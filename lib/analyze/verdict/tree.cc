@@ -207,7 +207,10 @@ class TreeMaker {
     for (Hop& hop : hops) {
       are_usual = are_usual && (hop.fault_ns == 0 || hop.has_parts || IsMuch(hop.fault_ns));
       if (!IsMuch(hop.fault_ns)) hop.fault_ns = 0;
-      usual += hop.who.IsKnown() && hop.fault_ns == 0 ? 1 : 0;
+      // What a culprit with a fault does as a rule is load, too.
+      const bool has_both = hop.fault_ns != 0 && IsMuch(hop.node.ns - hop.fault_ns);
+      are_usual = are_usual && !has_both;
+      usual += hop.who.IsKnown() && (hop.fault_ns == 0 || has_both) ? 1 : 0;
       faults.push_back(hop.fault_ns);
     }
     ScaleTo(waits.excess_ns, &faults);
