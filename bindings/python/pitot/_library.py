@@ -191,6 +191,15 @@ class AdoptStruct(ctypes.Structure):
     _fields_ = [("_opaque", c_uint64 * 4)]
 
 
+class WatchStruct(ctypes.Structure):
+    _fields_ = [("let_go", c_void_p), ("take", c_void_p), ("tids", POINTER(c_int64)), ("cpu_ns", POINTER(c_uint64)),
+                ("listed_ns", POINTER(c_uint64)), ("count", c_uint32), ("pause_us", c_uint32), ("most_us", c_uint32),
+                ("looks_for", c_int32), ("is_over", c_int32), ("is_late", c_uint32), ("asked_ns", c_uint64),
+                ("got_ns", c_uint64), ("next_refresh_ns", c_uint64), ("threads_known", c_uint64)]
+
+
+WATCH_LOCK, WATCH_LATE, WATCH_STEP, WATCH_THREADS, WATCH_TIME = (1 << bit for bit in range(5))
+
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
 IncidentFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(IncidentStruct))
 PredicateFunction = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(RequestViewStruct))
@@ -325,7 +334,8 @@ step_record = _declare(_quick, "step_record", None, c_uint32, c_uint64)
 collection = _declare(_quick, "collection", None, c_uint64, c_uint32, c_uint64)
 lock_held = _declare(_quick, "lock_held", None, c_uint64, c_uint64, c_int64, c_uint32, c_uint32, c_uint64)
 _CPU = (c_uint32, POINTER(c_int64), POINTER(c_uint64), c_uint32)
-sleep_and_read_cpu = _declare(_slow, "sleep_and_read_cpu", c_uint64, *_CPU)
+# Lets go of the interpreter's lock by itself.
+watch_interpreter = _declare(_quick, "watch_interpreter", c_int32, POINTER(WatchStruct))
 read_cpu = _declare(_quick, "sleep_and_read_cpu", c_uint64, *_CPU)  # keeps the interpreter's lock
 name_thread = _declare(_quick, "name_thread", c_int32, c_int64, c_char_p)
 watch_late_requests = _declare(_quick, "watch_late_requests", None, c_int32)

@@ -830,6 +830,42 @@ PITOT_C_API void pitot_lock_held(uint64_t ago_ns, uint64_t duration_ns, int64_t 
 // Sleeps for `sleep_us`, then fills in the CPU time of `count` threads (0: no such thread). Returns CLOCK_MONOTONIC in
 // ns after that.
 PITOT_C_API uint64_t pitot_sleep_and_read_cpu(uint32_t sleep_us, const int64_t* tids, uint64_t* cpu_ns, uint32_t count);
+// What a thread watches an interpreter for, and what it finds: bits.
+typedef int32_t pitot_watch_event;
+enum {
+  PITOT_WATCH_LOCK = 1,     // it waited for the interpreter's lock for 2 ms or more
+  PITOT_WATCH_LATE = 2,     // a request is late, or none is any more
+  PITOT_WATCH_STEP = 4,     // a step of a task is running
+  PITOT_WATCH_THREADS = 8,  // other threads live or record than before; found at the first look, too
+  PITOT_WATCH_TIME = 16     // `most_us` are over, or it was told to end
+};
+// Set to zero what is not named "in". Owned by one thread, except for `is_over`.
+typedef struct pitot_interpreter_watch {
+  // In: functions that let go of the interpreter's lock and take it again, as PyEval_SaveThread and
+  // PyEval_RestoreThread of Python do. The second may end the thread.
+  void* (*let_go)(void);
+  void (*take)(void* state);
+  // In: `count` threads, in arrays of that length. All three are sorted, threads that lately ran most first. `cpu_ns`
+  // is their CPU time when the lock was asked for; of threads after the first 32 it is up to 100 ms older.
+  int64_t* tids;
+  uint64_t* cpu_ns;
+  uint64_t* listed_ns;
+  uint32_t count;
+  uint32_t pause_us;         // in: before each look
+  uint32_t most_us;          // in
+  int32_t looks_for;         // in: PITOT_WATCH_LOCK, _LATE, _STEP; it looks for the other two always
+  int32_t is_over;           // in: another than 0 ends it; any thread may set it
+  uint32_t is_late;          // private
+  uint64_t asked_ns;         // out: CLOCK_MONOTONIC when it asked for the lock, and when it had it
+  uint64_t got_ns;           // out
+  uint64_t next_refresh_ns;  // private
+  uint64_t threads_known;    // private
+} pitot_interpreter_watch;
+// Looks again and again, without the interpreter's lock, until there is something to do. Returns what it found. Between
+// looks it asks for the lock only if PITOT_WATCH_LOCK is set, and gives it back at once.
+// Threads: one with the interpreter's lock, which it has again afterwards.
+// Cost: a look is a system call for each thread, 32 at most; every 100 ms one for each of `count`, and a directory.
+PITOT_C_API pitot_watch_event pitot_watch_interpreter(pitot_interpreter_watch* watch);
 // Stacks of threads while a request is late (pitot/stack.h says more of each). pitot_watch_late_requests begins (1) or
 // ends (0) to learn what routes usually take. pitot_find_late_threads writes the ids of at most `most` threads at work
 // while a request is late, and returns how many there are; 0: no request is late.
