@@ -129,7 +129,7 @@ class OverheadStruct(ctypes.Structure):
 class IncidentStruct(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("status", c_int32), ("message", c_char_p), ("cause", c_char_p), ("detail", c_char_p),
                 ("directory", c_char_p), ("number", c_uint64), ("slow_requests", c_uint64), ("first_request", c_uint64),
-                ("verdict", c_char_p)]
+                ("verdict", c_char_p), ("again", c_uint64)]
 
 
 class LatencyTrigger(ctypes.Structure):
@@ -146,7 +146,9 @@ class FailureTrigger(ctypes.Structure):
 
 class TokensTrigger(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("cool_down_ms", c_uint32), ("route", c_char_p), ("first_token_above_ms", c_double),
-                ("gap_above_ms", c_double), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32)]
+                ("gap_above_ms", c_double), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32),
+                ("first_token_or_above_quantile", c_double), ("gap_or_above_quantile", c_double), ("memory", c_uint32),
+                ("warm_up_marks", c_uint32)]
 
 
 class StallTrigger(ctypes.Structure):
