@@ -40,10 +40,14 @@ struct Listed {
 };
 
 // Fields of a file that another program may have written: of another type, they are not there.
+const json& Nothing() {
+  static const json nothing;
+  return nothing;
+}
 const json& At(const json& object, const char* key) {
-  static const json kNothing;
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() ? *found : kNothing;
+  if (!object.is_object()) return Nothing();
+  const auto found = object.find(key);
+  return found != object.end() ? *found : Nothing();
 }
 std::string Text(const json& object, const char* key) {
   const json& value = At(object, key);
@@ -137,8 +141,7 @@ bool ReadAll(const std::string& folder, std::vector<Listed>* incidents) {
 
 const json& FirstCause(const json& verdict) {
   const json& causes = At(verdict, "causes");
-  static const json kNothing;
-  return causes.is_array() && !causes.empty() ? causes[0] : kNothing;
+  return causes.is_array() && !causes.empty() ? causes[0] : Nothing();
 }
 
 // "request 0950e380c9da42ef (/reload)", "thread executor"; "" if nobody is known.
