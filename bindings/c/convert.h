@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "pitot/c.h"
+#include "pitot/hooks.h"
 #include "pitot/stats.h"
 #include "pitot/status.h"
 
@@ -52,6 +53,23 @@ template <class Struct> Status Take(const Struct* given, Struct* values) noexcep
 inline pitot_overhead ToC(const Overhead& from) noexcept {
   pitot_overhead to{};
   if (from.is_known) to = {1, 0, from.percent, from.low_percent, from.high_percent};
+  return to;
+}
+
+// The result lives as long as `from`.
+inline pitot_incident ToC(const IncidentInfo& from) noexcept {
+  pitot_incident to{};
+  to.size = sizeof to;
+  to.status = static_cast<pitot_status>(from.status.code());
+  to.message = from.status.message();
+  to.cause = from.cause;
+  to.detail = from.detail;
+  to.directory = from.directory;
+  to.number = from.number;
+  to.slow_requests = from.slow_requests;
+  to.first_request = from.first_request;
+  to.verdict = from.verdict;
+  to.again = from.again;
   return to;
 }
 
@@ -101,6 +119,16 @@ inline pitot_stats ToC(const Stats& from) noexcept {
   }
   to.depth_armed_percent = depth.armed_percent;
   to.depth_works_lost = depth.works_lost;
+  to.incidents_folded = from.incidents_folded;
+  to.verdicts_given = from.verdicts_given;
+  to.verdicts_failed = from.verdicts_failed;
+  to.verdicts_displaced = from.verdicts_displaced;
+  to.verdicts_cut_off = from.verdicts_cut_off;
+  to.verdicts_stopped = from.verdicts_stopped;
+  to.findings_added = from.findings_added;
+  to.findings_left_out = from.findings_left_out;
+  to.samples_learned = from.samples_learned;
+  to.samples_failed = from.samples_failed;
   return to;
 }
 

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/interpreter.h"
 
+#include <dirent.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
 #include "pitot/c.h"
 #include "pitot/stack.h"
 
@@ -9,6 +15,64 @@ namespace {
 
 // Shorter steps of tasks are not recorded: a request hardly notices that it waited for one.
 constexpr uint64_t kSlowStepNs = 1'000'000;
+
+// Shorter waits for the interpreter's lock are not told.
+constexpr uint64_t kLeastWaitNs = 2'000'000;
+// Younger steps most likely end soon.
+constexpr uint64_t kRunningStepNs = 5'000'000;
+constexpr uint64_t kRefreshNs = 100'000'000;
+constexpr uint32_t kMostRead = 32;
+
+uint64_t NowNs() { return SleepAndReadCpu(0, nullptr, nullptr, 0); }
+
+// A number that changes when another set of threads lives, or one more records; never 0.
+uint64_t ThreadsInShort() {
+  uint64_t sum = ThreadsRecorded();
+  DIR* const tasks = opendir("/proc/self/task");
+  if (tasks == nullptr) return sum | uint64_t{1} << 63;
+  while (const dirent* task = readdir(tasks)) {
+    const uint64_t tid = std::strtoull(task->d_name, nullptr, 10);
+    sum += (tid ^ tid >> 7) * 0x9e3779b97f4a7c15 >> 1;  // in any order
+  }
+  closedir(tasks);
+  return sum | uint64_t{1} << 63;
+}
+
+// Reads the CPU time of all threads. Those that ran most since the last refresh come first.
+void Refresh(pitot_interpreter_watch* watch) {
+  SleepAndReadCpu(0, watch->tids, watch->cpu_ns, watch->count);
+  uint64_t *const cpu = watch->cpu_ns, *const listed = watch->listed_ns;
+  const auto ran = [&](uint32_t at) { return cpu[at] - std::min(cpu[at], listed[at]); };
+  for (uint32_t front = 0; front < std::min(watch->count, kMostRead); ++front) {
+    uint32_t most = front;
+    for (uint32_t at = front + 1; at < watch->count; ++at) most = ran(at) > ran(most) ? at : most;
+    std::swap(watch->tids[front], watch->tids[most]);
+    std::swap(cpu[front], cpu[most]);
+    std::swap(listed[front], listed[most]);
+  }
+  std::copy_n(cpu, watch->count, listed);
+}
+
+bool LooksFor(const pitot_interpreter_watch& watch, pitot_watch_event event) { return (watch.looks_for & event) != 0; }
+
+// What there is to do, apart from the lock.
+pitot_watch_event LookAround(pitot_interpreter_watch* watch, uint64_t until_ns) {
+  pitot_watch_event found = 0;
+  const uint64_t now = NowNs();
+  if (now >= watch->next_refresh_ns) {
+    Refresh(watch);
+    watch->next_refresh_ns = now + kRefreshNs;
+    const uint64_t threads = ThreadsInShort();
+    if (std::exchange(watch->threads_known, threads) != threads) found |= PITOT_WATCH_THREADS;
+  }
+  if (LooksFor(*watch, PITOT_WATCH_LATE)) {
+    const uint32_t is_late = FindLateThreads(nullptr, 0) != 0;
+    if ((std::exchange(watch->is_late, is_late) | is_late) != 0) found |= PITOT_WATCH_LATE;
+  }
+  if (LooksFor(*watch, PITOT_WATCH_STEP) && IsStepRunning(kRunningStepNs)) found |= PITOT_WATCH_STEP;
+  if (now >= until_ns || __atomic_load_n(&watch->is_over, __ATOMIC_RELAXED) != 0) found |= PITOT_WATCH_TIME;
+  return found;
+}
 
 }  // namespace
 }  // namespace pitot::c
@@ -31,6 +95,23 @@ void pitot_lock_held(uint64_t ago_ns, uint64_t duration_ns, int64_t tid, pitot_n
 }
 uint64_t pitot_sleep_and_read_cpu(uint32_t sleep_us, const int64_t* tids, uint64_t* cpu_ns, uint32_t count) {
   return SleepAndReadCpu(sleep_us, tids, cpu_ns, tids != nullptr && cpu_ns != nullptr ? count : 0);
+}
+// Not noexcept, and nothing to clean up: a thread that takes the lock of an interpreter that ends is unwound.
+pitot_watch_event pitot_watch_interpreter(pitot_interpreter_watch* watch) {
+  const uint64_t until_ns = NowNs() + watch->most_us * uint64_t{1000};
+  void* state = watch->let_go();
+  for (;;) {
+    SleepAndReadCpu(watch->pause_us, nullptr, nullptr, 0);
+    pitot_watch_event found = LookAround(watch, until_ns);
+    const bool asks = LooksFor(*watch, PITOT_WATCH_LOCK);
+    if (!asks && found == 0) continue;
+    watch->asked_ns = SleepAndReadCpu(0, watch->tids, watch->cpu_ns, std::min(watch->count, kMostRead));
+    watch->take(state);
+    watch->got_ns = NowNs();
+    if (asks && watch->got_ns - watch->asked_ns >= kLeastWaitNs) found |= PITOT_WATCH_LOCK;
+    if (found != 0) return found;
+    state = watch->let_go();
+  }
 }
 void pitot_watch_late_requests(int32_t is_on) { WatchLateRequests(is_on != 0); }
 uint32_t pitot_find_late_threads(int64_t* tids, uint32_t most) {

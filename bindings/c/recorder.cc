@@ -84,17 +84,7 @@ void Log(void* context, LogLevel level, const char* message) {
 }
 
 void Tell(const Callback<pitot_incident_function>& hook, const IncidentInfo& info) {
-  pitot_incident incident{};
-  incident.size = sizeof incident;
-  incident.status = static_cast<pitot_status>(info.status.code());
-  incident.message = info.status.message();
-  incident.cause = info.cause;
-  incident.detail = info.detail;
-  incident.directory = info.directory;
-  incident.number = info.number;
-  incident.slow_requests = info.slow_requests;
-  incident.first_request = info.first_request;
-  incident.verdict = info.verdict;
+  const pitot_incident incident = ToC(info);
   hook.function(hook.context, &incident);
 }
 void OnIncident(void* context, const IncidentInfo& info) {
@@ -205,6 +195,10 @@ template <> struct Kind<pitot_tokens_trigger> {
     to->route = from.route;
     to->first_token_above_ms = from.first_token_above_ms;
     to->gap_above_ms = from.gap_above_ms;
+    to->first_token_or_above_quantile = from.first_token_or_above_quantile;
+    to->gap_or_above_quantile = from.gap_or_above_quantile;
+    to->memory = from.memory;
+    to->warm_up_marks = from.warm_up_marks;
   }
 };
 template <> struct Kind<pitot_stall_trigger> {

@@ -29,6 +29,11 @@ PITOT_EXPORT bool EndStep(uint64_t slow_ns) noexcept;
 // loop meanwhile name it.
 PITOT_EXPORT void RecordStep(Name name, uint64_t request) noexcept;
 
+// Returns whether a thread runs a step that began `ns` ago or earlier.
+// Threads: any; not on the hot path.
+// Cost: a lock, and a load for each recorded thread.
+PITOT_EXPORT bool IsStepRunning(uint64_t ns) noexcept;
+
 // Records a garbage collection by the calling thread that ends now. Verdicts count on the interpreter having run
 // nothing else meanwhile.
 PITOT_EXPORT void RecordCollection(uint64_t duration_ns, uint32_t generation, uint64_t collected) noexcept;
@@ -55,6 +60,10 @@ PITOT_EXPORT uint64_t SleepAndReadCpu(uint32_t sleep_us, const int64_t* tids, ui
 // Threads: any.
 // Cost: a lock.
 PITOT_EXPORT bool NameThread(int64_t tid, const char* name) noexcept;
+// Returns how many threads have begun to record in this process. After a change, threads can be named again.
+// Threads: any.
+// Cost: a lock.
+PITOT_EXPORT uint32_t ThreadsRecorded() noexcept;
 
 PITOT_NAMESPACE_END
 

@@ -24,6 +24,7 @@ uint64_t Collector::IncidentBytes() const noexcept { return 1 << 20; }
 uint64_t Collector::HeldBytes() const noexcept { return 0; }
 void Collector::SetDepth(Depth) noexcept {}
 Status Collector::Pause() noexcept { return {}; }
+Status Collector::Stopped() const noexcept { return {}; }
 Status Collector::Resume() noexcept { return {}; }
 PITOT_NAMESPACE_END
 

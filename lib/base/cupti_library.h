@@ -13,6 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/loader_lock.h"
+#include "base/message.h"
+#include "pitot/status.h"
+
 namespace pitot::base {
 
 inline std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -94,6 +98,35 @@ inline std::vector<std::string> CuptiCandidates(const std::vector<std::string>& 
     }
   }
   return names;
+}
+
+// Opens the CUPTI of the process: the file `path`, unless another is loaded; for "" the loaded one, otherwise a likely
+// one. `option` is the option with the path, for messages. The handle stays open.
+inline Status OpenCupti(const std::string& path, int driver_major, const char* option, void** handle) {
+  const LoaderUse use;
+  const std::vector<std::string> files = LoadedFiles();
+  if (!path.empty()) {
+    *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (*handle != nullptr) return {};
+    if (void* const other = FindLoadedCupti(files)) {
+      dlclose(other);
+      return Error(StatusCode::kUnavailable,
+                   "%s is %s, and this process has loaded another CUPTI: leave the option out to use that one", option,
+                   path.c_str());
+    }
+    *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    return *handle != nullptr ? Status() : Error(StatusCode::kNotFound, "cannot load CUPTI: %s", dlerror());
+  }
+  *handle = FindLoadedCupti(files);
+  for (const std::string& candidate : CuptiCandidates(files, driver_major)) {
+    if (*handle != nullptr) return {};
+    *handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  if (*handle != nullptr) return {};
+  return Error(StatusCode::kNotFound,
+               "there is no libcupti: install the one of the process's CUDA (package cuda-cupti, or the PyPI wheel "
+               "nvidia-cuda-cupti), or name it in %s",
+               option);
 }
 
 }  // namespace pitot::base

@@ -27,6 +27,7 @@ inline constexpr const char* kDumpHelp =
 
 // Each adds its command.
 void AddInfo(CommandLine& line);
+void AddList(CommandLine& line);
 void AddRequests(CommandLine& line);
 void AddAnalyze(CommandLine& line);
 void AddTop(CommandLine& line);

@@ -9,11 +9,14 @@
 
 #include "absl/strings/str_format.h"
 #include "base/columns.h"
+#include "base/gpu_counters.h"
 #include "base/host_counters.h"
 #include "base/quantile.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/info_counters.h"
+#include "cli/request_id.h"
 #include "pitot/model/index.h"
 #include "serialize/report_host.h"
 
@@ -31,8 +34,8 @@ using model::Trace;
 using nlohmann::ordered_json;
 
 struct InfoOptions {
-  std::string input;
-  bool json = false;
+  std::string input, request;
+  bool json = false, counters = false;
 };
 
 // Requests of one route; the latencies are those of finished ones.
@@ -366,11 +369,29 @@ std::string Json(const std::string& path, const Trace& trace, const LoadReport& 
   return info.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
+int PrintCounters(const InfoOptions& options, const Trace& trace) {
+  uint64_t id = 0;
+  if (const int found = FindId(trace, options.request, options.input, &id); found != kDone) return found;
+  uint32_t request = kNone;
+  for (uint32_t row = 0; id != 0 && row < trace.requests.size(); ++row) {
+    if (trace.requests[row].id == id) request = row;
+  }
+  Print(options.json ? CountersJson(trace, request).dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n"
+                     : CountersText(trace, request));
+  const auto is_of_gpu = [&](const model::CounterRow& row) {
+    return base::SplitGpuCounter(trace.strings[row.name]).has_value();
+  };
+  const bool has_gpu = !trace.devices.empty() || std::any_of(trace.counters.begin(), trace.counters.end(), is_of_gpu);
+  return has_gpu ? kDone : kNothingFound;
+}
+
 int Info(const InfoOptions& options) {
+  if (!AcceptsId(options.request)) return kUsage;
   Trace trace;
   LoadReport report;
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
+  if (options.counters) return ExitCodeOf(loaded, PrintCounters(options, trace));
   Print(options.json ? Json(options.input, trace, report) : Text(options.input, trace, report));
   return loaded;
 }
@@ -381,6 +402,15 @@ void AddInfo(CommandLine& line) {
   auto options = std::make_shared<InfoOptions>();
   const Command command = line.Command("info", "Summarizes a dump: span, threads, requests, losses");
   command.Add("dump", &options->input, kDumpHelp).Required();
+  const Option counters = command.AddFlag(
+      "--counters", &options->counters,
+      "In place of that the counters of each GPU: least, median and most of the window, and during the slow request");
+  command
+      .Add("--request", &options->request,
+           "The request with this id, or with the only id that begins so. By default the first that fired a trigger, "
+           "otherwise the slowest")
+      .Check(IsSomeId)
+      .Needs(counters);
   command.AddFlag("--json", &options->json, "For programs: docs/reference/cli.md");
   command.Run([options] {
     options->input = DumpPath(options->input);

@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   int exit_code = kDone;
   try {
     CommandLine line("Reads the recordings of Pitot, the flight recorder for inference servers.", kFooter);
+    AddList(line);
     AddInfo(line);
     AddRequests(line);
     AddAnalyze(line);

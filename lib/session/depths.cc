@@ -373,7 +373,10 @@ bool Depths::StopCollectors(int64_t patience_ns) noexcept {
     if (steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  for (size_t i = 0; Collector* const collector = At(i); ++i) collector->Stop();
+  for (size_t i = 0; Collector* const collector = At(i); ++i) {
+    collector->Stop();
+    if (const Status stopped = collector->Stopped(); !stopped.ok()) host_.Log(LogLevel::kWarning, stopped.message());
+  }
   tell_mutex_.Unlock();
   return true;
 }

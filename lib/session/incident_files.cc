@@ -142,7 +142,7 @@ void IncidentFiles::NoteMissing(const Incident& incident, const char* file, cons
   *missing = Error(why.code(), "incident %llu lacks %s: %s", static_cast<unsigned long long>(incident.number), file,
                    why.message());
   IncidentCounts::Add(&counts_.files_failed);
-  const Awake awake(pace_.priority());  // the host's log takes locks of its own
+  const Awake awake(throttle_.priority());  // the host's log takes locks of its own
   host_.LogFailure(&failed_, LogLevel::kError, incident.number, missing->message());
 }
 
@@ -151,7 +151,7 @@ Status IncidentFiles::WriteOthers(Case* it) {
   const model::Trace& trace = *it->trace;
   Serializers serializers;
   {
-    const Awake awake(pace_.priority());
+    const Awake awake(throttle_.priority());
     serializers = Get();
   }
   const bool begins = it->path.empty();
@@ -167,8 +167,8 @@ Status IncidentFiles::WriteOthers(Case* it) {
       return Status(StatusCode::kNotFound, "it was removed before its files were complete");
     // Pays for the CPU time since the last write.
     Status file;
-    if (pace_.Proceed())
-      file = begins ? later_.AddFile(serializer.get(), trace, &pace_) : AddLater(it->path, serializer.get(), trace);
+    if (throttle_.Proceed())
+      file = begins ? later_.AddFile(serializer.get(), trace, &throttle_) : AddLater(it->path, serializer.get(), trace);
     if (lifetime_.HasGivenUp()) return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
     any = any || file.ok();
     if (!file.ok()) NoteMissing(incident, serializer->FileName(), file, &missing);
@@ -176,7 +176,7 @@ Status IncidentFiles::WriteOthers(Case* it) {
   if (!any) return Error(missing.code(), "none of its files could be written; the last: %s", missing.message());
   if (begins) {
     if (Status s = later_.Commit(&it->path); !s.ok()) return s;
-    const Awake awake(pace_.priority());
+    const Awake awake(throttle_.priority());
     NoteWritten(it->path);
   }
   Prune();
@@ -193,7 +193,7 @@ Status IncidentFiles::Complete(Case* it) noexcept {
     status = Status(StatusCode::kResourceExhausted, "no memory for its files");
   }
   later_.Abandon();
-  const Awake awake(pace_.priority());
+  const Awake awake(throttle_.priority());
   if (it->path.empty()) {
     IncidentCounts::Add(&counts_.incidents_failed);
     host_.LogFailure(&failed_, LogLevel::kError, incident.number,
@@ -231,7 +231,7 @@ Status IncidentFiles::WriteShortReport(const std::string& path, std::string_view
 }
 
 std::shared_ptr<Serializer> IncidentFiles::ReportSerializer() noexcept {
-  const Awake awake(pace_.priority());
+  const Awake awake(throttle_.priority());
   const MutexLock lock(&mutex_);
   for (const auto& serializer : serializers_) {
     if (std::string_view(serializer->FileName()) == kReportName) return serializer;

@@ -14,6 +14,7 @@
 #include "pitot/extend/serializer.h"
 #include "pitot/model/trace.h"
 #include "pitot/status.h"
+#include "session/cpu_throttle.h"
 #include "session/failures_in_a_row.h"
 #include "session/folding.h"
 #include "session/host_calls.h"
@@ -22,16 +23,15 @@
 #include "session/incident_directory.h"
 #include "session/lifetime.h"
 #include "session/options.h"
-#include "session/worker_pace.h"
 
 namespace pitot::session {
 
 class IncidentFiles {
  public:
   // All outlive it.
-  IncidentFiles(const OwnedOptions* options, const Lifetime* lifetime, const HostCalls* host, WorkerPace* pace,
+  IncidentFiles(const OwnedOptions* options, const Lifetime* lifetime, const HostCalls* host, CpuThrottle* throttle,
                 IncidentCounts* counts)
-      : options_(*options), lifetime_(*lifetime), host_(*host), pace_(*pace), counts_(*counts) {}
+      : options_(*options), lifetime_(*lifetime), host_(*host), throttle_(*throttle), counts_(*counts) {}
 
   // Called first: opens the directory, and adds the built-in serializers. May throw bad_alloc.
   Status OpenDirectory();
@@ -61,7 +61,7 @@ class IncidentFiles {
 
   // Adds a file to a written incident, or replaces one. May throw bad_alloc.
   Status AddLater(const std::string& path, Serializer* serializer, const model::Trace& trace) {
-    return later_.AddLater(path, serializer, trace, &pace_);
+    return later_.AddLater(path, serializer, trace, &throttle_);
   }
   // Writes a report.txt that has only `text`, for an incident without a trace.
   Status WriteShortReport(const std::string& path, std::string_view text) noexcept;
@@ -94,7 +94,7 @@ class IncidentFiles {
   const OwnedOptions& options_;
   const Lifetime& lifetime_;
   const HostCalls& host_;
-  WorkerPace& pace_;
+  CpuThrottle& throttle_;
   IncidentCounts& counts_;
 
   base::Mutex mutex_;

@@ -36,8 +36,8 @@ IncidentPipeline::IncidentPipeline(const MemorySplit& split, bool slow_clock, co
       host_(*parts.host),
       counts_(*parts.counts),
       wake_watcher_(*parts.wake_watcher),
-      writer_pace_(*parts.writer_pace),
-      pace_(*parts.pace),
+      writer_throttle_(*parts.writer_throttle),
+      throttle_(*parts.throttle),
       depths_(*parts.depths),
       meter_(*parts.meter),
       files_(*parts.files),
@@ -281,7 +281,7 @@ void IncidentPipeline::GiveUpCases() noexcept {
 
 void IncidentPipeline::WriteDumps() noexcept {
   pthread_setname_np(pthread_self(), "pitot-write");
-  writer_pace_.EnterAtNormal();
+  writer_throttle_.EnterAtNormal();
   while (std::unique_ptr<Incident> copied = handover_.Await()) WriteDump(std::move(copied));
   cases_.Close();
 }
@@ -292,17 +292,17 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
   it.incident = std::move(taken);
   const Incident& incident = *it.incident;
   if (!incident.is_sample) {
-    const int64_t begin_ns = writer_pace_.CpuNs();
-    writer_pace_.Proceed();
+    const int64_t begin_ns = writer_throttle_.CpuNs();
+    writer_throttle_.Proceed();
     try {
       const model::Trace& trace = it.trace.emplace(TakeTrace(it.incident.get()));
       LogNotRecorded(trace);
-      if (files_.AreKept()) it.written = files_.WriteDump(incident, trace, &writer_pace_, &it.path);
+      if (files_.AreKept()) it.written = files_.WriteDump(incident, trace, &writer_throttle_, &it.path);
     } catch (const std::exception& e) {
       files_.AbandonDump();
       it.written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
     }
-    pace_.Charge(writer_pace_.CpuNs() - begin_ns);
+    throttle_.Charge(writer_throttle_.CpuNs() - begin_ns);
     KeepForHooks(it.incident.get());
     // A hook in progress is not waited for: the worker tells the host then.
     if (it.written.ok()) it.is_told = host_.TellIfFree(&Hooks::on_incident, incident, it.path, {});
@@ -320,7 +320,7 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
 // It stays as it is, and the host is told: if a hook is in progress, only if it `waits`.
 void IncidentPipeline::Drop(Case* it, const Status& why, bool waits) noexcept {
   if (it->incident->is_sample) {
-    FreeCopy(it->incident.get(), &writer_pace_);
+    FreeCopy(it->incident.get(), &writer_throttle_);
     IncidentCounts::Add(&counts_.samples_failed);
   } else if (it->is_judged) {
     IncidentCounts::Add(&counts_.findings_left_out);
@@ -328,7 +328,7 @@ void IncidentPipeline::Drop(Case* it, const Status& why, bool waits) noexcept {
     files_.CountOthersMissing(*it);
     if (!it->written.ok()) IncidentCounts::Add(&counts_.incidents_failed);
     if (judging_.HasJudge()) counts_.AddNoVerdict(&IncidentCounts::verdicts_displaced);
-    files_.NoteDropped(*it, why, &writer_pace_);
+    files_.NoteDropped(*it, why, &writer_throttle_);
     host_.LogError(why);
     const auto tell = [&](HostCalls::Hook hook, const Status& status) {
       if (!waits) return host_.TellIfFree(hook, *it->incident, it->path, status);
@@ -344,29 +344,29 @@ void IncidentPipeline::Drop(Case* it, const Status& why, bool waits) noexcept {
 
 void IncidentPipeline::Work() noexcept {
   pthread_setname_np(pthread_self(), "pitot-work");
-  pace_.Enter();
+  throttle_.Enter();
   while (std::optional<Case> next = cases_.Await()) {
     bool is_finished = true;
     if (next->incident->is_sample)
       judging_.Learn([&] { return TakeTrace(next->incident.get()); }, [this] { return cases_.IsVerdictAwaited(); });
     else
       is_finished = next->is_judged ? AddFindings(std::move(*next)) : Finish(std::move(*next));
-    pace_.Calm();
+    throttle_.Calm();
     if (is_finished) handover_.Finish();
   }
 }
 
 // Adds what an incident lacks, and tells the host. From here to its verdict, the worker's patience counts.
 bool IncidentPipeline::Finish(Case it) noexcept {
-  pace_.BeginWriting();
+  throttle_.BeginWriting();
   if (files_.AreKept() || !it.written.ok()) {
-    pace_.priority()->BeIdle();
+    throttle_.priority()->BeIdle();
     it.written = files_.Complete(&it);
-    pace_.priority()->BeNormal();
+    throttle_.priority()->BeNormal();
   }
   if (!it.is_told) host_.Tell(&Hooks::on_incident, *it.incident, it.path, it.written, "");
   const bool is_finished = Judge(std::move(it));
-  pace_.EndWriting();
+  throttle_.EndWriting();
   return is_finished;
 }
 
@@ -383,7 +383,7 @@ bool IncidentPipeline::Judge(Case it) noexcept {
     host_.Tell(&Hooks::on_verdict, *it.incident, it.path, it.written, "");
     return true;
   }
-  if (it.has_waited && pace_.IsFinishing()) {
+  if (it.has_waited && throttle_.IsFinishing()) {
     judging_.GiveUp(&it, Status(StatusCode::kUnavailable, kNoVerdict), &IncidentCounts::verdicts_stopped);
     return true;
   }
@@ -394,7 +394,7 @@ bool IncidentPipeline::Judge(Case it) noexcept {
 
 // Stop waits for the findings of one incident at most: of the last.
 bool IncidentPipeline::AddFindings(Case judged) noexcept {
-  const bool is_cut_off = lifetime_.HasGivenUp() || (pace_.IsFinishing() && !cases_.IsEmpty());
+  const bool is_cut_off = lifetime_.HasGivenUp() || (throttle_.IsFinishing() && !cases_.IsEmpty());
   const bool is_folded = !judged.path.empty() && !files_.Has(judged.path);
   if (!judged.trace || is_cut_off || is_folded) {
     IncidentCounts::Add(&counts_.findings_left_out);
@@ -418,9 +418,9 @@ bool IncidentPipeline::PutBack(Case judged) noexcept {
 // Holds a mutex for a block. The worker, if given, is hurried only if the mutex is not free: then the worker holds it.
 class PITOT_THREAD_ANNOTATION(scoped_lockable) IncidentPipeline::AssembleLock {
  public:
-  AssembleLock(base::Mutex* mutex, WorkerPace* worker) PITOT_ACQUIRE(mutex) : mutex_(*mutex) {
+  AssembleLock(base::Mutex* mutex, CpuThrottle* worker) PITOT_ACQUIRE(mutex) : mutex_(*mutex) {
     if (mutex_.TryLock()) return;
-    std::optional<WorkerPace::Awaited> awaited;
+    std::optional<CpuThrottle::Awaited> awaited;
     if (worker != nullptr) awaited.emplace(worker);
     mutex_.Lock();
   }
@@ -435,18 +435,18 @@ class PITOT_THREAD_ANNOTATION(scoped_lockable) IncidentPipeline::AssembleLock {
 // The trace of a copy. Frees the copy's room.
 model::Trace IncidentPipeline::TakeTrace(Incident* incident) {
   const struct Room {
-    ~Room() { pipeline->FreeCopy(incident, &pipeline->PaceFor(*incident)); }
+    ~Room() { pipeline->FreeCopy(incident, &pipeline->ThrottleFor(*incident)); }
     IncidentPipeline* pipeline;
     Incident* incident;
   } room{this, incident};
-  const AssembleLock lock(&assemble_mutex_, incident->is_sample ? nullptr : &pace_);
+  const AssembleLock lock(&assemble_mutex_, incident->is_sample ? nullptr : &throttle_);
   return MakeTrace(*incident);
 }
 
-void IncidentPipeline::FreeCopy(Incident* incident, WorkerPace* pace) noexcept {
+void IncidentPipeline::FreeCopy(Incident* incident, CpuThrottle* throttle) noexcept {
   incident->snapshot = {};
   for (const snapshot::Reserve& part : {incident->filled.low, incident->filled.high}) reserve_.GiveBackPages(part);
-  const Awake awake(pace->priority());
+  const Awake awake(throttle->priority());
   unassembled_.fetch_sub(1);
   handover_.FreeRoom(incident->filled);
 }
@@ -464,12 +464,12 @@ model::Trace IncidentPipeline::MakeTrace(const Incident& incident) {
   trace.process_name = trace.strings.Add(options_.process_name);
   AddFirings(incident, &trace);
   const Stats stats = [&] {
-    const Awake awake(PaceFor(incident).priority());  // takes locks that the host's threads need, too
+    const Awake awake(ThrottleFor(incident).priority());  // takes locks that the host's threads need, too
     return meter_.Count();
   }();
   AddFacts(incident, stats, meter_.AgeNs(), options_.values.memory_budget_bytes, &trace);
   AddOverhead(incident, depths_.fixed(), options_.values.overhead_budget_percent, &trace);
-  const Awake awake(PaceFor(incident).priority());
+  const Awake awake(ThrottleFor(incident).priority());
   AddRefused(depths_.Refused(), &trace);
   return trace;
 }

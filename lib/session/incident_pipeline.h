@@ -21,6 +21,7 @@
 #include "pitot/stats.h"
 #include "pitot/status.h"
 #include "session/case_queue.h"
+#include "session/cpu_throttle.h"
 #include "session/depths.h"
 #include "session/firing_inbox.h"
 #include "session/firing_taker.h"
@@ -35,7 +36,6 @@
 #include "session/options.h"
 #include "session/pending_incident.h"
 #include "session/ring_watch.h"
-#include "session/worker_pace.h"
 #include "snapshot/snapshot.h"
 #include "trace/clock.h"
 
@@ -50,8 +50,8 @@ class IncidentPipeline final : public FiringTaker {
     HostCalls* host;
     IncidentCounts* counts;
     base::Semaphore* wake_watcher;
-    WorkerPace* writer_pace;
-    WorkerPace* pace;  // the worker's
+    CpuThrottle* writer_throttle;
+    CpuThrottle* throttle;  // the worker's
     Depths* depths;
     Meter* meter;
     IncidentFiles* files;
@@ -132,10 +132,12 @@ class IncidentPipeline final : public FiringTaker {
   // On the writer; for samples, on the worker, which makes their traces.
   // Returns the number of this call, from 1.
   uint64_t KeepCollected(const Incident& incident);
-  WorkerPace& PaceFor(const Incident& incident) noexcept { return incident.is_sample ? pace_ : writer_pace_; }
+  CpuThrottle& ThrottleFor(const Incident& incident) noexcept {
+    return incident.is_sample ? throttle_ : writer_throttle_;
+  }
   model::Trace TakeTrace(Incident* incident) PITOT_EXCLUDES(assemble_mutex_);
-  // `pace` is the calling thread's.
-  void FreeCopy(Incident* incident, WorkerPace* pace) noexcept;
+  // `throttle` is the calling thread's.
+  void FreeCopy(Incident* incident, CpuThrottle* throttle) noexcept;
   model::Trace MakeTrace(const Incident& incident) PITOT_REQUIRES(assemble_mutex_);
 
   const MemorySplit split_;
@@ -145,8 +147,8 @@ class IncidentPipeline final : public FiringTaker {
   HostCalls& host_;
   IncidentCounts& counts_;
   base::Semaphore& wake_watcher_;
-  WorkerPace& writer_pace_;
-  WorkerPace& pace_;
+  CpuThrottle& writer_throttle_;
+  CpuThrottle& throttle_;
   Depths& depths_;
   Meter& meter_;
   IncidentFiles& files_;

@@ -35,9 +35,9 @@ class Judging::Call final : public Hearing {
 
   const model::Trace& trace() const noexcept override { return trace_; }
   bool IsOver() noexcept override {
-    WorkerPace& pace = judging_.pace_;
+    CpuThrottle& throttle = judging_.throttle_;
     const bool may_go_on =
-        is_awaited_ != nullptr ? pace.ProceedBehindVerdicts([this] { return HasGivenWay(); }) : pace.Proceed();
+        is_awaited_ != nullptr ? throttle.ProceedBehindVerdicts([this] { return HasGivenWay(); }) : throttle.Proceed();
     return !may_go_on || SpentNs() > budget_ns_;
   }
   void OpenReport(const char* text) override { opening_ = text != nullptr ? text : ""; }
@@ -77,13 +77,13 @@ class Judging::Call final : public Hearing {
 
  private:
   bool HasGivenWay() { return has_given_way_ = has_given_way_ || (*is_awaited_)(); }
-  int64_t SpentNs() const { return judging_.pace_.CpuNs() - begin_ns_; }
+  int64_t SpentNs() const { return judging_.throttle_.CpuNs() - begin_ns_; }
 
   Judging& judging_;
   const model::Trace& trace_;
   const std::string& path_;
   const int64_t budget_ns_;
-  const int64_t begin_ns_ = judging_.pace_.CpuNs();
+  const int64_t begin_ns_ = judging_.throttle_.CpuNs();
   const IsAwaited* const is_awaited_;
   bool has_given_way_ = false;
   std::string opening_, signature_;
@@ -120,7 +120,7 @@ bool Judging::HasJudge() noexcept {
 }
 
 Judging::AddedJudge Judging::GetJudge() noexcept {
-  const Awake awake(pace_.priority());
+  const Awake awake(throttle_.priority());
   const MutexLock lock(&mutex_);
   return judge_;
 }
@@ -132,7 +132,7 @@ void Judging::GiveUp(Case* unjudged, const Status& why, Reason reason) noexcept 
   std::snprintf(opening, sizeof opening, "%s\n%s\n", why.message(), kAskLater);
   const Status rewritten =
       unjudged->trace ? files_.OpenReport(unjudged, opening) : files_.WriteShortReport(unjudged->path, opening);
-  pace_.priority()->BeNormal();
+  throttle_.priority()->BeNormal();
   host_.Tell(&Hooks::on_verdict, *unjudged->incident, unjudged->path, rewritten.ok() ? why : rewritten, "");
 }
 
@@ -140,7 +140,7 @@ void Judging::JudgeNow(Case* it) noexcept {
   const AddedJudge added = GetJudge();
   const Case& judged = *it;
   const Incident& incident = *judged.incident;
-  pace_.priority()->BeIdle();
+  throttle_.priority()->BeIdle();
   Call call(this, *judged.trace, judged.path, added.needs.budget_ms);
   Status status = call.Hear([&](Hearing& hearing) { return added.judge->Decide(hearing); });
   std::string opening;
@@ -162,7 +162,7 @@ void Judging::JudgeNow(Case* it) noexcept {
     status = Status(StatusCode::kResourceExhausted, "no memory for the verdict");
   }
   if (!judged.path.empty()) files_.Prune();
-  pace_.priority()->BeNormal();
+  throttle_.priority()->BeNormal();
   it->is_judged = status.ok() && added.needs.has_findings;
   if (status.ok())
     IncidentCounts::Add(&counts_.verdicts_given);
@@ -200,7 +200,7 @@ void Judging::Fold(const std::string& signature, int64_t excess_ns, Case* it) {
 bool Judging::AddFindings(Case* it, const IsAwaited& is_awaited) noexcept {
   const Case& judged = *it;
   const AddedJudge added = GetJudge();
-  pace_.priority()->BeIdle();
+  throttle_.priority()->BeIdle();
   Call call(this, *judged.trace, judged.path, added.needs.budget_ms, &is_awaited);
   Status status = call.Hear([&](Hearing& hearing) { return added.judge->AddFindings(hearing); });
   try {
@@ -211,7 +211,7 @@ bool Judging::AddFindings(Case* it, const IsAwaited& is_awaited) noexcept {
   } catch (const std::bad_alloc&) {
     status = Status(StatusCode::kResourceExhausted, "no memory for the findings");
   }
-  pace_.priority()->BeNormal();
+  throttle_.priority()->BeNormal();
   if (call.has_given_way() && !lifetime_.HasGivenUp()) return false;
   IncidentCounts::Add(status.ok() ? &counts_.findings_added : &counts_.findings_left_out);
   if (!status.ok())
@@ -225,11 +225,11 @@ bool Judging::AddFindings(Case* it, const IsAwaited& is_awaited) noexcept {
 
 void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwaited& is_awaited) noexcept {
   const AddedJudge added = GetJudge();
-  const int64_t begin_ns = pace_.CpuNs();
-  pace_.priority()->BeIdle();
+  const int64_t begin_ns = throttle_.CpuNs();
+  throttle_.priority()->BeIdle();
   Status status;
   try {
-    pace_.Proceed();
+    throttle_.Proceed();
     const model::Trace trace = make_trace();
     const std::string nowhere;
     Call call(this, trace, nowhere, added.needs.budget_ms, &is_awaited);
@@ -237,11 +237,11 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
   } catch (const std::exception& e) {
     status = Error(StatusCode::kResourceExhausted, "cannot make it: %s", e.what());
   }
-  pace_.priority()->BeNormal();
+  throttle_.priority()->BeNormal();
   IncidentCounts::Add(status.ok() ? &counts_.samples_learned : &counts_.samples_failed);
-  const int64_t cost_ns = pace_.CpuNs() - begin_ns;
+  const int64_t cost_ns = throttle_.CpuNs() - begin_ns;
   const MutexLock lock(&mutex_);
-  sample_pace_.Learned(pace_.NowNs(), cost_ns);
+  sample_pace_.Learned(throttle_.NowNs(), cost_ns);
 }
 
 }  // namespace pitot::session

@@ -15,6 +15,7 @@
 #include "pitot/extend/judge.h"
 #include "pitot/model/trace.h"
 #include "pitot/status.h"
+#include "session/cpu_throttle.h"
 #include "session/failures_in_a_row.h"
 #include "session/folding.h"
 #include "session/host_calls.h"
@@ -23,15 +24,15 @@
 #include "session/incident_files.h"
 #include "session/lifetime.h"
 #include "session/sample_pace.h"
-#include "session/worker_pace.h"
 
 namespace pitot::session {
 
 class Judging {
  public:
   // All outlive it.
-  Judging(const Lifetime* lifetime, HostCalls* host, WorkerPace* pace, IncidentFiles* files, IncidentCounts* counts)
-      : lifetime_(*lifetime), host_(*host), pace_(*pace), files_(*files), counts_(*counts) {}
+  Judging(const Lifetime* lifetime, HostCalls* host, CpuThrottle* throttle, IncidentFiles* files,
+          IncidentCounts* counts)
+      : lifetime_(*lifetime), host_(*host), throttle_(*throttle), files_(*files), counts_(*counts) {}
 
   // Adds a judge; the last one added counts. Threads: any.
   Status Add(std::unique_ptr<Judge> judge) noexcept PITOT_EXCLUDES(mutex_);
@@ -72,7 +73,7 @@ class Judging {
 
   const Lifetime& lifetime_;
   HostCalls& host_;
-  WorkerPace& pace_;
+  CpuThrottle& throttle_;
   IncidentFiles& files_;
   IncidentCounts& counts_;
 

@@ -41,16 +41,16 @@ Session::Session(OwnedOptions options, bool slow_clock)
       slow_clock_(slow_clock),
       split_(Split(options_.values)),
       host_(&options_.values, &lifetime_),
-      writer_pace_(options_.values.worker_cpu_percent, &lifetime_, &writer_timer_),
-      pace_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
+      writer_throttle_(options_.values.worker_cpu_percent, &lifetime_, &writer_timer_),
+      throttle_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
       depths_(&options_.values, slow_clock, &lifetime_, &host_, &wake_watcher_,
               [this] { threads_.Start(OwnThreads::Role::kTeller, [this] { depths_.Tell(); }); }),
       meter_(split_, slow_clock, &lifetime_, &counts_, &threads_, &depths_),
-      files_(&options_, &lifetime_, &host_, &pace_, &counts_),
-      judging_(&lifetime_, &host_, &pace_, &files_, &counts_),
+      files_(&options_, &lifetime_, &host_, &throttle_, &counts_),
+      judging_(&lifetime_, &host_, &throttle_, &files_, &counts_),
       pipeline_(split_, slow_clock,
-                {&options_, &lifetime_, &host_, &counts_, &wake_watcher_, &writer_pace_, &pace_, &depths_, &meter_,
-                 &files_, &judging_}),
+                {&options_, &lifetime_, &host_, &counts_, &wake_watcher_, &writer_throttle_, &throttle_, &depths_,
+                 &meter_, &files_, &judging_}),
       triggers_(slow_clock, &host_, &pipeline_) {}
 
 Session::~Session() {
@@ -213,7 +213,7 @@ void Session::Watch() noexcept {
       late_in_ns = is_stopping ? INT64_MAX : LookAtOpenWork(watched);
       pipeline_.CopyIfDue(is_stopping);
       if (!is_stopping) pipeline_.TakeSampleIfDue();
-      pace_.HurryIfLate();
+      throttle_.HurryIfLate();
       meter_.NoteRingAges();
     } catch (const std::exception& e) {
       pipeline_.Fail(e);
@@ -243,8 +243,8 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   const bool is_quiet = trace::SetRequestObserver(nullptr, kGraceNs);
   pipeline_.BeginStop();
-  writer_pace_.Finish();
-  pace_.Finish();
+  writer_throttle_.Finish();
+  throttle_.Finish();
   depths_.BeginStop();
   wake_watcher_.Give();
   if (!pipeline_.AwaitEnd(deadline) || !depths_.AwaitTeller(deadline)) {

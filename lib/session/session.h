@@ -19,6 +19,7 @@
 #include "pitot/extend/trigger.h"
 #include "pitot/hooks.h"
 #include "pitot/stats.h"
+#include "session/cpu_throttle.h"
 #include "session/depths.h"
 #include "session/host_calls.h"
 #include "session/incident_counts.h"
@@ -30,7 +31,6 @@
 #include "session/options.h"
 #include "session/own_threads.h"
 #include "session/triggers.h"
-#include "session/worker_pace.h"
 #include "trace/requests.h"
 
 namespace pitot::session {
@@ -84,7 +84,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   OwnThreads threads_;
   base::Semaphore wake_watcher_;
   base::SystemTimer writer_timer_, worker_timer_;
-  WorkerPace writer_pace_, pace_;
+  CpuThrottle writer_throttle_, throttle_;
   Depths depths_;
   Meter meter_;
   IncidentFiles files_;

@@ -33,7 +33,7 @@ constexpr Site kHeldSite{kSiteMagic,
                          0,
                          __LINE__,
                          HeldArgs::Types(),
-                         "interpreter's lock held",
+                         "waited for the interpreter's lock",
                          "pitot/interpreter.h",
                          "RecordLockHeld",
                          "\"\", tid, thread, place, on_cpu_ns"};
@@ -92,6 +92,7 @@ void BeginStep(uint64_t request) noexcept {
   trace::Step* step = trace::StepOn(ring);
   if (step->begin == 0) step->outer = ring->request;  // otherwise a step has no end: what was before it counts
   step->begin = detail::Clock(ring->gate);
+  ring->step_begin.store(step->begin, std::memory_order_relaxed);
   if (step->marked == 0 || step->begin - step->marked > detail::TicksOf(kMarkApartNs)) {
     detail::Append(ring, &kLoopSite, step->begin, step->begin, detail::ArgList<>());
     step->marked = step->begin;
@@ -110,6 +111,7 @@ bool EndStep(uint64_t slow_ns) noexcept {
   step->last_begin = step->begin;
   step->last_end = detail::Clock(ring->gate);
   step->begin = 0;
+  ring->step_begin.store(0, std::memory_order_relaxed);
   trace::EndStepContext(ring, step->last_end);
   const bool is_slow = step->last_end - step->last_begin >= detail::TicksOf(slow_ns);
   if (is_slow) step->slow_end = step->last_end;
@@ -126,6 +128,13 @@ void RecordStep(Name name, uint64_t request) noexcept {
   detail::Append(ring, &kStepSite, step->last_begin, step->last_end, args);
   step->may_be_recorded = false;
 }
+
+bool IsStepRunning(uint64_t ns) noexcept {
+  const uint32_t gate = __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED);
+  return gate != 0 && trace::IsAnyStepSince(TicksBefore(detail::Clock(gate), ns));
+}
+
+uint32_t ThreadsRecorded() noexcept { return trace::ThreadsAttached(); }
 
 void RecordCollection(uint64_t duration_ns, uint32_t generation, uint64_t collected) noexcept {
   ThreadRing* ring = trace::EnterThread();

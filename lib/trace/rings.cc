@@ -170,6 +170,7 @@ void Dress(ThreadRing* ring, uint32_t gate) PITOT_REQUIRES(g_rings_mutex) {
   ring->begun = 0;
   ring->ranges_open = ring->gaps = 0;
   ring->usage_ticks = 0;
+  ring->step_begin.store(0, std::memory_order_relaxed);
   ring->schedstat.store(0);
   ring->begun_unrecorded = 0;
   std::memset(ring->ranges_unrecorded, 0, sizeof ring->ranges_unrecorded);
@@ -388,6 +389,20 @@ bool NameRing(int64_t tid, const char* name) noexcept {
     return true;
   }
   return false;
+}
+
+bool IsAnyStepSince(uint64_t ticks) noexcept {
+  const base::MutexLock lock(&g_rings_mutex);
+  for (const ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
+    const uint64_t begin = ring->step_begin.load(std::memory_order_relaxed);
+    if (ring->state == RingState::kLive && begin != 0 && begin <= ticks) return true;
+  }
+  return false;
+}
+
+uint32_t ThreadsAttached() noexcept {
+  const base::MutexLock lock(&g_rings_mutex);
+  return g_next_number - 1;
 }
 
 ThreadRing* SwitchThreadForTesting(ThreadRing* ring, const char* name) noexcept {

@@ -50,14 +50,15 @@ struct ThreadRing : detail::Ring {
   uint64_t floor;                                    // words before this one belong to a former thread or recorder
   std::atomic<uint64_t> name[kThreadNameBytes / 8];  // may be read while its thread renames itself
   std::atomic<uint64_t> misnested;
-  std::atomic<bool> named;         // by SetThreadName
-  uint8_t begun;                   // depth of the newest scope begun by a call (manual.h), plus one
-  uint32_t begun_unrecorded;       // scopes of the host without room, begun since
-  uint8_t ranges_open;             // ranges of other callers
-  uint8_t gaps;                    // places below the depth where such a range has ended; 0 while there are holes
-  uint64_t usage_ticks;            // when the thread last recorded its usage (usage.h)
-  std::atomic<int32_t> schedstat;  // the file to read for that, plus 1; 0: none
-  std::atomic<bool> is_reading;    // whether it is being read
+  std::atomic<bool> named;           // by SetThreadName
+  uint8_t begun;                     // depth of the newest scope begun by a call (manual.h), plus one
+  uint32_t begun_unrecorded;         // scopes of the host without room, begun since
+  uint8_t ranges_open;               // ranges of other callers
+  uint8_t gaps;                      // places below the depth where such a range has ended; 0 while there are holes
+  uint64_t usage_ticks;              // when the thread last recorded its usage (usage.h)
+  std::atomic<int32_t> schedstat;    // the file to read for that, plus 1; 0: none
+  std::atomic<bool> is_reading;      // whether it is being read
+  std::atomic<uint64_t> step_begin;  // ticks; of the step that its thread runs (interpreter.h); 0: none
   uint8_t
       // For a scope begun at that depth: the previous begun scope that is open, in the form of `begun`.
       begun_before[detail::kMaxOpen];
@@ -164,6 +165,11 @@ inline Step* StepOn(const ThreadRing* ring) noexcept {
     t_step = {ring, ring->gate, 0, 0, 0, false, 0, 0, 0, 0, 0, ~uint64_t{0}, 0};
   return &t_step;
 }
+
+// Whether a thread has been in its step since that time or longer.
+bool IsAnyStepSince(uint64_t ticks) noexcept;
+// How many threads have got a ring.
+uint32_t ThreadsAttached() noexcept;
 
 // Names the live ring of that thread, unless its thread has named itself. False: there is none.
 bool NameRing(int64_t tid, const char* name) noexcept;

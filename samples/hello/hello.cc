@@ -5,10 +5,12 @@
 #include <pitot/analyze/judge.h>
 #include <pitot/pitot.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <future>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -94,7 +96,9 @@ int main() {
   recorder.Add(pitot::MakeWhyJudge());  // explains each incident
   recorder.SetHooks({.on_verdict = [](void*, const pitot::IncidentInfo& incident) {
     const bool is_on_disk = incident.directory != nullptr;
-    std::printf("%sThe incident is in %s\n", incident.verdict,
+    std::string verdict = incident.verdict;
+    verdict.resize(std::min(verdict.size(), verdict.find("in window ")));  // report.txt gets that part later
+    std::printf("%sThe incident is in %s\n", verdict.c_str(),
                 is_on_disk ? incident.directory : incident.status.message());
   }});
 

@@ -133,6 +133,19 @@ TEST_CASE("self time excludes children and total time includes them, on the CPU 
   CHECK((table.cpu_ns == 100 && table.gpu_ns == 45));
 }
 
+TEST_CASE("a watcher's wait for an interpreter's lock is no row", "[top]") {
+  Made made;
+  const uint32_t waited = made.maker.Site(SiteKind::kScope, "waited for the interpreter's lock");
+  made.maker.trace.sites[waited].file = made.maker.String("pitot/interpreter.h");
+  made.maker.trace.sites[waited].function = made.maker.String("RecordLockHeld");
+  made.maker.Event(made.thread, waited, 100, 300);
+  made.maker.Event(made.thread, made.forward, 500, 100);
+  const Trace trace = made.maker.Finish();
+
+  for (const TopBy by : {TopBy::kLayer, TopBy::kScope})
+    CHECK(Names(Top(trace, by)) == std::vector<std::string>{"forward"});
+}
+
 TEST_CASE("an operator that calls itself has each moment and kernel once in its total", "[top]") {
   Made made;
   made.maker.Event(made.thread, made.linear, 100, 100);

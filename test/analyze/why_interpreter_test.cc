@@ -38,7 +38,7 @@ struct Server {
     collection =
         Of("RecordCollection", "garbage collection", {{"generation", ArgType::kUint}, {"collected", ArgType::kUint}});
     held = Of(
-        "RecordLockHeld", "interpreter's lock held",
+        "RecordLockHeld", "waited for the interpreter's lock",
         {{"tid", ArgType::kInt}, {"thread", ArgType::kName}, {"place", ArgType::kName}, {"on_cpu_ns", ArgType::kUint}});
     step = Of("RecordStep", "", {{"name", ArgType::kName}, {"request", ArgType::kUint}});
     maker.trace.sites[step].name_is_first_arg = true;
@@ -109,6 +109,17 @@ TEST_CASE("another thread's garbage collection stops code", "[why]") {
   CHECK(SegmentsText(blame) == "host_oncpu_pre 20000; host_gc 40000; host_oncpu_pre 40000");
   CHECK(blame.segments[1].by.thread == server.other);
   CHECK(server.HolderOf(blame.segments[1]) == "other, generation 2");
+}
+
+TEST_CASE("a garbage collection that Pitot's thread set off is not said to be by a thread of the host", "[why]") {
+  Server server;
+  server.Scope(server.http, 10'000, 110'000, server.request);
+  server.Collect(server.watcher, 30'000, 70'000);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(SegmentsText(blame) == "host_oncpu_pre 20000; host_gc 40000; host_oncpu_pre 40000");
+  CHECK(server.HolderOf(blame.segments[1]) == "pitot-python (Pitot's own), generation 2");
 }
 
 TEST_CASE("a thread's own garbage collection is not its code", "[why]") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorded depth and its cost, from C++ to C.
+// The recorded depth and its cost, losses, and incidents, from C++ to C.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
@@ -51,4 +51,47 @@ TEST_CASE("C gets the depth and the cost of each depth", "[bindings]") {
   for (size_t i = 0; i < 4; ++i) CHECK(of_c.depth_works[i] == 100 + i);
   CHECK(of_c.depth_armed_percent == 0.25);
   CHECK(of_c.depth_works_lost == 7);
+}
+
+TEST_CASE("C gets the number of folded incidents, and what became of verdicts", "[bindings]") {
+  pitot::Stats stats{};
+  stats.incidents_folded = 1;
+  stats.verdicts_given = 2;
+  stats.verdicts_failed = 3;
+  stats.verdicts_displaced = 4;
+  stats.verdicts_cut_off = 5;
+  stats.verdicts_stopped = 6;
+  stats.findings_added = 7;
+  stats.findings_left_out = 8;
+  stats.samples_learned = 9;
+  stats.samples_failed = 10;
+
+  const pitot_stats of_c = pitot::c::ToC(stats);
+
+  const uint64_t got[] = {of_c.incidents_folded, of_c.verdicts_given,   of_c.verdicts_failed, of_c.verdicts_displaced,
+                          of_c.verdicts_cut_off, of_c.verdicts_stopped, of_c.findings_added,  of_c.findings_left_out,
+                          of_c.samples_learned,  of_c.samples_failed};
+  for (uint64_t i = 0; i < 10; ++i) CHECK(got[i] == i + 1);
+}
+
+TEST_CASE("C gets an incident with its verdict, and how often it was there before", "[bindings]") {
+  pitot::IncidentInfo info{};
+  info.number = 7;
+  info.cause = "latency /classify";
+  info.detail = "71 ms";
+  info.directory = "/incidents/7";
+  info.slow_requests = 3;
+  info.first_request = 99;
+  info.status = pitot::Status(pitot::StatusCode::kIoError, "no report");
+  info.verdict = "Request 63";
+  info.again = 22;
+
+  const pitot_incident of_c = pitot::c::ToC(info);
+
+  CHECK(of_c.size == sizeof of_c);
+  CHECK((of_c.status == PITOT_IO_ERROR && of_c.message == std::string("no report")));
+  CHECK((of_c.cause == info.cause && of_c.detail == info.detail && of_c.directory == info.directory));
+  CHECK((of_c.number == 7 && of_c.slow_requests == 3 && of_c.first_request == 99));
+  CHECK(of_c.verdict == info.verdict);
+  CHECK(of_c.again == 22);
 }

@@ -896,13 +896,30 @@ static void TheBuiltInTriggersFire(void) {
   CHECK("it fires on a late token", StatsOf(recorder).triggers_fired == 2);
   pitot_request_finish(request, PITOT_OUTCOME_OK);
 
+  pitot_tokens_trigger gaps;
+  pitot_tokens_trigger_init(&gaps, sizeof gaps);
+  CHECK("quantiles of tokens are off", gaps.gap_or_above_quantile == 0 && gaps.first_token_or_above_quantile == 0);
+  CHECK("and have the defaults of C++", gaps.memory == 10000 && gaps.warm_up_marks == 200);
+  gaps.route = "/stream";
+  gaps.gap_or_above_quantile = 0.4;
+  CHECK("a quantile below the median is refused",
+        pitot_recorder_add_tokens_trigger(recorder, &gaps, MESSAGE) == PITOT_INVALID_ARGUMENT);
+  gaps.gap_or_above_quantile = 0.5;
+  CHECK("a quantile of gaps is added", pitot_recorder_add_tokens_trigger(recorder, &gaps, MESSAGE) == PITOT_OK);
+  request = pitot_request_begin("/stream", NULL, 0);
+  for (int i = 0; i < 200; ++i) pitot_request_emit(request, 1);
+  CHECK("it learns first", StatsOf(recorder).triggers_fired == 2);
+  while (StatsOf(recorder).triggers_fired == 2)
+    pitot_request_emit(request, 1);  // one is longer than half of the others
+  pitot_request_finish(request, PITOT_OUTCOME_OK);
+
   pitot_stall_trigger stall;
   pitot_stall_trigger_init(&stall, sizeof stall);
   stall.scope = "hang";
   stall.scope_open_ms = 1;
   CHECK("a stall trigger is added", pitot_recorder_add_stall_trigger(recorder, &stall, MESSAGE) == PITOT_OK);
   pitot_scope_begin(pitot_intern("hang"));
-  CHECK("it fires while a scope is open", WaitForFirings(recorder, 3));
+  CHECK("it fires while a scope is open", WaitForFirings(recorder, 4));
   pitot_scope_end();
 
   pitot_drift_trigger drift;
@@ -929,7 +946,7 @@ static void TheBuiltInTriggersFire(void) {
   while (request != NULL && !pitot_request_is_late(request)) {}
   CHECK("a request beyond the objective is late", 1);
   pitot_request_finish(request, PITOT_OUTCOME_OK);
-  CHECK("it fires on a slow request", StatsOf(recorder).triggers_fired == 4);
+  CHECK("it fires on a slow request", StatsOf(recorder).triggers_fired == 5);
   pitot_recorder_free(recorder);
 }
 

@@ -266,13 +266,13 @@ class Interpreter(WithRecorder):
 
     def test_a_thread_in_native_code_is_not_the_holder(self):
         watch = _watch.Watch(True, lambda: None)
-        watch._threads.threads, watch._threads.tids = [threading.current_thread()] * 3, (ctypes.c_int64 * 3)(10, 11, 12)
+        watch._threads.by_tid, watch._threads.tids = dict.fromkeys((10, 11, 12), threading.current_thread()), (ctypes.c_int64 * 3)(10, 11, 12)
         with unittest.mock.patch.object(_watch, "_is_runnable", lambda tid: tid == 10):
-            self.assertEqual(watch._runs_on([0, 1, 2]), {0})
-            self.assertEqual(watch._runs_on([0]), {0})  # the holder may have had no CPU
-            self.assertEqual(watch._runs_on([1]), set())
+            self.assertEqual(watch._runs_on([0, 1, 2], {}), {0})
+            self.assertEqual(watch._runs_on([0], {}), {0})  # the holder may have had no CPU
+            self.assertEqual(watch._runs_on([1], {}), set())
             with unittest.mock.patch.object(_watch, "_gives_up_lock", unittest.mock.Mock(side_effect=[True, False, False])):
-                self.assertEqual(watch._runs_on([0, 1, 2]), {1, 2})
+                self.assertEqual(watch._runs_on([0, 1, 2], {}), {1, 2})
         self.assertTrue(_watch._is_runnable(threading.get_native_id()))
         self.assertFalse(_watch._is_runnable(1 << 30))
 
@@ -318,17 +318,17 @@ class Interpreter(WithRecorder):
 
     def test_the_holder_is_recorded_with_its_thread_and_line(self):
         watch = _watch.Watch(True, lambda: None)
-        watch._threads.list(0)
-        _tids, cpu, _count = watch._threads.arguments()  # zeros: each thread ran all of its time since
-        with pitot.scope("a record of this thread"), unittest.mock.patch.object(watch, "_runs_on", lambda busy: set()):
-            watch._record(cpu, 1_000_000, time.monotonic_ns())
+        watch._threads.list()
+        ctypes.memset(watch._threads.cpu, 0, ctypes.sizeof(watch._threads.cpu))  # each thread ran all of its time since
+        with pitot.scope("a record of this thread"), unittest.mock.patch.object(watch, "_runs_on", lambda *_: set()):
+            watch._record(1_000_000, time.monotonic_ns())
         trace = self.trace()
-        for text in (b"interpreter's lock held", b"MainThread", b"_watch.py:"):
+        for text in (b"waited for the interpreter's lock", b"MainThread", b"_watch.py:"):
             self.assertIn(text, trace)
 
     def test_a_thread_that_began_since_the_last_look_may_be_the_holder(self):
-        threads = _watch._Threads()
-        threads.list(0)
+        threads = _watch._Threads(_library.WatchStruct())
+        threads.list()
         ran, go_on = threading.Event(), threading.Event()
 
         def run():
@@ -372,8 +372,8 @@ class Interpreter(WithRecorder):
             self.assertEqual(_record.evidence_name(""), _record._name(""))
             with unittest.mock.patch.object(_record.lib, "intern", side_effect=AssertionError("a new name")):
                 watch = _watch.Watch(True, lambda: None)
-                watch._threads.list(0)
-                watch._record(watch._threads.arguments()[1], 1_000_000, time.monotonic_ns())
+                watch._threads.list()
+                watch._record(1_000_000, time.monotonic_ns())
                 _loops._record_step(print, contextvars.copy_context(), 0)
 
     def test_threads_have_their_names_of_python(self):
@@ -394,16 +394,116 @@ class Interpreter(WithRecorder):
             threading.Thread(target=target, name=name).start()
             ready.wait()
         pitot.instant("an event")
-        _watch._Threads().list(0)
+        _watch._Threads(_library.WatchStruct()).list()
         trace = self.trace()
         for text in (b"worker-7", b"named by itself", b"MainThread"):
             self.assertIn(text, trace)
         self.assertNotIn(b"worker-8", trace)
 
-    def test_the_cpu_time_of_others_is_that_of_the_last_listing(self):
-        threads = _watch._Threads()
-        threads.threads, threads._listed_cpu = [None] * 3, [10, 20, 30]
-        self.assertEqual(threads.before((ctypes.c_uint64 * 1)(11)), [11, 20, 30])
+    def test_a_thread_renamed_later_gets_its_new_name(self):
+        pitot.instant("an event")
+        thread, threads = threading.current_thread(), _watch._Threads(_library.WatchStruct())
+        self.addCleanup(setattr, thread, "name", thread.name)
+        threads.list()
+        self.assertFalse(threads.is_renamed())
+        thread.name = "renamed"
+        self.assertTrue(threads.is_renamed())
+        threads.list()
+        self.assertFalse(threads.is_renamed())
+
+    def test_the_watch_runs_no_python_and_makes_no_container_while_nothing_happens(self):
+        watch = self.quiet_watch()
+        self.assertTrue(watch._threads.by_tid)
+        with unittest.mock.patch.object(sys, "_current_frames", side_effect=AssertionError("frames are read")), \
+                unittest.mock.patch.object(watch._threads, "list", side_effect=AssertionError("threads are listed")):
+            enabled = gc.isenabled()
+            gc.disable()
+            try:
+                watch._watch()
+                before = gc.get_count()[0]
+                for _ in range(100):
+                    watch._watch()
+                made = gc.get_count()[0] - before
+            finally:
+                if enabled:
+                    gc.enable()
+        self.assertLess(made, 50)  # a list for each look would be 100
+
+    def quiet_watch(self):
+        """A watch that has listed the threads, and ticks at once. Its looks are made by the test."""
+        watch = _watch.Watch(True, lambda: None, lambda: None, lambda: None)
+        watch._watch()
+        watch._struct.most_us = watch._struct.pause_us = 0
+        watch._struct.next_refresh_ns = (1 << 64) - 1
+        return watch
+
+    def test_the_interpreters_lock_is_free_while_the_watch_sleeps(self):
+        watch, ran = self.quiet_watch(), threading.Event()
+        watch._struct.most_us, watch._struct.pause_us = 3_600_000_000 - 1, 1000
+        waiter = threading.Thread(target=watch._watch)
+        waiter.start()
+        ran.set()  # this thread would never get here
+        watch._struct.is_over = 1
+        waiter.join(60)
+        self.assertFalse(waiter.is_alive())
+
+    def test_threads_are_sorted_by_the_time_they_ran(self):
+        struct = _library.WatchStruct(let_go=ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
+                                      take=ctypes.cast(ctypes.pythonapi.PyEval_RestoreThread, ctypes.c_void_p))
+        me = threading.get_native_id()
+        tids = (ctypes.c_int64 * 40)(*[0] * 39, me)
+        struct.tids, struct.count = tids, 40
+        struct.cpu_ns, struct.listed_ns = (ctypes.c_uint64 * 40)(), (ctypes.c_uint64 * 40)()
+        self.assertEqual(_library.watch_interpreter(struct), _library.WATCH_THREADS | _library.WATCH_TIME)
+        self.assertEqual((tids[0], tids[39]), (me, 0))
+        self.assertGreater(struct.cpu_ns[0], 0)
+        self.assertGreater(struct.listed_ns[0], 0)
+
+    def test_the_watch_is_told_of_new_threads_running_steps_and_late_requests(self):
+        def look():
+            watch._struct.next_refresh_ns = 0
+            return _library.watch_interpreter(watch._pointer) & ~_library.WATCH_TIME & ~_library.WATCH_LOCK
+
+        watch, go_on = self.quiet_watch(), threading.Event()
+        self.assertEqual(look(), 0)
+        thread = threading.Thread(target=go_on.wait)
+        thread.start()
+        self.assertEqual(look(), _library.WATCH_THREADS)
+        self.assertEqual(look(), 0)
+        go_on.set()
+        thread.join()
+        look()  # the system may still know the thread for a moment
+
+        _library.step_begin(_loops.Current(0))
+        while not look() & _library.WATCH_STEP:  # once it has run for 5 ms
+            pass
+        _library.step_end()
+        self.assertFalse(look() & _library.WATCH_STEP)
+
+        begun, go_on = threading.Event(), threading.Event()
+        self.addCleanup(go_on.set)
+
+        def serve():
+            with pitot.Request("/late") as request:
+                request.set_deadline(1e-6)
+                begun.set()
+                go_on.wait()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        begun.wait()
+        self.assertTrue(look() & _library.WATCH_LATE)
+        self.assertTrue(look() & _library.WATCH_LATE)
+        go_on.set()
+        thread.join()
+        self.assertTrue(look() & _library.WATCH_LATE)  # told once that none is late
+        self.assertFalse(look() & _library.WATCH_LATE)
+
+    def test_an_interpreter_that_ends_while_the_watch_runs_ends_well(self):
+        code = ("import sys, time; sys.path.insert(0, sys.argv[1]); from pitot import _watch;"
+                "_watch.Watch(True, lambda: None, lambda: None).start(); time.sleep(0.05)")
+        done = subprocess.run([sys.executable, "-c", code, PACKAGE], check=False, capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
 
 
 class Stacks(WithRecorder):
@@ -635,7 +735,8 @@ class Life(unittest.TestCase):
             raise KeyError("tick")
 
         watch = _watch.Watch(True, fail)
-        with self.assertLogs("pitot", "ERROR") as logged, unittest.mock.patch.object(_watch, "_REFRESH_NS", -1), \
+        watch._struct.most_us = 0
+        with self.assertLogs("pitot", "ERROR") as logged, \
                 unittest.mock.patch.object(_watch, "_AFTER_FAILURE_S", 0):
             watch.start()
             for _ in range(8):

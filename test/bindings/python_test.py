@@ -412,6 +412,14 @@ class Triggers(WithFolder):
             request.emit(2)
         self.assertEqual(recorder.stats().triggers_fired, 2)
 
+        self.assertTrue(recorder.add_tokens_trigger("/stream", gap_or_above_quantile=0.5, warm_up_marks=100))
+        with pitot.Request("/stream") as request:
+            for _ in range(100):
+                request.emit(1)
+            self.assertEqual(recorder.stats().triggers_fired, 2)  # 99 gaps
+            while recorder.stats().triggers_fired == 2:  # until one is longer than half of the others
+                request.emit(1)
+
         hung = threading.Event()
         recorder.on_incident(lambda told: hung.set() if told.cause.startswith("stall") else None)
         self.assertTrue(recorder.add_stall_trigger(scope="hang", scope_open_ms=1, cool_down_ms=1))
@@ -452,6 +460,22 @@ class Triggers(WithFolder):
         self.flush(recorder)
         self.assertEqual([told.number for told in self.incidents], [2])
 
+    def test_the_hook_for_verdicts_has_how_often_it_was_there_before(self):
+        told = []
+        incident = lib.IncidentStruct(size=ctypes.sizeof(lib.IncidentStruct), verdict=b"Request 63", number=7, again=22)
+        _recorder._incident_callback(told.append)(None, ctypes.pointer(incident))
+        self.assertEqual([(it.number, it.verdict, it.again) for it in told], [(7, "Request 63", 22)])
+
+    def test_stats_have_what_became_of_incidents_and_verdicts(self):
+        def give(_handle, pointer, _message, _size):
+            it = ctypes.cast(pointer, ctypes.POINTER(_recorder.StatsStruct)).contents
+            it.incidents_folded, it.verdicts_given, it.samples_failed = 1, 2, 10
+            return 0
+
+        with mock.patch.object(lib, "recorder_stats", give):
+            stats = self.start().stats()
+        self.assertEqual((stats.incidents_folded, stats.verdicts_given, stats.samples_failed), (1, 2, 10))
+
     def test_the_hook_for_verdicts_has_every_file(self):
         recorder = self.start()
         told = []
@@ -480,7 +504,12 @@ class Triggers(WithFolder):
                                     (recorder.add_latency_trigger, {"above_ms": 1, "cool_down_ms": 1 << 32}, "cool_down_ms"),
                                     (recorder.add_stall_trigger, {}, "open_ms"),
                                     (recorder.add_drift_trigger, {"above_percent": 4}, "above_percent"),
-                                    (recorder.add_tokens_trigger, {"gap_above_ms": float("nan")}, "gap_above_ms")):
+                                    (recorder.add_tokens_trigger, {"gap_above_ms": float("nan")}, "gap_above_ms"),
+                                    (recorder.add_tokens_trigger, {"gap_or_above_quantile": 0.4}, "gap_or_above_quantile"),
+                                    (recorder.add_tokens_trigger, {"first_token_or_above_quantile": 1},
+                                     "first_token_or_above_quantile"),
+                                    (recorder.add_tokens_trigger, {"gap_above_ms": 1, "memory": -1}, "memory"),
+                                    (recorder.add_tokens_trigger, {"gap_above_ms": 1, "warm_up_marks": -1}, "warm_up_marks")):
             with self.assertRaisesRegex(pitot.InvalidArgument, named):
                 add(**options)
         with self.assertRaisesRegex(ValueError, "worker_cpu_percent"):
@@ -924,7 +953,7 @@ class Library(unittest.TestCase):
                    "pitot_drift_trigger": lib.DriftTrigger, "pitot_why": lib.Why,
                    "pitot_predicate_trigger": lib.PredicateTrigger, "pitot_request_view": lib.RequestViewStruct,
                    "pitot_token": lib.TokenStruct, "pitot_owner": lib.OwnerStruct, "pitot_wait": lib.WaitStruct,
-                   "pitot_adopt": lib.AdoptStruct}
+                   "pitot_adopt": lib.AdoptStruct, "pitot_interpreter_watch": lib.WatchStruct}
         self.assertEqual(set(re.findall(r"^struct (\w+)", lines, re.M)), set(structs))
         for name, struct in structs.items():
             fields = [(field, getattr(struct, field).offset, getattr(struct, field).size) for field, _ in struct._fields_]

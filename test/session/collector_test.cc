@@ -57,6 +57,7 @@ struct FakeCollector final : pitot::Collector {
     ++seen->stopped;
     seen->stopped_while_told += seen->telling != 0;
   }
+  Status Stopped() const noexcept override { return seen->stopped == 1 ? stopped : Status(); }
   uint32_t Depths() const noexcept override {
     ++seen->asked_depths;
     return seen->depths;
@@ -101,11 +102,28 @@ struct FakeCollector final : pitot::Collector {
   }
 
   Seen* const seen;
-  Status start;
+  Status start, stopped;
   bool throws = false, throws_number = false;
 };
 
 }  // namespace
+
+TEST_CASE("what fails while a collector stops is logged", "[collector]") {
+  Seen fails, works;
+  Host host;
+  REQUIRE(host.Start());
+  for (Seen* seen : {&fails, &works}) {
+    auto collector = std::make_unique<FakeCollector>(seen);
+    if (seen == &fails) collector->stopped = Status(StatusCode::kInternal, "fake: 2 calls failed");
+    REQUIRE(host.recorder.Add(std::move(collector)).ok());
+  }
+  CHECK_FALSE(host.log.Has(pitot::LogLevel::kWarning, "fake"));
+
+  host.recorder.Stop();
+
+  CHECK(host.log.Has(pitot::LogLevel::kWarning, "fake: 2 calls failed"));
+  CHECK(works.stopped == 1);
+}
 
 TEST_CASE("a collector is started, asked for each incident's window, and stopped", "[collector]") {
   Seen seen;

@@ -62,7 +62,7 @@ struct Rig {
     judged.incident->cause = cause;
     judged.trace.emplace();
     judged.trace->clock.realtime_ns = 1'000'000 * kSecond + static_cast<int64_t>(number) * kSecond;
-    REQUIRE(parts.files->WriteDump(*judged.incident, *judged.trace, parts.pace.get(), &judged.path).ok());
+    REQUIRE(parts.files->WriteDump(*judged.incident, *judged.trace, parts.throttle.get(), &judged.path).ok());
     REQUIRE(parts.files->Complete(&judged).ok());
     judging.JudgeNow(&judged);
     return judged;
@@ -75,7 +75,7 @@ struct Rig {
   std::string signature = "/classify: host_lock";
   int64_t excess_ns = 0;
   session_test::Parts parts{true};
-  Judging judging{&parts.lifetime, &parts.host, parts.pace.get(), parts.files.get(), &parts.counts};
+  Judging judging{&parts.lifetime, &parts.host, parts.throttle.get(), parts.files.get(), &parts.counts};
 };
 
 }  // namespace

@@ -69,7 +69,7 @@ struct Rig {
   };
   session_test::Parts parts;
   std::vector<Told> told;
-  Judging judging{&parts.lifetime, &parts.host, parts.pace.get(), parts.files.get(), &parts.counts};
+  Judging judging{&parts.lifetime, &parts.host, parts.throttle.get(), parts.files.get(), &parts.counts};
 };
 
 }  // namespace

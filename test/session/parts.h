@@ -13,13 +13,13 @@
 #include "base/timer.h"
 #include "fakes/log.h"
 #include "fakes/temp_directory.h"
+#include "session/cpu_throttle.h"
 #include "session/host.h"
 #include "session/host_calls.h"
 #include "session/incident_counts.h"
 #include "session/incident_files.h"
 #include "session/lifetime.h"
 #include "session/options.h"
-#include "session/worker_pace.h"
 
 namespace session_test {
 
@@ -51,8 +51,8 @@ struct Parts {
     log.Listen(&options.values);
     if (keeps_incidents) options.incident_directory = directory.path();
     cpu_ns = 0;
-    pace = std::make_unique<pitot::session::WorkerPace>(cpu_percent, &lifetime, &timer, CpuClock);
-    files = std::make_unique<pitot::session::IncidentFiles>(&options, &lifetime, &host, pace.get(), &counts);
+    throttle = std::make_unique<pitot::session::CpuThrottle>(cpu_percent, &lifetime, &timer, CpuClock);
+    files = std::make_unique<pitot::session::IncidentFiles>(&options, &lifetime, &host, throttle.get(), &counts);
     lifetime.Begin();
   }
 
@@ -63,7 +63,7 @@ struct Parts {
   pitot::session::HostCalls host{&options.values, &lifetime};
   pitot::session::IncidentCounts counts;
   JumpTimer timer;
-  std::unique_ptr<pitot::session::WorkerPace> pace;
+  std::unique_ptr<pitot::session::CpuThrottle> throttle;
   std::unique_ptr<pitot::session::IncidentFiles> files;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The session's smaller parts: the worker's pace, calls of the host, its triggers, and its threads.
+// The session's smaller parts: the CPU of its threads, calls of the host, its triggers, and its threads.
 #include "session/parts.h"
 
 #include <sched.h>
@@ -67,58 +67,59 @@ struct FiringTrigger final : pitot::Trigger {
 
 }  // namespace
 
-TEST_CASE("the worker may save up a second of CPU time, and then waits for its share", "[pace]") {
+TEST_CASE("the worker may save up a second of CPU time, and then waits for its share", "[throttle]") {
   Parts parts(false, 10);
-  parts.pace->Enter();
+  parts.throttle->Enter();
   session_test::cpu_ns += 1000 * kMs;
-  REQUIRE(parts.pace->Proceed());
+  REQUIRE(parts.throttle->Proceed());
   CHECK(parts.timer.waited_ns == 0);
   parts.timer.now_ns += 3600 * kSecond;
-  REQUIRE(parts.pace->Proceed());
+  REQUIRE(parts.throttle->Proceed());
   session_test::cpu_ns += 1000 * kMs;
-  REQUIRE(parts.pace->Proceed());
+  REQUIRE(parts.throttle->Proceed());
   CHECK(parts.timer.waited_ns == 0);
 
   // It does not wake up for less than 5 ms of CPU time.
   session_test::cpu_ns += 10 * kMs;
-  REQUIRE(parts.pace->Proceed());
+  REQUIRE(parts.throttle->Proceed());
   CHECK(parts.timer.waited_ns / kMs == 150);
 }
 
-TEST_CASE("work behind verdicts leaves 400 ms of CPU time for them, and ends when one is awaited", "[pace]") {
+TEST_CASE("work behind verdicts leaves 400 ms of CPU time for them, and ends when one is awaited", "[throttle]") {
   Parts parts(false, 10);
-  parts.pace->Enter();
+  parts.throttle->Enter();
   session_test::cpu_ns += 600 * kMs;
-  CHECK(parts.pace->ProceedBehindVerdicts([] { return false; }));
+  CHECK(parts.throttle->ProceedBehindVerdicts([] { return false; }));
   CHECK(parts.timer.waited_ns == 0);
   session_test::cpu_ns += 1 * kMs;
-  CHECK(parts.pace->ProceedBehindVerdicts([] { return false; }));
+  CHECK(parts.throttle->ProceedBehindVerdicts([] { return false; }));
   CHECK(parts.timer.waited_ns / kMs == 60);
 
   session_test::cpu_ns += 100 * kMs;
   int asked = 0;
-  CHECK_FALSE(parts.pace->ProceedBehindVerdicts([&] { return ++asked == 3; }));
+  CHECK_FALSE(parts.throttle->ProceedBehindVerdicts([&] { return ++asked == 3; }));
   CHECK(parts.timer.waited_ns / kMs == 60 + 2 * 50);  // it looks around while it waits
 }
 
 TEST_CASE("the worker does not wait for its share while the host waits for it, and ends when the time is up",
-          "[pace]") {
+          "[throttle]") {
   Parts parts(false, 10);
-  parts.pace->Enter();
+  parts.throttle->Enter();
   session_test::cpu_ns += 60 * kSecond;
-  CHECK_FALSE(parts.pace->IsFinishing());
-  parts.pace->Finish();
-  CHECK(parts.pace->IsFinishing());
+  CHECK_FALSE(parts.throttle->IsFinishing());
+  parts.throttle->Finish();
+  CHECK(parts.throttle->IsFinishing());
 
-  CHECK(parts.pace->Proceed());
+  CHECK(parts.throttle->Proceed());
   CHECK(parts.timer.waited_ns == 0);
   parts.lifetime.GiveUp();
-  CHECK_FALSE(parts.pace->Proceed());
+  CHECK_FALSE(parts.throttle->Proceed());
 }
 
-TEST_CASE("the worker pays for CPU time that the writer used, and the writer has saved up for some dumps", "[pace]") {
+TEST_CASE("the worker pays for CPU time that the writer used, and the writer has saved up for some dumps",
+          "[throttle]") {
   Parts parts(false, 10);
-  pitot::session::WorkerPace writer(10, &parts.lifetime, &parts.timer, session_test::CpuClock);
+  pitot::session::CpuThrottle writer(10, &parts.lifetime, &parts.timer, session_test::CpuClock);
   writer.EnterAtNormal();
   session_test::cpu_ns += 1000 * kMs;
   REQUIRE(writer.Proceed());
@@ -128,34 +129,34 @@ TEST_CASE("the worker pays for CPU time that the writer used, and the writer has
   CHECK(parts.timer.waited_ns / kMs == 150);
 
   session_test::cpu_ns = 0;
-  parts.pace->Enter();
+  parts.throttle->Enter();
   parts.timer.waited_ns = 0;
-  parts.pace->Charge(1030 * kMs);
-  REQUIRE(parts.pace->Proceed());
+  parts.throttle->Charge(1030 * kMs);
+  REQUIRE(parts.throttle->Proceed());
   CHECK(parts.timer.waited_ns / kMs == 350);
-  REQUIRE(parts.pace->Proceed());
+  REQUIRE(parts.throttle->Proceed());
   CHECK(parts.timer.waited_ns / kMs == 350);
 }
 
-TEST_CASE("the worker is hurried while somebody waits for it, and may be idle afterwards", "[pace]") {
+TEST_CASE("the worker is hurried while somebody waits for it, and may be idle afterwards", "[throttle]") {
   if (!pitot::session::MayReturnFromIdle()) return;
   Parts parts;
   std::thread worker([&] {
     const auto is_idle = [&] {
-      parts.pace->priority()->BeIdle();
+      parts.throttle->priority()->BeIdle();
       const bool idle = sched_getscheduler(0) == SCHED_IDLE;
-      parts.pace->priority()->BeNormal();
+      parts.throttle->priority()->BeNormal();
       return idle;
     };
-    parts.pace->Enter();
+    parts.throttle->Enter();
     CHECK(is_idle());
     {
-      const pitot::session::WorkerPace::Awaited awaited(parts.pace.get());
+      const pitot::session::CpuThrottle::Awaited awaited(parts.throttle.get());
       CHECK_FALSE(is_idle());
     }
     CHECK(is_idle());
-    parts.pace->Finish();
-    { const pitot::session::WorkerPace::Awaited awaited(parts.pace.get()); }
+    parts.throttle->Finish();
+    { const pitot::session::CpuThrottle::Awaited awaited(parts.throttle.get()); }
     CHECK_FALSE(is_idle());
   });
   worker.join();

@@ -269,7 +269,7 @@ TEST_CASE("a holder of the interpreter's lock is recorded with its thread and pl
   server.clock.Advance(100);
   pitot::RecordLockHeld(10, 60, {77, Intern("cruncher"), Intern("app.py:88 render"), 55});
 
-  const auto held = EventsNamed(server.Trace(), "interpreter's lock held");
+  const auto held = EventsNamed(server.Trace(), "waited for the interpreter's lock");
 
   REQUIRE(held.size() == 1);
   CHECK(held[0].begin_ns == kStartNs + 30);
@@ -278,12 +278,33 @@ TEST_CASE("a holder of the interpreter's lock is recorded with its thread and pl
         Args{{"tid", "77"}, {"thread", "cruncher"}, {"place", "app.py:88 render"}, {"on_cpu_ns", "55"}});
 }
 
+TEST_CASE("a step is running from its beginning to its end, on any thread", "[interpreter]") {
+  VirtualServer server;
+  server.clock.Advance(100);
+  CHECK_FALSE(pitot::IsStepRunning(0));
+  BeginStep(0);
+  server.clock.Advance(40);
+  CHECK(pitot::IsStepRunning(40));
+  CHECK_FALSE(pitot::IsStepRunning(41));
+  CHECK(std::async(std::launch::async, [] { return pitot::IsStepRunning(40); }).get());
+  EndStep(kSlowNs);
+  CHECK_FALSE(pitot::IsStepRunning(0));
+}
+
+TEST_CASE("each thread that begins to record is counted", "[interpreter]") {
+  VirtualServer server;
+  const uint32_t before = pitot::ThreadsRecorded();
+  std::async(std::launch::async, [] { PITOT_INSTANT("first"); }).get();
+  CHECK(pitot::ThreadsRecorded() == before + 1);
+}
+
 TEST_CASE("without a recorder evidence of an interpreter does nothing", "[interpreter]") {
   BeginStep(1);
   CHECK_FALSE(EndStep(0));
   pitot::RecordStep(Intern("a"), 1);
   pitot::RecordCollection(1, 0, 0);
   pitot::RecordLockHeld(0, 1, {});
+  CHECK_FALSE(pitot::IsStepRunning(0));
   CHECK_FALSE(pitot::NameThread(static_cast<int64_t>(syscall(SYS_gettid)), "nobody"));
 }
 

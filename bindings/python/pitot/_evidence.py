@@ -36,7 +36,7 @@ def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bo
         if look_if_late is not None:
             lib.watch_late_requests(1)
             _stops.append(lambda: lib.watch_late_requests(0))
-        watch = _watch.Watch(interpreter_lock, install, _loops.look if event_loops else _nothing, look_if_late)
+        watch = _watch.Watch(interpreter_lock, install, _loops.look if event_loops else None, look_if_late)
         watch.start()
         _stops.append(watch.stop)
 

@@ -129,7 +129,7 @@ class OverheadStruct(ctypes.Structure):
 class IncidentStruct(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("status", c_int32), ("message", c_char_p), ("cause", c_char_p), ("detail", c_char_p),
                 ("directory", c_char_p), ("number", c_uint64), ("slow_requests", c_uint64), ("first_request", c_uint64),
-                ("verdict", c_char_p)]
+                ("verdict", c_char_p), ("again", c_uint64)]
 
 
 class LatencyTrigger(ctypes.Structure):
@@ -146,7 +146,9 @@ class FailureTrigger(ctypes.Structure):
 
 class TokensTrigger(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("cool_down_ms", c_uint32), ("route", c_char_p), ("first_token_above_ms", c_double),
-                ("gap_above_ms", c_double), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32)]
+                ("gap_above_ms", c_double), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32),
+                ("first_token_or_above_quantile", c_double), ("gap_or_above_quantile", c_double), ("memory", c_uint32),
+                ("warm_up_marks", c_uint32)]
 
 
 class StallTrigger(ctypes.Structure):
@@ -190,6 +192,15 @@ class CudaScopeStruct(ctypes.Structure):
 class AdoptStruct(ctypes.Structure):
     _fields_ = [("_opaque", c_uint64 * 4)]
 
+
+class WatchStruct(ctypes.Structure):
+    _fields_ = [("let_go", c_void_p), ("take", c_void_p), ("tids", POINTER(c_int64)), ("cpu_ns", POINTER(c_uint64)),
+                ("listed_ns", POINTER(c_uint64)), ("count", c_uint32), ("pause_us", c_uint32), ("most_us", c_uint32),
+                ("looks_for", c_int32), ("is_over", c_int32), ("is_late", c_uint32), ("asked_ns", c_uint64),
+                ("got_ns", c_uint64), ("next_refresh_ns", c_uint64), ("threads_known", c_uint64)]
+
+
+WATCH_LOCK, WATCH_LATE, WATCH_STEP, WATCH_THREADS, WATCH_TIME = (1 << bit for bit in range(5))
 
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
 IncidentFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(IncidentStruct))
@@ -325,7 +336,8 @@ step_record = _declare(_quick, "step_record", None, c_uint32, c_uint64)
 collection = _declare(_quick, "collection", None, c_uint64, c_uint32, c_uint64)
 lock_held = _declare(_quick, "lock_held", None, c_uint64, c_uint64, c_int64, c_uint32, c_uint32, c_uint64)
 _CPU = (c_uint32, POINTER(c_int64), POINTER(c_uint64), c_uint32)
-sleep_and_read_cpu = _declare(_slow, "sleep_and_read_cpu", c_uint64, *_CPU)
+# Lets go of the interpreter's lock by itself.
+watch_interpreter = _declare(_quick, "watch_interpreter", c_int32, POINTER(WatchStruct))
 read_cpu = _declare(_quick, "sleep_and_read_cpu", c_uint64, *_CPU)  # keeps the interpreter's lock
 name_thread = _declare(_quick, "name_thread", c_int32, c_int64, c_char_p)
 watch_late_requests = _declare(_quick, "watch_late_requests", None, c_int32)

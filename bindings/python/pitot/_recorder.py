@@ -84,6 +84,7 @@ class Incident(NamedTuple):
     first_request: int  # id of the request that began it; 0: none
     status: Status
     verdict: str = ""  # the opening of report.txt, for on_verdict; "" before that, and without a judge
+    again: int = 0  # earlier incidents with the same verdict, for on_verdict; the first, the worst and this one stay on disk
 
 
 class RequestView(NamedTuple):
@@ -160,17 +161,31 @@ class Stats(NamedTuple):
     own_threads_cpu_percent: float
     scope_cost_ns: float
     depth: DepthStats
+    incidents_folded: int
+    verdicts_given: int
+    verdicts_failed: int
+    verdicts_displaced: int
+    verdicts_cut_off: int
+    verdicts_stopped: int
+    findings_added: int
+    findings_left_out: int
+    samples_learned: int
+    samples_failed: int
+
+
+_DEPTH = Stats._fields.index("depth")
 
 
 class StatsStruct(ctypes.Structure):
-    """pitot_stats: the fields of Stats, in their order, and then those of DepthStats."""
+    """pitot_stats: the fields of Stats in their order, with those of DepthStats in the place of `depth`."""
 
     _fields_ = [("size", c_uint32)] + [
         (name, c_uint32 if name in Stats._fields[:3] else c_double if kind is float else c_uint64)
-        for name, kind in typing.get_type_hints(Stats).items() if kind is not DepthStats] + [
+        for name, kind in list(typing.get_type_hints(Stats).items())[:_DEPTH]] + [
         ("depth", c_int32), ("reserved", c_uint32), ("depth_state", c_char * 96), ("depth_cost", lib.OverheadStruct),
         ("depth_mean", lib.OverheadStruct * 4), ("depth_p99", lib.OverheadStruct * 4), ("depth_works", c_uint64 * 4),
-        ("depth_armed_percent", c_double), ("depth_works_lost", c_uint64)]
+        ("depth_armed_percent", c_double), ("depth_works_lost", c_uint64)] + [
+        (name, c_uint64) for name in Stats._fields[_DEPTH + 1:]]
 
 
 def _overhead(it: lib.OverheadStruct) -> Optional[Overhead]:
@@ -215,7 +230,7 @@ def _incident_callback(function: IncidentHook) -> Any:
             status = Status(StatusCode(it.status), lib.decode(it.message))
             directory = None if it.directory is None else os.fsdecode(it.directory)
             function(Incident(it.number, lib.decode(it.cause), lib.decode(it.detail), directory, it.slow_requests,
-                              it.first_request, status, lib.decode(it.verdict)))
+                              it.first_request, status, lib.decode(it.verdict), it.again))
         except BaseException:  # pylint: disable=broad-except
             _log.exception("an incident hook raised")
 
@@ -418,7 +433,7 @@ class Recorder:
         """Returns memory, losses and cost of the recorder."""
         stats = StatsStruct(size=sizeof(StatsStruct))
         _call(lib.recorder_stats, self._handle, byref(stats))
-        return Stats(*(getattr(stats, name) for name in Stats._fields[:-1]), depth=_depth_stats(stats))
+        return Stats(**{name: _depth_stats(stats) if name == "depth" else getattr(stats, name) for name in Stats._fields})
 
     def stop(self, timeout_ms: int = 5000) -> None:
         """Stops recording; an incident being written is finished. Idempotent. Also done when the interpreter exits."""
@@ -468,11 +483,19 @@ class Recorder:
                          post_window_ms=post_window_ms)
 
     def add_tokens_trigger(self, route: Optional[str] = None, *, first_token_above_ms: float = 0, gap_above_ms: float = 0,
+                           first_token_or_above_quantile: float = 0, gap_or_above_quantile: float = 0,
+                           memory: Optional[int] = None, warm_up_marks: Optional[int] = None,
                            cool_down_ms: Optional[int] = None, pre_window_ms: Optional[int] = None,
                            post_window_ms: Optional[int] = None) -> Status:
-        """Fires on late output tokens: the first one, or the gap between two."""
+        """Fires on late output tokens: the first one, or the gap between two.
+
+        Thresholds are fixed, or quantiles from 0.5 to 0.9999: of first tokens of the same route and size bucket, of gaps of the
+        route. A quantile needs `warm_up_marks` first tokens or gaps, and counts halve every `memory`. 0: off; one must be set.
+        """
         return self._add(lib.TokensTrigger, route=lib.encode(route), first_token_above_ms=first_token_above_ms,
-                         gap_above_ms=gap_above_ms, cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms,
+                         gap_above_ms=gap_above_ms, first_token_or_above_quantile=first_token_or_above_quantile,
+                         gap_or_above_quantile=gap_or_above_quantile, memory=memory, warm_up_marks=warm_up_marks,
+                         cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms,
                          post_window_ms=post_window_ms)
 
     def add_stall_trigger(self, route: Optional[str] = None, *, request_open_ms: float = 0, scope: Optional[str] = None,

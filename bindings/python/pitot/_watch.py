@@ -22,13 +22,13 @@ from pitot import _record
 
 _log = logging.getLogger("pitot")
 
+_NAME = "pitot-python"
 _INTERVAL_US = 10_000
-_NAMES_US = 100_000  # if only threads are named
+_TICK_US = 100_000  # for what has to be looked at in Python
+_RENAMED_TICKS = 10
+_LIKELY = 8  # threads that ran most lately, among them nearly always the holder
 _CONTENDED_US = 1_000  # while the lock is contended: threads take turns of 5 ms
-_LEAST_NS = 2_000_000  # shorter waits are not recorded
 _LOOK_US = 100  # a pause with the lock held, for its former holder to fall asleep
-_REFRESH_NS = 100_000_000  # how old the list of threads may be
-_MOST_READ = 32  # threads read each time, for their CPU time; the others once a refresh
 
 _AFTER_FAILURE_S = 1
 _LEAST_COLLECTION_NS = 1_000_000
@@ -93,70 +93,74 @@ class Collections:
 
 
 class _Threads:
-    """The interpreter's threads and their CPU time."""
+    """The interpreter's threads and their CPU time. The library sorts the arrays, the busiest threads first."""
 
-    def __init__(self) -> None:
-        self.listed_ns = 0
-        self.threads: List[threading.Thread] = []  # the busiest first
-        self.tids: Any = (ctypes.c_int64 * 0)()
-        self._listed_cpu: List[int] = []  # of the rest, when they were listed
-        self._arguments: Optional[Tuple[Any, Any, int]] = None
+    def __init__(self, watch: lib.WatchStruct) -> None:
+        self._watch = watch
+        self.threads: List[threading.Thread] = []
+        self.by_tid: Dict[int, threading.Thread] = {}
         self._known: Dict[int, Tuple[str, bool]] = {}  # by tid: name, and whether it is set
+        self._use((ctypes.c_int64 * 0)())
 
-    def list(self, now_ns: int) -> None:
-        """Lists the threads anew, sorted by their CPU time since the last listing."""
-        threads = [thread for thread in threading.enumerate() if getattr(thread, "native_id", None)]
-        tids = (ctypes.c_int64 * len(threads))(*[thread.native_id for thread in threads])
-        cpu = (ctypes.c_uint64 * len(threads))()
-        lib.read_cpu(0, tids, cpu, len(threads))
-        before = dict(zip(self.tids, self._listed_cpu))
-        order = sorted(range(len(threads)), key=lambda at: before.get(tids[at], 0) - cpu[at])
-        self.threads = [threads[at] for at in order]
-        self.tids = (ctypes.c_int64 * len(threads))(*[tids[at] for at in order])
-        self._listed_cpu = [cpu[at] for at in order]
-        self._arguments = None
-        self.listed_ns = now_ns
-        self._name()
+    def _use(self, tids: Any) -> None:
+        count = len(tids)
+        self.tids, self.cpu, self._listed = tids, (ctypes.c_uint64 * count)(), (ctypes.c_uint64 * count)()
+        lib.read_cpu(0, tids, self.cpu, count)
+        self._listed[:] = self.cpu[:]
+        self._now = (ctypes.c_uint64 * count)()
+        watch = self._watch
+        watch.tids, watch.cpu_ns, watch.listed_ns, watch.count = tids, self.cpu, self._listed, count
 
-    def _name(self) -> None:
+    def list(self) -> None:
+        """Lists the threads anew. Those known stay in their order."""
+        me = threading.get_ident()
+        alive = {thread.native_id: thread for thread in threading.enumerate()
+                 if getattr(thread, "native_id", None) and (thread.ident != me or thread.name != _NAME)}
+        order = [tid for tid in self.tids if tid in alive]
+        known = set(order)
+        order += [tid for tid in alive if tid not in known]
+        self.by_tid = alive
+        self.threads = list(alive.values())
+        self._use((ctypes.c_int64 * len(order))(*order))
+        self.name()
+
+    def name(self) -> None:
         """Names threads in the trace, as far as they have recorded something."""
         alive = {}
-        for thread in self.threads:
-            tid, name = thread.native_id, thread.name
-            known = self._known.get(tid)
+        for tid, thread in self.by_tid.items():
+            name, known = thread.name, self._known.get(tid)
             if known is None or known[0] != name or not known[1]:
                 known = (name, bool(lib.name_thread(tid, lib.encode(name))))
             alive[tid] = known
         self._known = alive
 
-    def arguments(self) -> Tuple[Any, Any, int]:
-        """The arguments for reading CPU time. The second takes it; `before` copies it."""
-        if self._arguments is None:
-            count = min(len(self.threads), _MOST_READ)
-            self._arguments = self.tids, (ctypes.c_uint64 * count)(), count
-        return self._arguments
+    def is_renamed(self) -> bool:
+        """Whether a thread has another name than before. Makes no container."""
+        threads, at = self.threads, len(self.threads)
+        while at > 0:
+            at -= 1
+            thread = threads[at]
+            known = self._known.get(thread.native_id)
+            if known is not None and known[0] != thread.name:
+                return True
+        return False
 
-    def read(self, pause_us: int) -> List[int]:
-        """The CPU time of all, after a pause with the lock held."""
-        count = len(self.threads)
-        cpu = (ctypes.c_uint64 * count)()
-        lib.read_cpu(pause_us, self.tids, cpu, count)
-        return list(cpu)
+    def read(self, pause_us: int, most: int) -> List[int]:
+        """The CPU time of the first `most` threads, after a pause with the lock held."""
+        count = min(len(self.tids), most)
+        lib.read_cpu(pause_us, self.tids, self._now, count)
+        return self._now[:count]
 
     def newcomer(self, waited_ns: int) -> Tuple[Optional[threading.Thread], int]:
         """The busiest thread begun since the last listing, if it can have held the lock, and how long it ran. Lists anew."""
-        known = {thread.native_id for thread in self.threads}
-        self.list(time.monotonic_ns())
-        cpu = {thread.native_id: ran for thread, ran in zip(self.threads, self._listed_cpu)}
-        new = [thread for thread in self.threads if thread.native_id not in known]
+        known = set(self.by_tid)
+        self.list()
+        cpu = dict(zip(self.tids, self.cpu))
+        new = [thread for tid, thread in self.by_tid.items() if tid not in known]
         busiest = max(new, key=lambda thread: cpu[thread.native_id], default=None)
         if busiest is None or 5 * cpu[busiest.native_id] < waited_ns:
             return None, 0
         return busiest, min(cpu[busiest.native_id], waited_ns)
-
-    def before(self, cpu: Any) -> List[int]:
-        """The CPU time of all: those read, and the others' of the last listing."""
-        return list(cpu) + self._listed_cpu[len(cpu):]
 
 
 def find_holder(before: Sequence[int], now: Sequence[int], waited_ns: int,
@@ -196,88 +200,98 @@ def _is_runnable(tid: int) -> bool:
 
 
 class Watch:
-    """The watching thread."""
+    """The watching thread.
 
-    def __init__(self, locks: bool, on_tick: Callable[[], None], look: Callable[[], None] = lambda: None,
+    It sleeps and looks in the library, without the interpreter's lock. It runs Python only if there is something to do.
+    """
+
+    def __init__(self, locks: bool, on_tick: Callable[[], None], look: Optional[Callable[[], None]] = None,
                  look_if_late: Optional[Callable[[], None]] = None) -> None:
-        self._locks = locks and getattr(sys, "_is_gil_enabled", lambda: True)()
+        locks = locks and getattr(sys, "_is_gil_enabled", lambda: True)()
         self._on_tick = on_tick
         self._look = look
         self._look_if_late = look_if_late
-        self._is_over = False
-        self._threads = _Threads()
-        self._thread = threading.Thread(target=self._run, name="pitot-python", daemon=True)
+        self._struct = lib.WatchStruct(
+            let_go=ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
+            take=ctypes.cast(ctypes.pythonapi.PyEval_RestoreThread, ctypes.c_void_p),
+            pause_us=_INTERVAL_US, most_us=_TICK_US,
+            looks_for=(lib.WATCH_LOCK if locks else 0) | (lib.WATCH_STEP if look is not None else 0)
+            | (lib.WATCH_LATE if look_if_late is not None else 0))
+        self._pointer = ctypes.pointer(self._struct)
+        self._threads = _Threads(self._struct)
+        self._ticks = 0
+        self._thread = threading.Thread(target=self._run, name=_NAME, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        self._is_over = True
+        self._struct.is_over = 1
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(1)
 
     def _run(self) -> None:
-        pause_us, watch, failures = _INTERVAL_US, self._watch, 0
-        while not self._is_over:
+        watch, failures = self._watch, 0
+        lib.set_thread_name(lib.encode(_NAME))
+        while not self._struct.is_over:
             try:
-                pause_us = watch(pause_us)
+                watch()
             except Exception:  # pylint: disable=broad-except
                 failures += 1
                 if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th: one that stays fills no log
                     _log.exception("watching the interpreter failed (%d times); it goes on", failures)
                 time.sleep(_AFTER_FAILURE_S)
 
-    def _watch(self, pause_us: int) -> int:
-        """One look; returns the pause until the next."""
-        threads = self._threads
-        now = time.monotonic_ns()
-        if now - threads.listed_ns > _REFRESH_NS:
-            threads.list(now)
+    def _watch(self) -> None:
+        """Waits until there is something to do, and does it. Makes no container if only a tick has passed."""
+        found = lib.watch_interpreter(self._pointer)
+        if found & lib.WATCH_TIME:
+            self._ticks += 1
             self._on_tick()
-        if not self._locks:
-            lib.sleep_and_read_cpu(pause_us, None, None, 0)
-            if self._look_if_late is None:
-                return _NAMES_US
+        if found & lib.WATCH_THREADS or (found & lib.WATCH_TIME and self._ticks % _RENAMED_TICKS == 0
+                                         and self._threads.is_renamed()):
+            self._threads.list()
+        if found & lib.WATCH_STEP and self._look is not None:
+            self._look()
+        if found & lib.WATCH_LATE and self._look_if_late is not None:
             self._look_if_late()
-            return _INTERVAL_US
-        tids, cpu, count = threads.arguments()
-        asked = lib.sleep_and_read_cpu(pause_us, tids, cpu, count)  # without the lock; then asks for it
-        got = time.monotonic_ns()
-        self._look()
-        if self._look_if_late is not None:
-            self._look_if_late()
-        if got - asked < _LEAST_NS:
-            return _INTERVAL_US
-        self._record(cpu, got - asked, got)
-        return _CONTENDED_US
+        is_contended = found & lib.WATCH_LOCK
+        if is_contended:
+            self._record(self._struct.got_ns - self._struct.asked_ns, self._struct.got_ns)
+        self._struct.pause_us = _CONTENDED_US if is_contended else _INTERVAL_US
 
-    def _runs_on(self, busy: List[int]) -> Set[int]:
+    def _runs_on(self, busy: List[int], frames: Dict[int, Any]) -> Set[int]:
         """Those of these threads that may have run native code without the lock.
 
         A thread at an instruction where the interpreter gives up the lock needs it. Otherwise those still running or runnable
         may not: the former holder sleeps, once it has had a CPU for that. A single busy thread need not be the holder: it
         may have waited for a CPU.
         """
-        threads, tids, frames = self._threads.threads, self._threads.tids, sys._current_frames()
-        in_python = {at for at in busy if _gives_up_lock(frames.get(threads[at].ident))}
+        threads, tids = self._threads.by_tid, self._threads.tids
+        in_python = {at for at in busy if _gives_up_lock(frames.get(threads[tids[at]].ident))}
         if in_python:
             return set(busy) - in_python
         runnable = {at for at in busy if _is_runnable(tids[at])}
         if len(runnable) == len(busy):  # the holder may be on its way to sleep
-            self._threads.read(_LOOK_US)
+            self._threads.read(_LOOK_US, 0)
             runnable = {at for at in busy if _is_runnable(tids[at])}
         return runnable
 
-    def _record(self, cpu: Any, waited: int, got: int) -> None:
-        threads = self._threads
-        at, ran = find_holder(threads.before(cpu), threads.read(0), waited, self._runs_on)
-        thread = threads.threads[at] if at is not None else None
+    def _record(self, waited: int, got: int) -> None:
+        threads, frames = self._threads, sys._current_frames()
+
+        def runs_on(busy: List[int]) -> Set[int]:
+            return self._runs_on(busy, frames)
+
+        at, ran = find_holder(threads.cpu, threads.read(0, _LIKELY), waited, runs_on)
+        if at is None:
+            at, ran = find_holder(threads.cpu, threads.read(0, len(threads.tids)), waited, runs_on)
+        thread = threads.by_tid[threads.tids[at]] if at is not None else None
         if thread is None:
             thread, ran = threads.newcomer(waited)
         tid, name, place = 0, "", ""
         if thread is not None:
             tid, name = thread.native_id or 0, thread.name
-            frame = sys._current_frames().get(thread.ident)
+            frame = frames.get(thread.ident)
             place = place_of(frame) if frame is not None else ""
-            del frame
         lib.lock_held(time.monotonic_ns() - got, waited, tid, _record.evidence_name(name), _record.evidence_name(place), ran)

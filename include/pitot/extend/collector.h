@@ -117,6 +117,9 @@ class PITOT_EXPORT Collector {
   // Not called if a thread hangs in one of these, or if one of Pitot's threads hangs in the host's code; that thread
   // then keeps all it works on.
   virtual void Stop() noexcept = 0;
+  // Ok, or what failed in Stop and how often: it is logged, because no incident follows. Ok by default. Called once,
+  // right after Stop.
+  virtual Status Stopped() const noexcept;
   // The depths at which it would now record more than at the one before, as a set of BitOf; 0: none. Called about a
   // hundred times a second, only while the depth is governed.
   // Threads: any.

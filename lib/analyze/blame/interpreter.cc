@@ -21,6 +21,9 @@ constexpr int64_t kTurnNs = 4'000'000;
 // The recorder marks the steps for at most so long after a long one.
 constexpr int64_t kCatchUpNs = 51'000'000;
 
+// The thread of the Python package. Where it runs Python, it may set off a collection that was due.
+constexpr std::string_view kOwnWatcher = "pitot-python";
+
 constexpr uint32_t kArgs[] = {0, 2, 4, 2, 0, 0};  // least number by kind
 
 }  // namespace
@@ -175,7 +178,8 @@ std::string Interpreter::Text(uint32_t event) const {
   };
   if (IsCollection(event)) {
     const uint32_t thread = trace_.events.thread[event];
-    const std::string name = thread != kNone ? std::string(trace_.strings[trace_.threads[thread].name]) : "";
+    std::string name = thread != kNone ? std::string(trace_.strings[trace_.threads[thread].name]) : "";
+    if (name == kOwnWatcher) name += " (Pitot's own)";
     return (name.empty() ? "" : name + ", ") + "generation " + std::to_string(Arg(event, 0));
   }
   if (!Is(event, kHeld)) return "";

@@ -92,6 +92,8 @@ Nest::Nest(const TopIndex& index, const TopOptions& options, const Selection& se
   for (const model::SiteRow& site : trace_.sites) {
     shapes_.push_back(ArgumentNamed("shapes", trace_, site));
     flops_.push_back(ArgumentNamed("flops", trace_, site));
+    is_watch_.push_back(trace_.strings[site.file] == "pitot/interpreter.h" &&
+                        trace_.strings[site.function] == "RecordLockHeld");
   }
 }
 
@@ -104,7 +106,10 @@ void Nest::Count() {
   }
 }
 
-bool Nest::HasRow(SiteKind kind) const {
+bool Nest::HasRow(uint32_t event) const {
+  const model::SiteRow& site = trace_.sites[trace_.events.site[event]];
+  if (is_watch_[trace_.events.site[event]]) return false;
+  const SiteKind kind = site.kind;
   switch (options_.by) {
     case TopBy::kOperator:
       return kind == SiteKind::kOperator;
@@ -121,7 +126,7 @@ std::vector<Nest::Scope> Nest::ScopesOf(const model::ThreadRow& thread) const {
   std::vector<Scope> scopes;
   scopes.reserve(thread.event_count);
   for (uint32_t event = thread.first_event; event < thread.first_event + thread.event_count; ++event) {
-    if (!HasRow(trace_.sites[trace_.events.site[event]].kind)) continue;
+    if (!HasRow(event)) continue;
     const int64_t begin_ns = trace_.events.begin_ns[event], end_ns = trace_.EventEnd(event);
     if (begin_ns >= known.end_ns || (begin_ns < known.begin_ns && end_ns <= known.begin_ns)) continue;
     const bool is_open = trace_.events.duration_ns[event] == kOpen;

@@ -93,29 +93,12 @@ int DriverMajor() {
 
 Status LoadCupti(const std::string& path, Api* api) {
   *api = {};
+  void* handle = nullptr;
   const int driver_major = path.empty() ? DriverMajor() : 0;
+  if (Status status = base::OpenCupti(path, driver_major, "CounterOptions::library", &handle); !status.ok())
+    return status;
   const base::LoaderUse use;
-  if (!path.empty()) {
-    if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return Use(handle, api);
-    if (void* const other = base::FindLoadedCupti(base::LoadedFiles())) {
-      dlclose(other);
-      return Error(StatusCode::kUnavailable,
-                   "CounterOptions::library is %s, and this process has loaded another CUPTI: leave the option out to "
-                   "use that one",
-                   path.c_str());
-    }
-    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) return Error(StatusCode::kNotFound, "cannot load CUPTI: %s", dlerror());
-    return Use(handle, api);
-  }
-  const std::vector<std::string> files = base::LoadedFiles();
-  if (void* const handle = base::FindLoadedCupti(files)) return Use(handle, api);
-  for (const std::string& candidate : base::CuptiCandidates(files, driver_major)) {
-    if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return Use(handle, api);
-  }
-  return Status(StatusCode::kNotFound,
-                "there is no libcupti: install the one of the process's CUDA (package cuda-cupti, or the PyPI wheel "
-                "nvidia-cuda-cupti), or name it in CounterOptions::library");
+  return Use(handle, api);
 }
 
 Status UseAllGpus() {

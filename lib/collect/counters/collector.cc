@@ -124,9 +124,11 @@ class CounterCollector final : public Collector {
     if (!IsOurs() || std::exchange(has_stopped_, true)) return;
     shared_->stop.store(true, std::memory_order_release);
     shared_->environment.timer->Wake();
-    thread_.End(environment_.patience_ns);
+    has_ended_ = thread_.End(environment_.patience_ns);
     if (environment_.is_only) g_only.GiveBack();
   }
+  // A thread left behind still uses what it counts.
+  Status Stopped() const noexcept override { return has_ended_ ? shared_->sampler.Closed() : Status(); }
   Status Pause() noexcept override { return SetPaused(true); }
   Status Resume() noexcept override { return SetPaused(false); }
   uint64_t HeldBytes() const noexcept override { return IsOurs() ? shared_->history.HeldBytes() : 0; }
@@ -163,7 +165,7 @@ class CounterCollector final : public Collector {
   std::shared_ptr<Shared> shared_;
   base::PatientThread thread_;
   pid_t pid_ = 0;
-  bool has_stopped_ = false;
+  bool has_stopped_ = false, has_ended_ = false;
   int64_t begin_ns_ = 0, end_ns_ = 0;  // of the kept window
   uint64_t asked_ = 0;                 // the round that completes it
 };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/columns.h"
+#include "base/message.h"
 
 namespace pitot::counters {
 namespace {
@@ -100,7 +101,9 @@ void Sampler::StartGpm(SampledGpu* gpu) {
 }
 
 void Sampler::FailGpm(SampledGpu* gpu, const std::string& why) {
+  const int64_t end_ns = gpu->gpm_end_ns;  // what follows is lost
   StopGpm(gpu);
+  gpu->gpm_end_ns = end_ns;
   gpu->gpm_retry_at_ns = now_ns_ + kGpmRetryNs;
   gpu->state.not_recorded = gpu->refusal + "; NVML's GPM does not help: " + why;
   history_->SetState(gpu->row, gpu->state);
@@ -108,6 +111,7 @@ void Sampler::FailGpm(SampledGpu* gpu, const std::string& why) {
 
 void Sampler::StopGpm(SampledGpu* gpu) noexcept {
   gpu->gpm.reset();
+  gpu->gpm_end_ns = 0;
   gpu->gpm_retry_at_ns = 0;
   gpu->state.source.clear();
 }
@@ -117,11 +121,12 @@ void Sampler::SampleGpm() {
   for (SampledGpu& gpu : gpus_) {
     if (gpu.gpm == nullptr || now_ns_ - gpu.gpm->newest_ns() < GpmIntervalNs()) continue;
     std::string failure;
+    if (gpu.gpm->newest_ns() == 0) CountMissing(&gpu);
     const std::optional<Sample> sample = gpu.gpm->Take(now_ns_, &failure);
     if (!failure.empty()) {
       FailGpm(&gpu, failure);
     } else if (sample) {
-      gpu.newest_ns = sample->end_ns;
+      gpu.newest_ns = gpu.gpm_end_ns = sample->end_ns;
       history_->Commit(gpu.row, {&*sample, 1}, 0);
     }
   }
@@ -136,6 +141,7 @@ int64_t Sampler::NextGpmNs() const noexcept {
 }
 
 void Sampler::Close() noexcept {
+  is_closing_ = true;
   for (SampledGpu& gpu : gpus_) {
     StopGpm(&gpu);
     try {
@@ -146,7 +152,17 @@ void Sampler::Close() noexcept {
       // Out of memory: the others find the heartbeat old.
     }
   }
-  if (is_gpm_open_) gpm_api_.shutdown();
+  const nvml::Result result = is_gpm_open_ ? gpm_api_.shutdown() : nvml::kSuccess;
+  if (result == nvml::kSuccess) return;
+  ++close_failures_;
+  close_failure_ = base::Error(StatusCode::kInternal, "nvmlShutdown: error %d", static_cast<int>(result));
+}
+
+Status Sampler::Closed() const {
+  if (close_failures_ == 0) return {};
+  const char* const calls = close_failures_ == 1 ? "call" : "calls";
+  return base::Error(StatusCode::kInternal, "counters: %llu %s failed while sampling stopped, the newest %s",
+                     static_cast<unsigned long long>(close_failures_), calls, close_failure_.message());
 }
 
 void Sampler::Visit(const std::function<void(const Gpu&, const GpuState&)>& visit) const {
@@ -266,6 +282,9 @@ void Sampler::Note(SampledGpu* gpu, const Failure& failure) {
   ++gpu->state.failed_calls;
   gpu->state.failed_call = TextOf(api_, failure);
   history_->SetState(gpu->row, gpu->state);
+  if (!is_closing_) return;
+  ++close_failures_;
+  close_failure_ = base::Error(StatusCode::kInternal, "%s", gpu->state.failed_call.c_str());
 }
 
 bool Sampler::Fail(SampledGpu* gpu, const Failure& failure) {
@@ -299,11 +318,15 @@ void Sampler::SetShared(SampledGpu* gpu, SharedState state) {
 }
 
 void Sampler::CountMissing(SampledGpu* gpu) {
-  if (gpu->end_ns == 0) return;
-  const int64_t interval_ns = int64_t{1'000} * (interval_us_ != 0 ? interval_us_ : kFirstIntervalUs);
-  const int64_t lost = std::max<int64_t>(now_ns_ - gpu->end_ns, 0) / interval_ns;
-  gpu->end_ns += lost * interval_ns;
-  history_->Commit(gpu->row, {}, static_cast<uint64_t>(lost));
+  const auto count = [&](int64_t* end_ns, int64_t interval_ns) {
+    if (*end_ns == 0) return;
+    const int64_t lost = std::max<int64_t>(now_ns_ - *end_ns, 0) / interval_ns;
+    *end_ns += lost * interval_ns;
+    history_->Commit(gpu->row, {}, static_cast<uint64_t>(lost));
+  };
+  count(&gpu->end_ns, int64_t{1'000} * (interval_us_ != 0 ? interval_us_ : kFirstIntervalUs));
+  // A sample of GPM reaches back to the snapshot before, however late it is.
+  if (gpu->gpm == nullptr || gpu->gpm->newest_ns() == 0) count(&gpu->gpm_end_ns, GpmIntervalNs());
 }
 
 void Sampler::Refuse(SampledGpu* gpu, const std::string& why) {

@@ -21,6 +21,7 @@
 #include "collect/counters/gpm.h"
 #include "collect/counters/history.h"
 #include "collect/counters/shared_file.h"
+#include "pitot/status.h"
 
 namespace pitot::counters {
 
@@ -71,6 +72,8 @@ class Sampler {
   // When the next of them is; INT64_MAX: none.
   int64_t NextGpmNs() const noexcept;
   void Close() noexcept;
+  // Ok, or how many calls failed in Close, and the newest.
+  Status Closed() const;
   // Whether each GPU is sampled, and why not.
   void Visit(const std::function<void(const Gpu&, const GpuState&)>& visit) const;
   // Whether there is a GPU that this process may sample, now or later.
@@ -102,6 +105,7 @@ class Sampler {
 
     std::unique_ptr<GpmGpu> gpm;  // null: it is not sampled by GPM
     int64_t gpm_retry_at_ns = 0;
+    int64_t gpm_end_ns = 0;  // as end_ns, of GPM's samples
   };
 
   int64_t RealtimeNs() const { return now_ns_ + environment_.realtime_offset_ns(); }
@@ -147,6 +151,9 @@ class Sampler {
   bool is_initialized_ = false;
   GpmApi gpm_api_{};
   bool is_gpm_open_ = false;
+  bool is_closing_ = false;
+  uint64_t close_failures_ = 0;
+  Status close_failure_;     // the newest
   std::string gpm_failure_;  // of the library
   std::deque<SampledGpu> gpus_;
   uint32_t interval_us_ = 0;

@@ -50,27 +50,10 @@ int FunctionOfSymbol(void* launch, void** function, const void* symbol) {
 
 Status LoadCupti(const std::string& path, int driver_major, Api* api) {
   *api = {};
-  const std::vector<std::string> files = base::LoadedFiles();
-  if (!path.empty()) {
-    if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return UseCupti(handle, api);
-    if (void* const other = base::FindLoadedCupti(files)) {
-      dlclose(other);
-      return Error(StatusCode::kUnavailable,
-                   "ProfileOptions::library is %s, and this process has loaded another CUPTI: leave the option out to "
-                   "use that one",
-                   path.c_str());
-    }
-    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) return Error(StatusCode::kNotFound, "cannot load CUPTI: %s", dlerror());
-    return UseCupti(handle, api);
-  }
-  if (void* const handle = base::FindLoadedCupti(files)) return UseCupti(handle, api);
-  for (const std::string& candidate : base::CuptiCandidates(files, driver_major)) {
-    if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return UseCupti(handle, api);
-  }
-  return Status(StatusCode::kNotFound,
-                "there is no libcupti: install the one of the process's CUDA (package cuda-cupti, or the PyPI wheel "
-                "nvidia-cuda-cupti), or name it in ProfileOptions::library");
+  void* handle = nullptr;
+  if (Status status = base::OpenCupti(path, driver_major, "ProfileOptions::library", &handle); !status.ok())
+    return status;
+  return UseCupti(handle, api);
 }
 
 Status FindDriver(Driver* driver) {

@@ -355,9 +355,20 @@ TEST_CASE("calls that fail while the collector stops are counted, and Stop retur
     REQUIRE(rig.Start().ok());
     REQUIRE(rig.timer->Pass(kSecond));
     rig.Script([&](FakePm& fake) { fake.results[function] = counters::kUnknown; });
+    CHECK(rig.collector->Stopped().ok());
     rig.collector->Stop();
     CHECK(rig.AskBack(kSecond).Attribute("failed_calls") == "1, the newest " + function + ": CUPTI_ERROR_OTHER");
+    CHECK(rig.collector->Stopped().message() ==
+          "counters: 1 call failed while sampling stopped, the newest " + function + ": CUPTI_ERROR_OTHER");
   }
+}
+
+TEST_CASE("a Stop without failures tells none", "[counters]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  rig.collector->Stop();
+  CHECK(rig.collector->Stopped().ok());
 }
 
 TEST_CASE("Pause tells that the GPU may not be free, and so does the incident", "[counters]") {

@@ -144,6 +144,9 @@ TEST_CASE("if GPM loses its permission, the samples end, the incident says so, a
   REQUIRE(rig.timer->Pass(30 * kSecond));
   const Trace trace = rig.AskBack(kSecond, 200 * kMs);
   CHECK(trace.Of("SM active").empty());
+  const auto lost = [](const Trace& of) { return std::stoi(of.attributes.at("counters.0.lost_samples")); };
+  CHECK(lost(trace) >= 30'000 / 101 - 3);  // one each 101 ms
+  CHECK(lost(trace) <= 31'000 / 101 + 3);
   CHECK(trace.attributes.count("counters.0.source") == 0);
   const std::string why = trace.attributes.at("counters.0.not_recorded");
   CHECK(why.find("the driver allows profiling for administrators alone") == 0);
@@ -155,7 +158,12 @@ TEST_CASE("if GPM loses its permission, the samples end, the incident says so, a
 
   rig.ScriptDriver([](FakeNvml& driver) { driver.results.clear(); });
   REQUIRE(rig.timer->Pass(20 * kSecond));
-  CHECK_FALSE(rig.AskBack(kSecond, 200 * kMs).Of("SM active").empty());
+  const Trace again = rig.AskBack(kSecond, 200 * kMs);
+  CHECK_FALSE(again.Of("SM active").empty());
+  CHECK(lost(again) > lost(trace));
+  CHECK(lost(again) <= 61'000 / 101);  // none any more
+  REQUIRE(rig.timer->Pass(10 * kSecond));
+  CHECK(lost(rig.AskBack(kSecond, 200 * kMs)) == lost(again));
 }
 
 TEST_CASE("whichever part of GPM is missing, the incident has both reasons and nothing leaks", "[counters]") {

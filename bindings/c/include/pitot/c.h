@@ -389,6 +389,17 @@ typedef struct pitot_stats {
   uint64_t depth_works[4];
   double depth_armed_percent;
   uint64_t depth_works_lost;
+  // Since revision 8.
+  uint64_t incidents_folded;
+  uint64_t verdicts_given;
+  uint64_t verdicts_failed;
+  uint64_t verdicts_displaced;
+  uint64_t verdicts_cut_off;
+  uint64_t verdicts_stopped;
+  uint64_t findings_added;
+  uint64_t findings_left_out;
+  uint64_t samples_learned;
+  uint64_t samples_failed;
 } pitot_stats;
 // Fills in as much as `size` has room for; fields unknown to the library are zero.
 // Errors: PITOT_INVALID_ARGUMENT.
@@ -410,6 +421,9 @@ typedef struct pitot_incident {
   uint64_t first_request;  // id of the request that began it; 0: none
   // Since revision 8: the opening of report.txt, for pitot_recorder_on_verdict; "" before that, and without a judge.
   const char* verdict;
+  // Since revision 8: earlier incidents with the same verdict, for pitot_recorder_on_verdict. The first, the worst and
+  // this one stay on disk; the others are removed.
+  uint64_t again;
 } pitot_incident;
 typedef void (*pitot_incident_function)(void* context, const pitot_incident* incident);
 // Has `function` called when an incident's dump is on disk or its files have failed. Reports, verdicts and other files
@@ -567,10 +581,16 @@ typedef struct pitot_tokens_trigger {
   uint32_t size;
   uint32_t cool_down_ms;
   const char* route;
-  double first_token_above_ms;  // 0: not watched; one of the two must be set
+  double first_token_above_ms;  // 0: not watched; one of the four thresholds must be set
   double gap_above_ms;
   uint32_t pre_window_ms;
   uint32_t post_window_ms;
+  // Since revision 8: fires above this quantile of first tokens of the route and size, or of gaps of the route. 0: off,
+  // otherwise 0.5 to 0.9999.
+  double first_token_or_above_quantile;
+  double gap_or_above_quantile;
+  uint32_t memory;
+  uint32_t warm_up_marks;
 } pitot_tokens_trigger;
 PITOT_C_API void pitot_tokens_trigger_init(pitot_tokens_trigger* trigger, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_tokens_trigger(pitot_recorder* recorder,
@@ -830,6 +850,44 @@ PITOT_C_API void pitot_lock_held(uint64_t ago_ns, uint64_t duration_ns, int64_t 
 // Sleeps for `sleep_us`, then fills in the CPU time of `count` threads (0: no such thread). Returns CLOCK_MONOTONIC in
 // ns after that.
 PITOT_C_API uint64_t pitot_sleep_and_read_cpu(uint32_t sleep_us, const int64_t* tids, uint64_t* cpu_ns, uint32_t count);
+// What a thread watches an interpreter for, and what it finds: bits.
+typedef int32_t pitot_watch_event;
+enum {
+  PITOT_WATCH_LOCK = 1,     // it waited for the interpreter's lock for 2 ms or more
+  PITOT_WATCH_LATE = 2,     // a request is late, or none is any more
+  PITOT_WATCH_STEP = 4,     // a step of a task is running
+  PITOT_WATCH_THREADS = 8,  // other threads live or record than before; found at the first look, too
+  PITOT_WATCH_TIME = 16     // `most_us` are over, or it was told to end
+};
+// Functions that let go of the interpreter's lock and take it again, as PyEval_SaveThread and PyEval_RestoreThread of
+// Python do. The second may end the thread.
+typedef void* (*pitot_let_go_function)(void);
+typedef void (*pitot_take_function)(void* state);
+// Set to zero what is not named "in". Owned by one thread, except for `is_over`.
+typedef struct pitot_interpreter_watch {
+  pitot_let_go_function let_go;  // in
+  pitot_take_function take;      // in
+  // In: `count` threads, in arrays of that length. All three are sorted, threads that lately ran most first. `cpu_ns`
+  // is their CPU time when the lock was asked for; of threads after the first 32 it is up to 100 ms older.
+  int64_t* tids;
+  uint64_t* cpu_ns;
+  uint64_t* listed_ns;
+  uint32_t count;
+  uint32_t pause_us;         // in: before each look
+  uint32_t most_us;          // in
+  int32_t looks_for;         // in: PITOT_WATCH_LOCK, _LATE, _STEP; it looks for the other two always
+  int32_t is_over;           // in: another than 0 ends it; any thread may set it
+  uint32_t is_late;          // private
+  uint64_t asked_ns;         // out: CLOCK_MONOTONIC when it asked for the lock, and when it had it
+  uint64_t got_ns;           // out
+  uint64_t next_refresh_ns;  // private
+  uint64_t threads_known;    // private
+} pitot_interpreter_watch;
+// Looks again and again, without the interpreter's lock, until there is something to do. Returns what it found. Between
+// looks it asks for the lock only if PITOT_WATCH_LOCK is set, and gives it back at once.
+// Threads: one with the interpreter's lock, which it has again afterwards.
+// Cost: a look is a system call for each thread, 32 at most; every 100 ms one for each of `count`, and a directory.
+PITOT_C_API pitot_watch_event pitot_watch_interpreter(pitot_interpreter_watch* watch);
 // Stacks of threads while a request is late (pitot/stack.h says more of each). pitot_watch_late_requests begins (1) or
 // ends (0) to learn what routes usually take. pitot_find_late_threads writes the ids of at most `most` threads at work
 // while a request is late, and returns how many there are; 0: no request is late.

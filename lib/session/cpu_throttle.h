@@ -3,8 +3,8 @@
 // How the worker and the writer give way to the host's threads: by their share of the CPU, and the worker by its
 // priority. Work on an incident that takes too long goes on at normal priority, and so does all work once the recorder
 // stops.
-#ifndef PITOT_LIB_SESSION_WORKER_PACE_H_
-#define PITOT_LIB_SESSION_WORKER_PACE_H_
+#ifndef PITOT_LIB_SESSION_CPU_THROTTLE_H_
+#define PITOT_LIB_SESSION_CPU_THROTTLE_H_
 
 #include <time.h>
 
@@ -21,7 +21,7 @@
 
 namespace pitot::session {
 
-class WorkerPace final : public Throttle {
+class CpuThrottle final : public Throttle {
  public:
   // CPU time of the calling thread, ns.
   using CpuClock = int64_t (*)() noexcept;
@@ -33,7 +33,7 @@ class WorkerPace final : public Throttle {
   static constexpr int64_t kForVerdictsNs = 400'000'000;
 
   // `cpu_percent` of one CPU, above 0, is the thread's share. The pointers outlive this.
-  WorkerPace(uint32_t cpu_percent, const Lifetime* lifetime, base::Timer* timer, CpuClock cpu_clock = ThreadCpuNs)
+  CpuThrottle(uint32_t cpu_percent, const Lifetime* lifetime, base::Timer* timer, CpuClock cpu_clock = ThreadCpuNs)
       : share_(cpu_percent / 100.0), lifetime_(*lifetime), timer_(*timer), cpu_clock_(cpu_clock) {}
 
   // The thread's own. Called first, with the share saved up: the worker, with its priority; the writer.
@@ -61,19 +61,19 @@ class WorkerPace final : public Throttle {
   // For a block, somebody waits for the worker, which therefore works at normal priority, and may be idle afterwards.
   class Awaited {
    public:
-    explicit Awaited(WorkerPace* pace) noexcept : pace_(*pace) {
-      pace_.is_awaited_.store(true);
-      pace_.priority_.Hurry();
+    explicit Awaited(CpuThrottle* throttle) noexcept : throttle_(*throttle) {
+      throttle_.is_awaited_.store(true);
+      throttle_.priority_.Hurry();
     }
     ~Awaited() {
-      pace_.is_awaited_.store(false);
-      pace_.Calm();
+      throttle_.is_awaited_.store(false);
+      throttle_.Calm();
     }
     Awaited(const Awaited&) = delete;
     Awaited& operator=(const Awaited&) = delete;
 
    private:
-    WorkerPace& pace_;
+    CpuThrottle& throttle_;
   };
 
   // The watcher's. Lets an incident that was not written for a while go on at normal priority, within its share of the
@@ -124,4 +124,4 @@ class WorkerPace final : public Throttle {
 
 }  // namespace pitot::session
 
-#endif  // PITOT_LIB_SESSION_WORKER_PACE_H_
+#endif  // PITOT_LIB_SESSION_CPU_THROTTLE_H_

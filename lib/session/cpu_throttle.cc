@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/worker_pace.h"
+#include "session/cpu_throttle.h"
 
 #include <algorithm>
 
@@ -11,18 +11,18 @@ constexpr int64_t kPatienceNs = 500'000'000;
 
 }  // namespace
 
-void WorkerPace::Enter() noexcept {
+void CpuThrottle::Enter() noexcept {
   priority_.Enter();
   EnterAtNormal();
 }
 
-void WorkerPace::EnterAtNormal() noexcept {
+void CpuThrottle::EnterAtNormal() noexcept {
   tokens_ns_ = kBurstNs;
   refilled_ns_ = timer_.NowNs();
   used_cpu_ns_ = cpu_clock_();
 }
 
-double WorkerPace::Refill() noexcept {
+double CpuThrottle::Refill() noexcept {
   const int64_t now_ns = timer_.NowNs(), cpu_ns = cpu_clock_();
   tokens_ns_ += static_cast<double>(now_ns - refilled_ns_) * share_;
   tokens_ns_ = std::min(tokens_ns_, static_cast<double>(kBurstNs));
@@ -32,17 +32,17 @@ double WorkerPace::Refill() noexcept {
   return tokens_ns_;
 }
 
-void WorkerPace::Calm() noexcept {
+void CpuThrottle::Calm() noexcept {
   const base::MutexLock lock(&mutex_);
   if (!is_finishing_) priority_.Calm();
 }
 
-void WorkerPace::HurryIfLate() noexcept {
+void CpuThrottle::HurryIfLate() noexcept {
   const int64_t since_ns = began_ns_.load();
   if (is_awaited_.load() || (since_ns != 0 && timer_.NowNs() - since_ns > kPatienceNs)) priority_.Hurry();
 }
 
-void WorkerPace::Finish() noexcept {
+void CpuThrottle::Finish() noexcept {
   {
     const base::MutexLock lock(&mutex_);
     is_finishing_ = true;
@@ -51,7 +51,7 @@ void WorkerPace::Finish() noexcept {
   timer_.Wake();
 }
 
-bool WorkerPace::IsFinishing() noexcept {
+bool CpuThrottle::IsFinishing() noexcept {
   const base::MutexLock lock(&mutex_);
   return is_finishing_;
 }
