@@ -5,8 +5,8 @@
 //   recorder.Add(pitot::MakeCuptiCollector());
 //
 // By default nothing of CUPTI is called until the host asks for kernels, by a depth. Then CUPTI fills Pitot's buffers
-// on the host's threads, and a thread "pitot-cupti" decodes them. See docs/guide/kernels.md. pitot/collect/gpu.h has what
-// records GPUs without CUPTI's records.
+// on the host's threads, and a thread "pitot-cupti" decodes them. See docs/guide/kernels.md. pitot/collect/gpu.h has
+// what records GPUs without CUPTI's records.
 #ifndef PITOT_COLLECT_CUPTI_H_
 #define PITOT_COLLECT_CUPTI_H_
 
