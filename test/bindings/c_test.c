@@ -211,7 +211,7 @@ static void AProgramOfRevision0Works(void) {
   pitot_options_init(&options, sizeof options);
   CHECK("the defaults of revision 1 are those of C++",
         options.depth == PITOT_DEPTH_AUTO && options.overhead_budget_percent == 1 && options.perfetto_file == 0 &&
-        options.language == PITOT_LANGUAGE_C);
+            options.language == PITOT_LANGUAGE_C);
 }
 
 static void StatsOfRevision1EndBeforeTheDepth(void) {
