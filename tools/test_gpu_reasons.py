@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the code contains every reason quoted from incidents in docs/guide/gpu.md."""
+"""Checks that the code contains every reason quoted from incidents in docs/guide/kernels.md."""
 
 import re
 import unittest
@@ -12,7 +12,7 @@ HEAD = '| what it says | what to do |\n'
 
 def reasons() -> 'list[str]':
     """The phrases of the table, without the names of CUPTI that the code inserts."""
-    page = (ROOT / 'docs/guide/gpu.md').read_text(encoding='utf-8')
+    page = (ROOT / 'docs/guide/kernels.md').read_text(encoding='utf-8')
     rows = page[page.index(HEAD) + len(HEAD):].split('\n\n', 1)[0].splitlines()[1:]
     phrases = re.findall(r'`([^`]+)`', ' '.join(row.split('|')[1] for row in rows))
     parts = [part.strip() for phrase in phrases for part in re.sub(r'\w*CUPTI_ERROR_\w+|cupti\w+ ', '...', phrase).split('...')]

@@ -53,6 +53,9 @@ static_assert(PITOT_DEPTH_GRAPHS == static_cast<int>(Depth::kGraphs));
 static_assert(PITOT_DEPTH_KERNELS == static_cast<int>(Depth::kKernels));
 static_assert(PITOT_DEPTH_OPS == static_cast<int>(Depth::kOps));
 static_assert(PITOT_DEPTH_AUTO == static_cast<int>(Depth::kAuto));
+static_assert(PITOT_LANGUAGE_CPP == static_cast<int>(Language::kCpp));
+static_assert(PITOT_LANGUAGE_C == static_cast<int>(Language::kC));
+static_assert(PITOT_LANGUAGE_PYTHON == static_cast<int>(Language::kPython));
 static_assert(PITOT_LOG_INFO == static_cast<int>(LogLevel::kInfo));
 static_assert(PITOT_LOG_WARNING == static_cast<int>(LogLevel::kWarning));
 static_assert(PITOT_LOG_ERROR == static_cast<int>(LogLevel::kError));
@@ -132,6 +135,7 @@ pitot_options ToC(const Options& from) noexcept {
   to.clock = static_cast<pitot_clock>(from.clock);
   to.depth = static_cast<pitot_depth>(from.depth);
   to.perfetto_file = from.perfetto_file ? 1 : 0;
+  to.language = PITOT_LANGUAGE_C;
   return to;
 }
 
@@ -143,6 +147,9 @@ Status FromC(const pitot_options& from, Options* to) noexcept {
   if (from.perfetto_file > 1)
     return Status(StatusCode::kInvalidArgument, "pitot_options::perfetto_file must be 0 or 1");
   to->perfetto_file = from.perfetto_file != 0;
+  if (from.language < PITOT_LANGUAGE_CPP || from.language > PITOT_LANGUAGE_PYTHON)
+    return Status(StatusCode::kInvalidArgument, "pitot_options::language must be one of PITOT_LANGUAGE_...");
+  to->language = static_cast<Language>(from.language);
   // Values outside the C++ enumeration become one that Start refuses by name.
   to->clock = static_cast<ClockSource>(from.clock >= 0 && from.clock < 255 ? from.clock : 255);
   to->depth = DepthOf(from.depth);

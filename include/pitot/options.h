@@ -26,6 +26,9 @@ enum class LogLevel : uint8_t { kInfo = 0, kWarning = 1, kError = 2 };
 // that call Recorder functions, never from a recording macro. It must not call Pitot.
 using LogFunction = void (*)(void* context, LogLevel level, const char* message);
 
+// The language of the host's calls of Pitot.
+enum class Language : uint8_t { kCpp = 0, kC = 1, kPython = 2 };
+
 struct Options {
   // Where incidents are stored. It must exist or be creatable (one level). If the disk is full, older incidents stay,
   // and a new one has the files that fit. Null or "" stores no incidents: triggers still fire, and hooks are called
@@ -85,6 +88,9 @@ struct Options {
   // paid for them. Verdicts come next; findings get what verdicts leave. An incident with 300,000 GPU records takes
   // 0.1 to 0.2 s, so the default pays for one a second or more.
   uint32_t worker_cpu_percent = 25;
+
+  // Advice in incidents names calls of this language. The bindings set it.
+  Language language = Language::kCpp;
 
   // Receives messages; null: no one does.
   LogFunction log = nullptr;

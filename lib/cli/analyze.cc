@@ -2,6 +2,7 @@
 #include "pitot/analyze/analyze.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "model/host_language.h"
 #include "model/kernel_name.h"
 #include "peers/catalogue.h"
 
@@ -62,7 +64,14 @@ const char* SeverityName(Severity severity) {
   return "info";
 }
 
+constexpr const char* kNotRecorded = "not recorded";
+// What records the values that are not there.
+constexpr const char* kWhyNotRecorded =
+    "no work of GPUs was recorded: pitot::gpu::Enable records waits and layers, Recorder::SetDepth(kKernels) with the "
+    "CUPTI collector kernels, copies and launches";
+
 std::string WithUnit(double value, const std::string& unit) {
+  if (std::isnan(value)) return kNotRecorded;
   if (unit == "ns") return base::Duration(static_cast<int64_t>(std::clamp(value, -9e18, 9e18)));
   if (unit == "bytes") return base::Bytes(static_cast<uint64_t>(std::clamp(value, 0.0, 9e18)));
   return base::Format("%.6g", value) + (unit == "1" ? "" : " " + unit);
@@ -103,11 +112,12 @@ bool IsOfIdleGpus(const MeasureRow& measure) {
                                                   "slow_calls",
                                                   "slow_launches",
                                                   "launches_a_request"};
-  return measure.value == 0 && std::find(std::begin(kOfGpus), std::end(kOfGpus), measure.name) != std::end(kOfGpus);
+  return (measure.value == 0 || std::isnan(measure.value)) &&
+         std::find(std::begin(kOfGpus), std::end(kOfGpus), measure.name) != std::end(kOfGpus);
 }
 
 // Without GPUs, rows of their idleness are left out.
-std::string Text(const AnalysisReport& report, bool has_gpus) {
+std::string Text(const model::Trace& trace, const AnalysisReport& report, bool has_gpus) {
   Lines lines(WrapWidth(base::kColumns));
   const std::vector<const FindingRow*> findings = report.Ranked();
   lines.Add(
@@ -121,6 +131,7 @@ std::string Text(const AnalysisReport& report, bool has_gpus) {
     lines.Blank();
     AddFinding(*finding, &lines);
   }
+  bool has_unrecorded = false;
   for (const AnalyzerReport& analyzer : report.analyzers) {
     const auto is_shown = [has_gpus](const MeasureRow& measure) { return has_gpus || !IsOfIdleGpus(measure); };
     if (std::none_of(analyzer.measures.begin(), analyzer.measures.end(), is_shown)) continue;
@@ -128,9 +139,14 @@ std::string Text(const AnalysisReport& report, bool has_gpus) {
     lines.Add(0, analyzer.name + "  " + analyzer.title);
     for (const MeasureRow& measure : analyzer.measures) {
       if (!is_shown(measure)) continue;
+      has_unrecorded |= std::isnan(measure.value);
       lines.Add(3, PadRight(model::ShortName(measure.subject), model::kShortName) + "  " + PadRight(measure.name, 40) +
                        PadLeft(WithUnit(measure.value, measure.unit), 16));
     }
+  }
+  if (has_unrecorded) {
+    lines.Blank();
+    lines.AddWrapped(0, "not recorded: ", model::InHostLanguage(trace, kWhyNotRecorded));
   }
   return lines.text();
 }
@@ -171,13 +187,22 @@ ordered_json Json(const FindingRow& finding) {
           {"contradictions", std::move(contradictions)}};
 }
 
-std::string Json(const AnalyzeArguments& arguments, const AnalysisReport& report) {
+// The value of a measure that was not recorded is null, with the reason.
+ordered_json Json(const model::Trace& trace, const MeasureRow& measure) {
+  ordered_json row = {
+      {"subject", measure.subject}, {"name", measure.name}, {"value", measure.value}, {"unit", measure.unit}};
+  if (std::isnan(measure.value)) {
+    row["value"] = nullptr;
+    row["not_recorded"] = model::InHostLanguage(trace, kWhyNotRecorded);
+  }
+  return row;
+}
+
+std::string Json(const AnalyzeArguments& arguments, const model::Trace& trace, const AnalysisReport& report) {
   ordered_json document, analyzers = ordered_json::array();
   for (const AnalyzerReport& analyzer : report.analyzers) {
     ordered_json measures = ordered_json::array(), findings = ordered_json::array();
-    for (const MeasureRow& measure : analyzer.measures)
-      measures.push_back(
-          {{"subject", measure.subject}, {"name", measure.name}, {"value", measure.value}, {"unit", measure.unit}});
+    for (const MeasureRow& measure : analyzer.measures) measures.push_back(Json(trace, measure));
     for (const FindingRow& finding : analyzer.findings) findings.push_back(Json(finding));
     analyzers.push_back({{"name", analyzer.name},
                          {"title", analyzer.title},
@@ -305,7 +330,7 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
   }
   const bool has_failures = ComplainOfFailures(report);
   const bool has_gpus = !trace.devices.empty() || trace.gpu.size() != 0 || trace.calls.size() != 0;
-  Print(arguments.json ? Json(arguments, report) : Text(report, has_gpus));
+  Print(arguments.json ? Json(arguments, trace, report) : Text(trace, report, has_gpus));
   const bool is_of_nothing = IsEmpty(trace);
   const bool is_empty = HasNoAnswer(report, is_of_nothing);
   if (is_empty && is_of_nothing)

@@ -359,7 +359,8 @@ int Requests(const RequestsOptions& options) {
 
 void AddRequests(CommandLine& line) {
   auto options = std::make_shared<RequestsOptions>();
-  const Command command = line.Command("requests", "Lists the requests of a dump with their stages, slowest first");
+  const Command command =
+      line.Command("requests", "Lists the requests of a dump with their queue and GPU time, slowest first");
   command.Add("dump", &options->input, kDumpHelp).Required();
   command.Add("--limit", &options->limit, "Number of requests; 0 shows all").Whole(0, 1000000000).ShowDefault();
   command.Add("--route", &options->route, "Only this route");

@@ -414,7 +414,7 @@ const char* WhoRecords(TopBy by) {
     case TopBy::kOperator:
       return "LibTorch's collector records operators at depth ops (docs/guide/torch.md).";
     case TopBy::kKernel:
-      return "CUPTI's collector records kernels at depth kernels (docs/guide/gpu.md).";
+      return "CUPTI's collector records kernels at depth kernels (docs/guide/kernels.md).";
     case TopBy::kLayer:
       return "layers are the host's scopes. CUDA events time them (docs/guide/gpu.md), or LibTorch's collector records "
              "operators in them (docs/guide/torch.md).";

@@ -12,6 +12,7 @@
 
 #include "base/memory_option.h"
 #include "base/overhead_name.h"
+#include "model/host_language.h"
 
 namespace pitot::report {
 namespace {
@@ -280,7 +281,7 @@ void GpuReport::Write(const During& during, Lines* lines) {
   lines->Add(0, "GPU");
   if (!why.empty()) {
     lines->Blank();
-    lines->AddWrapped(3, "kernels were not recorded: ", why);
+    lines->AddWrapped(3, "kernels were not recorded: ", model::InHostLanguage(trace_, why));
   }
   if (!not_timed.empty()) {
     lines->Blank();

@@ -221,7 +221,11 @@ Status IncidentDirectory::Open(const std::string& path) {
 Status IncidentDirectory::Reopen() {
   const std::string& path = real_path_.empty() ? path_ : real_path_;
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return SystemError("create Options::incident_directory", path_, errno);
+    return errno == ENOENT ? Error(StatusCode::kNotFound,
+                                   "cannot create Options::incident_directory %s: its parent folder does not exist; "
+                                   "create that first",
+                                   path_.c_str())
+                           : SystemError("create Options::incident_directory", path_, errno);
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (real_path_.empty() ? 0 : O_NOFOLLOW));
   if (fd < 0) return SystemError("open Options::incident_directory", path_, errno);
   if (fd_ >= 0) close(fd_);

@@ -14,6 +14,7 @@
 
 #include "assemble/assemble.h"
 #include "base/message.h"
+#include "model/host_language.h"
 #include "session/incident_trace.h"
 #include "session/overhead.h"
 
@@ -468,6 +469,7 @@ model::Trace IncidentPipeline::MakeTrace(const Incident& incident) {
     return meter_.Count();
   }();
   AddFacts(incident, stats, meter_.AgeNs(), options_.values.memory_budget_bytes, &trace);
+  model::SetHostLanguage(static_cast<model::HostLanguage>(options_.values.language), &trace);
   AddOverhead(incident, depths_.fixed(), options_.values.overhead_budget_percent, &trace);
   const Awake awake(ThrottleFor(incident).priority());
   AddRefused(depths_.Refused(), &trace);

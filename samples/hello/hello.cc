@@ -92,7 +92,10 @@ int main() {
   pitot::Options options;
   options.incident_directory = "hello_incidents";
   auto recorder = pitot::Recorder::Start(options);  // first thing in main; it stops when destroyed
-  recorder.Add(pitot::MakeLatencyTrigger({.route = "/classify", .above_ms = 80}));
+  pitot::LatencyTriggerOptions slow;
+  slow.route = "/classify";
+  slow.above_ms = 80;
+  recorder.Add(pitot::MakeLatencyTrigger(slow));
   recorder.Add(pitot::MakeWhyJudge());  // explains each incident
   recorder.SetHooks({.on_verdict = [](void*, const pitot::IncidentInfo& incident) {
     const bool is_on_disk = incident.directory != nullptr;

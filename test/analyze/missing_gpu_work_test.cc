@@ -4,6 +4,7 @@
 #include "analyze/facts/missing_gpu_work.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 
 #include "analyze/gpu_trace.h"
@@ -103,6 +104,15 @@ TEST_CASE("one launch of a graph stands for the work of another", "[a39]") {
   for (int64_t i = 0; i < 30; ++i) made.Gpu(GpuKind::kKernel, "node", 20 + 10 * i, 9, graph);
   Lose(&made, base::kGraphWithoutWork, 1);
   CHECK(Found(made.Run("a03"), "a03.utilisation_low")->is_undetermined);
+}
+
+TEST_CASE("work of a GPU that was not recorded has no value, not 0", "[a01][a10]") {
+  GpuTrace without(1000);
+  without.Request(0, 500);
+
+  CHECK(std::isnan(without.Run("a01").Find("a01", "compute")->value));
+  CHECK(std::isnan(without.Run("a10").Find("a10", "launches")->value));
+  CHECK(std::isnan(without.Run("a10").Find("a10", "launches_a_request")->value));
 }
 
 TEST_CASE("a10 counts launches without work, and no launches in their place", "[a10]") {

@@ -210,7 +210,8 @@ static void AProgramOfRevision0Works(void) {
   memset(&options, 0xee, sizeof options);
   pitot_options_init(&options, sizeof options);
   CHECK("the defaults of revision 1 are those of C++",
-        options.depth == PITOT_DEPTH_AUTO && options.overhead_budget_percent == 1 && options.perfetto_file == 0);
+        options.depth == PITOT_DEPTH_AUTO && options.overhead_budget_percent == 1 && options.perfetto_file == 0 &&
+            options.language == PITOT_LANGUAGE_C);
 }
 
 static void StatsOfRevision1EndBeforeTheDepth(void) {
@@ -432,6 +433,8 @@ static void EveryFieldReachesTheLibrary(void) {
   REFUSES_OPTION(depth, -1);
   REFUSES_OPTION(depth, 256 + PITOT_DEPTH_KERNELS);  // not cut to eight bits, a valid depth
   REFUSES_OPTION(perfetto_file, 2);
+  REFUSES_OPTION(language, 3);
+  REFUSES_OPTION(language, -1);
 
   pitot_recorder* recorder = Start();
   REFUSES_TRIGGER(latency, above_ms = 1, memory, 1);

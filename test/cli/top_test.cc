@@ -473,6 +473,6 @@ TEST_CASE("top refuses wrong arguments and files", "[cli]") {
                  "there are no operators and no GPU work in plain.pitot: LibTorch's collector records operators"));
   const Result kernels = folder.Run("top plain.pitot --by kernel");
   CHECK(kernels.exit_code == 1);
-  CHECK(Contains(kernels.err, "CUPTI's collector records kernels at depth kernels (docs/guide/gpu.md)"));
+  CHECK(Contains(kernels.err, "CUPTI's collector records kernels at depth kernels (docs/guide/kernels.md)"));
   CHECK(folder.Run("top plain.pitot --by scope").exit_code == 0);
 }

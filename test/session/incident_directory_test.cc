@@ -131,6 +131,17 @@ TEST_CASE("a directory that goes away in mid-incident cleans up in its destructo
   CHECK(NamesIn(temp.path()).empty());
 }
 
+TEST_CASE("a directory without a parent says that the parent must exist", "[directory]") {
+  const TempDirectory temp;
+  IncidentDirectory directory;
+
+  const Status status = directory.Open(temp.path() + "/no/such");
+
+  CHECK(status.code() == StatusCode::kNotFound);
+  CHECK(std::string(status.message()) == "cannot create Options::incident_directory " + temp.path() +
+                                             "/no/such: its parent folder does not exist; create that first");
+}
+
 TEST_CASE("incidents of the same name get a number behind it", "[directory]") {
   const TempDirectory temp;
   IncidentDirectory one, other;  // of two processes

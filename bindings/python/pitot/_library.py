@@ -39,6 +39,9 @@ def load(path: str) -> None:
                           f"install the package and the library of one release")
 
 
+LANGUAGE_PYTHON = 2  # PITOT_LANGUAGE_PYTHON
+
+
 class Options(ctypes.Structure):
     _fields_ = [
         ("size", c_uint32), ("clock", c_int32), ("incident_directory", c_char_p), ("process_name", c_char_p),
@@ -46,7 +49,8 @@ class Options(ctypes.Structure):
         ("max_open_requests", c_uint32), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32),
         ("max_incidents_per_cause_and_hour", c_uint32), ("max_incidents_kept", c_uint32), ("worker_cpu_percent", c_uint32),
         ("max_incident_directory_bytes", c_uint64), ("log", c_void_p), ("log_context", c_void_p),
-        ("overhead_budget_percent", c_double), ("depth", c_int32), ("perfetto_file", c_uint32)]
+        ("overhead_budget_percent", c_double), ("depth", c_int32), ("perfetto_file", c_uint32),
+        ("language", c_int32), ("reserved", c_uint32)]
 
 
 class Cupti(ctypes.Structure):

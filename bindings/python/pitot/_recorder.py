@@ -629,7 +629,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
         post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
         max_incidents_kept=max_incidents_kept, max_incident_directory_bytes=max_incident_directory_bytes,
         worker_cpu_percent=worker_cpu_percent, depth=depth, overhead_budget_percent=overhead_budget_percent,
-        perfetto_file=perfetto_file, log=_address(_log_callback(log))))
+        perfetto_file=perfetto_file, language=lib.LANGUAGE_PYTHON, log=_address(_log_callback(log))))
     handle = c_void_p()
     status = _call(lib.recorder_start, byref(options), byref(handle))
     recorder = Recorder(handle.value, None if status else status)

@@ -5,8 +5,8 @@
 //   recorder.Add(pitot::MakeCuptiCollector());
 //
 // By default nothing of CUPTI is called until the host asks for kernels, by a depth. Then CUPTI fills Pitot's buffers
-// on the host's threads, and a thread "pitot-cupti" decodes them. See docs/guide/gpu.md. pitot/collect/gpu.h has what
-// records GPUs without CUPTI's records.
+// on the host's threads, and a thread "pitot-cupti" decodes them. See docs/guide/kernels.md. pitot/collect/gpu.h has
+// what records GPUs without CUPTI's records.
 #ifndef PITOT_COLLECT_CUPTI_H_
 #define PITOT_COLLECT_CUPTI_H_
 
@@ -48,7 +48,7 @@ struct CuptiOptions {
   //
   // While an incident is made and written, its rows, 144 bytes each, use half of memory_bytes more, and whatever the
   // recorder's own rows leave of its arena. The oldest rows without room there are left out and counted ("no room in
-  // the incident"). CUPTI itself takes more memory of each device and of the host (docs/guide/gpu.md).
+  // the incident"). CUPTI itself takes more memory of each device and of the host (docs/guide/kernels.md).
   uint64_t memory_bytes = 64ull << 20;
   // Only with attach = kAtStart: whether CUDA graphs can be recorded as a whole, with one record per launch, which
   // costs far less than one per node. CUPTI supports this only if it is enabled before the process initialises CUDA

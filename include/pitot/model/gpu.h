@@ -34,7 +34,7 @@ struct StreamRow {
   uint32_t device = kNone;  // row of devices
   uint32_t context = 0;     // CUPTI's numbers
   uint32_t stream = 0;
-  StringId name = 0;         // not known by any of Pitot's collectors (docs/guide/gpu.md)
+  StringId name = 0;         // not known by any of Pitot's collectors (docs/guide/kernels.md)
   uint32_t first_event = 0;  // rows of `gpu`
   uint32_t event_count = 0;
 };
@@ -74,7 +74,7 @@ struct CallColumns {
   std::vector<uint32_t> request;  // row of requests, by the context of the call, or kNone
   std::vector<uint32_t> batch;    // row of batches, or kNone
   std::vector<StringId> name;     // "cudaLaunchKernel"
-  // The target of a synchronisation, if known (docs/guide/gpu.md); otherwise kNone.
+  // The target of a synchronisation, if known (docs/guide/kernels.md); otherwise kNone.
   std::vector<uint32_t> stream;  // row of streams
   std::vector<uint32_t> device;  // row of devices, if it waited for all streams of one
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyze/catalogue/catalogue.h"
+#include "analyze/facts/recorded.h"
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 #include "pitot/model/sweep.h"
@@ -15,14 +16,26 @@ namespace a01 {
 namespace {
 
 using facts::Add;
+using facts::AddNumber;
 using facts::DevicesAtWork;
 using facts::GpuName;
+using facts::HasCalls;
+using facts::HasGpuWork;
 using facts::kAll;
+using facts::kNotRecorded;
 using model::GpuClass;
 using model::HostClass;
 using model::Interval;
 using model::Intervals;
 using model::Trace;
+
+bool IsOfCalls(HostClass of) {
+  return of != HostClass::kOperator && of != HostClass::kLoader && of != HostClass::kScope;
+}
+
+void AddKnown(Analysis& analysis, bool is_known, const char* name, const std::string& subject, int64_t ns) {
+  AddNumber(analysis, name, subject, is_known ? static_cast<double>(ns) : kNotRecorded, "ns");
+}
 
 // Each device's window, tiled: the measures of a device add up to the window.
 void Tile(Analysis& analysis) {
@@ -42,12 +55,15 @@ void Tile(Analysis& analysis) {
     int64_t busy_ns = 0;
     for (uint32_t k = 0; k < model::kGpuClasses; ++k) {
       busy_ns += totals[k];
-      Add(analysis, GpuClassName(static_cast<GpuClass>(k)), subject, totals[k]);
+      AddKnown(analysis, HasGpuWork(trace), GpuClassName(static_cast<GpuClass>(k)), subject, totals[k]);
     }
-    for (uint32_t k = 0; k < model::kHostClasses; ++k)
-      Add(analysis, HostClassName(static_cast<HostClass>(k)), subject, totals[model::kGpuClasses + k]);
+    for (uint32_t k = 0; k < model::kHostClasses; ++k) {
+      const auto of_host = static_cast<HostClass>(k);
+      const bool is_known = !IsOfCalls(of_host) || HasCalls(trace);
+      AddKnown(analysis, is_known, HostClassName(of_host), subject, totals[model::kGpuClasses + k]);
+    }
     Add(analysis, "untraced", subject, totals.back());
-    Add(analysis, "busy", subject, busy_ns);
+    AddKnown(analysis, HasGpuWork(trace), "busy", subject, busy_ns);
     if (!has_gpu) continue;
     const Intervals busy = DeviceBusy(trace, device);
     Add(analysis, "before_first", subject, busy.empty() ? 0 : busy.front().begin_ns - window.begin_ns);

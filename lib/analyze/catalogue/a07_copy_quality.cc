@@ -12,6 +12,7 @@
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/host_work.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/recorded.h"
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
@@ -92,6 +93,7 @@ class CopyQuality final : public Analyzer {
       waiting.Show(trace, call, trace.gpu.begin_ns[row]);
     }
     if (trace.gpu.size() == 0) return Status();
+    if (!facts::HasGpuWork(trace)) return NotRecorded(analysis);
     AddNumber(analysis, "pageable_copies", kAll, static_cast<double>(pageable.copies));
     Add(analysis, "blocked_in_pageable_copies", kAll, pageable.blocked_ns);
     AddNumber(analysis, "waiting_copies", kAll, static_cast<double>(waiting.copies));
@@ -108,6 +110,12 @@ class CopyQuality final : public Analyzer {
   }
 
  private:
+  static Status NotRecorded(Analysis& analysis) {
+    for (const char* const name : {"pageable_copies", "waiting_copies", "waiting_sets"})
+      AddNumber(analysis, name, kAll, facts::kNotRecorded);
+    return Status();
+  }
+
   static void Judge(Analysis& analysis, const Blocked& blocked, const char* code, const char* what,
                     const char* advice) {
     const Trace& trace = analysis.trace();

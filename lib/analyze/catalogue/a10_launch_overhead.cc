@@ -12,6 +12,7 @@
 #include "analyze/facts/host_work.h"
 #include "analyze/facts/launches.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/recorded.h"
 #include "analyze/facts/subjects.h"
 #include "base/gpu_loss_reason.h"
 #include "pitot/model/indexes.h"
@@ -57,7 +58,10 @@ class LaunchOverhead final : public Analyzer {
     }
     if (without_work != 0) AddNumber(analysis, "launches_without_work", kAll, static_cast<double>(without_work));
     // The costs of launches are known from their work.
-    if (without_work == 0 || analysis.trace().gpu.size() != 0) AddLaunches(analysis, Launches(analysis));
+    const bool is_recorded = facts::HasGpuWork(analysis.trace());
+    if (!is_recorded && without_work == 0) AddNumber(analysis, "launches", kAll, facts::kNotRecorded);
+    if (is_recorded && (without_work == 0 || analysis.trace().gpu.size() != 0))
+      AddLaunches(analysis, Launches(analysis));
     AddOfRequests(analysis);
     ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
     return Status();
@@ -70,8 +74,8 @@ class LaunchOverhead final : public Analyzer {
     uint64_t launches = 0;
     for (const uint32_t row : EachOf(analysis, trace.gpu.size()))
       launches += trace.gpu.kind[row] != model::GpuKind::kSpan && !model::IsNobodys(trace, row);
-    AddNumber(analysis, "launches_a_request", kAll,
-              static_cast<double>(launches) / static_cast<double>(trace.requests.size()));
+    const double each = static_cast<double>(launches) / static_cast<double>(trace.requests.size());
+    AddNumber(analysis, "launches_a_request", kAll, facts::HasGpuWork(trace) ? each : facts::kNotRecorded);
   }
 
   static std::vector<Launch> Launches(Analysis& analysis) {

@@ -21,6 +21,7 @@
 #include "analyze/verdict/contradictions.h"
 #include "base/columns.h"
 #include "base/message.h"
+#include "model/host_language.h"
 #include "pitot/analyze/walks.h"
 #include "pitot/analyze/why.h"
 #include "pitot/model/indexes.h"
@@ -124,7 +125,7 @@ class Running final : public Analysis {
     row.subject = Text(finding.subject);
     row.metric = Text(finding.metric);
     row.summary = Text(finding.summary);
-    row.recommendation = Text(finding.recommendation);
+    row.recommendation = model::InHostLanguage(trace_, Text(finding.recommendation));
     row.severity = finding.severity;
     double whole = 1;
     for (const Damage& damage : shared_.damages) {

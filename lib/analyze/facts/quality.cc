@@ -142,13 +142,13 @@ class Inspector {
         Add("a39.clock_skew", GpuName(trace_, device),
             "its timestamps are early by " + base::Duration(-lag.smallest_ns) + " or more: " + Percent(early) +
                 " of its work began before its launch",
-            "The offset between its clock and the host's is not known; see docs/guide/gpu.md on clocks.",
+            "The offset between its clock and the host's is not known; see docs/guide/kernels.md on clocks.",
             "largest lead over a call", static_cast<double>(-lag.smallest_ns), "skew", kReadsLaunches, 0.5, Window());
       if (IsLate(lag, limits_))
         Add("a39.clock_late", GpuName(trace_, device),
             "none of its work began sooner than " + base::Duration(lag.smallest_ns) +
                 " after its launch, though it had nothing else to do: its timestamps may be late by as much",
-            "The offset between its clock and the host's is not known; see docs/guide/gpu.md on clocks.",
+            "The offset between its clock and the host's is not known; see docs/guide/kernels.md on clocks.",
             "least launch latency", static_cast<double>(lag.smallest_ns), "late", kReadsLaunches, 0.5, Window());
     }
   }

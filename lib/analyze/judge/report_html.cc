@@ -18,6 +18,7 @@
 #include "base/add_up.h"
 #include "base/columns.h"
 #include "base/text.h"
+#include "model/host_language.h"
 #include "model/kernel_name.h"
 #include "pitot/request.h"
 
@@ -304,7 +305,7 @@ class Page {
          {Kind(v), verdict::LikeText(v), verdict::MeanwhileText(v), verdict::ProfiledText(trace_, judgement_->blame)}) {
       if (!text.empty()) P("", text + ".");
     }
-    if (*v.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + v.advice.text);
+    if (*v.advice.text != '\0') Advise(v.advice);
     WriteTree(v);
     const verdict::PrintedVerdict printed(v);
     for (size_t i = 0; i < v.causes.size(); ++i) WriteCause(i + 1, v.causes[i], printed.causes[i]);
@@ -313,12 +314,14 @@ class Page {
     WriteNumbers(v);
   }
 
+  void Advise(const Advice& advice) { P("", "\xe2\x86\x92 " + model::InHostLanguage(trace_, advice.text)); }
+
   // The chain from the request's wait to its root, and the root's advice.
   void WriteTree(const Verdict& v) {
     const std::vector<verdict::TreeLine> lines = verdict::TreeLines(judgement_->index, judgement_->blame, v);
     if (lines.empty()) return;
     const bool is_said = !v.causes.empty() && v.causes[0].advice.text == v.root.advice.text;
-    if (v.root.hops > 0 && !is_said) P("", std::string("\xe2\x86\x92 ") + v.root.advice.text);
+    if (v.root.hops > 0 && !is_said) Advise(v.root.advice);
     out_ += "<ul>\n";
     for (const verdict::TreeLine& line : lines)
       out_ += Format("<li style=\"margin-left:%zuem\">", 2 * line.depth) +
@@ -386,7 +389,7 @@ class Page {
     out_ += is_compared ? verdict::SignedTenths(excess_tenths) : Ms1(cause.blame_ns);
     if (number != 0) out_ += Format(", %.0f %%", 100 * cause.share);
     out_ += "</span></h3>\n";
-    if (*cause.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + cause.advice.text);
+    if (*cause.advice.text != '\0') Advise(cause.advice);
     if (number != 0) P("soft", verdict::ConfidenceText(cause) + "; " + verdict::SavingText(v, cause));
     if (const std::string text = verdict::ContradictionText(cause); !text.empty()) P("soft", text);
     out_ += "</div>\n";

@@ -107,7 +107,8 @@ constexpr AdviceRow kRows[] = {
      {"wait_in_calls",
       "The GPU worked for most of that time, and the thread made no call that waits for it: it ran code, or asked the "
       "GPU "
-      "again and again (cudaStreamQuery). A synchronisation, or kernels recorded (docs/guide/gpu.md), would tell."}},
+      "again and again (cudaStreamQuery). A synchronisation, or kernels recorded (docs/guide/kernels.md), would "
+      "tell."}},
     {BlameBit(Blame::kSyncReturn) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLaunchApi) |
          BlameBit(Blame::kLaunchLatency),
      kAnyClose,

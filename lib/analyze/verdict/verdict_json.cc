@@ -7,6 +7,7 @@
 #include "analyze/verdict/verdict_words.h"
 #include "base/columns.h"
 #include "base/json.h"
+#include "model/host_language.h"
 #include "model/ncu_command.h"
 #include "pitot/analyze/drift.h"
 #include "pitot/analyze/verdict.h"
@@ -183,7 +184,7 @@ class Writer {
   void Say(const Advice& advice) {
     json_.Key("advice").Begin('{');
     json_.Key("code").Text(advice.code);
-    json_.Key("text").Text(advice.text);
+    json_.Key("text").Text(model::InHostLanguage(trace_, advice.text));
     json_.End();
   }
 

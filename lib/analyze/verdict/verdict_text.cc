@@ -23,6 +23,7 @@
 #include "base/add_up.h"
 #include "base/columns.h"
 #include "base/quantile.h"
+#include "model/host_language.h"
 #include "model/kernel_name.h"
 #include "model/ncu_command.h"
 #include "pitot/analyze/verdict.h"
@@ -441,18 +442,19 @@ class Teller {
   }
 
   void TellAdvice(const Verdict& v, base::Lines* lines) const {
-    if (*v.advice.text != '\0') lines->AddWrapped(0, "what to do  ", v.advice.text);
+    if (*v.advice.text != '\0') lines->AddWrapped(0, "what to do  ", model::InHostLanguage(trace_, v.advice.text));
     std::string last;
     const uint32_t followed = FollowedCause(v);
     if (followed != kNone) {
-      lines->AddWrapped(0, "what to do  ", v.root.advice.text);
+      lines->AddWrapped(0, "what to do  ", model::InHostLanguage(trace_, v.root.advice.text));
       last = v.root.advice.code;
     }
     for (uint32_t i = 0; i < v.causes.size(); ++i) {
       const Cause& cause = v.causes[i];
       if (i == followed) continue;  // the root's advice is in its place
       if (last != cause.advice.code)
-        lines->AddWrapped(0, last.empty() ? "what to do  " : "            ", cause.advice.text);
+        lines->AddWrapped(0, last.empty() ? "what to do  " : "            ",
+                          model::InHostLanguage(trace_, cause.advice.text));
       last = cause.advice.code;
     }
     for (const Cause& cause : v.causes) {

@@ -88,6 +88,10 @@ enum {
   PITOT_DEPTH_AUTO = 255
 };
 
+// The language of the host's calls: advice in incidents names those. Since revision 8.
+typedef int32_t pitot_language;
+enum { PITOT_LANGUAGE_CPP = 0, PITOT_LANGUAGE_C = 1, PITOT_LANGUAGE_PYTHON = 2 };
+
 // Fields as in pitot::Options, which explains each, with its limits and its default.
 typedef struct pitot_options {
   uint32_t size;
@@ -110,6 +114,9 @@ typedef struct pitot_options {
   double overhead_budget_percent;
   pitot_depth depth;
   uint32_t perfetto_file;  // 0 or 1; since revision 8, reserved before
+  // Since revision 8.
+  pitot_language language;  // by default PITOT_LANGUAGE_C
+  uint32_t reserved;
 } pitot_options;
 // Fills in the defaults; `size` is sizeof(pitot_options).
 PITOT_C_API void pitot_options_init(pitot_options* options, size_t size);
