@@ -206,7 +206,7 @@ TEST_CASE("the page agrees with the text on the rest and on more launches", "[ht
   verdict.causes.clear();
   verdict.more_of = "launches";
   verdict.more_factor = 1.82;
-  const std::string more = "the same work in 1.82 times the usual launches, and no part stands out";
+  const std::string more = "the same work with 1.82 times the usual launches, and no part stands out";
   CHECK(ReportHtml(trace, report).find("<h1>name: " + more) != std::string::npos);
   CHECK(VerdictText(judgement.index, judgement.blame, verdict).find("why  " + more) != std::string::npos);
   verdict.level = pitot::analyze::Baseline::Level::kRoute;  // then it may be a larger request
