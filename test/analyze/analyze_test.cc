@@ -521,13 +521,16 @@ TEST_CASE("the whole catalogue answers any trace, with times within it and finit
     for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
       INFO(analyzer.name);
       CHECK(std::string(analyzer.status.message()) == "");
-      for (const analyze::MeasureRow& row : analyzer.measures) CHECK_FALSE(std::isinf(row.value));
+      // NaN: not recorded.
+      const bool may_lack = analyzer.name == "a01" || analyzer.name == "a07" || analyzer.name == "a10";
+      for (const analyze::MeasureRow& row : analyzer.measures)
+        CHECK((std::isfinite(row.value) || (may_lack && std::isnan(row.value))));
       for (const analyze::FindingRow& row : analyzer.findings) {
         INFO(row.code << ": " << row.summary);
         CHECK(row.code.compare(0, 4, analyzer.name + ".") == 0);
         CHECK((row.confidence >= 0 && row.confidence <= 1));
         CHECK(row.cost_ns >= 0);
-        CHECK_FALSE(std::isinf(row.value));
+        CHECK(std::isfinite(row.value));
         CHECK((row.summary != "" && row.recommendation != "" && row.metric != "" && row.threshold.source != ""));
         for (const analyze::EvidenceRow& evidence : row.evidence) {
           CHECK(evidence.begin_ns <= evidence.end_ns);

@@ -41,7 +41,7 @@ struct AnalyzeOptions {
 // These rows mirror the structs of pitot/extend/analyzer.h, but own their texts.
 struct MeasureRow {
   std::string name, subject, unit;
-  double value = 0;
+  double value = 0;  // NaN: not recorded
 };
 struct ThresholdRow {
   std::string name, unit, source;

@@ -37,8 +37,8 @@ struct Threshold {
 struct Measure {
   const char* name;     // "idle"
   const char* subject;  // the thing measured: "GPU 0", "GPU 0 stream 7"
-  double value;
-  const char* unit;  // "ns", "1", "bytes"
+  double value;         // NaN: not recorded
+  const char* unit;     // "ns", "1", "bytes"
 };
 
 // Where in the trace to look: `rows` rows from `first_row` on, or with 0 rows a stretch of time.
