@@ -67,8 +67,7 @@ const char* SeverityName(Severity severity) {
 constexpr const char* kNotRecorded = "not recorded";
 // What records the values that are not there.
 constexpr const char* kWhyNotRecorded =
-    "no work of GPUs was recorded: pitot::gpu::Enable records waits and layers, Recorder::SetDepth(kKernels) with the "
-    "CUPTI collector kernels, copies and launches";
+    "no kernels, copies and launches were recorded: Recorder::SetDepth(kKernels) with the CUPTI collector records them";
 
 std::string WithUnit(double value, const std::string& unit) {
   if (std::isnan(value)) return kNotRecorded;
