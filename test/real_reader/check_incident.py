@@ -3,7 +3,7 @@
 """Compares an incident's trace.pftrace with its dump.pitot through Perfetto's own trace processor.
 
 SQL must give exactly the recorded threads, slices, instants, counters, requests, stages, batches, GPU work and arrows. The
-import must report no error. An incident has a trace.pftrace with Options::perfetto_file. Exit: 0 equal, 1 different, 2 the comparison could not run.
+import must report no error. An incident has a trace.pftrace with Options::perfetto_file, or by `pitot convert`. Exit: 0 equal, 1 different, 2 the comparison could not run.
 """
 
 import argparse
