@@ -667,6 +667,8 @@ TEST_CASE("all code and kernels slower by the same factor are a slow clock, and 
   const Verdict verdict = route.Judge(route.Make(slow));
 
   CHECK(verdict.kind == VerdictKind::kUniform);
+  CHECK_THAT(VerdictSentence(route.index, route.Make(slow), verdict),
+             Catch::Contains(" % slower, ") && Catch::EndsWith(" ms in all."));
   CHECK(verdict.common_factor == Approx(0.4).margin(0.02));
   CHECK(verdict.causes.empty());
   CHECK(verdict.common_ns > 5 * kMs);
