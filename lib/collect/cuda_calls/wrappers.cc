@@ -314,13 +314,27 @@ void Count(uint64_t begin, uint64_t end) {
   trace::t_launches.ticks += end - begin;
 }
 
-template <uint32_t kFunction, class... Args> void RecordCall(uint64_t begin, const std::tuple<Args...>& args) {
+// What a call waits for: its stream, or all of the current context.
+template <uint32_t kFunction, class... Args> void AddTarget(const std::tuple<Args...>& args, DeviceCall* call) {
+  constexpr Kind kKind = kKinds[kFunction];
+  constexpr bool kIsForAll = base::CallClassOf(kKind.name) == base::CallClass::kDeviceSync && sizeof...(Args) == 0;
+  const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire);
+  if (watcher == nullptr) return;
+  if constexpr (kKind.stream != kNone) {
+    watcher->add_target(StreamOf<kFunction>(args), call);
+  } else if constexpr (kIsForAll) {
+    watcher->add_target(trace::kEveryStream, call);
+  }
+}
+
+template <uint32_t kFunction, class... Args>
+void RecordCall(uint64_t begin, const std::tuple<Args...>& args, DeviceCall call = {}) {
   constexpr Kind kKind = kKinds[kFunction];
   uint32_t direction = kNoDirection;
   if constexpr (kKind.direction != kNone)
     direction = std::min(static_cast<uint32_t>(std::get<kKind.direction>(args)), kNoDirection);
-  DeviceCall call;
-  call.collector = Name{g_collector_name.load(std::memory_order_relaxed)};
+  // A target has the numbers of another collector.
+  if (call.context == 0) call.collector = Name{g_collector_name.load(std::memory_order_relaxed)};
   call.api = Name{g_names[kFunction][direction].load(std::memory_order_relaxed)};
   EndCall(begin, call);
 }
@@ -403,6 +417,9 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
   if constexpr (kKind.role == Role::kLaunch)
     return hook == nullptr ? CallLaunch<kFunction>(original, args...) : CallHooked<kFunction>(*hook, original, args...);
   if (kKind.role == Role::kCopy && hook != nullptr) hook->copy();
+  DeviceCall call;
+  // After its wait, another thread may destroy the stream.
+  if constexpr (kKind.role == Role::kWait) AddTarget<kFunction>(all, &call);
   const uint64_t begin = BeginCall(), events = detail::t_ring->events;
   t_is_inside = true;
   const int result = original(args...);
@@ -415,7 +432,8 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
       return result;
     }
   }
-  RecordCall<kFunction>(begin, all);
+  if constexpr (kKind.role == Role::kCopy) AddTarget<kFunction>(all, &call);
+  RecordCall<kFunction>(begin, all, call);
   if (t_is_launching) t_recorded_ticks += BeginCall() - begin;
   return result;
 }

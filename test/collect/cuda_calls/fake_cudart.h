@@ -36,6 +36,7 @@ struct Caller {
   int (*destroy_stream)(void* stream);
   int (*begin_capture)(void* stream, int mode);
   int (*end_capture)(void* stream, void** graph);
+  int (*synchronize_device)();
   const RuntimeCall* last;
   int* result;        // of the next calls
   int64_t* spins_ns;  // how long each takes
