@@ -298,7 +298,10 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
     try {
       const model::Trace& trace = it.trace.emplace(TakeTrace(it.incident.get()));
       LogNotRecorded(trace);
-      if (files_.AreKept()) it.written = files_.WriteDump(incident, trace, &writer_throttle_, &it.path);
+      if (files_.AreKept())
+        it.written = files_.WriteDump(incident, trace, &writer_throttle_, &it.path);
+      else
+        LogNotKept();
     } catch (const std::exception& e) {
       files_.AbandonDump();
       it.written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
@@ -492,6 +495,13 @@ void IncidentPipeline::LogNotRecorded(const model::Trace& trace) {
     if (logged_.size() >= kMost || !logged_.insert(reason).second) continue;
     host_.Log(LogLevel::kWarning, text.c_str());
   }
+}
+
+void IncidentPipeline::LogNotKept() {
+  constexpr const char* kNotKept =
+      "no file is written for incidents: Options::incident_directory is empty, and only hooks hear of them. To keep "
+      "them, name a directory there, or in PITOT_INCIDENT_DIRECTORY (logged once)";
+  if (logged_.insert(kNotKept).second) host_.Log(LogLevel::kWarning, kNotKept);
 }
 
 }  // namespace pitot::session
