@@ -121,7 +121,7 @@ class IncidentPipeline final : public FiringTaker {
   // On the writer.
   void WriteDump(std::unique_ptr<Incident> incident) noexcept;
   void LogNotRecorded(const model::Trace& trace);
-  void LogNotKept();
+  void LogNotKept(const model::Trace& trace);
   void Drop(Case* it, const Status& why, bool waits) noexcept;
 
   // On the worker. True: the incident is finished. False: it waits for its findings.

@@ -527,6 +527,16 @@ TEST_CASE("the log says once that incidents are not kept without a directory, an
   }
 }
 
+TEST_CASE("the log names the directory's option in the host's language", "[incident]") {
+  Host host;
+  host.options.incident_directory = nullptr;
+  host.options.language = pitot::Language::kPython;
+  REQUIRE(host.Start());
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(host.log.Has(pitot::LogLevel::kWarning, "pitot.start(incident_directory=...) is empty"));
+}
+
 TEST_CASE("incidents that are kept log no warning", "[incident]") {
   Host host;
   REQUIRE(host.Start());
