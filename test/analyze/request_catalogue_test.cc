@@ -509,6 +509,7 @@ TEST_CASE("a41 explains tails from a ratio on, by parts from a share of the vari
   // 30 ms for the slowest twentieth, none for the middle half; for 11 requests.
   CheckFinding(finding, Severity::kHigh, 0.6, 11 * 30'000, 3);
   CheckEdge(made, "a41.driver", "share", Edge::kFrom);
+  CheckInformsBelow(made, "a41.driver", "main_share", finding->value);
   CheckEdge(made, "a41.driver", "tail_ratio", Edge::kFrom, Measured(report, "p99 / p50"));
   CheckEdge(made, "a41.driver", "least_requests", Edge::kFrom, 200);
 }
