@@ -254,6 +254,47 @@ TEST_CASE("a wait for a stream or a device, and a copy that waited, say what the
   CHECK(Targets(trace) == Names{"stream 6", "stream 8", "GPU 3", "", "", "", ""});
 }
 
+TEST_CASE("a wait for an event has the stream that the event was recorded on last", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  REQUIRE(rig.host.recorder.Add(std::make_unique<Spans>()).ok());
+  const Caller& caller = library.caller;
+  {
+    const Watched watched;
+    caller.record_event(Pointer(101), Pointer(6));
+    caller.record_event(Pointer(102), Pointer(6));
+    caller.record_event(Pointer(102), Pointer(8));
+    *caller.result = 1;
+    caller.record_event(Pointer(102), Pointer(6));  // fails
+    *caller.result = 0;
+    caller.record_event(Pointer(103), Pointer(6));
+    for (const uintptr_t event : {101, 102, 104}) caller.synchronize_event(Pointer(event));
+    CHECK(Watched::waits.size() == 3);
+    CHECK(Watched::streams.empty());
+  }
+  caller.record_event(Pointer(103), Pointer(8));  // nobody tells the number
+  caller.synchronize_event(Pointer(103));
+  const model::Trace trace = rig.Incident();
+
+  CHECK(Calls(trace) == Names(4, "cudaEventSynchronize"));
+  CHECK(Targets(trace) == Names{"stream 6", "stream 8", "", ""});
+}
+
+TEST_CASE("a later recording does not know the streams of events recorded before it", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  const Watched watched;
+  for (const bool is_first : {true, false}) {
+    Rig rig;
+    REQUIRE(rig.Add().ok());
+    REQUIRE(rig.host.recorder.Add(std::make_unique<Spans>()).ok());
+    if (is_first) library.caller.record_event(Pointer(101), Pointer(6));
+    library.caller.synchronize_event(Pointer(101));
+
+    CHECK(Targets(rig.Incident()) == Names{is_first ? "stream 6" : ""});
+  }
+}
+
 TEST_CASE("nobody asks for the stream of a launch, or of a copy that did not wait", "[cuda_calls]") {
   const Library library(PITOT_NOW_CALLER);
   Rig rig;
