@@ -32,6 +32,13 @@ FILE = os.path.basename(__file__)
 
 
 class WithRecorder(unittest.TestCase):
+    def wait_until(self, is_so, claim):
+        """Fails with the claim unless it comes true in time."""
+        deadline = time.monotonic() + 60
+        while not is_so():
+            self.assertLess(time.monotonic(), deadline, f"not within a minute: {claim}")
+            time.sleep(0)
+
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
@@ -320,15 +327,15 @@ class Interpreter(WithRecorder):
         self.addCleanup(is_over.append, True)
         sys.setswitchinterval(1000)  # from now on the lock is only given up at calls that let go of it
         before = looks[0]
-        while looks[0] == before:  # the other thread may still wait by the old interval, but not once it has had the lock
-            time.sleep(0)
+        # The other thread may still wait by the old interval, but not once it has had the lock.
+        self.wait_until(lambda: looks[0] != before, "the other thread gets the lock")
         before = looks[0]
         for _ in range(1000):
             _watch._is_runnable(other.native_id)
         self.assertEqual(looks[0], before)
 
     def test_a_thread_in_a_loop_of_python_needs_the_lock(self):
-        is_over, seen = [], False
+        is_over = []
 
         def spin():
             while not is_over:
@@ -338,10 +345,7 @@ class Interpreter(WithRecorder):
         spinner.start()
         self.addCleanup(spinner.join)
         self.addCleanup(is_over.append, True)
-        deadline = time.monotonic() + 60
-        while not seen and time.monotonic() < deadline:
-            seen = _watch._gives_up_lock(sys._current_frames().get(spinner.ident))
-        self.assertTrue(seen)
+        self.wait_until(lambda: _watch._gives_up_lock(sys._current_frames().get(spinner.ident)), "the thread is in its loop")
         self.assertFalse(_watch._gives_up_lock(sys._getframe()))  # at a call
         self.assertFalse(_watch._gives_up_lock(None))
 
@@ -504,8 +508,7 @@ class Interpreter(WithRecorder):
         look()  # the system may still know the thread for a moment
 
         _library.step_begin(_loops.Current(0))
-        while not look() & _library.WATCH_STEP:  # once it has run for 5 ms
-            pass
+        self.wait_until(lambda: look() & _library.WATCH_STEP, "a step is told of once it has run for 5 ms")
         _library.step_end()
         self.assertFalse(look() & _library.WATCH_STEP)
 
@@ -566,9 +569,8 @@ class Stacks(WithRecorder):
             ours.close()
 
         self.addCleanup(end)
-        recv, deadline = _library.intern(b"recv"), time.monotonic() + 60
-        while _library.system_call_of(thread.native_id) != recv:
-            self.assertLess(time.monotonic(), deadline)
+        recv = _library.intern(b"recv")
+        self.wait_until(lambda: _library.system_call_of(thread.native_id) == recv, "the thread receives")
         return thread
 
     def test_a_thread_blocked_in_a_late_request_is_seen_in_its_call_and_line(self):
@@ -607,9 +609,8 @@ class Stacks(WithRecorder):
         thread = threading.Thread(target=serve)
         thread.start()
         self.addCleanup(thread.join)
-        name, deadline = _library.intern(call), time.monotonic() + 60
-        while _library.system_call_of(thread.native_id) != name:
-            self.assertLess(time.monotonic(), deadline)
+        name = _library.intern(call)
+        self.wait_until(lambda: _library.system_call_of(thread.native_id) == name, f"the thread is in {call.decode()}")
         return thread
 
     def test_a_thread_that_waits_for_a_lock_of_python_is_below_its_own_function(self):
@@ -703,9 +704,7 @@ class Stacks(WithRecorder):
                 self.recorder = pitot.start(folder, post_window_ms=0, perfetto_file=True, **options)
                 self.recorder.on_incident(self.incidents.append)
                 self.fetch_on_thread()
-                deadline = time.monotonic() + 60
-                while b"fetch (" not in self.trace():
-                    self.assertLess(time.monotonic(), deadline)
+                self.wait_until(lambda: b"fetch (" in self.trace(), "an incident has a stack of the thread")
                 self.recorder.stop()
 
 
