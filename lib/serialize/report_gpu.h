@@ -38,7 +38,9 @@ class GpuReport {
 
   std::string Text(model::StringId id) const { return std::string(trace_.strings[id]); }
   std::string At(int64_t ns) const;
-  std::string StreamName(uint32_t stream) const;
+  // And its context: "7 (context 1)".
+  std::string StreamNumber(uint32_t stream) const;
+  std::string ThreadName(uint32_t thread) const;
   const std::string& BriefName(model::StringId compiled);
   std::string Attribute(std::string_view key) const { return std::string(trace_.AttributeOf(key)); }
   // "" if the collector was not refused.

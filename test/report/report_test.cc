@@ -172,6 +172,41 @@ TEST_CASE("a report has the number of batches timed by CUDA events, and the reas
   SECTION("nothing without the collector") { CHECK_FALSE(Has(Report(incident::MakeGpuTrace()), "CUDA events")); }
 }
 
+TEST_CASE("waits for GPUs have the whole names of calls and threads", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.calls.name[2] = trace.strings.Add("cudaMemcpyToSymbol (blocking)");
+  trace.threads[2].name = trace.strings.Add("model executor");
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "cudaMemcpyToSymbol (blocking)  7 (context 1)  model executor #3  02:31:16.760  1)\n"));
+}
+
+TEST_CASE("the table of waits for GPUs has no streams if none is known", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  CHECK(Has(OneLine(Report(trace)), "time call stream thread from during"));
+
+  trace.calls.name[2] = trace.calls.name[0];
+  std::fill(trace.calls.stream.begin(), trace.calls.stream.end(), model::kNone);
+  CHECK(Has(OneLine(Report(trace)), "time call thread from during"));
+}
+
+TEST_CASE("a wait for a GPU during many requests names all of them", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.threads[2].name = trace.strings.Add("the executor of the large model");
+  const model::FiringRow fired = trace.firings[0];
+  for (const model::RequestRow& row : std::vector<model::RequestRow>(9, trace.requests.back())) {
+    trace.requests.push_back(row);
+    trace.requests.back().id += trace.requests.size();
+    trace.firings.push_back(fired);
+    trace.firings.back().request_id = trace.requests.back().id;
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(OneLine(text), "02:31:16.760 1) 2) 3) 4) 5) 6) 7) 8) 9) 10)"));
+}
+
 TEST_CASE("a report without a GPU does not mention GPUs", "[report]") {
   const std::string text = Report(incident::MakeTrace());
   CHECK_FALSE(Has(text, "GPU"));
