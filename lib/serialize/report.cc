@@ -36,6 +36,7 @@ using base::PadRight;
 using base::Plural;
 using base::RequestId;
 using base::TimeOfDay;
+using model::Intervals;
 using model::kNone;
 using model::kOpen;
 using model::RequestRow;
@@ -50,12 +51,13 @@ constexpr size_t kMaxBesideLater = 1;
 constexpr size_t kMaxAwaited = 6;  // per request
 constexpr size_t kMaxLost = 4;     // per request
 constexpr size_t kDetailed = 3;
-constexpr size_t kMaxSites = 5;    // per thread
-constexpr size_t kMaxScopes = 3;   // per thread
-constexpr size_t kMaxWaits = 4;    // per thread
-constexpr size_t kMaxQueues = 6;   // per request
-constexpr size_t kMaxBatches = 4;  // per request
-constexpr size_t kMaxOthers = 10;  // other slow requests
+constexpr size_t kMaxSites = 5;         // per thread
+constexpr size_t kMaxScopes = 3;        // per thread
+constexpr size_t kMaxWaits = 4;         // per thread
+constexpr size_t kMaxWaitsForGpus = 3;  // per thread
+constexpr size_t kMaxQueues = 6;        // per request
+constexpr size_t kMaxBatches = 4;       // per request
+constexpr size_t kMaxOthers = 10;       // other slow requests
 constexpr size_t kMaxLosses = 20;
 constexpr size_t kMaxOpenRequests = 5;
 constexpr size_t kFewestTypical = 5;
@@ -98,11 +100,23 @@ struct ThreadWork {
   bool is_awaited = false;  // such a thread waited for it to release or hand over something
   int64_t busy_ns = 0;
   int64_t waiting_ns = 0;
-  Ranking sites;   // self time, an event of the site
-  Ranking scopes;  // overlap, event
-  Ranking waits;   // overlap, event
+  Ranking sites;      // self time, an event of the site
+  Ranking scopes;     // overlap, event
+  Ranking waits;      // overlap, event
+  Ranking gpu_waits;  // overlap, call
   std::vector<uint32_t> open;
 };
+
+// How much of a stretch lies in `set`. Stretches are asked about in order; `at` is the place in the set, the first time
+// its begin.
+int64_t OverlapNs(int64_t begin_ns, int64_t end_ns, const Intervals& set, Intervals::const_iterator* at) {
+  int64_t ns = 0;
+  for (; *at != set.end() && (*at)->begin_ns < end_ns; ++*at) {
+    ns += std::max<int64_t>(0, std::min((*at)->end_ns, end_ns) - std::max((*at)->begin_ns, begin_ns));
+    if ((*at)->end_ns > end_ns) break;
+  }
+  return ns;
+}
 
 // Adds to at most `most` rows, the largest first.
 void Keep(Ranking* rows, size_t most, int64_t ns, uint32_t row) {
@@ -142,7 +156,7 @@ const char* RemedyFor(model::LossReason reason) {
 class Writer {
  public:
   Writer(const Trace& trace, size_t columns)
-      : trace_(trace), index_(trace), counters_(trace), gpu_(trace, index_), lines_(columns) {
+      : trace_(trace), index_(trace), counters_(trace), waiting_(trace), gpu_(trace, index_), lines_(columns) {
     FindReleases();
     FindSlow();
   }
@@ -557,22 +571,45 @@ class Writer {
   ThreadWork WorkOf(uint32_t thread, uint32_t row, const std::vector<bool>& is_its_batch) const {
     ThreadWork work;
     work.thread = thread;
-    const RequestRow& request = trace_.requests[row];
-    const int64_t begin_ns = request.begin_ns, end_ns = trace_.RequestEnd(request);
-    const auto overlap = [&](int64_t from_ns, int64_t to_ns) {
-      return std::min(to_ns, end_ns) - std::max(from_ns, begin_ns);
-    };
+    DivideTime(row, FindGpuWaits(row, is_its_batch, &work), &work);
+    FindScopes(row, is_its_batch, &work);
+    return work;
+  }
 
+  // When the thread waited for GPUs in the request's time.
+  Intervals FindGpuWaits(uint32_t row, const std::vector<bool>& is_its_batch, ThreadWork* work) const {
+    const int64_t begin_ns = trace_.requests[row].begin_ns, end_ns = trace_.RequestEnd(trace_.requests[row]);
+    const model::CallColumns& calls = trace_.calls;
+    const auto [first, last] = std::equal_range(calls.thread.begin(), calls.thread.end(), work->thread);
+    std::vector<model::Interval> waits;
+    for (auto of = first; of != last; ++of) {
+      const auto call = static_cast<uint32_t>(of - calls.thread.begin());
+      if (calls.begin_ns[call] >= end_ns) break;  // calls are sorted by begin
+      const model::Interval part{std::max(calls.begin_ns[call], begin_ns), std::min(trace_.CallEnd(call), end_ns)};
+      if (!waiting_.Has(call) || part.end_ns <= part.begin_ns) continue;
+      waits.push_back(part);
+      Keep(&work->gpu_waits, kMaxWaitsForGpus, part.end_ns - part.begin_ns, call);
+      work->is_own |= calls.request[call] == row || (calls.batch[call] != kNone && is_its_batch[calls.batch[call]]);
+    }
+    return model::Union(std::move(waits));
+  }
+
+  // Divides the thread's part of the request's time: work of its own in each scope, and waits.
+  void DivideTime(uint32_t row, const Intervals& gpu_waits, ThreadWork* work) const {
+    const int64_t begin_ns = trace_.requests[row].begin_ns, end_ns = trace_.RequestEnd(trace_.requests[row]);
+    work->waiting_ns = model::TotalNs(gpu_waits);
+    auto gpu_wait = gpu_waits.begin();
     std::map<std::pair<uint32_t, StringId>, std::pair<int64_t, uint32_t>> by_site;
     // Flattens one thread at a time: all together would be larger than the trace.
-    for (const model::Segment& segment : model::FlattenThread(trace_, thread, begin_ns, end_ns)) {
-      const int64_t ns = segment.end_ns - segment.begin_ns;
+    for (const model::Segment& segment : model::FlattenThread(trace_, work->thread, begin_ns, end_ns)) {
+      const int64_t ns =
+          segment.end_ns - segment.begin_ns - OverlapNs(segment.begin_ns, segment.end_ns, gpu_waits, &gpu_wait);
       const model::SiteRow& site = trace_.sites[trace_.events.site[segment.event]];
       if (site.kind == SiteKind::kWait) {
-        work.waiting_ns += ns;
+        work->waiting_ns += ns;
         continue;
       }
-      work.busy_ns += ns;
+      work->busy_ns += ns;
       const uint32_t args = trace_.events.args[segment.event];
       const StringId named =
           site.name_is_first_arg && args != kNone ? static_cast<StringId>(trace_.arg_values[args]) : 0;
@@ -580,27 +617,30 @@ class Writer {
       self.first += ns;
       self.second = segment.event;
     }
-    for (const auto& [site, self] : by_site) Keep(&work.sites, kMaxSites, self.first, self.second);
+    for (const auto& [site, self] : by_site) Keep(&work->sites, kMaxSites, self.first, self.second);
+  }
 
-    const model::ThreadRow& of = trace_.threads[thread];
+  // Finds the longest scopes and waits, and those still open.
+  void FindScopes(uint32_t row, const std::vector<bool>& is_its_batch, ThreadWork* work) const {
+    const int64_t begin_ns = trace_.requests[row].begin_ns, end_ns = trace_.RequestEnd(trace_.requests[row]);
+    const model::ThreadRow& of = trace_.threads[work->thread];
     for (uint32_t event = of.first_event; event < of.first_event + of.event_count; ++event) {
       if (trace_.events.begin_ns[event] >= end_ns) break;  // events are sorted by begin
       const SiteKind kind = trace_.sites[trace_.events.site[event]].kind;
       if (!model::IsScope(kind)) continue;
-      const int64_t ns = overlap(trace_.events.begin_ns[event], trace_.EventEnd(event));
+      const int64_t ns = std::min(trace_.EventEnd(event), end_ns) - std::max(trace_.events.begin_ns[event], begin_ns);
       if (ns <= 0) continue;
       if (kind == SiteKind::kWait)
-        Keep(&work.waits, kMaxWaits, ns, event);
+        Keep(&work->waits, kMaxWaits, ns, event);
       else
-        Keep(&work.scopes, kMaxScopes, ns, event);
-      if (trace_.events.duration_ns[event] == kOpen) work.open.push_back(event);
+        Keep(&work->scopes, kMaxScopes, ns, event);
+      if (trace_.events.duration_ns[event] == kOpen) work->open.push_back(event);
       const uint32_t batch = trace_.events.batch[event];
-      work.is_own |= trace_.events.request[event] == row || (batch != kNone && is_its_batch[batch]);
+      work->is_own |= trace_.events.request[event] == row || (batch != kNone && is_its_batch[batch]);
     }
-    return work;
   }
 
-  // The threads with scopes in the request's time: its own first, then those it waited for.
+  // The threads with scopes, or waits for GPUs, in the request's time: its own first, then those it waited for.
   std::vector<ThreadWork> WorksOf(uint32_t row) const {
     const RequestRow& request = trace_.requests[row];
     std::vector<ThreadWork> works;
@@ -720,8 +760,8 @@ class Writer {
   static std::string Offset(int64_t at_ns, const RequestRow& request) {
     return (at_ns < request.begin_ns ? "" : "+") + Duration(at_ns - request.begin_ns);
   }
-  std::string At(uint32_t event, const RequestRow& request) const {
-    const int64_t after_ns = trace_.events.begin_ns[event] - request.begin_ns;
+  static std::string At(int64_t begin_ns, const RequestRow& request) {
+    const int64_t after_ns = begin_ns - request.begin_ns;
     return after_ns >= 0 ? " at +" + Duration(after_ns) : ", begun " + Duration(-after_ns) + " before";
   }
 
@@ -737,14 +777,22 @@ class Writer {
     text.clear();
     for (const auto& [ns, event] : work.scopes) {
       text += (text.empty() ? "" : ", ") + Cut(trace_.EventName(event), 40) + " " +
-              Duration(trace_.EventEnd(event) - trace_.events.begin_ns[event]) + At(event, request);
+              Duration(trace_.EventEnd(event) - trace_.events.begin_ns[event]) +
+              At(trace_.events.begin_ns[event], request);
     }
     if (!text.empty()) lines_.AddWrapped(7, "longest    ", text);
     for (const auto& [ns, event] : work.waits) {
       lines_.AddWrapped(7, "waited     ",
-                        Duration(ns) + " for " + WaitText(event) + At(event, request) + Holders(event, request) +
+                        Duration(ns) + " for " + WaitText(event) + At(trace_.events.begin_ns[event], request) +
+                            Holders(event, request) +
                             (trace_.events.duration_ns[event] == kOpen ? ", and is still waiting" : ""));
     }
+    text.clear();
+    for (const auto& [ns, call] : work.gpu_waits) {
+      text += (text.empty() ? "for GPUs: " : ", ") + Cut(Str(trace_.calls.name[call]), 40) + " " + Duration(ns) +
+              (trace_.calls.duration_ns[call] == kOpen ? " so far" : "") + At(trace_.calls.begin_ns[call], request);
+    }
+    if (!text.empty()) lines_.AddWrapped(7, "waited     ", text);
     if (const std::string open = OpenText(work); !open.empty()) lines_.AddWrapped(7, "still open ", open);
   }
 
@@ -991,6 +1039,7 @@ class Writer {
   const Trace& trace_;
   const model::RequestIndex index_;
   const model::CounterIndex counters_;
+  const model::WaitingCalls waiting_;
   GpuReport gpu_;
   Lines lines_;
   std::vector<uint32_t> slow_;

@@ -207,6 +207,55 @@ TEST_CASE("a wait for a GPU during many requests names all of them", "[report]")
   CHECK(Has(OneLine(text), "02:31:16.760 1) 2) 3) 4) 5) 6) 7) 8) 9) 10)"));
 }
 
+TEST_CASE("a thread's wait for a GPU is a wait, not work in its scope", "[report]") {
+  const std::string text = Report(incident::MakeGpuTrace());
+
+  CHECK(Has(text,
+            "   * executor #3: in scopes 3.48 ms, waiting 12.5 ms\n"
+            "       self       forward 3.48 ms\n"));
+  CHECK(Has(text,
+            "       waited     for GPUs: cudaStreamSynchronize 12.5 ms at +27.0 ms, cudaMemcpyAsync 20 us at\n"
+            "                  +24.0 ms\n"));
+}
+
+TEST_CASE("a thread that waits for a GPU is not a thread in no scope", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  std::fill(trace.calls.thread.begin(), trace.calls.thread.end(), 3);  // the idle thread, without a scope
+  std::fill(trace.calls.batch.begin(), trace.calls.batch.end(), model::kNone);
+
+  const std::string beside = Report(trace);
+  trace.calls.request.assign(trace.calls.size(), static_cast<uint32_t>(trace.requests.size()) - 1);
+  const std::string own = Report(trace);
+
+  CHECK(Has(beside, "     idle #4: in scopes 0 us, waiting 12.5 ms\n"));
+  CHECK(Has(own, "   * idle #4: in scopes 0 us, waiting 12.5 ms\n"));
+  CHECK_FALSE(Has(own, "in no scope"));
+}
+
+TEST_CASE("a wait for a GPU within a recorded wait counts once", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  std::fill(trace.calls.thread.begin(), trace.calls.thread.end(), 0);
+  trace.calls.begin_ns[0] = trace.window_begin_ns + 620 * incident::kMs;  // the wait for the lock ends at 626 ms
+  trace.calls.duration_ns[0] = trace.calls.duration_ns[2];
+  trace.calls.name[0] = std::exchange(trace.calls.name[2], trace.calls.name[1]);
+  trace.calls.stream[2] = model::kNone;
+  trace.gpu.call.assign(trace.gpu.call.size(), model::kNone);
+
+  CHECK(Has(Report(trace), "   * http-1 #1: in scopes 3.00 ms, waiting 18.5 ms\n"));
+}
+
+TEST_CASE("an open wait for a GPU is still going on", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.calls.duration_ns[2] = model::kOpen;
+  for (model::RequestRow& row : trace.requests) {
+    if (row.id != incident::kSlowRequest) continue;
+    row.duration_ns = row.stages.back().duration_ns = model::kOpen;
+    row.end_known = false;
+  }
+
+  CHECK(Has(OneLine(Report(trace)), "waited for GPUs: cudaStreamSynchronize 363.0 ms so far at +27.0 ms"));
+}
+
 TEST_CASE("a report without a GPU does not mention GPUs", "[report]") {
   const std::string text = Report(incident::MakeTrace());
   CHECK_FALSE(Has(text, "GPU"));
