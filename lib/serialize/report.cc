@@ -18,6 +18,7 @@
 #include "pitot/wait.h"
 #include "serialize/report_gpu.h"
 #include "serialize/report_host.h"
+#include "serialize/report_usage.h"
 
 namespace pitot::report {
 namespace {
@@ -156,7 +157,14 @@ const char* RemedyFor(model::LossReason reason) {
 class Writer {
  public:
   Writer(const Trace& trace, size_t columns)
-      : trace_(trace), index_(trace), counters_(trace), waiting_(trace), gpu_(trace, index_), lines_(columns) {
+      : trace_(trace),
+        index_(trace),
+        counters_(trace),
+        waiting_(trace),
+        gpu_(trace, index_),
+        host_(trace),
+        usage_(trace, index_, host_),
+        lines_(columns) {
     FindReleases();
     FindSlow();
   }
@@ -349,8 +357,10 @@ class Writer {
     if (const std::string operators = gpu_.OperatorsOf(row); !operators.empty())
       lines_.AddWrapped(3, "operators  ", operators);
     if (const std::string memory = MemoryOf(row); !memory.empty()) lines_.AddWrapped(3, "memory     ", memory);
+    const std::vector<ThreadWork> works = WorksOf(row);
+    lines_.AddWrapped(3, "usage      ", usage_.Of(row, OwnThreads(row, works)));
     Stages(number);
-    Threads(row, number < kDetailed ? kMaxBeside : kMaxBesideLater);
+    Threads(row, works, number < kDetailed ? kMaxBeside : kMaxBesideLater);
   }
 
   // The peak memory of allocators while the request was in work.
@@ -640,19 +650,31 @@ class Writer {
     }
   }
 
+  // The threads where it began, was taken, ran in batches and ended: its own even without scopes in its context. A
+  // scope that ends after the request has lost the context.
+  std::set<uint32_t> ThreadsOf(uint32_t row) const {
+    const RequestRow& request = trace_.requests[row];
+    std::set<uint32_t> threads{request.begin_thread, request.end_thread};
+    for (const uint32_t batch : index_.Batches(row)) threads.insert(trace_.batches[batch].thread);
+    for (const uint32_t handoff : index_.Handoffs(row)) threads.insert(trace_.handoffs[handoff].to_thread);
+    threads.erase(kNone);
+    return threads;
+  }
+  std::set<uint32_t> OwnThreads(uint32_t row, const std::vector<ThreadWork>& works) const {
+    std::set<uint32_t> threads = ThreadsOf(row);
+    for (const ThreadWork& work : works) {
+      if (work.is_own) threads.insert(work.thread);
+    }
+    return threads;
+  }
+
   // The threads with scopes, or waits for GPUs, in the request's time: its own first, then those it waited for.
   std::vector<ThreadWork> WorksOf(uint32_t row) const {
-    const RequestRow& request = trace_.requests[row];
     std::vector<ThreadWork> works;
     std::vector<bool> is_its_batch(trace_.batches.size());
-    // The threads where it began, was taken and ended are its own even without scopes in its context: a scope that ends
-    // after the request has lost the context.
-    std::set<uint32_t> own_threads{request.begin_thread, request.end_thread}, awaited;
-    for (const uint32_t batch : index_.Batches(row)) {
-      is_its_batch[batch] = true;
-      own_threads.insert(trace_.batches[batch].thread);
-    }
-    for (const uint32_t handoff : index_.Handoffs(row)) own_threads.insert(trace_.handoffs[handoff].to_thread);
+    for (const uint32_t batch : index_.Batches(row)) is_its_batch[batch] = true;
+    const std::set<uint32_t> own_threads = ThreadsOf(row);
+    std::set<uint32_t> awaited;
     for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
       ThreadWork work = WorkOf(thread, row, is_its_batch);
       work.is_own |= own_threads.count(thread) != 0;
@@ -668,9 +690,8 @@ class Writer {
   }
 
   // The request's own threads, and `most_beside` others.
-  void Threads(uint32_t row, size_t most_beside) {
+  void Threads(uint32_t row, const std::vector<ThreadWork>& works, size_t most_beside) {
     const RequestRow& request = trace_.requests[row];
-    const std::vector<ThreadWork> works = WorksOf(row);
     lines_.Blank();
     if (works.empty()) {
       lines_.Add(3, "the trace has no scope of any thread at that time");
@@ -1014,12 +1035,11 @@ class Writer {
   }
 
   void Host() {
-    const HostReport host(trace_);
-    if (!host.IsKnown()) return;
+    if (!host_.IsKnown()) return;
     lines_.Blank();
     lines_.Add(0, "HOST");
     lines_.Blank();
-    host.Write(3, &lines_);
+    host_.Write(3, &lines_);
   }
 
   void Files() {
@@ -1041,6 +1061,8 @@ class Writer {
   const model::CounterIndex counters_;
   const model::WaitingCalls waiting_;
   GpuReport gpu_;
+  const HostReport host_;
+  const UsageReport usage_;
   Lines lines_;
   std::vector<uint32_t> slow_;
   std::vector<uint64_t> missing_;

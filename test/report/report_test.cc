@@ -97,6 +97,57 @@ TEST_CASE("a report has the peak of allocated memory during a slow request", "[r
   CHECK(Has(text, "memory     at most 1,536 MiB LibTorch allocated on GPU 0 while it was worked on, 1,024 MiB"));
 }
 
+TEST_CASE("a slow request has the CPU time of its threads, of the executor in its batches only", "[report]") {
+  Trace trace = incident::MakeTrace();  // the request: 610 to 651.3 ms; its batch: 633 to 651 ms
+  const std::string nothing = Report(trace);
+  const auto add_cpu = [&](const char* of, std::vector<std::pair<int64_t, double>> ms) {
+    for (auto& [at, value] : ms) value *= 1e6;
+    AddState((std::string("thread ") + of + ": on-CPU time").c_str(), "ns", ms, &trace);
+  };
+  add_cpu("4251", {{600, 100}, {620, 110}, {660, 150}});  // http-1: 105 at 610 ms, 141.3 at 651.3
+  const std::string some = Report(trace);
+  add_cpu("4253", {{600, 50}, {633, 80}, {651, 88}, {700, 130}});  // the executor
+
+  const std::string all = Report(trace);
+
+  CHECK(Has(nothing, "   usage      CPU time not recorded\n"));
+  CHECK(Has(some, "   usage      36.3 ms of CPU time on 1 of its 2 threads\n"));
+  CHECK(Has(all, "   usage      44.3 ms of CPU time on its 2 threads\n"));
+}
+
+TEST_CASE("CPU time is not recorded if a thread was read long after its work began, or long before it ended",
+          "[report]") {
+  Trace trace = incident::MakeTrace();
+  AddState("thread 4251: on-CPU time", "ns", {{615, 1e6}, {660, 2e6}}, &trace);
+  AddState("thread 4253: on-CPU time", "ns", {{620, 1e6}, {640, 2e6}}, &trace);
+
+  CHECK(Has(Report(trace), "   usage      CPU time not recorded\n"));
+}
+
+TEST_CASE("a slow request has the allocations of its calls", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  const std::string partly = Report(trace);
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kKernels}};
+  const std::string none = Report(trace);
+  for (const uint32_t call : {0, 1}) trace.calls.name[call] = trace.strings.Add(call == 0 ? "cudaMalloc" : "cudaFree");
+  trace.calls.name[3] = trace.calls.name[0];  // in no batch of the request
+
+  const std::string two = Report(trace);
+
+  CHECK(Has(partly, "   usage      CPU time and allocations by the driver not recorded\n"));
+  CHECK(Has(none, "   usage      CPU time not recorded; no allocations by the driver\n"));
+  CHECK(Has(two, "   usage      CPU time not recorded; 1 allocation and 1 free by the driver, 25 us in all\n"));
+}
+
+TEST_CASE("allocations are known at any depth from the calls in which threads wait", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.attributes.push_back({trace.strings.Add("cuda_calls.libraries"), trace.strings.Add("7")});
+  CHECK(Has(Report(trace), "; no allocations by the driver\n"));
+
+  trace.attributes.push_back({trace.strings.Add("cuda_calls.not_recorded"), trace.strings.Add("paused")});
+  CHECK(Has(Report(trace), "CPU time and allocations by the driver not recorded\n"));
+}
+
 TEST_CASE("a report without kernel records has the batch's GPU time from CUDA events, and no idle GPU", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.gpu = {};
