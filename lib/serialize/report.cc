@@ -322,7 +322,7 @@ class Writer {
   // One line for each slow request.
   void Summary() {
     lines_.Blank();
-    lines_.Add(3, PadLeft("time", 10) + PadLeft("typical", 11) + "  " + PadRight("largest difference", 32) + "  " +
+    lines_.Add(3, PadLeft("time", 10) + PadLeft("median", 11) + "  " + PadRight("largest difference", 32) + "  " +
                       PadRight("outcome", 11) + "  route");
     for (size_t i = 0; i < slow_.size(); ++i) {
       const RequestRow& request = trace_.requests[slow_[i]];
@@ -555,7 +555,7 @@ class Writer {
   void Stages(size_t number) {
     const StageTable& stages = stages_[number];
     lines_.Blank();
-    lines_.Add(3, PadRight("stage", 34) + PadLeft("time", 14) + PadLeft("typical", 14) + PadLeft("difference", 14));
+    lines_.Add(3, PadRight("stage", 34) + PadLeft("time", 14) + PadLeft("median", 14) + PadLeft("difference", 14));
     for (size_t i = 0; i < stages.lines.size(); ++i) {
       const StageTable::Line& line = stages.lines[i];
       const int64_t difference_ns = line.ns - line.typical_ns;
@@ -565,17 +565,17 @@ class Writer {
       if (i == stages.largest) text += "  <-- largest";
       lines_.Add(3, text);
     }
-    if (stages.lines.back().is_known) {
-      lines_.Add(3, Format("typical: median of the %s ok requests of the same route%s in this trace",
-                           Count(stages.typical).c_str(),
-                           !stages.is_of_its_size                            ? ", any size,"
-                           : trace_.requests[slow_[number]].size_bucket != 0 ? " and size"
-                                                                             : ""));
-      if (stages.has_rare) lines_.Add(3, "         0.00 ms for a stage in fewer than half of them");
-    } else {
-      lines_.Add(3,
-                 "typical: unknown, only " + Plural(stages.typical, "ok request") + " of the same route in this trace");
-    }
+    lines_.Add(3, "median of this window: " + PopulationOf(number));
+    if (stages.has_rare) lines_.Add(3, "0.00 ms for a stage in fewer than half of them");
+  }
+
+  // The requests behind the medians.
+  std::string PopulationOf(size_t number) const {
+    const StageTable& stages = stages_[number];
+    const std::string requests = Plural(stages.typical, "ok request") + " of the same route";
+    if (!stages.lines.back().is_known) return "unknown, only " + requests;
+    if (!stages.is_of_its_size) return requests + ", any size";
+    return requests + (trace_.requests[slow_[number]].size_bucket != 0 ? " and size" : "");
   }
 
   ThreadWork WorkOf(uint32_t thread, uint32_t row, const std::vector<bool>& is_its_batch) const {

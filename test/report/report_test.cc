@@ -644,12 +644,12 @@ TEST_CASE("typical times fall back to the route and then to none", "[report]") {
   model::RequestRow& slow = *std::find_if(trace.requests.begin(), trace.requests.end(),
                                           [](const auto& r) { return r.id == incident::kSlowRequest; });
   slow.size_bucket = 20;
-  CHECK(Has(Report(trace), "the 12 ok requests of the same route, any size, in this trace"));
+  CHECK(Has(Report(trace), "median of this window: 12 ok requests of the same route, any size\n"));
 
   for (model::RequestRow& request : trace.requests) {
     if (request.id != 0x100) request.outcome = Outcome::kFailed;
   }
-  CHECK(Has(Report(trace), "typical: unknown, only 1 ok request of the same route"));
+  CHECK(Has(Report(trace), "median of this window: unknown, only 1 ok request of the same route\n"));
 }
 
 TEST_CASE("a stage missing from similar requests counts in full, and may be the largest difference", "[report]") {
@@ -780,8 +780,8 @@ TEST_CASE("requests that fired are never typical, even if they are many", "[repo
 
   const std::string text = Report(trace);
 
-  CHECK(Has(text, "typical: median of the 12 ok requests"));
-  CHECK_FALSE(Has(text, "typical: median of the 22 ok requests"));
+  CHECK(Has(text, "median of this window: 12 ok requests"));
+  CHECK_FALSE(Has(text, "median of this window: 22 ok requests"));
 }
 
 TEST_CASE("a request handed over a thousand times is shown with its longest waits in queues", "[report]") {
