@@ -5,6 +5,8 @@
 #define PITOT_LIB_MODEL_RECORDED_H_
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "pitot/model/trace.h"
 
@@ -18,8 +20,19 @@ Depth DepthOf(const Trace& trace, int64_t begin_ns, int64_t end_ns);
 // (pitot::cuda_calls).
 bool AreWaitsRecorded(const Trace& trace);
 
+// Whether there was a GPU to record.
+bool HasGpu(const Trace& trace);
+// Whether the trace is from a dump that is damaged, or was when it was recovered.
+bool IsDamagedDump(const Trace& trace);
+
 // Whether a depth with kernels was recorded in some of the window, or there are kernels, copies or sets without one.
 bool HasGpuWork(const Trace& trace);
+
+// Why the recorder refused the collector of that attribute ("collector.cupti"); "" if it did not.
+std::string WhyRefused(const Trace& trace, std::string_view collector);
+// Why there are no kernels and, if known, how to record them, in C++'s words. "" if there are some, the trace is
+// damaged, or nothing is known.
+std::string WhyNoKernels(const Trace& trace);
 
 }  // namespace pitot::model
 

@@ -12,6 +12,7 @@
 
 #include "base/columns.h"
 #include "base/quantile.h"
+#include "model/recorded.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/request.h"
@@ -94,6 +95,12 @@ std::string Difference(int64_t ns) { return (ns > -5000 ? "+" : "") + Millisecon
 // Times and their rows.
 using Ranking = std::vector<std::pair<int64_t, uint32_t>>;
 
+std::vector<uint32_t> RowsOf(const Ranking& ranking) {
+  std::vector<uint32_t> rows;
+  for (const auto& [ns, row] : ranking) rows.push_back(row);
+  return rows;
+}
+
 // One thread's part of a request's time.
 struct ThreadWork {
   uint32_t thread = kNone;
@@ -106,6 +113,10 @@ struct ThreadWork {
   Ranking waits;      // overlap, event
   Ranking gpu_waits;  // overlap, call
   std::vector<uint32_t> open;
+
+  // The rows that it is shown with.
+  using Key = std::tuple<uint32_t, std::vector<uint32_t>, std::vector<uint32_t>, std::vector<uint32_t>>;
+  Key key() const { return {thread, RowsOf(scopes), RowsOf(waits), RowsOf(gpu_waits)}; }
 };
 
 // How much of a stretch lies in `set`. Stretches are asked about in order; `at` is the place in the set, the first time
@@ -319,8 +330,14 @@ class Writer {
     return fired;
   }
 
-  // One line for each slow request.
+  // Adds a line, unless the report has it already.
+  void AddOnce(size_t indent, const std::string& text) {
+    if (said_.insert(text).second) lines_.Add(indent, text);
+  }
+
+  // One line for each slow request, if there are several.
   void Summary() {
+    if (slow_.size() < 2) return;
     lines_.Blank();
     lines_.Add(3, PadLeft("time", 10) + PadLeft("median", 11) + "  " + PadRight("largest difference", 32) + "  " +
                       PadRight("outcome", 11) + "  route");
@@ -360,7 +377,7 @@ class Writer {
     const std::vector<ThreadWork> works = WorksOf(row);
     lines_.AddWrapped(3, "usage      ", usage_.Of(row, OwnThreads(row, works)));
     Stages(number);
-    Threads(row, works, number < kDetailed ? kMaxBeside : kMaxBesideLater);
+    Threads(number, works, number < kDetailed ? kMaxBeside : kMaxBesideLater);
   }
 
   // The peak memory of allocators while the request was in work.
@@ -378,7 +395,8 @@ class Writer {
 
   void Facts(const RequestRow& request) {
     for (const Fired& fired : FiredTogether()) {
-      if (fired.first->request_id != request.id) continue;
+      const bool is_headline = fired.first == trace_.firings.data() && fired.count == 1;
+      if (fired.first->request_id != request.id || is_headline) continue;
       std::string text = std::string(Str(fired.first->cause)) + ": " + std::string(Str(fired.first->detail));
       if (fired.count > 1) text += " (and " + base::Plural(fired.count - 1, "more time") + ")";
       lines_.AddWrapped(3, "fired      ", text);
@@ -565,8 +583,8 @@ class Writer {
       if (i == stages.largest) text += "  <-- largest";
       lines_.Add(3, text);
     }
-    lines_.Add(3, "median of this window: " + PopulationOf(number));
-    if (stages.has_rare) lines_.Add(3, "0.00 ms for a stage in fewer than half of them");
+    AddOnce(3, "median of this window: " + PopulationOf(number));
+    if (stages.has_rare) AddOnce(3, "0.00 ms for a stage in fewer than half of them");
   }
 
   // The requests behind the medians.
@@ -690,34 +708,48 @@ class Writer {
   }
 
   // The request's own threads, and `most_beside` others.
-  void Threads(uint32_t row, const std::vector<ThreadWork>& works, size_t most_beside) {
-    const RequestRow& request = trace_.requests[row];
+  void Threads(size_t number, const std::vector<ThreadWork>& works, size_t most_beside) {
+    const RequestRow& request = trace_.requests[slow_[number]];
     lines_.Blank();
     if (works.empty()) {
       lines_.Add(3, "the trace has no scope of any thread at that time");
       return LostMeanwhile(request);
     }
-    lines_.Add(3, "all threads at that time: * worked for it, > held or handed over a resource those waited for");
+    const bool is_first = said_.insert("all threads").second;
+    lines_.Add(3, std::string("all threads at that time") +
+                      (is_first ? ": * worked for it, > held or handed over a resource those waited for" : ""));
     size_t own = 0, held = 0, beside = 0;
     std::vector<const ThreadWork*> left_out;
+    std::map<size_t, std::string> shown_above;  // names, by request
     for (const ThreadWork& work : works) {
       const bool is_shown = work.is_own       ? own++ < kMaxThreads
                             : work.is_awaited ? held++ < kMaxAwaited
                                               : beside++ < most_beside;
-      if (is_shown)
-        Thread(work, request);
-      else
+      if (!is_shown) {
         left_out.push_back(&work);
+        continue;
+      }
+      const auto [shown, is_new] = shown_.try_emplace(work.key(), number);
+      if (work.is_own || work.is_awaited || is_new) {
+        Thread(work, request);
+      } else {
+        std::string& names = shown_above[shown->second];
+        names += (names.empty() ? "" : ", ") + ThreadName(work.thread);
+      }
     }
-    if (!left_out.empty()) {
-      int64_t busy_ns = 0, waiting_ns = 0;
-      for (const ThreadWork* work : left_out) busy_ns += work->busy_ns, waiting_ns += work->waiting_ns;
-      lines_.Add(3, "  and " + Plural(left_out.size(), "thread") + " more, in scopes " + Duration(busy_ns) +
-                        ", waiting " + Duration(waiting_ns));
-    }
+    for (const auto& [above, names] : shown_above) lines_.AddWrapped(5, Format("as under %zu): ", above + 1), names);
+    LeftOut(left_out);
     const size_t idle = trace_.threads.size() - works.size();
     if (idle > 0) lines_.Add(3, "  " + Plural(idle, "thread") + (idle == 1 ? " was" : " were") + " in no scope");
     LostMeanwhile(request);
+  }
+
+  void LeftOut(const std::vector<const ThreadWork*>& works) {
+    if (works.empty()) return;
+    int64_t busy_ns = 0, waiting_ns = 0;
+    for (const ThreadWork* work : works) busy_ns += work->busy_ns, waiting_ns += work->waiting_ns;
+    lines_.Add(3, "  and " + Plural(works.size(), "thread") + " more, in scopes " + Duration(busy_ns) + ", waiting " +
+                      Duration(waiting_ns));
   }
 
   // The arguments of a wait; nullopt if it has none.
@@ -791,7 +823,7 @@ class Writer {
     head += ": in scopes " + Duration(work.busy_ns) + ", waiting " + Duration(work.waiting_ns);
     lines_.Add(3, head);
     std::string text;
-    for (const auto& [ns, event] : work.sites) {
+    for (const auto& [ns, event] : IsFlat(work) ? Ranking() : work.sites) {
       text += (text.empty() ? "" : ", ") + Cut(trace_.EventName(event), 40) + " " + Duration(ns);
     }
     if (!text.empty()) lines_.AddWrapped(7, "self       ", text);
@@ -799,7 +831,7 @@ class Writer {
     for (const auto& [ns, event] : work.scopes) {
       text += (text.empty() ? "" : ", ") + Cut(trace_.EventName(event), 40) + " " +
               Duration(trace_.EventEnd(event) - trace_.events.begin_ns[event]) +
-              At(trace_.events.begin_ns[event], request);
+              (trace_.events.duration_ns[event] == kOpen ? " so far" : "") + At(trace_.events.begin_ns[event], request);
     }
     if (!text.empty()) lines_.AddWrapped(7, "longest    ", text);
     for (const auto& [ns, event] : work.waits) {
@@ -817,12 +849,24 @@ class Writer {
     if (const std::string open = OpenText(work); !open.empty()) lines_.AddWrapped(7, "still open ", open);
   }
 
-  // Its open scopes and waits, without the waits shown above.
+  // Whether its longest scopes are all of its scopes, and each of them is whole and has no other in it: self times
+  // would say the same.
+  bool IsFlat(const ThreadWork& work) const {
+    return work.sites.size() == work.scopes.size() &&
+           std::all_of(work.scopes.begin(), work.scopes.end(), [&](const auto& scope) {
+             return scope.first == trace_.EventEnd(scope.second) - trace_.events.begin_ns[scope.second] &&
+                    std::find(work.sites.begin(), work.sites.end(), scope) != work.sites.end();
+           });
+  }
+
+  // Its open scopes and waits, without those shown above.
   std::string OpenText(const ThreadWork& work) const {
     std::string text;
     for (const uint32_t event : work.open) {
-      const auto is_it = [event](const auto& wait) { return wait.second == event; };
-      if (std::any_of(work.waits.begin(), work.waits.end(), is_it)) continue;
+      const auto is_it = [event](const auto& shown) { return shown.second == event; };
+      if (std::any_of(work.waits.begin(), work.waits.end(), is_it) ||
+          std::any_of(work.scopes.begin(), work.scopes.end(), is_it))
+        continue;
       const bool is_wait = trace_.sites[trace_.events.site[event]].kind == SiteKind::kWait;
       text += (text.empty() ? "" : ", ") +
               (is_wait ? "waits for " + WaitText(event) : Cut(trace_.EventName(event), 40)) + " for " +
@@ -840,17 +884,27 @@ class Writer {
     // For the wait's part in the request, like the wait itself.
     const int64_t end_ns = std::min(trace_.EventEnd(event), trace_.RequestEnd(request));
     int64_t begin_ns = std::max(trace_.events.begin_ns[event], request.begin_ns);
-    std::string text;
+    struct Held {
+      int64_t ns;
+      std::string by;
+    };
+    std::vector<Held> held;
     size_t count = 0;
     for (const auto& [at_ns, release] : releases->second) {
       if (at_ns <= begin_ns || at_ns > end_ns) continue;
-      text += (count++ == 0 ? "; " : ", then ") + Duration(at_ns - begin_ns) + " of it held by " +
-              ThreadName(trace_.events.thread[release]);
+      ++count;
+      std::string by = ThreadName(trace_.events.thread[release]);
       if (const uint32_t row = trace_.events.request[release]; row != kNone)
-        text += " for request " + RequestId(trace_.requests[row].id);
+        by += " for request " + RequestId(trace_.requests[row].id);
+      if (held.empty() || held.back().by != by) held.push_back({0, std::move(by)});
+      held.back().ns += at_ns - begin_ns;
       begin_ns = at_ns;
     }
-    return count > 1 ? text : "";
+    if (count < 2) return {};
+    std::string text;
+    for (const Held& one : held)
+      text += (text.empty() ? "; " : ", then ") + Duration(one.ns) + " of it held by " + one.by;
+    return text;
   }
   void FindReleases() {
     for (uint32_t event = 0; event < trace_.events.size(); ++event) {
@@ -1029,9 +1083,29 @@ class Writer {
     lines_.Blank();
     lines_.Add(0, "RECORDER");
     lines_.Blank();
+    constexpr std::string_view kOfRequest = "depth.of_request";
+    const std::string_view of_window = trace_.AttributeOf("depth.of_window");
+    const std::string why = model::WhyNoKernels(trace_);
+    uint64_t as_window = 0;
     for (const model::Attribute& attribute : trace_.attributes) {
-      lines_.AddWrapped(3, PadRight(Str(attribute.key), 28) + " ", Str(attribute.value));
+      const std::string_view key = Str(attribute.key), value = Str(attribute.value);
+      if (key == "incident.cause" && !trace_.firings.empty() && attribute.value == trace_.firings[0].cause) continue;
+      if (key.substr(0, kOfRequest.size()) == kOfRequest && value == of_window) {
+        ++as_window;
+        continue;
+      }
+      AddAttribute(key, Without(why, value));
     }
+    if (as_window != 0) AddAttribute(kOfRequest, "as depth.of_window, for " + Plural(as_window, "request"));
+  }
+  void AddAttribute(std::string_view key, std::string_view value) {
+    lines_.AddWrapped(3, PadRight(key, std::max<size_t>(28, base::Width(key))) + " ", value);
+  }
+  // The reason for missing kernels is a line of the part GPU.
+  static std::string Without(const std::string& why, std::string_view value) {
+    if (why.empty() || value.size() < why.size() || value.substr(value.size() - why.size()) != why)
+      return std::string(value);
+    return std::string(value.substr(0, value.size() - why.size())) + "see GPU above";
   }
 
   void Host() {
@@ -1064,6 +1138,8 @@ class Writer {
   const HostReport host_;
   const UsageReport usage_;
   Lines lines_;
+  std::set<std::string> said_;               // lines that are not repeated
+  std::map<ThreadWork::Key, size_t> shown_;  // other threads' work, and under which request it is shown
   std::vector<uint32_t> slow_;
   std::vector<uint64_t> missing_;
   std::map<StringId, std::vector<std::pair<int64_t, uint32_t>>> releases_;  // of a lock: time, event

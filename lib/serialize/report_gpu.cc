@@ -15,6 +15,7 @@
 #include "base/memory_option.h"
 #include "base/overhead_name.h"
 #include "model/host_language.h"
+#include "model/recorded.h"
 
 namespace pitot::report {
 namespace {
@@ -221,35 +222,9 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   return text;
 }
 
-std::string GpuReport::WhyRefused(const char* collector) const {
-  constexpr std::string_view kRefused = "refused: ";
-  const std::string why = Attribute(collector);
-  return why.compare(0, kRefused.size(), kRefused) == 0 ? why.substr(kRefused.size()) : why;
-}
-
-// Also tells how to record kernels, if known. "" if there are kernels.
-std::string GpuReport::WhyNoKernels() const {
-  if (const std::string why = Attribute("cupti.not_recorded"); !why.empty()) return why;
-  const auto is_kernel = [](GpuKind kind) { return kind == GpuKind::kKernel || kind == GpuKind::kGraph; };
-  if (coverage_.IsDamaged() || std::any_of(trace_.gpu.kind.begin(), trace_.gpu.kind.end(), is_kernel)) return {};
-  const std::string opencl = Attribute("opencl.not_recorded");
-  if (Attribute("cupti.version").empty()) {
-    if (std::string why = WhyRefused("collector.cupti"); !why.empty()) return why;
-    if (std::string why = WhyRefused("collector.opencl"); !why.empty()) return why;
-    if (!opencl.empty()) return opencl;
-    const bool has_spans = trace_.gpu.size() != 0 && trace_.depths.empty();
-    return has_spans ? "no collector for kernels was added; to record kernels: pitot::MakeCuptiCollector" : "";
-  }
-  const auto is_deep = [](const model::DepthRow& row) { return row.depth != Depth::kScopes; };
-  if (trace_.depths.empty() || std::any_of(trace_.depths.begin(), trace_.depths.end(), is_deep)) return opencl;
-  const std::string depth = Attribute("depth.of_window");
-  return "the depth was " + (depth.empty() ? "scopes" : depth) +
-         "; to record kernels: Options::depth or Recorder::SetDepth";
-}
-
 std::string GpuReport::OperatorsOf(uint32_t request) const {
   const model::OperatorCoverage coverage = operator_times_.Of(trace_, index_, request);
-  if (const std::string why = WhyRefused("collector.torch"); !why.empty()) return "not recorded: " + why;
+  if (const std::string why = model::WhyRefused(trace_, "collector.torch"); !why.empty()) return "not recorded: " + why;
   if (!coverage.is_known || coverage.covered_ns == coverage.ran_ns) return {};
   std::string text = "not recorded";
   if (coverage.covered_ns != 0)
@@ -293,7 +268,7 @@ std::string GpuReport::WhyNotTimed() const {
 }
 
 void GpuReport::Write(const During& during, Lines* lines) {
-  const std::string why = WhyNoKernels(), not_timed = WhyNotTimed();
+  const std::string why = model::WhyNoKernels(trace_), not_timed = WhyNotTimed();
   if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown() && why.empty() && not_timed.empty() &&
       trace_.overheads.empty())
     return;

@@ -43,9 +43,6 @@ class GpuReport {
   std::string ThreadName(uint32_t thread) const;
   const std::string& BriefName(model::StringId compiled);
   std::string Attribute(std::string_view key) const { return std::string(trace_.AttributeOf(key)); }
-  // "" if the collector was not refused.
-  std::string WhyRefused(const char* collector) const;
-  std::string WhyNoKernels() const;
   // The batches that CUDA events timed; nullopt if they timed nothing at all.
   std::optional<uint64_t> BatchesTimed() const;
   std::string WhyNotTimed() const;

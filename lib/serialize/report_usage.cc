@@ -28,7 +28,7 @@ UsageReport::UsageReport(const Trace& trace, const model::RequestIndex& index, c
     : trace_(trace),
       index_(index),
       host_(host),
-      has_gpu_(model::CoverageIndex(trace).HasGpu()),
+      has_gpu_(model::HasGpu(trace)),
       has_operations_(model::HasGpuWork(trace)),
       are_waits_recorded_(model::AreWaitsRecorded(trace)) {}
 

@@ -68,6 +68,25 @@ void AddState(const char* name, const char* unit, std::vector<std::pair<int64_t,
   }
 }
 
+// A second request as slow as the first, with the same work next to it: that of http-2.
+Trace MakeTwoSlow() {
+  Trace trace = incident::MakeTrace();
+  trace.requests.push_back(trace.requests.back());
+  trace.requests.back().id = 0x8f0d;
+  trace.firings.push_back(trace.firings[0]);
+  trace.firings.back().request_id = 0x8f0d;
+  trace.firings.back().detail = trace.strings.Add("41.3 ms, too");
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) trace.events.args[event] = model::kNone;
+  }
+  return trace;
+}
+size_t Times(const std::string& text, const std::string& part) {
+  size_t times = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++times;
+  return times;
+}
+
 }  // namespace
 
 TEST_CASE("an incident's report shows the slow request and the work in its time", "[report]") {
@@ -665,7 +684,7 @@ TEST_CASE("a stage missing from similar requests counts in full, and may be the 
   const std::string text = OneLine(Report(trace));
 
   CHECK(Has(text, "fetch " + ms + " 0.00 ms +" + ms + " <-- largest"));
-  CHECK(Has(text, "fetch +" + base::Duration(longest.duration_ns)));  // in the list at the top
+  CHECK(Has(OneLine(Report(MakeTwoSlow())), "queue +20.3 ms"));  // in the list of several
   CHECK(Has(text, "0.00 ms for a stage in fewer than half of them"));
 }
 
@@ -725,6 +744,7 @@ TEST_CASE("a wait for a lock lists its successive holders", "[report]") {
   for (const int64_t at_ms : {620, 625}) {
     AddRelease(trace.window_begin_ns + at_ms * incident::kMs, &trace);
   }
+  trace.events.request.back() = 0;
   REQUIRE(model::FindInconsistency(trace) == "");
 
   const std::string text = Report(trace);
@@ -868,6 +888,7 @@ TEST_CASE("holders of a lock are shown for the request's part of the wait only",
     for (const int64_t before_ms : {10, 3, 2}) {
       AddRelease(end_ns - before_ms * incident::kMs, &trace);
     }
+    trace.events.request[trace.events.size() - 2] = 0;
     break;
   }
   std::stable_sort(trace.requests.begin(), trace.requests.end(),
@@ -1101,4 +1122,100 @@ TEST_CASE("a trace with nothing else of GPUs reports when kernels were profiled"
   Trace trace = incident::MakeTrace();
   trace.overheads.push_back({trace.window_begin_ns, 1'000'000, trace.strings.Add("profiling kernels")});
   CHECK(Has(OneLine(Report(trace)), "GPU profiles kernels were being profiled from "));
+}
+
+TEST_CASE("a report says the same of several requests once", "[report]") {
+  const std::string text = Report(MakeTwoSlow());
+
+  CHECK(Times(text, "median of this window: 12 ok requests of the same route and size\n") == 1);
+  CHECK(Times(text, "all threads at that time: * worked for it, > held or handed over") == 1);
+  CHECK(Times(text, "all threads at that time\n") == 1);
+  CHECK(Times(text, "http-2 #2: in scopes") == 1);
+  CHECK(Has(text, "     as under 1): http-2 #2, executor #3\n"));
+}
+
+TEST_CASE("a thread's other work next to a later request is shown", "[report]") {
+  Trace trace = MakeTwoSlow();
+  model::RequestRow& later = trace.requests.back();  // from 620 to 661.3 ms; the other from 610 to 651.3 ms
+  later.begin_ns += 10 * incident::kMs;
+  for (model::Stage& stage : later.stages) stage.begin_ns += 10 * incident::kMs;
+  for (const int64_t at_ms : {612, 655}) {
+    AddRelease(trace.window_begin_ns + at_ms * incident::kMs, &trace);
+    trace.events.duration_ns.back() = 2 * incident::kMs;
+    trace.events.site.back() = trace.events.site[0];
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(Times(text, "idle #4: in scopes 2.00 ms") == 2);
+  CHECK(Has(text, "     as under 1): executor #3, http-2 #2\n"));
+}
+
+TEST_CASE("what fired first is said in the head, and of other requests with them", "[report]") {
+  const std::string text = Report(MakeTwoSlow());
+
+  CHECK(Times(text, "41.3 ms, above p99.9 = 31.2 ms of 1,203 requests of its size") == 1);
+  CHECK(Has(text, "   fired      latency /classify: 41.3 ms, too\n"));
+}
+
+TEST_CASE("one slow request has no line in a table of its own", "[report]") {
+  CHECK_FALSE(Has(Report(incident::MakeTrace()), "largest difference"));
+  CHECK(Has(Report(MakeTwoSlow()), "largest difference"));
+}
+
+TEST_CASE("scopes without others in them are shown once", "[report]") {
+  const std::string text = Report(incident::MakeTrace());
+
+  CHECK_FALSE(Has(text, "self       forward 16.0 ms\n"));
+  CHECK(Has(text, "longest    forward 16.0 ms at +24.0 ms\n"));
+  CHECK(Has(text, "self       decode 1.50 ms, resize 1.50 ms\n"));
+  CHECK(Has(text, "self       store 16.0 ms\n"));  // it began before the request
+}
+
+TEST_CASE("an open scope among a thread's longest is shown once for it", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.events.duration_ns[0] = model::kOpen;  // decode
+  for (model::RequestRow& request : trace.requests) {
+    if (request.id == incident::kSlowRequest) request.duration_ns = request.stages.back().duration_ns = model::kOpen;
+    if (request.id == incident::kSlowRequest) request.end_known = false;
+  }
+  REQUIRE(model::FindInconsistency(trace) == "");
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "longest    decode 390.0 ms so far at +0 us"));
+  CHECK_FALSE(Has(text, "still open decode"));
+}
+
+TEST_CASE("a lock that one thread released several times in a row has one holder", "[report]") {
+  Trace trace = incident::MakeTrace();
+  for (const int64_t at_ms : {616, 618, 620}) AddRelease(trace.window_begin_ns + at_ms * incident::kMs, &trace);
+  CHECK(Has(OneLine(Report(trace)), "; 6.00 ms of it held by idle #4"));
+}
+
+TEST_CASE("attributes that the report has elsewhere are not said again", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.gpu = {};
+  trace.gpu_losses.clear();
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
+  for (model::StreamRow& stream : trace.streams) stream.first_event = stream.event_count = 0;
+  const auto add = [&](const char* key, const char* value) {
+    trace.attributes.push_back({trace.strings.Add(key), trace.strings.Add(value)});
+  };
+  add("incident.cause", "latency /classify");
+  add("cupti.version", "26");
+  add("cupti.not_recorded", "paused by the host; to record kernels: Recorder::Resume(\"cupti\")");
+  add("depth.of_window", "scopes (fixed by the host)");
+  add("depth.of_request.0000000000008f0c", "scopes (fixed by the host)");
+  add("depth.of_request.0000000000008f0d", "scopes (fixed by the host)");
+  add("depth.of_request.0000000000008f0e", "kernels (armed)");
+
+  const std::string text = Report(trace), line = OneLine(text);
+
+  CHECK(Times(line, "paused by the host; to record kernels") == 1);
+  CHECK(Has(line, "cupti.not_recorded see GPU above "));
+  CHECK_FALSE(Has(line, "incident.cause"));
+  CHECK(Times(line, "scopes (fixed by the host)") == 1);
+  CHECK(Has(line, "depth.of_request as depth.of_window, for 2 requests "));
+  CHECK(Has(line, "depth.of_request.0000000000008f0e kernels (armed) "));
 }
