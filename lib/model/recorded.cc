@@ -48,6 +48,10 @@ bool HasGpuWork(const Trace& trace) {
          std::any_of(trace.gpu.kind.begin(), trace.gpu.kind.end(), is_work);
 }
 
+bool IsGpuWorkRecorded(const Trace& trace, int64_t begin_ns, int64_t end_ns) {
+  return DepthOf(trace, begin_ns, end_ns) != Depth::kScopes && HasGpuWork(trace);
+}
+
 std::string WhyRefused(const Trace& trace, std::string_view collector) {
   constexpr std::string_view kRefused = "refused: ";
   const std::string_view why = trace.AttributeOf(collector);

@@ -27,6 +27,9 @@ bool IsDamagedDump(const Trace& trace);
 
 // Whether a depth with kernels was recorded in some of the window, or there are kernels, copies or sets without one.
 bool HasGpuWork(const Trace& trace);
+// Whether kernels, or at least graphs, were recorded all the time between two moments. Without this there is no such
+// work in the trace, whatever GPUs did. O(GPU rows).
+bool IsGpuWorkRecorded(const Trace& trace, int64_t begin_ns, int64_t end_ns);
 
 // Why the recorder refused the collector of that attribute ("collector.cupti"); "" if it did not.
 std::string WhyRefused(const Trace& trace, std::string_view collector);

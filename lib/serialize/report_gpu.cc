@@ -154,7 +154,8 @@ GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
       coverage_(trace),
       operator_times_(trace),
       parts_(trace, coverage_),
-      state_(trace) {
+      state_(trace),
+      why_no_kernels_(model::WhyNoKernels(trace)) {
   std::vector<Interval> deep;
   for (const model::DepthRow& row : trace.depths) {
     if (row.depth >= Depth::kGraphs) deep.push_back({row.begin_ns, row.end_ns});
@@ -222,6 +223,15 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   return text;
 }
 
+std::string GpuReport::PartsOf(uint32_t request) const {
+  std::string parts = parts_.Text(request);
+  const model::RequestRow& row = trace_.requests[request];
+  if (!parts.empty() || !coverage_.HasGpu() || coverage_.IsDamaged() ||
+      model::IsGpuWorkRecorded(trace_, row.begin_ns, trace_.RequestEnd(row)))
+    return parts;
+  return why_no_kernels_.empty() ? "not recorded" : "not recorded: see GPU below";
+}
+
 std::string GpuReport::OperatorsOf(uint32_t request) const {
   const model::OperatorCoverage coverage = operator_times_.Of(trace_, index_, request);
   if (const std::string why = model::WhyRefused(trace_, "collector.torch"); !why.empty()) return "not recorded: " + why;
@@ -268,7 +278,7 @@ std::string GpuReport::WhyNotTimed() const {
 }
 
 void GpuReport::Write(const During& during, Lines* lines) {
-  const std::string why = model::WhyNoKernels(trace_), not_timed = WhyNotTimed();
+  const std::string &why = why_no_kernels_, not_timed = WhyNotTimed();
   if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown() && why.empty() && not_timed.empty() &&
       trace_.overheads.empty())
     return;

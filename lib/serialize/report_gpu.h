@@ -26,8 +26,8 @@ class GpuReport {
 
   // GPU time and kernel coverage of a request. "" if the trace has no GPU data.
   std::string OfRequest(uint32_t request) const;
-  // A request's time divided between host and GPUs. "" if it is unknown.
-  std::string PartsOf(uint32_t request) const { return parts_.Text(request); }
+  // A request's time divided between host and GPUs. "" if GPUs did nothing for it.
+  std::string PartsOf(uint32_t request) const;
   // The coverage of a framework's operators, and why some are missing. "" if all are there, or are not recorded at all.
   std::string OperatorsOf(uint32_t request) const;
   // Writes the section, unless it is empty. `during` names the report's requests between two moments: " 1) 2)".
@@ -70,6 +70,7 @@ class GpuReport {
   const model::OperatorTimes operator_times_;
   const GpuPartsIndex parts_;
   const GpuState state_;
+  const std::string why_no_kernels_;
   model::Intervals deep_;  // parts of the window in which GPU activities were recorded, including lost ones
   std::unordered_map<model::StringId, std::string> names_;
 };

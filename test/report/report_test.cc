@@ -345,6 +345,20 @@ TEST_CASE("every request shown has its kernel coverage, unknown if no depth is k
   CHECK(Has(unknown, "of the window, on 2 streams"));
 }
 
+TEST_CASE("a request's time divided between host and GPUs is not recorded without kernels, and the GPU part says why",
+          "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
+  CHECK(Has(Report(trace), "   host, GPU  not recorded\n"));
+
+  trace.attributes.push_back({trace.strings.Add("collector.cupti"), trace.strings.Add("refused: no libcupti")});
+  CHECK(Has(Report(trace), "   host, GPU  not recorded: see GPU below\n"));
+  CHECK(Has(Report(trace), "   kernels were not recorded: no libcupti\n"));
+
+  trace.depths[0].depth = Depth::kKernels;  // recorded, and GPUs did nothing
+  CHECK_FALSE(Has(Report(trace), "host, GPU"));
+}
+
 TEST_CASE("the GPU time of a request with eager kernels is unknown at graphs' depth, not 0", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kGraphs}};
