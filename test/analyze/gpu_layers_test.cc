@@ -70,7 +70,7 @@ struct Server {
       }
     }
     for (const OneCall& call : calls)
-      maker.Call(ThreadOf(call), call.name, call.begin_ns, call.duration_ns, {kNone, call.batch});
+      maker.Call(ThreadOf(call), call.name, call.begin_ns, call.duration_ns, {kNone, call.batch}, call.awaited);
     return test::BlameOf(maker.Finish(), request);
   }
 
@@ -81,7 +81,8 @@ struct Server {
     const char* span;  // that it marks; null: none
     int64_t span_begin_ns, span_ns;
     uint32_t stream;
-    uint32_t thread = kNone;  // kNone: the executor
+    uint32_t thread = kNone;   // kNone: the executor
+    uint32_t awaited = kNone;  // stream
   };
   uint32_t ThreadOf(const OneCall& call) const { return call.thread == kNone ? executor : call.thread; }
   TraceMaker maker;
@@ -336,6 +337,21 @@ TEST_CASE("a thread that waits for the batch's own layer is no sign of other wor
   server.Usual("forward", 20);
 
   CHECK(server.Walk().blame[Blame::kGpuContention] == 0);
+}
+
+TEST_CASE("a thread's wait with a known stream is a sign of other work on another stream of the batch's GPU",
+          "[layers]") {
+  const auto walk = [](uint32_t stream) {  // 0 is the batch's, 2 is of another GPU
+    Contended server;
+    server.maker.trace.devices.push_back({1});
+    server.maker.trace.streams.push_back({1, 1, 9, 0, 0, 0});
+    server.calls.back().awaited = stream;
+    server.Usual("forward", 20);
+    return server.Walk().blame[Blame::kGpuContention];
+  };
+  CHECK(walk(1) == 45 * kMs);
+  CHECK(walk(0) == 0);
+  CHECK(walk(2) == 0);
 }
 
 TEST_CASE("a wait for layers is divided likewise", "[layers]") {

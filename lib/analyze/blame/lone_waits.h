@@ -21,8 +21,7 @@ class LoneWaits {
  public:
   // O(n log n) in such waits. Waits for a whole device are left out: they wait for everybody's work. So are a thread's
   // usual waits: those at most kUnusual times as long as the median, where there are at least `options.least_samples`.
-  // With several devices there are none, because the device of such a wait is not known; without spans nobody asks. The
-  // trace must outlive this.
+  // With several devices only waits with a known stream count; without spans nobody asks. The trace must outlive this.
   LoneWaits(const model::Trace& trace, const GpuOps& gpu, const BlameOptions& options);
 
   // How long others waited so within `when`, and the call that waited longest then; `is_other(call)` tells others.

@@ -131,14 +131,17 @@ void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
 }
 
 // Work on other streams of a span's device within `when`: spans with `is_other(op)`, or what threads waited for on
-// nobody's behalf. A wait that ended with the span was for the span.
+// nobody's behalf. A wait for the span's own stream, or one that ended with the span, was for the span.
 template <class IsOther>
 Walk::Contention Walk::WorkBeside(uint32_t span, model::Interval when, const IsOther& is_other) {
   const GpuOps::Overlap spans = index_.gpu.Beside(span, when, is_other);
   const LoneWaits::Overlap waits = index_.lone_waits.Within(when, [&](uint32_t call) {
     patience_.Count();
     const int64_t after_ns = trace_.CallEnd(call) - index_.gpu.EndNs(span);
-    return (after_ns < 0 || after_ns > index_.options.sync_return_ns) &&
+    const uint32_t stream = trace_.calls.stream[call], own = trace_.gpu.stream[span];
+    const bool may_be_other =
+        stream == kNone || (stream != own && trace_.streams[stream].device == trace_.streams[own].device);
+    return may_be_other && (after_ns < 0 || after_ns > index_.options.sync_return_ns) &&
            !std::binary_search(own_threads_.begin(), own_threads_.end(), trace_.calls.thread[call]);
   });
   Contention beside{std::max(spans.ns, waits.ns), {}};
