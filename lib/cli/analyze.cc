@@ -21,6 +21,7 @@
 #include "cli/files.h"
 #include "model/host_language.h"
 #include "model/kernel_name.h"
+#include "model/recorded.h"
 #include "peers/catalogue.h"
 
 namespace pitot::cli {
@@ -115,7 +116,7 @@ bool IsOfIdleGpus(const MeasureRow& measure) {
          std::find(std::begin(kOfGpus), std::end(kOfGpus), measure.name) != std::end(kOfGpus);
 }
 
-// Without GPUs, rows of their idleness are left out.
+// Without GPUs, rows of their idleness are left out, and a line says so.
 std::string Text(const model::Trace& trace, const AnalysisReport& report, bool has_gpus) {
   Lines lines(WrapWidth(base::kColumns));
   const std::vector<const FindingRow*> findings = report.Ranked();
@@ -130,9 +131,12 @@ std::string Text(const model::Trace& trace, const AnalysisReport& report, bool h
     lines.Blank();
     AddFinding(*finding, &lines);
   }
-  bool has_unrecorded = false;
+  bool has_unrecorded = false, leaves_out = false;
   for (const AnalyzerReport& analyzer : report.analyzers) {
     const auto is_shown = [has_gpus](const MeasureRow& measure) { return has_gpus || !IsOfIdleGpus(measure); };
+    leaves_out |= std::any_of(analyzer.measures.begin(), analyzer.measures.end(), [&](const MeasureRow& measure) {
+      return !is_shown(measure) && std::isnan(measure.value);
+    });
     if (std::none_of(analyzer.measures.begin(), analyzer.measures.end(), is_shown)) continue;
     lines.Blank();
     lines.Add(0, analyzer.name + "  " + analyzer.title);
@@ -146,6 +150,13 @@ std::string Text(const model::Trace& trace, const AnalysisReport& report, bool h
   if (has_unrecorded) {
     lines.Blank();
     lines.AddWrapped(0, "not recorded: ", model::InHostLanguage(trace, kWhyNotRecorded));
+  }
+  if (leaves_out) {
+    const std::string why = model::WhyNoKernels(trace);
+    lines.Blank();
+    lines.AddWrapped(
+        0, "left out: ",
+        "rows on GPU work, which was not recorded" + (why.empty() ? "" : ": " + model::InHostLanguage(trace, why)));
   }
   return lines.text();
 }

@@ -17,6 +17,8 @@
 #include "cli/files.h"
 #include "cli/info_counters.h"
 #include "cli/request_id.h"
+#include "model/host_language.h"
+#include "model/recorded.h"
 #include "pitot/model/index.h"
 #include "serialize/report_host.h"
 
@@ -64,7 +66,7 @@ std::string ThreadName(const Trace& trace, uint32_t thread) {
 }
 int64_t Realtime(const Trace& trace, int64_t ns) { return ns - trace.clock.monotonic_ns + trace.clock.realtime_ns; }
 
-bool HasGpu(const Trace& trace) {
+bool HasGpuFacts(const Trace& trace) {
   const auto is_other = [&](const model::CounterRow& row) { return !base::IsHostCounter(trace.strings[row.name]); };
   return !trace.devices.empty() || trace.gpu.size() != 0 || trace.calls.size() != 0 || !trace.depths.empty() ||
          !trace.gpu_losses.empty() || std::any_of(trace.counters.begin(), trace.counters.end(), is_other);
@@ -111,6 +113,9 @@ std::string KernelText(const Trace& trace) {
   if (!trace.batches.empty())
     text +=
         "; " + Count(times.batches) + " of " + Count(trace.batches.size()) + " batches for 80 % or more of their time";
+  // A reason with an attribute of its own is further down.
+  const std::string why = model::WhyNoKernels(trace);
+  if (!why.empty() && why != trace.AttributeOf("cupti.not_recorded")) text += "; " + model::InHostLanguage(trace, why);
   return text;
 }
 
@@ -194,7 +199,7 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
   lines.Add(0, "holds      " + Count(trace.events.size()) + " events, " + Count(trace.requests.size()) + " requests, " +
                    Count(trace.batches.size()) + " batches, " + Count(trace.handoffs.size()) + " handoffs, " +
                    Count(trace.sites.size()) + " sites");
-  if (HasGpu(trace)) {
+  if (HasGpuFacts(trace)) {
     lines.AddWrapped(0, "gpu        ",
                      Count(trace.devices.size()) + " devices, " + Count(trace.streams.size()) + " streams, " +
                          Count(trace.gpu.size()) + " GPU records, " + Count(trace.calls.size()) + " calls, " +

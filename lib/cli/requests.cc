@@ -13,6 +13,8 @@
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "model/held.h"
+#include "model/host_language.h"
+#include "model/recorded.h"
 #include "pitot/model/index.h"
 #include "pitot/model/intervals.h"
 
@@ -197,7 +199,7 @@ void AddRow(const Trace& trace, const Row& row, bool has_gpu, size_t route_width
 }
 
 // The legend of the marks, and the data that the table lacks.
-void AddNotes(const Rows& selected, size_t shown, Lines* lines) {
+void AddNotes(const Trace& trace, const Rows& selected, size_t shown, Lines* lines) {
   const std::vector<Row>& rows = selected.rows;
   const auto shown_end = rows.begin() + static_cast<std::ptrdiff_t>(shown);
   const auto add = [&](const std::string& note) {
@@ -212,6 +214,12 @@ void AddNotes(const Rows& selected, size_t shown, Lines* lines) {
   }
   if (selected.has_gpu && std::any_of(rows.begin(), shown_end, IsAtMost))
     add("<= at most: by CUDA events, with the gaps between kernels");
+  const std::string why = model::WhyNoKernels(trace);
+  if (selected.has_gpu && !why.empty() &&
+      std::any_of(rows.begin(), shown_end, [](const Row& row) { return row.gpu_ns == kNotKnown; })) {
+    lines->Blank();
+    lines->AddWrapped(0, "- not known: ", "kernels were not recorded: " + model::InHostLanguage(trace, why));
+  }
   if (selected.has_gpu && selected.is_damaged)
     add("the dump is damaged: GPU times are incomplete, and the missing part is not known");
   if (shown < rows.size()) add(absl::StrFormat("%d of %d requests; --limit 0 shows all", shown, rows.size()));
@@ -225,7 +233,7 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
                    PadRight("outcome", 11) + "  " + PadRight("route", route_width) + "  " + PadRight("request", 16) +
                    "  " + "arrived");
   for (size_t i = 0; i < shown; ++i) AddRow(trace, selected.rows[i], has_gpu, route_width, &lines);
-  AddNotes(selected, shown, &lines);
+  AddNotes(trace, selected, shown, &lines);
   return lines.text();
 }
 

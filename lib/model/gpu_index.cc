@@ -9,6 +9,7 @@
 
 #include "base/call_class.h"
 #include "model/losses.h"
+#include "model/recorded.h"
 #include "pitot/model/classes.h"
 #include "pitot/model/index.h"
 
@@ -37,11 +38,6 @@ struct Worked {
 struct Owned {
   std::vector<Interval> rows, graphs;  // all but spans; among them whole graphs, which hide kernels
 };
-
-bool IsDamagedDump(const Trace& trace) {
-  return std::any_of(trace.losses.begin(), trace.losses.end(),
-                     [](const LossRow& loss) { return loss.reason == LossReason::kDamaged; });
-}
 
 // The devices on which batches, and requests outside of batches, did their work. Losses on other devices do not concern
 // them.
@@ -481,8 +477,7 @@ class CoverageIndex::Evidence {
 };
 
 CoverageIndex::CoverageIndex(const Trace& trace)
-    : has_gpu_(!trace.devices.empty() || !trace.streams.empty() || trace.gpu.size() != 0 || !trace.depths.empty()),
-      is_damaged_(IsDamagedDump(trace)) {
+    : has_gpu_(pitot::model::HasGpu(trace)), is_damaged_(IsDamagedDump(trace)) {
   Evidence evidence(trace);
   batches_.reserve(trace.batches.size());
   for (uint32_t row = 0; row < trace.batches.size(); ++row) batches_.push_back(evidence.OfBatch(row));

@@ -12,12 +12,14 @@
 
 #include "base/columns.h"
 #include "base/quantile.h"
+#include "model/recorded.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
 #include "serialize/report_gpu.h"
 #include "serialize/report_host.h"
+#include "serialize/report_usage.h"
 
 namespace pitot::report {
 namespace {
@@ -36,6 +38,7 @@ using base::PadRight;
 using base::Plural;
 using base::RequestId;
 using base::TimeOfDay;
+using model::Intervals;
 using model::kNone;
 using model::kOpen;
 using model::RequestRow;
@@ -50,12 +53,13 @@ constexpr size_t kMaxBesideLater = 1;
 constexpr size_t kMaxAwaited = 6;  // per request
 constexpr size_t kMaxLost = 4;     // per request
 constexpr size_t kDetailed = 3;
-constexpr size_t kMaxSites = 5;    // per thread
-constexpr size_t kMaxScopes = 3;   // per thread
-constexpr size_t kMaxWaits = 4;    // per thread
-constexpr size_t kMaxQueues = 6;   // per request
-constexpr size_t kMaxBatches = 4;  // per request
-constexpr size_t kMaxOthers = 10;  // other slow requests
+constexpr size_t kMaxSites = 5;         // per thread
+constexpr size_t kMaxScopes = 3;        // per thread
+constexpr size_t kMaxWaits = 4;         // per thread
+constexpr size_t kMaxWaitsForGpus = 3;  // per thread
+constexpr size_t kMaxQueues = 6;        // per request
+constexpr size_t kMaxBatches = 4;       // per request
+constexpr size_t kMaxOthers = 10;       // other slow requests
 constexpr size_t kMaxLosses = 20;
 constexpr size_t kMaxOpenRequests = 5;
 constexpr size_t kFewestTypical = 5;
@@ -91,6 +95,12 @@ std::string Difference(int64_t ns) { return (ns > -5000 ? "+" : "") + Millisecon
 // Times and their rows.
 using Ranking = std::vector<std::pair<int64_t, uint32_t>>;
 
+std::vector<uint32_t> RowsOf(const Ranking& ranking) {
+  std::vector<uint32_t> rows;
+  for (const auto& [ns, row] : ranking) rows.push_back(row);
+  return rows;
+}
+
 // One thread's part of a request's time.
 struct ThreadWork {
   uint32_t thread = kNone;
@@ -98,11 +108,27 @@ struct ThreadWork {
   bool is_awaited = false;  // such a thread waited for it to release or hand over something
   int64_t busy_ns = 0;
   int64_t waiting_ns = 0;
-  Ranking sites;   // self time, an event of the site
-  Ranking scopes;  // overlap, event
-  Ranking waits;   // overlap, event
+  Ranking sites;      // self time, an event of the site
+  Ranking scopes;     // overlap, event
+  Ranking waits;      // overlap, event
+  Ranking gpu_waits;  // overlap, call
   std::vector<uint32_t> open;
+
+  // The rows that it is shown with.
+  using Key = std::tuple<uint32_t, std::vector<uint32_t>, std::vector<uint32_t>, std::vector<uint32_t>>;
+  Key key() const { return {thread, RowsOf(scopes), RowsOf(waits), RowsOf(gpu_waits)}; }
 };
+
+// How much of a stretch lies in `set`. Stretches are asked about in order; `at` is the place in the set, the first time
+// its begin.
+int64_t OverlapNs(int64_t begin_ns, int64_t end_ns, const Intervals& set, Intervals::const_iterator* at) {
+  int64_t ns = 0;
+  for (; *at != set.end() && (*at)->begin_ns < end_ns; ++*at) {
+    ns += std::max<int64_t>(0, std::min((*at)->end_ns, end_ns) - std::max((*at)->begin_ns, begin_ns));
+    if ((*at)->end_ns > end_ns) break;
+  }
+  return ns;
+}
 
 // Adds to at most `most` rows, the largest first.
 void Keep(Ranking* rows, size_t most, int64_t ns, uint32_t row) {
@@ -142,7 +168,14 @@ const char* RemedyFor(model::LossReason reason) {
 class Writer {
  public:
   Writer(const Trace& trace, size_t columns)
-      : trace_(trace), index_(trace), counters_(trace), gpu_(trace, index_), lines_(columns) {
+      : trace_(trace),
+        index_(trace),
+        counters_(trace),
+        waiting_(trace),
+        gpu_(trace, index_),
+        host_(trace),
+        usage_(trace, index_, host_),
+        lines_(columns) {
     FindReleases();
     FindSlow();
   }
@@ -297,10 +330,16 @@ class Writer {
     return fired;
   }
 
-  // One line for each slow request.
+  // Adds a line, unless the report has it already.
+  void AddOnce(size_t indent, const std::string& text) {
+    if (said_.insert(text).second) lines_.Add(indent, text);
+  }
+
+  // One line for each slow request, if there are several.
   void Summary() {
+    if (slow_.size() < 2) return;
     lines_.Blank();
-    lines_.Add(3, PadLeft("time", 10) + PadLeft("typical", 11) + "  " + PadRight("largest difference", 32) + "  " +
+    lines_.Add(3, PadLeft("time", 10) + PadLeft("median", 11) + "  " + PadRight("largest difference", 32) + "  " +
                       PadRight("outcome", 11) + "  route");
     for (size_t i = 0; i < slow_.size(); ++i) {
       const RequestRow& request = trace_.requests[slow_[i]];
@@ -335,8 +374,10 @@ class Writer {
     if (const std::string operators = gpu_.OperatorsOf(row); !operators.empty())
       lines_.AddWrapped(3, "operators  ", operators);
     if (const std::string memory = MemoryOf(row); !memory.empty()) lines_.AddWrapped(3, "memory     ", memory);
+    const std::vector<ThreadWork> works = WorksOf(row);
+    lines_.AddWrapped(3, "usage      ", usage_.Of(row, OwnThreads(row, works)));
     Stages(number);
-    Threads(row, number < kDetailed ? kMaxBeside : kMaxBesideLater);
+    Threads(number, works, number < kDetailed ? kMaxBeside : kMaxBesideLater);
   }
 
   // The peak memory of allocators while the request was in work.
@@ -354,7 +395,8 @@ class Writer {
 
   void Facts(const RequestRow& request) {
     for (const Fired& fired : FiredTogether()) {
-      if (fired.first->request_id != request.id) continue;
+      const bool is_headline = fired.first == trace_.firings.data() && fired.count == 1;
+      if (fired.first->request_id != request.id || is_headline) continue;
       std::string text = std::string(Str(fired.first->cause)) + ": " + std::string(Str(fired.first->detail));
       if (fired.count > 1) text += " (and " + base::Plural(fired.count - 1, "more time") + ")";
       lines_.AddWrapped(3, "fired      ", text);
@@ -531,7 +573,7 @@ class Writer {
   void Stages(size_t number) {
     const StageTable& stages = stages_[number];
     lines_.Blank();
-    lines_.Add(3, PadRight("stage", 34) + PadLeft("time", 14) + PadLeft("typical", 14) + PadLeft("difference", 14));
+    lines_.Add(3, PadRight("stage", 34) + PadLeft("time", 14) + PadLeft("median", 14) + PadLeft("difference", 14));
     for (size_t i = 0; i < stages.lines.size(); ++i) {
       const StageTable::Line& line = stages.lines[i];
       const int64_t difference_ns = line.ns - line.typical_ns;
@@ -541,38 +583,61 @@ class Writer {
       if (i == stages.largest) text += "  <-- largest";
       lines_.Add(3, text);
     }
-    if (stages.lines.back().is_known) {
-      lines_.Add(3, Format("typical: median of the %s ok requests of the same route%s in this trace",
-                           Count(stages.typical).c_str(),
-                           !stages.is_of_its_size                            ? ", any size,"
-                           : trace_.requests[slow_[number]].size_bucket != 0 ? " and size"
-                                                                             : ""));
-      if (stages.has_rare) lines_.Add(3, "         0.00 ms for a stage in fewer than half of them");
-    } else {
-      lines_.Add(3,
-                 "typical: unknown, only " + Plural(stages.typical, "ok request") + " of the same route in this trace");
-    }
+    AddOnce(3, "median of this window: " + PopulationOf(number));
+    if (stages.has_rare) AddOnce(3, "0.00 ms for a stage in fewer than half of them");
+  }
+
+  // The requests behind the medians.
+  std::string PopulationOf(size_t number) const {
+    const StageTable& stages = stages_[number];
+    const std::string requests = Plural(stages.typical, "ok request") + " of the same route";
+    if (!stages.lines.back().is_known) return "unknown, only " + requests;
+    if (!stages.is_of_its_size) return requests + ", any size";
+    return requests + (trace_.requests[slow_[number]].size_bucket != 0 ? " and size" : "");
   }
 
   ThreadWork WorkOf(uint32_t thread, uint32_t row, const std::vector<bool>& is_its_batch) const {
     ThreadWork work;
     work.thread = thread;
-    const RequestRow& request = trace_.requests[row];
-    const int64_t begin_ns = request.begin_ns, end_ns = trace_.RequestEnd(request);
-    const auto overlap = [&](int64_t from_ns, int64_t to_ns) {
-      return std::min(to_ns, end_ns) - std::max(from_ns, begin_ns);
-    };
+    DivideTime(row, FindGpuWaits(row, is_its_batch, &work), &work);
+    FindScopes(row, is_its_batch, &work);
+    return work;
+  }
 
+  // When the thread waited for GPUs in the request's time.
+  Intervals FindGpuWaits(uint32_t row, const std::vector<bool>& is_its_batch, ThreadWork* work) const {
+    const int64_t begin_ns = trace_.requests[row].begin_ns, end_ns = trace_.RequestEnd(trace_.requests[row]);
+    const model::CallColumns& calls = trace_.calls;
+    const auto [first, last] = std::equal_range(calls.thread.begin(), calls.thread.end(), work->thread);
+    std::vector<model::Interval> waits;
+    for (auto of = first; of != last; ++of) {
+      const auto call = static_cast<uint32_t>(of - calls.thread.begin());
+      if (calls.begin_ns[call] >= end_ns) break;  // calls are sorted by begin
+      const model::Interval part{std::max(calls.begin_ns[call], begin_ns), std::min(trace_.CallEnd(call), end_ns)};
+      if (!waiting_.Has(call) || part.end_ns <= part.begin_ns) continue;
+      waits.push_back(part);
+      Keep(&work->gpu_waits, kMaxWaitsForGpus, part.end_ns - part.begin_ns, call);
+      work->is_own |= calls.request[call] == row || (calls.batch[call] != kNone && is_its_batch[calls.batch[call]]);
+    }
+    return model::Union(std::move(waits));
+  }
+
+  // Divides the thread's part of the request's time: work of its own in each scope, and waits.
+  void DivideTime(uint32_t row, const Intervals& gpu_waits, ThreadWork* work) const {
+    const int64_t begin_ns = trace_.requests[row].begin_ns, end_ns = trace_.RequestEnd(trace_.requests[row]);
+    work->waiting_ns = model::TotalNs(gpu_waits);
+    auto gpu_wait = gpu_waits.begin();
     std::map<std::pair<uint32_t, StringId>, std::pair<int64_t, uint32_t>> by_site;
     // Flattens one thread at a time: all together would be larger than the trace.
-    for (const model::Segment& segment : model::FlattenThread(trace_, thread, begin_ns, end_ns)) {
-      const int64_t ns = segment.end_ns - segment.begin_ns;
+    for (const model::Segment& segment : model::FlattenThread(trace_, work->thread, begin_ns, end_ns)) {
+      const int64_t ns =
+          segment.end_ns - segment.begin_ns - OverlapNs(segment.begin_ns, segment.end_ns, gpu_waits, &gpu_wait);
       const model::SiteRow& site = trace_.sites[trace_.events.site[segment.event]];
       if (site.kind == SiteKind::kWait) {
-        work.waiting_ns += ns;
+        work->waiting_ns += ns;
         continue;
       }
-      work.busy_ns += ns;
+      work->busy_ns += ns;
       const uint32_t args = trace_.events.args[segment.event];
       const StringId named =
           site.name_is_first_arg && args != kNone ? static_cast<StringId>(trace_.arg_values[args]) : 0;
@@ -580,39 +645,54 @@ class Writer {
       self.first += ns;
       self.second = segment.event;
     }
-    for (const auto& [site, self] : by_site) Keep(&work.sites, kMaxSites, self.first, self.second);
+    for (const auto& [site, self] : by_site) Keep(&work->sites, kMaxSites, self.first, self.second);
+  }
 
-    const model::ThreadRow& of = trace_.threads[thread];
+  // Finds the longest scopes and waits, and those still open.
+  void FindScopes(uint32_t row, const std::vector<bool>& is_its_batch, ThreadWork* work) const {
+    const int64_t begin_ns = trace_.requests[row].begin_ns, end_ns = trace_.RequestEnd(trace_.requests[row]);
+    const model::ThreadRow& of = trace_.threads[work->thread];
     for (uint32_t event = of.first_event; event < of.first_event + of.event_count; ++event) {
       if (trace_.events.begin_ns[event] >= end_ns) break;  // events are sorted by begin
       const SiteKind kind = trace_.sites[trace_.events.site[event]].kind;
       if (!model::IsScope(kind)) continue;
-      const int64_t ns = overlap(trace_.events.begin_ns[event], trace_.EventEnd(event));
+      const int64_t ns = std::min(trace_.EventEnd(event), end_ns) - std::max(trace_.events.begin_ns[event], begin_ns);
       if (ns <= 0) continue;
       if (kind == SiteKind::kWait)
-        Keep(&work.waits, kMaxWaits, ns, event);
+        Keep(&work->waits, kMaxWaits, ns, event);
       else
-        Keep(&work.scopes, kMaxScopes, ns, event);
-      if (trace_.events.duration_ns[event] == kOpen) work.open.push_back(event);
+        Keep(&work->scopes, kMaxScopes, ns, event);
+      if (trace_.events.duration_ns[event] == kOpen) work->open.push_back(event);
       const uint32_t batch = trace_.events.batch[event];
-      work.is_own |= trace_.events.request[event] == row || (batch != kNone && is_its_batch[batch]);
+      work->is_own |= trace_.events.request[event] == row || (batch != kNone && is_its_batch[batch]);
     }
-    return work;
   }
 
-  // The threads with scopes in the request's time: its own first, then those it waited for.
-  std::vector<ThreadWork> WorksOf(uint32_t row) const {
+  // The threads where it began, was taken, ran in batches and ended: its own even without scopes in its context. A
+  // scope that ends after the request has lost the context.
+  std::set<uint32_t> ThreadsOf(uint32_t row) const {
     const RequestRow& request = trace_.requests[row];
+    std::set<uint32_t> threads{request.begin_thread, request.end_thread};
+    for (const uint32_t batch : index_.Batches(row)) threads.insert(trace_.batches[batch].thread);
+    for (const uint32_t handoff : index_.Handoffs(row)) threads.insert(trace_.handoffs[handoff].to_thread);
+    threads.erase(kNone);
+    return threads;
+  }
+  std::set<uint32_t> OwnThreads(uint32_t row, const std::vector<ThreadWork>& works) const {
+    std::set<uint32_t> threads = ThreadsOf(row);
+    for (const ThreadWork& work : works) {
+      if (work.is_own) threads.insert(work.thread);
+    }
+    return threads;
+  }
+
+  // The threads with scopes, or waits for GPUs, in the request's time: its own first, then those it waited for.
+  std::vector<ThreadWork> WorksOf(uint32_t row) const {
     std::vector<ThreadWork> works;
     std::vector<bool> is_its_batch(trace_.batches.size());
-    // The threads where it began, was taken and ended are its own even without scopes in its context: a scope that ends
-    // after the request has lost the context.
-    std::set<uint32_t> own_threads{request.begin_thread, request.end_thread}, awaited;
-    for (const uint32_t batch : index_.Batches(row)) {
-      is_its_batch[batch] = true;
-      own_threads.insert(trace_.batches[batch].thread);
-    }
-    for (const uint32_t handoff : index_.Handoffs(row)) own_threads.insert(trace_.handoffs[handoff].to_thread);
+    for (const uint32_t batch : index_.Batches(row)) is_its_batch[batch] = true;
+    const std::set<uint32_t> own_threads = ThreadsOf(row);
+    std::set<uint32_t> awaited;
     for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
       ThreadWork work = WorkOf(thread, row, is_its_batch);
       work.is_own |= own_threads.count(thread) != 0;
@@ -628,35 +708,48 @@ class Writer {
   }
 
   // The request's own threads, and `most_beside` others.
-  void Threads(uint32_t row, size_t most_beside) {
-    const RequestRow& request = trace_.requests[row];
-    const std::vector<ThreadWork> works = WorksOf(row);
+  void Threads(size_t number, const std::vector<ThreadWork>& works, size_t most_beside) {
+    const RequestRow& request = trace_.requests[slow_[number]];
     lines_.Blank();
     if (works.empty()) {
       lines_.Add(3, "the trace has no scope of any thread at that time");
       return LostMeanwhile(request);
     }
-    lines_.Add(3, "all threads at that time: * worked for it, > held or handed over a resource those waited for");
+    const bool is_first = said_.insert("all threads").second;
+    lines_.Add(3, std::string("all threads at that time") +
+                      (is_first ? ": * worked for it, > held or handed over a resource those waited for" : ""));
     size_t own = 0, held = 0, beside = 0;
     std::vector<const ThreadWork*> left_out;
+    std::map<size_t, std::string> shown_above;  // names, by request
     for (const ThreadWork& work : works) {
       const bool is_shown = work.is_own       ? own++ < kMaxThreads
                             : work.is_awaited ? held++ < kMaxAwaited
                                               : beside++ < most_beside;
-      if (is_shown)
-        Thread(work, request);
-      else
+      if (!is_shown) {
         left_out.push_back(&work);
+        continue;
+      }
+      const auto [shown, is_new] = shown_.try_emplace(work.key(), number);
+      if (work.is_own || work.is_awaited || is_new) {
+        Thread(work, request);
+      } else {
+        std::string& names = shown_above[shown->second];
+        names += (names.empty() ? "" : ", ") + ThreadName(work.thread);
+      }
     }
-    if (!left_out.empty()) {
-      int64_t busy_ns = 0, waiting_ns = 0;
-      for (const ThreadWork* work : left_out) busy_ns += work->busy_ns, waiting_ns += work->waiting_ns;
-      lines_.Add(3, "  and " + Plural(left_out.size(), "thread") + " more, in scopes " + Duration(busy_ns) +
-                        ", waiting " + Duration(waiting_ns));
-    }
+    for (const auto& [above, names] : shown_above) lines_.AddWrapped(5, Format("as under %zu): ", above + 1), names);
+    LeftOut(left_out);
     const size_t idle = trace_.threads.size() - works.size();
     if (idle > 0) lines_.Add(3, "  " + Plural(idle, "thread") + (idle == 1 ? " was" : " were") + " in no scope");
     LostMeanwhile(request);
+  }
+
+  void LeftOut(const std::vector<const ThreadWork*>& works) {
+    if (works.empty()) return;
+    int64_t busy_ns = 0, waiting_ns = 0;
+    for (const ThreadWork* work : works) busy_ns += work->busy_ns, waiting_ns += work->waiting_ns;
+    lines_.Add(3, "  and " + Plural(works.size(), "thread") + " more, in scopes " + Duration(busy_ns) + ", waiting " +
+                      Duration(waiting_ns));
   }
 
   // The arguments of a wait; nullopt if it has none.
@@ -720,8 +813,8 @@ class Writer {
   static std::string Offset(int64_t at_ns, const RequestRow& request) {
     return (at_ns < request.begin_ns ? "" : "+") + Duration(at_ns - request.begin_ns);
   }
-  std::string At(uint32_t event, const RequestRow& request) const {
-    const int64_t after_ns = trace_.events.begin_ns[event] - request.begin_ns;
+  static std::string At(int64_t begin_ns, const RequestRow& request) {
+    const int64_t after_ns = begin_ns - request.begin_ns;
     return after_ns >= 0 ? " at +" + Duration(after_ns) : ", begun " + Duration(-after_ns) + " before";
   }
 
@@ -730,30 +823,50 @@ class Writer {
     head += ": in scopes " + Duration(work.busy_ns) + ", waiting " + Duration(work.waiting_ns);
     lines_.Add(3, head);
     std::string text;
-    for (const auto& [ns, event] : work.sites) {
+    for (const auto& [ns, event] : IsFlat(work) ? Ranking() : work.sites) {
       text += (text.empty() ? "" : ", ") + Cut(trace_.EventName(event), 40) + " " + Duration(ns);
     }
     if (!text.empty()) lines_.AddWrapped(7, "self       ", text);
     text.clear();
     for (const auto& [ns, event] : work.scopes) {
       text += (text.empty() ? "" : ", ") + Cut(trace_.EventName(event), 40) + " " +
-              Duration(trace_.EventEnd(event) - trace_.events.begin_ns[event]) + At(event, request);
+              Duration(trace_.EventEnd(event) - trace_.events.begin_ns[event]) +
+              (trace_.events.duration_ns[event] == kOpen ? " so far" : "") + At(trace_.events.begin_ns[event], request);
     }
     if (!text.empty()) lines_.AddWrapped(7, "longest    ", text);
     for (const auto& [ns, event] : work.waits) {
       lines_.AddWrapped(7, "waited     ",
-                        Duration(ns) + " for " + WaitText(event) + At(event, request) + Holders(event, request) +
+                        Duration(ns) + " for " + WaitText(event) + At(trace_.events.begin_ns[event], request) +
+                            Holders(event, request) +
                             (trace_.events.duration_ns[event] == kOpen ? ", and is still waiting" : ""));
     }
+    text.clear();
+    for (const auto& [ns, call] : work.gpu_waits) {
+      text += (text.empty() ? "for GPUs: " : ", ") + Cut(Str(trace_.calls.name[call]), 40) + " " + Duration(ns) +
+              (trace_.calls.duration_ns[call] == kOpen ? " so far" : "") + At(trace_.calls.begin_ns[call], request);
+    }
+    if (!text.empty()) lines_.AddWrapped(7, "waited     ", text);
     if (const std::string open = OpenText(work); !open.empty()) lines_.AddWrapped(7, "still open ", open);
   }
 
-  // Its open scopes and waits, without the waits shown above.
+  // Whether its longest scopes are all of its scopes, and each of them is whole and has no other in it: self times
+  // would say the same.
+  bool IsFlat(const ThreadWork& work) const {
+    return work.sites.size() == work.scopes.size() &&
+           std::all_of(work.scopes.begin(), work.scopes.end(), [&](const auto& scope) {
+             return scope.first == trace_.EventEnd(scope.second) - trace_.events.begin_ns[scope.second] &&
+                    std::find(work.sites.begin(), work.sites.end(), scope) != work.sites.end();
+           });
+  }
+
+  // Its open scopes and waits, without those shown above.
   std::string OpenText(const ThreadWork& work) const {
     std::string text;
     for (const uint32_t event : work.open) {
-      const auto is_it = [event](const auto& wait) { return wait.second == event; };
-      if (std::any_of(work.waits.begin(), work.waits.end(), is_it)) continue;
+      const auto is_it = [event](const auto& shown) { return shown.second == event; };
+      if (std::any_of(work.waits.begin(), work.waits.end(), is_it) ||
+          std::any_of(work.scopes.begin(), work.scopes.end(), is_it))
+        continue;
       const bool is_wait = trace_.sites[trace_.events.site[event]].kind == SiteKind::kWait;
       text += (text.empty() ? "" : ", ") +
               (is_wait ? "waits for " + WaitText(event) : Cut(trace_.EventName(event), 40)) + " for " +
@@ -771,17 +884,27 @@ class Writer {
     // For the wait's part in the request, like the wait itself.
     const int64_t end_ns = std::min(trace_.EventEnd(event), trace_.RequestEnd(request));
     int64_t begin_ns = std::max(trace_.events.begin_ns[event], request.begin_ns);
-    std::string text;
+    struct Held {
+      int64_t ns;
+      std::string by;
+    };
+    std::vector<Held> held;
     size_t count = 0;
     for (const auto& [at_ns, release] : releases->second) {
       if (at_ns <= begin_ns || at_ns > end_ns) continue;
-      text += (count++ == 0 ? "; " : ", then ") + Duration(at_ns - begin_ns) + " of it held by " +
-              ThreadName(trace_.events.thread[release]);
+      ++count;
+      std::string by = ThreadName(trace_.events.thread[release]);
       if (const uint32_t row = trace_.events.request[release]; row != kNone)
-        text += " for request " + RequestId(trace_.requests[row].id);
+        by += " for request " + RequestId(trace_.requests[row].id);
+      if (held.empty() || held.back().by != by) held.push_back({0, std::move(by)});
+      held.back().ns += at_ns - begin_ns;
       begin_ns = at_ns;
     }
-    return count > 1 ? text : "";
+    if (count < 2) return {};
+    std::string text;
+    for (const Held& one : held)
+      text += (text.empty() ? "; " : ", then ") + Duration(one.ns) + " of it held by " + one.by;
+    return text;
   }
   void FindReleases() {
     for (uint32_t event = 0; event < trace_.events.size(); ++event) {
@@ -960,18 +1083,37 @@ class Writer {
     lines_.Blank();
     lines_.Add(0, "RECORDER");
     lines_.Blank();
+    constexpr std::string_view kOfRequest = "depth.of_request";
+    const std::string_view of_window = trace_.AttributeOf("depth.of_window");
+    const std::string why = model::WhyNoKernels(trace_);
+    uint64_t as_window = 0;
     for (const model::Attribute& attribute : trace_.attributes) {
-      lines_.AddWrapped(3, PadRight(Str(attribute.key), 28) + " ", Str(attribute.value));
+      const std::string_view key = Str(attribute.key), value = Str(attribute.value);
+      if (key == "incident.cause" && !trace_.firings.empty() && attribute.value == trace_.firings[0].cause) continue;
+      if (key.substr(0, kOfRequest.size()) == kOfRequest && value == of_window) {
+        ++as_window;
+        continue;
+      }
+      AddAttribute(key, Without(why, value));
     }
+    if (as_window != 0) AddAttribute(kOfRequest, "as depth.of_window, for " + Plural(as_window, "request"));
+  }
+  void AddAttribute(std::string_view key, std::string_view value) {
+    lines_.AddWrapped(3, PadRight(key, std::max<size_t>(28, base::Width(key))) + " ", value);
+  }
+  // The reason for missing kernels is a line of the part GPU.
+  static std::string Without(const std::string& why, std::string_view value) {
+    if (why.empty() || value.size() < why.size() || value.substr(value.size() - why.size()) != why)
+      return std::string(value);
+    return std::string(value.substr(0, value.size() - why.size())) + "see GPU above";
   }
 
   void Host() {
-    const HostReport host(trace_);
-    if (!host.IsKnown()) return;
+    if (!host_.IsKnown()) return;
     lines_.Blank();
     lines_.Add(0, "HOST");
     lines_.Blank();
-    host.Write(3, &lines_);
+    host_.Write(3, &lines_);
   }
 
   void Files() {
@@ -991,8 +1133,13 @@ class Writer {
   const Trace& trace_;
   const model::RequestIndex index_;
   const model::CounterIndex counters_;
+  const model::WaitingCalls waiting_;
   GpuReport gpu_;
+  const HostReport host_;
+  const UsageReport usage_;
   Lines lines_;
+  std::set<std::string> said_;               // lines that are not repeated
+  std::map<ThreadWork::Key, size_t> shown_;  // other threads' work, and under which request it is shown
   std::vector<uint32_t> slow_;
   std::vector<uint64_t> missing_;
   std::map<StringId, std::vector<std::pair<int64_t, uint32_t>>> releases_;  // of a lock: time, event

@@ -2,9 +2,11 @@
 #include "serialize/report_gpu.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "base/memory_option.h"
 #include "base/overhead_name.h"
 #include "model/host_language.h"
+#include "model/recorded.h"
 
 namespace pitot::report {
 namespace {
@@ -39,6 +42,7 @@ constexpr size_t kMaxKernels = 8;  // per device
 constexpr size_t kMaxCopies = 5;   // per device
 constexpr size_t kMaxSpans = 5;    // per device
 constexpr size_t kMaxGpuWaits = 5;
+constexpr size_t kWaitNames = 65;  // columns of a wait's names: of its call, stream and thread
 constexpr size_t kMaxOverheads = 4;
 constexpr size_t kMaxGpuLosses = 8;
 
@@ -100,6 +104,23 @@ std::vector<std::pair<std::string, Sum>> Longest(const Sums& sums) {
 
 bool IsSpan(const Trace& trace, uint32_t row) { return trace.gpu.kind[row] == GpuKind::kSpan; }
 
+// Pads the texts of each column to one width, two columns apart. Drops columns with nothing below their head. If all
+// together are wider than `most`, the widest lose the middle of their texts.
+template <size_t kCount> void FitColumns(std::array<std::vector<std::string>, kCount>* columns, size_t most) {
+  std::array<size_t, kCount> widths = {};
+  for (size_t i = 0; i < kCount; ++i) {
+    const std::vector<std::string>& texts = (*columns)[i];
+    if (std::all_of(texts.begin() + 1, texts.end(), [](const std::string& text) { return text.empty(); })) continue;
+    for (const std::string& text : texts) widths[i] = std::max(widths[i], 2 + base::Width(text));
+  }
+  for (size_t all = std::accumulate(widths.begin(), widths.end(), size_t{0}); all > most; --all)
+    --*std::max_element(widths.begin(), widths.end());
+  for (size_t i = 0; i < kCount; ++i) {
+    for (std::string& text : (*columns)[i])
+      text = widths[i] == 0 ? "" : "  " + PadRight(base::CutMiddle(text, widths[i] - 2), widths[i] - 2);
+  }
+}
+
 // The longest gaps: parts of `recorded` outside of `busy`, which lies in it. Earlier gaps come first among equals.
 // Keeps only the longest at any time, because there may be as many gaps as kernels.
 Intervals LongestGaps(const Intervals& recorded, const Intervals& busy) {
@@ -133,7 +154,8 @@ GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
       coverage_(trace),
       operator_times_(trace),
       parts_(trace, coverage_),
-      state_(trace) {
+      state_(trace),
+      why_no_kernels_(model::WhyNoKernels(trace)) {
   std::vector<Interval> deep;
   for (const model::DepthRow& row : trace.depths) {
     if (row.depth >= Depth::kGraphs) deep.push_back({row.begin_ns, row.end_ns});
@@ -201,35 +223,18 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   return text;
 }
 
-std::string GpuReport::WhyRefused(const char* collector) const {
-  constexpr std::string_view kRefused = "refused: ";
-  const std::string why = Attribute(collector);
-  return why.compare(0, kRefused.size(), kRefused) == 0 ? why.substr(kRefused.size()) : why;
-}
-
-// Also tells how to record kernels, if known. "" if there are kernels.
-std::string GpuReport::WhyNoKernels() const {
-  if (const std::string why = Attribute("cupti.not_recorded"); !why.empty()) return why;
-  const auto is_kernel = [](GpuKind kind) { return kind == GpuKind::kKernel || kind == GpuKind::kGraph; };
-  if (coverage_.IsDamaged() || std::any_of(trace_.gpu.kind.begin(), trace_.gpu.kind.end(), is_kernel)) return {};
-  const std::string opencl = Attribute("opencl.not_recorded");
-  if (Attribute("cupti.version").empty()) {
-    if (std::string why = WhyRefused("collector.cupti"); !why.empty()) return why;
-    if (std::string why = WhyRefused("collector.opencl"); !why.empty()) return why;
-    if (!opencl.empty()) return opencl;
-    const bool has_spans = trace_.gpu.size() != 0 && trace_.depths.empty();
-    return has_spans ? "no collector for kernels was added; to record kernels: pitot::MakeCuptiCollector" : "";
-  }
-  const auto is_deep = [](const model::DepthRow& row) { return row.depth != Depth::kScopes; };
-  if (trace_.depths.empty() || std::any_of(trace_.depths.begin(), trace_.depths.end(), is_deep)) return opencl;
-  const std::string depth = Attribute("depth.of_window");
-  return "the depth was " + (depth.empty() ? "scopes" : depth) +
-         "; to record kernels: Options::depth or Recorder::SetDepth";
+std::string GpuReport::PartsOf(uint32_t request) const {
+  std::string parts = parts_.Text(request);
+  const model::RequestRow& row = trace_.requests[request];
+  if (!parts.empty() || !coverage_.HasGpu() || coverage_.IsDamaged() ||
+      model::IsGpuWorkRecorded(trace_, row.begin_ns, trace_.RequestEnd(row)))
+    return parts;
+  return why_no_kernels_.empty() ? "not recorded" : "not recorded: see GPU below";
 }
 
 std::string GpuReport::OperatorsOf(uint32_t request) const {
   const model::OperatorCoverage coverage = operator_times_.Of(trace_, index_, request);
-  if (const std::string why = WhyRefused("collector.torch"); !why.empty()) return "not recorded: " + why;
+  if (const std::string why = model::WhyRefused(trace_, "collector.torch"); !why.empty()) return "not recorded: " + why;
   if (!coverage.is_known || coverage.covered_ns == coverage.ran_ns) return {};
   std::string text = "not recorded";
   if (coverage.covered_ns != 0)
@@ -273,7 +278,7 @@ std::string GpuReport::WhyNotTimed() const {
 }
 
 void GpuReport::Write(const During& during, Lines* lines) {
-  const std::string why = WhyNoKernels(), not_timed = WhyNotTimed();
+  const std::string &why = why_no_kernels_, not_timed = WhyNotTimed();
   if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown() && why.empty() && not_timed.empty() &&
       trace_.overheads.empty())
     return;
@@ -306,11 +311,11 @@ void GpuReport::Write(const During& during, Lines* lines) {
 std::string GpuReport::At(int64_t ns) const {
   return base::TimeOfDay(ns - trace_.clock.monotonic_ns + trace_.clock.realtime_ns);
 }
-std::string GpuReport::StreamName(uint32_t stream) const {
+std::string GpuReport::StreamNumber(uint32_t stream) const {
   const model::StreamRow& row = trace_.streams[stream];
-  std::string name = Format("stream %u (context %u)", row.stream, row.context);
-  if (row.name != 0) name += " " + Text(row.name);
-  return name;
+  std::string number = Format("%u (context %u)", row.stream, row.context);
+  if (row.name != 0) number += " " + Text(row.name);
+  return number;
 }
 const std::string& GpuReport::BriefName(model::StringId compiled) {
   const auto [name, is_new] = names_.try_emplace(compiled);
@@ -448,6 +453,12 @@ void GpuReport::Spans(uint32_t device, Lines* lines) {
   if (rows.size() > kMaxSpans) lines->Add(7, "and " + Plural(rows.size() - kMaxSpans, "kind") + " more");
 }
 
+std::string GpuReport::ThreadName(uint32_t thread) const {
+  if (thread == kNone) return "unknown thread";
+  const model::ThreadRow& row = trace_.threads[thread];
+  return (row.name != 0 ? Text(row.name) : "thread") + " #" + std::to_string(row.number);
+}
+
 // The longest waits.
 void GpuReport::Waits(const During& during, Lines* lines) const {
   const model::WaitingCalls waiting(trace_);
@@ -462,21 +473,25 @@ void GpuReport::Waits(const During& during, Lines* lines) const {
       [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   lines->Blank();
   lines->Add(3, "the longest of " + Plural(waits.size(), "wait") + " for GPUs");
-  lines->Add(7, PadLeft("time", 9) + "  " + PadRight("call", 22) + "  " + PadRight("stream", 20) + "  " +
-                    PadRight("thread", 13) + "  " + PadRight("from", 12) + "  during");
+  std::array<std::vector<std::string>, 3> names = {{{"call"}, {"stream"}, {"thread"}}};
+  for (size_t i = 0; i < shown; ++i) {
+    const uint32_t call = waits[i].second, stream = trace_.calls.stream[call];
+    names[0].push_back(Text(trace_.calls.name[call]));
+    names[1].push_back(stream == kNone ? "" : StreamNumber(stream));
+    names[2].push_back(ThreadName(trace_.calls.thread[call]));
+  }
+  FitColumns(&names, kWaitNames);
+  const auto row = [&](size_t i, const std::string& time, const std::string& from, const std::string& requests) {
+    std::string text = PadLeft(time, 10);
+    for (const std::vector<std::string>& column : names) text += column[i];
+    lines->AddWrapped(3, text + "  " + PadRight(from, 12) + "  ", requests);
+  };
+  row(0, "time", "from", "during");
   for (size_t i = 0; i < shown; ++i) {
     const auto [ns, call] = waits[i];
-    const uint32_t thread = trace_.calls.thread[call], stream = trace_.calls.stream[call];
-    std::string name = "unknown thread";
-    if (thread != kNone) {
-      const model::ThreadRow& row = trace_.threads[thread];
-      name = (row.name != 0 ? Text(row.name) : "thread") + " #" + std::to_string(row.number);
-    }
-    lines->Add(7, PadLeft(Duration(ns), 9) + "  " + PadRight(Text(trace_.calls.name[call]), 22) + "  " +
-                      PadRight(stream == kNone ? "" : StreamName(stream), 20) + "  " + PadRight(name, 13) + "  " +
-                      At(trace_.calls.begin_ns[call]) + " " +
-                      during(trace_.calls.begin_ns[call], trace_.CallEnd(call)) +
-                      (trace_.calls.duration_ns[call] == kOpen ? " so far" : ""));
+    const std::string requests = during(trace_.calls.begin_ns[call], trace_.CallEnd(call)) +
+                                 (trace_.calls.duration_ns[call] == kOpen ? " so far" : "");
+    row(i + 1, Duration(ns), At(trace_.calls.begin_ns[call]), requests.empty() ? "" : requests.substr(1));
   }
 }
 
@@ -513,7 +528,7 @@ void GpuReport::Overheads(Lines* lines) const {
 }
 
 std::string GpuReport::LossName(const model::GpuLossRow& loss) const {
-  if (loss.stream != kNone) return StreamName(loss.stream);
+  if (loss.stream != kNone) return "stream " + StreamNumber(loss.stream);
   return loss.device != kNone ? Format("GPU %u, any stream", trace_.devices[loss.device].ordinal) : "any stream";
 }
 

@@ -26,8 +26,8 @@ class GpuReport {
 
   // GPU time and kernel coverage of a request. "" if the trace has no GPU data.
   std::string OfRequest(uint32_t request) const;
-  // A request's time divided between host and GPUs. "" if it is unknown.
-  std::string PartsOf(uint32_t request) const { return parts_.Text(request); }
+  // A request's time divided between host and GPUs. "" if GPUs did nothing for it.
+  std::string PartsOf(uint32_t request) const;
   // The coverage of a framework's operators, and why some are missing. "" if all are there, or are not recorded at all.
   std::string OperatorsOf(uint32_t request) const;
   // Writes the section, unless it is empty. `during` names the report's requests between two moments: " 1) 2)".
@@ -38,12 +38,11 @@ class GpuReport {
 
   std::string Text(model::StringId id) const { return std::string(trace_.strings[id]); }
   std::string At(int64_t ns) const;
-  std::string StreamName(uint32_t stream) const;
+  // And its context: "7 (context 1)".
+  std::string StreamNumber(uint32_t stream) const;
+  std::string ThreadName(uint32_t thread) const;
   const std::string& BriefName(model::StringId compiled);
   std::string Attribute(std::string_view key) const { return std::string(trace_.AttributeOf(key)); }
-  // "" if the collector was not refused.
-  std::string WhyRefused(const char* collector) const;
-  std::string WhyNoKernels() const;
   // The batches that CUDA events timed; nullopt if they timed nothing at all.
   std::optional<uint64_t> BatchesTimed() const;
   std::string WhyNotTimed() const;
@@ -71,6 +70,7 @@ class GpuReport {
   const model::OperatorTimes operator_times_;
   const GpuPartsIndex parts_;
   const GpuState state_;
+  const std::string why_no_kernels_;
   model::Intervals deep_;  // parts of the window in which GPU activities were recorded, including lost ones
   std::unordered_map<model::StringId, std::string> names_;
 };

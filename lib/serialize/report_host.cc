@@ -15,7 +15,9 @@ using base::PadLeft;
 using base::PadRight;
 
 constexpr size_t kMaxHostThreads = 8;
-constexpr double kLeastStolen = 0.01;   // share of the CPUs' time; less is normal with neighbours
+constexpr double kLeastStolen = 0.01;  // share of the CPUs' time; less is normal with neighbours
+constexpr int64_t kEdgeNs =
+    1'000'000;  // threads read their CPU time where requests and batches begin or end, within this
 constexpr double kStolenEveryNs = 1e9;  // read once a second: a shorter window may have a whole second's
 
 std::string Number(const std::optional<double>& value) {
@@ -34,16 +36,41 @@ HostReport::HostReport(const model::Trace& trace) : trace_(trace) {
   }
 }
 
-std::optional<HostReport::Values> HostReport::Of(const std::string& name) const {
+std::pair<uint32_t, uint32_t> HostReport::SamplesOf(const std::string& name) const {
   const auto counter = counters_.find(name);
-  if (counter == counters_.end()) return std::nullopt;
+  if (counter == counters_.end()) return {0, 0};
   const std::vector<uint32_t>& of = trace_.samples.counter;
   const auto [first, last] = std::equal_range(of.begin(), of.end(), counter->second);
-  if (first == last) return std::nullopt;
+  return {static_cast<uint32_t>(first - of.begin()), static_cast<uint32_t>(last - of.begin())};
+}
+
+std::optional<HostReport::Values> HostReport::Of(const std::string& name) const {
+  const auto [from, to] = SamplesOf(name);
+  if (from == to) return std::nullopt;
   const double* const values = trace_.samples.value.data();
-  const auto from = first - of.begin(), to = last - of.begin();
   const auto [least, most] = std::minmax_element(values + from, values + to);
   return Values{values[from], values[to - 1], *least, *most};
+}
+
+std::optional<int64_t> HostReport::CpuNs(uint32_t thread, const model::Intervals& times) const {
+  const auto [first, last] = SamplesOf(base::ThreadCounter(trace_.threads[thread].tid, base::kOnCpu));
+  if (first == last) return std::nullopt;
+  const int64_t* const read_ns = trace_.samples.at_ns.data();
+  const double* const values = trace_.samples.value.data();
+  const auto value_at = [&, from = first, to = last](int64_t at_ns) {
+    const auto after = static_cast<uint32_t>(std::upper_bound(read_ns + from, read_ns + to, at_ns) - read_ns);
+    if (after == from) return values[from];
+    if (after == to) return values[to - 1];
+    const double share =
+        static_cast<double>(at_ns - read_ns[after - 1]) / static_cast<double>(read_ns[after] - read_ns[after - 1]);
+    return values[after - 1] + share * (values[after] - values[after - 1]);
+  };
+  double grew = 0;
+  for (const model::Interval& time : times) {
+    if (time.begin_ns < read_ns[first] - kEdgeNs || time.end_ns > read_ns[last - 1] + kEdgeNs) return std::nullopt;
+    grew += value_at(time.end_ns) - value_at(time.begin_ns);
+  }
+  return static_cast<int64_t>(std::max(0.0, grew));
 }
 
 // "the hypervisor took 240 ms of the machine's 2 CPUs, 1.2 % of their time". Older dumps lack host.cpus, the number of

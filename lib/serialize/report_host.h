@@ -9,9 +9,11 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "base/columns.h"
 #include "base/host_counters.h"
+#include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
 namespace pitot::report {
@@ -23,6 +25,9 @@ class HostReport {
   bool IsKnown() const { return !counters_.empty(); }
   // Writes a few lines, and the threads with the longest waits for a CPU.
   void Write(size_t indent, base::Lines* lines) const;
+  // The CPU time of a thread in `times`: exact where it was read, and even between two readings. nullopt if it was not
+  // read around them.
+  std::optional<int64_t> CpuNs(uint32_t thread, const model::Intervals& times) const;
 
  private:
   struct Values {
@@ -31,6 +36,8 @@ class HostReport {
   };
   // A counter's values over the window; nullopt if it has no samples.
   std::optional<Values> Of(const std::string& name) const;
+  // Its samples; an empty range: none.
+  std::pair<uint32_t, uint32_t> SamplesOf(const std::string& name) const;
   std::optional<Values> OfHost(const base::CounterName& what) const { return Of(base::HostCounter(what)); }
   // The CPU time that the hypervisor took. "" if it is unknown or hardly any.
   std::string Stolen() const;

@@ -80,7 +80,7 @@ TEST_CASE("a token is late because of the time since the one before it, to the n
   CHECK(std::string(judgement.verdict.causes[0].advice.code) == "split_long_work");
   const std::string text = VerdictText(judgement.index, blame, judgement.verdict);
   INFO(text);
-  CHECK(text.find("  100.0 ms between two tokens (p100; typical 10.0)\n") != std::string::npos);
+  CHECK(text.find("  100.0 ms between two tokens (p100; typical of this route: 10.0)\n") != std::string::npos);
   CHECK(text.find("in an iteration of decode with 3 members, 1 of them without a token yet\n") != std::string::npos);
 }
 

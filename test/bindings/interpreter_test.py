@@ -256,11 +256,40 @@ print(asyncio.events.Handle._run.__module__)
 
 class Interpreter(WithRecorder):
     def test_a_collection_of_a_millisecond_is_recorded(self):
-        for took, is_recorded in ((999_999, False), (1_000_000, True)):
-            collections, times = _watch.Collections(), iter((5, 5 + took))
-            collections("start", {}, lambda: next(times))
-            collections("stop", {"generation": 2, "collected": 7}, lambda: next(times))
-            self.assertEqual(b"garbage collection" in self.trace(), is_recorded)
+        for is_long in (False, True):
+            _library.see_collection("start", {})
+            began = time.monotonic_ns()
+            while is_long and time.monotonic_ns() - began < 1_000_000:
+                pass
+            _library.see_collection("stop", {"generation": 2, "collected": 7})
+            self.assertEqual(b"garbage collection" in self.trace(), is_long)
+
+    def test_a_collection_ends_before_another_thread_has_the_lock(self):
+        told = []
+        function = _library.CollectionFunction(lambda end_ns, took_ns, info: told.append((took_ns, info["generation"])))
+        _library.on_collection(ctypes.cast(function, ctypes.c_void_p))
+        self.addCleanup(_library.on_collection, None)
+        heap = [[]]
+        while not told or told[-1][0] < 30_000_000:  # long enough for the other thread to ask for the lock
+            heap += [[] for _ in heap]
+            gc.collect()
+        hold_us = told[-1][0] // 1000 * 10
+        go, began = threading.Lock(), []
+
+        def hold():
+            with go:
+                began.append(True)
+                ctypes.PyDLL(None).usleep(hold_us)  # keeps the interpreter's lock
+
+        go.acquire()
+        thread = threading.Thread(target=hold)
+        thread.start()
+        go.release()
+        gc.collect()
+        self.assertTrue(began)  # it had the lock at the end of the collection
+        thread.join()
+        self.assertLess(told[-1][0], hold_us * 1000)
+        self.assertEqual(told[-1][1], 2)
 
     def test_the_lock_is_held_by_the_thread_that_ran_and_then_slept(self):
         ms = 1_000_000

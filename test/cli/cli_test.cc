@@ -151,6 +151,15 @@ void CheckColumns(const std::string& text) {
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
 }
 
+// As of a recorder that was refused CUPTI: a GPU was there, and nothing of its work is.
+pitot::model::Trace MakeWithoutGpuWork() {
+  pitot::model::Trace trace = incident::MakeTrace();
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, pitot::Depth::kScopes}};
+  trace.attributes.push_back(
+      {trace.strings.Add("collector.cupti"), trace.strings.Add("refused: there is no libcupti; install it")});
+  return trace;
+}
+
 }  // namespace
 
 TEST_CASE("a gzipped dump is read as a plain one", "[cli]") {
@@ -307,6 +316,30 @@ TEST_CASE("requests can be sorted, limited and filtered", "[cli]") {
   CHECK(ids("--limit 0").size() == 14);
   CHECK(ids("--route /segment") == std::vector<std::string>{"0200"});
   CHECK(ids("--outcome failed").empty());
+}
+
+TEST_CASE("analyze says in a line why rows on GPU work are left out", "[cli]") {
+  const Folder folder;
+  folder.Write("gpu.pitot", Dump(MakeWithoutGpuWork()));
+  folder.Write("host.pitot", Dump());
+
+  const std::string gpu = folder.Run("analyze gpu.pitot").out, host = folder.Run("analyze host.pitot").out;
+
+  CHECK(gpu.find("\nleft out: rows on GPU work, which was not recorded: there is no libcupti; install it\n") !=
+        std::string::npos);
+  CHECK(host.find("\nleft out: rows on GPU work, which was not recorded\n") != std::string::npos);
+  CHECK(folder.Run("analyze gpu.pitot --only a05").out.find("left out") == std::string::npos);
+}
+
+TEST_CASE("requests and info say why GPU times are not known", "[cli]") {
+  const Folder folder;
+  folder.Write("gpu.pitot", Dump(MakeWithoutGpuWork()));
+
+  CHECK(folder.Run("requests gpu.pitot")
+            .out.find("\n- not known: kernels were not recorded: there is no libcupti; install it\n") !=
+        std::string::npos);
+  CHECK(pitot::test::Unwrapped(folder.Run("info gpu.pitot").out)
+            .find("for 80 % or more of their time; there is no libcupti; install it ") != std::string::npos);
 }
 
 TEST_CASE("requests have their GPU time and its kernel coverage", "[cli]") {

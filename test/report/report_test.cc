@@ -68,6 +68,25 @@ void AddState(const char* name, const char* unit, std::vector<std::pair<int64_t,
   }
 }
 
+// A second request as slow as the first, with the same work next to it: that of http-2.
+Trace MakeTwoSlow() {
+  Trace trace = incident::MakeTrace();
+  trace.requests.push_back(trace.requests.back());
+  trace.requests.back().id = 0x8f0d;
+  trace.firings.push_back(trace.firings[0]);
+  trace.firings.back().request_id = 0x8f0d;
+  trace.firings.back().detail = trace.strings.Add("41.3 ms, too");
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) trace.events.args[event] = model::kNone;
+  }
+  return trace;
+}
+size_t Times(const std::string& text, const std::string& part) {
+  size_t times = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++times;
+  return times;
+}
+
 }  // namespace
 
 TEST_CASE("an incident's report shows the slow request and the work in its time", "[report]") {
@@ -95,6 +114,57 @@ TEST_CASE("a report has the peak of allocated memory during a slow request", "[r
 
   CHECK_FALSE(Has(nothing, "memory     at most"));
   CHECK(Has(text, "memory     at most 1,536 MiB LibTorch allocated on GPU 0 while it was worked on, 1,024 MiB"));
+}
+
+TEST_CASE("a slow request has the CPU time of its threads, of the executor in its batches only", "[report]") {
+  Trace trace = incident::MakeTrace();  // the request: 610 to 651.3 ms; its batch: 633 to 651 ms
+  const std::string nothing = Report(trace);
+  const auto add_cpu = [&](const char* of, std::vector<std::pair<int64_t, double>> ms) {
+    for (auto& [at, value] : ms) value *= 1e6;
+    AddState((std::string("thread ") + of + ": on-CPU time").c_str(), "ns", ms, &trace);
+  };
+  add_cpu("4251", {{600, 100}, {620, 110}, {660, 150}});  // http-1: 105 at 610 ms, 141.3 at 651.3
+  const std::string some = Report(trace);
+  add_cpu("4253", {{600, 50}, {633, 80}, {651, 88}, {700, 130}});  // the executor
+
+  const std::string all = Report(trace);
+
+  CHECK(Has(nothing, "   usage      CPU time not recorded\n"));
+  CHECK(Has(some, "   usage      36.3 ms of CPU time on 1 of its 2 threads\n"));
+  CHECK(Has(all, "   usage      44.3 ms of CPU time on its 2 threads\n"));
+}
+
+TEST_CASE("CPU time is not recorded if a thread was read long after its work began, or long before it ended",
+          "[report]") {
+  Trace trace = incident::MakeTrace();
+  AddState("thread 4251: on-CPU time", "ns", {{615, 1e6}, {660, 2e6}}, &trace);
+  AddState("thread 4253: on-CPU time", "ns", {{620, 1e6}, {640, 2e6}}, &trace);
+
+  CHECK(Has(Report(trace), "   usage      CPU time not recorded\n"));
+}
+
+TEST_CASE("a slow request has the allocations of its calls", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  const std::string partly = Report(trace);
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kKernels}};
+  const std::string none = Report(trace);
+  for (const uint32_t call : {0, 1}) trace.calls.name[call] = trace.strings.Add(call == 0 ? "cudaMalloc" : "cudaFree");
+  trace.calls.name[3] = trace.calls.name[0];  // in no batch of the request
+
+  const std::string two = Report(trace);
+
+  CHECK(Has(partly, "   usage      CPU time and allocations by the driver not recorded\n"));
+  CHECK(Has(none, "   usage      CPU time not recorded; no allocations by the driver\n"));
+  CHECK(Has(two, "   usage      CPU time not recorded; 1 allocation and 1 free by the driver, 25 us in all\n"));
+}
+
+TEST_CASE("allocations are known at any depth from the calls in which threads wait", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.attributes.push_back({trace.strings.Add("cuda_calls.libraries"), trace.strings.Add("7")});
+  CHECK(Has(Report(trace), "; no allocations by the driver\n"));
+
+  trace.attributes.push_back({trace.strings.Add("cuda_calls.not_recorded"), trace.strings.Add("paused")});
+  CHECK(Has(Report(trace), "CPU time and allocations by the driver not recorded\n"));
 }
 
 TEST_CASE("a report without kernel records has the batch's GPU time from CUDA events, and no idle GPU", "[report]") {
@@ -172,6 +242,90 @@ TEST_CASE("a report has the number of batches timed by CUDA events, and the reas
   SECTION("nothing without the collector") { CHECK_FALSE(Has(Report(incident::MakeGpuTrace()), "CUDA events")); }
 }
 
+TEST_CASE("waits for GPUs have the whole names of calls and threads", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.calls.name[2] = trace.strings.Add("cudaMemcpyToSymbol (blocking)");
+  trace.threads[2].name = trace.strings.Add("model executor");
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "cudaMemcpyToSymbol (blocking)  7 (context 1)  model executor #3  02:31:16.760  1)\n"));
+}
+
+TEST_CASE("the table of waits for GPUs has no streams if none is known", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  CHECK(Has(OneLine(Report(trace)), "time call stream thread from during"));
+
+  trace.calls.name[2] = trace.calls.name[0];
+  std::fill(trace.calls.stream.begin(), trace.calls.stream.end(), model::kNone);
+  CHECK(Has(OneLine(Report(trace)), "time call thread from during"));
+}
+
+TEST_CASE("a wait for a GPU during many requests names all of them", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.threads[2].name = trace.strings.Add("the executor of the large model");
+  const model::FiringRow fired = trace.firings[0];
+  for (const model::RequestRow& row : std::vector<model::RequestRow>(9, trace.requests.back())) {
+    trace.requests.push_back(row);
+    trace.requests.back().id += trace.requests.size();
+    trace.firings.push_back(fired);
+    trace.firings.back().request_id = trace.requests.back().id;
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(OneLine(text), "02:31:16.760 1) 2) 3) 4) 5) 6) 7) 8) 9) 10)"));
+}
+
+TEST_CASE("a thread's wait for a GPU is a wait, not work in its scope", "[report]") {
+  const std::string text = Report(incident::MakeGpuTrace());
+
+  CHECK(Has(text,
+            "   * executor #3: in scopes 3.48 ms, waiting 12.5 ms\n"
+            "       self       forward 3.48 ms\n"));
+  CHECK(Has(text,
+            "       waited     for GPUs: cudaStreamSynchronize 12.5 ms at +27.0 ms, cudaMemcpyAsync 20 us at\n"
+            "                  +24.0 ms\n"));
+}
+
+TEST_CASE("a thread that waits for a GPU is not a thread in no scope", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  std::fill(trace.calls.thread.begin(), trace.calls.thread.end(), 3);  // the idle thread, without a scope
+  std::fill(trace.calls.batch.begin(), trace.calls.batch.end(), model::kNone);
+
+  const std::string beside = Report(trace);
+  trace.calls.request.assign(trace.calls.size(), static_cast<uint32_t>(trace.requests.size()) - 1);
+  const std::string own = Report(trace);
+
+  CHECK(Has(beside, "     idle #4: in scopes 0 us, waiting 12.5 ms\n"));
+  CHECK(Has(own, "   * idle #4: in scopes 0 us, waiting 12.5 ms\n"));
+  CHECK_FALSE(Has(own, "in no scope"));
+}
+
+TEST_CASE("a wait for a GPU within a recorded wait counts once", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  std::fill(trace.calls.thread.begin(), trace.calls.thread.end(), 0);
+  trace.calls.begin_ns[0] = trace.window_begin_ns + 620 * incident::kMs;  // the wait for the lock ends at 626 ms
+  trace.calls.duration_ns[0] = trace.calls.duration_ns[2];
+  trace.calls.name[0] = std::exchange(trace.calls.name[2], trace.calls.name[1]);
+  trace.calls.stream[2] = model::kNone;
+  trace.gpu.call.assign(trace.gpu.call.size(), model::kNone);
+
+  CHECK(Has(Report(trace), "   * http-1 #1: in scopes 3.00 ms, waiting 18.5 ms\n"));
+}
+
+TEST_CASE("an open wait for a GPU is still going on", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.calls.duration_ns[2] = model::kOpen;
+  for (model::RequestRow& row : trace.requests) {
+    if (row.id != incident::kSlowRequest) continue;
+    row.duration_ns = row.stages.back().duration_ns = model::kOpen;
+    row.end_known = false;
+  }
+
+  CHECK(Has(OneLine(Report(trace)), "waited for GPUs: cudaStreamSynchronize 363.0 ms so far at +27.0 ms"));
+}
+
 TEST_CASE("a report without a GPU does not mention GPUs", "[report]") {
   const std::string text = Report(incident::MakeTrace());
   CHECK_FALSE(Has(text, "GPU"));
@@ -189,6 +343,20 @@ TEST_CASE("every request shown has its kernel coverage, unknown if no depth is k
   CHECK(Has(known, "kernel coverage 44.4 %"));  // 10 of the batch's 18 ms were lost
   CHECK(Has(unknown, "kernel coverage unknown"));
   CHECK(Has(unknown, "of the window, on 2 streams"));
+}
+
+TEST_CASE("a request's time divided between host and GPUs is not recorded without kernels, and the GPU part says why",
+          "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
+  CHECK(Has(Report(trace), "   host, GPU  not recorded\n"));
+
+  trace.attributes.push_back({trace.strings.Add("collector.cupti"), trace.strings.Add("refused: no libcupti")});
+  CHECK(Has(Report(trace), "   host, GPU  not recorded: see GPU below\n"));
+  CHECK(Has(Report(trace), "   kernels were not recorded: no libcupti\n"));
+
+  trace.depths[0].depth = Depth::kKernels;  // recorded, and GPUs did nothing
+  CHECK_FALSE(Has(Report(trace), "host, GPU"));
 }
 
 TEST_CASE("the GPU time of a request with eager kernels is unknown at graphs' depth, not 0", "[report]") {
@@ -509,12 +677,12 @@ TEST_CASE("typical times fall back to the route and then to none", "[report]") {
   model::RequestRow& slow = *std::find_if(trace.requests.begin(), trace.requests.end(),
                                           [](const auto& r) { return r.id == incident::kSlowRequest; });
   slow.size_bucket = 20;
-  CHECK(Has(Report(trace), "the 12 ok requests of the same route, any size, in this trace"));
+  CHECK(Has(Report(trace), "median of this window: 12 ok requests of the same route, any size\n"));
 
   for (model::RequestRow& request : trace.requests) {
     if (request.id != 0x100) request.outcome = Outcome::kFailed;
   }
-  CHECK(Has(Report(trace), "typical: unknown, only 1 ok request of the same route"));
+  CHECK(Has(Report(trace), "median of this window: unknown, only 1 ok request of the same route\n"));
 }
 
 TEST_CASE("a stage missing from similar requests counts in full, and may be the largest difference", "[report]") {
@@ -530,7 +698,7 @@ TEST_CASE("a stage missing from similar requests counts in full, and may be the 
   const std::string text = OneLine(Report(trace));
 
   CHECK(Has(text, "fetch " + ms + " 0.00 ms +" + ms + " <-- largest"));
-  CHECK(Has(text, "fetch +" + base::Duration(longest.duration_ns)));  // in the list at the top
+  CHECK(Has(OneLine(Report(MakeTwoSlow())), "queue +20.3 ms"));  // in the list of several
   CHECK(Has(text, "0.00 ms for a stage in fewer than half of them"));
 }
 
@@ -590,6 +758,7 @@ TEST_CASE("a wait for a lock lists its successive holders", "[report]") {
   for (const int64_t at_ms : {620, 625}) {
     AddRelease(trace.window_begin_ns + at_ms * incident::kMs, &trace);
   }
+  trace.events.request.back() = 0;
   REQUIRE(model::FindInconsistency(trace) == "");
 
   const std::string text = Report(trace);
@@ -645,8 +814,8 @@ TEST_CASE("requests that fired are never typical, even if they are many", "[repo
 
   const std::string text = Report(trace);
 
-  CHECK(Has(text, "typical: median of the 12 ok requests"));
-  CHECK_FALSE(Has(text, "typical: median of the 22 ok requests"));
+  CHECK(Has(text, "median of this window: 12 ok requests"));
+  CHECK_FALSE(Has(text, "median of this window: 22 ok requests"));
 }
 
 TEST_CASE("a request handed over a thousand times is shown with its longest waits in queues", "[report]") {
@@ -733,6 +902,7 @@ TEST_CASE("holders of a lock are shown for the request's part of the wait only",
     for (const int64_t before_ms : {10, 3, 2}) {
       AddRelease(end_ns - before_ms * incident::kMs, &trace);
     }
+    trace.events.request[trace.events.size() - 2] = 0;
     break;
   }
   std::stable_sort(trace.requests.begin(), trace.requests.end(),
@@ -966,4 +1136,100 @@ TEST_CASE("a trace with nothing else of GPUs reports when kernels were profiled"
   Trace trace = incident::MakeTrace();
   trace.overheads.push_back({trace.window_begin_ns, 1'000'000, trace.strings.Add("profiling kernels")});
   CHECK(Has(OneLine(Report(trace)), "GPU profiles kernels were being profiled from "));
+}
+
+TEST_CASE("a report says the same of several requests once", "[report]") {
+  const std::string text = Report(MakeTwoSlow());
+
+  CHECK(Times(text, "median of this window: 12 ok requests of the same route and size\n") == 1);
+  CHECK(Times(text, "all threads at that time: * worked for it, > held or handed over") == 1);
+  CHECK(Times(text, "all threads at that time\n") == 1);
+  CHECK(Times(text, "http-2 #2: in scopes") == 1);
+  CHECK(Has(text, "     as under 1): http-2 #2, executor #3\n"));
+}
+
+TEST_CASE("a thread's other work next to a later request is shown", "[report]") {
+  Trace trace = MakeTwoSlow();
+  model::RequestRow& later = trace.requests.back();  // from 620 to 661.3 ms; the other from 610 to 651.3 ms
+  later.begin_ns += 10 * incident::kMs;
+  for (model::Stage& stage : later.stages) stage.begin_ns += 10 * incident::kMs;
+  for (const int64_t at_ms : {612, 655}) {
+    AddRelease(trace.window_begin_ns + at_ms * incident::kMs, &trace);
+    trace.events.duration_ns.back() = 2 * incident::kMs;
+    trace.events.site.back() = trace.events.site[0];
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(Times(text, "idle #4: in scopes 2.00 ms") == 2);
+  CHECK(Has(text, "     as under 1): executor #3, http-2 #2\n"));
+}
+
+TEST_CASE("what fired first is said in the head, and of other requests with them", "[report]") {
+  const std::string text = Report(MakeTwoSlow());
+
+  CHECK(Times(text, "41.3 ms, above p99.9 = 31.2 ms of 1,203 requests of its size") == 1);
+  CHECK(Has(text, "   fired      latency /classify: 41.3 ms, too\n"));
+}
+
+TEST_CASE("one slow request has no line in a table of its own", "[report]") {
+  CHECK_FALSE(Has(Report(incident::MakeTrace()), "largest difference"));
+  CHECK(Has(Report(MakeTwoSlow()), "largest difference"));
+}
+
+TEST_CASE("scopes without others in them are shown once", "[report]") {
+  const std::string text = Report(incident::MakeTrace());
+
+  CHECK_FALSE(Has(text, "self       forward 16.0 ms\n"));
+  CHECK(Has(text, "longest    forward 16.0 ms at +24.0 ms\n"));
+  CHECK(Has(text, "self       decode 1.50 ms, resize 1.50 ms\n"));
+  CHECK(Has(text, "self       store 16.0 ms\n"));  // it began before the request
+}
+
+TEST_CASE("an open scope among a thread's longest is shown once for it", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.events.duration_ns[0] = model::kOpen;  // decode
+  for (model::RequestRow& request : trace.requests) {
+    if (request.id == incident::kSlowRequest) request.duration_ns = request.stages.back().duration_ns = model::kOpen;
+    if (request.id == incident::kSlowRequest) request.end_known = false;
+  }
+  REQUIRE(model::FindInconsistency(trace) == "");
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "longest    decode 390.0 ms so far at +0 us"));
+  CHECK_FALSE(Has(text, "still open decode"));
+}
+
+TEST_CASE("a lock that one thread released several times in a row has one holder", "[report]") {
+  Trace trace = incident::MakeTrace();
+  for (const int64_t at_ms : {616, 618, 620}) AddRelease(trace.window_begin_ns + at_ms * incident::kMs, &trace);
+  CHECK(Has(OneLine(Report(trace)), "; 6.00 ms of it held by idle #4"));
+}
+
+TEST_CASE("attributes that the report has elsewhere are not said again", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.gpu = {};
+  trace.gpu_losses.clear();
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
+  for (model::StreamRow& stream : trace.streams) stream.first_event = stream.event_count = 0;
+  const auto add = [&](const char* key, const char* value) {
+    trace.attributes.push_back({trace.strings.Add(key), trace.strings.Add(value)});
+  };
+  add("incident.cause", "latency /classify");
+  add("cupti.version", "26");
+  add("cupti.not_recorded", "paused by the host; to record kernels: Recorder::Resume(\"cupti\")");
+  add("depth.of_window", "scopes (fixed by the host)");
+  add("depth.of_request.0000000000008f0c", "scopes (fixed by the host)");
+  add("depth.of_request.0000000000008f0d", "scopes (fixed by the host)");
+  add("depth.of_request.0000000000008f0e", "kernels (armed)");
+
+  const std::string text = Report(trace), line = OneLine(text);
+
+  CHECK(Times(line, "paused by the host; to record kernels") == 1);
+  CHECK(Has(line, "cupti.not_recorded see GPU above "));
+  CHECK_FALSE(Has(line, "incident.cause"));
+  CHECK(Times(line, "scopes (fixed by the host)") == 1);
+  CHECK(Has(line, "depth.of_request as depth.of_window, for 2 requests "));
+  CHECK(Has(line, "depth.of_request.0000000000008f0e kernels (armed) "));
 }

@@ -193,31 +193,6 @@ class Inspector {
 
 }  // namespace
 
-Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
-  const std::vector<model::DepthRow>& rows = trace.depths;
-  if (rows.empty()) return trace.calls.size() != 0 || trace.gpu.size() != 0 ? Depth::kKernels : Depth::kScopes;
-  auto row = std::partition_point(rows.begin(), rows.end(),
-                                  [&](const model::DepthRow& one) { return one.begin_ns <= begin_ns; });
-  if (row == rows.begin()) return Depth::kScopes;
-  Depth depth = Depth::kOps;
-  for (--row; begin_ns < end_ns; ++row) {
-    if (row == rows.end() || row->begin_ns > begin_ns || row->end_ns <= begin_ns) return Depth::kScopes;
-    depth = std::min(depth, row->depth);
-    begin_ns = row->end_ns;
-  }
-  return depth;
-}
-
-bool AreWaitsRecorded(const model::Trace& trace) {
-  bool are_seen = false;
-  for (const model::Attribute& attribute : trace.attributes) {
-    const std::string_view key = trace.strings[attribute.key];
-    if (key == "cuda_calls.not_recorded") return false;
-    are_seen |= key == "cuda_calls.libraries" || key == "cuda_calls.looked_up";
-  }
-  return are_seen;
-}
-
 bool AreGpuTimesKnown(const Trace& trace, const QualityLimits& limits) {
   const std::vector<uint32_t> devices = DevicesAtWork(trace);
   return std::none_of(devices.begin(), devices.end(), [&](uint32_t device) {

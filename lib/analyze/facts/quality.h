@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/recorded.h"
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/indexes.h"
 #include "pitot/model/trace.h"
@@ -47,12 +48,8 @@ struct Damage {
 // after. O(n) of the GPU's rows.
 bool AreGpuTimesKnown(const model::Trace& trace, const QualityLimits& limits);
 
-// The least depth of GPU records from `begin_ns` to `end_ns`. A trace without depths was recorded the same all the
-// time. O(log n), and the depths in between.
-Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns);
-
-// Whether all calls in which a thread waits for a GPU were recorded, at any depth (pitot::cuda_calls).
-bool AreWaitsRecorded(const model::Trace& trace);
+using model::AreWaitsRecorded;
+using model::DepthOf;
 
 // Whether events of threads are missing: not requests without room, nor scopes closed on another thread.
 inline bool AreEventsLost(model::LossReason reason) {

@@ -294,7 +294,8 @@ class Page {
                              : row.duration_ns == model::kOpen
                                  ? "The request has taken " + Ms1(v.latency_ns) + " so far"
                                  : "The request took " + Ms1(v.latency_ns);
-    return took + (v.level != Baseline::Level::kNone ? "; " + Ms1(v.typical_ns) + " is typical." : ".");
+    if (v.level == Baseline::Level::kNone) return took + ".";
+    return took + "; " + Ms1(v.typical_ns) + " is typical of " + verdict::TypicalOf(v, judgement_->blame) + ".";
   }
 
   void WriteVerdict() {

@@ -169,7 +169,8 @@ class Teller {
     } else if (row.duration_ns == model::kOpen) {
       head += " so far";
     }
-    if (is_compared) head += Format(" (p%.3g; typical %s)", 100 * v.percentile, Ms(v.typical_ns).c_str());
+    if (is_compared)
+      head += Format(" (p%.3g; typical of ", 100 * v.percentile) + TypicalOf(v, blame_) + ": " + Ms(v.typical_ns) + ")";
     lines.AddWrapped(0, "", head);
     if (is_compared)
       lines.AddWrapped(0, "",
@@ -531,6 +532,12 @@ PrintedVerdict::PrintedVerdict(const Verdict& v)
 
 std::string Tenths(int64_t tenths) { return Format("%.1f", static_cast<double>(tenths) * 0.1); }
 std::string SignedTenths(int64_t tenths) { return Format("%+.1f ms", static_cast<double>(tenths) * 0.1); }
+
+std::string TypicalOf(const Verdict& v, const RequestBlame& blame) {
+  if (v.level == Baseline::Level::kProcess) return "any route";
+  if (blame.token != kNone) return "this route";
+  return v.level == Baseline::Level::kCell ? "this route and size" : "this route, any size";
+}
 
 std::string RestText(const Verdict& v) {
   const int64_t others_ns = v.rest_ns - v.unnamed_ns - v.more_ns;

@@ -29,6 +29,9 @@ std::string SentenceText(const BlameIndex& index, const RequestBlame& blame, con
 std::string Tenths(int64_t tenths);        // "33.5"
 std::string SignedTenths(int64_t tenths);  // "+13.5 ms"
 
+// The requests or tokens whose latency is Verdict::typical_ns: "this route and size".
+std::string TypicalOf(const Verdict& verdict, const RequestBlame& blame);
+
 // The rest outside of the causes, and its parts: lesser causes, parts shorter than usual, and time within the normal
 // range. Example: "rest +16.5 ms: +13.5 ms of 4 lesser causes, +3.0 ms within the normal range".
 std::string RestText(const Verdict& verdict);
