@@ -62,12 +62,16 @@ struct Server {
     const auto place = [&](const OneCall& call) { return std::pair(ThreadOf(call), call.begin_ns); };
     std::stable_sort(calls.begin(), calls.end(),
                      [&](const OneCall& a, const OneCall& b) { return place(a) < place(b); });
-    for (const uint32_t stream : {0u, 1u}) {
-      for (uint32_t row = 0; row < calls.size(); ++row) {
-        const OneCall& call = calls[row];
-        if (call.span == nullptr || call.stream != stream) continue;
-        maker.Gpu(stream, GpuKind::kSpan, call.span, call.span_begin_ns, call.span_ns, row);
-      }
+    std::vector<uint32_t> spans;
+    for (uint32_t row = 0; row < calls.size(); ++row) {
+      if (calls[row].span != nullptr) spans.push_back(row);
+    }
+    std::stable_sort(spans.begin(), spans.end(), [&](uint32_t a, uint32_t b) {
+      return std::pair(calls[a].stream, calls[a].span_begin_ns) < std::pair(calls[b].stream, calls[b].span_begin_ns);
+    });
+    for (const uint32_t row : spans) {
+      const OneCall& call = calls[row];
+      maker.Gpu(call.stream, GpuKind::kSpan, call.span, call.span_begin_ns, call.span_ns, row);
     }
     for (const OneCall& call : calls)
       maker.Call(ThreadOf(call), call.name, call.begin_ns, call.duration_ns, {kNone, call.batch}, call.awaited);
@@ -233,6 +237,64 @@ TEST_CASE("counters say what the GPU did in a wait without layers", "[layers]") 
   CHECK(blame.blame[Blame::kHostBlockedUnknown] == 10 * kMs);
   CHECK(blame.blame[Blame::kHostOncpuFramework] ==
         40 * kMs);  // a recorded wait: the rest is code, however busy the GPU
+}
+
+namespace {
+
+// A thread that put 50 ms of work onto the batch's stream before it.
+struct SharedStream : Server {
+  SharedStream() {
+    neighbour = maker.Thread("neighbour");
+    batch_ahead = maker.Batch(12, "neighbour", neighbour, 110 * kMs, 55 * kMs);
+    Span("neighbour", 108, 160, 0, batch_ahead);
+    calls.back().thread = neighbour;
+  }
+  void CheckAhead(const RequestBlame& blame, int64_t least_ms, int64_t most_ms) const {
+    CHECK(blame.blame[Blame::kGpuQueueWaitOthers] >= least_ms * kMs);
+    CHECK(blame.blame[Blame::kGpuQueueWaitOthers] <= most_ms * kMs);
+    for (const analyze::BlameSegment& segment : blame.segments) {
+      if (segment.blame == Blame::kGpuQueueWaitOthers) CHECK(segment.by.batch == batch_ahead);
+    }
+  }
+  uint32_t neighbour, batch_ahead;
+};
+
+}  // namespace
+
+TEST_CASE("a batch whose layer begins late waited for the work ahead of it on its stream", "[layers]") {
+  SharedStream server;
+  server.Span("forward", 160, 185, 0, kNone, 115);
+  server.Wait("cudaStreamSynchronize", 120, 185);
+  server.CheckAhead(server.Walk(), 40, 40);
+}
+
+TEST_CASE("of two others on the stream, the work that ends first was ahead", "[layers]") {
+  SharedStream server;
+  const uint32_t thread = server.maker.Thread("also waits");
+  const uint32_t waits = server.maker.Batch(13, "resnet50", thread, 110 * kMs, 60 * kMs);
+  server.Span("other", 109, 163, 0, waits);  // around the neighbour's work for as long
+  server.calls.back().thread = thread;
+  server.Span("forward", 163, 185, 0, kNone, 115);
+  server.Wait("cudaStreamSynchronize", 120, 185);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuQueueWaitOthers] == 43 * kMs);
+  const auto part =
+      std::find_if(blame.segments.begin(), blame.segments.end(),
+                   [](const analyze::BlameSegment& segment) { return segment.blame == Blame::kGpuQueueWaitOthers; });
+  CHECK(part->by.batch == server.batch_ahead);
+}
+
+TEST_CASE("the record of a layer's begin that takes long waits for the work ahead on the stream", "[layers]") {
+  SharedStream server;
+  server.Span("forward", 165, 185, 0, kNone, 120);
+  server.calls.back().duration_ns = 45 * kMs;
+
+  const RequestBlame blame = server.Walk();
+
+  server.CheckAhead(blame, 40, 40);
+  CHECK(blame.blame[Blame::kLaunchApi] == 5 * kMs);
 }
 
 namespace {

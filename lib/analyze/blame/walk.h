@@ -183,6 +183,7 @@ class Walk {
   void EmitInCall(int64_t begin_ns, const BlameSegment& segment);
   bool IsGpuKnown(int64_t begin_ns) const;
   void EmitWaitInCall(int64_t begin_ns, BlameSegment rest);
+  void EmitQueue(int64_t begin_ns, uint32_t span, BlameSegment waits);
   struct Contention {
     int64_t ns = 0;
     Culprit by;

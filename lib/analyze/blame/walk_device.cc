@@ -121,13 +121,33 @@ void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
                : what == CallClass::kBlockingCopy                                ? BlameOfCopying(piece.call)
                : now_ns_ - index_.gpu.EndNs(op) <= index_.options.sync_return_ns ? Blame::kSyncReturn
                                                                                  : Blame::kHostBlockedUnknown;
+  const uint32_t last = op;
+  const int64_t ended_ns = std::max(index_.gpu.EndNs(op), begin_ns);
+  if (rest.blame != Blame::kSyncReturn) EmitQueue(ended_ns, op, rest);
+  EmitWaitInCall(ended_ns, rest);
+  rest.blame = Blame::kHostBlockedUnknown;
   for (; op != kNone && index_.gpu.EndNs(op) > begin_ns; op = index_.gpu.Previous(op)) {
     patience_.Count();
+    if (IsOthers(op)) continue;
+    EmitQueue(std::max(index_.gpu.EndNs(op), begin_ns), op, rest);
     EmitWaitInCall(std::max(index_.gpu.EndNs(op), begin_ns), rest);
     ExecuteSpan(piece, begin_ns, op);
-    rest.blame = Blame::kHostBlockedUnknown;
   }
+  EmitQueue(begin_ns, last, rest);
   EmitWaitInCall(begin_ns, rest);
+}
+
+// The time in which others' spans were on the stream of `span`: a stream works in the order of launches.
+void Walk::EmitQueue(int64_t begin_ns, uint32_t span, BlameSegment waits) {
+  const model::Interval when = {std::max(begin_ns, blame_->begin_ns), now_ns_};
+  if (when.end_ns <= when.begin_ns) return;
+  const GpuOps::Overlap ahead =
+      index_.gpu.OnStream(trace_.gpu.stream[span], when, [&](uint32_t op) { return IsOthers(op); });
+  if (ahead.ns == 0) return;
+  waits.blame = Blame::kGpuQueueWaitOthers;
+  if (!IsOthers(span)) waits.gpu = span;
+  waits.by = OwnerOf(ahead.longest);
+  Emit(now_ns_ - ahead.ns, waits);
 }
 
 // Work on other streams of a span's device within `when`: spans with `is_other(op)`, or what threads waited for on
@@ -193,18 +213,14 @@ void Walk::ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op) {
   segment.event = piece.event;
   segment.thread = thread_;
   segment.batch = BatchAt(begin_ns);
-  if (IsOthers(op)) {
-    segment.blame = Blame::kGpuQueueWaitOthers;
-    segment.by = OwnerOf(op);
-    return Emit(since_ns, segment);
-  }
   segment.blame = Blame::kGpuExecExpected;
   const uint32_t longest = segment.batch != kNone ? index_.gpu.LongestSpanOf(segment.batch) : kNone;
   const bool is_within = longest != kNone && index_.gpu.UsualNs(longest) >= 0 &&
                          Contains(index_.gpu.TimeOf(longest), index_.gpu.TimeOf(op));
   const int64_t excess_ns = std::min(BeyondUsualNs(op), is_within ? BeyondUsualNs(longest) : INT64_MAX);
   const model::Interval when = {since_ns, now_ns_};
-  const GpuOps::Overlap ahead = index_.gpu.OnSameStream(op, when, [&](uint32_t other) { return IsOthers(other); });
+  const GpuOps::Overlap ahead =
+      index_.gpu.OnStream(trace_.gpu.stream[op], when, [&](uint32_t other) { return IsOthers(other); });
   const int64_t ahead_ns = std::min(excess_ns, ahead.ns);
   const Contention beside = WorkBeside(op, when, [](uint32_t) { return true; });
   BlameSegment contended = segment;
@@ -290,6 +306,10 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
 // The time in a launch: in a full queue, behind another thread in the driver, in a first use, or its own.
 void Walk::EmitLaunch(int64_t begin_ns, BlameSegment segment) {
   const uint32_t call = segment.call;
+  // The record of a span's begin may wait for another thread that waits for the same stream.
+  if (const auto caused = index_.gpu.launches().Gpu(call);
+      index_.gpu.ClassOf(call) == CallClass::kMark && caused.size() != 0 && index_.gpu.IsSpan(*caused.begin()))
+    EmitQueue(begin_ns, *caused.begin(), segment);
   BlameSegment loads = segment;
   loads.blame = Blame::kLazyLoadJit;
   if (IsSlowLaunch(index_, call))

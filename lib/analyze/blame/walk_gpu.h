@@ -141,9 +141,28 @@ class GpuOps {
   template <class IsOther> Overlap Beside(uint32_t op, model::Interval when, const IsOther& is_other) const {
     return OverlapOf(when, is_other, [&](const auto& visit) { VisitOverlaps(op, visit); });
   }
-  // Likewise on the same stream. Kernels follow each other there; spans overlap if several threads launch on it.
-  template <class IsOther> Overlap OnSameStream(uint32_t op, model::Interval when, const IsOther& is_other) const {
-    return OverlapOf(when, is_other, [&](const auto& visit) { VisitSameStream(op, visit); });
+  // How long operations with `is_other(op)` were on a stream within `when`; and the one at its head for longest.
+  // Kernels follow each other there. Spans overlap if several threads launch on it: then the head is what ends first,
+  // because a stream works in the order of launches.
+  template <class IsOther> Overlap OnStream(uint32_t stream, model::Interval when, const IsOther& is_other) const {
+    std::vector<uint32_t> others;
+    VisitStream(stream, when, [&](uint32_t other) {
+      if (is_other(other)) others.push_back(other);
+    });
+    std::stable_sort(others.begin(), others.end(), [&](uint32_t a, uint32_t b) { return EndNs(a) < EndNs(b); });
+    Overlap overlap;
+    model::Intervals covered;
+    int64_t longest_ns = 0;
+    for (const uint32_t other : others) {
+      covered.push_back({std::max(trace_.gpu.begin_ns[other], when.begin_ns), std::min(EndNs(other), when.end_ns)});
+      covered = model::Union(std::move(covered));
+      const int64_t ns = model::TotalNs(covered), at_head_ns = ns - overlap.ns;
+      overlap.ns = ns;
+      if (at_head_ns <= longest_ns) continue;
+      longest_ns = at_head_ns;
+      overlap.longest = other;
+    }
+    return overlap;
   }
   model::Interval TimeOf(uint32_t op) const { return {trace_.gpu.begin_ns[op], EndNs(op)}; }
   // The row that launched an operation; the rows of `gpu` caused by a call.
@@ -174,14 +193,14 @@ class GpuOps {
       }
     }
   }
-  template <class Visit> void VisitSameStream(uint32_t op, const Visit& visit) const {
-    constexpr uint32_t kMostBefore = 64;  // a long span of another thread may have begun before many short ones
-    if (place_[op] == model::kNone) return;
-    const std::vector<uint32_t>& ops = streams_[trace_.gpu.stream[op]];
-    const uint32_t place = place_[op];
-    for (uint32_t at = place - std::min(place, kMostBefore); at < ops.size(); ++at) {
-      if (trace_.gpu.begin_ns[ops[at]] >= EndNs(op)) break;
-      if (at != place && EndNs(ops[at]) > trace_.gpu.begin_ns[op]) visit(ops[at]);
+  template <class Visit> void VisitStream(uint32_t stream, model::Interval when, const Visit& visit) const {
+    constexpr std::ptrdiff_t kMostBefore = 64;  // a long span of another thread may have begun before many short ones
+    const std::vector<uint32_t>& ops = streams_[stream];
+    auto at = std::partition_point(ops.begin(), ops.end(),
+                                   [&](uint32_t op) { return trace_.gpu.begin_ns[op] < when.begin_ns; });
+    at -= std::min(at - ops.begin(), kMostBefore);
+    for (; at != ops.end() && trace_.gpu.begin_ns[*at] < when.end_ns; ++at) {
+      if (EndNs(*at) > when.begin_ns) visit(*at);
     }
   }
   template <class IsOther, class VisitAll>
