@@ -182,6 +182,28 @@ TEST_CASE("exposed launching is a share of the recorded time", "[a10]") {
   CHECK(share() == Approx(0.2 / 1.9));
 }
 
+TEST_CASE("a launch queue is not empty while launches were not recorded", "[a11]") {
+  GpuTrace made(10'000);
+  made.Gpu(GpuKind::kKernel, "k", 200, 100, made.Call("cudaLaunchKernel", 100, 10));
+  made.Gpu(GpuKind::kKernel, "k", 9300, 100, made.Call("cudaLaunchKernel", 9100, 10));
+  made.trace.depths = {{0, 1'000'000, Depth::kKernels},
+                       {1'000'000, 9'000'000, Depth::kScopes},
+                       {9'000'000, 10'000'000, Depth::kKernels}};
+
+  const analyze::AnalysisReport report = made.Run("a11");
+
+  CHECK(Measured(report, "empty") == 900);
+  CHECK(Found(report, "a11.queue_empty")->value == Approx(0.9 / 1.2));
+}
+
+TEST_CASE("energy goes into an idle GPU only while its work was recorded", "[a43]") {
+  GpuTrace made = Partly();
+  const uint32_t power = made.Counter("GPU 0 (H100): power", "W");
+  made.Sample(power, 0, 100);
+
+  CHECK(made.Run("a43").Find("a43", "energy while idle")->value == Approx(0.25));  // 2.5 ms of 4 recorded ones
+}
+
 TEST_CASE("a10 counts launches without work, and no launches in their place", "[a10]") {
   GpuTrace none(1000);
   none.Call("cudaLaunchKernel", 0, 10);
