@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cwchar>
 #include <utility>
 
 #include "pitot/c.h"
@@ -22,6 +23,12 @@ constexpr uint64_t kLeastWaitNs = 2'000'000;
 constexpr uint64_t kRunningStepNs = 5'000'000;
 constexpr uint64_t kRefreshNs = 100'000'000;
 constexpr uint32_t kMostRead = 32;
+
+// Shorter collections are not told.
+constexpr uint64_t kLeastCollectionNs = 1'000'000;
+
+pitot_collection_function g_on_collection = nullptr;
+thread_local uint64_t t_collection_begin_ns = 0;  // 0: none began
 
 uint64_t NowNs() { return SleepAndReadCpu(0, nullptr, nullptr, 0); }
 
@@ -86,8 +93,22 @@ void pitot_step_begin(uint64_t request) { BeginStep(request); }
 int32_t pitot_step_end() { return EndStep(kSlowStepNs); }
 void pitot_step_record(pitot_name name, uint64_t request) { RecordStep(Name{name}, request); }
 
-void pitot_collection(uint64_t duration_ns, uint32_t generation, uint64_t collected) {
-  RecordCollection(duration_ns, generation, collected);
+void pitot_collection(uint64_t ago_ns, uint64_t duration_ns, uint32_t generation, uint64_t collected) {
+  RecordCollection(ago_ns, duration_ns, generation, collected);
+}
+void pitot_on_collection(pitot_collection_function function) {
+  __atomic_store_n(&g_on_collection, function, __ATOMIC_RELEASE);
+}
+void pitot_see_collection(const wchar_t* phase, void* info) {
+  const uint64_t now_ns = NowNs();
+  if (phase != nullptr && std::wcscmp(phase, L"start") == 0) {
+    t_collection_begin_ns = now_ns;
+    return;
+  }
+  const uint64_t begin_ns = std::exchange(t_collection_begin_ns, 0);
+  if (begin_ns == 0 || now_ns - begin_ns < kLeastCollectionNs) return;
+  const pitot_collection_function function = __atomic_load_n(&g_on_collection, __ATOMIC_ACQUIRE);
+  if (function != nullptr) function(now_ns, now_ns - begin_ns, info);
 }
 void pitot_lock_held(uint64_t ago_ns, uint64_t duration_ns, int64_t tid, pitot_name thread, pitot_name place,
                      uint64_t on_cpu_ns) {

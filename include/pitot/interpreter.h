@@ -34,9 +34,10 @@ PITOT_EXPORT void RecordStep(Name name, uint64_t request) noexcept;
 // Cost: a lock, and a load for each recorded thread.
 PITOT_EXPORT bool IsStepRunning(uint64_t ns) noexcept;
 
-// Records a garbage collection by the calling thread that ends now. Verdicts count on the interpreter having run
-// nothing else meanwhile.
-PITOT_EXPORT void RecordCollection(uint64_t duration_ns, uint32_t generation, uint64_t collected) noexcept;
+// Records a garbage collection by the calling thread that took `duration_ns`, until `ago_ns` before now. Verdicts count
+// on the interpreter having run nothing else meanwhile.
+PITOT_EXPORT void RecordCollection(uint64_t ago_ns, uint64_t duration_ns, uint32_t generation,
+                                   uint64_t collected) noexcept;
 
 // A thread that had the interpreter's lock while another wanted it.
 struct LockHolder {

@@ -5,7 +5,10 @@
 //   pitot::Options options;
 //   options.incident_directory = "/var/lib/myserver/incidents";
 //   auto recorder = pitot::Recorder::Start(options);
-//   recorder.Add(pitot::MakeLatencyTrigger({.route = "/classify", .above_ms = 50}));
+//   pitot::LatencyTriggerOptions slow;
+//   slow.route = "/classify";
+//   slow.above_ms = 50;
+//   recorder.Add(pitot::MakeLatencyTrigger(slow));
 #ifndef PITOT_RECORDER_H_
 #define PITOT_RECORDER_H_
 

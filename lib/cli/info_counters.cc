@@ -51,12 +51,16 @@ struct Gpu {
   std::vector<Metric> metrics;
 };
 
-// The parts of values in these times, as values and lengths.
+// The parts of values in these times, as values and lengths. Values follow each other: O(values + times).
 std::vector<std::pair<double, int64_t>> In(const std::vector<Held>& values, const Intervals& times) {
   std::vector<std::pair<double, int64_t>> parts;
-  for (const Held& held : values) {
-    const int64_t ns = model::TotalNs(model::Intersection({held.when}, times));
-    if (ns > 0) parts.emplace_back(held.value, ns);
+  auto first = times.begin();
+  for (const auto& [value, when] : values) {
+    while (first != times.end() && first->end_ns <= when.begin_ns) ++first;
+    int64_t ns = 0;
+    for (auto at = first; at != times.end() && at->begin_ns < when.end_ns; ++at)
+      ns += std::min(at->end_ns, when.end_ns) - std::max(at->begin_ns, when.begin_ns);
+    if (ns > 0) parts.emplace_back(value, ns);
   }
   return parts;
 }
@@ -84,6 +88,12 @@ uint32_t RowOf(const Trace& trace, uint32_t device, GpuCounter counter) {
   return kNone;
 }
 
+// Why no device has counters.
+std::string_view WhyNone(const Trace& trace) {
+  const std::string_view no_gpu = trace.AttributeOf("counters.no_gpu");
+  return no_gpu.empty() ? trace.AttributeOf("counters.not_recorded") : no_gpu;
+}
+
 Intervals WindowOf(const Trace& trace) { return model::Union({{trace.window_begin_ns, trace.window_end_ns}}); }
 
 // The hardware counters of a device, also those that are missing.
@@ -94,7 +104,7 @@ Gpu HardwareOf(const Trace& trace, uint32_t device, const Intervals& request) {
   gpu.name.resize(gpu.name.size() - 2);  // ": "
   gpu.source = "hardware counters";
   gpu.why_not = trace.AttributeOf("counters." + ordinal + ".not_recorded");
-  if (gpu.why_not.empty()) gpu.why_not = trace.AttributeOf("counters.not_recorded");
+  if (gpu.why_not.empty()) gpu.why_not = WhyNone(trace);
   Intervals sampled;
   if (const uint32_t row = RowOf(trace, device, GpuCounter::kSampled); row != kNone) {
     std::vector<Interval> times;
@@ -172,7 +182,7 @@ std::string CountersText(const Trace& trace, uint32_t request) {
   if (request == kNone) request = SlowRequestOf(trace);
   base::Lines lines(WrapWidth(base::kColumns));
   const std::vector<Gpu> gpus = GpusOf(trace, TimesOf(trace, request));
-  const std::string_view why_not = trace.AttributeOf("counters.not_recorded");
+  const std::string_view why_not = WhyNone(trace);
   if (gpus.empty())
     lines.AddWrapped(0, "", "no GPU in this trace" + (why_not.empty() ? "" : ": " + std::string(why_not)));
   for (const Gpu& gpu : gpus) {

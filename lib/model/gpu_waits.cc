@@ -70,6 +70,12 @@ uint32_t GpuWaits::DeviceOf(uint32_t call) const {
   return trace_.calls.device[call] != kNone ? trace_.calls.device[call] : last_device_[call];
 }
 
+// Such a stream may have work without a span, or work with kernels in a row of another collector.
+bool GpuWaits::HasSpans(uint32_t stream) const {
+  const StreamRow& row = trace_.streams[stream];
+  return row.event_count != 0 && trace_.gpu.kind[row.first_event] == GpuKind::kSpan;
+}
+
 bool GpuWaits::CanHaveBeen(uint32_t row, const Wait& wait) const {
   const uint32_t launch = trace_.gpu.call[row];
   return EndNs(row) > wait.begin_ns && EndNs(row) <= wait.by_ns + kLateNs && trace_.gpu.begin_ns[row] < wait.by_ns &&
@@ -97,7 +103,10 @@ uint32_t GpuWaits::Last(uint32_t call, int64_t by_ns) const {
     }
     return last;
   }
-  if (calls.stream[call] != kNone) return LastIn(on_stream_.Of(calls.stream[call]), wait);
+  if (const uint32_t stream = calls.stream[call]; stream != kNone) {
+    const uint32_t last = LastIn(on_stream_.Of(stream), wait);
+    if (last != kNone || !HasSpans(stream)) return last;
+  }
   if (!WaitsForDevice(call_class)) {
     const uint32_t context = ContextOf(call), thread = calls.thread[call];
     const uint32_t own = context != kNone ? LastIn(for_context_.Of(context), wait) : kNone;

@@ -25,6 +25,7 @@ constexpr const char* kCalls[][3] = {
     {"Recorder::Resume", "pitot_recorder_resume", "Recorder.resume"},
     {"Recorder::Pause", "pitot_recorder_pause", "Recorder.pause"},
     {"CuptiOptions::", "pitot_cupti.", "add_cupti's "},
+    {"Options::incident_directory", "pitot_options.incident_directory", "pitot.start(incident_directory=...)"},
     {"Options::depth", "pitot_options.depth", "pitot.start(depth=...)"},
 };
 
@@ -65,6 +66,11 @@ std::string InHostLanguage(const Trace& trace, std::string_view text) {
       said.replace(at, from.size(), to);
   }
   return said;
+}
+
+void PutAttributesInHostLanguage(Trace* trace) {
+  for (Attribute& attribute : trace->attributes)
+    attribute.value = trace->strings.Add(InHostLanguage(*trace, trace->strings[attribute.value]));
 }
 
 }  // namespace pitot::model

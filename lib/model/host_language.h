@@ -21,6 +21,8 @@ void SetHostLanguage(HostLanguage language, Trace* trace);
 // `text`, written for C++, with the names of the calls in the language of the trace's host. Dumps from before the
 // attribute: Python if the interpreter's name or its records are there, otherwise C if calls of C recorded something.
 std::string InHostLanguage(const Trace& trace, std::string_view text);
+// The same for the values of all attributes.
+void PutAttributesInHostLanguage(Trace* trace);
 
 }  // namespace pitot::model
 

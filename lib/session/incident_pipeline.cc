@@ -298,7 +298,10 @@ void IncidentPipeline::WriteDump(std::unique_ptr<Incident> taken) noexcept {
     try {
       const model::Trace& trace = it.trace.emplace(TakeTrace(it.incident.get()));
       LogNotRecorded(trace);
-      if (files_.AreKept()) it.written = files_.WriteDump(incident, trace, &writer_throttle_, &it.path);
+      if (files_.AreKept())
+        it.written = files_.WriteDump(incident, trace, &writer_throttle_, &it.path);
+      else
+        LogNotKept(trace);
     } catch (const std::exception& e) {
       files_.AbandonDump();
       it.written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
@@ -470,6 +473,7 @@ model::Trace IncidentPipeline::MakeTrace(const Incident& incident) {
   }();
   AddFacts(incident, stats, meter_.AgeNs(), options_.values.memory_budget_bytes, &trace);
   model::SetHostLanguage(static_cast<model::HostLanguage>(options_.values.language), &trace);
+  model::PutAttributesInHostLanguage(&trace);
   AddOverhead(incident, depths_.fixed(), options_.values.overhead_budget_percent, &trace);
   const Awake awake(ThrottleFor(incident).priority());
   AddRefused(depths_.Refused(), &trace);
@@ -492,6 +496,13 @@ void IncidentPipeline::LogNotRecorded(const model::Trace& trace) {
     if (logged_.size() >= kMost || !logged_.insert(reason).second) continue;
     host_.Log(LogLevel::kWarning, text.c_str());
   }
+}
+
+void IncidentPipeline::LogNotKept(const model::Trace& trace) {
+  constexpr const char* kNotKept =
+      "no file is written for incidents: Options::incident_directory is empty, and only hooks hear of them. To keep "
+      "them, name a directory there, or in PITOT_INCIDENT_DIRECTORY (logged once)";
+  if (logged_.insert(kNotKept).second) host_.Log(LogLevel::kWarning, model::InHostLanguage(trace, kNotKept).c_str());
 }
 
 }  // namespace pitot::session

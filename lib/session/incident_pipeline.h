@@ -121,6 +121,7 @@ class IncidentPipeline final : public FiringTaker {
   // On the writer.
   void WriteDump(std::unique_ptr<Incident> incident) noexcept;
   void LogNotRecorded(const model::Trace& trace);
+  void LogNotKept(const model::Trace& trace);
   void Drop(Case* it, const Status& why, bool waits) noexcept;
 
   // On the worker. True: the incident is finished. False: it waits for its findings.
@@ -165,7 +166,7 @@ class IncidentPipeline final : public FiringTaker {
   std::atomic<uint64_t> keeps_{0};        // calls of KeepCollected
   std::atomic<uint32_t> unassembled_{0};  // handed over; while there are any, the watcher asks no collector
   base::Mutex assemble_mutex_;            // held while a trace is made: collectors are asked one at a time
-  std::set<std::string> logged_;          // reasons, by LogNotRecorded; used by the writer only
+  std::set<std::string> logged_;          // by LogNotRecorded and LogNotKept; used by the writer only
 };
 
 }  // namespace pitot::session

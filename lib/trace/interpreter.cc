@@ -136,13 +136,13 @@ bool IsStepRunning(uint64_t ns) noexcept {
 
 uint32_t ThreadsRecorded() noexcept { return trace::ThreadsAttached(); }
 
-void RecordCollection(uint64_t duration_ns, uint32_t generation, uint64_t collected) noexcept {
+void RecordCollection(uint64_t ago_ns, uint64_t duration_ns, uint32_t generation, uint64_t collected) noexcept {
   ThreadRing* ring = trace::EnterThread();
   if (ring == nullptr) return;
   CollectionArgs args;
   args.Set(uint64_t{generation}, collected);
-  const uint64_t now = detail::Clock(ring->gate);
-  detail::Append(ring, &kCollectionSite, TicksBefore(now, duration_ns), now, args);
+  const uint64_t end = TicksBefore(detail::Clock(ring->gate), ago_ns);
+  detail::Append(ring, &kCollectionSite, TicksBefore(end, duration_ns), end, args);
 }
 
 void RecordLockHeld(uint64_t ago_ns, uint64_t duration_ns, const LockHolder& holder) noexcept {

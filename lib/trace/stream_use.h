@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "pitot/extend/call.h"
+
 namespace pitot::trace {
 
 // Called on the threads of the calls, before each.
@@ -15,6 +17,9 @@ struct StreamWatcher {
   void (*launch)(void* stream) noexcept;  // work is enqueued on the stream
   void (*wait)(void* stream) noexcept;    // the thread may wait for the stream, for all of them, or for something else
   void (*destroy)() noexcept;             // a stream is destroyed, or all of a device
+  // The stream as the target of a wait, or (kEveryStream) all those of the current context. It is left alone if its
+  // number is not known, or while it is captured. The caller is in a call that names the stream.
+  void (*add_target)(void* stream, DeviceCall* call) noexcept;
 };
 // No handles of streams.
 inline void* const kEveryStream = reinterpret_cast<void*>(~uintptr_t{0});  // NOLINT(performance-no-int-to-ptr)

@@ -3,6 +3,7 @@
 // How analyzers are run: their input, the treatment of their answers, and of analyzers that fail.
 #include "pitot/analyze/analyze.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <iterator>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/facts/recorded.h"
 #include "analyze/verdict/contradictions.h"
 #include "base/clock.h"
 #include "base/host_counters.h"
@@ -512,19 +514,23 @@ TEST_CASE("the whole catalogue answers an empty trace", "[analyze]") {
 }
 
 TEST_CASE("the whole catalogue answers any trace, with times within it and finite numbers", "[analyze]") {
+  // Not recorded without work of GPUs.
+  const std::set<std::string> of_gpus = {"a01.busy",   "a01.communication", "a01.compute",           "a01.memcpy",
+                                         "a01.memset", "a10.launches",      "a10.launches_a_request"};
   for (uint32_t seed = 1; seed <= 200; ++seed) {
     INFO("seed " << seed);
     const model::Trace trace = test::RandomTrace(seed, 20 + 5 * seed);
     AnalysisReport report;
     REQUIRE(Analyze(trace, analyze::MakeCatalogue(), {}, &report).ok());
     const uint32_t rows[] = {0, trace.events.size(), trace.calls.size(), trace.gpu.size()};
+    std::set<std::string> not_recorded;
     for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
       INFO(analyzer.name);
       CHECK(std::string(analyzer.status.message()) == "");
-      // NaN: not recorded.
-      const bool may_lack = analyzer.name == "a01" || analyzer.name == "a07" || analyzer.name == "a10";
-      for (const analyze::MeasureRow& row : analyzer.measures)
-        CHECK((std::isfinite(row.value) || (may_lack && std::isnan(row.value))));
+      for (const analyze::MeasureRow& row : analyzer.measures) {
+        CHECK_FALSE(std::isinf(row.value));
+        if (std::isnan(row.value)) not_recorded.insert(analyzer.name + "." + row.name);
+      }
       for (const analyze::FindingRow& row : analyzer.findings) {
         INFO(row.code << ": " << row.summary);
         CHECK(row.code.compare(0, 4, analyzer.name + ".") == 0);
@@ -538,6 +544,12 @@ TEST_CASE("the whole catalogue answers any trace, with times within it and finit
         }
       }
     }
+    const std::vector<bool> requests = model::AreRequestsRecorded(trace);
+    std::set<std::string> expected = of_gpus;
+    if (facts::HasGpuWork(trace)) expected = {"a10.launches_a_request"};
+    if (requests.empty() || std::find(requests.begin(), requests.end(), true) != requests.end())
+      expected.erase("a10.launches_a_request");
+    CHECK(not_recorded == expected);
   }
 }
 

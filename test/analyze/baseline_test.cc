@@ -49,16 +49,16 @@ std::string Sealed(std::string body) {
   return body;
 }
 
-// A baseline of an earlier version, whose requests had `less` fewer bytes at the end.
+// A baseline of an earlier version, whose requests had `less` fewer bytes at the end, and which had scopes from 3 on.
 std::string OfVersion(char version, size_t less) {
   Baseline baseline;
   BaselineRow row = Row(77);
   row.work = {7.5, 3, 2, 1, Depth::kOps};
   REQUIRE(baseline.Add("/classify", 3, row).ok());
   std::string bytes = Saved(baseline);
-  bytes.resize(bytes.size() - 8 - less);
+  bytes.resize(bytes.size() - 8 - 4 - less);  // before the number of scopes
   bytes[4] = version;
-  return Sealed(bytes);
+  return Sealed(bytes + std::string(version >= 3 ? 4 : 0, '\0'));
 }
 
 // The baseline of a small server's normal requests.
@@ -153,6 +153,7 @@ TEST_CASE("a baseline survives as bytes, and counts as of the previous epoch", "
     for (int64_t& part : row.blame.ns) part = static_cast<int64_t>(random() >> (33 + random() % 30));
     row.work = {static_cast<double>(random() % 1000) / 7, static_cast<uint32_t>(random() % 99), 3, 4,
                 static_cast<Depth>(random() % 4)};
+    if (i % 3 != 0) row.work.waits = static_cast<uint32_t>(random() % 99);
     REQUIRE(before.Add("/classify", 3, row).ok());
     expected.push_back(row);
   }
@@ -171,6 +172,7 @@ TEST_CASE("a baseline survives as bytes, and counts as of the previous epoch", "
     REQUIRE(rows[i].work.size == expected[i].work.size);
     REQUIRE(rows[i].work.launches == expected[i].work.launches);
     REQUIRE(rows[i].work.depth == expected[i].work.depth);
+    REQUIRE(rows[i].work.waits == expected[i].work.waits);
   }
   CHECK(after.Find("/classify", 3, 6'000 * kSecond, 1, &rows) == Baseline::Level::kNone);
 }
@@ -195,22 +197,26 @@ TEST_CASE("the bytes of a baseline are those of docs/reference/formats/baseline.
   std::string lines;
   for (size_t i = 0; i < bytes.size(); ++i)
     lines += base::Format(i % 32 == 31 || i + 1 == bytes.size() ? "%02x\n" : "%02x ", static_cast<uint8_t>(bytes[i]));
-  CheckGolden("baseline_3.txt", lines);
+  CheckGolden("baseline_4.txt", lines);
 }
 
-TEST_CASE("a baseline of version 2 has no scopes, and one of version 1 takes its depth from its launches",
+TEST_CASE("baselines of older versions are read: 3 has no waits, 2 no scopes, 1 takes its depth from its launches",
           "[baseline]") {
-  Baseline second = Learned(), first;
+  Baseline third, second = Learned(), first;
+  REQUIRE(third.Load(OfVersion(3, 4), 0).ok());
   REQUIRE(second.Load(OfVersion(2, 4), 0).ok());
   REQUIRE(first.Load(OfVersion(1, 5), 0).ok());
 
   std::vector<BaselineRow> rows;
+  REQUIRE(third.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
+  CHECK(rows[0].work.depth == Depth::kOps);
+  CHECK(!rows[0].work.waits.has_value());
   REQUIRE(second.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
   CHECK(rows[0].work.depth == Depth::kOps);
   CHECK(second.scopes().Find("/classify", "forward") == nullptr);
   REQUIRE(first.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
   CHECK(rows[0].work.depth == Depth::kKernels);
-  CHECK(first.Load(OfVersion(4, 0), 0).code() == StatusCode::kDataLoss);
+  CHECK(first.Load(OfVersion(5, 0), 0).code() == StatusCode::kDataLoss);
 }
 
 TEST_CASE("cut or altered bytes are refused, and the old contents stay", "[baseline]") {

@@ -52,6 +52,18 @@ inline void CheckEdge(const GpuTrace& made, const std::string& code, const std::
   CheckEdge(made, code, threshold, edge, finding->value);
 }
 
+// A finding only informs if the trace's value is below that of a threshold.
+inline void CheckInformsBelow(const GpuTrace& made, const std::string& code, const std::string& threshold,
+                              double value) {
+  INFO(code << " and " << threshold << " at " << value);
+  for (const bool is_below : {false, true}) {
+    const std::optional<analyze::FindingRow> finding =
+        FoundWith(made, code, threshold, is_below ? std::nextafter(value, INFINITY) : value);
+    REQUIRE(finding.has_value());
+    CHECK((finding->severity == Severity::kInfo) == is_below);
+  }
+}
+
 // A finding is of medium severity from 2 x `times` x its threshold on, and of high severity from 4 x `times` on.
 inline void CheckSeverities(const GpuTrace& made, const std::string& code, const std::string& threshold, double times,
                             double value, const analyze::AnalyzeOptions& options = {}) {

@@ -49,11 +49,11 @@ struct Server {
   }
   // Earlier batches of one member with such a span.
   void Usual(const char* name, int64_t length_ms) {
-    for (int64_t i = 0; i < 20; ++i) {
-      const int64_t begin_ms = 1000 + 100 * i;
-      const uint32_t other =
-          maker.Batch(100 + static_cast<uint64_t>(i), "resnet50", executor, begin_ms * kMs, 50 * kMs);
-      const uint32_t member = maker.Request(1000 + static_cast<uint64_t>(i), "/classify", begin_ms * kMs, 50 * kMs);
+    for (int i = 0; i < 20; ++i) {
+      const uint64_t number = earlier++;
+      const int64_t begin_ms = 1000 + 100 * static_cast<int64_t>(number);
+      const uint32_t other = maker.Batch(100 + number, "resnet50", executor, begin_ms * kMs, 50 * kMs);
+      const uint32_t member = maker.Request(1000 + number, "/classify", begin_ms * kMs, 50 * kMs);
       maker.Member(other, member, begin_ms * kMs);
       Span(name, begin_ms + 1, begin_ms + 1 + length_ms, 0, other);
     }
@@ -70,7 +70,7 @@ struct Server {
       }
     }
     for (const OneCall& call : calls)
-      maker.Call(ThreadOf(call), call.name, call.begin_ns, call.duration_ns, {kNone, call.batch});
+      maker.Call(ThreadOf(call), call.name, call.begin_ns, call.duration_ns, {kNone, call.batch}, call.awaited);
     return test::BlameOf(maker.Finish(), request);
   }
 
@@ -81,12 +81,14 @@ struct Server {
     const char* span;  // that it marks; null: none
     int64_t span_begin_ns, span_ns;
     uint32_t stream;
-    uint32_t thread = kNone;  // kNone: the executor
+    uint32_t thread = kNone;   // kNone: the executor
+    uint32_t awaited = kNone;  // stream
   };
   uint32_t ThreadOf(const OneCall& call) const { return call.thread == kNone ? executor : call.thread; }
   TraceMaker maker;
   std::vector<OneCall> calls;
   uint32_t executor, request, batch;
+  uint64_t earlier = 0;  // batches by Usual
 };
 
 }  // namespace
@@ -292,6 +294,64 @@ TEST_CASE("others' work is blamed for no more than the batch took beyond the usu
   const RequestBlame blame = server.Walk();
 
   CHECK(blame.blame[Blame::kGpuContention] == 30 * kMs);
+}
+
+TEST_CASE("a batch loses no more to others' work than it took beyond the usual, in whatever order it waits for layers",
+          "[layers]") {
+  Contended server;
+  server.calls.pop_back();
+  server.calls.erase(server.calls.begin() + 1);
+  server.Span("inner", 130, 150, 1);
+  server.Wait("cudaMemcpyAsync DtoH (blocking)", 116, 124);
+  server.Wait("cudaStreamSynchronize", 140, 150);
+  server.Wait("cudaMemcpyAsync DtoH (blocking)", 160, 168);
+  server.WaitAlone("cudaStreamSynchronize", 115, 180);
+  server.Usual("inner", 12);
+  server.Usual("forward", 65);  // 11 ms less
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuContention] == 11 * kMs);
+}
+
+TEST_CASE("others' work beside a half-busy GPU is looked for in the whole wait", "[layers]") {
+  Contended server;
+  server.maker.trace.counters.clear();
+  server.maker.trace.samples = {};
+  test::AddCounter(&server.maker.trace, 0, base::NameOf(base::GpuCounter::kSampled), {{0, 1}, {9000, 0}});
+  test::AddCounter(&server.maker.trace, 0, base::NameOf(base::GpuCounter::kEngineActive),
+                   {{0, 0}, {110, 50}, {185, 0}});
+  server.calls.back().begin_ns = 131 * kMs;
+  server.calls.back().duration_ns = 20 * kMs;
+  server.Usual("forward", 20);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(blame.blame[Blame::kGpuContention] == 20 * kMs);
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 5 * kMs);
+}
+
+TEST_CASE("a thread that waits for the batch's own layer is no sign of other work", "[layers]") {
+  Contended server("cudaEventSynchronize");
+  server.calls.back().duration_ns = (188 - 125) * kMs;
+  server.Usual("forward", 20);
+
+  CHECK(server.Walk().blame[Blame::kGpuContention] == 0);
+}
+
+TEST_CASE("a thread's wait with a known stream is a sign of other work on another stream of the batch's GPU",
+          "[layers]") {
+  const auto walk = [](uint32_t stream) {  // 0 is the batch's, 2 is of another GPU
+    Contended server;
+    server.maker.trace.devices.push_back({1});
+    server.maker.trace.streams.push_back({1, 1, 9, 0, 0, 0});
+    server.calls.back().awaited = stream;
+    server.Usual("forward", 20);
+    return server.Walk().blame[Blame::kGpuContention];
+  };
+  CHECK(walk(1) == 45 * kMs);
+  CHECK(walk(0) == 0);
+  CHECK(walk(2) == 0);
 }
 
 TEST_CASE("a wait for layers is divided likewise", "[layers]") {

@@ -834,6 +834,7 @@ TEST_CASE("a27 finds each way of not running from its threshold on", "[a27]") {
     // Drivers and libraries sleep in any server.
     const auto usual = Found(made.Run("a27", With("a27.unusual_sleep_share", 0.26)), code);
     CheckFinding(usual, code == std::string("a27.blocked") ? Severity::kInfo : Severity::kMedium, 0.9, 25'000, 1);
+    if (code == std::string("a27.blocked")) CheckInformsBelow(made, code, "unusual_sleep_share", finding->value);
   }
 }
 

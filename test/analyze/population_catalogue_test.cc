@@ -595,8 +595,14 @@ TEST_CASE("a36 takes outliers as regular if their distances differ by one at mos
   CHECK_FALSE(has_period({20, 21, 22, 23}));
 }
 
-TEST_CASE("a36 only informs of slow batches without a period", "[a36]") {
+TEST_CASE("a36 only informs of slow batches without a period that cost little", "[a36]") {
   CheckFinding(Found(OutOfLine(110, {30, 45}).Run("a36"), "a36.outliers"), Severity::kInfo, 0.5, 50'000, 2);
+
+  const GpuTrace costly = OutOfLine(110, {30, 45, 71});
+  const double excess = 75.0 / (97 * 5 + 90);
+  CheckFinding(Found(costly.Run("a36"), "a36.outliers"), Severity::kMedium, 0.5, 75'000, 3);
+  CheckFinding(FoundWith(costly, "a36.outliers", "fault_share", excess * 0.999), Severity::kMedium, 0.5, 75'000, 3);
+  CheckFinding(FoundWith(costly, "a36.outliers", "fault_share", excess * 1.001), Severity::kInfo, 0.5, 75'000, 3);
 }
 
 TEST_CASE("a36 judges PyTorch's steps, too: a fiftieth of them or more is medium, fewer are low", "[a36]") {

@@ -291,6 +291,30 @@ TEST_CASE("a31 reports the limit of speeding up a part, and how sure its share i
   CHECK_FALSE(Found(Run(even.Finish(), "a31"), "a31.dominant").has_value());
 }
 
+TEST_CASE("a31 does not send readers to the speed of copies, which also wait for the work before them", "[a31]") {
+  struct Copying : Server {
+    void ServeCopy(int64_t copy_us) {
+      Serve({500, 0, copy_us, 500});
+      const auto batch = static_cast<uint32_t>(maker.trace.batches.size() - 1);
+      maker.Call(executor_, "cudaMemcpyAsync HtoD (blocking)", maker.trace.batches[batch].begin_ns, copy_us * kUs,
+                 {kNone, batch});
+    }
+  } copies;
+  Server code;
+  for (int i = 0; i < 50; ++i) {
+    copies.ServeCopy(8'000 + i % 5 * 100);
+    code.Serve({8'000 + i % 5 * 100, 0, 2'000, 500});
+  }
+
+  const std::optional<FindingRow> copied = Found(Run(copies.Finish(), "a31"), "a31.dominant");
+  REQUIRE(copied.has_value());
+  CHECK(Has(copied->summary, "h2d is "));
+  CHECK(Has(copied->recommendation, "see first what the copies wait for"));
+  CHECK_FALSE(Has(copied->recommendation, "nothing else can gain as much"));
+  CHECK(Has(copied->recommendation, "These are upper bounds"));
+  CHECK(Has(Found(Run(code.Finish(), "a31"), "a31.dominant")->recommendation, "nothing else can gain as much"));
+}
+
 TEST_CASE("a30 reports the levers that reach a target, and targets out of reach", "[a30]") {
   Server server;
   for (int i = 0; i < 30; ++i) server.Serve({3'000, 7'000, 5'000, 500});
@@ -485,6 +509,7 @@ TEST_CASE("a41 explains tails from a ratio on, by parts from a share of the vari
   // 30 ms for the slowest twentieth, none for the middle half; for 11 requests.
   CheckFinding(finding, Severity::kHigh, 0.6, 11 * 30'000, 3);
   CheckEdge(made, "a41.driver", "share", Edge::kFrom);
+  CheckInformsBelow(made, "a41.driver", "main_share", finding->value);
   CheckEdge(made, "a41.driver", "tail_ratio", Edge::kFrom, Measured(report, "p99 / p50"));
   CheckEdge(made, "a41.driver", "least_requests", Edge::kFrom, 200);
 }

@@ -667,6 +667,8 @@ TEST_CASE("all code and kernels slower by the same factor are a slow clock, and 
   const Verdict verdict = route.Judge(route.Make(slow));
 
   CHECK(verdict.kind == VerdictKind::kUniform);
+  CHECK_THAT(VerdictSentence(route.index, route.Make(slow), verdict),
+             Catch::Contains(" % slower, ") && Catch::EndsWith(" ms in all."));
   CHECK(verdict.common_factor == Approx(0.4).margin(0.02));
   CHECK(verdict.causes.empty());
   CHECK(verdict.common_ns > 5 * kMs);
@@ -752,16 +754,23 @@ TEST_CASE("more launches for a request of the same size are not more work: their
   }
 }
 
+namespace {
+
+// Its batch waited 100 times for a GPU.
+class Waiting : public Route {
+ public:
+  explicit Waiting(uint32_t launches = 0) {
+    for (int i = 0; i < 100; ++i)
+      maker_.Call(0, "cudaStreamSynchronize", 20 * kMs + i * kMs / 5, 10 * kUs, {model::kNone, 0});
+    trace_ = maker_.Finish();
+    trace_.batches[0].launches = launches;
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+};
+
+}  // namespace
+
 TEST_CASE("a batch that waited for the GPU again and again is said to, as far as so many waits may cost", "[verdict]") {
-  class Waiting : public Route {
-   public:
-    Waiting() {
-      for (int i = 0; i < 100; ++i)
-        maker_.Call(0, "cudaStreamSynchronize", 20 * kMs + i * kMs / 5, 10 * kUs, {model::kNone, 0});
-      trace_ = maker_.Finish();
-      REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
-    }
-  };
   Waiting route;
   for (int i = 0; i < 512; ++i) {
     BaselineRow row;
@@ -787,6 +796,38 @@ TEST_CASE("a batch that waited for the GPU again and again is said to, as far as
   CHECK(VerdictSentence(route.index, route.Make(slow), many).find(", with 50 times the usual waits for a GPU.") !=
         std::string::npos);
   CHECK(judge(15 * kMs).more_of.empty());
+}
+
+TEST_CASE("requests whose waits for a GPU were not recorded say nothing of the usual number", "[verdict]") {
+  const bool is_recorded = GENERATE(false, true);
+  Waiting route;
+  for (int i = 0; i < 512; ++i) {
+    BaselineRow row;
+    row.blame = route.Draw();
+    row.work.waits = 90;
+    if (i % 8 != 0) row.work.waits = is_recorded ? std::optional<uint32_t>(2) : std::nullopt;
+    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+  }
+  BlameVector slow = route.Typical();
+  slow[Blame::kHostOncpuFramework] += kMs;
+
+  CHECK(route.Judge(route.Make(slow)).more_of == (is_recorded ? "waits for a GPU" : ""));
+}
+
+TEST_CASE("a request with more launches and more waits is said to have what grew more", "[verdict]") {
+  const uint32_t usual_launches = GENERATE(2u, 25u);  // and 50 now
+  Waiting route(50);
+  route.Record(Depth::kKernels);
+  for (int i = 0; i < 512; ++i) {
+    BaselineRow row;
+    row.blame = route.Draw();
+    row.work = {0, usual_launches, 1, 0, Depth::kKernels, 20};
+    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+  }
+  BlameVector slow = route.Typical();
+  slow[Blame::kHostOncpuFramework] += 2 * kMs;
+
+  CHECK(route.Judge(route.Make(slow)).more_of == (usual_launches == 2 ? "launches" : "waits for a GPU"));
 }
 
 TEST_CASE("launches are named if hardly a similar request makes so many, however much their time varies", "[verdict]") {

@@ -349,9 +349,39 @@ TEST_CASE("a recorded wait is run queue as far as its thread waited for a CPU in
     CHECK(walk(0) == wait + " 4000; " + wait + " 6000; host_oncpu_pre 10000");
     // It may all have been in the other wait: at most 4 of the 10 ms are elsewhere.
     CHECK(walk(2'500) == wait + " 4000; " + wait + " 6000; host_oncpu_pre 10000");
-    CHECK(walk(7'000) == wait + " 4000; " + wait + " 3000; host_runqueue 3000; host_oncpu_pre 10000");
-    CHECK(walk(9'500) == wait + " 4000; " + wait + " 500; host_runqueue 5500; host_oncpu_pre 10000");
+    // At least 3 of the 6 ms and 1 of the 4 ms; then nearly all of both.
+    CHECK(walk(7'000) ==
+          wait + " 3000; host_runqueue 1000; " + wait + " 3000; host_runqueue 3000; host_oncpu_pre 10000");
+    CHECK(walk(9'500) == wait + " 500; host_runqueue 3500; " + wait + " 500; host_runqueue 5500; host_oncpu_pre 10000");
   }
+}
+
+TEST_CASE("a recorded wait is no run queue as far as the delay may have begun before the bracket that counts it",
+          "[why]") {
+  const auto walk = [](int64_t cpu_before_us, int64_t delay_before_us) {
+    Server server;
+    server.Scope(1'000, 6'000, server.decode);
+    server.Wait(WaitKind::kIo, 6'000, 11'000);
+    server.Scope(11'000, 21'000, server.decode);
+    server.Look(1'000, 0, 0);
+    server.Look(6'000, cpu_before_us, delay_before_us);
+    server.Look(11'000, cpu_before_us, delay_before_us + 5'000);
+    server.Look(21'000, cpu_before_us + 10'000, delay_before_us + 5'000);
+    return server.Walk().blame[Blame::kHostRunqueue];
+  };
+  CHECK(walk(5'000, 0) == 5'000 * kUs);
+  CHECK(walk(2'000, 0) == 2'000 * kUs);
+  CHECK(walk(2'000, 3'000) == (3'000 + 5'000) * kUs);  // that time has its own delay
+}
+
+TEST_CASE("a delay longer than the thread was off its CPU began before its readings", "[why]") {
+  Server server;
+  server.Wait(WaitKind::kIo, 1'000, 5'000);
+  server.Scope(5'000, 21'000, server.decode);
+  server.Look(1'000, 0, 0);
+  server.Look(21'000, 18'000, 30'000);
+
+  CHECK(server.Walk().blame[Blame::kHostRunqueue] == 2'000 * kUs);
 }
 
 TEST_CASE("a batch's last wait for members that ended late waited for a CPU as far as its thread did", "[why]") {

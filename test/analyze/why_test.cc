@@ -576,6 +576,22 @@ TEST_CASE("a request waits for a lock that its sender needs to put it into the q
   }
 }
 
+TEST_CASE("another lock of the sender kept a request out of its queue if it was taken just after", "[why]") {
+  for (const int64_t granted_us : {900, 700, 1'120}) {  // and taken at 1,000
+    Server server;
+    const uint32_t row = server.Request(2, 100, 1'200, server.http);
+    server.maker.trace.requests[row].end_thread = server.executor;
+    server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("jobs"), server.http, server.executor, 110 * kUs, 1'000 * kUs, kNone});
+    server.Wait(server.http, WaitKind::kLock, "cache", 110, granted_us, {row, kNone}, 2, 3);
+    server.Wait(server.executor, WaitKind::kQueue, "jobs", 20, 1'000, {});
+    server.Scope(server.executor, server.forward, 1'000, 1'200, {row, kNone});
+
+    CHECK((BlameOf(server.maker.Finish(), row).blame[Blame::kHostLock] != 0) == (granted_us == 900));
+  }
+}
+
 TEST_CASE("a thread awaits work if a condition is ended by a sender to its queue", "[why]") {
   for (const bool is_by_sender : {true, false}) {
     Server server;

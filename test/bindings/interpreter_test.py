@@ -32,6 +32,13 @@ FILE = os.path.basename(__file__)
 
 
 class WithRecorder(unittest.TestCase):
+    def wait_until(self, is_so, claim):
+        """Fails with the claim unless it comes true in time."""
+        deadline = time.monotonic() + 60
+        while not is_so():
+            self.assertLess(time.monotonic(), deadline, f"not within a minute: {claim}")
+            time.sleep(0)
+
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
@@ -249,11 +256,40 @@ print(asyncio.events.Handle._run.__module__)
 
 class Interpreter(WithRecorder):
     def test_a_collection_of_a_millisecond_is_recorded(self):
-        for took, is_recorded in ((999_999, False), (1_000_000, True)):
-            collections, times = _watch.Collections(), iter((5, 5 + took))
-            collections("start", {}, lambda: next(times))
-            collections("stop", {"generation": 2, "collected": 7}, lambda: next(times))
-            self.assertEqual(b"garbage collection" in self.trace(), is_recorded)
+        for is_long in (False, True):
+            _library.see_collection("start", {})
+            began = time.monotonic_ns()
+            while is_long and time.monotonic_ns() - began < 1_000_000:
+                pass
+            _library.see_collection("stop", {"generation": 2, "collected": 7})
+            self.assertEqual(b"garbage collection" in self.trace(), is_long)
+
+    def test_a_collection_ends_before_another_thread_has_the_lock(self):
+        told = []
+        function = _library.CollectionFunction(lambda end_ns, took_ns, info: told.append((took_ns, info["generation"])))
+        _library.on_collection(ctypes.cast(function, ctypes.c_void_p))
+        self.addCleanup(_library.on_collection, None)
+        heap = [[]]
+        while not told or told[-1][0] < 30_000_000:  # long enough for the other thread to ask for the lock
+            heap += [[] for _ in heap]
+            gc.collect()
+        hold_us = told[-1][0] // 1000 * 10
+        go, began = threading.Lock(), []
+
+        def hold():
+            with go:
+                began.append(True)
+                ctypes.PyDLL(None).usleep(hold_us)  # keeps the interpreter's lock
+
+        go.acquire()
+        thread = threading.Thread(target=hold)
+        thread.start()
+        go.release()
+        gc.collect()
+        self.assertTrue(began)  # it had the lock at the end of the collection
+        thread.join()
+        self.assertLess(told[-1][0], hold_us * 1000)
+        self.assertEqual(told[-1][1], 2)
 
     def test_the_lock_is_held_by_the_thread_that_ran_and_then_slept(self):
         ms = 1_000_000
@@ -291,15 +327,15 @@ class Interpreter(WithRecorder):
         self.addCleanup(is_over.append, True)
         sys.setswitchinterval(1000)  # from now on the lock is only given up at calls that let go of it
         before = looks[0]
-        while looks[0] == before:  # the other thread may still wait by the old interval, but not once it has had the lock
-            time.sleep(0)
+        # The other thread may still wait by the old interval, but not once it has had the lock.
+        self.wait_until(lambda: looks[0] != before, "the other thread gets the lock")
         before = looks[0]
         for _ in range(1000):
             _watch._is_runnable(other.native_id)
         self.assertEqual(looks[0], before)
 
     def test_a_thread_in_a_loop_of_python_needs_the_lock(self):
-        is_over, seen = [], False
+        is_over = []
 
         def spin():
             while not is_over:
@@ -309,10 +345,7 @@ class Interpreter(WithRecorder):
         spinner.start()
         self.addCleanup(spinner.join)
         self.addCleanup(is_over.append, True)
-        deadline = time.monotonic() + 60
-        while not seen and time.monotonic() < deadline:
-            seen = _watch._gives_up_lock(sys._current_frames().get(spinner.ident))
-        self.assertTrue(seen)
+        self.wait_until(lambda: _watch._gives_up_lock(sys._current_frames().get(spinner.ident)), "the thread is in its loop")
         self.assertFalse(_watch._gives_up_lock(sys._getframe()))  # at a call
         self.assertFalse(_watch._gives_up_lock(None))
 
@@ -475,8 +508,7 @@ class Interpreter(WithRecorder):
         look()  # the system may still know the thread for a moment
 
         _library.step_begin(_loops.Current(0))
-        while not look() & _library.WATCH_STEP:  # once it has run for 5 ms
-            pass
+        self.wait_until(lambda: look() & _library.WATCH_STEP, "a step is told of once it has run for 5 ms")
         _library.step_end()
         self.assertFalse(look() & _library.WATCH_STEP)
 
@@ -537,9 +569,8 @@ class Stacks(WithRecorder):
             ours.close()
 
         self.addCleanup(end)
-        recv, deadline = _library.intern(b"recv"), time.monotonic() + 60
-        while _library.system_call_of(thread.native_id) != recv:
-            self.assertLess(time.monotonic(), deadline)
+        recv = _library.intern(b"recv")
+        self.wait_until(lambda: _library.system_call_of(thread.native_id) == recv, "the thread receives")
         return thread
 
     def test_a_thread_blocked_in_a_late_request_is_seen_in_its_call_and_line(self):
@@ -578,9 +609,8 @@ class Stacks(WithRecorder):
         thread = threading.Thread(target=serve)
         thread.start()
         self.addCleanup(thread.join)
-        name, deadline = _library.intern(call), time.monotonic() + 60
-        while _library.system_call_of(thread.native_id) != name:
-            self.assertLess(time.monotonic(), deadline)
+        name = _library.intern(call)
+        self.wait_until(lambda: _library.system_call_of(thread.native_id) == name, f"the thread is in {call.decode()}")
         return thread
 
     def test_a_thread_that_waits_for_a_lock_of_python_is_below_its_own_function(self):
@@ -674,9 +704,7 @@ class Stacks(WithRecorder):
                 self.recorder = pitot.start(folder, post_window_ms=0, perfetto_file=True, **options)
                 self.recorder.on_incident(self.incidents.append)
                 self.fetch_on_thread()
-                deadline = time.monotonic() + 60
-                while b"fetch (" not in self.trace():
-                    self.assertLess(time.monotonic(), deadline)
+                self.wait_until(lambda: b"fetch (" in self.trace(), "an incident has a stack of the thread")
                 self.recorder.stop()
 
 

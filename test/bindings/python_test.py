@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -216,8 +217,9 @@ class Requests(WithFolder):
             with pitot.Request.from_token(request.enqueue("next"), "/next") as after:
                 self.assertNotIn(after.id, (0, request.id))
                 after.set_deadline(NANOSECOND_MS)
+                deadline = time.monotonic() + 60
                 while not after.is_late:
-                    pass
+                    self.assertLess(time.monotonic(), deadline, "a request beyond its deadline is not late")
                 self.assertTrue(after.token.is_late)
         self.assertEqual(request.traceparent, "")
         self.assertEqual(recorder.stats().requests_finished, 3)
@@ -417,7 +419,9 @@ class Triggers(WithFolder):
             for _ in range(100):
                 request.emit(1)
             self.assertEqual(recorder.stats().triggers_fired, 2)  # 99 gaps
+            deadline = time.monotonic() + 60
             while recorder.stats().triggers_fired == 2:  # until one is longer than half of the others
+                self.assertLess(time.monotonic(), deadline, "no long gap between tokens fires")
                 request.emit(1)
 
         hung = threading.Event()

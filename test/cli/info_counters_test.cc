@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `pitot info --counters`: counters of GPUs over the window and during the slow request.
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/gpu_counters.h"
 #include "cli/folder.h"
+#include "fakes/scale.h"
 #include "serialize/sample_trace.h"
 
 namespace {
@@ -22,15 +25,32 @@ using pitot::test::TraceMaker;
 
 constexpr int64_t kMs = 1'000'000, kBegin = 1'000 * kMs;
 
-// A window of 100 ms. From 10 to 90 ms GPU 0 was sampled: DRAM at 20 % until 50 ms, then at 80 %, at 90 % from 80 ms
-// on. The request of 40 to 60 ms fired; a longer one did not.
-struct Sampled {
-  Sampled() {
+// A window of 100 ms, and a GPU.
+struct Counted {
+  Counted() {
     Trace& trace = maker.trace;
     trace.window_begin_ns = kBegin;
     trace.window_end_ns = kBegin + 100 * kMs;
     trace.clock = {trace.window_end_ns, 1795228277123456789, trace.window_end_ns, true, 2.1, 40};
     trace.devices.push_back({0, maker.String("NVIDIA H100")});
+  }
+  uint32_t Counter(uint32_t device, const char* name, const char* unit) {
+    maker.trace.counters.push_back({device, maker.String(name), maker.String(unit)});
+    return static_cast<uint32_t>(maker.trace.counters.size() - 1);
+  }
+  void Sample(uint32_t counter, int64_t at_ms, double value) {
+    maker.trace.samples.counter.push_back(counter);
+    maker.trace.samples.at_ns.push_back(kBegin + at_ms * kMs);
+    maker.trace.samples.value.push_back(value);
+  }
+  TraceMaker maker;
+};
+
+// From 10 to 90 ms GPU 0 was sampled: DRAM at 20 % until 50 ms, then at 80 %, at 90 % from 80 ms
+// on. The request of 40 to 60 ms fired; a longer one did not.
+struct Sampled : Counted {
+  Sampled() {
+    Trace& trace = maker.trace;
     maker.Thread("http");
     const uint32_t sampled = Counter(0, "sampled", "");
     Sample(sampled, 0, 0);
@@ -47,17 +67,14 @@ struct Sampled {
     maker.Request(0xabcd, "/classify", kBegin + 40 * kMs, 20 * kMs);
     trace.firings.push_back({kBegin + 60 * kMs, 0xabcd, maker.String("latency"), maker.String("20 ms")});
   }
-  uint32_t Counter(uint32_t device, const char* name, const char* unit) {
-    maker.trace.counters.push_back({device, maker.String(name), maker.String(unit)});
-    return static_cast<uint32_t>(maker.trace.counters.size() - 1);
-  }
-  void Sample(uint32_t counter, int64_t at_ms, double value) {
-    maker.trace.samples.counter.push_back(counter);
-    maker.trace.samples.at_ns.push_back(kBegin + at_ms * kMs);
-    maker.trace.samples.value.push_back(value);
-  }
-  TraceMaker maker;
 };
+
+int64_t CpuNsOfChildren() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  const auto ns = [](const timeval& time) { return (time.tv_sec * int64_t{1'000'000} + time.tv_usec) * 1000; };
+  return ns(usage.ru_utime) + ns(usage.ru_stime);
+}
 
 json Counters(const Folder& folder, const std::string& options = "") {
   const Result result = folder.Run("info --counters --json dump.pitot" + options);
@@ -151,4 +168,42 @@ TEST_CASE("counters that nobody sampled are not recorded, and the reason is show
   CHECK(Metric(gpu, "DRAM bandwidth").at("median").is_null());
   CHECK(folder.Run("info --counters dump.pitot").out.find("RmProfilingAdminOnly") != std::string::npos);
   CHECK(folder.Run("info --counters none.pitot").exit_code == 1);
+}
+
+TEST_CASE("counters of a process without a GPU are not recorded, and that is the reason shown", "[cli]") {
+  const std::string why = "this process has used no GPU";
+  for (const char* key : {"counters.no_gpu", "counters.not_recorded"}) {  // older dumps have the second
+    INFO(key);
+    TraceMaker maker;
+    maker.trace.window_end_ns = 100 * kMs;
+    maker.trace.attributes.push_back({maker.String(key), maker.String(why)});
+    const Folder folder;
+    folder.Write("none.pitot", Dump(maker.trace));
+    maker.trace.devices.push_back({0, maker.String("NVIDIA H100")});
+    folder.Write("dump.pitot", Dump(maker.Finish()));
+
+    CHECK(folder.Run("info --counters none.pitot").out == "no GPU in this trace: " + why + "\n");
+    CHECK(Counters(folder).at("gpus")[0].at("not_recorded") == why);
+  }
+}
+
+TEST_CASE("counters of a window with 100,000 values take a fraction of a second", "[cli]") {
+  // In each ms in which the GPU was not sampled, the value is another.
+  constexpr int kMany = 100'000;
+  Counted counted;
+  const uint32_t sampled = counted.Counter(0, "sampled", "");
+  for (int ms = 0; ms < kMany; ++ms) counted.Sample(sampled, ms, ms % 2);
+  const uint32_t dram = counted.Counter(0, "DRAM bandwidth", "%");
+  for (int ms = 0; ms < kMany; ++ms) counted.Sample(dram, ms, ms % 2 == 0 ? 90 : ms < kMany / 2 ? 10 : 20);
+  counted.maker.trace.window_end_ns = kBegin + kMany * kMs;
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(counted.maker.Finish()));
+
+  const int64_t before_ns = CpuNsOfChildren();
+  const json gpu = Counters(folder).at("gpus")[0];
+
+  CHECK(CpuNsOfChildren() - before_ns < 3'000'000'000 * fakes::kSlower);
+  CHECK(gpu.at("sampled").get<double>() == Approx(0.5));
+  const json metric = Metric(gpu, "DRAM bandwidth");
+  CHECK((metric.at("min") == 10.0 && metric.at("max") == 20.0));
 }

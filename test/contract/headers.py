@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles every public header alone, as C++ or as C: headers.py COMPILER STANDARD [INCLUDE_ROOT]"""
+"""Compiles every public header alone, as C++ or as C: headers.py COMPILER STANDARD [INCLUDE_ROOT]
+
+For C++17 examples in comments must not need C++20, either.
+"""
 
 import os
+import re
 import sys
 
 import common
+
+DESIGNATED = re.compile(r"[{,]\s*\.\w+\s*=")
 
 
 def check(compiler, standard, header, include):
@@ -14,7 +20,15 @@ def check(compiler, standard, header, include):
     command = [compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror",
                f"-I{include}", "-x", "c++" if "++" in standard else "c", "-"]
     status, output = common.run(command, input=source)
-    return None if status == 0 else f"{header} does not compile alone with {compiler} -std={standard}:\n{output}"
+    if status != 0:
+        return f"{header} does not compile alone with {compiler} -std={standard}:\n{output}"
+    return find_designated(header, include) if standard == "c++17" else None
+
+
+def find_designated(header, include):
+    with open(os.path.join(include, header), encoding="utf-8") as file:
+        lines = [number for number, line in enumerate(file, 1) if DESIGNATED.search(line)]
+    return f"{header}:{lines[0]}: names members in braces, which is C++20" if lines else None
 
 
 def main():

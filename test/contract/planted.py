@@ -55,6 +55,11 @@ class Planted(unittest.TestCase):
         self.assert_fails("pitot/bad.h does not compile alone", "headers.py", COMPILER, "c++17", self.folder.name)
         self.assertEqual(self.run_check("headers.py", COMPILER, "c++20", self.folder.name)[0], 0)
 
+    def test_a_header_with_an_example_that_needs_cxx20(self):
+        self.write("pitot/bad.h", "#pragma once\n//   recorder.Add(pitot::MakeBad({.above_ms = 50}));\n")
+        self.assert_fails("pitot/bad.h:2: names members in braces", "headers.py", COMPILER, "c++17", self.folder.name)
+        self.assertEqual(self.run_check("headers.py", COMPILER, "c++20", self.folder.name)[0], 0)
+
     def test_a_header_over_budget(self):
         self.write("pitot/extend/bad.h", "#include <string_view>\n")
         self.assert_fails("lines preprocessed, more than 300", "budgets.py", COMPILER, self.folder.name)

@@ -35,9 +35,10 @@ struct TwoDevices {
     theirs = maker.Request(2, "/classify", 0, 900'000);
     batch = maker.Batch(3, "executor", own, 0, 900'000);
   }
-  void Launch(uint32_t thread, int64_t call_ns, Context context, uint32_t stream, int64_t begin_ns, int64_t end_ns) {
+  void Launch(uint32_t thread, int64_t call_ns, Context context, uint32_t stream, int64_t begin_ns, int64_t end_ns,
+              GpuKind kind = GpuKind::kKernel) {
     calls.push_back({thread, call_ns, 10, "cudaLaunchKernel", context, kNone, kNone});
-    kernels.push_back({stream, begin_ns, end_ns, calls.size() - 1});
+    kernels.push_back({stream, begin_ns, end_ns, calls.size() - 1, kind});
   }
   // A call of the own thread, from 1 us to 100 us.
   void Wait(const char* name, Context context, uint32_t stream = kNone, uint32_t device = kNone) {
@@ -61,7 +62,7 @@ struct TwoDevices {
       return std::pair(a.stream, a.begin_ns) < std::pair(b.stream, b.begin_ns);
     });
     for (const Kernel& kernel : kernels)
-      maker.Gpu(kernel.stream, GpuKind::kKernel, "kernel", kernel.begin_ns, kernel.end_ns - kernel.begin_ns,
+      maker.Gpu(kernel.stream, kernel.kind, "work", kernel.begin_ns, kernel.end_ns - kernel.begin_ns,
                 rows[kernel.call]);
     Trace trace = maker.Finish();
     REQUIRE(FindInconsistency(trace) == "");
@@ -94,6 +95,7 @@ struct TwoDevices {
     uint32_t stream;
     int64_t begin_ns, end_ns;
     size_t call;
+    GpuKind kind = GpuKind::kKernel;
   };
   std::vector<MadeCall> calls;
   std::vector<Kernel> kernels;
@@ -125,6 +127,35 @@ TEST_CASE("a call for a stream waits for other requests' work on it, too", "[wai
   made.Wait("cudaStreamSynchronize", {made.mine, kNone}, 0);
 
   CHECK(made.AwaitedEnd("cudaStreamSynchronize") == 90'000);
+}
+
+TEST_CASE("a call for a stream without fitting work waited for nothing recorded", "[waits]") {
+  TwoDevices made;
+  made.Launch(made.own, 100, {made.mine, kNone}, 0, 500, 40'000);
+  made.Launch(made.own, 200, {made.mine, kNone}, 1, 300, 900);
+  made.Wait("cudaStreamSynchronize", {made.mine, kNone}, 1);
+
+  CHECK(made.AwaitedEnd("cudaStreamSynchronize") == 0);
+}
+
+TEST_CASE("a call for a stream waited for a span on it, or else for its request's own: not all work has a span",
+          "[waits]") {
+  const bool has_span = GENERATE(true, false);
+  TwoDevices made;
+  made.Launch(made.own, 100, {made.mine, kNone}, 0, 500, 40'000, GpuKind::kSpan);
+  made.Launch(made.own, 200, {made.theirs, kNone}, 1, 300, has_span ? 30'000 : 900, GpuKind::kSpan);
+  made.Wait("cudaStreamSynchronize", {made.mine, kNone}, 1);
+
+  CHECK(made.AwaitedEnd("cudaStreamSynchronize") == (has_span ? 30'000 : 40'000));
+}
+
+TEST_CASE("a call for a stream with spans waited for kernels, wherever they were recorded", "[waits]") {
+  TwoDevices made;
+  made.Launch(made.own, 100, {made.mine, kNone}, 0, 500, 40'000);
+  made.Launch(made.own, 200, {made.mine, kNone}, 1, 500, 50'000, GpuKind::kSpan);  // the same stream's other row
+  made.Wait("cudaStreamSynchronize", {made.mine, kNone}, 1);
+
+  CHECK(made.AwaitedEnd("cudaStreamSynchronize") == 40'000);
 }
 
 TEST_CASE("a call without a known stream waited for its request's own work, even if others' work ended later",

@@ -42,6 +42,7 @@ struct Seen {
   std::atomic<int> telling{0}, told_at_once{0}, stopped_while_told{0}, told_after_stop{0};
   fakes::Gate gate;  // for calls at kKernels, if is_gated
   bool is_gated = false, has_lasting_cost = false;
+  const char* not_recorded = nullptr;
 };
 
 struct FakeCollector final : pitot::Collector {
@@ -96,6 +97,7 @@ struct FakeCollector final : pitot::Collector {
     kernel.duration_ns = 5;
     kernel.correlation = 41;
     trace.Add(kernel);
+    if (seen->not_recorded != nullptr) trace.AddAttribute("fake.not_recorded", seen->not_recorded);
     if (seen->has_lasting_cost) trace.AddAttribute("fake.lasting_cost", "some");
     if (throws) throw std::runtime_error("the driver is gone");
     if (throws_number) throw 42;
@@ -720,4 +722,21 @@ TEST_CASE("the named collector hands over and takes back, and the host gets its 
   CHECK(std::string(status.message()) == "somebody else has it");
   host.recorder.Stop();
   CHECK(host.recorder.Pause("fake").code() == StatusCode::kNotRunning);
+}
+
+TEST_CASE("what a collector did not record is told in the host's language, in the trace and in the log",
+          "[collector]") {
+  for (const bool is_python : {true, false}) {
+    Seen seen;
+    seen.not_recorded = "set CuptiOptions::lasting_cost_percent = 100";
+    const std::string said = is_python ? "set add_cupti's lasting_cost_percent = 100" : seen.not_recorded;
+    Host host;
+    host.options.language = is_python ? pitot::Language::kPython : pitot::Language::kCpp;
+    REQUIRE(host.Start());
+    REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+    REQUIRE(host.TriggerAndFlush());
+
+    CHECK(host.traces().back().AttributeOf("fake.not_recorded") == said);
+    CHECK(host.log.Has(pitot::LogLevel::kWarning, "fake: not recorded: " + said));
+  }
 }

@@ -510,6 +510,41 @@ TEST_CASE("triggers fire and hooks are called without files if there is no direc
   }
 }
 
+TEST_CASE("the log says once that incidents are not kept without a directory, and how to keep them", "[incident]") {
+  for (const char* none : {static_cast<const char*>(nullptr), ""}) {
+    Host host;
+    host.options.incident_directory = none;
+    REQUIRE(host.Start());
+    CHECK(host.log.lines().empty());
+    REQUIRE(host.TriggerAndFlush());
+    REQUIRE(host.TriggerAndFlush());
+
+    const std::vector<fakes::LogLine> lines = host.log.lines();
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].level == pitot::LogLevel::kWarning);
+    CHECK(Contains(lines[0].text, "no file is written for incidents: Options::incident_directory is empty"));
+    CHECK(Contains(lines[0].text, "PITOT_INCIDENT_DIRECTORY"));
+  }
+}
+
+TEST_CASE("the log names the directory's option in the host's language", "[incident]") {
+  Host host;
+  host.options.incident_directory = nullptr;
+  host.options.language = pitot::Language::kPython;
+  REQUIRE(host.Start());
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(host.log.Has(pitot::LogLevel::kWarning, "pitot.start(incident_directory=...) is empty"));
+}
+
+TEST_CASE("incidents that are kept log no warning", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK_FALSE(host.log.Has(pitot::LogLevel::kWarning, ""));
+}
+
 TEST_CASE("a serializer with an existing file's name replaces that file", "[incident]") {
   Host host;
   REQUIRE(host.Start());

@@ -254,13 +254,13 @@ TEST_CASE("steps that were ready during a slow one are marked until the loop is 
 TEST_CASE("a collection is recorded with its beginning in the past", "[interpreter]") {
   VirtualServer server;
   server.clock.Advance(100);
-  pitot::RecordCollection(60, 2, 1234);
+  pitot::RecordCollection(10, 50, 2, 1234);
 
   const auto collections = EventsNamed(server.Trace(), "garbage collection");
 
   REQUIRE(collections.size() == 1);
   CHECK(collections[0].begin_ns == kStartNs + 40);
-  CHECK(collections[0].duration_ns == 60);
+  CHECK(collections[0].duration_ns == 50);
   CHECK(collections[0].args == Args{{"generation", "2"}, {"collected", "1234"}});
 }
 
@@ -302,7 +302,7 @@ TEST_CASE("without a recorder evidence of an interpreter does nothing", "[interp
   BeginStep(1);
   CHECK_FALSE(EndStep(0));
   pitot::RecordStep(Intern("a"), 1);
-  pitot::RecordCollection(1, 0, 0);
+  pitot::RecordCollection(0, 1, 0, 0);
   pitot::RecordLockHeld(0, 1, {});
   CHECK_FALSE(pitot::IsStepRunning(0));
   CHECK_FALSE(pitot::NameThread(static_cast<int64_t>(syscall(SYS_gettid)), "nobody"));

@@ -337,7 +337,10 @@ step_end = _quick.pitot_step_end
 step_begin.restype = None
 step_end.restype = c_int32
 step_record = _declare(_quick, "step_record", None, c_uint32, c_uint64)
-collection = _declare(_quick, "collection", None, c_uint64, c_uint32, c_uint64)
+collection = _declare(_quick, "collection", None, c_uint64, c_uint64, c_uint32, c_uint64)
+CollectionFunction = ctypes.PYFUNCTYPE(None, c_uint64, c_uint64, ctypes.py_object)
+on_collection = _declare(_quick, "on_collection", None, ctypes.c_void_p)
+see_collection = _declare(_quick, "see_collection", None, ctypes.c_wchar_p, ctypes.py_object)
 lock_held = _declare(_quick, "lock_held", None, c_uint64, c_uint64, c_int64, c_uint32, c_uint32, c_uint64)
 _CPU = (c_uint32, POINTER(c_int64), POINTER(c_uint64), c_uint32)
 # Lets go of the interpreter's lock by itself.

@@ -31,7 +31,6 @@ _CONTENDED_US = 1_000  # while the lock is contended: threads take turns of 5 ms
 _LOOK_US = 100  # a pause with the lock held, for its former holder to fall asleep
 
 _AFTER_FAILURE_S = 1
-_LEAST_COLLECTION_NS = 1_000_000
 
 
 _keeping_lock = ctypes.PyDLL(None)
@@ -66,30 +65,28 @@ def place_of(frame: Any, until: Any = None) -> str:
     return text if outer is None or outer is until else f"{text[:56]}, from {_line(outer)}"
 
 
+def _record_collection(end_ns: int, took_ns: int, info: Dict[str, int]) -> None:
+    # By now another thread may have had the interpreter's lock.
+    lib.collection(max(0, time.monotonic_ns() - end_ns), took_ns, info["generation"], max(0, info["collected"]))
+    thread = threading._active.get(threading.get_ident())  # current_thread would make one up
+    if thread is not None:
+        lib.name_thread(thread.native_id or 0, lib.encode(thread.name))
+
+
+_on_collection = lib.CollectionFunction(_record_collection)  # lives as long as the library may call it
+
+
 class Collections:
     """Records garbage collections of 1 ms and more, on the collecting thread."""
 
-    def __init__(self) -> None:
-        self._began = 0
-
     def start(self) -> None:
-        gc.callbacks.append(self)
+        lib.on_collection(ctypes.cast(_on_collection, ctypes.c_void_p))
+        gc.callbacks.append(lib.see_collection)
 
     def stop(self) -> None:
-        if self in gc.callbacks:
-            gc.callbacks.remove(self)
-
-    def __call__(self, phase: str, info: Dict[str, int], _clock: Callable[[], int] = time.perf_counter_ns) -> None:
-        # A collection never begins within another, and all threads wait for it: one time is enough.
-        if phase == "start":
-            self._began = _clock()
-            return
-        took = _clock() - self._began
-        if took >= _LEAST_COLLECTION_NS and self._began != 0:
-            lib.collection(took, info["generation"], max(0, info["collected"]))
-            thread = threading._active.get(threading.get_ident())  # current_thread would make one up
-            if thread is not None:
-                lib.name_thread(thread.native_id or 0, lib.encode(thread.name))
+        if lib.see_collection in gc.callbacks:
+            gc.callbacks.remove(lib.see_collection)
+        lib.on_collection(None)
 
 
 class _Threads:

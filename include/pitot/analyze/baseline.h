@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,7 +45,9 @@ struct WorkDone {
   // The lowest depth of GPU recording over the request's whole time. A request recorded deeper only after it was
   // already late has the lower depth.
   Depth depth = Depth::kScopes;
-  uint32_t waits = 0;  // recorded waits of its batches for a GPU: synchronisations, and copies that wait
+  // Waits for a GPU, by itself and by its batches: synchronisations, and copies that wait. Without a value: waits were
+  // not recorded.
+  std::optional<uint32_t> waits = std::nullopt;
 };
 
 // A request as the baseline keeps it.

@@ -74,7 +74,7 @@ struct CallColumns {
   std::vector<uint32_t> request;  // row of requests, by the context of the call, or kNone
   std::vector<uint32_t> batch;    // row of batches, or kNone
   std::vector<StringId> name;     // "cudaLaunchKernel"
-  // The target of a synchronisation, if known (docs/guide/kernels.md); otherwise kNone.
+  // The target of a synchronisation, if known (docs/guide/cuda_calls.md); otherwise kNone.
   std::vector<uint32_t> stream;  // row of streams
   std::vector<uint32_t> device;  // row of devices, if it waited for all streams of one
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }

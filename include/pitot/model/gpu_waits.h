@@ -17,7 +17,8 @@ namespace model {
 
 // A call waited for the work that ended last during the call. Candidates were launched before it, and match it:
 //  * a call that copies: its own copy. Where only spans were recorded, it is as any other call;
-//  * a call with a known stream: work on that stream;
+//  * a call with a known stream: work on that stream. If the stream has spans and none of them fits, it is as if the
+//    stream was unknown: not all work has a span;
 //  * a call that waits for a whole device (cudaDeviceSynchronize, cuCtxSynchronize, freeing memory): work on it. If the
 //    call does not name the device, it is the one its thread launched on last, otherwise any;
 //  * any other call: work launched for the same batch (outside of batches, for the same request), if any of that ended
@@ -56,6 +57,7 @@ class PITOT_EXPORT GpuWaits {
   };
   template <class GroupOf> Groups GroupBy(uint32_t groups, const GroupOf& group_of) const;
   int64_t EndNs(uint32_t row) const { return trace_.gpu.begin_ns[row] + trace_.gpu.duration_ns[row]; }
+  bool HasSpans(uint32_t stream) const;
   bool CanHaveBeen(uint32_t row, const Wait& wait) const;
   uint32_t LastIn(RowRange ends, const Wait& wait) const;
   uint32_t ContextOf(uint32_t call) const;

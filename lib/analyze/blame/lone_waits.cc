@@ -12,14 +12,16 @@ namespace pitot::blame {
 
 using model::kNone;
 
-LoneWaits::LoneWaits(const model::Trace& trace, const BlameOptions& options) : trace_(trace) {
-  if (trace.devices.size() > 1) return;
+LoneWaits::LoneWaits(const model::Trace& trace, const GpuOps& gpu, const BlameOptions& options) : trace_(trace) {
+  const std::vector<model::GpuKind>& kinds = trace.gpu.kind;
+  const bool has_spans = std::find(kinds.begin(), kinds.end(), model::GpuKind::kSpan) != kinds.end();
+  if (!has_spans) return;
   std::map<uint32_t, std::vector<uint32_t>> by_thread;
   const model::CallColumns& calls = trace.calls;
   for (uint32_t call = 0; call < calls.size(); ++call) {
     if (calls.thread[call] == kNone || calls.batch[call] != kNone || calls.request[call] != kNone) continue;
-    if (base::CallClassOf(trace.strings[calls.name[call]]) == base::CallClass::kSync)
-      by_thread[calls.thread[call]].push_back(call);
+    if (calls.stream[call] == kNone && trace.devices.size() > 1) continue;
+    if (gpu.ClassOf(call) == base::CallClass::kSync) by_thread[calls.thread[call]].push_back(call);
   }
   const auto length_ns = [&](uint32_t call) { return trace.CallEnd(call) - calls.begin_ns[call]; };
   for (const auto& [thread, all] : by_thread) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyze/blame/namespace.h"
+#include "analyze/blame/walk_gpu.h"
 #include "pitot/analyze/why.h"
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
@@ -20,11 +21,11 @@ class LoneWaits {
  public:
   // O(n log n) in such waits. Waits for a whole device are left out: they wait for everybody's work. So are a thread's
   // usual waits: those at most kUnusual times as long as the median, where there are at least `options.least_samples`.
-  // With several devices there are none, because the device of such a wait is not known. The trace must outlive this.
-  LoneWaits(const model::Trace& trace, const BlameOptions& options);
+  // With several devices only waits with a known stream count; without spans nobody asks. The trace must outlive this.
+  LoneWaits(const model::Trace& trace, const GpuOps& gpu, const BlameOptions& options);
 
-  // How long others waited so within `when`, and the call that waited longest then; `is_other(thread)` tells others.
-  // O(log n), and the waits since the first that had not ended before.
+  // How long others waited so within `when`, and the call that waited longest then; `is_other(call)` tells others.
+  // O(log n), and the waits since the first that had not ended before: each of these asks `is_other`.
   struct Overlap {
     int64_t ns = 0;
     uint32_t call = model::kNone;
@@ -40,7 +41,7 @@ class LoneWaits {
       if (trace_.calls.begin_ns[call] >= when.end_ns) break;
       const model::Interval time = {std::max(trace_.calls.begin_ns[call], when.begin_ns),
                                     std::min(trace_.CallEnd(call), when.end_ns)};
-      if (time.end_ns <= time.begin_ns || !is_other(trace_.calls.thread[call])) continue;
+      if (time.end_ns <= time.begin_ns || !is_other(call)) continue;
       others.push_back(time);
       if (time.end_ns - time.begin_ns <= longest_ns) continue;
       longest_ns = time.end_ns - time.begin_ns;

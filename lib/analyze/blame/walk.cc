@@ -241,7 +241,7 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
     part.counter = counter;
     part.by = {};
     const int64_t since_ns = std::max(now_ns_ - ns, begin_ns);
-    if (blame == Blame::kGpuExecExpected) EmitContended(since_ns, part);
+    if (blame == Blame::kGpuExecExpected) EmitContended(begin_ns, now_ns_ - since_ns, part);
     EmitPart(since_ns, part);
   };
   constexpr Blame kByEngine[GpuUse::kEngines] = {Blame::kGpuExecExpected, Blame::kH2d, Blame::kD2h};

@@ -5,6 +5,7 @@
 #define PITOT_LIB_ANALYZE_BLAME_WALK_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -45,7 +46,7 @@ class Index {
         interpreter(Ask(of), requests),
         host(Ask(of), threads, gpu, interpreter, how),
         gpu_use(Ask(of)),
-        lone_waits(Ask(of), how),
+        lone_waits(Ask(of), gpu, how),
         gpu_states(Ask(of)),
         mixed_work(Ask(of)),
         launching(Ask(of), how),
@@ -186,9 +187,9 @@ class Walk {
     int64_t ns = 0;
     Culprit by;
   };
-  Contention WorkBeside(uint32_t span, model::Interval when, bool is_any) const;
-  int64_t* ContendedNs(uint32_t span);
-  void EmitContended(int64_t begin_ns, BlameSegment working);
+  template <class IsOther> Contention WorkBeside(uint32_t span, model::Interval when, const IsOther& is_other);
+  int64_t BeyondUsualNs(uint32_t span) const;
+  void EmitContended(int64_t begin_ns, int64_t most_ns, BlameSegment working);
   void WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op);
   void ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op);
   void MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call);
@@ -218,8 +219,7 @@ class Walk {
   std::vector<Membership> batch_of_stay_;
   const model::RequestRow& row_;
   const model::RequestIndex::Range handoffs_;
-  uint32_t contended_span_ = model::kNone;  // with so much time blamed on others' work beside it
-  int64_t contended_ns_ = 0;
+  std::map<uint32_t, int64_t> by_others_ns_;         // by span: what was blamed on others' work beside or before it
   std::vector<uint32_t> own_threads_, own_batches_;  // of it and its batches; the batches it was in; ascending
   facts::Patience patience_;
   Signs signs_;

@@ -35,6 +35,10 @@ bool IsOfFullQueue(const Index& index, uint32_t call) {
   return index.gpu.IsLaunchCounted(call) && index.launching.OfBatch(index.trace.calls.batch[call]).is_full;
 }
 
+bool Contains(model::Interval around, model::Interval inner) {
+  return inner.begin_ns >= around.begin_ns && inner.end_ns <= around.end_ns;
+}
+
 }  // namespace
 
 // ---- Calls
@@ -126,12 +130,20 @@ void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
   EmitWaitInCall(begin_ns, rest);
 }
 
-// Work on other streams of a span's device within `when`: spans, or what threads waited for on nobody's behalf. With
-// `is_any`, the batch's own spans count, too.
-Walk::Contention Walk::WorkBeside(uint32_t span, model::Interval when, bool is_any) const {
-  const GpuOps::Overlap spans = index_.gpu.Beside(span, when, [&](uint32_t op) { return is_any || IsOthers(op); });
-  const LoneWaits::Overlap waits = index_.lone_waits.Within(
-      when, [&](uint32_t thread) { return !std::binary_search(own_threads_.begin(), own_threads_.end(), thread); });
+// Work on other streams of a span's device within `when`: spans with `is_other(op)`, or what threads waited for on
+// nobody's behalf. A wait for the span's own stream, or one that ended with the span, was for the span.
+template <class IsOther>
+Walk::Contention Walk::WorkBeside(uint32_t span, model::Interval when, const IsOther& is_other) {
+  const GpuOps::Overlap spans = index_.gpu.Beside(span, when, is_other);
+  const LoneWaits::Overlap waits = index_.lone_waits.Within(when, [&](uint32_t call) {
+    patience_.Count();
+    const int64_t after_ns = trace_.CallEnd(call) - index_.gpu.EndNs(span);
+    const uint32_t stream = trace_.calls.stream[call], own = trace_.gpu.stream[span];
+    const bool may_be_other =
+        stream == kNone || (stream != own && trace_.streams[stream].device == trace_.streams[own].device);
+    return may_be_other && (after_ns < 0 || after_ns > index_.options.sync_return_ns) &&
+           !std::binary_search(own_threads_.begin(), own_threads_.end(), trace_.calls.thread[call]);
+  });
   Contention beside{std::max(spans.ns, waits.ns), {}};
   if (waits.ns > spans.ns) {
     beside.by.thread = trace_.calls.thread[waits.call];
@@ -141,25 +153,29 @@ Walk::Contention Walk::WorkBeside(uint32_t span, model::Interval when, bool is_a
   return beside;
 }
 
-// How much time was blamed on others' work beside the span so far.
-int64_t* Walk::ContendedNs(uint32_t span) {
-  if (std::exchange(contended_span_, span) != span) contended_ns_ = 0;
-  return &contended_ns_;
+// What a span took beyond the usual, without what was blamed on others' work beside or before it, and spans within it.
+int64_t Walk::BeyondUsualNs(uint32_t span) const {
+  const int64_t usual_ns = index_.gpu.UsualNs(span);
+  int64_t ns = usual_ns >= 0 ? trace_.gpu.duration_ns[span] - usual_ns : 0;
+  const model::Interval all = index_.gpu.TimeOf(span);
+  for (const auto& [other, others_ns] : by_others_ns_) {
+    if (Contains(all, index_.gpu.TimeOf(other))) ns -= others_ns;
+  }
+  return std::max<int64_t>(ns, 0);
 }
 
-// The end of a time in which the GPU worked by its counters is others', while they had work on the GPU. All such time
-// of a batch is no longer than what its span took beyond the usual.
-void Walk::EmitContended(int64_t begin_ns, BlameSegment working) {
+// The end of a time in which the GPU worked for `most_ns` by its counters is others', while they had work on the GPU.
+// All such time of a batch is no longer than what its span took beyond the usual.
+void Walk::EmitContended(int64_t begin_ns, int64_t most_ns, BlameSegment working) {
   const uint32_t span = working.batch != kNone ? index_.gpu.LongestSpanOf(working.batch) : kNone;
-  const int64_t usual_ns = span != kNone ? index_.gpu.UsualNs(span) : -1;
-  if (usual_ns < 0) return;
-  const int64_t excess_ns = trace_.gpu.duration_ns[span] - usual_ns - *ContendedNs(span);
+  if (span == kNone) return;
+  const int64_t excess_ns = BeyondUsualNs(span);
   const model::Interval when = {std::max({begin_ns, blame_->begin_ns, trace_.gpu.begin_ns[span]}),
                                 std::min(now_ns_, index_.gpu.EndNs(span))};
   if (excess_ns <= 0 || when.end_ns <= when.begin_ns) return;
-  const Contention beside = WorkBeside(span, when, false);
-  const int64_t ns = std::min(excess_ns, beside.ns);
-  *ContendedNs(span) += ns;
+  const Contention beside = WorkBeside(span, when, [&](uint32_t op) { return IsOthers(op); });
+  const int64_t ns = std::min({excess_ns, beside.ns, most_ns});
+  by_others_ns_[span] += ns;
   working.blame = Blame::kGpuContention;
   working.gpu = span;
   working.by = beside.by;
@@ -183,18 +199,19 @@ void Walk::ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op) {
     return Emit(since_ns, segment);
   }
   segment.blame = Blame::kGpuExecExpected;
-  const int64_t usual_ns = index_.gpu.UsualNs(op);
-  const int64_t beyond_ns = usual_ns >= 0 ? trace_.gpu.duration_ns[op] - usual_ns - *ContendedNs(op) : 0;
-  const int64_t excess_ns = std::max<int64_t>(beyond_ns, 0);
+  const uint32_t longest = segment.batch != kNone ? index_.gpu.LongestSpanOf(segment.batch) : kNone;
+  const bool is_within = longest != kNone && index_.gpu.UsualNs(longest) >= 0 &&
+                         Contains(index_.gpu.TimeOf(longest), index_.gpu.TimeOf(op));
+  const int64_t excess_ns = std::min(BeyondUsualNs(op), is_within ? BeyondUsualNs(longest) : INT64_MAX);
   const model::Interval when = {since_ns, now_ns_};
   const GpuOps::Overlap ahead = index_.gpu.OnSameStream(op, when, [&](uint32_t other) { return IsOthers(other); });
   const int64_t ahead_ns = std::min(excess_ns, ahead.ns);
-  const Contention beside = WorkBeside(op, when, true);
+  const Contention beside = WorkBeside(op, when, [](uint32_t) { return true; });
   BlameSegment contended = segment;
   contended.blame = Blame::kGpuContention;
   contended.by = beside.by;
   const int64_t contended_ns = std::min({excess_ns - ahead_ns, beside.ns, now_ns_ - since_ns});
-  *ContendedNs(op) += contended_ns;
+  by_others_ns_[op] += contended_ns + ahead_ns;
   Emit(now_ns_ - contended_ns, contended);
   BlameSegment waits = segment;
   waits.blame = Blame::kGpuQueueWaitOthers;

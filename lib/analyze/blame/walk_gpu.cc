@@ -46,6 +46,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
       calls_of_(trace.requests.size()),
       ops_of_request_(trace.requests.size()),
       ops_of_batch_(trace.batches.size()),
+      waits_of_request_(trace.requests.size()),
       waits_of_batch_(trace.batches.size()),
       members_(trace.batches.size()),
       span_of_batch_(trace.batches.size(), kNone),
@@ -87,13 +88,14 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     is_known[name] = true;
     if (Enqueues(classes_[name]) && trace.calls.duration_ns[call] != model::kOpen && !IsLaunchCounted(call))
       launch_ns.push_back(trace.calls.duration_ns[call]);
-    const uint32_t request = trace.calls.request[call];
-    const bool is_wait = base::IsSynchronization(classes_[name]) || classes_[name] == CallClass::kBlockingCopy;
-    if (const uint32_t batch = trace.calls.batch[call]; batch != kNone && is_wait) {
+    const uint32_t request = trace.calls.request[call], batch = trace.calls.batch[call];
+    const bool is_wait = base::IsSynchronization(ClassOf(call)) || ClassOf(call) == CallClass::kBlockingCopy;
+    if (batch != kNone && is_wait) {
       ++waits_of_batch_[batch];
       waiting_executors_.insert(trace.batches[batch].executor);
     }
-    if (request == kNone || trace.calls.batch[call] != kNone) continue;
+    if (request == kNone || batch != kNone) continue;
+    waits_of_request_[request] += is_wait ? 1 : 0;
     const model::Interval own{trace.calls.begin_ns[call], trace.CallEnd(call)};
     model::Interval& all = calls_of_[request];
     const bool is_first = all.begin_ns == all.end_ns;

@@ -95,7 +95,6 @@ class GpuOps {
   bool IsSpan(uint32_t op) const { return trace_.gpu.kind[op] == model::GpuKind::kSpan; }
   // Whether a synchronisation or a blocking copy was recorded for the batch; and for any batch of its executor.
   bool HasWaits(uint32_t batch) const { return waits_of_batch_[batch] != 0; }
-  uint32_t WaitsOfBatch(uint32_t batch) const { return waits_of_batch_[batch]; }
   bool HasWaitsOfExecutor(uint32_t batch) const {
     return waiting_executors_.count(trace_.batches[batch].executor) != 0;
   }
@@ -107,6 +106,9 @@ class GpuOps {
   // How many operations its calls, and those of the batch, caused. Spans are none.
   uint32_t OpsOfRequest(uint32_t request) const { return ops_of_request_[request]; }
   uint32_t OpsOfBatch(uint32_t batch) const { return ops_of_batch_[batch]; }
+  // How many of these calls waited for a GPU: synchronisations, and copies that wait.
+  uint32_t WaitsOfRequest(uint32_t request) const { return waits_of_request_[request]; }
+  uint32_t WaitsOfBatch(uint32_t batch) const { return waits_of_batch_[batch]; }
 
   // Whether launched work without a record may have been on a GPU in that time: until its thread waited for a GPU.
   bool MayHaveLost(model::Interval when) const;
@@ -223,7 +225,7 @@ class GpuOps {
   std::vector<CallClass> classes_;              // by StringId of their names
   std::vector<bool> communicates_;              // likewise, for work
   std::vector<model::Interval> calls_of_;       // by request
-  std::vector<uint32_t> ops_of_request_, ops_of_batch_, waits_of_batch_, members_, span_of_batch_;
+  std::vector<uint32_t> ops_of_request_, ops_of_batch_, waits_of_request_, waits_of_batch_, members_, span_of_batch_;
   bool has_operations_ = false;
   std::set<model::StringId> waiting_executors_;  // with a recorded wait
   std::unordered_map<uint64_t, int64_t> usual_ns_;

@@ -187,7 +187,7 @@ class HostUse::Measurement {
     }
   }
 
-  // The system counts a delay at its end: the part a bracket cannot hold was before it.
+  // The system counts a delay at its end: the part a bracket cannot hold was before it, or before the first.
   void SpreadDelays() {
     std::vector<Bracket>& brackets = thread_.brackets;
     for (size_t i = brackets.size(); i-- > 1;) {
@@ -195,6 +195,8 @@ class HostUse::Measurement {
       brackets[i].delay_ns -= before_ns;
       brackets[i - 1].delay_ns += before_ns;
     }
+    if (!brackets.empty()) brackets[0].delay_ns = std::min(brackets[0].delay_ns, brackets[0].off_ns);
+    for (Bracket& bracket : brackets) bracket.room_ns = std::max<int64_t>(bracket.off_ns - bracket.delay_ns, 0);
   }
 
   Switches SwitchesIn(const Stretch& stretch) const {
@@ -441,7 +443,7 @@ int64_t HostUse::Grew(const std::vector<std::pair<int64_t, int64_t>>& values, in
   return at(end_ns) - at(begin_ns);
 }
 
-// `most(bracket, left_ns)`: how much of the delay that is left in a bracket.
+// `most(bracket, taken_ns)`: how much of the delay of a bracket, by its place, of which so much is taken.
 template <class Most>
 OffCpu HostUse::TakeDelays(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken, const Most& most) const {
   OffCpu off;
@@ -449,8 +451,9 @@ OffCpu HostUse::TakeDelays(uint32_t thread, int64_t begin_ns, int64_t end_ns, Wo
   const std::vector<Bracket>& all = threads_[thread].brackets;
   auto at = std::partition_point(all.begin(), all.end(), [&](const Bracket& b) { return b.end_ns <= begin_ns; });
   for (; at != all.end() && at->begin_ns < end_ns; ++at) {
-    int64_t& taken_ns = (*taken)[static_cast<size_t>(at - all.begin())];
-    const int64_t ns = std::min(most(*at, at->delay_ns - taken_ns), end_ns - begin_ns - off.runqueue_ns);
+    const auto bracket = static_cast<size_t>(at - all.begin());
+    int64_t& taken_ns = (*taken)[bracket];
+    const int64_t ns = std::min(most(bracket, taken_ns), end_ns - begin_ns - off.runqueue_ns);
     taken_ns += ns;
     off.runqueue_ns += ns;
   }
@@ -459,14 +462,26 @@ OffCpu HostUse::TakeDelays(uint32_t thread, int64_t begin_ns, int64_t end_ns, Wo
 }
 
 OffCpu HostUse::OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const {
-  return TakeDelays(thread, begin_ns, end_ns, taken, [](const Bracket&, int64_t left_ns) { return left_ns; });
+  return TakeDelays(thread, begin_ns, end_ns, taken, [&](size_t bracket, int64_t taken_ns) {
+    return threads_[thread].brackets[bracket].delay_ns - taken_ns;
+  });
 }
 
+// A delay is counted at its end, so it may have been in the rest of its bracket, or in the bracket before.
 OffCpu HostUse::OfWait(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const {
-  return TakeDelays(thread, begin_ns, end_ns, taken, [&](const Bracket& bracket, int64_t left_ns) {
-    const int64_t inside_ns = std::min(bracket.end_ns, end_ns) - std::max(bracket.begin_ns, begin_ns);
-    const int64_t elsewhere_ns = std::max<int64_t>(bracket.off_ns - inside_ns, 0);
-    return std::clamp<int64_t>(left_ns - elsewhere_ns, 0, inside_ns);
+  const auto inside_ns = [&](const Bracket& bracket) {
+    return std::max<int64_t>(std::min(bracket.end_ns, end_ns) - std::max(bracket.begin_ns, begin_ns), 0);
+  };
+  return TakeDelays(thread, begin_ns, end_ns, taken, [&](size_t place, int64_t taken_ns) {
+    const std::vector<Bracket>& all = threads_[thread].brackets;
+    const Bracket& bracket = all[place];
+    int64_t elsewhere_ns = std::max<int64_t>(bracket.off_ns - inside_ns(bracket), 0);
+    if (place > 0) {
+      const Bracket& before = all[place - 1];
+      elsewhere_ns += std::clamp<int64_t>(before.off_ns - inside_ns(before), 0, before.room_ns);
+    }
+    elsewhere_ns = std::max<int64_t>(elsewhere_ns - taken_ns, 0);  // others of its waits are there
+    return std::clamp<int64_t>(bracket.delay_ns - taken_ns - elsewhere_ns, 0, inside_ns(bracket));
   });
 }
 

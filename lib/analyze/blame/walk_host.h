@@ -70,7 +70,7 @@ class HostUse {
     int64_t begin_ns = 0, end_ns = 0;
     int64_t cpu_ns = 0;
     int64_t code_ns = 0;      // of it, in code
-    int64_t untraced_ns = 0;  // of it, outside all that was recorded
+    int64_t untraced_ns = 0;  // of off_ns, outside all that was recorded
     int64_t slept_ns = 0;     // at most
     uint32_t waits = 0;       // waits it has a part of
     uint32_t bracket = model::kNone;
@@ -85,8 +85,9 @@ class HostUse {
     int64_t begin_ns, end_ns;
     int64_t delay_ns;         // in the end: the part in no code
     int64_t off_ns;           // of it, not on a CPU
-    int64_t open_ns = 0;      // of that, in code which may have waited for a CPU, or slept
-    int64_t untraced_ns = 0;  // of it, outside all that was recorded, where the thread was taken off its CPU
+    int64_t room_ns = 0;      // of off_ns, in no delay counted in it
+    int64_t open_ns = 0;      // of off_ns, in code which may have waited for a CPU, or slept
+    int64_t untraced_ns = 0;  // of off_ns, outside all that was recorded, where the thread was taken off its CPU
   };
   struct Thread {
     std::vector<Stretch> stretches;

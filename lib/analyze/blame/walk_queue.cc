@@ -36,17 +36,23 @@ void Walk::Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t hando
   }
 }
 
-// The time in which the taking thread waited for work. A sender that waited for a lock meanwhile, for the same request,
-// had not put it in yet: the program recorded it before.
+// The time in which the taking thread waited for work. A sender that waited meanwhile, for the same request, for the
+// queue's lock, or for one that it got just before the request was taken, had not put it in yet: the program recorded
+// it before.
 void Walk::EmitIdle(int64_t begin_ns, const BlameSegment& idle) {
-  const uint32_t sender = trace_.handoffs[idle.handoff].from_thread;
+  const model::HandoffRow& row = trace_.handoffs[idle.handoff];
+  const uint32_t sender = row.from_thread;
   for (int64_t at_ns = now_ns_; sender != kNone && at_ns > begin_ns;) {
     patience_.Count();
     const Piece piece = index_.threads.Before(sender, at_ns);
     const int64_t from_ns = std::max(piece.begin_ns, begin_ns);
     WaitArgs args;
+    const auto is_before_queue = [&] {
+      const int64_t since_lock_ns = row.take_ns - trace_.EventEnd(piece.event);
+      return args.resource == row.queue || (since_lock_ns >= 0 && since_lock_ns <= index_.options.wake_up_ns);
+    };
     if (ReadWait(trace_, piece.event, &args) && args.kind == WaitKind::kLock &&
-        trace_.events.request[piece.event] == request_) {
+        trace_.events.request[piece.event] == request_ && is_before_queue()) {
       Emit(at_ns, idle);
       const uint32_t taker = std::exchange(thread_, sender);
       WaitForLock(piece.event, from_ns, args);

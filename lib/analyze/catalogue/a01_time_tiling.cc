@@ -45,7 +45,7 @@ void Tile(Analysis& analysis) {
   const int64_t recorded_ns = TotalNs(RecordedIn(trace, window));
   const model::IntervalSets& sets = analysis.indexes().sets;
   std::vector<uint32_t> devices = DevicesAtWork(trace);
-  const bool has_gpu = !devices.empty();
+  const bool has_gpu = !devices.empty(), is_gpu_known = HasGpuWork(trace), are_calls_known = HasCalls(trace);
   if (!has_gpu) devices.push_back(model::kNone);
   for (const uint32_t device : devices) {
     const std::string subject = has_gpu ? GpuName(trace, device) : kAll;
@@ -60,15 +60,15 @@ void Tile(Analysis& analysis) {
     int64_t busy_ns = 0;
     for (uint32_t k = 0; k < model::kGpuClasses; ++k) {
       busy_ns += totals[k];
-      AddKnown(analysis, HasGpuWork(trace), GpuClassName(static_cast<GpuClass>(k)), subject, totals[k]);
+      AddKnown(analysis, is_gpu_known, GpuClassName(static_cast<GpuClass>(k)), subject, totals[k]);
     }
     for (uint32_t k = 0; k < model::kHostClasses; ++k) {
       const auto of_host = static_cast<HostClass>(k);
-      const bool is_known = !IsOfCalls(of_host) || HasCalls(trace);
+      const bool is_known = !IsOfCalls(of_host) || are_calls_known;
       AddKnown(analysis, is_known, HostClassName(of_host), subject, totals[model::kGpuClasses + k]);
     }
     Add(analysis, "untraced", subject, totals.back());
-    AddKnown(analysis, HasGpuWork(trace), "busy", subject, busy_ns);
+    AddKnown(analysis, is_gpu_known, "busy", subject, busy_ns);
     if (!has_gpu) continue;
     const Intervals busy = DeviceBusy(trace, device);
     Add(analysis, "before_first", subject, busy.empty() ? 0 : busy.front().begin_ns - window.begin_ns);

@@ -55,6 +55,16 @@ Estimate ShareOf(const std::vector<const RequestBlame*>& blames, uint32_t k) {
 double Limit(double p, double speedup) { return 1 / std::max(1e-9, 1 - p + p / speedup); }
 std::string Times(double factor) { return factor >= 1e6 ? "any" : base::Format("%.2f", factor); }
 
+std::string WhereToBegin(Blame part) {
+  constexpr uint32_t kCopies = BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset);
+  const char* const begin =
+      (BlameBit(part) & kCopies) != 0
+          ? "Begin here, and see first what the copies wait for: a blocking copy also waits for earlier work "
+            "of its stream."
+          : "Begin here: nothing else can gain as much.";
+  return std::string(begin) + " These are upper bounds: the gain is smaller if another path is nearly as long.";
+}
+
 class Amdahl final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override { return InfoOf("a31", "possible gain from one part", kThresholds); }
@@ -96,9 +106,7 @@ class Amdahl final : public Analyzer {
                 .confidence = 0.95,
                 .cost_ns = saving_ns,
                 .summary = summary,
-                .recommendation =
-                    "Begin here: nothing else can gain as much. These are upper bounds: the gain is smaller if "
-                    "another path is nearly as long."},
+                .recommendation = WhereToBegin(static_cast<Blame>(k))},
                evidence);
     }
   }

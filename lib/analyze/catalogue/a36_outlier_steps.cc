@@ -39,6 +39,7 @@ constexpr Threshold kThresholds[] = {
     {"warm_up", 10, "1", "SageMaker"},
     {"least_steps", 20, "1", "pitot"},
     {"excess_share", 0.02, "1", "pitot"},  // of the time of all steps
+    {"fault_share", 0.1, "1", "pitot"},    // likewise
 };
 
 constexpr size_t kLeastRegular = 4;                 // three equal gaps: two were found by chance (docs/lab/accuracy.md)
@@ -93,12 +94,6 @@ size_t PeriodOf(const std::vector<size_t>& outliers) {
   const bool is_regular =
       median >= 2 && std::all_of(gaps.begin(), gaps.end(), [&](double gap) { return std::fabs(gap - median) <= 1; });
   return is_regular ? static_cast<size_t>(std::llround(median)) : 0;
-}
-
-// Every server has slow batches: without a period they tell of a fault no more often than not.
-Severity SeverityFor(size_t outliers, size_t steps, bool is_regular, bool are_steps) {
-  if (!is_regular && !are_steps) return Severity::kInfo;
-  return is_regular || outliers * 50 >= steps ? Severity::kMedium : Severity::kLow;
 }
 
 class OutlierSteps final : public Analyzer {
@@ -168,6 +163,11 @@ class OutlierSteps final : public Analyzer {
     if (outliers.empty() || excess_ns < analysis.threshold("excess_share").value * total_ns) return;
     const size_t period = PeriodOf(outliers);
     if (period != 0) AddNumber(analysis, "period", name, static_cast<double>(period));
+    // Every server has slow batches: without a period, and if they cost little, they tell of a fault no more often than
+    // not.
+    const bool are_ordinary =
+        period == 0 && !batches.empty() && excess_ns < analysis.threshold("fault_share").value * total_ns;
+    const bool are_many = outliers.size() * 50 >= steps.size();
     std::string summary = base::Plural(outliers.size(), "step") + " of " + base::Count(steps.size()) +
                           " took much longer than the median of " + base::Duration(std::llround(median)) + ", " +
                           base::Duration(std::llround(excess_ns)) + " more in all";
@@ -176,7 +176,9 @@ class OutlierSteps final : public Analyzer {
     if (!slowest.empty()) summary += "; the slowest requests in them: " + RequestNames(analysis.trace(), slowest);
     Conclude(
         analysis, Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least),
-        {.severity = SeverityFor(outliers.size(), steps.size(), period != 0, batches.empty()),
+        {.severity = are_ordinary              ? Severity::kInfo
+                     : period != 0 || are_many ? Severity::kMedium
+                                               : Severity::kLow,
          .confidence = period != 0 ? 0.95 : 0.5,
          .cost_ns = std::llround(excess_ns),
          .summary = summary,

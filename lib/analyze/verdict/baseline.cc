@@ -121,7 +121,8 @@ size_t Baseline::memory_bytes() const {
 
 namespace {
 
-constexpr uint32_t kMagic = 0x42544950, kVersion = 3;
+constexpr uint32_t kMagic = 0x42544950, kVersion = 4;
+constexpr uint32_t kNotRecorded = UINT32_MAX;
 
 uint64_t Checksum(std::string_view bytes) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -187,6 +188,7 @@ Status Baseline::Save(std::string* bytes) const noexcept {
         Put<uint64_t>(size, &out);
         for (const uint32_t count : {row.work.launches, row.work.steps, row.work.tokens}) Put<uint32_t>(count, &out);
         Put<uint8_t>(static_cast<uint8_t>(row.work.depth), &out);
+        Put<uint32_t>(row.work.waits.value_or(kNotRecorded), &out);
       }
     }
     Put<uint32_t>(scopes_.cells_.size(), &out);
@@ -233,6 +235,8 @@ struct Baseline::Loader {
                            : row->work.launches != 0 ? static_cast<uint32_t>(Depth::kKernels)
                                                      : static_cast<uint32_t>(Depth::kScopes);
     row->work.depth = static_cast<Depth>(std::min(depth, static_cast<uint32_t>(Depth::kOps)));
+    const uint32_t waits = version >= 4 ? reader.Take<uint32_t>() : kNotRecorded;
+    if (waits != kNotRecorded) row->work.waits = waits;
     int64_t left_ns = model::kMaxTimeNs;  // of a latency small enough for Unpack to add up
     for (const int32_t part : row->parts) {
       const int64_t part_ns = static_cast<int64_t>(part) << row->shift;

@@ -40,7 +40,8 @@ class TreeTeller {
       case VerdictKind::kDiffuse:
         return text + ": no single part stands out.";
       case VerdictKind::kUniform:
-        return text + base::Format(": everything was %.0f %% slower.", 100 * v.common_factor);
+        return text + base::Format(": everything was %.0f %% slower, ", 100 * v.common_factor) + Duration(v.common_ns) +
+               " in all.";
       case VerdictKind::kCauses:
       case VerdictKind::kUndetermined:
         break;

@@ -55,7 +55,7 @@ constexpr double kMostOfWaitNs = 50'000;
 constexpr size_t kDrags = 3;
 constexpr int64_t kLeastListed = 50'000;  // less is 0.0 ms
 
-int64_t Of(const Parts& parts, uint32_t mask) {
+template <class Parts> int64_t Of(const Parts& parts, uint32_t mask) {
   int64_t ns = 0;
   for (uint32_t k = 0; k < kBlames; ++k) ns += (mask >> k & 1) != 0 ? parts[k] : 0;
   return ns;
@@ -197,30 +197,23 @@ class RequestComparison {
 
   // ---- More of the same work: the cost of so many more units at the usual time of one. If it explains the excess of
   // its parts, but little of the whole excess, these parts alone are more work.
+  struct More {
+    const char* of = "";
+    double factor = 1;        // of the usual units
+    double explained_ns = 0;  // of the excess of its parts, no more: work that took no longer explains nothing
+    double excess_ns = 0;     // of its parts
+    uint32_t where = 0;       // its parts
+  };
+  More MoreOf(const char* of, double units, double usually, uint32_t where, const Contrast& at,
+              double most_each_ns = std::numeric_limits<double>::infinity()) const {
+    if (usually <= 0 || units < kLeastMore * usually) return {};
+    const auto usual_ns = static_cast<double>(Of(verdict_->normal.ns, where));
+    const auto excess_ns = static_cast<double>(Of(at.excess_ns, where));
+    const double by_count = std::min((units / usually - 1) * usual_ns, (units - usually) * most_each_ns);
+    return {of, units / usually, std::min(by_count, excess_ns), excess_ns, where};
+  }
   bool IsMoreWork(const std::vector<BaselineRow>& rows, const WorkDone& work, const Contrast& at) {
     const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
-    double best = 0, best_of = 0;  // of these parts' excess
-    uint32_t best_where = 0;
-    const auto consider = [&](const char* what, double units, double usually, uint32_t where,
-                              double most_each_ns = std::numeric_limits<double>::infinity()) {
-      if (usually <= 0 || units < kLeastMore * usually) return;
-      int64_t usual_ns = 0, more_ns = 0;
-      for (uint32_t k = 0; k < kBlames; ++k) {
-        if ((where >> k & 1) == 0) continue;
-        usual_ns += verdict_->normal.ns[k];
-        more_ns += at.excess_ns[k];
-      }
-      // Capped at the actual excess: more work that took no longer explains nothing.
-      const double by_count =
-          std::min((units / usually - 1) * static_cast<double>(usual_ns), (units - usually) * most_each_ns);
-      const double explained = std::min(by_count, static_cast<double>(more_ns));
-      if (explained <= best) return;
-      best = explained;
-      best_of = static_cast<double>(more_ns);
-      best_where = where;
-      verdict_->more_of = what;
-      verdict_->more_factor = units / usually;
-    };
     const auto mean = [&](const auto& of) {
       double sum = 0;
       for (const auto& row : rows) sum += static_cast<double>(of(row.work));
@@ -231,32 +224,52 @@ class RequestComparison {
     // Among requests of its own size, more than nearly all; among those of any, more than most.
     const double quantile = verdict_->level == analyze::Baseline::Level::kCell ? kSizeQuantile : 0.5;
     const double large = base::Quantile(std::move(sizes), quantile);
-    if (work.size > large) consider("size", work.size, mean([](auto& w) { return w.size; }), options_.execution);
-    consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);
-    consider("tokens", work.tokens, mean([](auto& w) { return w.tokens; }), kModelWork);
+    More most;
+    const auto consider = [&](const More& more) {
+      if (more.explained_ns > most.explained_ns) most = more;
+    };
+    if (work.size > large)
+      consider(MoreOf("size", work.size, mean([](auto& w) { return w.size; }), options_.execution, at));
+    consider(MoreOf("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork, at));
+    consider(MoreOf("tokens", work.tokens, mean([](auto& w) { return w.tokens; }), kModelWork, at));
     const double least = options_.more_work_share * excess;
-    if (best >= least) return true;
-    if (best > 0 && best >= options_.more_work_share * best_of) {
-      more_work_ = GrownWithWork(best_where, at, options_.least_share * excess);
+    if (most.explained_ns >= least) {
+      Name(most);
+      return true;
+    }
+    if (most.explained_ns > 0 && most.explained_ns >= options_.more_work_share * most.excess_ns) {
+      Name(most);
+      more_work_ = GrownWithWork(most.where, at, options_.least_share * excess);
       verdict_->more_ns = Of(at.excess_ns, more_work_);
       return false;
     }
-    // A request asks for work; the number of pieces is the server's own affair, and a cause. Only compared with other
-    // sizes may more pieces mean a larger request.
-    // After each of many waits the GPU runs dry, and the thread begins to launch again.
-    consider(kWaitsForGpu, work.waits, mean([](auto& w) { return w.waits; }), kModelWork, kMostOfWaitNs);
-    const bool are_waits_enough = best >= least;
-    const double by_waits = verdict_->more_factor;
-    if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
-    if (are_waits_enough && by_waits > verdict_->more_factor) {
-      verdict_->more_of = kWaitsForGpu;
-      verdict_->more_factor = by_waits;
+    return AreMorePieces(rows, work, at, least);
+  }
+
+  // A request asks for work; the number of pieces is the server's own affair, and a cause. Only compared with other
+  // sizes may more launches mean a larger request. After each of many waits the GPU runs dry, and the thread begins to
+  // launch again; where both explain enough, the one that grew more is named.
+  bool AreMorePieces(const std::vector<BaselineRow>& rows, const WorkDone& work, const Contrast& at, double least_ns) {
+    double launches = 0, waits = 0;
+    uint32_t with_waits = 0;
+    for (const BaselineRow& row : rows) {
+      launches += row.work.launches;
+      waits += row.work.waits.value_or(0);
+      with_waits += row.work.waits.has_value() ? 1 : 0;
     }
-    if (best >= least && verdict_->more_of == kWaitsForGpu) return false;
-    if (best >= least) return verdict_->level != analyze::Baseline::Level::kCell;
-    verdict_->more_of.clear();
-    verdict_->more_factor = 1;
-    return false;
+    const auto is_enough = [&](const More& more) { return more.explained_ns > 0 && more.explained_ns >= least_ns; };
+    More by_launches, by_waits;
+    if (!verdict_->is_coarse)
+      by_launches = MoreOf("launches", work.launches, launches / static_cast<double>(rows.size()), kModelWork, at);
+    if (work.waits.has_value() && with_waits >= options_.least)
+      by_waits = MoreOf(kWaitsForGpu, *work.waits, waits / with_waits, kModelWork, at, kMostOfWaitNs);
+    const bool are_waits = is_enough(by_waits) && (!is_enough(by_launches) || by_waits.factor > by_launches.factor);
+    if (are_waits || is_enough(by_launches)) Name(are_waits ? by_waits : by_launches);
+    return !are_waits && is_enough(by_launches) && verdict_->level != analyze::Baseline::Level::kCell;
+  }
+  void Name(const More& more) {
+    verdict_->more_of = more.of;
+    verdict_->more_factor = more.factor;
   }
 
   // Those of the parts that more work explains as well as all of them together, and those too small to matter. A part
@@ -484,6 +497,7 @@ WorkDone WorkOf(const blame::Index& index, uint32_t request) {
   if (work.size == 0) work.size = JoinedWork(index, request, {row.begin_ns, index.trace.RequestEnd(row)});
   work.tokens = row.output_tokens;
   work.launches = index.gpu.OpsOfRequest(request);
+  uint32_t waits = index.gpu.WaitsOfRequest(request);
   uint32_t last = kNone;
   for (const auto* in = index.memberships.begin(request); in != index.memberships.end(request); ++in) {
     if (in->batch == last) continue;
@@ -491,8 +505,11 @@ WorkDone WorkOf(const blame::Index& index, uint32_t request) {
     ++work.steps;
     const uint32_t recorded = index.gpu.OpsOfBatch(in->batch);
     work.launches += recorded != 0 ? recorded : index.trace.batches[in->batch].launches;
-    work.waits += index.gpu.WaitsOfBatch(in->batch);
+    waits += index.gpu.WaitsOfBatch(in->batch);
   }
+  if (waits != 0 || facts::AreWaitsRecorded(index.trace) ||
+      index.gpu.AreOperationsRecorded(row.begin_ns, index.trace.RequestEnd(row)))
+    work.waits = waits;
   return work;
 }
 

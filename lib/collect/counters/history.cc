@@ -118,7 +118,7 @@ void History::AddTo(int64_t begin_ns, int64_t end_ns, TraceBuilder& trace) const
   const auto add = [&trace](const std::string& key, const std::string& value) {
     trace.AddAttribute(key.c_str(), value.c_str());
   };
-  if (parts.empty()) return add("counters.not_recorded", "this process has used no GPU");
+  if (parts.empty()) return add("counters.no_gpu", "this process has used no GPU");
   add("counters.cpu_percent", base::Format("%.2f", cpu_percent));
   for (Part& part : parts) {
     KeepOneSource(&part.samples);

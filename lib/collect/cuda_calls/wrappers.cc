@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/call_class.h"
+#include "base/handle_table.h"
 #include "collect/cuda_calls/look_ups.h"
 #include "pitot/extend/call.h"
 #include "pitot/trace.h"
@@ -37,6 +38,7 @@ enum class Role : uint8_t {
   kLaunch,   // enqueues work; a slow one loads a kernel first, or waits for room or for the driver
   kDestroy,  // destroys streams
   kCapture,  // begins or ends the capture of a graph
+  kRecord,   // records an event, its first parameter
   kLookUp,   // looks a function up by its name: its second parameter points to the answer
 };
 
@@ -58,6 +60,10 @@ struct Kind {
   X(cuCtxSynchronize_v2, kWait, kNone, kNone, Handle)                                                                  \
   X(cuDevicePrimaryCtxRelease_v2, kDestroy, kNone, kNone, int)                                                         \
   X(cuDevicePrimaryCtxReset_v2, kDestroy, kNone, kNone, int)                                                           \
+  X(cuEventRecord, kRecord, 1, kNone, Handle, Handle)                                                                  \
+  X(cuEventRecordWithFlags, kRecord, 1, kNone, Handle, Handle, unsigned)                                               \
+  X(cuEventRecordWithFlags_ptsz, kRecord, 1, kNone, Handle, Handle, unsigned)                                          \
+  X(cuEventRecord_ptsz, kRecord, 1, kNone, Handle, Handle)                                                             \
   X(cuEventSynchronize, kWait, kNone, kNone, Handle)                                                                   \
   X(cuGetProcAddress, kLookUp, kNone, kNone, const char*, void**, int, uint64_t)                                       \
   X(cuGetProcAddress_v2, kLookUp, kNone, kNone, const char*, void**, int, uint64_t, void*)                             \
@@ -130,6 +136,10 @@ struct Kind {
   X(cuStreamSynchronize_ptsz, kWait, 0, kNone, Handle)                                                                 \
   X(cudaDeviceReset, kDestroy, kNone, kNone)                                                                           \
   X(cudaDeviceSynchronize, kWait, kNone, kNone)                                                                        \
+  X(cudaEventRecord, kRecord, 1, kNone, Handle, Handle)                                                                \
+  X(cudaEventRecordWithFlags, kRecord, 1, kNone, Handle, Handle, unsigned)                                             \
+  X(cudaEventRecordWithFlags_ptsz, kRecord, 1, kNone, Handle, Handle, unsigned)                                        \
+  X(cudaEventRecord_ptsz, kRecord, 1, kNone, Handle, Handle)                                                           \
   X(cudaEventSynchronize, kWait, kNone, kNone, Handle)                                                                 \
   X(cudaFree, kWait, kNone, kNone, void*)                                                                              \
   X(cudaFreeAsync, kPool, 1, kNone, void*, Handle)                                                                     \
@@ -227,7 +237,10 @@ constinit std::atomic<uint64_t> g_slow_copy_ticks{0}, g_slow_launch_ticks{0};
 constinit std::atomic<uint32_t> g_collector_name{0};
 constinit std::array<std::array<std::atomic<uint32_t>, kDirections>, kFunctions> g_names{};
 constinit std::array<std::array<Original, kMostOriginals>, kFunctions> g_originals{};
-__thread bool t_is_inside = false;  // one of these calls calls another
+constinit std::atomic<uint64_t> g_session{0};  // of the recording; streams of events from before are not known
+constinit std::atomic<uint32_t> g_target_collector{0};
+constinit base::HandleTable<1024> g_event_streams{};  // context and number, by event and session
+__thread bool t_is_inside = false;                    // one of these calls calls another
 __thread bool t_is_launching = false;
 __thread uint64_t t_recorded_ticks = 0;  // of calls recorded during the launch
 
@@ -260,7 +273,8 @@ template <uint32_t kFunction, class... Args> void* StreamOf(const std::tuple<Arg
 template <uint32_t kFunction, class... Args> void Tell(const std::tuple<Args...>& args) {
   constexpr Kind kKind = kKinds[kFunction];
   const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire);
-  constexpr bool kIsOfStreams = kKind.role != Role::kOwn && kKind.role != Role::kPool && kKind.role != Role::kCapture;
+  constexpr bool kIsOfStreams = kKind.role != Role::kOwn && kKind.role != Role::kPool && kKind.role != Role::kCapture &&
+                                kKind.role != Role::kRecord;
   if (!kIsOfStreams || watcher == nullptr) return;
   if constexpr (kKind.role == Role::kDestroy) {
     watcher->destroy();
@@ -314,13 +328,40 @@ void Count(uint64_t begin, uint64_t end) {
   trace::t_launches.ticks += end - begin;
 }
 
-template <uint32_t kFunction, class... Args> void RecordCall(uint64_t begin, const std::tuple<Args...>& args) {
+// Remembers the stream of an event; context 0: it is not known from now on.
+void Remember(const void* event, const DeviceCall& target) {
+  if (target.context != 0) g_target_collector.store(target.collector.index, std::memory_order_relaxed);
+  g_event_streams.Set(g_session.load(std::memory_order_relaxed), event, uint64_t{target.context} << 32 | target.stream);
+}
+void AddTargetOfEvent(const void* event, DeviceCall* call) {
+  uint64_t found = 0;
+  if (!g_event_streams.Find(g_session.load(std::memory_order_relaxed), event, &found) || found >> 32 == 0) return;
+  call->collector = Name{g_target_collector.load(std::memory_order_relaxed)};
+  call->context = static_cast<uint32_t>(found >> 32), call->stream = static_cast<uint32_t>(found);
+}
+
+// What a call waits for: its stream, that of its event, or all of the current context.
+template <uint32_t kFunction, class... Args> void AddTarget(const std::tuple<Args...>& args, DeviceCall* call) {
+  constexpr Kind kKind = kKinds[kFunction];
+  if constexpr (kKind.name.ends_with("EventSynchronize")) return AddTargetOfEvent(std::get<0>(args), call);
+  constexpr bool kIsForAll = base::CallClassOf(kKind.name) == base::CallClass::kDeviceSync && sizeof...(Args) == 0;
+  const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire);
+  if (watcher == nullptr) return;
+  if constexpr (kKind.stream != kNone) {
+    watcher->add_target(StreamOf<kFunction>(args), call);
+  } else if constexpr (kIsForAll) {
+    watcher->add_target(trace::kEveryStream, call);
+  }
+}
+
+template <uint32_t kFunction, class... Args>
+void RecordCall(uint64_t begin, const std::tuple<Args...>& args, DeviceCall call = {}) {
   constexpr Kind kKind = kKinds[kFunction];
   uint32_t direction = kNoDirection;
   if constexpr (kKind.direction != kNone)
     direction = std::min(static_cast<uint32_t>(std::get<kKind.direction>(args)), kNoDirection);
-  DeviceCall call;
-  call.collector = Name{g_collector_name.load(std::memory_order_relaxed)};
+  // A target has the numbers of another collector.
+  if (call.context == 0) call.collector = Name{g_collector_name.load(std::memory_order_relaxed)};
   call.api = Name{g_names[kFunction][direction].load(std::memory_order_relaxed)};
   EndCall(begin, call);
 }
@@ -380,6 +421,19 @@ template <uint32_t kFunction, class... Args> int CallCapture(int (*original)(Arg
   return result;
 }
 
+// CUDA's runtime calls the driver, which is not looked at again.
+template <uint32_t kFunction, class... Args> int CallRecord(int (*original)(Args...), Args... args) {
+  t_is_inside = true;
+  const int result = original(args...);
+  t_is_inside = false;
+  if (result != 0) return result;
+  const std::tuple<Args...> all(args...);
+  DeviceCall target;
+  AddTarget<kFunction>(all, &target);
+  Remember(std::get<0>(all), target);
+  return result;
+}
+
 template <class... Args> int AnswerLookUp(int (*original)(Args...), Args... args) {
   const int result = original(args...);
   void** const found = std::get<1>(std::tuple<Args...>(args...));
@@ -397,12 +451,16 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
   const std::tuple<Args...> all(args...);
   Tell<kFunction>(all);
   if constexpr (kKind.role == Role::kCapture) return CallCapture<kFunction>(original, args...);
+  if constexpr (kKind.role == Role::kRecord) return CallRecord<kFunction>(original, args...);
   const trace::LaunchHook* const hook = trace::g_launch_hook.load(std::memory_order_acquire);
   if constexpr (kKind.role == Role::kDestroy)
     return hook == nullptr ? original(args...) : CallHooked<kFunction>(*hook, original, args...);
   if constexpr (kKind.role == Role::kLaunch)
     return hook == nullptr ? CallLaunch<kFunction>(original, args...) : CallHooked<kFunction>(*hook, original, args...);
   if (kKind.role == Role::kCopy && hook != nullptr) hook->copy();
+  DeviceCall call;
+  // After its wait, another thread may destroy the stream.
+  if constexpr (kKind.role == Role::kWait) AddTarget<kFunction>(all, &call);
   const uint64_t begin = BeginCall(), events = detail::t_ring->events;
   t_is_inside = true;
   const int result = original(args...);
@@ -415,7 +473,8 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
       return result;
     }
   }
-  RecordCall<kFunction>(begin, all);
+  if constexpr (kKind.role == Role::kCopy) AddTarget<kFunction>(all, &call);
+  RecordCall<kFunction>(begin, all, call);
   if (t_is_launching) t_recorded_ticks += BeginCall() - begin;
   return result;
 }
@@ -453,6 +512,7 @@ void BeginRecording(uint64_t slow_copy_ns, uint64_t slow_launch_ns) noexcept {
   // Streams may have been used and destroyed unseen.
   if (const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire))
     watcher->destroy();
+  g_session.fetch_add(1);
   g_collector_name.store(Intern(kCollectorName).index, std::memory_order_relaxed);
   for (uint32_t function = 0; function < kFunctions; ++function) {
     const Kind& kind = kKinds[function];

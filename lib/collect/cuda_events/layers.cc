@@ -278,8 +278,12 @@ void OnDestroy() noexcept {
   g_streams_epoch.fetch_add(1, std::memory_order_acq_rel);
 }
 
+void AddTarget(void* stream, DeviceCall* call) noexcept {
+  g_layer_pools.load(std::memory_order_acquire)->AddTarget(stream, call);
+}
+
 constexpr trace::Mirror kMirror = {OnScopeBegin, OnScopeEnd, OnWork};
-constexpr trace::StreamWatcher kWatcher = {OnLaunch, OnWait, OnDestroy};
+constexpr trace::StreamWatcher kWatcher = {OnLaunch, OnWait, OnDestroy, AddTarget};
 
 }  // namespace
 

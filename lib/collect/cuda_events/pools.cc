@@ -5,15 +5,23 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "pitot/extend/call.h"
 #include "trace/process.h"
+#include "trace/stream_use.h"
 
 namespace pitot::cuda_events {
 namespace {
 
 void Count(std::atomic<uint64_t>* count) { count->fetch_add(1, std::memory_order_relaxed); }
 
-// CUPTI's number if the driver has it; otherwise one that no other stream has at the time.
+// Asked before anything else: to ask for a captured stream's number would end the capture.
+bool IsCaptured(const Driver& driver, void* stream) {
+  int status = kNotCapturing;
+  // Asking about the legacy stream is an error while another stream is being captured.
+  return driver.is_capturing != nullptr &&
+         (driver.is_capturing(stream, &status) != kSuccess || status != kNotCapturing);
+}
+
+// The driver's number if it has one; otherwise one that no other stream has at the time.
 uint32_t StreamNumber(const Driver& driver, void* stream) {
   unsigned long long id = 0;
   if (driver.get_stream_id != nullptr && driver.get_stream_id(stream, &id) == kSuccess)
@@ -34,12 +42,9 @@ void Pools::Fail(int result) noexcept {
 }
 
 bool Pools::IsCapturing(const Driver& driver, void* stream) noexcept {
-  int status = kNotCapturing;
-  // Asking about the legacy stream is an error while another stream is being captured.
-  if (driver.is_capturing == nullptr || (driver.is_capturing(stream, &status) == kSuccess && status == kNotCapturing))
-    return false;
-  Count(&counts_.capturing);
-  return true;
+  const bool is_captured = IsCaptured(driver, stream);
+  if (is_captured) Count(&counts_.capturing);
+  return is_captured;
 }
 
 // Whether the pool's context was destroyed: another may have its address now. Threads: any that has a driver.
@@ -227,6 +232,17 @@ void Pools::Rename(detail::CudaSpan span, Name name) noexcept {
 void Pools::Cancel(detail::CudaSpan span) noexcept {
   auto* const pair = static_cast<Pair*>(span.pair);
   if (pair != nullptr && pair->pool->owner->fork_epoch_ == trace::ForkEpoch()) Release(pair, span.ticket);
+}
+
+void Pools::AddTarget(void* stream, DeviceCall* call) const noexcept {
+  const Driver* const driver = IsUsable() ? driver_.load(std::memory_order_acquire) : nullptr;
+  if (driver == nullptr || driver->get_context_id == nullptr || driver->get_stream_id == nullptr) return;
+  unsigned long long context = 0, number = kAllStreams;
+  const bool is_known = stream == trace::kEveryStream ||
+                        (!IsCaptured(*driver, stream) && driver->get_stream_id(stream, &number) == kSuccess);
+  if (!is_known || driver->get_context_id(nullptr, &context) != kSuccess) return;
+  call->collector = collector_name_;
+  call->context = static_cast<uint32_t>(context), call->stream = static_cast<uint32_t>(number);
 }
 
 void Pools::SetDriver(const Driver& driver) noexcept {

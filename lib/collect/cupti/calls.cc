@@ -42,8 +42,10 @@ constinit std::atomic<uint32_t> g_periods[2]{};
 uint32_t PeriodAndLook(uint8_t level) { return g_periods[level - 1].load(std::memory_order_acquire); }
 uint32_t PeriodOf(uint8_t level) { return PeriodAndLook(level) >> 1; }
 
-// Whether the call's end is still to be reported.
-bool IsInFlight(const InCall& call) { return call.period != 0 && call.period == PeriodOf(call.level); }
+// Whether the call's end is still to be reported. `period` was read for `level`: a second reading may differ.
+bool IsInFlight(const InCall& call, uint8_t level, uint32_t period) {
+  return call.period != 0 && call.period == (call.level == level ? period : PeriodOf(call.level));
+}
 
 // Whether the beginning of this very call was reported, in any period.
 bool IsBegun(const InCall& call, Domain domain, uint32_t callback_id, uint32_t correlation) {
@@ -221,7 +223,7 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
   InCall& call = t_call;
   const uint32_t now = PeriodAndLook(level), period = now >> 1;
   const bool is_on = period % 2 != 0, is_looking = (now & kLook) != 0;
-  const bool is_inside = IsInFlight(call);
+  const bool is_inside = IsInFlight(call, level, period);
   if (data.site == kEnter) {
     // While it is off, the thread may have been on its way here since it was on, and the end may not be reported.
     if (is_inside || !is_on) return;

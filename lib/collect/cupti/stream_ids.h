@@ -6,10 +6,10 @@
 #ifndef PITOT_LIB_COLLECT_CUPTI_STREAM_IDS_H_
 #define PITOT_LIB_COLLECT_CUPTI_STREAM_IDS_H_
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 
+#include "base/handle_table.h"
 #include "collect/cupti/api.h"
 #include "collect/cupti/until_exit.h"
 
@@ -36,23 +36,11 @@ class StreamIds {
   }
 
  private:
-  static constexpr uint32_t kSlots = 256;
-  // Written by one thread at a time; the version is odd meanwhile. A reader takes it only if the version stayed the
-  // same.
-  struct Slot {
-    std::atomic<uint32_t> version{0}, era{0}, context_id{0}, id{0};
-    std::atomic<uintptr_t> handle{0};
-  };
-
-  static uint32_t SlotOf(uint32_t context_id, uintptr_t handle) noexcept;
-  bool Find(uint32_t era, uint32_t context_id, uintptr_t handle, uint32_t* id) const noexcept;
-  void Remember(uint32_t era, uint32_t context_id, uintptr_t handle, uint32_t id) noexcept;
-
   const Api* api_ = nullptr;
   UntilExit* until_exit_ = nullptr;
   std::atomic<bool> is_told_{false};
   std::atomic<uint32_t> era_{1};
-  std::array<Slot, kSlots> slots_;
+  base::HandleTable<256> known_;  // by handle, era and context
 };
 
 }  // namespace pitot::cupti

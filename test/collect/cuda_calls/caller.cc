@@ -23,6 +23,9 @@ int cudaLaunchKernelExC(const void*, const void*, void**);
 int cudaStreamDestroy(void*);
 int cudaStreamBeginCapture(void*, int);
 int cudaStreamEndCapture(void*, void**);
+int cudaDeviceSynchronize();
+int cudaEventRecord(void*, void*);
+int cudaEventSynchronize(void*);
 
 [[gnu::visibility("default")]] fakes::Caller cuda_caller() {
   return {
@@ -48,6 +51,9 @@ int cudaStreamEndCapture(void*, void**);
       [](void* stream) { return cudaStreamDestroy(stream); },
       [](void* stream, int mode) { return cudaStreamBeginCapture(stream, mode); },
       [](void* stream, void** graph) { return cudaStreamEndCapture(stream, graph); },
+      [] { return cudaDeviceSynchronize(); },
+      [](void* event, void* stream) { return cudaEventRecord(event, stream); },
+      [](void* event) { return cudaEventSynchronize(event); },
       &fake_cudart_last,
       &fake_cudart_result,
       &fake_cudart_spins_ns,

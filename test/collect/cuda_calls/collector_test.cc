@@ -86,6 +86,32 @@ struct Hooked {
   inline static int copies = 0;
 };
 
+// Has the streams 6 and 8 of GPU 3.
+struct Spans final : pitot::Collector {
+  const char* Name() const noexcept override { return cuda_calls_test::kSpans; }
+  pitot::Status Start() noexcept override { return {}; }
+  void Stop() noexcept override {}
+  void Keep(int64_t, pitot::KeepFor) noexcept override {}
+  void AddTo(pitot::TraceBuilder& trace) override {
+    pitot::GpuDevice device;
+    device.ordinal = 3;
+    const uint32_t row = trace.AddDevice(device);
+    for (const uint32_t stream : {6u, 8u}) trace.AddStream(row, 1, stream);
+  }
+};
+
+// "stream 6", "GPU 3" or "" for each call.
+std::vector<std::string> Targets(const model::Trace& trace) {
+  std::vector<std::string> targets;
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    const uint32_t stream = trace.calls.stream[call], device = trace.calls.device[call];
+    targets.push_back(stream != model::kNone   ? "stream " + std::to_string(trace.streams[stream].stream)
+                      : device != model::kNone ? "GPU " + std::to_string(trace.devices[device].ordinal)
+                                               : "");
+  }
+  return targets;
+}
+
 }  // namespace
 
 TEST_CASE("the hook of launches gets the kernel, its shape and its stream before the call, and the result after it",
@@ -201,6 +227,84 @@ TEST_CASE("copies say their direction, and asynchronous ones are recorded only i
   *library.caller.spins_ns = 100'000;
   CHECK(library.caller.copy_async(nullptr, nullptr, 1, 1, nullptr) == 0);
   CHECK(Calls(rig.Incident()) == Names{"cudaMemcpyAsync HtoD (blocking)"});
+}
+
+TEST_CASE("a wait for a stream or a device, and a copy that waited, say what they waited for", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  rig.options.slow_copy_us = 1;
+  REQUIRE(rig.Add().ok());
+  REQUIRE(rig.host.recorder.Add(std::make_unique<Spans>()).ok());
+  const Watched watched;
+  const Caller& caller = library.caller;
+  void* memory = nullptr;
+  *caller.spins_ns = 100'000;
+  caller.synchronize(Pointer(6));
+  caller.copy_async(nullptr, nullptr, 1, kToHost, Pointer(8));
+  caller.synchronize_device();
+  caller.synchronize(Pointer(9));  // has no row
+  // These name no stream, or do not wait for it.
+  caller.copy(nullptr, nullptr, 1, kToHost);
+  caller.free(nullptr);
+  caller.allocate_async(&memory, 8, Pointer(6));
+  const model::Trace trace = rig.Incident();
+
+  CHECK(Calls(trace) == Names{"cudaStreamSynchronize", "cudaMemcpyAsync DtoH (blocking)", "cudaDeviceSynchronize",
+                              "cudaStreamSynchronize", "cudaMemcpy DtoH", "cudaFree", "cudaMallocAsync"});
+  CHECK(Targets(trace) == Names{"stream 6", "stream 8", "GPU 3", "", "", "", ""});
+}
+
+TEST_CASE("a wait for an event has the stream that the event was recorded on last", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  REQUIRE(rig.host.recorder.Add(std::make_unique<Spans>()).ok());
+  const Caller& caller = library.caller;
+  {
+    const Watched watched;
+    caller.record_event(Pointer(101), Pointer(6));
+    caller.record_event(Pointer(102), Pointer(6));
+    caller.record_event(Pointer(102), Pointer(8));
+    *caller.result = 1;
+    caller.record_event(Pointer(102), Pointer(6));  // fails
+    *caller.result = 0;
+    caller.record_event(Pointer(103), Pointer(6));
+    for (const uintptr_t event : {101, 102, 104}) caller.synchronize_event(Pointer(event));
+    CHECK(Watched::waits.size() == 3);
+    CHECK(Watched::streams.empty());
+  }
+  caller.record_event(Pointer(103), Pointer(8));  // nobody tells the number
+  caller.synchronize_event(Pointer(103));
+  const model::Trace trace = rig.Incident();
+
+  CHECK(Calls(trace) == Names(4, "cudaEventSynchronize"));
+  CHECK(Targets(trace) == Names{"stream 6", "stream 8", "", ""});
+}
+
+TEST_CASE("a later recording does not know the streams of events recorded before it", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  const Watched watched;
+  for (const bool is_first : {true, false}) {
+    Rig rig;
+    REQUIRE(rig.Add().ok());
+    REQUIRE(rig.host.recorder.Add(std::make_unique<Spans>()).ok());
+    if (is_first) library.caller.record_event(Pointer(101), Pointer(6));
+    library.caller.synchronize_event(Pointer(101));
+
+    CHECK(Targets(rig.Incident()) == Names{is_first ? "stream 6" : ""});
+  }
+}
+
+TEST_CASE("nobody asks for the stream of a launch, or of a copy that did not wait", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  rig.options.slow_copy_us = 1'000'000;
+  REQUIRE(rig.Add().ok());
+  const Watched watched;
+  library.caller.launch(nullptr, {}, {}, nullptr, 0, Pointer(7));
+  library.caller.copy_async(nullptr, nullptr, 1, kToHost, Pointer(8));
+
+  CHECK(Watched::targets.empty());
 }
 
 TEST_CASE("an allocation from a pool is recorded only if it was slow, and is no launch", "[cuda_calls]") {

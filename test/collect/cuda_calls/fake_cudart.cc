@@ -38,6 +38,9 @@ extern "C" {
 
 #define EXPORTED [[gnu::visibility("default")]]
 EXPORTED int cudaStreamSynchronize(void* stream) { return Note("cudaStreamSynchronize", stream); }
+EXPORTED int cudaEventRecord(void* event, void* stream) { return Note("cudaEventRecord", event, stream); }
+EXPORTED int cudaEventSynchronize(void* event) { return Note("cudaEventSynchronize", event); }
+EXPORTED int cudaDeviceSynchronize() { return Note("cudaDeviceSynchronize"); }
 EXPORTED int cudaMemcpy(void* to, const void* from, size_t bytes, int direction) {
   return Note("cudaMemcpy", to, from, Word(bytes), Word(static_cast<uint64_t>(direction)));
 }

@@ -36,6 +36,9 @@ struct Caller {
   int (*destroy_stream)(void* stream);
   int (*begin_capture)(void* stream, int mode);
   int (*end_capture)(void* stream, void** graph);
+  int (*synchronize_device)();
+  int (*record_event)(void* event, void* stream);
+  int (*synchronize_event)(void* event);
   const RuntimeCall* last;
   int* result;        // of the next calls
   int64_t* spins_ns;  // how long each takes

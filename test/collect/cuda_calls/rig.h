@@ -49,13 +49,24 @@ inline std::vector<std::string> Calls(const model::Trace& trace) {
 }
 using Names = std::vector<std::string>;
 
+inline constexpr char kSpans[] = "spans";  // the collector with the streams' numbers
+
 struct Watched {
   static void Launch(void* stream) noexcept { streams.push_back(stream); }
   static void Wait(void* stream) noexcept { waits.push_back(stream); }
   static void Destroy() noexcept { ++destroyed; }
+  // Streams have their address as a number, in context 1.
+  static void AddTarget(void* stream, pitot::DeviceCall* call) noexcept {
+    const bool is_all = stream == pitot::trace::kEveryStream;
+    call->collector = pitot::Intern(kSpans);
+    call->context = 1;
+    call->stream = is_all ? pitot::kAllStreams : static_cast<uint32_t>(reinterpret_cast<uintptr_t>(stream));
+    targets.push_back(stream);
+  }
   explicit Watched() {
     streams.clear();
     waits.clear();
+    targets.clear();
     destroyed = 0;
     pitot::trace::g_stream_watcher.store(&kWatcher);
   }
@@ -63,8 +74,8 @@ struct Watched {
   Watched(const Watched&) = delete;
   Watched& operator=(const Watched&) = delete;
 
-  static constexpr pitot::trace::StreamWatcher kWatcher = {Launch, Wait, Destroy};
-  inline static std::vector<void*> streams, waits;
+  static constexpr pitot::trace::StreamWatcher kWatcher = {Launch, Wait, Destroy, AddTarget};
+  inline static std::vector<void*> streams, waits, targets;
   inline static int destroyed = 0;
 };
 

@@ -433,6 +433,7 @@ FAKE_EXPORT int cuStreamIsCapturing(void* stream, int* status) {
 }
 FAKE_EXPORT int cuCtxGetId(void* context, unsigned long long* id) {
   ENTER(cuCtxGetId);
+  if (context == nullptr) context = fakes::Current();
   if (!g_cuda.IsThere(context)) return fakes::events::kContextIsDestroyed;
   *id = g_cuda.contexts[context].id;
   return 0;
@@ -441,6 +442,7 @@ FAKE_EXPORT int cuStreamGetId(void* stream, unsigned long long* id) {
   ENTER(cuStreamGetId);
   const fakes::Cuda::Stream* const of = g_cuda.Find(stream);
   if (of == nullptr) return fakes::kInvalidValue;
+  if (of->is_capturing) g_cuda.Break("ends a capture by asking for its stream's number");
   *id = of->id;
   return 0;
 }

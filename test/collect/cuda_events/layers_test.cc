@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "collect/cuda_events/rig.h"
+#include "pitot/extend/call.h"
 #include "pitot/model/classes.h"
 #include "pitot/pitot.h"
 #include "trace/stream_use.h"
@@ -23,6 +25,13 @@ using fakes::kMs;
 struct Launches {
   static void Tell(void* stream) { pitot::trace::g_stream_watcher.load()->launch(stream); }
   static void Wait(void* stream = pitot::trace::kNoStream) { pitot::trace::g_stream_watcher.load()->wait(stream); }
+  // A wait of that name, with its target.
+  static void RecordWait(const char* name, void* stream) {
+    pitot::DeviceCall call{pitot::Intern("cuda_calls"), {}};
+    pitot::trace::g_stream_watcher.load()->add_target(stream, &call);
+    call.api = pitot::Intern(name);
+    pitot::EndCall(pitot::BeginCall(), call);
+  }
   static void Destroy() { pitot::trace::g_stream_watcher.load()->destroy(); }
 };
 
@@ -45,6 +54,13 @@ std::vector<std::string> Spans(const model::Trace& trace) {
   return names;
 }
 using Names = std::vector<std::string>;
+
+uint32_t CallNamed(const model::Trace& trace, std::string_view name) {
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    if (trace.strings[trace.calls.name[call]] == name) return call;
+  }
+  return model::kNone;
+}
 
 // The incident, once nothing is in flight.
 model::Trace SettledIncident(EventHost* host) {
@@ -322,5 +338,50 @@ TEST_CASE("a share of the time that is no share is refused", "[cuda_events][laye
   for (const double percent : {0.0, -1.0, 100.5}) {
     host.event_options.layer_cost_percent = percent;
     CHECK(host.Add().code() == pitot::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST_CASE("a wait for a stream or a device is tied to the spans on it", "[cuda_events][layers]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  void* const other = host.cuda.MakeStream();
+  host.Run("forward");
+  {
+    const pitot::CudaEventScope scope(other, "copies");
+    host.cuda.Enqueue(other, 0);
+  }
+  Launches::RecordWait("cudaStreamSynchronize", other);
+  Launches::RecordWait("cudaDeviceSynchronize", pitot::trace::kEveryStream);
+  const model::Trace trace = SettledIncident(&host);
+
+  const uint32_t copies = EventHost::Find(trace, "copies");
+  const uint32_t waited = CallNamed(trace, "cudaStreamSynchronize"),
+                 for_all = CallNamed(trace, "cudaDeviceSynchronize");
+  REQUIRE((copies != model::kNone && waited != model::kNone && for_all != model::kNone));
+  CHECK(trace.calls.stream[waited] == trace.gpu.stream[copies]);
+  CHECK(trace.gpu.stream[copies] != trace.gpu.stream[EventHost::Find(trace, "forward")]);
+  CHECK(trace.calls.device[waited] == model::kNone);
+  CHECK(trace.calls.stream[for_all] == model::kNone);
+  CHECK(trace.calls.device[for_all] == trace.streams[trace.gpu.stream[copies]].device);
+}
+
+TEST_CASE("the target of a wait is not known without a context, in a capture, or from an old driver",
+          "[cuda_events][layers]") {
+  for (const char* why : {"no context", "a capture", "old driver"}) {
+    INFO(why);
+    const std::string_view of = why;
+    EventHost host(of == "old driver" ? PITOT_FAKE_CUDA_OLD : PITOT_FAKE_CUDA);
+    REQUIRE(host.StartTiming());
+    host.Run("forward");
+    if (of == "no context") host.cuda.MakeCurrent(nullptr);
+    if (of == "a capture") host.cuda.SetCapturing(host.stream, true);
+    Launches::RecordWait("cudaStreamSynchronize", host.stream);
+    const model::Trace trace = SettledIncident(&host);
+
+    const uint32_t waited = CallNamed(trace, "cudaStreamSynchronize");
+    REQUIRE(waited != model::kNone);
+    CHECK(trace.calls.stream[waited] == model::kNone);
+    CHECK(trace.calls.device[waited] == model::kNone);
+    CHECK(host.cuda.broken_rules() == "");
   }
 }

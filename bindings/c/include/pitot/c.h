@@ -847,8 +847,16 @@ PITOT_C_API void pitot_step_begin(uint64_t request);
 PITOT_C_API int32_t pitot_step_end(void);
 PITOT_C_API void pitot_step_record(pitot_name name, uint64_t request);
 
-// Records a garbage collection by the calling thread that ends now.
-PITOT_C_API void pitot_collection(uint64_t duration_ns, uint32_t generation, uint64_t collected);
+// Records a garbage collection by the calling thread that took `duration_ns`, until `ago_ns` before now.
+PITOT_C_API void pitot_collection(uint64_t ago_ns, uint64_t duration_ns, uint32_t generation, uint64_t collected);
+// An entry for gc.callbacks of Python, through ctypes.PyDLL: an entry in Python may have to wait for the interpreter's
+// lock before it reads the clock. `phase` is "start" or "stop". After a collection of 1 ms or more it calls `function`
+// with its end (CLOCK_MONOTONIC, ns), its length and `info`. pitot_on_collection sets that; NULL: none.
+// Threads: the collecting one, with the interpreter's lock.
+// Cost: a clock read.
+typedef void (*pitot_collection_function)(uint64_t end_ns, uint64_t duration_ns, void* info);
+PITOT_C_API void pitot_on_collection(pitot_collection_function function);
+PITOT_C_API void pitot_see_collection(const wchar_t* phase, void* info);
 // Records that the calling thread waited for the interpreter's lock for `duration_ns`, until `ago_ns` before now. The
 // thread with the lock has the operating system's id `tid` (0: unknown), a name, and a place in its code; it ran for
 // `on_cpu_ns` of that time.
