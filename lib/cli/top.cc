@@ -143,13 +143,13 @@ class ColumnMaker {
     if (is_call_) Add("Host", "max", [](const TopRow& row) { return Time(row.cpu_max_ns); });
     AddGpuQuantiles();
     if (has_gpu_ && (is_kernel_ || is_request_))
-      Add("CUDA", "busy", [](const TopRow& row) { return Time(row.gpu_busy_ns); });
+      Add("CUDA", "busy", [](const TopRow& row) { return IfKnown(row, Time(row.gpu_busy_ns)); });
     AddFlops();
     if (table_.span_ns != 0)
       Add("CUDA", "events", [](const TopRow& row) { return row.spans == 0 ? "-" : Time(row.span_ns); });
     AddRoofs();
     AddOccupancy();
-    if (has_gpu_) Add("CUDA", "exposed", [](const TopRow& row) { return Time(row.gpu_exposed_ns); });
+    if (has_gpu_) Add("CUDA", "exposed", [](const TopRow& row) { return IfKnown(row, Time(row.gpu_exposed_ns)); });
     return std::move(columns_);
   }
 
@@ -184,9 +184,11 @@ class ColumnMaker {
     Add("Host", "total", [](const TopRow& row) { return Time(row.cpu_total_ns); });
     Add("Host", "time avg", [](const TopRow& row) { return Time(row.CpuAverageNs()); });
   }
+  // "-" if it was not recorded.
+  static std::string IfKnown(const TopRow& row, const std::string& cell) { return row.is_gpu_known ? cell : "-"; }
   void AddGpu() {
-    Add("Self", "CUDA", [](const TopRow& row) { return Time(row.self_gpu_ns); });
-    Add("Self", "CUDA %", [&](const TopRow& row) { return Share(row.self_gpu_ns, table_.gpu_ns); });
+    Add("Self", "CUDA", [](const TopRow& row) { return IfKnown(row, Time(row.self_gpu_ns)); });
+    Add("Self", "CUDA %", [&](const TopRow& row) { return IfKnown(row, Share(row.self_gpu_ns, table_.gpu_ns)); });
     if (is_request_ || is_call_) return;
     if (!is_kernel_) Add("CUDA", "total", [](const TopRow& row) { return Time(row.gpu_total_ns); });
     Add("CUDA", "time avg", [](const TopRow& row) { return Time(row.GpuAverageNs()); });
@@ -195,7 +197,7 @@ class ColumnMaker {
     if (!is_request_) {
       Add("# of", "Calls", [](const TopRow& row) { return row.calls == 0 ? "-" : std::to_string(row.calls); });
     } else if (has_gpu_) {
-      Add("GPU", "records", [](const TopRow& row) { return std::to_string(row.gpu_records); });
+      Add("GPU", "records", [](const TopRow& row) { return IfKnown(row, std::to_string(row.gpu_records)); });
     }
   }
   void AddQuantiles() {
@@ -289,6 +291,9 @@ std::string Notes(const TopTable& table, bool is_of_request) {
     notes.push_back(
         "there are no operators; `--by kernel`, `--by scope` and `--by request` show the time without them");
   if (table.has_gpu) notes.push_back(KernelsNote(table.coverage, of));
+  if (table.gpu_ns != 0 &&
+      std::any_of(table.rows.begin(), table.rows.end(), [](const TopRow& row) { return !row.is_gpu_known; }))
+    notes.push_back("-: not recorded");
   for (std::string& note : MissingNotes(table)) notes.push_back(std::move(note));
   notes.erase(std::remove(notes.begin(), notes.end(), ""), notes.end());
   return absl::StrJoin(notes, "; ");
@@ -360,6 +365,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
   ordered_json rows = ordered_json::array();
   for (size_t i = 0; i < shown; ++i) {
     const TopRow& row = table.rows[i];
+    const auto gpu = [&](ordered_json value) { return row.is_gpu_known ? value : ordered_json(); };
     ordered_json one = {{"name", row.name}};
     if (table.by == TopBy::kRequest) {
       const bool has_id = row.request != model::kNone;
@@ -368,7 +374,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
     one.update({{"shape", row.shape.empty() ? ordered_json() : ordered_json(row.shape)},
                 {"calls", row.calls},
                 {"cut_calls", row.cut_calls},
-                {"gpu_records", row.gpu_records},
+                {"gpu_records", gpu(row.gpu_records)},
                 {"flops", row.flops},
                 {"self_cpu_ns", row.self_cpu_ns},
                 {"self_wait_ns", wait(row.self_wait_ns)},
@@ -377,13 +383,13 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"cpu_p50_ns", Ns(row.cpu_p50_ns)},
                 {"cpu_p99_ns", Ns(row.cpu_p99_ns)},
                 {"cpu_max_ns", Ns(row.cpu_max_ns)},
-                {"self_gpu_ns", row.self_gpu_ns},
-                {"gpu_total_ns", row.gpu_total_ns},
-                {"gpu_avg_ns", Ns(row.GpuAverageNs())},
+                {"self_gpu_ns", gpu(row.self_gpu_ns)},
+                {"gpu_total_ns", gpu(row.gpu_total_ns)},
+                {"gpu_avg_ns", gpu(Ns(row.GpuAverageNs()))},
                 {"gpu_p50_ns", Ns(row.gpu_p50_ns)},
                 {"gpu_p99_ns", Ns(row.gpu_p99_ns)},
-                {"gpu_busy_ns", row.gpu_busy_ns},
-                {"gpu_exposed_ns", row.gpu_exposed_ns},
+                {"gpu_busy_ns", gpu(row.gpu_busy_ns)},
+                {"gpu_exposed_ns", gpu(row.gpu_exposed_ns)},
                 {"above_next", row.above_next < 0 ? ordered_json() : ordered_json(row.above_next)}});
     AddJson(row, table.by, &one);
     rows.push_back(std::move(one));

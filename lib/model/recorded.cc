@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace pitot::model {
@@ -50,6 +51,24 @@ bool HasGpuWork(const Trace& trace) {
 
 bool IsGpuWorkRecorded(const Trace& trace, int64_t begin_ns, int64_t end_ns) {
   return DepthOf(trace, begin_ns, end_ns) != Depth::kScopes && HasGpuWork(trace);
+}
+
+Intervals RecordedIn(const Trace& trace, Interval time) {
+  if (trace.depths.empty()) return Union({time});
+  std::vector<Interval> deep;
+  for (const DepthRow& row : trace.depths) {
+    if (row.depth != Depth::kScopes) deep.push_back({row.begin_ns, row.end_ns});
+  }
+  return Intersection(Union({time}), Union(std::move(deep)));
+}
+
+std::vector<bool> AreRequestsRecorded(const Trace& trace) {
+  std::vector<bool> are(trace.requests.size(), HasGpuWork(trace));
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+    const RequestRow& request = trace.requests[row];
+    are[row] = are[row] && DepthOf(trace, request.begin_ns, trace.RequestEnd(request)) != Depth::kScopes;
+  }
+  return are;
 }
 
 std::string WhyRefused(const Trace& trace, std::string_view collector) {

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
 namespace pitot::model {
@@ -30,6 +32,10 @@ bool HasGpuWork(const Trace& trace);
 // Whether kernels, or at least graphs, were recorded all the time between two moments. Without this there is no such
 // work in the trace, whatever GPUs did. O(GPU rows).
 bool IsGpuWorkRecorded(const Trace& trace, int64_t begin_ns, int64_t end_ns);
+// The parts of `time` with such records. O(depths).
+Intervals RecordedIn(const Trace& trace, Interval time);
+// For each request, whether its GPU work was recorded all of its time. O(GPU rows + requests log depths).
+std::vector<bool> AreRequestsRecorded(const Trace& trace);
 
 // Why the recorder refused the collector of that attribute ("collector.cupti"); "" if it did not.
 std::string WhyRefused(const Trace& trace, std::string_view collector);

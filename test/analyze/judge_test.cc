@@ -134,7 +134,8 @@ TEST_CASE("an incident's report opens with its number and the verdict, with file
                  "00000000000077aa of /segment) executor_busy +13.5 ms (75 %), p="));
   REQUIRE(hearing.files.size() == 2);
   CHECK(Contains(hearing.files["verdict.json"], "\"verdict\": \"causes\""));
-  CHECK(Contains(hearing.files["report.html"], "<title>incident 7, latency /classify</title>"));
+  CHECK(
+      Contains(hearing.files["report.html"], "<title>incident 7, latency /classify, request 0000000000008f0c</title>"));
   CHECK(Contains(
       hearing.files["report.html"],
       "<h1>Request 0000000000008f0c (/classify) took 33.5 ms instead of 15.4 ms: it waited 13.5 ms for its "

@@ -3,6 +3,7 @@
 // Findings about a trace that misses GPU work.
 #include "analyze/facts/missing_gpu_work.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
@@ -113,6 +114,94 @@ TEST_CASE("work of a GPU that was not recorded has no value, not 0", "[a01][a10]
   CHECK(std::isnan(without.Run("a01").Find("a01", "compute")->value));
   CHECK(std::isnan(without.Run("a10").Find("a10", "launches")->value));
   CHECK(std::isnan(without.Run("a10").Find("a10", "launches_a_request")->value));
+}
+
+// Recorded from 6 to 10 ms. There a request launched two kernels, which ran from 7 to 8 and from 9 to 9.5 ms.
+GpuTrace Partly() {
+  GpuTrace made(10'000);
+  made.trace.depths = {{0, 6'000'000, Depth::kScopes}, {6'000'000, 10'000'000, Depth::kKernels}};
+  made.Request(0, 1000);
+  made.Request(5500, 1500);
+  made.For(made.Request(6500, 2000));
+  const uint32_t first = made.Call("cudaLaunchKernel", 6600, 10), second = made.Call("cudaLaunchKernel", 6700, 10);
+  made.Gpu(GpuKind::kKernel, "k", 7000, 1000, first);
+  made.Gpu(GpuKind::kKernel, "k", 9000, 500, second);
+  return made;
+}
+
+TEST_CASE("launches a request are those of requests recorded all the time", "[a10]") {
+  GpuTrace made = Partly();
+  CHECK(Measured(made.Run("a10"), "launches_a_request") == 2);
+
+  made.trace.requests.pop_back();
+  std::fill(made.trace.calls.request.begin(), made.trace.calls.request.end(), kNone);
+  CHECK(std::isnan(made.Run("a10").Find("a10", "launches_a_request")->value));
+}
+
+TEST_CASE("a batch's launches count by its members that were recorded all the time", "[a10]") {
+  GpuTrace made = Partly();
+  const uint32_t batch = made.Batch("e", 6500, 3000, 2);
+  made.trace.members[0].request = 1;  // recorded in part
+  made.trace.members[1].request = 2;
+  std::fill(made.trace.calls.batch.begin(), made.trace.calls.batch.end(), batch);
+
+  CHECK(Measured(made.Run("a10"), "launches_a_request") == 1);
+}
+
+TEST_CASE("a GPU is not idle while its work was not recorded", "[a01][a03][a04][a10]") {
+  GpuTrace partly = Partly();
+  CHECK(Measured(partly.Run("a01"), "recorded") == 4000);
+  CHECK(Measured(partly.Run("a03"), "utilisation") == Approx(1.5 / 4));
+  CHECK(Found(partly.Run("a03"), "a03.utilisation_low")->summary.find("ran for 37.5 % of the recorded 4.00 ms") !=
+        std::string::npos);
+  CHECK(Measured(partly.Run("a04"), "idle") == 1000);
+  CHECK(Found(partly.Run("a04"), "a04.idle")->value == Approx(1.0 / 2.5));
+
+  // With a part that was not recorded between the two kernels.
+  partly.trace.depths = {{6'000'000, 8'200'000, Depth::kKernels},
+                         {8'200'000, 8'800'000, Depth::kScopes},
+                         {8'800'000, 10'000'000, Depth::kKernels}};
+  CHECK(Measured(partly.Run("a03"), "utilisation") == Approx(1.5 / 3.4));
+  CHECK(Measured(partly.Run("a04"), "idle") == 0);
+  CHECK_FALSE(Found(partly.Run("a04"), "a04.idle").has_value());
+
+  partly.trace.depths = {{0, 10'000'000, Depth::kKernels}};
+  CHECK(partly.Run("a01").Find("a01", "recorded") == nullptr);
+  CHECK(Measured(partly.Run("a03"), "utilisation") == Approx(0.15));
+}
+
+TEST_CASE("exposed launching is a share of the recorded time", "[a10]") {
+  GpuTrace made = Partly();
+  made.trace.calls.duration_ns = {10'000, 2'100'000};  // the second launch: to 8.8 ms
+  const auto share = [&] { return Found(made.Run("a10"), "a10.launch_bound")->value; };
+  CHECK(share() == Approx(0.8 / 2.5));
+
+  made.trace.depths = {{6'000'000, 8'200'000, Depth::kKernels},
+                       {8'200'000, 8'800'000, Depth::kScopes},
+                       {8'800'000, 10'000'000, Depth::kKernels}};
+  CHECK(share() == Approx(0.2 / 1.9));
+}
+
+TEST_CASE("a launch queue is not empty while launches were not recorded", "[a11]") {
+  GpuTrace made(10'000);
+  made.Gpu(GpuKind::kKernel, "k", 200, 100, made.Call("cudaLaunchKernel", 100, 10));
+  made.Gpu(GpuKind::kKernel, "k", 9300, 100, made.Call("cudaLaunchKernel", 9100, 10));
+  made.trace.depths = {{0, 1'000'000, Depth::kKernels},
+                       {1'000'000, 9'000'000, Depth::kScopes},
+                       {9'000'000, 10'000'000, Depth::kKernels}};
+
+  const analyze::AnalysisReport report = made.Run("a11");
+
+  CHECK(Measured(report, "empty") == 900);
+  CHECK(Found(report, "a11.queue_empty")->value == Approx(0.9 / 1.2));
+}
+
+TEST_CASE("energy goes into an idle GPU only while its work was recorded", "[a43]") {
+  GpuTrace made = Partly();
+  const uint32_t power = made.Counter("GPU 0 (H100): power", "W");
+  made.Sample(power, 0, 100);
+
+  CHECK(made.Run("a43").Find("a43", "energy while idle")->value == Approx(0.25));  // 2.5 ms of 4 recorded ones
 }
 
 TEST_CASE("a10 counts launches without work, and no launches in their place", "[a10]") {

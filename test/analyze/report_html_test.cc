@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -399,4 +400,120 @@ TEST_CASE("a crowded picture shows the largest share of each column, to the end"
   CHECK(bars <= 250);
   CHECK(widths["code"] == Approx(1000.0 * 70 / 90).margin(8));
   CHECK(widths["wait"] == Approx(1000.0 * 20 / 90).margin(8));
+}
+
+namespace {
+
+// The page on a request whose first segment is time on a GPU, by that row of `gpu`.
+std::string PageOfGpuTime(const Trace& trace, uint32_t gpu) {
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  judgement.blame.segments.at(0).blame = pitot::analyze::Blame::kGpuExecExpected;
+  judgement.blame.segments.at(0).gpu = gpu;
+  HtmlReport report;
+  report.judgement = &judgement;
+  return ReportHtml(trace, report);
+}
+
+}  // namespace
+
+TEST_CASE("the page's title and its first line have the id of the request", "[html]") {
+  const std::string page = PageOf(MakeHostile("name"), "name");
+
+  CHECK(page.find("<title>incident name, name, request 0000000000000002</title>") != std::string::npos);
+  CHECK(page.find("<p class=\"soft\">incident name, name, request 0000000000000002, name on name, ") !=
+        std::string::npos);
+  HtmlReport unjudged;
+  CHECK(ReportHtml(MakeHostile("name"), unjudged).find("name, request 0000000000000002</title>") != std::string::npos);
+}
+
+TEST_CASE("the legend speaks of kernels only if some were recorded in the request's time", "[html]") {
+  Trace trace = MakeHostile("name");
+  trace.devices.push_back({0, trace.strings.Add("H100")});
+  trace.streams.push_back({0, 1, 7, 0, 0, 2});
+  for (const auto kind : {pitot::GpuKind::kSpan, pitot::GpuKind::kKernel}) {
+    trace.gpu.begin_ns.push_back(kBegin + 60 * kMs);
+    trace.gpu.duration_ns.push_back(kMs);
+    trace.gpu.kind.push_back(kind);
+    trace.gpu.stream.push_back(0);
+    trace.gpu.name.push_back(trace.strings.Add("forward"));
+    trace.gpu.call.push_back(0);
+    trace.gpu.shape.push_back(pitot::model::kNone);
+    trace.gpu.bytes.push_back(0);
+    trace.gpu.graph.push_back(0);
+    trace.gpu.node.push_back(0);
+    trace.gpu.scope_path.push_back(0);
+  }
+  const std::string kernels = "</i>kernels</li>", work = "</i>work of GPUs</li>";
+
+  const std::string by_counters = PageOfGpuTime(trace, pitot::model::kNone), by_span = PageOfGpuTime(trace, 0),
+                    by_kernel = PageOfGpuTime(trace, 1);
+
+  for (const std::string& page : {by_counters, by_span}) {
+    CHECK(page.find(work) != std::string::npos);
+    CHECK(page.find(kernels) == std::string::npos);
+  }
+  CHECK(by_kernel.find(kernels) != std::string::npos);
+  CHECK(by_kernel.find(work) == std::string::npos);
+}
+
+TEST_CASE("the page says that GPU work was not recorded in the request's time", "[html]") {
+  Trace trace = MakeHostile("name");
+  const std::string row = "<div class=\"name\">kernels, copies, launches</div><div class=\"num it\">not recorded</div>";
+  CHECK(PageOf(trace, "name").find(row) == std::string::npos);  // there is no GPU
+
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, pitot::Depth::kScopes}};
+  CHECK(PageOf(trace, "name").find(row) != std::string::npos);
+  CHECK(PageOf(trace, "name").find("Kernels were not recorded.") == std::string::npos);
+  trace.attributes.push_back({trace.strings.Add("collector.cupti"), trace.strings.Add("refused: <no> libcupti")});
+  CHECK(PageOf(trace, "name").find("Kernels were not recorded: &lt;no&gt; libcupti.") != std::string::npos);
+
+  trace.depths[0].depth = pitot::Depth::kKernels;
+  CHECK(PageOf(trace, "name").find(row) == std::string::npos);
+}
+
+TEST_CASE("a finding's value that was not recorded is said to be so", "[html]") {
+  const Trace trace = MakeHostile("name");
+  pitot::analyze::AnalysisReport analysis;
+  analysis.analyzers.resize(1);
+  analysis.analyzers[0].findings.resize(1);
+  pitot::analyze::FindingRow& finding = analysis.analyzers[0].findings[0];
+  finding.metric = "launches";
+  finding.confidence = 1;
+  finding.value = std::numeric_limits<double>::quiet_NaN();
+  HtmlReport report;
+  report.analysis = &analysis;
+
+  for (const char* const unit : {"1", "ns", "bytes"}) {
+    finding.threshold = {"most", unit, "pitot", 2};
+    CHECK(ReportHtml(trace, report).find("launches is not recorded, threshold ") != std::string::npos);
+  }
+}
+
+TEST_CASE("parts are compared with usual as coarsely as the verdict did", "[html]") {
+  const Trace trace = MakeHostile("name");
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  judgement.blame.blame = {};
+  judgement.blame.blame[pitot::analyze::Blame::kGpuExecExpected] = 30 * kMs;
+  judgement.blame.blame[pitot::analyze::Blame::kHostOncpuFramework] = 60 * kMs;
+  pitot::analyze::Verdict& verdict = judgement.verdict;
+  verdict.level = pitot::analyze::Baseline::Level::kCell;
+  verdict.normal = {};
+  verdict.normal[pitot::analyze::Blame::kHostOncpuFramework] = 50 * kMs;
+  HtmlReport report;
+  report.judgement = &judgement;
+  const std::string fine = ReportHtml(trace, report);
+  verdict.is_coarse = true;
+
+  const std::string coarse = ReportHtml(trace, report);
+
+  CHECK(fine.find(">gpu_<wbr>exec_<wbr>expected<") != std::string::npos);
+  CHECK(fine.find("different depths") == std::string::npos);
+  CHECK(coarse.find(">gpu_<wbr>exec_<wbr>expected<") == std::string::npos);
+  CHECK(coarse.find("<div class=\"num it\">90.000</div><div class=\"num usual\">50.000</div>"
+                    "<div class=\"num more\">+40.000</div>") != std::string::npos);
+  const std::string why = "recorded at different depths: time on GPUs counts as the code waiting for them";
+  CHECK(coarse.find(why) != std::string::npos);
+  CHECK(VerdictText(judgement.index, judgement.blame, verdict).find(why) != std::string::npos);
 }

@@ -641,6 +641,24 @@ TEST_CASE("requests share the time of their batches, and a chosen one has only i
   CHECK(FindTop(trace, {TopBy::kScope, TopSort::kName, false, 0x33}, &nothing).code() == StatusCode::kNotFound);
 }
 
+TEST_CASE("the GPU time of a request is known if all of its time was recorded, or some of its work was", "[top]") {
+  Made made;
+  const uint32_t before = made.maker.Request(0x11, "/a", 0, 100), both = made.maker.Request(0x33, "/c", 150, 100),
+                 some = made.maker.Request(0x44, "/d", 160, 100), after = made.maker.Request(0x22, "/b", 500, 100);
+  made.Launch(230, 240, 5, "k", "", 0, {some, kNone});
+  Trace trace = made.maker.Finish();
+  trace.depths = {{trace.window_begin_ns, trace.window_begin_ns + 200, Depth::kScopes},
+                  {trace.window_begin_ns + 200, trace.window_end_ns, Depth::kKernels}};
+
+  const TopTable table = Top(trace, TopBy::kRequest);
+
+  for (const TopRow& row : table.rows) {
+    CAPTURE(row.name);
+    CHECK(row.is_gpu_known == (row.request == after || row.request == some));
+    CHECK((row.is_gpu_known || row.request == before || row.request == both));
+  }
+}
+
 TEST_CASE("calls are counted with their longest time and their GPU work", "[top]") {
   Made made;
   made.maker.Call(made.thread, "cudaMalloc", 100, 10);

@@ -418,7 +418,6 @@ TEST_CASE("floating point operations have three digits at any size", "[cli]") {
 
   const std::string text = folder.Run("top dump.pitot --group-by-shape --width 160").out;
 
-  INFO(text);
   for (const char* const flops : {" 70.0 ", " 5.12K ", " 3.67M ", " 1.00T "}) CHECK(Contains(text, flops));
 }
 
@@ -450,6 +449,23 @@ TEST_CASE("instantiations of a template are told apart at any width and limit", 
   CheckColumns(both);
   CHECK(Contains(one, "<AddFunctor>"));
   CHECK(Contains(whole, "vectorized_elementwise_kernel_with_a_long_name<AddFunctor>"));
+}
+
+TEST_CASE("top has no GPU time of requests that were not recorded, and says so", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(incident::MakeGpuTrace()));  // recorded from 500 ms on
+
+  const std::string text = folder.Run("top dump.pitot --by request --sort name --limit 0").out;
+  const json all = json::parse(folder.Run("top dump.pitot --by request --json").out);
+
+  CHECK(text.find("; -: not recorded") != std::string::npos);
+  for (const json& row : all["rows"]) {
+    if (row["request"] == "0000000000000100")
+      for (const char* const key :
+           {"gpu_records", "self_gpu_ns", "gpu_total_ns", "gpu_avg_ns", "gpu_busy_ns", "gpu_exposed_ns"})
+        CHECK(row[key].is_null());
+    if (row["request"] == "0000000000008f0c") CHECK(row["self_gpu_ns"].get<int64_t>() > 0);
+  }
 }
 
 TEST_CASE("top refuses wrong arguments and files", "[cli]") {

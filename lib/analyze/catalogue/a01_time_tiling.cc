@@ -23,6 +23,7 @@ using facts::HasCalls;
 using facts::HasGpuWork;
 using facts::kAll;
 using facts::kNotRecorded;
+using facts::RecordedIn;
 using model::GpuClass;
 using model::HostClass;
 using model::Interval;
@@ -41,6 +42,7 @@ void AddKnown(Analysis& analysis, bool is_known, const char* name, const std::st
 void Tile(Analysis& analysis) {
   const Trace& trace = analysis.trace();
   const Interval window = {trace.window_begin_ns, trace.window_end_ns};
+  const int64_t recorded_ns = TotalNs(RecordedIn(trace, window));
   const model::IntervalSets& sets = analysis.indexes().sets;
   std::vector<uint32_t> devices = DevicesAtWork(trace);
   const bool has_gpu = !devices.empty(), is_gpu_known = HasGpuWork(trace), are_calls_known = HasCalls(trace);
@@ -52,6 +54,9 @@ void Tile(Analysis& analysis) {
     for (uint32_t k = 0; k < model::kHostClasses; ++k) classes.push_back(&sets.Host(static_cast<HostClass>(k)));
     const std::vector<int64_t> totals = TotalsByPriority(classes, window);
     Add(analysis, "window", subject, window.end_ns - window.begin_ns);
+    // A part without records of GPUs is not idle.
+    if (HasGpuWork(trace) && recorded_ns < window.end_ns - window.begin_ns)
+      Add(analysis, "recorded", subject, recorded_ns);
     int64_t busy_ns = 0;
     for (uint32_t k = 0; k < model::kGpuClasses; ++k) {
       busy_ns += totals[k];

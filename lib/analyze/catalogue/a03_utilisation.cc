@@ -15,6 +15,7 @@
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/open_requests.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/recorded.h"
 #include "analyze/facts/subjects.h"
 #include "model/occupancy.h"
 #include "pitot/model/indexes.h"
@@ -34,6 +35,7 @@ using facts::InfoOf;
 using facts::Judged;
 using facts::OpenRequests;
 using facts::Percent;
+using facts::RecordedIn;
 using facts::Share;
 using model::GpuKind;
 using model::Interval;
@@ -99,22 +101,22 @@ double EfficiencyOf(const std::vector<Kernel>& kernels, int64_t whole_ns) {
   return whole_ns == 0 ? 0 : filled_ns / static_cast<double>(whole_ns);
 }
 
-// The time in which there was work to do: all of it if the trace has no requests.
+// The recorded time in which there was work to do: all of it if the trace has no requests.
 struct Asked {
   int64_t time_ns, busy_ns;
   double Utilisation() const { return Share(busy_ns, time_ns); }
 };
-Asked AskedOf(const Trace& trace, Interval window, const Intervals& busy) {
-  const Intervals whole = model::Union({window});
-  const Intervals open = HasRequests(trace) ? Intersection(whole, OpenRequests(trace)) : whole;
+Asked AskedOf(const Trace& trace, const Intervals& recorded, const Intervals& busy) {
+  const Intervals open = HasRequests(trace) ? Intersection(recorded, OpenRequests(trace)) : recorded;
   return {TotalNs(open), TotalNs(Intersection(busy, open))};
 }
 
-void Judge(Analysis& analysis, const std::string& subject, double utilisation, const Asked& asked, bool has_fill,
-           double efficiency) {
+// `whole`: "the window", or its recorded part.
+void Judge(Analysis& analysis, const std::string& subject, const std::string& whole, double utilisation,
+           const Asked& asked, bool has_fill, double efficiency) {
   const Threshold low = analysis.threshold("utilisation_low"), poor = analysis.threshold("efficiency_low");
   if (utilisation < low.value) {
-    std::string summary = "kernels ran for " + Percent(utilisation) + " of the window";
+    std::string summary = "kernels ran for " + Percent(utilisation) + " of " + whole;
     if (HasRequests(analysis.trace()))
       summary += ", for " + Percent(asked.Utilisation()) + " of the time with open requests";
     return Conclude(analysis, Judged("a03.utilisation_low", subject.c_str(), "utilisation", utilisation, low),
@@ -126,7 +128,7 @@ void Judge(Analysis& analysis, const std::string& subject, double utilisation, c
   }
   // A busy device: are its kernels too small for it?
   if (!has_fill || efficiency >= poor.value * utilisation) return;
-  const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window, but had blocks for " +
+  const std::string summary = "kernels ran for " + Percent(utilisation) + " of " + whole + ", but had blocks for " +
                               Percent(efficiency) + " of the multiprocessors' time at most";
   Conclude(
       analysis, Judged("a03.efficiency_low", subject.c_str(), "efficiency", efficiency, poor),
@@ -153,10 +155,10 @@ void OfDevice(Analysis& analysis, uint32_t device, Interval window, double (*cou
     times.push_back({begin_ns, end_ns});
     if (trace.gpu.shape[row] != kNone) kernels.push_back({times.back(), fills[trace.gpu.shape[row]]});
   }
-  const Intervals busy = Union(std::move(times));
-  const int64_t window_ns = window.end_ns - window.begin_ns, busy_ns = TotalNs(busy);
+  const Intervals recorded = RecordedIn(trace, window), busy = Intersection(Union(std::move(times)), recorded);
+  const int64_t recorded_ns = TotalNs(recorded);
   const std::string subject = GpuName(trace, device);
-  const double utilisation = Share(busy_ns, window_ns);
+  const double utilisation = Share(TotalNs(busy), recorded_ns);
   AddNumber(analysis, "utilisation", subject, utilisation);
 
   double weighted = 0;
@@ -170,10 +172,12 @@ void OfDevice(Analysis& analysis, uint32_t device, Interval window, double (*cou
     weighted += occupancy * static_cast<double>(ns);
     Accumulate(&known_ns, ns);
   }
-  const double efficiency = EfficiencyOf(kernels, window_ns);
+  const double efficiency = EfficiencyOf(kernels, recorded_ns);
   if (has_fill) AddNumber(analysis, "efficiency", subject, efficiency);
   if (known_ns > 0) AddNumber(analysis, "occupancy", subject, weighted / static_cast<double>(known_ns));
-  Judge(analysis, subject, utilisation, AskedOf(trace, window, busy), has_fill, efficiency);
+  const bool is_all = recorded_ns == window.end_ns - window.begin_ns;
+  Judge(analysis, subject, is_all ? "the window" : "the recorded " + base::Duration(recorded_ns), utilisation,
+        AskedOf(trace, recorded, busy), has_fill, efficiency);
 }
 
 class Utilisation final : public Analyzer {

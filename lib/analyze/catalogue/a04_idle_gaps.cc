@@ -2,7 +2,8 @@
 //
 // A04: why was the GPU idle? Each gap between two operations of a device belongs to the one that ended it: until its
 // launch to the launching thread's work, from there on to the launch. If that thread was in a recorded wait of the
-// host, it had nothing to launch: there was no request, or requests were elsewhere.
+// host, it had nothing to launch: there was no request, or requests were elsewhere. Time in which the work of GPUs was
+// not recorded is in no gap.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -12,6 +13,8 @@
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/open_requests.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/quality.h"
+#include "analyze/facts/recorded.h"
 #include "analyze/facts/subjects.h"
 #include "analyze/facts/thread_time.h"
 #include "pitot/model/index.h"
@@ -96,7 +99,8 @@ std::vector<Gap> GapsOf(Analysis& analysis, uint32_t device) {
   int64_t busy_until_ns = INT64_MAX;
   for (const uint32_t row : rows) {
     const int64_t begin_ns = trace.gpu.begin_ns[row], end_ns = begin_ns + trace.gpu.duration_ns[row];
-    if (begin_ns > busy_until_ns) {
+    const bool is_recorded = trace.depths.empty() || facts::DepthOf(trace, busy_until_ns, begin_ns) != Depth::kScopes;
+    if (begin_ns > busy_until_ns && is_recorded) {
       const uint32_t call = trace.gpu.call[row];
       const int64_t launched_ns = call == kNone ? begin_ns : trace.calls.begin_ns[call];
       gaps.push_back({{busy_until_ns, begin_ns}, row, std::clamp(launched_ns, busy_until_ns, begin_ns)});
@@ -165,7 +169,8 @@ class IdleGaps final : public Analyzer {
     }
 
     const Intervals busy = DeviceBusy(trace, device);
-    const int64_t extent_ns = busy.empty() ? 0 : busy.back().end_ns - busy.front().begin_ns;
+    const int64_t extent_ns =
+        busy.empty() ? 0 : TotalNs(facts::RecordedIn(trace, {busy.front().begin_ns, busy.back().end_ns}));
     const std::string subject = GpuName(trace, device);
     Add(analysis, "idle", subject, idle_ns);
     AddNumber(analysis, "gaps", subject, static_cast<double>(gaps.size()));

@@ -68,14 +68,31 @@ class LaunchOverhead final : public Analyzer {
   }
 
  private:
+  // Counts requests that were recorded all of their time.
   static void AddOfRequests(Analysis& analysis) {
     const Trace& trace = analysis.trace();
     if (trace.requests.empty()) return;
-    uint64_t launches = 0;
-    for (const uint32_t row : EachOf(analysis, trace.gpu.size()))
-      launches += trace.gpu.kind[row] != model::GpuKind::kSpan && !model::IsNobodys(trace, row);
-    const double each = static_cast<double>(launches) / static_cast<double>(trace.requests.size());
-    AddNumber(analysis, "launches_a_request", kAll, facts::HasGpuWork(trace) ? each : facts::kNotRecorded);
+    const std::vector<bool> are_recorded = model::AreRequestsRecorded(trace);
+    const auto recorded = static_cast<double>(std::count(are_recorded.begin(), are_recorded.end(), true));
+    double launches = 0;
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+      if (trace.gpu.kind[row] == model::GpuKind::kSpan || model::IsNobodys(trace, row)) continue;
+      const uint32_t call = trace.gpu.call[row], batch = trace.calls.batch[call];
+      launches += batch != kNone ? ShareOf(trace, batch, are_recorded) : are_recorded[trace.calls.request[call]];
+    }
+    AddNumber(analysis, "launches_a_request", kAll, recorded != 0 ? launches / recorded : facts::kNotRecorded);
+  }
+  // The share of the batch's members that were recorded all the time; 1 if none is known.
+  static double ShareOf(const Trace& trace, uint32_t batch, const std::vector<bool>& are_recorded) {
+    const model::BatchRow& row = trace.batches[batch];
+    uint32_t members = 0, recorded = 0;
+    for (uint32_t member = row.first_member; member < row.first_member + row.member_count; ++member) {
+      const uint32_t request = trace.members[member].request;
+      if (request == kNone) continue;
+      ++members;
+      recorded += are_recorded[request];
+    }
+    return members == 0 ? 1 : static_cast<double>(recorded) / members;
   }
 
   static std::vector<Launch> Launches(Analysis& analysis) {
@@ -134,13 +151,13 @@ class LaunchOverhead final : public Analyzer {
     if (busy.empty()) return;
     const Kernels kernels = KernelsOf(analysis, device);
     // Launching not hidden by the GPU's own work.
-    const Intervals extent = {{busy.front().begin_ns, busy.back().end_ns}};
+    const Intervals extent = facts::RecordedIn(trace, {busy.front().begin_ns, busy.back().end_ns});
     const Intervals exposed = Intersection(Difference(extent, busy), LaunchingOf(analysis, device));
     const std::string subject = GpuName(trace, device);
     AddNumber(analysis, "kernels", subject, static_cast<double>(kernels.count));
     AddNumber(analysis, "short_kernels", subject, static_cast<double>(kernels.short_ones));
     Add(analysis, "exposed_launching", subject, TotalNs(exposed));
-    Judge(analysis, subject, kernels, exposed, extent[0].end_ns - extent[0].begin_ns);
+    Judge(analysis, subject, kernels, exposed, TotalNs(extent));
   }
 
   static void Judge(Analysis& analysis, const std::string& subject, const Kernels& kernels, const Intervals& exposed,

@@ -11,6 +11,7 @@
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/open_requests.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/recorded.h"
 #include "analyze/facts/subjects.h"
 #include "pitot/model/indexes.h"
 
@@ -120,14 +121,20 @@ class LaunchQueue final : public Analyzer {
       AddNumber(analysis, "most", subject, static_cast<double>(queue.most));
       AddNumber(analysis, "mean_of_changes", subject, queue.mean_of_changes);
       AddNumber(analysis, "mean", subject, queue.mean);
+      // Only recorded time counts.
+      const auto recorded = [&](const Intervals& when) {
+        return when.empty() ? when
+                            : Intersection(when, facts::RecordedIn(trace, {when.front().begin_ns, when.back().end_ns}));
+      };
+      const Intervals empty = recorded(queue.empty);
       const auto of_requests = [&](const Intervals& when) {
         return TotalNs(HasRequests(trace) ? Intersection(when, open) : when);
       };
-      const int64_t empty_ns = of_requests(queue.empty);
+      const int64_t empty_ns = of_requests(empty);
       Add(analysis, "empty", subject, empty_ns);
-      if (HasRequests(trace)) Add(analysis, "empty_no_request", subject, TotalNs(queue.empty) - empty_ns);
+      if (HasRequests(trace)) Add(analysis, "empty_no_request", subject, TotalNs(empty) - empty_ns);
       Add(analysis, "full", subject, queue.full_ns);
-      Judge(analysis, subject, queue, empty_ns, of_requests(queue.extent));
+      Judge(analysis, subject, queue, empty_ns, of_requests(recorded(queue.extent)));
       if (analysis.IsOver()) break;
     }
     return Status();

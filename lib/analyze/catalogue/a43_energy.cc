@@ -12,6 +12,7 @@
 #include "analyze/catalogue/serving.h"
 #include "analyze/facts/evidence.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/recorded.h"
 #include "base/gpu_counters.h"
 #include "pitot/model/indexes.h"
 
@@ -94,7 +95,8 @@ class Energy final : public Analyzer {
     // NVML and CUDA may number GPUs differently: the idle one is known only if there is one of each.
     const bool is_same = powers.size() == 1 && devices.size() == 1;
     const Interval window = {trace.window_begin_ns, trace.window_end_ns};
-    const Intervals idle = is_same ? Difference({window}, DeviceBusy(trace, devices[0])) : Intervals();
+    const Intervals idle =
+        is_same ? Difference(facts::RecordedIn(trace, window), DeviceBusy(trace, devices[0])) : Intervals();
     double joules = 0;
     for (Power& power : powers) {
       Integrate(analysis, idle, &power);

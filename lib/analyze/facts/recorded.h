@@ -14,6 +14,7 @@ namespace pitot::facts {
 inline constexpr double kNotRecorded = std::numeric_limits<double>::quiet_NaN();
 
 using model::HasGpuWork;
+using model::RecordedIn;
 // Whether calls of a GPU's API were recorded, be it only those that wait.
 inline bool HasCalls(const model::Trace& trace) { return trace.calls.size() != 0 || HasGpuWork(trace); }
 

@@ -13,6 +13,7 @@
 #include "analyze/facts/html.h"
 #include "analyze/facts/subjects.h"
 #include "analyze/judge/shown.h"
+#include "analyze/verdict/depths.h"
 #include "analyze/verdict/tree.h"
 #include "analyze/verdict/verdict_words.h"
 #include "base/add_up.h"
@@ -20,6 +21,7 @@
 #include "base/text.h"
 #include "model/host_language.h"
 #include "model/kernel_name.h"
+#include "model/recorded.h"
 #include "pitot/request.h"
 
 namespace pitot::judge {
@@ -40,7 +42,8 @@ constexpr size_t kMostDrawnSegments = 400;  // of the request
 constexpr size_t kMostListedFindings = 24;
 constexpr size_t kMostOpenFindings = 5;    // the others are folded
 constexpr size_t kMostListedEvidence = 3;  // of a finding
-constexpr double kShortRunSeconds = 10;    // in a shorter one the recorder's start weighs
+constexpr const char* kNotRecorded = "not recorded";
+constexpr double kShortRunSeconds = 10;  // in a shorter one the recorder's start weighs
 
 // The meaning of the colours. They are Okabe and Ito's, chosen for all kinds of colour vision.
 struct Group {
@@ -48,6 +51,7 @@ struct Group {
   const char* name;
   uint32_t blames;
 };
+constexpr char kKernels[] = "kernels";
 constexpr Group kGroups[] = {
     {"queue", "waited in a queue",
      BlameBit(Blame::kNetIn) | BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kHandoff) |
@@ -61,7 +65,7 @@ constexpr Group kGroups[] = {
      BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kLaunchQueueFull) |
          BlameBit(Blame::kAllocStall) | BlameBit(Blame::kLazyLoadJit) | BlameBit(Blame::kSyncReturn)},
     {"copy", "copies", BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset)},
-    {"gpu", "kernels", BlameBit(Blame::kGpuExecExpected)},
+    {"gpu", kKernels, BlameBit(Blame::kGpuExecExpected)},
     {"trouble", "slow or waiting GPU work",
      BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuClock) | BlameBit(Blame::kGpuExcessUnknown) |
          BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kCommExposed)},
@@ -192,6 +196,7 @@ std::string Breakable(std::string_view name) {
 }
 
 std::string Value(double value, const std::string& unit) {
+  if (std::isnan(value)) return kNotRecorded;
   if (unit == "ns") return Duration(static_cast<int64_t>(std::clamp(value, -9e18, 9e18)));
   if (unit == "bytes") return base::Bytes(static_cast<uint64_t>(std::clamp(value, 0.0, 9e18)));
   return Format("%.4g", value) + (unit == "1" ? "" : " " + unit);
@@ -233,10 +238,20 @@ class Page {
   }
   void H2(const char* text) { out_ += std::string("<h2>") + text + "</h2>\n"; }
 
+  // The id of the judged request, otherwise of the first that fired; 0: there is none.
+  uint64_t RequestId() const {
+    if (judgement_ != nullptr) return trace_.requests[judgement_->blame.request].id;
+    for (const model::FiringRow& firing : trace_.firings) {
+      if (firing.request_id != 0) return firing.request_id;
+    }
+    return 0;
+  }
+
   void Head() {
     const std::string number = Attribute("incident.number"), cause = Attribute("incident.cause");
     std::string title = number.empty() ? "trace" : "incident " + number;
     if (!cause.empty()) title += ", " + cause;
+    if (const uint64_t id = RequestId(); id != 0) title += ", request " + base::RequestId(id);
     out_ +=
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
@@ -302,8 +317,8 @@ class Page {
     const Verdict& v = judgement_->verdict;
     out_ += "<h1>" + Escape(Headline(v)) + " <small>" + Category(v) + "</small></h1>\n";
     P("", Latency(v));
-    for (const std::string& text :
-         {Kind(v), verdict::LikeText(v), verdict::MeanwhileText(v), verdict::ProfiledText(trace_, judgement_->blame)}) {
+    for (const std::string& text : {Kind(v), verdict::LikeText(v), verdict::MeanwhileText(v),
+                                    verdict::ProfiledText(trace_, judgement_->blame), verdict::CoarseText(v)}) {
       if (!text.empty()) P("", text + ".");
     }
     if (*v.advice.text != '\0') Advise(v.advice);
@@ -334,7 +349,6 @@ class Page {
   void WriteNumbers(const Verdict& v) {
     Fold("Numbers behind this verdict");
     const bool is_token = judgement_->blame.token != kNone;
-    P("soft", "Request " + base::RequestId(trace_.requests[judgement_->blame.request].id) + ".");
     if (v.level != Baseline::Level::kNone)
       P("soft",
         Format("Slower than %.3g %% of %s (%s).", 100 * v.percentile,
@@ -461,6 +475,7 @@ class Page {
     H2("Where its time went");
     Bars own(blame.begin_ns, blame.end_ns);
     uint32_t used = 0;
+    bool has_kernels = false;
     // Threads and streams in the order in which the request came to them, the longest first if there are many.
     std::vector<std::pair<uint32_t, int64_t>> threads, streams;
     const auto note = [](std::vector<std::pair<uint32_t, int64_t>>* rows, uint32_t row, int64_t ns) {
@@ -474,6 +489,7 @@ class Page {
     for (size_t i = 0; i < blame.segments.size(); ++i) {
       const BlameSegment& segment = blame.segments[i];
       used |= BlameBit(segment.blame);
+      has_kernels |= segment.gpu != kNone && trace_.gpu.kind[segment.gpu] != model::GpuKind::kSpan;
       const bool is_said = every == 1 || i % every == 0;
       own.Add(segment.begin_ns, segment.end_ns, GroupOf(segment.blame).style,
               is_said ? Said(segment, i) : BlameName(segment.blame));
@@ -490,8 +506,9 @@ class Page {
     for (const auto& [thread, ns] : Longest(threads)) ThreadLane(thread);
     out_ += "<ul class=\"legend\">";
     for (const Group& group : kGroups) {
-      if ((group.blames & used) != 0)
-        out_ += std::string("<li><i class=\"") + group.style + "\"></i>" + group.name + "</li>";
+      if ((group.blames & used) == 0) continue;
+      const char* const name = group.name == kKernels && !has_kernels ? "work of GPUs" : group.name;
+      out_ += std::string("<li><i class=\"") + group.style + "\"></i>" + name + "</li>";
     }
     if (has_others_) out_ += "<li><i class=\"other\"></i>work of others</li>";
     out_ += "</ul>\n";
@@ -544,19 +561,33 @@ class Page {
     out_ += "</div>\n";
   }
 
-  void WriteParts() {
+  // As the verdict compares them with usual ones.
+  BlameVector Parts() const {
+    BlameVector parts = judgement_->blame.blame;
+    const blame::Index& index = judgement_->index.data()->index;
+    const uint32_t request = judgement_->blame.request;
+    if (judgement_->verdict.is_coarse)
+      verdict::MakeCoarse(&parts, index.memberships.begin(request) != index.memberships.end(request));
+    return parts;
+  }
+  // Whether the GPU work of its time was recorded, as far as there was a GPU.
+  bool IsGpuWorkKnown() const {
     const RequestBlame& blame = judgement_->blame;
+    return !model::HasGpu(trace_) || model::IsGpuWorkRecorded(trace_, blame.begin_ns, blame.end_ns);
+  }
+
+  void WriteParts() {
+    const BlameVector of = Parts();
     const Verdict& v = judgement_->verdict;
     const bool is_compared = v.level != Baseline::Level::kNone;
     std::vector<uint32_t> parts;
     int64_t longest_ns = 1;
     for (uint32_t k = 0; k < kBlames; ++k) {
-      if (blame.blame.ns[k] == 0 && v.normal.ns[k] == 0) continue;
+      if (of.ns[k] == 0 && v.normal.ns[k] == 0) continue;
       parts.push_back(k);
-      longest_ns = std::max({longest_ns, blame.blame.ns[k], v.normal.ns[k]});
+      longest_ns = std::max({longest_ns, of.ns[k], v.normal.ns[k]});
     }
-    std::stable_sort(parts.begin(), parts.end(),
-                     [&](uint32_t a, uint32_t b) { return blame.blame.ns[a] > blame.blame.ns[b]; });
+    std::stable_sort(parts.begin(), parts.end(), [&](uint32_t a, uint32_t b) { return of.ns[a] > of.ns[b]; });
     Fold(is_compared ? "All parts of its time, compared with usual" : "All parts of its time");
     const auto row = [&](const char* style, const std::string& name, const std::string& bar, const std::string& time,
                          const std::string& usual, const std::string& more) {
@@ -575,11 +606,12 @@ class Page {
       std::string bar = Format(
           "<svg viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"%s\" x=\"0\" "
           "y=\"0\" width=\"%.2f\" height=\"6\"/>",
-          GroupOf(part).style, width(blame.blame.ns[k]));
+          GroupOf(part).style, width(of.ns[k]));
       bar += Format("<rect class=\"other\" x=\"0\" y=\"7\" width=\"%.2f\" height=\"3\"/></svg>", width(v.normal.ns[k]));
-      row("", Breakable(BlameName(part)), bar, ExactMs(blame.blame.ns[k]), is_compared ? ExactMs(v.normal.ns[k]) : "",
-          is_compared ? SignedExactMs(blame.blame.ns[k] - v.normal.ns[k]) : "");
+      row("", Breakable(BlameName(part)), bar, ExactMs(of.ns[k]), is_compared ? ExactMs(v.normal.ns[k]) : "",
+          is_compared ? SignedExactMs(of.ns[k] - v.normal.ns[k]) : "");
     }
+    if (!IsGpuWorkKnown()) row("", "kernels, copies, launches", "", kNotRecorded, "", "");
     row("sum", "sum", "", ExactMs(v.latency_ns), is_compared ? ExactMs(v.typical_ns) : "",
         is_compared ? SignedExactMs(v.latency_ns - v.typical_ns) : "");
     out_ += "</div>\n";
@@ -676,6 +708,8 @@ class Page {
                                       Duration(blame.clamped_ns) + ". ";
       if (!blame.is_reliable) text += "Too much of its time is missing or contradictory to rely on. ";
     }
+    const std::string why = model::WhyNoKernels(trace_);
+    if (!why.empty()) text += "Kernels were not recorded: " + model::InHostLanguage(trace_, why) + ".";
     P("soft", text);
     WriteCost();
     if (const std::string version = Attribute("pitot.version"); !version.empty())

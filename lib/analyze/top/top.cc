@@ -197,6 +197,8 @@ void CountRequests(const TopIndex& index, const Selection& selection, Rows* rows
   };
   for (uint32_t request = 0; request < trace.requests.size(); ++request) {
     if (selection.request() != kNone && request != selection.request()) continue;
+    tallies[request].row.is_gpu_known = !index.coverage.HasGpu() || tallies[request].row.self_gpu_ns != 0 ||
+                                        index.coverage.Of(index.requests, request).IsWhole();
     keep(tallies[request], request,
          base::RequestId(trace.requests[request].id) + " " + std::string(trace.strings[trace.requests[request].route]));
   }

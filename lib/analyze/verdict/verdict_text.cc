@@ -181,10 +181,7 @@ class Teller {
     for (const std::string& text : {MeanwhileText(v), ProfiledText(trace_, blame_)}) {
       if (!text.empty()) lines.AddWrapped(0, "", text);
     }
-    if (v.is_coarse)
-      lines.AddWrapped(0, "",
-                       "recorded at different depths: time on GPUs counts as the code waiting for them, "
-                       "host_oncpu_framework");
+    if (const std::string text = CoarseText(v); !text.empty()) lines.AddWrapped(0, "", text);
     lines.Blank();
     TellKind(v, &lines);
     const PrintedVerdict printed(v);
@@ -586,6 +583,12 @@ std::string MeanwhileText(const Verdict& v) {
   return base::Count(v.meanwhile_slow) + " of the " + base::Plural(v.meanwhile, "similar request") +
          " in flight were slow, too, each with at least half of this excess: look at that moment, not only at this "
          "request";
+}
+
+std::string CoarseText(const Verdict& v) {
+  return v.is_coarse ? "recorded at different depths: time on GPUs counts as the code waiting for them, "
+                       "host_oncpu_framework"
+                     : "";
 }
 
 ProfiledTime FindProfiles(const Trace& trace, const RequestBlame& blame) {

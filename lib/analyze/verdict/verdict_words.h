@@ -51,6 +51,8 @@ std::string MoreWorkText(const Verdict& verdict);
 // much or more, so the moment should be looked at, too.
 std::string LikeText(const Verdict& verdict);
 std::string MeanwhileText(const Verdict& verdict);
+// What parts it compared, if requests were recorded at different depths; otherwise "".
+std::string CoarseText(const Verdict& verdict);
 // Runs of pitot::ProfileKernels in the time of the request or token: launches took longer.
 struct ProfiledTime {
   uint32_t runs = 0;
