@@ -50,8 +50,9 @@ constexpr uint32_t kOwnWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Bl
 // A smaller factor is not "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
-// The most that one more wait for a GPU costs: 20 to 25 us on an H100 where a batch waited after each kernel.
-constexpr double kMostOfWaitNs = 50'000;
+// The most that one more wait for a GPU costs: 7 to 16 us with a spinning thread, up to 64 us with a blocking one
+// (docs/lab/gpu_default.md#one-more-wait).
+constexpr double kMostOfWaitNs = 65'000;
 constexpr size_t kDrags = 3;
 constexpr int64_t kLeastListed = 50'000;  // less is 0.0 ms
 
