@@ -617,8 +617,8 @@ class TreeMaker {
     std::map<uint32_t, int64_t> times;
     for (const BlameSegment& segment : segments) {
       const uint32_t call = segment.gpu != kNone ? trace_.gpu.call[segment.gpu] : segment.call;
-      uint32_t request = call != kNone ? trace_.calls.request[call] : kNone;
-      if (request == kNone && segment.event != kNone) request = trace_.events.request[segment.event];
+      uint32_t request = call != kNone ? index_.contexts.OfCall(call) : kNone;
+      if (request == kNone && segment.event != kNone) request = index_.contexts.OfEvent(segment.event);
       times[blame::Outermost(trace_, index_.requests, request)] += segment.end_ns - segment.begin_ns;
     }
     const int64_t all_ns = LengthOf(segments);
