@@ -64,7 +64,13 @@ Stillness::Stillness(const Trace& trace) {
     mark(trace.events.begin_ns[event]);
     mark(trace.EventEnd(event));
   }
-  for (const model::RequestRow& request : trace.requests) mark(request.begin_ns);
+  // A request may have arrived before anybody in the process looked.
+  for (const model::RequestRow& request : trace.requests) mark(trace.RequestEnd(request));
+  for (const model::MemberRow& member : trace.members) mark(member.join_ns);
+  for (const model::HandoffRow& handoff : trace.handoffs) {
+    mark(handoff.enqueue_ns);
+    mark(handoff.take_ns);
+  }
   for (size_t i = 0; i < late.size(); ++i) {
     if (moments[i].size() > kMostMoments) continue;
     moments[i].push_back(late[i].begin_ns);

@@ -600,10 +600,11 @@ class TreeMaker {
       case Blame::kGpuExcessUnknown:
         return false;
       case Blame::kUntraced:
-        return IsPlaced(index_, walk, node.blame);
+        return IsPlaced(index_, walk, node.blame) || IsStill(index_, walk, node.blame);
       case Blame::kHostBlockedUnknown:
         if (IsPlaced(index_, walk, node.blame)) return true;
-        return ReadWait(trace_, node.at.event, &args) ? args.kind != WaitKind::kDevice : IsStill(index_, walk);
+        return ReadWait(trace_, node.at.event, &args) ? args.kind != WaitKind::kDevice
+                                                      : IsStill(index_, walk, node.blame);
       case Blame::kHostOncpuFramework:
         return MayAwaitGpu(index_, walk) == GpuDoubt::kNone &&
                MayBeMixed(index_, walk) == blame::MixedWork::Doubt::kNone;
