@@ -32,6 +32,7 @@ struct Server {
     bool for_others = true;    // the other thread records nothing meanwhile
     bool for_readings = true;  // nor does the host thread
     bool before_work = false;  // three requests arrive meanwhile, and begin afterwards
+    bool for_cpus = true;      // nothing on the machine waits for a CPU meanwhile
   };
   explicit Server(const Stop& stop) {
     const uint32_t thread = maker.Thread("worker"), other = maker.Thread("other");
@@ -67,6 +68,9 @@ struct Server {
       on_cpu.push_back({ns / kMs, static_cast<double>(ns - stood_ns)});
     }
     test::AddCounter(&trace, kNone, base::ThreadCounter(77, base::kOnCpu), on_cpu);
+    const double waited_ns = stop.for_cpus ? 0 : static_cast<double>(kStillNs);
+    test::AddCounter(&trace, kNone, base::HostCounter(base::kCpuPressure),
+                     {{0, 0}, {still.begin_ns / kMs - 1, 0}, {still.end_ns / kMs + 20, waited_ns}});
     REQUIRE(FindInconsistency(trace) == "");
   }
   // Returns when it goes on.
@@ -122,4 +126,15 @@ TEST_CASE("a request that arrived while the process stood still, and was begun a
   CHECK(text.find(" with the whole process") != std::string::npos);
   CHECK(std::string(judgement.verdict.causes[0].advice.code) == "find_who_stopped_it");
   CHECK(judgement.verdict.causes[0].confidence > 0.9);
+}
+
+TEST_CASE("a process without a CPU is not called one that stood still for a request that it had not begun",
+          "[stillness]") {
+  const Server server({.before_work = true, .for_cpus = false});
+  Judgement judgement;
+  REQUIRE(JudgeRequest(server.trace, kLate, nullptr, &judgement).ok());
+  const std::string text = VerdictText(judgement.index, judgement.blame, judgement.verdict);
+  INFO(text);
+  CHECK(text.find(" with the whole process") == std::string::npos);
+  CHECK(judgement.verdict.kind == VerdictKind::kUndetermined);
 }

@@ -137,7 +137,9 @@ bool IsStill(const blame::Index& index, const RequestBlame& blame, Blame part) {
   for (const BlameSegment& segment : blame.segments) {
     if (segment.blame != part) continue;
     part_ns += segment.end_ns - segment.begin_ns;
-    still_ns += index.stillness.StillNs(segment.begin_ns, segment.end_ns);
+    // Sleep was measured. A thread that recorded nothing may have waited for one without a CPU.
+    still_ns += part == Blame::kUntraced ? index.stillness.StillWithCpusNs(segment.begin_ns, segment.end_ns)
+                                         : index.stillness.StillNs(segment.begin_ns, segment.end_ns);
   }
   // A stretch by counters has its place within its code, not its moment.
   if (part == Blame::kHostBlockedUnknown)
