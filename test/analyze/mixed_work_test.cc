@@ -472,6 +472,40 @@ TEST_CASE("a batch without output tokens is long for a large image among small o
   CHECK(judgement.blame.blame[Blame::kExecutorBusy] == 0);
 }
 
+TEST_CASE("a large member that is left over as its batch thread's context is named", "[mixed_work]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("gpu 0"), decode = maker.Site(SiteKind::kScope, "decode"),
+                 forward = maker.Site(SiteKind::kScope, "forward");
+  maker.trace.window_end_ns = 100'000 * kMs;
+  uint32_t large = kNone;
+  for (uint32_t i = 0; i < 200; ++i) {
+    const bool is_late = i == 150;
+    const int64_t begin_ns = i * 200 * kMs + kMs, forward_ns = begin_ns + 3 * kMs,
+                  end_ns = forward_ns + 8 * kMs + (i % 5) * kMs / 10 + (is_late ? 60 * kMs : 0);
+    const uint32_t batch = maker.Batch(1'000 + i, "resnet50", thread, begin_ns, end_ns - begin_ns);
+    uint32_t last = kNone;  // begun, by the thread
+    for (uint32_t one = 0; one < 3; ++one) {
+      last = maker.Request(10 + 3 * i + one, "/classify", begin_ns, end_ns - begin_ns);
+      maker.trace.requests[last].begin_thread = maker.trace.requests[last].end_thread = thread;
+      maker.Member(batch, last, begin_ns);
+      maker.trace.members.back().work = is_late && one == 2 ? 30 : 1;
+      maker.Event(thread, decode, begin_ns + one * kMs, kMs, {last, batch});
+    }
+    maker.Event(thread, forward, forward_ns, end_ns - forward_ns, {last, batch});
+    if (is_late) large = last;
+  }
+  const model::Trace trace = maker.Finish();
+  REQUIRE(FindInconsistency(trace) == "");
+  Judgement judgement;
+  REQUIRE(JudgeRequest(trace, large - 1, nullptr, &judgement).ok());
+  const std::string text = TextOf(judgement);
+  INFO(text);
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(judgement.verdict.causes[0].blame == Blame::kExecutorBusy);
+  CHECK(judgement.verdict.causes[0].by.request == large);
+  CHECK(text.find("30 units of work in this batch, typical 1") != std::string::npos);
+}
+
 TEST_CASE("the usual time of a batch is that of batches with about as much work", "[mixed_work]") {
   TraceMaker maker;
   const uint32_t thread = maker.Thread("gpu 0"), site = maker.Site(SiteKind::kScope, "forward");

@@ -31,6 +31,8 @@ struct Server {
   struct Stop {
     bool for_others = true;    // the other thread records nothing meanwhile
     bool for_readings = true;  // nor does the host thread
+    bool before_work = false;  // three requests arrive meanwhile, and begin afterwards
+    bool for_cpus = true;      // nothing on the machine waits for a CPU meanwhile
   };
   explicit Server(const Stop& stop) {
     const uint32_t thread = maker.Thread("worker"), other = maker.Thread("other");
@@ -38,11 +40,20 @@ struct Server {
     const uint32_t forward = maker.Site(SiteKind::kScope, "forward"), tick = maker.Site(SiteKind::kScope, "tick");
     int64_t at_ns = 100 * kMs;
     for (uint32_t i = 0; i < kRequests; ++i) {
+      if (stop.before_work && i >= kLate && i < kLate + 3) {
+        if (i == kLate) at_ns = AddStop(at_ns);
+        const int64_t arrival_ns = still.begin_ns + (i - kLate + 1) * 80 * kMs, end_ns = at_ns + 10 * kMs;
+        const uint32_t late = maker.Request(10 + i, "/classify", arrival_ns, end_ns - arrival_ns);
+        maker.trace.requests[late].begin_thread = maker.trace.requests[late].end_thread = thread;
+        maker.Event(thread, forward, at_ns, 10 * kMs, {late, kNone});
+        at_ns = end_ns;
+        continue;
+      }
       const int64_t length_ns = 10 * kMs + (i == kLate ? kStillNs : (i % 7) * kMs / 50);
       const uint32_t request = maker.Request(10 + i, "/classify", at_ns, length_ns);
       maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = thread;
       maker.Event(thread, forward, at_ns, length_ns, {request, kNone});
-      if (i == kLate) still = {at_ns + 5 * kMs, at_ns + 5 * kMs + kStillNs};
+      if (i == kLate) AddStop(at_ns);
       at_ns += length_ns;
     }
     maker.trace.window_end_ns = at_ns + 100 * kMs;
@@ -57,7 +68,15 @@ struct Server {
       on_cpu.push_back({ns / kMs, static_cast<double>(ns - stood_ns)});
     }
     test::AddCounter(&trace, kNone, base::ThreadCounter(77, base::kOnCpu), on_cpu);
+    const double waited_ns = stop.for_cpus ? 0 : static_cast<double>(kStillNs);
+    test::AddCounter(&trace, kNone, base::HostCounter(base::kCpuPressure),
+                     {{0, 0}, {still.begin_ns / kMs - 1, 0}, {still.end_ns / kMs + 20, waited_ns}});
     REQUIRE(FindInconsistency(trace) == "");
+  }
+  // Returns when it goes on.
+  int64_t AddStop(int64_t at_ns) {
+    still = {at_ns + 5 * kMs, at_ns + 5 * kMs + kStillNs};
+    return still.end_ns;
   }
   bool IsIn(int64_t ns) const { return ns > still.begin_ns && ns < still.end_ns; }
 
@@ -94,4 +113,28 @@ TEST_CASE("the verdict says that the process stood still, and what does that", "
   CHECK(text.find(" with the whole process") != std::string::npos);
   CHECK(std::string(judgement.verdict.causes[0].advice.code) == "find_who_stopped_it");
   CHECK(judgement.verdict.causes[0].confidence > 0.9);
+}
+
+TEST_CASE("a request that arrived while the process stood still, and was begun afterwards, waited for that",
+          "[stillness]") {
+  const Server server({.before_work = true});
+  Judgement judgement;
+  REQUIRE(JudgeRequest(server.trace, kLate, nullptr, &judgement).ok());
+  const std::string text = VerdictText(judgement.index, judgement.blame, judgement.verdict);
+  INFO(text);
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(text.find(" with the whole process") != std::string::npos);
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "find_who_stopped_it");
+  CHECK(judgement.verdict.causes[0].confidence > 0.9);
+}
+
+TEST_CASE("a process without a CPU is not called one that stood still for a request that it had not begun",
+          "[stillness]") {
+  const Server server({.before_work = true, .for_cpus = false});
+  Judgement judgement;
+  REQUIRE(JudgeRequest(server.trace, kLate, nullptr, &judgement).ok());
+  const std::string text = VerdictText(judgement.index, judgement.blame, judgement.verdict);
+  INFO(text);
+  CHECK(text.find(" with the whole process") == std::string::npos);
+  CHECK(judgement.verdict.kind == VerdictKind::kUndetermined);
 }

@@ -533,4 +533,42 @@ TEST_CASE("trees of any rows add up to the nanosecond, and are bounded", "[tree]
   CHECK(deep > 30);
 }
 
+TEST_CASE("what a member's own scope took beyond the usual is the root of those that waited for it in their batch",
+          "[tree]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("gpu 0"), decode = maker.Site(SiteKind::kScope, "decode"),
+                 forward = maker.Site(SiteKind::kScope, "forward");
+  maker.trace.window_end_ns = 100'000 * kMs;
+  uint32_t slow = kNone;
+  for (uint32_t i = 0; i < 200; ++i) {
+    const int64_t begin_ns = i * 200 * kMs + kMs, late_ns = i == 150 ? 60 * kMs : (i % 5) * kMs / 10;
+    const uint32_t batch = maker.Batch(1'000 + i, "resnet50", thread, begin_ns, 10 * kMs + late_ns);
+    int64_t at_ns = begin_ns;
+    for (uint32_t one = 0; one < 3; ++one) {
+      const uint32_t request = maker.Request(10 + 3 * i + one, "/classify", begin_ns, 10 * kMs + late_ns);
+      maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = thread;
+      maker.Member(batch, request, begin_ns);
+      const int64_t length_ns = kMs + (one == 1 ? late_ns : 0);
+      maker.Event(thread, decode, at_ns, length_ns, {request, batch});
+      at_ns += length_ns;
+      if (i == 150 && one == 1) slow = request;
+    }
+    maker.Event(thread, forward, at_ns, 7 * kMs, {kNone, batch});
+  }
+  const model::Trace trace = maker.Finish();
+  REQUIRE(FindInconsistency(trace) == "");
+  Judgement judgement;
+  REQUIRE(JudgeRequest(trace, slow - 1, nullptr, &judgement).ok());
+  const Verdict& verdict = judgement.verdict;
+  const std::string text = TextOf(judgement);
+  INFO(text);
+  REQUIRE(verdict.kind == VerdictKind::kCauses);
+  CHECK(verdict.root.kind == NodeKind::kPart);
+  CHECK(verdict.root.blame == Blame::kHostOncpuFramework);
+  CHECK(verdict.root.by.request == slow);
+  CHECK(verdict.root.excess_ns > 59 * kMs);
+  CHECK(Has(text, "which spent 61.0 ms on model code in \"decode\""));
+  CheckSums(verdict);
+}
+
 }  // namespace pitot::test

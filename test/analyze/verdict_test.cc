@@ -1241,6 +1241,23 @@ TEST_CASE("parts explained by more work are not a cause next to a longer wait, a
         std::string::npos);
 }
 
+TEST_CASE("the sentence has the more work next to a wait first if it explains more than that", "[verdict]") {
+  const auto sentence = [](int64_t waited_ms) {
+    Sized sized(896);
+    sized.Learn(512);
+    BlameVector slow = sized.Typical();
+    for (const Blame part : {Blame::kHostOncpuPre, Blame::kHostOncpuFramework}) slow[part] *= 4;
+    slow[Blame::kHostRunqueue] += waited_ms * kMs;
+    const RequestBlame blame = sized.Make(slow);
+    const Verdict verdict = sized.Judge(blame);
+    REQUIRE(verdict.kind == VerdictKind::kCauses);
+    return Unwrapped(VerdictText(sized.index, blame, verdict));
+  };
+  CHECK(sentence(30).find(": it had 4 times the usual size (3") != std::string::npos);
+  CHECK(sentence(30).find(" ms) and waited 30.") != std::string::npos);
+  CHECK(sentence(60).find("it had 4 times the usual size (") == std::string::npos);
+}
+
 TEST_CASE("parts explained by more work are neither a general slowdown nor diffuse", "[verdict]") {
   Sized sized(896);
   sized.Learn(512);

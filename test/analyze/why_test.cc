@@ -180,6 +180,68 @@ TEST_CASE("requests begun by the thread of their batch share its work, waits for
   }
 }
 
+namespace {
+
+// Three requests that the thread of their batch began, each decoded in its own context. The last one stays the thread's
+// context in "forward".
+struct DecodedOneByOne {
+  DecodedOneByOne() {
+    for (int64_t i = 0; i < 3; ++i)
+      rows.push_back(server.Request(1 + static_cast<uint64_t>(i), 100 + i, 300, server.executor));
+    batch = server.maker.Batch(7, "gpu", server.executor, 104 * kUs, 196 * kUs);
+    for (const uint32_t row : rows) server.maker.Member(batch, row, 105 * kUs);
+    server.Scope(server.executor, server.decode, 110, 115, {rows[0], batch});
+    server.Scope(server.executor, server.decode, 115, 120, {rows[1], batch});
+    server.Scope(server.executor, server.decode, 120, 160, {rows[2], batch});
+    server.Scope(server.executor, server.maker.Site(SiteKind::kScope, "resize"), 125, 150, {rows[2], batch});
+    server.Scope(server.executor, server.forward, 160, 295, {rows[2], batch});
+  }
+  Server server;
+  std::vector<uint32_t> rows;
+  uint32_t batch = kNone;
+};
+
+}  // namespace
+
+TEST_CASE("a batch begun by its thread is for all members where only parts of it were for one each", "[why]") {
+  DecodedOneByOne one;
+  const Trace trace = one.server.maker.Finish();
+  for (const size_t i : {0u, 1u}) {
+    const RequestBlame blame = BlameOf(trace, one.rows[i]);
+    INFO(SegmentsText(blame, 1));
+    CHECK(blame.blame[Blame::kExecutorBusy] == 45 * kUs);  // the others' "decode", and "resize" in it
+    CHECK(blame.blame[Blame::kHostOncpuFramework] == 140 * kUs);
+  }
+}
+
+TEST_CASE("calls of a batch begun by its thread are for all members where only parts of it were for one", "[why]") {
+  DecodedOneByOne one;
+  const Context context = {one.rows[2], one.batch};
+  one.server.Call("cudaMalloc", 130, 140, context);
+  one.server.Call("cudaMalloc", 200, 240, context);
+
+  const RequestBlame blame = BlameOf(one.server.maker.Finish(), one.rows[0]);
+
+  INFO(SegmentsText(blame, 1));
+  CHECK(blame.blame[Blame::kExecutorBusy] == 45 * kUs);
+  CHECK(blame.blame[Blame::kAllocStall] == 40 * kUs);
+}
+
+TEST_CASE("input, output and sleep of a batch for one member are waits for that member", "[why]") {
+  for (const WaitKind kind : {WaitKind::kIo, WaitKind::kSleep}) {
+    DecodedOneByOne one;
+    one.server.Wait(one.server.executor, kind, "store", 130, 140, {one.rows[2], one.batch});
+    one.server.Wait(one.server.executor, kind, "weights", 200, 220, {one.rows[2], one.batch});
+    const Trace trace = one.server.maker.Finish();
+    const Blame own = kind == WaitKind::kIo ? Blame::kHostPagefaultIo : Blame::kHostBlockedUnknown;
+    const RequestBlame blame = BlameOf(trace, one.rows[0]);
+    INFO(SegmentsText(blame, 1));
+    CHECK(blame.blame[Blame::kExecutorBusy] == 45 * kUs);
+    CHECK(blame.blame[own] == 20 * kUs);  // in "forward", for all
+    CHECK(BlameOf(trace, one.rows[2]).blame[own] == 30 * kUs);
+  }
+}
+
 TEST_CASE("a request sent to its own thread stays its context, and others of the batch do not wait for it", "[why]") {
   const auto code_of = [](bool is_left_over) {
     Server server;

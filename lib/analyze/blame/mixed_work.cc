@@ -21,7 +21,7 @@ class MixedWorkFinder {
  public:
   using Part = MixedWork::Part;
   using Doubt = MixedWork::Doubt;
-  explicit MixedWorkFinder(const Trace& trace) : trace_(trace) {}
+  MixedWorkFinder(const Trace& trace, const Contexts& contexts) : trace_(trace), contexts_(contexts) {}
   void Find(MixedWork* found);
 
  private:
@@ -88,6 +88,7 @@ class MixedWorkFinder {
   Executor& ExecutorOf(uint32_t batch) { return executors_[trace_.batches[batch].executor]; }
 
   const Trace& trace_;
+  const Contexts& contexts_;
   std::map<model::StringId, Executor> executors_;
   std::vector<uint32_t> prompts_of_;  // by request: iterations that read its prompt
   std::vector<Step> steps_;
@@ -354,7 +355,7 @@ std::vector<int64_t> MixedWorkFinder::FindAlone() const {
     const uint32_t batch = trace_.events.batch[event];
     if (batch == kNone || own[batch] == kNone || !model::IsScope(trace_.sites[trace_.events.site[event]].kind))
       continue;
-    if (trace_.events.request[event] != own[batch])
+    if (contexts_.OfEvent(event) != own[batch])
       has_others[batch] = true;
     else
       own_ns[batch] = std::max(own_ns[batch], trace_.EventEnd(event) - trace_.events.begin_ns[event]);
@@ -395,7 +396,7 @@ void MixedWorkFinder::Find(MixedWork* found) {
   }
 }
 
-MixedWork::MixedWork(const Trace& trace) { MixedWorkFinder(trace).Find(this); }
+MixedWork::MixedWork(const Trace& trace, const Contexts& contexts) { MixedWorkFinder(trace, contexts).Find(this); }
 
 const std::string& MixedWork::UnitOf(model::StringId executor) const {
   const auto found = units_.find(executor);

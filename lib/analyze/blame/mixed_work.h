@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "analyze/blame/contexts.h"
 #include "analyze/blame/namespace.h"
 #include "pitot/model/trace.h"
 
@@ -24,7 +25,7 @@ double GivenWork(const model::MemberRow& member);
 class MixedWork {
  public:
   // O(events + members log members). Keeps no reference to the trace.
-  explicit MixedWork(const model::Trace& trace);
+  MixedWork(const model::Trace& trace, const Contexts& contexts);
 
   // A member with much more work than usual.
   struct Part {

@@ -18,10 +18,14 @@ class Stillness {
   // O(n) in events and samples. Keeps no reference to the trace.
   explicit Stillness(const model::Trace& trace);
   // How much of the time between two moments the process stood still.
-  int64_t StillNs(int64_t begin_ns, int64_t end_ns) const;
+  int64_t StillNs(int64_t begin_ns, int64_t end_ns) const { return NsOf(still_, begin_ns, end_ns); }
+  // The same, without times in which it may have had no CPU: tasks of the machine waited for one most of the time.
+  int64_t StillWithCpusNs(int64_t begin_ns, int64_t end_ns) const { return NsOf(with_cpus_, begin_ns, end_ns); }
 
  private:
-  model::Intervals still_;
+  static int64_t NsOf(const model::Intervals& still, int64_t begin_ns, int64_t end_ns);
+
+  model::Intervals still_, with_cpus_;
 };
 
 }  // namespace pitot::blame

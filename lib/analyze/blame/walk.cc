@@ -264,7 +264,7 @@ BlameSegment Walk::WhoseWork(BlameSegment segment) const {
   if (request_ == kNone || call == kNone || segment.by.IsKnown() ||
       !std::binary_search(own_batches_.begin(), own_batches_.end(), trace_.calls.batch[call]))
     return segment;
-  const uint32_t other = OtherOf(trace_.calls.request[call], trace_.calls.batch[call], trace_.calls.thread[call]);
+  const uint32_t other = OtherOf(index_.contexts.OfCall(call));
   if (other == kNone) return segment;
   segment.blame = Blame::kExecutorBusy;
   segment.by.thread = trace_.calls.thread[call];
@@ -458,21 +458,11 @@ Walk::Arrival Walk::FindArrival() {
   return {Arrival::How::kUnknown, std::max(std::min(now_ns_, signs_.FirstOn(thread_)), row_.begin_ns), 0};
 }
 
-// The other request for which a thread did something; kNone: it was this one, all of the batch, or nobody. A request
-// begun by the batch's own thread, or sent to its own thread, stays that thread's context: the batch is not for it
-// alone.
-uint32_t Walk::OtherOf(uint32_t request, uint32_t batch, uint32_t thread) const {
+// The other request for which a thread did something; kNone: it was this one, all of the batch, or nobody.
+uint32_t Walk::OtherOf(uint32_t request) const {
   const uint32_t other = Outermost(trace_, index_.requests, request);
-  if (request_ == kNone || other == kNone || other == Outermost(trace_, index_.requests, request_)) return kNone;
-  if (batch == kNone) return other;
-  const model::RequestIndex::Range handoffs = index_.requests.Handoffs(request);
-  if (handoffs.size() == 0 && index_.threads.IsLeftOver(request, batch)) return kNone;
-  const bool is_left_over = std::any_of(handoffs.begin(), handoffs.end(), [&](uint32_t row) {
-    const model::HandoffRow& handoff = trace_.handoffs[row];
-    return handoff.from_thread == thread && handoff.to_thread == thread && handoff.batch != kNone &&
-           handoff.enqueue_ns <= trace_.batches[batch].begin_ns;
-  });
-  return is_left_over ? kNone : other;
+  if (request_ == kNone || other == Outermost(trace_, index_.requests, request_)) return kNone;
+  return other;
 }
 
 void Walk::StepOnThread() {
@@ -491,7 +481,7 @@ void Walk::StepOnThread() {
   code.batch = BatchAt(begin_ns);
   if (piece.event != kNone) {
     code.blame = BlameOfCode(now_ns_);
-    const uint32_t other = OtherOf(trace_.events.request[piece.event], trace_.events.batch[piece.event], thread_);
+    const uint32_t other = OtherOf(index_.contexts.OfEvent(piece.event));
     if (other != kNone) {  // it waits for this
       code.blame = trace_.events.batch[piece.event] != kNone ? Blame::kExecutorBusy : Blame::kQueueWaitOthers;
       code.by.thread = thread_;
@@ -619,6 +609,13 @@ void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
           other != kNone && other != request_)
         waits.by.request = Outermost(trace_, index_.requests, other);
       break;
+  }
+  const bool is_plain = args.kind == WaitKind::kIo || args.kind == WaitKind::kSleep;
+  const uint32_t other = is_plain ? OtherOf(index_.contexts.OfEvent(piece.event)) : kNone;
+  if (other != kNone && trace_.events.batch[piece.event] != kNone) {  // in the batch, for another member alone
+    waits.blame = Blame::kExecutorBusy;
+    waits.by.thread = thread_;
+    waits.by.request = other;
   }
   Emit(begin_ns, waits);
 }

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyze/blame/contexts.h"
 #include "analyze/blame/first_use.h"
 #include "analyze/blame/gpu_states.h"
 #include "analyze/blame/gpu_use.h"
@@ -40,6 +41,7 @@ class Index {
         patience_(how.is_over, how.is_over_context),
         requests(Ask(of)),
         memberships(Ask(of)),
+        contexts(Ask(of), requests),
         threads(Ask(of), requests, memberships, &patience_),
         locks(Ask(of), requests, threads),
         gpu(Ask(of), how),
@@ -48,7 +50,7 @@ class Index {
         gpu_use(Ask(of)),
         lone_waits(Ask(of), gpu, how),
         gpu_states(Ask(of)),
-        mixed_work(Ask(of)),
+        mixed_work(Ask(of), contexts),
         launching(Ask(of), how),
         stillness(Ask(of)),
         stacks(Ask(of)),
@@ -78,6 +80,7 @@ class Index {
  public:
   const model::RequestIndex requests;
   const Memberships memberships;
+  const Contexts contexts;
   const Threads threads;
   const Locks locks;
   const GpuOps gpu;
@@ -158,7 +161,7 @@ class Walk {
   Sign LastSeenElsewhere(int64_t by_ns);
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;
-  uint32_t OtherOf(uint32_t request, uint32_t batch, uint32_t thread) const;
+  uint32_t OtherOf(uint32_t request) const;
   bool IsGathering(uint32_t wait) const;
   bool IsStillIn(const Piece& piece) const;
   // Its times in batches, by join.

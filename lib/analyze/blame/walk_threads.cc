@@ -174,15 +174,13 @@ Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const 
       memberships_(memberships),
       batches_(trace.threads.size()),
       requests_(trace.threads.size()),
-      accepted_ns_(trace.requests.size(), INT64_MAX),
-      contexts_(trace.batches.size(), kNone) {
+      accepted_ns_(trace.requests.size(), INT64_MAX) {
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
     const uint32_t request = trace.calls.request[call];
     if (request != kNone && trace.calls.thread[call] == trace.requests[request].begin_thread)
       accepted_ns_[request] = std::min(accepted_ns_[request], trace.calls.begin_ns[call]);
   }
   for (uint32_t request = 0; request < trace.requests.size(); ++request) FindAccepted(request);
-  FindContexts();
   const std::vector<uint32_t> calls = FirstCalls(trace);
   pieces_.reserve(trace.threads.size());
   code_.reserve(trace.threads.size());
@@ -250,25 +248,6 @@ void Threads::FindAccepted(uint32_t request) {
   for (const Membership* in = memberships_.begin(request); in != memberships_.end(request); ++in) {
     if (trace_.batches[in->batch].thread == thread) accepted_ns = std::min(accepted_ns, in->join_ns);
   }
-}
-
-void Threads::FindContexts() {
-  std::vector<bool> is_first(trace_.batches.size(), true);
-  const auto add = [&](uint32_t batch, uint32_t thread, uint32_t request) {
-    if (batch == kNone || trace_.batches[batch].thread != thread) return;
-    if (is_first[batch]) contexts_[batch] = request;
-    if (contexts_[batch] != request) contexts_[batch] = kNone;
-    is_first[batch] = false;
-  };
-  for (uint32_t event = 0; event < trace_.events.size(); ++event)
-    add(trace_.events.batch[event], trace_.events.thread[event], trace_.events.request[event]);
-  for (uint32_t call = 0; call < trace_.calls.size(); ++call)
-    add(trace_.calls.batch[call], trace_.calls.thread[call], trace_.calls.request[call]);
-}
-
-bool Threads::IsLeftOver(uint32_t request, uint32_t batch) const {
-  const model::RequestRow& row = trace_.requests[request];
-  return contexts_[batch] == request && row.begin_thread == trace_.batches[batch].thread && row.begin_known;
 }
 
 int64_t Threads::AcceptedNs(uint32_t request, int64_t by_ns) const {

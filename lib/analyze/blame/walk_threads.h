@@ -88,13 +88,9 @@ class Threads {
   // When the request's first thread had time for it: at its first scope or call there, or when it joined a batch there;
   // never after `by_ns`.
   int64_t AcceptedNs(uint32_t request, int64_t by_ns) const;
-  // Whether a request, never sent through a queue, is the context of a batch's thread only because that thread began
-  // it: nothing of the batch was recorded for another request, or for none. A request adopted for a part of it is not.
-  bool IsLeftOver(uint32_t request, uint32_t batch) const;
 
  private:
   void FindAccepted(uint32_t request);
-  void FindContexts();
   void AddStays(uint32_t request, facts::Patience* patience);
 
   const model::Trace& trace_;
@@ -104,7 +100,6 @@ class Threads {
   std::vector<std::vector<uint32_t>> code_;  // by thread, which of its pieces are code
   std::vector<Tenures> batches_, requests_;  // by thread
   std::vector<int64_t> accepted_ns_;         // of each request, as AcceptedNs; INT64_MAX: no record
-  std::vector<uint32_t> contexts_;           // by batch, the request of all that its thread recorded; kNone: none
 };
 
 }  // namespace pitot::blame

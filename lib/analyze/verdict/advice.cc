@@ -76,7 +76,7 @@ constexpr AdviceRow kRows[] = {
      {"speed_preprocessing",
       "Make this code faster, run it on several threads or on the GPU, or cache its result. It may have slept instead: "
       "only the host collector (MakeHostCollector) can tell."}},
-    {BlameBit(Blame::kHostBlockedUnknown),
+    {BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kUntraced),
      kAnyClose,
      Proof::kStoodStill,
      {"find_who_stopped_it",

@@ -131,16 +131,20 @@ GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame) {
   return unseen_ns >= busy_ns ? GpuDoubt::kUnseen : GpuDoubt::kBusy;
 }
 
-bool IsStill(const blame::Index& index, const RequestBlame& blame) {
-  int64_t slept_ns = 0, still_ns = 0;
+bool IsStill(const blame::Index& index, const RequestBlame& blame, Blame part) {
+  if (part != Blame::kHostBlockedUnknown && part != Blame::kUntraced) return false;
+  int64_t part_ns = 0, still_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
-    if (segment.blame != Blame::kHostBlockedUnknown) continue;
-    slept_ns += segment.end_ns - segment.begin_ns;
-    still_ns += index.stillness.StillNs(segment.begin_ns, segment.end_ns);
+    if (segment.blame != part) continue;
+    part_ns += segment.end_ns - segment.begin_ns;
+    // Sleep was measured. A thread that recorded nothing may have waited for one without a CPU.
+    still_ns += part == Blame::kUntraced ? index.stillness.StillWithCpusNs(segment.begin_ns, segment.end_ns)
+                                         : index.stillness.StillNs(segment.begin_ns, segment.end_ns);
   }
   // A stretch by counters has its place within its code, not its moment.
-  const int64_t all_ns = index.stillness.StillNs(blame.begin_ns, blame.end_ns);
-  return slept_ns > 0 && 2 * std::max(still_ns, std::min(all_ns, slept_ns)) > slept_ns;
+  if (part == Blame::kHostBlockedUnknown)
+    still_ns = std::max(still_ns, std::min(index.stillness.StillNs(blame.begin_ns, blame.end_ns), part_ns));
+  return part_ns > 0 && 2 * still_ns > part_ns;
 }
 
 bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part) {
@@ -180,7 +184,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kHostPagefaultIo:
       return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;
     case Blame::kHostBlockedUnknown:
-      if (IsStill(index, blame)) return Proof::kStoodStill;
+      if (IsStill(index, blame, cause.blame)) return Proof::kStoodStill;
       if (MayBeMixed(index, blame) != blame::MixedWork::Doubt::kNone) return Proof::kMayBeMixed;
       if (longest.thread != model::kNone &&
           index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)
@@ -225,6 +229,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
     case Blame::kSyncReturn:
       return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
     case Blame::kUntraced:
+      if (IsStill(index, blame, cause.blame)) return Proof::kStoodStill;
       if (IsPlaced(index, blame, cause.blame)) return Proof::kPlaced;
       return IsUnseen(longest) ? Proof::kUnseen : Proof::kNone;
     default:

@@ -29,8 +29,8 @@ enum class GpuDoubt : uint8_t {
 };
 GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
 
-// Whether most of a request's sleep was while the whole process stood still.
-bool IsStill(const blame::Index& index, const RequestBlame& blame);
+// Whether most of such a part was while the whole process stood still: blocked for no recorded reason, or not recorded.
+bool IsStill(const blame::Index& index, const RequestBlame& blame, Blame part);
 
 // Whether stacks show where the thread was in most of such a part: blocked for no recorded reason, or not recorded and
 // asleep in a system call.

@@ -442,7 +442,7 @@ class TreeMaker {
     if (index_.PartBehind(first) != nullptr) return;  // its work made the batch long: that is the root
     const bool is_member = IsInOwnBatch(*hop);
     Take(WalkStay(index_, {hop->node.by.thread, is_member ? first.batch : kNone, request, TimeOf(*hop)}), hop);
-    if (is_member) return;
+    if (is_member) return CompareScope(LongestScope(*hop), hop);
     const model::RequestRow& row = trace_.requests[request];
     RequestBlame walk;
     if (row.begin_known && row.end_known && blame::Walk(index_, request, &walk).Run()) {
@@ -454,10 +454,25 @@ class TreeMaker {
 
   void ExamineThread(Hop* hop) {
     Take(WalkStay(index_, {hop->who.thread, kNone, kNone, TimeOf(*hop)}), hop);
+    CompareScope(hop->who.event, hop);
+  }
+
+  void CompareScope(uint32_t event, Hop* hop) {
     blame::WaitArgs args;
-    if (hop->who.event == kNone || ReadWait(trace_, hop->who.event, &args)) return;
-    hop->node.whole_ns = trace_.EventEnd(hop->who.event) - trace_.events.begin_ns[hop->who.event];
-    Compare(norms_.OfScope(hop->who.event), hop);
+    if (event == kNone || ReadWait(trace_, event, &args)) return;
+    hop->node.whole_ns = trace_.EventEnd(event) - trace_.events.begin_ns[event];
+    Compare(norms_.OfScope(event), hop);
+  }
+  uint32_t LongestScope(const Hop& hop) const {
+    uint32_t longest = kNone;
+    int64_t longest_ns = -1;
+    for (const BlameSegment& segment : hop.behind) {
+      if (segment.event == kNone) continue;
+      const int64_t ns = trace_.EventEnd(segment.event) - trace_.events.begin_ns[segment.event];
+      if (ns > longest_ns) longest = segment.event;
+      longest_ns = std::max(longest_ns, ns);
+    }
+    return longest;
   }
 
   // One above it in the tree. If it was at work meanwhile, or without a CPU, it would have gone on.
@@ -600,10 +615,11 @@ class TreeMaker {
       case Blame::kGpuExcessUnknown:
         return false;
       case Blame::kUntraced:
-        return IsPlaced(index_, walk, node.blame);
+        return IsPlaced(index_, walk, node.blame) || IsStill(index_, walk, node.blame);
       case Blame::kHostBlockedUnknown:
         if (IsPlaced(index_, walk, node.blame)) return true;
-        return ReadWait(trace_, node.at.event, &args) ? args.kind != WaitKind::kDevice : IsStill(index_, walk);
+        return ReadWait(trace_, node.at.event, &args) ? args.kind != WaitKind::kDevice
+                                                      : IsStill(index_, walk, node.blame);
       case Blame::kHostOncpuFramework:
         return MayAwaitGpu(index_, walk) == GpuDoubt::kNone &&
                MayBeMixed(index_, walk) == blame::MixedWork::Doubt::kNone;
@@ -617,8 +633,8 @@ class TreeMaker {
     std::map<uint32_t, int64_t> times;
     for (const BlameSegment& segment : segments) {
       const uint32_t call = segment.gpu != kNone ? trace_.gpu.call[segment.gpu] : segment.call;
-      uint32_t request = call != kNone ? trace_.calls.request[call] : kNone;
-      if (request == kNone && segment.event != kNone) request = trace_.events.request[segment.event];
+      uint32_t request = call != kNone ? index_.contexts.OfCall(call) : kNone;
+      if (request == kNone && segment.event != kNone) request = index_.contexts.OfEvent(segment.event);
       times[blame::Outermost(trace_, index_.requests, request)] += segment.end_ns - segment.begin_ns;
     }
     const int64_t all_ns = LengthOf(segments);

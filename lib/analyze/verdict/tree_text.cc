@@ -48,11 +48,11 @@ class TreeTeller {
     }
     const bool is_chain = v.root.node != kNone && (v.root.hops > 0 || v.root.kind == NodeKind::kLoad);
     const bool is_member = is_chain && v.root.hops == 1 && IsMemberWork(v.tree[v.root.node]);
-    if (is_chain && !is_member) return text + ": it " + Chain() + ".";
+    if (is_chain && !is_member) return text + ": it " + MoreWorkFirst() + Chain() + ".";
     const std::vector<Cause>& parts = v.causes.empty() ? v.largest : v.causes;
     const Cause* cause = v.root.node != kNone ? CauseAbove(v.root.node) : nullptr;
     if (cause == nullptr && !parts.empty()) cause = &parts[0];
-    if (cause != nullptr) text += ": it " + SentenceText(of_, blame_, v, *cause) + InMorePieces();
+    if (cause != nullptr) text += ": it " + MoreWorkFirst() + SentenceText(of_, blame_, v, *cause) + InMorePieces();
     const bool is_undetermined = v.kind == VerdictKind::kUndetermined && v.level != Baseline::Level::kNone;
     return text + (is_undetermined ? "; the cause is undetermined: " + v.why_not : "") + ".";
   }
@@ -80,6 +80,13 @@ class TreeTeller {
     return v.more_of.empty() || v.more_ns != 0 || v.causes.empty()
                ? ""
                : base::Format(", with %.3g times the usual %s", v.more_factor, v.more_of.c_str());
+  }
+  // More work that explains more than the root does.
+  std::string MoreWorkFirst() const {
+    const Verdict& v = verdict_;
+    if (v.kind != VerdictKind::kCauses || v.more_ns <= v.root.excess_ns) return "";
+    return base::Format("had %.3g times the usual %s (", v.more_factor, v.more_of.c_str()) + Duration(v.more_ns) +
+           ") and ";
   }
   // The victim and its time.
   std::string Victim() const {

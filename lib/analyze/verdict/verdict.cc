@@ -327,12 +327,11 @@ class RequestComparison {
   void FindCauses(const Contrast& at) {
     if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
     for (const Blame part : {Blame::kHostBlockedUnknown, Blame::kUntraced}) {
-      if (IsPlaced(index_, blame_, part)) unknown_ &= ~BlameBit(part);
+      if (IsPlaced(index_, blame_, part) || IsStill(index_, blame_, part)) unknown_ &= ~BlameBit(part);
     }
-    const bool is_still = IsStill(index_, blame_);
+    const bool is_still = IsStill(index_, blame_, Blame::kHostBlockedUnknown);
     mixed_doubt_ = is_still ? MixedWork::Doubt::kNone : MayBeMixed(index_, blame_);
     const bool may_be_mixed = mixed_doubt_ != MixedWork::Doubt::kNone;
-    if (is_still) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
     if (may_be_mixed) unknown_ |= BlameBit(Blame::kHostBlockedUnknown);
     if (may_be_mixed || MayAwaitGpu(index_, blame_) != GpuDoubt::kNone)
       unknown_ |= BlameBit(Blame::kHostOncpuFramework);

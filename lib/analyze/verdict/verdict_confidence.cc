@@ -132,10 +132,9 @@ Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blam
   if (IsPlaced(index, request, blame))
     return blame == Blame::kUntraced ? Doubt{kInferred, "only stacks show what it did"}
                                      : Doubt{kNoWaitSays, "stacks show where it slept, and not why"};
+  if (IsStill(index, request, blame)) return {};
   if (blame == Blame::kHostBlockedUnknown)
-    return IsNamedSleep(index.trace, request) || IsStill(index, request)
-               ? Doubt{}
-               : Doubt{kNoWaitSays, "no recorded wait explains the sleep"};
+    return IsNamedSleep(index.trace, request) ? Doubt{} : Doubt{kNoWaitSays, "no recorded wait explains the sleep"};
   if (blame == Blame::kExecutorBusy && IsMixedTimeUnknown(index, request))
     return {kInferred, "the usual time of so much work is not known"};
   const Doubt unless_proved = UnlessProved(blame);

@@ -102,7 +102,7 @@ class Teller {
   // What took the time, and where.
   std::string HowItTook(const Cause& cause, const std::string& time) const {
     if (cause.longest.empty()) return Mechanism(cause.blame, time);
-    if (cause.blame == Blame::kHostBlockedUnknown && IsStill(index_, blame_))
+    if (IsStill(index_, blame_, cause.blame))
       return "stood still for " + time + " with the whole process" + PlaceOfWork(cause);
     if (LargeMember(cause) != nullptr)
       return "waited " + time +
@@ -133,7 +133,7 @@ class Teller {
     std::string text = HowItTook(cause, time);
     text += StacksOf(cause);
     const bool is_explained =
-        IsPlaced(index_, blame_, cause.blame) || IsNamedSleep(trace_, blame_) || IsStill(index_, blame_);
+        IsPlaced(index_, blame_, cause.blame) || IsNamedSleep(trace_, blame_) || IsStill(index_, blame_, cause.blame);
     if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !is_explained)
       text += ", and no recorded wait explains why";
     if (cause.blame == Blame::kHostOncpuFramework && MayAwaitGpu(index_, blame_) != GpuDoubt::kNone)
