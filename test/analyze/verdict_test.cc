@@ -674,6 +674,21 @@ TEST_CASE("all code and kernels slower by the same factor are a slow clock, and 
   CHECK(verdict.common_ns > 5 * kMs);
 }
 
+TEST_CASE("a machine is not slower by more than clocks can fall", "[verdict]") {
+  for (const int64_t times : {5, 7}) {
+    Route route;
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    for (const Blame part :
+         {Blame::kHostOncpuPre, Blame::kHostOncpuFramework, Blame::kHostOncpuPost, Blame::kGpuExecExpected})
+      slow[part] = slow[part] * times;
+    VerdictOptions options;
+    options.most_common_factor = 5;
+
+    CHECK((route.Judge(route.Make(slow), options).kind == VerdictKind::kUniform) == (times == 5));
+  }
+}
+
 TEST_CASE("a general slowdown is not the verdict if it is little of the excess", "[verdict]") {
   const auto judge = [](int64_t waited_ms) {
     Route route;
@@ -804,7 +819,7 @@ TEST_CASE("requests whose waits for a GPU were not recorded say nothing of the u
   for (int i = 0; i < 512; ++i) {
     BaselineRow row;
     row.blame = route.Draw();
-    row.work.waits = 90;
+    row.work.waits = 95;
     if (i % 8 != 0) row.work.waits = is_recorded ? std::optional<uint32_t>(2) : std::nullopt;
     REQUIRE(route.baseline.Add("/classify", 4, row).ok());
   }

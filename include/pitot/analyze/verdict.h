@@ -42,6 +42,9 @@ struct VerdictOptions {
   int64_t least_excess_ns = 200'000;  // of a cause
   // Everything is slower by more than this, and by more than in 98 % of normal requests.
   double least_common_factor = 0.08;
+  // Nor by more than this: clocks fall to a fifth at most (3.9 to 0.8 GHz, data sheets of server CPUs; 1980 to 345 MHz
+  // is an idle H100).
+  double most_common_factor = 4;
   double least_common_share = 0.30;  // of the excess: a smaller common part is not a verdict
   double more_work_share = 0.60;     // share of the excess explained by more of the same work
   double normal_percentile = 0.75;   // a latency up to here is never unusual, whatever its parts: it calibrates

@@ -153,6 +153,7 @@ class RequestComparison {
   bool IsUniform(const Normal& normal, const Contrast& at) const {
     const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
     return more_work_ == 0 && at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
+           at.common_factor <= options_.most_common_factor &&
            static_cast<double>(Of(at.common_ns, ~uint32_t{0})) >= options_.least_common_share * excess &&
            static_cast<double>(unexplained_.unknown_ns) < options_.most_unknown * excess;
   }
