@@ -47,7 +47,7 @@ template <uint32_t kSlots> class HandleTable {
   };
 
   static uint32_t SlotOf(uint64_t tag, const void* handle) noexcept {
-    const uint64_t hash = (reinterpret_cast<uintptr_t>(handle) ^ tag << 48) * 0x9e3779b97f4a7c15u;
+    const uint64_t hash = (reinterpret_cast<uintptr_t>(handle) + tag * 0xff51afd7ed558ccdu) * 0x9e3779b97f4a7c15u;
     return static_cast<uint32_t>(hash >> 32) % kSlots;
   }
 

@@ -41,7 +41,7 @@ class LoneWaits {
       if (trace_.calls.begin_ns[call] >= when.end_ns) break;
       const model::Interval time = {std::max(trace_.calls.begin_ns[call], when.begin_ns),
                                     std::min(trace_.CallEnd(call), when.end_ns)};
-      if (time.end_ns <= time.begin_ns || !is_other(call)) continue;
+      if (!is_other(call) || time.end_ns <= time.begin_ns) continue;
       others.push_back(time);
       if (time.end_ns - time.begin_ns <= longest_ns) continue;
       longest_ns = time.end_ns - time.begin_ns;

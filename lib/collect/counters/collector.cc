@@ -27,6 +27,9 @@ constexpr int kNice = 10;
 // round of that process.
 constexpr int64_t kLookNs = 50'000'000, kMostBehindNs = 1'500'000'000;
 
+// Several may wait for a round, and one of them takes the signal: so often the others look for themselves.
+constexpr int64_t kOthersLookNs = 20'000'000;
+
 // A GPU's counters have one user.
 constinit base::OneInProcess g_only;
 
@@ -59,8 +62,9 @@ struct Shared {
   bool Await(const std::atomic<uint64_t>& counter, uint64_t number) noexcept {
     const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + environment.patience_ns;
     while (counter.load(std::memory_order_acquire) < number) {
-      if (base::ClockNs(CLOCK_MONOTONIC) >= until_ns) return false;
-      round_done.AwaitUntil(until_ns);
+      const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
+      if (now_ns >= until_ns) return false;
+      round_done.AwaitUntil(std::min(until_ns, now_ns + kOthersLookNs));
     }
     return true;
   }
@@ -125,7 +129,7 @@ class CounterCollector final : public Collector {
     shared_->stop.store(true, std::memory_order_release);
     shared_->environment.timer->Wake();
     has_ended_ = thread_.End(environment_.patience_ns);
-    if (environment_.is_only) g_only.GiveBack();
+    if (environment_.is_only && has_ended_) g_only.GiveBack();  // a thread left behind may still be in CUPTI
   }
   // A thread left behind still uses what it counts.
   Status Stopped() const noexcept override { return has_ended_ ? shared_->sampler.Closed() : Status(); }
@@ -142,8 +146,12 @@ class CounterCollector final : public Collector {
   // The newest samples are still with CUPTI: the thread fetches them first.
   void AddTo(TraceBuilder& trace) override {
     if (!IsOurs()) return;
-    if (!has_stopped_ && !shared_->Await(shared_->complete, asked_))
+    // Once CUPTI did not answer, incidents do not wait for it until it has.
+    const bool is_stuck = missed_ != 0 && shared_->done.load(std::memory_order_acquire) < missed_;
+    if (!has_stopped_ && (is_stuck || !shared_->Await(shared_->complete, asked_))) {
+      if (!is_stuck) missed_ = asked_;
       trace.AddAttribute("counters.not_recorded", "CUPTI does not answer");
+    }
     shared_->history.AddTo(begin_ns_, end_ns_, trace);
   }
 
@@ -168,6 +176,7 @@ class CounterCollector final : public Collector {
   bool has_stopped_ = false, has_ended_ = false;
   int64_t begin_ns_ = 0, end_ns_ = 0;  // of the kept window
   uint64_t asked_ = 0;                 // the round that completes it
+  uint64_t missed_ = 0;                // that did not come in time; 0: none
 };
 
 Status CounterCollector::Start() noexcept {

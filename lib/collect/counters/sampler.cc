@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kHardwareBufferBytes = 16 << 20;  // docs/lab/counters.md: how many samples it has room for
 constexpr uint64_t kMostCyclesPerUs = 1'600;       // T4: 1,590 MHz; A100: 1,410 (data sheets)
 constexpr uint32_t kMostDecodes = 64;              // in a round, for one GPU
+constexpr int64_t kClockStepNs = 100'000'000;      // less is a thread that was held up between two clocks
 constexpr int64_t kMeasureNs = 5'000'000'000;      // before the interval is judged
 
 bool IsFinal(Result result) {
@@ -180,10 +181,15 @@ void Sampler::FindNewGpus() {
     if (is_known) continue;
     SampledGpu& gpu = gpus_.emplace_back();
     gpu.device = found;
-    gpu.row = history_->AddGpu(found);
-    if (!found.id.empty() && !environment_.shared_directory.empty())
-      gpu.file = std::make_unique<SharedFile>(environment_.shared_directory, found.id,
-                                              environment_.shared_user.value_or(geteuid()));
+    try {
+      if (!found.id.empty() && !environment_.shared_directory.empty())
+        gpu.file = std::make_unique<SharedFile>(environment_.shared_directory, found.id,
+                                                environment_.shared_user.value_or(geteuid()));
+      gpu.row = history_->AddGpu(found);
+    } catch (const std::exception&) {
+      gpus_.pop_back();  // without a ring it is not known
+      throw;
+    }
   }
 }
 
@@ -470,6 +476,13 @@ void Sampler::Take(SampledGpu* gpu, size_t count) {
   const int64_t offset_ns = environment_.realtime_offset_ns(), interval_ns = int64_t{1'000} * gpu->state.interval_us;
   uint64_t lost = 0;
   gpu->samples.clear();
+  // Samples have times of CLOCK_REALTIME. When that steps, nobody knows by which of the two they go.
+  const int64_t before_ns = std::exchange(gpu->offset_ns, offset_ns);
+  const bool has_stepped = before_ns != 0 && std::abs(offset_ns - before_ns) > kClockStepNs;
+  if (has_stepped) {
+    lost = std::exchange(count, 0);
+    gpu->end_ns = 0;
+  }
   for (size_t i = 0; i < count && gpu->samples.size() < gpu->samples.capacity(); ++i) {
     SampleInfoParams info = Make<SampleInfoParams>();
     info.sampler = gpu->sampler;
@@ -493,7 +506,8 @@ void Sampler::Take(SampledGpu* gpu, size_t count) {
     }
     const int64_t begin_ns = static_cast<int64_t>(info.begin_ns) - offset_ns;
     const int64_t end_ns = static_cast<int64_t>(info.end_ns) - offset_ns;
-    if (result != kSuccess || begin_ns <= 0 || end_ns <= begin_ns || begin_ns < gpu->end_ns - interval_ns) {
+    const bool is_ahead = end_ns > environment_.timer->NowNs() + kRoundNs;
+    if (result != kSuccess || begin_ns <= 0 || end_ns <= begin_ns || is_ahead || begin_ns < gpu->end_ns - interval_ns) {
       ++lost;
       continue;
     }

@@ -3,8 +3,8 @@
 // Samples all GPUs of the process: starts each when the process first uses it, decodes its samples now and then, gives
 // it away and takes it back. Where another process of this user samples a GPU, its samples are read instead. Belongs to
 // one thread; its samples go to a History. CUPTI keeps the newest samples in a buffer of its own, so a late round loses
-// only what that had no room for. Samples that a late round or a failed call
-// cost are counted; while a GPU is given away, refused or sampled by others, none is due.
+// only what that had no room for. Samples that a late round or a failed call cost are counted; while a GPU is given
+// away, refused or sampled by others, none is due.
 #ifndef PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
 #define PITOT_LIB_COLLECT_COUNTERS_SAMPLER_H_
 
@@ -94,6 +94,7 @@ class Sampler {
     bool is_first = false;        // no sample has come since the start
     int64_t end_ns = 0;           // of the newest sample, or of what is counted as lost; 0: none is due since then
     int64_t newest_ns = 0;        // end of the newest one in the history
+    int64_t offset_ns = 0;        // from CLOCK_MONOTONIC to CLOCK_REALTIME, when samples were decoded last
 
     std::unique_ptr<SharedFile> file;  // null: not shared
     std::vector<Sample> shared;        // in CLOCK_REALTIME

@@ -281,7 +281,8 @@ template <uint32_t kFunction, class... Args> void Tell(const std::tuple<Args...>
   } else if constexpr (kKind.stream != kNone) {
     kKind.role == Role::kWait ? watcher->wait(StreamOf<kFunction>(args)) : watcher->launch(StreamOf<kFunction>(args));
   } else {
-    constexpr bool kIsForAll = base::CallClassOf(kKind.name) == base::CallClass::kDeviceSync;
+    // cuCtxSynchronize_v2 may be of another context than the thread's.
+    constexpr bool kIsForAll = base::CallClassOf(kKind.name) == base::CallClass::kDeviceSync && sizeof...(Args) == 0;
     watcher->wait(kIsForAll ? trace::kEveryStream : trace::kNoStream);
   }
 }
@@ -421,16 +422,16 @@ template <uint32_t kFunction, class... Args> int CallCapture(int (*original)(Arg
   return result;
 }
 
-// CUDA's runtime calls the driver, which is not looked at again.
+// CUDA's runtime calls the driver, which is not looked at again. The stream's number is asked for before: afterwards
+// another thread may have destroyed it.
 template <uint32_t kFunction, class... Args> int CallRecord(int (*original)(Args...), Args... args) {
-  t_is_inside = true;
-  const int result = original(args...);
-  t_is_inside = false;
-  if (result != 0) return result;
   const std::tuple<Args...> all(args...);
   DeviceCall target;
   AddTarget<kFunction>(all, &target);
-  Remember(std::get<0>(all), target);
+  t_is_inside = true;
+  const int result = original(args...);
+  t_is_inside = false;
+  if (result == 0) Remember(std::get<0>(all), target);
   return result;
 }
 

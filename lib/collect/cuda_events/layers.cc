@@ -6,6 +6,7 @@
 #include <atomic>
 #include <utility>
 
+#include "base/handle_table.h"
 #include "pitot/trace.h"
 #include "trace/mirror.h"
 #include "trace/stream_use.h"
@@ -30,6 +31,8 @@ constinit std::atomic<uint32_t> g_request_name{0};  // of the work of a request 
 // The thread that launches on the default stream, and whether others do: it is then idle for none of them.
 constinit std::atomic<const void*> g_default_user{nullptr};
 constinit std::atomic<bool> g_is_default_shared{false};
+// The thread that launched on each of the newest other streams, by session; 0: several did.
+constinit base::HandleTable<1024> g_users{};
 // Changes when a stream is destroyed: streams known before may be gone.
 constinit std::atomic<uint32_t> g_streams_epoch{0};
 
@@ -123,9 +126,32 @@ void End(ThreadLayers* layers, bool is_there = false) {
   layers->end_ticks = layers->end_ticks == 0 ? ticks : layers->end_ticks - layers->end_ticks / 16 + ticks / 16;
 }
 
+void UseStream(const ThreadLayers& layers, void* stream) {
+  const void* const self = &layers;
+  if (IsDefault(stream)) {
+    if (g_default_user.load(std::memory_order_relaxed) == self) return;
+    const void* nobody = nullptr;
+    if (!g_default_user.compare_exchange_strong(nobody, self)) g_is_default_shared.store(true);
+    return;
+  }
+  uint64_t user = 0;
+  const bool is_known = g_users.Find(g_session.load(std::memory_order_relaxed), stream, &user);
+  const auto own = reinterpret_cast<uint64_t>(self);
+  if (!is_known || (user != own && user != 0))
+    g_users.Set(g_session.load(std::memory_order_relaxed), stream, is_known ? 0 : own);
+}
+
+// Whether no other thread is known to launch on the stream, so that it is idle once this one has waited for it.
+bool IsOnlyUser(const ThreadLayers& layers, void* stream) {
+  if (IsDefault(stream)) return !g_is_default_shared.load(std::memory_order_relaxed);
+  uint64_t user = 0;
+  return g_users.Find(g_session.load(std::memory_order_relaxed), stream, &user) &&
+         user == reinterpret_cast<uint64_t>(&layers);
+}
+
 void Begin(ThreadLayers* layers) {
   const bool is_idle = layers->is_idle && layers->idle_epoch == g_streams_epoch.load(std::memory_order_acquire) &&
-                       !(IsDefault(layers->stream) && g_is_default_shared.load(std::memory_order_relaxed));
+                       IsOnlyUser(*layers, layers->stream);
   layers->open = layers->pools->Begin(layers->stream, NameNow(*layers), is_idle);
   layers->is_idle = layers->is_late = false;
   layers->has_launched = false;
@@ -242,10 +268,7 @@ void OnScopeEnd() noexcept {
 
 void OnLaunch(void* stream) noexcept {
   ThreadLayers& layers = t_layers;
-  if (IsDefault(stream) && g_default_user.load(std::memory_order_relaxed) != &layers) {
-    const void* nobody = nullptr;
-    if (!g_default_user.compare_exchange_strong(nobody, &layers)) g_is_default_shared.store(true);
-  }
+  UseStream(layers, stream);
   layers.is_idle = layers.is_idle && stream == layers.last_stream && layers.work != 0;
   layers.last_stream = stream;
   if (layers.work == 0) return;
@@ -269,7 +292,7 @@ void OnWait(void* stream) noexcept {
   ThreadLayers& layers = t_layers;
   layers.is_running = layers.is_left_out = false;
   End(&layers, /*is_there=*/stream == layers.stream);
-  layers.is_idle = stream == layers.last_stream || stream == trace::kEveryStream;
+  layers.is_idle = stream == layers.last_stream;  // all streams of a device need not be those of this one's
   layers.idle_epoch = g_streams_epoch.load(std::memory_order_acquire);
 }
 

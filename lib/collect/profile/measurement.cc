@@ -101,6 +101,7 @@ bool Measurement::BeginLaunch(const trace::Launch& launch) noexcept {
     elsewhere_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
+  NoteShape(launch);
   Phase armed = Phase::kArmed;
   if (!phase_.compare_exchange_strong(armed, Phase::kMeasuring)) return false;
   if (interruption_.load() != trace::Interruption::kNone) {
@@ -193,8 +194,25 @@ Shape* Measurement::FindShape(Kernel* kernel, const trace::Launch& launch) noexc
   return &shape;
 }
 
+// Counts the shape if it was not seen before. Shapes in shapes_ were launched while a sample was wanted.
+void Measurement::NoteShape(const trace::Launch& launch) noexcept {
+  uint64_t hash = reinterpret_cast<uintptr_t>(launch.kernel);
+  const auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15; };
+  for (const auto size : launch.grid) add(size);
+  for (const auto size : launch.block) add(size);
+  add(launch.shared_bytes);
+  for (std::atomic<uint64_t>& seen : seen_shapes_) {
+    uint64_t other = 0;
+    if (seen.compare_exchange_strong(other, hash | 1)) {
+      seen_shapes_count_.fetch_add(1);
+      return;
+    }
+    if (other == (hash | 1)) return;
+  }
+}
+
 // Shapes take turns: one with more samples of the set than another waits for it, for a while. A kernel that is known by
-// its name, and was never launched while a sample was wanted, counts as another.
+// its name, or a shape that was seen, and was never launched while a sample was wanted, counts as another.
 bool Measurement::IsWanted(const Shape& shape) noexcept {
   std::array<const Kernel*, kMostShapes> sampled;
   size_t count = 0;
@@ -202,7 +220,8 @@ bool Measurement::IsWanted(const Shape& shape) noexcept {
     if (std::find(sampled.begin(), sampled.begin() + count, other.kernel) == sampled.begin() + count)
       sampled[count++] = other.kernel;
   }
-  const bool awaits_other = awaits_others_ && shape.samples[set_] > 0 && count < matched_names_.load();
+  const bool is_other = count < matched_names_.load() || shapes_.size() < seen_shapes_count_.load();
+  const bool awaits_other = awaits_others_ && shape.samples[set_] > 0 && is_other;
   const bool is_ahead = std::any_of(shapes_.begin(), shapes_.end(),
                                     [&](const Shape& other) { return other.samples[set_] < shape.samples[set_]; });
   if ((is_ahead || awaits_other) && ++refusals_ < kMostRefusals) return false;

@@ -113,6 +113,7 @@ class Measurement {
   Status TooFew() const;
   Kernel* FindKernel(const trace::Launch& launch) noexcept;
   Shape* FindShape(Kernel* kernel, const trace::Launch& launch) noexcept;
+  void NoteShape(const trace::Launch& launch) noexcept;
   bool IsWanted(const Shape& shape) noexcept;
   bool IsMatch(const std::string& name) const;
 
@@ -135,7 +136,8 @@ class Measurement {
   std::atomic<trace::Interruption> interruption_{trace::Interruption::kNone};
   std::atomic<bool> has_ended_{false};
   std::atomic<uint64_t> seen_{0}, notes_{0}, captured_{0}, elsewhere_{0}, left_out_{0};
-  std::atomic<uint32_t> new_kernels_{0}, matched_names_{0};
+  std::atomic<uint32_t> new_kernels_{0}, matched_names_{0}, seen_shapes_count_{0};
+  std::array<std::atomic<uint64_t>, kMostShapes> seen_shapes_{};  // of matching kernels; 0: none
   base::Semaphore wake_, ended_;
   std::unique_ptr<std::array<Kernel, kMostKernels>> kernels_;
 

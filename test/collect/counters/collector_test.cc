@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
@@ -444,6 +445,39 @@ TEST_CASE("no samples are lost while another profiler has the GPU", "[counters]"
   });
   REQUIRE(rig.timer->Pass(40 * kSecond));
   CHECK(rig.AskBack(kSecond).Lost() == 2625);  // until the GPU was asked for again, at 11.5 s
+}
+
+TEST_CASE("samples of before a step of the clock are lost, and not in the future", "[counters]") {
+  std::atomic<int64_t> ahead_ns{kAheadNs};
+  Rig rig;
+  rig.environment.realtime_offset_ns = [&] { return ahead_ns.load(); };
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(2 * kSecond));
+  ahead_ns -= 5 * kSecond;
+  REQUIRE(rig.timer->Pass(kSecond));
+  const uint64_t lost = rig.AskBack(kSecond).Lost();
+  CHECK(lost > 0);
+  CHECK(lost < 1'000);  // those taken meanwhile, and not 5 s
+  rig.Script([&](FakePm& fake) {
+    fake.realtime_ns = [&] { return rig.timer->NowNs() + ahead_ns.load(); };
+    fake.value = [](const std::string&, int64_t at_ns) { return at_ns / (4 * kMs) % 2 == 0 ? 40.0 : 60.0; };
+  });
+  REQUIRE(rig.timer->Pass(11 * kSecond));  // the fake goes on at its last time
+  const Trace trace = rig.AskBack(2 * kSecond);
+  CHECK(trace.Of("SM active").size() > 400);
+  for (const auto& sample : trace.Of("SM active")) CHECK(sample.first <= rig.timer->NowNs());
+  rig.collector->Stop();
+}
+
+TEST_CASE("incidents have samples again once a CUPTI that hung answers", "[counters]") {
+  Rig rig;
+  rig.environment.patience_ns = 20 * kMs;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  rig.Script([](FakePm& fake) { fake.hang_in = "cuptiPmSamplingDecodeData"; });
+  for (int i = 0; i < 3; ++i) CHECK(rig.AskBack(kSecond).attributes.count("counters.not_recorded") == 1);
+  rig.Script([](FakePm& fake) { fake.hang_in.clear(); });
+  CHECK(WaitUntil([&] { return rig.AskBack(kSecond).attributes.count("counters.not_recorded") == 0; }));
 }
 
 TEST_CASE("a decoder that hangs costs incidents its samples, not their time, and Stop leaves the thread behind",

@@ -216,6 +216,14 @@ TEST_CASE("work on a stream that is idle begins as it is launched, and takes one
     Launches::Destroy();  // as the collector of CUDA calls does when it goes on after a pause
     CHECK(run(kMs) == 2);
   }
+  SECTION("unless another thread launches on it, too") {
+    std::thread([&] {
+      host.cuda.MakeCurrent(host.context);
+      Launch(&host, other, kMs);
+    }).join();
+    CHECK(run(kMs) == 2);
+    CHECK(run(5 * kMs) == 2);
+  }
   const model::Trace trace = SettledIncident(&host);
   const int64_t error_ns = 1000 * EventHost::NumberOf(trace, "cuda_events.clock_error_us");
   int64_t longest_ns = 0;

@@ -90,8 +90,8 @@ TEST_CASE("a kernel that is seldom launched when a sample is wanted gets its tur
   Rig rig;
   FakeKernel flash{"_Z14FlashAttentionv"};
   rig.round = [&] {
+    rig.Launch(&flash, 16);  // first, so that it is known before the first set of metrics is done
     for (int i = 0; i < 8; ++i) rig.Launch(&rig.attention, 128);
-    rig.Launch(&flash, 16);
   };
   REQUIRE(rig.Profile().ok());
 
