@@ -35,23 +35,29 @@ std::vector<int64_t> ReadingsOf(const Trace& trace) {
   return readings;
 }
 
-// How long tasks of the machine waited for a CPU between the readings around that time; 0 if it is not known.
-int64_t CpuPressureNs(const Trace& trace, Interval when) {
+// How long tasks of the machine have waited for a CPU, by the moment of the reading; empty if it is not known.
+std::vector<std::pair<int64_t, double>> CpuPressureOf(const Trace& trace) {
   const std::string name = base::HostCounter(base::kCpuPressure);
-  int64_t before_ns = INT64_MIN, after_ns = INT64_MAX;
-  double before = 0, after = 0;
-  for (size_t row = 0; row < trace.samples.counter.size(); ++row) {
-    const int64_t at_ns = trace.samples.at_ns[row];
-    if (trace.strings[trace.counters[trace.samples.counter[row]].name] != name) continue;
-    if (at_ns <= when.begin_ns && at_ns > before_ns) {
-      before_ns = at_ns;
-      before = trace.samples.value[row];
-    } else if (at_ns >= when.end_ns && at_ns < after_ns) {
-      after_ns = at_ns;
-      after = trace.samples.value[row];
-    }
+  const auto counter = std::find_if(trace.counters.begin(), trace.counters.end(),
+                                    [&](const auto& row) { return trace.strings[row.name] == name; });
+  const auto number = static_cast<uint32_t>(counter - trace.counters.begin());
+  const std::vector<uint32_t>& of = trace.samples.counter;
+  const auto [first, last] = std::equal_range(of.begin(), of.end(), number);
+  std::vector<std::pair<int64_t, double>> readings;
+  for (auto at = first; at != last; ++at) {
+    const auto row = static_cast<size_t>(at - of.begin());
+    readings.emplace_back(trace.samples.at_ns[row], trace.samples.value[row]);
   }
-  return before_ns == INT64_MIN || after_ns == INT64_MAX ? 0 : static_cast<int64_t>(after - before);
+  return readings;
+}
+
+// How much it grew between the readings around that time; 0 if it is not known.
+int64_t GrewNs(const std::vector<std::pair<int64_t, double>>& readings, Interval when) {
+  const auto by_time = [](const auto& reading, int64_t at_ns) { return reading.first < at_ns; };
+  const auto after = std::lower_bound(readings.begin(), readings.end(), when.end_ns, by_time);
+  const auto before = std::lower_bound(readings.begin(), readings.end(), when.begin_ns + 1, by_time);
+  if (before == readings.begin() || after == readings.end()) return 0;
+  return static_cast<int64_t>(after->second - (before - 1)->second);
 }
 
 // Times without a reading, that need a reason.
@@ -91,12 +97,13 @@ Stillness::Stillness(const Trace& trace) {
     mark(handoff.enqueue_ns);
     mark(handoff.take_ns);
   }
+  const std::vector<std::pair<int64_t, double>> pressure = CpuPressureOf(trace);
   for (size_t i = 0; i < late.size(); ++i) {
     if (moments[i].size() > kMostMoments) continue;
     moments[i].push_back(late[i].begin_ns);
     moments[i].push_back(late[i].end_ns);
     std::sort(moments[i].begin(), moments[i].end());
-    const bool has_cpus = 2 * CpuPressureNs(trace, late[i]) < late[i].end_ns - late[i].begin_ns;
+    const bool has_cpus = 2 * GrewNs(pressure, late[i]) < late[i].end_ns - late[i].begin_ns;
     for (size_t m = 1; m < moments[i].size(); ++m) {
       if (moments[i][m] - moments[i][m - 1] < kLeastNs) continue;
       still_.push_back({moments[i][m - 1], moments[i][m]});

@@ -141,8 +141,10 @@ void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
 void Walk::EmitQueue(int64_t begin_ns, uint32_t span, BlameSegment waits) {
   const model::Interval when = {std::max(begin_ns, blame_->begin_ns), now_ns_};
   if (when.end_ns <= when.begin_ns) return;
-  const GpuOps::Overlap ahead =
-      index_.gpu.OnStream(trace_.gpu.stream[span], when, [&](uint32_t op) { return IsOthers(op); });
+  const GpuOps::Overlap ahead = index_.gpu.OnStream(trace_.gpu.stream[span], when, [&](uint32_t op) {
+    patience_.Count();
+    return IsOthers(op);
+  });
   if (ahead.ns == 0) return;
   waits.blame = Blame::kGpuQueueWaitOthers;
   if (!IsOthers(span)) waits.gpu = span;

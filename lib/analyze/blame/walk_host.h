@@ -70,7 +70,7 @@ class HostUse {
     int64_t begin_ns = 0, end_ns = 0;
     int64_t cpu_ns = 0;
     int64_t code_ns = 0;      // of it, in code
-    int64_t untraced_ns = 0;  // of off_ns, outside all that was recorded
+    int64_t untraced_ns = 0;  // of it, outside all that was recorded
     int64_t slept_ns = 0;     // at most
     uint32_t waits = 0;       // waits it has a part of
     uint32_t bracket = model::kNone;

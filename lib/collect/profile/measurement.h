@@ -146,7 +146,7 @@ class Measurement {
   Shape* shape_ = nullptr;  // of the passes so far
   std::vector<Shape> shapes_;
   uint32_t refusals_ = 0;      // of shapes in a row
-  bool awaits_others_ = true;  // kernels known by name alone
+  bool awaits_others_ = true;  // kernels known by name alone, and shapes that were only seen
   size_t enabled_set_ = 0;     // of profiler_
   bool may_warm_ = true, is_warm_ = false;
   uint64_t notes_before_ = 0;
