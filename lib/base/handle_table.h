@@ -17,7 +17,7 @@ template <uint32_t kSlots> class HandleTable {
   bool Find(uint64_t tag, const void* handle, uint64_t* value) const noexcept {
     const Slot& slot = slots_[SlotOf(tag, handle)];
     const uint32_t version = slot.version.load(std::memory_order_acquire);
-    const bool is_it = version % 2 == 0 && slot.tag.load(std::memory_order_acquire) == tag &&
+    const bool is_it = version != 0 && version % 2 == 0 && slot.tag.load(std::memory_order_acquire) == tag &&
                        slot.handle.load(std::memory_order_acquire) == handle;
     if (!is_it) return false;
     *value = slot.value.load(std::memory_order_acquire);
