@@ -151,7 +151,7 @@ class Operators(WithServer):
         report = (incident / 'report.txt').read_text(encoding='utf-8')
         return report.partition('* scheduler #')[2].partition('* http')[0]
 
-    def test_operators_and_layers_of_a_slow_request_are_in_its_report_and_in_top(self):
+    def test_operators_and_layers_of_a_slow_request_are_in_top_and_its_layers_in_its_report(self):
         incident = None
         for _ in range(5):  # an incident begins no sooner than a second after the one before it
             self.faults(f'slow_tokenizer_sleep:rate=1,dose_ms={DOSE_MS}')
@@ -159,8 +159,8 @@ class Operators(WithServer):
             self.faults()
             slow = summary['id']
             incident = wait_for(lambda of=slow: self.incident_in_which_fired(of), PATIENCE_S)
-            # The process may have gone deep in the middle of it, and what took longest been no operator.
-            if incident and self.products_in(incident, slow) >= 2 * 5 and 'aten::' in self.scheduler_in(incident):
+            # The process may have gone deep in the middle of it.
+            if incident and self.products_in(incident, slow) >= 2 * 5:
                 break
         self.assertIsNotNone(incident, self.server.output())
 
@@ -169,9 +169,8 @@ class Operators(WithServer):
         self.assertGreaterEqual(self.products_in(incident, slow), 2 * 5)
         self.assertGreater(operators['aten::addmm']['self_cpu_ns'], 0)
         self.assertTrue(any(' / ' in name for name in layers), layers)
-        scheduler = self.scheduler_in(incident)
-        self.assertRegex(scheduler, r'aten::\w+\s+[\d.]+\s+[mun]s')
-        self.assertRegex(scheduler, r'(layer \d|attention|mlp|prefill|decode)\s+[\d.]+\s+[mun]s')
+        # The report has room for a few of the longest. An operator is not always among them.
+        self.assertRegex(self.scheduler_in(incident), r'(layer \d|attention|mlp|prefill|decode)\s+[\d.]+\s+[mun]s')
 
 
 class OperatorsOfLateRequests(Operators):
