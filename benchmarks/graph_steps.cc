@@ -8,6 +8,9 @@
 //   recorder   requests, batches and scopes are recorded
 //   default    also everything of gpu::Enable
 //   counters, waits, layers   also that part alone
+//   divided, divided_6        everything, and event nodes around all layers of the graph, or 6
+//
+// At its end an arm "divided" makes an incident.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -38,7 +41,9 @@ pitot::Recorder StartRecorder(const std::string& arm) {
   if (!recorder.status().ok()) throw std::runtime_error(recorder.status().message());
   if (arm == "recorder") return recorder;
   pitot::GpuOptions gpu;
-  if (arm != "default") {
+  const bool is_divided = arm.starts_with("divided");
+  if (is_divided) gpu.cuda_events.graph_scopes = arm == "divided_6" ? 6 : kLayers;
+  if (arm != "default" && !is_divided) {
     gpu.with_counters = arm == "counters";
     gpu.with_cuda_calls = arm == "waits" || arm == "layers";  // layers use the calls
     gpu.with_cuda_events = arm == "layers";
@@ -80,21 +85,26 @@ double Block(graph_decode::Decoder* decoder, int requests) {
 }
 
 int Run(const std::string& arm) {
-  const pitot::Recorder recorder = StartRecorder(arm);
+  pitot::Recorder recorder = StartRecorder(arm);
   graph_decode::Shape shape;
   shape.layers = kLayers;
   shape.positions = kTokens;
   const graph_decode::Weights weights = graph_decode::MakeWeights(shape);
   graph_decode::Decoder decoder(shape, weights);
-  decoder.Begin(0);
-  decoder.Launch();
-  decoder.Wait();
+  // Until the events for layers are there.
+  for (const double begin_us = NowUs(); NowUs() - begin_us < 500'000;) {
+    const auto warm_up = pitot::Batch::Begin("warm up");
+    decoder.Begin(0);
+    decoder.Launch();
+    decoder.Wait();
+  }
   decoder.Capture();
   int requests = 0;
   while (std::cin >> requests) {
     std::printf("%.3f\n", Block(&decoder, requests));
     std::fflush(stdout);
   }
+  if (arm.starts_with("divided")) recorder.Trigger(arm.c_str());
   return 0;
 }
 
@@ -102,7 +112,7 @@ int Run(const std::string& arm) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fputs("usage: graph_steps never|recorder|default|counters|waits|layers\n", stderr);
+    std::fputs("usage: graph_steps never|recorder|default|counters|waits|layers|divided|divided_6\n", stderr);
     return 2;
   }
   try {

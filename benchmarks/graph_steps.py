@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 
-ARMS = ('never', 'never again', 'recorder', 'waits', 'layers', 'counters', 'default')
+ARMS = ('never', 'never again', 'recorder', 'waits', 'layers', 'counters', 'default', 'divided_6', 'divided')
 
 
 class Process:

@@ -291,12 +291,12 @@ template <> struct Kind<pitot_counters> {
 };
 template <> struct Kind<pitot_cuda_events> {
   using Cpp = CudaEventOptions;
-  static constexpr const char* kReserved = "pitot_cuda_events::reserved must be 0";
   static constexpr auto kMake = MakeCudaEventCollector;
   template <class From, class To> static void Copy(const From& from, To* to) noexcept {
     to->pairs_per_context = from.pairs_per_context;
     to->memory_bytes = from.memory_bytes;
     to->layers = from.layers != 0;
+    to->graph_scopes = from.graph_scopes;
     to->layer_cost_percent = from.layer_cost_percent;
   }
 };

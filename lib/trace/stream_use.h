@@ -14,9 +14,9 @@ namespace pitot::trace {
 
 // Called on the threads of the calls, before each.
 struct StreamWatcher {
-  void (*launch)(void* stream) noexcept;  // work is enqueued on the stream
-  void (*wait)(void* stream) noexcept;    // the thread may wait for the stream, for all of them, or for something else
-  void (*destroy)() noexcept;             // a stream is destroyed, or all of a device
+  void (*launch)(void* stream, void* graph) noexcept;  // work is enqueued: the executable graph, or null: anything else
+  void (*wait)(void* stream) noexcept;  // the thread may wait for the stream, for all of them, or for something else
+  void (*destroy)() noexcept;           // a stream is destroyed, or all of a device
   // The stream as the target of a wait, or (kEveryStream) all those of the current context. It is left alone if its
   // number is not known, or while it is captured. The caller is in a call that names the stream.
   void (*add_target)(void* stream, DeviceCall* call) noexcept;

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "pitot/collect/cuda_events.h"
+
 namespace graph_decode {
 namespace {
 
@@ -94,6 +96,8 @@ void Decoder::LaunchEach() {
 void Decoder::LaunchLayer(const DeviceLayer& layer) {
   PITOT_SCOPE_NAMED(layer.name);
   const cudaStream_t stream = stream_.get();
+  // Divides replays of the graph if the host asks (CudaEventOptions::graph_scopes).
+  const pitot::CudaEventScope divides(stream, layer.name);
   const int dim = shape_.dim, hidden = shape_.hidden;
   {
     PITOT_SCOPE("attention");

@@ -728,6 +728,7 @@ class Collectors(WithFolder):
                              (recorder.add_counters, {"most_cpu_percent": "2"}),
                              (recorder.add_cuda_events, {"pairs_per_context": 0}),
                              (recorder.add_cuda_events, {"layer_cost_percent": 0}),
+                             (recorder.add_cuda_events, {"graph_scopes": 257}),
                              (recorder.add_cuda_calls, {"slow_copy_us": 0}), (recorder.add_host, {"rate_hz": 0}),
                              (recorder.add_host, {"thread_rate_hz": 201}), (recorder.add_host, {"most_threads": 0}),
                              (recorder.add_host, {"memory_bytes": 1}), (recorder.add_stacks, {"most_stacks": 0}),

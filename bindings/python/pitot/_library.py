@@ -73,7 +73,7 @@ class CudaCalls(ctypes.Structure):
 
 class CudaEvents(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("pairs_per_context", c_uint32), ("memory_bytes", c_uint64), ("layers", c_uint32),
-                ("reserved", c_uint32), ("layer_cost_percent", c_double)]
+                ("graph_scopes", c_uint32), ("layer_cost_percent", c_double)]
 
 
 class Gpu(ctypes.Structure):

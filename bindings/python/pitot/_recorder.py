@@ -350,14 +350,16 @@ class Recorder:
         return self._failure_or(lib.recorder_add_cuda_calls, byref(_cuda_calls(slow_copy_us)))
 
     def add_cuda_events(self, *, pairs_per_context: Optional[int] = None, memory_bytes: Optional[int] = None,
-                        layers: Optional[bool] = None, layer_cost_percent: Optional[float] = None) -> Status:
+                        layers: Optional[bool] = None, layer_cost_percent: Optional[float] = None,
+                        graph_scopes: Optional[int] = None) -> Status:
         """Measures by CUDA events how long GPUs worked for each batch, its layers, and each `cuda_scope`.
 
         Layers are the scopes of a batch. As many levels of them are timed as `layer_cost_percent` of its time allows. Streams
-        are known from `add_cuda_calls`, or by `set_work_stream`.
+        are known from `add_cuda_calls`, or by `set_work_stream`. A `cuda_scope` in the capture of a CUDA graph divides its
+        replays, up to `graph_scopes` of them (0).
         """
-        return self._failure_or(lib.recorder_add_cuda_events,
-                                byref(_cuda_events(pairs_per_context, memory_bytes, layers, layer_cost_percent)))
+        events = _cuda_events(pairs_per_context, memory_bytes, layers, layer_cost_percent, graph_scopes)
+        return self._failure_or(lib.recorder_add_cuda_events, byref(events))
 
     def enable_gpu(self, *, counters: Union[bool, Mapping[str, Any]] = True,
                    cuda_calls: Union[bool, Mapping[str, Any]] = True,
@@ -591,10 +593,10 @@ def _cuda_calls(slow_copy_us: Optional[int] = None) -> Any:
 
 
 def _cuda_events(pairs_per_context: Optional[int] = None, memory_bytes: Optional[int] = None, layers: Optional[bool] = None,
-                 layer_cost_percent: Optional[float] = None) -> Any:
+                 layer_cost_percent: Optional[float] = None, graph_scopes: Optional[int] = None) -> Any:
     return _filled(lib.CudaEvents, lib.cuda_events_init,
                    {"pairs_per_context": pairs_per_context, "memory_bytes": memory_bytes, "layers": layers,
-                    "layer_cost_percent": layer_cost_percent})
+                    "graph_scopes": graph_scopes, "layer_cost_percent": layer_cost_percent})
 
 
 def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, process_name: Optional[str] = None,

@@ -40,6 +40,10 @@ struct CudaEventOptions {
   // The most that timing of layers may take of a batch's time, percent, above 0 to 100. The depth of the timed scopes
   // follows from it, their number and their cost. A batch as a whole is always timed.
   double layer_cost_percent = 0.4;
+  // How many CudaEventScopes may divide graphs of one CUDA context, 0 to `pairs_per_context`. Each adds two nodes to
+  // the graph in whose capture it lies, and holds one of the pairs until the graph is gone. Further ones are counted,
+  // not timed. 0: graphs stay as they are. Needs a driver of CUDA 11.3 or later.
+  uint32_t graph_scopes = 0;
 };
 
 // Works on its own thread, "pitot-events". It polls the driver every 5 ms while scopes are in flight, and sleeps
@@ -79,8 +83,10 @@ inline bool HasCudaEvents() { return __builtin_expect(__atomic_load_n(&g_cuda_ev
 }  // namespace detail
 
 // Times the work enqueued on a stream while the object lives. `stream` is a CUstream or cudaStream_t of the context
-// current at that time; null is the legacy default stream. It must live as long as the scope. Does nothing if the
-// stream is being captured into a graph at the scope's begin or end.
+// current at that time; null is the legacy default stream. It must live as long as the scope.
+// While the stream is captured into a graph, the scope does nothing, unless CudaEventOptions::graph_scopes is set. Then
+// nodes of the graph record its events at each replay, and these divide the replay's span. The events keep the newest
+// replay only: parts of one that is still running at the next launch are counted ("cuda_events.replays_missed").
 // Threads: any. A scope may end on another thread; the stream's context must be current there, too.
 // Errors: counted. Never waits for the GPU, never allocates.
 // Cost: without a collector, a load and a branch. Otherwise two cuEventRecords, some look-ups in the driver, and a

@@ -279,7 +279,10 @@ template <uint32_t kFunction, class... Args> void Tell(const std::tuple<Args...>
   if constexpr (kKind.role == Role::kDestroy) {
     watcher->destroy();
   } else if constexpr (kKind.stream != kNone) {
-    kKind.role == Role::kWait ? watcher->wait(StreamOf<kFunction>(args)) : watcher->launch(StreamOf<kFunction>(args));
+    void* graph = nullptr;
+    if constexpr (kKind.name.find("GraphLaunch") != std::string_view::npos) graph = std::get<0>(args);
+    void* const stream = StreamOf<kFunction>(args);
+    kKind.role == Role::kWait ? watcher->wait(stream) : watcher->launch(stream, graph);
   } else {
     // cuCtxSynchronize_v2 may be of another context than the thread's.
     constexpr bool kIsForAll = base::CallClassOf(kKind.name) == base::CallClass::kDeviceSync && sizeof...(Args) == 0;

@@ -119,6 +119,10 @@ Status Check(const CudaEventOptions& options) {
     return Error(StatusCode::kInvalidArgument,
                  "CudaEventOptions::layer_cost_percent is %g; it must be above 0, and at most 100",
                  options.layer_cost_percent);
+  if (options.graph_scopes > options.pairs_per_context)
+    return Error(StatusCode::kInvalidArgument,
+                 "CudaEventOptions::graph_scopes is %u; it must be 0 to pairs_per_context, which is %u",
+                 options.graph_scopes, options.pairs_per_context);
   if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
     return Error(StatusCode::kInvalidArgument, "CudaEventOptions::memory_bytes is %llu; it must be 65536 to 1073741824",
                  static_cast<unsigned long long>(options.memory_bytes));
@@ -187,6 +191,7 @@ Status CudaEventCollector::Open() {
   g_pools.store(pools);
   pools->counts().Clear();
   pools->retry_ns.store(environment_.retry_ns);
+  pools->most_graph_scopes.store(options_.graph_scopes);
   pools->slow_end_ticks.store(detail::TicksOf(environment_.slow_end_ns));
   shared_ = std::make_shared<Shared>(options_, pools);
   thread_.Start([shared = shared_] { shared->Run(); });
@@ -243,6 +248,9 @@ void CudaEventCollector::AddTo(TraceBuilder& trace) {
   add("cuda_events.record_failed", counts.failed_record);
   add("cuda_events.no_time", counts.no_time);
   add("cuda_events.dropped", counts.dropped);
+  add("cuda_events.graph_scopes_refused", counts.no_graph_scope);
+  add("cuda_events.replays_missed", counts.replays_missed);
+  add("cuda_events.replays_unsure", counts.replays_unsure);
   add("cuda_events.stream_unsure", g_layer_counts.stream_unsure);
   add("cuda_events.ended_elsewhere", g_layer_counts.ended_elsewhere);
   add("cuda_events.further_streams", g_layer_counts.streams);
@@ -290,7 +298,7 @@ namespace detail {
 
 CudaSpan BeginCudaSpan(void* stream, Name name) noexcept {
   cuda_events::Pools* const pools = cuda_events::g_pools.load(std::memory_order_acquire);
-  return pools != nullptr ? pools->Begin(stream, name) : CudaSpan();
+  return pools != nullptr ? pools->BeginScope(stream, name) : CudaSpan();
 }
 
 CudaSpan BeginCudaSpan(void* stream, const char* name) noexcept { return BeginCudaSpan(stream, Intern(name)); }

@@ -54,6 +54,11 @@ const char* FindDriver(const char* library, Driver* driver) noexcept {
   Find(handle, "cuStreamIsCapturing", &driver->is_capturing);
   Find(handle, "cuStreamGetId", &driver->get_stream_id);
   Find(handle, "cuDeviceGetName", &driver->get_device_name);
+  Find(handle, "cuEventRecordWithFlags", &driver->record_node);
+  Find(handle, "cuStreamGetCaptureInfo_v2", &driver->get_capture);
+  Find(handle, "cuUserObjectCreate", &driver->create_object);
+  Find(handle, "cuUserObjectRelease", &driver->release_object);
+  Find(handle, "cuGraphRetainUserObject", &driver->hold_object);
   return nullptr;
 }
 

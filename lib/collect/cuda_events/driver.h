@@ -21,6 +21,9 @@ enum Result : int {
 };
 inline constexpr unsigned int kNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned int kDefaultEvent = 0;  // CU_EVENT_DEFAULT: with a time
+inline constexpr unsigned int kExternal = 1;      // CU_EVENT_RECORD_EXTERNAL: a node of the graph that is captured
+inline constexpr unsigned int kAsynchronous = 1;  // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
+inline constexpr unsigned int kMove = 1;          // CU_GRAPH_USER_OBJECT_MOVE
 inline constexpr int kNotCapturing = 0;           // CU_STREAM_CAPTURE_STATUS_NONE
 inline constexpr int kRelaxedCapture = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kBufferId = 7;               // CU_POINTER_ATTRIBUTE_BUFFER_ID
@@ -54,6 +57,20 @@ struct Driver {
   int (*get_pointer_attribute)(void* value, int attribute, unsigned long long memory);
   int (*get_stream_id)(void* stream, unsigned long long* id);
   int (*get_device_name)(char* name, int size, int device);
+  // Null if the driver is older than CUDA 11.3. An object that a graph holds is destroyed once the graph and what was
+  // made of it are gone.
+  int (*record_node)(void* event, void* stream, unsigned int flags);
+  int (*get_capture)(void* stream, int* status, unsigned long long* id, void** graph, void* const** nodes,
+                     size_t* node_count);
+  int (*create_object)(void** object, void* value, void (*destroy)(void* value), unsigned int references,
+                       unsigned int flags);
+  int (*release_object)(void* object, unsigned int references);
+  int (*hold_object)(void* graph, void* object, unsigned int references, unsigned int flags);
+
+  bool CanDivideGraphs() const noexcept {
+    return record_node != nullptr && get_capture != nullptr && create_object != nullptr && release_object != nullptr &&
+           hold_object != nullptr;
+  }
 };
 
 // Null: everything was found. Otherwise the name of the missing library (this never loads it) or function.

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "base/mutex.h"
 #include "base/newest.h"
@@ -36,6 +37,7 @@ class History {
   void NameDevice(uint32_t device, const char* name) noexcept;
   // Copies the spans ending at `begin_ns` or later.
   void Keep(int64_t begin_ns) noexcept { spans_.Keep(begin_ns); }
+  std::span<const Span> kept() const noexcept { return spans_.kept(); }
   // Never at the same time as Keep.
   void AddTo(TraceBuilder& trace) const;
 

@@ -75,7 +75,8 @@ struct ThreadLayers {
   void* last_stream = nullptr;  // launched on
   uint32_t idle_epoch = 0;      // of is_idle
   detail::CudaSpan open{};
-  uint32_t spans = 0;  // begun in this work
+  detail::CudaSpan replay{};  // in which this thread launched a graph last
+  uint32_t spans = 0;         // begun in this work
   uint32_t streams = 0;
   // Scopes open in the work; those beyond kMostLevels only count.
   uint32_t level = 0;
@@ -153,6 +154,7 @@ void Begin(ThreadLayers* layers) {
   const bool is_idle = layers->is_idle && layers->idle_epoch == g_streams_epoch.load(std::memory_order_acquire) &&
                        IsOnlyUser(*layers, layers->stream);
   layers->open = layers->pools->Begin(layers->stream, NameNow(*layers), is_idle);
+  if (!layers->is_seen) Pools::NoteGraph(layers->open, kAnyGraph);
   layers->is_idle = layers->is_late = false;
   layers->has_launched = false;
   layers->is_running = true;
@@ -266,9 +268,13 @@ void OnScopeEnd() noexcept {
   if (level < std::min(layers.deepest, kMostLevels)) Edge(&layers, /*is_begin=*/false);
 }
 
-void OnLaunch(void* stream) noexcept {
+void OnLaunch(void* stream, void* graph) noexcept {
   ThreadLayers& layers = t_layers;
   UseStream(layers, stream);
+  if (graph != nullptr) Pools::ReadReplay(std::exchange(layers.replay, {}));
+  if (Pools* const pools = g_layer_pools.load(std::memory_order_acquire);
+      !pools->are_launches_seen.load(std::memory_order_relaxed))
+    pools->are_launches_seen.store(true, std::memory_order_relaxed);
   layers.is_idle = layers.is_idle && stream == layers.last_stream && layers.work != 0;
   layers.last_stream = stream;
   if (layers.work == 0) return;
@@ -284,6 +290,10 @@ void OnLaunch(void* stream) noexcept {
     layers.has_stream = true;
     layers.epoch = g_streams_epoch.load(std::memory_order_acquire);
     if (!IsLeftOut(&layers)) Begin(&layers);
+  }
+  if (graph != nullptr) {
+    Pools::NoteGraph(layers.open, graph);
+    layers.replay = layers.open;
   }
   layers.has_launched = true;
 }
@@ -318,6 +328,7 @@ void BeginLayers(Pools* pools, double most_cost_percent) noexcept {
     count->store(0, std::memory_order_relaxed);
   g_most_share.store(most_cost_percent / 100, std::memory_order_relaxed);
   g_request_name.store(Intern("request").index, std::memory_order_relaxed);
+  pools->are_launches_seen.store(false, std::memory_order_relaxed);
   g_layer_pools.store(pools, std::memory_order_release);
   g_session.fetch_add(1, std::memory_order_relaxed);
   trace::SetMirror(trace::MirrorUse::kLayers, &kMirror);

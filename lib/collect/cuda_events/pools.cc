@@ -2,9 +2,12 @@
 #include "collect/cuda_events/pools.h"
 
 #include <new>
+#include <string>
 #include <utility>
 
 #include "base/clock.h"
+#include "collect/cuda_events/replays.h"
+#include "trace/names.h"
 #include "trace/process.h"
 #include "trace/stream_use.h"
 
@@ -27,6 +30,29 @@ uint32_t StreamNumber(const Driver& driver, void* stream) {
   if (driver.get_stream_id != nullptr && driver.get_stream_id(stream, &id) == kSuccess)
     return static_cast<uint32_t>(id);
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(stream) >> 4);
+}
+
+// Called by the driver once no graph holds the pair.
+void LetGo(void* pair) noexcept {
+  auto& held = *static_cast<Pair*>(pair);
+  const uint32_t word = held.captured_word;
+  if (held.graphs.fetch_sub(1) == 1 && held.Change(word, Pair::Next(word, PairPhase::kFree)))
+    held.pool->captured.fetch_sub(1);
+}
+
+// The innermost open scope of this thread in a capture, while its pair has this word.
+struct OpenInCapture {
+  Pair* pair = nullptr;
+  uint32_t word = 0;
+};
+thread_local OpenInCapture t_open_in_capture{};
+
+// Its name after those of the open scopes around it: "forward / attention".
+Name PathOf(const OpenInCapture& outer, Name name) {
+  if (outer.pair == nullptr || outer.pair->word.load(std::memory_order_relaxed) != outer.word) return name;
+  const std::string path =
+      std::string(trace::NameText(outer.pair->name)) + " / " + std::string(trace::NameText(name.index));
+  return trace::InternText(path);
 }
 
 }  // namespace
@@ -120,7 +146,7 @@ Pair* Pools::Take(Pool* pool, uint32_t* word) noexcept {
   for (uint32_t i = 0; pairs != nullptr && i < pair_count_; ++i) {
     Pair& pair = pairs[(from + i) % pair_count_];
     const uint32_t free = pair.word.load(std::memory_order_relaxed);
-    if (Pair::PhaseOf(free) != PairPhase::kFree) continue;
+    if (Pair::PhaseOf(free) != PairPhase::kFree || pair.graphs.load(std::memory_order_acquire) != 0) continue;
     *word = Pair::With(free, PairPhase::kBeginning);
     if (pair.Change(free, *word)) return &pair;
   }
@@ -131,7 +157,7 @@ void Pools::Release(Pair* pair, uint32_t word) noexcept { pair->Change(word, Pai
 
 // The pool of the current context. Counts the reason, has the pool made or repaired, and returns null if it is not
 // ready, or if nothing can be recorded.
-Pool* Pools::ReadyPool(const Driver& driver, void* stream) noexcept {
+Pool* Pools::ReadyPool(const Driver& driver) noexcept {
   void* context = nullptr;
   unsigned long long id = 0;
   if (driver.get_context(&context) != kSuccess || context == nullptr) {
@@ -139,7 +165,6 @@ Pool* Pools::ReadyPool(const Driver& driver, void* stream) noexcept {
     return nullptr;
   }
   if (driver.get_context_id != nullptr && driver.get_context_id(context, &id) != kSuccess) id = 0;
-  if (IsCapturing(driver, stream)) return nullptr;
   Pool* const pool = Find(context, id);
   const PoolPhase phase = pool != nullptr ? pool->phase.load(std::memory_order_acquire) : PoolPhase::kUnused;
   if (phase == PoolPhase::kFailed) {
@@ -169,8 +194,8 @@ detail::CudaSpan Pools::Begin(void* stream, Name name, bool is_stream_idle) noex
     if (!wants_driver.exchange(true)) WakeIfIdle();
     return {};
   }
-  Pool* const pool = ReadyPool(*driver, stream);
-  if (pool == nullptr) return {};
+  Pool* const pool = ReadyPool(*driver);
+  if (pool == nullptr || IsCapturing(*driver, stream)) return {};
   uint32_t word = 0;
   Pair* const pair = Take(pool, &word);
   if (pair == nullptr) {
@@ -185,6 +210,8 @@ detail::CudaSpan Pools::Begin(void* stream, Name name, bool is_stream_idle) noex
   const uint64_t begin_ticks = BeginCall();
   pair->recorded_ns = base::ClockNs(CLOCK_MONOTONIC);
   pair->has_begin = !is_stream_idle;
+  pair->graph.store(nullptr, std::memory_order_relaxed);
+  pair->part_count = 0;
   if (const int result = is_stream_idle ? kSuccess : driver->record_event(pair->begin, stream); result != kSuccess) {
     Fail(result);
     Count(&counts_.failed_record);
@@ -206,6 +233,7 @@ void Pools::End(detail::CudaSpan span) noexcept {
       !pair->Change(span.ticket, word))
     return;
   const Driver& driver = *pools.driver_.load(std::memory_order_acquire);
+  if (Pair::PhaseOf(span.ticket) == PairPhase::kCapturing) return pools.EndCaptured(driver, pair, word);
   if (pools.IsCapturing(driver, pair->stream)) return Release(pair, word);
   const uint64_t begin_ticks = BeginCall();
   if (const int result = driver.record_event(pair->end, pair->stream); result != kSuccess) {
@@ -218,6 +246,105 @@ void Pools::End(detail::CudaSpan span) noexcept {
   pool.pending.fetch_add(1);
   if (pair->Change(word, Pair::With(word, PairPhase::kPending))) return pools.WakeIfIdle();
   pool.pending.fetch_sub(1);
+}
+
+detail::CudaSpan Pools::BeginScope(void* stream, Name name) noexcept {
+  const Driver* const driver = IsUsable() ? driver_.load(std::memory_order_acquire) : nullptr;
+  const bool is_graphs = driver != nullptr && most_graph_scopes.load(std::memory_order_relaxed) != 0 &&
+                         driver->CanDivideGraphs() && IsCaptured(*driver, stream);
+  if (is_graphs) return BeginCaptured(*driver, stream, name);
+  const detail::CudaSpan span = Begin(stream, name);
+  if (!are_launches_seen.load(std::memory_order_relaxed)) NoteGraph(span, kAnyGraph);
+  return span;
+}
+
+// The graph gets the pair first: a node must never outlive its event.
+detail::CudaSpan Pools::BeginCaptured(const Driver& driver, void* stream, Name name) noexcept {
+  Pool* const pool = ReadyPool(driver);
+  if (pool == nullptr) return {};
+  int status = kNotCapturing;
+  unsigned long long id = 0;
+  void* graph = nullptr;
+  if (const int result = driver.get_capture(stream, &status, &id, &graph, nullptr, nullptr);
+      result != kSuccess || graph == nullptr) {
+    if (result != kSuccess) Fail(result);
+    Count(&counts_.capturing);
+    return {};
+  }
+  if (pool->captured.fetch_add(1) >= static_cast<int32_t>(most_graph_scopes.load(std::memory_order_relaxed))) {
+    pool->captured.fetch_sub(1);
+    Count(&counts_.no_graph_scope);
+    return {};
+  }
+  uint32_t word = 0;
+  Pair* const pair = Take(pool, &word);
+  if (pair == nullptr) {
+    pool->captured.fetch_sub(1);
+    Count(&counts_.no_pair);
+    Retry(pool);
+    return {};
+  }
+  pair->name = PathOf(t_open_in_capture, name).index;
+  pair->stream = stream;
+  pair->graph.store(nullptr, std::memory_order_relaxed);
+  pair->graphs.fetch_add(1);
+  void* object = nullptr;
+  int result = driver.create_object(&object, pair, LetGo, 1, kAsynchronous);
+  if (result != kSuccess) {
+    pair->graphs.fetch_sub(1);
+  } else if ((result = driver.hold_object(graph, object, 1, kMove)) != kSuccess) {
+    driver.release_object(object, 1);  // which lets go
+  } else {
+    result = driver.record_node(pair->begin, stream, kExternal);
+  }
+  const uint32_t open = Pair::With(word, PairPhase::kCapturing);
+  if (result != kSuccess) {
+    Fail(result);
+    Count(&counts_.failed_record);
+    Release(pair, word);
+  } else if (pair->outer = t_open_in_capture.pair, pair->outer_word = t_open_in_capture.word;
+             pair->Change(word, open)) {
+    t_open_in_capture = {pair, open};
+    return {pair, open};
+  }
+  pool->captured.fetch_sub(1);
+  return {};
+}
+
+void Pools::EndCaptured(const Driver& driver, Pair* pair, uint32_t word) noexcept {
+  if (t_open_in_capture.pair == pair) t_open_in_capture = {pair->outer, pair->outer_word};
+  // A scope that outlives its capture has no end.
+  const bool is_captured = IsCaptured(driver, pair->stream);
+  const int result = is_captured ? driver.record_node(pair->end, pair->stream, kExternal) : kSuccess;
+  if (result != kSuccess) Fail(result);
+  if (is_captured && result == kSuccess) {
+    const uint32_t captured = pair->captured_word = Pair::With(word, PairPhase::kCaptured);
+    if (pair->Change(word, captured)) {
+      if (pair->graphs.load() != 0 || !pair->Change(captured, Pair::Next(captured, PairPhase::kFree))) return;
+    }
+  } else {
+    Count(&counts_.failed_record);
+    Release(pair, word);
+  }
+  pair->pool->captured.fetch_sub(1);
+}
+
+void Pools::NoteGraph(detail::CudaSpan span, void* graph) noexcept {
+  auto* const pair = static_cast<Pair*>(span.pair);
+  if (pair != nullptr) pair->graph.store(graph, std::memory_order_relaxed);
+}
+
+void Pools::ReadReplay(detail::CudaSpan span) noexcept {
+  auto* const pair = static_cast<Pair*>(span.pair);
+  if (pair == nullptr || pair->pool->captured.load(std::memory_order_relaxed) <= 0) return;
+  Pools& pools = *pair->pool->owner;
+  const uint32_t pending = Pair::With(span.ticket, PairPhase::kPending);
+  const uint32_t word = Pair::With(span.ticket, PairPhase::kEnding);
+  // Otherwise it is still open, or the collector's thread has read it.
+  if (!pools.IsUsable() || !pair->Change(pending, word)) return;
+  const Driver& driver = *pools.driver_.load(std::memory_order_acquire);
+  if (driver.query_event(pair->end) == kSuccess) ReadParts(driver, pair);
+  if (!pair->Change(word, pending)) pair->pool->pending.fetch_sub(1);  // dropped meanwhile
 }
 
 void Pools::Rename(detail::CudaSpan span, Name name) noexcept {
@@ -283,6 +410,10 @@ uint32_t Pools::MakePairs(Pool* pool) {
     for (uint32_t i = 0; i < pair_count_; ++i) pairs[i].pool = pool;
     pool->pairs.store(pairs, std::memory_order_release);
   }
+  if (most_graph_scopes.load() != 0 && pool->parts.load(std::memory_order_relaxed) == nullptr) {
+    part_memory_.push_back(std::make_unique<Part[]>(size_t{kPartsPerPair} * pair_count_));
+    pool->parts.store(part_memory_.back().get(), std::memory_order_release);
+  }
   uint32_t made = 0;
   for (uint32_t i = 0; i < pair_count_; ++i, ++made) {
     Pair& pair = pairs[i];
@@ -342,8 +473,10 @@ void Pools::Drop(Pool* pool) noexcept {
     while (!pair.Change(word, Pair::Next(word, PairPhase::kEmpty))) word = pair.word.load(std::memory_order_acquire);
     const PairPhase phase = Pair::PhaseOf(word);
     is_in_use |= phase == PairPhase::kBeginning || phase == PairPhase::kEnding;
-    if (phase != PairPhase::kEmpty && phase != PairPhase::kFree) Count(&counts_.dropped);
+    const bool is_of_graph = phase == PairPhase::kCapturing || phase == PairPhase::kCaptured;
+    if (phase != PairPhase::kEmpty && phase != PairPhase::kFree && !is_of_graph) Count(&counts_.dropped);
     if (phase == PairPhase::kPending) pool->pending.fetch_sub(1);
+    if (is_of_graph) pool->captured.fetch_sub(1);
   }
   // Such a thread may still read its pair, so the next context gets other memory.
   if (is_in_use) pool->pairs.store(nullptr, std::memory_order_relaxed);
@@ -372,7 +505,9 @@ void Pools::Park(Pool* pool) noexcept {
     const uint32_t word = pair.word.load(std::memory_order_acquire);
     const PairPhase phase = Pair::PhaseOf(word);
     const bool is_done = phase == PairPhase::kPending && found_.query_event(pair.end) != kNotReady;
-    if ((phase == PairPhase::kFree || is_done) && pair.Change(word, Pair::Next(word, PairPhase::kEmpty))) {
+    const bool is_in_graph = pair.graphs.load() != 0;  // which may be launched later
+    if ((phase == PairPhase::kFree || is_done) && !is_in_graph &&
+        pair.Change(word, Pair::Next(word, PairPhase::kEmpty))) {
       if (is_done) pool->pending.fetch_sub(1);
       DestroyEvents(&pair);
     } else if (phase != PairPhase::kEmpty) {

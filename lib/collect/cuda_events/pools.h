@@ -36,9 +36,14 @@ enum class PairPhase : uint32_t {
   kOpen,       // its scope is open
   kEnding,     // the host's thread records the second event
   kPending,    // the collector's thread waits for the GPU
+  kCapturing,  // its scope is open in a capture, whose graph has the node of the first event
+  kCaptured,   // a graph has the nodes of both events
 };
 
 struct Pool;
+
+// A graph may have been launched, unseen.
+inline void* const kAnyGraph = reinterpret_cast<void*>(~uintptr_t{0});  // NOLINT(performance-no-int-to-ptr)
 
 struct alignas(64) Pair {
   static constexpr uint32_t kPhaseBits = 3;
@@ -56,12 +61,23 @@ struct alignas(64) Pair {
   uint32_t name = 0;  // index of a Name
   uint32_t stream_number = 0;
   uint32_t correlation = 0;
-  bool has_begin = false;   // its first event was recorded
+  bool has_begin = false;  // its first event was recorded
+  // The executable graph last launched in its scope, null or kAnyGraph. In phase kCaptured the one in which it is, once
+  // that is known.
+  std::atomic<void*> graph{nullptr};
+  // Where its graph's scopes are among the pool's parts, once they were read (replays.h).
+  uint32_t first_part = 0, part_count = 0;
   int64_t recorded_ns = 0;  // CLOCK_MONOTONIC, before the first event was recorded
   Pool* pool = nullptr;
   void* stream = nullptr;  // the host's
   void* begin = nullptr;
   void* end = nullptr;
+
+  // For pairs in graphs.
+  std::atomic<uint32_t> graphs{0};  // that hold it; it is not taken again before there is none
+  uint32_t captured_word = 0;       // in phase kCaptured
+  Pair* outer = nullptr;            // the scope around it in the capture, while that has outer_word
+  uint32_t outer_word = 0;
 };
 
 enum class PoolPhase : uint32_t {
@@ -85,6 +101,13 @@ class Pools;
 inline constexpr int64_t kRetryNow = 0;  // the collector's thread was told
 inline constexpr int64_t kNothingMissing = INT64_MAX;
 
+// A scope of a graph in the replay of a launch.
+struct Part {
+  std::atomic<uint64_t> key{0};  // correlation of the launch's pair, and the index of a Name; 0: being written
+  std::atomic<int64_t> to_end_ns{0}, duration_ns{0};  // from its begin to the end of the launch's span; its own length
+};
+inline constexpr uint32_t kPartsPerPair = 8;  // between two rounds a graph is replayed several times
+
 struct Pool {
   Pools* owner = nullptr;
   std::atomic<PoolPhase> phase{PoolPhase::kUnused};
@@ -94,8 +117,11 @@ struct Pool {
   // Memory of the context and its number, never reused for other memory: proof that the context still exists. 0: none.
   std::atomic<uint64_t> witness{0}, witness_id{0};
   std::atomic<Pair*> pairs{nullptr};
-  std::atomic<uint32_t> next{0};    // where the search for a free pair begins
-  std::atomic<int32_t> pending{0};  // pairs in phase kPending
+  std::atomic<uint32_t> next{0};     // where the search for a free pair begins
+  std::atomic<int32_t> pending{0};   // pairs in phase kPending
+  std::atomic<int32_t> captured{0};  // pairs that are or become parts of graphs
+  std::atomic<uint64_t> next_part{0};
+  std::atomic<Part*> parts{nullptr};  // kPartsPerPair for each pair
   // When a scope may ask again for parts that could not be made: CLOCK_MONOTONIC, kRetryNow or kNothingMissing.
   std::atomic<int64_t> retry_at_ns{kNothingMissing};
 
@@ -105,13 +131,14 @@ struct Pool {
   Anchor anchor;
   void* spare_event = nullptr;
   int64_t renew_at_ns = 0;
+  int64_t unsure_until_ns = 0;  // until then graphs may have run on two streams at once
 };
 
 // Reasons for untimed scopes, and failed calls.
 struct Counts {
   void Clear() noexcept {
     for (auto* count : {&no_driver, &no_context, &no_pool, &failed_pool, &no_room, &no_pair, &capturing, &failed_record,
-                        &no_time, &dropped, &failed, &failed_tries})
+                        &no_time, &dropped, &failed, &failed_tries, &no_graph_scope, &replays_missed, &replays_unsure})
       count->store(0, std::memory_order_relaxed);
   }
 
@@ -122,11 +149,14 @@ struct Counts {
   std::atomic<uint64_t> no_room{0};      // for another context
   std::atomic<uint64_t> no_pair{0};
   std::atomic<uint64_t> capturing{0};
-  std::atomic<uint64_t> failed_record{0};  // one of their events was not recorded
-  std::atomic<uint64_t> no_time{0};        // the time between their events was negative or not finite
-  std::atomic<uint64_t> dropped{0};        // in flight when their context was destroyed
-  std::atomic<uint64_t> failed{0};         // calls of the driver
-  std::atomic<uint64_t> failed_tries{0};   // to make all of a pool
+  std::atomic<uint64_t> failed_record{0};   // one of their events was not recorded
+  std::atomic<uint64_t> no_time{0};         // the time between their events was negative or not finite
+  std::atomic<uint64_t> dropped{0};         // in flight when their context was destroyed
+  std::atomic<uint64_t> failed{0};          // calls of the driver
+  std::atomic<uint64_t> failed_tries{0};    // to make all of a pool
+  std::atomic<uint64_t> no_graph_scope{0};  // in a capture, beyond CudaEventOptions::graph_scopes
+  std::atomic<uint64_t> replays_missed{0};  // of a scope in a graph: the next one had begun when it was looked for
+  std::atomic<uint64_t> replays_unsure{0};  // spans in which a graph may have run, as in one of another stream
   std::atomic<int> last_error{0};
 };
 
@@ -144,6 +174,12 @@ class Pools {
   // is needed to know when.
   detail::CudaSpan Begin(void* stream, Name name, bool is_stream_idle = false) noexcept;
   static void End(detail::CudaSpan span) noexcept;
+  // As Begin, for a scope placed by the host: in a capture it becomes part of the graph, as far as that is allowed.
+  detail::CudaSpan BeginScope(void* stream, Name name) noexcept;
+  // A graph is launched in an open span.
+  static void NoteGraph(detail::CudaSpan span, void* graph) noexcept;
+  // Before its thread launches another graph: reads the scopes in the one launched in `span`, which may be over.
+  static void ReadReplay(detail::CudaSpan span) noexcept;
   // Names an open span anew.
   static void Rename(detail::CudaSpan span, Name name) noexcept;
   // Gives an open span up, without a call of the driver.
@@ -198,7 +234,9 @@ class Pools {
   std::atomic<bool> is_hanging{false};  // a former collector's thread stays in the driver
   std::atomic<bool> is_used{false};     // a pool was made
   std::atomic<uint64_t> slow_end_ticks{UINT64_MAX};
-  std::atomic<int64_t> retry_ns{0};  // from a try to make a pool to the next
+  std::atomic<int64_t> retry_ns{0};            // from a try to make a pool to the next
+  std::atomic<uint32_t> most_graph_scopes{0};  // of a pool
+  std::atomic<bool> are_launches_seen{false};
   // Requests by the host.
   std::atomic<bool> wants_driver{false};
   std::atomic<bool> wants_pool{false};
@@ -207,7 +245,9 @@ class Pools {
  private:
   Pool* Find(void* context, uint64_t id) noexcept;
   void Claim(void* context, uint64_t id) noexcept;
-  Pool* ReadyPool(const Driver& driver, void* stream) noexcept;
+  Pool* ReadyPool(const Driver& driver) noexcept;
+  detail::CudaSpan BeginCaptured(const Driver& driver, void* stream, Name name) noexcept;
+  void EndCaptured(const Driver& driver, Pair* pair, uint32_t word) noexcept;
   Pair* Take(Pool* pool, uint32_t* word) noexcept;
   bool IsCapturing(const Driver& driver, void* stream) noexcept;
   bool IsUsable() const noexcept;
@@ -229,6 +269,7 @@ class Pools {
   const Name collector_name_ = Intern(kCollectorName), call_name_ = Intern(kCallName);
   Counts counts_;
   std::vector<std::unique_ptr<Pair[]>> memory_;  // of all pairs ever made
+  std::vector<std::unique_ptr<Part[]>> part_memory_;
 };
 
 }  // namespace pitot::cuda_events

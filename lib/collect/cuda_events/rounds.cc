@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "collect/cuda_events/replays.h"
 
 namespace pitot::cuda_events {
 namespace {
@@ -34,6 +35,13 @@ bool IsGone(int result) { return result == kInvalidHandle || IsContextGone(resul
 int64_t NsOf(float ms) { return std::llround(static_cast<double>(ms) * 1e6); }
 
 }  // namespace
+
+Rounds::Rounds(Pools* pools, History* history) : pools_(*pools), history_(*history) {
+  finished_.reserve(pools->pair_count());
+  others_.reserve(pools->pair_count());
+  scopes_.reserve(pools->pair_count());
+  open_.reserve(pools->pair_count());
+}
 
 bool Rounds::HasWork() noexcept {
   if (pools_.wants_pool.load() || pools_.wants_room.load()) return true;
@@ -179,16 +187,17 @@ int Rounds::TimeOf(const Pool& pool, void* event, int64_t earliest_ns, int64_t l
   return kSuccess;
 }
 
-// Adds the span of a finished pair. Returns the driver's last result.
-int Rounds::AddSpan(const Pool& pool, const Pair& pair) noexcept {
+// The span of a finished pair, of a length below 0 if it has no time. Returns the driver's last result.
+int Rounds::SpanOf(const Pool& pool, const Pair& pair, Span* of) noexcept {
   const int64_t seen_ns = Now();
-  Span span{};
+  Span& span = *of = {};
   Stamp stamp;
   if (pair.has_begin) {
     float ms = 0;
     if (const int result = pools_.driver().elapsed_time(&ms, pair.begin, pair.end); result != kSuccess) return result;
     if (!std::isfinite(ms) || ms < 0) {
       pools_.counts().no_time.fetch_add(1, std::memory_order_relaxed);
+      span.duration_ns = -1;
       return kSuccess;
     }
     span.duration_ns = NsOf(ms);
@@ -208,30 +217,109 @@ int Rounds::AddSpan(const Pool& pool, const Pair& pair) noexcept {
   span.context = static_cast<uint32_t>(pool.context_id.load(std::memory_order_relaxed));
   span.stream = pair.stream_number;
   span.device = pool.device >= 0 ? static_cast<uint32_t>(pool.device) : 0;
-  history_.Add(span);
   return kSuccess;
 }
 
 // Adds the spans of pairs finished by now. False: the context is gone.
 bool Rounds::Poll(Pool* pool) noexcept {
   Pair* const pairs = pool->pairs.load(std::memory_order_relaxed);
+  finished_.clear();
+  others_.clear();
   for (uint32_t i = 0; i < pools_.pair_count(); ++i) {
     Pair& pair = pairs[i];
     const uint32_t word = pair.word.load(std::memory_order_acquire);
-    if (Pair::PhaseOf(word) != PairPhase::kPending) continue;
+    const PairPhase phase = Pair::PhaseOf(word);
+    if (phase == PairPhase::kOpen) AddOther(pair);
+    if (phase != PairPhase::kPending) continue;
     int result = pools_.driver().query_event(pair.end);
     if (result == kNotReady) {
       ++seen_under_way_;
       seen_oldest_ns_ = std::min(seen_oldest_ns_, pair.recorded_ns);
+      AddOther(pair);
       continue;
     }
-    if (IsGone(result)) return false;
-    if (result == kSuccess) result = AddSpan(*pool, pair);
-    if (IsGone(result)) return false;
+    if (IsGone(result)) return GiveBack();
+    // Its thread may read the graph's scopes just now, before it launches another graph.
+    Finished finished{&pair, word, Pair::With(word, PairPhase::kEnding), {}};
+    if (!pair.Change(word, finished.own_word)) continue;
+    if (result == kSuccess) result = SpanOf(*pool, pair, &finished.span);
+    finished_.push_back(finished);
+    if (IsGone(result)) return GiveBack();
     if (result != kSuccess) pools_.Fail(result);
-    Pools::Finish(&pair, word);
+    if (result == kSuccess && finished.span.duration_ns >= 0) continue;
+    finished_.pop_back();
+    Pools::Finish(&pair, finished.own_word);
+  }
+  if (pool->captured.load() > 0) FindGraphs(pool);
+  for (const Finished& finished : finished_) {
+    scopes_.clear();
+    if (IsSure(finished)) {
+      const int result = ReadParts(pools_.driver(), finished.pair);
+      if (result != kSuccess && !IsContextGone(result)) pools_.Fail(result);
+      TakeParts(*finished.pair, finished.span, &scopes_);
+    }
+    AddDivided(finished.span, scopes_, &open_, &history_);
+    Pools::Finish(finished.pair, finished.own_word);
   }
   return true;
+}
+
+// A span that is not finished, in which a graph runs or may run.
+void Rounds::AddOther(const Pair& pair) noexcept {
+  void* const graph = pair.graph.load(std::memory_order_relaxed);
+  if (graph != nullptr) others_.push_back({pair.stream_number, pair.recorded_ns});
+}
+
+// The context is gone, and Drop takes pairs that are pending. False.
+bool Rounds::GiveBack() noexcept {
+  for (const Finished& finished : finished_) finished.pair->Change(finished.own_word, finished.word);
+  return false;
+}
+
+// Learns in which graphs scopes are that have not been seen in one.
+void Rounds::FindGraphs(Pool* pool) noexcept {
+  Pair* const pairs = pool->pairs.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < pools_.pair_count(); ++i) {
+    Pair& scope = pairs[i];
+    const bool is_captured = Pair::PhaseOf(scope.word.load(std::memory_order_acquire)) == PairPhase::kCaptured;
+    if (!is_captured || scope.graph.load(std::memory_order_relaxed) != nullptr) continue;
+    for (const Finished& finished : finished_) {
+      void* const graph = finished.pair->graph.load(std::memory_order_relaxed);
+      const bool is_known = graph != nullptr && graph != kAnyGraph && IsAlone(finished);
+      if (is_known && RanIn(pools_.driver(), scope, *finished.pair)) {
+        scope.graph.store(graph, std::memory_order_relaxed);
+        break;
+      }
+    }
+  }
+}
+
+// Whether no graph may have run on another stream meanwhile.
+bool Rounds::IsAlone(const Finished& finished) const noexcept {
+  const Span& span = finished.span;
+  const int64_t end_ns = span.begin_ns + span.duration_ns;
+  return std::none_of(finished_.begin(), finished_.end(),
+                      [&](const Finished& other) {
+                        return other.pair->graph.load(std::memory_order_relaxed) != nullptr &&
+                               other.span.stream != span.stream && other.span.begin_ns < end_ns &&
+                               other.span.begin_ns + other.span.duration_ns > span.begin_ns;
+                      }) &&
+         std::none_of(others_.begin(), others_.end(),
+                      [&](const Other& other) { return other.stream != span.stream && other.recorded_ns < end_ns; });
+}
+
+// Whether what graphs recorded in the time of a span is the span's. Without its launches nobody knows the graph.
+bool Rounds::IsSure(const Finished& finished) noexcept {
+  Pool& pool = *finished.pair->pool;
+  void* const graph = finished.pair->graph.load(std::memory_order_relaxed);
+  if (graph == nullptr || pool.captured.load() <= 0) return false;
+  if (graph != kAnyGraph) return true;
+  if (pools_.are_launches_seen.load(std::memory_order_relaxed)) return false;
+  if (IsAlone(finished) && finished.span.begin_ns >= pool.unsure_until_ns) return true;
+  // Nor is it the other's, which may end later.
+  pool.unsure_until_ns = std::max(pool.unsure_until_ns, finished.span.begin_ns + finished.span.duration_ns);
+  pools_.counts().replays_unsure.fetch_add(1, std::memory_order_relaxed);
+  return false;
 }
 
 }  // namespace pitot::cuda_events

@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
+#include "collect/cuda_events/divide.h"
 #include "collect/cuda_events/history.h"
 #include "collect/cuda_events/pools.h"
 
@@ -14,8 +16,8 @@ namespace pitot::cuda_events {
 
 class Rounds {
  public:
-  // Both must outlive it.
-  Rounds(Pools* pools, History* history) : pools_(*pools), history_(*history) {}
+  // Both must outlive it. Throws bad_alloc.
+  Rounds(Pools* pools, History* history);
 
   void Round() noexcept;
   // The last round: parks all pools.
@@ -38,7 +40,17 @@ class Rounds {
     int64_t at_ns = 0, error_ns = 0;
   };
   int TimeOf(const Pool& pool, void* event, int64_t earliest_ns, int64_t latest_ns, Stamp* stamp) noexcept;
-  int AddSpan(const Pool& pool, const Pair& pair) noexcept;
+  int SpanOf(const Pool& pool, const Pair& pair, Span* span) noexcept;
+  struct Finished {
+    Pair* pair;
+    uint32_t word, own_word;  // as it was, and while the thread works with it
+    Span span;
+  };
+  void AddOther(const Pair& pair) noexcept;
+  bool GiveBack() noexcept;
+  void FindGraphs(Pool* pool) noexcept;
+  bool IsAlone(const Finished& finished) const noexcept;
+  bool IsSure(const Finished& finished) noexcept;
   int Measure(const Pool& pool, Anchor* anchor) noexcept;
   bool Renew(Pool* pool) noexcept;
 
@@ -46,6 +58,15 @@ class Rounds {
   History& history_;
   int64_t look_again_ns_ = 0;  // for the requested driver, not found so far; 0: nothing was requested
   bool is_prepared_ = false;
+  // For one pool in a round. None of these grows.
+  struct Other {  // a span that is not finished, in which a graph may run
+    uint32_t stream;
+    int64_t recorded_ns;
+  };
+  std::vector<Finished> finished_;
+  std::vector<Other> others_;
+  std::vector<Replayed> scopes_;
+  std::vector<const Replayed*> open_;
   uint32_t seen_under_way_ = 0;
   int64_t seen_oldest_ns_ = 0;
   std::atomic<uint32_t> under_way_{0};

@@ -25,6 +25,7 @@ int cudaStreamBeginCapture(void*, int);
 int cudaStreamEndCapture(void*, void**);
 int cudaDeviceSynchronize();
 int cudaEventRecord(void*, void*);
+int cudaGraphLaunch(void*, void*);
 int cudaEventSynchronize(void*);
 
 [[gnu::visibility("default")]] fakes::Caller cuda_caller() {
@@ -51,6 +52,7 @@ int cudaEventSynchronize(void*);
       [](void* stream) { return cudaStreamDestroy(stream); },
       [](void* stream, int mode) { return cudaStreamBeginCapture(stream, mode); },
       [](void* stream, void** graph) { return cudaStreamEndCapture(stream, graph); },
+      [](void* graph, void* stream) { return cudaGraphLaunch(graph, stream); },
       [] { return cudaDeviceSynchronize(); },
       [](void* event, void* stream) { return cudaEventRecord(event, stream); },
       [](void* event) { return cudaEventSynchronize(event); },

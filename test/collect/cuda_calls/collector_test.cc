@@ -384,7 +384,9 @@ TEST_CASE("launches are not recorded, but tell who watches streams", "[cuda_call
   } config;
   caller.launch_ex(&config, nullptr, nullptr);
   caller.copy_async(nullptr, nullptr, 0, 1, Pointer(8));
-  CHECK(Watched::streams == std::vector<void*>{Pointer(7), Pointer(2), Pointer(9), Pointer(8)});
+  caller.launch_graph(Pointer(11), Pointer(5));
+  CHECK(Watched::streams == std::vector<void*>{Pointer(7), Pointer(2), Pointer(9), Pointer(8), Pointer(5)});
+  CHECK(Watched::graphs == std::vector<void*>{Pointer(11)});
   caller.synchronize(Pointer(6));
   caller.free(nullptr);
   caller.destroy_stream(Pointer(7));

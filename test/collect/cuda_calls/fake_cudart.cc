@@ -73,5 +73,6 @@ EXPORTED int cudaStreamDestroy(void* stream) { return Note("cudaStreamDestroy", 
 EXPORTED int cudaStreamBeginCapture(void* stream, int mode) {
   return Note("cudaStreamBeginCapture", stream, Word(static_cast<uint64_t>(mode)));
 }
+EXPORTED int cudaGraphLaunch(void* graph, void* stream) { return Note("cudaGraphLaunch", graph, stream); }
 EXPORTED int cudaStreamEndCapture(void* stream, void** graph) { return Note("cudaStreamEndCapture", stream, graph); }
 }

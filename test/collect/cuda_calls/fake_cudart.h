@@ -36,6 +36,7 @@ struct Caller {
   int (*destroy_stream)(void* stream);
   int (*begin_capture)(void* stream, int mode);
   int (*end_capture)(void* stream, void** graph);
+  int (*launch_graph)(void* graph, void* stream);
   int (*synchronize_device)();
   int (*record_event)(void* event, void* stream);
   int (*synchronize_event)(void* event);

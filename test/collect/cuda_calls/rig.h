@@ -52,7 +52,10 @@ using Names = std::vector<std::string>;
 inline constexpr char kSpans[] = "spans";  // the collector with the streams' numbers
 
 struct Watched {
-  static void Launch(void* stream) noexcept { streams.push_back(stream); }
+  static void Launch(void* stream, void* graph) noexcept {
+    streams.push_back(stream);
+    if (graph != nullptr) graphs.push_back(graph);
+  }
   static void Wait(void* stream) noexcept { waits.push_back(stream); }
   static void Destroy() noexcept { ++destroyed; }
   // Streams have their address as a number, in context 1.
@@ -65,6 +68,7 @@ struct Watched {
   }
   explicit Watched() {
     streams.clear();
+    graphs.clear();
     waits.clear();
     targets.clear();
     destroyed = 0;
@@ -75,7 +79,7 @@ struct Watched {
   Watched& operator=(const Watched&) = delete;
 
   static constexpr pitot::trace::StreamWatcher kWatcher = {Launch, Wait, Destroy, AddTarget};
-  inline static std::vector<void*> streams, waits, targets;
+  inline static std::vector<void*> streams, graphs, waits, targets;
   inline static int destroyed = 0;
 };
 

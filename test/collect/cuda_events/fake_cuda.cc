@@ -52,7 +52,20 @@ struct Cuda final : FakeCuda {
     uint64_t id = 0;
     int64_t busy_until_ns = 0;
     bool is_capturing = false;
+    void* graph = nullptr;  // under capture
     std::vector<int64_t> stamps;
+  };
+  struct Node {
+    void* event = nullptr;  // null: work
+    int64_t duration_ns = 0;
+  };
+  struct Graph {
+    std::vector<Node> nodes;
+    std::vector<void*> objects;
+  };
+  struct Object {
+    void (*destroy)(void*) = nullptr;
+    void* value = nullptr;
   };
   struct Event {
     void* context = nullptr;
@@ -69,6 +82,11 @@ struct Cuda final : FakeCuda {
   void* MakeStream() override;
   void Enqueue(void* stream, int64_t duration_ns) override;
   void SetCapturing(void* stream, bool is_capturing) override;
+  void BeginCapture(void* stream) override;
+  void* EndCapture(void* stream) override;
+  void Replay(void* graph, void* stream) override;
+  void DestroyGraph(void* graph) override;
+  bool IsIdle(void* stream) override;
   void Hold() override;
   void Release() override;
   void FailAt(uint64_t call, int result) override;
@@ -99,7 +117,9 @@ struct Cuda final : FakeCuda {
   std::map<void*, Context> contexts;
   std::map<std::pair<void*, void*>, Stream> streams_of;  // by context and handle
   std::map<void*, Event> events_made;
-  std::set<void*> events_gone;                            // with their contexts
+  std::set<void*> events_gone;  // with their contexts
+  std::map<void*, Graph> graphs;
+  std::map<void*, Object> objects;
   std::map<uint64_t, std::pair<void*, uint64_t>> memory;  // by address: context and number
   std::vector<void*> held;                                // events, in order
   bool is_held = false;
@@ -136,6 +156,7 @@ Cuda::Stream* Cuda::Find(void* stream) {
 }
 
 void Cuda::Reset() {
+  while (!graphs.empty()) DestroyGraph(graphs.begin()->first);
   const std::lock_guard lock(mutex);
   for (auto& [context, state] : contexts) state.is_there = false;
   streams_of.clear();
@@ -196,12 +217,64 @@ void* Cuda::MakeStream() {
 void Cuda::Enqueue(void* stream, int64_t duration_ns) {
   const std::lock_guard lock(mutex);
   Stream& of = *Find(stream);
+  if (of.graph != nullptr) {
+    graphs[of.graph].nodes.push_back({nullptr, duration_ns});
+    return;
+  }
   of.busy_until_ns = std::max(of.busy_until_ns, Now()) + duration_ns;
+}
+
+void Cuda::BeginCapture(void* stream) {
+  const std::lock_guard lock(mutex);
+  void* const graph = reinterpret_cast<void*>(0x70000000 + 64 * next_id++);
+  graphs[graph] = {};
+  Find(stream)->graph = graph;
+  Find(stream)->is_capturing = true;
+}
+
+void* Cuda::EndCapture(void* stream) {
+  const std::lock_guard lock(mutex);
+  Find(stream)->is_capturing = false;
+  return std::exchange(Find(stream)->graph, nullptr);
+}
+
+void Cuda::Replay(void* graph, void* stream) {
+  const std::lock_guard lock(mutex);
+  Stream& of = *Find(stream);
+  of.busy_until_ns = std::max(of.busy_until_ns, Now());
+  for (const Node& node : graphs[graph].nodes) {
+    of.busy_until_ns += node.duration_ns;
+    if (node.event == nullptr) continue;
+    const auto found = events_made.find(node.event);
+    if (found == events_made.end()) {
+      Break("a graph records what is no event");
+    } else {
+      found->second.at_ns = of.busy_until_ns;
+    }
+  }
+}
+
+void Cuda::DestroyGraph(void* graph) {
+  std::vector<Object> let_go;
+  {
+    const std::lock_guard lock(mutex);
+    for (void* object : graphs[graph].objects) {
+      let_go.push_back(objects[object]);
+      objects.erase(object);
+    }
+    graphs.erase(graph);
+  }
+  for (const Object& object : let_go) object.destroy(object.value);
 }
 
 void Cuda::SetCapturing(void* stream, bool is_capturing) {
   const std::lock_guard lock(mutex);
   Find(stream)->is_capturing = is_capturing;
+}
+
+bool Cuda::IsIdle(void* stream) {
+  const std::lock_guard lock(mutex);
+  return Find(stream)->busy_until_ns <= Now();
 }
 
 void Cuda::Hold() {
@@ -337,6 +410,11 @@ FAKE_EXPORT int cuEventDestroy_v2(void* event) {
   const auto found = g_cuda.events_made.find(event);
   if (found == g_cuda.events_made.end()) return g_cuda.NoEvent(event, "destroys what is no event");
   if (found->second.is_held || found->second.at_ns > fakes::Now()) g_cuda.Break("destroys an event in use");
+  for (const auto& [graph, state] : g_cuda.graphs) {
+    for (const auto& node : state.nodes) {
+      if (node.event == event) g_cuda.Break("destroys an event of a graph");
+    }
+  }
   g_cuda.events_made.erase(found);
   return 0;
 }
@@ -444,6 +522,51 @@ FAKE_EXPORT int cuStreamGetId(void* stream, unsigned long long* id) {
   if (of == nullptr) return fakes::kInvalidValue;
   if (of->is_capturing) g_cuda.Break("ends a capture by asking for its stream's number");
   *id = of->id;
+  return 0;
+}
+FAKE_EXPORT int cuEventRecordWithFlags(void* event, void* stream, unsigned int flags) {
+  ENTER(cuEventRecordWithFlags);
+  fakes::Cuda::Stream* const on = g_cuda.Find(stream);
+  const bool is_right = flags == 1 && on != nullptr && on->graph != nullptr && g_cuda.events_made.count(event) != 0;
+  if (!is_right) {
+    g_cuda.Break("captures what is no event, or on no captured stream");
+    return fakes::kInvalidValue;
+  }
+  g_cuda.graphs[on->graph].nodes.push_back({event, 0});
+  return 0;
+}
+FAKE_EXPORT int cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void** graph,
+                                          void* const** nodes, size_t* node_count) {
+  ENTER(cuStreamGetCaptureInfo);
+  const fakes::Cuda::Stream* const of = g_cuda.Find(stream);
+  if (of == nullptr || nodes != nullptr || node_count != nullptr) return fakes::kInvalidValue;
+  *status = of->is_capturing ? 1 : 0;
+  *id = 1;
+  *graph = of->graph;
+  return 0;
+}
+FAKE_EXPORT int cuUserObjectCreate(void** object, void* value, void (*destroy)(void*), unsigned int references,
+                                   unsigned int flags) {
+  ENTER(cuUserObjectCreate);
+  if (references != 1 || flags != 1) return fakes::kInvalidValue;
+  *object = reinterpret_cast<void*>(0x50000000 + 64 * g_cuda.next_id++);
+  g_cuda.objects[*object] = {destroy, value};
+  return 0;
+}
+FAKE_EXPORT int cuUserObjectRelease(void* object, unsigned int) {
+  fakes::Cuda::Object released;
+  {
+    ENTER(cuUserObjectRelease);
+    released = g_cuda.objects[object];
+    g_cuda.objects.erase(object);
+  }
+  released.destroy(released.value);
+  return 0;
+}
+FAKE_EXPORT int cuGraphRetainUserObject(void* graph, void* object, unsigned int, unsigned int flags) {
+  ENTER(cuGraphRetainUserObject);
+  if (flags != 1 || g_cuda.graphs.count(graph) == 0) return fakes::kInvalidValue;
+  g_cuda.graphs[graph].objects.push_back(object);
   return 0;
 }
 FAKE_EXPORT int cuDeviceGetName(char* name, int size, int device) {

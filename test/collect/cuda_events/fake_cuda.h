@@ -28,6 +28,12 @@ class FakeCuda {
   virtual void* MakeStream() = 0;
   virtual void Enqueue(void* stream, int64_t duration_ns) = 0;
   virtual void SetCapturing(void* stream, bool is_capturing) = 0;
+  // Captures the work enqueued on a stream, and returns it as a graph.
+  virtual void BeginCapture(void* stream) = 0;
+  virtual void* EndCapture(void* stream) = 0;
+  virtual void Replay(void* graph, void* stream) = 0;
+  virtual void DestroyGraph(void* graph) = 0;
+  virtual bool IsIdle(void* stream) = 0;
 
   // The GPU does nothing while it is held.
   virtual void Hold() = 0;

@@ -23,7 +23,7 @@ using fakes::kMs;
 
 // The collector of CUDA calls, as this test plays it.
 struct Launches {
-  static void Tell(void* stream) { pitot::trace::g_stream_watcher.load()->launch(stream); }
+  static void Tell(void* stream) { pitot::trace::g_stream_watcher.load()->launch(stream, nullptr); }
   static void Wait(void* stream = pitot::trace::kNoStream) { pitot::trace::g_stream_watcher.load()->wait(stream); }
   // A wait of that name, with its target.
   static void RecordWait(const char* name, void* stream) {

@@ -225,8 +225,8 @@ typedef struct pitot_cuda_events {
   uint32_t size;
   uint32_t pairs_per_context;
   uint64_t memory_bytes;
-  uint32_t layers;    // 0 or 1
-  uint32_t reserved;  // 0
+  uint32_t layers;        // 0 or 1
+  uint32_t graph_scopes;  // since revision 8, reserved before
   double layer_cost_percent;
 } pitot_cuda_events;
 PITOT_C_API void pitot_cuda_events_init(pitot_cuda_events* events, size_t size);
