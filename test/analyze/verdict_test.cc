@@ -15,6 +15,7 @@
 
 #include "analyze/unwrapped.h"
 #include "analyze/verdict/contradictions.h"
+#include "base/host_counters.h"
 #include "pitot/wait.h"
 #include "serialize/sample_trace.h"
 
@@ -139,6 +140,28 @@ class Locking : public Route {
                    {static_cast<uint64_t>(pitot::WaitKind::kLock), maker_.String("cache"),
                     maker_.trace.threads[kHolder].number, 0});
     trace_ = maker_.Finish();
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+};
+
+// The same, and the waiter waited for a CPU for so long in all.
+class Delayed : public Locking {
+ public:
+  explicit Delayed(int64_t delay_ns) {
+    constexpr int64_t kTid = 41;
+    trace_.threads[kWaiter].tid = kTid;
+    const auto count = [&](const pitot::base::CounterName& what, int64_t value) {
+      const auto counter = static_cast<uint32_t>(trace_.counters.size());
+      trace_.counters.push_back(
+          {kNone, trace_.strings.Add(pitot::base::ThreadCounter(kTid, what)), trace_.strings.Add("ns")});
+      for (const auto& [at_ns, reading] : {std::pair<int64_t, int64_t>{0, 0}, {100 * kMs, value}}) {
+        trace_.samples.counter.push_back(counter);
+        trace_.samples.at_ns.push_back(at_ns);
+        trace_.samples.value.push_back(static_cast<double>(reading));
+      }
+    };
+    count(pitot::base::kOnCpu, 0);
+    count(pitot::base::kRunQueueDelay, delay_ns);
     REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
   }
 };
@@ -1469,6 +1492,27 @@ TEST_CASE("a recorded wait names the reason of a sleep, but not the holder", "[v
   CHECK(verdict.causes[0].confidence == Approx(1 - verdict.causes[0].p).margin(0.02));
   CHECK(verdict.causes[0].confidence <= 1);
   CHECK(VerdictText(route.index, blame, verdict).find("no recorded wait") == std::string::npos);
+}
+
+TEST_CASE("a recorded wait is the less sure, the more of it may have been for a CPU", "[verdict]") {
+  const auto judge = [](int64_t delay_ns) {
+    Delayed route(delay_ns);
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    slow[Blame::kHostBlockedUnknown] += 20 * kMs;
+    RequestBlame blame = route.Make(slow);
+    BlameSegment* const slept = Find(&blame, Blame::kHostBlockedUnknown);
+    slept->event = 0;  // "cache"
+    slept->thread = Delayed::kWaiter;
+    const Verdict verdict = route.Judge(blame);
+    REQUIRE(verdict.causes.size() == 1);
+    return verdict.causes[0];
+  };
+  const Cause sure = judge(0), half = judge(10 * kMs), none = judge(30 * kMs);
+  CHECK(sure.confidence > 0.95);
+  CHECK(half.confidence == Approx(sure.confidence / 2).margin(0.02));
+  CHECK(std::string(half.unsure) == "its thread may have waited for a CPU in it");
+  CHECK(none.confidence < 0.05);
 }
 
 TEST_CASE("a thread that slept with an awaited lock is told to release it", "[verdict]") {

@@ -416,6 +416,15 @@ int64_t HostUse::MostSleptNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) 
   return known_ns >= end_ns - begin_ns ? slept_ns : INT64_MAX;
 }
 
+int64_t HostUse::MostDelayNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  if (thread >= threads_.size()) return 0;
+  const std::vector<Bracket>& all = threads_[thread].brackets;
+  auto at = std::partition_point(all.begin(), all.end(), [&](const Bracket& b) { return b.end_ns <= begin_ns; });
+  int64_t delay_ns = 0;
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) delay_ns += std::max<int64_t>(at->delay_ns, 0);
+  return std::min(delay_ns, end_ns - begin_ns);
+}
+
 bool HostUse::AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
   if (thread >= threads_.size()) return false;
   const std::vector<Stretch>& all = threads_[thread].stretches;

@@ -47,6 +47,9 @@ class HostUse {
   OffCpu OfUntraced(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // The most time that the thread can have slept; INT64_MAX without counters. O(log n), and the stretches.
   int64_t MostSleptNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+  // The most time in which the thread can have waited for a CPU, outside of code: its run-queue delay between the
+  // readings around it. 0 without counters. O(log n), and the brackets.
+  int64_t MostDelayNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // Whether the time blamed on major faults is proved: by the number of faults, or by the growth of the machine's I/O
   // pressure. Otherwise it is only possible. O(log n), and the stretches.
   bool AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyze/verdict/verdict_confidence.h"
 
+#include <algorithm>
+#include <map>
+
 #include "analyze/verdict/depths.h"
 #include "analyze/verdict/proof.h"
 #include "analyze/verdict/verdict_words.h"
@@ -149,6 +152,26 @@ Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blam
   return 2 * proved_ns >= all_ns ? Doubt{} : unless_proved;
 }
 
+// How much of such a part, which the program recorded as waits, its threads may have waited for a CPU: their run-queue
+// delay of that time, without the proved part.
+int64_t PossibleDelayNs(const blame::Index& index, const RequestBlame& request, Blame blame) {
+  if (blame != Blame::kHostPagefaultIo && blame != Blame::kHostBlockedUnknown) return 0;
+  std::map<uint32_t, int64_t> of_waits;  // by event
+  blame::WaitArgs wait;
+  for (const BlameSegment& segment : request.segments) {
+    if (segment.blame == blame && segment.event != kNone && blame::ReadWait(index.trace, segment.event, &wait))
+      of_waits[segment.event] += index.host.MostDelayNs(segment.thread, segment.begin_ns, segment.end_ns);
+  }
+  int64_t sum_ns = 0;
+  for (const BlameSegment& segment : request.segments) {
+    const auto found = of_waits.find(segment.event);
+    if (segment.blame == Blame::kHostRunqueue && found != of_waits.end())
+      found->second -= segment.end_ns - segment.begin_ns;
+  }
+  for (const auto& [event, delay_ns] : of_waits) sum_ns += std::max<int64_t>(delay_ns, 0);
+  return sum_ns;
+}
+
 }  // namespace
 
 void FindConfidence(const blame::Index& index, const RequestBlame& blame, const VerdictOptions& options,
@@ -162,6 +185,10 @@ void FindConfidence(const blame::Index& index, const RequestBlame& blame, const 
                unknown > 0.5 ? "nothing explains most of the excess" : "nothing explains some of the excess");
   TakeQuality(index, blame, options, verdict, cause->blame, &product);
   product.Take(doubt.factor, doubt.why);
+  const int64_t delay_ns = std::min(PossibleDelayNs(index, blame, cause->blame), cause->excess_ns);
+  if (delay_ns > 0)
+    product.Take(1 - static_cast<double>(delay_ns) / static_cast<double>(cause->excess_ns),
+                 "its thread may have waited for a CPU in it");
   product.Take(1 - kCameAlong * others * others, "so small a part may be a side effect of another");
   cause->confidence = product.value();
   cause->unsure = product.why();
