@@ -56,6 +56,14 @@ void AddSampled(const Part& part, uint32_t device, int64_t begin_ns, TraceBuilde
   if (part.samples.empty() || part.samples.front().begin_ns > begin_ns) trace->AddSample(counter, begin_ns, 0);
 }
 
+void AddWithoutMemory(uint64_t gpus, TraceBuilder* trace) {
+  for (uint32_t gpu = 0; gpus != 0; ++gpu, gpus >>= 1) {
+    const std::string key = "counters." + std::to_string(gpu) + ".not_recorded";
+    if ((gpus & 1) != 0)
+      trace->AddAttribute(key.c_str(), "there was no memory for its samples; it is tried again every 0.5 s");
+  }
+}
+
 }  // namespace
 
 uint32_t History::AddGpu(const Gpu& gpu) {
@@ -71,6 +79,11 @@ void History::SetState(uint32_t gpu, const GpuState& state) {
   const uint64_t samples = kept.samples, lost = kept.lost;
   kept = state;
   kept.samples = samples, kept.lost = lost;
+}
+
+void History::SetWithoutMemory(uint64_t gpus) noexcept {
+  const base::MutexLock lock(&mutex_);
+  without_memory_ = gpus;
 }
 
 void History::Commit(uint32_t gpu, std::span<const Sample> samples, uint64_t lost) noexcept {
@@ -109,15 +122,19 @@ std::vector<Sample> History::Copy(const Ring& ring, int64_t begin_ns, int64_t en
 
 void History::AddTo(int64_t begin_ns, int64_t end_ns, TraceBuilder& trace) const {
   std::vector<Part> parts;
+  uint64_t without_memory = 0;
   double cpu_percent = 0;
   {
     const base::MutexLock lock(&mutex_);
     for (const Ring& ring : rings_) parts.push_back({ring.gpu, ring.state, Copy(ring, begin_ns, end_ns)});
+    without_memory = without_memory_;
     cpu_percent = cpu_percent_;
   }
   const auto add = [&trace](const std::string& key, const std::string& value) {
     trace.AddAttribute(key.c_str(), value.c_str());
   };
+  AddWithoutMemory(without_memory, &trace);
+  if (parts.empty() && without_memory != 0) return;
   if (parts.empty()) return add("counters.no_gpu", "this process has used no GPU");
   add("counters.cpu_percent", base::Format("%.2f", cpu_percent));
   for (Part& part : parts) {

@@ -43,6 +43,8 @@ class History {
   uint32_t AddGpu(const Gpu& gpu);
   // Called by the sampling thread. Throws bad_alloc.
   void SetState(uint32_t gpu, const GpuState& state);
+  // The new GPUs without memory for a ring, by bit of their ordinal.
+  void SetWithoutMemory(uint64_t gpus) noexcept;
   // Adds samples in their order. Lost ones between them are `lost`. Called by the sampling thread.
   void Commit(uint32_t gpu, std::span<const Sample> samples, uint64_t lost) noexcept;
   // Whether no GPU is held that should have been given away. Threads: any.
@@ -67,6 +69,7 @@ class History {
   const size_t capacity_;
   mutable base::Mutex mutex_;
   std::vector<Ring> rings_ PITOT_GUARDED_BY(mutex_);
+  uint64_t without_memory_ PITOT_GUARDED_BY(mutex_) = 0;
   double cpu_percent_ PITOT_GUARDED_BY(mutex_) = 0;
 };
 

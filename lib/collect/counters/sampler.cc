@@ -175,6 +175,7 @@ bool Sampler::IsAnyAllowed() const noexcept {
 }
 
 void Sampler::FindNewGpus() {
+  uint64_t without_memory = 0;
   for (const Gpu& found : environment_.find_gpus()) {
     const bool is_known = std::any_of(gpus_.begin(), gpus_.end(),
                                       [&](const SampledGpu& gpu) { return gpu.device.ordinal == found.ordinal; });
@@ -187,10 +188,11 @@ void Sampler::FindNewGpus() {
                                                 environment_.shared_user.value_or(geteuid()));
       gpu.row = history_->AddGpu(found);
     } catch (const std::exception&) {
-      gpus_.pop_back();  // without a ring it is not known
-      throw;
+      gpus_.pop_back();  // without a ring it is not known: the next round tries again
+      if (found.ordinal < 64) without_memory |= uint64_t{1} << found.ordinal;
     }
   }
+  history_->SetWithoutMemory(without_memory);
 }
 
 void Sampler::GiveAway(SampledGpu* gpu, const std::string& why, SharedState state) {
@@ -343,6 +345,16 @@ void Sampler::Refuse(SampledGpu* gpu, const std::string& why) {
 }
 
 void Sampler::Start(SampledGpu* gpu) {
+  try {
+    TryStart(gpu);
+  } catch (const std::exception&) {
+    Stop(gpu);
+    FreeHost(gpu);
+    throw;  // the next round tries again
+  }
+}
+
+void Sampler::TryStart(SampledGpu* gpu) {
   if (!OpenLibrary()) {
     Refuse(gpu, library_failure_);
     return;

@@ -124,6 +124,7 @@ class Sampler {
   bool OpenLibrary();
   bool Initialize(SampledGpu* gpu);
   void Start(SampledGpu* gpu);
+  void TryStart(SampledGpu* gpu);  // if it throws, some of CUPTI's objects may have been made
   bool Configure(SampledGpu* gpu, const char* chip);
   bool Begin(SampledGpu* gpu);
   void Decode(SampledGpu* gpu);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/columns.h"
 #include "base/message.h"
+#include "base/one_in_process.h"
 #include "base/patient_thread.h"
 #include "base/semaphore.h"
 #include "collect/cuda_events/history.h"
@@ -41,7 +42,7 @@ constexpr int64_t kExitPatienceNs = 100'000'000;
 // `g_newest` were made last, and lead to all others.
 constinit std::atomic<Pools*> g_pools{nullptr};
 constinit Pools* g_newest = nullptr;
-constinit std::atomic<bool> g_is_taken{false};  // a collector runs
+constinit base::OneInProcess g_only;
 constinit std::atomic<bool> g_has_exit_handler{false};
 
 // Marks the collector's thread as in the driver, unless that is closed.
@@ -163,18 +164,14 @@ class CudaEventCollector final : public Collector {
 
 Status CudaEventCollector::Start() noexcept {
   if (Status status = Check(options_); !status.ok()) return status;
-  const Pools* const former = g_pools.load();
-  // A child does not inherit its parent's collector.
-  const bool is_childs = former != nullptr && former->fork_epoch() != trace::ForkEpoch();
-  if (g_is_taken.exchange(true) && !is_childs)
-    return Status(StatusCode::kAlreadyRunning, "this process has a CUDA event collector already");
+  if (!g_only.Take()) return Status(StatusCode::kAlreadyRunning, "this process has a CUDA event collector already");
   Status status;
   try {
     status = Open();
   } catch (const std::exception& e) {
     status = Error(StatusCode::kResourceExhausted, "cannot start the CUDA event collector: %s", e.what());
   }
-  if (!status.ok()) g_is_taken.store(false);
+  if (!status.ok()) g_only.GiveBack();
   return status;
 }
 
@@ -212,7 +209,7 @@ void CudaEventCollector::Stop() noexcept {
   shared_->stop.store(true);
   pools.wake.Give();
   if (!thread_.End(environment_.stop_patience_ns)) pools.is_hanging.store(true);
-  g_is_taken.store(false);
+  g_only.GiveBack();
 }
 
 void CudaEventCollector::Keep(int64_t begin_ns, KeepFor) noexcept {

@@ -56,10 +56,27 @@ struct Data {
   int64_t begin_ns[1];  // of samples
 };
 
+// No allocation fails meanwhile.
+class Untouched {
+ public:
+  explicit Untouched(int* until_failure)
+      : until_failure_(until_failure), kept_(until_failure != nullptr ? std::exchange(*until_failure, -1) : -1) {}
+  ~Untouched() {
+    if (until_failure_ != nullptr) *until_failure_ = kept_;
+  }
+  Untouched(const Untouched&) = delete;
+  Untouched& operator=(const Untouched&) = delete;
+
+ private:
+  int* const until_failure_;
+  const int kept_;
+};
+
 // One call: counted, failed or hanging as in the script.
 template <class Work> Result Call(const char* name, Work work) {
   FakePm& state = *State();
   std::unique_lock lock(state.mutex);
+  const Untouched untouched(state.until_failure);
   ++state.calls;
   if (state.is_capturing) state.in_a_capture.insert(name);
   const uint64_t number = ++state.calls_of[name];

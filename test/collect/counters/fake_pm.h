@@ -48,6 +48,9 @@ struct FakePm {
     return 50.0;
   };
 
+  // The allocations of the one calling thread that succeed before one fails; the library's own are not among them.
+  int* until_failure = nullptr;
+
   // Observations.
   uint64_t calls = 0;
   std::map<std::string, uint64_t> calls_of;
@@ -84,6 +87,7 @@ struct FakePm {
     start_takes_ns = 0;
     refuses_time_with = counters::kNotSupported;
     value = [](const std::string&, int64_t) { return 50.0; };
+    until_failure = nullptr;
     calls = 0;
     calls_of.clear();
     metrics.clear();
