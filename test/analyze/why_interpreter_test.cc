@@ -241,6 +241,28 @@ TEST_CASE("a wait that lasts on after the lock was free is not for the lock", "[
                           : "host_blocked_unknown 80000; host_oncpu_pre 20000"));
 }
 
+TEST_CASE("a wait lasts on after the lock was free while others take their turns", "[why]") {
+  const auto walk = [](const std::vector<int64_t>& others_end_us, int64_t end_us) {
+    Server server;
+    const auto wait = [&](uint32_t thread, int64_t begin_us, int64_t until_us, uint32_t of = kNone) {
+      server.maker.Event(thread, server.wait, begin_us * kUs, (until_us - begin_us) * kUs, {of, kNone},
+                         {static_cast<uint64_t>(WaitKind::kIo), server.maker.String("disk"), 0, 0});
+    };
+    wait(server.http, 10'000, end_us, server.request);
+    for (const int64_t until_us : others_end_us) wait(server.other, 20'000, until_us);
+    server.Scope(server.http, end_us, 110'000, server.request);
+    server.Hold(40 + server.other, 40'000, 90'000);
+    return server.Walk().blame[analyze::Blame::kHostGil] / kUs;
+  };
+  CHECK(walk({}, 93'000) == 50'000);
+  CHECK(walk({}, 94'000) == 0);
+  CHECK(walk({91'000}, 98'000) == 50'000);
+  CHECK(walk({89'000, 99'500}, 98'000) == 0);  // others went on before, or later
+  CHECK(walk({91'000}, 99'000) == 0);
+  CHECK(walk({91'000, 95'000, 98'000}, 103'000) == 50'000);
+  CHECK(walk({91'000, 95'000, 98'000}, 104'000) == 0);
+}
+
 TEST_CASE("a request waits for the step of another task that held its event loop", "[why]") {
   Server server;
   const bool has_request = GENERATE(true, false);

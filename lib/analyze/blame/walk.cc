@@ -15,8 +15,6 @@ namespace {
 constexpr uint32_t kMostMoves = 64;
 // Batches a request can be in at the same time.
 constexpr uint32_t kMostBatches = 64;
-// A thread goes on within this time once it has the interpreter.
-constexpr int64_t kResumeNs = 3'000'000;
 // Parts of a batch's work that are longer if the batch has more to do.
 constexpr uint32_t kWorkOfBatch =
     BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kLaunchApi) |
@@ -159,7 +157,8 @@ uint32_t Walk::WantsInterpreter(const BlameSegment& segment) const {
   const bool is_wait = (kWaits & BlameBit(segment.blame)) != 0 || ReadWait(trace_, segment.event, &args) ||
                        (segment.call != kNone && IsWaiting(index_.gpu.ClassOf(segment.call)));
   if (!is_wait) return is_behind || IsCode(segment) || segment.blame == Blame::kSyncReturn ? thread : kNone;
-  return index_.interpreter.LastBefore(thread, now_ns_, now_ns_ - kResumeNs - 1) != nullptr ? thread : kNone;
+  const Interpreter::Held* const held = index_.interpreter.LastBefore(thread, now_ns_, blame_->begin_ns);
+  return held != nullptr && index_.interpreter.WentOnAfter(*held, thread, now_ns_) ? thread : kNone;
 }
 
 // Takes out of a thread's time what another thread had the interpreter for. If the thread ran on a CPU meanwhile, it
