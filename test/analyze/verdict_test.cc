@@ -132,13 +132,25 @@ class Sized : public Route {
 class Locking : public Route {
  public:
   static constexpr uint32_t kHolder = 0, kWaiter = 1;
-  Locking() {
+  // `held_ns`: for so long from the beginning on, the holder had the interpreter.
+  explicit Locking(int64_t held_ns = 0) {
     REQUIRE(maker_.Thread("http") == kWaiter);
     const uint32_t wait = maker_.WaitSite();
     for (int64_t ms = 0; ms < 100; ++ms)
       maker_.Event(kWaiter, wait, ms * kMs, kMs / 2, {},
                    {static_cast<uint64_t>(pitot::WaitKind::kLock), maker_.String("cache"),
                     maker_.trace.threads[kHolder].number, 0});
+    if (held_ns != 0) {
+      const uint32_t held = maker_.Site(SiteKind::kScope, "waited for the interpreter's lock",
+                                        {{"tid", pitot::ArgType::kInt},
+                                         {"thread", pitot::ArgType::kName},
+                                         {"place", pitot::ArgType::kName},
+                                         {"on_cpu_ns", pitot::ArgType::kUint}});
+      maker_.trace.sites[held].file = maker_.String("pitot/interpreter.h");
+      maker_.trace.sites[held].function = maker_.String("RecordLockHeld");
+      maker_.Event(maker_.Thread("pitot-python"), held, 0, held_ns, {},
+                   {77, maker_.String("cruncher"), maker_.String("app.py:88 render"), 0});
+    }
     trace_ = maker_.Finish();
     REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
   }
@@ -1513,6 +1525,27 @@ TEST_CASE("a recorded wait is the less sure, the more of it may have been for a 
   CHECK(half.confidence == Approx(sure.confidence / 2).margin(0.02));
   CHECK(std::string(half.unsure) == "its thread may have waited for a CPU in it");
   CHECK(none.confidence < 0.05);
+}
+
+TEST_CASE("a recorded wait is the less sure, the longer another thread had the interpreter in it", "[verdict]") {
+  const auto judge = [](int64_t held_ns) {
+    Locking route(held_ns);
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    slow[Blame::kHostBlockedUnknown] += 20 * kMs;
+    RequestBlame blame = route.Make(slow);
+    BlameSegment* const slept = Find(&blame, Blame::kHostBlockedUnknown);
+    slept->event = 0;  // "cache"
+    slept->thread = Locking::kWaiter;
+    const Verdict verdict = route.Judge(blame);
+    REQUIRE(verdict.causes.size() == 1);
+    const int64_t inside_ns = std::clamp<int64_t>(held_ns - slept->begin_ns, 0, slept->end_ns - slept->begin_ns);
+    const double left = 1 - std::min(1.0, static_cast<double>(inside_ns) / static_cast<double>(20 * kMs));
+    CHECK(verdict.causes[0].confidence == Approx(0.98 * left).margin(0.04));
+    return verdict.causes[0].confidence;
+  };
+  CHECK(judge(0) > 0.95);
+  CHECK(judge(1'000 * kMs) < 0.05);
 }
 
 TEST_CASE("a thread that slept with an awaited lock is told to release it", "[verdict]") {

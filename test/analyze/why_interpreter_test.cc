@@ -249,7 +249,10 @@ TEST_CASE("a wait lasts on after the lock was free while others take their turns
                          {static_cast<uint64_t>(WaitKind::kIo), server.maker.String("disk"), 0, 0});
     };
     wait(server.http, 10'000, end_us, server.request);
-    for (const int64_t until_us : others_end_us) wait(server.other, 20'000, until_us);
+    for (const int64_t until_us : others_end_us) {
+      const uint32_t another = server.maker.Thread("another");
+      wait(another, 20'000, until_us);
+    }
     server.Scope(server.http, end_us, 110'000, server.request);
     server.Hold(40 + server.other, 40'000, 90'000);
     return server.Walk().blame[analyze::Blame::kHostGil] / kUs;

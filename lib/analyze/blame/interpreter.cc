@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -21,7 +22,7 @@ constexpr int64_t kTurnNs = 4'000'000;
 constexpr int64_t kResumeNs = 3'000'000;
 // Others that want it keep it for this long each (sys.getswitchinterval), and few are ahead.
 constexpr int64_t kSwitchNs = 5'000'000;
-constexpr std::ptrdiff_t kMostTurns = 2;
+constexpr int64_t kMostTurns = 2;
 
 // The recorder marks the steps for at most so long after a long one.
 constexpr int64_t kCatchUpNs = 51'000'000;
@@ -59,9 +60,10 @@ Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
     const Kind kind = kinds_[trace.events.site[event]];
     const uint32_t thread = trace.events.thread[event];
-    if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait &&
-        trace.events.duration_ns[event] != model::kOpen)
-      waits_.emplace_back(trace.EventEnd(event), thread);
+    if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) {
+      edges_.emplace_back(trace.events.begin_ns[event], thread);
+      if (trace.events.duration_ns[event] != model::kOpen) edges_.emplace_back(trace.EventEnd(event), thread);
+    }
     if (kind == kStep) steps_[thread].push_back(event);
     if (kind >= kStep) has_loop_[thread] = true;
     if (kind != kCollection && kind != kHeld) continue;
@@ -75,7 +77,7 @@ Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests
     (kind == kCollection ? held_ : locks).push_back(held);
   }
   AddLock(&locks);
-  std::sort(waits_.begin(), waits_.end());
+  std::sort(edges_.begin(), edges_.end());
   std::sort(unknown_.begin(), unknown_.end(), [](auto a, auto b) { return a.begin_ns < b.begin_ns; });
   for (std::vector<uint32_t>& steps : steps_) {
     std::sort(steps.begin(), steps.end(),
@@ -158,10 +160,13 @@ const Interpreter::Held* Interpreter::LastBefore(uint32_t thread, int64_t by_ns,
 bool Interpreter::WentOnAfter(const Held& held, uint32_t thread, int64_t at_ns) const {
   const int64_t late_ns = at_ns - held.end_ns;
   if (late_ns <= kResumeNs) return true;
-  const auto first = std::upper_bound(waits_.begin(), waits_.end(), std::pair(held.end_ns, UINT32_MAX));
-  const auto last = std::lower_bound(first, waits_.end(), std::pair(at_ns, uint32_t{0}));
-  const auto turns = std::count_if(first, last, [&](const auto& wait) { return wait.second != thread; });
-  return late_ns <= kResumeNs + kSwitchNs * std::min(turns, kMostTurns);
+  const auto first = std::upper_bound(edges_.begin(), edges_.end(), std::pair(held.end_ns, UINT32_MAX));
+  const auto last = std::lower_bound(first, edges_.end(), std::pair(at_ns, uint32_t{0}));
+  std::set<uint32_t> threads;
+  for (auto edge = first; edge != last; ++edge) threads.insert(edge->second);
+  threads.erase(thread);
+  const int64_t turns = std::min<int64_t>(static_cast<int64_t>(threads.size()), kMostTurns);
+  return late_ns <= kResumeNs + kSwitchNs * turns;
 }
 
 int64_t Interpreter::HeldNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {

@@ -37,7 +37,7 @@ class Interpreter {
   int64_t HeldNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
 
   // Whether a thread that ended a wait then may have wanted the interpreter since `held`: it went on at once, or after
-  // the turns of others, whose waits ended in between. O(log n), and those.
+  // the turns of others, whose waits began or ended in between. O(log n), and those.
   bool WentOnAfter(const Held& held, uint32_t thread, int64_t at_ns) const;
   // How much of a time somebody had the lock who is not known: it may have been the thread that wants it. O(log n), and
   // those in it.
@@ -70,7 +70,7 @@ class Interpreter {
   std::vector<Kind> kinds_;                          // by site
   std::vector<model::Interval> unknown_;             // in order
   std::vector<Held> held_;                           // in order, apart from each other
-  std::vector<std::pair<int64_t, uint32_t>> waits_;  // the ends of recorded waits, and their threads; in order
+  std::vector<std::pair<int64_t, uint32_t>> edges_;  // of recorded waits, and their threads; in order
   std::vector<bool> has_loop_;                       // by thread
   std::vector<std::vector<uint32_t>> steps_;         // by thread, in order
 };

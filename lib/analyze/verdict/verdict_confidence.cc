@@ -152,24 +152,39 @@ Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blam
   return 2 * proved_ns >= all_ns ? Doubt{} : unless_proved;
 }
 
-// How much of such a part, which the program recorded as waits, its threads may have waited for a CPU: their run-queue
-// delay of that time, without the proved part.
-int64_t PossibleDelayNs(const blame::Index& index, const RequestBlame& request, Blame blame) {
-  if (blame != Blame::kHostPagefaultIo && blame != Blame::kHostBlockedUnknown) return 0;
-  std::map<uint32_t, int64_t> of_waits;  // by event
+// How much of a part, which the program recorded as waits, its threads may have waited for something else.
+struct OtherWaits {
+  int64_t cpu_ns = 0;          // their run-queue delay of that time, without the proved part
+  int64_t interpreter_ns = 0;  // while another thread had it
+};
+
+OtherWaits FindOtherWaits(const blame::Index& index, const RequestBlame& request, Blame blame) {
+  OtherWaits all;
+  if (blame != Blame::kHostPagefaultIo && blame != Blame::kHostBlockedUnknown) return all;
+  std::map<uint32_t, int64_t> delays;  // by event
   blame::WaitArgs wait;
   for (const BlameSegment& segment : request.segments) {
-    if (segment.blame == blame && segment.event != kNone && blame::ReadWait(index.trace, segment.event, &wait))
-      of_waits[segment.event] += index.host.MostDelayNs(segment.thread, segment.begin_ns, segment.end_ns);
+    if (segment.blame != blame || segment.event == kNone || !blame::ReadWait(index.trace, segment.event, &wait))
+      continue;
+    delays[segment.event] += index.host.MostDelayNs(segment.thread, segment.begin_ns, segment.end_ns);
+    all.interpreter_ns += index.interpreter.HeldNs(segment.thread, segment.begin_ns, segment.end_ns);
   }
-  int64_t sum_ns = 0;
   for (const BlameSegment& segment : request.segments) {
-    const auto found = of_waits.find(segment.event);
-    if (segment.blame == Blame::kHostRunqueue && found != of_waits.end())
+    const auto found = delays.find(segment.event);
+    if (segment.blame == Blame::kHostRunqueue && found != delays.end())
       found->second -= segment.end_ns - segment.begin_ns;
   }
-  for (const auto& [event, delay_ns] : of_waits) sum_ns += std::max<int64_t>(delay_ns, 0);
-  return sum_ns;
+  for (const auto& [event, delay_ns] : delays) all.cpu_ns += std::max<int64_t>(delay_ns, 0);
+  return all;
+}
+
+void TakeOtherWaits(const OtherWaits& waits, const Cause& cause, FactorProduct* product) {
+  const auto take = [&](int64_t ns, const char* why) {
+    if (ns <= 0 || cause.excess_ns <= 0) return;
+    product->Take(1 - static_cast<double>(std::min(ns, cause.excess_ns)) / static_cast<double>(cause.excess_ns), why);
+  };
+  take(waits.cpu_ns, "its thread may have waited for a CPU in it");
+  take(waits.interpreter_ns, "another thread had the interpreter in it");
 }
 
 }  // namespace
@@ -185,10 +200,7 @@ void FindConfidence(const blame::Index& index, const RequestBlame& blame, const 
                unknown > 0.5 ? "nothing explains most of the excess" : "nothing explains some of the excess");
   TakeQuality(index, blame, options, verdict, cause->blame, &product);
   product.Take(doubt.factor, doubt.why);
-  const int64_t delay_ns = std::min(PossibleDelayNs(index, blame, cause->blame), cause->excess_ns);
-  if (delay_ns > 0)
-    product.Take(1 - static_cast<double>(delay_ns) / static_cast<double>(cause->excess_ns),
-                 "its thread may have waited for a CPU in it");
+  TakeOtherWaits(FindOtherWaits(index, blame, cause->blame), *cause, &product);
   product.Take(1 - kCameAlong * others * others, "so small a part may be a side effect of another");
   cause->confidence = product.value();
   cause->unsure = product.why();
