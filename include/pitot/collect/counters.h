@@ -44,7 +44,8 @@ struct CounterOptions {
 //   a counter collector. Everything later is in incidents.
 // Lifetime: the recorder's. A thread that hangs in CUPTI when the recorder stops is left behind with its memory.
 // Cost: none on other threads. The thread takes a burst of CPU time to start, then about `most_cpu_percent`, and more
-//   for each incident. Host memory: CUPTI's own libraries, its hardware buffer of 16 MiB a GPU, and a decoder whose
+//   for each incident. While no request and no batch is open, it rests: it leaves the samples to CUPTI, which keeps the
+//   newest. Host memory: CUPTI's own libraries, its hardware buffer of 16 MiB a GPU, and a decoder whose
 //   size grows with the samples due in half a second. docs/lab/counters.md and docs/lab/gpu_default.md have numbers.
 PITOT_EXPORT std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options = {}) noexcept;
 

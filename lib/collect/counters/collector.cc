@@ -16,6 +16,7 @@
 #include "base/one_in_process.h"
 #include "base/patient_thread.h"
 #include "base/semaphore.h"
+#include "trace/requests.h"
 
 namespace pitot::counters {
 namespace {
@@ -30,6 +31,9 @@ constexpr int64_t kLookNs = 50'000'000, kMostBehindNs = 1'500'000'000;
 // Several may wait for a round, and one of them takes the signal: so often the others look for themselves.
 constexpr int64_t kOthersLookNs = 20'000'000;
 
+// The longest wait for a thread that makes progress.
+constexpr int64_t kMostPatiences = 4;
+
 // A GPU's counters have one user.
 constinit base::OneInProcess g_only;
 
@@ -43,12 +47,13 @@ struct Shared {
 
   const Environment environment;
   History history;
-  Sampler sampler;  // used by the thread only
+  Sampler sampler;  // used by the thread only, except for decodes()
   std::atomic<bool> stop{false}, is_paused{false};
   // Rounds asked for and done, for callers that wait for one. A round done covers what was asked before it began. It is
   // complete once samples are there up to kept_at_ns, or too late.
   std::atomic<uint64_t> asked{0}, done{0}, complete{0};
   std::atomic<int64_t> kept_at_ns{0};  // the newest window's end
+  std::atomic<bool> is_for_incident{false};
   base::Semaphore round_done;
 
   void Run() noexcept;
@@ -58,37 +63,53 @@ struct Shared {
     environment.timer->Wake();
     return number;
   }
-  // Waits until `counter`, which is done or complete, is at that number. False: not in time.
-  bool Await(const std::atomic<uint64_t>& counter, uint64_t number) noexcept {
-    const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + environment.patience_ns;
-    while (counter.load(std::memory_order_acquire) < number) {
-      const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
-      if (now_ns >= until_ns) return false;
-      round_done.AwaitUntil(std::min(until_ns, now_ns + kOthersLookNs));
-    }
-    return true;
-  }
+  bool Await(const std::atomic<uint64_t>& counter, uint64_t number) noexcept;
 };
+
+// Waits until `counter`, which is done or complete, is at that number. False: not in time. The round after a rest may
+// take longer than the patience: it is in time as long as it makes progress.
+bool Shared::Await(const std::atomic<uint64_t>& counter, uint64_t number) noexcept {
+  const int64_t begin_ns = base::ClockNs(CLOCK_MONOTONIC),
+                last_ns = begin_ns + kMostPatiences * environment.patience_ns;
+  int64_t until_ns = begin_ns + environment.patience_ns;
+  uint64_t decodes = sampler.decodes();
+  while (counter.load(std::memory_order_acquire) < number) {
+    const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
+    const uint64_t before = std::exchange(decodes, sampler.decodes());
+    if (decodes != before) until_ns = std::min(now_ns + environment.patience_ns, last_ns);
+    if (now_ns >= until_ns) return false;
+    round_done.AwaitUntil(std::min(until_ns, now_ns + kOthersLookNs));
+  }
+  return true;
+}
 
 void Shared::Run() noexcept {
   pthread_setname_np(pthread_self(), "pitot-counters");
   // Sets the priority of this thread only.
   if (getpriority(PRIO_PROCESS, 0) < kNice) setpriority(PRIO_PROCESS, 0, kNice);
-  int64_t next_ns = 0;  // of a round
-  while (!stop.load(std::memory_order_acquire)) {
+  int64_t next_ns = 0;     // of a round
+  bool is_wanted = false;  // somebody waits for samples, even in a rest
+  for (;;) {
+    const bool is_last = stop.load(std::memory_order_acquire);
     const uint64_t number = asked.load(std::memory_order_acquire);
+    if (is_last && number == done.load(std::memory_order_acquire)) break;
+    is_wanted |= is_for_incident.exchange(false, std::memory_order_acq_rel);
     const bool is_round = environment.timer->NowNs() >= next_ns || number != done.load(std::memory_order_acquire);
     try {
       if (is_round) {
-        sampler.Round(is_paused.load(std::memory_order_acquire));
+        sampler.Round(is_paused.load(std::memory_order_acquire) ? RoundFor::kPause
+                      : is_wanted                               ? RoundFor::kIncident
+                                                                : RoundFor::kTime);
       } else {
         sampler.SampleGpm();
       }
     } catch (const std::exception&) {
       // Out of memory: the next round tries again.
     }
+    is_wanted |= number != complete.load(std::memory_order_acquire) && sampler.is_needed();
     const int64_t now_ns = environment.timer->NowNs(), kept_ns = kept_at_ns.load(std::memory_order_acquire);
-    const bool is_behind = now_ns - kept_ns < kMostBehindNs && sampler.IsBehind(kept_ns);
+    const bool is_behind = is_wanted && now_ns - kept_ns < kMostBehindNs && sampler.IsBehind(kept_ns);
+    is_wanted = is_behind;
     const bool is_done = done.exchange(number, std::memory_order_acq_rel) != number;
     const bool is_complete = !is_behind && complete.exchange(number, std::memory_order_acq_rel) != number;
     if (is_done || is_complete) round_done.Give();
@@ -137,10 +158,11 @@ class CounterCollector final : public Collector {
   Status Resume() noexcept override { return SetPaused(false); }
   uint64_t HeldBytes() const noexcept override { return IsOurs() ? shared_->history.HeldBytes() : 0; }
   uint64_t IncidentBytes() const noexcept override { return 4 * options_.memory_bytes; }
-  void Keep(int64_t begin_ns, KeepFor) noexcept override {
+  void Keep(int64_t begin_ns, KeepFor what) noexcept override {
     if (!IsOurs()) return;
     begin_ns_ = begin_ns, end_ns_ = environment_.timer->NowNs();
     shared_->kept_at_ns.store(end_ns_, std::memory_order_release);
+    if (what == KeepFor::kIncident) shared_->is_for_incident.store(true, std::memory_order_release);
     asked_ = shared_->Ask();
   }
   // The newest samples are still with CUPTI: the thread fetches them first.
@@ -197,6 +219,13 @@ Status CounterCollector::Start() noexcept {
 
 }  // namespace
 
+std::function<bool()> NeededByHost() {
+  return [begun = trace::CountActivity().begun]() mutable {
+    const trace::Activity now = trace::CountActivity();
+    return std::exchange(begun, now.begun) != now.begun || now.open != 0;
+  };
+}
+
 std::unique_ptr<Collector> MakeCollector(const CounterOptions& options, Environment environment) {
   return std::make_unique<CounterCollector>(options, std::move(environment));
 }
@@ -212,6 +241,7 @@ std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options) n
     environment.find_gpus = counters::FindGpus;
     environment.cpu_ns = [] { return base::ClockNs(CLOCK_THREAD_CPUTIME_ID); };
     environment.realtime_offset_ns = [] { return base::ClockNs(CLOCK_REALTIME) - base::ClockNs(CLOCK_MONOTONIC); };
+    environment.is_needed = counters::NeededByHost();
     environment.shared_directory = counters::kSharedDirectory;
     environment.nvml = "libnvidia-ml.so.1";
     environment.is_only = true;

@@ -175,7 +175,7 @@ TEST_CASE("the collector knows no function of CUDA's driver that a capture forbi
        at = bytes.find(std::string("\0cu", 3), at + 1)) {
     const std::string name = bytes.c_str() + at + 1;
     const auto is_letter = [](char c) { return isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-    if (name.size() > 2 && isupper(static_cast<unsigned char>(name[2])) != 0 &&
+    if (name.size() > 5 && isupper(static_cast<unsigned char>(name[2])) != 0 &&
         std::all_of(name.begin(), name.end(), is_letter))
       named.insert(name);
   }
