@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <exception>
+#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,6 +19,7 @@
 #include "base/one_in_process.h"
 #include "base/patient_thread.h"
 #include "base/semaphore.h"
+#include "base/until_exit.h"
 #include "trace/requests.h"
 
 namespace pitot::counters {
@@ -37,6 +41,22 @@ constexpr int64_t kMostPatiences = 4;
 // A GPU's counters have one user.
 constinit base::OneInProcess g_only;
 
+// No call of CUPTI or NVML begins in this process any more, once it is closed. Its counters of calls are of the process
+// `g_exit_pid`: the child of a fork begins anew.
+constinit base::UntilExit g_until_exit;
+constinit std::atomic<pid_t> g_exit_pid{0};
+constinit std::atomic<uint32_t> g_closed_before{0};  // libraries whose exit handlers run later than the last of ours
+
+void CloseAtExit() {
+  if (g_exit_pid.load() == getpid()) g_until_exit.Close();
+}
+
+void BeginUntilExit() noexcept {
+  if (g_exit_pid.exchange(getpid()) == getpid()) return;
+  new (&g_until_exit) base::UntilExit;
+  g_closed_before.store(0);
+}
+
 // State of the thread, which keeps it alive, too: a thread that hangs in CUPTI is left behind with all of this.
 struct Shared {
   Shared(const CounterOptions& options, Environment given)
@@ -57,6 +77,8 @@ struct Shared {
   base::Semaphore round_done;
 
   void Run() noexcept;
+  // A round; none: only the samples of GPM that are due. False: the process exits.
+  bool Work(std::optional<RoundFor> round) noexcept;
   // Asks for a round now. Returns its number.
   uint64_t Ask() noexcept {
     const uint64_t number = asked.fetch_add(1, std::memory_order_acq_rel) + 1;
@@ -83,6 +105,22 @@ bool Shared::Await(const std::atomic<uint64_t>& counter, uint64_t number) noexce
   return true;
 }
 
+bool Shared::Work(std::optional<RoundFor> round) noexcept {
+  const base::UntilExit::Entered entered(&g_until_exit);
+  if (!entered) return false;
+  try {
+    round ? sampler.Round(*round) : sampler.SampleGpm();
+  } catch (const std::exception&) {
+    // Out of memory: the next round tries again.
+  }
+  // Registered after the libraries' own handlers, so it runs before them.
+  if (sampler.libraries() > g_closed_before.load()) {
+    g_closed_before.store(sampler.libraries());
+    std::atexit(CloseAtExit);
+  }
+  return true;
+}
+
 void Shared::Run() noexcept {
   pthread_setname_np(pthread_self(), "pitot-counters");
   // Sets the priority of this thread only.
@@ -95,17 +133,10 @@ void Shared::Run() noexcept {
     if (is_last && number == done.load(std::memory_order_acquire)) break;
     is_wanted |= is_for_incident.exchange(false, std::memory_order_acq_rel);
     const bool is_round = environment.timer->NowNs() >= next_ns || number != done.load(std::memory_order_acquire);
-    try {
-      if (is_round) {
-        sampler.Round(is_paused.load(std::memory_order_acquire) ? RoundFor::kPause
-                      : is_wanted                               ? RoundFor::kIncident
-                                                                : RoundFor::kTime);
-      } else {
-        sampler.SampleGpm();
-      }
-    } catch (const std::exception&) {
-      // Out of memory: the next round tries again.
-    }
+    const RoundFor what = is_paused.load(std::memory_order_acquire) ? RoundFor::kPause
+                          : is_wanted                               ? RoundFor::kIncident
+                                                                    : RoundFor::kTime;
+    const bool is_open = Work(is_round ? std::optional(what) : std::nullopt);
     is_wanted |= number != complete.load(std::memory_order_acquire) && sampler.is_needed();
     const int64_t now_ns = environment.timer->NowNs(), kept_ns = kept_at_ns.load(std::memory_order_acquire);
     const bool is_behind = is_wanted && now_ns - kept_ns < kMostBehindNs && sampler.IsBehind(kept_ns);
@@ -114,9 +145,11 @@ void Shared::Run() noexcept {
     const bool is_complete = !is_behind && complete.exchange(number, std::memory_order_acq_rel) != number;
     if (is_done || is_complete) round_done.Give();
     if (is_round) next_ns = now_ns + (is_behind ? kLookNs : kRoundNs);
-    if (!stop.load(std::memory_order_acquire)) environment.timer->WaitUntil(std::min(next_ns, sampler.NextGpmNs()));
+    const int64_t due_ns = is_open ? std::min(next_ns, sampler.NextGpmNs()) : next_ns;
+    if (!stop.load(std::memory_order_acquire)) environment.timer->WaitUntil(due_ns);
   }
-  sampler.Close();
+  const base::UntilExit::Entered entered(&g_until_exit);
+  entered ? sampler.Close() : sampler.Abandon();
 }
 
 Status Check(const CounterOptions& options) {
@@ -140,6 +173,7 @@ class CounterCollector final : public Collector {
         library_(options.library != nullptr ? options.library : ""),
         environment_(std::move(environment)) {
     options_.library = library_.c_str();
+    environment_.until_exit = &g_until_exit;
   }
   ~CounterCollector() override { CounterCollector::Stop(); }
 
@@ -191,7 +225,7 @@ class CounterCollector final : public Collector {
   const Status wrong_;  // a fault of the options
   CounterOptions options_;
   const std::string library_;
-  const Environment environment_;
+  Environment environment_;
   std::shared_ptr<Shared> shared_;
   base::PatientThread thread_;
   pid_t pid_ = 0;
@@ -206,6 +240,7 @@ Status CounterCollector::Start() noexcept {
   if (shared_ != nullptr || (environment_.is_only && !g_only.Take()))
     return Status(StatusCode::kAlreadyRunning, "this process has a counter collector already");
   try {
+    BeginUntilExit();
     auto shared = std::make_shared<Shared>(options_, environment_);
     thread_.Start([shared] { shared->Run(); });
     pid_ = getpid();

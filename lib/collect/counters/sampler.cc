@@ -43,6 +43,7 @@ void Sampler::Round(RoundFor what) {
   bool has_started = false;  // which takes much of a CPU, once
   bool has_rested = false;
   for (SampledGpu& gpu : gpus_) {
+    if (IsExiting()) return;
     const SharedView view = gpu.file != nullptr ? gpu.file->Look() : SharedView();
     const int64_t realtime_ns = RealtimeNs();
     if (IsReleaseAsked(view, realtime_ns)) {
@@ -98,6 +99,7 @@ void Sampler::StartGpm(SampledGpu* gpu) {
   if (!is_gpm_open_) {
     gpm_failure_ = LoadGpm(environment_.nvml, &gpm_api_);
     is_gpm_open_ = gpm_failure_.empty();
+    if (is_gpm_open_) ++libraries_;
   }
   std::string failure = gpm_failure_;
   if (is_gpm_open_) gpu->gpm = GpmGpu::Open(gpm_api_, gpu->device.id, &failure);
@@ -165,6 +167,10 @@ void Sampler::Close() noexcept {
   if (result == nvml::kSuccess) return;
   ++close_failures_;
   close_failure_ = base::Error(StatusCode::kInternal, "nvmlShutdown: error %d", static_cast<int>(result));
+}
+
+void Sampler::Abandon() noexcept {
+  for (SampledGpu& gpu : gpus_) static_cast<void>(gpu.gpm.release());
 }
 
 Status Sampler::Closed() const {
@@ -307,6 +313,7 @@ bool Sampler::Initialize(SampledGpu* gpu) {
   if (const Result result = api_.initialize(&params); result != kSuccess)
     return Fail(gpu, {"cuptiProfilerInitialize", result});
   is_initialized_ = true;
+  ++libraries_;
   return true;
 }
 
@@ -503,7 +510,7 @@ void Sampler::Decode(SampledGpu* gpu) {
 
 void Sampler::DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, size_t)) {
   const size_t most = kMostKept / gpu->room + 2;
-  for (size_t round = 0; round < most && gpu->sampler != nullptr; ++round) {
+  for (size_t round = 0; round < most && gpu->sampler != nullptr && !IsExiting(); ++round) {
     DecodeParams decode = Make<DecodeParams>();
     decode.sampler = gpu->sampler;
     decode.data = gpu->data.data();

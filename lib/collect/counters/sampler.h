@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/timer.h"
+#include "base/until_exit.h"
 #include "collect/counters/api.h"
 #include "collect/counters/gpm.h"
 #include "collect/counters/history.h"
@@ -41,11 +42,12 @@ struct Environment {
   std::function<int64_t()> realtime_offset_ns;  // CLOCK_REALTIME less CLOCK_MONOTONIC
   // Whether the host has needed samples since the call before. Empty: always.
   std::function<bool()> is_needed;
-  std::string shared_directory;         // of SharedFile; empty: nothing is shared
-  std::optional<uint32_t> shared_user;  // whose processes get the samples; unset: this process's user
-  std::string nvml;                     // its file; empty: GPM is not asked
-  bool is_only = false;                 // one collector in the process; tests let several stand for processes
-  int64_t patience_ns = 2'000'000'000;  // of Stop, Pause and AddTo with the thread; real time
+  std::string shared_directory;           // of SharedFile; empty: nothing is shared
+  std::optional<uint32_t> shared_user;    // whose processes get the samples; unset: this process's user
+  std::string nvml;                       // its file; empty: GPM is not asked
+  base::UntilExit* until_exit = nullptr;  // if it is closed, a round ends early; null: it never is
+  bool is_only = false;                   // one collector in the process; tests let several stand for processes
+  int64_t patience_ns = 2'000'000'000;    // of Stop, Pause and AddTo with the thread; real time
 };
 
 // A call of CUPTI to decode costs much by itself, however few samples there are (docs/lab/counters.md).
@@ -83,6 +85,10 @@ class Sampler {
   // When the next of them is; INT64_MAX: none.
   int64_t NextGpmNs() const noexcept;
   void Close() noexcept;
+  // In place of Close, once the process exits: nothing is freed in the driver.
+  void Abandon() noexcept;
+  // Libraries that are in use by now, which may have registered exit handlers.
+  uint32_t libraries() const noexcept { return libraries_; }
   // Ok, or how many calls failed in Close, and the newest.
   Status Closed() const;
   // Whether each GPU is sampled, and why not.
@@ -124,6 +130,7 @@ class Sampler {
   };
 
   int64_t RealtimeNs() const { return now_ns_ + environment_.realtime_offset_ns(); }
+  bool IsExiting() const { return environment_.until_exit != nullptr && environment_.until_exit->is_closed(); }
   void FindNewGpus();
   void GiveAway(SampledGpu* gpu, const std::string& why, SharedState state);
   void ReadShared(SampledGpu* gpu, const SharedView& view);
@@ -175,6 +182,7 @@ class Sampler {
   enum class Library : uint8_t { kNotOpened, kOpen, kFailed } library_ = Library::kNotOpened;
   std::string library_failure_;
   bool is_initialized_ = false;
+  uint32_t libraries_ = 0;
   GpmApi gpm_api_{};
   bool is_gpm_open_ = false;
   bool is_closing_ = false;

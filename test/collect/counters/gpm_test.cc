@@ -4,8 +4,10 @@
 #include "collect/counters/gpm.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <limits>
 #include <string>
 
@@ -13,6 +15,8 @@
 #include "collect/counters/shared_file.h"
 #include "collect/nvml/abi.h"
 #include "collect/nvml/fake_nvml.h"
+#include "fakes/child.h"
+#include "fakes/scale.h"
 #include "fakes/temp_directory.h"
 
 using namespace fakes;
@@ -252,4 +256,25 @@ TEST_CASE("the samples of a process that may use CUPTI are preferred, and a wind
   CHECK(trace.Of("engine active") == Trace::Samples{{now_ns + 996 * kMs, 90}});
   CHECK(trace.Of("SM active").empty());
   CHECK(trace.Of("sampled") == Trace::Samples{{now_ns - kSecond, 0}, {now_ns + 996 * kMs, 1}, {now_ns + kSecond, 0}});
+}
+
+TEST_CASE("a host can exit while GPM samples, and NVML is not called while it is torn down", "[counters]") {
+  if (kThreadSanitizer) return;  // it loses count of locks in a child with threads
+  const int code = InChild([] {
+    static auto* const rig = new Coarse;
+    std::atexit([] {  // runs after the collector's handler
+      const int samples = rig->driver->gpm_samples;
+      const uint64_t before = rig->Calls("nvmlGpmSampleGet");
+      rig->timer->Set(rig->timer->NowNs() + 20 * kSecond);
+      if (!rig->timer->AwaitIdle()) _exit(2);
+      rig->collector.reset();
+      if (rig->Calls("nvmlGpmSampleGet") != before || rig->Calls("nvmlShutdown") != 0) _exit(3);
+      if (rig->driver->gpm_samples != samples) _exit(4);
+    });
+    HOLDS(rig->Start().ok());
+    HOLDS(rig->timer->Pass(kSecond));
+    std::exit(7);
+    return 1;
+  });
+  CHECK(code == 7);
 }
