@@ -57,6 +57,10 @@ void BeginUntilExit() noexcept {
   g_closed_before.store(0);
 }
 
+// The host's last wish for an interval: how many there have been << 32 | us. A collector heeds those after its start.
+constinit std::atomic<uint64_t> g_interval_wish{0};
+constinit std::atomic<pid_t> g_running_in{0};  // the process with a running collector
+
 // State of the thread, which keeps it alive, too: a thread that hangs in CUPTI is left behind with all of this.
 struct Shared {
   Shared(const CounterOptions& options, Environment given)
@@ -74,6 +78,7 @@ struct Shared {
   std::atomic<uint64_t> asked{0}, done{0}, complete{0};
   std::atomic<int64_t> kept_at_ns{0};  // the newest window's end
   std::atomic<bool> is_for_incident{false};
+  uint64_t interval_wish = g_interval_wish.load(std::memory_order_acquire);  // heeded
   base::Semaphore round_done;
 
   void Run() noexcept;
@@ -109,6 +114,8 @@ bool Shared::Work(std::optional<RoundFor> round) noexcept {
   const base::UntilExit::Entered entered(&g_until_exit);
   if (!entered) return false;
   try {
+    const uint64_t wish = g_interval_wish.load(std::memory_order_acquire);
+    if (round && std::exchange(interval_wish, wish) != wish) sampler.SetInterval(static_cast<uint32_t>(wish));
     round ? sampler.Round(*round) : sampler.SampleGpm();
   } catch (const std::exception&) {
     // Out of memory: the next round tries again.
@@ -152,8 +159,23 @@ void Shared::Run() noexcept {
   entered ? sampler.Close() : sampler.Abandon();
 }
 
+bool IsInterval(uint32_t interval_us) {
+  return interval_us == 0 || (interval_us >= kLeastIntervalUs && interval_us <= kMostIntervalUs);
+}
+
+Status WishFor(uint32_t interval_us) noexcept {
+  if (!IsInterval(interval_us))
+    return Error(StatusCode::kInvalidArgument, "an interval of %u us was given; it must be 0 or 100 to 1000000",
+                 interval_us);
+  if (g_running_in.load() != getpid())
+    return Status(StatusCode::kUnavailable, "no counter collector runs in this process");
+  uint64_t wish = g_interval_wish.load();
+  while (!g_interval_wish.compare_exchange_weak(wish, ((wish >> 32) + 1) << 32 | interval_us)) {}
+  return {};
+}
+
 Status Check(const CounterOptions& options) {
-  if (options.interval_us != 0 && (options.interval_us < kLeastIntervalUs || options.interval_us > kMostIntervalUs))
+  if (!IsInterval(options.interval_us))
     return Error(StatusCode::kInvalidArgument, "CounterOptions::interval_us is %u; it must be 0 or 100 to 1000000",
                  options.interval_us);
   if (!(options.most_cpu_percent > 0 && options.most_cpu_percent <= 100))
@@ -181,6 +203,7 @@ class CounterCollector final : public Collector {
   Status Start() noexcept override;
   void Stop() noexcept override {
     if (!IsOurs() || std::exchange(has_stopped_, true)) return;
+    g_running_in.store(0);
     shared_->stop.store(true, std::memory_order_release);
     shared_->environment.timer->Wake();
     has_ended_ = thread_.End(environment_.patience_ns);
@@ -245,6 +268,7 @@ Status CounterCollector::Start() noexcept {
     thread_.Start([shared] { shared->Run(); });
     pid_ = getpid();
     shared_ = std::move(shared);
+    g_running_in.store(pid_);
   } catch (const std::exception& e) {
     if (environment_.is_only) g_only.GiveBack();
     return Error(StatusCode::kResourceExhausted, "cannot start the counter collector: %s", e.what());
@@ -285,5 +309,7 @@ std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options) n
     return nullptr;
   }
 }
+
+Status SetCounterInterval(uint32_t interval_us) noexcept { return counters::WishFor(interval_us); }
 
 PITOT_NAMESPACE_END

@@ -55,7 +55,7 @@ void Sampler::Round(RoundFor what) {
     }
     if (gpu.sampler != nullptr) {
       const bool is_asked = std::exchange(gpu.needed_ns, view.needed_ns) != view.needed_ns;
-      is_needed_ || is_asked ? Decode(&gpu) : Rest(&gpu);
+      is_needed_ || is_asked || IsChanged(gpu) ? Decode(&gpu) : Rest(&gpu);
       has_rested |= gpu.rested_ns != 0;
       continue;
     }
@@ -76,6 +76,7 @@ void Sampler::Round(RoundFor what) {
   }
   SampleGpm();
   if (has_started) measured_since_ns_ = 0;
+  RestartChanged();
   // What a rest saves and its end costs belong together.
   if (!has_rested) ChooseInterval();
 }
@@ -104,10 +105,14 @@ void Sampler::StartGpm(SampledGpu* gpu) {
   std::string failure = gpm_failure_;
   if (is_gpm_open_) gpu->gpm = GpmGpu::Open(gpm_api_, gpu->device.id, &failure);
   if (gpu->gpm == nullptr) return FailGpm(gpu, failure);
+  gpu->state.not_recorded.clear();
+  TellGpm(gpu);
+}
+
+void Sampler::TellGpm(SampledGpu* gpu) {
   gpu->state.interval_us = static_cast<uint32_t>(GpmIntervalNs() / 1'000);
   gpu->state.source =
       "NVML GPM, every " + std::to_string(gpu->state.interval_us / 1'000) + " ms, because " + gpu->refusal;
-  gpu->state.not_recorded.clear();
   history_->SetState(gpu->row, gpu->state);
 }
 
@@ -466,6 +471,7 @@ bool Sampler::Begin(SampledGpu* gpu) {
   if (const Result result = api_.get_data_size(&size); result != kSuccess)
     return Fail(gpu, {"cuptiPmSamplingGetCounterDataSize", result});
   gpu->data.resize(size.bytes);
+  gpu->data.shrink_to_fit();  // a former interval may have been much finer
   gpu->room = size.most_samples;
   gpu->samples.reserve(gpu->room);
   DataInitializeParams clear = Make<DataInitializeParams>();
@@ -657,13 +663,25 @@ void Sampler::ChooseInterval() {
   const uint32_t interval_us = static_cast<uint32_t>(std::min<double>(longer, kMostChosenIntervalUs));
   if (interval_us <= interval_us_) return;
   interval_us_ = interval_us;
+  RestartChanged();
+}
+
+void Sampler::RestartChanged() {
   for (SampledGpu& gpu : gpus_) {
-    if (gpu.sampler == nullptr) continue;
+    if (gpu.sampler == nullptr || !IsChanged(gpu)) continue;
     Stop(&gpu);
     Start(&gpu);
+    measured_since_ns_ = 0;  // starting again is not counted
+    is_over_ = false;
   }
-  measured_since_ns_ = 0;  // starting again is not counted
-  is_over_ = false;
+}
+
+void Sampler::SetInterval(uint32_t interval_us) {
+  options_.interval_us = interval_us;
+  interval_us_ = interval_us != 0 ? interval_us : kFirstIntervalUs;
+  for (SampledGpu& gpu : gpus_) {
+    if (gpu.gpm != nullptr) TellGpm(&gpu);
+  }
 }
 
 }  // namespace pitot::counters

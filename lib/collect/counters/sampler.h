@@ -74,6 +74,8 @@ class Sampler {
 
   // One round. kPause gives all GPUs away. Throws bad_alloc.
   void Round(RoundFor what);
+  // From the next round on; 0: chosen again.
+  void SetInterval(uint32_t interval_us);
   // Whether anybody in this process needed samples in the last round.
   bool is_needed() const noexcept { return is_needed_; }
   // Grows while a round makes progress. Threads: any.
@@ -174,8 +176,12 @@ class Sampler {
   // This process never samples the GPU.
   void Refuse(SampledGpu* gpu, const std::string& why);
   void ChooseInterval();
+  // Starts GPUs again that are sampled at another interval.
+  void RestartChanged();
+  bool IsChanged(const SampledGpu& gpu) const { return gpu.state.interval_us != interval_us_; }
+  void TellGpm(SampledGpu* gpu);
 
-  const SamplerOptions options_;
+  SamplerOptions options_;
   const Environment& environment_;
   History* const history_;
   Api api_{};

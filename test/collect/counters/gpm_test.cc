@@ -113,6 +113,17 @@ TEST_CASE("a longer interval of the host's holds for GPM, too", "[counters]") {
   CHECK(rig.AskBack(kSecond).attributes.at("counters.0.interval_us") == "200000");
 }
 
+TEST_CASE("an interval that is changed while GPM samples holds for GPM, and the incident says so", "[counters]") {
+  Coarse rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  REQUIRE(pitot::SetCounterInterval(300'000).ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  const Trace trace = rig.AskBack(kSecond, 400 * kMs);
+  CHECK(trace.Attribute("interval_us") == "300000");
+  CHECK(Has(trace.Attribute("source"), "NVML GPM, every 300 ms, because "));
+}
+
 TEST_CASE("an NVML that cannot be initialised is asked again after a minute", "[counters]") {
   Coarse rig;
   rig.driver->results["nvmlInit_v2"] = nvml::kUnknown;

@@ -192,6 +192,22 @@ TEST_CASE("a call that fails at the end of a rest loses only what was due since"
   CHECK(host.AskBack(kSecond).Lost() == 125);
 }
 
+TEST_CASE("a change of the interval in a rest leaves the samples before it", "[counters]") {
+  Host host;
+  REQUIRE(host.Start().ok());
+  host.Rest(30 * kSecond);
+  REQUIRE(pitot::SetCounterInterval(1'000).ok());
+  host.Rest(500 * kMs);
+  CHECK(host.Seen(&FakePm::interval_ns) == 1'000'000);
+  const uint64_t decodes = host.Decodes();
+  host.Rest(kSecond);
+  CHECK(host.Decodes() == decodes);
+  const Trace trace = host.AskBack(5 * kSecond);
+  CHECK(FirstSampled(trace) == host.timer->NowNs() - 5 * kSecond);
+  CHECK(trace.Of("sampled").back().first == host.timer->NowNs());
+  CHECK(trace.Lost() == 0);
+}
+
 TEST_CASE("what the end of a rest costs is shared out over the rest", "[counters]") {
   Host host;
   host.environment.cpu_ns = [&] {
