@@ -32,7 +32,8 @@ void Sampler::Round(RoundFor what) {
   now_ns_ = environment_.timer->NowNs();
   // Asked in each round, because it tells of the time since the last one.
   const bool is_at_work = !environment_.is_needed || environment_.is_needed();
-  is_needed_ = is_at_work || what == RoundFor::kIncident;
+  is_needed_ = is_at_work || what == RoundFor::kIncident || is_owed_;
+  is_owed_ = is_needed_;  // unless the round throws
   if (what == RoundFor::kPause) {
     for (SampledGpu& gpu : gpus_) {
       GiveAway(&gpu, "given away by Recorder::Pause", SharedState::kEnded);
@@ -74,6 +75,7 @@ void Sampler::Round(RoundFor what) {
     }
     if (!gpu.refusal.empty() && gpu.gpm == nullptr && gpu.gpm_retry_at_ns <= now_ns_) StartGpm(&gpu);
   }
+  is_owed_ = false;
   SampleGpm();
   if (has_started) measured_since_ns_ = 0;
   RestartChanged();

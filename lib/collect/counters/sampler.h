@@ -199,6 +199,7 @@ class Sampler {
   uint32_t interval_us_ = 0;
   std::atomic<uint64_t> decodes_{0};
   bool is_needed_ = true;
+  bool is_owed_ = false;  // a round for somebody's samples did not come to its end
   int64_t now_ns_ = 0;
   uint64_t drawn_ = 0;
   bool is_over_ = false;                              // the share of the CPU, when it was measured last

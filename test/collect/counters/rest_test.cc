@@ -6,6 +6,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <mutex>
+#include <new>
 #include <string>
 
 #include "collect/counters/rig.h"
@@ -206,6 +207,24 @@ TEST_CASE("a change of the interval in a rest leaves the samples before it", "[c
   CHECK(FirstSampled(trace) == host.timer->NowNs() - 5 * kSecond);
   CHECK(trace.Of("sampled").back().first == host.timer->NowNs());
   CHECK(trace.Lost() == 0);
+}
+
+TEST_CASE("a round without memory for a short request's samples is made up for by the next one", "[counters]") {
+  Host host;
+  std::atomic<bool> has_memory{true};
+  host.environment.is_needed = [&] { return host.is_at_work.exchange(false); };
+  host.environment.find_gpus = [&] {
+    if (!has_memory.exchange(true)) throw std::bad_alloc();
+    return host.gpus;
+  };
+  REQUIRE(host.Start().ok());
+  host.Rest(20 * kSecond);
+  has_memory = false;
+  host.is_at_work = true;
+  REQUIRE(host.timer->Pass(500 * kMs));
+  CHECK(host.Decodes() == 0);
+  REQUIRE(host.timer->Pass(500 * kMs));
+  CHECK(host.Decodes() > 0);
 }
 
 TEST_CASE("what the end of a rest costs is shared out over the rest", "[counters]") {
