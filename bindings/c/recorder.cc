@@ -555,6 +555,10 @@ pitot_status pitot_recorder_add_counters(pitot_recorder* recorder, const pitot_c
   return Add(recorder, counters, message, message_size);
 }
 
+pitot_status pitot_set_counter_interval(uint32_t interval_us, char* message, size_t message_size) {
+  return Say(SetCounterInterval(interval_us), message, message_size);
+}
+
 void pitot_cuda_calls_init(pitot_cuda_calls* calls, size_t size) { Give(Defaults<pitot_cuda_calls>(), calls, size); }
 
 pitot_status pitot_recorder_add_cuda_calls(pitot_recorder* recorder, const pitot_cuda_calls* calls, char* message,

@@ -8,6 +8,11 @@
 #include "base/clock.h"
 
 namespace pitot::cli {
+namespace {
+
+constexpr double kRestingS = 3;  // a sampler at work fetches samples twice a second
+
+}  // namespace
 
 double Seconds(int64_t from_ns, int64_t to_ns) {
   return std::max((static_cast<double>(to_ns) - static_cast<double>(from_ns)) / 1e9, 0.0);
@@ -39,9 +44,10 @@ std::string TextOf(const GpuNow& gpu) {
   const std::string sampler = counters::TextOf(view.sampler);
   switch (gpu.sampling) {
     case Sampling::kNow: {
-      const std::string age = view.newest_end_ns == 0 ? "it has no sample yet"
-                                                      : absl::StrFormat("its newest sample is %.1f s old",
-                                                                        Seconds(view.newest_end_ns, gpu.realtime_ns));
+      const double age_s = Seconds(view.newest_end_ns, gpu.realtime_ns);
+      const std::string age = view.newest_end_ns == 0 ? "no process has needed a sample yet"
+                              : age_s > kRestingS ? absl::StrFormat("no process has needed a sample for %.0f s", age_s)
+                                                  : absl::StrFormat("its newest sample is %.1f s old", age_s);
       return absl::StrFormat("%s is sampled by %s, every %g ms; %s", gpu.id, sampler, view.interval_us / 1e3, age);
     }
     case Sampling::kReleased:

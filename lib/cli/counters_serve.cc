@@ -78,6 +78,7 @@ int ServeCounters(const ServeOptions& options) {
   environment.find_gpus = counters::FindGpus;
   environment.cpu_ns = [] { return base::ClockNs(CLOCK_THREAD_CPUTIME_ID); };
   environment.realtime_offset_ns = [] { return base::ClockNs(CLOCK_REALTIME) - base::ClockNs(CLOCK_MONOTONIC); };
+  environment.is_needed = [] { return false; };  // it has no work of its own: its readers ask
   environment.shared_directory = options.directory;
   environment.shared_user = user;
   counters::History history(kHistoryBytes);
@@ -85,7 +86,7 @@ int ServeCounters(const ServeOptions& options) {
   std::map<uint32_t, std::string> told;
   int exit_code = kDone;
   for (;;) {
-    sampler.Round(false);
+    sampler.Round(counters::RoundFor::kTime);
     sampler.Visit([&](const counters::Gpu& gpu, const counters::GpuState& state) {
       std::string text = TextOf(gpu, state, *user);
       if (told[gpu.ordinal] == text) return;

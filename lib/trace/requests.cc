@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/mutex.h"
 #include "trace/clock.h"
@@ -93,8 +94,10 @@ constinit std::atomic<RequestObserver*> g_observer{nullptr};
 constinit Shard g_shards[kShards];
 constinit Word g_next_id{0};
 constinit Word g_id_seed{0};
-constinit Half g_process{0};         // tells tokens of this process from others'
-constinit Half g_lateness_asked{0};  // how often all routes were asked
+constinit Half g_process{0};            // tells tokens of this process from others'
+constinit Half g_lateness_asked{0};     // how often all routes were asked
+constinit Word g_taken_from_others{0};  // requests of other processes, each time
+constinit Word g_open_batches{0};       // in the child of a fork also those that it inherited
 
 constinit Word g_begun{0}, g_finished{0}, g_abandoned{0}, g_refused_requests{0}, g_labels_folded{0},
     g_details_refused{0};
@@ -479,7 +482,10 @@ struct Taken {
   uint64_t enqueued_ticks;
 };
 Taken Take(const Token& token) {
-  if (IsForeign(token)) return {false, token.enqueued_ticks};
+  if (IsForeign(token)) {
+    Count(g_taken_from_others);
+    return {false, token.enqueued_ticks};
+  }
   const SlotUse slot(token.slot, token.request);
   if (!slot) return {true, 0};
   const uint64_t enqueue = token.enqueued_ticks ^ static_cast<uint64_t>(token.queue) << 48;
@@ -633,6 +639,11 @@ RequestCounts CountRequests() noexcept {
   counts.labels_folded = g_labels_folded.load(kRelaxed);
   counts.details_refused = g_details_refused.load(kRelaxed);
   return counts;
+}
+
+Activity CountActivity() noexcept {
+  return {g_next_id.load(kRelaxed) + g_taken_from_others.load(kRelaxed),
+          g_open.load(kRelaxed) + g_open_batches.load(kRelaxed)};
 }
 
 uint64_t RequestBytes() noexcept { return sizeof(Slot) * uint64_t{g_fresh.load(kRelaxed)}; }
@@ -854,6 +865,7 @@ Batch Batch::Begin(const char* executor, const char* work_unit) noexcept {
   ThreadRing* ring = EnterThread();
   if (ring == nullptr) return batch;
   batch.id_ = NewId();
+  Count(g_open_batches);
   batch.begin_ = detail::Clock(ring->gate);
   batch.info_ = Intern(executor).index;
   if (work_unit != nullptr) batch.info_ |= uint64_t{Intern(work_unit).index} << kUnitShift;
@@ -915,9 +927,10 @@ void Batch::Submitted() noexcept {
 }
 
 void Batch::Finish() noexcept {
-  const uint64_t id = id_;
-  id_ = 0;
-  ThreadRing* ring = id != 0 ? EnterThread() : nullptr;
+  const uint64_t id = std::exchange(id_, 0);
+  if (id == 0) return;
+  g_open_batches.fetch_sub(1, kRelaxed);
+  ThreadRing* ring = EnterThread();
   if (ring == nullptr) return;
   const uint64_t now = detail::Clock(ring->gate);
   const uint64_t submitted = submitted_ != 0 ? submitted_ - begin_ : 0;

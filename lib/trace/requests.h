@@ -73,6 +73,15 @@ void RefreshLateness() noexcept;
 void VisitOpenRequests(void (*visit)(void* context, const OpenRequest& request), void* context) noexcept;
 
 RequestCounts CountRequests() noexcept;
+
+// The host's work, for those who rest while there is none. `begun` changes with each request, batch and asynchronous
+// scope, and whenever a thread takes another process's request. `open` is the number of open requests and batches.
+struct Activity {
+  uint64_t begun = 0, open = 0;
+};
+// Threads: any, lock-free.
+Activity CountActivity() noexcept;
+
 uint64_t RequestBytes() noexcept;  // memory of the table
 
 // Makes ids from here on follow from `seed`, for tests that need the same ones each time.

@@ -72,6 +72,7 @@ static void UseEverythingWithNull(void) {
   CHECK("NULL refuses the host", pitot_recorder_add_host(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("NULL refuses stacks", pitot_recorder_add_stacks(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("NULL refuses NVML", pitot_recorder_add_nvml(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("without counters no interval is changed", pitot_set_counter_interval(500, MESSAGE) == PITOT_UNAVAILABLE);
   CHECK("NULL refuses counters", pitot_recorder_add_counters(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
   CHECK("NULL refuses CUDA events", pitot_recorder_add_cuda_events(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
   CHECK("NULL refuses the GPU's collectors", pitot_recorder_enable_gpu(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING);
@@ -222,7 +223,7 @@ static void StatsOfRevision1EndBeforeTheDepth(void) {
   pitot_stats stats;
   memset(&stats, 0xee, sizeof stats);
   const size_t size = offsetof(pitot_stats, depth);
-  stats.size = size;
+  stats.size = (uint32_t)size;
   CHECK("a program of revision 1 gets stats", pitot_recorder_stats(recorder, &stats, MESSAGE) == PITOT_OK);
   CHECK("with all the fields it knows", stats.rings_bytes == 32u << 20 && stats.scope_cost_ns > 0);
   CHECK("without the fields about depth", stats.size == size && ((unsigned char*)&stats)[size] == 0xee);
@@ -680,6 +681,9 @@ static void GpusAreRecordedAllTheTime(void) {
   gpu.known.cuda_events = &events;
   CHECK("options of a collector are passed on, and the others are added",
         pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::pairs_per"));
+  CHECK("the interval of running counters can be changed", pitot_set_counter_interval(500, MESSAGE) == PITOT_OK);
+  CHECK("an interval that cannot be is refused",
+        pitot_set_counter_interval(99, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("99 us"));
   CHECK("counters are there", pitot_recorder_add_counters(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
   CHECK("CUDA calls are there", pitot_recorder_add_cuda_calls(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
   CHECK("NVML is there", pitot_recorder_add_nvml(recorder, &nvml, MESSAGE) == PITOT_ALREADY_RUNNING);

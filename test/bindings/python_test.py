@@ -682,6 +682,16 @@ class Collectors(WithFolder):
         with self.assertRaisesRegex(pitot.InvalidArgument, "stream"):
             pitot.set_work_stream(-1)
 
+    def test_the_interval_of_counters_is_changed_while_they_run(self):
+        self.assertEqual(pitot.set_counter_interval(500).code, pitot.StatusCode.UNAVAILABLE)
+        recorder = self.start()
+        self.assertTrue(recorder.add_counters(library="/nowhere/libcupti.so"))
+        self.assertTrue(pitot.set_counter_interval(500))
+        self.assertTrue(pitot.set_counter_interval(0))
+        for wrong in (99, -1, 2**32):
+            with self.assertRaises(pitot.InvalidArgument):
+                pitot.set_counter_interval(wrong)
+
     def test_counters_are_read_through_the_libcupti_that_pytorch_will_load(self):
         given = []
 

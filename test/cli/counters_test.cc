@@ -53,6 +53,8 @@ class Server {
   std::thread thread_;
 };
 
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 std::string Me() { return TextOf(ThisProcess()); }
 
 }  // namespace
@@ -169,11 +171,17 @@ class Serving {
 TEST_CASE("counters serve samples all GPUs for processes of the user, until it is told to end", "[cli]") {
   Folder folder;
   Serving serving(folder);
-  REQUIRE(fakes::WaitUntil([&] {
-    const auto gpus = nlohmann::json::parse(folder.Run("counters status --json --directory .").out)["gpus"];
-    return gpus.size() == 2 && gpus[0]["state"] == "sampling" && gpus[1]["state"] == "sampling" &&
-           gpus[0].contains("newest_sample_age_s");
-  }));
+  nlohmann::json gpus;
+  const auto look = [&] {
+    gpus = nlohmann::json::parse(folder.Run("counters status --json --directory .").out)["gpus"];
+    return gpus.size() == 2 && gpus[0]["state"] == "sampling" && gpus[1]["state"] == "sampling";
+  };
+  REQUIRE(fakes::WaitUntil(look));
+  CHECK_FALSE(gpus[0].contains("newest_sample_age_s"));
+  CHECK(Has(folder.Run("counters status --directory .").out, "needed"));
+  REQUIRE(SharedFile(folder / "", gpus[0]["gpu"]).AskForSamples(NowNs()).empty());
+  REQUIRE(fakes::WaitUntil([&] { return look() && gpus[0].contains("newest_sample_age_s"); }));
+  CHECK_FALSE(gpus[1].contains("newest_sample_age_s"));
   const std::string user = std::to_string(geteuid());
   CHECK(serving.Read("served").find("GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0 (First): sampled every 4000 us for "
                                     "processes of user " +

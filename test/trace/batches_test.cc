@@ -17,6 +17,7 @@
 #include "pitot/request.h"
 #include "pitot/wait.h"
 #include "trace/names.h"
+#include "trace/requests.h"
 
 namespace {
 
@@ -30,8 +31,41 @@ using pitot::Request;
 using pitot::Token;
 using pitot::model::kNone;
 using pitot::model::kOpen;
+using pitot::trace::Activity;
+using pitot::trace::CountActivity;
 
 }  // namespace
+
+TEST_CASE("the host is active while a request or batch is open, wherever they end, and has been if one began",
+          "[batch]") {
+  Batch survivor;
+  {
+    VirtualServer server;
+    const Activity before = CountActivity();
+    CHECK(before.open == 0);
+    Request request = Request::Begin("/a");
+    CHECK(CountActivity().open == 1);
+    CHECK(CountActivity().begun != before.begun);
+    Batch first = Batch::Begin("executor"), second = Batch::Begin("executor");
+    CHECK(CountActivity().open == 3);
+    request.Finish(Outcome::kOk);
+    server.threads.Become(1);
+    second.Finish();
+    CHECK(CountActivity().open == 1);
+    survivor = std::move(first);
+    CHECK(CountActivity().open == 1);
+  }
+  survivor.Finish();  // after the recorder's end
+  CHECK(CountActivity().open == 0);
+
+  VirtualServer server;
+  Request request = Request::Begin("/a");
+  Token foreign = request.token();
+  foreign.process ^= 0x1234;
+  const Activity before = CountActivity();
+  { const pitot::Adopt adopt(foreign); }
+  CHECK(CountActivity().begun != before.begun);  // another process's request
+}
 
 TEST_CASE("a batch has its members, its times, its close reason and its submission", "[batch]") {
   VirtualServer server;

@@ -245,6 +245,7 @@ recorder_pause = _declare(_slow, "recorder_pause", c_int32, c_void_p, c_char_p, 
 recorder_resume = _declare(_slow, "recorder_resume", c_int32, c_void_p, c_char_p, *_MESSAGE)
 recorder_add_nvml = _declare(_slow, "recorder_add_nvml", c_int32, c_void_p, POINTER(Nvml), *_MESSAGE)
 recorder_add_counters = _declare(_slow, "recorder_add_counters", c_int32, c_void_p, POINTER(Counters), *_MESSAGE)
+set_counter_interval = _declare(_quick, "set_counter_interval", c_int32, c_uint32, *_MESSAGE)
 recorder_add_cuda_calls = _declare(_slow, "recorder_add_cuda_calls", c_int32, c_void_p, POINTER(CudaCalls), *_MESSAGE)
 recorder_add_cuda_events = _declare(_slow, "recorder_add_cuda_events", c_int32, c_void_p, POINTER(CudaEvents), *_MESSAGE)
 recorder_enable_gpu = _declare(_slow, "recorder_enable_gpu", c_int32, c_void_p, POINTER(Gpu), *_MESSAGE)

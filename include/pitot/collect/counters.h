@@ -17,6 +17,7 @@
 
 #include "pitot/export.h"
 #include "pitot/extend/collector.h"
+#include "pitot/status.h"
 
 PITOT_NAMESPACE_BEGIN
 
@@ -44,9 +45,20 @@ struct CounterOptions {
 //   a counter collector. Everything later is in incidents.
 // Lifetime: the recorder's. A thread that hangs in CUPTI when the recorder stops is left behind with its memory.
 // Cost: none on other threads. The thread takes a burst of CPU time to start, then about `most_cpu_percent`, and more
-//   for each incident. Host memory: CUPTI's own libraries, its hardware buffer of 16 MiB a GPU, and a decoder whose
+//   for each incident. While no request and no batch is open, it rests: it leaves the samples to CUPTI, which keeps the
+//   newest. Host memory: CUPTI's own libraries, its hardware buffer of 16 MiB a GPU, and a decoder whose
 //   size grows with the samples due in half a second. docs/lab/counters.md and docs/lab/gpu_default.md have numbers.
 PITOT_EXPORT std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options = {}) noexcept;
+
+// Changes CounterOptions::interval_us of this process's collector: from the thread's next round on, half a second later
+// at most. 0: 4,000, and longer if that takes more than `most_cpu_percent`. Sampling of each GPU then starts again,
+// with a short gap that counts as lost. So a finer interval covers only what follows, for example in an incident's
+// hook. A GPU sampled by another process keeps that one's interval, and GPM never samples more often than every 101 ms.
+// Threads: any, also in hooks and triggers; lock-free.
+// Errors: kInvalidArgument: not 0 or 100 to 1,000,000. kUnavailable: no counter collector runs in this process.
+// Lifetime: until the next call, or the collector's end.
+// Cost: an atomic store. The thread then takes CPU time by the number of samples, and the decoder memory, too.
+PITOT_EXPORT Status SetCounterInterval(uint32_t interval_us) noexcept;
 
 PITOT_NAMESPACE_END
 

@@ -4,12 +4,17 @@
 #ifndef PITOT_LIB_COLLECT_COUNTERS_COLLECTOR_H_
 #define PITOT_LIB_COLLECT_COUNTERS_COLLECTOR_H_
 
+#include <functional>
 #include <memory>
 
 #include "collect/counters/sampler.h"
 #include "pitot/collect/counters.h"
 
 namespace pitot::counters {
+
+// Environment::is_needed of a host: whether a request or batch is open, or one has begun since the call before. Throws
+// bad_alloc.
+std::function<bool()> NeededByHost();
 
 // Throws bad_alloc.
 std::unique_ptr<Collector> MakeCollector(const CounterOptions& options, Environment environment);

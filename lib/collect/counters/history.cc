@@ -145,6 +145,11 @@ void History::AddTo(int64_t begin_ns, int64_t end_ns, TraceBuilder& trace) const
     if (!part.state.source.empty()) add(prefix + "source", part.state.source);
     if (!part.state.not_shared.empty()) add(prefix + "not_shared", part.state.not_shared);
     if (part.state.sampled_by_until_ns > begin_ns) add(prefix + "sampled_by", part.state.sampled_by);
+    if (part.state.rested_until_ns > begin_ns && part.state.rested_from_ns < end_ns)
+      add(prefix + "rested_until",
+          base::Format("%.3f s before the end of the window: nothing was open until then, and older samples were not "
+                       "fetched",
+                       static_cast<double>(end_ns - part.state.rested_until_ns) / 1e9));
     if (!part.state.other_metrics.empty()) add(prefix + "other_metrics", part.state.other_metrics);
     if (part.state.failed_calls != 0)
       add(prefix + "failed_calls", std::to_string(part.state.failed_calls) + ", the newest " + part.state.failed_call);

@@ -32,6 +32,7 @@ struct GpuState {
   std::string not_shared;  // why other processes do not get its samples; empty: they do
   std::string sampled_by;  // another process, if samples came from one, the last of them at:
   int64_t sampled_by_until_ns = 0;
+  int64_t rested_from_ns = 0, rested_until_ns = 0;  // the newest stretch whose samples nobody needed or fetched
   uint64_t samples = 0, lost = 0;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kHardwareBufferBytes = 16 << 20;  // docs/lab/counters.md: how many samples it has room for
 constexpr uint64_t kMostCyclesPerUs = 1'600;       // T4: 1,590 MHz; A100: 1,410 (data sheets)
-constexpr uint32_t kMostDecodes = 64;              // in a round, for one GPU
+constexpr size_t kMostKept = 16'384;               // samples in that buffer, and more: 2,795 were seen
 constexpr int64_t kClockStepNs = 100'000'000;      // less is a thread that was held up between two clocks
 constexpr int64_t kMeasureNs = 5'000'000'000;      // before the interval is judged
 
@@ -28,9 +28,13 @@ bool IsFinal(Result result) {
 
 }  // namespace
 
-void Sampler::Round(bool is_paused) {
+void Sampler::Round(RoundFor what) {
   now_ns_ = environment_.timer->NowNs();
-  if (is_paused) {
+  // Asked in each round, because it tells of the time since the last one.
+  const bool is_at_work = !environment_.is_needed || environment_.is_needed();
+  is_needed_ = is_at_work || what == RoundFor::kIncident || is_owed_;
+  is_owed_ = is_needed_;  // unless the round throws
+  if (what == RoundFor::kPause) {
     for (SampledGpu& gpu : gpus_) {
       GiveAway(&gpu, "given away by Recorder::Pause", SharedState::kEnded);
     }
@@ -38,7 +42,9 @@ void Sampler::Round(bool is_paused) {
   }
   FindNewGpus();
   bool has_started = false;  // which takes much of a CPU, once
+  bool has_rested = false;
   for (SampledGpu& gpu : gpus_) {
+    if (IsExiting()) return;
     const SharedView view = gpu.file != nullptr ? gpu.file->Look() : SharedView();
     const int64_t realtime_ns = RealtimeNs();
     if (IsReleaseAsked(view, realtime_ns)) {
@@ -49,12 +55,15 @@ void Sampler::Round(bool is_paused) {
       continue;
     }
     if (gpu.sampler != nullptr) {
-      Decode(&gpu);
+      const bool is_asked = std::exchange(gpu.needed_ns, view.needed_ns) != view.needed_ns;
+      is_needed_ || is_asked || IsChanged(gpu) ? Decode(&gpu) : Rest(&gpu);
+      has_rested |= gpu.rested_ns != 0;
       continue;
     }
     if (gpu.file != nullptr && view.session != gpu.file->session() && IsSampling(view, realtime_ns)) {
       StopGpm(&gpu);
       ReadShared(&gpu, view);
+      if (is_needed_) AskForSamples(&gpu);
       continue;
     }
     if (gpu.session != 0) EndReading(&gpu, view);
@@ -66,9 +75,12 @@ void Sampler::Round(bool is_paused) {
     }
     if (!gpu.refusal.empty() && gpu.gpm == nullptr && gpu.gpm_retry_at_ns <= now_ns_) StartGpm(&gpu);
   }
+  is_owed_ = false;
   SampleGpm();
   if (has_started) measured_since_ns_ = 0;
-  ChooseInterval();
+  RestartChanged();
+  // What a rest saves and its end costs belong together.
+  if (!has_rested) ChooseInterval();
 }
 
 bool Sampler::IsBehind(int64_t at_ns) const noexcept {
@@ -90,14 +102,19 @@ void Sampler::StartGpm(SampledGpu* gpu) {
   if (!is_gpm_open_) {
     gpm_failure_ = LoadGpm(environment_.nvml, &gpm_api_);
     is_gpm_open_ = gpm_failure_.empty();
+    if (is_gpm_open_) ++libraries_;
   }
   std::string failure = gpm_failure_;
   if (is_gpm_open_) gpu->gpm = GpmGpu::Open(gpm_api_, gpu->device.id, &failure);
   if (gpu->gpm == nullptr) return FailGpm(gpu, failure);
+  gpu->state.not_recorded.clear();
+  TellGpm(gpu);
+}
+
+void Sampler::TellGpm(SampledGpu* gpu) {
   gpu->state.interval_us = static_cast<uint32_t>(GpmIntervalNs() / 1'000);
   gpu->state.source =
       "NVML GPM, every " + std::to_string(gpu->state.interval_us / 1'000) + " ms, because " + gpu->refusal;
-  gpu->state.not_recorded.clear();
   history_->SetState(gpu->row, gpu->state);
 }
 
@@ -157,6 +174,10 @@ void Sampler::Close() noexcept {
   if (result == nvml::kSuccess) return;
   ++close_failures_;
   close_failure_ = base::Error(StatusCode::kInternal, "nvmlShutdown: error %d", static_cast<int>(result));
+}
+
+void Sampler::Abandon() noexcept {
+  for (SampledGpu& gpu : gpus_) static_cast<void>(gpu.gpm.release());
 }
 
 Status Sampler::Closed() const {
@@ -221,6 +242,7 @@ void Sampler::ReadShared(SampledGpu* gpu, const SharedView& view) {
     gpu->state.held.clear();
     gpu->end_ns = 0;
   }
+  const int64_t before_ns = gpu->newest_ns;
   gpu->shared.clear();
   gpu->samples.clear();
   uint64_t lost = gpu->file->Read(view, &gpu->next, &gpu->shared);
@@ -239,12 +261,27 @@ void Sampler::ReadShared(SampledGpu* gpu, const SharedView& view) {
     }
   }
   if (is_first) lost = 0;
+  if (!is_first && lost == 0 && !gpu->samples.empty()) SetRested(gpu, before_ns, gpu->samples.front().begin_ns);
   gpu->state.interval_us = view.interval_us;
   gpu->state.not_recorded.clear();
   gpu->state.not_shared.clear();
   gpu->state.sampled_by_until_ns = gpu->newest_ns;
   history_->SetState(gpu->row, gpu->state);
   history_->Commit(gpu->row, gpu->samples, lost);
+}
+
+void Sampler::AskForSamples(SampledGpu* gpu) {
+  const std::string failure = gpu->file->AskForSamples(RealtimeNs());
+  if (failure == gpu->state.not_shared) return;
+  gpu->state.not_shared = failure;
+  history_->SetState(gpu->row, gpu->state);
+}
+
+// Shorter ones are no more than a late round.
+void Sampler::SetRested(SampledGpu* gpu, int64_t from_ns, int64_t until_ns) {
+  if (until_ns - from_ns < kRoundNs) return;
+  gpu->state.rested_from_ns = from_ns, gpu->state.rested_until_ns = until_ns;
+  history_->SetState(gpu->row, gpu->state);
 }
 
 void Sampler::EndReading(SampledGpu* gpu, const SharedView& view) {
@@ -283,6 +320,7 @@ bool Sampler::Initialize(SampledGpu* gpu) {
   if (const Result result = api_.initialize(&params); result != kSuccess)
     return Fail(gpu, {"cuptiProfilerInitialize", result});
   is_initialized_ = true;
+  ++libraries_;
   return true;
 }
 
@@ -435,7 +473,9 @@ bool Sampler::Begin(SampledGpu* gpu) {
   if (const Result result = api_.get_data_size(&size); result != kSuccess)
     return Fail(gpu, {"cuptiPmSamplingGetCounterDataSize", result});
   gpu->data.resize(size.bytes);
-  gpu->samples.reserve(size.most_samples);
+  gpu->data.shrink_to_fit();  // a former interval may have been much finer
+  gpu->room = size.most_samples;
+  gpu->samples.reserve(gpu->room);
   DataInitializeParams clear = Make<DataInitializeParams>();
   clear.sampler = gpu->sampler;
   clear.bytes = gpu->data.size();
@@ -446,6 +486,8 @@ bool Sampler::Begin(SampledGpu* gpu) {
   start.sampler = gpu->sampler;
   if (const Result result = api_.start(&start); result != kSuccess) return Fail(gpu, {"cuptiPmSamplingStart", result});
   gpu->start_ns = environment_.timer->NowNs();
+  gpu->offset_ns = environment_.realtime_offset_ns();
+  gpu->rested_ns = 0;
   gpu->is_first = true;
   gpu->has_sampled = true;
   gpu->state.interval_us = interval_us_;
@@ -453,8 +495,30 @@ bool Sampler::Begin(SampledGpu* gpu) {
   return true;
 }
 
+void Sampler::Rest(SampledGpu* gpu) {
+  gpu->end_ns = gpu->rested_ns = now_ns_;
+  if (HasClockStepped(*gpu)) return Decode(gpu);  // those that come later have times of one clock
+  gpu->offset_ns = environment_.realtime_offset_ns();
+  gpu->samples.clear();
+  Share(gpu, 0);  // a sign of life
+}
+
+bool Sampler::HasClockStepped(const SampledGpu& gpu) const {
+  return std::abs(environment_.realtime_offset_ns() - gpu.offset_ns) > kClockStepNs;
+}
+
+// Samples have times of CLOCK_REALTIME. When that steps, nobody knows by which of the two they go.
 void Sampler::Decode(SampledGpu* gpu) {
-  for (uint32_t round = 0; round < kMostDecodes && gpu->sampler != nullptr; ++round) {
+  const bool has_stepped = HasClockStepped(*gpu);
+  gpu->offset_ns = environment_.realtime_offset_ns();
+  DecodeAll(gpu, has_stepped ? &Sampler::Drop : &Sampler::Take);
+  if (has_stepped) gpu->end_ns = 0;
+  gpu->rested_ns = 0;
+}
+
+void Sampler::DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, size_t)) {
+  const size_t most = kMostKept / gpu->room + 2;
+  for (size_t round = 0; round < most && gpu->sampler != nullptr && !IsExiting(); ++round) {
     DecodeParams decode = Make<DecodeParams>();
     decode.sampler = gpu->sampler;
     decode.data = gpu->data.data();
@@ -470,7 +534,8 @@ void Sampler::Decode(SampledGpu* gpu) {
       Fail(gpu, {"cuptiPmSamplingGetCounterDataInfo", result});
       return;
     }
-    Take(gpu, info.completed);
+    (this->*use)(gpu, info.completed);
+    decodes_.fetch_add(1, std::memory_order_relaxed);
     DataInitializeParams clear = Make<DataInitializeParams>();
     clear.sampler = gpu->sampler;
     clear.bytes = gpu->data.size();
@@ -483,19 +548,23 @@ void Sampler::Decode(SampledGpu* gpu) {
   }
 }
 
-// Hands the decoded samples to the history.
+// Nothing was due in a rest.
+void Sampler::Drop(SampledGpu* gpu, size_t count) {
+  const int64_t interval_ns = int64_t{1'000} * gpu->state.interval_us;
+  if (gpu->end_ns == 0) gpu->end_ns = gpu->start_ns;
+  const uint64_t due = static_cast<uint64_t>(std::max<int64_t>(now_ns_ - gpu->end_ns, 0) / interval_ns);
+  const uint64_t lost = std::min<uint64_t>(count, due);
+  gpu->end_ns += static_cast<int64_t>(lost) * interval_ns;
+  gpu->samples.clear();
+  history_->Commit(gpu->row, {}, lost);
+  Share(gpu, lost);
+}
+
 void Sampler::Take(SampledGpu* gpu, size_t count) {
-  const int64_t offset_ns = environment_.realtime_offset_ns(), interval_ns = int64_t{1'000} * gpu->state.interval_us;
+  const int64_t offset_ns = gpu->offset_ns, interval_ns = int64_t{1'000} * gpu->state.interval_us;
   uint64_t lost = 0;
   gpu->samples.clear();
-  // Samples have times of CLOCK_REALTIME. When that steps, nobody knows by which of the two they go.
-  const int64_t before_ns = std::exchange(gpu->offset_ns, offset_ns);
-  const bool has_stepped = before_ns != 0 && std::abs(offset_ns - before_ns) > kClockStepNs;
-  if (has_stepped) {
-    lost = std::exchange(count, 0);
-    gpu->end_ns = 0;
-  }
-  for (size_t i = 0; i < count && gpu->samples.size() < gpu->samples.capacity(); ++i) {
+  for (size_t i = 0; i < count && gpu->samples.size() < gpu->room; ++i) {
     SampleInfoParams info = Make<SampleInfoParams>();
     info.sampler = gpu->sampler;
     info.data = gpu->data.data();
@@ -519,13 +588,15 @@ void Sampler::Take(SampledGpu* gpu, size_t count) {
     const int64_t begin_ns = static_cast<int64_t>(info.begin_ns) - offset_ns;
     const int64_t end_ns = static_cast<int64_t>(info.end_ns) - offset_ns;
     const bool is_ahead = end_ns > environment_.timer->NowNs() + kRoundNs;
-    if (result != kSuccess || begin_ns <= 0 || end_ns <= begin_ns || is_ahead || begin_ns < gpu->end_ns - interval_ns) {
+    const bool is_again = begin_ns < gpu->newest_ns - interval_ns;
+    if (result != kSuccess || begin_ns <= 0 || end_ns <= begin_ns || is_ahead || is_again) {
       ++lost;
       continue;
     }
     const bool is_first = std::exchange(gpu->is_first, false);
+    SetRested(gpu, std::max(gpu->newest_ns, gpu->start_ns), std::min(begin_ns, gpu->rested_ns));
     if (gpu->end_ns != 0) lost += static_cast<uint64_t>(std::max<int64_t>(begin_ns - gpu->end_ns, 0) / interval_ns);
-    gpu->end_ns = end_ns;
+    gpu->end_ns = std::max(gpu->end_ns, end_ns);
     if (is_first) continue;  // it is not whole, and has an impossible clock
     Sample sample = Unmeasured(begin_ns, end_ns);
     for (size_t metric = 0; metric < gpu->config.names.size(); ++metric) {
@@ -539,13 +610,13 @@ void Sampler::Take(SampledGpu* gpu, size_t count) {
     gpu->newest_ns = end_ns;
   }
   history_->Commit(gpu->row, gpu->samples, lost);
-  Share(gpu, lost, offset_ns);
+  Share(gpu, lost);
 }
 
-void Sampler::Share(SampledGpu* gpu, uint64_t lost, int64_t offset_ns) {
+void Sampler::Share(SampledGpu* gpu, uint64_t lost) {
   if (gpu->file == nullptr) return;
   gpu->shared = gpu->samples;
-  for (Sample& sample : gpu->shared) sample.begin_ns += offset_ns, sample.end_ns += offset_ns;
+  for (Sample& sample : gpu->shared) sample.begin_ns += gpu->offset_ns, sample.end_ns += gpu->offset_ns;
   const std::string failure = gpu->file->Write(gpu->shared, lost, RealtimeNs());
   if (failure == gpu->state.not_shared) return;
   gpu->state.not_shared = failure;
@@ -594,13 +665,25 @@ void Sampler::ChooseInterval() {
   const uint32_t interval_us = static_cast<uint32_t>(std::min<double>(longer, kMostChosenIntervalUs));
   if (interval_us <= interval_us_) return;
   interval_us_ = interval_us;
+  RestartChanged();
+}
+
+void Sampler::RestartChanged() {
   for (SampledGpu& gpu : gpus_) {
-    if (gpu.sampler == nullptr) continue;
+    if (gpu.sampler == nullptr || !IsChanged(gpu)) continue;
     Stop(&gpu);
     Start(&gpu);
+    measured_since_ns_ = 0;  // starting again is not counted
+    is_over_ = false;
   }
-  measured_since_ns_ = 0;  // starting again is not counted
-  is_over_ = false;
+}
+
+void Sampler::SetInterval(uint32_t interval_us) {
+  options_.interval_us = interval_us;
+  interval_us_ = interval_us != 0 ? interval_us : kFirstIntervalUs;
+  for (SampledGpu& gpu : gpus_) {
+    if (gpu.gpm != nullptr) TellGpm(&gpu);
+  }
 }
 
 }  // namespace pitot::counters

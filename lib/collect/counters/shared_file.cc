@@ -25,8 +25,8 @@ constexpr uint32_t kMostSharedIntervalUs = 1'000'000;
 constexpr size_t kNameBytes = 32;
 constexpr size_t kMostFiles = 64;
 
-// The file: a header, a wish at 4 KiB, and slots from 8 KiB on.
-constexpr off_t kWishAt = 4096, kSlotsAt = 8192;
+// The file: a header, a wish at 4 KiB, a need at 6 KiB, and slots from 8 KiB on. Readers write the wish and the need.
+constexpr off_t kWishAt = 4096, kNeedAt = 6144, kSlotsAt = 8192;
 
 struct ProcessPart {
   uint32_t pid, unused;
@@ -49,6 +49,12 @@ struct Wish {
   uint64_t magic;
   int64_t asked_ns, until_ns;
   ProcessPart by;
+  uint64_t checksum;
+};
+static_assert(kWishAt + sizeof(Wish) <= kNeedAt);
+struct Need {
+  uint64_t magic;
+  int64_t at_ns;
   uint64_t checksum;
 };
 struct Slot {
@@ -163,6 +169,12 @@ void TakeWish(int fd, SharedView* view) {
   view->asked_by = ProcessIn(wish.by);
 }
 
+void TakeNeed(int fd, SharedView* view) {
+  Need need;
+  if (!ReadAt(fd, &need, sizeof need, kNeedAt) || need.magic != kMagic || need.checksum != ChecksumOf(need, 0)) return;
+  view->needed_ns = need.at_ns;
+}
+
 // Why a header cannot be used; empty: it can.
 std::string WhyWrong(const Header& header) {
   if (header.magic != kMagic) return "is not a file of Pitot's";
@@ -247,6 +259,7 @@ SharedView SharedFile::Look() const {
   const int fd = Open(O_RDONLY, &view.failure);
   if (fd < 0) return view;
   TakeWish(fd, &view);
+  TakeNeed(fd, &view);
   Header header;
   const bool is_read = ReadAt(fd, &header, sizeof header, 0);
   close(fd);
@@ -372,15 +385,22 @@ std::string SharedFile::SetState(SharedState state, int64_t realtime_ns) {
   return WriteHeader(realtime_ns);
 }
 
-std::string SharedFile::AskForRelease(const Process& by, int64_t now_ns, int64_t until_ns) const {
+template <class Part> std::string SharedFile::WriteAsReader(Part part, off_t at) const {
   std::string failure;
   const int fd = Open(O_RDWR, &failure);
   if (fd < 0) return failure.empty() ? path_ + " is gone" : failure;
-  Wish wish{kMagic, now_ns, until_ns, PartOf(by), 0};
-  wish.checksum = ChecksumOf(wish, 0);
-  if (!WriteAt(fd, &wish, sizeof wish, kWishAt)) failure = FileFailure("write", path_, errno);
+  part.checksum = ChecksumOf(part, 0);
+  if (!WriteAt(fd, &part, sizeof part, at)) failure = FileFailure("write", path_, errno);
   close(fd);
   return failure;
+}
+
+std::string SharedFile::AskForRelease(const Process& by, int64_t now_ns, int64_t until_ns) const {
+  return WriteAsReader(Wish{kMagic, now_ns, until_ns, PartOf(by), 0}, kWishAt);
+}
+
+std::string SharedFile::AskForSamples(int64_t realtime_ns) const {
+  return WriteAsReader(Need{kMagic, realtime_ns, 0}, kNeedAt);
 }
 
 std::vector<std::string> FindShared(const std::string& directory) {

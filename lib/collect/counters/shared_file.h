@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The samples of one GPU, shared by the processes of one user. The hardware has one sampler at a time: its process
-// writes a file in shared memory, and the others read it. The same file asks the sampler to give the GPU away.
+// writes a file in shared memory, and the others read it. The same file asks the sampler to give the GPU away, or to
+// fetch samples that a reader needs.
 //
 // The file is read and written by calls, never mapped: a file cut short cannot crash a host. Each part has a checksum,
 // so a torn or forged part is a loss, and nothing more.
 #ifndef PITOT_LIB_COLLECT_COUNTERS_SHARED_FILE_H_
 #define PITOT_LIB_COLLECT_COUNTERS_SHARED_FILE_H_
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -49,6 +52,8 @@ struct SharedView {
   // The last wish to have the GPU; release_until_ns 0: none.
   int64_t asked_ns = 0, release_until_ns = 0;
   Process asked_by;
+
+  int64_t needed_ns = 0;  // when a reader needed samples last; another value each time
 };
 
 // A sampler without a sign of life for this long is given up.
@@ -89,9 +94,12 @@ class SharedFile {
 
   // Asks whoever samples to give the GPU away.
   std::string AskForRelease(const Process& by, int64_t now_ns, int64_t until_ns) const;
+  // Tells the sampler that a reader needs samples now.
+  std::string AskForSamples(int64_t realtime_ns) const;
 
  private:
   std::string WriteHeader(int64_t realtime_ns);
+  template <class Part> std::string WriteAsReader(Part part, off_t at) const;
   std::string OpenToWrite();
 
   int Open(int flags, std::string* failure) const;

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <exception>
-#include <thread>
 #include <utility>
 
 #include "base/clock.h"
@@ -36,7 +35,6 @@ using base::Error;
 
 constexpr int64_t kRoundNs = 5'000'000;
 constexpr int64_t kHourNs = 3'600'000'000'000;
-constexpr int64_t kExitPatienceNs = 100'000'000;
 
 // Pools are never freed, because scopes may end at any time. `g_pools` are those of the running or last collector.
 // `g_newest` were made last, and lead to all others.
@@ -45,26 +43,9 @@ constinit Pools* g_newest = nullptr;
 constinit base::OneInProcess g_only;
 constinit std::atomic<bool> g_has_exit_handler{false};
 
-// Marks the collector's thread as in the driver, unless that is closed.
-struct Inside {
-  explicit Inside(Pools* of) : pools(*of) {
-    pools.is_inside.store(true);
-    is_open = !pools.is_closed.load();
-  }
-  ~Inside() { pools.is_inside.store(false); }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-
-  Pools& pools;
-  bool is_open;
-};
-
 void CloseAtExit() {
   Pools* const pools = g_pools.load();
-  if (pools->fork_epoch() != trace::ForkEpoch()) return;
-  pools->is_closed.store(true);
-  const int64_t until_ns = ClockNs(CLOCK_MONOTONIC) + kExitPatienceNs;
-  while (pools->is_inside.load() && ClockNs(CLOCK_MONOTONIC) < until_ns) std::this_thread::yield();
+  if (pools->fork_epoch() == trace::ForkEpoch()) pools->until_exit.Close();
 }
 
 // State of the thread, which keeps it alive, too: a thread that hangs in the driver is left behind with all of this.
@@ -97,19 +78,13 @@ void Shared::Run() noexcept {
   pthread_setname_np(pthread_self(), "pitot-events");
   while (!stop.load()) {
     const uint32_t wanted = asked.load();
-    {
-      const Inside inside(&pools);
-      if (inside.is_open) rounds.Round();
-    }
+    if (const base::UntilExit::Entered entered(&pools.until_exit); entered) rounds.Round();
     // Registered after the driver's own handlers, so it runs before them.
     if (pools.is_used.load() && !g_has_exit_handler.exchange(true)) std::atexit(CloseAtExit);
     if (done.exchange(wanted) != wanted) done_signal.Give();
     Wait();
   }
-  {
-    const Inside inside(&pools);
-    if (inside.is_open) rounds.Close();
-  }
+  if (const base::UntilExit::Entered entered(&pools.until_exit); entered) rounds.Close();
 }
 
 Status Check(const CudaEventOptions& options) {

@@ -58,8 +58,7 @@ Name PathOf(const OpenInCapture& outer, Name name) {
 }  // namespace
 
 bool Pools::IsUsable() const noexcept {
-  return is_running.load(std::memory_order_relaxed) && !is_closed.load(std::memory_order_relaxed) &&
-         fork_epoch_ == trace::ForkEpoch();
+  return is_running.load(std::memory_order_relaxed) && !until_exit.is_closed() && fork_epoch_ == trace::ForkEpoch();
 }
 
 void Pools::Fail(int result) noexcept {
@@ -229,8 +228,7 @@ void Pools::End(detail::CudaSpan span) noexcept {
   Pool& pool = *pair->pool;
   Pools& pools = *pool.owner;
   const uint32_t word = Pair::With(span.ticket, PairPhase::kEnding);
-  if (pools.is_closed.load(std::memory_order_relaxed) || pools.fork_epoch_ != trace::ForkEpoch() ||
-      !pair->Change(span.ticket, word))
+  if (pools.until_exit.is_closed() || pools.fork_epoch_ != trace::ForkEpoch() || !pair->Change(span.ticket, word))
     return;
   const Driver& driver = *pools.driver_.load(std::memory_order_acquire);
   if (Pair::PhaseOf(span.ticket) == PairPhase::kCapturing) return pools.EndCaptured(driver, pair, word);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/semaphore.h"
+#include "base/until_exit.h"
 #include "collect/cuda_events/driver.h"
 #include "pitot/collect/cuda_events.h"
 #include "pitot/extend/call.h"
@@ -229,8 +230,7 @@ class Pools {
   base::Semaphore wake;
   std::atomic<bool> is_idle{false};
   std::atomic<bool> is_running{false};  // otherwise nothing begins
-  std::atomic<bool> is_closed{false};   // the process exits: no call of the driver begins
-  std::atomic<bool> is_inside{false};   // the collector's thread may be in the driver
+  base::UntilExit until_exit;           // entered by the collector's thread; the host's look whether it is closed
   std::atomic<bool> is_hanging{false};  // a former collector's thread stays in the driver
   std::atomic<bool> is_used{false};     // a pool was made
   std::atomic<uint64_t> slow_end_ticks{UINT64_MAX};

@@ -70,7 +70,7 @@ bool HasFilteredRecords(const Api& api) noexcept {
 // Asks about PyTorch's profiler; once it is known to be there, without a lock of the loader. Does not ask once the
 // process exits, because LibTorch is torn down, too.
 KinetoState Control::AskKineto() {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return kineto_.load();
   const KinetoState state = surroundings_.ask_kineto();
   if (state == KinetoState::kActive) surroundings_.has_recorded->store(true);
@@ -158,7 +158,7 @@ std::string Control::WhySilent() const {
 }
 
 Status Control::Start(Attach attach, bool graph_level) noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return Status(StatusCode::kUnavailable, "the process is exiting");
   if (const char* const why = WhyQuirk(api_.version, Quirk::kRefused)) return Status(StatusCode::kUnavailable, why);
   try {
@@ -345,7 +345,7 @@ void Control::HandBack(KinetoState kineto) {
 }
 
 void Control::Stop() noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     HandBack(kineto_.load() != KinetoState::kAbsent ? AskKineto() : KinetoState::kAbsent);
@@ -363,7 +363,7 @@ void Control::Unsubscribe() {
 }
 
 Status Control::Pause() noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return NotRunning();
   try {
     if (mode() == Mode::kOff) return NotRunning();
@@ -376,7 +376,7 @@ Status Control::Pause() noexcept {
 }
 
 Status Control::Resume() noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return NotRunning();
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
@@ -405,7 +405,7 @@ Status Control::Resume() noexcept {
 }
 
 void Control::SetDepth(Depth depth, bool takes_any_cost) noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     // Kinds belong to the process: one switched off now would be missing in PyTorch's profile.
@@ -427,7 +427,7 @@ void Control::SetDepth(Depth depth, bool takes_any_cost) noexcept {
 }
 
 void Control::SetLook(bool on) noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
@@ -439,7 +439,7 @@ void Control::SetLook(bool on) noexcept {
 }
 
 void Control::Tick(int64_t now_ns, bool is_used) noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     const KinetoState kineto = AskKineto();
@@ -480,7 +480,7 @@ void Control::TickOn(int64_t now_ns, bool is_used, KinetoState kineto) {
 }
 
 void Control::Reclaim() noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     if (mode() != Mode::kOn) return;
@@ -505,7 +505,7 @@ void Control::Reclaim() noexcept {
 
 // PyTorch's profiler leaves kUnused before it registers anything; one that cannot be asked may be profiling now.
 bool Control::Renew(int64_t silent_ns) noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return false;
   try {
     AskKineto();
@@ -554,7 +554,7 @@ void Control::EnableAgain() {
 }
 
 void Control::OnMissingCalls() noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     if (mode() != Mode::kOn || is_by_kind_ || AskKineto() == KinetoState::kActive) return;
@@ -566,14 +566,14 @@ void Control::OnMissingCalls() noexcept {
 }
 
 uint64_t Control::TakeDropped() noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   size_t dropped = 0;
   if (!entered || mode() != Mode::kOn || api_.activity_get_dropped == nullptr) return 0;
   return api_.activity_get_dropped(nullptr, 0, &dropped) == kSuccess ? dropped : 0;
 }
 
 bool Control::Flush() noexcept {
-  const UntilExit::Entered entered(&until_exit_);
+  const base::UntilExit::Entered entered(&until_exit_);
   return !entered || mode() != Mode::kOn || api_.activity_flush_all(0) == kSuccess;
 }
 

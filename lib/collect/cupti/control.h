@@ -12,11 +12,11 @@
 #include <string>
 
 #include "base/mutex.h"
+#include "base/until_exit.h"
 #include "collect/cupti/api.h"
 #include "collect/cupti/calls.h"
 #include "collect/cupti/driver.h"
 #include "collect/cupti/kineto.h"
-#include "collect/cupti/until_exit.h"
 #include "pitot/depth.h"
 #include "pitot/status.h"
 
@@ -71,7 +71,7 @@ class Control {
   };
 
   // All live as long as this.
-  Control(const Api* api, UntilExit* until_exit, ApiCalls* calls, const Callbacks& callbacks,
+  Control(const Api* api, base::UntilExit* until_exit, ApiCalls* calls, const Callbacks& callbacks,
           const Surroundings& surroundings)
       : api_(*api), until_exit_(*until_exit), calls_(*calls), callbacks_(callbacks), surroundings_(surroundings) {}
 
@@ -191,7 +191,7 @@ class Control {
   void SetReason(std::string reason, const char* remedy = nullptr);
 
   const Api& api_;
-  UntilExit& until_exit_;
+  base::UntilExit& until_exit_;
   ApiCalls& calls_;
   const Callbacks callbacks_;
   const Surroundings surroundings_;

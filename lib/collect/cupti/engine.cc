@@ -55,7 +55,7 @@ void OnCuptiCallback(void* context, int domain, uint32_t callback_id, const void
   const auto* const resource = static_cast<const ResourceData*>(data);
   const bool is_node = callback_id == kGraphNodeCreated || callback_id == kGraphNodeCloned;
   if (!is_node || resource == nullptr || resource->descriptor == nullptr) return;
-  if (const UntilExit::Entered entered(&engine->until_exit); entered)
+  if (const base::UntilExit::Entered entered(&engine->until_exit); entered)
     engine->scopes.OnNode(engine->api, callback_id, *static_cast<const GraphData*>(resource->descriptor));
 }
 

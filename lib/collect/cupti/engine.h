@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/until_exit.h"
 #include "collect/cupti/api.h"
 #include "collect/cupti/buffers.h"
 #include "collect/cupti/calls.h"
@@ -17,7 +18,6 @@
 #include "collect/cupti/graph_scopes.h"
 #include "collect/cupti/owned_memory.h"
 #include "collect/cupti/strides.h"
-#include "collect/cupti/until_exit.h"
 #include "pitot/status.h"
 
 namespace pitot::cupti {
@@ -30,7 +30,7 @@ struct Engine {
 
   Api api{};
   Strides strides{};
-  UntilExit until_exit;
+  base::UntilExit until_exit;
   ApiCalls calls;
   GraphScopes scopes;
   std::unique_ptr<BufferPool> pool;

@@ -24,7 +24,7 @@ void GiveUnread(uint8_t** buffer, size_t* size, size_t* most_records) {
 Status TryCupti(const Api& api) {
   ApiCalls calls;
   calls.Find(api);
-  UntilExit until_exit;
+  base::UntilExit until_exit;
   const Control::Callbacks callbacks{[](void*, int, uint32_t, const void*) {}, nullptr, GiveUnread,
                                      [](void*, uint32_t, uint8_t*, size_t, size_t) {}, [](void*, bool) {}};
   Control control(&api, &until_exit, &calls, callbacks, {AskKineto, AskCuda});

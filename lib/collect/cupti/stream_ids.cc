@@ -12,7 +12,7 @@ uint32_t StreamIds::Of(void* context, uint32_t context_id, void* handle, Default
   uint64_t known = 0;
   if (may_remember && known_.Find(tag, handle, &known)) return static_cast<uint32_t>(known);
   uint32_t id = kUnknown;
-  const UntilExit::Entered entered(until_exit_);
+  const base::UntilExit::Entered entered(until_exit_);
   if (!entered || api_->get_stream_id(context, handle, is_per_thread ? 1 : 0, &id) != kSuccess) return kUnknown;
   if (may_remember && id != kUnknown) known_.Set(tag, handle, id);
   return id;

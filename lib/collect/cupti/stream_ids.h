@@ -10,15 +10,15 @@
 #include <cstdint>
 
 #include "base/handle_table.h"
+#include "base/until_exit.h"
 #include "collect/cupti/api.h"
-#include "collect/cupti/until_exit.h"
 
 namespace pitot::cupti {
 
 class StreamIds {
  public:
   // Both live as long as this. Before Open, and if the library has no such function, no stream is known.
-  void Open(const Api* api, UntilExit* until_exit) noexcept { api_ = api, until_exit_ = until_exit; }
+  void Open(const Api* api, base::UntilExit* until_exit) noexcept { api_ = api, until_exit_ = until_exit; }
 
   enum class Default : uint8_t { kLegacy, kPerThread };
   static constexpr uint32_t kUnknown = ~0u;
@@ -37,7 +37,7 @@ class StreamIds {
 
  private:
   const Api* api_ = nullptr;
-  UntilExit* until_exit_ = nullptr;
+  base::UntilExit* until_exit_ = nullptr;
   std::atomic<bool> is_told_{false};
   std::atomic<uint32_t> era_{1};
   base::HandleTable<256> known_;  // by handle, era and context

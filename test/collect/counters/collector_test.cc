@@ -180,6 +180,66 @@ TEST_CASE("an interval chosen by the host stays, whatever it costs", "[counters]
   CHECK(rig.Seen(&FakePm::interval_ns) == 1'000'000);
 }
 
+TEST_CASE("the interval can be changed while it samples, and chosen again by the cost", "[counters]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(700 * kMs));
+  const uint64_t starts = rig.fake->calls_of["cuptiPmSamplingStart"];
+  rig.Script([](FakePm& fake) { fake.start_takes_ns = 200 * kMs; });
+  REQUIRE(pitot::SetCounterInterval(1'000).ok());
+  CHECK(rig.Seen(&FakePm::interval_ns) == 4'000'000);  // until the next round
+  REQUIRE(rig.timer->Pass(300 * kMs));
+  CHECK(rig.Seen(&FakePm::interval_ns) == 1'000'000);
+  const int64_t changed_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->Pass(kSecond));
+  Trace trace = rig.AskBack(1'500 * kMs);
+  CHECK(trace.Attribute("interval_us") == "1000");
+  CHECK(trace.Lost() == 200);
+  CHECK(trace.Of("sampled") ==
+        Trace::Samples{
+            {changed_ns - 500 * kMs, 1}, {changed_ns, 0}, {changed_ns + 201 * kMs, 1}, {changed_ns + kSecond, 0}});
+
+  rig.Script([](FakePm& fake) { fake.start_takes_ns = 0; });
+  REQUIRE(pitot::SetCounterInterval(1'000).ok());  // no change
+  REQUIRE(rig.timer->Pass(kSecond));
+  CHECK(rig.fake->calls_of["cuptiPmSamplingStart"] == starts + 1);
+
+  REQUIRE(pitot::SetCounterInterval(0).ok());
+  rig.cpu_share = 0.05;
+  REQUIRE(rig.timer->Pass(kSecond));
+  CHECK(rig.Seen(&FakePm::interval_ns) == 4'000'000);
+  REQUIRE(rig.timer->Pass(11 * kSecond));
+  CHECK(rig.Seen(&FakePm::interval_ns) == 10'000'000);  // 4 ms * 5 % / 2 %
+}
+
+TEST_CASE("an interval set during a pause holds from the resumption on, with one start", "[counters]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.collector->Pause().ok());
+  const uint64_t starts = rig.fake->calls_of["cuptiPmSamplingStart"];
+  REQUIRE(pitot::SetCounterInterval(500).ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  REQUIRE(rig.collector->Resume().ok());
+  CHECK(rig.Seen(&FakePm::interval_ns) == 500'000);
+  CHECK(rig.fake->calls_of["cuptiPmSamplingStart"] == starts + 1);
+}
+
+TEST_CASE("an interval is refused if it is out of range, or no collector runs, and is not for the next one",
+          "[counters]") {
+  Rig rig;
+  CHECK(pitot::SetCounterInterval(1'000).code() == StatusCode::kUnavailable);
+  REQUIRE(rig.Start().ok());
+  CHECK(pitot::SetCounterInterval(99).code() == StatusCode::kInvalidArgument);
+  CHECK(pitot::SetCounterInterval(1'000'001).code() == StatusCode::kInvalidArgument);
+  REQUIRE(pitot::SetCounterInterval(100).ok());
+  rig.collector->Stop();
+  CHECK(pitot::SetCounterInterval(1'000).code() == StatusCode::kUnavailable);
+  Rig next;
+  REQUIRE(next.Start().ok());
+  REQUIRE(next.timer->Pass(kSecond));
+  CHECK(next.Seen(&FakePm::interval_ns) == 4'000'000);
+}
+
 TEST_CASE("a chip without a metric, or with too few counters for one pass, gives the others", "[counters]") {
   Rig rig;
   SECTION("without NVLink") {

@@ -4,8 +4,10 @@
 #include "collect/counters/gpm.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <limits>
 #include <string>
 
@@ -13,6 +15,8 @@
 #include "collect/counters/shared_file.h"
 #include "collect/nvml/abi.h"
 #include "collect/nvml/fake_nvml.h"
+#include "fakes/child.h"
+#include "fakes/scale.h"
 #include "fakes/temp_directory.h"
 
 using namespace fakes;
@@ -107,6 +111,17 @@ TEST_CASE("a longer interval of the host's holds for GPM, too", "[counters]") {
   REQUIRE(rig.timer->Pass(kSecond));
   CHECK(rig.Calls("nvmlGpmSampleGet") == 6);
   CHECK(rig.AskBack(kSecond).attributes.at("counters.0.interval_us") == "200000");
+}
+
+TEST_CASE("an interval that is changed while GPM samples holds for GPM, and the incident says so", "[counters]") {
+  Coarse rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  REQUIRE(pitot::SetCounterInterval(300'000).ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  const Trace trace = rig.AskBack(kSecond, 400 * kMs);
+  CHECK(trace.Attribute("interval_us") == "300000");
+  CHECK(Has(trace.Attribute("source"), "NVML GPM, every 300 ms, because "));
 }
 
 TEST_CASE("an NVML that cannot be initialised is asked again after a minute", "[counters]") {
@@ -252,4 +267,25 @@ TEST_CASE("the samples of a process that may use CUPTI are preferred, and a wind
   CHECK(trace.Of("engine active") == Trace::Samples{{now_ns + 996 * kMs, 90}});
   CHECK(trace.Of("SM active").empty());
   CHECK(trace.Of("sampled") == Trace::Samples{{now_ns - kSecond, 0}, {now_ns + 996 * kMs, 1}, {now_ns + kSecond, 0}});
+}
+
+TEST_CASE("a host can exit while GPM samples, and NVML is not called while it is torn down", "[counters]") {
+  if (kThreadSanitizer) return;  // it loses count of locks in a child with threads
+  const int code = InChild([] {
+    static auto* const rig = new Coarse;
+    std::atexit([] {  // runs after the collector's handler
+      const int samples = rig->driver->gpm_samples;
+      const uint64_t before = rig->Calls("nvmlGpmSampleGet");
+      rig->timer->Set(rig->timer->NowNs() + 20 * kSecond);
+      if (!rig->timer->AwaitIdle()) _exit(2);
+      rig->collector.reset();
+      if (rig->Calls("nvmlGpmSampleGet") != before || rig->Calls("nvmlShutdown") != 0) _exit(3);
+      if (rig->driver->gpm_samples != samples) _exit(4);
+    });
+    HOLDS(rig->Start().ok());
+    HOLDS(rig->timer->Pass(kSecond));
+    std::exit(7);
+    return 1;
+  });
+  CHECK(code == 7);
 }

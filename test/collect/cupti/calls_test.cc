@@ -34,7 +34,7 @@ struct Streams {
     return ids.Of(nullptr, context, reinterpret_cast<void*>(handle), cupti::StreamIds::Default::kLegacy);
   }
   cupti::Api api{};
-  cupti::UntilExit until_exit;
+  pitot::base::UntilExit until_exit;
   cupti::StreamIds ids;
 };
 

@@ -206,6 +206,11 @@ PITOT_C_API void pitot_counters_init(pitot_counters* counters, size_t size);
 //   A GPU that cannot be sampled is named in incidents.
 PITOT_C_API pitot_status pitot_recorder_add_counters(pitot_recorder* recorder, const pitot_counters* counters,
                                                      char* message, size_t message_size);
+// Changes the interval of this process's counters while they run; 0: chosen again. As pitot::SetCounterInterval. Since
+// revision 8.
+// Threads: any, also in hooks; lock-free.
+// Errors: PITOT_INVALID_ARGUMENT: not 0 or 100 to 1,000,000. PITOT_UNAVAILABLE: no counters run in this process.
+PITOT_C_API pitot_status pitot_set_counter_interval(uint32_t interval_us, char* message, size_t message_size);
 
 // Fields as in pitot::CudaCallOptions.
 typedef struct pitot_cuda_calls {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/cupti/until_exit.h"
+#include "base/until_exit.h"
 
 #include <catch2/catch.hpp>
 #include <cstdint>
 
-TEST_CASE("the end of the process waits once for a hanging call of CUPTI, whoever closes it", "[cupti]") {
-  pitot::cupti::UntilExit until_exit;
-  const pitot::cupti::UntilExit::Entered hanging(&until_exit);
+TEST_CASE("the end of the process waits once for a hanging call of a driver, whoever closes it", "[base]") {
+  pitot::base::UntilExit until_exit;
+  const pitot::base::UntilExit::Entered hanging(&until_exit);
   REQUIRE(hanging);
   int64_t now_ns = 0;
   const auto pass = [&now_ns] { return now_ns += 1'000'000; };  // 1 ms at each look
@@ -20,16 +20,16 @@ TEST_CASE("the end of the process waits once for a hanging call of CUPTI, whoeve
   CHECK(now_ns == waited_ns);
 }
 
-TEST_CASE("the end of the process waits no longer than calls of CUPTI are in flight", "[cupti]") {
-  pitot::cupti::UntilExit until_exit;
+TEST_CASE("the end of the process waits no longer than calls of a driver are in flight", "[base]") {
+  pitot::base::UntilExit until_exit;
   int64_t now_ns = 0;
   {
-    const pitot::cupti::UntilExit::Entered over(&until_exit);
+    const pitot::base::UntilExit::Entered over(&until_exit);
     REQUIRE(over);
   }
 
   until_exit.Close([&now_ns] { return now_ns += 1'000'000; });
 
   CHECK(now_ns == 1'000'000);  // the one look that a second would count from
-  CHECK_FALSE(pitot::cupti::UntilExit::Entered(&until_exit));
+  CHECK_FALSE(pitot::base::UntilExit::Entered(&until_exit));
 }

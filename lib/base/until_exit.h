@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of CUPTI, by any thread: none begins once the process exits, because CUPTI then tears itself down.
-#ifndef PITOT_LIB_COLLECT_CUPTI_UNTIL_EXIT_H_
-#define PITOT_LIB_COLLECT_CUPTI_UNTIL_EXIT_H_
+// Calls of a driver or its tools, by any thread: none begins once the process exits, because they then tear themselves
+// down. Its owner registers an exit handler that closes it after the driver has registered its own, so it runs before.
+#ifndef PITOT_LIB_BASE_UNTIL_EXIT_H_
+#define PITOT_LIB_BASE_UNTIL_EXIT_H_
 
 #include <sched.h>
 
@@ -11,7 +12,7 @@
 
 #include "base/clock.h"
 
-namespace pitot::cupti {
+namespace pitot::base {
 
 class UntilExit {
  public:
@@ -36,7 +37,7 @@ class UntilExit {
   bool is_closed() const noexcept { return is_closed_.load(); }
   // Ends this. The first call waits for calls in flight, a second at most.
   void Close() noexcept {
-    Close([] { return base::ClockNs(CLOCK_MONOTONIC); });
+    Close([] { return ClockNs(CLOCK_MONOTONIC); });
   }
   // The same by another clock, read only while it waits.
   template <class NowNs> void Close(NowNs now_ns) noexcept {
@@ -50,6 +51,6 @@ class UntilExit {
   std::atomic<uint32_t> inside_{0};
 };
 
-}  // namespace pitot::cupti
+}  // namespace pitot::base
 
-#endif  // PITOT_LIB_COLLECT_CUPTI_UNTIL_EXIT_H_
+#endif  // PITOT_LIB_BASE_UNTIL_EXIT_H_
