@@ -88,7 +88,8 @@ inline bool HasCudaEvents() { return __builtin_expect(__atomic_load_n(&g_cuda_ev
 // nodes of the graph record its events at each replay, and these divide the replay's span. The events keep the newest
 // replay only: parts of one that is still running at the next launch are counted ("cuda_events.replays_missed").
 // Threads: any. A scope may end on another thread; the stream's context must be current there, too.
-// Errors: counted. Never waits for the GPU, never allocates.
+// Errors: counted. Never waits for the GPU. Never allocates, except for the names of scopes in a capture. With
+// graph_scopes the process's first scopes wait up to 0.1 s in all until the collector has made their events.
 // Cost: without a collector, a load and a branch. Otherwise two cuEventRecords, some look-ups in the driver, and a
 //   record in the thread's ring; a text is interned (tens of ns). Wakes the collector's thread if it sleeps.
 class CudaEventScope {

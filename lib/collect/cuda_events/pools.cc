@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/cuda_events/pools.h"
 
+#include <chrono>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/clock.h"
@@ -154,34 +156,57 @@ Pair* Pools::Take(Pool* pool, uint32_t* word) noexcept {
 
 void Pools::Release(Pair* pair, uint32_t word) noexcept { pair->Change(word, Pair::Next(word, PairPhase::kFree)); }
 
-// The pool of the current context. Counts the reason, has the pool made or repaired, and returns null if it is not
-// ready, or if nothing can be recorded.
-Pool* Pools::ReadyPool(const Driver& driver) noexcept {
+// The pool of the current context. If it is not ready, or if nothing can be recorded: gives the reason, has the pool
+// made or repaired, and returns null.
+Pool* Pools::ReadyPool(const Driver& driver, std::atomic<uint64_t>** reason) noexcept {
   void* context = nullptr;
   unsigned long long id = 0;
-  if (driver.get_context(&context) != kSuccess || context == nullptr) {
-    Count(&counts_.no_context);
-    return nullptr;
-  }
+  *reason = &counts_.no_context;
+  if (driver.get_context(&context) != kSuccess || context == nullptr) return nullptr;
   if (driver.get_context_id != nullptr && driver.get_context_id(context, &id) != kSuccess) id = 0;
   Pool* const pool = Find(context, id);
   const PoolPhase phase = pool != nullptr ? pool->phase.load(std::memory_order_acquire) : PoolPhase::kUnused;
   if (phase == PoolPhase::kFailed) {
-    Count(&counts_.failed_pool);
+    *reason = &counts_.failed_pool;
     Retry(pool);
     return nullptr;
   }
+  *reason = &counts_.no_pool;
   if (phase != PoolPhase::kReady) {
-    Count(&counts_.no_pool);
     if (pool == nullptr || phase == PoolPhase::kParked) Claim(context, id);
     return nullptr;
   }
   if (IsGone(*pool)) {
-    Count(&counts_.no_pool);
     wants_room.store(true);
     WakeIfIdle();
     return nullptr;
   }
+  return pool;
+}
+
+// The host captures once, and early. The thread needs a few ms for the driver and the pool. False: no longer.
+bool Pools::Wait() noexcept {
+  constexpr int64_t kStepNs = 1'000'000;
+  if (patience_ns_.fetch_sub(kStepNs, std::memory_order_relaxed) <= 0) return false;
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kStepNs));
+  return true;
+}
+
+const Driver* Pools::AwaitDriver() noexcept {
+  const Driver* driver = driver_.load(std::memory_order_acquire);
+  while (driver == nullptr) {
+    if (!wants_driver.exchange(true)) WakeIfIdle();
+    if (!Wait()) return nullptr;
+    driver = driver_.load(std::memory_order_acquire);
+  }
+  return driver;
+}
+
+Pool* Pools::AwaitPool(const Driver& driver) noexcept {
+  std::atomic<uint64_t>* reason = nullptr;
+  Pool* pool = ReadyPool(driver, &reason);
+  while (pool == nullptr && reason == &counts_.no_pool && Wait()) pool = ReadyPool(driver, &reason);
+  if (pool == nullptr) Count(reason);
   return pool;
 }
 
@@ -193,7 +218,9 @@ detail::CudaSpan Pools::Begin(void* stream, Name name, bool is_stream_idle) noex
     if (!wants_driver.exchange(true)) WakeIfIdle();
     return {};
   }
-  Pool* const pool = ReadyPool(*driver);
+  std::atomic<uint64_t>* reason = nullptr;
+  Pool* const pool = ReadyPool(*driver, &reason);
+  if (pool == nullptr) Count(reason);
   if (pool == nullptr || IsCapturing(*driver, stream)) return {};
   uint32_t word = 0;
   Pair* const pair = Take(pool, &word);
@@ -247,10 +274,10 @@ void Pools::End(detail::CudaSpan span) noexcept {
 }
 
 detail::CudaSpan Pools::BeginScope(void* stream, Name name) noexcept {
-  const Driver* const driver = IsUsable() ? driver_.load(std::memory_order_acquire) : nullptr;
-  const bool is_graphs = driver != nullptr && most_graph_scopes.load(std::memory_order_relaxed) != 0 &&
-                         driver->CanDivideGraphs() && IsCaptured(*driver, stream);
-  if (is_graphs) return BeginCaptured(*driver, stream, name);
+  const bool is_asked = most_graph_scopes.load(std::memory_order_relaxed) != 0 && IsUsable();
+  const Driver* const driver = is_asked ? AwaitDriver() : nullptr;
+  if (driver != nullptr && driver->CanDivideGraphs() && IsCaptured(*driver, stream))
+    return BeginCaptured(*driver, stream, name);
   const detail::CudaSpan span = Begin(stream, name);
   if (!are_launches_seen.load(std::memory_order_relaxed)) NoteGraph(span, kAnyGraph);
   return span;
@@ -258,7 +285,7 @@ detail::CudaSpan Pools::BeginScope(void* stream, Name name) noexcept {
 
 // The graph gets the pair first: a node must never outlive its event.
 detail::CudaSpan Pools::BeginCaptured(const Driver& driver, void* stream, Name name) noexcept {
-  Pool* const pool = ReadyPool(driver);
+  Pool* const pool = AwaitPool(driver);
   if (pool == nullptr) return {};
   int status = kNotCapturing;
   unsigned long long id = 0;

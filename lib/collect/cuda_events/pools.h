@@ -245,7 +245,10 @@ class Pools {
  private:
   Pool* Find(void* context, uint64_t id) noexcept;
   void Claim(void* context, uint64_t id) noexcept;
-  Pool* ReadyPool(const Driver& driver) noexcept;
+  Pool* ReadyPool(const Driver& driver, std::atomic<uint64_t>** reason) noexcept;
+  const Driver* AwaitDriver() noexcept;
+  Pool* AwaitPool(const Driver& driver) noexcept;
+  bool Wait() noexcept;
   detail::CudaSpan BeginCaptured(const Driver& driver, void* stream, Name name) noexcept;
   void EndCaptured(const Driver& driver, Pair* pair, uint32_t word) noexcept;
   Pair* Take(Pool* pool, uint32_t* word) noexcept;
@@ -265,6 +268,7 @@ class Pools {
   Driver found_{};
   std::atomic<const Driver*> driver_{nullptr};
   std::atomic<bool> is_claiming_{false};
+  std::atomic<int64_t> patience_ns_{100'000'000};  // of all captures together, for the collector's thread
   std::atomic<uint32_t> correlation_{0};
   const Name collector_name_ = Intern(kCollectorName), call_name_ = Intern(kCallName);
   Counts counts_;

@@ -121,6 +121,24 @@ TEST_CASE("scopes in the capture of a graph divide the spans of its launches", "
   CHECK(Pieces(host.Settled()) == twice);
 }
 
+TEST_CASE("the first scope of the process may be in a capture: it waits for its events", "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  host.ReplayInBatch(host.Capture());
+  CHECK(EventHost::Count(host.Settled(), "attention") == 1);
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("captures on a machine without a driver wait once, and not for long", "[cuda_events][graphs]") {
+  GraphHost host;
+  host.environment.library = "libnone_of_that_name.so.1";
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  for (int i = 0; i < 1000; ++i) host.Run("attention");
+  CHECK(EventHost::NumberOf(host.Incident(), "cuda_events.before_driver") == 1000);
+}
+
 TEST_CASE("a scope in a captured scope has the names of both", "[cuda_events][graphs]") {
   GraphHost host;
   REQUIRE(host.StartTiming());
