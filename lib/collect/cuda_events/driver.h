@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_DRIVER_H_
 #define PITOT_LIB_COLLECT_CUDA_EVENTS_DRIVER_H_
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -72,6 +73,9 @@ struct Driver {
            hold_object != nullptr;
   }
 };
+
+// cuEventElapsedTime's unit.
+inline int64_t NsOf(float ms) { return std::llround(static_cast<double>(ms) * 1e6); }
 
 // Null: everything was found. Otherwise the name of the missing library (this never loads it) or function.
 const char* FindDriver(const char* library, Driver* driver) noexcept;

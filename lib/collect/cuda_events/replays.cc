@@ -10,9 +10,7 @@
 namespace pitot::cuda_events {
 namespace {
 
-constexpr int64_t kSlackNs = 2000;  // two stamps of the GPU
-
-int64_t NsOf(float ms) { return std::llround(static_cast<double>(ms) * 1e6); }
+constexpr int64_t kReplaySlackNs = 2000;  // two stamps of the GPU
 
 uint64_t KeyOf(const Pair& whole, uint32_t name) { return uint64_t{whole.correlation} << 32 | name; }
 
@@ -42,7 +40,7 @@ int TimesOf(const Driver& driver, const Pair& scope, const Pair& whole, Times* t
 }
 
 bool IsWithin(const Times& times, int64_t longest_ns) {
-  return times.to_end_ns >= times.duration_ns - kSlackNs && times.to_end_ns <= longest_ns + kSlackNs;
+  return times.to_end_ns >= times.duration_ns - kReplaySlackNs && times.to_end_ns <= longest_ns + kReplaySlackNs;
 }
 
 }  // namespace

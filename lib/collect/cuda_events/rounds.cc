@@ -32,8 +32,6 @@ int64_t ErrorNs(const Anchor& anchor, int64_t at_ns) {
 // streams. That is not a failure; Drop counts the loss.
 bool IsGone(int result) { return result == kInvalidHandle || IsContextGone(result); }
 
-int64_t NsOf(float ms) { return std::llround(static_cast<double>(ms) * 1e6); }
-
 }  // namespace
 
 Rounds::Rounds(Pools* pools, History* history) : pools_(*pools), history_(*history) {
