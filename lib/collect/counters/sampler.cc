@@ -7,6 +7,7 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "base/columns.h"
@@ -17,9 +18,11 @@ namespace {
 
 constexpr size_t kHardwareBufferBytes = 16 << 20;  // docs/lab/counters.md: how many samples it has room for
 constexpr uint64_t kMostCyclesPerUs = 1'600;       // T4: 1,590 MHz; A100: 1,410 (data sheets)
-constexpr size_t kMostKept = 16'384;               // samples in that buffer, and more: 2,795 were seen
-constexpr int64_t kClockStepNs = 100'000'000;      // less is a thread that was held up between two clocks
-constexpr int64_t kMeasureNs = 5'000'000'000;      // before the interval is judged
+// Samples in that buffer, at most: 2,795 were seen, of 2.8 s, and 510 of 2.1 s.
+constexpr int64_t kLeastKept = 1'024, kMostKept = 3'072;
+constexpr int64_t kMostKeptNs = 5'000'000'000;
+constexpr int64_t kClockStepNs = 100'000'000;  // less is a thread that was held up between two clocks
+constexpr int64_t kMeasureNs = 5'000'000'000;  // before the interval is judged
 
 bool IsFinal(Result result) {
   return result == kInsufficientPrivileges || result == kVirtualizedDeviceNotSupported ||
@@ -463,29 +466,11 @@ bool Sampler::Begin(SampledGpu* gpu) {
   gpu->state.source.clear();
   if (config.trigger == kBySystemClock)
     gpu->state.source = "CUPTI by the GPU's clock, every " + std::to_string(interval_us_) + " us or more";
-  // Room for a round and a quarter: clearing the decoder's memory costs by its size.
-  const uint32_t due = static_cast<uint32_t>(kRoundNs / 1'000 / interval_us_);
-  DataSizeParams size = Make<DataSizeParams>();
-  size.sampler = gpu->sampler;
-  size.metrics = gpu->config.names.data();
-  size.count = gpu->config.names.size();
-  size.most_samples = due + due / 4 + 8;
-  if (const Result result = api_.get_data_size(&size); result != kSuccess)
-    return Fail(gpu, {"cuptiPmSamplingGetCounterDataSize", result});
-  gpu->data.resize(size.bytes);
-  gpu->data.shrink_to_fit();  // a former interval may have been much finer
-  gpu->room = size.most_samples;
-  gpu->samples.reserve(gpu->room);
-  DataInitializeParams clear = Make<DataInitializeParams>();
-  clear.sampler = gpu->sampler;
-  clear.bytes = gpu->data.size();
-  clear.data = gpu->data.data();
-  if (const Result result = api_.initialize_data(&clear); result != kSuccess)
-    return Fail(gpu, {"cuptiPmSamplingCounterDataImageInitialize", result});
+  if (!MakeImage(gpu, kRoundNs)) return false;
   SamplerParams start = Make<SamplerParams>();
   start.sampler = gpu->sampler;
   if (const Result result = api_.start(&start); result != kSuccess) return Fail(gpu, {"cuptiPmSamplingStart", result});
-  gpu->start_ns = environment_.timer->NowNs();
+  gpu->start_ns = gpu->decoded_ns = environment_.timer->NowNs();
   gpu->offset_ns = environment_.realtime_offset_ns();
   gpu->rested_ns = 0;
   gpu->is_first = true;
@@ -493,6 +478,33 @@ bool Sampler::Begin(SampledGpu* gpu) {
   gpu->state.interval_us = interval_us_;
   if (gpu->file != nullptr) gpu->state.not_shared = gpu->file->Begin(ThisProcess(), interval_us_, RealtimeNs());
   return true;
+}
+
+// Makes the decoder's memory, with room for the samples of such a time and a quarter more. Clearing it costs by its
+// size, and what has no room is lost.
+bool Sampler::MakeImage(SampledGpu* gpu, int64_t time_ns) {
+  const int64_t due = time_ns / 1'000 / interval_us_;
+  DataSizeParams size = Make<DataSizeParams>();
+  size.sampler = gpu->sampler;
+  size.metrics = gpu->config.names.data();
+  size.count = gpu->config.names.size();
+  size.most_samples = static_cast<uint32_t>(due + due / 4 + 8);
+  if (const Result result = api_.get_data_size(&size); result != kSuccess)
+    return Fail(gpu, {"cuptiPmSamplingGetCounterDataSize", result});
+  gpu->samples.reserve(size.most_samples);
+  gpu->data.resize(size.bytes);
+  gpu->data.shrink_to_fit();  // it may have been much larger
+  gpu->room = size.most_samples;
+  return Clear(gpu);
+}
+
+bool Sampler::Clear(SampledGpu* gpu) {
+  DataInitializeParams clear = Make<DataInitializeParams>();
+  clear.sampler = gpu->sampler;
+  clear.bytes = gpu->data.size();
+  clear.data = gpu->data.data();
+  const Result result = api_.initialize_data(&clear);
+  return result == kSuccess || Fail(gpu, {"cuptiPmSamplingCounterDataImageInitialize", result});
 }
 
 void Sampler::Rest(SampledGpu* gpu) {
@@ -511,13 +523,25 @@ bool Sampler::HasClockStepped(const SampledGpu& gpu) const {
 void Sampler::Decode(SampledGpu* gpu) {
   const bool has_stepped = HasClockStepped(*gpu);
   gpu->offset_ns = environment_.realtime_offset_ns();
+  // A late round, for example after a rest, has more to decode than usual. In this round alone its memory is larger.
+  const int64_t interval_ns = int64_t{1'000} * gpu->state.interval_us;
+  const int64_t most = std::clamp(kMostKeptNs / interval_ns, kLeastKept, kMostKept);
+  const int64_t late_ns = std::min(now_ns_ - gpu->decoded_ns, most * interval_ns);
+  const bool is_late = late_ns > kRoundNs + kRoundNs / 4;
+  try {
+    if (is_late && !MakeImage(gpu, late_ns)) return;
+  } catch (const std::bad_alloc&) {
+    // What has no room in the usual memory is lost, and counted.
+  }
   DecodeAll(gpu, has_stepped ? &Sampler::Drop : &Sampler::Take);
+  if (is_late && gpu->sampler != nullptr) MakeImage(gpu, kRoundNs);
   if (has_stepped) gpu->end_ns = 0;
   gpu->rested_ns = 0;
+  gpu->decoded_ns = now_ns_;
 }
 
 void Sampler::DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, size_t)) {
-  const size_t most = kMostKept / gpu->room + 2;
+  const size_t most = static_cast<size_t>(kMostKept) / gpu->room + 2;
   for (size_t round = 0; round < most && gpu->sampler != nullptr && !IsExiting(); ++round) {
     DecodeParams decode = Make<DecodeParams>();
     decode.sampler = gpu->sampler;
@@ -536,15 +560,7 @@ void Sampler::DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, size_
     }
     (this->*use)(gpu, info.completed);
     decodes_.fetch_add(1, std::memory_order_relaxed);
-    DataInitializeParams clear = Make<DataInitializeParams>();
-    clear.sampler = gpu->sampler;
-    clear.bytes = gpu->data.size();
-    clear.data = gpu->data.data();
-    if (const Result result = api_.initialize_data(&clear); result != kSuccess) {
-      Fail(gpu, {"cuptiPmSamplingCounterDataImageInitialize", result});
-      return;
-    }
-    if (decode.stop_reason != kCounterDataFull) return;
+    if (!Clear(gpu) || decode.stop_reason != kCounterDataFull) return;
   }
 }
 

@@ -210,8 +210,10 @@ EXPORT Result cuptiPmSamplingGetCounterDataSize(DataSizeParams* params) {
   });
 }
 EXPORT Result cuptiPmSamplingCounterDataImageInitialize(DataInitializeParams* params) {
-  return CallWith("cuptiPmSamplingCounterDataImageInitialize", params->sampler, [&](FakePm&, SamplerObject&) {
+  return CallWith("cuptiPmSamplingCounterDataImageInitialize", params->sampler, [&](FakePm& state, SamplerObject&) {
     Data* const data = reinterpret_cast<Data*>(params->data);
+    state.data_bytes = params->bytes;
+    state.most_data_bytes = std::max(state.most_data_bytes, params->bytes);
     data->most = static_cast<uint32_t>((params->bytes - sizeof(Data)) / sizeof(int64_t) + 1);
     data->count = 0;
     return kSuccess;
@@ -249,9 +251,9 @@ EXPORT Result cuptiPmSamplingDecodeData(DecodeParams* params) {
     if (due > most) object.begin_ns += (due - most) * interval_ns;
     params->stop_reason = kEndOfRecords;
     for (; object.begin_ns + interval_ns <= now_ns; object.begin_ns += interval_ns) {
-      if (data->count == data->most) {
+      if (data->count == data->most) {  // as on an H200: what has no room is lost
         params->stop_reason = kCounterDataFull;
-        break;
+        continue;
       }
       data->begin_ns[data->count++] = object.begin_ns;
     }

@@ -54,8 +54,9 @@ struct FakePm {
   // Observations.
   uint64_t calls = 0;
   std::map<std::string, uint64_t> calls_of;
-  std::vector<std::string> metrics;  // last configured
-  uint64_t interval_ns = 0;          // of the last configuration
+  std::vector<std::string> metrics;            // last configured
+  uint64_t interval_ns = 0;                    // of the last configuration
+  size_t data_bytes = 0, most_data_bytes = 0;  // of the memory to decode into, the last and the largest
   int sampling = 0, enabled = 0, hosts = 0;
   std::set<size_t> held;               // devices: one sampler at a time
   bool is_capturing = false;           // a graph
@@ -92,6 +93,7 @@ struct FakePm {
     calls_of.clear();
     metrics.clear();
     interval_ns = 0;
+    data_bytes = most_data_bytes = 0;
     sampling = enabled = hosts = 0;
     held.clear();
   }
