@@ -22,6 +22,7 @@ constexpr uint64_t kMostCyclesPerUs = 1'600;       // T4: 1,590 MHz; A100: 1,410
 constexpr int64_t kLeastKept = 1'024, kMostKept = 3'072;
 constexpr int64_t kMostKeptNs = 5'000'000'000;
 constexpr int64_t kClockStepNs = 100'000'000;  // less is a thread that was held up between two clocks
+constexpr int64_t kForgetNs = 60'000'000'000;
 constexpr int64_t kMeasureNs = 5'000'000'000;  // before the interval is judged
 
 bool IsFinal(Result result) {
@@ -533,14 +534,20 @@ void Sampler::Decode(SampledGpu* gpu) {
   } catch (const std::bad_alloc&) {
     // What has no room in the usual memory is lost, and counted.
   }
-  DecodeAll(gpu, has_stepped ? &Sampler::Drop : &Sampler::Take);
+  const Result result = DecodeAll(gpu, has_stepped ? &Sampler::Drop : &Sampler::Take);
+  if (is_late && result == kUnknown) {
+    // Seen once after a rest (docs/lab/counters.md). The first in a minute is made up for at once.
+    if (gpu->unknown_ns == 0 || now_ns_ - gpu->unknown_ns > kForgetNs) gpu->retry_at_ns = now_ns_;
+    gpu->unknown_ns = now_ns_;
+  }
   if (is_late && gpu->sampler != nullptr) MakeImage(gpu, kRoundNs);
   if (has_stepped) gpu->end_ns = 0;
   gpu->rested_ns = 0;
   gpu->decoded_ns = now_ns_;
 }
 
-void Sampler::DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, size_t)) {
+// Returns what cuptiPmSamplingDecodeData did.
+Result Sampler::DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, size_t)) {
   const size_t most = static_cast<size_t>(kMostKept) / gpu->room + 2;
   for (size_t round = 0; round < most && gpu->sampler != nullptr && !IsExiting(); ++round) {
     DecodeParams decode = Make<DecodeParams>();
@@ -549,19 +556,20 @@ void Sampler::DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, size_
     decode.bytes = gpu->data.size();
     if (const Result result = api_.decode(&decode); result != kSuccess) {
       Fail(gpu, {"cuptiPmSamplingDecodeData", result});
-      return;
+      return result;
     }
     DataInfoParams info = Make<DataInfoParams>();
     info.data = gpu->data.data();
     info.bytes = gpu->data.size();
     if (const Result result = api_.get_data_info(&info); result != kSuccess) {
       Fail(gpu, {"cuptiPmSamplingGetCounterDataInfo", result});
-      return;
+      return kSuccess;
     }
     (this->*use)(gpu, info.completed);
     decodes_.fetch_add(1, std::memory_order_relaxed);
-    if (!Clear(gpu) || decode.stop_reason != kCounterDataFull) return;
+    if (!Clear(gpu) || decode.stop_reason != kCounterDataFull) break;
   }
+  return kSuccess;
 }
 
 // Nothing was due in a rest.

@@ -114,6 +114,7 @@ class Sampler {
     bool is_first = false;        // no sample has come since the start
     int64_t end_ns = 0;           // of the newest sample, a rest, or what is counted as lost; 0: none is due since then
     int64_t newest_ns = 0;        // end of the newest one in the history
+    int64_t unknown_ns = 0;       // the last late decoding that failed without a reason; 0: none
     int64_t decoded_ns = 0;       // the last round that decoded, or the start
     int64_t rested_ns = 0;        // the last round of a rest; 0: there was none since samples were decoded
     int64_t offset_ns = 0;        // from CLOCK_MONOTONIC to CLOCK_REALTIME, in the last round
@@ -158,7 +159,7 @@ class Sampler {
   void Decode(SampledGpu* gpu);
   bool MakeImage(SampledGpu* gpu, int64_t time_ns);
   bool Clear(SampledGpu* gpu);
-  void DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, size_t count));
+  Result DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, size_t count));
   // Whether CLOCK_REALTIME has stepped since the last round.
   bool HasClockStepped(const SampledGpu& gpu) const;
   // Hands decoded samples to the history.

@@ -214,6 +214,30 @@ TEST_CASE("a call that fails at the end of a rest loses only what was due since"
   CHECK(host.AskBack(kSecond).Lost() == 125);
 }
 
+TEST_CASE("a decoding that fails after a rest without a reason begins anew at once, the second in a minute after 10 s",
+          "[counters]") {
+  Host host;
+  REQUIRE(host.Start().ok());
+  const auto fail_after_rest = [&] {
+    host.Rest(5 * kSecond);
+    host.is_at_work = true;
+    host.Script([](FakePm& fake) { fake.results["cuptiPmSamplingDecodeData"] = counters::kUnknown; });
+    REQUIRE(host.timer->Pass(500 * kMs));
+    host.Script([](FakePm& fake) { fake.results.clear(); });
+    REQUIRE(host.timer->Pass(1'500 * kMs));
+  };
+  fail_after_rest();
+  CHECK(host.Seen(&FakePm::sampling) == 1);
+  CHECK(host.AskBack(3 * kSecond).Lost() <= 250);
+  fail_after_rest();
+  CHECK(host.Seen(&FakePm::sampling) == 0);
+  REQUIRE(host.timer->Pass(10 * kSecond));
+  CHECK(host.Seen(&FakePm::sampling) == 1);
+  host.Rest(60 * kSecond);
+  fail_after_rest();
+  CHECK(host.Seen(&FakePm::sampling) == 1);
+}
+
 TEST_CASE("a change of the interval in a rest leaves the samples before it", "[counters]") {
   Host host;
   REQUIRE(host.Start().ok());
