@@ -71,7 +71,7 @@ struct Shared {
 
   const Environment environment;
   History history;
-  Sampler sampler;  // used by the thread only, except for decodes()
+  Sampler sampler;  // used by the thread only, except for progress()
   std::atomic<bool> stop{false}, is_paused{false};
   // Rounds asked for and done, for callers that wait for one. A round done covers what was asked before it began. It is
   // complete once samples are there up to kept_at_ns, or too late.
@@ -99,11 +99,11 @@ bool Shared::Await(const std::atomic<uint64_t>& counter, uint64_t number) noexce
   const int64_t begin_ns = base::ClockNs(CLOCK_MONOTONIC),
                 last_ns = begin_ns + kMostPatiences * environment.patience_ns;
   int64_t until_ns = begin_ns + environment.patience_ns;
-  uint64_t decodes = sampler.decodes();
+  uint64_t progress = sampler.progress();
   while (counter.load(std::memory_order_acquire) < number) {
     const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
-    const uint64_t before = std::exchange(decodes, sampler.decodes());
-    if (decodes != before) until_ns = std::min(now_ns + environment.patience_ns, last_ns);
+    const uint64_t before = std::exchange(progress, sampler.progress());
+    if (progress != before) until_ns = std::min(now_ns + environment.patience_ns, last_ns);
     if (now_ns >= until_ns) return false;
     round_done.AwaitUntil(std::min(until_ns, now_ns + kOthersLookNs));
   }

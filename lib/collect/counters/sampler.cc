@@ -467,7 +467,7 @@ bool Sampler::Begin(SampledGpu* gpu) {
   gpu->state.source.clear();
   if (config.trigger == kBySystemClock)
     gpu->state.source = "CUPTI by the GPU's clock, every " + std::to_string(interval_us_) + " us or more";
-  if (!MakeImage(gpu, kRoundNs)) return false;
+  if (!MakeImage(gpu, kRoundNs / 1'000 / interval_us_)) return false;
   SamplerParams start = Make<SamplerParams>();
   start.sampler = gpu->sampler;
   if (const Result result = api_.start(&start); result != kSuccess) return Fail(gpu, {"cuptiPmSamplingStart", result});
@@ -481,10 +481,9 @@ bool Sampler::Begin(SampledGpu* gpu) {
   return true;
 }
 
-// Makes the decoder's memory, with room for the samples of such a time and a quarter more. Clearing it costs by its
-// size, and what has no room is lost.
-bool Sampler::MakeImage(SampledGpu* gpu, int64_t time_ns) {
-  const int64_t due = time_ns / 1'000 / interval_us_;
+// Makes the decoder's memory, with room for so many samples and a quarter more. Clearing it costs by its size, and what
+// has no room is lost.
+bool Sampler::MakeImage(SampledGpu* gpu, int64_t due) {
   DataSizeParams size = Make<DataSizeParams>();
   size.sampler = gpu->sampler;
   size.metrics = gpu->config.names.data();
@@ -526,11 +525,11 @@ void Sampler::Decode(SampledGpu* gpu) {
   gpu->offset_ns = environment_.realtime_offset_ns();
   // A late round, for example after a rest, has more to decode than usual. In this round alone its memory is larger.
   const int64_t interval_ns = int64_t{1'000} * gpu->state.interval_us;
-  const int64_t most = std::clamp(kMostKeptNs / interval_ns, kLeastKept, kMostKept);
-  const int64_t late_ns = std::min(now_ns_ - gpu->decoded_ns, most * interval_ns);
-  const bool is_late = late_ns > kRoundNs + kRoundNs / 4;
+  const int64_t since_ns = now_ns_ - gpu->decoded_ns;
+  const bool is_late = since_ns > kRoundNs + kRoundNs / 4;
+  const int64_t due = std::min(since_ns / interval_ns, std::clamp(kMostKeptNs / interval_ns, kLeastKept, kMostKept));
   try {
-    if (is_late && !MakeImage(gpu, late_ns)) return;
+    if (is_late && !MakeImage(gpu, due)) return;
   } catch (const std::bad_alloc&) {
     // What has no room in the usual memory is lost, and counted.
   }
@@ -540,7 +539,7 @@ void Sampler::Decode(SampledGpu* gpu) {
     if (gpu->unknown_ns == 0 || now_ns_ - gpu->unknown_ns > kForgetNs) gpu->retry_at_ns = now_ns_;
     gpu->unknown_ns = now_ns_;
   }
-  if (is_late && gpu->sampler != nullptr) MakeImage(gpu, kRoundNs);
+  if (is_late && gpu->sampler != nullptr) MakeImage(gpu, kRoundNs / interval_ns);
   if (has_stepped) gpu->end_ns = 0;
   gpu->rested_ns = 0;
   gpu->decoded_ns = now_ns_;
@@ -566,7 +565,6 @@ Result Sampler::DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, siz
       return kSuccess;
     }
     (this->*use)(gpu, info.completed);
-    decodes_.fetch_add(1, std::memory_order_relaxed);
     if (!Clear(gpu) || decode.stop_reason != kCounterDataFull) break;
   }
   return kSuccess;
@@ -589,6 +587,7 @@ void Sampler::Take(SampledGpu* gpu, size_t count) {
   uint64_t lost = 0;
   gpu->samples.clear();
   for (size_t i = 0; i < count && gpu->samples.size() < gpu->room; ++i) {
+    progress_.fetch_add(1, std::memory_order_relaxed);
     SampleInfoParams info = Make<SampleInfoParams>();
     info.sampler = gpu->sampler;
     info.data = gpu->data.data();

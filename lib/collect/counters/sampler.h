@@ -79,7 +79,7 @@ class Sampler {
   // Whether anybody in this process needed samples in the last round.
   bool is_needed() const noexcept { return is_needed_; }
   // Grows while a round makes progress. Threads: any.
-  uint64_t decodes() const noexcept { return decodes_.load(std::memory_order_relaxed); }
+  uint64_t progress() const noexcept { return progress_.load(std::memory_order_relaxed); }
   // Whether another process's samples up to this moment are still to come.
   bool IsBehind(int64_t at_ns) const noexcept;
   // Takes the samples of GPM that are due.
@@ -157,7 +157,7 @@ class Sampler {
   // Leaves the samples to CUPTI for another round.
   void Rest(SampledGpu* gpu);
   void Decode(SampledGpu* gpu);
-  bool MakeImage(SampledGpu* gpu, int64_t time_ns);
+  bool MakeImage(SampledGpu* gpu, int64_t due);
   bool Clear(SampledGpu* gpu);
   Result DecodeAll(SampledGpu* gpu, void (Sampler::*use)(SampledGpu*, size_t count));
   // Whether CLOCK_REALTIME has stepped since the last round.
@@ -201,7 +201,7 @@ class Sampler {
   std::string gpm_failure_;  // of the library
   std::deque<SampledGpu> gpus_;
   uint32_t interval_us_ = 0;
-  std::atomic<uint64_t> decodes_{0};
+  std::atomic<uint64_t> progress_{0};
   bool is_needed_ = true;
   bool is_owed_ = false;  // a round for somebody's samples did not come to its end
   int64_t now_ns_ = 0;

@@ -238,6 +238,28 @@ TEST_CASE("a decoding that fails after a rest without a reason begins anew at on
   CHECK(host.Seen(&FakePm::sampling) == 1);
 }
 
+TEST_CASE("the samples of a rest are decoded by the interval at which they were taken", "[counters]") {
+  const auto change = [](uint32_t from_us, uint32_t to_us, size_t kept) {
+    Host host;
+    host.options.interval_us = from_us;
+    host.Script([&](FakePm& fake) { fake.most_kept = kept; });
+    REQUIRE(host.Start().ok());
+    host.Rest(30 * kSecond);
+    const int64_t changed_ns = host.timer->NowNs() + 500 * kMs;
+    REQUIRE(pitot::SetCounterInterval(to_us).ok());
+    host.Rest(500 * kMs);
+    CHECK(host.Seen(&FakePm::most_data_bytes) < 8'000 * sizeof(int64_t));
+    const Trace trace = host.AskBack(kSecond);
+    int64_t last_ns = 0;  // of the samples before the change
+    for (const auto& [at_ns, is_sampled] : trace.Of("sampled")) {
+      if (at_ns <= changed_ns) last_ns = at_ns;
+    }
+    return changed_ns - last_ns;
+  };
+  CHECK(change(4'000, 100, kKept) <= 4 * kMs);
+  CHECK(change(1'000, 20'000, 3'000) <= 4 * kMs);
+}
+
 TEST_CASE("a change of the interval in a rest leaves the samples before it", "[counters]") {
   Host host;
   REQUIRE(host.Start().ok());
@@ -293,10 +315,10 @@ TEST_CASE("an incident waits for a round after a rest as long as it makes progre
   host.environment.patience_ns = 500 * kMs;
   REQUIRE(host.Start().ok());
   host.Rest(30 * kSecond);
-  // A second in all: each of its decodes takes some 60 ms.
+  // More than a second in all, in steps of 60 ms.
   host.Script([&](FakePm& fake) {
     fake.value = [count = 0](const std::string& metric, int64_t) mutable {
-      if (metric == "dram__throughput.avg.pct_of_peak_sustained_elapsed" && ++count % 160 == 0) usleep(60'000);
+      if (metric == "dram__throughput.avg.pct_of_peak_sustained_elapsed" && ++count % 20 == 0) usleep(60'000);
       return 50.0;
     };
   });
