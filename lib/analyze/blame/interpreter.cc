@@ -160,6 +160,7 @@ const Interpreter::Held* Interpreter::LastBefore(uint32_t thread, int64_t by_ns,
 bool Interpreter::WentOnAfter(const Held& held, uint32_t thread, int64_t at_ns) const {
   const int64_t late_ns = at_ns - held.end_ns;
   if (late_ns <= kResumeNs) return true;
+  if (late_ns > kResumeNs + kSwitchNs * kMostTurns) return false;
   const auto first = std::upper_bound(edges_.begin(), edges_.end(), std::pair(held.end_ns, UINT32_MAX));
   const auto last = std::lower_bound(first, edges_.end(), std::pair(at_ns, uint32_t{0}));
   std::set<uint32_t> threads;

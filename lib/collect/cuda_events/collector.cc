@@ -44,8 +44,9 @@ constinit base::OneInProcess g_only;
 constinit std::atomic<bool> g_has_exit_handler{false};
 
 void CloseAtExit() {
-  Pools* const pools = g_pools.load();
-  if (pools->fork_epoch() == trace::ForkEpoch()) pools->until_exit.Close();
+  // Those of former collectors, too: scopes may still be open.
+  for (Pools* pools = g_newest; pools != nullptr; pools = pools->former())
+    if (pools->fork_epoch() == trace::ForkEpoch()) pools->until_exit.Close();
 }
 
 // State of the thread, which keeps it alive, too: a thread that hangs in the driver is left behind with all of this.
@@ -164,6 +165,8 @@ Status CudaEventCollector::Open() {
   pools->counts().Clear();
   pools->retry_ns.store(environment_.retry_ns);
   pools->most_graph_scopes.store(options_.graph_scopes);
+  pools->are_launches_seen.store(false);
+  pools->lone_graph_ns.store(INT64_MIN / 2);
   pools->slow_end_ticks.store(detail::TicksOf(environment_.slow_end_ns));
   shared_ = std::make_shared<Shared>(options_, pools);
   thread_.Start([shared = shared_] { shared->Run(); });

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/handle_table.h"
 #include "pitot/trace.h"
 #include "trace/mirror.h"
@@ -268,34 +269,44 @@ void OnScopeEnd() noexcept {
   if (level < std::min(layers.deepest, kMostLevels)) Edge(&layers, /*is_begin=*/false);
 }
 
-void OnLaunch(void* stream, void* graph) noexcept {
-  ThreadLayers& layers = t_layers;
-  UseStream(layers, stream);
-  if (graph != nullptr) Pools::ReadReplay(std::exchange(layers.replay, {}));
-  if (Pools* const pools = g_layer_pools.load(std::memory_order_acquire);
-      !pools->are_launches_seen.load(std::memory_order_relaxed))
-    pools->are_launches_seen.store(true, std::memory_order_relaxed);
-  layers.is_idle = layers.is_idle && stream == layers.last_stream && layers.work != 0;
-  layers.last_stream = stream;
-  if (layers.work == 0) return;
-  layers.is_seen = true;
-  const bool is_timed = layers.open.pair != nullptr && layers.stream == stream && !layers.is_late;
-  if (!is_timed && !(layers.is_said && layers.stream != stream)) {
-    if (layers.open.pair != nullptr && layers.stream != stream && ++layers.streams > kMostStreams) {
+// The part of a launch in a batch or request.
+void LaunchInWork(ThreadLayers* layers, void* stream) {
+  layers->is_seen = true;
+  const bool is_timed = layers->open.pair != nullptr && layers->stream == stream && !layers->is_late;
+  if (!is_timed && !(layers->is_said && layers->stream != stream)) {
+    if (layers->open.pair != nullptr && layers->stream != stream && ++layers->streams > kMostStreams) {
       g_layer_counts.streams.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    End(&layers, /*is_there=*/stream == layers.stream);
-    layers.stream = stream;
-    layers.has_stream = true;
-    layers.epoch = g_streams_epoch.load(std::memory_order_acquire);
-    if (!IsLeftOut(&layers)) Begin(&layers);
+    End(layers, /*is_there=*/stream == layers->stream);
+    layers->stream = stream;
+    layers->has_stream = true;
+    layers->epoch = g_streams_epoch.load(std::memory_order_acquire);
+    if (!IsLeftOut(layers)) Begin(layers);
   }
-  if (graph != nullptr) {
-    Pools::NoteGraph(layers.open, graph);
-    layers.replay = layers.open;
-  }
-  layers.has_launched = true;
+  layers->has_launched = true;
+}
+
+// In which span the graph runs: that of its layer, or of a scope that the host placed.
+void NoteGraph(ThreadLayers* layers, Pools* pools, void* stream, void* graph) {
+  const bool is_in_layer = layers->work != 0 && layers->open.pair != nullptr && layers->stream == stream;
+  layers->replay = is_in_layer ? layers->open : Pools::OpenScope(stream);
+  if (layers->replay.pair != nullptr) return Pools::NoteGraph(layers->replay, graph);
+  if (pools->most_graph_scopes.load(std::memory_order_relaxed) != 0)
+    pools->lone_graph_ns.store(base::ClockNs(CLOCK_MONOTONIC), std::memory_order_relaxed);
+}
+
+void OnLaunch(void* stream, void* graph) noexcept {
+  ThreadLayers& layers = t_layers;
+  Pools* const pools = g_layer_pools.load(std::memory_order_acquire);
+  if (!pools->are_launches_seen.load(std::memory_order_relaxed))
+    pools->are_launches_seen.store(true, std::memory_order_relaxed);
+  UseStream(layers, stream);
+  if (graph != nullptr) Pools::ReadReplay(std::exchange(layers.replay, {}));
+  layers.is_idle = layers.is_idle && stream == layers.last_stream && layers.work != 0;
+  layers.last_stream = stream;
+  if (layers.work != 0) LaunchInWork(&layers, stream);
+  if (graph != nullptr) NoteGraph(&layers, pools, stream, graph);
 }
 
 void OnWait(void* stream) noexcept {
@@ -328,7 +339,6 @@ void BeginLayers(Pools* pools, double most_cost_percent) noexcept {
     count->store(0, std::memory_order_relaxed);
   g_most_share.store(most_cost_percent / 100, std::memory_order_relaxed);
   g_request_name.store(Intern("request").index, std::memory_order_relaxed);
-  pools->are_launches_seen.store(false, std::memory_order_relaxed);
   g_layer_pools.store(pools, std::memory_order_release);
   g_session.fetch_add(1, std::memory_order_relaxed);
   trace::SetMirror(trace::MirrorUse::kLayers, &kMirror);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/cuda_events/pools.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <new>
-#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -34,11 +36,13 @@ uint32_t StreamNumber(const Driver& driver, void* stream) {
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(stream) >> 4);
 }
 
-// Called by the driver once no graph holds the pair.
+// Called by the driver once a graph, and all made of it, are gone. A scope that has not ended yet finds out by itself.
 void LetGo(void* pair) noexcept {
   auto& held = *static_cast<Pair*>(pair);
-  const uint32_t word = held.captured_word;
-  if (held.graphs.fetch_sub(1) == 1 && held.Change(word, Pair::Next(word, PairPhase::kFree)))
+  const uint32_t word = held.word.load();  // before: afterwards it may be taken anew
+  const PairPhase phase = Pair::PhaseOf(word);
+  if (held.graphs.fetch_sub(1) != 1 || phase == PairPhase::kEmpty || phase == PairPhase::kFree) return;
+  if (held.Change(Pair::With(word, PairPhase::kCaptured), Pair::Next(word, PairPhase::kFree)))
     held.pool->captured.fetch_sub(1);
 }
 
@@ -52,9 +56,23 @@ thread_local OpenInCapture t_open_in_capture{};
 // Its name after those of the open scopes around it: "forward / attention".
 Name PathOf(const OpenInCapture& outer, Name name) {
   if (outer.pair == nullptr || outer.pair->word.load(std::memory_order_relaxed) != outer.word) return name;
-  const std::string path =
-      std::string(trace::NameText(outer.pair->name)) + " / " + std::string(trace::NameText(name.index));
-  return trace::InternText(path);
+  const std::string_view around = trace::NameText(outer.pair->name), own = trace::NameText(name.index);
+  char path[2 * trace::kMaxNameBytes + 4];
+  const int size = std::snprintf(path, sizeof path, "%.*s / %.*s", static_cast<int>(around.size()), around.data(),
+                                 static_cast<int>(own.size()), own.data());
+  return trace::InternText({path, static_cast<size_t>(std::clamp<int>(size, 0, sizeof path - 1))});
+}
+
+// The scope that the host placed last on this thread.
+thread_local detail::CudaSpan t_scope{};
+
+int CountScopes(Pool* pool, const void* graph) {
+  Pair* const pairs = pool->pairs.load(std::memory_order_acquire);
+  int count = 0;
+  for (uint32_t i = 0; pairs != nullptr && i < pool->owner->pair_count(); ++i)
+    count += Pair::PhaseOf(pairs[i].word.load(std::memory_order_relaxed)) == PairPhase::kCaptured &&
+             pairs[i].graph.load(std::memory_order_relaxed) == graph;
+  return count;
 }
 
 }  // namespace
@@ -237,6 +255,7 @@ detail::CudaSpan Pools::Begin(void* stream, Name name, bool is_stream_idle) noex
   pair->recorded_ns = base::ClockNs(CLOCK_MONOTONIC);
   pair->has_begin = !is_stream_idle;
   pair->graph.store(nullptr, std::memory_order_relaxed);
+  pair->was_read = false;
   pair->part_count = 0;
   if (const int result = is_stream_idle ? kSuccess : driver->record_event(pair->begin, stream); result != kSuccess) {
     Fail(result);
@@ -279,8 +298,15 @@ detail::CudaSpan Pools::BeginScope(void* stream, Name name) noexcept {
   if (driver != nullptr && driver->CanDivideGraphs() && IsCaptured(*driver, stream))
     return BeginCaptured(*driver, stream, name);
   const detail::CudaSpan span = Begin(stream, name);
+  t_scope = span;
   if (!are_launches_seen.load(std::memory_order_relaxed)) NoteGraph(span, kAnyGraph);
   return span;
+}
+
+detail::CudaSpan Pools::OpenScope(void* stream) noexcept {
+  const auto* const pair = static_cast<const Pair*>(t_scope.pair);
+  const bool is_open = pair != nullptr && pair->word.load(std::memory_order_relaxed) == t_scope.ticket;
+  return is_open && pair->stream == stream ? t_scope : detail::CudaSpan();
 }
 
 // The graph gets the pair first: a node must never outlive its event.
@@ -343,7 +369,7 @@ void Pools::EndCaptured(const Driver& driver, Pair* pair, uint32_t word) noexcep
   const int result = is_captured ? driver.record_node(pair->end, pair->stream, kExternal) : kSuccess;
   if (result != kSuccess) Fail(result);
   if (is_captured && result == kSuccess) {
-    const uint32_t captured = pair->captured_word = Pair::With(word, PairPhase::kCaptured);
+    const uint32_t captured = Pair::With(word, PairPhase::kCaptured);
     if (pair->Change(word, captured)) {
       if (pair->graphs.load() != 0 || !pair->Change(captured, Pair::Next(captured, PairPhase::kFree))) return;
     }
@@ -356,20 +382,34 @@ void Pools::EndCaptured(const Driver& driver, Pair* pair, uint32_t word) noexcep
 
 void Pools::NoteGraph(detail::CudaSpan span, void* graph) noexcept {
   auto* const pair = static_cast<Pair*>(span.pair);
-  if (pair != nullptr) pair->graph.store(graph, std::memory_order_relaxed);
+  if (pair == nullptr || pair->word.load(std::memory_order_relaxed) != span.ticket) return;
+  const void* const before = pair->graph.exchange(graph, std::memory_order_relaxed);
+  if (before == nullptr || before == kAnyGraph || pair->pool->captured.load(std::memory_order_relaxed) <= 0) return;
+  pair->pool->owner->counts_.replays_missed.fetch_add(static_cast<uint64_t>(CountScopes(pair->pool, before)),
+                                                      std::memory_order_relaxed);
 }
 
 void Pools::ReadReplay(detail::CudaSpan span) noexcept {
   auto* const pair = static_cast<Pair*>(span.pair);
   if (pair == nullptr || pair->pool->captured.load(std::memory_order_relaxed) <= 0) return;
-  Pools& pools = *pair->pool->owner;
+  Pool& pool = *pair->pool;
+  Pools& pools = *pool.owner;
+  const base::UntilExit::Entered entered(&pools.until_exit);
+  if (!entered) return;
   const uint32_t pending = Pair::With(span.ticket, PairPhase::kPending);
   const uint32_t word = Pair::With(span.ticket, PairPhase::kEnding);
-  // Otherwise it is still open, or the collector's thread has read it.
-  if (!pools.IsUsable() || !pair->Change(pending, word)) return;
-  const Driver& driver = *pools.driver_.load(std::memory_order_acquire);
-  if (driver.query_event(pair->end) == kSuccess) ReadParts(driver, pair);
-  if (!pair->Change(word, pending)) pair->pool->pending.fetch_sub(1);  // dropped meanwhile
+  pool.reading.fetch_add(1);  // from now on Park destroys no events
+  // Unless it is still open, or the collector's thread has read it.
+  if (pools.is_running.load() && pools.IsUsable() && pair->Change(pending, word)) {
+    const Driver& driver = *pools.driver_.load(std::memory_order_acquire);
+    int mode = kRelaxedCapture;  // the calls must not spoil a capture
+    if (driver.exchange_capture_mode(&mode) == kSuccess) {
+      if (driver.query_event(pair->end) == kSuccess) ReadParts(driver, pair);
+      driver.exchange_capture_mode(&mode);
+    }
+    if (!pair->Change(word, pending)) pool.pending.fetch_sub(1);  // dropped meanwhile
+  }
+  pool.reading.fetch_sub(1);
 }
 
 void Pools::Rename(detail::CudaSpan span, Name name) noexcept {
@@ -509,6 +549,7 @@ void Pools::Drop(Pool* pool) noexcept {
   pool->witness.store(0, std::memory_order_relaxed);
   pool->anchor = {};
   pool->renew_at_ns = 0;
+  pool->next_find_ns = pool->unsure_until_ns = 0;
   pool->retry_at_ns.store(kNothingMissing, std::memory_order_relaxed);
   pool->context.store(nullptr, std::memory_order_relaxed);
   pool->phase.store(PoolPhase::kUnused, std::memory_order_release);
@@ -522,6 +563,7 @@ void Pools::DestroyEvents(Pair* pair) noexcept {
 
 void Pools::Park(Pool* pool) noexcept {
   pool->phase.store(PoolPhase::kParked, std::memory_order_release);
+  const bool is_read = pool->reading.load() != 0;
   pool->retry_at_ns.store(kNothingMissing, std::memory_order_relaxed);
   Pair* const pairs = pool->pairs.load(std::memory_order_relaxed);
   bool is_in_use = false;
@@ -531,7 +573,7 @@ void Pools::Park(Pool* pool) noexcept {
     const PairPhase phase = Pair::PhaseOf(word);
     const bool is_done = phase == PairPhase::kPending && found_.query_event(pair.end) != kNotReady;
     const bool is_in_graph = pair.graphs.load() != 0;  // which may be launched later
-    if ((phase == PairPhase::kFree || is_done) && !is_in_graph &&
+    if ((phase == PairPhase::kFree || is_done) && !is_in_graph && !is_read &&
         pair.Change(word, Pair::Next(word, PairPhase::kEmpty))) {
       if (is_done) pool->pending.fetch_sub(1);
       DestroyEvents(&pair);

@@ -59,16 +59,17 @@ struct alignas(64) Pair {
   }
 
   std::atomic<uint32_t> word{0};
-  uint32_t name = 0;  // index of a Name
-  uint32_t stream_number = 0;
+  std::atomic<uint32_t> name{0};  // index of a Name
+  std::atomic<uint32_t> stream_number{0};
   uint32_t correlation = 0;
   bool has_begin = false;  // its first event was recorded
   // The executable graph last launched in its scope, null or kAnyGraph. In phase kCaptured the one in which it is, once
   // that is known.
   std::atomic<void*> graph{nullptr};
   // Where its graph's scopes are among the pool's parts, once they were read (replays.h).
+  bool was_read = false;
   uint32_t first_part = 0, part_count = 0;
-  int64_t recorded_ns = 0;  // CLOCK_MONOTONIC, before the first event was recorded
+  std::atomic<int64_t> recorded_ns{0};  // CLOCK_MONOTONIC, before the first event was recorded
   Pool* pool = nullptr;
   void* stream = nullptr;  // the host's
   void* begin = nullptr;
@@ -76,7 +77,6 @@ struct alignas(64) Pair {
 
   // For pairs in graphs.
   std::atomic<uint32_t> graphs{0};  // that hold it; it is not taken again before there is none
-  uint32_t captured_word = 0;       // in phase kCaptured
   Pair* outer = nullptr;            // the scope around it in the capture, while that has outer_word
   uint32_t outer_word = 0;
 };
@@ -121,6 +121,7 @@ struct Pool {
   std::atomic<uint32_t> next{0};     // where the search for a free pair begins
   std::atomic<int32_t> pending{0};   // pairs in phase kPending
   std::atomic<int32_t> captured{0};  // pairs that are or become parts of graphs
+  std::atomic<int32_t> reading{0};   // threads of the host that read parts of graphs
   std::atomic<uint64_t> next_part{0};
   std::atomic<Part*> parts{nullptr};  // kPartsPerPair for each pair
   // When a scope may ask again for parts that could not be made: CLOCK_MONOTONIC, kRetryNow or kNothingMissing.
@@ -132,6 +133,7 @@ struct Pool {
   Anchor anchor;
   void* spare_event = nullptr;
   int64_t renew_at_ns = 0;
+  int64_t next_find_ns = 0;     // when it is looked for the graphs of scopes again
   int64_t unsure_until_ns = 0;  // until then graphs may have run on two streams at once
 };
 
@@ -177,8 +179,10 @@ class Pools {
   static void End(detail::CudaSpan span) noexcept;
   // As Begin, for a scope placed by the host: in a capture it becomes part of the graph, as far as that is allowed.
   detail::CudaSpan BeginScope(void* stream, Name name) noexcept;
-  // A graph is launched in an open span.
+  // A graph is launched in an open span. The parts of one launched there before are missed.
   static void NoteGraph(detail::CudaSpan span, void* graph) noexcept;
+  // The scope that the host placed last on this thread, if it is open and on that stream.
+  static detail::CudaSpan OpenScope(void* stream) noexcept;
   // Before its thread launches another graph: reads the scopes in the one launched in `span`, which may be over.
   static void ReadReplay(detail::CudaSpan span) noexcept;
   // Names an open span anew.
@@ -237,6 +241,7 @@ class Pools {
   std::atomic<int64_t> retry_ns{0};            // from a try to make a pool to the next
   std::atomic<uint32_t> most_graph_scopes{0};  // of a pool
   std::atomic<bool> are_launches_seen{false};
+  std::atomic<int64_t> lone_graph_ns{INT64_MIN / 2};  // when a graph was launched last in no span
   // Requests by the host.
   std::atomic<bool> wants_driver{false};
   std::atomic<bool> wants_pool{false};

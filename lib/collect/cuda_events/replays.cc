@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -13,15 +14,6 @@ namespace {
 constexpr int64_t kReplaySlackNs = 2000;  // two stamps of the GPU
 
 uint64_t KeyOf(const Pair& whole, uint32_t name) { return uint64_t{whole.correlation} << 32 | name; }
-
-// How long the span took at most.
-int LongestNs(const Driver& driver, const Pair& whole, int64_t* ns) noexcept {
-  *ns = base::ClockNs(CLOCK_MONOTONIC) - whole.recorded_ns;
-  float ms = 0;
-  const int result = whole.has_begin ? driver.elapsed_time(&ms, whole.begin, whole.end) : kSuccess;
-  if (result == kSuccess && whole.has_begin && std::isfinite(ms)) *ns = NsOf(ms);
-  return result;
-}
 
 struct Times {
   int64_t to_end_ns = 0, duration_ns = 0;
@@ -45,37 +37,52 @@ bool IsWithin(const Times& times, int64_t longest_ns) {
 
 }  // namespace
 
+int64_t LongestNs(const Driver& driver, const Pair& whole) noexcept {
+  float ms = 0;
+  const bool is_measured = whole.has_begin && driver.elapsed_time(&ms, whole.begin, whole.end) == kSuccess;
+  return is_measured && std::isfinite(ms) ? NsOf(ms) : base::ClockNs(CLOCK_MONOTONIC) - whole.recorded_ns.load();
+}
+
 int ReadParts(const Driver& driver, Pair* whole) noexcept {
   Pool& pool = *whole->pool;
   Pools& pools = *pool.owner;
   Pair* const pairs = pool.pairs.load(std::memory_order_acquire);
   Part* const parts = pool.parts.load(std::memory_order_acquire);
   void* const graph = whole->graph.load(std::memory_order_relaxed);
-  if (pairs == nullptr || parts == nullptr || graph == nullptr || whole->part_count != 0) return kSuccess;
-  int64_t longest_ns = 0;
-  if (const int result = LongestNs(driver, *whole, &longest_ns); result != kSuccess) return result;
+  if (pairs == nullptr || parts == nullptr || graph == nullptr || std::exchange(whole->was_read, true)) return kSuccess;
+  const auto is_of_graph = [&](const Pair& scope, uint32_t word) {
+    return Pair::PhaseOf(word) == PairPhase::kCaptured &&
+           scope.graph.load(std::memory_order_relaxed) == (graph == kAnyGraph ? nullptr : graph);
+  };
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < pools.pair_count(); ++i) most += is_of_graph(pairs[i], pairs[i].word.load());
+  if (most == 0) return kSuccess;
+  const int64_t longest_ns = LongestNs(driver, *whole);
   const uint64_t room = uint64_t{kPartsPerPair} * pools.pair_count();
-  const auto most = static_cast<uint32_t>(std::max(pool.captured.load(), 0));
   const uint64_t first = pool.next_part.fetch_add(most);
   whole->first_part = static_cast<uint32_t>(first % room);
   for (uint32_t i = 0; i < pools.pair_count() && whole->part_count < most; ++i) {
-    const Pair& scope = pairs[i];
-    if (Pair::PhaseOf(scope.word.load(std::memory_order_acquire)) != PairPhase::kCaptured) continue;
-    void* const of_scope = scope.graph.load(std::memory_order_relaxed);
-    if (of_scope != (graph == kAnyGraph ? nullptr : graph)) continue;
+    Pair& scope = pairs[i];
+    const uint32_t word = scope.word.load(std::memory_order_acquire), name = scope.name.load();
+    if (!is_of_graph(scope, word)) continue;
     Times times;
     const int result = TimesOf(driver, scope, *whole, &times);
     if (IsContextGone(result)) return result;
-    if (result == kInvalidHandle) continue;  // it was never replayed
-    if (result != kSuccess || !IsWithin(times, longest_ns)) {
+    if (scope.word.load(std::memory_order_acquire) != word) continue;  // its graph is gone, and it may be another's
+    const bool is_later = result == kNotReady || (result == kSuccess && times.to_end_ns < times.duration_ns);
+    if (result == kSuccess && IsWithin(times, longest_ns)) {
+      Part& part = parts[(first + whole->part_count++) % room];
+      part.key.store(0, std::memory_order_relaxed);
+      part.to_end_ns.store(times.to_end_ns, std::memory_order_release);
+      part.duration_ns.store(times.duration_ns, std::memory_order_release);
+      part.key.store(KeyOf(*whole, name), std::memory_order_release);
+    } else if (graph == kAnyGraph) {
+      continue;  // it may be of another
+    } else if (is_later) {
       pools.counts().replays_missed.fetch_add(1, std::memory_order_relaxed);
-      continue;
+    } else if (void* bound = graph; result == kSuccess) {
+      scope.graph.compare_exchange_strong(bound, nullptr);  // it did not run: so it is not in this graph
     }
-    Part& part = parts[(first + whole->part_count++) % room];
-    part.key.store(0, std::memory_order_relaxed);
-    part.to_end_ns.store(times.to_end_ns, std::memory_order_release);
-    part.duration_ns.store(times.duration_ns, std::memory_order_release);
-    part.key.store(KeyOf(*whole, scope.name), std::memory_order_release);
   }
   return kSuccess;
 }
@@ -102,11 +109,9 @@ void TakeParts(const Pair& whole, const Span& span, std::vector<Replayed>* scope
   });
 }
 
-bool RanIn(const Driver& driver, const Pair& scope, const Pair& whole) noexcept {
-  int64_t longest_ns = 0;
+bool RanIn(const Driver& driver, const Pair& scope, const Pair& whole, int64_t longest_ns) noexcept {
   Times times;
-  return LongestNs(driver, whole, &longest_ns) == kSuccess && TimesOf(driver, scope, whole, &times) == kSuccess &&
-         IsWithin(times, longest_ns);
+  return TimesOf(driver, scope, whole, &times) == kSuccess && IsWithin(times, longest_ns);
 }
 
 }  // namespace pitot::cuda_events

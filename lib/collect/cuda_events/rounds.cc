@@ -18,8 +18,10 @@ constexpr int64_t kRenewAgainNs = 50'000'000;   // after a failed one
 constexpr int64_t kAnchorPatienceNs = 200'000;  // for the GPU to reach it
 constexpr int kAnchorTries = 3;
 constexpr int64_t kGoodWidthNs = 10'000;
-constexpr int64_t kNsPerDriftNs = 20'000;  // 50 ppm, much for a crystal
-constexpr int64_t kStampNs = 1000;         // resolution of a GPU's stamps
+constexpr int64_t kNsPerDriftNs = 20'000;        // 50 ppm, much for a crystal
+constexpr int64_t kStampNs = 1000;               // resolution of a GPU's stamps
+constexpr int64_t kLoneGraphNs = 1'000'000'000;  // so long a graph launched in no span may run
+constexpr int64_t kFindShare = 50;
 
 int64_t Now() { return base::ClockNs(CLOCK_MONOTONIC); }
 
@@ -200,7 +202,7 @@ int Rounds::SpanOf(const Pool& pool, const Pair& pair, Span* of) noexcept {
     }
     span.duration_ns = NsOf(ms);
     // The GPU reached the first event after it was recorded, and the second before that was seen.
-    const int64_t latest_ns = std::max(pair.recorded_ns, seen_ns - span.duration_ns);
+    const int64_t latest_ns = std::max(pair.recorded_ns.load(), seen_ns - span.duration_ns);
     if (const int result = TimeOf(pool, pair.begin, pair.recorded_ns, latest_ns, &stamp); result != kSuccess)
       return result;
     span.begin_ns = stamp.at_ns;
@@ -227,13 +229,13 @@ bool Rounds::Poll(Pool* pool) noexcept {
     Pair& pair = pairs[i];
     const uint32_t word = pair.word.load(std::memory_order_acquire);
     const PairPhase phase = Pair::PhaseOf(word);
-    if (phase == PairPhase::kOpen) AddOther(pair);
+    if (phase == PairPhase::kOpen || phase == PairPhase::kEnding) AddOther(pair, word);
     if (phase != PairPhase::kPending) continue;
     int result = pools_.driver().query_event(pair.end);
     if (result == kNotReady) {
       ++seen_under_way_;
-      seen_oldest_ns_ = std::min(seen_oldest_ns_, pair.recorded_ns);
-      AddOther(pair);
+      seen_oldest_ns_ = std::min(seen_oldest_ns_, pair.recorded_ns.load());
+      AddOther(pair, word);
       continue;
     }
     if (IsGone(result)) return GiveBack();
@@ -248,7 +250,7 @@ bool Rounds::Poll(Pool* pool) noexcept {
     finished_.pop_back();
     Pools::Finish(&pair, finished.own_word);
   }
-  if (pool->captured.load() > 0) FindGraphs(pool);
+  FindGraphs(pool);
   for (const Finished& finished : finished_) {
     scopes_.clear();
     if (IsSure(finished)) {
@@ -263,9 +265,10 @@ bool Rounds::Poll(Pool* pool) noexcept {
 }
 
 // A span that is not finished, in which a graph runs or may run.
-void Rounds::AddOther(const Pair& pair) noexcept {
-  void* const graph = pair.graph.load(std::memory_order_relaxed);
-  if (graph != nullptr) others_.push_back({pair.stream_number, pair.recorded_ns});
+void Rounds::AddOther(const Pair& pair, uint32_t word) noexcept {
+  const Other other{pair.stream_number, pair.recorded_ns};
+  const bool has_graph = pair.graph.load(std::memory_order_relaxed) != nullptr;
+  if (has_graph && pair.word.load(std::memory_order_acquire) == word) others_.push_back(other);
 }
 
 // The context is gone, and Drop takes pairs that are pending. False.
@@ -274,21 +277,35 @@ bool Rounds::GiveBack() noexcept {
   return false;
 }
 
-// Learns in which graphs scopes are that have not been seen in one.
+// Learns in which graphs scopes are, from spans of graphs that ran alone. Takes a fiftieth of the thread's time at
+// most.
 void Rounds::FindGraphs(Pool* pool) noexcept {
-  Pair* const pairs = pool->pairs.load(std::memory_order_relaxed);
+  if (pool->captured.load() <= 0 || Now() < pool->next_find_ns) return;
+  const int64_t cpu_ns = base::ClockNs(CLOCK_THREAD_CPUTIME_ID);
+  for (const Finished& finished : finished_) {
+    void* const graph = finished.pair->graph.load(std::memory_order_relaxed);
+    const bool is_alone = IsAlone(finished) && pools_.lone_graph_ns.load() < finished.span.begin_ns - kLoneGraphNs;
+    if (graph != nullptr && graph != kAnyGraph && is_alone) FindScopesOf(finished, graph);
+  }
+  pool->next_find_ns = Now() + kFindShare * (base::ClockNs(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
+}
+
+// Scopes of other graphs are looked at if none is known to be in this one.
+void Rounds::FindScopesOf(const Finished& finished, void* graph) noexcept {
+  Pair* const pairs = finished.pair->pool->pairs.load(std::memory_order_relaxed);
+  const auto is_captured = [](const Pair& pair) {
+    return Pair::PhaseOf(pair.word.load(std::memory_order_acquire)) == PairPhase::kCaptured;
+  };
+  const bool has_scopes = std::any_of(pairs, pairs + pools_.pair_count(), [&](const Pair& scope) {
+    return is_captured(scope) && scope.graph.load(std::memory_order_relaxed) == graph;
+  });
+  int64_t longest_ns = -1;
   for (uint32_t i = 0; i < pools_.pair_count(); ++i) {
-    Pair& scope = pairs[i];
-    const bool is_captured = Pair::PhaseOf(scope.word.load(std::memory_order_acquire)) == PairPhase::kCaptured;
-    if (!is_captured || scope.graph.load(std::memory_order_relaxed) != nullptr) continue;
-    for (const Finished& finished : finished_) {
-      void* const graph = finished.pair->graph.load(std::memory_order_relaxed);
-      const bool is_known = graph != nullptr && graph != kAnyGraph && IsAlone(finished);
-      if (is_known && RanIn(pools_.driver(), scope, *finished.pair)) {
-        scope.graph.store(graph, std::memory_order_relaxed);
-        break;
-      }
-    }
+    void* const of = pairs[i].graph.load(std::memory_order_relaxed);
+    if (!is_captured(pairs[i]) || of == graph || (of != nullptr && has_scopes)) continue;
+    if (longest_ns < 0) longest_ns = LongestNs(pools_.driver(), *finished.pair);
+    if (RanIn(pools_.driver(), pairs[i], *finished.pair, longest_ns))
+      pairs[i].graph.store(graph, std::memory_order_relaxed);
   }
 }
 

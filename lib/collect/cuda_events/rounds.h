@@ -46,9 +46,10 @@ class Rounds {
     uint32_t word, own_word;  // as it was, and while the thread works with it
     Span span;
   };
-  void AddOther(const Pair& pair) noexcept;
+  void AddOther(const Pair& pair, uint32_t word) noexcept;
   bool GiveBack() noexcept;
   void FindGraphs(Pool* pool) noexcept;
+  void FindScopesOf(const Finished& finished, void* graph) noexcept;
   bool IsAlone(const Finished& finished) const noexcept;
   bool IsSure(const Finished& finished) noexcept;
   int Measure(const Pool& pool, Anchor* anchor) noexcept;

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "collect/cuda_events/divide.h"
 #include "collect/cuda_events/rig.h"
 #include "pitot/model/classes.h"
@@ -135,7 +136,9 @@ TEST_CASE("captures on a machine without a driver wait once, and not for long", 
   host.environment.library = "libnone_of_that_name.so.1";
   REQUIRE(host.Start());
   REQUIRE(host.Add().ok());
+  const int64_t begin_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
   for (int i = 0; i < 1000; ++i) host.Run("attention");
+  CHECK(pitot::base::ClockNs(CLOCK_MONOTONIC) - begin_ns < 20'000 * kMs);  // not 0.1 s for each
   CHECK(EventHost::NumberOf(host.Incident(), "cuda_events.before_driver") == 1000);
 }
 
@@ -261,6 +264,128 @@ TEST_CASE("replays that follow each other at once are divided", "[cuda_events][g
   const int missed = EventHost::NumberOf(trace, "cuda_events.replays_missed");
   CHECK(found + static_cast<uint32_t>(missed) == 2 * (1 + kReplays));
   CHECK(missed < static_cast<int>(kReplays));
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("the thread that reads a replay before its next launch spoils no capture", "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.StartTiming());
+  void* const graph = host.Capture();
+  host.ReplayInBatch(graph);
+  REQUIRE(host.Settle());
+  host.cuda.HangIn("cuCtxPushCurrent");  // the collector's thread reads nothing
+  host.ReplayInBatch(graph);
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.IsIdle(host.stream); }));
+  void* const other = host.cuda.MakeStream();
+  host.cuda.BeginCapture(other);
+  host.ReplayInBatch(graph);
+  host.cuda.EndCapture(other);
+  host.cuda.HangIn("");
+  CHECK(EventHost::Count(host.Settled(), "attention") == 3);
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("several replays between two waits: the last one is divided, and the others are counted",
+          "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.StartTiming());
+  void* const graph = host.Capture();
+  host.ReplayInBatch(graph);
+  REQUIRE(host.Settle());
+  pitot::Batch batch = pitot::Batch::Begin("decoder");
+  for (int i = 0; i < 3; ++i) host.Replay(graph, host.stream);
+  pitot::trace::g_stream_watcher.load()->wait(host.stream);
+  batch.Finish();
+  const model::Trace trace = host.Settled();
+  CHECK(EventHost::Count(trace, "attention") == 2);
+  CHECK(Attribute(trace, "cuda_events.replays_missed") == "4");
+}
+
+TEST_CASE("a graph launched in no batch is not taken for another's, and an error does not last",
+          "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.StartTiming());
+  void* const graph = host.Capture();
+  host.cuda.BeginCapture(host.stream);
+  host.cuda.Enqueue(host.stream, 50 * kMs);
+  void* const long_graph = host.cuda.EndCapture(host.stream);
+  void* const other = host.cuda.MakeStream();
+  {
+    pitot::Batch batch = pitot::Batch::Begin("sampling");
+    host.Replay(long_graph, other);
+    std::thread([&] {
+      host.cuda.MakeCurrent(host.context);
+      host.Replay(graph, host.stream);
+    }).join();
+    pitot::trace::g_stream_watcher.load()->wait(other);
+    batch.Finish();
+  }
+  CHECK(EventHost::Count(host.Settled(), "attention") == 0);
+}
+
+TEST_CASE("a graph on another stream than the said one does not divide its span", "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.StartTiming());
+  void* const graph = host.Capture();
+  host.ReplayInBatch(graph);
+  REQUIRE(host.Settle());
+  void* const other = host.cuda.MakeStream();
+  pitot::Batch batch = pitot::Batch::Begin("said");
+  pitot::SetWorkStream(host.stream);
+  pitot::trace::g_stream_watcher.load()->launch(host.stream, nullptr);
+  host.cuda.Enqueue(host.stream, 20 * kMs);
+  host.Replay(graph, other);
+  pitot::trace::g_stream_watcher.load()->wait(host.stream);
+  batch.Finish();
+  CHECK(EventHost::Count(host.Settled(), "attention") == 1);
+}
+
+TEST_CASE("a scope around a replay outside of batches is divided, too", "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.StartTiming());
+  void* const graph = host.Capture();
+  for (int i = 1; i <= 2; ++i) {
+    {
+      const pitot::CudaEventScope step(host.stream, "step");
+      host.Replay(graph, host.stream);
+    }
+    CHECK(EventHost::Count(host.Settled(), "attention") == static_cast<uint32_t>(i));
+  }
+}
+
+TEST_CASE("a second collector without layers divides what a scope is placed around", "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.StartTiming());
+  void* const graph = host.Capture();
+  host.ReplayInBatch(graph);
+  REQUIRE(host.Settle());
+  host.recorder.Stop();
+  host.cuda.DestroyGraph(graph);
+  host.event_options.layers = false;
+  REQUIRE(host.StartTiming());
+  void* const again = host.Capture();
+  {
+    const pitot::CudaEventScope step(host.stream, "step");
+    host.cuda.Replay(again, host.stream);
+  }
+  CHECK(EventHost::Count(host.Settled(), "attention") == 1);
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("graphs in turn in a scope whose launches are not seen miss nothing", "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.StartTiming());
+  void* const graphs[] = {host.Capture(), host.Capture()};
+  for (int i = 0; i < 4; ++i) {
+    {
+      const pitot::CudaEventScope step(host.stream, "step");
+      host.cuda.Replay(graphs[i % 2], host.stream);
+    }
+    REQUIRE(host.Settle());
+  }
+  const model::Trace trace = host.traces().back();
+  CHECK(EventHost::Count(trace, "attention") == 4);
+  CHECK(Attribute(trace, "cuda_events.replays_missed") == "");
 }
 
 TEST_CASE("replays whose next one begins before they are over are counted", "[cuda_events][graphs]") {
@@ -269,6 +394,7 @@ TEST_CASE("replays whose next one begins before they are over are counted", "[cu
   void* const graph = host.Capture();
   host.ReplayInBatch(graph);
   REQUIRE(host.Settle());
+  host.cuda.Enqueue(host.stream, 1'000 * kMs);
   host.ReplayInBatch(graph);
   host.ReplayInBatch(graph);
   const model::Trace trace = host.Settled();
