@@ -40,10 +40,10 @@ struct CudaEventOptions {
   // The most that timing of layers may take of a batch's time, percent, above 0 to 100. The depth of the timed scopes
   // follows from it, their number and their cost. A batch as a whole is always timed.
   double layer_cost_percent = 0.4;
-  // How many CudaEventScopes may divide graphs of one CUDA context, 0 to `pairs_per_context`. Each adds two nodes to the
-  // graph in whose capture it lies, and holds one of the pairs until the graph is gone. Further ones are counted, not
-  // timed. Each makes a replay some 7 us longer, its reading before the next launch included (docs/lab/gpu_default.md).
-  // 0: graphs stay as they are. Needs a driver of CUDA 11.3 or later.
+  // How many CudaEventScopes may divide graphs of one CUDA context, 0 to `pairs_per_context`. Each adds two nodes to
+  // the graph in whose capture it lies, and holds one of the pairs until the graph is gone. Further ones are counted,
+  // not timed. Each makes a replay some 7 us longer, its reading before the next launch included
+  // (docs/lab/gpu_default.md). 0: graphs stay as they are. Needs a driver of CUDA 11.3 or later.
   uint32_t graph_scopes = 0;
 };
 
