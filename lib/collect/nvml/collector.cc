@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/library_option.h"
 #include "base/message.h"
 #include "base/one_in_process.h"
 #include "base/patient_thread.h"
@@ -90,15 +91,6 @@ void Shared::Run() noexcept {
     Sample();
     sampler.Close();
   }
-}
-
-Status Check(const NvmlOptions& options) {
-  if (options.rate_hz < 1 || options.rate_hz > 50)
-    return Error(StatusCode::kInvalidArgument, "NvmlOptions::rate_hz is %u; it must be 1 to 50", options.rate_hz);
-  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
-    return Error(StatusCode::kInvalidArgument, "NvmlOptions::memory_bytes is %llu; it must be 65536 to 1073741824",
-                 static_cast<unsigned long long>(options.memory_bytes));
-  return {};
 }
 
 class NvmlCollector final : public Collector {
@@ -184,6 +176,15 @@ void NvmlCollector::EndThread(int64_t patience_ns) noexcept {
 }
 
 }  // namespace
+
+Status Check(const NvmlOptions& options) noexcept {
+  if (options.rate_hz < 1 || options.rate_hz > 50)
+    return Error(StatusCode::kInvalidArgument, "NvmlOptions::rate_hz is %u; it must be 1 to 50", options.rate_hz);
+  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
+    return Error(StatusCode::kInvalidArgument, "NvmlOptions::memory_bytes is %llu; it must be 65536 to 1073741824",
+                 static_cast<unsigned long long>(options.memory_bytes));
+  return base::CheckLibrary("NvmlOptions::library", options.library);
+}
 
 std::unique_ptr<Collector> MakeCollector(const NvmlOptions& options, Environment environment) {
   return std::make_unique<NvmlCollector>(options, std::move(environment));

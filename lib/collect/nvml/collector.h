@@ -22,6 +22,9 @@ struct Environment {
   int64_t stop_patience_ns = 2'000'000'000;
 };
 
+// Ok, or which option is wrong: Start then does nothing, and returns the same.
+Status Check(const NvmlOptions& options) noexcept;
+
 // Makes the collector. Throws when out of memory.
 std::unique_ptr<Collector> MakeCollector(const NvmlOptions& options, Environment environment);
 

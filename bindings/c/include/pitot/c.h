@@ -202,8 +202,9 @@ typedef struct pitot_counters {
 PITOT_C_API void pitot_counters_init(pitot_counters* counters, size_t size);
 // Samples hardware counters of NVIDIA GPUs (SMs, tensor cores, DRAM, PCIe) on its own thread, from the first use of a
 // GPU until the recorder stops. NULL: the defaults.
-// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
-//   A GPU that cannot be sampled is named in incidents.
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_NOT_FOUND: `library` is a path without a file;
+//   PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. A GPU that cannot be sampled is named in
+//   incidents.
 PITOT_C_API pitot_status pitot_recorder_add_counters(pitot_recorder* recorder, const pitot_counters* counters,
                                                      char* message, size_t message_size);
 // Changes the interval of this process's counters while they run; 0: chosen again. As pitot::SetCounterInterval. Since
@@ -257,7 +258,8 @@ typedef struct pitot_gpu {
 PITOT_C_API void pitot_gpu_init(pitot_gpu* gpu, size_t size);
 // Adds everything of NVIDIA GPUs that may run all the time: counters, waits for GPUs, layers and NVML. It has no
 // kernels: add CUPTI for these. A machine without a driver or GPU is not an error. NULL: the defaults.
-// Errors: the first of any collector; the others stay added.
+// Errors: the first of any collector. Options are checked first: a wrong one adds no collector. After an error at a
+//   start the others stay added.
 // Cost: waits until NVML has answered, at most 10 s.
 PITOT_C_API pitot_status pitot_recorder_enable_gpu(pitot_recorder* recorder, const pitot_gpu* gpu, char* message,
                                                    size_t message_size);
