@@ -315,7 +315,7 @@ class Recorder:
     def pause(self, collector: str) -> Status:
         """Hands over what only one profiler of a process can use at a time: `pause("cupti")` hands over CUPTI.
 
-        PyTorch's profiler gets it without a call. Does nothing if the recorder has no collector of this name.
+        PyTorch's profiler gets it without a call. Does nothing if the collector was not added; NOT_FOUND: not a collector's name.
         """
         return self._failure_or(lib.recorder_pause, lib.text("collector", collector))
 

@@ -72,6 +72,17 @@ TEST_CASE("one call adds counters, CUDA calls, CUDA events and NVML", "[gpu]") {
   CHECK(AddAgain(host, false, false, false, true) == StatusCode::kAlreadyRunning);
 }
 
+TEST_CASE("a collector that was not added can be paused, which does nothing", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  for (const auto& collector : {pitot::MakeCounterCollector(), pitot::MakeCudaCallCollector(),
+                                pitot::MakeCudaEventCollector(), pitot::MakeNvmlCollector()}) {
+    INFO(collector->Name());
+    CHECK(host.recorder.Pause(collector->Name()).ok());
+    CHECK(host.recorder.Resume(collector->Name()).ok());
+  }
+}
+
 TEST_CASE("each of the collectors can be left out", "[gpu]") {
   session_test::Host host;
   REQUIRE(host.Start());

@@ -168,8 +168,9 @@ PITOT_C_API void pitot_cupti_init(pitot_cupti* cupti, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupti* cupti, char* message,
                                                   size_t message_size);
 // Hands over what only one profiler of a process can use at a time, and takes it back. `collector` is the name of the
-// collector that holds it: "cupti". Both do nothing without a collector of this name.
-// Errors: PITOT_INVALID_ARGUMENT: NULL; PITOT_NOT_RUNNING; for resume PITOT_UNAVAILABLE: another tool still has it.
+// collector that holds it: "cupti". Both do nothing if a collector of Pitot's was not added.
+// Errors: PITOT_INVALID_ARGUMENT: NULL; PITOT_NOT_FOUND: not a collector's name; PITOT_NOT_RUNNING; for resume
+// PITOT_UNAVAILABLE: another tool still has it.
 PITOT_C_API pitot_status pitot_recorder_pause(pitot_recorder* recorder, const char* collector, char* message,
                                               size_t message_size);
 PITOT_C_API pitot_status pitot_recorder_resume(pitot_recorder* recorder, const char* collector, char* message,
