@@ -287,7 +287,7 @@ class Recorder:
         return self._failure_or(lib.recorder_trigger, lib.encode("reason", reason))
 
     def flush(self, timeout_ms: int = 60000) -> Status:
-        """Waits until every incident requested before the call is on disk (or failed), at most `timeout_ms`."""
+        """Waits until every incident requested before the call is on disk and judged (or failed), at most `timeout_ms`."""
         return self._failure_or(lib.recorder_flush, lib.whole("timeout_ms", timeout_ms))
 
     def set_depth(self, depth: Depth) -> Status:
@@ -417,7 +417,7 @@ class Recorder:
                 sample_window_ms: Optional[int] = None, warm_up_ms: Optional[int] = None) -> Status:
         """Explains in each incident why its request was slow: report.txt opens with it, verdict.json and report.html are added.
 
-        The verdict comes after the incident's own files; flush does not wait for it. Small samples teach what is normal, and
+        The verdict comes after the incident's own files; flush waits for it, too. Small samples teach what is normal, and
         `baseline_file` keeps it across restarts. See pitot/analyze/judge.h.
         """
         fields = {"baseline_file": _path(baseline_file), "html": html,

@@ -138,7 +138,7 @@ PITOT_C_API pitot_status pitot_recorder_status(pitot_recorder* recorder, char* m
 // Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_trigger(pitot_recorder* recorder, const char* reason, char* message,
                                                 size_t message_size);
-// Waits until every incident requested before the call is on disk (or failed), at most `timeout_ms`.
+// Waits until every incident requested before the call is on disk and judged (or failed), at most `timeout_ms`.
 // Errors: PITOT_NOT_RUNNING; PITOT_UNAVAILABLE if the time was up.
 PITOT_C_API pitot_status pitot_recorder_flush(pitot_recorder* recorder, uint32_t timeout_ms, char* message,
                                               size_t message_size);
@@ -337,7 +337,7 @@ typedef struct pitot_why {
 } pitot_why;
 PITOT_C_API void pitot_why_init(pitot_why* why, size_t size);
 // Explains in each incident why its request was slow. report.txt then opens with the verdict, and verdict.json and
-// report.html are added once it is found. pitot_recorder_flush does not wait for it. Stays until the recorder stops, or
+// report.html are added once it is found. pitot_recorder_flush waits for it. Stays until the recorder stops, or
 // until another call replaces it. report.txt names any problem with the file. NULL: the defaults. Since revision 5.
 // Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_why(pitot_recorder* recorder, const pitot_why* why, char* message,
