@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/collect/gpu.h"
 
+#include <memory>
 #include <utility>
 
 #include "collect/counters/collector.h"
@@ -11,6 +12,20 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace gpu {
+namespace {
+
+// The one collector that knows at its start whether there is a driver: its message speaks for the others.
+std::unique_ptr<Collector> MakeNvml(const NvmlOptions& options) noexcept {
+  try {
+    nvml::Environment environment = nvml::SystemEnvironment();
+    environment.without_driver = "; until a driver is loaded, counters, waits and layers record nothing";
+    return nvml::MakeCollector(options, std::move(environment));
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+}  // namespace
 
 Status Enable(Recorder& recorder, const GpuOptions& options) noexcept {
   if (Status status = recorder.status(); !status.ok()) return status;
@@ -33,7 +48,7 @@ Status Enable(Recorder& recorder, const GpuOptions& options) noexcept {
   if (options.with_cuda_calls) note(recorder.Add(MakeCudaCallCollector(options.cuda_calls)));
   if (options.with_cuda_events) note(recorder.Add(MakeCudaEventCollector(options.cuda_events)));
   if (options.with_nvml) {
-    Status status = recorder.Add(MakeNvmlCollector(options.nvml));
+    Status status = recorder.Add(MakeNvml(options.nvml));
     const bool has_no_gpu = status.code() == StatusCode::kNotFound && options.nvml.library == nullptr;
     if (!has_no_gpu) note(std::move(status));
   }

@@ -152,9 +152,10 @@ Status NvmlCollector::Start() noexcept {
       has_started_ = true;
       return {};
     }
-    Status opened = shared_->opened;
+    const Status opened = shared_->opened;
     EndThread(environment_.stop_patience_ns);
-    return opened;
+    if (opened.code() != StatusCode::kNotFound) return opened;
+    return Error(StatusCode::kNotFound, "%s%s", opened.message(), environment_.without_driver.c_str());
   }
   EndThread(0);
   return Error(
@@ -186,6 +187,13 @@ Status Check(const NvmlOptions& options) noexcept {
   return base::CheckLibrary("NvmlOptions::library", options.library);
 }
 
+Environment SystemEnvironment() {
+  Environment environment;
+  environment.timer = std::make_shared<base::SystemTimer>();
+  environment.own = FindOwnProcess();
+  return environment;
+}
+
 std::unique_ptr<Collector> MakeCollector(const NvmlOptions& options, Environment environment) {
   return std::make_unique<NvmlCollector>(options, std::move(environment));
 }
@@ -196,10 +204,7 @@ PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions& options) noexcept {
   try {
-    nvml::Environment environment;
-    environment.timer = std::make_shared<base::SystemTimer>();
-    environment.own = nvml::FindOwnProcess();
-    return nvml::MakeCollector(options, std::move(environment));
+    return nvml::MakeCollector(options, nvml::SystemEnvironment());
   } catch (...) {
     return nullptr;
   }

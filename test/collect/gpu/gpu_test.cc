@@ -144,6 +144,11 @@ TEST_CASE("a machine without a driver or GPU is not an error", "[gpu]") {
   session_test::Host host;
   REQUIRE(host.Start());
   CHECK(pitot::gpu::Enable(host.recorder).ok());
+  const std::vector<fakes::LogLine> lines = host.log.lines();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].level == pitot::LogLevel::kInfo);
+  CHECK_THAT(lines[0].text, Catch::StartsWith("cannot load NVML") &&
+                                Catch::Contains("until a driver is loaded, counters, waits and layers record nothing"));
 }
 
 TEST_CASE("a machine whose driver does not work is an error", "[gpu]") {
