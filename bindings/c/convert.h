@@ -5,8 +5,10 @@
 #define PITOT_BINDINGS_C_CONVERT_H_
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <typeinfo>
 
 #include "pitot/c.h"
 #include "pitot/hooks.h"
@@ -36,16 +38,25 @@ template <class Struct> void Give(Struct values, void* out, size_t size) noexcep
   std::memcpy(out, &values, std::min(size, sizeof values));
 }
 
+template <class Struct> Status Refuse(const char* what) noexcept {
+  // "14pitot_counters": the mangled name of a C struct is its length and the name itself.
+  const char* const mangled = typeid(Struct).name();
+  const char* const name = mangled + std::strspn(mangled, "0123456789");
+  char message[128];
+  std::snprintf(message, sizeof message, "%s%s", name, what);
+  return Status(StatusCode::kInvalidArgument, message);
+}
+
 // Copies the caller's fields over the defaults in `*values`. In a newer header's struct, unknown fields must be zero.
 template <class Struct> Status Take(const Struct* given, Struct* values) noexcept {
   if (given == nullptr) return {};
   const size_t size = given->size;
   if (size <= sizeof given->size || size > kLargestStruct)
-    return Status(StatusCode::kInvalidArgument, "size does not match the struct: call its pitot_..._init first");
+    return Refuse<Struct>("::size does not match the struct: call its pitot_..._init first");
   const char* const bytes = reinterpret_cast<const char*>(given);
   const auto is_set = [](char byte) { return byte != 0; };
   if (size > sizeof *given && std::any_of(bytes + sizeof *given, bytes + size, is_set))
-    return Status(StatusCode::kInvalidArgument, "a field is set for a newer libpitot_c");
+    return Refuse<Struct>(" has a field set for a newer libpitot_c");
   std::memcpy(static_cast<void*>(values), bytes, std::min(size, sizeof *given));
   return {};
 }

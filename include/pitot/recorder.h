@@ -74,9 +74,10 @@ class PITOT_EXPORT Recorder {
   Status SetDepth(Depth depth) noexcept;
   // Hands over what only one profiler of a process can use at a time, and takes it back. `collector` is the name of the
   // collector that holds it: "cupti" for CUPTI, which PyTorch's profiler gets without a call. Resume also takes it back
-  // from a profiler that cannot be detected. Both do nothing without a collector of this name.
+  // from a profiler that cannot be detected. Both do nothing if a collector of Pitot's was not added.
   // Threads: any; not in a callback of CUPTI.
-  // Errors: kInvalidArgument: null; kNotRunning; kUnavailable: CUPTI does not answer, and does as requested once it
+  // Errors: kInvalidArgument: null; kNotFound: neither Pitot nor this recorder has a collector of this name;
+  //   kNotRunning; kUnavailable: CUPTI does not answer, and does as requested once it
   //   answers; for Pause also: a GPU may still be held; for Resume also: another tool still has it.
   // Cost: waits for the thread that calls CUPTI, some ms to tens of ms, 2 s at most (as SetDepth at its first call).
   Status Pause(const char* collector) noexcept;

@@ -2,6 +2,7 @@
 #include "cli/command_line.h"
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +28,14 @@ std::string WhatIsWrong(const CLI::ParseError& error) {
   return is_without ? said.substr(0, said.find(':')) + ": the value is missing" : said;
 }
 
+CLI::Validator WholeNumber(const std::string& range, const std::function<bool(int64_t)>& is_in) {
+  const auto check = [=](const std::string& given) {
+    int64_t value = 0;
+    return absl::SimpleAtoi(given, &value) && is_in(value) ? std::string() : Refuse(given, "a whole number, " + range);
+  };
+  return CLI::Validator(check, range);
+}
+
 }  // namespace
 
 Option Option::Required() const {
@@ -46,12 +55,13 @@ Option Option::HideFromHelp() const {
 
 Option Option::Whole(int64_t least, int64_t most) const {
   const std::string range = absl::StrCat(least, " to ", most);
-  const auto check = [=](const std::string& given) {
-    int64_t value = 0;
-    const bool is_allowed = absl::SimpleAtoi(given, &value) && value >= least && value <= most;
-    return is_allowed ? std::string() : Refuse(given, "a whole number, " + range);
-  };
-  option_->check(CLI::Validator(check, range));
+  option_->check(WholeNumber(range, [=](int64_t value) { return value >= least && value <= most; }));
+  return *this;
+}
+
+Option Option::ZeroOr(int64_t least, int64_t most) const {
+  const std::string range = absl::StrCat("0, or ", least, " to ", most);
+  option_->check(WholeNumber(range, [=](int64_t value) { return value == 0 || (value >= least && value <= most); }));
   return *this;
 }
 

@@ -35,6 +35,7 @@ class Option {
   // Allowed values: the help shows them, and a refusal names them: "--limit: -1 was given; allowed: a whole number, 0
   // to 1000000000".
   Option Whole(int64_t least, int64_t most) const;
+  Option ZeroOr(int64_t least, int64_t most) const;  // a whole number, too
   Option Number(double least, double most = kNoMost) const;
   Option OneOf(std::vector<std::string> names) const;
   // `wrong` returns what is wrong with a text, or "".

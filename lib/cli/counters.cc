@@ -137,7 +137,7 @@ void AddCounters(CommandLine& line) {
   command
       .Add("--interval", &options->serve.interval_us,
            "serve: us between samples; 0: 4000, and more if that costs 2 % of a CPU")
-      .Whole(0, counters::kMostIntervalUs);
+      .ZeroOr(counters::kLeastIntervalUs, counters::kMostIntervalUs);
   command.Add("--cupti", &options->serve.cupti, "serve: the file of CUPTI");
   // Hidden: for tests.
   command.Add("--directory", &options->directory).HideFromHelp();

@@ -57,11 +57,6 @@ int ServeCounters(const ServeOptions& options) {
     Complain("--user: only root can sample for another user");
     return kUsage;
   }
-  if (options.interval_us != 0 && options.interval_us < counters::kLeastIntervalUs) {
-    Complain(absl::StrCat("--interval: ", options.interval_us, " was given; allowed: 0, and ",
-                          counters::kLeastIntervalUs, " to ", counters::kMostIntervalUs));
-    return kUsage;
-  }
   // Threads of the driver inherit it.
   sigset_t signals;
   sigemptyset(&signals);

@@ -30,6 +30,7 @@
 #include "base/exports.h"
 #include "collect/host/sources.h"
 #include "collect/stacks/collector.h"
+#include "session/incident_directory.h"
 #include "session/options.h"
 #include "session/worker_priority.h"
 #include "trace/clock.h"
@@ -326,17 +327,17 @@ Finding IncidentDirectory(const std::string& path) {
     if (errno != ENOENT)
       return {"incident_directory", Health::kProblem, path + ": " + strerror(errno), "check the path"};
     is_there = false;  // Start creates one level
-    std::string bare = path;
-    while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
-    const size_t slash = bare.rfind('/');
-    directory = slash == std::string::npos ? "." : slash == 0 ? "/" : bare.substr(0, slash);
+    directory = session::ParentOf(path);
   } else if (!S_ISDIR(existing.st_mode)) {
     return {"incident_directory", Health::kProblem, path + " is not a directory", "name a directory"};
   }
   std::string probe = directory + "/.pitot-doctor-XXXXXX";
   if (mkdtemp(probe.data()) == nullptr) {
+    const int error = errno;
+    const bool has_parent = is_there || access(directory.c_str(), F_OK) == 0;
     return {"incident_directory", Health::kProblem,
-            (is_there ? path : path + " does not exist, and its parent") + " cannot be written: " + strerror(errno),
+            path + (is_there ? " cannot be written: " : " does not exist and cannot be created: ") +
+                (has_parent ? strerror(error) : "its parent does not exist"),
             "create it with write permission for the server's user"};
   }
   rmdir(probe.c_str());

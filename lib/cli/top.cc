@@ -283,13 +283,24 @@ std::vector<std::string> MissingNotes(const TopTable& table) {
   return notes;
 }
 
-std::string Notes(const TopTable& table, bool is_of_request) {
+// Why no layer has time on a GPU; "" if one has.
+std::string NoLayersNote(const Trace& trace, const TopTable& table) {
+  if (table.by != TopBy::kLayer || table.spans != 0 || table.gpu_ns != 0) return "";
+  std::string why(trace.AttributeOf("counters.no_gpu"));
+  if (why.empty() && !trace.AttributeOf("cuda_events.before_driver").empty())
+    why = "the process had not loaded CUDA's driver";
+  return "no layer was timed on a GPU" + (why.empty() ? "" : " (" + why + ")") +
+         "; `pitot doctor` says what the server's machine allows";
+}
+
+std::string Notes(const Trace& trace, const TopTable& table, bool is_of_request) {
   std::vector<std::string> notes;
   const std::string of = is_of_request ? "the request's time" : "the window";
   if (table.by == TopBy::kOperator || table.by == TopBy::kScope) notes.push_back(OperatorsNote(table.operators, of));
   if (table.by == TopBy::kOperator && table.cpu_ns == 0)
     notes.push_back(
         "there are no operators; `--by kernel`, `--by scope` and `--by request` show the time without them");
+  notes.push_back(NoLayersNote(trace, table));
   if (table.has_gpu) notes.push_back(KernelsNote(table.coverage, of));
   if (table.gpu_ns != 0 &&
       std::any_of(table.rows.begin(), table.rows.end(), [](const TopRow& row) { return !row.is_gpu_known; }))
@@ -315,7 +326,7 @@ std::string Order(const TopTable& table, size_t shown) {
   return "order: ranks 1-" + std::to_string(known + 1) + " are sure" + drawn;
 }
 
-std::string Table(const TopTable& table, size_t shown, const TopArguments& arguments) {
+std::string Table(const Trace& trace, const TopTable& table, size_t shown, const TopArguments& arguments) {
   const bool is_of_request = !arguments.request.empty();
   const size_t width = arguments.width == 0 ? kNoWidth : static_cast<size_t>(arguments.width);
   std::string text = Grid(ColumnMaker(table, shown).Make(), width);
@@ -333,7 +344,7 @@ std::string Table(const TopTable& table, size_t shown, const TopArguments& argum
   if (const std::string order = Order(table, shown); !order.empty()) line(order);
   if (table.by == TopBy::kLayer)
     if (const std::string how = RoofNote(table); !how.empty()) line(how);
-  if (const std::string notes = Notes(table, is_of_request); !notes.empty()) line("note: " + notes);
+  if (const std::string notes = Notes(trace, table, is_of_request); !notes.empty()) line("note: " + notes);
   if (shown < table.rows.size()) line(absl::StrFormat("%d of %d rows; --limit 0 shows all", shown, table.rows.size()));
   return text;
 }
@@ -479,7 +490,7 @@ int PrintRows(const Trace& trace, const TopTable& table, const TopArguments& arg
   if (arguments.json) {
     Print(Json(trace, table, shown));
   } else if (!table.rows.empty()) {
-    Print(Table(table, shown, arguments));
+    Print(Table(trace, table, shown, arguments));
   }
   if (!table.rows.empty()) return kDone;
   Complain(WhyNothing(table, arguments));

@@ -52,7 +52,7 @@ struct UntimedReason {
   const char* scopes;
 };
 constexpr UntimedReason kUntimed[] = {
-    {"cuda_events.before_driver", "before CUDA's driver was loaded"},
+    {"cuda_events.before_driver", "while the process had not loaded CUDA's driver"},
     {"cuda_events.no_context", "without a current context"},
     {"cuda_events.before_pool", "before the events of their context were made"},
     {"cuda_events.pool_failed", "of contexts without events: making them failed"},

@@ -8,9 +8,11 @@
 #include <cstring>
 #include <exception>
 #include <iterator>
+#include <string_view>
 #include <thread>
 #include <utility>
 
+#include "base/message.h"
 #include "pitot/outcome.h"
 #include "session/calibrate.h"
 #include "trace/requests.h"
@@ -30,6 +32,10 @@ static_assert(std::size(DepthStats{}.mean) == governor::kDepths);
 
 // After this long a late request tells nothing new.
 constexpr uint64_t kLongestLateNs = 2'000'000'000;
+
+// Pitot's own, by the name that Pause and Resume take.
+constexpr std::string_view kOwnCollectors[] = {"counters", "cuda_calls", "cuda_events", "cupti",  "host",
+                                               "nvml",     "nvtx",       "opencl",      "stacks", "torch"};
 
 uint32_t DepthsUpTo(Depth deepest) { return (2u << static_cast<uint32_t>(deepest)) - 1; }
 
@@ -120,12 +126,25 @@ Status Depths::Ask(std::string_view name, Status (Collector::*ask)() noexcept) n
   {
     const MutexLock tell_lock(&tell_mutex_);
     if (Status s = lifetime_.status(); !s.ok()) return s;
+    if (!IsKnown(name))
+      first = base::Error(StatusCode::kNotFound,
+                          "no collector is named \"%.*s\"; cupti, counters, cuda_calls and opencl can be paused",
+                          static_cast<int>(name.size()), name.data());
     for (size_t i = 0; Collector* const collector = At(i); ++i) {
       if (collector->Name() != name) continue;
       if (Status s = (collector->*ask)(); !s.ok() && first.ok()) first = std::move(s);
     }
   }
   return host_.LogError(std::move(first));
+}
+
+// Whether a collector of this name was ever added, or could be: Pitot's own may be left out.
+bool Depths::IsKnown(std::string_view name) noexcept {
+  if (std::find(std::begin(kOwnCollectors), std::end(kOwnCollectors), name) != std::end(kOwnCollectors)) return true;
+  const MutexLock lock(&mutex_);
+  const auto is_it = [name](const Governed& governed) { return governed.collector->Name() == name; };
+  return std::any_of(governed_.begin(), governed_.end(), is_it) ||
+         std::any_of(refused_.begin(), refused_.end(), [name](const auto& one) { return one.first == name; });
 }
 
 // ---- On any thread. -------------------------------------------------------------------------------------------------

@@ -107,6 +107,7 @@ class Depths {
   bool Take(std::unique_ptr<Collector>* collector, Depth expected) noexcept PITOT_EXCLUDES(mutex_);
   bool MakeRoomFor(const Collector& collector) noexcept PITOT_REQUIRES(mutex_);
   void MakeGovernor() noexcept PITOT_REQUIRES(mutex_);
+  bool IsKnown(std::string_view name) noexcept PITOT_EXCLUDES(mutex_);
   Collector* At(size_t i) noexcept PITOT_EXCLUDES(mutex_);
   uint32_t AskDepths() noexcept PITOT_EXCLUDES(mutex_);
   Depth DueOf(const Governed& governed) const noexcept PITOT_REQUIRES(mutex_);

@@ -44,6 +44,14 @@ Status SystemError(const char* what, const std::string& path, int error) {
   return Error(code, "cannot %s %s: %s", what, path.c_str(), Said(strerror_r(error, buffer, sizeof buffer), buffer));
 }
 
+// The error for ENOENT: the parent is missing, or takes no folders (/proc).
+Status NoPlace(const std::string& path) {
+  const bool has_parent = access(ParentOf(path).c_str(), F_OK) == 0;
+  return Error(
+      StatusCode::kNotFound, "cannot create Options::incident_directory %s: its parent folder %s", path.c_str(),
+      has_parent ? "exists, and the system answers: No such file or directory" : "does not exist; create that first");
+}
+
 // Calls `visit(name)` for each entry of the directory except "." and "..".
 template <class Visit> void ForEachEntry(int directory_fd, Visit visit) {
   const int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -164,6 +172,12 @@ Status WriteFile(int directory_fd, const std::string& name, const std::string& p
 
 }  // namespace
 
+std::string ParentOf(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
 std::string FileSafe(const std::string& text) {
   std::string safe;
   for (const char c : text) {
@@ -221,11 +235,7 @@ Status IncidentDirectory::Open(const std::string& path) {
 Status IncidentDirectory::Reopen() {
   const std::string& path = real_path_.empty() ? path_ : real_path_;
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return errno == ENOENT ? Error(StatusCode::kNotFound,
-                                   "cannot create Options::incident_directory %s: its parent folder does not exist; "
-                                   "create that first",
-                                   path_.c_str())
-                           : SystemError("create Options::incident_directory", path_, errno);
+    return errno == ENOENT ? NoPlace(path_) : SystemError("create Options::incident_directory", path_, errno);
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (real_path_.empty() ? 0 : O_NOFOLLOW));
   if (fd < 0) return SystemError("open Options::incident_directory", path_, errno);
   if (fd_ >= 0) close(fd_);

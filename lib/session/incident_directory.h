@@ -24,6 +24,9 @@ class Throttle {
   ~Throttle() = default;
 };
 
+// The folder of a path, which need not exist.
+std::string ParentOf(std::string path);
+
 class IncidentDirectory {
  public:
   IncidentDirectory() = default;

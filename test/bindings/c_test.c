@@ -304,7 +304,8 @@ static void StructsOfCollectorsFollowTheRules(void) {
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_OK);
   cupti.known.size = 0;
   CHECK("CUPTI without a size is refused",
-        pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
+        pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT &&
+            SAYS("pitot_cupti::size does not match") && SAYS("_init"));
 
   struct {
     pitot_nvml known;
@@ -317,7 +318,8 @@ static void StructsOfCollectorsFollowTheRules(void) {
             nvml.known.memory_bytes == 2u << 20 && nvml.unknown == 0);
   nvml.unknown = 1;
   CHECK("a newer caller's NVML is refused if it sets an unknown field",
-        pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));
+        pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_INVALID_ARGUMENT &&
+            SAYS("pitot_nvml has a field set for a newer"));
   nvml.unknown = 0;
   nvml.known.library = "/nowhere/libnvidia-ml.so";
   CHECK("and accepted otherwise",
@@ -328,7 +330,8 @@ static void StructsOfCollectorsFollowTheRules(void) {
         pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_NOT_FOUND);
   nvml.known.size = 0;
   CHECK("NVML without a size is refused",
-        pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
+        pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_INVALID_ARGUMENT &&
+            SAYS("pitot_nvml::size does not match") && SAYS("_init"));
 
   pitot_nvtx nvtx;
   pitot_nvtx_init(&nvtx, sizeof nvtx);
@@ -679,8 +682,11 @@ static void GpusAreRecordedAllTheTime(void) {
         pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
   counters.size = sizeof counters;
   gpu.known.cuda_events = &events;
-  CHECK("options of a collector are passed on, and the others are added",
+  CHECK("options of a collector are passed on",
         pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::pairs_per"));
+  CHECK("a wrong one adds no collector", pitot_set_counter_interval(500, MESSAGE) == PITOT_UNAVAILABLE);
+  gpu.known.with_cuda_events = 0;
+  CHECK("a corrected call adds the others", pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_OK);
   CHECK("the interval of running counters can be changed", pitot_set_counter_interval(500, MESSAGE) == PITOT_OK);
   CHECK("an interval that cannot be is refused",
         pitot_set_counter_interval(99, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("99 us"));
@@ -688,6 +694,7 @@ static void GpusAreRecordedAllTheTime(void) {
   CHECK("CUDA calls are there", pitot_recorder_add_cuda_calls(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
   CHECK("NVML is there", pitot_recorder_add_nvml(recorder, &nvml, MESSAGE) == PITOT_ALREADY_RUNNING);
   gpu.known.with_counters = gpu.known.with_cuda_calls = gpu.known.with_nvml = 0;
+  gpu.known.with_cuda_events = 1;
   gpu.known.cuda_events = NULL;
   CHECK("a collector can be left out", pitot_recorder_enable_gpu(recorder, &gpu.known, MESSAGE) == PITOT_OK);
   CHECK("CUDA events are there", pitot_recorder_add_cuda_events(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);

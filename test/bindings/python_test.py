@@ -654,13 +654,42 @@ class Collectors(WithFolder):
         self.assertTrue(recorder.add_nvml(**self.NVML))
         with self.assertRaisesRegex(pitot.InvalidArgument, "NvmlOptions::rate_hz"):
             recorder.enable_gpu(counters=False, cuda_calls=False, cuda_events=False, nvml={"rate_hz": 51})
-        with self.assertRaises(TypeError):
-            recorder.enable_gpu(counters={"interval_ms": 1})
+        for wrong, message in (({"counters": {"interval_ms": 1}}, "counters has the unknown option 'interval_ms'"),
+                               ({"counters": None}, "counters is None; it must be True, False or a mapping"),
+                               ({"nvml": 1}, "nvml is 1; it must be True, False or a mapping")):
+            with self.subTest(wrong), self.assertRaisesRegex(pitot.InvalidArgument, message):
+                recorder.enable_gpu(**wrong)
+
+    def test_a_wrong_option_of_gpus_adds_no_collector(self):
+        recorder = self.start()
+        with self.assertRaisesRegex(pitot.InvalidArgument, "CounterOptions::interval_us"):
+            recorder.enable_gpu(counters={"interval_us": 5}, nvml=self.NVML)
+        self.assertTrue(recorder.enable_gpu(nvml=self.NVML))
 
     def test_a_start_with_gpus_has_their_collectors(self):
         recorder = self.start(gpu=True)
         for status in (recorder.add_counters(), recorder.add_cuda_events()):
             self.assertEqual(status.code, pitot.StatusCode.ALREADY_RUNNING)
+
+    def test_a_start_passes_the_options_of_gpus_on(self):
+        recorder = self.start(gpu={"counters": {"interval_us": 8000}, "cuda_events": False})
+        self.assertEqual(recorder.add_counters().code, pitot.StatusCode.ALREADY_RUNNING)
+        self.assertTrue(recorder.add_cuda_events())
+
+    def test_a_start_with_a_wrong_option_of_gpus_starts_no_recorder(self):
+        for wrong, message in (({"counters": {"interval_us": 5}}, "CounterOptions::interval_us"),
+                               ({"bogus": 3}, "gpu has the unknown option 'bogus'"),
+                               (None, "gpu is None; it must be True, False or a mapping")):
+            with self.subTest(wrong), self.assertRaisesRegex(pitot.InvalidArgument, message):
+                pitot.start(gpu=wrong)
+        self.assertTrue(self.start().status)
+
+    def test_a_text_of_another_type_is_named(self):
+        for call, message in ((lambda: pitot.cuda_scope(0, "forward"), "^name is 0; it must be a str"),
+                              (lambda: pitot.Wait(pitot.WaitKind.QUEUE, 3), "^resource is 3; "),
+                              (lambda: pitot.Request(3), "^route is 3; ")):
+            with self.subTest(message), self.assertRaisesRegex(pitot.InvalidArgument, message):
+                call()
 
     def test_a_cuda_scope_without_a_gpu_does_nothing(self):
         recorder = self.start()
@@ -685,7 +714,10 @@ class Collectors(WithFolder):
     def test_the_interval_of_counters_is_changed_while_they_run(self):
         self.assertEqual(pitot.set_counter_interval(500).code, pitot.StatusCode.UNAVAILABLE)
         recorder = self.start()
-        self.assertTrue(recorder.add_counters(library="/nowhere/libcupti.so"))
+        missing = recorder.add_counters(library="/nowhere/libcupti.so")
+        self.assertEqual(missing.code, pitot.StatusCode.NOT_FOUND)
+        self.assertIn("CounterOptions::library is /nowhere/libcupti.so", missing.message)
+        self.assertTrue(recorder.add_counters(library="libnowhere.so"))
         self.assertTrue(pitot.set_counter_interval(500))
         self.assertTrue(pitot.set_counter_interval(0))
         for wrong in (99, -1, 2**32):

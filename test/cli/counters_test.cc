@@ -205,7 +205,10 @@ TEST_CASE("counters serve without a driver or with a wrong option says so", "[cl
         "pitot: --user: there is no user nobody-of-this-name\n");
   const Result wrong = folder.Run("counters serve --interval 99 --directory .");
   CHECK(wrong.exit_code == 2);
-  CHECK(wrong.err == "pitot: --interval: 99 was given; allowed: 0, and 100 to 1000000\n");
+  CHECK(wrong.err ==
+        "pitot: --interval: 99 was given; allowed: a whole number, 0, or 100 to 1000000. "
+        "See `pitot --help`, or `pitot COMMAND --help`.\n");
+  CHECK(folder.Run("counters serve --help").out.find("--interval UINT:0, or 100 to 1000000") != std::string::npos);
   folder.Write("libcuda.so.1", "no library");
   setenv("LD_LIBRARY_PATH", (folder / "").c_str(), 1);
   const Result none = folder.Run("counters serve --directory .");

@@ -325,6 +325,13 @@ TEST_CASE("doctor shows the variables that configure Pitot, and whether they are
     machine.Ask();
     CHECK(machine.exit_code == 1);
     CHECK(machine.Health("incident_directory") == "problem");
+    CHECK(machine.Says("incident_directory", "cannot be created: its parent does not exist"));
+  }
+  SECTION("an incident directory in a parent that takes no folders") {
+    machine.Set("PITOT_INCIDENT_DIRECTORY", "/proc/pitot-incidents");
+    machine.Ask();
+    CHECK(machine.exit_code == 1);
+    CHECK(machine.Says("incident_directory", "cannot be created: No such file or directory"));
   }
 }
 

@@ -492,3 +492,25 @@ TEST_CASE("top refuses wrong arguments and files", "[cli]") {
   CHECK(Contains(kernels.err, "CUPTI's collector records kernels at depth kernels (docs/guide/kernels.md)"));
   CHECK(folder.Run("top plain.pitot --by scope").exit_code == 0);
 }
+
+TEST_CASE("top by layer without time on a GPU says so, and why", "[cli]") {
+  const Folder folder;
+  const auto notes = [&](const char* key, const char* value) {
+    pitot::test::TraceMaker maker;
+    maker.trace.window_begin_ns = kBegin;
+    maker.trace.window_end_ns = kBegin + 1'000 * kUs;
+    const uint32_t thread = maker.Thread("executor");
+    maker.Event(thread, maker.Site(SiteKind::kScope, "forward"), kBegin, 500 * kUs);
+    if (*key != '\0') maker.trace.attributes.push_back({maker.String(key), maker.String(value)});
+    folder.Write("dump.pitot", Dump(maker.Finish()));
+    return folder.Run("top dump.pitot --by layer").out;
+  };
+  CHECK(Contains(notes("counters.no_gpu", "this process has used no GPU"),
+                 "no layer was timed on a GPU (this process has used no GPU); `pitot doctor`"));
+  CHECK(Contains(notes("cuda_events.before_driver", "999"),
+                 "no layer was timed on a GPU (the process had not loaded CUDA's driver); `pitot doctor`"));
+  CHECK(Contains(notes("", ""), "no layer was timed on a GPU; `pitot doctor`"));
+
+  folder.Write("dump.pitot", Dump(Network().Make()));
+  CHECK_FALSE(Contains(folder.Run("top dump.pitot --by layer").out, "no layer was timed"));
+}

@@ -222,6 +222,10 @@ TEST_CASE("a report has the number of batches timed by CUDA events, and the reas
               "1 batch; not yet done by the GPU: 4, the oldest for 2.000 s; scopes not timed since the collector "
               "started: 7 beyond the events of their context (CudaEventOptions::pairs_per_context) "));
   }
+  SECTION("without a driver, which never came") {
+    add("cuda_events.before_driver", "999");
+    CHECK(Has(OneLine(Report(trace)), "started: 999 while the process had not loaded CUDA's driver "));
+  }
   SECTION("with layers given up") {
     add("cuda_events.stream_unsure", "3");
     add("cuda_events.ended_elsewhere", "2");

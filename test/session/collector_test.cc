@@ -711,8 +711,8 @@ TEST_CASE("a collector keeps one window at a time, though several incidents are 
 
 TEST_CASE("the named collector hands over and takes back, and the host gets its words", "[collector]") {
   GovernedHost host;
-  CHECK(host.recorder.Pause("other").ok());
-  CHECK(host.recorder.Resume("other").ok());
+  CHECK(host.recorder.Pause("counters").ok());  // one of Pitot's, not added
+  CHECK(host.recorder.Resume("counters").ok());
   CHECK(host.seen.paused == 0);
   CHECK(host.recorder.Pause(nullptr).code() == StatusCode::kInvalidArgument);
   CHECK(host.recorder.Pause("fake").ok());
@@ -722,6 +722,14 @@ TEST_CASE("the named collector hands over and takes back, and the host gets its 
   CHECK(std::string(status.message()) == "somebody else has it");
   host.recorder.Stop();
   CHECK(host.recorder.Pause("fake").code() == StatusCode::kNotRunning);
+}
+
+TEST_CASE("the name of a collector that nobody has is refused", "[collector]") {
+  GovernedHost host;
+  const Status status = host.recorder.Pause("counter");
+  CHECK(status.code() == StatusCode::kNotFound);
+  CHECK_THAT(status.message(), Catch::Contains("no collector is named \"counter\""));
+  CHECK(host.recorder.Resume("").code() == StatusCode::kNotFound);
 }
 
 TEST_CASE("what a collector did not record is told in the host's language, in the trace and in the log",

@@ -142,6 +142,15 @@ TEST_CASE("a directory without a parent says that the parent must exist", "[dire
                                              "/no/such: its parent folder does not exist; create that first");
 }
 
+TEST_CASE("a parent that takes no folders is not said to be missing", "[directory]") {
+  IncidentDirectory directory;
+  const Status status = directory.Open("/proc/pitot-incidents");
+  CHECK_FALSE(status.ok());
+  CHECK(std::string(status.message()) ==
+        "cannot create Options::incident_directory /proc/pitot-incidents: its parent folder exists, and the system "
+        "answers: No such file or directory");
+}
+
 TEST_CASE("incidents of the same name get a number behind it", "[directory]") {
   const TempDirectory temp;
   IncidentDirectory one, other;  // of two processes

@@ -403,18 +403,16 @@ def real(name: str, value: Any) -> float:
         raise InvalidArgument(f"{name} is {value!r}; it must be a number") from None
 
 
-def encode(text: Optional[str]) -> Optional[bytes]:
+def encode(name: str, value: Optional[str]) -> Optional[bytes]:
     """Returns a str as bytes for C; parts that are not valid UTF-8 become question marks. Raises InvalidArgument."""
-    if not isinstance(text, (str, type(None))):
-        raise InvalidArgument(f"{text!r} must be a str")
-    return None if text is None else text.encode("utf-8", "replace")
+    return None if value is None else text(name, value)
 
 
-def text(value: str) -> Optional[bytes]:
+def text(name: str, value: str) -> bytes:
     """Like encode, but None is not allowed."""
     if not isinstance(value, str):
-        raise InvalidArgument(f"{value!r} must be a str")
-    return encode(value)
+        raise InvalidArgument(f"{name} is {value!r}; it must be a str")
+    return value.encode("utf-8", "replace")
 
 
 def decode(text: Optional[bytes]) -> str:

@@ -107,7 +107,7 @@ class Profile:
 
     def compare(self, name: str, other: "Profile", other_name: str) -> str:
         """Says how the longest kernels of two profiles differ. Names stand for the profiles: "fused", "SDPA"."""
-        return _text(lib.profile_compare, lib.text(name), self._handle, lib.text(other_name), other._handle)
+        return _text(lib.profile_compare, lib.text("name", name), self._handle, lib.text("other_name", other_name), other._handle)
 
     def __del__(self) -> None:
         self._free(self._handle)
@@ -125,7 +125,7 @@ def profile_kernels(kernel: str = "", *, launches: Optional[int] = None, timeout
     needs. Raises InvalidArgument for a wrong option.
     """
     options = _recorder._filled(lib.ProfileOptions, lib.profile_options_init, {
-        "kernel": lib.text(kernel), "launches": launches, "timeout_ms": timeout_ms, "replay": replay, "metrics": metrics,
+        "kernel": lib.text("kernel", kernel), "launches": launches, "timeout_ms": timeout_ms, "replay": replay, "metrics": metrics,
         "device": device, "library": _recorder._path(library or _cupti.find()), "pauses_counters": pauses_counters})
     handle = c_void_p()
     recorder = _recorder._current()

@@ -16,10 +16,10 @@ _MOST_NAMES = 16384
 _names: Dict[str, int] = {}
 
 
-def _name(text: str) -> int:
+def _name(text: str, argument: str = "name") -> int:
     name = _names.get(text)
     if name is None:
-        name = lib.intern(lib.text(text))
+        name = lib.intern(lib.text(argument, text))
         if len(_names) < _MOST_NAMES:
             _names[text] = name
     return name
@@ -36,7 +36,7 @@ def evidence_name(text: str) -> int:
     if name is None:
         if len(_evidence) >= _MOST_EVIDENCE:
             return _name("(other)" if text else "")
-        name = _evidence[text] = int(lib.intern(lib.text(text)))
+        name = _evidence[text] = int(lib.intern(lib.text("name", text)))
     return name
 
 
@@ -101,7 +101,7 @@ def _traced(function: Any, name: Optional[str]) -> Any:
 
 def instant(name: str, detail: Optional[str] = None) -> None:
     """Records a moment, with a detail of at most 48 bytes (the rest is cut)."""
-    lib.instant(_name(name), lib.encode(detail))
+    lib.instant(_name(name), lib.encode("detail", detail))
 
 
 def counter(name: str, value: float) -> None:
@@ -111,7 +111,7 @@ def counter(name: str, value: float) -> None:
 
 def set_thread_name(name: str) -> None:
     """Names the calling thread in traces. The default is the operating system's name, which Python does not set."""
-    lib.set_thread_name(lib.text(name))
+    lib.set_thread_name(lib.text("name", name))
 
 
 class WaitKind(enum.IntEnum):
@@ -190,7 +190,7 @@ class Wait:
 
     def __init__(self, kind: WaitKind, resource: str, owner: Owner = Owner()) -> None:
         self._kind = lib.constant("kind", kind)
-        self._resource = _name(resource)
+        self._resource = _name(resource, "resource")
         self._owner = _owner(owner)
         self._wait = lib.WaitStruct()
 

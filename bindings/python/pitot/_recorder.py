@@ -5,6 +5,7 @@ import atexit
 import ctypes
 import enum
 import functools
+import inspect
 import logging
 import os
 import typing
@@ -283,10 +284,10 @@ class Recorder:
 
     def trigger(self, reason: str = "") -> Status:
         """Requests an incident now, with a sentence for its report."""
-        return self._failure_or(lib.recorder_trigger, lib.encode(reason))
+        return self._failure_or(lib.recorder_trigger, lib.encode("reason", reason))
 
     def flush(self, timeout_ms: int = 60000) -> Status:
-        """Waits until every incident requested before the call is on disk (or failed), at most `timeout_ms`."""
+        """Waits until every incident requested before the call is on disk and judged (or failed), at most `timeout_ms`."""
         return self._failure_or(lib.recorder_flush, lib.whole("timeout_ms", timeout_ms))
 
     def set_depth(self, depth: Depth) -> Status:
@@ -314,13 +315,13 @@ class Recorder:
     def pause(self, collector: str) -> Status:
         """Hands over what only one profiler of a process can use at a time: `pause("cupti")` hands over CUPTI.
 
-        PyTorch's profiler gets it without a call. Does nothing if the recorder has no collector of this name.
+        PyTorch's profiler gets it without a call. Does nothing if the collector was not added; NOT_FOUND: not a collector's name.
         """
-        return self._failure_or(lib.recorder_pause, collector.encode())
+        return self._failure_or(lib.recorder_pause, lib.text("collector", collector))
 
     def resume(self, collector: str) -> Status:
         """Takes back what `pause` handed over."""
-        return self._failure_or(lib.recorder_resume, collector.encode())
+        return self._failure_or(lib.recorder_resume, lib.text("collector", collector))
 
     def add_nvml(self, *, library: Union[str, "os.PathLike[str]", None] = None, rate_hz: Optional[int] = None,
                  memory_bytes: Optional[int] = None) -> Status:
@@ -368,18 +369,11 @@ class Recorder:
         """Adds everything of NVIDIA GPUs that may run all the time: counters, waits, layers and NVML.
 
         It has no kernels: `add_cupti` records these. False leaves a collector out; a dict has its options, by the names of
-        `add_counters`, `add_cuda_calls`, `add_cuda_events` and `add_nvml`. A machine without a driver or GPU is not an error. A false Status is
-        the first collector's error; the others stay added. Waits for NVML, 10 s at most.
+        `add_counters`, `add_cuda_calls`, `add_cuda_events` and `add_nvml`. A machine without a driver or GPU is not an error. A
+        wrong option adds none. A false Status is the first collector's error at its start; the others stay added. Waits for
+        NVML, 10 s at most.
         """
-        gpu = _filled(lib.Gpu, lib.gpu_init, {"with_counters": counters is not False,
-                                              "with_cuda_calls": cuda_calls is not False,
-                                              "with_cuda_events": cuda_events is not False,
-                                              "with_nvml": nvml is not False})
-        for name, options, make in (("counters", counters, _counters), ("cuda_calls", cuda_calls, _cuda_calls),
-                                    ("cuda_events", cuda_events, _cuda_events), ("nvml", nvml, _nvml)):
-            if options is not False:
-                setattr(gpu, name, ctypes.pointer(make(**({} if options is True else options))))
-        return self._failure_or(lib.recorder_enable_gpu, byref(gpu))
+        return self._failure_or(lib.recorder_enable_gpu, byref(_gpu(counters, cuda_calls, cuda_events, nvml)))
 
     def add_host(self, *, rate_hz: Optional[int] = None, thread_rate_hz: Optional[int] = None,
                  most_threads: Optional[int] = None, memory_bytes: Optional[int] = None) -> Status:
@@ -423,7 +417,7 @@ class Recorder:
                 sample_window_ms: Optional[int] = None, warm_up_ms: Optional[int] = None) -> Status:
         """Explains in each incident why its request was slow: report.txt opens with it, verdict.json and report.html are added.
 
-        The verdict comes after the incident's own files; flush does not wait for it. Small samples teach what is normal, and
+        The verdict comes after the incident's own files; flush waits for it, too. Small samples teach what is normal, and
         `baseline_file` keeps it across restarts. See pitot/analyze/judge.h.
         """
         fields = {"baseline_file": _path(baseline_file), "html": html,
@@ -472,7 +466,7 @@ class Recorder:
 
         No route: every route. None means the default of pitot/trigger/latency.h.
         """
-        return self._add(lib.LatencyTrigger, route=lib.encode(route), above_ms=above_ms, or_above_quantile=or_above_quantile,
+        return self._add(lib.LatencyTrigger, route=lib.encode("route", route), above_ms=above_ms, or_above_quantile=or_above_quantile,
                          memory=memory, warm_up_requests=warm_up_requests, k=k, n=n, cool_down_ms=cool_down_ms,
                          pre_window_ms=pre_window_ms, post_window_ms=post_window_ms)
 
@@ -480,7 +474,7 @@ class Recorder:
                             on_abandoned: bool = False, cool_down_ms: Optional[int] = None,
                             pre_window_ms: Optional[int] = None, post_window_ms: Optional[int] = None) -> Status:
         """Fires on a request that failed, timed out or was abandoned."""
-        return self._add(lib.FailureTrigger, route=lib.encode(route), on_failed=on_failed, on_timed_out=on_timed_out,
+        return self._add(lib.FailureTrigger, route=lib.encode("route", route), on_failed=on_failed, on_timed_out=on_timed_out,
                          on_abandoned=on_abandoned, cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms,
                          post_window_ms=post_window_ms)
 
@@ -494,7 +488,7 @@ class Recorder:
         Thresholds are fixed, or quantiles from 0.5 to 0.9999: of first tokens of the same route and size bucket, of gaps of the
         route. A quantile needs `warm_up_marks` first tokens or gaps, and counts halve every `memory`. 0: off; one must be set.
         """
-        return self._add(lib.TokensTrigger, route=lib.encode(route), first_token_above_ms=first_token_above_ms,
+        return self._add(lib.TokensTrigger, route=lib.encode("route", route), first_token_above_ms=first_token_above_ms,
                          gap_above_ms=gap_above_ms, first_token_or_above_quantile=first_token_or_above_quantile,
                          gap_or_above_quantile=gap_or_above_quantile, memory=memory, warm_up_marks=warm_up_marks,
                          cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms,
@@ -504,7 +498,7 @@ class Recorder:
                           scope_open_ms: float = 0, cool_down_ms: Optional[int] = None, pre_window_ms: Optional[int] = None,
                           post_window_ms: Optional[int] = None) -> Status:
         """Fires while a request or a scope is still open, so that a hang leaves an incident although nothing ends."""
-        return self._add(lib.StallTrigger, route=lib.encode(route), request_open_ms=request_open_ms, scope=lib.encode(scope),
+        return self._add(lib.StallTrigger, route=lib.encode("route", route), request_open_ms=request_open_ms, scope=lib.encode("scope", scope),
                          scope_open_ms=scope_open_ms, cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms,
                          post_window_ms=post_window_ms)
 
@@ -513,7 +507,7 @@ class Recorder:
                           cool_down_ms: Optional[int] = None, pre_window_ms: Optional[int] = None,
                           post_window_ms: Optional[int] = None) -> Status:
         """Fires when a route has become slower as a whole: by the median of recent requests and that of many before."""
-        return self._add(lib.DriftTrigger, route=lib.encode(route), above_percent=above_percent,
+        return self._add(lib.DriftTrigger, route=lib.encode("route", route), above_percent=above_percent,
                          recent_requests=recent_requests, reference_requests=reference_requests, cool_down_ms=cool_down_ms,
                          pre_window_ms=pre_window_ms, post_window_ms=post_window_ms)
 
@@ -523,7 +517,7 @@ class Recorder:
 
         It runs on the thread that finishes the request, which pays for its time.
         """
-        return self._add(lib.PredicateTrigger, predicate=_address(_predicate_callback(predicate)), cause=lib.encode(cause),
+        return self._add(lib.PredicateTrigger, predicate=_address(_predicate_callback(predicate)), cause=lib.encode("cause", cause),
                          cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms, post_window_ms=post_window_ms)
 
     def _add(self, struct: Any, **fields: Any) -> Status:
@@ -608,6 +602,30 @@ def _cuda_events(pairs_per_context: Optional[int] = None, memory_bytes: Optional
                     "graph_scopes": graph_scopes, "layer_cost_percent": layer_cost_percent})
 
 
+def _options(argument: str, given: Any, function: Callable[..., Any]) -> Optional[Mapping[str, Any]]:
+    """Returns the options that an argument passes on to `function`; None: False. Raises InvalidArgument."""
+    if isinstance(given, bool):
+        return {} if given else None
+    if not isinstance(given, Mapping):
+        raise lib.InvalidArgument(f"{argument} is {given!r}; it must be True, False or a mapping of options")
+    known = inspect.signature(function).parameters
+    for name in given:
+        if name not in known:
+            raise lib.InvalidArgument(f"{argument} has the unknown option {name!r}; it may have {', '.join(known)}")
+    return given
+
+
+def _gpu(counters: Any = True, cuda_calls: Any = True, cuda_events: Any = True, nvml: Any = True) -> Any:
+    gpu = _filled(lib.Gpu, lib.gpu_init, {})
+    for name, given, make in (("counters", counters, _counters), ("cuda_calls", cuda_calls, _cuda_calls),
+                              ("cuda_events", cuda_events, _cuda_events), ("nvml", nvml, _nvml)):
+        options = _options(name, given, make)
+        setattr(gpu, f"with_{name}", options is not None)
+        if options is not None:
+            setattr(gpu, name, ctypes.pointer(make(**options)))
+    return gpu
+
+
 def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, process_name: Optional[str] = None,
           memory_budget_bytes: Optional[int] = None, max_ring_bytes: Optional[int] = None,
           min_ring_bytes: Optional[int] = None, max_open_requests: Optional[int] = None, clock: Optional[Clock] = None,
@@ -616,14 +634,15 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           max_incident_directory_bytes: Optional[int] = None, worker_cpu_percent: Optional[int] = None,
           depth: Optional[Depth] = None, overhead_budget_percent: Optional[float] = None,
           perfetto_file: Optional[bool] = None,
-          log: LogFunction = _to_logging, from_environment: bool = False, gpu: bool = False,
+          log: LogFunction = _to_logging, from_environment: bool = False,
+          gpu: Union[bool, Mapping[str, Any]] = False,
           collections: bool = True, interpreter_lock: bool = True, event_loops: bool = True,
           stacks: bool = True) -> Recorder:
     """Starts the recorder of this process; in a server that forks workers, call it in each.
 
     None means the default of pitot/options.h, or with `from_environment` the value of PITOT_INCIDENT_DIRECTORY and the other
     variables. `log` takes messages, with a level of the module logging; by default they go to the logger "pitot". `gpu` calls
-    `Recorder.enable_gpu`; the log has its errors.
+    `Recorder.enable_gpu`, as a mapping with these arguments; the log has its errors.
 
     `collections` records garbage collections of 1 ms and more. `interpreter_lock` has a thread ask for the interpreter's lock
     every 10 ms, and records who had it when that took 2 ms or more. `event_loops` makes requests follow their tasks in
@@ -632,10 +651,12 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
     Returns a recorder that runs until `stop` or the end of the interpreter. If it could not start, it does not record; its
     `status` and the log give the reason. Raises InvalidArgument for a wrong option.
     """
+    gpu_options = _options("gpu", gpu, _gpu)
+    enabled = None if gpu_options is None else _gpu(**gpu_options)
     init = lib.options_init_from_environment if from_environment else lib.options_init
     options = _filled(lib.Options, init, dict(
         incident_directory=_path(incident_directory),
-        process_name=lib.encode(process_name), memory_budget_bytes=memory_budget_bytes, max_ring_bytes=max_ring_bytes,
+        process_name=lib.encode("process_name", process_name), memory_budget_bytes=memory_budget_bytes, max_ring_bytes=max_ring_bytes,
         min_ring_bytes=min_ring_bytes, max_open_requests=max_open_requests, clock=clock, pre_window_ms=pre_window_ms,
         post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
         max_incidents_kept=max_incidents_kept, max_incident_directory_bytes=max_incident_directory_bytes,
@@ -647,8 +668,12 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
     if status:
         _running.add(recorder)
         _evidence.start(recorder, bool(collections), bool(interpreter_lock), bool(event_loops), bool(stacks))
-        if gpu:
-            recorder.enable_gpu()
+        if enabled is not None:
+            try:
+                _call(lib.recorder_enable_gpu, handle.value, byref(enabled))
+            except lib.InvalidArgument:
+                recorder.stop()
+                raise
     return recorder
 
 

@@ -90,7 +90,7 @@ class Token:
 
     def stage(self, name: str) -> None:
         """Begins the stage `name`, which ends the previous stage."""
-        lib.token_stage(byref(self._token), lib.text(name))
+        lib.token_stage(byref(self._token), lib.text("name", name))
 
     def emit(self, count: int = 1) -> None:
         """Marks output tokens; time to first token and gaps between tokens are measured at these marks."""
@@ -117,17 +117,17 @@ class Request:
     _finish = staticmethod(lib.request_finish)  # still there when the interpreter tears its modules down
 
     def __init__(self, route: str, traceparent: Optional[str] = None, *, arrival: int = 0) -> None:
-        self._take(lib.request_begin(lib.text(route), lib.encode(traceparent),
+        self._take(lib.request_begin(lib.text("route", route), lib.encode("traceparent", traceparent),
                                      lib.whole("arrival", arrival, 64)))
 
     @classmethod
     def from_token(cls, token: Token, route: str) -> "Request":
         """Begins a request with the token's as parent; it arrived when the token was enqueued."""
-        return cls.__new__(cls)._take(lib.request_begin_from(byref(token._token), lib.text(route)))
+        return cls.__new__(cls)._take(lib.request_begin_from(byref(token._token), lib.text("route", route)))
 
     def child(self, route: str) -> "Request":
         """Begins a part of this request. When the part is finished there, this request is the thread's context again."""
-        part, text = Request.__new__(Request), lib.text(route)
+        part, text = Request.__new__(Request), lib.text("route", route)
         return part._take(lib.request_begin_child(self._handle, text), self._context)
 
     def _take(self, handle: Optional[int], parent: Any = None) -> "Request":
@@ -161,12 +161,12 @@ class Request:
 
     def enqueue(self, queue: str) -> Token:
         """Records the hand-over to `queue` and returns the token to put there."""
-        text = lib.text(queue)
+        text = lib.text("queue", queue)
         return Token._of(lib.request_enqueue(self._handle, text))
 
     def stage(self, name: str) -> None:
         """Begins the stage `name`, which ends the previous stage. At most 16."""
-        text = lib.text(name)
+        text = lib.text("name", name)
         lib.request_stage(self._handle, text)
 
     def emit(self, count: int = 1) -> None:
@@ -176,12 +176,12 @@ class Request:
 
     def set_label(self, key: str, value: str) -> None:
         """Sets a bounded dimension: model, version, tenant. At most 4."""
-        key_text, value_text = lib.text(key), lib.text(value)
+        key_text, value_text = lib.text("key", key), lib.text("value", value)
         lib.request_set_label(self._handle, key_text, value_text)
 
     def set_size(self, name: str, value: float) -> None:
         """Sets the amount of work: pixels, prompt tokens. At most 4; the first one divides the route into size buckets."""
-        text, number = lib.text(name), lib.real("value", value)
+        text, number = lib.text("name", name), lib.real("value", value)
         lib.request_set_size(self._handle, text, number)
 
     def set_deadline(self, ms: float) -> None:
@@ -231,7 +231,7 @@ class Batch:
     _finish = staticmethod(lib.batch_finish)
 
     def __init__(self, executor: str, work_unit: Optional[str] = None) -> None:
-        self._handle = lib.batch_begin_unit(lib.text(executor), lib.encode(work_unit))
+        self._handle = lib.batch_begin_unit(lib.text("executor", executor), lib.encode("work_unit", work_unit))
         self._id = int(lib.batch_id(self._handle))
 
     @property

@@ -145,7 +145,7 @@ class Stacks:
         name = self._names.get(text)
         if name is None:
             known = len(self._names) < _MOST_NAMES
-            name = int(lib.intern(lib.text(text if known else "(other)")))
+            name = int(lib.intern(lib.text("name", text if known else "(other)")))
             if known:
                 self._names[text] = name
         return name

@@ -70,7 +70,7 @@ def _record_collection(end_ns: int, took_ns: int, info: Dict[str, int]) -> None:
     lib.collection(max(0, time.monotonic_ns() - end_ns), took_ns, info["generation"], max(0, info["collected"]))
     thread = threading._active.get(threading.get_ident())  # current_thread would make one up
     if thread is not None:
-        lib.name_thread(thread.native_id or 0, lib.encode(thread.name))
+        lib.name_thread(thread.native_id or 0, lib.encode("name", thread.name))
 
 
 _on_collection = lib.CollectionFunction(_record_collection)  # lives as long as the library may call it
@@ -127,7 +127,7 @@ class _Threads:
         for tid, thread in self.by_tid.items():
             name, known = thread.name, self._known.get(tid)
             if known is None or known[0] != name or not known[1]:
-                known = (name, bool(lib.name_thread(tid, lib.encode(name))))
+                known = (name, bool(lib.name_thread(tid, lib.encode("name", name))))
             alive[tid] = known
         self._known = alive
 
@@ -229,7 +229,7 @@ class Watch:
 
     def _run(self) -> None:
         watch, failures = self._watch, 0
-        lib.set_thread_name(lib.encode(_NAME))
+        lib.set_thread_name(lib.encode("name", _NAME))
         while not self._struct.is_over:
             try:
                 watch()

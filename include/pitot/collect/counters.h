@@ -41,7 +41,8 @@ struct CounterOptions {
 // is asked every 101 ms instead, and "counters.<ordinal>.source" says why. What was not measured has no value: the
 // counter "sampled" is 0 there.
 // Threads: any.
-// Errors: kInvalidArgument names the option. kResourceExhausted: no memory or thread. kAlreadyRunning: this process has
+// Errors: kInvalidArgument names the option. kNotFound: there is no such file, if `library` is a path.
+// kResourceExhausted: no memory or thread. kAlreadyRunning: this process has
 //   a counter collector. Everything later is in incidents.
 // Lifetime: the recorder's. A thread that hangs in CUPTI when the recorder stops is left behind with its memory.
 // Cost: none on other threads. The thread takes a burst of CPU time to start, then about `most_cpu_percent`, and more

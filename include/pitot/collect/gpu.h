@@ -37,8 +37,10 @@ struct GpuOptions {
 namespace gpu {
 
 // Adds the collectors to a running recorder, before or after the first use of CUDA. Each works without the others.
-// Errors: the first of any collector (those of MakeCounterCollector and so on); the others stay added. kAlreadyRunning:
-//   this process has one of that kind already. A machine without a driver or GPU is not an error: kNotFound of NVML is
+// Errors: the first of any collector (those of MakeCounterCollector and so on). Options are checked first: a wrong one,
+//   or a file of a library that cannot be found, adds no collector, and the log names each. After an error at a start
+//   the others stay added: leave them out of a further call. kAlreadyRunning: this process has one of that kind
+//   already. A machine without a driver or GPU is not an error: kNotFound of NVML is
 //   left out, unless NvmlOptions::library names a file. Recorder::Add has logged it, and incidents say it.
 // Threads: any, but not while a library is being loaded.
 // Lifetime: the recorder's.

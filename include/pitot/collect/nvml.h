@@ -34,9 +34,9 @@ struct NvmlOptions {
 // Threads: any, but not while a library is being loaded: the thread waits for the loader, and Recorder::Add for the
 //   thread.
 // Errors: Recorder::Add says why GPUs are not sampled and what to do; everything else is recorded. kInvalidArgument
-//   names the option. kNotFound: there is no NVML, driver or GPU. kUnavailable: the library is not NVML or too old, the
-//   driver refuses, or it has not answered for 10 s. kResourceExhausted: no memory or thread. kAlreadyRunning: this
-//   process has an NVML collector.
+//   names the option. kNotFound: there is no NVML, driver or GPU, or no file `library`. kUnavailable: the library is
+//   not NVML or too old, the driver refuses, or it has not answered for 10 s. kResourceExhausted: no memory or thread.
+//   kAlreadyRunning: this process has an NVML collector.
 // Lifetime: the recorder's. A thread that hangs in the driver when the recorder stops is left behind with its memory.
 // Cost: Recorder::Add waits until NVML has answered, 10 s at most. Recorder::Stop waits for the current round, 2 s at
 //   most. A round keeps the collector's thread in the driver for each GPU; each incident gives the time as

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/library_option.h"
 #include "base/message.h"
 #include "base/one_in_process.h"
 #include "base/patient_thread.h"
@@ -174,19 +175,6 @@ Status WishFor(uint32_t interval_us) noexcept {
   return {};
 }
 
-Status Check(const CounterOptions& options) {
-  if (!IsInterval(options.interval_us))
-    return Error(StatusCode::kInvalidArgument, "CounterOptions::interval_us is %u; it must be 0 or 100 to 1000000",
-                 options.interval_us);
-  if (!(options.most_cpu_percent > 0 && options.most_cpu_percent <= 100))
-    return Error(StatusCode::kInvalidArgument, "CounterOptions::most_cpu_percent is %g; it must be above 0, to 100",
-                 options.most_cpu_percent);
-  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (16 << 20))
-    return Error(StatusCode::kInvalidArgument, "CounterOptions::memory_bytes is %llu; it must be 65536 to 16777216",
-                 static_cast<unsigned long long>(options.memory_bytes));
-  return {};
-}
-
 class CounterCollector final : public Collector {
  public:
   CounterCollector(const CounterOptions& options, Environment environment)
@@ -277,6 +265,19 @@ Status CounterCollector::Start() noexcept {
 }
 
 }  // namespace
+
+Status Check(const CounterOptions& options) noexcept {
+  if (!IsInterval(options.interval_us))
+    return Error(StatusCode::kInvalidArgument, "CounterOptions::interval_us is %u; it must be 0 or 100 to 1000000",
+                 options.interval_us);
+  if (!(options.most_cpu_percent > 0 && options.most_cpu_percent <= 100))
+    return Error(StatusCode::kInvalidArgument, "CounterOptions::most_cpu_percent is %g; it must be above 0, to 100",
+                 options.most_cpu_percent);
+  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (16 << 20))
+    return Error(StatusCode::kInvalidArgument, "CounterOptions::memory_bytes is %llu; it must be 65536 to 16777216",
+                 static_cast<unsigned long long>(options.memory_bytes));
+  return base::CheckLibrary("CounterOptions::library", options.library);
+}
 
 std::function<bool()> NeededByHost() {
   return [begun = trace::CountActivity().begun]() mutable {

@@ -16,6 +16,9 @@ namespace pitot::counters {
 // bad_alloc.
 std::function<bool()> NeededByHost();
 
+// Ok, or which option is wrong: Start then does nothing, and returns the same.
+Status Check(const CounterOptions& options) noexcept;
+
 // Throws bad_alloc.
 std::unique_ptr<Collector> MakeCollector(const CounterOptions& options, Environment environment);
 

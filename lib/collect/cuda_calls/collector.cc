@@ -108,10 +108,7 @@ class CudaCallCollector final : public Collector {
 };
 
 Status CudaCallCollector::Start() noexcept {
-  constexpr uint32_t kMostUs = 1'000'000;
-  if (options_.slow_copy_us == 0 || options_.slow_copy_us > kMostUs)
-    return Error(StatusCode::kInvalidArgument, "CudaCallOptions::slow_copy_us is %u; it must be 1 to 1000000",
-                 options_.slow_copy_us);
+  if (Status status = Check(options_); !status.ok()) return status;
   if (!g_right.Take()) return Status(StatusCode::kAlreadyRunning, "this process has a collector of CUDA calls already");
   Status status;
   if (!StayLoaded()) {
@@ -196,6 +193,13 @@ void CudaCallCollector::AddTo(TraceBuilder& trace) {
 }
 
 }  // namespace
+
+Status Check(const CudaCallOptions& options) noexcept {
+  if (options.slow_copy_us < 1 || options.slow_copy_us > 1'000'000)
+    return Error(StatusCode::kInvalidArgument, "CudaCallOptions::slow_copy_us is %u; it must be 1 to 1000000",
+                 options.slow_copy_us);
+  return {};
+}
 
 std::unique_ptr<Collector> MakeCollector(const CudaCallOptions& options, const Environment& environment) {
   return std::make_unique<CudaCallCollector>(options, environment);

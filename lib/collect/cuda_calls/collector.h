@@ -23,6 +23,9 @@ struct Environment {
   uint64_t slow_launch_ns = 200'000;
 };
 
+// Ok, or which option is wrong: Start then does nothing, and returns the same.
+Status Check(const CudaCallOptions& options) noexcept;
+
 // Makes the collector. Throws bad_alloc.
 std::unique_ptr<Collector> MakeCollector(const CudaCallOptions& options, const Environment& environment);
 

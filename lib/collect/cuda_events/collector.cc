@@ -88,24 +88,6 @@ void Shared::Run() noexcept {
   if (const base::UntilExit::Entered entered(&pools.until_exit); entered) rounds.Close();
 }
 
-Status Check(const CudaEventOptions& options) {
-  if (options.pairs_per_context < 1 || options.pairs_per_context > 4096)
-    return Error(StatusCode::kInvalidArgument, "CudaEventOptions::pairs_per_context is %u; it must be 1 to 4096",
-                 options.pairs_per_context);
-  if (!(options.layer_cost_percent > 0) || options.layer_cost_percent > 100)
-    return Error(StatusCode::kInvalidArgument,
-                 "CudaEventOptions::layer_cost_percent is %g; it must be above 0, and at most 100",
-                 options.layer_cost_percent);
-  if (options.graph_scopes > options.pairs_per_context)
-    return Error(StatusCode::kInvalidArgument,
-                 "CudaEventOptions::graph_scopes is %u; it must be 0 to pairs_per_context, which is %u",
-                 options.graph_scopes, options.pairs_per_context);
-  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
-    return Error(StatusCode::kInvalidArgument, "CudaEventOptions::memory_bytes is %llu; it must be 65536 to 1073741824",
-                 static_cast<unsigned long long>(options.memory_bytes));
-  return {};
-}
-
 class CudaEventCollector final : public Collector {
  public:
   CudaEventCollector(const CudaEventOptions& options, const Environment& environment)
@@ -252,6 +234,24 @@ void CudaEventCollector::AddTo(TraceBuilder& trace) {
 }
 
 }  // namespace
+
+Status Check(const CudaEventOptions& options) noexcept {
+  if (options.pairs_per_context < 1 || options.pairs_per_context > 4096)
+    return Error(StatusCode::kInvalidArgument, "CudaEventOptions::pairs_per_context is %u; it must be 1 to 4096",
+                 options.pairs_per_context);
+  if (!(options.layer_cost_percent > 0) || options.layer_cost_percent > 100)
+    return Error(StatusCode::kInvalidArgument,
+                 "CudaEventOptions::layer_cost_percent is %g; it must be above 0, and at most 100",
+                 options.layer_cost_percent);
+  if (options.graph_scopes > options.pairs_per_context)
+    return Error(StatusCode::kInvalidArgument,
+                 "CudaEventOptions::graph_scopes is %u; it must be 0 to pairs_per_context, which is %u",
+                 options.graph_scopes, options.pairs_per_context);
+  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
+    return Error(StatusCode::kInvalidArgument, "CudaEventOptions::memory_bytes is %llu; it must be 65536 to 1073741824",
+                 static_cast<unsigned long long>(options.memory_bytes));
+  return {};
+}
 
 std::unique_ptr<Collector> MakeCollector(const CudaEventOptions& options, const Environment& environment) {
   return std::make_unique<CudaEventCollector>(options, environment);

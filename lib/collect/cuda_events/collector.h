@@ -22,6 +22,9 @@ struct Environment {
   int64_t retry_ns = 1'000'000'000;  // from a failed try to make a pool to the next; CLOCK_MONOTONIC
 };
 
+// Ok, or which option is wrong: Start then does nothing, and returns the same.
+Status Check(const CudaEventOptions& options) noexcept;
+
 // Makes the collector. Throws bad_alloc.
 std::unique_ptr<Collector> MakeCollector(const CudaEventOptions& options, const Environment& environment);
 

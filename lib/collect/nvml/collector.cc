@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/library_option.h"
 #include "base/message.h"
 #include "base/one_in_process.h"
 #include "base/patient_thread.h"
@@ -92,15 +93,6 @@ void Shared::Run() noexcept {
   }
 }
 
-Status Check(const NvmlOptions& options) {
-  if (options.rate_hz < 1 || options.rate_hz > 50)
-    return Error(StatusCode::kInvalidArgument, "NvmlOptions::rate_hz is %u; it must be 1 to 50", options.rate_hz);
-  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
-    return Error(StatusCode::kInvalidArgument, "NvmlOptions::memory_bytes is %llu; it must be 65536 to 1073741824",
-                 static_cast<unsigned long long>(options.memory_bytes));
-  return {};
-}
-
 class NvmlCollector final : public Collector {
  public:
   NvmlCollector(const NvmlOptions& options, Environment environment)
@@ -160,9 +152,10 @@ Status NvmlCollector::Start() noexcept {
       has_started_ = true;
       return {};
     }
-    Status opened = shared_->opened;
+    const Status opened = shared_->opened;
     EndThread(environment_.stop_patience_ns);
-    return opened;
+    if (opened.code() != StatusCode::kNotFound) return opened;
+    return Error(StatusCode::kNotFound, "%s%s", opened.message(), environment_.without_driver.c_str());
   }
   EndThread(0);
   return Error(
@@ -185,6 +178,22 @@ void NvmlCollector::EndThread(int64_t patience_ns) noexcept {
 
 }  // namespace
 
+Status Check(const NvmlOptions& options) noexcept {
+  if (options.rate_hz < 1 || options.rate_hz > 50)
+    return Error(StatusCode::kInvalidArgument, "NvmlOptions::rate_hz is %u; it must be 1 to 50", options.rate_hz);
+  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
+    return Error(StatusCode::kInvalidArgument, "NvmlOptions::memory_bytes is %llu; it must be 65536 to 1073741824",
+                 static_cast<unsigned long long>(options.memory_bytes));
+  return base::CheckLibrary("NvmlOptions::library", options.library);
+}
+
+Environment SystemEnvironment() {
+  Environment environment;
+  environment.timer = std::make_shared<base::SystemTimer>();
+  environment.own = FindOwnProcess();
+  return environment;
+}
+
 std::unique_ptr<Collector> MakeCollector(const NvmlOptions& options, Environment environment) {
   return std::make_unique<NvmlCollector>(options, std::move(environment));
 }
@@ -195,10 +204,7 @@ PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions& options) noexcept {
   try {
-    nvml::Environment environment;
-    environment.timer = std::make_shared<base::SystemTimer>();
-    environment.own = nvml::FindOwnProcess();
-    return nvml::MakeCollector(options, std::move(environment));
+    return nvml::MakeCollector(options, nvml::SystemEnvironment());
   } catch (...) {
     return nullptr;
   }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <memory>
+#include <string>
 
 #include "base/timer.h"
 #include "collect/nvml/sampler.h"
@@ -20,7 +21,14 @@ struct Environment {
   // How long Start waits for the driver's answer, and Stop for the thread to return from the driver; real time, ns.
   int64_t start_patience_ns = 10'000'000'000;
   int64_t stop_patience_ns = 2'000'000'000;
+  std::string without_driver;  // ends Start's kNotFound: what else the machine lacks then
 };
+
+// Throws when out of memory.
+Environment SystemEnvironment();
+
+// Ok, or which option is wrong: Start then does nothing, and returns the same.
+Status Check(const NvmlOptions& options) noexcept;
 
 // Makes the collector. Throws when out of memory.
 std::unique_ptr<Collector> MakeCollector(const NvmlOptions& options, Environment environment);

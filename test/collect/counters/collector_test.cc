@@ -559,7 +559,7 @@ TEST_CASE("a decoder that hangs costs incidents its samples, not their time, and
 TEST_CASE("a library that cannot sample is refused with the reason", "[counters]") {
   Rig rig;
   SECTION("none of that name") {
-    rig.options.library = "/no/such/libcupti.so";
+    rig.options.library = "libcupti-no-such.so";
     REQUIRE(rig.Start().ok());
     CHECK(rig.AskBack(kSecond).attributes.at("counters.0.not_recorded").find("cannot load CUPTI") != std::string::npos);
   }
@@ -571,6 +571,14 @@ TEST_CASE("a library that cannot sample is refused with the reason", "[counters]
   }
 }
 
+TEST_CASE("a path without a library is refused at the start", "[counters]") {
+  Rig rig;
+  rig.options.library = "/nowhere/libcupti.so.13";
+  const Status status = rig.Start();
+  CHECK(status.code() == StatusCode::kNotFound);
+  CHECK_THAT(status.message(), Catch::StartsWith("CounterOptions::library is /nowhere/libcupti.so.13: No such file"));
+}
+
 TEST_CASE("a library is not opened next to another CUPTI of the process, and the reason says so", "[counters]") {
   Rig rig;
   const fakes::TempDirectory directory;
@@ -578,11 +586,11 @@ TEST_CASE("a library is not opened next to another CUPTI of the process, and the
   std::filesystem::copy_file(PITOT_TEST_FAKE_PM, other);
   void* const handle = dlopen(other.c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(handle != nullptr);
-  rig.options.library = "/nowhere/libcupti.so.13";
+  rig.options.library = "libcupti-nowhere.so.13";
   REQUIRE(rig.Start().ok());
   CHECK(
       rig.AskBack(kSecond).attributes.at("counters.0.not_recorded") ==
-      "CounterOptions::library is /nowhere/libcupti.so.13, and this process has loaded another CUPTI: leave the option "
+      "CounterOptions::library is libcupti-nowhere.so.13, and this process has loaded another CUPTI: leave the option "
       "out to use that one");
   rig.collector->Stop();
   dlclose(handle);

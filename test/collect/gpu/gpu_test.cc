@@ -72,6 +72,17 @@ TEST_CASE("one call adds counters, CUDA calls, CUDA events and NVML", "[gpu]") {
   CHECK(AddAgain(host, false, false, false, true) == StatusCode::kAlreadyRunning);
 }
 
+TEST_CASE("a collector that was not added can be paused, which does nothing", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  for (const auto& collector : {pitot::MakeCounterCollector(), pitot::MakeCudaCallCollector(),
+                                pitot::MakeCudaEventCollector(), pitot::MakeNvmlCollector()}) {
+    INFO(collector->Name());
+    CHECK(host.recorder.Pause(collector->Name()).ok());
+    CHECK(host.recorder.Resume(collector->Name()).ok());
+  }
+}
+
 TEST_CASE("each of the collectors can be left out", "[gpu]") {
   session_test::Host host;
   REQUIRE(host.Start());
@@ -82,17 +93,50 @@ TEST_CASE("each of the collectors can be left out", "[gpu]") {
   CHECK(AddAgain(host, false, false, false, true) == StatusCode::kOk);
 }
 
-TEST_CASE("the first error is returned, and the other collectors stay", "[gpu]") {
+TEST_CASE("a wrong option adds no collector, so that it can be corrected", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  GpuOptions options = WithNvml();
+  StatusCode code = StatusCode::kInvalidArgument;
+  std::string said;
+  SECTION("of counters") { options.counters.most_cpu_percent = 0, said = "CounterOptions::most_cpu_percent is 0"; }
+  SECTION("of calls") { options.cuda_calls.slow_copy_us = 0, said = "CudaCallOptions::slow_copy_us is 0"; }
+  SECTION("of events") { options.cuda_events.pairs_per_context = 0, said = "CudaEventOptions::pairs_per_context is 0"; }
+  SECTION("of NVML") { options.nvml.rate_hz = 0, said = "NvmlOptions::rate_hz is 0"; }
+  SECTION("a file of CUPTI that is missing") {
+    options.counters.library = "/nowhere/libcupti.so";
+    code = StatusCode::kNotFound, said = "CounterOptions::library is /nowhere/libcupti.so: No such file";
+  }
+  SECTION("a file of NVML that is missing") {
+    options.nvml.library = "/nowhere/libnvidia-ml.so";
+    code = StatusCode::kNotFound, said = "NvmlOptions::library is /nowhere/libnvidia-ml.so: No such file";
+  }
+  const Status status = pitot::gpu::Enable(host.recorder, options);
+  CHECK(status.code() == code);
+  CHECK_THAT(status.message(), Catch::StartsWith(said));
+  CHECK(pitot::gpu::Enable(host.recorder, WithNvml()).ok());
+}
+
+TEST_CASE("the first wrong option is returned, and the log names each", "[gpu]") {
   session_test::Host host;
   REQUIRE(host.Start());
   GpuOptions options = WithNvml();
   options.counters.most_cpu_percent = 0;
   options.nvml.rate_hz = 0;
   const Status status = pitot::gpu::Enable(host.recorder, options);
-  CHECK(status.code() == StatusCode::kInvalidArgument);
   CHECK_THAT(status.message(), Catch::StartsWith("CounterOptions::most_cpu_percent"));
+  CHECK(host.log.Has(pitot::LogLevel::kError, "CounterOptions::most_cpu_percent"));
+  CHECK(host.log.Has(pitot::LogLevel::kError, "NvmlOptions::rate_hz"));
+}
+
+TEST_CASE("after an error at the start of a collector the others stay", "[gpu]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  GpuOptions options;
+  options.nvml.library = PITOT_TEST_LIBRARY;  // without NVML's functions
+  CHECK(pitot::gpu::Enable(host.recorder, options).code() == StatusCode::kUnavailable);
   CHECK(AddAgain(host, false, true, false) == StatusCode::kAlreadyRunning);
-  CHECK(AddAgain(host, true, false, true) == StatusCode::kOk);
+  CHECK(AddAgain(host, false, false, true) == StatusCode::kOk);
 }
 
 TEST_CASE("a machine without a driver or GPU is not an error", "[gpu]") {
@@ -100,6 +144,11 @@ TEST_CASE("a machine without a driver or GPU is not an error", "[gpu]") {
   session_test::Host host;
   REQUIRE(host.Start());
   CHECK(pitot::gpu::Enable(host.recorder).ok());
+  const std::vector<fakes::LogLine> lines = host.log.lines();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].level == pitot::LogLevel::kInfo);
+  CHECK_THAT(lines[0].text, Catch::StartsWith("cannot load NVML") &&
+                                Catch::Contains("until a driver is loaded, counters, waits and layers record nothing"));
 }
 
 TEST_CASE("a machine whose driver does not work is an error", "[gpu]") {

@@ -138,7 +138,7 @@ PITOT_C_API pitot_status pitot_recorder_status(pitot_recorder* recorder, char* m
 // Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_trigger(pitot_recorder* recorder, const char* reason, char* message,
                                                 size_t message_size);
-// Waits until every incident requested before the call is on disk (or failed), at most `timeout_ms`.
+// Waits until every incident requested before the call is on disk and judged (or failed), at most `timeout_ms`.
 // Errors: PITOT_NOT_RUNNING; PITOT_UNAVAILABLE if the time was up.
 PITOT_C_API pitot_status pitot_recorder_flush(pitot_recorder* recorder, uint32_t timeout_ms, char* message,
                                               size_t message_size);
@@ -168,8 +168,9 @@ PITOT_C_API void pitot_cupti_init(pitot_cupti* cupti, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupti* cupti, char* message,
                                                   size_t message_size);
 // Hands over what only one profiler of a process can use at a time, and takes it back. `collector` is the name of the
-// collector that holds it: "cupti". Both do nothing without a collector of this name.
-// Errors: PITOT_INVALID_ARGUMENT: NULL; PITOT_NOT_RUNNING; for resume PITOT_UNAVAILABLE: another tool still has it.
+// collector that holds it: "cupti". Both do nothing if a collector of Pitot's was not added.
+// Errors: PITOT_INVALID_ARGUMENT: NULL; PITOT_NOT_FOUND: not a collector's name; PITOT_NOT_RUNNING; for resume
+// PITOT_UNAVAILABLE: another tool still has it.
 PITOT_C_API pitot_status pitot_recorder_pause(pitot_recorder* recorder, const char* collector, char* message,
                                               size_t message_size);
 PITOT_C_API pitot_status pitot_recorder_resume(pitot_recorder* recorder, const char* collector, char* message,
@@ -202,8 +203,9 @@ typedef struct pitot_counters {
 PITOT_C_API void pitot_counters_init(pitot_counters* counters, size_t size);
 // Samples hardware counters of NVIDIA GPUs (SMs, tensor cores, DRAM, PCIe) on its own thread, from the first use of a
 // GPU until the recorder stops. NULL: the defaults.
-// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
-//   A GPU that cannot be sampled is named in incidents.
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_NOT_FOUND: `library` is a path without a file;
+//   PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. A GPU that cannot be sampled is named in
+//   incidents.
 PITOT_C_API pitot_status pitot_recorder_add_counters(pitot_recorder* recorder, const pitot_counters* counters,
                                                      char* message, size_t message_size);
 // Changes the interval of this process's counters while they run; 0: chosen again. As pitot::SetCounterInterval. Since
@@ -257,7 +259,8 @@ typedef struct pitot_gpu {
 PITOT_C_API void pitot_gpu_init(pitot_gpu* gpu, size_t size);
 // Adds everything of NVIDIA GPUs that may run all the time: counters, waits for GPUs, layers and NVML. It has no
 // kernels: add CUPTI for these. A machine without a driver or GPU is not an error. NULL: the defaults.
-// Errors: the first of any collector; the others stay added.
+// Errors: the first of any collector. Options are checked first: a wrong one adds no collector. After an error at a
+//   start the others stay added.
 // Cost: waits until NVML has answered, at most 10 s.
 PITOT_C_API pitot_status pitot_recorder_enable_gpu(pitot_recorder* recorder, const pitot_gpu* gpu, char* message,
                                                    size_t message_size);
@@ -334,7 +337,7 @@ typedef struct pitot_why {
 } pitot_why;
 PITOT_C_API void pitot_why_init(pitot_why* why, size_t size);
 // Explains in each incident why its request was slow. report.txt then opens with the verdict, and verdict.json and
-// report.html are added once it is found. pitot_recorder_flush does not wait for it. Stays until the recorder stops, or
+// report.html are added once it is found. pitot_recorder_flush waits for it. Stays until the recorder stops, or
 // until another call replaces it. report.txt names any problem with the file. NULL: the defaults. Since revision 5.
 // Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_why(pitot_recorder* recorder, const pitot_why* why, char* message,
