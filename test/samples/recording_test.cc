@@ -9,6 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "collect/counters/collector.h"
+#include "collect/cuda_calls/collector.h"
+#include "collect/cuda_events/collector.h"
+#include "collect/nvml/collector.h"
 #include "fakes/temp_directory.h"
 #include "pitot/analyze/judge.h"
 #include "pitot/collect/counters.h"
@@ -83,6 +87,22 @@ std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options, std::vector<
   return std::make_unique<FakeJudge>();
 }
 PITOT_NAMESPACE_END
+
+// What lib/collect/gpu uses of these collectors.
+namespace pitot::counters {
+Status Check(const CounterOptions&) noexcept { return {}; }
+}  // namespace pitot::counters
+namespace pitot::cuda_calls {
+Status Check(const CudaCallOptions&) noexcept { return {}; }
+}  // namespace pitot::cuda_calls
+namespace pitot::cuda_events {
+Status Check(const CudaEventOptions&) noexcept { return {}; }
+}  // namespace pitot::cuda_events
+namespace pitot::nvml {
+Status Check(const NvmlOptions&) noexcept { return {}; }
+Environment SystemEnvironment() { return {}; }
+std::unique_ptr<Collector> MakeCollector(const NvmlOptions&, Environment) { return Make("nvml"); }
+}  // namespace pitot::nvml
 
 TEST_CASE("threads that run a network have larger rings, unless the host said what it wants", "[recording]") {
   const pitot::Options defaults, larger = server_common::WithRoomForOperators(defaults);

@@ -48,8 +48,8 @@ struct CounterOptions {
 // Cost: none on other threads. The thread takes a burst of CPU time to start, then about `most_cpu_percent`, and more
 //   for each incident. While no request and no batch is open, it rests: it leaves the samples to CUPTI, which keeps the
 //   newest. Host memory: CUPTI's own libraries, its hardware buffer of 16 MiB a GPU, and a decoder whose
-//   size grows with the samples due in half a second, and after a rest for a moment up to 80 MiB. docs/lab/counters.md and
-//   docs/lab/gpu_default.md have numbers.
+//   size grows with the samples due in half a second, and after a rest for a moment up to 80 MiB. docs/lab/counters.md
+//   and docs/lab/gpu_default.md have numbers.
 PITOT_EXPORT std::unique_ptr<Collector> MakeCounterCollector(const CounterOptions& options = {}) noexcept;
 
 // Changes CounterOptions::interval_us of this process's collector: from the thread's next round on, half a second later
