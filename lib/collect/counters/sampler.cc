@@ -527,7 +527,9 @@ void Sampler::Decode(SampledGpu* gpu) {
   const int64_t interval_ns = int64_t{1'000} * gpu->state.interval_us;
   const int64_t since_ns = now_ns_ - gpu->decoded_ns;
   const bool is_late = since_ns > kRoundNs + kRoundNs / 4;
-  const int64_t due = std::min(since_ns / interval_ns, std::clamp(kMostKeptNs / interval_ns, kLeastKept, kMostKept));
+  const int64_t due =
+      std::max(kRoundNs / interval_ns,
+               std::min(since_ns / interval_ns, std::clamp(kMostKeptNs / interval_ns, kLeastKept, kMostKept)));
   try {
     if (is_late && !MakeImage(gpu, due)) return;
   } catch (const std::bad_alloc&) {

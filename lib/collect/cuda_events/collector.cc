@@ -39,7 +39,7 @@ constexpr int64_t kHourNs = 3'600'000'000'000;
 // Pools are never freed, because scopes may end at any time. `g_pools` are those of the running or last collector.
 // `g_newest` were made last, and lead to all others.
 constinit std::atomic<Pools*> g_pools{nullptr};
-constinit Pools* g_newest = nullptr;
+constinit std::atomic<Pools*> g_newest{nullptr};
 constinit base::OneInProcess g_only;
 constinit std::atomic<bool> g_has_exit_handler{false};
 
@@ -141,8 +141,10 @@ Status CudaEventCollector::Open() {
   };
   Pools* pools = g_newest;
   while (pools != nullptr && !suits(*pools)) pools = pools->former();
-  if (pools == nullptr)
-    g_newest = pools = new Pools(environment_.library, options_.pairs_per_context, trace::ForkEpoch(), g_newest);
+  if (pools == nullptr) {
+    pools = new Pools(environment_.library, options_.pairs_per_context, trace::ForkEpoch(), g_newest);
+    g_newest.store(pools);
+  }
   g_pools.store(pools);
   pools->counts().Clear();
   pools->retry_ns.store(environment_.retry_ns);

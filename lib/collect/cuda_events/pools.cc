@@ -63,7 +63,7 @@ Name PathOf(const OpenInCapture& outer, Name name) {
   return trace::InternText({path, static_cast<size_t>(std::clamp<int>(size, 0, sizeof path - 1))});
 }
 
-// The scope that the host placed last on this thread.
+// The innermost open scope that the host placed on this thread.
 thread_local detail::CudaSpan t_scope{};
 
 int CountScopes(Pool* pool, const void* graph) {
@@ -271,6 +271,7 @@ detail::CudaSpan Pools::Begin(void* stream, Name name, bool is_stream_idle) noex
 
 void Pools::End(detail::CudaSpan span) noexcept {
   auto* const pair = static_cast<Pair*>(span.pair);
+  if (t_scope.pair == span.pair && t_scope.ticket == span.ticket) t_scope = {pair->outer, pair->outer_word};
   Pool& pool = *pair->pool;
   Pools& pools = *pool.owner;
   const uint32_t word = Pair::With(span.ticket, PairPhase::kEnding);
@@ -298,7 +299,10 @@ detail::CudaSpan Pools::BeginScope(void* stream, Name name) noexcept {
   if (driver != nullptr && driver->CanDivideGraphs() && IsCaptured(*driver, stream))
     return BeginCaptured(*driver, stream, name);
   const detail::CudaSpan span = Begin(stream, name);
-  t_scope = span;
+  if (auto* const pair = static_cast<Pair*>(span.pair); pair != nullptr) {
+    pair->outer = static_cast<Pair*>(t_scope.pair), pair->outer_word = t_scope.ticket;
+    t_scope = span;
+  }
   if (!are_launches_seen.load(std::memory_order_relaxed)) NoteGraph(span, kAnyGraph);
   return span;
 }

@@ -77,7 +77,7 @@ struct alignas(64) Pair {
 
   // For pairs in graphs.
   std::atomic<uint32_t> graphs{0};  // that hold it; it is not taken again before there is none
-  Pair* outer = nullptr;            // the scope around it in the capture, while that has outer_word
+  Pair* outer = nullptr;            // the scope around it, while that has outer_word
   uint32_t outer_word = 0;
 };
 
@@ -181,7 +181,7 @@ class Pools {
   detail::CudaSpan BeginScope(void* stream, Name name) noexcept;
   // A graph is launched in an open span. The parts of one launched there before are missed.
   static void NoteGraph(detail::CudaSpan span, void* graph) noexcept;
-  // The scope that the host placed last on this thread, if it is open and on that stream.
+  // The innermost open scope that the host placed on this thread, if it is on that stream.
   static detail::CudaSpan OpenScope(void* stream) noexcept;
   // Before its thread launches another graph: reads the scopes in the one launched in `span`, which may be over.
   static void ReadReplay(detail::CudaSpan span) noexcept;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
-#include <utility>
 
 #include "base/clock.h"
 
@@ -14,6 +13,13 @@ namespace {
 constexpr int64_t kReplaySlackNs = 2000;  // two stamps of the GPU
 
 uint64_t KeyOf(const Pair& whole, uint32_t name) { return uint64_t{whole.correlation} << 32 | name; }
+
+// How long a finished span took at most.
+int64_t LongestNs(const Driver& driver, const Pair& whole) noexcept {
+  float ms = 0;
+  const bool is_measured = whole.has_begin && driver.elapsed_time(&ms, whole.begin, whole.end) == kSuccess;
+  return is_measured && std::isfinite(ms) ? NsOf(ms) : base::ClockNs(CLOCK_MONOTONIC) - whole.recorded_ns.load();
+}
 
 struct Times {
   int64_t to_end_ns = 0, duration_ns = 0;
@@ -37,26 +43,21 @@ bool IsWithin(const Times& times, int64_t longest_ns) {
 
 }  // namespace
 
-int64_t LongestNs(const Driver& driver, const Pair& whole) noexcept {
-  float ms = 0;
-  const bool is_measured = whole.has_begin && driver.elapsed_time(&ms, whole.begin, whole.end) == kSuccess;
-  return is_measured && std::isfinite(ms) ? NsOf(ms) : base::ClockNs(CLOCK_MONOTONIC) - whole.recorded_ns.load();
-}
-
 int ReadParts(const Driver& driver, Pair* whole) noexcept {
   Pool& pool = *whole->pool;
   Pools& pools = *pool.owner;
   Pair* const pairs = pool.pairs.load(std::memory_order_acquire);
   Part* const parts = pool.parts.load(std::memory_order_acquire);
   void* const graph = whole->graph.load(std::memory_order_relaxed);
-  if (pairs == nullptr || parts == nullptr || graph == nullptr || std::exchange(whole->was_read, true)) return kSuccess;
+  if (pairs == nullptr || parts == nullptr || graph == nullptr || whole->was_read) return kSuccess;
   const auto is_of_graph = [&](const Pair& scope, uint32_t word) {
     return Pair::PhaseOf(word) == PairPhase::kCaptured &&
-           scope.graph.load(std::memory_order_relaxed) == (graph == kAnyGraph ? nullptr : graph);
+           (graph == kAnyGraph || scope.graph.load(std::memory_order_relaxed) == graph);
   };
   uint32_t most = 0;
   for (uint32_t i = 0; i < pools.pair_count(); ++i) most += is_of_graph(pairs[i], pairs[i].word.load());
   if (most == 0) return kSuccess;
+  whole->was_read = true;
   const int64_t longest_ns = LongestNs(driver, *whole);
   const uint64_t room = uint64_t{kPartsPerPair} * pools.pair_count();
   const uint64_t first = pool.next_part.fetch_add(most);

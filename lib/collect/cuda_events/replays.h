@@ -22,10 +22,8 @@ int ReadParts(const Driver& driver, Pair* whole) noexcept;
 // Appends what was read of a span to `scopes`, sorted by their begin, as far as they have room.
 void TakeParts(const Pair& whole, const Span& span, std::vector<Replayed>* scopes) noexcept;
 
-// How long a finished span took at most.
-int64_t LongestNs(const Driver& driver, const Pair& whole) noexcept;
-
-// Whether the scope's newest replay, if it is over, ran in the span of `whole`; by its events.
+// Whether the scope's newest replay, if it is over, ran in the span of `whole`, which took no longer than that; by its
+// events.
 bool RanIn(const Driver& driver, const Pair& scope, const Pair& whole, int64_t longest_ns) noexcept;
 
 }  // namespace pitot::cuda_events

@@ -290,22 +290,18 @@ void Rounds::FindGraphs(Pool* pool) noexcept {
   pool->next_find_ns = Now() + kFindShare * (base::ClockNs(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
 }
 
-// Scopes of other graphs are looked at if none is known to be in this one.
 void Rounds::FindScopesOf(const Finished& finished, void* graph) noexcept {
-  Pair* const pairs = finished.pair->pool->pairs.load(std::memory_order_relaxed);
-  const auto is_captured = [](const Pair& pair) {
-    return Pair::PhaseOf(pair.word.load(std::memory_order_acquire)) == PairPhase::kCaptured;
-  };
-  const bool has_scopes = std::any_of(pairs, pairs + pools_.pair_count(), [&](const Pair& scope) {
-    return is_captured(scope) && scope.graph.load(std::memory_order_relaxed) == graph;
-  });
-  int64_t longest_ns = -1;
+  const Pair& whole = *finished.pair;
+  if (!whole.has_begin && whole.pool->anchor.width_ns == 0) return;  // nobody knows when it ran
+  const int64_t longest_ns = finished.span.duration_ns + int64_t{1'000} * finished.span.error_us;
+  Pair* const pairs = whole.pool->pairs.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < pools_.pair_count(); ++i) {
-    void* const of = pairs[i].graph.load(std::memory_order_relaxed);
-    if (!is_captured(pairs[i]) || of == graph || (of != nullptr && has_scopes)) continue;
-    if (longest_ns < 0) longest_ns = LongestNs(pools_.driver(), *finished.pair);
-    if (RanIn(pools_.driver(), pairs[i], *finished.pair, longest_ns))
-      pairs[i].graph.store(graph, std::memory_order_relaxed);
+    Pair& scope = pairs[i];
+    void* unknown = nullptr;
+    const bool is_captured = Pair::PhaseOf(scope.word.load(std::memory_order_acquire)) == PairPhase::kCaptured;
+    if (is_captured && scope.graph.load(std::memory_order_relaxed) == nullptr &&
+        RanIn(pools_.driver(), scope, whole, longest_ns))
+      scope.graph.compare_exchange_strong(unknown, graph);
   }
 }
 

@@ -42,8 +42,10 @@ struct GraphHost : EventHost {
     pitot::trace::g_stream_watcher.load()->launch(on, graph);
     cuda.Replay(graph, on);
   }
-  // In a batch, up to the end of the replay.
+  // In a batch, up to the end of the replay. Its stream is not known to be idle, so the span has both events: it is
+  // known how long it took, however late the thread measures its anchor.
   void ReplayInBatch(void* graph) {
+    pitot::trace::g_stream_watcher.load()->launch(stream, nullptr);
     pitot::Batch batch = pitot::Batch::Begin("decoder");
     Replay(graph, stream);
     pitot::trace::g_stream_watcher.load()->wait(stream);
@@ -370,6 +372,56 @@ TEST_CASE("a second collector without layers divides what a scope is placed arou
   }
   CHECK(EventHost::Count(host.Settled(), "attention") == 1);
   CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("a graph that outlives its collector is divided by the next one, also without layers",
+          "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.StartTiming());
+  void* const graph = host.Capture();
+  host.ReplayInBatch(graph);
+  REQUIRE(host.Settle());
+  host.recorder.Stop();
+  host.event_options.layers = false;
+  REQUIRE(host.StartTiming());
+  {
+    const pitot::CudaEventScope step(host.stream, "step");
+    host.cuda.Replay(graph, host.stream);
+  }
+  CHECK(EventHost::Count(host.Settled(), "attention") == 1);
+}
+
+TEST_CASE("a graph without parts takes none of another's", "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.StartTiming());
+  void* const graph = host.Capture();
+  host.cuda.BeginCapture(host.stream);
+  host.cuda.Enqueue(host.stream, kMs);
+  void* const plain = host.cuda.EndCapture(host.stream);
+  host.ReplayInBatch(graph);
+  REQUIRE(host.Settle());
+  for (int i = 0; i < 4; ++i) {
+    host.cuda.HangIn("cuCtxPushCurrent");  // the collector's thread comes late
+    for (void* one : {graph, plain}) {
+      host.ReplayInBatch(one);
+      REQUIRE(fakes::WaitUntil([&] { return host.cuda.IsIdle(host.stream); }));
+    }
+    host.cuda.HangIn("");
+    REQUIRE(host.Settle());
+  }
+  CHECK(EventHost::Count(host.traces().back(), "attention") == 5);
+}
+
+TEST_CASE("a replay after an inner scope belongs to the outer one", "[cuda_events][graphs]") {
+  GraphHost host;
+  REQUIRE(host.StartTiming());
+  void* const graph = host.Capture();
+  {
+    const pitot::CudaEventScope step(host.stream, "step");
+    host.Run("embed", kMs);
+    host.Replay(graph, host.stream);
+  }
+  CHECK(EventHost::Count(host.Settled(), "attention") == 1);
 }
 
 TEST_CASE("graphs in turn in a scope whose launches are not seen miss nothing", "[cuda_events][graphs]") {
