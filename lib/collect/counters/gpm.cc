@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cmath>
 #include <iterator>
 
@@ -83,6 +84,12 @@ std::string LoadGpm(const std::string& library, GpmApi* api) {
   if (std::string failure = FindGpm(library, api); !failure.empty()) return failure;
   const nvml::Result result = api->init();
   return result == nvml::kSuccess ? "" : FailureOf("nvmlInit_v2", result);
+}
+
+void GpmGpu::Abandon(std::unique_ptr<GpmGpu> gpu) noexcept {
+  static constinit std::atomic<GpmGpu*> abandoned{nullptr};
+  GpmGpu* const left = gpu.release();
+  left->abandoned_before_ = abandoned.exchange(left);
 }
 
 std::unique_ptr<GpmGpu> GpmGpu::Open(const GpmApi& api, const std::string& gpu_id, std::string* failure) {

@@ -41,6 +41,9 @@ class GpmGpu {
  public:
   // Null: it cannot be sampled, and why.
   static std::unique_ptr<GpmGpu> Open(const GpmApi& api, const std::string& gpu_id, std::string* failure);
+  // Leaves it behind, without a call of NVML: the process exits. It stays reachable, so that checkers of leaks say
+  // nothing.
+  static void Abandon(std::unique_ptr<GpmGpu> gpu) noexcept;
   ~GpmGpu();
   GpmGpu(const GpmGpu&) = delete;
   GpmGpu& operator=(const GpmGpu&) = delete;
@@ -60,6 +63,7 @@ class GpmGpu {
   void* snapshots_[2] = {nullptr, nullptr};
   uint32_t newest_ = 0;
   int64_t newest_ns_ = 0;
+  GpmGpu* abandoned_before_ = nullptr;
   const std::unique_ptr<nvml::GpmMetricsGet> metrics_ = std::make_unique<nvml::GpmMetricsGet>();
 };
 

@@ -181,7 +181,9 @@ void Sampler::Close() noexcept {
 }
 
 void Sampler::Abandon() noexcept {
-  for (SampledGpu& gpu : gpus_) static_cast<void>(gpu.gpm.release());
+  for (SampledGpu& gpu : gpus_) {
+    if (gpu.gpm != nullptr) GpmGpu::Abandon(std::move(gpu.gpm));
+  }
 }
 
 Status Sampler::Closed() const {
