@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocations that fail when the process first uses a GPU. The program has its own operator new.
+// Allocations that fail when the process first uses a GPU.
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include "collect/counters/rig.h"
+#include "fakes/failing_allocations.h"
 
 using namespace fakes;
 
@@ -15,34 +14,13 @@ namespace {
 
 constexpr uint64_t kRingBytes = 64 * 4321;  // nothing else has this size
 
-std::atomic<bool> g_has_rings{true};  // otherwise allocations of kRingBytes fail
-// The thread's allocations that succeed before one fails; -1: all do.
-thread_local int g_until_failure = -1;
-
 }  // namespace
-
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  if (size == kRingBytes && !g_has_rings.load()) return nullptr;
-  return g_until_failure < 0 || g_until_failure-- != 0 ? std::malloc(size != 0 ? size : 1) : nullptr;
-}
-void* operator new(std::size_t size) {
-  if (void* const memory = operator new(size, std::nothrow)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new[](std::size_t size) { return operator new(size); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return operator new(size, std::nothrow); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
 TEST_CASE("a GPU without memory for its samples is tried again each round, and incidents say why it has none",
           "[counters]") {
   Rig rig;
   rig.options.memory_bytes = kRingBytes;
-  g_has_rings = false;
+  g_refused_bytes = kRingBytes;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(2 * kSecond));
   CounterTrace trace = rig.AskBack(kSecond);
@@ -52,7 +30,7 @@ TEST_CASE("a GPU without memory for its samples is tried again each round, and i
   CHECK(rig.collector->HeldBytes() == 0);
   CHECK(rig.Seen(&FakePm::calls) == 0);
 
-  g_has_rings = true;
+  g_refused_bytes = 0;
   REQUIRE(rig.timer->Pass(counters::kRoundNs));
   REQUIRE(rig.timer->Pass(kSecond));
   trace = rig.AskBack(500 * kMs);
@@ -66,7 +44,7 @@ TEST_CASE("a second GPU without memory for its samples does not end those of the
   rig.options.memory_bytes = kRingBytes;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->Pass(kSecond));
-  g_has_rings = false;
+  g_refused_bytes = kRingBytes;
   rig.Script([&](FakePm&) { rig.gpus.push_back({1, "NVIDIA H100"}); });
   REQUIRE(rig.timer->Pass(5 * kSecond));
   CounterTrace trace = rig.AskBack(kSecond);
@@ -74,7 +52,7 @@ TEST_CASE("a second GPU without memory for its samples does not end those of the
   CHECK(trace.NotRecorded(0).empty());
   CHECK(trace.NotRecorded(1) == "there was no memory for its samples; it is tried again every 0.5 s");
 
-  g_has_rings = true;
+  g_refused_bytes = 0;
   REQUIRE(rig.timer->Pass(2 * kSecond));
   trace = rig.AskBack(kSecond);
   CHECK_FALSE(trace.Of("SM active", 0).empty());
@@ -92,9 +70,9 @@ TEST_CASE("a GPU is sampled although any one allocation failed when it was found
     rig.environment.find_gpus = [&] {
       std::vector<counters::Gpu> gpus = rig.gpus;
       const int round = rounds++;
-      rig.Script([](FakePm& fake) { fake.until_failure = &g_until_failure; });
-      if (round == 1) has_failed = g_until_failure < 0;
-      g_until_failure = round == 0 ? failures : -1;
+      rig.Script([](FakePm& fake) { fake.until_failure = &t_until_failure; });
+      if (round == 1) has_failed = t_until_failure < 0;
+      t_until_failure = round == 0 ? failures : -1;
       return gpus;
     };
     REQUIRE(rig.Start().ok());

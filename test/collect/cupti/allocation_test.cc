@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocations that fail while records are kept. Its own operator new fails at the n-th call.
+// Allocations that fail while records are kept: each in turn.
 #include <malloc.h>
 
 #include <catch2/catch.hpp>
@@ -16,6 +16,7 @@
 #include "collect/cupti/history.h"
 #include "collect/cupti/records.h"
 #include "collect/cupti/rig.h"
+#include "fakes/failing_allocations.h"
 
 namespace {
 
@@ -25,38 +26,19 @@ using pitot::cupti::NameTable;
 using pitot::cupti::RowTable;
 using pitot::cupti::StreamKey;
 
-// The thread's allocations that succeed before one fails; -1: all do.
-thread_local int g_until_failure = -1;
-
 // Does `act` while the n-th allocation from now on fails. False: it has fewer.
 template <class Act> bool FailsAt(int n, Act act) {
-  g_until_failure = n;
+  fakes::t_until_failure = n;
   try {
     act();
   } catch (const std::bad_alloc&) {
     return true;
   }
-  g_until_failure = -1;
+  fakes::t_until_failure = -1;
   return false;
 }
 
 }  // namespace
-
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return g_until_failure < 0 || g_until_failure-- != 0 ? std::malloc(size != 0 ? size : 1) : nullptr;
-}
-void* operator new(std::size_t size) {
-  if (void* const memory = operator new(size, std::nothrow)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new[](std::size_t size) { return operator new(size); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return operator new(size, std::nothrow); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
 TEST_CASE("a row without memory has no number, and gets one when there is memory", "[cupti]") {
   int failures = 0;
@@ -159,10 +141,10 @@ TEST_CASE("an incident without memory to keep records reports all of them missin
   for (bool fails = true; fails; ++n) {
     const int64_t begin_ns = pitot::base::ClockNs(CLOCK_MONOTONIC) - 1'000'000'000;
 
-    g_until_failure = n;
+    fakes::t_until_failure = n;
     host.collector->Keep(begin_ns, pitot::KeepFor::kIncident);
-    fails = g_until_failure < 0;
-    g_until_failure = -1;
+    fails = fakes::t_until_failure < 0;
+    fakes::t_until_failure = -1;
 
     pitot::model::Trace trace;
     pitot::assemble::GpuTables tables(&trace, {}, {});
