@@ -17,28 +17,40 @@ using pitot::verdict::MechanismPartlyAt;
 
 TEST_CASE("each category is a predicate with the duration", "[mechanism]") {
   for (uint32_t blame = 0; blame < kBlames; ++blame) {
-    const std::string text = Mechanism(static_cast<Blame>(blame), "5.00 ms");
+    const std::string text = Mechanism({static_cast<Blame>(blame), "5.00 ms"});
     INFO(text);
     CHECK((text.find("waited 5.00 ms") == 0 || text.find("spent 5.00 ms ") == 0 || text.find("lost 5.00 ms ") == 0 ||
            text == "was blocked for 5.00 ms"));
   }
-  CHECK(Mechanism(static_cast<Blame>(200), "5.00 ms") == Mechanism(Blame::kUntraced, "5.00 ms"));
+  CHECK(Mechanism({static_cast<Blame>(200), "5.00 ms"}) == Mechanism({Blame::kUntraced, "5.00 ms"}));
 }
 
 TEST_CASE("a place follows its category as English has it", "[mechanism]") {
-  CHECK(MechanismAt(Blame::kExecutorBusy, "1.00 ms", "in queue \"images\"") ==
+  CHECK(MechanismAt({Blame::kExecutorBusy, "1.00 ms"}, "in queue \"images\"") ==
         "waited 1.00 ms for its executor in queue \"images\"");
-  CHECK(MechanismAt(Blame::kUntraced, "1.00 ms", "on worker") == "spent 1.00 ms for no recorded reason on worker");
-  CHECK(MechanismAt(Blame::kHostBlockedUnknown, "1.00 ms", "\"db\" on worker") ==
+  CHECK(MechanismAt({Blame::kUntraced, "1.00 ms"}, "on worker") == "spent 1.00 ms for no recorded reason on worker");
+  CHECK(MechanismAt({Blame::kHostBlockedUnknown, "1.00 ms"}, "\"db\" on worker") ==
         "was blocked for 1.00 ms in \"db\" on worker");
-  CHECK(MechanismAt(Blame::kGpuExecExpected, "1.00 ms", "gemm") == "spent 1.00 ms in GPU work: gemm");
-  CHECK(MechanismAt(Blame::kHandoff, "1.00 ms", "") == "waited 1.00 ms for an idle thread to wake up");
+  CHECK(MechanismAt({Blame::kGpuExecExpected, "1.00 ms"}, "gemm") == "spent 1.00 ms in GPU work: gemm");
+  CHECK(MechanismAt({Blame::kHandoff, "1.00 ms"}, "") == "waited 1.00 ms for an idle thread to wake up");
 }
 
 TEST_CASE("a place with a part of the time comes with that part", "[mechanism]") {
-  CHECK(MechanismPartlyAt(Blame::kHostOncpuFramework, "3.00 ms", "in \"forward\" on executor", "2.00 ms") ==
+  CHECK(MechanismPartlyAt({Blame::kHostOncpuFramework, "3.00 ms"}, "in \"forward\" on executor", "2.00 ms") ==
         "spent 3.00 ms on model code, 2.00 ms of it in \"forward\" on executor");
-  CHECK(MechanismPartlyAt(Blame::kGpuExecExpected, "3.00 ms", "gemm", "2.00 ms") ==
+  CHECK(MechanismPartlyAt({Blame::kGpuExecExpected, "3.00 ms"}, "gemm", "2.00 ms") ==
         "spent 3.00 ms in GPU work, 2.00 ms of it in gemm");
-  CHECK(MechanismPartlyAt(Blame::kHostGc, "3.00 ms", "", "2.00 ms") == "spent 3.00 ms on garbage collection");
+  CHECK(MechanismPartlyAt({Blame::kHostGc, "3.00 ms"}, "", "2.00 ms") == "spent 3.00 ms on garbage collection");
+}
+
+TEST_CASE("code that may have slept is not called code that ran", "[mechanism]") {
+  constexpr bool kIsCounted = false;
+  CHECK(Mechanism({Blame::kHostOncpuPre, "3.00 ms", kIsCounted}) == "spent 3.00 ms in code, running or asleep");
+  CHECK(MechanismAt({Blame::kHostOncpuPre, "3.00 ms", kIsCounted}, "in \"sleepy\" on worker") ==
+        "spent 3.00 ms in \"sleepy\" on worker, running or asleep");
+  CHECK(MechanismAt({Blame::kHostOncpuFramework, "3.00 ms", kIsCounted}, "cudaLaunchKernel on worker") ==
+        "spent 3.00 ms in code, running or asleep: cudaLaunchKernel on worker");
+  CHECK(
+      MechanismPartlyAt({Blame::kHostOncpuFramework, "3.00 ms", kIsCounted}, "in \"forward\" on executor", "2.00 ms") ==
+      "spent 3.00 ms in code, running or asleep, 2.00 ms of it in \"forward\" on executor");
 }

@@ -328,7 +328,9 @@ TEST_CASE("a holder of a lock that lost its CPU is followed, even if it is the r
 
   CHECK(judgement.verdict.root.kind != NodeKind::kCycle);
   CHECK(judgement.verdict.root.by.request == late);
-  CHECK(Has(TextOf(judgement), "for lock \"cache\", held by the request itself, which spent 113.0 ms on "));
+  CHECK(Has(TextOf(judgement),
+            "for lock \"cache\", held by the request itself, which spent 113.0 ms in \"reload\" on http-1, running or "
+            "asleep"));
   CheckSums(judgement.verdict);
 }
 
@@ -548,10 +550,12 @@ TEST_CASE("what a member's own scope took beyond the usual is the root of those 
       const uint32_t request = maker.Request(10 + 3 * i + one, "/classify", begin_ns, 10 * kMs + late_ns);
       maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = thread;
       maker.Member(batch, request, begin_ns);
+      const bool is_large = i == 150 && one == 1;
+      maker.trace.requests[request].sizes = {{maker.String("pixels"), is_large ? 8'000.0 : 24.0}};
       const int64_t length_ns = kMs + (one == 1 ? late_ns : 0);
       maker.Event(thread, decode, at_ns, length_ns, {request, batch});
       at_ns += length_ns;
-      if (i == 150 && one == 1) slow = request;
+      if (is_large) slow = request;
     }
     maker.Event(thread, forward, at_ns, 7 * kMs, {kNone, batch});
   }
@@ -567,7 +571,9 @@ TEST_CASE("what a member's own scope took beyond the usual is the root of those 
   CHECK(verdict.root.blame == Blame::kHostOncpuFramework);
   CHECK(verdict.root.by.request == slow);
   CHECK(verdict.root.excess_ns > 59 * kMs);
-  CHECK(Has(text, "which spent 61.0 ms on model code in \"decode\""));
+  CHECK(std::string(verdict.root.advice.code) == "limit_step_work");
+  CHECK(Has(text,
+            "(/classify, 8000 pixels, typical 24), which spent 61.0 ms in \"decode\" on gpu 0, running or asleep."));
   CheckSums(verdict);
 }
 

@@ -40,6 +40,11 @@ class HostUse {
 
   // The time covered by the thread's counters; empty: none.
   model::Interval KnownOf(uint32_t thread) const;
+  // Whether its counters cover all of that time.
+  bool IsKnown(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+    const model::Interval known = KnownOf(thread);
+    return known.begin_ns <= begin_ns && end_ns <= known.end_ns;
+  }
   // The off-CPU time of code, or of a call that does not wait, with nothing else in it. The parts add up to no more
   // than its length. O(log n), and the stretches.
   OffCpu OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;

@@ -47,29 +47,35 @@ constexpr MechanismWords kMechanisms[kBlames] = {
     {"spent ", " for no recorded reason"},
 };
 
+// Of code that may have slept.
+constexpr const char* kRunningOrAsleep = ", running or asleep";
+
 bool IsPlacePhrase(std::string_view place) { return place.substr(0, 3) == "in " || place.substr(0, 3) == "on "; }
+bool FollowsDirectly(std::string_view place) { return IsPlacePhrase(place) || place[0] == '"'; }
 std::string InPlace(const std::string& place) { return IsPlacePhrase(place) ? place : "in " + place; }
 
 }  // namespace
 
-std::string Mechanism(Blame blame, const std::string& time) {
-  const auto row = static_cast<uint32_t>(blame);
+std::string Mechanism(const Took& took) {
+  if (!took.is_counted) return "spent " + took.time + " in code" + kRunningOrAsleep;
+  const auto row = static_cast<uint32_t>(took.blame);
   const MechanismWords& words = kMechanisms[row < kBlames ? row : static_cast<uint32_t>(Blame::kUntraced)];
-  return words.before + time + words.after;
+  return words.before + took.time + words.after;
 }
 
-std::string MechanismAt(Blame blame, const std::string& time, const std::string& place) {
-  const std::string text = Mechanism(blame, time);
+std::string MechanismAt(const Took& took, const std::string& place) {
+  const std::string text = Mechanism(took);
   if (place.empty()) return text;
-  return text + (IsPlacePhrase(place) || place[0] == '"' ? " " + InPlace(place) : ": " + place);
+  if (!FollowsDirectly(place)) return text + ": " + place;
+  return took.is_counted ? text + " " + InPlace(place) : "spent " + took.time + " " + InPlace(place) + kRunningOrAsleep;
 }
 
-std::string MechanismSeenAt(Blame blame, const std::string& time, const std::string& place) {
-  return blame == Blame::kUntraced ? "spent " + time + " " + place : MechanismAt(blame, time, place);
+std::string MechanismSeenAt(const Took& took, const std::string& place) {
+  return took.blame == Blame::kUntraced ? "spent " + took.time + " " + place : MechanismAt(took, place);
 }
 
-std::string MechanismPartlyAt(Blame blame, const std::string& time, const std::string& place, const std::string& part) {
-  const std::string text = Mechanism(blame, time);
+std::string MechanismPartlyAt(const Took& took, const std::string& place, const std::string& part) {
+  const std::string text = Mechanism(took);
   return place.empty() ? text : text + ", " + part + " of it " + InPlace(place);
 }
 

@@ -11,18 +11,23 @@
 
 namespace pitot::verdict {
 
-// `time` is a duration in words.
-std::string Mechanism(Blame blame, const std::string& time);
+struct Took {
+  Blame blame;
+  std::string time;        // a duration in words
+  bool is_counted = true;  // false: code, and no counter shows whether its thread ran or slept
+};
 
-// Adds the place of all of `time`, in the words of Places::Of: "waited 13.5 ms for its executor in queue "images"". A
+std::string Mechanism(const Took& took);
+
+// Adds the place of all of its time, in the words of Places::Of: "waited 13.5 ms for its executor in queue "images"". A
 // call or a kernel follows a colon.
-std::string MechanismAt(Blame blame, const std::string& time, const std::string& place);
+std::string MechanismAt(const Took& took, const std::string& place);
 
 // The same where stacks show the place: "spent 150 ms in recv below fetch (app.py:88) on http".
-std::string MechanismSeenAt(Blame blame, const std::string& time, const std::string& place);
+std::string MechanismSeenAt(const Took& took, const std::string& place);
 
 // Adds the place of a `part` of it: "spent 16.0 ms on model code, 9.00 ms of it in "forward" on executor".
-std::string MechanismPartlyAt(Blame blame, const std::string& time, const std::string& place, const std::string& part);
+std::string MechanismPartlyAt(const Took& took, const std::string& place, const std::string& part);
 
 }  // namespace pitot::verdict
 

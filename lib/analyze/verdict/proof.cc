@@ -114,6 +114,11 @@ Doubtful DoubtfulOf(const blame::Index& index, const BlameSegment& segment) {
 
 }  // namespace
 
+bool IsCounted(const blame::Index& index, const BlameSegment& segment) {
+  return (kOnCpu & BlameBit(segment.blame)) == 0 ||
+         index.host.IsKnown(segment.thread, segment.begin_ns, segment.end_ns);
+}
+
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(false, trace, blame); }
 bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(true, trace, blame); }
 
@@ -212,7 +217,11 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
           break;
       }
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
-      return OfPieces(verdict);
+      if (const Proof proof = OfPieces(verdict); proof != Proof::kNone) return proof;
+      return IsCounted(index, longest) ? Proof::kNone : Proof::kUncounted;
+    case Blame::kHostOncpuPre:
+    case Blame::kHostOncpuPost:
+      return IsCounted(index, longest) ? Proof::kNone : Proof::kUncounted;
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:
       if (const Proof proof = OfPieces(verdict); proof != Proof::kNone) return proof;

@@ -16,6 +16,9 @@ bool IsStolen(const model::Trace& trace, const BlameSegment& segment);
 // Whether a segment's thread was in an unfinished scope, and nothing says whether it ran.
 bool IsUnseen(const BlameSegment& segment);
 
+// Whether counters of a segment's thread show if it ran or slept; true for all but code.
+bool IsCounted(const blame::Index& index, const BlameSegment& segment);
+
 // Whether most of a request's sleep was in waits recorded by the program. These name the resource, not its holder. A
 // wait for a GPU (WaitKind::kDevice) names nothing: the question is what the GPU did.
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame);

@@ -600,12 +600,20 @@ class TreeMaker {
     // Work for a single member belongs to that member.
     const bool is_for_one = node.for_request != kNone && hop.who.batch != kNone && (kWork & BlameBit(blame)) != 0;
     const Advice advice = is_for_one ? AdviceFor(Blame::kExecutorBusy, close, Proof::kInOwnBatch)
-                                     : AdviceFor(blame, close, ProofOf(index_, hop.clip, cause, Verdict()));
+                          : IsLargeWork(blame, hop)
+                              ? AdviceFor(Blame::kExecutorBusy, close, Proof::kLargeMember)
+                              : AdviceFor(blame, close, ProofOf(index_, hop.clip, cause, Verdict()));
     const uint32_t part = Add(node, advice);
     const size_t waiting = waiting_.size();
     if (IsLock(blame)) waiting_.push_back(node.at.thread);
     Follow(part, segments);
     waiting_.resize(waiting);
+  }
+
+  // Whether it is work of a member with a larger size than usual.
+  bool IsLargeWork(Blame blame, const Hop& hop) const {
+    return (kWork & BlameBit(blame)) != 0 && hop.node.kind == NodeKind::kRequest &&
+           hop.node.blame == Blame::kExecutorBusy && !SizeText(trace_, hop.who.request).empty();
   }
 
   // Whether a part says why, and not only how long: as in verdicts (docs/reference/blame.md#unexplained).

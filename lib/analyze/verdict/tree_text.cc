@@ -128,6 +128,7 @@ class TreeTeller {
   // A predicate of the request or culprit above.
   std::string PartText(const VerdictNode& node, bool is_last) const {
     const std::string time = Duration(node.ns);
+    const Took took{node.blame, time, IsCounted(index_, node.at)};
     std::string text;
     // The event of a wait for an interpreter's lock is whatever the thread was in: the lock has no name.
     const bool is_named = node.blame == Blame::kHostLock && node.at.event != kNone;
@@ -137,24 +138,25 @@ class TreeTeller {
     } else if (node.hops > 0 && index_.PartBehind(node.at) != nullptr) {
       return "took " + time + " for the work of a large member";
     } else if (!is_last) {
-      return Mechanism(node.blame, time);
+      return Mechanism(took);
     } else if (const blame::Stacks::Seen seen = index_.stacks.Of(node.at); seen.is_known()) {
       const std::string place = Places(index_).Of(node.at);
-      text = (10 * node.place_ns >= 9 * node.ns ? MechanismSeenAt(node.blame, time, place)
-                                                : MechanismPartlyAt(node.blame, time, place, Duration(node.place_ns))) +
+      text = (10 * node.place_ns >= 9 * node.ns ? MechanismSeenAt(took, place)
+                                                : MechanismPartlyAt(took, place, Duration(node.place_ns))) +
              blame::Stacks::CountText(seen);
     } else if (node.blame == Blame::kUntraced && node.at.event == kNone && node.hops > 0) {
       text = "did something unrecorded for " + time + ", outside of all scopes " + Places(index_).Of(node.at);
     } else {
       const std::string place = Places(index_).Of(node.at);
-      text = 10 * node.place_ns >= 9 * node.ns ? MechanismAt(node.blame, time, place)
-                                               : MechanismPartlyAt(node.blame, time, place, Duration(node.place_ns));
+      text = 10 * node.place_ns >= 9 * node.ns ? MechanismAt(took, place)
+                                               : MechanismPartlyAt(took, place, Duration(node.place_ns));
     }
     text += SizeOfCopy(node);
     if (is_last && node.hops > 0 && !node.is_explained) {
-      text += node.blame == Blame::kHostBlockedUnknown   ? ", and no recorded wait explains why"
-              : node.blame == Blame::kHostOncpuFramework ? ", or in a wait that nothing recorded shows"
-                                                         : "";
+      text += node.blame == Blame::kHostBlockedUnknown ? ", and no recorded wait explains why"
+              : node.blame == Blame::kHostOncpuFramework && took.is_counted
+                  ? ", or in a wait that nothing recorded shows"
+                  : "";
     }
     if (node.for_request != kNone) {
       const std::string size = SizeText(trace_, node.for_request);
@@ -175,10 +177,11 @@ class TreeTeller {
     return " (" + base::Bytes(trace_.gpu.bytes[node.at.gpu]) + ")";
   }
 
-  std::string RequestText(uint32_t request) const {
+  std::string RequestText(uint32_t request, const std::string& size = "") const {
     if (request == blame_.request) return "the request itself";
     const model::RequestRow& row = trace_.requests[request];
-    return "request " + base::RequestId(row.id) + " (" + std::string(trace_.strings[row.route]) + ")";
+    return "request " + base::RequestId(row.id) + " (" + std::string(trace_.strings[row.route]) +
+           (size.empty() ? "" : ", " + size) + ")";
   }
 
   // Whose time it was.
@@ -187,7 +190,7 @@ class TreeTeller {
     if (by.batch != kNone)
       return "a batch of " + std::string(trace_.strings[trace_.batches[by.batch].executor]) + " (" +
              MembersText(trace_, by.batch) + ")";
-    if (by.request != kNone) return RequestText(by.request);
+    if (by.request != kNone) return RequestText(by.request, IsMemberWork(node) ? "" : SizeText(trace_, by.request));
     if (const std::string holder = index_.interpreter.Text(by.event); !holder.empty()) return holder;
     if (by.event == kNone) return ThreadName(trace_, by.thread);
     const std::string resource = ResourceName(trace_, by.event);

@@ -107,8 +107,7 @@ bool IsMixedTimeUnknown(const blame::Index& index, const RequestBlame& request) 
 bool IsProved(const blame::Index& index, const BlameSegment& segment) {
   const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
   blame::WaitArgs wait;
-  const model::Interval known = index.host.KnownOf(segment.thread);
-  const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
+  const bool is_counted = index.host.IsKnown(segment.thread, segment.begin_ns, segment.end_ns);
   if ((kOnCpu & BlameBit(segment.blame)) != 0) return is_counted;
   switch (segment.blame) {
     case Blame::kHostGil:  // or the program recorded the lock. Sleep while somebody unknown held it proves little.

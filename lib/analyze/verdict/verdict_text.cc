@@ -101,7 +101,7 @@ class Teller {
 
   // What took the time, and where.
   std::string HowItTook(const Cause& cause, const std::string& time) const {
-    if (cause.longest.empty()) return Mechanism(cause.blame, time);
+    if (cause.longest.empty()) return Mechanism({cause.blame, time});
     if (IsStill(index_, blame_, cause.blame))
       return "stood still for " + time + " with the whole process" + PlaceOfWork(cause);
     if (LargeMember(cause) != nullptr)
@@ -136,7 +136,8 @@ class Teller {
         IsPlaced(index_, blame_, cause.blame) || IsNamedSleep(trace_, blame_) || IsStill(index_, blame_, cause.blame);
     if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !is_explained)
       text += ", and no recorded wait explains why";
-    if (cause.blame == Blame::kHostOncpuFramework && MayAwaitGpu(index_, blame_) != GpuDoubt::kNone)
+    if (cause.blame == Blame::kHostOncpuFramework && MayAwaitGpu(index_, blame_) != GpuDoubt::kNone &&
+        (cause.longest.empty() || IsCounted(index_, blame_.segments[cause.longest[0]])))
       text += ", or in a wait that nothing recorded shows";
     if (const std::string at = UnrecordedAt(cause); !at.empty()) text += ", " + at;
     if (const std::string by = By(cause, ""); !by.empty()) {
@@ -240,9 +241,9 @@ class Teller {
       if (!lock.empty()) return "waited " + time + " for locks, " + part + " of it for " + QuotedName(lock);
     }
     const std::string place = Places(index_).Of(longest);
-    if (IsMostThere(cause) && index_.stacks.Of(longest).is_known()) return MechanismSeenAt(cause.blame, time, place);
-    return IsMostThere(cause) ? MechanismAt(cause.blame, time, place)
-                              : MechanismPartlyAt(cause.blame, time, place, part);
+    const Took took{cause.blame, time, IsCounted(index_, longest)};
+    if (IsMostThere(cause) && index_.stacks.Of(longest).is_known()) return MechanismSeenAt(took, place);
+    return IsMostThere(cause) ? MechanismAt(took, place) : MechanismPartlyAt(took, place, part);
   }
 
   // ", in 14 of 15 stacks", if they show the place of the cause.
