@@ -403,7 +403,7 @@ TEST_CASE("a root that says how long but not why is half as sure", "[tree]") {
 }
 
 TEST_CASE("a verdict without a baseline follows waits, too, and is less sure", "[tree]") {
-  ImageServer server(30);
+  ImageServer server(11);
   const int64_t at_ns = server.late_ns;
   const uint32_t copier = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 150 * kMs);
   const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 150 * kMs, at_ns + 156 * kMs);
