@@ -183,6 +183,7 @@ struct VerdictNode {
   int64_t place_ns = 0;                 // time in that place
   uint32_t count = 0;                   // kLoad, kSeveral: culprits
   // False: a part says how long, and nothing recorded says why. kLoad: not all others are known to be as usual.
+  // kGpuWork: its batch waited in turn for those above.
   bool is_explained = true;
 };
 

@@ -209,7 +209,8 @@ class TreeTeller {
         return by + WhoText(node) + MemberWork(node);
       case NodeKind::kGpuWork:
         return "behind GPU work of " + WhoText(node) +
-               (node.by.gpu != kNone ? ": " + GpuWorkName(trace_, node.by.gpu) : "");
+               (node.by.gpu != kNone ? ": " + GpuWorkName(trace_, node.by.gpu) : "") +
+               (node.is_explained ? "" : ", which waited for it in turn");
       case NodeKind::kCycle:
         return by + WhoText(node) + ", which waits for it in turn: a cycle";
       case NodeKind::kLoad:

@@ -300,7 +300,8 @@ class Writer {
       By(node.by, nullptr);
     }
     if (node.for_request != kNone) json_.Key("for_request").Text(RequestId(trace_.requests[node.for_request].id));
-    if (node.kind == NodeKind::kPart) json_.Key("is_explained").Bool(node.is_explained);
+    if (node.kind == NodeKind::kPart || node.kind == NodeKind::kGpuWork)
+      json_.Key("is_explained").Bool(node.is_explained);
     if (node.kind == NodeKind::kPart && node.at.end_ns > node.at.begin_ns) {
       json_.Key("at");
       Segment(node.at);
