@@ -359,6 +359,16 @@ class Interpreter(WithRecorder):
         for text in (b"waited for the interpreter's lock", b"MainThread", b"_watch.py:"):
             self.assertIn(text, trace)
 
+    def test_beyond_the_limit_a_place_keeps_its_function_and_a_thread_its_name(self):
+        with unittest.mock.patch.multiple(_record, _MOST_EVIDENCE=2, _evidence={}, _rough_evidence={}):
+            for line in range(9):
+                _record.evidence_name(f"busy.py:{line} crunch", "crunch")
+            thread = _record.evidence_name("report-7", "report-7")
+            crunch = _record.evidence_name("busy.py:99 crunch", "crunch")
+            other = _record.evidence_name("busy.py:99 rest", "rest")
+        names = {name: int(_library.intern(name.encode())) for name in ("crunch", "report-7", "(other)")}
+        self.assertEqual((crunch, thread, other), (names["crunch"], names["report-7"], names["(other)"]))
+
     def test_a_thread_that_began_since_the_last_look_may_be_the_holder(self):
         threads = _watch._Threads(_library.WatchStruct())
         threads.list()

@@ -26,17 +26,23 @@ def _name(text: str, argument: str = "name") -> int:
 
 
 # Names in evidence of the interpreter: places, functions, threads. Others are "(other)", so that the host's own fit into
-# the library's table.
+# the library's table. Large programs have thousands of places, and far fewer functions and threads.
 _MOST_EVIDENCE = 1000
 _evidence: Dict[str, int] = {}
+_rough_evidence: Dict[str, int] = {}
 
 
-def evidence_name(text: str) -> int:
+def evidence_name(text: str, rough: str = "") -> int:
+    """The name of `text`; if there were too many, that of `rough`, which has a limit of its own."""
     name = _evidence.get(text)
+    if name is not None:
+        return name
+    known, kept = (_evidence, text) if len(_evidence) < _MOST_EVIDENCE else (_rough_evidence, rough)
+    name = known.get(kept) if kept else None
     if name is None:
-        if len(_evidence) >= _MOST_EVIDENCE:
+        if not kept or len(known) >= _MOST_EVIDENCE:
             return _name("(other)" if text else "")
-        name = _evidence[text] = int(lib.intern(lib.text("name", text)))
+        name = known[kept] = int(lib.intern(lib.text("name", kept)))
     return name
 
 

@@ -477,7 +477,7 @@ void Walk::StepOnThread() {
   BlameSegment code;
   code.thread = thread_;
   code.event = piece.event;
-  code.batch = BatchAt(begin_ns);
+  code.batch = OwnBatchOr(piece.event != kNone ? trace_.events.batch[piece.event] : kNone, begin_ns);
   if (piece.event != kNone) {
     code.blame = BlameOfCode(now_ns_);
     const uint32_t other = OtherOf(index_.contexts.OfEvent(piece.event));
@@ -697,6 +697,13 @@ uint32_t Walk::BatchAt(int64_t at_ns) const {
   const auto* const in =
       std::partition_point(members_begin(), end, [&](const Membership& row) { return row.latest_leave_ns <= at_ns; });
   return in != end ? in->batch : kNone;
+}
+
+// The batch of which something was recorded, if it is one of its own. Otherwise the one it was in: an engine that
+// schedules ahead works for two steps at once.
+uint32_t Walk::OwnBatchOr(uint32_t recorded, int64_t at_ns) const {
+  const bool is_own = recorded != kNone && std::binary_search(own_batches_.begin(), own_batches_.end(), recorded);
+  return is_own ? recorded : BatchAt(at_ns);
 }
 
 // Whether the request is open and was last seen to begin `piece`: since then its thread may be running or asleep.

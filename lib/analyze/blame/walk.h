@@ -159,6 +159,8 @@ class Walk {
   int64_t HandedOutNs(const Sign& done) const;
   Sign LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint32_t owner);
   Sign LastSeenElsewhere(int64_t by_ns);
+  uint32_t OwnBatchOr(uint32_t recorded, int64_t at_ns) const;
+  uint32_t BatchOfSpan(uint32_t span, int64_t at_ns) const;
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;
   uint32_t OtherOf(uint32_t request) const;
