@@ -136,11 +136,13 @@ uint32_t GpuTables::AddDevice(const GpuDevice& device) {
     learn(&known.blocks_per_multiprocessor, device.blocks_per_multiprocessor);
     learn(&known.registers_per_multiprocessor, device.registers_per_multiprocessor);
     learn(&known.shared_bytes_per_multiprocessor, device.shared_bytes_per_multiprocessor);
+    learn(&known.threads_per_warp, device.threads_per_warp);
     return row;
   }
   trace_.devices.push_back({device.ordinal, Text(device.name), device.multiprocessors,
                             device.threads_per_multiprocessor, device.blocks_per_multiprocessor,
-                            device.registers_per_multiprocessor, device.shared_bytes_per_multiprocessor});
+                            device.registers_per_multiprocessor, device.shared_bytes_per_multiprocessor,
+                            device.threads_per_warp});
   return static_cast<uint32_t>(trace_.devices.size() - 1);
 }
 
