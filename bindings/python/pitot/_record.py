@@ -189,7 +189,8 @@ def set_work_stream(stream: int) -> None:
 class Wait:
     """Records a block as a wait: `with pitot.Wait(pitot.WaitKind.QUEUE, "jobs"): job = jobs.get()`.
 
-    While it is open, incidents show the resource. It must end on the thread where it began.
+    While it is open, incidents show the resource. It must end on the thread where it began. Put one around the whole
+    loop of a condition: `with pitot.Wait(pitot.WaitKind.CONDITION, "jobs"): condition.wait_for(has_jobs)`.
     """
 
     __slots__ = ("_kind", "_resource", "_owner", "_wait")

@@ -11,6 +11,7 @@
 
 #include "analyze/blame/stays.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/statistics.h"
 #include "analyze/verdict/cause_evidence.h"
 #include "analyze/verdict/proof.h"
 
@@ -789,7 +790,7 @@ class TreeMaker {
       const double known = is_known && root.hops != 0 ? kOnlyCulpritKnown : kNothingKnown;
       root.confidence = std::min(root.share, 1.0) * known * explained;
     }
-    root.confidence = std::clamp(root.confidence, 0.0, 1.0);
+    root.confidence = facts::NearestProbability(root.confidence);
   }
 
   // The requests ahead in its queue when it came.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyze/facts/statistics.h"
 #include "analyze/verdict/depths.h"
 #include "analyze/verdict/proof.h"
 #include "analyze/verdict/verdict_words.h"
@@ -45,7 +46,8 @@ double UnknownBeside(const Unexplained& unexplained, const Cause& cause) {
 // A product, and its least factor in words.
 class FactorProduct {
  public:
-  void Take(double factor, const char* why) {
+  void Take(double number, const char* why) {
+    const double factor = facts::NearestProbability(number);
     value_ *= factor;
     if (factor >= least_) return;
     least_ = factor;
