@@ -76,6 +76,12 @@ constexpr AdviceRow kRows[] = {
      {"watch_threads",
       "Nothing recorded shows whether this code ran or slept. Record threads (pitot::host, docs/guide/host.md), and "
       "annotate their waits with PITOT_WAIT. If it ran, pitot top shows which scope grew."}},
+    {BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost),
+     kAnyClose,
+     Proof::kPlaced,
+     {"look_at_code",
+      "Look at the function that the stacks show: find out why it ran longer than usual. Give it less to do, make it "
+      "faster, cache its result, or move it to another thread or process."}},
     {BlameBit(Blame::kHostOncpuPre),
      kAnyClose,
      kAnyProof,

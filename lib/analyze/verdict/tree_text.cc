@@ -151,7 +151,7 @@ class TreeTeller {
       text = 10 * node.place_ns >= 9 * node.ns ? MechanismAt(took, place)
                                                : MechanismPartlyAt(took, place, Duration(node.place_ns));
     }
-    text += SizeOfCopy(node);
+    text += index_.stacks.PhraseOf(node.stacks) + SizeOfCopy(node);
     if (is_last && node.hops > 0 && !node.is_explained) {
       text += node.blame == Blame::kHostBlockedUnknown ? ", and no recorded wait explains why"
               : node.blame == Blame::kHostOncpuFramework && took.is_counted

@@ -246,9 +246,10 @@ class Teller {
     return IsMostThere(cause) ? MechanismAt(took, place) : MechanismPartlyAt(took, place, part);
   }
 
-  // ", in 14 of 15 stacks", if they show the place of the cause.
+  // ", in 14 of 15 stacks", if they show the place of the cause; for code with its function.
   std::string StacksOf(const Cause& cause) const {
     if (cause.longest.empty()) return "";
+    if (cause.stacks.is_known()) return index_.stacks.PhraseOf(cause.stacks);
     return blame::Stacks::CountText(index_.stacks.Of(blame_.segments[cause.longest[0]]));
   }
 
