@@ -1899,6 +1899,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
       {Blame::kLaunchQueueFull, "gpu_bound"},
       {Blame::kAllocStall, "allocate_early"},
       {Blame::kLazyLoadJit, "load_early"},
+      {Blame::kLazyLoadJit, "warm_up", Proof::kFirstUse},
       {Blame::kSyncReturn, "return_from_sync"},
       {Blame::kSyncReturn, "wait_once", Proof::kManyWaits},
       {Blame::kH2d, "copy_better"},

@@ -158,8 +158,8 @@ bool Stacks::IsSameCode(const BlameSegment& one, const BlameSegment& other) cons
   return one.event == other.event || trace_.EventName(one.event) == trace_.EventName(other.event);
 }
 
-// A stack stands for the time until the next one, up to `most_ns`: code that keeps the interpreter's lock is not seen.
-// Returns the time that they stand for together.
+// A stack stands for the time until the next one, up to `most_ns`: code keeping the interpreter's lock is not seen.
+// Returns the time they stand for together.
 int64_t Stacks::AddCode(const BlameSegment& segment, Counters counters, int64_t most_ns,
                         std::vector<uint32_t>* events) const {
   const std::vector<uint32_t>& all = of_threads_[segment.thread];

@@ -40,7 +40,7 @@ constexpr AdviceRow kRows[] = {
      {"split_long_work",
       "Its batch spent this time on another request. Split that work (a prompt into chunks), or give it an executor of "
       "its own."}},
-    {BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kHostOncpuFramework),
+    {BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLazyLoadJit),
      kAnyClose,
      Proof::kFirstUse,
      {"warm_up",

@@ -73,6 +73,11 @@ std::string SizeText(const Trace& trace, uint32_t request) {
                       usual);
 }
 
+std::string_view Places::CompiledBy(const BlameSegment& segment) const {
+  return segment.blame != Blame::kLazyLoadJit || segment.event == kNone ? std::string_view()
+                                                                        : index_.compiles.Function(segment.event);
+}
+
 std::string Places::Of(const BlameSegment& segment) {
   if (segment.handoff != kNone) return "in queue " + QuotedName(trace_.strings[trace_.handoffs[segment.handoff].queue]);
   if (segment.blame == Blame::kBatchWindow && segment.batch != kNone) {
@@ -87,6 +92,8 @@ std::string Places::Of(const BlameSegment& segment) {
     if (name.empty()) name = GpuWorkName(trace_, segment.gpu);
     return name;
   }
+  if (const std::string_view function = CompiledBy(segment); !function.empty())
+    return std::string(function) + " on " + ThreadName(trace_, segment.thread);
   std::string text;
   if (const blame::Stacks::Seen seen = index_.stacks.Of(segment); seen.is_known())
     return "in " + index_.stacks.Place(seen.event) + " on " + ThreadName(trace_, segment.thread);

@@ -44,6 +44,8 @@ class Places {
   Most Find(const std::vector<BlameSegment>& all, const std::vector<uint32_t>& segments);
 
  private:
+  std::string_view CompiledBy(const BlameSegment& segment) const;  // the function; "" if none was compiled
+
   const blame::Index& index_;
   const model::Trace& trace_;
   std::unordered_map<model::StringId, std::string> kernels_;
