@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyze/blame/walk_waits.h"
+#include "analyze/facts/unusual_arguments.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 #include "model/kernel_name.h"
@@ -78,7 +79,13 @@ std::string_view Places::CompiledBy(const BlameSegment& segment) const {
                                                                         : index_.compiles.Function(segment.event);
 }
 
-std::string Places::Of(const BlameSegment& segment) {
+std::string Places::Of(const BlameSegment& segment) { return Words(segment, ""); }
+
+std::string Places::Text(const BlameSegment& segment) {
+  return Words(segment, facts::UnusualText(trace_, segment.event));
+}
+
+std::string Places::Words(const BlameSegment& segment, const std::string& arguments) {
   if (segment.handoff != kNone) return "in queue " + QuotedName(trace_.strings[trace_.handoffs[segment.handoff].queue]);
   if (segment.blame == Blame::kBatchWindow && segment.batch != kNone) {
     const model::BatchRow& batch = trace_.batches[segment.batch];
@@ -103,7 +110,7 @@ std::string Places::Of(const BlameSegment& segment) {
     if (!resource.empty())
       text += (text.empty() ? "" : " in ") + QuotedName(resource);
     else
-      text += (text.empty() ? "in " : " in ") + QuotedName(trace_.EventName(segment.event));
+      text += (text.empty() ? "in " : " in ") + QuotedName(trace_.EventName(segment.event)) + arguments;
   }
   if (segment.thread == kNone) return text;
   return text + (text.empty() ? "on " : " on ") + ThreadName(trace_, segment.thread);

@@ -2,6 +2,7 @@
 //
 // Verdicts for programs: rows become ids and names, which have a meaning outside of the trace.
 #include "analyze/blame/index_data.h"
+#include "analyze/facts/unusual_arguments.h"
 #include "analyze/verdict/gpu_evidence.h"
 #include "analyze/verdict/namespace.h"
 #include "analyze/verdict/proof.h"
@@ -220,6 +221,7 @@ class Writer {
       for (const uint32_t segment : cause.longest) json_.Int(segment);
       json_.End();
       json_.Key("place_ns").Int(cause.place_ns);
+      if (!cause.longest.empty()) Arguments(blame_.segments[cause.longest[0]]);
       StacksOf(cause.stacks);
       if (const auto state = GpuStateOf(index_.data()->index, blame_, cause)) GpuMeanwhile(*state);
       Say(cause.advice);
@@ -308,6 +310,7 @@ class Writer {
       json_.Key("at");
       Segment(node.at);
       json_.Key("place_ns").Int(node.place_ns);
+      Arguments(node.at);
       StacksOf(node.stacks);
     }
     json_.Key("children").Begin('[');
@@ -355,6 +358,21 @@ class Writer {
     if (segment.by.IsKnown()) {
       json_.Key("by");
       By(segment.by, &segment);
+    }
+    json_.End();
+  }
+
+  // Those of its scope that are larger than usual.
+  void Arguments(const BlameSegment& segment) {
+    const std::vector<facts::UnusualArgument> unusual = facts::FindUnusualArguments(trace_, segment.event);
+    if (unusual.empty()) return;
+    json_.Key("arguments").Begin('[');
+    for (const facts::UnusualArgument& one : unusual) {
+      json_.Begin('{');
+      Name("name", one.name);
+      json_.Key("value").Real(one.value);
+      json_.Key("usual").Real(one.usual);
+      json_.End();
     }
     json_.End();
   }
