@@ -75,6 +75,19 @@ TEST_CASE("a scope's number beyond twice its usual is told with the scope, and o
   CHECK(!Has(server.json, "\"step\""));
 }
 
+TEST_CASE("a scope without such a number is told with the one around it", "[arguments]") {
+  Server server;
+  const uint32_t op = server.maker.Site(SiteKind::kScope, "aten::linear");
+  const int64_t begin_ns = server.maker.trace.requests[kLate].begin_ns;
+  server.maker.Event(0, op, begin_ns + kMs, 298 * kMs, {kLate, kNone});
+  server.maker.Event(0, op, begin_ns - 5 * kMs, kMs, {kLate - 1, kNone});
+
+  server.Judge();
+
+  CHECK(Has(server.sentence, "in \"aten::linear\" of \"forward\" (n_prompt 2578, usually 55) on engine"));
+  CHECK(Has(server.json, "\"scope\": \"forward\""));
+}
+
 TEST_CASE("a number is unusual only among eight of its kind", "[arguments]") {
   const uint32_t others = GENERATE(6u, 7u);
   Server server(others);

@@ -21,6 +21,10 @@ constexpr double kMuchMore = 2;  // times the usual
 
 bool IsNumber(ArgType type) { return type == ArgType::kInt || type == ArgType::kUint || type == ArgType::kDouble; }
 
+bool HasNumbers(const model::SiteRow& site) {
+  return site.kind == SiteKind::kScope && std::any_of(site.arg_types.begin(), site.arg_types.end(), IsNumber);
+}
+
 // Scopes of the same site and name that have arguments, by begin.
 std::vector<uint32_t> LikeOf(const Trace& trace, uint32_t event) {
   std::vector<uint32_t> like;
@@ -39,14 +43,11 @@ double Times(const UnusualArgument& argument) {
   return argument.usual > 0 ? argument.value / argument.usual : HUGE_VAL;
 }
 
-}  // namespace
-
-std::vector<UnusualArgument> FindUnusualArguments(const Trace& trace, uint32_t event) {
+std::vector<UnusualArgument> FindIn(const Trace& trace, uint32_t event) {
   std::vector<UnusualArgument> found;
-  if (event == kNone || trace.events.args[event] == kNone) return found;
+  if (trace.events.args[event] == kNone) return found;
   const model::SiteRow& site = trace.sites[trace.events.site[event]];
-  if (site.kind != SiteKind::kScope || std::none_of(site.arg_types.begin(), site.arg_types.end(), IsNumber))
-    return found;
+  if (!HasNumbers(site)) return found;
   const std::vector<uint32_t> like = LikeOf(trace, event);
   if (like.size() < kLeastLike) return found;
   for (uint32_t i = 0; i < site.arg_types.size() && i < site.arg_names.size(); ++i) {
@@ -68,13 +69,39 @@ std::vector<UnusualArgument> FindUnusualArguments(const Trace& trace, uint32_t e
   return found;
 }
 
+// An event and the scopes around it with numbers, the nearest first: they begin before it, and are before it in the
+// table.
+std::vector<uint32_t> AndAround(const Trace& trace, uint32_t event) {
+  const int64_t end_ns = trace.EventEnd(event);
+  std::vector<uint32_t> scopes = {event};
+  for (uint32_t one = event; one-- > trace.threads[trace.events.thread[event]].first_event;) {
+    if (trace.events.args[one] != kNone && trace.EventEnd(one) >= end_ns &&
+        HasNumbers(trace.sites[trace.events.site[one]]))
+      scopes.push_back(one);
+  }
+  return scopes;
+}
+
+}  // namespace
+
+UnusualArguments FindUnusualArguments(const Trace& trace, uint32_t event) {
+  if (event == kNone || std::none_of(trace.sites.begin(), trace.sites.end(), HasNumbers)) return {};
+  for (const uint32_t scope : AndAround(trace, event)) {
+    std::vector<UnusualArgument> found = FindIn(trace, scope);
+    if (!found.empty()) return {scope, std::move(found)};
+  }
+  return {};
+}
+
 std::string UnusualText(const Trace& trace, uint32_t event) {
-  std::string text;
-  for (const UnusualArgument& one : FindUnusualArguments(trace, event)) {
-    text += (text.empty() ? " (" : "; ") + base::Cut(trace.strings[one.name], 32) +
+  const UnusualArguments unusual = FindUnusualArguments(trace, event);
+  if (unusual.all.empty()) return "";
+  std::string text = unusual.scope == event ? "" : " of \"" + base::Cut(trace.EventName(unusual.scope), 32) + "\"";
+  for (const UnusualArgument& one : unusual.all) {
+    text += (&one == &unusual.all[0] ? " (" : "; ") + base::Cut(trace.strings[one.name], 32) +
             base::Format(" %.6g, usually %.6g", one.value, one.usual);
   }
-  return text.empty() ? "" : text + ")";
+  return text + ")";
 }
 
 }  // namespace pitot::facts

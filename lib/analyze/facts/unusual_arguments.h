@@ -17,11 +17,17 @@ struct UnusualArgument {
   double value = 0, usual = 0;
 };
 
-// The numbers of a scope beyond twice the median of its like: eight or more scopes of the same site and name. A number
-// that only grows, like one of steps done, is left out. At most two, the largest by its usual first. O(events).
-std::vector<UnusualArgument> FindUnusualArguments(const model::Trace& trace, uint32_t event);
+struct UnusualArguments {
+  uint32_t scope = model::kNone;  // an event; kNone: there are none
+  std::vector<UnusualArgument> all;
+};
 
-// " (n_prompt 2578, usually 55)"; "" if all is as usual.
+// The numbers of a scope beyond twice the median of its like: eight or more scopes of the same site and name. A number
+// that only grows, like one of steps done, is left out. At most two, the largest by its usual first. If `event` has
+// none, those of the nearest scope around it. O(events) for each scope with numbers.
+UnusualArguments FindUnusualArguments(const model::Trace& trace, uint32_t event);
+
+// " (n_prompt 2578, usually 55)", " of "forward" (n_prompt 2578, usually 55)"; "" if all is as usual.
 std::string UnusualText(const model::Trace& trace, uint32_t event);
 
 }  // namespace pitot::facts

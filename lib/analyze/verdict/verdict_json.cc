@@ -362,13 +362,14 @@ class Writer {
     json_.End();
   }
 
-  // Those of its scope that are larger than usual.
+  // Those of its scope, or of one around it, larger than usual.
   void Arguments(const BlameSegment& segment) {
-    const std::vector<facts::UnusualArgument> unusual = facts::FindUnusualArguments(trace_, segment.event);
-    if (unusual.empty()) return;
+    const facts::UnusualArguments unusual = facts::FindUnusualArguments(trace_, segment.event);
+    if (unusual.all.empty()) return;
     json_.Key("arguments").Begin('[');
-    for (const facts::UnusualArgument& one : unusual) {
+    for (const facts::UnusualArgument& one : unusual.all) {
       json_.Begin('{');
+      json_.Key("scope").Text(trace_.EventName(unusual.scope));
       Name("name", one.name);
       json_.Key("value").Real(one.value);
       json_.Key("usual").Real(one.usual);
