@@ -139,6 +139,7 @@ struct Cause {
   // queue) with most of the time; then the longest ones of all.
   std::vector<uint32_t> longest;
   int64_t place_ns = 0;  // time in that place
+  StackPlace stacks;     // of code: its function there
   Advice advice = {"", ""};
 };
 
@@ -181,6 +182,7 @@ struct VerdictNode {
   uint32_t for_request = model::kNone;  // of a part: the request for which most of it was done in a batch
   BlameSegment at;                      // of a part: the longest segment in the place with most of it
   int64_t place_ns = 0;                 // time in that place
+  StackPlace stacks;                    // of code: its function there
   uint32_t count = 0;                   // kLoad, kSeveral: culprits
   // False: a part says how long, and nothing recorded says why. kLoad: not all others are known to be as usual.
   // kGpuWork: its batch waited in turn for those above.

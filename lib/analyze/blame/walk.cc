@@ -192,6 +192,8 @@ void Walk::EmitUnheld(int64_t begin_ns, const BlameSegment& segment) {
   if (IsCode(segment)) {
     off = index_.host.OfCode(segment.thread, begin_ns, now_ns_);
     TakeGpuUse(begin_ns, segment, &off);
+    // It waits for compilers in other processes, and for their files.
+    if (index_.compiles.Is(segment.event)) off.blocked_ns = off.pagefault_ns = 0;
   } else if (segment.blame == Blame::kUntraced && segment.event == kNone && segment.call == kNone) {
     off = index_.host.OfUntraced(segment.thread, begin_ns, now_ns_);
   } else if (segment.blame == Blame::kBatchWindow && segment.batch != window_batch_) {
@@ -464,9 +466,15 @@ uint32_t Walk::OtherOf(uint32_t request) const {
   return other;
 }
 
+// All work of a compiling thread is part of the compilation.
+Piece Walk::PieceBefore() const {
+  const Piece compile = index_.compiles.Before(thread_, now_ns_);
+  return compile.event != kNone ? compile : index_.threads.Before(thread_, now_ns_);
+}
+
 void Walk::StepOnThread() {
   if (now_ns_ <= arrival_.at_ns) return Arrive();
-  const Piece piece = index_.threads.Before(thread_, now_ns_);
+  const Piece piece = PieceBefore();
   const int64_t begin_ns = std::max(piece.begin_ns, arrival_.at_ns);
   if (piece.call != kNone) return Call(piece, begin_ns);
   WaitArgs args;
@@ -485,7 +493,8 @@ void Walk::StepOnThread() {
       code.blame = trace_.events.batch[piece.event] != kNone ? Blame::kExecutorBusy : Blame::kQueueWaitOthers;
       code.by.thread = thread_;
       code.by.request = other;
-    } else if (now_ns_ == piece.end_ns && index_.first_uses.IsLoading(thread_, piece)) {
+    } else if (index_.compiles.Is(piece.event) ||
+               (now_ns_ == piece.end_ns && index_.first_uses.IsLoading(thread_, piece))) {
       code.blame = Blame::kLazyLoadJit;
     } else if (CodeBehindDriver(piece, begin_ns, code)) {
       return;

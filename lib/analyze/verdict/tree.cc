@@ -167,6 +167,7 @@ class TreeMaker {
     node.excess_ns = is_compared ? cause.excess_ns : cause.blame_ns;
     node.by = cause.by;
     node.place_ns = cause.place_ns;
+    node.stacks = cause.stacks;
     if (!cause.longest.empty()) node.at = blame_.segments[cause.longest[0]];
     node.is_explained = IsExplained(blame_, node);
     const uint32_t row = Add(node, cause.advice);
@@ -624,6 +625,7 @@ class TreeMaker {
     FindEvidence(index_, hop.clip, &cause);
     node.by = cause.by;
     node.place_ns = cause.place_ns;
+    node.stacks = cause.stacks;
     if (!cause.longest.empty()) node.at = hop.clip.segments[cause.longest[0]];
     std::vector<BlameSegment> segments;
     for (const BlameSegment& segment : hop.clip.segments) {

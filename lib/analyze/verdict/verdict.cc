@@ -547,7 +547,8 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
   }
   const WorkDone work = WorkOfBlame(index, blame);
   const uint32_t at_any_depth = (index.gpu_use.AreSampled(blame.begin_ns, blame.end_ns) ? kByCounters : 0) |
-                                (facts::AreWaitsRecorded(index.trace) ? kByWaits : 0);
+                                (facts::AreWaitsRecorded(index.trace) ? kByWaits : 0) |
+                                (index.compiles.are_recorded() ? BlameBit(Blame::kLazyLoadJit) : 0);
   if (KeepDepth(work.depth, blame.blame, at_any_depth, least, &rows)) {
     RequestComparison(index, blame, options, &verdict).Compare(rows, work);
     FindContext(index, blame, &verdict);
