@@ -254,11 +254,11 @@ class Driver:
             self.ask('warm', 2048, 4, prompt_logprobs=20)
             self.serve(WARM_UP_S / 2 - 1)
 
-    def run(self, each: int) -> None:
+    def run(self, each: int, only: Optional[List[str]] = None) -> None:
         self.warm_up()
         self.quiet(QUIET_S)
         for number, self.width in enumerate(WIDTHS):
-            order = [kind for kind in self.strikes for _ in range(each // len(WIDTHS))]
+            order = [kind for kind in only or self.strikes for _ in range(each // len(WIDTHS))]
             self.random.shuffle(order)
             for kind in order:
                 if time.monotonic() > self.until_s:
@@ -323,6 +323,7 @@ def main() -> int:
     parser.add_argument('--out', type=Path, required=True)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--each', type=int, default=6, help='how often each fault strikes')
+    parser.add_argument('--only', action='append', metavar='FAULT', help='of an engine in this process, only these faults')
     parser.add_argument('--until-s', type=float, default=400, help='strike no more this many seconds after the start')
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -338,7 +339,7 @@ def main() -> int:
             else:
                 engine = Stock()
             print('driver: ready', flush=True)
-            Driver(engine, truth, options.seed, until_s).run(options.each)
+            Driver(engine, truth, options.seed, until_s).run(options.each, options.only)
             ended = engine.stop()
         (options.out / 'end.json').write_text(json.dumps(ended, indent=1), encoding='utf-8')
     finally:
