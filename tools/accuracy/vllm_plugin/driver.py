@@ -13,6 +13,7 @@ import gc
 import itertools
 import json
 import os
+import queue
 import random
 import statistics
 import sys
@@ -83,10 +84,17 @@ def crunch(until_s: float) -> None:
         count += 1
 
 
-def start_busy_threads() -> None:
-    until_s = time.monotonic() + 0.4
-    for number in range(2):
-        threading.Thread(target=crunch, args=(until_s,), name=f'report-{number}', daemon=True).start()
+class Helper(threading.Thread):
+    """Another thread of the process. It is there before it has work, because the start of a thread waits for it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.jobs: 'queue.SimpleQueue[Callable[[], None]]' = queue.SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            self.jobs.get()()
 
 
 def pause_between() -> None:
@@ -180,12 +188,13 @@ class Driver:
         self.width, self.load = WIDTHS[0], set()
         self.numbers = itertools.count(1)
         self.heap: List[Any] = []
+        self.reports, self.embedder = [Helper(f'report-{number}') for number in range(2)], Helper('embedder')
         self.words = [self.random.randrange(10, 31000) for _ in range(4 * LONG)]
         self.lengths = list(NEW_LENGTHS)
         self.random.shuffle(self.lengths)
         self.strikes: Dict[str, Callable[[], Optional[List[str]]]] = {
             'prompt_warm': lambda: self.ask('g', LONG, 8), 'prompt_chunked': self.strike_chunked, 'prompt_new': self.strike_new,
-            'matmuls': self.strike_matmuls, 'gc_in_schedule': self.strike_collection, 'gc_between': collect, 'gil': start_busy_threads,
+            'matmuls': self.strike_matmuls, 'gc_in_schedule': self.strike_collection, 'gc_between': collect, 'gil': self.strike_lock,
             'prompt_logprobs': lambda: self.ask('g', 2048, 4, prompt_logprobs=20), 'logprobs_jit': self.strike_logprobs, 'sleep': pause_between,
             'burst': lambda: [name for _ in range(BURST) for name in self.ask('g', BURST_PROMPT, 8)]}
 
@@ -203,7 +212,12 @@ class Driver:
         return self.ask('g', self.lengths.pop() if self.lengths else LONG, 8)
 
     def strike_matmuls(self) -> None:
-        threading.Thread(target=self.engine.multiply, args=(MATMULS,), name='embedder', daemon=True).start()
+        self.embedder.jobs.put(lambda: self.engine.multiply(MATMULS))
+
+    def strike_lock(self) -> None:
+        until_s = time.monotonic() + 0.4
+        for one in self.reports:
+            one.jobs.put(lambda: crunch(until_s))
 
     def strike_collection(self) -> None:
         self.engine.is_collecting = True
