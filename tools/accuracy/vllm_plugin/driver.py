@@ -26,7 +26,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 WIDTHS = (8, 16)  # requests that decode at once
 PROMPT, ANSWERS = 128, (150, 450)  # tokens of the load's requests
 LONG, CHUNK = 8192, 4096
-NEW_LENGTHS = (3000, 4100, 5200, 6300, 7400, 9500)  # prompts of a length not met before
+NEW_LENGTHS = (4500, 5200, 6100, 7000, 7700, 9500)  # prompts of a length not met before
 HEAP = 200_000  # dictionaries on the heap, for collections to visit beside vLLM's own objects
 BURST, BURST_PROMPT = 40, 400
 MATMULS, MATRIX = 40, 8192
@@ -125,7 +125,7 @@ class Stock:
         self.engine = LLMEngine.from_engine_args(EngineArgs(**ENGINE))
         self.core = self.engine.engine_core.engine_core
         self.matrices: List[Any] = []
-        self.kernels: List[Any] = []
+        self.kernels: List[Tuple[Any, Dict[int, Any]]] = []  # functions of Triton, and what was compiled of them by device
         manager = self.core.scheduler.kv_cache_manager
         self.starts, self.is_collecting = manager.new_step_starts, False
         manager.new_step_starts = self.step_starts
@@ -155,8 +155,16 @@ class Stock:
         triton.knobs.cache.dir = tempfile.mkdtemp(prefix='triton-')
         for function in vars(logprob).values():
             if isinstance(function, triton.runtime.jit.JITFunction):
-                self.kernels.append(dict(function.device_caches))  # kept, because a launch may still run
+                self.kernels.append((function, {device: cached[0] for device, cached in function.device_caches.items()}))
                 function.device_caches.clear()
+
+    def recall_kernels(self) -> None:
+        """Or those for other shapes would be compiled anew in another fault."""
+        for function, compiled in self.kernels:
+            for device, kernels in compiled.items():
+                for key, kernel in kernels.items():
+                    function.device_caches[device][0].setdefault(key, kernel)
+        self.kernels.clear()
 
     def make_matrices(self) -> None:
         if not self.matrices:
@@ -253,6 +261,7 @@ class Driver:
         self.serve(EFFECT_S)
         self.truth.write(kind, at_ns, typical_ms, width=self.width, guilty=guilty or [], took_ms=round(took_ms, 3))
         self.engine.chunk(0)
+        self.engine.recall_kernels()
 
     def warm_up(self) -> None:
         self.engine.make_matrices()

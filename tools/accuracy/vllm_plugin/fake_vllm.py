@@ -155,6 +155,9 @@ class Engine:
     def forget_kernels(self) -> None:
         self.core.executor.free_s = time.monotonic() + 0.05
 
+    def recall_kernels(self) -> None:
+        pass
+
     def make_matrices(self) -> None:
         pass
 
