@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -287,7 +288,10 @@ class Driver:
                 if time.monotonic() > self.until_s:
                     print('driver: no time for', kind, flush=True)
                     continue
-                self.strike(kind)
+                try:
+                    self.strike(kind)
+                except Exception:  # pylint: disable=broad-except # the others are still to be struck
+                    traceback.print_exc()
             self.quiet(QUIET_S)
 
 
