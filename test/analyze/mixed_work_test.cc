@@ -405,11 +405,11 @@ TEST_CASE("where every step has a prompt, a step of usual work has no doubt", "[
   CHECK(judgement.verdict.causes[0].blame == Blame::kHostOncpuFramework);
 }
 
-TEST_CASE("of many large members the 16 largest are named", "[mixed_work]") {
-  GivenEngine engine({.late_work = 125, .late_prompts = 20});
+TEST_CASE("of many large members the 64 largest are named", "[mixed_work]") {
+  GivenEngine engine({.late_work = 125, .late_prompts = 80});
   const Judgement judgement = engine.Judge();
-  CHECK(judgement.index.data()->index.mixed_work.OfBatch(kLate).parts.size() == 16);
-  CHECK(judgement.blame.blame[Blame::kExecutorBusy] / kMs == 200);  // 16 of 20 parts of 250 ms
+  CHECK(judgement.index.data()->index.mixed_work.OfBatch(kLate).parts.size() == 64);
+  CHECK(judgement.blame.blame[Blame::kExecutorBusy] / kMs == 200);  // 64 of 80 parts of 250 ms
 }
 
 TEST_CASE("sequences of one request that join a step each are one member, and its work is their sum", "[mixed_work]") {

@@ -102,7 +102,7 @@ namespace {
 // A member this many times as large as the median one may lengthen its batch.
 constexpr double kLarge = 4;
 // The largest of a batch. The time of further ones stays with its code.
-constexpr size_t kMostParts = 16;
+constexpr size_t kMostParts = 64;
 // A step this many times as long as one without such members needs a reason.
 constexpr double kLong = 2;
 // Work may take up to twice its usual time. Beyond four times the usual work, the time of more is not known as well.
