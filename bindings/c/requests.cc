@@ -70,9 +70,12 @@ pitot_request* pitot_request_begin_from(const pitot_token* parent, const char* r
   return Handle(Request::BeginFrom(FromC(parent), route));
 }
 void pitot_request_finish(pitot_request* request, pitot_outcome outcome) {
+  pitot_request_finish_reason(request, outcome, nullptr);
+}
+void pitot_request_finish_reason(pitot_request* request, pitot_outcome outcome, const char* reason) {
   if (request == nullptr) return;
   const bool is_known = outcome >= PITOT_OUTCOME_OK && outcome <= PITOT_OUTCOME_ABANDONED;
-  request->request.Finish(is_known ? static_cast<Outcome>(outcome) : Outcome::kAbandoned);
+  request->request.Finish(is_known ? static_cast<Outcome>(outcome) : Outcome::kAbandoned, reason);
   delete request;
 }
 

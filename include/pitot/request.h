@@ -112,9 +112,12 @@ class Request {
   PITOT_EXPORT Token Enqueue(const char* queue) noexcept;
 
   // Ends the request, calls the triggers, and makes the handle inert. An invalid outcome counts as kAbandoned.
+  // `reason` says in a few words why it failed or was cancelled: "KV cache full", "client left". It must come from a
+  // small set: the first 255 reasons of a process are kept, the rest become "(other)" (Stats::labels_folded). It is cut
+  // at its first line break, and at 120 bytes. Null or "": none.
   // Threads: any.
   // Cost: if no trigger fires, a fraction of a microsecond.
-  PITOT_EXPORT void Finish(Outcome outcome) noexcept;
+  PITOT_EXPORT void Finish(Outcome outcome, const char* reason = nullptr) noexcept;
 
  private:
   uint32_t slot_ = 0;

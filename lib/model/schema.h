@@ -101,6 +101,7 @@ inline constexpr Table kRequests{{ChunkType::kRequests, "requests", kNumbered}, 
         Value<kMoment>("begin", &Stage::begin_ns),
         Span<kLength>("length", &Stage::duration_ns, &Stage::begin_ns),
     }),
+    Value<kString>("reason", &RequestRow::reason).Note("of the outcome, in the host's words").Since(9),
 }};
 
 inline constexpr Table kBatches{{ChunkType::kBatches, "batches", kNumbered}, &Trace::batches, std::tuple{

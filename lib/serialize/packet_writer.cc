@@ -41,6 +41,7 @@ constexpr WordName kWordNames[] = {
     {Word::kOwnerRequest, "owner_request"},
     {Word::kOwnerThread, "owner_thread"},
     {Word::kParent, "parent"},
+    {Word::kReason, "reason"},
     {Word::kRecords, "records"},
     {Word::kRegisters, "registers_per_thread"},
     {Word::kRequest, "request"},

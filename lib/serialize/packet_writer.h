@@ -47,6 +47,7 @@ enum class Word : uint32_t {
   kOwnerRequest,
   kOwnerThread,
   kParent,
+  kReason,
   kRecords,
   kRegisters,
   kRequest,

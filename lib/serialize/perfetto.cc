@@ -573,6 +573,7 @@ class PerfettoWriter {
                                 : request.duration_ns == kOpen ? "open"
                                                                : "unknown";
     out_.Annotate(Word::kOutcome, std::string_view(outcome));
+    if (request.reason != 0) out_.Annotate(Word::kReason, trace_.strings[request.reason]);
     if (request.deadline_ns != 0) out_.Annotate(Word::kDeadlineNs, request.deadline_ns);
     if (request.output_tokens != 0) out_.Annotate(Word::kOutputTokens, uint64_t{request.output_tokens});
     for (const model::Size& size : request.sizes) out_.AnnotateNumber(size.name, size.value);

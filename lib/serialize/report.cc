@@ -13,6 +13,7 @@
 #include "base/columns.h"
 #include "base/quantile.h"
 #include "model/recorded.h"
+#include "model/request_text.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/request.h"
@@ -216,11 +217,6 @@ class Writer {
     return Name(trace_.threads[thread].name, "thread") + " #" + std::to_string(trace_.threads[thread].number);
   }
   std::string Route(const RequestRow& request) const { return Name(request.route, "(route unknown)"); }
-  const char* OutcomeOf(const RequestRow& request) const {
-    if (request.end_known) return OutcomeName(request.outcome);
-    return request.duration_ns == kOpen ? "open" : "end unknown";
-  }
-
   // Open requests count with their time so far.
   bool IsLatencyKnown(uint32_t row) const {
     return trace_.requests[row].end_known || trace_.requests[row].duration_ns == kOpen;
@@ -353,7 +349,8 @@ class Writer {
       }
       lines_.Add(0, PadRight(std::to_string(i + 1) + ")", 3) + PadLeft(Duration(whole.ns), 10) +
                         PadLeft(whole.is_known ? Duration(whole.typical_ns) : "unknown", 11) + "  " +
-                        PadRight(most, 32) + "  " + PadRight(OutcomeOf(request), 11) + "  " + Cut(Route(request), 24));
+                        PadRight(most, 32) + "  " + PadRight(model::OutcomeText(request), 11) + "  " +
+                        Cut(Route(request), 24));
     }
   }
 
@@ -363,7 +360,7 @@ class Writer {
     lines_.Blank();
     lines_.Add(0, Format("%zu) ", number + 1) + Duration(Latency(row)) +
                       (request.duration_ns == kOpen ? " so far  " : "  ") + Cut(Route(request), 40) + "  " +
-                      OutcomeOf(request) + "  request " + RequestId(request.id));
+                      model::OutcomeText(request) + "  request " + RequestId(request.id));
     lines_.Blank();
     Facts(request);
     Queues(row);
@@ -406,6 +403,7 @@ class Writer {
     if (request.begin_thread != kNone) when += " on " + ThreadName(request.begin_thread);
     if (request.end_thread != kNone) when += ", ended on " + ThreadName(request.end_thread);
     lines_.Add(3, when);
+    if (request.reason != 0) lines_.AddWrapped(3, "reason     ", std::string(Str(request.reason)));
     SizesAndLabels(request);
     if ((request.trace_id_high | request.trace_id_low) != 0) {
       lines_.Add(3, "trace id   " + RequestId(request.trace_id_high) + RequestId(request.trace_id_low));
@@ -971,7 +969,7 @@ class Writer {
     for (size_t i = 0; i < others.size() && i < kMaxOthers; ++i) {
       const RequestRow& request = trace_.requests[others[i]];
       lines_.Add(3, PadLeft(Duration(Latency(others[i])), 10) + "  " + PadRight(Route(request), 40) + "  " +
-                        PadRight(OutcomeOf(request), 11) + "  " + RequestId(request.id));
+                        PadRight(model::OutcomeText(request), 11) + "  " + RequestId(request.id));
     }
     if (others.size() > kMaxOthers) lines_.Add(3, "and " + Count(others.size() - kMaxOthers) + " more");
   }

@@ -64,8 +64,9 @@ constexpr uint32_t kMembersShift = 40;
 constexpr uint64_t kMostMembers = (uint64_t{1} << 24) - 1;
 constexpr uint64_t kInfoMask = (uint64_t{1} << kMembersShift) - 1;  // the recorded part
 static_assert(kMaxNames <= uint32_t{1} << kUnitShift);
+static_assert(kMaxNames <= kFoldedReason);
 
-uint32_t ExecutorOf(uint64_t info) { return static_cast<uint32_t>(info & kExecutorMask); }
+uint32_t ExecutorOf(uint64_t info) { return static_cast<uint32_t>(info & kNameMask); }
 uint64_t WithJoins(uint64_t info, uint64_t joins) {
   return info + (std::min(joins, kMostMembers - (info >> kMembersShift)) << kMembersShift);
 }
@@ -89,6 +90,7 @@ constinit Half g_open{0};   // slots in use
 constinit Half g_max_open{0};
 constinit BoundedNames<kMaxRoutes> g_route_names;
 constinit BoundedNames<kMaxLabelValues> g_label_values;
+constinit BoundedNames<kMaxReasons> g_reasons;
 constinit Route g_routes[kMaxRoutes];
 constinit std::atomic<RequestObserver*> g_observer{nullptr};
 constinit Shard g_shards[kShards];
@@ -236,8 +238,13 @@ class SlotUse {
   Slot* slot_;
 };
 
+struct EndOfRequest {
+  Outcome outcome{};  // open
+  uint32_t reason = 0;
+};
+
 // Copies the words described in internal_sites.h.
-void CopyWords(const Slot& slot, Outcome outcome, RecordWords* out) {
+void CopyWords(const Slot& slot, const EndOfRequest& end, RecordWords* out) {
   const uint32_t labels = std::min<uint32_t>(slot.label_count.load(kAcquire), Request::kMaxLabels);
   const uint32_t sizes = std::min<uint32_t>(slot.size_count.load(kAcquire), Request::kMaxSizes);
   const uint32_t stages = std::min<uint32_t>(slot.stage_count.load(kAcquire), Request::kMaxStages);
@@ -246,9 +253,10 @@ void CopyWords(const Slot& slot, Outcome outcome, RecordWords* out) {
   out->Add(slot.parent.load(kAcquire));
   out->Add(slot.trace_high.load(kAcquire));
   out->Add(slot.trace_low.load(kAcquire));
-  out->Add(slot.route_name.load(kAcquire) | static_cast<uint64_t>(outcome) << 32 |
-           static_cast<uint64_t>(slot.size_bucket.load(kAcquire)) << 40 | static_cast<uint64_t>(labels) << 48 |
-           static_cast<uint64_t>(sizes) << 52 | static_cast<uint64_t>(stages) << 56);
+  out->Add(slot.route_name.load(kAcquire) | static_cast<uint64_t>(end.reason) << kReasonShift |
+           static_cast<uint64_t>(end.outcome) << 32 | static_cast<uint64_t>(slot.size_bucket.load(kAcquire)) << 40 |
+           static_cast<uint64_t>(labels) << 48 | static_cast<uint64_t>(sizes) << 52 |
+           static_cast<uint64_t>(stages) << 56);
   out->Add(slot.deadline_ns.load(kAcquire));
   out->Add(slot.tokens.load(kAcquire) | static_cast<uint64_t>(slot.begin_thread.load(kAcquire)) << 32);
   out->Add(slot.first_token_ticks.load(kAcquire));
@@ -323,12 +331,23 @@ bool NameRoute(Route& route, Name name) {
 using RoutePlace = BoundedNames<kMaxRoutes>::Place;
 
 RoutePlace PlaceOf(const char* text) {
-  const RoutePlace place = g_route_names.Put(text);
+  const RoutePlace place = g_route_names.Put(text != nullptr ? text : "");
   if (place.position == 0) Count(g_labels_folded);
   Route& route = g_routes[place.position];
   if (route.name.load(kAcquire) == nullptr && NameRoute(route, place.name))
     Tell([&](RequestObserver*) { AskLateness(route); });
   return place;
+}
+
+// The name of a reason, or kFoldedReason; 0: none.
+uint32_t ReasonOf(const char* reason) {
+  std::string_view text = reason != nullptr ? reason : "";
+  text = text.substr(0, text.find_first_of("\r\n"));
+  if (text.empty()) return 0;
+  const auto [position, name] = g_reasons.Put(text);
+  if (position != 0) return name.index;
+  Count(g_labels_folded);
+  return kFoldedReason;
 }
 
 int HexDigit(char c) {
@@ -614,7 +633,7 @@ void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) 
       const uint64_t id = slot.id.load(kAcquire);
       if (id == 0) break;
       copy.is_ending = !IsOpen(state);
-      CopyWords(slot, Outcome{}, &copy.words);
+      CopyWords(slot, {}, &copy.words);
       copy.begin_ticks = slot.begin_ticks.load(kAcquire);
       copy.begin_thread = slot.begin_thread.load(kAcquire);
       copy.late_ticks = slot.late_ticks.load(kAcquire);
@@ -754,7 +773,7 @@ void Request::SetLabel(const char* key, const char* value) noexcept {
   if (!slot) return;
   const uint32_t at = slot->label_count.load(kRelaxed);
   if (at >= kMaxLabels) return Count(g_details_refused);
-  const auto [position, name] = g_label_values.Put(value);
+  const auto [position, name] = g_label_values.Put(value != nullptr ? value : "");
   if (position == 0) Count(g_labels_folded);
   slot->labels[at].store(Intern(key).index | static_cast<uint64_t>(name.index) << 32, kRelease);
   slot->label_count.store(at + 1, kRelease);
@@ -809,7 +828,7 @@ Token Request::Enqueue(const char* queue) noexcept {
   return out;
 }
 
-void Request::Finish(Outcome outcome) noexcept {
+void Request::Finish(Outcome outcome, const char* reason) noexcept {
   Slot* slot = FindSlot(slot_, id_);
   const uint64_t id = id_;
   id_ = 0;
@@ -822,7 +841,7 @@ void Request::Finish(Outcome outcome) noexcept {
   const RequestView view = ViewOf(*slot, id, outcome, now);
   if (ring != nullptr) {
     RecordWords words;
-    CopyWords(*slot, outcome, &words);
+    CopyWords(*slot, {outcome, ReasonOf(reason)}, &words);
     detail::Append(ring, &kRequestEndSite, begin_ticks, now, words);
     const uint64_t after = slot->context_after.load(kRelaxed);
     if (ring->request == id) SetContext(ring, after, now);

@@ -60,6 +60,7 @@ struct RequestModel {
   std::string route;
   int64_t begin = 0, duration = kOpen;
   Outcome outcome = Outcome::kOk;
+  std::string reason;
   uint32_t begin_thread = kNone, end_thread = kNone;
   uint32_t tokens = 0;
   int64_t first_token = 0, max_gap = 0;
@@ -300,7 +301,8 @@ class Program {
       open.handle.reset();
     } else {
       row.outcome = static_cast<Outcome>(1 + Random(5));
-      open.handle->Finish(row.outcome);
+      row.reason = Random(2) == 0 ? "" : "reason " + std::to_string(Random(3));
+      open.handle->Finish(row.outcome, row.reason.c_str());
     }
     finished_.push_back(open.token);
     open_.erase(open_.begin() + static_cast<ptrdiff_t>(i));
@@ -486,6 +488,7 @@ Model Recorded(const Trace& trace) {
                          row.begin_ns,
                          row.duration_ns,
                          row.outcome,
+                         text(row.reason),
                          row.begin_thread,
                          row.end_thread,
                          row.output_tokens,

@@ -83,7 +83,7 @@ TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
     pitot_batch_finish(batch);
     pitot_request_emit(request, 3);
     pitot_request_set_deadline(request, 5000000);
-    pitot_request_finish(request, PITOT_OUTCOME_CANCELLED);
+    pitot_request_finish_reason(request, PITOT_OUTCOME_CANCELLED, "client left");
   });
 
   REQUIRE(trace.batches.size() == 1);
@@ -93,6 +93,7 @@ TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
   REQUIRE(trace.requests.size() == 1);
   CHECK(trace.requests[0].id == request_id);
   CHECK(trace.requests[0].outcome == pitot::Outcome::kCancelled);
+  CHECK(trace.strings[trace.requests[0].reason] == "client left");
   CHECK(trace.requests[0].output_tokens == 3);
   CHECK(trace.requests[0].deadline_ns == 5000000);
   REQUIRE(trace.members.size() == 1);

@@ -112,6 +112,7 @@ static void UseEverythingWithNull(void) {
   const pitot_token token = pitot_request_token(NULL), queued = pitot_request_enqueue(NULL, "q");
   CHECK("a token of NULL has no request", pitot_token_request(&token) == 0 && pitot_token_request(&queued) == 0);
   pitot_request_finish(NULL, PITOT_OUTCOME_OK);
+  pitot_request_finish_reason(NULL, PITOT_OUTCOME_OK, NULL);
   CHECK("NULL as a batch has no id", pitot_batch_id(NULL) == 0);
   pitot_batch_join(NULL, NULL);
   pitot_batch_join_work(NULL, NULL, 1);

@@ -206,6 +206,20 @@ class Requests(WithFolder):
         self.assertEqual(seen, [outcome.FAILED, outcome.CANCELLED, outcome.OK, outcome.SHED, outcome.ABANDONED])
         self.assertEqual(recorder.stats().requests_abandoned, 1)
 
+    def test_a_failed_request_says_why(self):
+        recorder = self.start()
+        pitot.Request("/x").finish(pitot.Outcome.FAILED, "KV cache full")
+        with self.assertRaises(ZeroDivisionError), pitot.Request("/x"):
+            raise ZeroDivisionError
+        request = pitot.Request("/x")
+        with self.assertRaisesRegex(pitot.InvalidArgument, "reason is "):
+            request.finish(pitot.Outcome.FAILED, 7)
+        self.assertEqual(recorder.stats().requests_open, 1)
+        request.finish(reason=None)
+        trace = self.trace_of(recorder)
+        self.assertIn(b"KV cache full", trace)
+        self.assertIn(b"ZeroDivisionError", trace)
+
     def test_a_request_continues_a_trace_and_begins_parts_of_itself(self):
         recorder = self.start()
         with pitot.Request("/whole", TRACEPARENT, arrival=pitot.now()) as request:

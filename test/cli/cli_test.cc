@@ -301,6 +301,21 @@ TEST_CASE("requests prints JSON", "[cli]") {
   CHECK(slow["complete"] == false);  // a thread lost events meanwhile
 }
 
+TEST_CASE("requests shows why a request failed", "[cli]") {
+  Folder folder;
+  pitot::model::Trace trace = incident::MakeTrace();
+  trace.requests[0].outcome = pitot::Outcome::kFailed;
+  trace.requests[0].reason = trace.strings.Add("KV cache full");
+  folder.Write("dump.pitot", Dump(trace));
+
+  const json requests = json::parse(folder.Run("requests dump.pitot --json --sort begin").out)["requests"];
+  const std::string table = folder.Run("requests dump.pitot --outcome failed").out;
+
+  CHECK(requests[0]["reason"] == "KV cache full");
+  CHECK(requests[1]["reason"] == "");
+  CHECK(session_test::Contains(table, "\n            KV cache full\n"));
+}
+
 TEST_CASE("requests can be sorted, limited and filtered", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());

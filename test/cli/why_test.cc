@@ -89,6 +89,25 @@ TEST_CASE("why prints the normal duration of a cause's scope from a baseline of 
   CHECK_FALSE(Contains(alone.out, "scope   "));
 }
 
+TEST_CASE("why says how the request ended, and why it failed", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(140, false);
+  const auto row = std::find_if(trace.requests.begin(), trace.requests.end(), [](auto& of) { return of.id == 0x8f0c; });
+  REQUIRE(row != trace.requests.end());
+  folder.Write("ok.pitot", Dump(trace));
+  row->outcome = pitot::Outcome::kFailed;
+  row->reason = trace.strings.Add("KV cache full");
+  folder.Write("failed.pitot", Dump(trace));
+
+  const json ok = json::parse(folder.Run("why ok.pitot --json --request 8f0c").out);
+  const json failed = json::parse(folder.Run("why failed.pitot --json --request 8f0c").out);
+  const std::string text = folder.Run("why failed.pitot --request 8f0c").out;
+
+  CHECK((ok["outcome"] == "ok" && ok["reason"] == ""));
+  CHECK((failed["outcome"] == "failed" && failed["reason"] == "KV cache full"));
+  CHECK(Contains(text, " ms, failed: KV cache full"));
+}
+
 TEST_CASE("why prints JSON in whole ns that add up", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140, false)));

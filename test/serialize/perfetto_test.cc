@@ -354,6 +354,7 @@ TEST_CASE("a Perfetto trace of the sample has all the sample's rows", "[perfetto
   CHECK(slow.duration_ns == 41000000);
   CHECK(slow.args.at("id") == "1111222233338f0c");
   CHECK(slow.args.at("outcome") == "timed_out");
+  CHECK(slow.args.at("reason") == "no free slot");
   CHECK(slow.args.at("deadline_ns") == "40000000");
   CHECK(slow.args.at("parent") == "1111222233334444");
   const Replayed::Slice& fast = replayed.Find("/classify 4444");

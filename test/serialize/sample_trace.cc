@@ -201,6 +201,7 @@ Trace SampleTrace() {
   first.stages = {{maker.String("decode"), 1010 * kMs, 5 * kMs}, {maker.String("infer"), 1015 * kMs, 25 * kMs}};
   model::RequestRow& second = trace.requests[slow];
   second.outcome = Outcome::kTimedOut;
+  second.reason = maker.String("no free slot");
   second.parent_id = first.id;
   second.begin_thread = http;
   second.deadline_ns = 40 * kMs;
@@ -351,6 +352,7 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
     request.begin_known = draw(4) != 0;
     request.deadline_ns = draw(3) * 1000;
     request.trace_id_low = random();
+    if (draw(2) == 0) request.reason = draw_name();
     for (uint32_t i = draw(3); i > 0; --i) request.labels.push_back({draw_name(), draw_name()});
     for (uint32_t i = draw(3); i > 0; --i) request.sizes.push_back({draw_name(), draw(1000) / 7.0});
     int64_t stage_ns = at_ns;

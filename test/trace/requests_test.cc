@@ -96,6 +96,40 @@ TEST_CASE("every outcome arrives, and each has a name", "[requests]") {
   CHECK(std::string(pitot::OutcomeName(static_cast<Outcome>(99))) == "open");
 }
 
+TEST_CASE("a request has the reason of its outcome, or none", "[requests]") {
+  VirtualServer server;
+  std::vector<uint64_t> ids;
+  for (const char* reason :
+       {"KV cache full", "", static_cast<const char*>(nullptr), "out of memory\nat line 12", "\n"}) {
+    Request request = Request::Begin("/r");
+    ids.push_back(request.id());
+    request.Finish(Outcome::kFailed, reason);
+  }
+  const Request open = Request::Begin("/r");
+
+  const auto trace = server.Trace();
+
+  const auto reason_of = [&](uint64_t id) { return Text(trace, RequestOf(trace, id)->reason); };
+  CHECK(reason_of(ids[0]) == "KV cache full");
+  CHECK(RequestOf(trace, ids[0])->outcome == Outcome::kFailed);
+  CHECK(Text(trace, RequestOf(trace, ids[0])->route) == "/r");
+  CHECK(reason_of(ids[1]).empty());
+  CHECK(reason_of(ids[2]).empty());
+  CHECK(reason_of(ids[3]) == "out of memory");
+  CHECK(reason_of(ids[4]).empty());
+  CHECK(reason_of(open.id()).empty());
+}
+
+TEST_CASE("a reason is cut at 120 bytes", "[requests]") {
+  VirtualServer server;
+  Request request = Request::Begin("/r");
+  request.Finish(Outcome::kFailed, std::string(500, 'x').c_str());
+
+  const auto trace = server.Trace();
+
+  CHECK(Text(trace, trace.requests[0].reason) == std::string(120, 'x'));
+}
+
 TEST_CASE("a request with an earlier arrival begins then, and one with a claimed later arrival begins now",
           "[requests]") {
   VirtualServer server;

@@ -103,7 +103,7 @@ class Token:
 
 class Request:
     """A unit of service. As a context manager it ends with the block: ok, or failed if an exception leaves the block
-    (cancelled for a CancelledError).
+    (cancelled for a CancelledError), with the exception's type as the reason.
 
     `route` is a template from a small set. `traceparent` is W3C's header. `arrival` is an earlier `now()`. It begins on this
     thread, and the thread's events from now on belong to it; it may be finished on any other thread. If it is dropped without
@@ -114,7 +114,7 @@ class Request:
     """
 
     __slots__ = ("_handle", "_id", "_context", "_parent")
-    _finish = staticmethod(lib.request_finish)  # still there when the interpreter tears its modules down
+    _finish = staticmethod(lib.request_finish_reason)  # still there when the interpreter tears its modules down
 
     def __init__(self, route: str, traceparent: Optional[str] = None, *, arrival: int = 0) -> None:
         self._take(lib.request_begin(lib.text("route", route), lib.encode("traceparent", traceparent),
@@ -192,12 +192,16 @@ class Request:
         whole_ns = max(0, int(ns))
         lib.request_set_deadline(self._handle, whole_ns)
 
-    def finish(self, outcome: Outcome = Outcome.OK) -> None:
-        """Ends it and calls the triggers. A second call does nothing."""
-        number = lib.constant("outcome", outcome)  # may raise: before the handle is given up
+    def finish(self, outcome: Outcome = Outcome.OK, reason: Optional[str] = None) -> None:
+        """Ends it and calls the triggers. A second call does nothing.
+
+        `reason` says in a few words why it failed or was cancelled, from a small set: "KV cache full". After the first 255
+        reasons of a process others become "(other)".
+        """
+        number, text = lib.constant("outcome", outcome), lib.encode("reason", reason)  # may raise: before the handle is given up
         handle, self._handle = self._handle, None
         context, self._context = self._context, None
-        self._finish(handle, number)
+        self._finish(handle, number, text)
         if context is not None:
             context.leave(self._parent)
 
@@ -209,11 +213,11 @@ class Request:
             self.finish(Outcome.OK)
         else:  # by name: importing asyncio for its CancelledError takes long, and concurrent.futures has another
             is_cancelled = any(base.__name__ == "CancelledError" for base in kind.__mro__)
-            self.finish(Outcome.CANCELLED if is_cancelled else Outcome.FAILED)
+            self.finish(Outcome.CANCELLED if is_cancelled else Outcome.FAILED, kind.__name__)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
-            self._finish(self._handle, 6)
+            self._finish(self._handle, 6, None)
             if self._context is not None:
                 self._context.value = 0
 

@@ -133,6 +133,7 @@ struct RequestRow {
   bool begin_known = true;  // false: the window holds only its end, or what others recorded of it
   bool end_known = false;   // false: open, or its end was lost
   Outcome outcome = Outcome::kOk;
+  StringId reason = 0;  // of the outcome, in the host's words; "": not said
   uint32_t begin_thread = kNone;
   uint32_t end_thread = kNone;
   int64_t deadline_ns = 0;  // after begin; 0: none

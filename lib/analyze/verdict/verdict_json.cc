@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "model/host_language.h"
 #include "model/ncu_command.h"
+#include "model/request_text.h"
 #include "pitot/analyze/drift.h"
 #include "pitot/analyze/verdict.h"
 
@@ -69,6 +70,8 @@ class Writer {
     json_.Key("request").Text(RequestId(row.id));
     Name("route", row.route);
     json_.Key("is_open").Bool(row.duration_ns == model::kOpen);
+    json_.Key("outcome").Text(model::OutcomeText(row));
+    Name("reason", row.reason);
     if (blame_.token != kNone) json_.Key("token_ns").Int(trace_.tokens[blame_.token].at_ns - row.begin_ns);
   }
 

@@ -26,6 +26,7 @@
 #include "model/host_language.h"
 #include "model/kernel_name.h"
 #include "model/ncu_command.h"
+#include "model/request_text.h"
 #include "pitot/analyze/verdict.h"
 
 namespace pitot::verdict {
@@ -170,6 +171,7 @@ class Teller {
     } else if (row.duration_ns == model::kOpen) {
       head += " so far";
     }
+    if (row.end_known && row.outcome != Outcome::kOk) head += ", " + model::EndText(trace_, row);
     if (is_compared)
       head += Format(" (p%.3g; typical of ", 100 * v.percentile) + TypicalOf(v, blame_) + ": " + Ms(v.typical_ns) + ")";
     lines.AddWrapped(0, "", head);

@@ -781,6 +781,9 @@ PITOT_C_API pitot_request* pitot_request_begin_child(pitot_request* parent, cons
 PITOT_C_API pitot_request* pitot_request_begin_from(const pitot_token* parent, const char* route);
 // Ends it, calls the triggers, and frees the handle. The handle must not be used afterwards.
 PITOT_C_API void pitot_request_finish(pitot_request* request, pitot_outcome outcome);
+// The same, with a few words about why it failed or was cancelled, from a small set: "KV cache full". NULL or "": none.
+// Since revision 8.
+PITOT_C_API void pitot_request_finish_reason(pitot_request* request, pitot_outcome outcome, const char* reason);
 
 // 0 when inert.
 PITOT_C_API uint64_t pitot_request_id(const pitot_request* request);
