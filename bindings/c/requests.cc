@@ -85,6 +85,9 @@ void pitot_request_write_traceparent(const pitot_request* request, char out[56])
   if (request != nullptr) request->request.WriteTraceparent(text);
   if (out != nullptr) std::memcpy(out, text, sizeof text);
 }
+void pitot_request_set_id(pitot_request* request, const char* id) {
+  if (request != nullptr) request->request.SetId(id);
+}
 void pitot_request_set_label(pitot_request* request, const char* key, const char* value) {
   if (request != nullptr) request->request.SetLabel(key, value);
 }

@@ -63,6 +63,7 @@ class Request {
  public:
   // Further ones are ignored and counted. With more stages the last one is "(later stages)", from its beginning on.
   static constexpr int kMaxLabels = 4, kMaxSizes = 4, kMaxStages = 16;
+  static constexpr int kMaxIdBytes = 64;
 
   // An inert request.
   Request() noexcept = default;
@@ -93,6 +94,10 @@ class Request {
   // Writes the W3C traceparent for services called for this request: 55 characters and a zero; "" when inert.
   PITOT_EXPORT void WriteTraceparent(char (&out)[56]) const noexcept;
 
+  // The host's own id of the request: "cmpl-123". Reports name the request by it, and `pitot why --request` takes it.
+  // It is kept with this request only, so each request may have another one. It is cut at kMaxIdBytes. The first id
+  // stays; cut ones and further ones are counted (Stats::details_refused). Null or "" changes nothing.
+  PITOT_EXPORT void SetId(const char* id) noexcept;
   // A bounded dimension: model, version, tenant. The first 255 distinct values of a process are kept, the rest become
   // "(other)".
   PITOT_EXPORT void SetLabel(const char* key, const char* value) noexcept;

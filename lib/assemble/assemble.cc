@@ -320,6 +320,10 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
   }
   if (!row->stages.empty())
     row->stages.back().duration_ns = row->duration_ns == kOpen ? kOpen : end_ns - row->stages.back().begin_ns;
+  if (at == count) return;
+  const std::string_view id(reinterpret_cast<const char*>(words + at), (count - at) * sizeof *words);
+  row->host_id = trace_.strings.Add(id.substr(0, id.find('\0')));
+  used_bytes_ += kStringCost;
 }
 
 void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t thread) {

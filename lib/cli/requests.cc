@@ -192,6 +192,7 @@ void AddRow(const Trace& trace, const Row& row, bool has_gpu, size_t route_width
                     (has_gpu ? PadLeft(GpuText(row), 11) : "") + "  " + PadRight(row.outcome, 11) + "  " +
                     PadRight(trace.strings[request.route], route_width) + "  " + RequestId(request.id) + "  " +
                     (request.begin_known ? "" : "<") + base::TimeOfDay(arrived_ns));
+  if (request.host_id != 0) lines->AddWrapped(12, "", std::string(trace.strings[request.host_id]));
   if (request.reason != 0) lines->AddWrapped(12, "", std::string(trace.strings[request.reason]));
   if (const std::string stages = StagesText(trace, request); !stages.empty()) lines->AddWrapped(12, "", stages);
 }
@@ -304,6 +305,7 @@ ordered_json RowJson(const Trace& trace, const Row& row, bool has_gpu) {
   std::vector<std::string> batch_ids;
   for (const uint64_t id : row.batch_ids) batch_ids.push_back(RequestId(id));
   return {{"id", RequestId(request.id)},
+          {"host_id", std::string(trace.strings[request.host_id])},
           {"trace_id", RequestId(request.trace_id_high) + RequestId(request.trace_id_low)},
           {"route", std::string(trace.strings[request.route])},
           {"outcome", row.outcome},

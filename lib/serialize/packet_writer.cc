@@ -27,6 +27,7 @@ constexpr WordName kWordNames[] = {
     {Word::kGbPerS, "gb_per_s"},
     {Word::kGraph, "graph"},
     {Word::kGrid, "grid"},
+    {Word::kHostId, "host_id"},
     {Word::kId, "id"},
     {Word::kKernel, "kernel"},
     {Word::kKind, "kind"},

@@ -33,6 +33,7 @@ enum class Word : uint32_t {
   kGbPerS,
   kGraph,
   kGrid,
+  kHostId,
   kId,
   kKernel,
   kKind,

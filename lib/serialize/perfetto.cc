@@ -565,6 +565,7 @@ class PerfettoWriter {
     request_flows_.Write(row, &out_);
     out_.Correlation(row);
     out_.Annotate(Word::kId, Hex(request.id, 16));
+    if (request.host_id != 0) out_.Annotate(Word::kHostId, trace_.strings[request.host_id]);
     if ((request.trace_id_high | request.trace_id_low) != 0) {
       out_.Annotate(Word::kTraceId, Hex(request.trace_id_high, 16) + Hex(request.trace_id_low, 16));
     }

@@ -206,6 +206,11 @@ class Writer {
 
  private:
   std::string_view Str(StringId id) const { return trace_.strings[id]; }
+  // The name of a request that may be missing.
+  std::string NameOf(uint64_t request) const {
+    const uint32_t row = index_.Row(request);
+    return row != kNone ? model::RequestName(trace_, row) : RequestId(request);
+  }
   // False for an empty trace of other programs: it has neither time nor process, and no files next to it.
   bool IsRecorded() const { return trace_.clock.realtime_ns != 0 || trace_.pid != 0; }
   int64_t Realtime(int64_t ns) const { return ns - trace_.clock.monotonic_ns + trace_.clock.realtime_ns; }
@@ -292,7 +297,7 @@ class Writer {
       const model::FiringRow& firing = *fired[i].first;
       std::string text = TimeOfDay(Realtime(firing.at_ns)) + "  " + std::string(Str(firing.cause));
       if (firing.request_id != 0)
-        text += "  request " + RequestId(firing.request_id);
+        text += "  request " + Cut(NameOf(firing.request_id), 40);
       else if (i > 0 && !Str(firing.detail).empty())  // the first detail is the headline
         text += ": " + std::string(Str(firing.detail));
       if (fired[i].count > 1) text += "  (" + Count(fired[i].count) + " times)";
@@ -360,7 +365,7 @@ class Writer {
     lines_.Blank();
     lines_.Add(0, Format("%zu) ", number + 1) + Duration(Latency(row)) +
                       (request.duration_ns == kOpen ? " so far  " : "  ") + Cut(Route(request), 40) + "  " +
-                      model::OutcomeText(request) + "  request " + RequestId(request.id));
+                      model::OutcomeText(request) + "  request " + Cut(model::RequestName(trace_, request), 40));
     lines_.Blank();
     Facts(request);
     Queues(row);
@@ -403,12 +408,15 @@ class Writer {
     if (request.begin_thread != kNone) when += " on " + ThreadName(request.begin_thread);
     if (request.end_thread != kNone) when += ", ended on " + ThreadName(request.end_thread);
     lines_.Add(3, when);
+    if (request.host_id != 0)
+      lines_.AddWrapped(3, "id         ",
+                        std::string(Str(request.host_id)) + " (Pitot's: " + RequestId(request.id) + ")");
     if (request.reason != 0) lines_.AddWrapped(3, "reason     ", std::string(Str(request.reason)));
     SizesAndLabels(request);
     if ((request.trace_id_high | request.trace_id_low) != 0) {
       lines_.Add(3, "trace id   " + RequestId(request.trace_id_high) + RequestId(request.trace_id_low));
     }
-    if (request.parent_id != 0) lines_.Add(3, "part of    request " + RequestId(request.parent_id));
+    if (request.parent_id != 0) lines_.Add(3, "part of    request " + Cut(NameOf(request.parent_id), 64));
     if (request.deadline_ns != 0) lines_.Add(3, "deadline   " + Duration(request.deadline_ns) + " after arrival");
     if (request.output_tokens != 0) {
       lines_.Add(3, "tokens     " + Count(request.output_tokens) + ", the first after " +
@@ -893,7 +901,7 @@ class Writer {
       ++count;
       std::string by = ThreadName(trace_.events.thread[release]);
       if (const uint32_t row = trace_.events.request[release]; row != kNone)
-        by += " for request " + RequestId(trace_.requests[row].id);
+        by += " for request " + Cut(model::RequestName(trace_, row), 40);
       if (held.empty() || held.back().by != by) held.push_back({0, std::move(by)});
       held.back().ns += at_ns - begin_ns;
       begin_ns = at_ns;
@@ -926,7 +934,7 @@ class Writer {
     text += wait->kind == WaitKind::kLock ? ", held by " : ", from ";
     text += wait->owner_row != kNone ? ThreadName(wait->owner_row) : "thread #" + std::to_string(wait->thread);
     if (wait->request != 0) {
-      text += " for request " + RequestId(wait->request);
+      text += " for request " + Cut(NameOf(wait->request), 40);
       const uint32_t row = index_.Row(wait->request);
       if (row != kNone && trace_.requests[row].route != 0)
         text += " (" + Cut(Str(trace_.requests[row].route), 32) + ")";
@@ -969,7 +977,8 @@ class Writer {
     for (size_t i = 0; i < others.size() && i < kMaxOthers; ++i) {
       const RequestRow& request = trace_.requests[others[i]];
       lines_.Add(3, PadLeft(Duration(Latency(others[i])), 10) + "  " + PadRight(Route(request), 40) + "  " +
-                        PadRight(model::OutcomeText(request), 11) + "  " + RequestId(request.id));
+                        PadRight(model::OutcomeText(request), 11) + "  " +
+                        Cut(model::RequestName(trace_, request), 40));
     }
     if (others.size() > kMaxOthers) lines_.Add(3, "and " + Count(others.size() - kMaxOthers) + " more");
   }
@@ -1003,7 +1012,7 @@ class Writer {
       const RequestRow& request = trace_.requests[row];
       lines_.Add(
           3,
-          PadLeft(Duration(ns), 10) + "  " + PadRight("request " + RequestId(request.id), 26) + "  " +
+          PadLeft(Duration(ns), 10) + "  " + PadRight("request " + model::RequestName(trace_, request), 26) + "  " +
               Cut(Route(request), 40) +
               (request.stages.empty() ? "" : ", in stage " + Cut(Name(request.stages.back().name, "(unnamed)"), 24)));
     }

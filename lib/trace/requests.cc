@@ -52,8 +52,11 @@ struct alignas(64) Slot {
   Half size_names[Request::kMaxSizes];
   Word size_values[Request::kMaxSizes];
   Word stages[Request::kMaxStages];
+  Half host_id_words;
+  Word host_id[kRequestIdWords];  // its bytes, then zeros
 };
 static_assert(std::is_trivially_destructible_v<Slot>);
+static_assert(sizeof(Slot) <= 512);  // as the memory budget counts
 
 // Address space for the largest number of slots, mapped once and never unmapped: handles and tokens of a former
 // recorder may still look into it. Pages are used as requests need them.
@@ -65,6 +68,7 @@ constexpr uint64_t kMostMembers = (uint64_t{1} << 24) - 1;
 constexpr uint64_t kInfoMask = (uint64_t{1} << kMembersShift) - 1;  // the recorded part
 static_assert(kMaxNames <= uint32_t{1} << kUnitShift);
 static_assert(kMaxNames <= kFoldedReason);
+static_assert(kRequestMostWords <= std::size(RecordWords{}.words));
 
 uint32_t ExecutorOf(uint64_t info) { return static_cast<uint32_t>(info & kNameMask); }
 uint64_t WithJoins(uint64_t info, uint64_t joins) {
@@ -248,6 +252,7 @@ void CopyWords(const Slot& slot, const EndOfRequest& end, RecordWords* out) {
   const uint32_t labels = std::min<uint32_t>(slot.label_count.load(kAcquire), Request::kMaxLabels);
   const uint32_t sizes = std::min<uint32_t>(slot.size_count.load(kAcquire), Request::kMaxSizes);
   const uint32_t stages = std::min<uint32_t>(slot.stage_count.load(kAcquire), Request::kMaxStages);
+  const uint32_t host_id_words = std::min<uint32_t>(slot.host_id_words.load(kAcquire), kRequestIdWords);
   out->count = 0;
   out->Add(slot.id.load(kAcquire));
   out->Add(slot.parent.load(kAcquire));
@@ -267,6 +272,7 @@ void CopyWords(const Slot& slot, const EndOfRequest& end, RecordWords* out) {
     out->Add(slot.size_values[i].load(kAcquire));
   }
   for (uint32_t i = 0; i < stages; ++i) out->Add(slot.stages[i].load(kAcquire));
+  for (uint32_t i = 0; i < host_id_words; ++i) out->Add(slot.host_id[i].load(kAcquire));
 }
 
 RequestView ViewOf(const Slot& slot, uint64_t id, Outcome outcome, uint64_t now) {
@@ -414,7 +420,8 @@ struct Ids {
 uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin, uint32_t gate, ThreadRing* ring) {
   const uint64_t id = NewId();
   const auto [route_index, route_name] = PlaceOf(route);
-  for (Half* half : {&slot->label_count, &slot->size_count, &slot->stage_count, &slot->size_bucket, &slot->tokens})
+  for (Half* half : {&slot->label_count, &slot->size_count, &slot->stage_count, &slot->size_bucket, &slot->tokens,
+                     &slot->host_id_words})
     half->store(0, kRelease);
   for (Word* word :
        {&slot->deadline_ns, &slot->taken, &slot->first_token_ticks, &slot->last_token_ticks, &slot->max_gap_ticks})
@@ -766,6 +773,19 @@ void Request::WriteTraceparent(char (&out)[56]) const noexcept {
   out[35] = '-';
   put(36, id_);
   std::memcpy(out + 52, "-01", 4);
+}
+
+void Request::SetId(const char* id) noexcept {
+  const SlotUse slot(slot_, id_);
+  const size_t size = id != nullptr ? strnlen(id, kMaxIdBytes + 1) : 0;
+  if (!slot || size == 0) return;
+  if (slot->host_id_words.load(kRelaxed) != 0) return Count(g_details_refused);
+  if (size > kMaxIdBytes) Count(g_details_refused);
+  uint64_t words[kRequestIdWords] = {};
+  const size_t kept = std::min<size_t>(size, kMaxIdBytes), count = (kept + 7) / 8;
+  std::memcpy(words, id, kept);
+  for (size_t i = 0; i < count; ++i) slot->host_id[i].store(words[i], kRelease);
+  slot->host_id_words.store(static_cast<uint32_t>(count), kRelease);
 }
 
 void Request::SetLabel(const char* key, const char* value) noexcept {

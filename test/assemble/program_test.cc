@@ -57,7 +57,7 @@ struct StageModel {
 };
 struct RequestModel {
   uint64_t id = 0, parent = 0;
-  std::string route;
+  std::string host_id, route;
   int64_t begin = 0, duration = kOpen;
   Outcome outcome = Outcome::kOk;
   std::string reason;
@@ -282,6 +282,8 @@ class Program {
     }
     row.begin += now();
     row.id = open.handle->id();
+    if (Random(2) == 0) row.host_id = "cmpl-" + std::to_string(Random(1'000'000));
+    open.handle->SetId(row.host_id.c_str());
     row.begin_thread = at_;
     open.token = open.handle->token();
     thread().request = row.id;
@@ -484,6 +486,7 @@ Model Recorded(const Trace& trace) {
   for (const auto& row : trace.requests) {
     RequestModel request{row.id,
                          row.parent_id,
+                         text(row.host_id),
                          text(row.route),
                          row.begin_ns,
                          row.duration_ns,

@@ -74,6 +74,7 @@ TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
   const pitot::model::Trace trace = Recorded([&](pitot_recorder*) {
     pitot_request* request = pitot_request_begin("/x", nullptr, 0);
     request_id = pitot_request_id(request);
+    pitot_request_set_id(request, "cmpl-17");
     const pitot_token token = pitot_request_enqueue(request, "jobs");
     pitot_batch* batch = pitot_batch_begin("resnet50");
     batch_id = pitot_batch_id(batch);
@@ -94,6 +95,7 @@ TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
   CHECK(trace.requests[0].id == request_id);
   CHECK(trace.requests[0].outcome == pitot::Outcome::kCancelled);
   CHECK(trace.strings[trace.requests[0].reason] == "client left");
+  CHECK(trace.strings[trace.requests[0].host_id] == "cmpl-17");
   CHECK(trace.requests[0].output_tokens == 3);
   CHECK(trace.requests[0].deadline_ns == 5000000);
   REQUIRE(trace.members.size() == 1);

@@ -104,6 +104,7 @@ static void UseEverythingWithNull(void) {
   pitot_request_write_traceparent(NULL, traceparent);
   CHECK("NULL as a request has no traceparent", strcmp(traceparent, "") == 0);
   pitot_request_write_traceparent(NULL, NULL);
+  pitot_request_set_id(NULL, NULL);
   pitot_request_set_label(NULL, NULL, NULL);
   pitot_request_set_size(NULL, NULL, 0);
   pitot_request_set_deadline(NULL, 1);
@@ -136,6 +137,7 @@ static void NullHandlesAreInert(void) {
   // NULL arguments with a valid handle.
   pitot_request* request = pitot_request_begin(NULL, NULL, 0);
   CHECK("a request without a route has an id", pitot_request_id(request) != 0);
+  pitot_request_set_id(request, NULL);
   pitot_request_set_label(request, NULL, NULL);
   pitot_request_set_size(request, NULL, 1);
   pitot_request_stage(request, NULL);

@@ -206,6 +206,19 @@ class Requests(WithFolder):
         self.assertEqual(seen, [outcome.FAILED, outcome.CANCELLED, outcome.OK, outcome.SHED, outcome.ABANDONED])
         self.assertEqual(recorder.stats().requests_abandoned, 1)
 
+    def test_a_request_has_an_id_of_your_own(self):
+        recorder = self.start()
+        with pitot.Request("/x", id="cmpl-17") as first, first.child("/y") as part:
+            part.set_id("cmpl-17, part 1")
+            self.assertNotIn(first.id, (0, part.id))
+        for wrong in (lambda: pitot.Request("/x", id=17), lambda: first.set_id(None)):
+            with self.assertRaisesRegex(pitot.InvalidArgument, "id is "):
+                wrong()
+        self.assertEqual(recorder.stats().requests_open, 0)
+        trace = self.trace_of(recorder)
+        self.assertIn(b"cmpl-17", trace)
+        self.assertIn(b"cmpl-17, part 1", trace)
+
     def test_a_failed_request_says_why(self):
         recorder = self.start()
         pitot.Request("/x").finish(pitot.Outcome.FAILED, "KV cache full")

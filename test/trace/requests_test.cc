@@ -26,6 +26,7 @@
 #include "fakes/virtual_clock.h"
 #include "fakes/virtual_server.h"
 #include "pitot/trace.h"
+#include "trace/names.h"
 
 namespace {
 
@@ -94,6 +95,85 @@ TEST_CASE("every outcome arrives, and each has a name", "[requests]") {
 
   for (size_t i = 0; i < ids.size(); ++i) CHECK(RequestOf(trace, ids[i])->outcome == outcomes[i].first);
   CHECK(std::string(pitot::OutcomeName(static_cast<Outcome>(99))) == "open");
+}
+
+TEST_CASE("a request has the host's own id, open or ended, cut at 64 bytes", "[requests]") {
+  VirtualServer server;
+  std::vector<Request> requests;
+  std::vector<std::pair<uint64_t, std::string>> expected;
+  for (const size_t size : {0u, 1u, 7u, 8u, 9u, 63u, 64u, 65u, 500u}) {
+    for (const bool is_ended : {false, true}) {
+      const std::string id(size, static_cast<char>('a' + requests.size()));
+      Request& request = requests.emplace_back(Request::Begin("/r"));
+      request.SetId(id.c_str());
+      expected.emplace_back(request.id(), id.substr(0, Request::kMaxIdBytes));
+      if (is_ended) request.Finish(Outcome::kOk);
+    }
+  }
+
+  const auto trace = server.Trace();
+
+  for (const auto& [id, text] : expected) {
+    INFO(text);
+    CHECK(Text(trace, RequestOf(trace, id)->host_id) == text);
+  }
+  CHECK(CountRequests().details_refused == 4);
+}
+
+TEST_CASE("the first of the host's own ids stays, and further ones are counted", "[requests]") {
+  VirtualServer server;
+  Request request = Request::Begin("/r");
+  const uint64_t id = request.id();
+  request.SetId(nullptr);
+  request.SetId("");
+  request.SetId("cmpl-17");
+  request.SetId("");
+  CHECK(CountRequests().details_refused == 0);
+  request.SetId("cmpl-18");
+  request.Finish(Outcome::kOk);
+  Request next = Request::Begin("/r");  // in the same place
+  const uint64_t next_id = next.id();
+  next.Finish(Outcome::kOk);
+
+  const auto trace = server.Trace();
+
+  CHECK(Text(trace, RequestOf(trace, id)->host_id) == "cmpl-17");
+  CHECK(Text(trace, RequestOf(trace, next_id)->host_id).empty());
+  CHECK(CountRequests().details_refused == 1);
+}
+
+TEST_CASE("ids of the host's own take no names", "[requests]") {
+  VirtualServer server;
+  Request::Begin("/r").Finish(Outcome::kOk);
+  const uint32_t names = pitot::trace::CountNames();
+  for (int i = 0; i < 1000; ++i) {
+    Request request = Request::Begin("/r");
+    request.SetId(("cmpl-" + std::to_string(i)).c_str());
+    request.Finish(Outcome::kOk);
+  }
+
+  CHECK(pitot::trace::CountNames() == names);
+}
+
+TEST_CASE("a request with as many details as it may have has all of them", "[requests]") {
+  VirtualServer server;
+  Request request = Request::Begin("/r");
+  const std::string id(Request::kMaxIdBytes, 'x');
+  request.SetId(id.c_str());
+  for (int i = 0; i < Request::kMaxLabels; ++i) request.SetLabel("key", "value");
+  for (int i = 0; i < Request::kMaxSizes; ++i) request.SetSize("size", i + 1);
+  for (int i = 0; i < Request::kMaxStages; ++i) request.Stage("stage");
+  request.Finish(Outcome::kFailed, "a reason");
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.requests.size() == 1);
+  const auto& row = trace.requests[0];
+  CHECK(row.labels.size() == Request::kMaxLabels);
+  CHECK(row.sizes.size() == Request::kMaxSizes);
+  CHECK(row.stages.size() == Request::kMaxStages);
+  CHECK(Text(trace, row.host_id) == id);
+  CHECK(Text(trace, row.reason) == "a reason");
 }
 
 TEST_CASE("a request has the reason of its outcome, or none", "[requests]") {
@@ -224,6 +304,7 @@ TEST_CASE("an inert request has no traceparent and no token, and takes everythin
   Request request;
   char out[56] = "something";
   request.WriteTraceparent(out);
+  request.SetId("cmpl-17");
   request.SetLabel("key", "value");
   request.SetSize("size", 1);
   request.SetDeadline(1);

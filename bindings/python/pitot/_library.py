@@ -311,6 +311,7 @@ request_begin_from = _declare(_quick, "request_begin_from", c_void_p, POINTER(To
 request_finish_reason = _declare(_quick, "request_finish_reason", None, c_void_p, c_int32, c_char_p)
 request_id = _declare(_quick, "request_id", c_uint64, c_void_p)
 request_write_traceparent = _declare(_quick, "request_write_traceparent", None, c_void_p, c_char_p)
+request_set_id = _declare(_quick, "request_set_id", None, c_void_p, c_char_p)
 request_set_label = _declare(_quick, "request_set_label", None, c_void_p, c_char_p, c_char_p)
 request_set_size = _declare(_quick, "request_set_size", None, c_void_p, c_char_p, c_double)
 request_set_deadline = _declare(_quick, "request_set_deadline", None, c_void_p, c_uint64)

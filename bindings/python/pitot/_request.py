@@ -105,9 +105,9 @@ class Request:
     """A unit of service. As a context manager it ends with the block: ok, or failed if an exception leaves the block
     (cancelled for a CancelledError), with the exception's type as the reason.
 
-    `route` is a template from a small set. `traceparent` is W3C's header. `arrival` is an earlier `now()`. It begins on this
-    thread, and the thread's events from now on belong to it; it may be finished on any other thread. If it is dropped without
-    an end it counts as abandoned.
+    `route` is a template from a small set. `traceparent` is W3C's header. `arrival` is an earlier `now()`. `id` is
+    your own id of the request, as for `set_id`. It begins on this thread, and the thread's events from now on belong to it; it
+    may be finished on any other thread. If it is dropped without an end it counts as abandoned.
 
     Threads: one at a time, which hands it to the next (for example by a queue); its tokens any. Calls after its end do
     nothing, but must not run at the same time as the end on another thread.
@@ -116,9 +116,12 @@ class Request:
     __slots__ = ("_handle", "_id", "_context", "_parent")
     _finish = staticmethod(lib.request_finish_reason)  # still there when the interpreter tears its modules down
 
-    def __init__(self, route: str, traceparent: Optional[str] = None, *, arrival: int = 0) -> None:
+    def __init__(self, route: str, traceparent: Optional[str] = None, *, arrival: int = 0, id: Optional[str] = None) -> None:
+        own_id = lib.encode("id", id)
         self._take(lib.request_begin(lib.text("route", route), lib.encode("traceparent", traceparent),
                                      lib.whole("arrival", arrival, 64)))
+        if own_id is not None:
+            lib.request_set_id(self._handle, own_id)
 
     @classmethod
     def from_token(cls, token: Token, route: str) -> "Request":
@@ -173,6 +176,14 @@ class Request:
         """Marks output tokens."""
         number = lib.whole("count", count)
         lib.request_emit(self._handle, number)
+
+    def set_id(self, id: str) -> None:
+        """Sets your own id of the request: "cmpl-123". Reports name the request by it, and `pitot why --request` takes it.
+
+        It is cut at 64 bytes, and may differ for each request. The first one stays.
+        """
+        text = lib.text("id", id)
+        lib.request_set_id(self._handle, text)
 
     def set_label(self, key: str, value: str) -> None:
         """Sets a bounded dimension: model, version, tenant. At most 4."""

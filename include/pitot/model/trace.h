@@ -124,6 +124,7 @@ struct Stage {
 
 struct RequestRow {
   uint64_t id = 0;
+  StringId host_id = 0;    // the host's own id (Request::SetId); "": none
   uint64_t parent_id = 0;  // 0: none; may be in another process
   uint64_t trace_id_high = 0, trace_id_low = 0;
   StringId route = 0;

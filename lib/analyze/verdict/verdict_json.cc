@@ -68,6 +68,7 @@ class Writer {
   void Request() {
     const model::RequestRow& row = trace_.requests[blame_.request];
     json_.Key("request").Text(RequestId(row.id));
+    Name("host_id", row.host_id);
     Name("route", row.route);
     json_.Key("is_open").Bool(row.duration_ns == model::kOpen);
     json_.Key("outcome").Text(model::OutcomeText(row));
@@ -153,6 +154,7 @@ class Writer {
     if (by.thread != kNone) Name("thread", trace_.threads[by.thread].name);
     if (by.request != kNone) {
       json_.Key("request").Text(RequestId(trace_.requests[by.request].id));
+      Name("host_id", trace_.requests[by.request].host_id);
       Name("route", trace_.requests[by.request].route);
       if (segment != nullptr && segment->by.request == by.request) Work(*segment);
     }

@@ -164,8 +164,8 @@ class Teller {
     base::Lines lines(columns);
     const model::RequestRow& row = trace_.requests[blame_.request];
     const bool is_compared = v.level != Baseline::Level::kNone;
-    std::string head = "request " + base::RequestId(row.id) + "  " + std::string(trace_.strings[row.route]) + "  " +
-                       Ms(v.latency_ns) + " ms";
+    std::string head = "request " + model::RequestName(trace_, row) + "  " + std::string(trace_.strings[row.route]) +
+                       "  " + Ms(v.latency_ns) + " ms";
     if (blame_.token != kNone) {
       head += blame::IsFirstToken(trace_, blame_.token) ? " to its first token" : " between two tokens";
     } else if (row.duration_ns == model::kOpen) {
@@ -318,7 +318,7 @@ class Teller {
       details = MembersText(trace_, by.batch);
     } else if (by.request != kNone) {
       const model::RequestRow& row = trace_.requests[by.request];
-      text += by.request == blame_.request ? "itself" : "request " + base::RequestId(row.id);
+      text += by.request == blame_.request ? "itself" : "request " + model::RequestName(trace_, row);
       details = std::string(trace_.strings[row.route]);
       if (const std::string size = HowLarge(cause); !size.empty()) details += ", " + size;
       if (index_.interpreter.IsStep(by.event)) details += ", in " + std::string(trace_.EventName(by.event));

@@ -789,6 +789,9 @@ PITOT_C_API void pitot_request_finish_reason(pitot_request* request, pitot_outco
 PITOT_C_API uint64_t pitot_request_id(const pitot_request* request);
 // Writes the traceparent for services called for this request: 55 characters and a zero; "" when inert.
 PITOT_C_API void pitot_request_write_traceparent(const pitot_request* request, char out[56]);
+// The host's own id of the request: "cmpl-123". It is cut at 64 bytes, and may differ for each request. The first one
+// stays. NULL or "" changes nothing. Since revision 8.
+PITOT_C_API void pitot_request_set_id(pitot_request* request, const char* id);
 // A bounded dimension: model, version, tenant. At most 4.
 PITOT_C_API void pitot_request_set_label(pitot_request* request, const char* key, const char* value);
 // The amount of work: pixels, prompt tokens, bytes. At most 4; the first one divides the route into size buckets.
