@@ -59,6 +59,15 @@ uint64_t pitot_token_request(const pitot_token* token) { return FromC(token).req
 int32_t pitot_token_is_late(const pitot_token* token) { return IsLate(FromC(token)); }
 void pitot_token_stage(const pitot_token* token, const char* name) { Stage(FromC(token), name); }
 void pitot_token_emit(const pitot_token* token, uint32_t count) { Emit(FromC(token), count); }
+pitot_token pitot_token_enqueue(const pitot_token* token, const char* queue) {
+  return ToC(Enqueue(FromC(token), queue));
+}
+void pitot_token_set_label(const pitot_token* token, const char* key, const char* value) {
+  SetLabel(FromC(token), key, value);
+}
+void pitot_token_set_size(const pitot_token* token, const char* name, double value) {
+  SetSize(FromC(token), name, value);
+}
 
 pitot_request* pitot_request_begin(const char* route, const char* traceparent, uint64_t arrival) {
   return Handle(Request::Begin(route, traceparent, Timestamp{arrival}));

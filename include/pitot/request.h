@@ -56,6 +56,14 @@ PITOT_EXPORT void Stage(const Token& token, const char* name) noexcept;
 // Marks `count` output tokens of the request; time to first token and gaps between tokens are measured at these marks.
 // Threads: any.
 PITOT_EXPORT void Emit(const Token& token, uint32_t count = 1) noexcept;
+// Records that the token's request was put into `queue` (again: deferred, preempted), and returns the token to put
+// there: without a request if that has ended. In another process the queue is "(other)".
+// Threads: any.
+PITOT_EXPORT Token Enqueue(const Token& token, const char* queue) noexcept;
+// Like the functions of the same names of Request; they do nothing in another process.
+// Threads: any.
+PITOT_EXPORT void SetLabel(const Token& token, const char* key, const char* value) noexcept;
+PITOT_EXPORT void SetSize(const Token& token, const char* name, double value) noexcept;
 
 // A unit of service. A movable handle, used by one thread at a time (its tokens by any). If it is destroyed without
 // Finish, the request counts as abandoned.
@@ -102,7 +110,7 @@ class Request {
   // "(other)".
   PITOT_EXPORT void SetLabel(const char* key, const char* value) noexcept;
   // The amount of work: pixels, prompt tokens, bytes. The first size set divides a route into size buckets, one per
-  // power of two. Set it before other threads see the request.
+  // power of two. Triggers on tokens see it from then on, so set it early.
   PITOT_EXPORT void SetSize(const char* name, double value) noexcept;
   // The deadline, ns after its arrival; 0 changes nothing, values above 2^62 become 2^62.
   PITOT_EXPORT void SetDeadline(uint64_t ns) noexcept;

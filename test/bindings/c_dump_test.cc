@@ -105,6 +105,26 @@ TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
   CHECK(trace.strings[trace.handoffs[0].queue] == "jobs");
 }
 
+TEST_CASE("a token defers its request, and sets labels and sizes", "[bindings]") {
+  const pitot::model::Trace trace = Recorded([&](pitot_recorder*) {
+    pitot_request* request = pitot_request_begin("/x", nullptr, 0);
+    const pitot_token token = pitot_request_token(request);
+    const pitot_token again = pitot_token_enqueue(&token, "deferred");
+    CHECK(pitot_token_request(&again) == pitot_request_id(request));
+    pitot_token_set_label(&again, "model", "smol");
+    pitot_token_set_size(&again, "tokens", 17);
+    pitot_request_finish(request, PITOT_OUTCOME_OK);
+  });
+
+  REQUIRE(trace.handoffs.size() == 1);
+  CHECK(trace.strings[trace.handoffs[0].queue] == "deferred");
+  REQUIRE(trace.requests.size() == 1);
+  REQUIRE(trace.requests[0].labels.size() == 1);
+  CHECK(trace.strings[trace.requests[0].labels[0].value] == "smol");
+  REQUIRE(trace.requests[0].sizes.size() == 1);
+  CHECK(trace.requests[0].sizes[0].value == 17);
+}
+
 TEST_CASE("members joined together have their work, however many", "[bindings]") {
   constexpr uint64_t kMembers = 150;
   const pitot::model::Trace trace = Recorded([&](pitot_recorder*) {

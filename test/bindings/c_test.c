@@ -99,6 +99,10 @@ static void UseEverythingWithNull(void) {
   CHECK("NULL as a token has no request", pitot_token_request(NULL) == 0 && !pitot_token_is_late(NULL));
   pitot_token_stage(NULL, NULL);
   pitot_token_emit(NULL, 1);
+  const pitot_token again = pitot_token_enqueue(NULL, NULL);
+  CHECK("a token of NULL is put into no queue", pitot_token_request(&again) == 0);
+  pitot_token_set_label(NULL, NULL, NULL);
+  pitot_token_set_size(NULL, NULL, 1);
   CHECK("NULL as a request has no child", pitot_request_begin_child(NULL, "/x") == NULL);
   CHECK("NULL as a request has no id", pitot_request_id(NULL) == 0 && !pitot_request_is_late(NULL));
   pitot_request_write_traceparent(NULL, traceparent);

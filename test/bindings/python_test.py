@@ -251,6 +251,21 @@ class Requests(WithFolder):
         self.assertEqual(request.traceparent, "")
         self.assertEqual(recorder.stats().requests_finished, 3)
 
+    def test_a_token_defers_its_request_and_sets_labels_and_sizes(self):
+        recorder = self.start()
+        with pitot.Request("/x") as request:
+            token = request.token.enqueue("deferred queue")
+            self.assertEqual(token.request_id, request.id)
+            token.set_label("model", "smol model")
+            token.set_size("prompt tokens", 17)
+        self.assertEqual(token.enqueue("deferred queue").request_id, 0)
+        trace = self.trace_of(recorder)
+        for text in (b"deferred queue", b"smol model", b"prompt tokens"):
+            self.assertIn(text, trace)
+        for wrong in (lambda: token.enqueue(7), lambda: token.set_label("x", 7), lambda: token.set_size("x", "y")):
+            with self.assertRaises(pitot.InvalidArgument):
+                wrong()
+
     def test_a_token_is_bytes_that_outlive_their_request(self):
         self.start()
         with pitot.Request("/x") as request:

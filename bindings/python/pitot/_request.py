@@ -96,6 +96,21 @@ class Token:
         """Marks output tokens; time to first token and gaps between tokens are measured at these marks."""
         lib.token_emit(byref(self._token), lib.whole("count", count))
 
+    def enqueue(self, queue: str) -> "Token":
+        """Records that the request was put into `queue` (again: deferred, preempted), and returns the token to put there.
+
+        It is without a request if that has ended. In another process the queue is "(other)".
+        """
+        return Token._of(lib.token_enqueue(byref(self._token), lib.text("queue", queue)))
+
+    def set_label(self, key: str, value: str) -> None:
+        """Sets a bounded dimension of the request, as `Request.set_label`. Does nothing in another process."""
+        lib.token_set_label(byref(self._token), lib.text("key", key), lib.text("value", value))
+
+    def set_size(self, name: str, value: float) -> None:
+        """Sets an amount of work of the request, as `Request.set_size`. Does nothing in another process."""
+        lib.token_set_size(byref(self._token), lib.text("name", name), lib.real("value", value))
+
     def adopt(self) -> Adopt:
         """Makes the request this thread's context for a block, and records its leaving the queue."""
         return Adopt(self)

@@ -766,6 +766,12 @@ PITOT_C_API int32_t pitot_token_is_late(const pitot_token* token);
 PITOT_C_API void pitot_token_stage(const pitot_token* token, const char* name);
 // Marks `count` output tokens.
 PITOT_C_API void pitot_token_emit(const pitot_token* token, uint32_t count);
+// Records that its request was put into `queue` (again: deferred, preempted), and returns the token to put there:
+// without a request if that has ended. In another process the queue is "(other)". Since revision 8.
+PITOT_C_API pitot_token pitot_token_enqueue(const pitot_token* token, const char* queue);
+// As for its request. They do nothing in another process. Since revision 8.
+PITOT_C_API void pitot_token_set_label(const pitot_token* token, const char* key, const char* value);
+PITOT_C_API void pitot_token_set_size(const pitot_token* token, const char* name, double value);
 
 // A unit of service.
 // Threads: one at a time; its tokens any.
