@@ -59,6 +59,15 @@ uint64_t pitot_token_request(const pitot_token* token) { return FromC(token).req
 int32_t pitot_token_is_late(const pitot_token* token) { return IsLate(FromC(token)); }
 void pitot_token_stage(const pitot_token* token, const char* name) { Stage(FromC(token), name); }
 void pitot_token_emit(const pitot_token* token, uint32_t count) { Emit(FromC(token), count); }
+pitot_token pitot_token_enqueue(const pitot_token* token, const char* queue) {
+  return ToC(Enqueue(FromC(token), queue));
+}
+void pitot_token_set_label(const pitot_token* token, const char* key, const char* value) {
+  SetLabel(FromC(token), key, value);
+}
+void pitot_token_set_size(const pitot_token* token, const char* name, double value) {
+  SetSize(FromC(token), name, value);
+}
 
 pitot_request* pitot_request_begin(const char* route, const char* traceparent, uint64_t arrival) {
   return Handle(Request::Begin(route, traceparent, Timestamp{arrival}));
@@ -70,9 +79,12 @@ pitot_request* pitot_request_begin_from(const pitot_token* parent, const char* r
   return Handle(Request::BeginFrom(FromC(parent), route));
 }
 void pitot_request_finish(pitot_request* request, pitot_outcome outcome) {
+  pitot_request_finish_reason(request, outcome, nullptr);
+}
+void pitot_request_finish_reason(pitot_request* request, pitot_outcome outcome, const char* reason) {
   if (request == nullptr) return;
   const bool is_known = outcome >= PITOT_OUTCOME_OK && outcome <= PITOT_OUTCOME_ABANDONED;
-  request->request.Finish(is_known ? static_cast<Outcome>(outcome) : Outcome::kAbandoned);
+  request->request.Finish(is_known ? static_cast<Outcome>(outcome) : Outcome::kAbandoned, reason);
   delete request;
 }
 
@@ -81,6 +93,9 @@ void pitot_request_write_traceparent(const pitot_request* request, char out[56])
   char text[56] = "";
   if (request != nullptr) request->request.WriteTraceparent(text);
   if (out != nullptr) std::memcpy(out, text, sizeof text);
+}
+void pitot_request_set_id(pitot_request* request, const char* id) {
+  if (request != nullptr) request->request.SetId(id);
 }
 void pitot_request_set_label(pitot_request* request, const char* key, const char* value) {
   if (request != nullptr) request->request.SetLabel(key, value);

@@ -56,6 +56,14 @@ PITOT_EXPORT void Stage(const Token& token, const char* name) noexcept;
 // Marks `count` output tokens of the request; time to first token and gaps between tokens are measured at these marks.
 // Threads: any.
 PITOT_EXPORT void Emit(const Token& token, uint32_t count = 1) noexcept;
+// Records that the token's request was put into `queue` (again: deferred, preempted), and returns the token to put
+// there: without a request if that has ended. In another process the queue is "(other)".
+// Threads: any.
+PITOT_EXPORT Token Enqueue(const Token& token, const char* queue) noexcept;
+// Like the functions of the same names of Request; they do nothing in another process.
+// Threads: any.
+PITOT_EXPORT void SetLabel(const Token& token, const char* key, const char* value) noexcept;
+PITOT_EXPORT void SetSize(const Token& token, const char* name, double value) noexcept;
 
 // A unit of service. A movable handle, used by one thread at a time (its tokens by any). If it is destroyed without
 // Finish, the request counts as abandoned.
@@ -63,6 +71,7 @@ class Request {
  public:
   // Further ones are ignored and counted. With more stages the last one is "(later stages)", from its beginning on.
   static constexpr int kMaxLabels = 4, kMaxSizes = 4, kMaxStages = 16;
+  static constexpr int kMaxIdBytes = 64;
 
   // An inert request.
   Request() noexcept = default;
@@ -93,11 +102,15 @@ class Request {
   // Writes the W3C traceparent for services called for this request: 55 characters and a zero; "" when inert.
   PITOT_EXPORT void WriteTraceparent(char (&out)[56]) const noexcept;
 
+  // The host's own id of the request: "cmpl-123". Reports name the request by it, and `pitot why --request` takes it.
+  // It is kept with this request only, so each request may have another one. It is cut at kMaxIdBytes. The first id
+  // stays; cut ones and further ones are counted (Stats::details_refused). Null or "" changes nothing.
+  PITOT_EXPORT void SetId(const char* id) noexcept;
   // A bounded dimension: model, version, tenant. The first 255 distinct values of a process are kept, the rest become
   // "(other)".
   PITOT_EXPORT void SetLabel(const char* key, const char* value) noexcept;
   // The amount of work: pixels, prompt tokens, bytes. The first size set divides a route into size buckets, one per
-  // power of two. Set it before other threads see the request.
+  // power of two. Triggers on tokens see it from then on, so set it early.
   PITOT_EXPORT void SetSize(const char* name, double value) noexcept;
   // The deadline, ns after its arrival; 0 changes nothing, values above 2^62 become 2^62.
   PITOT_EXPORT void SetDeadline(uint64_t ns) noexcept;
@@ -112,9 +125,12 @@ class Request {
   PITOT_EXPORT Token Enqueue(const char* queue) noexcept;
 
   // Ends the request, calls the triggers, and makes the handle inert. An invalid outcome counts as kAbandoned.
+  // `reason` says in a few words why it failed or was cancelled: "KV cache full", "client left". It must come from a
+  // small set: the first 255 reasons of a process are kept, the rest become "(other)" (Stats::labels_folded). It is cut
+  // at its first line break, and at 120 bytes. Null or "": none.
   // Threads: any.
   // Cost: if no trigger fires, a fraction of a microsecond.
-  PITOT_EXPORT void Finish(Outcome outcome) noexcept;
+  PITOT_EXPORT void Finish(Outcome outcome, const char* reason = nullptr) noexcept;
 
  private:
   uint32_t slot_ = 0;

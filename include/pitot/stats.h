@@ -63,8 +63,8 @@ struct Stats {
   uint64_t events_refused;           // of those threads; and of BeginScope and NVTX's pushes within 62 open scopes
   uint64_t requests_refused;         // more than max_open_requests
   uint64_t names_refused;            // the name table was full
-  uint64_t labels_folded;            // became "(other)", including routes
-  uint64_t details_refused;          // stages, sizes and labels beyond a request's limit
+  uint64_t labels_folded;            // became "(other)", including routes and reasons
+  uint64_t details_refused;          // stages, sizes, labels and ids beyond a request's limit
   uint64_t scopes_closed_elsewhere;  // closed on another thread than they began on; not recorded
   uint64_t scopes_misnested;         // closed out of order, or opened under a former recorder; recorded
 

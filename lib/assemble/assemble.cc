@@ -286,7 +286,7 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
   row->parent_id = words[1];
   row->trace_id_high = words[2];
   row->trace_id_low = words[3];
-  row->route = NameOf(words[4] & 0xffffffff);
+  row->route = NameOf(words[4] & trace::kNameMask);
   row->size_bucket = words[4] >> 40 & 0xff;
   const uint32_t labels = words[4] >> 48 & 15, sizes = words[4] >> 52 & 15, stages = words[4] >> 56 & 31;
   row->deadline_ns = static_cast<int64_t>(words[5]);
@@ -322,6 +322,10 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
   }
   if (!row->stages.empty())
     row->stages.back().duration_ns = row->duration_ns == kOpen ? kOpen : end_ns - row->stages.back().begin_ns;
+  if (at == count) return;
+  const std::string_view id(reinterpret_cast<const char*>(words + at), (count - at) * sizeof *words);
+  row->host_id = trace_.strings.Add(id.substr(0, id.find('\0')));
+  used_bytes_ += kStringCost;
 }
 
 void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t thread) {
@@ -385,6 +389,8 @@ void Assembler::AddRequestEnd(const Record& record, uint32_t thread) {
   row.duration_ns = Ns(record.end_ticks) - row.begin_ns;
   row.end_thread = thread;
   row.outcome = static_cast<Outcome>(record.args[4] >> 32 & 0xff);
+  if (const uint64_t reason = record.args[4] >> trace::kReasonShift & trace::kNameMask; reason != 0)
+    row.reason = NameOf(reason);
   ReadRequestWords(record.args, record.arg_words, &row);
 }
 
@@ -462,8 +468,8 @@ void Assembler::AddLeave(const Record& record) {
 }
 
 void Assembler::ReadExecutor(uint64_t word, model::BatchRow* row) {
-  row->executor = NameOf(word & trace::kExecutorMask);
-  const uint64_t unit = word >> trace::kUnitShift & trace::kExecutorMask;
+  row->executor = NameOf(word & trace::kNameMask);
+  const uint64_t unit = word >> trace::kUnitShift & trace::kNameMask;
   row->work_unit = unit != 0 ? NameOf(unit) : 0;
 }
 

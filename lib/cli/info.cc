@@ -19,6 +19,7 @@
 #include "cli/request_id.h"
 #include "model/host_language.h"
 #include "model/recorded.h"
+#include "model/request_text.h"
 #include "pitot/model/index.h"
 #include "serialize/report_host.h"
 
@@ -209,10 +210,11 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
   }
   if (const report::HostReport host(trace); host.IsKnown()) host.Write(0, &lines);
   for (const model::FiringRow& firing : trace.firings) {
-    lines.AddWrapped(0, "fired      ",
-                     base::TimeOfDay(Realtime(trace, firing.at_ns)) + "  " + Str(trace, firing.cause) + ": " +
-                         Str(trace, firing.detail) +
-                         (firing.request_id != 0 ? " (request " + base::RequestId(firing.request_id) + ")" : ""));
+    lines.AddWrapped(
+        0, "fired      ",
+        base::TimeOfDay(Realtime(trace, firing.at_ns)) + "  " + Str(trace, firing.cause) + ": " +
+            Str(trace, firing.detail) +
+            (firing.request_id != 0 ? " (request " + model::NameOfId(trace, firing.request_id) + ")" : ""));
   }
   AddRoutes(trace, &lines);
   AddThreads(trace, &lines);
@@ -391,7 +393,6 @@ int PrintCounters(const InfoOptions& options, const Trace& trace) {
 }
 
 int Info(const InfoOptions& options) {
-  if (!AcceptsId(options.request)) return kUsage;
   Trace trace;
   LoadReport report;
   const int loaded = Load(options.input, &trace, &report);
@@ -412,7 +413,8 @@ void AddInfo(CommandLine& line) {
       "In place of that the counters of each GPU: least, median and most of the window, and during the slow request");
   command
       .Add("--request", &options->request,
-           "The request with this id, or with the only id that begins so. By default the first that fired a trigger, "
+           "The request with this id (the server's own or Pitot's), or with the only id that begins so. By default the "
+           "first that fired a trigger, "
            "otherwise the slowest")
       .Check(IsSomeId)
       .Needs(counters);

@@ -13,6 +13,7 @@
 #include "cli/files.h"
 #include "cli/grid.h"
 #include "model/held.h"
+#include "model/request_text.h"
 #include "pitot/model/intervals.h"
 
 namespace pitot::cli {
@@ -202,7 +203,7 @@ std::string CountersText(const Trace& trace, uint32_t request) {
   if (gpus.empty() || request == kNone) return lines.text();
   const model::RequestRow& row = trace.requests[request];
   lines.Blank();
-  lines.Add(0, "the request: " + base::RequestId(row.id) + " " + std::string(trace.strings[row.route]) +
+  lines.Add(0, "the request: " + model::RequestName(trace, row) + " " + std::string(trace.strings[row.route]) +
                    ", mean of its " + base::Duration(trace.RequestEnd(row) - row.begin_ns));
   return lines.text();
 }

@@ -144,9 +144,15 @@ const json& FirstCause(const json& verdict) {
   return causes.is_array() && !causes.empty() ? causes[0] : Nothing();
 }
 
+// The id by which people know the request of a verdict or culprit.
+std::string RequestName(const json& of) {
+  const std::string host_id = Text(of, "host_id");
+  return host_id.empty() ? Text(of, "request") : host_id;
+}
+
 // "request 0950e380c9da42ef (/reload)", "thread executor"; "" if nobody is known.
 std::string Who(const json& by) {
-  if (const std::string request = Text(by, "request"); !request.empty())
+  if (const std::string request = RequestName(by); !request.empty())
     return absl::StrFormat("request %s (%s)", request, Text(by, "route"));
   if (const std::string holder = Text(by, "holder"); !holder.empty()) return holder;
   if (const std::string batch = Text(by, "batch"); !batch.empty())
@@ -178,7 +184,7 @@ std::string TextOf(const std::vector<Listed>& incidents) {
     const json& verdict = incident.verdict;
     std::string head = incident.name;
     if (incident.state == State::kJudged) {
-      head += absl::StrCat("  ", Text(verdict, "request"), " ", Text(verdict, "route"), " ", Ns(verdict, "latency_ns"));
+      head += absl::StrCat("  ", RequestName(verdict), " ", Text(verdict, "route"), " ", Ns(verdict, "latency_ns"));
       if (const json times = Whole(At(verdict, "again"), "times"); !times.is_null())
         head += absl::StrCat(", again ", base::Count(times.get<uint64_t>()), times == 1 ? " time" : " times");
     }
@@ -206,6 +212,7 @@ ordered_json JsonOf(const Listed& incident) {
                       {"problem", incident.problem}};
   if (incident.state != State::kJudged) return one;
   one["request"] = Text(verdict, "request");
+  one["host_id"] = Text(verdict, "host_id");
   one["route"] = Text(verdict, "route");
   one["latency_ns"] = Whole(verdict, "latency_ns");
   one["typical_ns"] = Whole(verdict, "typical_ns");

@@ -4,43 +4,45 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <string_view>
 
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "pitot/request.h"
 
 namespace pitot::cli {
 namespace {
 
-// Without 0x and in small letters.
+// The hexadecimal digits of one of Pitot's ids or of its beginning, without 0x and in small letters. "" if it is
+// another text.
 std::string Digits(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c; });
   if (text.compare(0, 2, "0x") == 0) text.erase(0, 2);
-  return text;
+  const bool is_id = text.size() <= 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_id ? text : "";
 }
 
-// Ids of the requests that the digits may mean: the one with this id, otherwise those that begin so.
-std::set<uint64_t> IdsOf(const model::Trace& trace, const std::string& digits) {
+bool BeginsWith(std::string_view text, std::string_view part) { return text.compare(0, part.size(), part) == 0; }
+
+// Ids of the requests that the text may mean: those with this id, otherwise those with an id that begins so.
+std::set<uint64_t> IdsOf(const model::Trace& trace, const std::string& text) {
+  const std::string digits = Digits(text);
   const uint64_t id = std::strtoull(digits.c_str(), nullptr, 16);
-  std::set<uint64_t> ids;
+  const std::string_view host_id = std::string_view(text).substr(0, Request::kMaxIdBytes);
+  std::set<uint64_t> same, alike;
   for (const model::RequestRow& request : trace.requests) {
     if (request.id == 0) continue;  // no request
-    if (request.id == id) return {id};
-    if (base::RequestId(request.id).compare(0, digits.size(), digits) == 0) ids.insert(request.id);
+    const std::string_view own = trace.strings[request.host_id];
+    if (request.id == id || own == host_id) same.insert(request.id);
+    if (BeginsWith(own, host_id) || (!digits.empty() && BeginsWith(base::RequestId(request.id), digits)))
+      alike.insert(request.id);
   }
-  return ids;
+  return same.empty() ? alike : same;
 }
 
 }  // namespace
-
-bool AcceptsId(const std::string& text) {
-  const std::string digits = Digits(text);
-  const bool is_hexadecimal = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (text.empty() || (is_hexadecimal && !digits.empty() && digits.size() <= 16)) return true;
-  Complain("--request: " + text + " is not a request id: ids are hexadecimal, and `pitot requests` lists them.");
-  return false;
-}
 
 std::string IsSomeId(const std::string& text) {
   return text.empty() ? "the id is empty, as if a shell variable were not set" : "";
@@ -49,15 +51,14 @@ std::string IsSomeId(const std::string& text) {
 int FindId(const model::Trace& trace, const std::string& text, const std::string& input, uint64_t* id) {
   *id = 0;
   if (text.empty()) return kDone;
-  const std::string digits = Digits(text);
-  const std::set<uint64_t> ids = IdsOf(trace, digits);
+  const std::set<uint64_t> ids = IdsOf(trace, text);
   if (ids.empty()) {
     Complain("there is no request " + text + " in " + input + ". `pitot requests --limit 0` lists all.");
     return kNothingFound;
   }
   if (ids.size() > 1) {
-    Complain("--request: the ids of " + base::Count(ids.size()) + " requests begin with " + digits + ", such as " +
-             base::RequestId(*ids.begin()) + " and " + base::RequestId(*ids.rbegin()) + ": give more digits.");
+    Complain("--request: the ids of " + base::Count(ids.size()) + " requests begin with " + text + ", such as " +
+             base::RequestId(*ids.begin()) + " and " + base::RequestId(*ids.rbegin()) + ": give one of these.");
     return kUsage;
   }
   *id = *ids.begin();

@@ -11,16 +11,12 @@
 
 namespace pitot::cli {
 
-// Whether it is an id or its beginning: hexadecimal digits in small or large letters, with or without 0x. Complains
-// otherwise. "" is accepted.
-bool AcceptsId(const std::string& text);
-
 // For a given option: the error for an empty text, usually a shell variable without a value.
 std::string IsSomeId(const std::string& text);
 
-// Finds the request of the file `input` with this id, otherwise the one whose id begins so; 0 for "". Takes texts that
-// AcceptsId accepts. Returns kDone. Otherwise returns the exit code, with a message: kNothingFound if there is none,
-// kUsage if several match.
+// Finds the request of the file `input` with this id, otherwise the one whose id begins so; 0 for "". It is the host's
+// own id, or Pitot's: hexadecimal digits in small or large letters, with or without 0x. Returns kDone. Otherwise
+// returns the exit code, with a message: kNothingFound if there is none, kUsage if several match.
 int FindId(const model::Trace& trace, const std::string& text, const std::string& input, uint64_t* id);
 
 }  // namespace pitot::cli

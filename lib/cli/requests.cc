@@ -15,6 +15,7 @@
 #include "model/held.h"
 #include "model/host_language.h"
 #include "model/recorded.h"
+#include "model/request_text.h"
 #include "pitot/model/index.h"
 #include "pitot/model/intervals.h"
 
@@ -91,11 +92,6 @@ bool IsAllRecorded(const Trace& trace, const RequestRow& request) {
   });
 }
 
-std::string OutcomeOf(const RequestRow& request) {
-  if (request.end_known) return OutcomeName(request.outcome);
-  return request.duration_ns == kOpen ? "open" : "end unknown";
-}
-
 // All the displayed data about a trace's requests.
 struct Rows {
   bool has_gpu = false, is_damaged = false;
@@ -104,7 +100,8 @@ struct Rows {
 
 Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) {
   const RequestRow& request = trace.requests[row];
-  Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, 0, 0, {}, {}, {}, {}, OutcomeOf(request)};
+  Row made{
+      &request, trace.RequestEnd(request) - request.begin_ns, 0, 0, 0, {}, {}, {}, {}, model::OutcomeText(request)};
   bool is_known = request.begin_known && request.begin_ns >= trace.window_begin_ns;
   for (const uint32_t handoff_row : index.Handoffs(row)) {
     const model::HandoffRow& handoff = trace.handoffs[handoff_row];
@@ -195,6 +192,8 @@ void AddRow(const Trace& trace, const Row& row, bool has_gpu, size_t route_width
                     (has_gpu ? PadLeft(GpuText(row), 11) : "") + "  " + PadRight(row.outcome, 11) + "  " +
                     PadRight(trace.strings[request.route], route_width) + "  " + RequestId(request.id) + "  " +
                     (request.begin_known ? "" : "<") + base::TimeOfDay(arrived_ns));
+  if (request.host_id != 0) lines->AddWrapped(12, "", std::string(trace.strings[request.host_id]));
+  if (request.reason != 0) lines->AddWrapped(12, "", std::string(trace.strings[request.reason]));
   if (const std::string stages = StagesText(trace, request); !stages.empty()) lines->AddWrapped(12, "", stages);
 }
 
@@ -306,9 +305,11 @@ ordered_json RowJson(const Trace& trace, const Row& row, bool has_gpu) {
   std::vector<std::string> batch_ids;
   for (const uint64_t id : row.batch_ids) batch_ids.push_back(RequestId(id));
   return {{"id", RequestId(request.id)},
+          {"host_id", std::string(trace.strings[request.host_id])},
           {"trace_id", RequestId(request.trace_id_high) + RequestId(request.trace_id_low)},
           {"route", std::string(trace.strings[request.route])},
           {"outcome", row.outcome},
+          {"reason", std::string(trace.strings[request.reason])},
           {"begin_ns", request.begin_ns},
           {"latency_ms", base::Ms(row.latency_ns)},
           {"queue_ms", row.queue_ns == kNotKnown ? ordered_json() : ordered_json(base::Ms(row.queue_ns))},

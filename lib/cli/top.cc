@@ -476,7 +476,6 @@ bool TakeOptions(const TopArguments& arguments, TopOptions* options) {
   options->peak_flop_per_s = arguments.peaks.tflops * 1e12;
   options->peak_bytes_per_s = arguments.peaks.gigabytes * 1e9;
   if (!arguments.sort.empty()) options->sort = kSorts.at(arguments.sort);
-  if (!AcceptsId(arguments.request)) return false;
   const bool has_shapes = options->by != TopBy::kLayer && options->by != TopBy::kCall && options->by != TopBy::kRequest;
   if (has_shapes || !options->groups_by_shape) return true;
   Complain("--group-by-shape: a " + NameOf(options->by) + " has no shape; use --by op, kernel or scope");
@@ -554,7 +553,8 @@ void AddTop(CommandLine& line) {
       .ShowDefault();
   command
       .Add("--request", &arguments->request,
-           "Only work for the request with this id (or the only id that begins so) and for its batches")
+           "Only work for the request with this id (the server's own or Pitot's, or the only id that begins so) and "
+           "for its batches")
       .Check(IsSomeId);
   AddPeaks(command, &arguments->peaks);
   command.AddFlag("--json", &arguments->json, "For programs, in whole ns: docs/reference/cli.md");

@@ -16,6 +16,7 @@
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/request_id.h"
+#include "model/request_text.h"
 #include "pitot/analyze/judge.h"
 #include "pitot/analyze/learn.h"
 #include "pitot/analyze/tokens.h"
@@ -131,7 +132,7 @@ int WhyEach(const Trace& trace) {
     const model::RequestRow& request = trace.requests[row];
     if (!request.begin_known || !request.end_known || ids.count(request.parent_id) != 0) continue;
     if (const Status status = JudgeRequest(trace, row, nullptr, &judgement); !status.ok()) {
-      Complain("request " + base::RequestId(request.id) + ": " + status.message());
+      Complain("request " + model::RequestName(trace, request) + ": " + status.message());
       return kUnreadable;
     }
     const std::string one = VerdictJson(judgement.index, judgement.blame, judgement.verdict);
@@ -167,7 +168,7 @@ int ChooseToken(const Trace& trace, const WhyArguments& arguments, analyze::Aske
   for (const model::TokenRow& row : trace.tokens) recorded += row.request == asked->request ? row.count : 0;
   const model::RequestRow& request = trace.requests[asked->request];
   Complain(absl::StrFormat("token %d of request %s is not in %s: it has only the last %d of its %s.", arguments.token,
-                           base::RequestId(request.id), arguments.input, recorded,
+                           model::RequestName(trace, request), arguments.input, recorded,
                            base::Plural(request.output_tokens, "token")));
   return kNothingFound;
 }
@@ -223,7 +224,6 @@ int WhyOne(const Trace& trace, const WhyArguments& arguments, uint64_t id) {
 }
 
 int Why(const WhyArguments& arguments) {
-  if (!AcceptsId(arguments.request)) return kUsage;
   Trace trace;
   LoadReport report;
   const int loaded = Load(arguments.input, &trace, &report);
@@ -241,12 +241,13 @@ void AddWhy(CommandLine& line) {
   const Command command = line.Command(
       "why", "Explains why a request was slow: the unusual parts of its time, their size, and the culprit");
   command.Add("dump", &arguments->input, kDumpHelp).Required();
-  const Option request = command
-                             .Add("--request", &arguments->request,
-                                  "The request with this id, or with the only id that begins so. By "
-                                  "default the late token of the incident, "
-                                  "the slowest request a trigger fired for, or the slowest request")
-                             .Check(IsSomeId);
+  const Option request =
+      command
+          .Add("--request", &arguments->request,
+               "The request with this id (the server's own or Pitot's), or with the only id that begins so. By "
+               "default the late token of the incident, "
+               "the slowest request a trigger fired for, or the slowest request")
+          .Check(IsSomeId);
   const Option baseline = command.Add(
       "--baseline", &arguments->baseline,
       "A file of normal requests, written by --save-baseline or a server. By default the other requests of the dump");

@@ -565,6 +565,7 @@ class PerfettoWriter {
     request_flows_.Write(row, &out_);
     out_.Correlation(row);
     out_.Annotate(Word::kId, Hex(request.id, 16));
+    if (request.host_id != 0) out_.Annotate(Word::kHostId, trace_.strings[request.host_id]);
     if ((request.trace_id_high | request.trace_id_low) != 0) {
       out_.Annotate(Word::kTraceId, Hex(request.trace_id_high, 16) + Hex(request.trace_id_low, 16));
     }
@@ -573,6 +574,7 @@ class PerfettoWriter {
                                 : request.duration_ns == kOpen ? "open"
                                                                : "unknown";
     out_.Annotate(Word::kOutcome, std::string_view(outcome));
+    if (request.reason != 0) out_.Annotate(Word::kReason, trace_.strings[request.reason]);
     if (request.deadline_ns != 0) out_.Annotate(Word::kDeadlineNs, request.deadline_ns);
     if (request.output_tokens != 0) out_.Annotate(Word::kOutputTokens, uint64_t{request.output_tokens});
     for (const model::Size& size : request.sizes) out_.AnnotateNumber(size.name, size.value);

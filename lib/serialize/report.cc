@@ -13,6 +13,7 @@
 #include "base/columns.h"
 #include "base/quantile.h"
 #include "model/recorded.h"
+#include "model/request_text.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/request.h"
@@ -205,6 +206,11 @@ class Writer {
 
  private:
   std::string_view Str(StringId id) const { return trace_.strings[id]; }
+  // The name of a request that may be missing.
+  std::string NameOf(uint64_t request) const {
+    const uint32_t row = index_.Row(request);
+    return row != kNone ? model::RequestName(trace_, row) : RequestId(request);
+  }
   // False for an empty trace of other programs: it has neither time nor process, and no files next to it.
   bool IsRecorded() const { return trace_.clock.realtime_ns != 0 || trace_.pid != 0; }
   int64_t Realtime(int64_t ns) const { return ns - trace_.clock.monotonic_ns + trace_.clock.realtime_ns; }
@@ -216,11 +222,6 @@ class Writer {
     return Name(trace_.threads[thread].name, "thread") + " #" + std::to_string(trace_.threads[thread].number);
   }
   std::string Route(const RequestRow& request) const { return Name(request.route, "(route unknown)"); }
-  const char* OutcomeOf(const RequestRow& request) const {
-    if (request.end_known) return OutcomeName(request.outcome);
-    return request.duration_ns == kOpen ? "open" : "end unknown";
-  }
-
   // Open requests count with their time so far.
   bool IsLatencyKnown(uint32_t row) const {
     return trace_.requests[row].end_known || trace_.requests[row].duration_ns == kOpen;
@@ -296,7 +297,7 @@ class Writer {
       const model::FiringRow& firing = *fired[i].first;
       std::string text = TimeOfDay(Realtime(firing.at_ns)) + "  " + std::string(Str(firing.cause));
       if (firing.request_id != 0)
-        text += "  request " + RequestId(firing.request_id);
+        text += "  request " + Cut(NameOf(firing.request_id), 40);
       else if (i > 0 && !Str(firing.detail).empty())  // the first detail is the headline
         text += ": " + std::string(Str(firing.detail));
       if (fired[i].count > 1) text += "  (" + Count(fired[i].count) + " times)";
@@ -353,7 +354,8 @@ class Writer {
       }
       lines_.Add(0, PadRight(std::to_string(i + 1) + ")", 3) + PadLeft(Duration(whole.ns), 10) +
                         PadLeft(whole.is_known ? Duration(whole.typical_ns) : "unknown", 11) + "  " +
-                        PadRight(most, 32) + "  " + PadRight(OutcomeOf(request), 11) + "  " + Cut(Route(request), 24));
+                        PadRight(most, 32) + "  " + PadRight(model::OutcomeText(request), 11) + "  " +
+                        Cut(Route(request), 24));
     }
   }
 
@@ -363,7 +365,7 @@ class Writer {
     lines_.Blank();
     lines_.Add(0, Format("%zu) ", number + 1) + Duration(Latency(row)) +
                       (request.duration_ns == kOpen ? " so far  " : "  ") + Cut(Route(request), 40) + "  " +
-                      OutcomeOf(request) + "  request " + RequestId(request.id));
+                      model::OutcomeText(request) + "  request " + Cut(model::RequestName(trace_, request), 40));
     lines_.Blank();
     Facts(request);
     Queues(row);
@@ -406,11 +408,15 @@ class Writer {
     if (request.begin_thread != kNone) when += " on " + ThreadName(request.begin_thread);
     if (request.end_thread != kNone) when += ", ended on " + ThreadName(request.end_thread);
     lines_.Add(3, when);
+    if (request.host_id != 0)
+      lines_.AddWrapped(3, "id         ",
+                        std::string(Str(request.host_id)) + " (Pitot's: " + RequestId(request.id) + ")");
+    if (request.reason != 0) lines_.AddWrapped(3, "reason     ", std::string(Str(request.reason)));
     SizesAndLabels(request);
     if ((request.trace_id_high | request.trace_id_low) != 0) {
       lines_.Add(3, "trace id   " + RequestId(request.trace_id_high) + RequestId(request.trace_id_low));
     }
-    if (request.parent_id != 0) lines_.Add(3, "part of    request " + RequestId(request.parent_id));
+    if (request.parent_id != 0) lines_.Add(3, "part of    request " + Cut(NameOf(request.parent_id), 64));
     if (request.deadline_ns != 0) lines_.Add(3, "deadline   " + Duration(request.deadline_ns) + " after arrival");
     if (request.output_tokens != 0) {
       lines_.Add(3, "tokens     " + Count(request.output_tokens) + ", the first after " +
@@ -898,7 +904,7 @@ class Writer {
       ++count;
       std::string by = ThreadName(trace_.events.thread[release]);
       if (const uint32_t row = trace_.events.request[release]; row != kNone)
-        by += " for request " + RequestId(trace_.requests[row].id);
+        by += " for request " + Cut(model::RequestName(trace_, row), 40);
       if (held.empty() || held.back().by != by) held.push_back({0, std::move(by)});
       held.back().ns += at_ns - begin_ns;
       begin_ns = at_ns;
@@ -932,7 +938,7 @@ class Writer {
     text += wait->kind == WaitKind::kLock ? ", held by " : ", from ";
     text += wait->owner_row != kNone ? ThreadName(wait->owner_row) : "thread #" + std::to_string(wait->thread);
     if (wait->request != 0) {
-      text += " for request " + RequestId(wait->request);
+      text += " for request " + Cut(NameOf(wait->request), 40);
       const uint32_t row = index_.Row(wait->request);
       if (row != kNone && trace_.requests[row].route != 0)
         text += " (" + Cut(Str(trace_.requests[row].route), 32) + ")";
@@ -975,7 +981,8 @@ class Writer {
     for (size_t i = 0; i < others.size() && i < kMaxOthers; ++i) {
       const RequestRow& request = trace_.requests[others[i]];
       lines_.Add(3, PadLeft(Duration(Latency(others[i])), 10) + "  " + PadRight(Route(request), 40) + "  " +
-                        PadRight(OutcomeOf(request), 11) + "  " + RequestId(request.id));
+                        PadRight(model::OutcomeText(request), 11) + "  " +
+                        Cut(model::RequestName(trace_, request), 40));
     }
     if (others.size() > kMaxOthers) lines_.Add(3, "and " + Count(others.size() - kMaxOthers) + " more");
   }
@@ -1009,7 +1016,7 @@ class Writer {
       const RequestRow& request = trace_.requests[row];
       lines_.Add(
           3,
-          PadLeft(Duration(ns), 10) + "  " + PadRight("request " + RequestId(request.id), 26) + "  " +
+          PadLeft(Duration(ns), 10) + "  " + PadRight("request " + model::RequestName(trace_, request), 26) + "  " +
               Cut(Route(request), 40) +
               (request.stages.empty() ? "" : ", in stage " + Cut(Name(request.stages.back().name, "(unnamed)"), 24)));
     }

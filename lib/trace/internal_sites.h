@@ -33,18 +33,22 @@ enum class Record : uint16_t {
   kUsage = 15,  // [on-CPU ns, voluntary | involuntary switches << 32, minor | major faults << 32, run-queue ns]
 };
 
-// The executor's name and the unit of its work in a word of a batch.
-inline constexpr uint32_t kUnitShift = 16;
-inline constexpr uint64_t kExecutorMask = (uint64_t{1} << kUnitShift) - 1;
+// Two names in a word: a batch's executor and the unit of its work, or a request's route and the reason of its end.
+inline constexpr uint32_t kUnitShift = 16, kReasonShift = 16;
+inline constexpr uint64_t kNameMask = (uint64_t{1} << 16) - 1;
+inline constexpr uint32_t kFoldedReason = kNameMask;  // the index of no name, so its text is "(other)"; 0 is no reason
 
 // The words of kRequestEnd; for an open request also the words of its slot.
 //   0 id   1 parent   2 trace high   3 trace low
-//   4 route name | outcome << 32 | size bucket << 40 | labels << 48 | sizes << 52 | stages << 56
+//   4 route name | reason of the end << 16 | outcome << 32 | size bucket << 40 | labels << 48 | sizes << 52 |
+//   stages << 56
 //   5 deadline ns   6 output tokens | thread that began it << 32   7 first token ticks after arrival   8 longest token
-//   gap, ticks then labels (key | value << 32), sizes (name, double), stages (name << 48 | ticks after arrival)
+//   gap, ticks then labels (key | value << 32), sizes (name, double), stages (name << 48 | ticks after arrival), and
+//   the bytes of the host's id, with zeros after them
 inline constexpr uint32_t kRequestFixedWords = 9;
+inline constexpr uint32_t kRequestIdWords = Request::kMaxIdBytes / 8;
 inline constexpr uint32_t kRequestMostWords =
-    kRequestFixedWords + Request::kMaxLabels + 2 * Request::kMaxSizes + Request::kMaxStages;
+    kRequestFixedWords + Request::kMaxLabels + 2 * Request::kMaxSizes + Request::kMaxStages + kRequestIdWords;
 inline constexpr uint64_t kRequestNoDetails = (uint64_t{1} << 48) - 1;  // for word 4: without the numbers of details
 inline constexpr uint64_t kStageTicksMask = (uint64_t{1} << 48) - 1;
 

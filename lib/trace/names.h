@@ -52,8 +52,7 @@ template <uint32_t kCapacity> class BoundedNames {
     uint32_t position = 0;  // from 1 on; 0: folded
     Name name{0};
   };
-  Place Put(const char* text) noexcept {
-    if (text == nullptr) text = "";
+  Place Put(std::string_view text) noexcept {
     const bool is_full = names_[kCapacity - 1].load(std::memory_order_acquire) != 0;  // they fill in order
     const Name name = is_full ? FindName(text) : InternText(text);
     if (name.index == 0) return {};

@@ -44,16 +44,20 @@ struct alignas(64) Slot {
   Word deadline_ns;
   Word context_after;  // the thread's context after the end: a child's parent
   Half route_name, route_index, begin_thread, size_bucket;
-  Half label_count, size_count, stage_count;
+  Half label_claims, size_claims, stage_count;  // claims may exceed the room
   Half tokens;
   Word taken;                                               // the enqueue of the last take
   Word first_token_ticks, last_token_ticks, max_gap_ticks;  // first after arrival; last on the clock
-  Word labels[Request::kMaxLabels];
-  Half size_names[Request::kMaxSizes];
+  // A label is 0, and the name of a size is 0, until it is whole: several threads may add some.
+  Word labels[Request::kMaxLabels];     // key + 1 | value << 32
+  Half size_names[Request::kMaxSizes];  // + 1
   Word size_values[Request::kMaxSizes];
   Word stages[Request::kMaxStages];
+  Half host_id_words;
+  Word host_id[kRequestIdWords];  // its bytes, then zeros
 };
 static_assert(std::is_trivially_destructible_v<Slot>);
+static_assert(sizeof(Slot) <= 512);  // as the memory budget counts
 
 // Address space for the largest number of slots, mapped once and never unmapped: handles and tokens of a former
 // recorder may still look into it. Pages are used as requests need them.
@@ -64,8 +68,10 @@ constexpr uint32_t kMembersShift = 40;
 constexpr uint64_t kMostMembers = (uint64_t{1} << 24) - 1;
 constexpr uint64_t kInfoMask = (uint64_t{1} << kMembersShift) - 1;  // the recorded part
 static_assert(kMaxNames <= uint32_t{1} << kUnitShift);
+static_assert(kMaxNames <= kFoldedReason);
+static_assert(kRequestMostWords <= std::size(RecordWords{}.words));
 
-uint32_t ExecutorOf(uint64_t info) { return static_cast<uint32_t>(info & kExecutorMask); }
+uint32_t ExecutorOf(uint64_t info) { return static_cast<uint32_t>(info & kNameMask); }
 uint64_t WithJoins(uint64_t info, uint64_t joins) {
   return info + (std::min(joins, kMostMembers - (info >> kMembersShift)) << kMembersShift);
 }
@@ -89,6 +95,7 @@ constinit Half g_open{0};   // slots in use
 constinit Half g_max_open{0};
 constinit BoundedNames<kMaxRoutes> g_route_names;
 constinit BoundedNames<kMaxLabelValues> g_label_values;
+constinit BoundedNames<kMaxReasons> g_reasons;
 constinit Route g_routes[kMaxRoutes];
 constinit std::atomic<RequestObserver*> g_observer{nullptr};
 constinit Shard g_shards[kShards];
@@ -236,29 +243,44 @@ class SlotUse {
   Slot* slot_;
 };
 
+struct EndOfRequest {
+  Outcome outcome{};  // open
+  uint32_t reason = 0;
+};
+
 // Copies the words described in internal_sites.h.
-void CopyWords(const Slot& slot, Outcome outcome, RecordWords* out) {
-  const uint32_t labels = std::min<uint32_t>(slot.label_count.load(kAcquire), Request::kMaxLabels);
-  const uint32_t sizes = std::min<uint32_t>(slot.size_count.load(kAcquire), Request::kMaxSizes);
+void CopyWords(const Slot& slot, const EndOfRequest& end, RecordWords* out) {
   const uint32_t stages = std::min<uint32_t>(slot.stage_count.load(kAcquire), Request::kMaxStages);
+  const uint32_t host_id_words = std::min<uint32_t>(slot.host_id_words.load(kAcquire), kRequestIdWords);
   out->count = 0;
   out->Add(slot.id.load(kAcquire));
   out->Add(slot.parent.load(kAcquire));
   out->Add(slot.trace_high.load(kAcquire));
   out->Add(slot.trace_low.load(kAcquire));
-  out->Add(slot.route_name.load(kAcquire) | static_cast<uint64_t>(outcome) << 32 |
-           static_cast<uint64_t>(slot.size_bucket.load(kAcquire)) << 40 | static_cast<uint64_t>(labels) << 48 |
-           static_cast<uint64_t>(sizes) << 52 | static_cast<uint64_t>(stages) << 56);
+  out->Add(slot.route_name.load(kAcquire) | static_cast<uint64_t>(end.reason) << kReasonShift |
+           static_cast<uint64_t>(end.outcome) << 32 |
+           static_cast<uint64_t>(slot.size_bucket.load(kAcquire)) << 40);  // the numbers of details follow
   out->Add(slot.deadline_ns.load(kAcquire));
   out->Add(slot.tokens.load(kAcquire) | static_cast<uint64_t>(slot.begin_thread.load(kAcquire)) << 32);
   out->Add(slot.first_token_ticks.load(kAcquire));
   out->Add(slot.max_gap_ticks.load(kAcquire));
-  for (uint32_t i = 0; i < labels; ++i) out->Add(slot.labels[i].load(kAcquire));
-  for (uint32_t i = 0; i < sizes; ++i) {
-    out->Add(slot.size_names[i].load(kAcquire));
+  uint64_t labels = 0, sizes = 0;
+  for (const Word& place : slot.labels) {
+    const uint64_t label = place.load(kAcquire);
+    if (label == 0) continue;
+    out->Add(label - 1);
+    ++labels;
+  }
+  for (int i = 0; i < Request::kMaxSizes; ++i) {
+    const uint32_t name = slot.size_names[i].load(kAcquire);
+    if (name == 0) continue;
+    out->Add(name - 1);
     out->Add(slot.size_values[i].load(kAcquire));
+    ++sizes;
   }
   for (uint32_t i = 0; i < stages; ++i) out->Add(slot.stages[i].load(kAcquire));
+  for (uint32_t i = 0; i < host_id_words; ++i) out->Add(slot.host_id[i].load(kAcquire));
+  out->words[4] |= labels << 48 | sizes << 52 | static_cast<uint64_t>(stages) << 56;
 }
 
 RequestView ViewOf(const Slot& slot, uint64_t id, Outcome outcome, uint64_t now) {
@@ -323,12 +345,23 @@ bool NameRoute(Route& route, Name name) {
 using RoutePlace = BoundedNames<kMaxRoutes>::Place;
 
 RoutePlace PlaceOf(const char* text) {
-  const RoutePlace place = g_route_names.Put(text);
+  const RoutePlace place = g_route_names.Put(text != nullptr ? text : "");
   if (place.position == 0) Count(g_labels_folded);
   Route& route = g_routes[place.position];
   if (route.name.load(kAcquire) == nullptr && NameRoute(route, place.name))
     Tell([&](RequestObserver*) { AskLateness(route); });
   return place;
+}
+
+// The name of a reason, or kFoldedReason; 0: none.
+uint32_t ReasonOf(const char* reason) {
+  std::string_view text = reason != nullptr ? reason : "";
+  text = text.substr(0, text.find_first_of("\r\n"));
+  if (text.empty()) return 0;
+  const auto [position, name] = g_reasons.Put(text);
+  if (position != 0) return name.index;
+  Count(g_labels_folded);
+  return kFoldedReason;
 }
 
 int HexDigit(char c) {
@@ -395,11 +428,14 @@ struct Ids {
 uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin, uint32_t gate, ThreadRing* ring) {
   const uint64_t id = NewId();
   const auto [route_index, route_name] = PlaceOf(route);
-  for (Half* half : {&slot->label_count, &slot->size_count, &slot->stage_count, &slot->size_bucket, &slot->tokens})
+  for (Half* half : {&slot->label_claims, &slot->size_claims, &slot->stage_count, &slot->size_bucket, &slot->tokens,
+                     &slot->host_id_words})
     half->store(0, kRelease);
   for (Word* word :
        {&slot->deadline_ns, &slot->taken, &slot->first_token_ticks, &slot->last_token_ticks, &slot->max_gap_ticks})
     word->store(0, kRelease);
+  for (Word& label : slot->labels) label.store(0, kRelease);
+  for (Half& name : slot->size_names) name.store(0, kRelease);
   slot->trace_high.store(ids.trace_high, kRelease);
   slot->trace_low.store(ids.trace_low, kRelease);
   slot->parent.store(ids.parent, kRelease);
@@ -434,6 +470,30 @@ void StampStage(const SlotUse& slot, const char* name) {
   const uint64_t ticks = now > begin ? now - begin : 0;
   slot->stages[at].store(static_cast<uint64_t>(Intern(name).index) << 48 | (ticks & kStageTicksMask), kRelease);
   slot->stage_count.store(static_cast<uint32_t>(at) + 1, kRelease);
+}
+
+// Several threads may run these two for one request. A reader finds a detail whole or not at all.
+void AddLabel(const SlotUse& slot, const char* key, const char* value) {
+  if (!slot) return;
+  const uint32_t at = slot->label_claims.fetch_add(1, kRelaxed);
+  if (at >= Request::kMaxLabels) return Count(g_details_refused);
+  const auto [position, name] = g_label_values.Put(value != nullptr ? value : "");
+  if (position == 0) Count(g_labels_folded);
+  slot->labels[at].store((Intern(key).index + 1) | static_cast<uint64_t>(name.index) << 32, kRelease);
+}
+
+void AddSize(const SlotUse& slot, const char* name, double value) {
+  if (!slot) return;
+  const uint32_t at = slot->size_claims.fetch_add(1, kRelaxed);
+  if (at >= Request::kMaxSizes) return Count(g_details_refused);
+  if (at == 0) {
+    // 1 + floor(log2); everything below 1 (and NaN) is in bucket 1.
+    uint32_t bucket = 1;
+    if (value >= 1) bucket = value < 9e18 ? static_cast<uint32_t>(std::bit_width(static_cast<uint64_t>(value))) : 63;
+    slot->size_bucket.store(std::min<uint32_t>(bucket, 63), kRelease);
+  }
+  slot->size_values[at].store(std::bit_cast<uint64_t>(value), kRelease);
+  slot->size_names[at].store(Intern(name).index + 1, kRelease);
 }
 
 // Raises a word to at least `value`; returns its previous value.
@@ -615,7 +675,7 @@ void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) 
       const uint64_t id = slot.id.load(kAcquire);
       if (id == 0) break;
       copy.is_ending = !IsOpen(state);
-      CopyWords(slot, Outcome{}, &copy.words);
+      CopyWords(slot, {}, &copy.words);
       copy.begin_ticks = slot.begin_ticks.load(kAcquire);
       copy.begin_thread = slot.begin_thread.load(kAcquire);
       copy.late_ticks = slot.late_ticks.load(kAcquire);
@@ -682,6 +742,22 @@ Timestamp Now() noexcept {
 bool IsLate(const Token& token) noexcept { return !IsForeign(token) && SlotIsLate(token.slot, token.request); }
 void Stage(const Token& token, const char* name) noexcept { StampStage(SlotUse(token), name); }
 void Emit(const Token& token, uint32_t count) noexcept { MarkTokens(SlotUse(token), token.request, count); }
+void SetLabel(const Token& token, const char* key, const char* value) noexcept { AddLabel(SlotUse(token), key, value); }
+void SetSize(const Token& token, const char* name, double value) noexcept { AddSize(SlotUse(token), name, value); }
+
+Token Enqueue(const Token& token, const char* queue) noexcept {
+  const bool is_foreign = IsForeign(token);
+  if (!is_foreign && SlotOf(token.slot, token.request) == nullptr) return {};
+  Token out = token;
+  ThreadRing* ring = EnterThread();
+  if (token.request == 0 || Gate() == 0) return out;
+  out.enqueued_ticks = detail::Clock(Gate());
+  // Their numbers are this process's: a token of another one has none.
+  out.queue = is_foreign ? 0 : Intern(queue).index;
+  out.thread = is_foreign || ring == nullptr ? 0 : ring->number;
+  trace::Emit(ring, kEnqueueSite, out.enqueued_ticks, out.enqueued_ticks, {out.request, out.queue});
+  return out;
+}
 
 namespace {
 uint64_t BeginRequest(const char* route, Ids ids, uint64_t arrival, uint32_t* slot_index) {
@@ -752,32 +828,21 @@ void Request::WriteTraceparent(char (&out)[56]) const noexcept {
   std::memcpy(out + 52, "-01", 4);
 }
 
-void Request::SetLabel(const char* key, const char* value) noexcept {
+void Request::SetId(const char* id) noexcept {
   const SlotUse slot(slot_, id_);
-  if (!slot) return;
-  const uint32_t at = slot->label_count.load(kRelaxed);
-  if (at >= kMaxLabels) return Count(g_details_refused);
-  const auto [position, name] = g_label_values.Put(value);
-  if (position == 0) Count(g_labels_folded);
-  slot->labels[at].store(Intern(key).index | static_cast<uint64_t>(name.index) << 32, kRelease);
-  slot->label_count.store(at + 1, kRelease);
+  const size_t size = id != nullptr ? strnlen(id, kMaxIdBytes + 1) : 0;
+  if (!slot || size == 0) return;
+  if (slot->host_id_words.load(kRelaxed) != 0) return Count(g_details_refused);
+  if (size > kMaxIdBytes) Count(g_details_refused);
+  uint64_t words[kRequestIdWords] = {};
+  const size_t kept = std::min<size_t>(size, kMaxIdBytes), count = (kept + 7) / 8;
+  std::memcpy(words, id, kept);
+  for (size_t i = 0; i < count; ++i) slot->host_id[i].store(words[i], kRelease);
+  slot->host_id_words.store(static_cast<uint32_t>(count), kRelease);
 }
 
-void Request::SetSize(const char* name, double value) noexcept {
-  const SlotUse slot(slot_, id_);
-  if (!slot) return;
-  const uint32_t at = slot->size_count.load(kRelaxed);
-  if (at >= kMaxSizes) return Count(g_details_refused);
-  slot->size_names[at].store(Intern(name).index, kRelease);
-  slot->size_values[at].store(std::bit_cast<uint64_t>(value), kRelease);
-  if (at == 0) {
-    // 1 + floor(log2); everything below 1 (and NaN) is in bucket 1.
-    uint32_t bucket = 1;
-    if (value >= 1) bucket = value < 9e18 ? static_cast<uint32_t>(std::bit_width(static_cast<uint64_t>(value))) : 63;
-    slot->size_bucket.store(std::min<uint32_t>(bucket, 63), kRelease);
-  }
-  slot->size_count.store(at + 1, kRelease);
-}
+void Request::SetLabel(const char* key, const char* value) noexcept { AddLabel(SlotUse(slot_, id_), key, value); }
+void Request::SetSize(const char* name, double value) noexcept { AddSize(SlotUse(slot_, id_), name, value); }
 
 void Request::SetDeadline(uint64_t ns) noexcept {
   const SlotUse slot(slot_, id_);
@@ -801,18 +866,9 @@ Token Request::token() const noexcept {
   return token;
 }
 
-Token Request::Enqueue(const char* queue) noexcept {
-  Token out = token();
-  if (out.request == 0) return out;
-  ThreadRing* ring = EnterThread();
-  out.enqueued_ticks = detail::Clock(Gate());
-  out.queue = Intern(queue).index;
-  out.thread = ring != nullptr ? ring->number : 0;
-  trace::Emit(ring, kEnqueueSite, out.enqueued_ticks, out.enqueued_ticks, {out.request, out.queue});
-  return out;
-}
+Token Request::Enqueue(const char* queue) noexcept { return pitot::Enqueue(token(), queue); }
 
-void Request::Finish(Outcome outcome) noexcept {
+void Request::Finish(Outcome outcome, const char* reason) noexcept {
   Slot* slot = FindSlot(slot_, id_);
   const uint64_t id = id_;
   id_ = 0;
@@ -825,7 +881,7 @@ void Request::Finish(Outcome outcome) noexcept {
   const RequestView view = ViewOf(*slot, id, outcome, now);
   if (ring != nullptr) {
     RecordWords words;
-    CopyWords(*slot, outcome, &words);
+    CopyWords(*slot, {outcome, ReasonOf(reason)}, &words);
     detail::Append(ring, &kRequestEndSite, begin_ticks, now, words);
     const uint64_t after = slot->context_after.load(kRelaxed);
     if (ring->request == id) SetContext(ring, after, now);

@@ -16,6 +16,7 @@ namespace pitot::trace {
 
 inline constexpr uint32_t kMaxRoutes = 64;
 inline constexpr uint32_t kMaxLabelValues = 256;
+inline constexpr uint32_t kMaxReasons = 256;
 
 // Notified of requests, with the ticks of their arrival, or for a token of the mark before it, on the host's threads,
 // concurrently. The session implements it.

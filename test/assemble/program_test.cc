@@ -57,9 +57,10 @@ struct StageModel {
 };
 struct RequestModel {
   uint64_t id = 0, parent = 0;
-  std::string route;
+  std::string host_id, route;
   int64_t begin = 0, duration = kOpen;
   Outcome outcome = Outcome::kOk;
+  std::string reason;
   uint32_t begin_thread = kNone, end_thread = kNone;
   uint32_t tokens = 0;
   int64_t first_token = 0, max_gap = 0;
@@ -281,6 +282,8 @@ class Program {
     }
     row.begin += now();
     row.id = open.handle->id();
+    if (Random(2) == 0) row.host_id = "cmpl-" + std::to_string(Random(1'000'000));
+    open.handle->SetId(row.host_id.c_str());
     row.begin_thread = at_;
     open.token = open.handle->token();
     thread().request = row.id;
@@ -300,7 +303,8 @@ class Program {
       open.handle.reset();
     } else {
       row.outcome = static_cast<Outcome>(1 + Random(5));
-      open.handle->Finish(row.outcome);
+      row.reason = Random(2) == 0 ? "" : "reason " + std::to_string(Random(3));
+      open.handle->Finish(row.outcome, row.reason.c_str());
     }
     finished_.push_back(open.token);
     open_.erase(open_.begin() + static_cast<ptrdiff_t>(i));
@@ -482,10 +486,12 @@ Model Recorded(const Trace& trace) {
   for (const auto& row : trace.requests) {
     RequestModel request{row.id,
                          row.parent_id,
+                         text(row.host_id),
                          text(row.route),
                          row.begin_ns,
                          row.duration_ns,
                          row.outcome,
+                         text(row.reason),
                          row.begin_thread,
                          row.end_thread,
                          row.output_tokens,

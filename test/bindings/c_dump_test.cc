@@ -74,6 +74,7 @@ TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
   const pitot::model::Trace trace = Recorded([&](pitot_recorder*) {
     pitot_request* request = pitot_request_begin("/x", nullptr, 0);
     request_id = pitot_request_id(request);
+    pitot_request_set_id(request, "cmpl-17");
     const pitot_token token = pitot_request_enqueue(request, "jobs");
     pitot_batch* batch = pitot_batch_begin("resnet50");
     batch_id = pitot_batch_id(batch);
@@ -83,7 +84,7 @@ TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
     pitot_batch_finish(batch);
     pitot_request_emit(request, 3);
     pitot_request_set_deadline(request, 5000000);
-    pitot_request_finish(request, PITOT_OUTCOME_CANCELLED);
+    pitot_request_finish_reason(request, PITOT_OUTCOME_CANCELLED, "client left");
   });
 
   REQUIRE(trace.batches.size() == 1);
@@ -93,6 +94,8 @@ TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
   REQUIRE(trace.requests.size() == 1);
   CHECK(trace.requests[0].id == request_id);
   CHECK(trace.requests[0].outcome == pitot::Outcome::kCancelled);
+  CHECK(trace.strings[trace.requests[0].reason] == "client left");
+  CHECK(trace.strings[trace.requests[0].host_id] == "cmpl-17");
   CHECK(trace.requests[0].output_tokens == 3);
   CHECK(trace.requests[0].deadline_ns == 5000000);
   REQUIRE(trace.members.size() == 1);
@@ -100,6 +103,26 @@ TEST_CASE("a batch has its members and its reason for closing", "[bindings]") {
   CHECK(trace.members[0].request == 0);
   REQUIRE(trace.handoffs.size() == 1);
   CHECK(trace.strings[trace.handoffs[0].queue] == "jobs");
+}
+
+TEST_CASE("a token defers its request, and sets labels and sizes", "[bindings]") {
+  const pitot::model::Trace trace = Recorded([&](pitot_recorder*) {
+    pitot_request* request = pitot_request_begin("/x", nullptr, 0);
+    const pitot_token token = pitot_request_token(request);
+    const pitot_token again = pitot_token_enqueue(&token, "deferred");
+    CHECK(pitot_token_request(&again) == pitot_request_id(request));
+    pitot_token_set_label(&again, "model", "smol");
+    pitot_token_set_size(&again, "tokens", 17);
+    pitot_request_finish(request, PITOT_OUTCOME_OK);
+  });
+
+  REQUIRE(trace.handoffs.size() == 1);
+  CHECK(trace.strings[trace.handoffs[0].queue] == "deferred");
+  REQUIRE(trace.requests.size() == 1);
+  REQUIRE(trace.requests[0].labels.size() == 1);
+  CHECK(trace.strings[trace.requests[0].labels[0].value] == "smol");
+  REQUIRE(trace.requests[0].sizes.size() == 1);
+  CHECK(trace.requests[0].sizes[0].value == 17);
 }
 
 TEST_CASE("members joined together have their work, however many", "[bindings]") {

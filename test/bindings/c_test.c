@@ -99,11 +99,16 @@ static void UseEverythingWithNull(void) {
   CHECK("NULL as a token has no request", pitot_token_request(NULL) == 0 && !pitot_token_is_late(NULL));
   pitot_token_stage(NULL, NULL);
   pitot_token_emit(NULL, 1);
+  const pitot_token again = pitot_token_enqueue(NULL, NULL);
+  CHECK("a token of NULL is put into no queue", pitot_token_request(&again) == 0);
+  pitot_token_set_label(NULL, NULL, NULL);
+  pitot_token_set_size(NULL, NULL, 1);
   CHECK("NULL as a request has no child", pitot_request_begin_child(NULL, "/x") == NULL);
   CHECK("NULL as a request has no id", pitot_request_id(NULL) == 0 && !pitot_request_is_late(NULL));
   pitot_request_write_traceparent(NULL, traceparent);
   CHECK("NULL as a request has no traceparent", strcmp(traceparent, "") == 0);
   pitot_request_write_traceparent(NULL, NULL);
+  pitot_request_set_id(NULL, NULL);
   pitot_request_set_label(NULL, NULL, NULL);
   pitot_request_set_size(NULL, NULL, 0);
   pitot_request_set_deadline(NULL, 1);
@@ -112,6 +117,7 @@ static void UseEverythingWithNull(void) {
   const pitot_token token = pitot_request_token(NULL), queued = pitot_request_enqueue(NULL, "q");
   CHECK("a token of NULL has no request", pitot_token_request(&token) == 0 && pitot_token_request(&queued) == 0);
   pitot_request_finish(NULL, PITOT_OUTCOME_OK);
+  pitot_request_finish_reason(NULL, PITOT_OUTCOME_OK, NULL);
   CHECK("NULL as a batch has no id", pitot_batch_id(NULL) == 0);
   pitot_batch_join(NULL, NULL);
   pitot_batch_join_work(NULL, NULL, 1);
@@ -135,6 +141,7 @@ static void NullHandlesAreInert(void) {
   // NULL arguments with a valid handle.
   pitot_request* request = pitot_request_begin(NULL, NULL, 0);
   CHECK("a request without a route has an id", pitot_request_id(request) != 0);
+  pitot_request_set_id(request, NULL);
   pitot_request_set_label(request, NULL, NULL);
   pitot_request_set_size(request, NULL, 1);
   pitot_request_stage(request, NULL);

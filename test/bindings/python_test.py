@@ -206,6 +206,33 @@ class Requests(WithFolder):
         self.assertEqual(seen, [outcome.FAILED, outcome.CANCELLED, outcome.OK, outcome.SHED, outcome.ABANDONED])
         self.assertEqual(recorder.stats().requests_abandoned, 1)
 
+    def test_a_request_has_an_id_of_your_own(self):
+        recorder = self.start()
+        with pitot.Request("/x", id="cmpl-17") as first, first.child("/y") as part:
+            part.set_id("cmpl-17, part 1")
+            self.assertNotIn(first.id, (0, part.id))
+        for wrong in (lambda: pitot.Request("/x", id=17), lambda: first.set_id(None)):
+            with self.assertRaisesRegex(pitot.InvalidArgument, "id is "):
+                wrong()
+        self.assertEqual(recorder.stats().requests_open, 0)
+        trace = self.trace_of(recorder)
+        self.assertIn(b"cmpl-17", trace)
+        self.assertIn(b"cmpl-17, part 1", trace)
+
+    def test_a_failed_request_says_why(self):
+        recorder = self.start()
+        pitot.Request("/x").finish(pitot.Outcome.FAILED, "KV cache full")
+        with self.assertRaises(ZeroDivisionError), pitot.Request("/x"):
+            raise ZeroDivisionError
+        request = pitot.Request("/x")
+        with self.assertRaisesRegex(pitot.InvalidArgument, "reason is "):
+            request.finish(pitot.Outcome.FAILED, 7)
+        self.assertEqual(recorder.stats().requests_open, 1)
+        request.finish(reason=None)
+        trace = self.trace_of(recorder)
+        self.assertIn(b"KV cache full", trace)
+        self.assertIn(b"ZeroDivisionError", trace)
+
     def test_a_request_continues_a_trace_and_begins_parts_of_itself(self):
         recorder = self.start()
         with pitot.Request("/whole", TRACEPARENT, arrival=pitot.now()) as request:
@@ -223,6 +250,21 @@ class Requests(WithFolder):
                 self.assertTrue(after.token.is_late)
         self.assertEqual(request.traceparent, "")
         self.assertEqual(recorder.stats().requests_finished, 3)
+
+    def test_a_token_defers_its_request_and_sets_labels_and_sizes(self):
+        recorder = self.start()
+        with pitot.Request("/x") as request:
+            token = request.token.enqueue("deferred queue")
+            self.assertEqual(token.request_id, request.id)
+            token.set_label("model", "smol model")
+            token.set_size("prompt tokens", 17)
+        self.assertEqual(token.enqueue("deferred queue").request_id, 0)
+        trace = self.trace_of(recorder)
+        for text in (b"deferred queue", b"smol model", b"prompt tokens"):
+            self.assertIn(text, trace)
+        for wrong in (lambda: token.enqueue(7), lambda: token.set_label("x", 7), lambda: token.set_size("x", "y")):
+            with self.assertRaises(pitot.InvalidArgument):
+                wrong()
 
     def test_a_token_is_bytes_that_outlive_their_request(self):
         self.start()

@@ -301,6 +301,40 @@ TEST_CASE("requests prints JSON", "[cli]") {
   CHECK(slow["complete"] == false);  // a thread lost events meanwhile
 }
 
+TEST_CASE("requests and info show the host's own id", "[cli]") {
+  Folder folder;
+  pitot::model::Trace trace = incident::MakeTrace();
+  for (auto& request : trace.requests) {
+    if (request.id == incident::kSlowRequest) request.host_id = trace.strings.Add("cmpl-17");
+  }
+  folder.Write("dump.pitot", Dump(trace));
+
+  const json requests = json::parse(folder.Run("requests dump.pitot --json --limit 0").out)["requests"];
+  const auto slow = std::find_if(requests.begin(), requests.end(), [](auto& of) { return of["host_id"] == "cmpl-17"; });
+
+  REQUIRE(slow != requests.end());
+  CHECK((*slow)["id"] == "0000000000008f0c");
+  CHECK(std::count_if(requests.begin(), requests.end(), [](auto& of) { return of["host_id"] == ""; }) ==
+        static_cast<std::ptrdiff_t>(requests.size()) - 1);
+  CHECK(session_test::Contains(folder.Run("requests dump.pitot").out, "\n            cmpl-17\n"));
+  CHECK(session_test::Contains(folder.Run("info dump.pitot").out, "(request cmpl-17)"));
+}
+
+TEST_CASE("requests shows why a request failed", "[cli]") {
+  Folder folder;
+  pitot::model::Trace trace = incident::MakeTrace();
+  trace.requests[0].outcome = pitot::Outcome::kFailed;
+  trace.requests[0].reason = trace.strings.Add("KV cache full");
+  folder.Write("dump.pitot", Dump(trace));
+
+  const json requests = json::parse(folder.Run("requests dump.pitot --json --sort begin").out)["requests"];
+  const std::string table = folder.Run("requests dump.pitot --outcome failed").out;
+
+  CHECK(requests[0]["reason"] == "KV cache full");
+  CHECK(requests[1]["reason"] == "");
+  CHECK(session_test::Contains(table, "\n            KV cache full\n"));
+}
+
 TEST_CASE("requests can be sorted, limited and filtered", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());

@@ -67,11 +67,26 @@ TEST_CASE("incidents are listed by time, with request, cause, root, confidence a
       "number": 1, "trigger": "manual", "state": "no_verdict", "problem": ""})"));
   CHECK(incidents[1] == json::parse(R"({"directory": "20261127T185410Z-0002-latency-classify",
       "at": "2026-11-27T18:54:10Z", "number": 2, "trigger": "latency-classify", "state": "judged", "problem": "",
-      "request": "000000000000abcd", "route": "/classify", "latency_ns": 91200000, "typical_ns": 2200000,
+      "request": "000000000000abcd", "host_id": "", "route": "/classify", "latency_ns": 91200000, "typical_ns": 2200000,
       "verdict": "causes", "summary": "It waited.", "again": 22,
       "cause": {"blame": "host_lock", "excess_ns": 88000000, "confidence": 0.99, "by": {"thread": "loader"}},
       "root": {"kind": "request", "blame": "host_oncpu_pre", "confidence": 0.75,
                "by": {"thread": "handler", "request": "0000000000000007", "route": "/reload"}}})"));
+}
+
+TEST_CASE("incidents name requests by the server's own ids", "[cli]") {
+  const Incidents folder;
+  json verdict = json::parse(kVerdict);
+  verdict["host_id"] = "cmpl-17";
+  verdict["root"]["by"]["host_id"] = "reload-3";
+  folder.AddDump("20261127T185410Z-0002-latency-classify", verdict.dump());
+
+  const std::string text = folder.Run("list in").out;
+
+  CHECK(text.find("latency-classify  cmpl-17 /classify 91.2 ms") != std::string::npos);
+  CHECK(text.find("of request reload-3 (/reload)") != std::string::npos);
+  CHECK(folder.List()[0]["host_id"] == "cmpl-17");
+  CHECK(folder.List()[0]["request"] == "000000000000abcd");
 }
 
 TEST_CASE("a half-written incident is listed as that, the hidden ones last", "[cli]") {

@@ -89,6 +89,25 @@ TEST_CASE("why prints the normal duration of a cause's scope from a baseline of 
   CHECK_FALSE(Contains(alone.out, "scope   "));
 }
 
+TEST_CASE("why says how the request ended, and why it failed", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(140, false);
+  const auto row = std::find_if(trace.requests.begin(), trace.requests.end(), [](auto& of) { return of.id == 0x8f0c; });
+  REQUIRE(row != trace.requests.end());
+  folder.Write("ok.pitot", Dump(trace));
+  row->outcome = pitot::Outcome::kFailed;
+  row->reason = trace.strings.Add("KV cache full");
+  folder.Write("failed.pitot", Dump(trace));
+
+  const json ok = json::parse(folder.Run("why ok.pitot --json --request 8f0c").out);
+  const json failed = json::parse(folder.Run("why failed.pitot --json --request 8f0c").out);
+  const std::string text = folder.Run("why failed.pitot --request 8f0c").out;
+
+  CHECK((ok["outcome"] == "ok" && ok["reason"] == ""));
+  CHECK((failed["outcome"] == "failed" && failed["reason"] == "KV cache full"));
+  CHECK(Contains(text, " ms, failed: KV cache full"));
+}
+
 TEST_CASE("why prints JSON in whole ns that add up", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140, false)));
@@ -149,14 +168,59 @@ TEST_CASE("an id may begin with 0x, and its beginning is enough if only one requ
   const Result both = folder.Run("why dump.pitot --request abcde");
   CHECK(both.exit_code == 2);
   CHECK(Contains(both.err, "the ids of 2 requests begin with abcde, such as abcde00000000000 and abcdef0123456789"));
-  CHECK(folder.Run("why dump.pitot --request 0x").exit_code == 2);
+  CHECK(folder.Run("why dump.pitot --request 0x").exit_code == 1);
   for (const char* command : {"why", "top"}) {
     const Result unset = folder.Run(std::string(command) + " dump.pitot --request ''");
     CHECK(unset.exit_code == 2);
     CHECK(Contains(unset.err, "--request: the id is empty, as if a shell variable were not set"));
   }
-  CHECK(folder.Run("why dump.pitot --request 0xabcdef01234567890").exit_code == 2);
+  CHECK(folder.Run("why dump.pitot --request 0xabcdef01234567890").exit_code == 1);
   CHECK(folder.Run("why dump.pitot --request abcdf").exit_code == 1);
+}
+
+TEST_CASE("a request is found by the host's own id, or by its beginning if only one request matches", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(5, false);
+  const auto name = [&](size_t row, const std::string& id) { trace.requests[row].host_id = trace.strings.Add(id); };
+  const std::string longest(pitot::Request::kMaxIdBytes, 'x');
+  name(0, "cmpl-17");
+  name(1, "cmpl-170");
+  name(2, "100");  // an id of Pitot's begins so, too
+  trace.requests[3].id = 0x1001000000000000;
+  name(3, "retried");
+  name(4, longest);
+  trace.requests[5].host_id = trace.requests[3].host_id;
+  folder.Write("dump.pitot", Dump(trace));
+  const auto run = [&](const std::string& id) { return folder.Run("why dump.pitot --request " + id); };
+
+  CHECK(Contains(run("cmpl-17").out, "request cmpl-17  /classify"));
+  CHECK(Contains(run("cmpl-170").out, "request cmpl-170  /classify"));
+  CHECK(run("cmpl").exit_code == 2);
+  CHECK(Contains(run("100").out, "request 100  /classify"));
+  CHECK(Contains(run("1001000000000000").out, "request retried  /classify"));
+  CHECK(Contains(run("retried").err, "the ids of 2 requests begin with retried, such as "));
+  CHECK(Contains(run(longest + "-and-what-was-cut").out, "request " + longest));
+  CHECK(run("cmpl-18").exit_code == 1);
+}
+
+TEST_CASE("verdicts name requests by the host's own ids, and JSON has both", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(140);
+  for (pitot::model::RequestRow& request : trace.requests) {
+    if (request.id == 0x8f0c) request.host_id = trace.strings.Add("cmpl-17");
+    if (request.id == 0x77aa) request.host_id = trace.strings.Add("seg-4");
+  }
+  folder.Write("dump.pitot", Dump(trace));
+
+  const std::string text = folder.Run("why dump.pitot").out;
+  const json document = json::parse(folder.Run("why dump.pitot --json").out);
+
+  CHECK(Contains(text, "Request cmpl-17 (/classify) took 33.5 ms"));
+  CHECK(Contains(text, "behind a batch of unet (request seg-4 of /segment)"));
+  CHECK_FALSE(Contains(text, "8f0c"));
+  CHECK_FALSE(Contains(text, "77aa"));
+  CHECK(document["request"] == "0000000000008f0c");
+  CHECK(document["host_id"] == "cmpl-17");
 }
 
 TEST_CASE("zeros at the beginning of an id count like other digits", "[cli]") {
@@ -245,7 +309,7 @@ TEST_CASE("why refuses wrong arguments and files", "[cli]") {
   folder.Write("empty.pitot", Dump(empty.Finish()));
 
   CHECK(folder.Run("why").exit_code == 2);
-  CHECK(folder.Run("why dump.pitot --request r2").exit_code == 2);
+  CHECK(folder.Run("why dump.pitot --request r2").exit_code == 1);
   CHECK(folder.Run("why none.pitot").exit_code == 3);
   CHECK(folder.Run("why garbage").exit_code == 5);
   const Result cut = folder.Run("why cut.pitot"), unknown = folder.Run("why dump.pitot --request 1234"),

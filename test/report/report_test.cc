@@ -1053,6 +1053,35 @@ TEST_CASE("an open request and a request without stages or a begin are reported"
   CHECK(Has(Report(trace), "whole request"));
 }
 
+TEST_CASE("a failed request has the reason in its facts, and an ok one has no such line", "[report]") {
+  Trace trace = incident::MakeTrace();
+  CHECK_FALSE(Has(Report(trace), "   reason "));
+  for (model::RequestRow& request : trace.requests) {
+    if (request.id != incident::kSlowRequest) continue;
+    request.outcome = pitot::Outcome::kFailed;
+    request.reason = trace.strings.Add("KV cache full");
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "/classify  failed  request 0000000000008f0c\n"));
+  CHECK(Has(text, "   reason     KV cache full\n"));
+}
+
+TEST_CASE("a request with an id of the host's own is named by it, and its facts have both ids", "[report]") {
+  Trace trace = incident::MakeTrace();
+  for (model::RequestRow& request : trace.requests) {
+    if (request.id == incident::kSlowRequest) request.host_id = trace.strings.Add("cmpl-17");
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "/classify  ok  request cmpl-17\n"));
+  CHECK(Has(text, "latency /classify  request cmpl-17\n"));
+  CHECK(Has(text, "   id         cmpl-17 (Pitot's: 0000000000008f0c)\n"));
+  CHECK(Times(text, "8f0c") == 1);
+}
+
 TEST_CASE("names of any length and many threads keep the report within its columns", "[report]") {
   Trace trace = incident::MakeTrace();
   const model::StringId name = trace.strings.Add(std::string(3000, 'n'));

@@ -354,10 +354,12 @@ TEST_CASE("a Perfetto trace of the sample has all the sample's rows", "[perfetto
   CHECK(slow.duration_ns == 41000000);
   CHECK(slow.args.at("id") == "1111222233338f0c");
   CHECK(slow.args.at("outcome") == "timed_out");
+  CHECK(slow.args.at("reason") == "no free slot");
   CHECK(slow.args.at("deadline_ns") == "40000000");
   CHECK(slow.args.at("parent") == "1111222233334444");
   const Replayed::Slice& fast = replayed.Find("/classify 4444");
   CHECK(fast.args.at("trace_id") == "0af7651916cd43dd8448eb211c80319c");
+  CHECK(fast.args.at("host_id") == "cmpl-17");
   CHECK(fast.args.at("model") == "resnet50");
   CHECK(fast.args.at("pixels") == "50176.000000");
   CHECK(fast.track != slow.track);

@@ -192,6 +192,7 @@ Trace SampleTrace() {
   const uint32_t slow = maker.Request(0x1111222233338f0c, "/classify", 1012 * kMs, 41 * kMs);
   const uint32_t open = maker.Request(0x111122223333aaaa, "/segment", 1060 * kMs, kOpen);
   model::RequestRow& first = trace.requests[fast];
+  first.host_id = maker.String("cmpl-17");
   first.trace_id_high = 0x0af7651916cd43dd;
   first.trace_id_low = 0x8448eb211c80319c;
   first.begin_thread = first.end_thread = http;
@@ -201,6 +202,7 @@ Trace SampleTrace() {
   first.stages = {{maker.String("decode"), 1010 * kMs, 5 * kMs}, {maker.String("infer"), 1015 * kMs, 25 * kMs}};
   model::RequestRow& second = trace.requests[slow];
   second.outcome = Outcome::kTimedOut;
+  second.reason = maker.String("no free slot");
   second.parent_id = first.id;
   second.begin_thread = http;
   second.deadline_ns = 40 * kMs;
@@ -351,6 +353,8 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
     request.begin_known = draw(4) != 0;
     request.deadline_ns = draw(3) * 1000;
     request.trace_id_low = random();
+    if (draw(2) == 0) request.reason = draw_name();
+    if (draw(2) == 0) request.host_id = draw_name();
     for (uint32_t i = draw(3); i > 0; --i) request.labels.push_back({draw_name(), draw_name()});
     for (uint32_t i = draw(3); i > 0; --i) request.sizes.push_back({draw_name(), draw(1000) / 7.0});
     int64_t stage_ns = at_ns;

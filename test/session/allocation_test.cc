@@ -300,10 +300,11 @@ TEST_CASE("threads record and requests are served while every allocation fails",
     for (int i = 0; i < 10; ++i) {
       PITOT_SCOPE("without memory", i, "text");
       pitot::Request request = pitot::Request::Begin("/without memory");
+      request.SetId("without memory");
       request.SetLabel("without", "memory");
       request.Stage("without memory");
       served += request.id() != 0;
-      request.Finish(pitot::Outcome::kOk);
+      request.Finish(pitot::Outcome::kFailed, "without memory");
     }
     done = true;
   });

@@ -66,7 +66,21 @@ TEST_CASE("the first 255 values of labels are kept apart, the rest become (other
   CHECK(CountRequests().labels_folded == 300 - 255 + 300);  // the routes are full since the test before
 }
 
-TEST_CASE("values and routes without bound take no room among the names", "[limits]") {
+TEST_CASE("the first 255 reasons are kept apart, the rest become (other) and are counted", "[limits]") {
+  const fakes::Recording recording({.max_open_requests = 1024});
+  for (int i = 0; i < 300; ++i)
+    Request::Begin("/route/7").Finish(Outcome::kFailed, ("reason " + std::to_string(i)).c_str());
+
+  const auto trace = recording.Trace();
+
+  std::set<std::string> reasons;
+  for (const auto& row : trace.requests) reasons.insert(std::string(trace.strings[row.reason]));
+  CHECK(reasons.size() == pitot::trace::kMaxReasons);
+  CHECK(reasons.count("(other)") == 1);
+  CHECK(CountRequests().labels_folded == 300 - 255);
+}
+
+TEST_CASE("values, reasons and routes without bound take no room among the names", "[limits]") {
   constexpr uint64_t kRequests = fakes::Scaled(100'000);
   const fakes::Recording recording({.max_open_requests = 1024});
   const uint32_t names = pitot::trace::CountNames();
@@ -74,16 +88,16 @@ TEST_CASE("values and routes without bound take no room among the names", "[limi
   for (uint64_t i = 0; i < kRequests; ++i) {
     Request request = Request::Begin(("/user/" + std::to_string(i)).c_str());
     request.SetLabel("tenant", ("unbounded " + std::to_string(i)).c_str());
-    request.Finish(Outcome::kOk);
+    request.Finish(Outcome::kFailed, ("after " + std::to_string(i)).c_str());
   }
 
   CHECK(pitot::trace::CountNames() == names);
   CHECK(pitot::trace::NamesRefused() == refused);
-  CHECK(CountRequests().labels_folded == 2 * kRequests);
+  CHECK(CountRequests().labels_folded == 3 * kRequests);
   // An early one still has its name, and there is room for others.
   Request request = Request::Begin("/route/7");
   request.SetLabel("tenant", "tenant 7");
-  CHECK(CountRequests().labels_folded == 2 * kRequests);
+  CHECK(CountRequests().labels_folded == 3 * kRequests);
   CHECK(pitot::Intern("a name after all that").index == names);
 }
 
@@ -120,7 +134,7 @@ TEST_CASE("events that need a name are recorded when the table of names is full"
     pitot::Batch batch = pitot::Batch::Begin("a new executor");
     batch.Join(token);
   }
-  request.Finish(Outcome::kOk);
+  request.Finish(Outcome::kFailed, "a new reason");
 
   const auto trace = recording.Trace();
 
@@ -131,6 +145,7 @@ TEST_CASE("events that need a name are recorded when the table of names is full"
   REQUIRE(row->stages.size() == 1);
   CHECK(trace.strings[row->stages[0].name] == "(other)");
   CHECK(trace.strings[row->labels[0].value] == "(other)");
+  CHECK(trace.strings[row->reason] == "(other)");
   REQUIRE(trace.batches.size() == 1);
   CHECK(trace.strings[trace.batches[0].executor] == "(other)");
 }

@@ -26,6 +26,7 @@
 #include "fakes/virtual_clock.h"
 #include "fakes/virtual_server.h"
 #include "pitot/trace.h"
+#include "trace/names.h"
 
 namespace {
 
@@ -94,6 +95,119 @@ TEST_CASE("every outcome arrives, and each has a name", "[requests]") {
 
   for (size_t i = 0; i < ids.size(); ++i) CHECK(RequestOf(trace, ids[i])->outcome == outcomes[i].first);
   CHECK(std::string(pitot::OutcomeName(static_cast<Outcome>(99))) == "open");
+}
+
+TEST_CASE("a request has the host's own id, open or ended, cut at 64 bytes", "[requests]") {
+  VirtualServer server;
+  std::vector<Request> requests;
+  std::vector<std::pair<uint64_t, std::string>> expected;
+  for (const size_t size : {0u, 1u, 7u, 8u, 9u, 63u, 64u, 65u, 500u}) {
+    for (const bool is_ended : {false, true}) {
+      const std::string id(size, static_cast<char>('a' + requests.size()));
+      Request& request = requests.emplace_back(Request::Begin("/r"));
+      request.SetId(id.c_str());
+      expected.emplace_back(request.id(), id.substr(0, Request::kMaxIdBytes));
+      if (is_ended) request.Finish(Outcome::kOk);
+    }
+  }
+
+  const auto trace = server.Trace();
+
+  for (const auto& [id, text] : expected) {
+    INFO(text);
+    CHECK(Text(trace, RequestOf(trace, id)->host_id) == text);
+  }
+  CHECK(CountRequests().details_refused == 4);
+}
+
+TEST_CASE("the first of the host's own ids stays, and further ones are counted", "[requests]") {
+  VirtualServer server;
+  Request request = Request::Begin("/r");
+  const uint64_t id = request.id();
+  request.SetId(nullptr);
+  request.SetId("");
+  request.SetId("cmpl-17");
+  request.SetId("");
+  CHECK(CountRequests().details_refused == 0);
+  request.SetId("cmpl-18");
+  request.Finish(Outcome::kOk);
+  Request next = Request::Begin("/r");  // in the same place
+  const uint64_t next_id = next.id();
+  next.Finish(Outcome::kOk);
+
+  const auto trace = server.Trace();
+
+  CHECK(Text(trace, RequestOf(trace, id)->host_id) == "cmpl-17");
+  CHECK(Text(trace, RequestOf(trace, next_id)->host_id).empty());
+  CHECK(CountRequests().details_refused == 1);
+}
+
+TEST_CASE("ids of the host's own take no names", "[requests]") {
+  VirtualServer server;
+  Request::Begin("/r").Finish(Outcome::kOk);
+  const uint32_t names = pitot::trace::CountNames();
+  for (int i = 0; i < 1000; ++i) {
+    Request request = Request::Begin("/r");
+    request.SetId(("cmpl-" + std::to_string(i)).c_str());
+    request.Finish(Outcome::kOk);
+  }
+
+  CHECK(pitot::trace::CountNames() == names);
+}
+
+TEST_CASE("a request with as many details as it may have has all of them", "[requests]") {
+  VirtualServer server;
+  Request request = Request::Begin("/r");
+  const std::string id(Request::kMaxIdBytes, 'x');
+  request.SetId(id.c_str());
+  for (int i = 0; i < Request::kMaxLabels; ++i) request.SetLabel("key", "value");
+  for (int i = 0; i < Request::kMaxSizes; ++i) request.SetSize("size", i + 1);
+  for (int i = 0; i < Request::kMaxStages; ++i) request.Stage("stage");
+  request.Finish(Outcome::kFailed, "a reason");
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.requests.size() == 1);
+  const auto& row = trace.requests[0];
+  CHECK(row.labels.size() == Request::kMaxLabels);
+  CHECK(row.sizes.size() == Request::kMaxSizes);
+  CHECK(row.stages.size() == Request::kMaxStages);
+  CHECK(Text(trace, row.host_id) == id);
+  CHECK(Text(trace, row.reason) == "a reason");
+}
+
+TEST_CASE("a request has the reason of its outcome, or none", "[requests]") {
+  VirtualServer server;
+  std::vector<uint64_t> ids;
+  for (const char* reason :
+       {"KV cache full", "", static_cast<const char*>(nullptr), "out of memory\nat line 12", "\n"}) {
+    Request request = Request::Begin("/r");
+    ids.push_back(request.id());
+    request.Finish(Outcome::kFailed, reason);
+  }
+  const Request open = Request::Begin("/r");
+
+  const auto trace = server.Trace();
+
+  const auto reason_of = [&](uint64_t id) { return Text(trace, RequestOf(trace, id)->reason); };
+  CHECK(reason_of(ids[0]) == "KV cache full");
+  CHECK(RequestOf(trace, ids[0])->outcome == Outcome::kFailed);
+  CHECK(Text(trace, RequestOf(trace, ids[0])->route) == "/r");
+  CHECK(reason_of(ids[1]).empty());
+  CHECK(reason_of(ids[2]).empty());
+  CHECK(reason_of(ids[3]) == "out of memory");
+  CHECK(reason_of(ids[4]).empty());
+  CHECK(reason_of(open.id()).empty());
+}
+
+TEST_CASE("a reason is cut at 120 bytes", "[requests]") {
+  VirtualServer server;
+  Request request = Request::Begin("/r");
+  request.Finish(Outcome::kFailed, std::string(500, 'x').c_str());
+
+  const auto trace = server.Trace();
+
+  CHECK(Text(trace, trace.requests[0].reason) == std::string(120, 'x'));
 }
 
 TEST_CASE("a request with an earlier arrival begins then, and one with a claimed later arrival begins now",
@@ -190,6 +304,7 @@ TEST_CASE("an inert request has no traceparent and no token, and takes everythin
   Request request;
   char out[56] = "something";
   request.WriteTraceparent(out);
+  request.SetId("cmpl-17");
   request.SetLabel("key", "value");
   request.SetSize("size", 1);
   request.SetDeadline(1);
@@ -219,6 +334,12 @@ TEST_CASE("everything is inert while nothing records", "[requests]") {
   auto async = PITOT_ASYNC_SCOPE("async", token);
   pitot::Stage(token, "stage");
   pitot::Emit(token);
+  pitot::SetLabel(token, "key", "value");
+  pitot::SetSize(token, "size", 1);
+  Token foreign = token;
+  foreign.request = 17;
+  CHECK(pitot::Enqueue(token, "queue").request == 0);
+  CHECK(pitot::Enqueue(foreign, "queue").request == 17);
 
   CHECK(request.id() == 0);
   CHECK(batch.id() == 0);
@@ -418,6 +539,135 @@ TEST_CASE("a token from another process begins a request with that process's as 
   CHECK(row->begin_ns == kStartNs);  // when it was enqueued over there
   CHECK((row->trace_id_high | row->trace_id_low) != 0);
   own.Finish(Outcome::kOk);
+}
+
+TEST_CASE("a thread with only the token puts the request into a queue again, as often as it likes", "[requests]") {
+  VirtualServer server;
+  Request request = Request::Begin("/generate");
+  Token token = request.Enqueue("arrived");
+  server.threads.Become(1);
+  for (int i = 0; i < 3; ++i) {
+    server.clock.Advance(10);
+    pitot::Batch step = pitot::Batch::Begin("slots");
+    step.Join(token);
+    step.Join(token);  // it is not taken again
+    step.Finish();
+    server.clock.Advance(5);
+    token = pitot::Enqueue(token, "deferred");
+    CHECK(token.request == request.id());
+  }
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.handoffs.size() == 4);
+  for (size_t i = 0; i < 4; ++i) {
+    const auto& handoff = trace.handoffs[i];
+    INFO(i);
+    CHECK(trace.requests[handoff.request].id == request.id());
+    CHECK(Text(trace, handoff.queue) == (i == 0 ? "arrived" : "deferred"));
+    CHECK(handoff.from_thread == (i == 0 ? 0 : 1));
+    CHECK(handoff.enqueue_ns == kStartNs + 15 * static_cast<int64_t>(i));
+    CHECK(handoff.take_ns == (i == 3 ? 0 : handoff.enqueue_ns + 10));
+  }
+  request.Finish(Outcome::kOk);
+}
+
+TEST_CASE("a token of an ended request, or of none, is put into no queue", "[requests]") {
+  VirtualServer server;
+  Request request = Request::Begin("/r");
+  const Token token = request.token();
+  request.Finish(Outcome::kOk);
+
+  CHECK(pitot::Enqueue(token, "queue").request == 0);
+  CHECK(pitot::Enqueue(Token(), "queue").request == 0);
+  CHECK(server.Trace().handoffs.empty());
+}
+
+TEST_CASE("a token from another process is put into a queue without a name and taken from there", "[requests]") {
+  VirtualServer server;
+  Request own = Request::Begin("/own");
+  Token foreign = own.token();
+  foreign.process ^= 0x1234;
+
+  const Token again = pitot::Enqueue(foreign, "queue");
+  server.clock.Advance(25);
+  { const Adopt adopt(again); }
+  const auto trace = server.Trace();
+
+  CHECK(again.request == own.id());
+  CHECK(again.process == foreign.process);
+  REQUIRE(trace.handoffs.size() == 1);
+  CHECK(trace.handoffs[0].enqueue_ns == kStartNs);
+  CHECK(trace.handoffs[0].take_ns == kStartNs + 25);
+  CHECK(Text(trace, trace.handoffs[0].queue) == "(other)");
+}
+
+TEST_CASE("labels and sizes come by token, too, and the first size makes the bucket", "[requests]") {
+  VirtualServer server;
+  Request request = Request::Begin("/r");
+  const Token token = request.token();
+  server.threads.Become(1);
+  pitot::SetSize(token, "prompt tokens", 2578);
+  pitot::SetLabel(token, "model", "smol");
+  Token foreign = token;
+  foreign.process ^= 0x1234;
+  pitot::SetSize(foreign, "prompt tokens", 1);
+  pitot::SetLabel(foreign, "model", "other");
+  request.SetLabel("tenant", "a");
+  request.Finish(Outcome::kOk);
+  pitot::SetLabel(token, "model", "late");
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.requests.size() == 1);
+  const auto& row = trace.requests[0];
+  REQUIRE(row.sizes.size() == 1);
+  CHECK(Text(trace, row.sizes[0].name) == "prompt tokens");
+  CHECK(row.sizes[0].value == 2578);
+  CHECK(row.size_bucket == 12);
+  REQUIRE(row.labels.size() == 2);
+  CHECK(Text(trace, row.labels[0].key) == "model");
+  CHECK(Text(trace, row.labels[0].value) == "smol");
+  CHECK(Text(trace, row.labels[1].key) == "tenant");
+}
+
+TEST_CASE("details that two threads set at the same time are all there, whole, or counted", "[requests]") {
+  constexpr int kRequests = 500, kRounds = fakes::Scaled(40);
+  const fakes::Recording recording({.max_ring_bytes = 1 << 20, .max_open_requests = kRequests});
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<Request> requests;
+    for (int i = 0; i < kRequests; ++i) requests.push_back(Request::Begin("/r"));
+    std::atomic<int> ready{0};
+    const auto set = [&](const char* name) {
+      ++ready;
+      while (ready < 2) {}
+      for (const Request& request : requests) {
+        for (int i = 0; i < 3; ++i) {
+          pitot::SetLabel(request.token(), name, name);
+          pitot::SetSize(request.token(), name, name[0]);
+        }
+      }
+    };
+    std::thread other(set, "a");
+    set("b");
+    other.join();
+    for (Request& request : requests) request.Finish(Outcome::kOk);
+  }
+
+  const auto trace = recording.Trace();
+
+  int ended = 0, whole = 0;
+  for (const auto& row : trace.requests) {
+    if (!row.end_known) continue;  // overwritten
+    bool is_whole = row.labels.size() == Request::kMaxLabels && row.sizes.size() == Request::kMaxSizes;
+    for (const auto& label : row.labels) is_whole &= Text(trace, label.key) == Text(trace, label.value);
+    for (const auto& size : row.sizes) is_whole &= size.value == Text(trace, size.name)[0];
+    ++ended;
+    whole += is_whole ? 1 : 0;
+  }
+  CHECK(ended >= kRequests);
+  CHECK(whole == ended);
+  CHECK(CountRequests().details_refused == 2 * 2 * kRequests * kRounds);
 }
 
 TEST_CASE("neither queue nor thread of a token from another process is believed", "[requests]") {
@@ -747,7 +997,7 @@ TEST_CASE("operations on a token in a race with the end of its request reach no 
     Watches() { pitot::trace::SetRequestObserver(this, 0); }
     ~Watches() { pitot::trace::SetRequestObserver(nullptr, 10'000'000'000); }
     void OnFinish(const pitot::RequestView& request, uint64_t) noexcept override {
-      if (std::string(request.route) == "/quiet" && request.output_tokens != 0) ++disturbed;
+      if (std::string(request.route) == "/quiet" && (request.output_tokens | request.size_bucket) != 0) ++disturbed;
     }
     void OnTokens(const pitot::RequestView& request, uint64_t, uint64_t) noexcept override {
       if (std::string(request.route) == "/quiet") ++disturbed;
@@ -764,6 +1014,7 @@ TEST_CASE("operations on a token in a race with the end of its request reach no 
       token.request = id.load(std::memory_order_relaxed);
       pitot::Emit(token);
       pitot::Stage(token, "stage");
+      pitot::SetSize(token, "size", 1);
     }
   });
   uint64_t same_place = 0;

@@ -96,6 +96,21 @@ class Token:
         """Marks output tokens; time to first token and gaps between tokens are measured at these marks."""
         lib.token_emit(byref(self._token), lib.whole("count", count))
 
+    def enqueue(self, queue: str) -> "Token":
+        """Records that the request was put into `queue` (again: deferred, preempted), and returns the token to put there.
+
+        It is without a request if that has ended. In another process the queue is "(other)".
+        """
+        return Token._of(lib.token_enqueue(byref(self._token), lib.text("queue", queue)))
+
+    def set_label(self, key: str, value: str) -> None:
+        """Sets a bounded dimension of the request, as `Request.set_label`. Does nothing in another process."""
+        lib.token_set_label(byref(self._token), lib.text("key", key), lib.text("value", value))
+
+    def set_size(self, name: str, value: float) -> None:
+        """Sets an amount of work of the request, as `Request.set_size`. Does nothing in another process."""
+        lib.token_set_size(byref(self._token), lib.text("name", name), lib.real("value", value))
+
     def adopt(self) -> Adopt:
         """Makes the request this thread's context for a block, and records its leaving the queue."""
         return Adopt(self)
@@ -103,22 +118,25 @@ class Token:
 
 class Request:
     """A unit of service. As a context manager it ends with the block: ok, or failed if an exception leaves the block
-    (cancelled for a CancelledError).
+    (cancelled for a CancelledError), with the exception's type as the reason.
 
-    `route` is a template from a small set. `traceparent` is W3C's header. `arrival` is an earlier `now()`. It begins on this
-    thread, and the thread's events from now on belong to it; it may be finished on any other thread. If it is dropped without
-    an end it counts as abandoned.
+    `route` is a template from a small set. `traceparent` is W3C's header. `arrival` is an earlier `now()`. `id` is
+    your own id of the request, as for `set_id`. It begins on this thread, and the thread's events from now on belong to it; it
+    may be finished on any other thread. If it is dropped without an end it counts as abandoned.
 
     Threads: one at a time, which hands it to the next (for example by a queue); its tokens any. Calls after its end do
     nothing, but must not run at the same time as the end on another thread.
     """
 
     __slots__ = ("_handle", "_id", "_context", "_parent")
-    _finish = staticmethod(lib.request_finish)  # still there when the interpreter tears its modules down
+    _finish = staticmethod(lib.request_finish_reason)  # still there when the interpreter tears its modules down
 
-    def __init__(self, route: str, traceparent: Optional[str] = None, *, arrival: int = 0) -> None:
+    def __init__(self, route: str, traceparent: Optional[str] = None, *, arrival: int = 0, id: Optional[str] = None) -> None:
+        own_id = lib.encode("id", id)
         self._take(lib.request_begin(lib.text("route", route), lib.encode("traceparent", traceparent),
                                      lib.whole("arrival", arrival, 64)))
+        if own_id is not None:
+            lib.request_set_id(self._handle, own_id)
 
     @classmethod
     def from_token(cls, token: Token, route: str) -> "Request":
@@ -174,6 +192,14 @@ class Request:
         number = lib.whole("count", count)
         lib.request_emit(self._handle, number)
 
+    def set_id(self, id: str) -> None:
+        """Sets your own id of the request: "cmpl-123". Reports name the request by it, and `pitot why --request` takes it.
+
+        It is cut at 64 bytes, and may differ for each request. The first one stays.
+        """
+        text = lib.text("id", id)
+        lib.request_set_id(self._handle, text)
+
     def set_label(self, key: str, value: str) -> None:
         """Sets a bounded dimension: model, version, tenant. At most 4."""
         key_text, value_text = lib.text("key", key), lib.text("value", value)
@@ -192,12 +218,16 @@ class Request:
         whole_ns = max(0, int(ns))
         lib.request_set_deadline(self._handle, whole_ns)
 
-    def finish(self, outcome: Outcome = Outcome.OK) -> None:
-        """Ends it and calls the triggers. A second call does nothing."""
-        number = lib.constant("outcome", outcome)  # may raise: before the handle is given up
+    def finish(self, outcome: Outcome = Outcome.OK, reason: Optional[str] = None) -> None:
+        """Ends it and calls the triggers. A second call does nothing.
+
+        `reason` says in a few words why it failed or was cancelled, from a small set: "KV cache full". After the first 255
+        reasons of a process others become "(other)".
+        """
+        number, text = lib.constant("outcome", outcome), lib.encode("reason", reason)  # may raise: before the handle is given up
         handle, self._handle = self._handle, None
         context, self._context = self._context, None
-        self._finish(handle, number)
+        self._finish(handle, number, text)
         if context is not None:
             context.leave(self._parent)
 
@@ -209,11 +239,11 @@ class Request:
             self.finish(Outcome.OK)
         else:  # by name: importing asyncio for its CancelledError takes long, and concurrent.futures has another
             is_cancelled = any(base.__name__ == "CancelledError" for base in kind.__mro__)
-            self.finish(Outcome.CANCELLED if is_cancelled else Outcome.FAILED)
+            self.finish(Outcome.CANCELLED if is_cancelled else Outcome.FAILED, kind.__name__)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
-            self._finish(self._handle, 6)
+            self._finish(self._handle, 6, None)
             if self._context is not None:
                 self._context.value = 0
 

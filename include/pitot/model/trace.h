@@ -124,6 +124,7 @@ struct Stage {
 
 struct RequestRow {
   uint64_t id = 0;
+  StringId host_id = 0;    // the host's own id (Request::SetId); "": none
   uint64_t parent_id = 0;  // 0: none; may be in another process
   uint64_t trace_id_high = 0, trace_id_low = 0;
   StringId route = 0;
@@ -133,6 +134,7 @@ struct RequestRow {
   bool begin_known = true;  // false: the window holds only its end, or what others recorded of it
   bool end_known = false;   // false: open, or its end was lost
   Outcome outcome = Outcome::kOk;
+  StringId reason = 0;  // of the outcome, in the host's words; "": not said
   uint32_t begin_thread = kNone;
   uint32_t end_thread = kNone;
   int64_t deadline_ns = 0;  // after begin; 0: none

@@ -13,7 +13,7 @@
 
 #include "analyze/catalogue/namespace.h"
 #include "analyze/facts/subjects.h"
-#include "base/columns.h"
+#include "model/request_text.h"
 #include "pitot/analyze/walks.h"
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/index.h"
@@ -65,11 +65,11 @@ inline Evidence RequestEvidence(const model::Trace& trace, uint32_t request, con
 
 inline constexpr size_t kMostNamed = 3;
 
-// "request 00000000000000ab, 00000000000000cd": the first few, as `pitot why --request` takes them.
+// "request 00000000000000ab, cmpl-17": the first few, as `pitot why --request` takes them.
 inline std::string RequestNames(const model::Trace& trace, const std::vector<uint32_t>& requests) {
   std::string names;
   for (size_t i = 0; i < std::min(kMostNamed, requests.size()); ++i)
-    names += (i == 0 ? "request " : ", ") + base::RequestId(trace.requests[requests[i]].id);
+    names += (i == 0 ? "request " : ", ") + model::RequestName(trace, requests[i]);
   return names;
 }
 

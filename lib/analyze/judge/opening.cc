@@ -8,6 +8,7 @@
 
 #include "analyze/judge/shown.h"
 #include "base/columns.h"
+#include "model/request_text.h"
 #include "pitot/analyze/judge.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -45,7 +46,7 @@ std::vector<std::string> OthersThatFired(const model::Trace& trace, const Baseli
     const Status status = JudgeRequest(trace, row, kept, &other);
     if (status.code() == StatusCode::kResourceExhausted) break;
     if (!status.ok()) continue;
-    others.push_back(base::RequestId(trace.requests[row].id) +
+    others.push_back(model::RequestName(trace, row) +
                      base::Format(" %.1f ms: ", static_cast<double>(other.verdict.latency_ns) * 1e-6) +
                      VerdictLine(other.index, other.blame, other.verdict));
   }

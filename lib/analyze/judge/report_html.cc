@@ -22,6 +22,7 @@
 #include "model/host_language.h"
 #include "model/kernel_name.h"
 #include "model/recorded.h"
+#include "model/request_text.h"
 #include "pitot/request.h"
 
 namespace pitot::judge {
@@ -238,20 +239,20 @@ class Page {
   }
   void H2(const char* text) { out_ += std::string("<h2>") + text + "</h2>\n"; }
 
-  // The id of the judged request, otherwise of the first that fired; 0: there is none.
-  uint64_t RequestId() const {
-    if (judgement_ != nullptr) return trace_.requests[judgement_->blame.request].id;
+  // The judged request, otherwise the first that fired; "": there is none.
+  std::string Subject() const {
+    if (judgement_ != nullptr) return model::RequestName(trace_, judgement_->blame.request);
     for (const model::FiringRow& firing : trace_.firings) {
-      if (firing.request_id != 0) return firing.request_id;
+      if (firing.request_id != 0) return model::NameOfId(trace_, firing.request_id);
     }
-    return 0;
+    return "";
   }
 
   void Head() {
     const std::string number = Attribute("incident.number"), cause = Attribute("incident.cause");
     std::string title = number.empty() ? "trace" : "incident " + number;
     if (!cause.empty()) title += ", " + cause;
-    if (const uint64_t id = RequestId(); id != 0) title += ", request " + base::RequestId(id);
+    if (const std::string subject = Subject(); !subject.empty()) title += ", request " + subject;
     out_ +=
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
@@ -434,8 +435,7 @@ class Page {
   std::string For(uint32_t request, uint32_t batch) const {
     if (batch != kNone) return " for a batch of " + Text(trace_.batches[batch].executor);
     if (request == kNone) return "";
-    return " for request " + base::RequestId(trace_.requests[request].id) + " (" +
-           Text(trace_.requests[request].route) + ")";
+    return " for request " + model::RequestName(trace_, request) + " (" + Text(trace_.requests[request].route) + ")";
   }
 
   // Adds the thread's work for others in that time: its outermost scopes.

@@ -19,6 +19,7 @@
 #include "base/quantile.h"
 #include "model/kernel_name.h"
 #include "model/occupancy.h"
+#include "model/request_text.h"
 
 namespace pitot::top {
 
@@ -200,7 +201,7 @@ void CountRequests(const TopIndex& index, const Selection& selection, Rows* rows
     tallies[request].row.is_gpu_known = !index.coverage.HasGpu() || tallies[request].row.self_gpu_ns != 0 ||
                                         index.coverage.Of(index.requests, request).IsWhole();
     keep(tallies[request], request,
-         base::RequestId(trace.requests[request].id) + " " + std::string(trace.strings[trace.requests[request].route]));
+         model::RequestName(trace, request) + " " + std::string(trace.strings[trace.requests[request].route]));
   }
   const bool has_others = others.row.self_cpu_ns != 0 || others.row.gpu_records != 0 || others.row.self_gpu_ns != 0;
   if (selection.request() == kNone && has_others) keep(others, kNone, "(no request)");

@@ -11,6 +11,7 @@
 #include "base/columns.h"
 #include "base/quantile.h"
 #include "model/kernel_name.h"
+#include "model/request_text.h"
 #include "pitot/request.h"
 
 namespace pitot::verdict {
@@ -53,7 +54,8 @@ std::string MembersText(const Trace& trace, uint32_t batch) {
   }
   if (requests.empty()) return "no requests";
   const model::RequestRow& first = trace.requests[requests[0]];
-  const std::string text = "request " + base::RequestId(first.id) + " of " + std::string(trace.strings[first.route]);
+  const std::string text =
+      "request " + model::RequestName(trace, first) + " of " + std::string(trace.strings[first.route]);
   if (requests.size() == 1) return text;
   return text + " and " + std::to_string(requests.size() - 1) + " more";
 }

@@ -13,6 +13,7 @@
 #include "analyze/verdict/verdict_words.h"
 #include "base/add_up.h"
 #include "base/columns.h"
+#include "model/request_text.h"
 
 namespace pitot::verdict {
 
@@ -92,7 +93,7 @@ class TreeTeller {
   std::string Victim() const {
     const model::RequestRow& row = trace_.requests[blame_.request];
     const std::string request =
-        "request " + base::RequestId(row.id) + " (" + std::string(trace_.strings[row.route]) + ")";
+        "request " + model::RequestName(trace_, row) + " (" + std::string(trace_.strings[row.route]) + ")";
     const bool is_token = blame_.token != kNone;
     std::string text = !is_token                                   ? "R" + request.substr(1)
                        : blame::IsFirstToken(trace_, blame_.token) ? "The first token of " + request
@@ -180,7 +181,7 @@ class TreeTeller {
   std::string RequestText(uint32_t request, const std::string& size = "") const {
     if (request == blame_.request) return "the request itself";
     const model::RequestRow& row = trace_.requests[request];
-    return "request " + base::RequestId(row.id) + " (" + std::string(trace_.strings[row.route]) +
+    return "request " + model::RequestName(trace_, row) + " (" + std::string(trace_.strings[row.route]) +
            (size.empty() ? "" : ", " + size) + ")";
   }
 

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "model/host_language.h"
 #include "model/ncu_command.h"
+#include "model/request_text.h"
 #include "pitot/analyze/drift.h"
 #include "pitot/analyze/verdict.h"
 
@@ -69,8 +70,11 @@ class Writer {
   void Request() {
     const model::RequestRow& row = trace_.requests[blame_.request];
     json_.Key("request").Text(RequestId(row.id));
+    Name("host_id", row.host_id);
     Name("route", row.route);
     json_.Key("is_open").Bool(row.duration_ns == model::kOpen);
+    json_.Key("outcome").Text(model::OutcomeText(row));
+    Name("reason", row.reason);
     if (blame_.token != kNone) json_.Key("token_ns").Int(trace_.tokens[blame_.token].at_ns - row.begin_ns);
   }
 
@@ -152,6 +156,7 @@ class Writer {
     if (by.thread != kNone) Name("thread", trace_.threads[by.thread].name);
     if (by.request != kNone) {
       json_.Key("request").Text(RequestId(trace_.requests[by.request].id));
+      Name("host_id", trace_.requests[by.request].host_id);
       Name("route", trace_.requests[by.request].route);
       if (segment != nullptr && segment->by.request == by.request) Work(*segment);
     }

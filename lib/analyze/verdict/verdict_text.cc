@@ -26,6 +26,7 @@
 #include "model/host_language.h"
 #include "model/kernel_name.h"
 #include "model/ncu_command.h"
+#include "model/request_text.h"
 #include "pitot/analyze/verdict.h"
 
 namespace pitot::verdict {
@@ -163,13 +164,14 @@ class Teller {
     base::Lines lines(columns);
     const model::RequestRow& row = trace_.requests[blame_.request];
     const bool is_compared = v.level != Baseline::Level::kNone;
-    std::string head = "request " + base::RequestId(row.id) + "  " + std::string(trace_.strings[row.route]) + "  " +
-                       Ms(v.latency_ns) + " ms";
+    std::string head = "request " + model::RequestName(trace_, row) + "  " + std::string(trace_.strings[row.route]) +
+                       "  " + Ms(v.latency_ns) + " ms";
     if (blame_.token != kNone) {
       head += blame::IsFirstToken(trace_, blame_.token) ? " to its first token" : " between two tokens";
     } else if (row.duration_ns == model::kOpen) {
       head += " so far";
     }
+    if (row.end_known && row.outcome != Outcome::kOk) head += ", " + model::EndText(trace_, row);
     if (is_compared)
       head += Format(" (p%.3g; typical of ", 100 * v.percentile) + TypicalOf(v, blame_) + ": " + Ms(v.typical_ns) + ")";
     lines.AddWrapped(0, "", head);
@@ -317,7 +319,7 @@ class Teller {
       details = MembersText(trace_, by.batch);
     } else if (by.request != kNone) {
       const model::RequestRow& row = trace_.requests[by.request];
-      text += by.request == blame_.request ? "itself" : "request " + base::RequestId(row.id);
+      text += by.request == blame_.request ? "itself" : "request " + model::RequestName(trace_, row);
       details = std::string(trace_.strings[row.route]);
       if (const std::string size = HowLarge(cause); !size.empty()) details += ", " + size;
       if (index_.interpreter.IsStep(by.event)) details += ", in " + std::string(trace_.EventName(by.event));

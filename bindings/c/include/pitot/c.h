@@ -767,6 +767,12 @@ PITOT_C_API int32_t pitot_token_is_late(const pitot_token* token);
 PITOT_C_API void pitot_token_stage(const pitot_token* token, const char* name);
 // Marks `count` output tokens.
 PITOT_C_API void pitot_token_emit(const pitot_token* token, uint32_t count);
+// Records that its request was put into `queue` (again: deferred, preempted), and returns the token to put there:
+// without a request if that has ended. In another process the queue is "(other)". Since revision 8.
+PITOT_C_API pitot_token pitot_token_enqueue(const pitot_token* token, const char* queue);
+// As for its request. They do nothing in another process. Since revision 8.
+PITOT_C_API void pitot_token_set_label(const pitot_token* token, const char* key, const char* value);
+PITOT_C_API void pitot_token_set_size(const pitot_token* token, const char* name, double value);
 
 // A unit of service.
 // Threads: one at a time; its tokens any.
@@ -782,11 +788,17 @@ PITOT_C_API pitot_request* pitot_request_begin_child(pitot_request* parent, cons
 PITOT_C_API pitot_request* pitot_request_begin_from(const pitot_token* parent, const char* route);
 // Ends it, calls the triggers, and frees the handle. The handle must not be used afterwards.
 PITOT_C_API void pitot_request_finish(pitot_request* request, pitot_outcome outcome);
+// The same, with a few words about why it failed or was cancelled, from a small set: "KV cache full". NULL or "": none.
+// Since revision 8.
+PITOT_C_API void pitot_request_finish_reason(pitot_request* request, pitot_outcome outcome, const char* reason);
 
 // 0 when inert.
 PITOT_C_API uint64_t pitot_request_id(const pitot_request* request);
 // Writes the traceparent for services called for this request: 55 characters and a zero; "" when inert.
 PITOT_C_API void pitot_request_write_traceparent(const pitot_request* request, char out[56]);
+// The host's own id of the request: "cmpl-123". It is cut at 64 bytes, and may differ for each request. The first one
+// stays. NULL or "" changes nothing. Since revision 8.
+PITOT_C_API void pitot_request_set_id(pitot_request* request, const char* id);
 // A bounded dimension: model, version, tenant. At most 4.
 PITOT_C_API void pitot_request_set_label(pitot_request* request, const char* key, const char* value);
 // The amount of work: pixels, prompt tokens, bytes. At most 4; the first one divides the route into size buckets.
