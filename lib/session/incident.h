@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/causes.h"
 #include "governor/report.h"
 #include "pitot/extend/collector.h"
 #include "pitot/model/trace.h"
@@ -22,8 +23,7 @@
 
 namespace pitot::session {
 
-// The cause of an incident that the host asked for.
-inline constexpr char kManual[] = "manual";
+using base::kManual;
 
 // An incident from its first firing until its files are written.
 struct Incident {

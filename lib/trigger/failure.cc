@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "base/causes.h"
 #include "trigger/firing_rules.h"
 #include "trigger/make.h"
 
@@ -26,9 +27,9 @@ class FailureTrigger final : public Trigger {
 
   void OnFinish(const RequestView& request, FiringSink& sink) noexcept override {
     const char* what = nullptr;
-    if (request.outcome == Outcome::kFailed && options_.on_failed) what = "failed";
-    if (request.outcome == Outcome::kTimedOut && options_.on_timed_out) what = "timed_out";
-    if (request.outcome == Outcome::kAbandoned && options_.on_abandoned) what = "abandoned";
+    if (request.outcome == Outcome::kFailed && options_.on_failed) what = base::kFailed;
+    if (request.outcome == Outcome::kTimedOut && options_.on_timed_out) what = base::kTimedOut;
+    if (request.outcome == Outcome::kAbandoned && options_.on_abandoned) what = base::kAbandoned;
     bool joins_only = false;
     if (what == nullptr || !route_.Matches(request.route)) return;
     if (!cool_down_.Allows(request.route_index, sink, &joins_only)) return;

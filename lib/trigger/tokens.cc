@@ -5,7 +5,7 @@
 #include <new>
 #include <optional>
 
-#include "base/token_causes.h"
+#include "base/causes.h"
 #include "trigger/firing_rules.h"
 #include "trigger/make.h"
 #include "trigger/quantile_cells.h"
