@@ -392,7 +392,8 @@ bool IncidentPipeline::Judge(Case it) noexcept {
     return true;
   }
   judging_.JudgeNow(&it);
-  pending_.NoteVerdict(*it.incident, it.is_repeat);
+  pending_.NoteVerdict(*it.incident, it.is_repeat ? IncidentBudget::Verdict::kKnown : IncidentBudget::Verdict::kNew,
+                       trace::MonotonicNs());
   return !it.is_judged || PutBack(std::move(it));
 }
 
