@@ -12,6 +12,7 @@
 
 #include "base/columns.h"
 #include "base/quantile.h"
+#include "model/missing_call.h"
 #include "model/recorded.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
@@ -198,6 +199,7 @@ class Writer {
     Host();
     StillOpen();
     Losses();
+    MissingCalls();
     Attributes();
     Files();
     return lines_.text();
@@ -1047,6 +1049,17 @@ class Writer {
     if (trace_.losses.size() > kMaxLosses)
       lines_.Add(3, "and " + Count(trace_.losses.size() - kMaxLosses) + " more rows");
     Remedies();
+  }
+
+  // Calls that the host forgot, with what is not known for that.
+  void MissingCalls() {
+    bool is_first = true;
+    for (const model::Attribute& attribute : trace_.attributes) {
+      if (trace_.strings[attribute.key].rfind(model::kMissingCall, 0) != 0) continue;
+      if (is_first) lines_.Blank();
+      lines_.AddWrapped(0, is_first ? "MISSING CALLS: " : "               ", trace_.strings[attribute.value]);
+      is_first = false;
+    }
   }
 
   // Once for each kind of loss.

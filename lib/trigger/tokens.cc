@@ -85,6 +85,7 @@ class TokensTrigger final : public Trigger {
     return Status();
   }
 
+  bool WatchesTokens() const noexcept override { return true; }
   void OnTokens(const RequestView& request, uint64_t gap_ns, FiringSink& sink) noexcept override {
     if (!route_.Matches(request.route)) return;
     const bool is_first = gap_ns == request.first_token_ns;  // the first mark's gap counts from arrival

@@ -741,3 +741,21 @@ TEST_CASE("a due incident waiting for the worker costs no CPU", "[incident]") {
   CHECK(spent < 100 * fakes::kSlower);
   CHECK(host.Flush());
 }
+
+TEST_CASE("calls that the host forgot are in the report, and once in the log", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  for (int i = 0; i < 25; ++i) {
+    pitot::Request request = pitot::Request::Begin("/classify");
+    { PITOT_SCOPE("decode"); }
+    request.Finish(pitot::Outcome::kCancelled);
+  }
+  REQUIRE(host.TriggerAndFlush());
+  REQUIRE(host.TriggerAndFlush());
+
+  const std::string said = "all of 25 requests ended as cancelled or abandoned";
+  for (const std::string& incident : host.incidents())
+    CHECK(Contains(fakes::ReadFile(host.directory / incident + "/report.txt"), "\nMISSING CALLS: " + said));
+  const std::vector<fakes::LogLine> lines = host.log.lines();
+  CHECK(std::count_if(lines.begin(), lines.end(), [&](auto& line) { return Contains(line.text, said); }) == 1);
+}

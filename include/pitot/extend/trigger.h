@@ -70,6 +70,8 @@ class PITOT_EXPORT Trigger {
   // A request marked output tokens; rules as for OnFinish. `gap_ns` is the time since the previous mark (since arrival
   // for the first).
   virtual void OnTokens(const RequestView& request, uint64_t gap_ns, FiringSink& sink) noexcept;
+  // Whether it needs OnTokens. If no request puts out tokens then, the recorder says so once.
+  virtual bool WatchesTokens() const noexcept;
   // Whether to call OnOpenRequest.
   virtual bool WatchesOpenRequests() const noexcept;
   // Called every tick (10 ms) for each open request. On Pitot's own thread.

@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "model/host_language.h"
 #include "model/kernel_name.h"
+#include "model/missing_call.h"
 #include "model/recorded.h"
 #include "pitot/request.h"
 
@@ -713,6 +714,10 @@ class Page {
     const std::string why = model::WhyNoKernels(trace_);
     if (!why.empty()) text += "Kernels were not recorded: " + model::InHostLanguage(trace_, why) + ".";
     P("soft", text);
+    for (const model::Attribute& attribute : trace_.attributes) {
+      if (trace_.strings[attribute.key].rfind(model::kMissingCall, 0) == 0)
+        P("", "Missing calls: " + Text(attribute.value));
+    }
     WriteCost();
     if (const std::string version = Attribute("pitot.version"); !version.empty())
       P("soft", "Pitot " + version + "; report.txt and dump.pitot next to this file have the rest.");
