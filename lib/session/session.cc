@@ -13,6 +13,7 @@
 #include "base/loader_lock.h"
 #include "base/message.h"
 #include "session/calibrate.h"
+#include "session/short_turns.h"
 #include "trace/clock.h"
 #include "trace/process.h"
 #include "trace/rings.h"
@@ -207,6 +208,7 @@ uint64_t Session::LateAfterNs(const char* route) noexcept { return triggers_.Lat
 
 void Session::Watch() noexcept {
   pthread_setname_np(pthread_self(), "pitot-watch");
+  AskForShortTurns();
   int64_t late_in_ns = INT64_MAX;  // when the next open request becomes late
   for (;;) {
     const Triggers::Watched watched = triggers_.WatchedWork();

@@ -2,11 +2,13 @@
 //
 // From a trigger to an incident on disk, and the host's hooks on the way.
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -17,6 +19,7 @@
 #include "fakes/virtual_clock.h"
 #include "fakes/wait_until.h"
 #include "session/host.h"
+#include "session/short_turns.h"
 #include "session/worker_priority.h"
 
 namespace {
@@ -758,4 +761,27 @@ TEST_CASE("calls that the host forgot are in the report, and once in the log", "
     CHECK(Contains(fakes::ReadFile(host.directory / incident + "/report.txt"), "\nMISSING CALLS: " + said));
   const std::vector<fakes::LogLine> lines = host.log.lines();
   CHECK(std::count_if(lines.begin(), lines.end(), [&](auto& line) { return Contains(line.text, said); }) == 1);
+}
+
+TEST_CASE("the watcher has short turns where the kernel grants them, so that it comes soon on busy CPUs",
+          "[incident]") {
+  using pitot::session::TurnAttributes;
+  TurnAttributes usual;
+  if (!pitot::session::ReadTurns(0, &usual) || usual.runtime_ns == 0) return;  // before Linux 6.12
+  Host host;
+  REQUIRE(host.Start());
+  const auto has_short_turns = [] {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      if (fakes::ReadFile(task.path() / "comm") != "pitot-watch\n") continue;
+      TurnAttributes turns;
+      return pitot::session::ReadTurns(std::stoi(task.path().filename()), &turns) &&
+             turns.runtime_ns == pitot::session::kShortTurnNs && turns.nice == getpriority(PRIO_PROCESS, 0);
+    }
+    return false;
+  };
+  CHECK(fakes::WaitUntil(has_short_turns));
+
+  TurnAttributes after;
+  REQUIRE(pitot::session::ReadTurns(0, &after));
+  CHECK(after.runtime_ns == usual.runtime_ns);
 }
