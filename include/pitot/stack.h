@@ -17,16 +17,16 @@
 
 PITOT_NAMESPACE_BEGIN
 
-// Begins or ends watching. While anybody watches, the usual latency of each route is learned. Calls are counted.
-// Threads: any.
-// Cost: while on, a few relaxed loads and stores for each finished request; otherwise a load.
+// Begins or ends watching. While anybody watches, the usual latency and gap between tokens of each route is learned.
+// Calls are counted. Threads: any. Cost: while on, a few relaxed loads and stores for each finished request; otherwise
+// a load.
 PITOT_EXPORT void WatchLateRequests(bool is_on) noexcept;
 
 // Finds threads at work while a request is late: past its deadline, past a trigger's fixed latency, or open for 1.5
-// times what 95 % of its route take. Until 32 requests of its route have finished, it is late after 1 s. Writes the
-// operating system's ids of at most `most` threads: those of late requests, then those in batches, then others in a
-// request or scope. The calling thread is left out. Returns how many there are, which may be more; 0: no request is
-// late.
+// times what 95 % of its route take. Until 32 requests of its route have finished, it is late after 1 s. The same holds
+// for the time since its last output token, which is late after 10 ms at the earliest. Writes the operating system's
+// ids of at most `most` threads: those of late requests, then those in batches, then others in a request or scope. The
+// calling thread is left out. Returns how many there are, which may be more; 0: no request is late.
 // Threads: any; not on the hot path.
 // Cost: two loads if no request is open; otherwise a look at each open request, and a lock if one is late.
 PITOT_EXPORT uint32_t FindLateThreads(int64_t* tids, uint32_t most) noexcept;

@@ -155,6 +155,7 @@ class Assembler {
   void AddSubmitted(const Record& record, uint32_t thread);
   void AddTokens(const Record& record, uint32_t thread);
   void AddCall(const Record& record);
+  bool IsSuperseded(const Record& record);
   void AddUsage(const Record& record, uint32_t thread);
   void AddEvent(const Record& record, const KnownSite& site);
   uint32_t AddArgs(const Record& record, const KnownSite& site);
@@ -232,6 +233,7 @@ class Assembler {
   std::vector<RawCall> raw_calls_;
   std::vector<RawContext> raw_contexts_;  // newest first
   uint64_t raw_records_ = 0;
+  uint64_t wait_begin_ticks_ = 0, superseded_until_ticks_ = 0;  // of the next newer wait for a condition
   // The limit for the cost of all rows, the cost of those made so far, and the words of rings still to read.
   const uint64_t most_bytes_;
   uint64_t used_bytes_ = 0, words_left_ = 0;
@@ -526,6 +528,18 @@ void Assembler::AddUsage(const Record& record, uint32_t thread) {
   Add({Ns(record.end_ticks), trace_.threads[thread].tid, usage}, kUsageCost, &usages_);
 }
 
+// A wait for a condition that goes on after a wake-up in vain is recorded at each, from its beginning on: the newest
+// record has all. The earlier ones overlap it, and with them go their waits for the mutex.
+bool Assembler::IsSuperseded(const Record& record) {
+  if (record.site == reinterpret_cast<uintptr_t>(&trace::kRelockSite))
+    return record.begin_ticks > wait_begin_ticks_ && record.end_ticks <= superseded_until_ticks_;
+  if (record.site != reinterpret_cast<uintptr_t>(&trace::kConditionSite)) return false;
+  const bool is_superseded = record.begin_ticks < wait_begin_ticks_ && wait_begin_ticks_ < record.end_ticks;
+  if (!is_superseded) wait_begin_ticks_ = record.begin_ticks;
+  superseded_until_ticks_ = is_superseded ? record.end_ticks : 0;
+  return is_superseded;
+}
+
 // The number of a site's arguments that are complete in this many words.
 uint8_t ArgsWithin(const KnownSite& site, const uint64_t* words, uint32_t count) {
   const uint64_t* const end = words + count;
@@ -592,6 +606,7 @@ void Assembler::AddOpenScopes(const RingCopy& ring) {
   for (const snapshot::OpenScopeCopy& open : ring.open) {
     const KnownSite whole = sites_.At(open.site);
     if (whole.kind == SiteKind::kInternal) continue;
+    if (open.site == reinterpret_cast<uintptr_t>(&trace::kConditionSite)) wait_begin_ticks_ = open.begin_ticks;
     const Record record{open.site, open.begin_ticks, open.begin_ticks, open.args, open.arg_words};
     const uint8_t said = ArgsWithin(whole, open.args, open.arg_words);
     const KnownSite site = said != 0 && said != whole.arg_count ? sites_.WithArgs(open.site, said) : whole;
@@ -639,6 +654,7 @@ void Assembler::AddThread(const RingCopy& ring) {
   raw_calls_.clear();
   raw_contexts_.clear();
   raw_records_ = 0;
+  wait_begin_ticks_ = superseded_until_ticks_ = 0;
   // Each thread has a share of the limit for rows; what it leaves goes to later threads.
   const auto words = static_cast<uint64_t>(ring.last - ring.first);
   const double share = static_cast<double>(words) / static_cast<double>(std::max<uint64_t>(words_left_, 1));
@@ -663,7 +679,7 @@ void Assembler::AddThread(const RingCopy& ring) {
     const KnownSite& site = sites_.At(record.site);
     if (site.kind == SiteKind::kInternal)
       AddInternal(record, site.record, thread);
-    else if (record.begin_ticks <= ring.cut_ticks)
+    else if (record.begin_ticks <= ring.cut_ticks && !IsSuperseded(record))
       AddEvent(record, site);
   }
   if (cursor.IsBroken() && oldest != snapshot::Oldest::kCopying && oldest != snapshot::Oldest::kReserve)

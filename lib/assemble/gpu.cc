@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/call_class.h"
 #include "pitot/extend/call.h"
 #include "trace/names.h"
 
@@ -54,6 +55,10 @@ bool IsInside(const GpuCall& call, const GpuCall& outer) {
 // A GPU clock that is a little early must not cost a row its call.
 constexpr int64_t kEarlyNs = 1'000'000;
 
+// Correlations are used again, and ends are paired with beginnings by them. So a call that ended this long before the
+// window caused nothing in it, and a launch that began as long before is two calls.
+constexpr int64_t kOldestCallNs = 30'000'000'000;
+
 // Does not double the capacity, which would take three times the memory for a moment.
 template <class Value> void Append(const Value& value, std::vector<Value>* column) {
   if (column->size() == column->capacity()) column->reserve(column->size() + column->size() / 8 + 256);
@@ -71,6 +76,7 @@ class Reordering {
     for (const uint32_t row : order_)
       std::memcpy(std::exchange(to, to + sizeof(Value)), &(*column)[row], sizeof(Value));
     if (!order_.empty()) std::memcpy(column->data(), sorted_.get(), order_.size() * sizeof(Value));
+    column->resize(order_.size());
   }
 
  private:
@@ -136,11 +142,13 @@ uint32_t GpuTables::AddDevice(const GpuDevice& device) {
     learn(&known.blocks_per_multiprocessor, device.blocks_per_multiprocessor);
     learn(&known.registers_per_multiprocessor, device.registers_per_multiprocessor);
     learn(&known.shared_bytes_per_multiprocessor, device.shared_bytes_per_multiprocessor);
+    learn(&known.threads_per_warp, device.threads_per_warp);
     return row;
   }
   trace_.devices.push_back({device.ordinal, Text(device.name), device.multiprocessors,
                             device.threads_per_multiprocessor, device.blocks_per_multiprocessor,
-                            device.registers_per_multiprocessor, device.shared_bytes_per_multiprocessor});
+                            device.registers_per_multiprocessor, device.shared_bytes_per_multiprocessor,
+                            device.threads_per_warp});
   return static_cast<uint32_t>(trace_.devices.size() - 1);
 }
 
@@ -346,7 +354,15 @@ void GpuTables::ResolveAwaited() {
   }
 }
 
-// Adds the calls outside of rings, without nested ones, with the context of their thread; then sorts all calls.
+bool GpuTables::IsStale(uint32_t call) const {
+  const int64_t least_ns = trace_.window_begin_ns - kOldestCallNs, begin_ns = trace_.calls.begin_ns[call];
+  if (begin_ns >= least_ns) return false;
+  return begin_ns + trace_.calls.duration_ns[call] < least_ns ||
+         base::CallClassOf(trace_.strings[trace_.calls.name[call]]) == base::CallClass::kLaunch;
+}
+
+// Adds the calls outside of rings, without nested ones, with the context of their thread; then sorts all calls, and
+// leaves out those that are stale.
 void GpuTables::AddCalls() {
   model::CallColumns& calls = trace_.calls;
   for (uint32_t row = 0; row < trace_.threads.size(); ++row) threads_[trace_.threads[row].tid].push_back(row);
@@ -374,8 +390,15 @@ void GpuTables::AddCalls() {
     Append(kNone, &calls.device);
     Append(CallSource{call.correlation, AdderOf(number)}, &sources_);
   }
-  std::vector<uint32_t> order(calls.size());
-  std::iota(order.begin(), order.end(), 0u);
+  std::vector<uint32_t> order, sorted(calls.size(), kNone);
+  order.reserve(calls.size());
+  for (uint32_t row = 0; row < calls.size(); ++row) {
+    if (IsStale(row)) {
+      ++collectors_[sources_[row].collector].stale_calls;
+    } else {
+      order.push_back(row);
+    }
+  }
   const auto key = [&](uint32_t row) { return std::tuple(calls.thread[row], calls.begin_ns[row]); };
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
   const Reordering reordering(order);
@@ -383,11 +406,11 @@ void GpuTables::AddCalls() {
   for (auto* column : {&calls.thread, &calls.request, &calls.batch, &calls.name, &calls.stream, &calls.device})
     reordering.Apply(column);
   reordering.Apply(&sources_);
-  std::vector<uint32_t> sorted(order.size());
   for (uint32_t row = 0; row < order.size(); ++row) sorted[order[row]] = row;
   for (uint32_t number = 0; number < calls_.size(); ++number) {
     const uint32_t call = sorted[rows[outermost[number]]], correlation = calls_[number].correlation;
     const uint32_t collector = AdderOf(number);
+    if (call == kNone) continue;
     if (correlation != sources_[call].correlation || collector != sources_[call].collector)
       Append(Cause{correlation, call}, &collectors_[collector].causes);
   }
@@ -447,7 +470,7 @@ void GpuTables::AddLeftOut() {
         {kNone, trace_.strings.Add("no room in the incident"), out.begin_ns, out.end_ns, out.rows, device});
 }
 
-// Neither is a loss of GPU records, which would make verdicts unreliable.
+// None is a loss of GPU records, which would make verdicts unreliable.
 void GpuTables::AddCounts() {
   for (const Added& collector : collectors_) {
     const std::string prefix = "collector." + collector.name + ".";
@@ -455,14 +478,16 @@ void GpuTables::AddCounts() {
       AddAttribute((prefix + "invalid_rows").c_str(), std::to_string(collector.invalid_rows).c_str());
     if (collector.samples_left_out != 0)
       AddAttribute((prefix + "samples_left_out").c_str(), std::to_string(collector.samples_left_out).c_str());
+    if (collector.stale_calls != 0)
+      AddAttribute((prefix + "stale_calls").c_str(), std::to_string(collector.stale_calls).c_str());
   }
 }
 
 void GpuTables::Finish() {
-  AddCounts();
   NumberCollectors();
   ResolveAwaited();
   AddCalls();
+  AddCounts();
   IndexCalls();
   SortActivities();
   AddLeftOut();

@@ -90,7 +90,7 @@ class GpuTables final : public TraceBuilder {
     std::string name;
     uint32_t first_call;        // of calls_
     std::vector<Cause> causes;  // in the order of correlation and time
-    uint64_t invalid_rows = 0, samples_left_out = 0;
+    uint64_t invalid_rows = 0, samples_left_out = 0, stale_calls = 0;
   };
   // False: left out, and counted for the device's row.
   bool TakeRoom(uint64_t cost, uint32_t device, int64_t begin_ns, int64_t duration_ns);
@@ -103,6 +103,8 @@ class GpuTables final : public TraceBuilder {
   void NumberCollectors();
   uint32_t AdderOf(uint32_t call) const;
   void ResolveAwaited();
+  // Whether a call is too long ago for the window to be what it says.
+  bool IsStale(uint32_t call) const;
   void AddCalls();
   void IndexCalls();
   void SortActivities();

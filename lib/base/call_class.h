@@ -51,6 +51,9 @@ constexpr std::string_view WithoutVendor(std::string_view call) {
 // and CUDA's asynchronous copies wait for pageable memory.
 inline constexpr std::string_view kBlockingSuffix = " (blocking)";
 
+// Ends the name of a call that asks for a kernel, or about one, and took long: it loaded the code first.
+inline constexpr std::string_view kLoadingSuffix = " (loading)";
+
 // For the runtime's and the driver's API of CUDA and HIP, nvrtc, and OpenCL: "cudaStreamSynchronize", "cuMemFree_v2",
 // "clEnqueueNDRangeKernel", "clEnqueueReadBuffer (blocking)". Copies of pageable memory also wait.
 constexpr CallClass CallClassOf(std::string_view call) {
@@ -59,6 +62,7 @@ constexpr CallClass CallClassOf(std::string_view call) {
   const auto begins = [name](auto... with) { return (name.starts_with(with) || ...); };
   if (call.ends_with("EventScope")) return CallClass::kMark;
   if (call.ends_with(kBlockingSuffix)) return CallClass::kBlockingCopy;
+  if (call.ends_with(kLoadingSuffix)) return CallClass::kLoad;
   if (call.starts_with("cl")) {
     if (name == "Finish" || name == "WaitForEvents") return CallClass::kSync;
     if (begins("EnqueueNDRangeKernel", "EnqueueTask")) return CallClass::kLaunch;

@@ -17,7 +17,8 @@ uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / un
 }  // namespace
 
 Occupancy TheoreticalOccupancy(const DeviceRow& device, const KernelShape& shape) {
-  const uint64_t most_warps = device.threads_per_multiprocessor / kThreadsPerWarp;
+  const uint64_t threads_per_warp = ThreadsPerWarp(device);
+  const uint64_t most_warps = device.threads_per_multiprocessor / threads_per_warp;
   if (most_warps == 0 || device.blocks_per_multiprocessor == 0 || device.registers_per_multiprocessor == 0 ||
       device.shared_bytes_per_multiprocessor == 0 || shape.registers_per_thread == 0)
     return {};
@@ -27,9 +28,9 @@ Occupancy TheoreticalOccupancy(const DeviceRow& device, const KernelShape& shape
   for (const uint32_t size : shape.block) threads = std::min(threads * std::min<uint64_t>(size, kTooMany), kTooMany);
   if (threads == 0) return {};
 
-  const uint64_t warps_per_block = RoundUp(threads, kThreadsPerWarp) / kThreadsPerWarp;
+  const uint64_t warps_per_block = RoundUp(threads, threads_per_warp) / threads_per_warp;
   const uint64_t by_warps = most_warps / warps_per_block;
-  const uint64_t registers_per_warp = RoundUp(uint64_t{shape.registers_per_thread} * kThreadsPerWarp, kRegisterUnit);
+  const uint64_t registers_per_warp = RoundUp(shape.registers_per_thread * threads_per_warp, kRegisterUnit);
   const uint64_t warps_by_registers =
       device.registers_per_multiprocessor / kSubPartitions / registers_per_warp * kSubPartitions;
   const uint64_t by_registers = warps_by_registers / warps_per_block;

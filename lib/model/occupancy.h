@@ -8,7 +8,12 @@
 
 namespace pitot::model {
 
-inline constexpr uint32_t kThreadsPerWarp = 32;  // of all of NVIDIA's devices
+// The threads that run as one: 32 on NVIDIA's devices and on AMD's RDNA, 64 on AMD's GCN and CDNA (HIP 6.1, "Hardware
+// implementation"). PyTorch's profiler writes the number, also for ROCm (Kineto, DeviceProperties.cpp: warpSize). A
+// device whose number is not known is taken for one of NVIDIA's.
+inline uint32_t ThreadsPerWarp(const DeviceRow& device) {
+  return device.threads_per_warp != 0 ? device.threads_per_warp : 32;
+}
 
 // Theoretical occupancy in percent: how many warps of such blocks a multiprocessor can hold at once, relative to its
 // limit of warps. 0 if the device's limits or the shape are unknown, or if no block fits (then the limits are wrong).

@@ -395,6 +395,7 @@ void KinetoBuilder::AddDevices(const std::vector<KinetoDevice>& devices) {
     row.blocks_per_multiprocessor = BlocksPerMultiprocessor(device.compute_major, device.compute_minor);
     row.registers_per_multiprocessor = small(device.registers);
     row.shared_bytes_per_multiprocessor = small(device.shared_bytes);
+    row.threads_per_warp = small(device.warp);
   }
 }
 

@@ -170,6 +170,7 @@ std::vector<KinetoDevice> KinetoDecoder::Devices(std::string_view json, size_t c
         if (key == "maxThreadsPerMultiprocessor" || key == "maxThreadsPerMultiProcessor")
           device.threads = Number(value, 0);
         if (key == "regsPerMultiprocessor") device.registers = Number(value, 0);
+        if (key == "warpSize") device.warp = Number(value, 0);
         if (key == "sharedMemPerMultiprocessor") device.shared_bytes = Number(value, 0);
       }
       devices.push_back(std::move(device));

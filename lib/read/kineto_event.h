@@ -44,7 +44,7 @@ struct KinetoEvent {
 struct KinetoDevice {
   int64_t id = 0;
   std::string name;
-  int64_t multiprocessors = 0, threads = 0, registers = 0, shared_bytes = 0;
+  int64_t multiprocessors = 0, threads = 0, registers = 0, shared_bytes = 0, warp = 0;
   int64_t compute_major = 0, compute_minor = 0;  // 0: no CUDA device
 };
 

@@ -46,6 +46,7 @@ constexpr WordName kWordNames[] = {
     {Word::kRequest, "request"},
     {Word::kResource, "resource"},
     {Word::kScopePath, "scope_path"},
+    {Word::kSpuriousWakeUps, "spurious_wake_ups"},
     {Word::kStaticShared, "static_shared_bytes"},
     {Word::kSubmittedNs, "submitted_after_ns"},
     {Word::kTraceId, "trace_id"},

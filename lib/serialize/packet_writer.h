@@ -52,6 +52,7 @@ enum class Word : uint32_t {
   kRequest,
   kResource,
   kScopePath,
+  kSpuriousWakeUps,
   kStaticShared,
   kSubmittedNs,
   kTraceId,

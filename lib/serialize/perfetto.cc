@@ -772,12 +772,13 @@ class PerfettoWriter {
     }
   }
 
-  // kind, resource, owner_thread, owner_request; zeros for unknown owners.
+  // kind, resource, owner_thread, owner_request, spurious; zeros for unknown owners.
   void WriteWaitArgs(const model::SiteRow& site, const model::ArgValue* args) {
     out_.Annotate(Word::kKind, std::string_view(WaitKindName(static_cast<WaitKind>(args[0]))));
     const size_t count = site.arg_types.size();
     if (count > 2 && args[2] != 0) out_.Annotate(Word::kOwnerThread, args[2]);
     if (count > 3 && args[3] != 0) out_.Annotate(Word::kOwnerRequest, Hex(args[3], 16));
+    if (count > 4 && args[4] != 0) out_.Annotate(Word::kSpuriousWakeUps, args[4]);
   }
 
   // False if there is no number.

@@ -759,13 +759,16 @@ class Writer {
     WaitKind kind;
     StringId resource;
     uint64_t thread, request;    // the owner's; 0: unknown
+    uint64_t spurious;           // wake-ups in vain
     uint32_t owner_row = kNone;  // of `thread`, if it is in the trace
   };
   std::optional<WaitArgs> ArgsOfWait(uint32_t event) const {
     const uint32_t args = trace_.events.args[event];
-    if (args == kNone || trace_.sites[trace_.events.site[event]].arg_types.size() < 4) return std::nullopt;
+    const size_t count = trace_.sites[trace_.events.site[event]].arg_types.size();
+    if (args == kNone || count < 4) return std::nullopt;
     const model::ArgValue* const values = &trace_.arg_values[args];
-    WaitArgs wait{static_cast<WaitKind>(values[0]), static_cast<StringId>(values[1]), values[2], values[3]};
+    WaitArgs wait{static_cast<WaitKind>(values[0]), static_cast<StringId>(values[1]), values[2], values[3],
+                  count > 4 ? values[4] : 0};
     const auto owner = std::find_if(trace_.threads.begin(), trace_.threads.end(),
                                     [&](const model::ThreadRow& thread) { return thread.number == wait.thread; });
     if (wait.thread != 0 && owner != trace_.threads.end())
@@ -926,6 +929,7 @@ class Writer {
     const std::optional<WaitArgs> wait = ArgsOfWait(event);
     if (!wait) return std::string(trace_.EventName(event));
     std::string text = std::string(WaitKindName(wait->kind)) + " " + Cut(Name(wait->resource, "(unnamed)"), 40);
+    if (wait->spurious != 0) text += " (" + Plural(wait->spurious, "spurious wake-up") + ")";
     if (wait->thread == 0 && wait->request == 0) return text;
     text += wait->kind == WaitKind::kLock ? ", held by " : ", from ";
     text += wait->owner_row != kNone ? ThreadName(wait->owner_row) : "thread #" + std::to_string(wait->thread);

@@ -83,6 +83,10 @@ extern const Site kRequestBeginSite, kRequestEndSite, kContextSite, kBatchContex
 // The site of BeginScope(Name).
 extern const Site kNamedScopeSite;
 
+// The sites of a wait for a condition (WaitArgs and the number of wake-ups in vain), and of the wait for the mutex
+// after it. If the wait goes on, its next record begins a tick later and contains the end of this one.
+extern const Site kConditionSite, kRelockSite;
+
 // Argument words of an internal record, in the form that detail::Append takes.
 struct RecordWords {
   static constexpr bool kFixed = false;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 #include <vector>
 
@@ -16,6 +17,8 @@ constinit std::atomic<uint32_t> g_late_watchers{0};
 namespace {
 
 constinit UsualLatency g_usual[kMaxRoutes];
+constinit UsualLatency g_usual_gaps[kMaxRoutes];  // between tokens
+constexpr uint64_t kLeastTokenNs = 10'000'000;    // shorter gaps are never late: watchers look every 10 ms
 
 // Late requests, and the threads that began them.
 struct LateRequests {
@@ -59,9 +62,12 @@ void TeachLatency(const RequestView& request) noexcept {
   if (request.outcome == Outcome::kOk) g_usual[request.route_index % kMaxRoutes].Teach(request.latency_ns);
 }
 
+void TeachTokenGap(uint32_t route_index, uint64_t ns) noexcept { g_usual_gaps[route_index % kMaxRoutes].Teach(ns); }
+
 bool IsLateNow(const OpenRequest& request, uint64_t now_ticks) noexcept {
-  return request.late_ticks <= now_ticks ||
-         request.view.latency_ns >= g_usual[request.view.route_index % kMaxRoutes].LateNs();
+  const uint32_t route = request.view.route_index % kMaxRoutes;
+  if (request.late_ticks <= now_ticks || request.view.latency_ns >= g_usual[route].LateNs()) return true;
+  return request.token_gap_ns >= std::max(kLeastTokenNs, g_usual_gaps[route].LateNs());
 }
 
 void ForgetLatenessAfterFork() noexcept { g_late_watchers.store(0); }
@@ -81,6 +87,7 @@ void WatchLateRequests(bool is_on) noexcept {
   // What was learned before may be of another load.
   if (g_late_watchers.fetch_add(1) == 0) {
     for (UsualLatency& usual : g_usual) usual.Forget();
+    for (UsualLatency& usual : g_usual_gaps) usual.Forget();
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each route usually takes, for those who watch late requests (pitot/stack.h).
+// What each route usually takes, and the gaps between its tokens, for those who watch late requests (pitot/stack.h).
 #ifndef PITOT_LIB_TRACE_LATENESS_H_
 #define PITOT_LIB_TRACE_LATENESS_H_
 
@@ -41,13 +41,18 @@ class UsualLatency {
 
 extern std::atomic<uint32_t> g_late_watchers;
 void TeachLatency(const RequestView& request) noexcept;
+void TeachTokenGap(uint32_t route_index, uint64_t ns) noexcept;
 
 // A request finished. Cost: a load and a branch if nobody watches.
 inline void NoteLatency(const RequestView& request) noexcept {
   if (__builtin_expect(g_late_watchers.load(std::memory_order_relaxed) != 0, 0)) TeachLatency(request);
 }
+// A request put out a token that is not its first one. Cost: as above.
+inline void NoteTokenGap(uint32_t route_index, uint64_t ns) noexcept {
+  if (__builtin_expect(g_late_watchers.load(std::memory_order_relaxed) != 0, 0)) TeachTokenGap(route_index, ns);
+}
 
-// Whether an open request is late.
+// Whether an open request is late, or its next token is.
 bool IsLateNow(const OpenRequest& request, uint64_t now_ticks) noexcept;
 // In the child of a fork: nobody watches yet.
 void ForgetLatenessAfterFork() noexcept;

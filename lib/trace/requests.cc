@@ -455,6 +455,7 @@ void MarkTokens(const SlotUse& slot, uint64_t id, uint32_t count) {
     slot->first_token_ticks.store(gap, kRelease);
   } else {
     Raise(slot->max_gap_ticks, gap);
+    NoteTokenGap(slot->route_index.load(kRelaxed), NsOfTicks(gap));
   }
   slot->tokens.fetch_add(count, kRelease);
   Emit(ring, kTokensSite, now, now, {id, count});
@@ -618,7 +619,9 @@ void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) 
       copy.begin_ticks = slot.begin_ticks.load(kAcquire);
       copy.begin_thread = slot.begin_thread.load(kAcquire);
       copy.late_ticks = slot.late_ticks.load(kAcquire);
-      copy.view = ViewOf(slot, id, Outcome{}, detail::Clock(gate));
+      const uint64_t now = detail::Clock(gate), token = slot.last_token_ticks.load(kAcquire);
+      copy.token_gap_ns = token != 0 && now > token ? NsOfTicks(now - token) : 0;
+      copy.view = ViewOf(slot, id, Outcome{}, now);
       if (slot.id.load(kAcquire) != id || VersionOf(slot.state.load(kAcquire)) != VersionOf(state)) continue;
       visit(context, copy);
       break;

@@ -44,6 +44,7 @@ struct OpenRequest {
   uint64_t begin_ticks = 0;
   uint32_t begin_thread = 0;           // number
   uint64_t late_ticks = ~uint64_t{0};  // when it becomes late; ~0: never
+  uint64_t token_gap_ns = 0;           // since its last token; 0: it has none
   bool is_ending = false;              // Finish has begun; its record may not exist yet
   RequestView view;                    // `route` lives as long as the process
 };

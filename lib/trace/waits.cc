@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <time.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
 
 #include "pitot/wait.h"
+#include "trace/internal_sites.h"
 #include "trace/rings.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace {
 
 using WaitArgs = detail::ArgList<uint64_t, Name, uint64_t, uint64_t>;
+using ConditionArgs = detail::ArgList<uint64_t, Name, uint64_t, uint64_t, uint64_t>;
 
-constexpr Site kLockSite{
-    kSiteMagic,        SiteKind::kWait, WaitArgs::kCount, 0,      __LINE__,
-    WaitArgs::Types(), "wait",          "pitot/wait.h",   "lock", "\"\", kind, resource, owner_thread, owner_request"};
-constexpr Site kConditionSite{
-    kSiteMagic,        SiteKind::kWait, WaitArgs::kCount, 0,      __LINE__,
-    WaitArgs::Types(), "wait",          "pitot/wait.h",   "wait", "\"\", kind, resource, owner_thread, owner_request"};
+constexpr char kLockText[] = "\"\", kind, resource, owner_thread, owner_request";
+constexpr Site kLockSite{kSiteMagic,        SiteKind::kWait, WaitArgs::kCount, 0,      __LINE__,
+                         WaitArgs::Types(), "wait",          "pitot/wait.h",   "lock", kLockText};
 
 using ReleaseArgs = detail::ArgList<uint64_t, Name>;
 constexpr Site kReleaseSite{kSiteMagic, SiteKind::kInstant,    ReleaseArgs::kCount, 0,
@@ -25,6 +25,13 @@ constexpr Site kReleaseSite{kSiteMagic, SiteKind::kInstant,    ReleaseArgs::kCou
                             "unlock",   "\"\", kind, resource"};
 
 static_assert(WaitArgs::kCount <= trace::kMaxOpenArgs);
+
+// A thread asleep in a ConditionVariable, in Mutex::waiters_.
+constexpr uint32_t kSleeper = 1 << 16;
+// In the owner's number: it has held the mutex since its wait for a condition.
+constexpr uint32_t kHasWoken = uint32_t{1} << 31;
+// A host needs no longer to look at its predicate.
+constexpr uint64_t kLookNs = 100'000;
 
 uint32_t ThreadNumber(detail::Ring* ring) { return static_cast<trace::ThreadRing*>(ring)->number; }
 
@@ -34,10 +41,31 @@ void Publish(uint32_t* thread, uint64_t* request, Owner owner) {
   __atomic_store_n(request, owner.request, __ATOMIC_RELAXED);
 }
 Owner Look(const uint32_t* thread, const uint64_t* request) {
-  return {__atomic_load_n(thread, __ATOMIC_RELAXED), __atomic_load_n(request, __ATOMIC_RELAXED)};
+  return {__atomic_load_n(thread, __ATOMIC_RELAXED) & ~kHasWoken, __atomic_load_n(request, __ATOMIC_RELAXED)};
 }
 
 }  // namespace
+
+PITOT_NAMESPACE_END
+
+namespace pitot::trace {
+
+constexpr Site kConditionSite{kSiteMagic,
+                              SiteKind::kWait,
+                              ConditionArgs::kCount,
+                              0,
+                              __LINE__,
+                              ConditionArgs::Types(),
+                              "wait",
+                              "pitot/wait.h",
+                              "wait",
+                              "\"\", kind, resource, owner_thread, owner_request, spurious"};
+constexpr Site kRelockSite{kSiteMagic,        SiteKind::kWait, WaitArgs::kCount, 0,      __LINE__,
+                           WaitArgs::Types(), "wait",          "pitot/wait.h",   "wait", kLockText};
+
+}  // namespace pitot::trace
+
+PITOT_NAMESPACE_BEGIN
 
 const char* WaitKindName(WaitKind kind) noexcept {
   static constexpr const char* kNames[] = {"other",  "lock",  "condition", "queue", "io",
@@ -53,18 +81,25 @@ Owner ThisOwner() noexcept {
 
 Wait::Wait(const Site* site, WaitKind kind, Name resource, Owner owner) noexcept
     : ring_(detail::Enter()), site_(site), begin_(0), depth_(0), kind_(kind), resource_(resource), owner_(owner) {
-  if (ring_ != nullptr) Open();
+  if (ring_ != nullptr) Open(0);
 }
 
 Wait::Wait(const Site* site, WaitKind kind, const char* resource, Owner owner) noexcept
     : ring_(detail::Enter()), site_(site), begin_(0), depth_(0), kind_(kind), resource_{0}, owner_(owner) {
   if (ring_ == nullptr) return;
   resource_ = Intern(resource);
-  Open();
+  Open(0);
 }
 
-void Wait::Open() noexcept {
-  begin_ = detail::Clock(ring_->gate, detail::Edge::kBegin, site_);
+// A wait for a condition, since `begin` if it goes on (0: it does not).
+Wait::Wait(const Site* site, Name resource, uint64_t begin) noexcept
+    : ring_(detail::Enter()), site_(site), begin_(0), depth_(0), kind_(WaitKind::kCondition), resource_(resource) {
+  if (ring_ != nullptr) Open(begin);
+}
+
+void Wait::Open(uint64_t begin) noexcept {
+  const uint64_t now = detail::Clock(ring_->gate, detail::Edge::kBegin, site_);
+  begin_ = begin != 0 ? begin : now;
   depth_ = ring_->depth;
   WaitArgs args;
   args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request);
@@ -72,21 +107,36 @@ void Wait::Open() noexcept {
   detail::Push(ring_, site_, begin_);
 }
 
-Wait::~Wait() {
-  if (ring_ == nullptr) return;
-  if (ring_ != detail::t_ring) {
-    detail::CloseElsewhere();
-    return;
-  }
+// Reads the clock at the end; 0: it is not open.
+uint64_t Wait::EndTicks() const noexcept {
+  if (ring_ == nullptr) return 0;
+  if (ring_ != detail::t_ring) return detail::CloseElsewhere(), 0;
   // It began in an earlier step of its task (EndStep), which counted it.
-  if (depth_ < detail::kMaxOpen && ring_->open[depth_].begin != begin_) return;
-  const uint64_t end = detail::Clock(ring_->gate, detail::Edge::kEnd);
-  WaitArgs args;
-  args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request);
-  detail::Append(ring_, site_, begin_, end, args);
+  if (depth_ < detail::kMaxOpen && ring_->open[depth_].begin != begin_) return 0;
+  return detail::Clock(ring_->gate, detail::Edge::kEnd);
+}
+
+void Wait::Record(uint64_t end) const noexcept {
+  const auto append = [&](auto args, auto... more) {
+    args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request, more...);
+    detail::Append(ring_, site_, begin_, end, args);
+  };
+  site_ == &trace::kConditionSite ? append(ConditionArgs(), uint64_t{spurious_}) : append(WaitArgs());
+}
+
+void Wait::Leave() noexcept {
   detail::ShowArgs(ring_, depth_, 0, nullptr, 0);
   detail::Pop(ring_, depth_);
 }
+
+uint64_t Wait::End() noexcept {
+  const uint64_t end = EndTicks();
+  if (end != 0) Record(end), Leave();
+  ring_ = nullptr;
+  return end;
+}
+
+Wait::~Wait() { End(); }
 
 void Mutex::lock() {
   if (!mutex_.try_lock()) {
@@ -106,7 +156,9 @@ bool Mutex::try_lock() {
 
 void Mutex::unlock() {
   Publish(&owner_thread_, &owner_request_, {});
-  const bool is_awaited = __atomic_load_n(&waiters_, __ATOMIC_RELAXED) != 0;
+  const uint32_t waiters = __atomic_load_n(&waiters_, __ATOMIC_RELAXED);
+  if (waiters >= kSleeper) holders_[holds_++ % kHolders] = ThisOwner();
+  const bool is_awaited = waiters % kSleeper != 0;
   detail::Ring* ring = is_awaited ? detail::Enter() : nullptr;
   if (ring == nullptr) return mutex_.unlock();
   // Stamped before the next owner can have the lock, recorded after the unlock. The next owner may destroy the mutex.
@@ -118,29 +170,150 @@ void Mutex::unlock() {
   detail::Append(ring, &kReleaseSite, now, now, args);
 }
 
+namespace detail {
+
+ConditionWait::ConditionWait(ConditionVariable* condition, Mutex* mutex) noexcept
+    : condition_(condition), mutex_(mutex), wait_(&trace::kConditionSite, condition->name_, ContinuedFrom()) {}
+
+// The beginning of the wait that this one continues, 0 if none. That is one of the same condition and thread, if the
+// thread has held the mutex since, has recorded nothing, and had time for no more than a look at the predicate. The
+// continuation begins a tick later: its record contains the end of the one before, which it replaces.
+uint64_t ConditionWait::ContinuedFrom() noexcept {
+  const Ring* const ring = Enter();
+  const Mutex::Woken& woken = mutex_->woken_;
+  const bool has_held = (__atomic_load_n(&mutex_->owner_thread_, __ATOMIC_RELAXED) & kHasWoken) != 0;
+  if (ring == nullptr || !has_held || woken.condition != condition_ || woken.ring != ring || woken.head != ring->head ||
+      woken.end <= woken.begin + 1 || Clock(ring->gate) - woken.end > TicksOf(kLookNs))
+    return 0;
+  spurious_before_ = woken.spurious + 1;
+  return woken.begin + 1;
+}
+
+ConditionWait::~ConditionWait() {
+  Ring* const ring = wait_.ring_;
+  // Not if the host has recorded something since, in its predicate: records are in the order of their ends.
+  if (relock_.end != 0 && ring == t_ring && ring->events == relock_.events) {
+    WaitArgs args;
+    args.Set(static_cast<uint64_t>(WaitKind::kLock), mutex_->name_, relock_.owner.thread, relock_.owner.request);
+    Append(ring, &trace::kRelockSite, relock_.begin, relock_.end, args);
+  }
+  const uint64_t end = wait_.End();
+  if (end == 0 || is_over_) return;
+  mutex_->woken_ = {condition_, ring, ring->head, wait_.begin_, end, wait_.spurious_};
+  __atomic_fetch_or(&mutex_->owner_thread_, kHasWoken, __ATOMIC_RELAXED);
+}
+
+void ConditionWait::Sleep() {
+  BeginSleep();
+  condition_->condition_.wait(*this);
+  EndSleep();
+}
+
+bool ConditionWait::SleepFor(uint64_t ns) {
+  // A year counts as for ever, and does not overflow the clock.
+  constexpr uint64_t kLongestNs = uint64_t{365} * 86'400 * 1'000'000'000;
+  BeginSleep();
+  const auto timeout = std::chrono::nanoseconds(ns < kLongestNs ? ns : kLongestNs);
+  const bool is_notified = condition_->condition_.wait_for(*this, timeout) == std::cv_status::no_timeout;
+  EndSleep();
+  return is_notified;
+}
+
+void ConditionWait::BeginSleep() noexcept {
+  wait_.spurious_ = spurious_before_ + sleeps_++;
+  holds_ = mutex_->holds_ + (sleeps_ == 1 ? 1 : 0);  // its own
+  notifications_ = __atomic_load_n(&condition_->notifications_, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&mutex_->waiters_, kSleeper, __ATOMIC_RELAXED);
+}
+
+void ConditionWait::EndSleep() noexcept { __atomic_fetch_sub(&mutex_->waiters_, kSleeper, __ATOMIC_RELAXED); }
+
+// A thread that only looked at its predicate has changed nothing: it is not noted as a holder, and nobody waited for
+// it.
+void ConditionWait::unlock() {
+  if (sleeps_ == 1) return mutex_->unlock();
+  Publish(&mutex_->owner_thread_, &mutex_->owner_request_, {});
+  mutex_->mutex_.unlock();
+}
+
+// A wait for the mutex matters only after the last sleep. The destructor records it.
+void ConditionWait::lock() {
+  relock_ = {};
+  if (!mutex_->mutex_.try_lock()) {
+    __atomic_fetch_add(&mutex_->waiters_, 1, __ATOMIC_RELAXED);
+    Wait wait(&trace::kRelockSite, WaitKind::kLock, mutex_->name_,
+              Look(&mutex_->owner_thread_, &mutex_->owner_request_));
+    mutex_->mutex_.lock();
+    __atomic_fetch_sub(&mutex_->waiters_, 1, __ATOMIC_RELAXED);
+    if (const uint64_t end = wait.EndTicks(); end != 0) {
+      relock_ = {wait.begin_, end, wait.ring_->events, wait.owner_};
+      wait.Leave();
+    }
+    wait.ring_ = nullptr;
+  }
+  Publish(&mutex_->owner_thread_, &mutex_->owner_request_, ThisOwner());
+}
+
+void ConditionWait::Wake() noexcept { wait_.SetOwner(FindNotifier()); }
+
+void ConditionWait::Succeed() noexcept {
+  Wake();
+  is_over_ = true;
+}
+
+// Only a holder of the mutex can have made the predicate true since the waiter looked at it last. It is the last one
+// that notified; or the only one, if the waiter woke before its notification. A predicate that no holder changed is not
+// guarded by the mutex: then it is the last notifier.
+Owner ConditionWait::FindNotifier() const noexcept {
+  const uint32_t holders = mutex_->holds_ - holds_;
+  if (holders == 0) return condition_->NotifierSince(notifications_, 0);
+  const auto holder = [&](uint32_t age) { return mutex_->holders_[(mutex_->holds_ - age) % Mutex::kHolders]; };
+  bool is_only = holders <= Mutex::kHolders;
+  for (uint32_t age = 1; age <= std::min(holders, Mutex::kHolders); ++age) {
+    const Owner one = holder(age);
+    if (one.thread != 0 && condition_->NotifierSince(notifications_, one.thread).thread != 0) return one;
+    is_only &= one.thread == holder(1).thread;
+  }
+  return is_only ? holder(1) : Owner{};
+}
+
+}  // namespace detail
+
+void ConditionVariable::NoteNotifier() noexcept {
+  Owner* const next = &notifiers_[__atomic_fetch_add(&notifications_, 1, __ATOMIC_RELAXED) % kNotifiers];
+  Publish(&next->thread, &next->request, ThisOwner());
+}
+
+Owner ConditionVariable::NotifierSince(uint32_t notifications, uint32_t thread) const noexcept {
+  const uint32_t now = __atomic_load_n(&notifications_, __ATOMIC_RELAXED);
+  for (uint32_t age = 1; age <= std::min(now - notifications, kNotifiers); ++age) {
+    const Owner* const one = &notifiers_[(now - age) % kNotifiers];
+    const Owner notifier = Look(&one->thread, &one->request);
+    if (thread == 0 || notifier.thread == thread) return notifier;
+  }
+  return {};
+}
+
 void ConditionVariable::notify_one() noexcept {
-  Publish(&notifier_thread_, &notifier_request_, ThisOwner());
+  NoteNotifier();
   condition_.notify_one();
 }
 
 void ConditionVariable::notify_all() noexcept {
-  Publish(&notifier_thread_, &notifier_request_, ThisOwner());
+  NoteNotifier();
   condition_.notify_all();
 }
 
 void ConditionVariable::wait(std::unique_lock<Mutex>& lock) {
-  Wait wait(&kConditionSite, WaitKind::kCondition, name_, {});
-  condition_.wait(lock);
-  wait.SetOwner(Look(&notifier_thread_, &notifier_request_));
+  detail::ConditionWait wait(this, lock.mutex());
+  wait.Sleep();
+  wait.Wake();
 }
 
 bool ConditionVariable::wait_for(std::unique_lock<Mutex>& lock, uint64_t timeout_ns) {
-  // A year counts as for ever, and does not overflow the clock.
-  constexpr uint64_t kLongestNs = uint64_t{365} * 86'400 * 1'000'000'000;
-  Wait wait(&kConditionSite, WaitKind::kCondition, name_, {});
-  const auto timeout = std::chrono::nanoseconds(timeout_ns < kLongestNs ? timeout_ns : kLongestNs);
-  if (condition_.wait_for(lock, timeout) == std::cv_status::timeout) return false;
-  wait.SetOwner(Look(&notifier_thread_, &notifier_request_));
+  detail::ConditionWait wait(this, lock.mutex());
+  if (!wait.SleepFor(timeout_ns)) return false;
+  wait.Wake();
   return true;
 }
 

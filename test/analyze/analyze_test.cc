@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include "analyze/facts/recorded.h"
+#include "analyze/overheard.h"
+#include "analyze/soup.h"
 #include "analyze/verdict/contradictions.h"
 #include "base/clock.h"
 #include "base/host_counters.h"
@@ -521,7 +524,7 @@ TEST_CASE("the whole catalogue answers any trace, with times within it and finit
     INFO("seed " << seed);
     const model::Trace trace = test::RandomTrace(seed, 20 + 5 * seed);
     AnalysisReport report;
-    REQUIRE(Analyze(trace, analyze::MakeCatalogue(), {}, &report).ok());
+    REQUIRE(Analyze(trace, test::OverheardCatalogue(), {}, &report).ok());
     const uint32_t rows[] = {0, trace.events.size(), trace.calls.size(), trace.gpu.size()};
     std::set<std::string> not_recorded;
     for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
@@ -596,9 +599,9 @@ TEST_CASE("an analyzer's answers are limited in number", "[analyze]") {
 
 TEST_CASE("a confidence beyond 0 to 1 is the nearest of these", "[analyze]") {
   const auto add = [](Analysis& analysis) {
-    for (const double confidence : {-0.5, 1.5}) {
+    for (const double confidence : {-0.5, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
       Finding finding;
-      finding.code = confidence < 0 ? "t1.least" : "t1.most";
+      finding.code = confidence < 0 ? "t1.least" : confidence > 0 ? "t1.most" : "t1.none";
       finding.confidence = confidence;
       analysis.Add(finding);
     }
@@ -608,6 +611,24 @@ TEST_CASE("a confidence beyond 0 to 1 is the nearest of these", "[analyze]") {
 
   CHECK(report.analyzers[0].findings[0].confidence == 0);
   CHECK(report.analyzers[0].findings[1].confidence == 1);
+  CHECK(report.analyzers[0].findings[2].confidence == 0);
+}
+
+TEST_CASE("no analyzer of the catalogue claims a confidence beyond 0 to 1, whatever the rows say", "[analyze]") {
+  const auto catalogue = test::OverheardCatalogue();
+  std::set<std::string> codes;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    INFO("seed " << seed);
+    const model::Trace soup = test::Soup(seed);
+    for (const model::Trace& trace : {soup, test::Stretched(soup)}) {
+      AnalysisReport report;
+      REQUIRE(Analyze(trace, catalogue, {}, &report).ok());
+      for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
+        for (const analyze::FindingRow& row : analyzer.findings) codes.insert(row.code);
+      }
+    }
+  }
+  CHECK(codes.size() > 15);
 }
 
 TEST_CASE("an analyzer whose time was up once has none later", "[analyze]") {

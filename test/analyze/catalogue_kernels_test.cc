@@ -27,9 +27,10 @@ void IsH100(GpuTrace* made) {
 
 // Ten launches of 100 us.
 analyze::AnalysisReport Launched(uint32_t blocks, uint32_t threads, uint32_t registers = 32, bool beside = false,
-                                 const std::string& name = "_Z4gemmv") {
+                                 const std::string& name = "_Z4gemmv", uint32_t threads_per_warp = 0) {
   GpuTrace made(2000);
   IsH100(&made);
+  made.trace.devices[0].threads_per_warp = threads_per_warp;
   model::KernelShape shape;
   shape.grid[0] = blocks;
   shape.block[0] = threads;
@@ -101,6 +102,17 @@ TEST_CASE("a20 finds blocks without whole warps, but not those with whole ones",
   CHECK(finding->value == Approx(1 - 33.0 / 64));
   CHECK(finding->summary.find("gemm") != std::string::npos);
   CHECK_FALSE(Found(Launched(132 * 64, 64), "a20.partial_warps").has_value());
+}
+
+TEST_CASE("a20 counts AMD's wavefronts of 64 threads", "[a20]") {
+  const auto partial_warps = [](uint32_t threads, uint32_t threads_per_warp) {
+    return Found(Launched(132 * 64, threads, 32, false, "_Z4gemmv", threads_per_warp), "a20.partial_warps");
+  };
+  const std::optional<analyze::FindingRow> finding = partial_warps(32, 64);
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(0.5));
+  CHECK_FALSE(partial_warps(64, 64).has_value());
+  CHECK_FALSE(partial_warps(32, 32).has_value());
 }
 
 TEST_CASE("a20 finds grids that leave multiprocessors empty, unless other kernels run next to them", "[a20]") {

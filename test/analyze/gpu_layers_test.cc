@@ -9,7 +9,9 @@
 
 #include "analyze/blame_of.h"
 #include "base/gpu_counters.h"
+#include "pitot/analyze/judgement.h"
 #include "pitot/analyze/why.h"
+#include "pitot/wait.h"
 #include "serialize/sample_trace.h"
 
 using namespace pitot;
@@ -473,4 +475,48 @@ TEST_CASE("the layers of another batch on another stream held up a batch whose o
   const analyze::BlameSegment* const segment = Find(blame, Blame::kGpuContention);
   REQUIRE(segment != nullptr);
   CHECK(segment->by.batch == other);
+}
+
+namespace {
+
+// Two batches on one stream: the work of the other one is ahead, and takes 49 ms where 30 are usual.
+struct WaitingNeighbour : Server {
+  WaitingNeighbour() {
+    second = maker.Thread("executor 2");
+    ahead = maker.Batch(12, "resnet50", second, 110 * kMs, 75 * kMs);
+    maker.Member(ahead, maker.Request(2, "/other", 100 * kMs, 90 * kMs), 110 * kMs);
+    maker.Event(second, maker.Site(SiteKind::kScope, "forward"), 110 * kMs, 75 * kMs, {kNone, ahead});
+    Span("forward", 111, 160, 0, ahead);
+    calls.back().thread = second;
+    Usual("forward", 30);
+    Span("forward", 160, 185, 0, kNone, 115);
+    Wait("cudaStreamSynchronize", 120, 185);
+  }
+  analyze::Judgement Judge() {
+    Walk();
+    analyze::Judgement judgement;
+    REQUIRE(JudgeRequest(maker.trace, request, nullptr, &judgement).ok());
+    return judgement;
+  }
+  uint32_t second, ahead;
+};
+
+}  // namespace
+
+TEST_CASE("behind GPU work that waited itself, the chain goes on to what it waited for", "[layers]") {
+  WaitingNeighbour server;
+  server.maker.Event(server.second, server.maker.WaitSite(), 112 * kMs, 38 * kMs, {kNone, server.ahead},
+                     {static_cast<uint64_t>(WaitKind::kIo), server.maker.String("weights"), 0, 0});
+
+  const analyze::Judgement judgement = server.Judge();
+
+  const std::vector<analyze::VerdictNode>& tree = judgement.verdict.tree;
+  INFO(VerdictText(judgement.index, judgement.blame, judgement.verdict));
+  const auto waited = std::find_if(tree.begin(), tree.end(), [](const analyze::VerdictNode& node) {
+    return node.kind == analyze::NodeKind::kPart && node.blame == Blame::kHostPagefaultIo;
+  });
+  REQUIRE(waited != tree.end());
+  CHECK(waited->hops == 1);
+  CHECK(tree[waited->parent].kind == analyze::NodeKind::kGpuWork);
+  CHECK(tree[waited->parent].by.batch == server.ahead);
 }

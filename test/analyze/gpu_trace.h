@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/overheard.h"
 #include "pitot/analyze/analyze.h"
 #include "pitot/model/trace.h"
 
@@ -148,7 +149,7 @@ class GpuTrace {
 
   // `make` makes the catalogue.
   analyze::AnalysisReport Run(const std::string& analyzer, analyze::AnalyzeOptions options = {},
-                              std::vector<std::unique_ptr<Analyzer>> (*make)() = analyze::MakeCatalogue) const {
+                              std::vector<std::unique_ptr<Analyzer>> (*make)() = OverheardCatalogue) const {
     REQUIRE(FindInconsistency(trace) == "");
     analyze::AnalysisReport report;
     options.only = {analyzer};

@@ -405,11 +405,11 @@ TEST_CASE("where every step has a prompt, a step of usual work has no doubt", "[
   CHECK(judgement.verdict.causes[0].blame == Blame::kHostOncpuFramework);
 }
 
-TEST_CASE("of many large members the 16 largest are named", "[mixed_work]") {
-  GivenEngine engine({.late_work = 125, .late_prompts = 20});
+TEST_CASE("of many large members the 64 largest are named", "[mixed_work]") {
+  GivenEngine engine({.late_work = 125, .late_prompts = 80});
   const Judgement judgement = engine.Judge();
-  CHECK(judgement.index.data()->index.mixed_work.OfBatch(kLate).parts.size() == 16);
-  CHECK(judgement.blame.blame[Blame::kExecutorBusy] / kMs == 200);  // 16 of 20 parts of 250 ms
+  CHECK(judgement.index.data()->index.mixed_work.OfBatch(kLate).parts.size() == 64);
+  CHECK(judgement.blame.blame[Blame::kExecutorBusy] / kMs == 200);  // 64 of 80 parts of 250 ms
 }
 
 TEST_CASE("sequences of one request that join a step each are one member, and its work is their sum", "[mixed_work]") {
@@ -530,4 +530,60 @@ TEST_CASE("the usual time of a batch is that of batches with about as much work"
   Judgement judgement;
   REQUIRE(JudgeRequest(trace, victim, nullptr, &judgement).ok());
   CHECK(judgement.blame.blame[Blame::kExecutorBusy] / kMs == 60);  // beyond 10 ms, not beyond 30
+}
+
+TEST_CASE("in an engine that begins the next step early, a prompt is named in whichever step the time was recorded",
+          "[mixed_work]") {
+  // Each step begins when the one before it is scheduled to end 8 ms later, and ends 10 ms after that. A step with a
+  // prompt takes 6 ms more of code at its begin: the step before it waits for that, too.
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("engine"), site = maker.Site(SiteKind::kScope, "execute");
+  maker.trace.window_end_ns = 100'000 * kMs;
+  std::vector<uint32_t> decoders;
+  for (uint32_t one = 0; one < 5; ++one) {
+    decoders.push_back(maker.Request(10 + one, "/generate", kMs, 5'000 * kMs));
+    maker.trace.requests.back().begin_thread = maker.trace.requests.back().end_thread = thread;
+    maker.trace.requests.back().first_token_ns = 10 * kMs;
+  }
+  struct Step {
+    int64_t begin_ns, code_ns;
+    double work;
+  };
+  std::vector<Step> steps;
+  int64_t at_ns = 2 * kMs;
+  for (uint32_t i = 0; i < 200; ++i) {
+    const bool is_late = i == 150, has_prompt = i % 10 == 5;
+    steps.push_back({at_ns, (is_late ? 60 : has_prompt ? 6 : 1) * kMs, is_late ? 4'000. : has_prompt ? 50. : 0.});
+    at_ns += steps.back().code_ns + kMs;
+  }
+  steps.push_back({at_ns, kMs, 0});
+  uint32_t late = kNone, guilty = kNone;
+  for (uint32_t i = 0; i + 1 < steps.size(); ++i) {
+    const Step& step = steps[i];
+    const int64_t end_ns = steps[i + 1].begin_ns + steps[i + 1].code_ns;  // after the code of the next step
+    const uint32_t batch = maker.Batch(1'000 + i, "vllm step", thread, step.begin_ns, end_ns - step.begin_ns);
+    maker.trace.batches[batch].close = static_cast<uint8_t>(BatchClose::kStep);
+    for (const uint32_t one : decoders) {
+      maker.Member(batch, one, step.begin_ns);
+      maker.trace.members.back().work = 1;
+      maker.trace.tokens.push_back({one, thread, end_ns, 1});
+    }
+    if (step.work != 0) {
+      const uint32_t prompt = maker.Request(100 + i, "/generate", step.begin_ns, end_ns - step.begin_ns);
+      maker.trace.requests[prompt].begin_thread = maker.trace.requests[prompt].end_thread = thread;
+      maker.Member(batch, prompt, step.begin_ns);
+      maker.trace.members.back().work = step.work;
+      if (i == 150) guilty = prompt;
+    }
+    maker.Event(thread, site, step.begin_ns, step.code_ns, {kNone, batch});
+    if (i == 149) late = static_cast<uint32_t>(maker.trace.tokens.size()) - 1;
+  }
+  const model::Trace trace = maker.Finish();
+  REQUIRE(FindInconsistency(trace) == "");
+  Judgement judgement;
+  REQUIRE(JudgeToken(trace, late, &judgement).ok());
+  INFO(VerdictText(judgement.index, judgement.blame, judgement.verdict));
+  REQUIRE(!judgement.verdict.causes.empty());
+  CHECK(judgement.verdict.causes[0].blame == Blame::kExecutorBusy);
+  CHECK(judgement.verdict.causes[0].by.request == guilty);
 }

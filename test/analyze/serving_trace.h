@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyze/gpu_trace.h"
+#include "analyze/overheard.h"
 #include "serialize/sample_trace.h"
 
 namespace pitot::test {
@@ -27,7 +28,7 @@ inline AnalysisReport Run(const Trace& trace, const std::string& analyzer, Analy
   REQUIRE(FindInconsistency(trace) == "");
   AnalysisReport report;
   options.only = {analyzer};
-  REQUIRE(Analyze(trace, analyze::MakeCatalogue(), options, &report).ok());
+  REQUIRE(Analyze(trace, OverheardCatalogue(), options, &report).ok());
   REQUIRE(std::string(report.analyzers.at(0).status.message()) == "");
   return report;
 }

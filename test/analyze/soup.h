@@ -58,6 +58,37 @@ inline model::Trace Soup(uint32_t seed) {
   return trace;
 }
 
+// The trace with times a thousand times as long: random ones last a few microseconds.
+inline model::Trace Stretched(model::Trace trace) {
+  constexpr int64_t kTimes = 1'000;
+  const auto all = [](auto& table, auto... times) {
+    for (auto& row : table) ((row.*times *= row.*times == model::kOpen ? 1 : kTimes), ...);
+  };
+  const auto columns = [](auto&... times) {
+    for (auto* column : {&times...}) {
+      for (int64_t& time : *column) time *= time == model::kOpen ? 1 : kTimes;
+    }
+  };
+  columns(trace.events.begin_ns, trace.events.duration_ns, trace.calls.begin_ns, trace.calls.duration_ns,
+          trace.gpu.begin_ns, trace.gpu.duration_ns, trace.samples.at_ns);
+  all(trace.requests, &model::RequestRow::begin_ns, &model::RequestRow::duration_ns,
+      &model::RequestRow::first_token_ns);
+  for (model::RequestRow& row : trace.requests) all(row.stages, &model::Stage::begin_ns, &model::Stage::duration_ns);
+  all(trace.batches, &model::BatchRow::begin_ns, &model::BatchRow::duration_ns, &model::BatchRow::submitted_ns);
+  all(trace.members, &model::MemberRow::join_ns, &model::MemberRow::leave_ns);
+  all(trace.handoffs, &model::HandoffRow::enqueue_ns, &model::HandoffRow::take_ns);
+  all(trace.asyncs, &model::AsyncRow::begin_ns, &model::AsyncRow::duration_ns);
+  all(trace.tokens, &model::TokenRow::at_ns);
+  all(trace.firings, &model::FiringRow::at_ns);
+  all(trace.losses, &model::LossRow::begin_ns, &model::LossRow::end_ns);
+  all(trace.gpu_losses, &model::GpuLossRow::begin_ns, &model::GpuLossRow::end_ns);
+  all(trace.overheads, &model::OverheadRow::begin_ns, &model::OverheadRow::duration_ns);
+  all(trace.depths, &model::DepthRow::begin_ns, &model::DepthRow::end_ns);
+  trace.window_begin_ns *= kTimes;
+  trace.window_end_ns *= kTimes;
+  return trace;
+}
+
 }  // namespace pitot::test
 
 #endif  // PITOT_TEST_ANALYZE_SOUP_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stacks that were read while a request was late: they say where it was blocked.
+// Stacks that were read while a request was late: they say where it was blocked, and where its code ran.
 #include "analyze/blame/stacks.h"
 
 #include <algorithm>
@@ -35,9 +35,11 @@ constexpr int64_t kWorkerTid = 77;
 struct Kind {
   bool has_scope = true;    // otherwise its time is not recorded
   bool has_counter = true;  // the worker's time on a CPU is read every 20 ms
+  bool is_busy = false;     // it runs in its scope, and is not blocked
 };
 
-// One request of 10 ms after the other on a thread. One of them is blocked for 300 ms, from 5 ms after its begin.
+// One request of 10 ms after the other on a thread. One of them is blocked or runs for 300 ms more, from 5 ms after its
+// begin.
 struct Server {
   explicit Server(const Kind& kind) : how(kind) {
     worker = maker.Thread("worker");
@@ -94,7 +96,8 @@ struct Server {
     trace = maker.Finish();
     test::CounterValues on_cpu;
     for (int64_t ns = 0; how.has_counter && ns < trace.window_end_ns; ns += 20 * kMs) {
-      const int64_t slept_ns = ns <= blocked.begin_ns ? 0 : std::min(ns, blocked.end_ns) - blocked.begin_ns;
+      const bool has_slept = !how.is_busy && ns > blocked.begin_ns;
+      const int64_t slept_ns = has_slept ? std::min(ns, blocked.end_ns) - blocked.begin_ns : 0;
       on_cpu.push_back({ns / kMs, static_cast<double>(ns - slept_ns)});
     }
     if (how.has_counter) test::AddCounter(&trace, kNone, base::ThreadCounter(kWorkerTid, base::kOnCpu), on_cpu);
@@ -275,4 +278,80 @@ TEST_CASE("verdict.json has the frames of a stack and how many agree", "[stacks]
   CHECK(Has(json,
             R"~("stacks":{"place":"recvbelowfetch(app.py:88)","system_call":"recv","frames":["fetch(app.py:88)",)~"
             R"~("serve(app.py:5)"],"agree":28,"count":28,"at_ns":25000000})~"));
+}
+
+TEST_CASE("a verdict names the function in which late code ran", "[stacks]") {
+  Server server({.is_busy = true});
+  for (int64_t ms = 20; ms < 300; ms += 20) {
+    const bool is_merging = ms != 20 && ms != 160;
+    server.Stack(ms, "", 0, {is_merging ? "_merge (scheduler.py:412)" : "step (scheduler.py:7)", "run (engine.py:5)"});
+  }
+
+  const Judgement& judgement = server.Judge();
+
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(judgement.verdict.causes[0].blame == Blame::kHostOncpuPre);
+  CHECK(Has(server.Sentence(),
+            "spent 310.0 ms on host code in \"forward\" on worker, in _merge (scheduler.py:412), in "
+            "12 of 14 stacks"));
+  CHECK(Has(server.text, "_merge (scheduler.py:412), in 12 of 14 stacks"));
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "look_at_code");
+  std::string json = server.Json();
+  json.erase(std::remove_if(json.begin(), json.end(), [](char c) { return c == ' ' || c == '\n'; }), json.end());
+  const std::string stacks =
+      R"~("stacks":{"place":"_merge(scheduler.py:412)","frames":["_merge(scheduler.py:412)","run(engine.py:5)"],)~"
+      R"~("agree":12,"count":14,"at_ns":45000000})~";
+  CHECK(Has(json, "\"place_ns\":310000000," + stacks));                       // of the cause
+  CHECK(Has(json, "\"thread\":\"worker\",\"event\":\"forward\"," + stacks));  // of its segment
+}
+
+TEST_CASE("code that moves between lines and callees has the function that most stacks share", "[stacks]") {
+  Server server({.is_busy = true});
+  const std::string how = GENERATE("lines", "callees");
+  INFO(how);
+  for (int64_t ms = 20; ms < 300; ms += 20) {
+    const std::string number = std::to_string(ms);
+    if (how == "lines")
+      server.Stack(ms, "", 0, {("_merge (scheduler.py:" + number + ")").c_str(), "run (engine.py:5)"});
+    else
+      server.Stack(ms, "", 0, {("key" + number + " (keys.py:9)").c_str(), "_merge (scheduler.py:412)"});
+  }
+
+  server.Judge();
+
+  CHECK(Has(server.Sentence(), how == "lines" ? "in _merge (scheduler.py), in 14 of 14 stacks"
+                                              : "in _merge (scheduler.py:412), in 14 of 14 stacks"));
+}
+
+TEST_CASE("stacks that are few, disagree, come late, leave a gap, sleep or are native do not say where code ran",
+          "[stacks]") {
+  const std::string how = GENERATE("few", "disagree", "late", "gap", "asleep", "native", "elsewhere");
+  INFO(how);
+  Server server({.is_busy = true});
+  for (int64_t ms = 20; ms < 300; ms += 10) {
+    if ((how == "few" && ms > 30) || (how == "late" && ms < 200) || (how == "gap" && ms > 50 && ms < 290)) continue;
+    const bool is_other = how == "disagree" && ms % 30 == 0;
+    server.Stack(ms + (how == "elsewhere" ? 400 : 0), how == "asleep" ? "recv" : "", how == "native" ? 0x100 : 0,
+                 {is_other ? "store (app.py:9)" : "fetch (app.py:88)"});
+  }
+
+  const Judgement& judgement = server.Judge();
+
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(!Has(server.Sentence(), "stacks"));
+  CHECK(!Has(server.Json(), "\"stacks\""));
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "speed_preprocessing");
+}
+
+TEST_CASE("stacks of code without counters keep their system call", "[stacks]") {
+  Server server({.has_counter = false});
+  server.StacksInFetch(20, 300);
+
+  const Judgement& judgement = server.Judge();
+
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(Has(server.Sentence(),
+            "spent 310.0 ms in \"forward\" on worker, running or asleep, in recv below fetch "
+            "(app.py:88), in 28 of 28 stacks"));
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "watch_threads");
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,55 @@ void CheckSums(const Verdict& verdict) {
   }
   REQUIRE(verdict.root.confidence >= 0);
   REQUIRE(verdict.root.confidence <= 1);
+  for (const Cause& cause : verdict.causes) {
+    INFO(BlameName(cause.blame) << ": confidence " << cause.confidence);
+    REQUIRE((cause.confidence >= 0 && cause.confidence <= 1));
+  }
+}
+
+// A late request whose time, and its executor's, is made of random parts.
+uint32_t AddRandom(uint32_t seed, ImageServer* server) {
+  std::mt19937 random(seed);
+  const auto draw = [&](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
+  TraceMaker& maker = server->maker;
+  const int64_t at_ns = server->late_ns, taken_ns = at_ns + (1 + draw(60)) * kMs;
+  const int64_t done_ns = taken_ns + (6 + draw(100)) * kMs, end_ns = done_ns + (1 + draw(60)) * kMs;
+  const uint32_t other = server->Handle(server->third, "/other", at_ns, end_ns);
+  const uint32_t late = server->Handle(server->http, "/classify", at_ns, at_ns);
+  maker.trace.requests[late].duration_ns = end_ns - at_ns;
+  const uint32_t batch = maker.Batch(0x9999, "resnet50", server->executor, taken_ns, done_ns - taken_ns);
+  maker.Member(batch, late, taken_ns);
+  if (draw(3) == 0) maker.Member(batch, other, taken_ns);
+  if (draw(3) != 0)
+    maker.trace.handoffs.push_back(
+        {late, maker.String("images"), server->http, server->executor, at_ns, taken_ns, batch});
+  const char* const calls[] = {"cudaLaunchKernel", "cudaStreamSynchronize", "cudaMemcpy", "cudaMalloc"};
+  const auto fill = [&](uint32_t thread, int64_t from_ns, int64_t until_ns, Context context) {
+    while (from_ns < until_ns) {
+      const int64_t to_ns = std::min(until_ns, from_ns + (1 + draw(40)) * kMs);
+      const Context of = draw(4) == 0 ? Context{other, kNone} : context;
+      switch (draw(5)) {
+        case 0:
+          break;  // nothing recorded
+        case 1:
+          server->Scope(thread, server->decode, from_ns, to_ns, of);
+          break;
+        case 2:
+          maker.Call(thread, calls[draw(4)], from_ns, to_ns - from_ns, of);
+          break;
+        default:
+          server->Wait(thread, static_cast<WaitKind>(1 + draw(8)), draw(2) == 0 ? "cache" : "tasks", from_ns, to_ns, of,
+                       draw(2) == 0 ? server->other : kNone, draw(3) == 0 ? other : kNone);
+      }
+      from_ns = to_ns;
+    }
+  };
+  fill(server->http, at_ns, taken_ns, {late, kNone});
+  fill(server->http, done_ns, end_ns, {late, kNone});
+  fill(server->executor, taken_ns, done_ns, {kNone, batch});
+  if (draw(4) == 0)
+    maker.trace.losses.push_back({server->executor, model::LossReason::kOverwritten, at_ns, taken_ns, 7, 0});
+  return late;
 }
 
 std::string TextOf(const Judgement& judgement) {
@@ -403,7 +453,7 @@ TEST_CASE("a root that says how long but not why is half as sure", "[tree]") {
 }
 
 TEST_CASE("a verdict without a baseline follows waits, too, and is less sure", "[tree]") {
-  ImageServer server(30);
+  ImageServer server(11);
   const int64_t at_ns = server.late_ns;
   const uint32_t copier = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 150 * kMs);
   const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 150 * kMs, at_ns + 156 * kMs);
@@ -471,37 +521,6 @@ TEST_CASE("the stage with the largest difference from usual is named", "[tree]")
   CHECK(Has(TextOf(judgement), "stage \"queue\" 47.0 ms, usually 0 us"));
 }
 
-// The trace with times a thousand times as long: random ones last a few microseconds.
-model::Trace Stretched(model::Trace trace) {
-  constexpr int64_t kTimes = 1'000;
-  const auto all = [](auto& table, auto... times) {
-    for (auto& row : table) ((row.*times *= row.*times == model::kOpen ? 1 : kTimes), ...);
-  };
-  const auto columns = [](auto&... times) {
-    for (auto* column : {&times...}) {
-      for (int64_t& time : *column) time *= time == model::kOpen ? 1 : kTimes;
-    }
-  };
-  columns(trace.events.begin_ns, trace.events.duration_ns, trace.calls.begin_ns, trace.calls.duration_ns,
-          trace.gpu.begin_ns, trace.gpu.duration_ns, trace.samples.at_ns);
-  all(trace.requests, &model::RequestRow::begin_ns, &model::RequestRow::duration_ns,
-      &model::RequestRow::first_token_ns);
-  for (model::RequestRow& row : trace.requests) all(row.stages, &model::Stage::begin_ns, &model::Stage::duration_ns);
-  all(trace.batches, &model::BatchRow::begin_ns, &model::BatchRow::duration_ns, &model::BatchRow::submitted_ns);
-  all(trace.members, &model::MemberRow::join_ns, &model::MemberRow::leave_ns);
-  all(trace.handoffs, &model::HandoffRow::enqueue_ns, &model::HandoffRow::take_ns);
-  all(trace.asyncs, &model::AsyncRow::begin_ns, &model::AsyncRow::duration_ns);
-  all(trace.tokens, &model::TokenRow::at_ns);
-  all(trace.firings, &model::FiringRow::at_ns);
-  all(trace.losses, &model::LossRow::begin_ns, &model::LossRow::end_ns);
-  all(trace.gpu_losses, &model::GpuLossRow::begin_ns, &model::GpuLossRow::end_ns);
-  all(trace.overheads, &model::OverheadRow::begin_ns, &model::OverheadRow::duration_ns);
-  all(trace.depths, &model::DepthRow::begin_ns, &model::DepthRow::end_ns);
-  trace.window_begin_ns *= kTimes;
-  trace.window_end_ns *= kTimes;
-  return trace;
-}
-
 TEST_CASE("trees of any rows add up to the nanosecond, and are bounded", "[tree]") {
   uint32_t trees = 0, followed = 0, deep = 0;
   for (uint32_t seed = 0; seed < 1'000; ++seed) {
@@ -533,6 +552,27 @@ TEST_CASE("trees of any rows add up to the nanosecond, and are bounded", "[tree]
   CHECK(trees > 1'000);
   CHECK(followed > 200);
   CHECK(deep > 30);
+}
+
+TEST_CASE("every confidence of a request made of random parts is from 0 to 1, and its tree adds up", "[tree]") {
+  uint32_t causes = 0, slept = 0, followed = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    INFO("seed " << seed);
+    ImageServer server(70);
+    const uint32_t late = AddRandom(seed, &server);
+
+    const Verdict verdict = server.Judge(late).verdict;
+
+    CheckSums(verdict);
+    followed += std::any_of(verdict.tree.begin(), verdict.tree.end(), [](auto& node) { return node.hops > 0; }) ? 1 : 0;
+    for (const Cause& cause : verdict.causes) {
+      ++causes;
+      slept += cause.blame == Blame::kHostBlockedUnknown ? 1 : 0;
+    }
+  }
+  CHECK(causes > 400);
+  CHECK(slept > 100);
+  CHECK(followed > 10);
 }
 
 TEST_CASE("what a member's own scope took beyond the usual is the root of those that waited for it in their batch",

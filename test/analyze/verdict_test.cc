@@ -1644,7 +1644,7 @@ TEST_CASE("a cause is less sure the smaller its share of the excess is", "[verdi
 
 TEST_CASE("blame comes without a verdict if there are too few normal requests", "[verdict]") {
   Route route;
-  route.Learn(59);
+  route.Learn(19);
   BlameVector slow = route.Draw();
   slow[Blame::kHostLock] += 20 * kMs;
 
@@ -1655,6 +1655,28 @@ TEST_CASE("blame comes without a verdict if there are too few normal requests", 
   CHECK(verdict.causes.empty());
   REQUIRE(verdict.largest.size() == 3);
   CHECK(verdict.largest[0].blame == Blame::kHostLock);
+}
+
+TEST_CASE("twenty normal requests are enough for a cause, at half its confidence", "[verdict]") {
+  const auto judge = [](int n) {
+    Route route;
+    route.Learn(n);
+    BlameVector slow = route.Draw();
+    slow[Blame::kHostLock] += 20 * kMs;
+    return route.Judge(route.Make(slow));
+  };
+
+  const Verdict few = judge(20), most = judge(59), many = judge(60);
+
+  for (const Verdict* verdict : {&few, &most}) {
+    REQUIRE(verdict->kind == VerdictKind::kCauses);
+    CHECK(verdict->causes.at(0).blame == Blame::kHostLock);
+    CHECK(verdict->alpha == Approx(std::max(0.05, verdict->least_p)));
+    CHECK(verdict->causes[0].confidence < 0.5);
+    CHECK(verdict->causes[0].unsure == std::string("very few normal requests"));
+  }
+  CHECK(few.causes[0].confidence < most.causes[0].confidence);
+  CHECK(most.causes[0].confidence < many.causes.at(0).confidence);
 }
 
 TEST_CASE("few normal requests, others' sizes and losses lower the confidence, and are named", "[verdict]") {
@@ -1877,6 +1899,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
       {Blame::kLaunchQueueFull, "gpu_bound"},
       {Blame::kAllocStall, "allocate_early"},
       {Blame::kLazyLoadJit, "load_early"},
+      {Blame::kLazyLoadJit, "warm_up", Proof::kFirstUse},
       {Blame::kSyncReturn, "return_from_sync"},
       {Blame::kSyncReturn, "wait_once", Proof::kManyWaits},
       {Blame::kH2d, "copy_better"},
@@ -1891,6 +1914,9 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
       {Blame::kExecutorBusy, "limit_step_work", Proof::kLargeMember},
       {Blame::kHostBlockedUnknown, "find_who_stopped_it", Proof::kStoodStill},
       {Blame::kHostBlockedUnknown, "look_at_stack", Proof::kPlaced},
+      {Blame::kHostOncpuPre, "look_at_code", Proof::kPlaced},
+      {Blame::kHostOncpuFramework, "look_at_code", Proof::kPlaced},
+      {Blame::kHostOncpuPost, "look_at_code", Proof::kPlaced},
       {Blame::kQueueWaitOthers, "free_loop", Proof::kHeldLoop},
       {Blame::kUntraced, "look_at_stack", Proof::kPlaced},
       {Blame::kHostBlockedUnknown, "say_size", Proof::kMayBeMixed},

@@ -118,6 +118,64 @@ TEST_CASE("a GPU activity long before the only call with its correlation has ano
   CHECK(trace.gpu.call == std::vector<uint32_t>{kNone, 0});
 }
 
+TEST_CASE("no kernel of the window is tied to a call of long before", "[gpu]") {
+  constexpr int64_t kSecond = 1'000'000'000;
+  struct Case {
+    const char* name;
+    int64_t begin_s, end_s;  // before the window's begin
+    bool is_kept;
+  };
+  const Case cases[] = {
+      {"cuLaunchKernelEx", 178, 177, false},  // and a wrapped correlation
+      {"cuLaunchKernelEx", 178, 0, false},    // an old beginning paired with an end of now
+      {"cuLaunchKernelEx", 29, 0, true},     {"cudaMemcpy", 178, 0, true},  // it waited for the GPU
+      {"cudaMemcpy", 178, 31, false},        {"cudaMemcpy", 178, 29, true},
+  };
+  for (const bool is_in_ring : {true, false}) {
+    for (const Case& one : cases) {
+      INFO(one.name << " from " << one.begin_s << " to " << one.end_s << (is_in_ring ? ", in a ring" : ""));
+      std::vector<CallSource> sources;
+      Trace trace = WithCalls({}, &sources);
+      trace.window_begin_ns = 200 * kSecond, trace.window_end_ns = 205 * kSecond;
+      const int64_t begin_ns = trace.window_begin_ns - one.begin_s * kSecond,
+                    duration_ns = (one.begin_s - one.end_s) * kSecond;
+      if (is_in_ring) {
+        trace.calls = WithCalls({{0, begin_ns, 7}}, &sources).calls;
+        trace.calls.duration_ns[0] = duration_ns;
+        trace.calls.name[0] = trace.strings.Add(one.name);
+        sources[0].collector = pitot::Intern("cupti").index;
+      }
+      GpuTables gpu(&trace, sources, {});
+      gpu.BeginCollector(1 << 20, "cupti");
+      if (!is_in_ring) gpu.Add(GpuCall{begin_ns, duration_ns, 1000, gpu.AddText(one.name), 7});
+      gpu.Add(Kernel(gpu.AddStream(kNone, 1, 7), trace.window_begin_ns + kSecond, 7));
+      gpu.Finish();
+
+      CHECK(pitot::model::FindInconsistency(trace) == "");
+      CHECK(trace.gpu.call[0] == (one.is_kept ? 0 : kNone));
+      CHECK(trace.calls.size() == (one.is_kept ? 1 : 0));
+      CHECK(AttributeOf(trace, "collector.cupti.stale_calls") == (one.is_kept ? "" : "1"));
+    }
+  }
+}
+
+TEST_CASE("a call inside one of long before is left out with it", "[gpu]") {
+  constexpr int64_t kSecond = 1'000'000'000;
+  Trace trace = WithCalls({}, nullptr);
+  trace.window_begin_ns = 200 * kSecond, trace.window_end_ns = 205 * kSecond;
+  GpuTables gpu(&trace, {}, {});
+  gpu.BeginCollector(1 << 20, "cupti");
+  gpu.Add(GpuCall{20 * kSecond, 181 * kSecond, 1000, gpu.AddText("cudaLaunchKernel"), 7});
+  gpu.Add(GpuCall{20 * kSecond + 10, 100, 1000, gpu.AddText("cuLaunchKernel"), 8});
+  gpu.Add(GpuCall{202 * kSecond, 10, 1000, gpu.AddText("cudaLaunchKernel"), 9});
+  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
+  for (const uint32_t correlation : {8, 9}) gpu.Add(Kernel(stream, 202 * kSecond + correlation, correlation));
+  gpu.Finish();
+
+  REQUIRE(trace.calls.size() == 1);
+  CHECK(trace.gpu.call == std::vector<uint32_t>{kNone, 0});
+}
+
 TEST_CASE("a call belongs to the latest thread with its number that had begun by then", "[gpu]") {
   Trace trace = WithCalls({}, nullptr);
   trace.threads[1].tid = trace.threads[0].tid;

@@ -10,6 +10,7 @@ import contextvars
 import ctypes
 import functools
 import gc
+import importlib.util
 import os
 import socket
 import subprocess
@@ -254,6 +255,128 @@ print(asyncio.events.Handle._run.__module__)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "asyncio.events\n", ""))
 
 
+@unittest.skipUnless(importlib.util.find_spec("uvloop"), "uvloop is not installed")
+class EventLoopsOfUvloop(WithRecorder):
+    def setUp(self):
+        super().setUp()
+        import uvloop
+        self.run_loop = uvloop.run
+        self.wait_until(lambda: "call_soon" in vars(uvloop.Loop), "the watch follows uvloop")
+
+    def test_requests_follow_their_tasks(self):
+        seen = []
+
+        async def serve(route, pause):
+            with pitot.Request(route) as request:
+                for _ in range(3):
+                    await asyncio.sleep(pause)
+                    seen.append((pitot.this_owner().request, request.id))
+
+        async def main():
+            await asyncio.gather(serve("/a", 0.001), serve("/b", 0.0015), serve("/c", 0))
+            seen.append((pitot.this_owner().request, 0))
+
+        self.run_loop(main())
+        self.assertEqual(len(seen), 10)
+        for owner, request in seen:
+            self.assertEqual(owner, request)
+
+    def test_a_step_that_held_the_loop_is_recorded_by_its_function(self):
+        async def slow_handler():
+            time.sleep(0.002)
+
+        def slow_callback(_number):
+            time.sleep(0.002)
+
+        def slow_timer():
+            time.sleep(0.002)
+
+        async def main():
+            await asyncio.create_task(slow_handler())
+            asyncio.get_running_loop().call_soon(functools.partial(slow_callback, 1))
+            asyncio.get_running_loop().call_later(0.001, slow_timer)
+            await asyncio.sleep(0.005)
+
+        self.run_loop(main())
+        trace = self.trace()
+        for function in ("slow_handler", "slow_callback", "slow_timer"):
+            self.assertRegex(trace, f"{function} \\({FILE}:[0-9]+\\)".encode())
+
+
+class LoopsWithHandlesOfTheirOwn(unittest.TestCase):
+    """As uvloop.Loop: its callbacks do not run by asyncio's handles."""
+
+    class Base:
+        def __init__(self):
+            self.ready = []
+
+        def call_soon(self, callback, *args, context=None):
+            self.ready.append((contextvars.copy_context() if context is None else context, callback, args))
+            return len(self.ready)
+
+        def call_soon_threadsafe(self, callback, *args, context=None):
+            return self.call_soon(callback, *args, context=context)
+
+        def call_later(self, delay, callback, *args, context=None):
+            return self.call_soon(callback, *args, context=context)
+
+        def run(self):
+            for context, callback, args in self.ready:
+                context.run(callback, *args)
+
+    def setUp(self):
+        class Loop(self.Base):
+            pass
+
+        self.loop_type, self.steps = Loop, []
+        for patch in (unittest.mock.patch.dict(sys.modules, {"uvloop": types.SimpleNamespace(Loop=Loop)}),
+                      unittest.mock.patch.object(_loops.lib, "step_begin", lambda of: self.steps.append(of.value)),
+                      unittest.mock.patch.object(_loops.lib, "step_end", lambda: self.steps.append("end"))):
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.loops = _loops.Loops()
+        self.addCleanup(self.loops.remove)
+
+    def test_each_callback_is_a_step_of_its_contexts_request(self):
+        self.loops.install()
+        loop, context = self.loop_type(), contextvars.copy_context()
+        context.run(_loops.enter, 7)
+        self.assertEqual(loop.call_soon(self.steps.append, "a", context=context), 1)
+        loop.call_later(0, self.steps.append, "b")
+        loop.run()
+        self.assertEqual(self.steps, [7, "a", "end", 0, "b", "end"])
+        self.assertEqual(repr(loop.ready[0][1]), repr(self.steps.append))
+
+    def test_a_callback_that_fails_ends_its_step(self):
+        self.loops.install()
+        loop = self.loop_type()
+        loop.call_soon([].pop)
+        with self.assertRaises(IndexError):
+            loop.run()
+        self.assertEqual(self.steps, [0, "end"])
+
+    def test_the_loop_is_as_before_after_the_end(self):
+        before = dict(vars(self.loop_type))
+        self.loops.install()
+        self.assertNotEqual(vars(self.loop_type), before)
+        self.loops.remove()
+        self.loops.install()
+        self.assertEqual(vars(self.loop_type), before)
+
+    def test_a_loop_that_cannot_be_followed_is_logged_once(self):
+        self.loops.install()
+        of_asyncio = asyncio.new_event_loop()
+        self.addCleanup(of_asyncio.close)
+        for loop, is_logged in ((of_asyncio, False), (self.loop_type(), False), (None, False), (self.Base(), True), (self.Base(), False)):
+            with unittest.mock.patch.object(_loops, "_running_loop", lambda running=loop: running), \
+                    self.assertLogs("pitot", "WARNING") as logged:
+                _loops.enter(7).leave(None)
+                _loops._log.warning("the end")
+            self.assertEqual(len(logged.output), 2 if is_logged else 1, logged.output)
+            if is_logged:
+                self.assertRegex(logged.output[0], "loops.not_followed: .*Base")
+
+
 class Interpreter(WithRecorder):
     def test_a_collection_of_a_millisecond_is_recorded(self):
         for is_long in (False, True):
@@ -358,6 +481,16 @@ class Interpreter(WithRecorder):
         trace = self.trace()
         for text in (b"waited for the interpreter's lock", b"MainThread", b"_watch.py:"):
             self.assertIn(text, trace)
+
+    def test_beyond_the_limit_a_place_keeps_its_function_and_a_thread_its_name(self):
+        with unittest.mock.patch.multiple(_record, _MOST_EVIDENCE=2, _evidence={}, _rough_evidence={}):
+            for line in range(9):
+                _record.evidence_name(f"busy.py:{line} crunch", "crunch")
+            thread = _record.evidence_name("report-7", "report-7")
+            crunch = _record.evidence_name("busy.py:99 crunch", "crunch")
+            other = _record.evidence_name("busy.py:99 rest", "rest")
+        names = {name: int(_library.intern(name.encode())) for name in ("crunch", "report-7", "(other)")}
+        self.assertEqual((crunch, thread, other), (names["crunch"], names["report-7"], names["(other)"]))
 
     def test_a_thread_that_began_since_the_last_look_may_be_the_holder(self):
         threads = _watch._Threads(_library.WatchStruct())

@@ -71,6 +71,16 @@ TEST_CASE("all of a block's axes count", "[occupancy]") {
   CHECK(model::TheoreticalOccupancyPercent(kCapability90, {{1, 1, 1}, {16, 8, 6}, 0, 0, 0, 32}) == 75);
 }
 
+TEST_CASE("occupancy counts wavefronts of 64 threads where the device has them", "[occupancy]") {
+  DeviceRow instinct = kCapability90;
+  instinct.threads_per_warp = 64;
+  CHECK(Percent(33, 32, 0, 0, kCapability90) == 100);  // 2 of 64 warps, 32 times
+  CHECK(Percent(33, 32, 0, 0, instinct) == 100);       // 1 of 32 wavefronts, 32 times
+  CHECK(Percent(96, 32, 0, 0, kCapability90) == 63 / 0.64);
+  CHECK(Percent(96, 32, 0, 0, instinct) == 100);    // 2 of 32, 16 times
+  CHECK(Percent(65, 256, 0, 0, instinct) == 12.5);  // 4 of 32 by registers
+}
+
 TEST_CASE("devices before compute capability 8.0 reserve no shared memory for the system", "[occupancy]") {
   const DeviceRow v100{0, 0, 80, 2048, 32, 65536, 98304};
   CHECK(Percent(128, 32, 48 << 10, 0, v100) == 12.5);

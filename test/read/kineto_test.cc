@@ -128,6 +128,17 @@ TEST_CASE("kernels and copies are tied to the calls with their correlation id", 
   CHECK(trace.devices[0].blocks_per_multiprocessor == 32);
 }
 
+TEST_CASE("a device's wavefront is read from ROCm's properties", "[kineto]") {
+  const Read read =
+      ParseEvents(OnGpu("kernel", "gemm", "130", "20", R"("correlation":4)"),
+                  R"("deviceProperties":[{"id":0,"name":"AMD Instinct MI300X VF","computeMajor":9,"computeMinor":4,
+                     "maxThreadsPerMultiprocessor":2048,"regsPerBlock":65536,"warpSize":64,"numSms":304}],)");
+
+  REQUIRE(read.status.ok());
+  REQUIRE(read.trace.devices.size() == 1);
+  CHECK(read.trace.devices[0].threads_per_warp == 64);
+}
+
 TEST_CASE("the traces of PyTorch 1.8 and of ROCm are read, too", "[kineto]") {
   const Read read =
       ParseEvents(Event("Operator", "aten::empty", R"("pid":5,"tid":"5","ts":1,"dur":2)") + "," +

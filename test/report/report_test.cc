@@ -771,6 +771,32 @@ TEST_CASE("a wait for a lock lists its successive holders", "[report]") {
   CHECK(Has(text, "5.00 ms of it held by idle #4"));
 }
 
+TEST_CASE("a wait says how often its thread woke in vain", "[report]") {
+  Trace trace = incident::MakeTrace();
+  uint32_t event = 0;
+  while (trace.sites[trace.events.site[event]].kind != SiteKind::kWait ||
+         trace.strings[static_cast<uint32_t>(trace.arg_values[trace.events.args[event] + 1])] != "cache")
+    ++event;
+  for (const uint64_t spurious : {12, 0}) {
+    model::SiteRow site = trace.sites[trace.events.site[event]];
+    site.arg_types.resize(4), site.arg_names.resize(4);
+    site.arg_types.push_back(ArgType::kUint), site.arg_names.push_back(trace.strings.Add("spurious"));
+    trace.events.site[event] = static_cast<uint32_t>(trace.sites.size());
+    trace.sites.push_back(site);
+    std::vector<uint64_t> args(&trace.arg_values[trace.events.args[event]],
+                               &trace.arg_values[trace.events.args[event]] + 4);
+    args.push_back(spurious);
+    trace.events.args[event] = static_cast<uint32_t>(trace.arg_values.size());
+    trace.arg_values.insert(trace.arg_values.end(), args.begin(), args.end());
+    REQUIRE(model::FindInconsistency(trace) == "");
+
+    const std::string text = Report(trace);
+
+    CHECK(Has(text, "lock cache (12 spurious wake-ups), held by") == (spurious != 0));
+    CHECK(Has(text, "lock cache, held by") == (spurious == 0));
+  }
+}
+
 TEST_CASE("the busiest six of the threads that did not work for a slow request are shown, the others counted",
           "[report]") {
   Trace trace = incident::MakeTrace();

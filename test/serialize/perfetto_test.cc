@@ -583,6 +583,24 @@ TEST_CASE("random GPU work and calls are all shown, without false nesting", "[pe
   CHECK(arrows > 1000);
 }
 
+TEST_CASE("a wait has the number of its wake-ups in vain, if there were any", "[perfetto]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("waiter");
+  const uint32_t wait = maker.Site(SiteKind::kWait, "wait",
+                                   {{"kind", ArgType::kUint},
+                                    {"resource", ArgType::kName},
+                                    {"owner_thread", ArgType::kUint},
+                                    {"owner_request", ArgType::kUint},
+                                    {"spurious", ArgType::kUint}});
+  maker.Event(thread, wait, 1000, 50, {}, {2, maker.String("often"), 0, 0, 12});
+  maker.Event(thread, wait, 1100, 50, {}, {2, maker.String("once"), 0, 0, 0});
+
+  const Replayed replayed = Replay(Serialize(maker.Finish()));
+
+  CHECK(replayed.Find("wait often").args.at("spurious_wake_ups") == "12");
+  CHECK(replayed.Find("wait once").args.count("spurious_wake_ups") == 0);
+}
+
 TEST_CASE("a stream's overlapping work gets further rows of the stream, the rest stays on one", "[perfetto]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 1000;

@@ -86,6 +86,43 @@ TEST_CASE("a request is late at 1.5 times what most of its route take", "[stack]
   CHECK(CountFromElsewhere() == 1);
 }
 
+TEST_CASE("a request is late while its next token takes 1.5 times what most of its route take", "[stack]") {
+  VirtualServer server;
+  const Watching watching;
+  Request request = Request::Begin("/a");
+  const auto emit_after = [&](uint64_t ms) {
+    server.clock.Advance(ms * kMs);
+    request.Emit();
+  };
+  emit_after(90);  // the first token may take longer
+  for (uint32_t i = 0; i < UsualLatency::kWarmUp; ++i) emit_after(20);
+  server.clock.Advance(29 * kMs);
+  CHECK(CountFromElsewhere() == 0);
+  server.clock.Advance(2 * kMs);
+  CHECK(CountFromElsewhere() == 1);
+  request.Emit();
+  CHECK(CountFromElsewhere() == 0);
+  request.Finish(Outcome::kOk);
+}
+
+TEST_CASE("a token is not late before 10 ms, nor before gaps are known", "[stack]") {
+  VirtualServer server;
+  const Watching watching;
+  Request request = Request::Begin("/a"), other = Request::Begin("/b");
+  other.Emit();
+  for (uint32_t i = 0; i <= UsualLatency::kWarmUp; ++i) {
+    request.Emit();
+    server.clock.Advance(kMs);
+  }
+  server.clock.Advance(8 * kMs);
+  CHECK(CountFromElsewhere() == 0);
+  server.clock.Advance(2 * kMs);
+  CHECK(CountFromElsewhere() == 1);
+  request.Finish(Outcome::kOk);
+  CHECK(CountFromElsewhere() == 0);
+  other.Finish(Outcome::kOk);
+}
+
 TEST_CASE("the usual latency is that of 95 in 100", "[stack]") {
   UsualLatency usual;
   CHECK(usual.LateNs() == 1'000 * kMs);

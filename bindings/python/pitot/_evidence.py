@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts and stops the evidence of the interpreter: collections, its lock, event loops, stacks, names of threads."""
+"""Starts and stops the evidence of the interpreter: collections, its lock, event loops, stacks, compilation, names of threads."""
 
 import logging
 import threading
 from typing import Any, Callable, List
 
 from pitot import _library as lib
-from pitot import _loops, _request, _stacks, _watch
+from pitot import _compile, _loops, _request, _stacks, _watch
 
 _log = logging.getLogger("pitot")
 
@@ -15,7 +15,7 @@ _stops: List[Callable[[], None]] = []
 _owner: Any = None  # the recorder it was begun for
 
 
-def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bool, stacks: bool) -> None:
+def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bool, stacks: bool, compilation: bool) -> None:
     """Begins to record the chosen parts. Called once the recorder `owner` runs; in a child of a fork, too."""
     global _owner  # pylint: disable=global-statement
     with _lock:
@@ -25,13 +25,23 @@ def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bo
             of_garbage = _watch.Collections()
             of_garbage.start()
             _stops.append(of_garbage.stop)
-        install = _nothing
+        install_loops, install_compilations = _nothing, _nothing  # again and again: modules may be imported later
         if event_loops:
             loops = _loops.Loops()
             loops.install()
-            install = loops.install  # asyncio may be imported later
+            install_loops = loops.install
             _stops.append(loops.remove)
             _request._enter = _loops.enter
+        if compilation:
+            compilations = _compile.Compilations()
+            compilations.install()
+            install_compilations = compilations.install
+            _stops.append(compilations.remove)
+
+        def install() -> None:
+            install_loops()
+            install_compilations()
+
         look_if_late = _stacks.Stacks().look if stacks and _can_take_stacks() else None
         if look_if_late is not None:
             lib.watch_late_requests(1)

@@ -26,17 +26,23 @@ def _name(text: str, argument: str = "name") -> int:
 
 
 # Names in evidence of the interpreter: places, functions, threads. Others are "(other)", so that the host's own fit into
-# the library's table.
+# the library's table. Large programs have thousands of places, and far fewer functions and threads.
 _MOST_EVIDENCE = 1000
 _evidence: Dict[str, int] = {}
+_rough_evidence: Dict[str, int] = {}
 
 
-def evidence_name(text: str) -> int:
+def evidence_name(text: str, rough: str = "") -> int:
+    """The name of `text`; if there were too many, that of `rough`, which has a limit of its own."""
     name = _evidence.get(text)
+    if name is not None:
+        return name
+    known, kept = (_evidence, text) if len(_evidence) < _MOST_EVIDENCE else (_rough_evidence, rough)
+    name = known.get(kept) if kept else None
     if name is None:
-        if len(_evidence) >= _MOST_EVIDENCE:
+        if not kept or len(known) >= _MOST_EVIDENCE:
             return _name("(other)" if text else "")
-        name = _evidence[text] = int(lib.intern(lib.text("name", text)))
+        name = known[kept] = int(lib.intern(lib.text("name", kept)))
     return name
 
 
@@ -183,7 +189,8 @@ def set_work_stream(stream: int) -> None:
 class Wait:
     """Records a block as a wait: `with pitot.Wait(pitot.WaitKind.QUEUE, "jobs"): job = jobs.get()`.
 
-    While it is open, incidents show the resource. It must end on the thread where it began.
+    While it is open, incidents show the resource. It must end on the thread where it began. Put one around the whole
+    loop of a condition: `with pitot.Wait(pitot.WaitKind.CONDITION, "jobs"): condition.wait_for(has_jobs)`.
     """
 
     __slots__ = ("_kind", "_resource", "_owner", "_wait")

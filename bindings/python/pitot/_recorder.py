@@ -637,7 +637,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           log: LogFunction = _to_logging, from_environment: bool = False,
           gpu: Union[bool, Mapping[str, Any]] = False,
           collections: bool = True, interpreter_lock: bool = True, event_loops: bool = True,
-          stacks: bool = True) -> Recorder:
+          stacks: bool = True, compilation: bool = True) -> Recorder:
     """Starts the recorder of this process; in a server that forks workers, call it in each.
 
     None means the default of pitot/options.h, or with `from_environment` the value of PITOT_INCIDENT_DIRECTORY and the other
@@ -646,7 +646,8 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
 
     `collections` records garbage collections of 1 ms and more. `interpreter_lock` has a thread ask for the interpreter's lock
     every 10 ms, and records who had it when that took 2 ms or more. `event_loops` makes requests follow their tasks in
-    asyncio, and records steps of 1 ms and more. `stacks` records where threads are while a request is late. docs/guide/python.md says what each costs.
+    asyncio, and records steps of 1 ms and more. `stacks` records where threads are while a request is late. `compilation`
+    records what torch.compile and Triton compile or tune at run time. docs/guide/python.md says what each costs.
 
     Returns a recorder that runs until `stop` or the end of the interpreter. If it could not start, it does not record; its
     `status` and the log give the reason. Raises InvalidArgument for a wrong option.
@@ -667,7 +668,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
     recorder = Recorder(handle.value, None if status else status)
     if status:
         _running.add(recorder)
-        _evidence.start(recorder, bool(collections), bool(interpreter_lock), bool(event_loops), bool(stacks))
+        _evidence.start(recorder, bool(collections), bool(interpreter_lock), bool(event_loops), bool(stacks), bool(compilation))
         if enabled is not None:
             try:
                 _call(lib.recorder_enable_gpu, handle.value, byref(enabled))

@@ -286,9 +286,11 @@ class Watch:
         thread = threads.by_tid[threads.tids[at]] if at is not None else None
         if thread is None:
             thread, ran = threads.newcomer(waited)
-        tid, name, place = 0, "", ""
+        tid, name, place, function = 0, "", "", ""
         if thread is not None:
             tid, name = thread.native_id or 0, thread.name
             frame = frames.get(thread.ident)
-            place = place_of(frame) if frame is not None else ""
-        lib.lock_held(time.monotonic_ns() - got, waited, tid, _record.evidence_name(name), _record.evidence_name(place), ran)
+            if frame is not None:
+                place, function = place_of(frame), frame.f_code.co_name
+        lib.lock_held(time.monotonic_ns() - got, waited, tid, _record.evidence_name(name, name),
+                      _record.evidence_name(place, function), ran)

@@ -37,7 +37,9 @@ struct VerdictOptions {
   double alpha = 0.02;        // largest p of a cause
   double alpha_few = 0.05;    // the same with fewer than `least_many` normal requests, or if no p that small can occur
   uint32_t least_many = 131;  // for 1 / (m + 1) <= 0.02, with the 3/8 of them that calibrate
-  uint32_t least = 60;        // with fewer requests the next larger level is used; finally there is no verdict
+  uint32_t least = 60;        // with fewer requests the next larger level is used
+  uint32_t least_few = 20;    // with so many of no level, they are compared at the least p that they allow; then there
+                              // is no verdict
   double least_share = 0.10;  // of the excess
   int64_t least_excess_ns = 200'000;  // of a cause
   // Everything is slower by more than this, and by more than in 98 % of normal requests.
@@ -137,6 +139,7 @@ struct Cause {
   // queue) with most of the time; then the longest ones of all.
   std::vector<uint32_t> longest;
   int64_t place_ns = 0;  // time in that place
+  StackPlace stacks;     // of code: its function there
   Advice advice = {"", ""};
 };
 
@@ -179,8 +182,10 @@ struct VerdictNode {
   uint32_t for_request = model::kNone;  // of a part: the request for which most of it was done in a batch
   BlameSegment at;                      // of a part: the longest segment in the place with most of it
   int64_t place_ns = 0;                 // time in that place
+  StackPlace stacks;                    // of code: its function there
   uint32_t count = 0;                   // kLoad, kSeveral: culprits
   // False: a part says how long, and nothing recorded says why. kLoad: not all others are known to be as usual.
+  // kGpuWork: its batch waited in turn for those above.
   bool is_explained = true;
 };
 

@@ -103,6 +103,17 @@ struct BlameSegment {
   Culprit by;
 };
 
+// The function in which the code of a thread ran, by stacks of an interpreter read meanwhile.
+struct StackPlace {
+  uint32_t event = model::kNone;  // the record of one such stack; kNone: the function is not known
+  uint32_t frame = 0;             // of its frames, the function's
+  uint32_t agree = 0;             // stacks with that function
+  uint32_t at_line = 0;           // of these, at the same line as this one
+  uint32_t asleep = 0;            // stacks in a system call
+  uint32_t count = 0;             // all stacks
+  bool is_known() const { return event != model::kNone; }
+};
+
 // From `begin_ns` to `end_ns` the request was worked on elsewhere, and its thread did other things. All waits of that
 // thread together took at most `slack_ns`: no saving within the detour is worth more.
 struct Detour {

@@ -38,6 +38,7 @@ struct GpuDevice {
   uint32_t blocks_per_multiprocessor = 0;
   uint32_t registers_per_multiprocessor = 0;
   uint32_t shared_bytes_per_multiprocessor = 0;
+  uint32_t threads_per_warp = 0;
 };
 
 // Missing GPU records, and when.

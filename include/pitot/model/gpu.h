@@ -27,6 +27,7 @@ struct DeviceRow {
   uint32_t blocks_per_multiprocessor = 0;
   uint32_t registers_per_multiprocessor = 0;
   uint32_t shared_bytes_per_multiprocessor = 0;
+  uint32_t threads_per_warp = 0;  // AMD: of a wavefront
 };
 
 // A stream of a context of a device.

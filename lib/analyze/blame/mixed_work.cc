@@ -36,6 +36,7 @@ class MixedWorkFinder {
     bool is_work_known = true;
     double beyond_ns = 0;  // the usual time of one without these members
     bool is_usual_known = false;
+    bool is_beside_large = false;  // overlaps a step with such members on its thread
   };
   // Steps of an executor with such members.
   struct Like {
@@ -74,6 +75,7 @@ class MixedWorkFinder {
   void AddStep(uint32_t batch);
   void AddGiven(const model::BatchRow& row, const Executor& executor, Step* step) const;
   void AddInferred(const model::BatchRow& row, Step* step) const;
+  void FindBesideLarge();
   void FindUsualWithout();
   int64_t UsualWithoutNs(const Step& step) const;
   void FindBeyond();
@@ -100,7 +102,7 @@ namespace {
 // A member this many times as large as the median one may lengthen its batch.
 constexpr double kLarge = 4;
 // The largest of a batch. The time of further ones stays with its code.
-constexpr size_t kMostParts = 16;
+constexpr size_t kMostParts = 64;
 // A step this many times as long as one without such members needs a reason.
 constexpr double kLong = 2;
 // Work may take up to twice its usual time. Beyond four times the usual work, the time of more is not known as well.
@@ -238,12 +240,26 @@ void MixedWorkFinder::AddStep(uint32_t batch) {
   if (step.length_ns > 0) steps_.push_back(std::move(step));
 }
 
+// An engine that schedules ahead works for two steps at once: a large one makes its neighbours long, too.
+void MixedWorkFinder::FindBesideLarge() {
+  std::map<uint32_t, size_t> last_of;  // by thread
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const model::BatchRow& row = trace_.batches[steps_[i].batch];
+    const auto [last, is_first] = last_of.try_emplace(row.thread, i);
+    if (!is_first && trace_.BatchEnd(trace_.batches[steps_[last->second].batch]) > row.begin_ns) {
+      steps_[i].is_beside_large |= steps_[last->second].large != 0;
+      steps_[last->second].is_beside_large |= steps_[i].large != 0;
+    }
+    last->second = i;
+  }
+}
+
 // The usual time of a step without such members, by executor and size, and of any size.
 void MixedWorkFinder::FindUsualWithout() {
   std::map<Key, std::vector<int64_t>> lengths;
   std::map<model::StringId, std::vector<double>> rates;
   for (const Step& step : steps_) {
-    if (step.large != 0 || (step.is_given && !step.is_work_known)) continue;
+    if (step.large != 0 || step.is_beside_large || (step.is_given && !step.is_work_known)) continue;
     const model::StringId executor = trace_.batches[step.batch].executor;
     if (const int key = KeyOf(step); key != kAny) lengths[{executor, key}].push_back(step.length_ns);
     lengths[{executor, kAny}].push_back(step.length_ns);
@@ -375,6 +391,7 @@ void MixedWorkFinder::Find(MixedWork* found) {
     }
   }
   for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch) AddStep(batch);
+  FindBesideLarge();
   FindUsualWithout();
   FindBeyond();
   const std::vector<int64_t> alone_ns = FindAlone();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -20,6 +21,18 @@ namespace {
 enum StackArg : uint32_t { kTid, kOwn, kMissed, kCall, kFrame, kArgsOfStack = 7 };
 constexpr uint32_t kFramesOfStack = 3;
 constexpr uint64_t kNative = 0x100;  // in kOwn
+
+constexpr uint32_t kCode =
+    BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost);
+constexpr int64_t kLeastSpread = 4;  // a stack stands for at most this part of the time: others are needed elsewhere
+
+// "fetch (app.py)" of "fetch (app.py:88)": a frame without its line.
+std::string FunctionOf(const std::string& frame) {
+  const size_t colon = frame.rfind(':');
+  const bool has_line = colon != std::string::npos && frame.back() == ')' && colon + 2 < frame.size() &&
+                        frame.find_first_not_of("0123456789", colon + 1) == frame.size() - 1;
+  return has_line ? frame.substr(0, colon) + ")" : frame;
+}
 
 bool IsStackSite(const Trace& trace, const model::SiteRow& site) {
   if (trace.strings[site.file] != "pitot/stack.h" || site.arg_types.size() != kArgsOfStack) return false;
@@ -138,6 +151,93 @@ Stacks::Seen Stacks::Of(const std::vector<BlameSegment>& segments, Blame part) c
   return seen;
 }
 
+bool Stacks::IsSameCode(const BlameSegment& one, const BlameSegment& other) const {
+  if (one.blame != other.blame || one.thread != other.thread || one.call != other.call || one.gpu != other.gpu ||
+      (one.event == kNone) != (other.event == kNone))
+    return false;
+  return one.event == other.event || trace_.EventName(one.event) == trace_.EventName(other.event);
+}
+
+// A stack stands for the time until the next one, up to `most_ns`: code keeping the interpreter's lock is not seen.
+// Returns the time they stand for together.
+int64_t Stacks::AddCode(const BlameSegment& segment, Counters counters, int64_t most_ns,
+                        std::vector<uint32_t>* events) const {
+  const std::vector<uint32_t>& all = of_threads_[segment.thread];
+  const std::vector<int64_t>& begins = trace_.events.begin_ns;
+  auto at = std::partition_point(all.begin(), all.end(), [&](uint32_t one) { return begins[one] < segment.begin_ns; });
+  int64_t covered_ns = 0, last_ns = segment.end_ns;
+  const auto cover_to = [&](int64_t ns) { covered_ns += std::clamp<int64_t>(ns - last_ns, 0, most_ns); };
+  for (; at != all.end() && begins[*at] < segment.end_ns; ++at) {
+    const bool has_run = counters == Counters::kKnown;
+    if ((Arg(*at, kOwn) & kNative) != 0 || (has_run && !Call(*at).empty())) continue;
+    cover_to(begins[*at]);
+    last_ns = begins[*at];
+    events->push_back(*at);
+  }
+  cover_to(segment.end_ns);
+  return covered_ns;
+}
+
+// A function counts once in a stack. Among those in enough stacks, the one most often innermost is taken.
+StackPlace Stacks::MostCommon(const std::vector<uint32_t>& events) const {
+  struct Function {
+    uint32_t stacks = 0, innermost = 0;
+    std::map<std::pair<uint64_t, uint64_t>, std::vector<std::pair<uint32_t, uint32_t>>> lines;  // and system calls
+  };
+  std::map<std::string, Function> functions;
+  StackPlace place;
+  place.count = static_cast<uint32_t>(events.size());
+  for (const uint32_t event : events) {
+    std::string inner;
+    const uint32_t own = OwnArg(event);
+    for (uint32_t number = own; number < kArgsOfStack; ++number) {
+      const std::string name = FunctionOf(Name(event, number));
+      if (name.empty() || name == inner) continue;
+      Function& function = functions[name];
+      ++function.stacks;
+      if (number == own) ++function.innermost;
+      function.lines[{Arg(event, number), Arg(event, kCall)}].emplace_back(event, number - kFrame);
+      inner = name;
+    }
+    if (!Call(event).empty()) ++place.asleep;
+  }
+  const Function* most = nullptr;
+  for (const auto& [name, function] : functions) {
+    if (IsSure(function.stacks, place.count) && (most == nullptr || function.innermost > most->innermost))
+      most = &function;
+  }
+  if (most == nullptr) return place;
+  place.agree = most->stacks;
+  for (const auto& [line, stacks] : most->lines) {
+    if (stacks.size() <= place.at_line) continue;
+    place.at_line = static_cast<uint32_t>(stacks.size());
+    std::tie(place.event, place.frame) = stacks.front();
+  }
+  return place;
+}
+
+StackPlace Stacks::OfCode(const std::vector<BlameSegment>& segments, const BlameSegment& at, Counters counters) const {
+  if ((kCode & BlameBit(at.blame)) == 0 || at.thread >= of_threads_.size()) return {};
+  int64_t whole_ns = 0, covered_ns = 0;
+  for (const BlameSegment& one : segments) whole_ns += IsSameCode(one, at) ? one.end_ns - one.begin_ns : 0;
+  std::vector<uint32_t> events;
+  for (const BlameSegment& one : segments) {
+    if (IsSameCode(one, at)) covered_ns += AddCode(one, counters, whole_ns / kLeastSpread, &events);
+  }
+  return 2 * covered_ns < whole_ns ? StackPlace() : MostCommon(events);
+}
+
+std::string Stacks::Text(const StackPlace& place) const {
+  const std::string frame = Name(place.event, kFrame + place.frame);
+  const std::string function = 2 * place.at_line > place.agree ? frame : FunctionOf(frame);
+  const bool is_asleep = IsSure(place.asleep, place.count) && !Call(place.event).empty();
+  return is_asleep ? Call(place.event) + " below " + function : function;
+}
+
+std::string Stacks::PhraseOf(const StackPlace& place) const {
+  return place.is_known() ? ", in " + Text(place) + CountText(place.agree, place.count) : "";
+}
+
 std::string Stacks::Place(uint32_t event) const {
   const uint32_t own = OwnArg(event);
   const std::string call = Call(event), below = Name(event, own);
@@ -156,10 +256,10 @@ std::vector<std::string> Stacks::Frames(uint32_t event) const {
 
 std::string Stacks::Call(uint32_t event) const { return Name(event, kCall); }
 
-std::string Stacks::CountText(const Seen& seen) {
-  if (!seen.is_known()) return "";
-  return ", in " + std::to_string(seen.agree) + " of " + std::to_string(seen.count) +
-         (seen.count == 1 ? " stack" : " stacks");
+std::string Stacks::CountText(const Seen& seen) { return seen.is_known() ? CountText(seen.agree, seen.count) : ""; }
+
+std::string Stacks::CountText(uint32_t agree, uint32_t count) {
+  return ", in " + std::to_string(agree) + " of " + std::to_string(count) + (count == 1 ? " stack" : " stacks");
 }
 
 }  // namespace pitot::blame

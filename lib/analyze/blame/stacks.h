@@ -16,6 +16,9 @@ namespace pitot::blame {
 
 class Stacks {
  public:
+  // Enough stacks agree to say where the time went.
+  static bool IsSure(uint32_t agree, uint32_t count) { return agree >= 3 && 4 * agree >= 3 * count; }
+
   // The stacks in some time of a thread, and the place that most of them have.
   struct Seen {
     uint32_t count = 0;
@@ -24,8 +27,7 @@ class Stacks {
     uint32_t event = model::kNone;  // one of those that agree; kNone: no place has more than half
     int64_t covered_ns = 0;         // of that time, from the first stack of each stretch on
     bool is_known() const { return event != model::kNone; }
-    // Enough of them agree to say where the time went.
-    bool is_sure() const { return agree >= 3 && 4 * agree >= 3 * count; }
+    bool is_sure() const { return Stacks::IsSure(agree, count); }
   };
 
   // O(n log n) in the stacks, and O(n) in events if there are any. Keeps a reference to the trace.
@@ -36,6 +38,17 @@ class Stacks {
   // Those of all segments of such a part.
   Seen Of(const std::vector<BlameSegment>& segments, Blame part) const;
 
+  // Counters show the code at work; otherwise it may have slept.
+  enum class Counters : uint8_t { kKnown, kUnknown };
+  // The innermost function in most stacks of code like `at`: the same part, thread and scope. Stacks of an interpreter
+  // count, if read in the time of these segments. With counters, stacks asleep do not count. Known if enough agree, and
+  // cover half of that time.
+  StackPlace OfCode(const std::vector<BlameSegment>& segments, const BlameSegment& at, Counters counters) const;
+  // "_merge (scheduler.py:412)"; "_merge (scheduler.py)" if it was at several lines.
+  std::string Text(const StackPlace& place) const;
+  // "", or in a sentence ", in _merge (scheduler.py:412), in 12 of 14 stacks".
+  std::string PhraseOf(const StackPlace& place) const;
+
   // "recv below fetch (app.py:88)", "fetch (app.py:88)", "wait (threading.py:331) below get (app.py:12)".
   std::string Place(uint32_t event) const;
   // Innermost first.
@@ -43,6 +56,7 @@ class Stacks {
   std::string Call(uint32_t event) const;  // "recv"; "" if it was in none
   // ", in 14 of 15 stacks"; "" if nothing was seen.
   static std::string CountText(const Seen& seen);
+  static std::string CountText(uint32_t agree, uint32_t count);
 
  private:
   // A stack read in the time of a segment, of which this much is left.
@@ -53,6 +67,9 @@ class Stacks {
   void Add(const BlameSegment& segment, uint32_t row, std::vector<Read>* reads) const;
   void LeaveOutUnclear(Blame part, std::vector<Read>* reads) const;
   Seen Count(const std::vector<uint32_t>& events) const;
+  bool IsSameCode(const BlameSegment& one, const BlameSegment& other) const;
+  int64_t AddCode(const BlameSegment& segment, Counters counters, int64_t most_ns, std::vector<uint32_t>* events) const;
+  StackPlace MostCommon(const std::vector<uint32_t>& events) const;
   uint64_t Arg(uint32_t event, uint32_t number) const;
   std::string Name(uint32_t event, uint32_t number) const;
   // The number of the argument with the place's frame.

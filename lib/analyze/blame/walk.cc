@@ -192,6 +192,8 @@ void Walk::EmitUnheld(int64_t begin_ns, const BlameSegment& segment) {
   if (IsCode(segment)) {
     off = index_.host.OfCode(segment.thread, begin_ns, now_ns_);
     TakeGpuUse(begin_ns, segment, &off);
+    // It waits for compilers in other processes, and for their files.
+    if (index_.compiles.Is(segment.event)) off.blocked_ns = off.pagefault_ns = 0;
   } else if (segment.blame == Blame::kUntraced && segment.event == kNone && segment.call == kNone) {
     off = index_.host.OfUntraced(segment.thread, begin_ns, now_ns_);
   } else if (segment.blame == Blame::kBatchWindow && segment.batch != window_batch_) {
@@ -464,9 +466,15 @@ uint32_t Walk::OtherOf(uint32_t request) const {
   return other;
 }
 
+// All work of a compiling thread is part of the compilation.
+Piece Walk::PieceBefore() const {
+  const Piece compile = index_.compiles.Before(thread_, now_ns_);
+  return compile.event != kNone ? compile : index_.threads.Before(thread_, now_ns_);
+}
+
 void Walk::StepOnThread() {
   if (now_ns_ <= arrival_.at_ns) return Arrive();
-  const Piece piece = index_.threads.Before(thread_, now_ns_);
+  const Piece piece = PieceBefore();
   const int64_t begin_ns = std::max(piece.begin_ns, arrival_.at_ns);
   if (piece.call != kNone) return Call(piece, begin_ns);
   WaitArgs args;
@@ -477,7 +485,7 @@ void Walk::StepOnThread() {
   BlameSegment code;
   code.thread = thread_;
   code.event = piece.event;
-  code.batch = BatchAt(begin_ns);
+  code.batch = OwnBatchOr(piece.event != kNone ? trace_.events.batch[piece.event] : kNone, begin_ns);
   if (piece.event != kNone) {
     code.blame = BlameOfCode(now_ns_);
     const uint32_t other = OtherOf(index_.contexts.OfEvent(piece.event));
@@ -485,7 +493,8 @@ void Walk::StepOnThread() {
       code.blame = trace_.events.batch[piece.event] != kNone ? Blame::kExecutorBusy : Blame::kQueueWaitOthers;
       code.by.thread = thread_;
       code.by.request = other;
-    } else if (now_ns_ == piece.end_ns && index_.first_uses.IsLoading(thread_, piece)) {
+    } else if (index_.compiles.Is(piece.event) ||
+               (now_ns_ == piece.end_ns && index_.first_uses.IsLoading(thread_, piece))) {
       code.blame = Blame::kLazyLoadJit;
     } else if (CodeBehindDriver(piece, begin_ns, code)) {
       return;
@@ -697,6 +706,13 @@ uint32_t Walk::BatchAt(int64_t at_ns) const {
   const auto* const in =
       std::partition_point(members_begin(), end, [&](const Membership& row) { return row.latest_leave_ns <= at_ns; });
   return in != end ? in->batch : kNone;
+}
+
+// The batch of which something was recorded, if it is one of its own. Otherwise the one it was in: an engine that
+// schedules ahead works for two steps at once.
+uint32_t Walk::OwnBatchOr(uint32_t recorded, int64_t at_ns) const {
+  const bool is_own = recorded != kNone && std::binary_search(own_batches_.begin(), own_batches_.end(), recorded);
+  return is_own ? recorded : BatchAt(at_ns);
 }
 
 // Whether the request is open and was last seen to begin `piece`: since then its thread may be running or asleep.

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyze/blame/compiles.h"
 #include "analyze/blame/contexts.h"
 #include "analyze/blame/first_use.h"
 #include "analyze/blame/gpu_states.h"
@@ -54,6 +55,7 @@ class Index {
         launching(Ask(of), how),
         stillness(Ask(of)),
         stacks(Ask(of)),
+        compiles(Ask(of)),
         first_uses(Ask(of), threads, gpu, how),
         usual(Ask(of)) {}
   Index(const Index&) = delete;
@@ -93,6 +95,7 @@ class Index {
   const Launching launching;
   const Stillness stillness;
   const Stacks stacks;
+  const Compiles compiles;
   const FirstUses first_uses;
   const Usual usual;
 };
@@ -150,6 +153,7 @@ class Walk {
   int64_t WaitedNs(uint32_t thread, int64_t begin_ns, int64_t end_ns);
   bool MayAwait(const Piece& piece) const;
   Arrival FindArrival();
+  Piece PieceBefore() const;
   void StepOnThread();
   std::optional<BlameSegment> InInterpreter(uint32_t thread, const Piece& piece, int64_t at_ns) const;
   void Arrive();
@@ -159,6 +163,8 @@ class Walk {
   int64_t HandedOutNs(const Sign& done) const;
   Sign LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint32_t owner);
   Sign LastSeenElsewhere(int64_t by_ns);
+  uint32_t OwnBatchOr(uint32_t recorded, int64_t at_ns) const;
+  uint32_t BatchOfSpan(uint32_t span, int64_t at_ns) const;
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;
   uint32_t OtherOf(uint32_t request) const;

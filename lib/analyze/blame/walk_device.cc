@@ -115,7 +115,7 @@ void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
   rest.thread = thread_;
   rest.call = piece.call;
   rest.event = piece.event;
-  rest.batch = BatchAt(begin_ns);
+  rest.batch = BatchOfSpan(op, begin_ns);
   const CallClass what = index_.gpu.ClassOf(piece.call);
   rest.blame = what == CallClass::kFree                                          ? Blame::kAllocStall
                : what == CallClass::kBlockingCopy                                ? BlameOfCopying(piece.call)
@@ -135,6 +135,11 @@ void Walk::WaitForSpans(const Piece& piece, int64_t begin_ns, uint32_t op) {
   }
   EmitQueue(begin_ns, last, rest);
   EmitWaitInCall(begin_ns, rest);
+}
+
+uint32_t Walk::BatchOfSpan(uint32_t span, int64_t at_ns) const {
+  const uint32_t call = trace_.gpu.call[span];
+  return OwnBatchOr(call != kNone ? trace_.calls.batch[call] : kNone, at_ns);
 }
 
 // The time in which others' spans were on the stream of `span`: a stream works in the order of launches.
@@ -214,7 +219,7 @@ void Walk::ExecuteSpan(const Piece& piece, int64_t begin_ns, uint32_t op) {
   segment.call = piece.call;
   segment.event = piece.event;
   segment.thread = thread_;
-  segment.batch = BatchAt(begin_ns);
+  segment.batch = BatchOfSpan(op, begin_ns);
   segment.blame = Blame::kGpuExecExpected;
   const uint32_t longest = segment.batch != kNone ? index_.gpu.LongestSpanOf(segment.batch) : kNone;
   const bool is_within = longest != kNone && index_.gpu.UsualNs(longest) >= 0 &&
@@ -297,7 +302,7 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   segment.thread = thread_;
   segment.call = call;
   segment.event = event;
-  segment.batch = BatchAt(begin_ns);
+  segment.batch = OwnBatchOr(trace_.calls.batch[call], begin_ns);
   segment.blame = BlameOfCall(begin_ns, call);
   if (IsWaiting(index_.gpu.ClassOf(call)) && !index_.gpu.AreOperationsRecorded(begin_ns, now_ns_))
     return EmitWaitInCall(begin_ns, segment);

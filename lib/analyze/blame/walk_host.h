@@ -22,7 +22,7 @@ namespace pitot::blame {
 // Whether the trace has such counters.
 bool HasHostUse(const model::Trace& trace);
 
-// The off-CPU time of a stretch of code; where in the code is unknown. The counters are the rows that prove it.
+// The off-CPU time of a stretch of code; where in the code is unknown. Its counters prove it.
 struct OffCpu {
   int64_t runqueue_ns = 0;  // could run and got no CPU
   int64_t pagefault_ns = 0;
@@ -40,7 +40,7 @@ class HostUse {
 
   // The time covered by the thread's counters; empty: none.
   model::Interval KnownOf(uint32_t thread) const;
-  // Whether its counters cover all of that time.
+  // Do its counters cover all of that time?
   bool IsKnown(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
     const model::Interval known = KnownOf(thread);
     return known.begin_ns <= begin_ns && end_ns <= known.end_ns;

@@ -64,8 +64,8 @@ Fill FillOf(const model::DeviceRow& device, const model::KernelShape& shape) {
   const double percent = model::TheoreticalOccupancyPercent(device, shape);
   if (percent == 0 || threads == 0) return fill;
   // Like Kineto's "est. achieved occupancy", in floats: as many blocks as there are, at most as many as fit.
-  const double warps = std::ceil(threads / model::kThreadsPerWarp);
-  const double most_warps = std::floor(static_cast<double>(device.threads_per_multiprocessor) / model::kThreadsPerWarp);
+  const double threads_per_warp = model::ThreadsPerWarp(device), warps = std::ceil(threads / threads_per_warp);
+  const double most_warps = std::floor(device.threads_per_multiprocessor / threads_per_warp);
   const double most_blocks = std::round(percent / 100 * most_warps / warps);
   const auto blocks = static_cast<float>(std::min(fill.blocks_per_multiprocessor, most_blocks));
   fill.occupancy =

@@ -53,8 +53,6 @@ constexpr Threshold kThresholds[] = {
     {"low_occupancy_share", 0.5, "1", "pitot"},
 };
 
-constexpr uint32_t kThreadsPerWarp = 32;
-
 enum Waste : uint32_t { kPartialWarps, kSmallGrid, kTail, kWastes };
 
 // For a launch shape: the share of a kernel's time that each waste may cost, 0 if unknown.
@@ -71,14 +69,14 @@ Geometry GeometryOf(const model::DeviceRow& device, const model::KernelShape& sh
   Geometry geometry;
   const double threads = Product(shape.block), blocks = Product(shape.grid), multiprocessors = device.multiprocessors;
   if (threads == 0 || blocks == 0) return geometry;
-  const double warps = std::ceil(threads / kThreadsPerWarp);
-  geometry.share[kPartialWarps] = 1 - threads / (warps * kThreadsPerWarp);
+  const double threads_per_warp = model::ThreadsPerWarp(device), warps = std::ceil(threads / threads_per_warp);
+  geometry.share[kPartialWarps] = 1 - threads / (warps * threads_per_warp);
   if (device.multiprocessors != 0 && blocks < multiprocessors)
     geometry.share[kSmallGrid] = (multiprocessors - blocks) / multiprocessors;
   const double percent = TheoreticalOccupancyPercent(device, shape);
   if (percent == 0 || device.multiprocessors == 0) return geometry;
   geometry.occupancy = percent / 100;
-  const double most_warps = std::floor(static_cast<double>(device.threads_per_multiprocessor) / kThreadsPerWarp);
+  const double most_warps = std::floor(device.threads_per_multiprocessor / threads_per_warp);
   const double waves = blocks / (multiprocessors * std::max(1.0, std::round(geometry.occupancy * most_warps / warps)));
   // One wave of many is short; of a few it counts.
   if (waves > 1 && waves != std::floor(waves) && 1 / (1 + std::floor(waves)) >= tail)

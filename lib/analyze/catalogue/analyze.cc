@@ -17,6 +17,7 @@
 #include "analyze/facts/missing_gpu_work.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/quality.h"
+#include "analyze/facts/statistics.h"
 #include "analyze/facts/subjects.h"
 #include "analyze/verdict/contradictions.h"
 #include "base/columns.h"
@@ -133,7 +134,7 @@ class Running final : public Analysis {
       whole = std::min(whole, damage.multiplier);
       row.caveats.push_back(damage.subject == kAll ? damage.caveat : damage.subject + ": " + damage.caveat);
     }
-    row.confidence = std::clamp(finding.confidence, 0.0, 1.0) * whole;
+    row.confidence = facts::NearestProbability(finding.confidence) * whole;
     row.value = finding.value;
     row.is_undetermined = finding.is_undetermined;
     row.cost_ns = finding.cost_ns;

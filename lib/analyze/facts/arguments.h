@@ -4,6 +4,8 @@
 #ifndef PITOT_LIB_ANALYZE_FACTS_ARGUMENTS_H_
 #define PITOT_LIB_ANALYZE_FACTS_ARGUMENTS_H_
 
+#include <string.h>
+
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -18,6 +20,16 @@ inline model::StringId EventNameId(const model::Trace& trace, uint32_t event) {
   if (site.name_is_first_arg && trace.events.args[event] != model::kNone)
     return static_cast<model::StringId>(trace.arg_values[trace.events.args[event]]);
   return site.name;
+}
+
+// A number's value; 0 for texts.
+inline double NumberOf(ArgType type, model::ArgValue value) {
+  if (model::IsText(type)) return 0;
+  if (type == ArgType::kInt) return static_cast<double>(static_cast<int64_t>(value));
+  if (type != ArgType::kDouble) return static_cast<double>(value);
+  double number;
+  memcpy(&number, &value, sizeof number);
+  return number;
 }
 
 // An argument by name, looked up once for each site. The trace must outlive this.
@@ -43,9 +55,7 @@ class Argument {
   double Number(uint32_t event) const {
     const model::ArgValue* const value = Of(event);
     if (value == nullptr) return 0;
-    const ArgType type = trace_.sites[trace_.events.site[event]].arg_types[place_[trace_.events.site[event]]];
-    if (model::IsText(type)) return 0;
-    return type == ArgType::kInt ? static_cast<double>(static_cast<int64_t>(*value)) : static_cast<double>(*value);
+    return NumberOf(trace_.sites[trace_.events.site[event]].arg_types[place_[trace_.events.site[event]]], *value);
   }
   // The argument as a text; "" where the event has none, or a number.
   std::string_view Text(uint32_t event) const {

@@ -5,6 +5,7 @@
 #ifndef PITOT_LIB_ANALYZE_FACTS_STATISTICS_H_
 #define PITOT_LIB_ANALYZE_FACTS_STATISTICS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -21,6 +22,9 @@ struct Estimate {
   bool is_known = false;
   double value = 0, low = 0, high = 0;
 };
+
+// The nearest number from 0 to 1; 0 if it is not a number. Confidence computed from damaged evidence may be anything.
+inline double NearestProbability(double number) { return number > 0 ? std::min(number, 1.0) : 0; }
 
 // How many times larger the variance of the mean rank is than for independent values: 1 + 2 (r1 + r2 + ...), at least
 // 1. Each r is the correlation of ranks 1, 2, ... apart; they are added in pairs while these are positive (Geyer 1992,

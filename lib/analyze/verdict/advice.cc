@@ -40,7 +40,7 @@ constexpr AdviceRow kRows[] = {
      {"split_long_work",
       "Its batch spent this time on another request. Split that work (a prompt into chunks), or give it an executor of "
       "its own."}},
-    {BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kHostOncpuFramework),
+    {BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLazyLoadJit),
      kAnyClose,
      Proof::kFirstUse,
      {"warm_up",
@@ -76,6 +76,12 @@ constexpr AdviceRow kRows[] = {
      {"watch_threads",
       "Nothing recorded shows whether this code ran or slept. Record threads (pitot::host, docs/guide/host.md), and "
       "annotate their waits with PITOT_WAIT. If it ran, pitot top shows which scope grew."}},
+    {BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost),
+     kAnyClose,
+     Proof::kPlaced,
+     {"look_at_code",
+      "Look at the function that the stacks show: find out why it ran longer than usual. Give it less to do, make it "
+      "faster, cache its result, or move it to another thread or process."}},
     {BlameBit(Blame::kHostOncpuPre),
      kAnyClose,
      kAnyProof,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyze/verdict/place.h"
+#include "analyze/verdict/proof.h"
 
 namespace pitot::verdict {
 
@@ -68,6 +69,7 @@ void FindEvidence(const blame::Index& index, const RequestBlame& blame, Cause* c
   cause->longest = SegmentsOf(blame, cause->blame);
   FindCulprit(blame, cause);
   FindPlace(index, blame, cause);
+  if (!cause->longest.empty()) cause->stacks = StacksOfCode(index, blame.segments, blame.segments[cause->longest[0]]);
   if (cause->longest.size() > kMostLongest) cause->longest.resize(kMostLongest);
 }
 

@@ -10,8 +10,8 @@
 
 namespace pitot::verdict {
 
-// Fills `by`, `by_ns`, `longest` and `place_ns` of a cause with known blame and blame_ns. Throws std::bad_alloc. Cost:
-// O(n log n) of the request's segments.
+// Fills `by`, `by_ns`, `longest`, `place_ns` and `stacks` of a cause with known blame and blame_ns. Throws
+// std::bad_alloc. Cost: O(n log n) of the request's segments.
 void FindEvidence(const blame::Index& index, const RequestBlame& blame, Cause* cause);
 
 }  // namespace pitot::verdict

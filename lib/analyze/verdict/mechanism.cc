@@ -47,7 +47,7 @@ constexpr MechanismWords kMechanisms[kBlames] = {
     {"spent ", " for no recorded reason"},
 };
 
-// Of code that may have slept.
+// Said of code that may have slept.
 constexpr const char* kRunningOrAsleep = ", running or asleep";
 
 bool IsPlacePhrase(std::string_view place) { return place.substr(0, 3) == "in " || place.substr(0, 3) == "on "; }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyze/blame/walk_waits.h"
+#include "analyze/facts/unusual_arguments.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 #include "model/kernel_name.h"
@@ -73,7 +74,18 @@ std::string SizeText(const Trace& trace, uint32_t request) {
                       usual);
 }
 
-std::string Places::Of(const BlameSegment& segment) {
+std::string_view Places::CompiledBy(const BlameSegment& segment) const {
+  return segment.blame != Blame::kLazyLoadJit || segment.event == kNone ? std::string_view()
+                                                                        : index_.compiles.Function(segment.event);
+}
+
+std::string Places::Of(const BlameSegment& segment) { return Words(segment, ""); }
+
+std::string Places::Text(const BlameSegment& segment) {
+  return Words(segment, facts::UnusualText(trace_, segment.event));
+}
+
+std::string Places::Words(const BlameSegment& segment, const std::string& arguments) {
   if (segment.handoff != kNone) return "in queue " + QuotedName(trace_.strings[trace_.handoffs[segment.handoff].queue]);
   if (segment.blame == Blame::kBatchWindow && segment.batch != kNone) {
     const model::BatchRow& batch = trace_.batches[segment.batch];
@@ -87,6 +99,8 @@ std::string Places::Of(const BlameSegment& segment) {
     if (name.empty()) name = GpuWorkName(trace_, segment.gpu);
     return name;
   }
+  if (const std::string_view function = CompiledBy(segment); !function.empty())
+    return std::string(function) + " on " + ThreadName(trace_, segment.thread);
   std::string text;
   if (const blame::Stacks::Seen seen = index_.stacks.Of(segment); seen.is_known())
     return "in " + index_.stacks.Place(seen.event) + " on " + ThreadName(trace_, segment.thread);
@@ -96,7 +110,7 @@ std::string Places::Of(const BlameSegment& segment) {
     if (!resource.empty())
       text += (text.empty() ? "" : " in ") + QuotedName(resource);
     else
-      text += (text.empty() ? "in " : " in ") + QuotedName(trace_.EventName(segment.event));
+      text += (text.empty() ? "in " : " in ") + QuotedName(trace_.EventName(segment.event)) + arguments;
   }
   if (segment.thread == kNone) return text;
   return text + (text.empty() ? "on " : " on ") + ThreadName(trace_, segment.thread);

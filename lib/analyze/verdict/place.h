@@ -34,6 +34,9 @@ class Places {
   // The place of a segment; "" if it was not recorded. Stacks say where it was blocked: "in recv below fetch
   // (app.py:88) on http".
   std::string Of(const BlameSegment& segment);
+  // The same with arguments of its scope that are larger than usual: "in "forward" (n_prompt 2578, usually 55) on
+  // engine". O(events).
+  std::string Text(const BlameSegment& segment);
 
   struct Most {
     int64_t ns = 0;
@@ -44,6 +47,9 @@ class Places {
   Most Find(const std::vector<BlameSegment>& all, const std::vector<uint32_t>& segments);
 
  private:
+  std::string Words(const BlameSegment& segment, const std::string& arguments);
+  std::string_view CompiledBy(const BlameSegment& segment) const;  // the function; "" if none was compiled
+
   const blame::Index& index_;
   const model::Trace& trace_;
   std::unordered_map<model::StringId, std::string> kernels_;

@@ -119,6 +119,11 @@ bool IsCounted(const blame::Index& index, const BlameSegment& segment) {
          index.host.IsKnown(segment.thread, segment.begin_ns, segment.end_ns);
 }
 
+StackPlace StacksOfCode(const blame::Index& index, const std::vector<BlameSegment>& segments, const BlameSegment& at) {
+  using Counters = blame::Stacks::Counters;
+  return index.stacks.OfCode(segments, at, IsCounted(index, at) ? Counters::kKnown : Counters::kUnknown);
+}
+
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(false, trace, blame); }
 bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(true, trace, blame); }
 
@@ -218,10 +223,11 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       }
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
       if (const Proof proof = OfPieces(verdict); proof != Proof::kNone) return proof;
-      return IsCounted(index, longest) ? Proof::kNone : Proof::kUncounted;
+      [[fallthrough]];
     case Blame::kHostOncpuPre:
     case Blame::kHostOncpuPost:
-      return IsCounted(index, longest) ? Proof::kNone : Proof::kUncounted;
+      if (!IsCounted(index, longest)) return Proof::kUncounted;
+      return cause.stacks.is_known() ? Proof::kPlaced : Proof::kNone;
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:
       if (const Proof proof = OfPieces(verdict); proof != Proof::kNone) return proof;
@@ -235,6 +241,8 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       return longest.gpu == model::kNone || index.gpu.IsSpan(longest.gpu) || index.gpu.UsualNs(longest.gpu) < 0
                  ? Proof::kNoUsual
                  : Proof::kNone;
+    case Blame::kLazyLoadJit:
+      return index.compiles.Is(longest.event) ? Proof::kFirstUse : Proof::kNone;
     case Blame::kSyncReturn:
       return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
     case Blame::kUntraced:

@@ -4,6 +4,8 @@
 #ifndef PITOT_LIB_ANALYZE_VERDICT_PROOF_H_
 #define PITOT_LIB_ANALYZE_VERDICT_PROOF_H_
 
+#include <vector>
+
 #include "analyze/blame/walk.h"
 #include "analyze/verdict/namespace.h"
 #include "pitot/analyze/verdict.h"
@@ -18,6 +20,9 @@ bool IsUnseen(const BlameSegment& segment);
 
 // Whether counters of a segment's thread show if it ran or slept; true for all but code.
 bool IsCounted(const blame::Index& index, const BlameSegment& segment);
+
+// The function of code like `at` among the segments, by stacks (Stacks::OfCode).
+StackPlace StacksOfCode(const blame::Index& index, const std::vector<BlameSegment>& segments, const BlameSegment& at);
 
 // Whether most of a request's sleep was in waits recorded by the program. These name the resource, not its holder. A
 // wait for a GPU (WaitKind::kDevice) names nothing: the question is what the GPU did.

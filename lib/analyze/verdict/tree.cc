@@ -11,6 +11,7 @@
 
 #include "analyze/blame/stays.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/statistics.h"
 #include "analyze/verdict/cause_evidence.h"
 #include "analyze/verdict/proof.h"
 
@@ -166,6 +167,7 @@ class TreeMaker {
     node.excess_ns = is_compared ? cause.excess_ns : cause.blame_ns;
     node.by = cause.by;
     node.place_ns = cause.place_ns;
+    node.stacks = cause.stacks;
     if (!cause.longest.empty()) node.at = blame_.segments[cause.longest[0]];
     node.is_explained = IsExplained(blame_, node);
     const uint32_t row = Add(node, cause.advice);
@@ -500,8 +502,9 @@ class TreeMaker {
   void ExamineGpuWork(Hop* hop) {
     hop->node.kind = NodeKind::kGpuWork;
     int64_t fault_ns = 0, normal_ns = 0;
-    bool is_known = true;
+    bool is_known = true, are_operations = true;
     for (const BlameSegment& segment : hop->behind) {
+      are_operations = are_operations && segment.by.gpu != kNone && !index_.gpu.IsSpan(segment.by.gpu);
       const int64_t ns = segment.end_ns - segment.begin_ns,
                     usual_ns = segment.by.gpu != kNone ? index_.gpu.UsualNs(segment.by.gpu) : -1;
       is_known = is_known && usual_ns >= 0;
@@ -525,6 +528,41 @@ class TreeMaker {
     hop->fault_ns = is_known ? std::max(fault_ns, longer_ns) : longer_ns;
     hop->node.whole_ns = whole_ns;
     hop->node.normal_ns = norm->total_ns;
+    // A span may be long because its batch waited within it: for a CPU, or for others on the GPU.
+    if (!are_operations && hop->who.batch != kNone) TakeParts(*norm, hop);
+  }
+
+  // How long a batch waited on a GPU for batches of the victim, or of the culprits down to here.
+  int64_t BehindThoseAboveNs(const RequestBlame& walk) const {
+    int64_t ns = 0;
+    for (const BlameSegment& segment : walk.segments) {
+      const uint32_t batch = segment.by.batch;
+      if (segment.blame != Blame::kGpuQueueWaitOthers || batch == kNone) continue;
+      const auto is_it = [&](const Who& who) { return who.batch == batch || IsMember(who.request, batch); };
+      if (std::any_of(above_.begin(), above_.end(), is_it)) ns += segment.end_ns - segment.begin_ns;
+    }
+    return ns;
+  }
+  bool IsMember(uint32_t request, uint32_t batch) const {
+    const model::BatchRow& row = trace_.batches[batch];
+    for (uint32_t m = row.first_member; request != kNone && m < row.first_member + row.member_count; ++m) {
+      if (trace_.members[m].request == request) return true;
+    }
+    return false;
+  }
+
+  // The parts of a batch meanwhile, if they explain its fault.
+  void TakeParts(const Norm& norm, Hop* hop) {
+    Hop divided = *hop;
+    const RequestBlame& walk = WalkOfBatch(hop->who.batch);
+    Take(walk, &divided);
+    if (2 * BehindThoseAboveNs(divided.clip) >= hop->fault_ns) {
+      hop->node.is_explained = false;  // each waited for the other
+      return;
+    }
+    divided.whole = walk.blame;
+    Compare(norm, &divided);
+    if (divided.has_parts && IsMuch(divided.fault_ns) && 2 * divided.fault_ns >= hop->fault_ns) *hop = divided;
   }
 
   void AddHop(uint32_t part, int64_t excess_ns, const Hop& hop) {
@@ -587,6 +625,7 @@ class TreeMaker {
     FindEvidence(index_, hop.clip, &cause);
     node.by = cause.by;
     node.place_ns = cause.place_ns;
+    node.stacks = cause.stacks;
     if (!cause.longest.empty()) node.at = hop.clip.segments[cause.longest[0]];
     std::vector<BlameSegment> segments;
     for (const BlameSegment& segment : hop.clip.segments) {
@@ -753,7 +792,7 @@ class TreeMaker {
       const double known = is_known && root.hops != 0 ? kOnlyCulpritKnown : kNothingKnown;
       root.confidence = std::min(root.share, 1.0) * known * explained;
     }
-    root.confidence = std::clamp(root.confidence, 0.0, 1.0);
+    root.confidence = facts::NearestProbability(root.confidence);
   }
 
   // The requests ahead in its queue when it came.

@@ -140,18 +140,18 @@ class TreeTeller {
     } else if (!is_last) {
       return Mechanism(took);
     } else if (const blame::Stacks::Seen seen = index_.stacks.Of(node.at); seen.is_known()) {
-      const std::string place = Places(index_).Of(node.at);
+      const std::string place = Places(index_).Text(node.at);
       text = (10 * node.place_ns >= 9 * node.ns ? MechanismSeenAt(took, place)
                                                 : MechanismPartlyAt(took, place, Duration(node.place_ns))) +
              blame::Stacks::CountText(seen);
     } else if (node.blame == Blame::kUntraced && node.at.event == kNone && node.hops > 0) {
-      text = "did something unrecorded for " + time + ", outside of all scopes " + Places(index_).Of(node.at);
+      text = "did something unrecorded for " + time + ", outside of all scopes " + Places(index_).Text(node.at);
     } else {
-      const std::string place = Places(index_).Of(node.at);
+      const std::string place = Places(index_).Text(node.at);
       text = 10 * node.place_ns >= 9 * node.ns ? MechanismAt(took, place)
                                                : MechanismPartlyAt(took, place, Duration(node.place_ns));
     }
-    text += SizeOfCopy(node);
+    text += index_.stacks.PhraseOf(node.stacks) + SizeOfCopy(node);
     if (is_last && node.hops > 0 && !node.is_explained) {
       text += node.blame == Blame::kHostBlockedUnknown ? ", and no recorded wait explains why"
               : node.blame == Blame::kHostOncpuFramework && took.is_counted
@@ -209,7 +209,8 @@ class TreeTeller {
         return by + WhoText(node) + MemberWork(node);
       case NodeKind::kGpuWork:
         return "behind GPU work of " + WhoText(node) +
-               (node.by.gpu != kNone ? ": " + GpuWorkName(trace_, node.by.gpu) : "");
+               (node.by.gpu != kNone ? ": " + GpuWorkName(trace_, node.by.gpu) : "") +
+               (node.is_explained ? "" : ", which waited for it in turn");
       case NodeKind::kCycle:
         return by + WhoText(node) + ", which waits for it in turn: a cycle";
       case NodeKind::kLoad:

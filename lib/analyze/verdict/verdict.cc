@@ -96,7 +96,7 @@ class RequestComparison {
     if (v.level == Baseline::Level::kNone || normal.is_empty()) {
       v.is_coarse = false;
       v.why_not = std::string("too few ") + (blame_.token == kNone ? "requests" : "tokens") + " like it are known (" +
-                  std::to_string(options_.least) + " needed)";
+                  std::to_string(std::min(options_.least_few, options_.least)) + " needed)";
       ListLargest(nullptr);
       return FindLimits(Counterfactual(blame_));
     }
@@ -105,8 +105,9 @@ class RequestComparison {
     std::copy(normal.mu_ns().begin(), normal.mu_ns().end(), v.normal.ns);
     v.percentile = normal.Percentile(v.latency_ns);
     v.least_p = normal.least_p();
+    if (rows.size() < options_.least) alpha_few_ = std::max(alpha_few_, v.least_p);
     const bool is_many = rows.size() >= options_.least_many && v.least_p <= options_.alpha;
-    v.alpha = is_many ? options_.alpha : options_.alpha_few;
+    v.alpha = is_many ? options_.alpha : alpha_few_;
     v.rest_ns = v.latency_ns - v.typical_ns;
     if (IsContradictory()) {
       v.why_not =
@@ -293,7 +294,7 @@ class RequestComparison {
   // 2003).
   void TestLaunches(const std::vector<BaselineRow>& rows, uint32_t launches, const Normal& normal) {
     // Half of alpha may be less than any p that so few requests can give; then there is one test.
-    if (2 * verdict_->least_p > verdict_->alpha) verdict_->alpha = options_.alpha_few;
+    if (2 * verdict_->least_p > verdict_->alpha) verdict_->alpha = alpha_few_;
     if (2 * verdict_->least_p > verdict_->alpha) return;
     uint32_t all = 0, as_many = 0;
     for (const BaselineRow& row : rows) {
@@ -452,6 +453,7 @@ class RequestComparison {
   const RequestBlame& blame_;
   const VerdictOptions& options_;
   Verdict* const verdict_;
+  double alpha_few_ = options_.alpha_few;
   double p_of_launches_ = 1;  // if they were tested
   bool are_launches_normal_ = true;
   double p_factor_ = 1;     // of p, the price of control over both tests
@@ -535,12 +537,18 @@ Verdict MakeVerdict(const blame::Index& index, const RequestBlame& blame, const 
   const model::RequestRow& row = index.trace.requests[blame.request];
   Verdict verdict;
   std::vector<BaselineRow> rows;
-  const uint32_t least = std::max(options.least, 4u);
+  uint32_t least = std::max(options.least, 4u);
   const uint32_t bucket = blame.token == kNone ? row.size_bucket : blame::TokenBucket(index, blame.token);
-  verdict.level = baseline.Find(index.trace.strings[row.route], bucket, now_ns, least, &rows);
+  const std::string_view route = index.trace.strings[row.route];
+  verdict.level = baseline.Find(route, bucket, now_ns, least, &rows);
+  if (verdict.level == Baseline::Level::kNone && options.least_few < least) {
+    least = std::max(options.least_few, 4u);
+    verdict.level = baseline.Find(route, bucket, now_ns, least, &rows);
+  }
   const WorkDone work = WorkOfBlame(index, blame);
   const uint32_t at_any_depth = (index.gpu_use.AreSampled(blame.begin_ns, blame.end_ns) ? kByCounters : 0) |
-                                (facts::AreWaitsRecorded(index.trace) ? kByWaits : 0);
+                                (facts::AreWaitsRecorded(index.trace) ? kByWaits : 0) |
+                                (index.compiles.are_recorded() ? BlameBit(Blame::kLazyLoadJit) : 0);
   if (KeepDepth(work.depth, blame.blame, at_any_depth, least, &rows)) {
     RequestComparison(index, blame, options, &verdict).Compare(rows, work);
     FindContext(index, blame, &verdict);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyze/facts/statistics.h"
 #include "analyze/verdict/depths.h"
 #include "analyze/verdict/proof.h"
 #include "analyze/verdict/verdict_words.h"
@@ -18,7 +19,8 @@ namespace {
 constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown);
 // Confidence if requests of other sizes, routes or depths had to do, or few are known. Also if events were lost, or
 // GPUs' times cannot be compared with the host's.
-constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
+constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kVeryFew = 0.5, kLossy = 0.5, kSkewed = 0.5,
+                 kOtherDepths = 0.8;
 // And for guesses (docs/reference/why.md#confidence). Work of an unknown owner is not the request's own. GPU work of
 // unknown usual length took as long as usual. Code and launches were on a CPU although no counter of their thread says
 // so. A first use in the trace was new (a25 has the same factor). Few faults took long.
@@ -44,7 +46,8 @@ double UnknownBeside(const Unexplained& unexplained, const Cause& cause) {
 // A product, and its least factor in words.
 class FactorProduct {
  public:
-  void Take(double factor, const char* why) {
+  void Take(double number, const char* why) {
+    const double factor = facts::NearestProbability(number);
     value_ *= factor;
     if (factor >= least_) return;
     least_ = factor;
@@ -64,7 +67,10 @@ void TakeQuality(const blame::Index& index, const RequestBlame& request, const V
   if (!request.is_reliable) product->Take(kLossy, "events were lost during it");
   if (!index.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0)
     product->Take(kSkewed, "the GPU's timestamps cannot be right");
-  if (verdict.alpha > options.alpha) product->Take(kFew, "few normal requests");
+  if (verdict.baseline_size < options.least)
+    product->Take(kVeryFew, "very few normal requests");
+  else if (verdict.alpha > options.alpha)
+    product->Take(kFew, "few normal requests");
   if (verdict.level == Baseline::Level::kRoute) product->Take(kOtherSizes, "compared with other sizes");
   if (verdict.level == Baseline::Level::kProcess) product->Take(kOtherRoutes, "compared with other routes");
   if (verdict.is_coarse) product->Take(kOtherDepths, "recorded at different depths");

@@ -2,9 +2,11 @@
 //
 // Verdicts for programs: rows become ids and names, which have a meaning outside of the trace.
 #include "analyze/blame/index_data.h"
+#include "analyze/facts/unusual_arguments.h"
 #include "analyze/verdict/gpu_evidence.h"
 #include "analyze/verdict/namespace.h"
 #include "analyze/verdict/place.h"
+#include "analyze/verdict/proof.h"
 #include "analyze/verdict/verdict_words.h"
 #include "base/columns.h"
 #include "base/json.h"
@@ -262,6 +264,8 @@ class Writer {
       for (const uint32_t segment : cause.longest) json_.Int(segment);
       json_.End();
       json_.Key("place_ns").Int(cause.place_ns);
+      if (!cause.longest.empty()) Arguments(blame_.segments[cause.longest[0]]);
+      StacksOf(cause.stacks);
       if (const auto state = GpuStateOf(index_.data()->index, blame_, cause)) GpuMeanwhile(*state);
       Say(cause.advice);
       if (const model::StringId kernel = KernelOf(trace_, blame_, cause); kernel != 0)
@@ -343,11 +347,14 @@ class Writer {
       By(node.by, nullptr);
     }
     if (node.for_request != kNone) json_.Key("for_request").Text(RequestId(trace_.requests[node.for_request].id));
-    if (node.kind == NodeKind::kPart) json_.Key("is_explained").Bool(node.is_explained);
+    if (node.kind == NodeKind::kPart || node.kind == NodeKind::kGpuWork)
+      json_.Key("is_explained").Bool(node.is_explained);
     if (node.kind == NodeKind::kPart && node.at.end_ns > node.at.begin_ns) {
       json_.Key("at");
       Segment(node.at);
       json_.Key("place_ns").Int(node.place_ns);
+      Arguments(node.at);
+      StacksOf(node.stacks);
     }
     json_.Key("children").Begin('[');
     for (uint32_t child = row + 1; child < v.tree.size(); ++child) {
@@ -390,7 +397,7 @@ class Writer {
     if (segment.handoff != kNone) Name("queue", trace_.handoffs[segment.handoff].queue);
     if (segment.batch != kNone) json_.Key("batch").Text(RequestId(trace_.batches[segment.batch].id));
     if (segment.counter != kNone) Name("counter", trace_.counters[segment.counter].name);
-    if (const blame::Stacks::Seen seen = index_.data()->index.stacks.Of(segment); seen.is_known()) StacksIn(seen);
+    StacksIn(segment);
     if (segment.by.IsKnown()) {
       json_.Key("by");
       By(segment.by, &segment);
@@ -398,18 +405,44 @@ class Writer {
     json_.End();
   }
 
+  // Those of its scope, or of one around it, larger than usual.
+  void Arguments(const BlameSegment& segment) {
+    const facts::UnusualArguments unusual = facts::FindUnusualArguments(trace_, segment.event);
+    if (unusual.all.empty()) return;
+    json_.Key("arguments").Begin('[');
+    for (const facts::UnusualArgument& one : unusual.all) {
+      json_.Begin('{');
+      json_.Key("scope").Text(trace_.EventName(unusual.scope));
+      Name("name", one.name);
+      json_.Key("value").Real(one.value);
+      json_.Key("usual").Real(one.usual);
+      json_.End();
+    }
+    json_.End();
+  }
+
   // Where its thread was, by the stacks read meanwhile.
-  void StacksIn(const blame::Stacks::Seen& seen) {
+  void StacksIn(const BlameSegment& segment) {
+    const blame::Index& index = index_.data()->index;
+    const blame::Stacks::Seen seen = index.stacks.Of(segment);
+    if (seen.is_known()) return StacksAt(index.stacks.Place(seen.event), seen.event, seen.agree, seen.count);
+    StacksOf(StacksOfCode(index, {segment}, segment));
+  }
+  void StacksOf(const StackPlace& place) {
+    if (!place.is_known()) return;
+    StacksAt(index_.data()->index.stacks.Text(place), place.event, place.agree, place.count);
+  }
+  void StacksAt(const std::string& place, uint32_t event, uint32_t agree, uint32_t count) {
     const blame::Stacks& stacks = index_.data()->index.stacks;
     json_.Key("stacks").Begin('{');
-    json_.Key("place").Text(stacks.Place(seen.event));
-    if (const std::string call = stacks.Call(seen.event); !call.empty()) json_.Key("system_call").Text(call);
+    json_.Key("place").Text(place);
+    if (const std::string call = stacks.Call(event); !call.empty()) json_.Key("system_call").Text(call);
     json_.Key("frames").Begin('[');
-    for (const std::string& frame : stacks.Frames(seen.event)) json_.Text(frame);
+    for (const std::string& frame : stacks.Frames(event)) json_.Text(frame);
     json_.End();
-    json_.Key("agree").Int(seen.agree);
-    json_.Key("count").Int(seen.count);
-    json_.Key("at_ns").Int(trace_.events.begin_ns[seen.event] - blame_.begin_ns);
+    json_.Key("agree").Int(agree);
+    json_.Key("count").Int(count);
+    json_.Key("at_ns").Int(trace_.events.begin_ns[event] - blame_.begin_ns);
     json_.End();
   }
 

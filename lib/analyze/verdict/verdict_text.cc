@@ -92,7 +92,7 @@ class Teller {
     const std::string by = By(cause, Duration(cause.by_ns));
     if (cause.longest.empty()) return by;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
-    std::string where = Places(index_).Of(longest);
+    std::string where = Places(index_).Text(longest);
     if (!where.empty() && !IsMostThere(cause)) where += " (" + Duration(cause.place_ns) + " of it)";
     const std::string unrecorded = UnrecordedAt(cause);
     where += (where.empty() || unrecorded.empty() ? "" : ", ") + unrecorded + StacksOf(cause) + RemarksOn(cause);
@@ -240,22 +240,23 @@ class Teller {
       if (!lock.empty() && IsMostThere(cause)) return "waited " + time + " for lock " + QuotedName(lock);
       if (!lock.empty()) return "waited " + time + " for locks, " + part + " of it for " + QuotedName(lock);
     }
-    const std::string place = Places(index_).Of(longest);
+    const std::string place = Places(index_).Text(longest);
     const Took took{cause.blame, time, IsCounted(index_, longest)};
     if (IsMostThere(cause) && index_.stacks.Of(longest).is_known()) return MechanismSeenAt(took, place);
     return IsMostThere(cause) ? MechanismAt(took, place) : MechanismPartlyAt(took, place, part);
   }
 
-  // ", in 14 of 15 stacks", if they show the place of the cause.
+  // ", in 14 of 15 stacks", if they show the place of the cause; for code with its function.
   std::string StacksOf(const Cause& cause) const {
     if (cause.longest.empty()) return "";
+    if (cause.stacks.is_known()) return index_.stacks.PhraseOf(cause.stacks);
     return blame::Stacks::CountText(index_.stacks.Of(blame_.segments[cause.longest[0]]));
   }
 
   std::string PlaceOfWork(const Cause& cause) const {
     BlameSegment at = blame_.segments[cause.longest[0]];
     at.gpu = at.call = kNone;
-    const std::string place = Places(index_).Of(at);
+    const std::string place = Places(index_).Text(at);
     return place.empty() ? "" : place[0] == '"' ? " in " + place : " " + place;
   }
 

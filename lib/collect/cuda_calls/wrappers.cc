@@ -38,6 +38,7 @@ enum class Role : uint8_t {
   kLaunch,   // enqueues work; a slow one loads a kernel first, or waits for room or for the driver
   kDestroy,  // destroys streams
   kCapture,  // begins or ends the capture of a graph
+  kMayLoad,  // asks for a kernel or about it: a slow one loads its code first
   kRecord,   // records an event, its first parameter
   kLookUp,   // looks a function up by its name: its second parameter points to the answer
 };
@@ -53,6 +54,7 @@ struct Kind {
 
 // X(name, role, stream, direction, types of parameters...)
 #define PITOT_CUDA_FUNCTIONS(X)                                                                                        \
+  X(__cudaGetKernel, kMayLoad, kNone, kNone, Handle*, const void*)                                                     \
   X(__cudaLaunchKernel, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                            \
   X(__cudaLaunchKernel_ptsz, kLaunch, 5, kNone, const void*, Dim3, Dim3, void**, size_t, Handle)                       \
   X(cuCtxDestroy_v2, kDestroy, kNone, kNone, Handle)                                                                   \
@@ -65,11 +67,15 @@ struct Kind {
   X(cuEventRecordWithFlags_ptsz, kRecord, 1, kNone, Handle, Handle, unsigned)                                          \
   X(cuEventRecord_ptsz, kRecord, 1, kNone, Handle, Handle)                                                             \
   X(cuEventSynchronize, kWait, kNone, kNone, Handle)                                                                   \
+  X(cuFuncGetAttribute, kMayLoad, kNone, kNone, int*, int, Handle)                                                     \
+  X(cuFuncLoad, kMayLoad, kNone, kNone, Handle)                                                                        \
+  X(cuFuncSetAttribute, kMayLoad, kNone, kNone, Handle, int, int)                                                      \
   X(cuGetProcAddress, kLookUp, kNone, kNone, const char*, void**, int, uint64_t)                                       \
   X(cuGetProcAddress_v2, kLookUp, kNone, kNone, const char*, void**, int, uint64_t, void*)                             \
   X(cuGraphInstantiateWithFlags, kOwn, kNone, kNone, Handle*, Handle, unsigned long long)                              \
   X(cuGraphLaunch, kLaunch, 1, kNone, Handle, Handle)                                                                  \
   X(cuGraphLaunch_ptsz, kLaunch, 1, kNone, Handle, Handle)                                                             \
+  X(cuKernelGetFunction, kMayLoad, kNone, kNone, Handle*, Handle)                                                      \
   X(cuLaunchCooperativeKernel, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,  \
     unsigned, Handle, void**)                                                                                          \
   X(cuLaunchCooperativeKernel_ptsz, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned,       \
@@ -80,6 +86,7 @@ struct Kind {
   X(cuLaunchKernelEx_ptsz, kLaunch, kConfig, kNone, const void*, Handle, void**, void**)                               \
   X(cuLaunchKernel_ptsz, kLaunch, 8, kNone, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
     unsigned, Handle, void**, void**)                                                                                  \
+  X(cuLibraryGetKernel, kMayLoad, kNone, kNone, Handle*, Handle, const char*)                                          \
   X(cuLibraryLoadData, kOwn, kNone, kNone, Handle*, const void*, void*, void*, unsigned, void*, void*, unsigned)       \
   X(cuLibraryLoadFromFile, kOwn, kNone, kNone, Handle*, const char*, void*, void*, unsigned, void*, void*, unsigned)   \
   X(cuMemAddressReserve, kOwn, kNone, kNone, Memory*, size_t, size_t, Memory, unsigned long long)                      \
@@ -121,6 +128,7 @@ struct Kind {
   X(cuMemsetD32Async_ptsz, kLaunch, 3, kNone, Memory, unsigned, size_t, Handle)                                        \
   X(cuMemsetD8Async, kLaunch, 3, kNone, Memory, unsigned char, size_t, Handle)                                         \
   X(cuMemsetD8Async_ptsz, kLaunch, 3, kNone, Memory, unsigned char, size_t, Handle)                                    \
+  X(cuModuleGetFunction, kMayLoad, kNone, kNone, Handle*, Handle, const char*)                                         \
   X(cuModuleLoad, kOwn, kNone, kNone, Handle*, const char*)                                                            \
   X(cuModuleLoadData, kOwn, kNone, kNone, Handle*, const void*)                                                        \
   X(cuModuleLoadDataEx, kOwn, kNone, kNone, Handle*, const void*, unsigned, void*, void**)                             \
@@ -145,6 +153,8 @@ struct Kind {
   X(cudaFreeAsync, kPool, 1, kNone, void*, Handle)                                                                     \
   X(cudaFreeAsync_ptsz, kPool, 1, kNone, void*, Handle)                                                                \
   X(cudaFreeHost, kWait, kNone, kNone, void*)                                                                          \
+  X(cudaFuncGetAttributes, kMayLoad, kNone, kNone, void*, const void*)                                                 \
+  X(cudaFuncSetAttribute, kMayLoad, kNone, kNone, const void*, int, int)                                               \
   X(cudaGetDriverEntryPoint, kLookUp, kNone, kNone, const char*, void**, unsigned long long, void*)                    \
   X(cudaGetDriverEntryPointByVersion, kLookUp, kNone, kNone, const char*, void**, unsigned, unsigned long long, void*) \
   X(cudaGetDriverEntryPointByVersion_ptsz, kLookUp, kNone, kNone, const char*, void**, unsigned, unsigned long long,   \
@@ -196,6 +206,9 @@ struct Kind {
   X(cudaMemset2DAsync_ptsz, kLaunch, 5, kNone, void*, size_t, int, size_t, size_t, Handle)                             \
   X(cudaMemsetAsync, kLaunch, 3, kNone, void*, int, size_t, Handle)                                                    \
   X(cudaMemsetAsync_ptsz, kLaunch, 3, kNone, void*, int, size_t, Handle)                                               \
+  X(cudaOccupancyMaxActiveBlocksPerMultiprocessor, kMayLoad, kNone, kNone, int*, const void*, int, size_t)             \
+  X(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, kMayLoad, kNone, kNone, int*, const void*, int, size_t,    \
+    unsigned)                                                                                                          \
   X(cudaStreamBeginCapture, kCapture, 0, kNone, Handle, int)                                                           \
   X(cudaStreamBeginCaptureToGraph, kCapture, 0, kNone, Handle, Handle, const void*, const void*, size_t, int)          \
   X(cudaStreamBeginCaptureToGraph_ptsz, kCapture, 0, kNone, Handle, Handle, const void*, const void*, size_t, int)     \
@@ -216,10 +229,11 @@ static_assert(std::is_sorted(std::begin(kKinds), std::end(kKinds),
 
 constexpr bool IsRecorded(Role role) {
   return role == Role::kWait || role == Role::kOwn || role == Role::kCopy || role == Role::kPool ||
-         role == Role::kLaunch;
+         role == Role::kMayLoad || role == Role::kLaunch;
 }
 static_assert(std::all_of(std::begin(kKinds), std::end(kKinds), [](const Kind& kind) {
-  return !IsRecorded(kind.role) || base::CallClassOf(kind.name) != base::CallClass::kOther;
+  return !IsRecorded(kind.role) || kind.role == Role::kMayLoad ||  // their names in traces end in kLoadingSuffix
+         base::CallClassOf(kind.name) != base::CallClass::kOther;
 }));
 static_assert(std::all_of(std::begin(kKinds), std::end(kKinds),
                           [](const Kind& kind) { return MayBeFunction(kind.name); }));
@@ -273,8 +287,8 @@ template <uint32_t kFunction, class... Args> void* StreamOf(const std::tuple<Arg
 template <uint32_t kFunction, class... Args> void Tell(const std::tuple<Args...>& args) {
   constexpr Kind kKind = kKinds[kFunction];
   const trace::StreamWatcher* const watcher = trace::g_stream_watcher.load(std::memory_order_acquire);
-  constexpr bool kIsOfStreams = kKind.role != Role::kOwn && kKind.role != Role::kPool && kKind.role != Role::kCapture &&
-                                kKind.role != Role::kRecord;
+  constexpr bool kIsOfStreams = kKind.role != Role::kOwn && kKind.role != Role::kPool && kKind.role != Role::kMayLoad &&
+                                kKind.role != Role::kCapture && kKind.role != Role::kRecord;
   if (!kIsOfStreams || watcher == nullptr) return;
   if constexpr (kKind.role == Role::kDestroy) {
     watcher->destroy();
@@ -470,9 +484,10 @@ template <uint32_t kFunction, uint32_t kOriginal, class... Args> int Wrapper(Arg
   const int result = original(args...);
   t_is_inside = false;
   if (detail::t_ring->events != events) return result;  // recorded in the call, by CUPTI's callback
-  if constexpr (kKind.role == Role::kCopy || kKind.role == Role::kPool) {
+  if constexpr (kKind.role == Role::kCopy || kKind.role == Role::kPool || kKind.role == Role::kMayLoad) {
     const uint64_t end = BeginCall();
-    if (end - begin < g_slow_copy_ticks.load(std::memory_order_relaxed)) {
+    const std::atomic<uint64_t>& slow = kKind.role == Role::kMayLoad ? g_slow_launch_ticks : g_slow_copy_ticks;
+    if (end - begin < slow.load(std::memory_order_relaxed)) {
       if (kKind.role == Role::kCopy) Count(begin, end);
       return result;
     }
@@ -495,6 +510,7 @@ std::string CallName(const Kind& kind, uint32_t direction) {
   std::string name(PlainName(kind.name));
   name += kDirectionNames[direction];
   if (kind.role == Role::kCopy) name += base::kBlockingSuffix;
+  if (kind.role == Role::kMayLoad) name += base::kLoadingSuffix;
   return name;
 }
 

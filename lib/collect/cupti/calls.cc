@@ -47,11 +47,17 @@ bool IsInFlight(const InCall& call, uint8_t level, uint32_t period) {
   return call.period != 0 && call.period == (call.level == level ? period : PeriodOf(call.level));
 }
 
-// Whether the beginning of this very call was reported, in any period.
+// Whether the beginning of this very call was reported, in any period. Correlations are used again: a beginning of long
+// ago is another call's.
 bool IsBegun(const InCall& call, Domain domain, uint32_t callback_id, uint32_t correlation) {
   return call.period != 0 && call.correlation == correlation && call.domain == static_cast<uint32_t>(domain) &&
          call.callback_id == callback_id;
 }
+
+// Whether more changes have passed since the call's beginning than a call outlasts: from the last time that both ends
+// were reported on, it may be this one.
+constexpr uint32_t kChangesOutlasted = 2;
+bool IsStale(const InCall& call, uint32_t period) { return period - call.period > kChangesOutlasted; }
 
 uint64_t BeginOf(bool is_look) { return is_look ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : BeginCall(); }
 
@@ -237,9 +243,11 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
     if (!is_inside && is_recording) CountMissed();  // its beginning was not reported
     return;
   }
+  const bool is_stale = IsStale(call, period);
   call.period = 0;
+  if (call.is_look ? is_recording : is_stale) return CountMissed();
   if (call.is_look) {
-    if (is_recording) return CountMissed();
+    if (is_stale) return;
     return lasting_cost_.Add(pthread_self(), ClassOf(domain, callback_id), static_cast<int64_t>(call.begin),
                              base::ClockNs(CLOCK_MONOTONIC));
   }

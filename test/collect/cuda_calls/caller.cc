@@ -19,6 +19,7 @@ int nvrtcCompileProgram(void*, int, const char* const*);
 int cudaLaunchKernel(const void*, fakes::Dim3, fakes::Dim3, void**, size_t, void*);
 int cudaLaunchKernel_ptsz(const void*, fakes::Dim3, fakes::Dim3, void**, size_t, void*);
 int __cudaLaunchKernel(const void*, fakes::Dim3, fakes::Dim3, void**, size_t, void*);
+int __cudaGetKernel(void**, const void*);
 int cudaLaunchKernelExC(const void*, const void*, void**);
 int cudaStreamDestroy(void*);
 int cudaStreamBeginCapture(void*, int);
@@ -45,6 +46,7 @@ int cudaEventSynchronize(void*);
       [](const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes, void* stream) {
         return __cudaLaunchKernel(kernel, grid, block, args, bytes, stream);
       },
+      [](void** kernel, const void* function) { return __cudaGetKernel(kernel, function); },
       [](const void* config, const void* kernel, void** args) { return cudaLaunchKernelExC(config, kernel, args); },
       [](const void* kernel, fakes::Dim3 grid, fakes::Dim3 block, void** args, size_t bytes, void* stream) {
         return cudaLaunchKernel_ptsz(kernel, grid, block, args, bytes, stream);

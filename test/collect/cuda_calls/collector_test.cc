@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/call_class.h"
 #include "base/clock.h"
 #include "collect/cuda_calls/fake_cudart.h"
 #include "collect/cuda_calls/rig.h"
@@ -437,6 +438,30 @@ TEST_CASE("a slow launch is recorded, and counted without its time", "[cuda_call
   CHECK(trace.batches[0].launches == 1);
   CHECK(trace.batches[0].launch_ns == 0);
   CHECK(trace.calls.batch[0] == 0);
+}
+
+TEST_CASE("a call for a kernel is recorded if it took long, as a load of code", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  rig.environment.slow_launch_ns = 100'000;
+  REQUIRE(rig.Add().ok());
+  void* kernel = nullptr;
+  *library.caller.spins_ns = 100'000;
+  CHECK(library.caller.get_kernel(&kernel, Pointer(7)) == 0);
+  *library.caller.spins_ns = 0;
+  CHECK(library.caller.last->words[1] == 7);
+  const model::Trace trace = rig.Incident();
+  REQUIRE(Calls(trace) == Names{"__cudaGetKernel (loading)"});
+  CHECK(pitot::base::CallClassOf(Calls(trace)[0]) == pitot::base::CallClass::kLoad);
+}
+
+TEST_CASE("a call for a kernel that is there has no record", "[cuda_calls]") {
+  const Library library(PITOT_NOW_CALLER);
+  Rig rig;
+  REQUIRE(rig.Add().ok());
+  void* kernel = nullptr;
+  CHECK(library.caller.get_kernel(&kernel, Pointer(7)) == 0);
+  CHECK(Calls(rig.Incident()).empty());
 }
 
 TEST_CASE("after a stop, in a pause and in a forked child calls go through and are not recorded", "[cuda_calls]") {

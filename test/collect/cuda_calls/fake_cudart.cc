@@ -66,6 +66,7 @@ EXPORTED int cudaLaunchKernel_ptsz(const void* kernel, fakes::Dim3, fakes::Dim3,
 EXPORTED int __cudaLaunchKernel(const void* kernel, fakes::Dim3, fakes::Dim3, void**, size_t, void* stream) {
   return Note("__cudaLaunchKernel", kernel, stream);
 }
+EXPORTED int __cudaGetKernel(void** kernel, const void* function) { return Note("__cudaGetKernel", kernel, function); }
 EXPORTED int cudaLaunchKernelExC(const void* config, const void* kernel, void** args) {
   return Note("cudaLaunchKernelExC", config, kernel, args);
 }

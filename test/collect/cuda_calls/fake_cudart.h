@@ -31,6 +31,7 @@ struct Caller {
   int (*compile)(void* program, int options, const char* const* texts);
   int (*launch)(const void* kernel, Dim3 grid, Dim3 block, void** args, size_t shared_bytes, void* stream);
   int (*launch_kernel)(const void* kernel, Dim3 grid, Dim3 block, void** args, size_t shared_bytes, void* stream);
+  int (*get_kernel)(void** kernel, const void* function);
   int (*launch_ex)(const void* config, const void* kernel, void** args);
   int (*launch_per_thread)(const void* kernel, Dim3 grid, Dim3 block, void** args, size_t shared_bytes, void* stream);
   int (*destroy_stream)(void* stream);

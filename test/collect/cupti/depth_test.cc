@@ -241,6 +241,32 @@ TEST_CASE("a call in flight while the depth changes is recorded if its beginning
   }
 }
 
+TEST_CASE("an end is not paired with a beginning of long ago, although its correlation is the same", "[cupti]") {
+  constexpr char kCall[] = "cuLaunchKernel";
+  const auto after = [&](int changes, uint64_t* missed) {
+    GpuHost host;
+    REQUIRE(host.StartAt(Depth::kKernels));
+    *missed = MissedCalls(host);
+    const uint32_t correlation = host.cuda.Begin(kCall);
+    for (int i = 0; i < changes; ++i) {
+      host.collector->SetDepth(Depth::kScopes);
+      host.collector->SetDepth(Depth::kKernels);
+    }
+    host.cuda.End(kCall, correlation);
+    const size_t calls = host.Incident().calls.size();
+    *missed = MissedCalls(host) - *missed;
+    host.cuda.Run({});
+    CHECK(host.Incident().calls.size() == calls + 1);
+    return calls;
+  };
+  uint64_t missed = 0;
+
+  CHECK(after(1, &missed) == 1);  // it was in flight
+  CHECK(missed == 0);
+  CHECK(after(2, &missed) == 0);
+  CHECK(missed == 1);
+}
+
 TEST_CASE("a call with only its beginning or only its end reported is counted", "[cupti]") {
   constexpr char kCall[] = "cudaDeviceSynchronize";
   GpuHost host;

@@ -727,8 +727,9 @@ PITOT_C_API pitot_owner pitot_this_owner(void);
 typedef struct pitot_wait {
   uint64_t opaque[12];
 } pitot_wait;
-// Begins to wait for `resource`. While it is open, incidents show the resource. It must end on the thread where it
-// began, like scopes, the newest first.
+// Begins to wait for `resource`. While it is open, incidents show the resource. Put one around the whole loop of a
+// condition: its owner is the thread that made the condition true. It must end on the thread where it began, like
+// scopes, the newest first.
 PITOT_C_API void pitot_wait_begin(pitot_wait* wait, pitot_wait_kind kind, pitot_name resource, pitot_owner owner);
 // Sets the owner, if it is known only after the wait began.
 PITOT_C_API void pitot_wait_set_owner(pitot_wait* wait, pitot_owner owner);

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records a stock vLLM 0.25 (V1 engine) with Pitot, for the board: a plug-in that wraps methods of the engine from outside.
+
+Does nothing without PITOT_VLLM_OUT, a folder. There, `ids.txt` has a line for each request, vLLM's id and Pitot's, and `kept` has the
+files of each incident, as they were when it was judged (later the recorder folds equal ones). PITOT_VLLM_GAP_MS is the limit for the
+time between two tokens.
+"""
+
+import functools
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict
+
+import pitot
+
+KEPT = ('verdict.json', 'report.txt', 'dump.pitot')
+ROUTE, EXECUTOR = '/generate', 'vllm step'
+recorder: Any = None
+counts = {'steps': 0, 'requests': 0, 'verdicts': 0, 'failed': 0}
+
+
+def keep(incident: Any) -> None:
+    """Keeps the files of an incident by links, which take some microseconds."""
+    counts['verdicts' if incident.status else 'failed'] += 1
+    if incident.directory is None:
+        return
+    source = Path(incident.directory)
+    target = Path(os.environ['PITOT_VLLM_OUT']) / 'kept' / source.name
+    target.mkdir(parents=True, exist_ok=True)
+    for name in KEPT:
+        if (source / name).exists() and not (target / name).exists():
+            os.link(source / name, target / name)
+    (target / 'judged.txt').write_text(f'{time.time()} {incident.again} {incident.status.message}\n', encoding='utf-8')
+
+
+def start() -> None:
+    """Starts the recorder of this process, before its first use of CUDA."""
+    global recorder
+    if recorder is not None:
+        return
+    out = Path(os.environ['PITOT_VLLM_OUT'])
+    recorder = pitot.start(out / 'incidents', process_name='vllm', gpu=True, max_incidents_per_cause_and_hour=1000,
+                           log=lambda level, text: print('pitot:', text, file=sys.stderr, flush=True))
+    said = {'start': recorder.status, 'host': recorder.add_host(), 'why': recorder.add_why(),
+            'tokens': recorder.add_tokens_trigger(gap_above_ms=float(os.environ.get('PITOT_VLLM_GAP_MS', '10')))}
+    recorder.on_verdict(keep)
+    for name, status in said.items():
+        print('pitot_vllm:', name, 'ok' if status else tuple(status), file=sys.stderr, flush=True)
+
+
+class Served:
+    """A request in the engine."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = pitot.Request(ROUTE)
+        self.request.set_size('prompt tokens', request.num_prompt_tokens)
+        self.request.stage('waiting')
+        self.token, self.has_output = self.request.enqueue('waiting'), False
+
+    def emit(self, count: int) -> None:
+        if not self.has_output:
+            self.has_output = True
+            self.request.stage('decode')
+        self.request.emit(count)
+
+
+def wrap(owner: Any, name: str) -> Callable[[Any], None]:
+    """Puts what the decorated function makes of a method in the method's place."""
+    def decorate(make: Any) -> None:
+        method = getattr(owner, name)
+        setattr(owner, name, functools.wraps(method)(make(method)))
+    return decorate
+
+
+def register() -> None:
+    """vLLM's entry point: in each of its processes, before the engine is made."""
+    if not os.environ.get('PITOT_VLLM_OUT') or getattr(register, 'is_done', False):
+        return
+    register.is_done = True  # type: ignore[attr-defined]
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.engine import FinishReason
+    from vllm.v1.engine.core import EngineCore
+    from vllm.v1.executor.uniproc_executor import AsyncOutputFuture, UniProcExecutor
+
+    outcomes = {FinishReason.ABORT: pitot.Outcome.CANCELLED, FinishReason.ERROR: pitot.Outcome.FAILED}
+    served: Dict[str, Served] = {}
+    batches: Dict[int, pitot.Batch] = {}  # by the scheduler's output; two at once, because vLLM schedules ahead
+    Path(os.environ['PITOT_VLLM_OUT']).mkdir(parents=True, exist_ok=True)
+    ids = Path(os.environ['PITOT_VLLM_OUT']) / 'ids.txt'
+
+    @wrap(EngineCore, '__init__')
+    def _(method: Any) -> Any:
+        def made(self: Any, *args: Any, **options: Any) -> None:
+            start()
+            method(self, *args, **options)
+        return made
+
+    @wrap(EngineCore, 'add_request')
+    def _(method: Any) -> Any:
+        def add_request(self: Any, request: Any, *args: Any, **options: Any) -> Any:
+            counts['requests'] += 1
+            one = served[request.request_id] = Served(request)
+            with open(ids, 'a', encoding='utf-8') as file:
+                file.write(f'{request.request_id} {one.request.id:016x}\n')
+            return method(self, request, *args, **options)
+        return add_request
+
+    @wrap(Scheduler, 'schedule')
+    def _(method: Any) -> Any:
+        scheduled = pitot.traced('schedule')(method)
+
+        def schedule(self: Any, *args: Any, **options: Any) -> Any:
+            output = scheduled(self, *args, **options)
+            if output.total_num_scheduled_tokens:
+                counts['steps'] += 1
+                step = batches[id(output)] = pitot.Batch(EXECUTOR, 'tokens')
+                members = [(served[name].token, work) for name, work in output.num_scheduled_tokens.items() if name in served]
+                step.join_many([token for token, _ in members], [work for _, work in members])
+                step.close(pitot.BatchClose.STEP)
+                for new in output.scheduled_new_reqs:
+                    if new.req_id in served:
+                        served[new.req_id].request.stage('prefill')
+            return output
+        return schedule
+
+    wrap(UniProcExecutor, 'execute_model')(pitot.traced('execute'))
+    wrap(UniProcExecutor, 'sample_tokens')(pitot.traced('sample'))
+
+    @wrap(AsyncOutputFuture, 'result')
+    def _(method: Any) -> Any:
+        def result(self: Any, *args: Any, **options: Any) -> Any:
+            with pitot.Wait(pitot.WaitKind.DEVICE, 'sampled tokens'):
+                return method(self, *args, **options)
+        return result
+
+    @wrap(Scheduler, 'update_from_output')
+    def _(method: Any) -> Any:
+        updated = pitot.traced('update')(method)
+
+        def update_from_output(self: Any, scheduled: Any, *args: Any, **options: Any) -> Any:
+            outputs = updated(self, scheduled, *args, **options)
+            for output in (one for of_client in outputs.values() for one in of_client.outputs):
+                one = served.get(output.request_id)
+                if one is None:
+                    continue
+                if output.new_token_ids:
+                    one.emit(len(output.new_token_ids))
+                if output.finish_reason is not None:
+                    del served[output.request_id]
+                    one.request.finish(outcomes.get(output.finish_reason, pitot.Outcome.OK))
+            step = batches.pop(id(scheduled), None)
+            if step is not None:
+                step.finish()
+            return outputs
+        return update_from_output
+
+    @wrap(Scheduler, 'finish_requests')
+    def _(method: Any) -> Any:
+        def finish_requests(self: Any, names: Any, *args: Any, **options: Any) -> Any:
+            names = [names] if isinstance(names, str) else names if names is None else list(names)
+            for name in list(served) if names is None else names:
+                one = served.pop(name, None)
+                if one is not None:
+                    one.request.finish(pitot.Outcome.CANCELLED)
+            return method(self, names, *args, **options)
+        return finish_requests
+
+    print('pitot_vllm: registered in process', os.getpid(), file=sys.stderr, flush=True)
