@@ -2,9 +2,11 @@
 //
 // pitot_contains: does an incident hold the request that fired? A server whose threads record without rest, at several
 // rates and numbers of threads, with idle and with overloaded CPUs. Prints for each how many incidents hold the end of
-// the request that began them, and its slow scope; and how long it took from the firing to the dump on disk.
+// the request that began them, and its slow scope; and how long it took from the firing to the dump on disk. The next
+// request fires when the one before is dealt with: the worker has looked into its trace.
 //
 //   pitot_contains DIRECTORY [firings of each row, 30] [overload: runnable threads a CPU, 16] [budget, MiB, 64]
+//                  [threads, all] [millions of events a second, all]
 #include <sys/resource.h>
 #include <time.h>
 
@@ -42,7 +44,8 @@ struct Found {
   std::mutex mutex;
   int incidents = 0, requests = 0, scopes = 0;
   std::vector<double> window_ms, to_disk_ms;
-  int64_t fired_ns = 0;
+  int64_t on_disk_ns = 0;  // of the last
+  size_t done = 0;
 };
 
 // Looks into each incident, in place of writing a file.
@@ -53,7 +56,9 @@ class Look final : public pitot::Serializer {
   pitot::Status Serialize(const pitot::model::Trace& trace, pitot::ByteSink&) override {
     const std::lock_guard lock(found_.mutex);
     ++found_.incidents;
-    found_.window_ms.push_back(static_cast<double>(trace.window_end_ns - trace.firings.at(0).at_ns) * 1e-6);
+    const int64_t fired_ns = trace.firings.at(0).at_ns;
+    found_.window_ms.push_back(static_cast<double>(trace.window_end_ns - fired_ns) * 1e-6);
+    found_.to_disk_ms.push_back(static_cast<double>(found_.on_disk_ns - fired_ns) * 1e-6);
     const uint64_t fired = trace.firings.at(0).request_id;
     for (uint32_t row = 0; row < trace.requests.size(); ++row) {
       if (trace.requests[row].id != fired || !trace.requests[row].end_known) continue;
@@ -154,6 +159,8 @@ struct Setting {
   int firings;
   unsigned overload;
   uint64_t budget_bytes;
+  int threads;      // 0: all
+  double millions;  // 0: all
 };
 
 // False: an incident lacks what it must hold.
@@ -171,7 +178,12 @@ bool Measure(const Setting& setting, int threads, double events_per_s, bool is_o
   hooks.on_incident = [](void* context, const pitot::IncidentInfo&) {
     auto* const it = static_cast<Found*>(context);
     const std::lock_guard lock(it->mutex);
-    it->to_disk_ms.push_back(static_cast<double>(NowNs() - it->fired_ns) * 1e-6);
+    it->on_disk_ns = NowNs();
+  };
+  hooks.on_verdict = [](void* context, const pitot::IncidentInfo&) {
+    auto* const it = static_cast<Found*>(context);
+    const std::lock_guard lock(it->mutex);
+    ++it->done;
   };
   recorder.SetHooks(hooks);
   if (!recorder.status().ok()) return std::fprintf(stderr, "%s\n", recorder.status().message()), false;
@@ -186,18 +198,13 @@ bool Measure(const Setting& setting, int threads, double events_per_s, bool is_o
     for (int i = 0; i < setting.firings; ++i) {
       const uint64_t before = recorder.Stats().triggers_fired;
       server.BeSlow();
-      if (!Await([&] { return recorder.Stats().triggers_fired != before; })) continue;
-      size_t told = 0;
-      {
+      const auto done = [&] {
         const std::lock_guard lock(found.mutex);
-        found.fired_ns = NowNs();
-        told = found.to_disk_ms.size();
-      }
-      const auto is_told = [&] {
-        const std::lock_guard lock(found.mutex);
-        return found.to_disk_ms.size() > told;
+        return found.done;
       };
-      Await(is_told);  // never, if the firing is suppressed or its incident fails
+      const size_t done_before = done();
+      if (!Await([&] { return recorder.Stats().triggers_fired != before; })) continue;
+      Await([&] { return done() != done_before; });  // never, if the firing is suppressed or its incident fails
       std::this_thread::sleep_for(milliseconds(50));
     }
     rate =
@@ -205,9 +212,10 @@ bool Measure(const Setting& setting, int threads, double events_per_s, bool is_o
     fired = recorder.Stats().triggers_fired;
   }
   recorder.Flush(60'000);
-  std::printf("%-10s %7d %9.2f %9.2f | %5llu %9d %7d %6d | %6.0f %8.0f %8.0f\n", is_overloaded ? "overloaded" : "quiet",
-              threads, events_per_s * 1e-6, rate, static_cast<unsigned long long>(fired), found.incidents,
-              found.requests, found.scopes, Quantile(found.window_ms, 0.5), Quantile(found.to_disk_ms, 0.5),
+  std::printf("%-10s %7d %9.2f %9.2f | %5llu %9d %7d %6d | %7.0f %5.0f %8.0f %5.0f\n",
+              is_overloaded ? "overloaded" : "quiet", threads, events_per_s * 1e-6, rate,
+              static_cast<unsigned long long>(fired), found.incidents, found.requests, found.scopes,
+              Quantile(found.window_ms, 0.5), Quantile(found.window_ms, 0.99), Quantile(found.to_disk_ms, 0.5),
               Quantile(found.to_disk_ms, 0.99));
   std::fflush(stdout);
   const int asked = setting.firings;
@@ -222,15 +230,23 @@ int main(int argc, char** argv) {
   const auto number = [&](int at, uint64_t otherwise) {
     return argc > at ? std::strtoull(argv[at], nullptr, 10) : otherwise;
   };
-  const Setting setting{argv[1], static_cast<int>(number(2, 30)), static_cast<unsigned>(number(3, 16)),
-                        number(4, 64) << 20};
-  std::printf("%-10s %7s %9s %9s | %5s %9s %7s %6s | %6s %8s %8s\n", "CPUs", "threads", "M/s asked", "M/s", "fired",
-              "incidents", "request", "scope", "post", "to disk", "p99, ms");
+  const Setting setting{argv[1],
+                        static_cast<int>(number(2, 30)),
+                        static_cast<unsigned>(number(3, 16)),
+                        number(4, 64) << 20,
+                        static_cast<int>(number(5, 0)),
+                        argc > 6 ? std::strtod(argv[6], nullptr) : 0};
+  std::printf("%-10s %7s %9s %9s | %5s %9s %7s %6s | %7s %5s %8s %5s\n", "CPUs", "threads", "M/s asked", "M/s", "fired",
+              "incidents", "request", "scope", "to copy", "p99", "to disk", "p99, ms");
   bool is_whole = true;
   for (const bool is_overloaded : {false, true}) {
     if (is_overloaded && setting.overload == 0) continue;
     for (const int threads : {1, 2, 4, 8}) {
-      for (const double rate : {0.1e6, 0.5e6, 1e6, 2e6}) is_whole &= Measure(setting, threads, rate, is_overloaded);
+      for (const double millions : {0.1, 0.5, 1.0, 2.0}) {
+        const bool is_asked = (setting.threads == 0 || setting.threads == threads) &&
+                              (setting.millions == 0 || setting.millions == millions);
+        if (is_asked) is_whole &= Measure(setting, threads, millions * 1e6, is_overloaded);
+      }
     }
   }
   return is_whole ? 0 : 1;

@@ -10,8 +10,8 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "pitot/analyze/asked.h"
 #include "pitot/analyze/report_html.h"
-#include "pitot/analyze/tokens.h"
 
 namespace pitot::cli {
 namespace {
@@ -24,7 +24,6 @@ struct ReportOptions {
 // The verdict on the subject of the dump, and the findings of analyzers.
 struct Answer {
   explicit Answer(const model::Trace& trace) {
-    analyze::Asked asked;
     judged = analyze::BlameIndex::Make(trace, {}, &judgement.index);
     if (judged.ok()) judged = ChooseAsked(judgement.index, &asked);
     if (judged.ok()) judged = JudgeAsked(trace, asked, nullptr, &judgement);
@@ -33,6 +32,7 @@ struct Answer {
     if (judgement.index.data() != nullptr) options.index = &judgement.index;
     analyzed = Analyze(trace, analyze::MakeCatalogue(), options, &analysis);
   }
+  analyze::Asked asked;
   analyze::Judgement judgement;
   Status judged, analyzed;
   std::vector<std::string> others;
@@ -49,9 +49,9 @@ class TextFile : public Serializer {
     const Answer answer(trace);
     // Without a verdict the report stays as it is; `pitot why` gives the reasons.
     std::string text;
-    if (answer.judged.ok())
-      text = VerdictText(answer.judgement.index, answer.judgement.blame, answer.judgement.verdict, columns_) +
-             analyze::AlsoFiredText(answer.others, columns_);
+    text = AskedText(answer.judgement.index, answer.asked, answer.judged.ok() ? &answer.judgement : nullptr, "",
+                     columns_) +
+           analyze::AlsoFiredText(answer.others, columns_);
     if (answer.analyzed.ok())
       text += FindingsText(answer.analysis, columns_, answer.judged.ok() ? &answer.judgement : nullptr);
     if (!text.empty()) text += "\n";
@@ -75,6 +75,8 @@ class HtmlFile : public Serializer {
       page.judgement = &answer.judgement;
     else
       page.why_not = answer.judged.message();
+    page.fired = FiredSentence(answer.judgement.index, answer.asked, page.judgement);
+    page.is_about_latency = answer.judged.ok() && IsAboutLatency(trace, answer.asked, answer.judgement.verdict);
     page.others = std::move(answer.others);
     page.analysis = &answer.analysis;
     const std::string text = ReportHtml(trace, page);

@@ -17,6 +17,7 @@
 #include "cli/files.h"
 #include "cli/request_id.h"
 #include "model/request_text.h"
+#include "pitot/analyze/asked.h"
 #include "pitot/analyze/judge.h"
 #include "pitot/analyze/learn.h"
 #include "pitot/analyze/tokens.h"
@@ -144,9 +145,13 @@ int WhyEach(const Trace& trace) {
 }
 
 // Without an id it is the subject of the incident. For comparison with a kept baseline, which holds requests, it is a
-// request.
+// request. An incident that is about none has a slowest request all the same: the user asks about one.
 Status Choose(const Trace& trace, const analyze::BlameIndex& index, uint64_t id, bool is_kept, analyze::Asked* asked) {
-  if (id == 0 && !is_kept) return ChooseAsked(index, asked);
+  if (id == 0 && !is_kept) {
+    const Status status = ChooseAsked(index, asked);
+    const bool is_about_none = asked->kind == analyze::FiredKind::kScope || asked->kind == analyze::FiredKind::kWindow;
+    if (status.code() != StatusCode::kNotFound || !is_about_none) return status;
+  }
   asked->request = analyze::ChooseRequest(trace, id);
   return asked->request != kNone ? Status() : Status(StatusCode::kNotFound, "no request began and ended in it");
 }
@@ -178,9 +183,10 @@ int ExitCodeOfFailure(const Status& failure) {
   return failure.code() == StatusCode::kNotFound ? kNothingFound : kUnreadable;
 }
 
-void PrintVerdict(const analyze::Judgement& judgement, const analyze::Baseline& baseline, bool may_lack_baseline) {
+void PrintVerdict(const analyze::Judgement& judgement, const analyze::Asked& asked, const analyze::Baseline& baseline,
+                  bool may_lack_baseline) {
   const size_t columns = WrapWidth(base::kColumns);
-  Print(VerdictText(judgement.index, judgement.blame, judgement.verdict, columns) +
+  Print(AskedText(judgement.index, asked, &judgement, "", columns) +
         baseline.scopes().Text(judgement.index, judgement.blame, judgement.verdict, columns));
   // Not part of the verdict, because that also opens reports.
   if (may_lack_baseline && judgement.verdict.level == analyze::Baseline::Level::kNone &&
@@ -216,9 +222,9 @@ int WhyOne(const Trace& trace, const WhyArguments& arguments, uint64_t id) {
       arguments.save_baseline.empty() ? kDone : SaveBaseline(trace, judgement.index, arguments, now_ns, &baseline);
   if (saved == kNotWritten) return saved;
   if (arguments.json) {
-    Print(VerdictJson(judgement.index, judgement.blame, judgement.verdict));
+    Print(FiredJson(judgement.index, asked, &judgement, ""));
   } else {
-    PrintVerdict(judgement, baseline, !is_kept && asked.token == kNone);
+    PrintVerdict(judgement, asked, baseline, !is_kept && asked.token == kNone);
   }
   return saved;
 }

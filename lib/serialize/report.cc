@@ -12,6 +12,7 @@
 
 #include "base/columns.h"
 #include "base/quantile.h"
+#include "model/missing_call.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
 #include "pitot/model/index.h"
@@ -199,6 +200,7 @@ class Writer {
     Host();
     StillOpen();
     Losses();
+    MissingCalls();
     Attributes();
     Files();
     return lines_.text();
@@ -1058,6 +1060,17 @@ class Writer {
     if (trace_.losses.size() > kMaxLosses)
       lines_.Add(3, "and " + Count(trace_.losses.size() - kMaxLosses) + " more rows");
     Remedies();
+  }
+
+  // Calls that the host forgot, with what is not known for that.
+  void MissingCalls() {
+    bool is_first = true;
+    for (const model::Attribute& attribute : trace_.attributes) {
+      if (trace_.strings[attribute.key].rfind(model::kMissingCall, 0) != 0) continue;
+      if (is_first) lines_.Blank();
+      lines_.AddWrapped(0, is_first ? "MISSING CALLS: " : "               ", trace_.strings[attribute.value]);
+      is_first = false;
+    }
   }
 
   // Once for each kind of loss.

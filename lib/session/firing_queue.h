@@ -19,6 +19,7 @@ struct QueuedFiring {
   uint64_t request;
   uint32_t pre_window_ms, post_window_ms;
   bool joins_only;
+  uint32_t more_like_it;
   char cause[96];
   char detail[192];
   snapshot::EndCopy end;  // of its request, if it has just ended
@@ -30,6 +31,7 @@ struct QueuedFiring {
     pre_window_ms = firing.pre_window_ms;
     post_window_ms = firing.post_window_ms;
     joins_only = firing.joins_only;
+    more_like_it = firing.more_like_it;
     std::snprintf(cause, sizeof cause, "%s", firing.cause != nullptr ? firing.cause : "");
     std::snprintf(detail, sizeof detail, "%s", firing.detail != nullptr ? firing.detail : "");
   }

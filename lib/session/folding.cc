@@ -30,6 +30,12 @@ size_t EndOfLines(const std::string& text, size_t at, int lines) {
   return at;
 }
 
+std::string MoreLikeIt(uint64_t count) {
+  if (count == 0) return "";
+  return std::string(sizeof kAgain - 1, ' ') + base::Plural(count, "more event") +
+         " of this trigger and route began no incident meanwhile\n";
+}
+
 size_t EndOfParagraph(const std::string& text) {
   const size_t blank = text.find("\n\n");
   return blank != std::string::npos ? blank + 1 : text.size();
@@ -43,7 +49,7 @@ const Repeats& Folding::Add(const std::string& signature, const JudgedIncident& 
   const auto at = std::find_if(all_.begin(), all_.end(), [&](auto& it) { return it.signature == signature; });
   folded->clear();
   if (at == all_.end()) {
-    Repeats fresh{signature, incident, incident, incident, 0, incident.requests, {incident.at_ns}};
+    Repeats fresh{signature, incident, incident, incident, 0, incident.requests, 0, {incident.at_ns}};
     all_.reserve(all_.size() + 1);
     if (all_.size() == kMostSignatures)
       all_.erase(
@@ -55,6 +61,7 @@ const Repeats& Folding::Add(const std::string& signature, const JudgedIncident& 
   if (next.at_ns.size() == kMostTimes) next.at_ns.erase(next.at_ns.begin());
   next.at_ns.push_back(incident.at_ns);
   next.requests += incident.requests;
+  if (IsNewestOfCause(*at)) next.more_like_it += incident.more_like_it;
   ++next.again;
   next.last = incident;
   if (incident.excess_ns > next.worst.excess_ns) next.worst = incident;
@@ -67,6 +74,12 @@ const Repeats& Folding::Add(const std::string& signature, const JudgedIncident& 
   return *at;
 }
 
+bool Folding::IsNewestOfCause(const Repeats& it) const {
+  return std::none_of(all_.begin(), all_.end(), [&](const Repeats& other) {
+    return other.last.cause == it.last.cause && other.last.number > it.last.number;
+  });
+}
+
 std::string AgainText(const Repeats& it) {
   const auto number = [](const JudgedIncident& incident, const char* what) {
     return base::Format("%04" PRIu64 " (%s)", incident.number, what);
@@ -77,16 +90,17 @@ std::string AgainText(const Repeats& it) {
                       is_once ? "time" : "times", base::Duration(it.last.at_ns - it.first.at_ns).c_str(),
                       TimeOfDay(it.first.at_ns).c_str(), TimeOfDay(it.last.at_ns).c_str(), it.requests) +
          std::string(sizeof kAgain - 1, ' ') + "kept: incidents " + number(it.first, "the first") + ", " +
-         number(it.worst, "the worst") + ", " + number(it.last, "the last") + "\n";
+         number(it.worst, "the worst") + ", " + number(it.last, "the last") + "\n" + MoreLikeIt(it.more_like_it);
 }
 
 std::string AgainJson(const Repeats& it) {
   std::string times;
   for (const int64_t at_ns : it.at_ns) times += (times.empty() ? "" : ", ") + std::to_string(at_ns);
   return kAgainMember +
-         base::Format("{\"times\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"first\": %" PRIu64 ", \"worst\": %" PRIu64
-                      ", \"last\": %" PRIu64 ", \"first_at_ns\": %" PRId64 ", \"at_ns\": [",
-                      it.again, it.requests, it.first.number, it.worst.number, it.last.number, it.first.at_ns) +
+         base::Format(
+             "{\"times\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"more_like_it\": %" PRIu64 ", \"first\": %" PRIu64
+             ", \"worst\": %" PRIu64 ", \"last\": %" PRIu64 ", \"first_at_ns\": %" PRId64 ", \"at_ns\": [",
+             it.again, it.requests, it.more_like_it, it.first.number, it.worst.number, it.last.number, it.first.at_ns) +
          times + "]},\n";
 }
 
@@ -99,7 +113,7 @@ std::string WithAgain(const std::string& report, const std::string& lines) {
 std::string TakeAgain(std::string* report) {
   const size_t before = report->find(std::string("\n") + kAgain);
   if (before >= EndOfParagraph(*report)) return "";
-  const size_t end = EndOfLines(*report, before + 1, 2);
+  const size_t end = EndOfParagraph(*report);
   const std::string lines = report->substr(before + 1, end - before - 1);
   report->erase(before + 1, lines.size());
   return lines;

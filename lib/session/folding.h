@@ -15,10 +15,12 @@ namespace pitot::session {
 // An incident with a verdict.
 struct JudgedIncident {
   uint64_t number = 0;
-  std::string path;       // "": it is not on disk
-  int64_t at_ns = 0;      // CLOCK_REALTIME
-  int64_t excess_ns = 0;  // how bad it was
-  uint64_t requests = 0;  // that fired
+  std::string path;           // "": it is not on disk
+  int64_t at_ns = 0;          // CLOCK_REALTIME
+  int64_t excess_ns = 0;      // how bad it was
+  uint64_t requests = 0;      // that fired
+  uint64_t more_like_it = 0;  // events of its trigger and route since the incident of its cause before: they began none
+  std::string cause;
 };
 
 // All incidents of a signature so far.
@@ -27,6 +29,7 @@ struct Repeats {
   JudgedIncident first, worst, last;
   uint64_t again = 0;          // incidents after the first
   uint64_t requests = 0;       // that fired, in all
+  uint64_t more_like_it = 0;   // between incidents of its cause that both had this verdict
   std::vector<int64_t> at_ns;  // of the newest 64 incidents
 };
 
@@ -41,6 +44,9 @@ class Folding {
   const Repeats& Add(const std::string& signature, const JudgedIncident& incident, std::vector<std::string>* folded);
 
  private:
+  // Whether no incident of its cause came later with another verdict.
+  bool IsNewestOfCause(const Repeats& it) const;
+
   std::vector<Repeats> all_;
 };
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/causes.h"
 #include "governor/report.h"
 #include "pitot/extend/collector.h"
 #include "pitot/model/trace.h"
@@ -22,8 +23,7 @@
 
 namespace pitot::session {
 
-// The cause of an incident that the host asked for.
-inline constexpr char kManual[] = "manual";
+using base::kManual;
 
 // An incident from its first firing until its files are written.
 struct Incident {
@@ -34,6 +34,7 @@ struct Incident {
   uint64_t firings_unlisted = 0;
   bool is_of_reserve = false;  // of its cause's budget
   uint64_t again = 0;          // incidents before it with the same verdict
+  uint64_t more_like_it = 0;   // events of its firings' kinds since the last incident of its cause: they began none
   uint64_t slow_requests = 0;  // of firings that are not kept any more
   uint64_t window_begin_ticks = 0;
   int64_t latest_due_ns = 0;  // the latest end of a post window

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits the incidents of a cause: a fixed number per hour, refilled evenly. A quarter of it is a reserve for verdicts
-// that were not there before. What an incident is about shows only in its verdict. So from the reserve it gets its
-// place now and then, on trial, and gives it back if its verdict is known.
+// Limits the incidents of a cause: a fixed number per hour, refilled evenly. Only the verdict shows what an incident is
+// about. A known one folds, so it gives its place back, up to five times as many an hour as the budget has. A quarter
+// of the budget is a reserve for new verdicts. From it incidents begin now and then, on trial.
 #ifndef PITOT_LIB_SESSION_INCIDENT_BUDGET_H_
 #define PITOT_LIB_SESSION_INCIDENT_BUDGET_H_
 
@@ -25,32 +25,43 @@ class IncidentBudget {
   // Takes one of `cause`'s incidents, if any is left at `now_ns`. Causes beyond the first 256 share one bucket.
   Answer Take(const std::string& cause, int64_t now_ns, Reserve reserve) {
     Bucket& bucket = buckets_[NameOf(cause)];
-    if (!bucket.used) bucket = {true, false, static_cast<double>(per_hour_), now_ns};
-    bucket.left = Left(bucket, now_ns);
-    bucket.at_ns = now_ns;
-    if (!MayTake(bucket, now_ns, reserve))
+    Refill(&bucket, now_ns);
+    if (!MayTake(bucket, now_ns, reserve)) {
+      ++bucket.refusals;
       return std::exchange(bucket.refused, true) ? Answer::kRefusedAgain : Answer::kRefused;
+    }
     const bool is_of_reserve = bucket.left < 1 + Reserved(reserve);
     if (!is_of_reserve) bucket.refused = false;  // trials are no reason to log the next refusal
     if (is_of_reserve) bucket.next_trial_ns = now_ns + TrialNs();
     bucket.left -= 1;
     return is_of_reserve ? Answer::kTakenOfReserve : Answer::kTaken;
   }
-  // The verdict of an incident of the reserve. A known one gives its place back; after a new one the next may come at
-  // once.
-  void NoteVerdict(const std::string& cause, bool is_known) {
+  enum class Verdict : uint8_t { kNew, kKnown };
+  // The verdict of an incident that was `taken` so. A known one gives its place back. After a new one of the reserve,
+  // the next may come at once.
+  void NoteVerdict(const std::string& cause, Answer taken, Verdict verdict, int64_t now_ns) {
     Bucket& bucket = buckets_[NameOf(cause)];
-    if (is_known)
-      bucket.left = std::min(bucket.left + 1, static_cast<double>(per_hour_));
-    else
-      bucket.next_trial_ns = 0;
+    Refill(&bucket, now_ns);
+    const bool is_of_reserve = taken == Answer::kTakenOfReserve;
+    if (verdict == Verdict::kNew) {
+      if (is_of_reserve) bucket.next_trial_ns = 0;
+      return;
+    }
+    if (!is_of_reserve && bucket.returns < 1) return;  // trials are rare as it is
+    if (!is_of_reserve) bucket.returns -= 1;
+    bucket.left = std::min(bucket.left + 1, static_cast<double>(per_hour_));
+  }
+  // How many of the cause were refused since the last call; 0 if it shares a bucket.
+  uint64_t TakeRefusals(const std::string& cause) {
+    const auto at = buckets_.find(cause);
+    return at != buckets_.end() ? std::exchange(at->second.refusals, 0) : 0;
   }
   // Whether Take would succeed.
   bool Has(const std::string& cause, int64_t now_ns, Reserve reserve) const {
     const auto at = buckets_.find(NameOf(cause));
     if (at == buckets_.end()) return true;
     Bucket bucket = at->second;
-    bucket.left = Left(bucket, now_ns);
+    Refill(&bucket, now_ns);
     return MayTake(bucket, now_ns, reserve);
   }
 
@@ -59,9 +70,12 @@ class IncidentBudget {
     bool used = false;
     bool refused = false;  // at the last call
     double left = 0;
+    double returns = 0;  // places that may yet be given back
     int64_t at_ns = 0;
     int64_t next_trial_ns = 0;
+    uint64_t refusals = 0;
   };
+  static constexpr double kReturns = 5;  // of each place
   double Reserved(Reserve reserve) const { return reserve == Reserve::kNone ? 0 : reserve_; }
   bool MayTake(const Bucket& bucket, int64_t now_ns, Reserve reserve) const {
     return bucket.left >= 1 && (bucket.left >= 1 + Reserved(reserve) || now_ns >= bucket.next_trial_ns);
@@ -71,10 +85,14 @@ class IncidentBudget {
     constexpr size_t kMaxCauses = 256;
     return buckets_.contains(cause) || buckets_.size() < kMaxCauses ? cause : std::string();
   }
-  double Left(const Bucket& bucket, int64_t now_ns) const {
+  void Refill(Bucket* bucket, int64_t now_ns) const {
     constexpr double kHourNs = 3600e9;
-    const double earned = static_cast<double>(now_ns - bucket.at_ns) / kHourNs * per_hour_;
-    return std::min(bucket.left + earned, static_cast<double>(per_hour_));
+    const double most = per_hour_;
+    const double earned = bucket->used ? static_cast<double>(now_ns - bucket->at_ns) / kHourNs * most : most;
+    bucket->used = true;
+    bucket->at_ns = now_ns;
+    bucket->left = std::min(bucket->left + earned, most);
+    bucket->returns = std::min(bucket->returns + kReturns * earned, kReturns * most);
   }
   uint32_t per_hour_;
   double reserve_;

@@ -43,6 +43,7 @@ IncidentPipeline::IncidentPipeline(const MemorySplit& split, bool slow_clock, co
       meter_(*parts.meter),
       files_(*parts.files),
       judging_(*parts.judging),
+      self_check_(*parts.self_check),
       pending_(&options_.values),
       handover_(&lifetime_, &wake_watcher_),
       cases_(RowBytes(split)) {}
@@ -392,7 +393,8 @@ bool IncidentPipeline::Judge(Case it) noexcept {
     return true;
   }
   judging_.JudgeNow(&it);
-  pending_.NoteVerdict(*it.incident, it.is_repeat);
+  pending_.NoteVerdict(*it.incident, it.is_repeat ? IncidentBudget::Verdict::kKnown : IncidentBudget::Verdict::kNew,
+                       trace::MonotonicNs());
   return !it.is_judged || PutBack(std::move(it));
 }
 
@@ -443,8 +445,16 @@ model::Trace IncidentPipeline::TakeTrace(Incident* incident) {
     IncidentPipeline* pipeline;
     Incident* incident;
   } room{this, incident};
-  const AssembleLock lock(&assemble_mutex_, incident->is_sample ? nullptr : &throttle_);
-  return MakeTrace(*incident);
+  std::vector<std::string> missing;
+  std::optional<model::Trace> trace;
+  {
+    const AssembleLock lock(&assemble_mutex_, incident->is_sample ? nullptr : &throttle_);
+    trace.emplace(MakeTrace(*incident, &missing));
+  }
+  const Awake awake(ThrottleFor(*incident).priority());
+  for (const std::string& call : missing)
+    host_.Log(LogLevel::kWarning, model::InHostLanguage(*trace, call + " (logged once)").c_str());
+  return *std::move(trace);
 }
 
 void IncidentPipeline::FreeCopy(Incident* incident, CpuThrottle* throttle) noexcept {
@@ -455,7 +465,7 @@ void IncidentPipeline::FreeCopy(Incident* incident, CpuThrottle* throttle) noexc
   handover_.FreeRoom(incident->filled);
 }
 
-model::Trace IncidentPipeline::MakeTrace(const Incident& incident) {
+model::Trace IncidentPipeline::MakeTrace(const Incident& incident, std::vector<std::string>* missing) {
   // A thread that hangs in one and was left by Stop must not call the next.
   const HostCalls::Entry entry(&host_);
   std::span<Collector* const> collectors;
@@ -472,6 +482,7 @@ model::Trace IncidentPipeline::MakeTrace(const Incident& incident) {
     return meter_.Count();
   }();
   AddFacts(incident, stats, meter_.AgeNs(), options_.values.memory_budget_bytes, &trace);
+  *missing = self_check_.Look(&trace);
   model::SetHostLanguage(static_cast<model::HostLanguage>(options_.values.language), &trace);
   model::PutAttributesInHostLanguage(&trace);
   AddOverhead(incident, depths_.fixed(), options_.values.overhead_budget_percent, &trace);

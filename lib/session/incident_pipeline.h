@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/semaphore.h"
@@ -36,6 +37,7 @@
 #include "session/options.h"
 #include "session/pending_incident.h"
 #include "session/ring_watch.h"
+#include "session/self_check.h"
 #include "snapshot/snapshot.h"
 #include "trace/clock.h"
 
@@ -56,6 +58,7 @@ class IncidentPipeline final : public FiringTaker {
     Meter* meter;
     IncidentFiles* files;
     Judging* judging;
+    SelfCheck* self_check;
   };
   IncidentPipeline(const MemorySplit& split, bool slow_clock, const Parts& parts);
 
@@ -139,7 +142,8 @@ class IncidentPipeline final : public FiringTaker {
   model::Trace TakeTrace(Incident* incident) PITOT_EXCLUDES(assemble_mutex_);
   // `throttle` is the calling thread's.
   void FreeCopy(Incident* incident, CpuThrottle* throttle) noexcept;
-  model::Trace MakeTrace(const Incident& incident) PITOT_REQUIRES(assemble_mutex_);
+  // `missing` becomes the calls that the host forgot, as far as no trace before says so.
+  model::Trace MakeTrace(const Incident& incident, std::vector<std::string>* missing) PITOT_REQUIRES(assemble_mutex_);
 
   const MemorySplit split_;
   const bool slow_clock_;
@@ -154,6 +158,7 @@ class IncidentPipeline final : public FiringTaker {
   Meter& meter_;
   IncidentFiles& files_;
   Judging& judging_;
+  SelfCheck& self_check_;
   trace::ClockReading start_;
 
   FiringInbox inbox_;

@@ -185,9 +185,10 @@ void Judging::JudgeNow(Case* it) noexcept {
 // Counts it with those of the same verdict, and removes the ones that need not be kept.
 void Judging::Fold(const std::string& signature, int64_t excess_ns, Case* it) {
   std::vector<std::string> folded;
-  const Repeats& repeats = folding_.Add(
-      signature, {it->incident->number, it->path, it->trace->clock.realtime_ns, excess_ns, SlowRequests(*it->incident)},
-      &folded);
+  const Repeats& repeats = folding_.Add(signature,
+                                        {it->incident->number, it->path, it->trace->clock.realtime_ns, excess_ns,
+                                         SlowRequests(*it->incident), it->incident->more_like_it, it->incident->cause},
+                                        &folded);
   it->is_repeat = repeats.again != 0;
   it->incident->again = repeats.again;
   for (const std::string& path : folded) {

@@ -39,6 +39,8 @@ PendingIncident::Answer PendingIncident::Take(const QueuedFiring& firing, int64_
   {
     const base::MutexLock lock(&mutex_);
     answer = budget_.Take(incident->cause, now_ns, reserve);
+    const bool is_taken = answer == IncidentBudget::Answer::kTaken || answer == IncidentBudget::Answer::kTakenOfReserve;
+    if (is_taken) incident->more_like_it = firing.more_like_it + budget_.TakeRefusals(incident->cause);
   }
   if (answer == IncidentBudget::Answer::kRefused) return Answer::kRefused;
   if (answer == IncidentBudget::Answer::kRefusedAgain) return Answer::kSuppressed;
@@ -53,6 +55,7 @@ PendingIncident::Answer PendingIncident::Take(const QueuedFiring& firing, int64_
 void PendingIncident::Join(const QueuedFiring& firing, uint64_t window_begin_ticks, int64_t due_ns) {
   Incident& incident = *incident_;
   incident.window_begin_ticks = std::min(incident.window_begin_ticks, window_begin_ticks);
+  incident.more_like_it += firing.more_like_it;
   const auto has_its_cause = [&](auto& other) { return std::strcmp(other.cause, firing.cause) == 0; };
   // Each cause gets its post window once. If every firing did, a storm would last until the rings forget its start.
   if (std::none_of(incident.firings.begin(), incident.firings.end(), has_its_cause))
@@ -68,11 +71,11 @@ std::unique_ptr<Incident> PendingIncident::Release() noexcept {
   return std::move(incident_);
 }
 
-void PendingIncident::NoteVerdict(const Incident& incident, bool is_repeat) noexcept {
-  if (!incident.is_of_reserve) return;
+void PendingIncident::NoteVerdict(const Incident& incident, IncidentBudget::Verdict verdict, int64_t now_ns) noexcept {
+  const auto taken = incident.is_of_reserve ? IncidentBudget::Answer::kTakenOfReserve : IncidentBudget::Answer::kTaken;
   try {
     const base::MutexLock lock(&mutex_);
-    budget_.NoteVerdict(incident.cause, is_repeat);
+    budget_.NoteVerdict(incident.cause, taken, verdict, now_ns);
   } catch (const std::bad_alloc&) {
     // Its place is lost.
   }

@@ -41,9 +41,10 @@ class PendingIncident {
 
   // Threads: any.
   bool IsPending() const noexcept { return is_pending_.load(); }
+  // The verdict of an incident that began here.
+  void NoteVerdict(const Incident& incident, IncidentBudget::Verdict verdict, int64_t now_ns) noexcept
+      PITOT_EXCLUDES(mutex_);
   // Whether a firing of this cause could join or begin an incident. May throw bad_alloc.
-  // The verdict of an incident that began here, which was there before (`is_repeat`) or not.
-  void NoteVerdict(const Incident& incident, bool is_repeat) noexcept PITOT_EXCLUDES(mutex_);
   bool HasPlace(const char* cause, int64_t now_ns, IncidentBudget::Reserve reserve) PITOT_EXCLUDES(mutex_);
 
  private:

@@ -13,6 +13,7 @@
 #include "base/loader_lock.h"
 #include "base/message.h"
 #include "session/calibrate.h"
+#include "session/short_turns.h"
 #include "trace/clock.h"
 #include "trace/process.h"
 #include "trace/rings.h"
@@ -50,7 +51,7 @@ Session::Session(OwnedOptions options, bool slow_clock)
       judging_(&lifetime_, &host_, &throttle_, &files_, &counts_),
       pipeline_(split_, slow_clock,
                 {&options_, &lifetime_, &host_, &counts_, &wake_watcher_, &writer_throttle_, &throttle_, &depths_,
-                 &meter_, &files_, &judging_}),
+                 &meter_, &files_, &judging_, &self_check_}),
       triggers_(slow_clock, &host_, &pipeline_) {}
 
 Session::~Session() {
@@ -130,7 +131,14 @@ Status Session::StartThreads() {
 
 Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
   if (Status s = status(); !s.ok()) return s;
-  return host_.LogError(triggers_.Add(std::move(trigger)));
+  try {
+    const std::optional<std::string> tokens_of = SelfCheck::TokensOf(trigger.get());
+    const Status added = host_.LogError(triggers_.Add(std::move(trigger)));
+    if (added.ok() && tokens_of) self_check_.NoteTokens(*tokens_of);
+    return added;
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory for a trigger");
+  }
 }
 
 Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
@@ -200,6 +208,7 @@ uint64_t Session::LateAfterNs(const char* route) noexcept { return triggers_.Lat
 
 void Session::Watch() noexcept {
   pthread_setname_np(pthread_self(), "pitot-watch");
+  AskForShortTurns();
   int64_t late_in_ns = INT64_MAX;  // when the next open request becomes late
   for (;;) {
     const Triggers::Watched watched = triggers_.WatchedWork();

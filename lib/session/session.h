@@ -89,6 +89,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Meter meter_;
   IncidentFiles files_;
   Judging judging_;
+  SelfCheck self_check_;
   IncidentPipeline pipeline_;
   Triggers triggers_;
 

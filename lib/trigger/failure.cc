@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "base/causes.h"
 #include "trigger/firing_rules.h"
 #include "trigger/make.h"
 
@@ -26,9 +27,9 @@ class FailureTrigger final : public Trigger {
 
   void OnFinish(const RequestView& request, FiringSink& sink) noexcept override {
     const char* what = nullptr;
-    if (request.outcome == Outcome::kFailed && options_.on_failed) what = "failed";
-    if (request.outcome == Outcome::kTimedOut && options_.on_timed_out) what = "timed_out";
-    if (request.outcome == Outcome::kAbandoned && options_.on_abandoned) what = "abandoned";
+    if (request.outcome == Outcome::kFailed && options_.on_failed) what = base::kFailed;
+    if (request.outcome == Outcome::kTimedOut && options_.on_timed_out) what = base::kTimedOut;
+    if (request.outcome == Outcome::kAbandoned && options_.on_abandoned) what = base::kAbandoned;
     bool joins_only = false;
     if (what == nullptr || !route_.Matches(request.route)) return;
     if (!cool_down_.Allows(request.route_index, sink, &joins_only)) return;
@@ -39,7 +40,8 @@ class FailureTrigger final : public Trigger {
     detail.Add("%s after %.1f ms", request.outcome == Outcome::kTimedOut ? "timed out" : what,
                Milliseconds(request.latency_ns));
     if (request.deadline_ns != 0) detail.Add(", deadline %.1f ms", Milliseconds(request.deadline_ns));
-    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only});
+    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only,
+               cool_down_.TakeRefused(request.route_index)});
   }
 
  private:

@@ -87,7 +87,13 @@ class CoolDown {
   // `bad_ns` is how bad the event is; twice as bad as what began the cool-down passes, and begins another. 0: unknown.
   bool Allows(uint32_t slot, FiringSink& sink, bool* joins_only, uint64_t bad_ns = 0) noexcept {
     *joins_only = !Pass(slot % kMaxRoutes, bad_ns);
-    return !*joins_only || sink.MayJoin();
+    if (!*joins_only || sink.MayJoin()) return true;
+    refused_[slot % kMaxRoutes].fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  // How many it has refused since the last call.
+  uint32_t TakeRefused(uint32_t slot) noexcept {
+    return refused_[slot % kMaxRoutes].exchange(0, std::memory_order_relaxed);
   }
 
  private:
@@ -110,6 +116,7 @@ class CoolDown {
   const base::ClockFunction clock_;
   std::atomic<uint64_t> quiet_until_ns_[kMaxRoutes] = {};
   std::atomic<uint64_t> begun_by_ns_[kMaxRoutes] = {};
+  std::atomic<uint32_t> refused_[kMaxRoutes] = {};
 };
 
 // Collects the first fault in a trigger's options: "LatencyTriggerOptions::k must be ...".

@@ -4,6 +4,7 @@
 #include <new>
 #include <unordered_map>
 
+#include "base/causes.h"
 #include "trigger/firing_rules.h"
 #include "trigger/make.h"
 
@@ -107,9 +108,9 @@ class StallTrigger final : public Trigger {
     if (!scope_cool_down_.Allows(static_cast<uint32_t>(HashOf(scope.name, 0)), sink, &joins_only)) return;
 
     Cause cause;
-    cause.Add("stall scope %.*s", static_cast<int>(kMaxNameBytes), scope.name);
+    cause.Add("%s%.*s", base::kStalledScope, static_cast<int>(kMaxNameBytes), scope.name);
     Detail detail;
-    detail.Add("open for %.1f ms on thread #%u, above %.1f ms", Milliseconds(scope.open_ns), scope.thread,
+    detail.Add("open for %.1f ms%s%u, above %.1f ms", Milliseconds(scope.open_ns), base::kOnThread, scope.thread,
                Milliseconds(scope_open_ns_));
     if (sink.Fire({0, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only}))
       scopes_.Add(key, begin_ns, now_ns);

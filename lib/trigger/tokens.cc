@@ -5,7 +5,7 @@
 #include <new>
 #include <optional>
 
-#include "base/token_causes.h"
+#include "base/causes.h"
 #include "trigger/firing_rules.h"
 #include "trigger/make.h"
 #include "trigger/quantile_cells.h"
@@ -85,6 +85,7 @@ class TokensTrigger final : public Trigger {
     return Status();
   }
 
+  bool WatchesTokens() const noexcept override { return true; }
   void OnTokens(const RequestView& request, uint64_t gap_ns, FiringSink& sink) noexcept override {
     if (!route_.Matches(request.route)) return;
     const bool is_first = gap_ns == request.first_token_ns;  // the first mark's gap counts from arrival
@@ -105,7 +106,8 @@ class TokensTrigger final : public Trigger {
       detail.Add("%.1f ms between tokens, above %s, %u tokens into the request", Milliseconds(gap_ns), above.text(),
                  request.output_tokens);
     }
-    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only});
+    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only,
+               cool_down_.TakeRefused(request.route_index)});
   }
 
  private:

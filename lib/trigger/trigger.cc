@@ -8,6 +8,7 @@ Status Trigger::Check() const noexcept { return Status(); }
 const char* Trigger::Route() const noexcept { return nullptr; }
 void Trigger::OnFinish(const RequestView&, FiringSink&) noexcept {}
 void Trigger::OnTokens(const RequestView&, uint64_t, FiringSink&) noexcept {}
+bool Trigger::WatchesTokens() const noexcept { return false; }
 bool Trigger::WatchesOpenRequests() const noexcept { return false; }
 void Trigger::OnOpenRequest(const RequestView&, FiringSink&) noexcept {}
 bool Trigger::WatchesOpenScopes() const noexcept { return false; }

@@ -164,7 +164,7 @@ TEST_CASE("a verdict is less sure with fewer normal requests, and where events w
   BlameIndex with_loss;
   REQUIRE(BlameIndex::Make(lossy, {}, &with_loss).ok());
 
-  const Verdict whole = judge(index, 200), few = judge(index, 100), too_few = judge(index, 50);
+  const Verdict whole = judge(index, 200), few = judge(index, 100), too_few = judge(index, 10);
   const Verdict lost = judge(with_loss, 200);
 
   REQUIRE(whole.causes.size() == 2);

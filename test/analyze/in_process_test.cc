@@ -3,6 +3,7 @@
 // The built-in judge in a host: from served requests to files next to the incident.
 #include <catch2/catch.hpp>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "pitot/analyze/judge.h"
 #include "pitot/analyze/why.h"
 #include "pitot/collect/host.h"
+#include "pitot/trigger/predicate.h"
 #include "session/host.h"
 
 namespace {
@@ -18,12 +20,19 @@ namespace {
 using session_test::Contains;
 using session_test::Host;
 
-void Serve(int requests) {
+void Serve(int requests, pitot::Outcome outcome = pitot::Outcome::kOk) {
   for (int i = 0; i < requests; ++i) {
     pitot::Request request = pitot::Request::Begin("/classify");
     { PITOT_SCOPE("decode"); }
-    request.Finish(pitot::Outcome::kOk);
+    request.Finish(outcome);
   }
+}
+
+// Fires for requests that were shed.
+std::unique_ptr<pitot::Trigger> MakeShedTrigger() {
+  return pitot::MakePredicateTrigger(
+      {.predicate = [](void*, const pitot::RequestView& view) { return view.outcome == pitot::Outcome::kShed; },
+       .cause = "shed"});
 }
 
 std::string File(const Host& host, const std::string& name) {
@@ -36,13 +45,15 @@ TEST_CASE("an incident of a host with the judge has a verdict, for people, for p
   Host host;
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(pitot::MakeWhyJudge()).ok());
+  REQUIRE(host.recorder.Add(MakeShedTrigger()).ok());
   Serve(300);
-  REQUIRE(host.TriggerAndFlush());
+  Serve(1, pitot::Outcome::kShed);
+  REQUIRE(host.Flush());
 
   REQUIRE(host.incidents().size() == 1);
   const std::string report = File(host, "report.txt");
   CHECK(report.find("Request ") == 0);
-  CHECK(Contains(report, "\nincident 0001  manual\n"));
+  CHECK(Contains(report, "\nincident 0001  shed\n"));
   CHECK(Contains(report, "/classify"));
   CHECK(Contains(report, "the sum is"));
   CHECK(Contains(File(host, "verdict.json"), "\"route\": \"/classify\""));
@@ -52,6 +63,22 @@ TEST_CASE("an incident of a host with the judge has a verdict, for people, for p
   CHECK(host.told()[1].verdict.find("Request ") == 0);
   CHECK(host.recorder.Stats().verdicts_given == 1);
   CHECK(host.recorder.Stats().verdicts_failed == 0);
+}
+
+TEST_CASE("an incident that the host asked for opens with that, not with an innocent request", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeWhyJudge()).ok());
+  Serve(300);
+  REQUIRE(host.TriggerAndFlush("a look"));
+
+  const std::string first = "The host asked for this incident: \"a look\". No request fired.\n";
+  REQUIRE(host.incidents().size() == 1);
+  CHECK(File(host, "report.txt").find(first) == 0);
+  CHECK(Contains(File(host, "verdict.json"), "\"verdict\": \"none\""));
+  REQUIRE(host.told().size() == 2);
+  CHECK(host.told()[1].verdict.find(first) == 0);
+  CHECK(host.recorder.Stats().verdicts_given == 1);
 }
 
 TEST_CASE("a host's samples are learned from without an incident", "[judge]") {

@@ -19,9 +19,9 @@
 
 #include "analyze/decode_server.h"
 #include "analyze/judge/make_judge.h"
+#include "analyze/keeping_hearing.h"
 #include "analyze/small_server.h"
 #include "analyze/unwrapped.h"
-#include "fakes/string_sink.h"
 #include "fakes/temp_directory.h"
 #include "fakes/trace_text.h"
 #include "pitot/analyze/learn.h"
@@ -30,6 +30,7 @@
 namespace {
 
 namespace analyze = pitot::analyze;
+using fakes::KeepingHearing;
 using pitot::Status;
 using pitot::StatusCode;
 using pitot::WhyJudgeOptions;
@@ -62,35 +63,6 @@ class OwnAnalyzer final : public pitot::Analyzer {
  private:
   const char* const name_;
   const char* const summary_;
-};
-
-// A hearing that keeps all answers.
-class KeepingHearing final : public pitot::Hearing {
- public:
-  explicit KeepingHearing(const Trace& trace, int64_t most_asks = INT64_MAX) : trace_(trace), most_asks_(most_asks) {}
-  const Trace& trace() const noexcept override { return trace_; }
-  bool IsOver() noexcept override { return ++asks > most_asks_; }
-  void OpenReport(const char* text) override { opening = text; }
-  Status AddFile(pitot::Serializer& serializer) override {
-    if (IsOver()) return Status(StatusCode::kUnavailable, "the time is up");
-    if (!file_status.ok()) return file_status;
-    fakes::StringSink sink;
-    const Status status = serializer.Serialize(trace_, sink);
-    files[serializer.FileName()] = sink.bytes;
-    return status;
-  }
-
-  void SetSignature(const char* says, int64_t ns) override { signature = says, excess_ns = ns; }
-
-  int64_t asks = 0;
-  std::string opening, signature;
-  int64_t excess_ns = 0;
-  std::map<std::string, std::string> files;
-  Status file_status;
-
- private:
-  const Trace& trace_;
-  const int64_t most_asks_;
 };
 
 std::unique_ptr<pitot::Judge> MakeOne(const WhyJudgeOptions& options = {}) {

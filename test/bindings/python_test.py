@@ -655,19 +655,16 @@ class Collectors(WithFolder):
             mine.write(b"no baseline")
             mine.flush()
             self.assertTrue(recorder.add_why(html=False, baseline_file=mine.name))
+            self.assertTrue(recorder.add_predicate_trigger(lambda request: True, "every"))
             with pitot.Request("/classify"):
                 pass
-
-            def judged():
-                self.trace_of(recorder)
-                return [told.directory for told in self.incidents if "verdict.json" in os.listdir(told.directory)]
-
-            # A verdict comes after its incident: further incidents give it time.
-            directory = next(filter(None, (judged() for _ in range(10))))[0]
+            self.flush(recorder)
+            directory = self.incidents[0].directory
+            self.assertIn("verdict.json", os.listdir(directory))
             recorder.stop()
         with open(os.path.join(directory, "report.txt"), encoding="utf-8") as file:
             report = file.read()
-        self.assertRegex(report, r"(?s)^Request [0-9a-f]{16} \(/classify\) .*\nincident [0-9]+  manual\n.*\nrequest [0-9a-f]{16}  /classify "
+        self.assertRegex(report, r"(?s)^Request [0-9a-f]{16} \(/classify\) .*\nincident [0-9]+  every\n.*\nrequest [0-9a-f]{16}  /classify "
                                  r".*\nbaseline    .*\n\nPitot incident")
         self.assertNotIn("report.html", os.listdir(directory))
 

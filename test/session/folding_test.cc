@@ -10,9 +10,13 @@
 #include <vector>
 
 #include "fakes/trace_text.h"
+#include "pitot/trigger/latency.h"
+#include "session/calibrate.h"
 #include "session/incident_budget.h"
 #include "session/judging.h"
 #include "session/parts.h"
+#include "session/pending_incident.h"
+#include "trigger/make.h"
 
 namespace {
 
@@ -29,7 +33,8 @@ using session_test::kSecond;
 constexpr auto kReserve = IncidentBudget::Reserve::kForNewVerdicts;
 
 JudgedIncident Incident(uint64_t number, int64_t excess_ns = 0) {
-  return {number, "/incidents/" + std::to_string(number), static_cast<int64_t>(number) * kSecond, excess_ns, 2};
+  return {number, "/incidents/" + std::to_string(number), static_cast<int64_t>(number) * kSecond, excess_ns, 2, 0,
+          "slow"};
 }
 
 // Says the verdict that the test chooses.
@@ -57,9 +62,16 @@ struct Rig {
     REQUIRE(judging.Add(std::make_unique<SaysJudge>(&signature, &excess_ns)).ok());
   }
   Case Judge(uint64_t number, const std::string& cause = "latency /classify") {
+    const std::unique_ptr<pitot::session::Incident> incident = session_test::MakeIncident(number);
+    incident->cause = cause;
+    return Judge(incident.get());
+  }
+  Case Judge(const pitot::session::Incident* of) {
     Case judged;
+    const uint64_t number = of->number;
     judged.incident = session_test::MakeIncident(number);
-    judged.incident->cause = cause;
+    judged.incident->cause = of->cause;
+    judged.incident->more_like_it = of->more_like_it;
     judged.trace.emplace();
     judged.trace->clock.realtime_ns = 1'000'000 * kSecond + static_cast<int64_t>(number) * kSecond;
     REQUIRE(parts.files->WriteDump(*judged.incident, *judged.trace, parts.throttle.get(), &judged.path).ok());
@@ -76,6 +88,45 @@ struct Rig {
   int64_t excess_ns = 0;
   session_test::Parts parts{true};
   Judging judging{&parts.lifetime, &parts.host, parts.throttle.get(), parts.files.get(), &parts.counts};
+};
+
+// Requests of a route, each slow, with default options and a clock of its own: a trigger, the budget, and the judge.
+struct Storm final : pitot::FiringSink {
+  explicit Storm(Rig* its) : rig(*its) {
+    pitot::session::CalibrateTicks(true);  // one tick is one ns
+    pitot::LatencyTriggerOptions slow;
+    slow.above_ms = 50;
+    trigger = pitot::trigger::MakeLatency(slow, []() noexcept { return static_cast<uint64_t>(now_ns); });
+  }
+  // Half a second later a request is slow. What that begins is judged before the next.
+  void Strike() {
+    now_ns += kSecond / 2;
+    pitot::RequestView view{};
+    view.id = ++requests;
+    view.route = "/classify";
+    view.outcome = pitot::Outcome::kOk;
+    view.latency_ns = 100'000'000;
+    trigger->OnFinish(view, *this);
+    const std::unique_ptr<pitot::session::Incident> incident = pending.Release();
+    if (incident == nullptr) return;
+    const Case judged = rig.Judge(incident.get());
+    pending.NoteVerdict(*incident, judged.is_repeat ? IncidentBudget::Verdict::kKnown : IncidentBudget::Verdict::kNew,
+                        now_ns);
+  }
+  bool Fire(const pitot::Firing& firing) noexcept override {
+    pitot::session::QueuedFiring queued{};
+    queued.Set(firing, static_cast<uint64_t>(now_ns), static_cast<uint64_t>(now_ns));
+    refused += pending.Take(queued, now_ns, kReserve) != pitot::session::PendingIncident::Answer::kBegan;
+    return true;
+  }
+
+  static inline int64_t now_ns = 0;
+  Rig& rig;
+  pitot::Options options;
+  pitot::session::PendingIncident pending{&options};
+  std::unique_ptr<pitot::Trigger> trigger;
+  uint64_t requests = 0;
+  int refused = 0;
 };
 
 }  // namespace
@@ -153,7 +204,8 @@ TEST_CASE("a fault that strikes 40 times ends as three incidents and a count", "
                       "            kept: incidents 0001 (the first), 0007 (the worst), 0040 (the last)\n"
                       "\nmore\n") == 0);
     CHECK(report.find("again ") == report.rfind("again "));
-    CHECK(json.find("{\n  \"again\": {\"times\": 39, \"requests\": 40, \"first\": 1, \"worst\": 7, \"last\": 40, "
+    CHECK(json.find("{\n  \"again\": {\"times\": 39, \"requests\": 40, \"more_like_it\": 0, \"first\": 1, \"worst\": "
+                    "7, \"last\": 40, "
                     "\"first_at_ns\": 1000001000000000, \"at_ns\": [1000001000000000, ") == 0);
     CHECK(Contains(json, "]},\n  \"summary\": 1\n}\n"));
   }
@@ -218,17 +270,17 @@ TEST_CASE("a quarter of a cause's budget is left for verdicts that are new", "[b
   CHECK_FALSE(budget.Has("slow", now_ns, kReserve));
   CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kRefused);
   CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kRefusedAgain);
-  budget.NoteVerdict("slow", true);
+  budget.NoteVerdict("slow", Answer::kTakenOfReserve, IncidentBudget::Verdict::kKnown, now_ns);
   CHECK(budget.Take("slow", now_ns + 74 * kSecond, kReserve) == Answer::kRefusedAgain);
   now_ns += 75 * kSecond;
   CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kTakenOfReserve);
 
   // The verdict is new: the next may come at once, until the reserve is used up.
-  budget.NoteVerdict("slow", false);
+  budget.NoteVerdict("slow", Answer::kTakenOfReserve, IncidentBudget::Verdict::kNew, now_ns);
   CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kTakenOfReserve);
-  budget.NoteVerdict("slow", false);
+  budget.NoteVerdict("slow", Answer::kTakenOfReserve, IncidentBudget::Verdict::kNew, now_ns);
   CHECK(budget.Take("slow", now_ns, kReserve) == Answer::kTakenOfReserve);
-  budget.NoteVerdict("slow", false);
+  budget.NoteVerdict("slow", Answer::kTakenOfReserve, IncidentBudget::Verdict::kNew, now_ns);
   CHECK_FALSE(budget.Has("slow", now_ns, kReserve));
 }
 
@@ -246,10 +298,72 @@ TEST_CASE("known verdicts do not use up the reserve, however long a fault lasts"
     const auto answer = budget.Take("slow", second * kSecond, kReserve);
     taken += answer == IncidentBudget::Answer::kTaken;
     of_reserve += answer == IncidentBudget::Answer::kTakenOfReserve;
-    if (answer == IncidentBudget::Answer::kTakenOfReserve) budget.NoteVerdict("slow", true);
+    if (answer == IncidentBudget::Answer::kTakenOfReserve)
+      budget.NoteVerdict("slow", answer, IncidentBudget::Verdict::kKnown, second * kSecond);
   }
   CHECK(taken <= 9 + 12);
   CHECK(of_reserve <= 3600 / 75 + 1);
   CHECK(of_reserve >= 30);
   CHECK(budget.Take("slow", 3600 * kSecond + 75 * kSecond, kReserve) != IncidentBudget::Answer::kRefusedAgain);
+}
+
+TEST_CASE("a known verdict gives its place back, up to five times as often as the budget has places", "[budget]") {
+  using Answer = IncidentBudget::Answer;
+  IncidentBudget budget(12);
+  REQUIRE(budget.Take("slow", kSecond, kReserve) == Answer::kTaken);
+  budget.NoteVerdict("slow", Answer::kTaken, IncidentBudget::Verdict::kNew, kSecond);
+  int returned = 0;
+  while (budget.Take("slow", kSecond, kReserve) == Answer::kTaken) {
+    budget.NoteVerdict("slow", Answer::kTaken, IncidentBudget::Verdict::kKnown, kSecond);
+    ++returned;
+  }
+  CHECK(returned == 5 * 12 + 8);
+
+  // Later refusals are counted until somebody asks.
+  CHECK(budget.TakeRefusals("slow") == 0);
+  budget.Take("slow", kSecond, kReserve);
+  budget.Take("slow", kSecond, kReserve);
+  CHECK(budget.TakeRefusals("slow") == 2);
+  CHECK(budget.TakeRefusals("slow") == 0);
+}
+
+TEST_CASE("by default a fault that strikes 40 requests in 20 s leaves room for the next fault of its route",
+          "[folding]") {
+  Rig rig;
+  Storm storm(&rig);
+  for (int i = 0; i < 40; ++i) {
+    rig.excess_ns = i == 10 ? 100 : 10;
+    storm.Strike();
+  }
+  CHECK(rig.Kept().size() == 3);
+  CHECK(storm.refused == 0);
+
+  rig.signature = "/classify: host_gc";
+  rig.excess_ns = 50;
+  const uint64_t judged = rig.parts.counts.verdicts_given;
+  storm.Strike();
+  storm.Strike();
+  REQUIRE(rig.Kept().size() == 4);
+  CHECK(rig.parts.counts.verdicts_given == judged + 1);
+  CHECK(!Contains(rig.File(3, "report.txt"), "again "));
+  const std::string last = rig.File(2, "report.txt");
+  INFO(last);
+  CHECK(Contains(last, "19 times in 19.00 s"));
+  CHECK(Contains(last, ": 20 requests fired in all\n"));
+  CHECK(Contains(last, "19 more events of this trigger and route began no incident meanwhile\n\nmore\n"));
+}
+
+TEST_CASE("events between two incidents count only if both have the verdict", "[folding]") {
+  Folding folding;
+  std::vector<std::string> folded;
+  const auto add = [&](const char* signature, uint64_t number) {
+    JudgedIncident incident = Incident(number);
+    incident.more_like_it = 10;
+    return folding.Add(signature, incident, &folded).more_like_it;
+  };
+  CHECK(add("a", 1) == 0);
+  CHECK(add("a", 2) == 10);
+  CHECK(add("b", 3) == 0);
+  CHECK(add("a", 4) == 10);
+  CHECK(add("a", 5) == 20);
 }

@@ -2,11 +2,13 @@
 //
 // From a trigger to an incident on disk, and the host's hooks on the way.
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -17,6 +19,7 @@
 #include "fakes/virtual_clock.h"
 #include "fakes/wait_until.h"
 #include "session/host.h"
+#include "session/short_turns.h"
 #include "session/worker_priority.h"
 
 namespace {
@@ -740,4 +743,45 @@ TEST_CASE("a due incident waiting for the worker costs no CPU", "[incident]") {
 
   CHECK(spent < 100 * fakes::kSlower);
   CHECK(host.Flush());
+}
+
+TEST_CASE("calls that the host forgot are in the report, and once in the log", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  for (int i = 0; i < 25; ++i) {
+    pitot::Request request = pitot::Request::Begin("/classify");
+    { PITOT_SCOPE("decode"); }
+    request.Finish(pitot::Outcome::kCancelled);
+  }
+  REQUIRE(host.TriggerAndFlush());
+  REQUIRE(host.TriggerAndFlush());
+
+  const std::string said = "all of 25 requests ended as cancelled or abandoned";
+  for (const std::string& incident : host.incidents())
+    CHECK(Contains(fakes::ReadFile(host.directory / incident + "/report.txt"), "\nMISSING CALLS: " + said));
+  const std::vector<fakes::LogLine> lines = host.log.lines();
+  CHECK(std::count_if(lines.begin(), lines.end(), [&](auto& line) { return Contains(line.text, said); }) == 1);
+}
+
+TEST_CASE("the watcher has short turns where the kernel grants them, so that it comes soon on busy CPUs",
+          "[incident]") {
+  using pitot::session::TurnAttributes;
+  TurnAttributes usual;
+  if (!pitot::session::ReadTurns(0, &usual) || usual.runtime_ns == 0) return;  // before Linux 6.12
+  Host host;
+  REQUIRE(host.Start());
+  const auto has_short_turns = [] {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      if (fakes::ReadFile(task.path() / "comm") != "pitot-watch\n") continue;
+      TurnAttributes turns;
+      return pitot::session::ReadTurns(std::stoi(task.path().filename()), &turns) &&
+             turns.runtime_ns == pitot::session::kShortTurnNs && turns.nice == getpriority(PRIO_PROCESS, 0);
+    }
+    return false;
+  };
+  CHECK(fakes::WaitUntil(has_short_turns));
+
+  TurnAttributes after;
+  REQUIRE(pitot::session::ReadTurns(0, &after));
+  CHECK(after.runtime_ns == usual.runtime_ns);
 }

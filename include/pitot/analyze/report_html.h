@@ -21,6 +21,8 @@ namespace analyze {
 struct HtmlReport {
   const Judgement* judgement = nullptr;
   std::string why_not;              // reason, if there is no judgement
+  std::string fired;                // FiredSentence: opens the page in place of the verdict
+  bool is_about_latency = true;     // IsAboutLatency; otherwise the verdict's causes are left out
   std::vector<std::string> others;  // OthersThatFired
   std::vector<Drift> drifts;
   const AnalysisReport* analysis = nullptr;

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "pitot/analyze/asked.h"
 #include "pitot/analyze/baseline.h"
 #include "pitot/analyze/judgement.h"
 #include "pitot/analyze/verdict.h"
@@ -18,20 +19,6 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
-
-// The subject of a verdict: the time before a token, or without a token the whole request.
-struct Asked {
-  uint32_t request = model::kNone;  // the token's, if there is one
-  uint32_t token = model::kNone;    // a row of Trace::tokens
-};
-
-// Fills `asked` with the subject of an incident. If its first cause was a late token, that is the latest of all tokens
-// that fired a trigger of the same name, measured from the token before. Otherwise it is the request of
-// ChooseRequest(trace, 0).
-// Errors: kInvalidArgument (the index was not made), kNotFound (no request began and ended in the trace),
-//   kResourceExhausted (BlameOptions::is_over), kInternal.
-// Cost: O(log n) of the tokens for each firing.
-PITOT_EXPORT Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept;
 
 // Returns the row that holds a request's `number`th token, counted from 1; model::kNone: not in the trace.
 // Cost: O(n) of the tokens.
@@ -50,10 +37,6 @@ PITOT_EXPORT Status LearnTokens(const BlameIndex& index, uint32_t token, Baselin
 // was not made yet.
 // Errors: those of BlameIndex::Make, FindTokenBlame, LearnTokens and FindVerdict.
 PITOT_EXPORT Status JudgeToken(const model::Trace& trace, uint32_t token, Judgement* judgement) noexcept;
-
-// JudgeToken of its token, or without one JudgeRequest of its request.
-PITOT_EXPORT Status JudgeAsked(const model::Trace& trace, const Asked& asked, const Baseline* kept,
-                               Judgement* judgement) noexcept;
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

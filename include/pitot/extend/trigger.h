@@ -34,6 +34,7 @@ struct Firing {
   uint32_t pre_window_ms = 0;   // 0: the recorder's
   uint32_t post_window_ms = 0;  // 0: the recorder's
   bool joins_only = false;      // joins a pending incident, but begins none: the trigger cools down
+  uint32_t more_like_it = 0;    // events like it since the last firing: none fired, because the trigger cooled down
 };
 
 // An open scope, as triggers see it.
@@ -69,6 +70,8 @@ class PITOT_EXPORT Trigger {
   // A request marked output tokens; rules as for OnFinish. `gap_ns` is the time since the previous mark (since arrival
   // for the first).
   virtual void OnTokens(const RequestView& request, uint64_t gap_ns, FiringSink& sink) noexcept;
+  // Whether it needs OnTokens. If no request puts out tokens then, the recorder says so once.
+  virtual bool WatchesTokens() const noexcept;
   // Whether to call OnOpenRequest.
   virtual bool WatchesOpenRequests() const noexcept;
   // Called every tick (10 ms) for each open request. On Pitot's own thread.

@@ -19,10 +19,10 @@
 #include "base/columns.h"
 #include "base/message.h"
 #include "pitot/analyze/analyze.h"
+#include "pitot/analyze/asked.h"
 #include "pitot/analyze/drift.h"
 #include "pitot/analyze/learn.h"
 #include "pitot/analyze/report_html.h"
-#include "pitot/analyze/tokens.h"
 
 namespace pitot::judge {
 
@@ -163,20 +163,17 @@ class WhyJudge final : public Judge {
     Asked asked;
     Status judged = ChooseAsked(judgement.index, &asked);
     if (judged.ok()) judged = JudgeAsked(trace, asked, &baseline_, &judgement);
+    if (!judged.ok()) it.html.why_not = judged.message();
     it.html.drifts = regimes_.Find();
     if (it.html.drifts.size() > kMostDrifts) it.html.drifts.resize(kMostDrifts);
-    if (judged.ok())
-      OpenWithVerdict(trace, &it);
-    else
-      it.opening = Head(trace) + "no verdict: " + (it.html.why_not = judged.message()) + "\n";
+    it.html.fired = FiredSentence(judgement.index, asked, judged.ok() ? &judgement : nullptr);
+    it.html.is_about_latency = judged.ok() && IsAboutLatency(trace, asked, judgement.verdict);
+    it.opening = AskedText(judgement.index, asked, judged.ok() ? &judgement : nullptr, Head(trace));
+    if (!judged.ok()) it.opening += "no verdict: " + it.html.why_not + "\n";
+    if (it.html.is_about_latency)
+      it.scopes = baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
     hearing.OpenReport((WithLastLines(trace, &it) + kNoFindings).c_str());
-    if (judged.ok()) {
-      const int64_t excess_ns = judgement.verdict.latency_ns - judgement.verdict.typical_ns;
-      hearing.SetSignature(Signature(judgement).c_str(), excess_ns);
-      TextFile json("verdict.json", VerdictJson(judgement.index, judgement.blame, judgement.verdict,
-                                                it.html.drifts.data(), it.html.drifts.size()));
-      if (Status s = hearing.AddFile(json); !s.ok() && s.code() != StatusCode::kUnavailable) return s;
-    }
+    if (Status s = Answer(hearing, asked, it); !s.ok()) return s;
     if (hearing.IsOver()) return Status();
     if (Status s = WritePage(hearing, &it); !s.ok()) return s;
     judgement.index = BlameIndex();  // the trace may move
@@ -232,7 +229,8 @@ class WhyJudge final : public Judge {
     SaveIfDue(0);
     if (!analyzed.ok()) return analyzed;
     const Judgement* const judged = it.HasVerdict() ? &judgement : nullptr;
-    if (judged != nullptr) it.scopes = baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
+    if (judged != nullptr && it.html.is_about_latency)
+      it.scopes = baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
     hearing.OpenReport((WithLastLines(trace, &it) + FindingsText(analysis, base::kColumns, judged)).c_str());
     it.html.analysis = &analysis;
     return WritePage(hearing, &it);
@@ -244,13 +242,19 @@ class WhyJudge final : public Judge {
     return BlameIndex::Make(hearing.trace(), Until(&hearing), &judgement->index);
   }
 
-  void OpenWithVerdict(const Trace& trace, Decided* it) const {
-    const Judgement& judgement = it->judgement;
-    it->opening = VerdictText(judgement.index, judgement.blame, judgement.verdict);
-    base::Lines sentence;  // it opens the report, and the incident's number comes after it
-    sentence.AddWrapped(0, "", VerdictSentence(judgement.index, judgement.blame, judgement.verdict));
-    it->opening.insert(std::min(sentence.text().size(), it->opening.size()), Head(trace));
-    it->scopes = baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
+  // Gives the signature, and the verdict for programs.
+  Status Answer(Hearing& hearing, const Asked& asked, const Decided& it) const {
+    const Trace& trace = hearing.trace();
+    const Judgement& judgement = it.judgement;
+    const Judgement* const judged = it.HasVerdict() ? &judgement : nullptr;
+    if (judged == nullptr && it.html.fired.empty()) return Status();
+    int64_t excess_ns = judgement.verdict.latency_ns - judgement.verdict.typical_ns;
+    if (asked.event != model::kNone) excess_ns = trace.EventEnd(asked.event) - trace.events.begin_ns[asked.event];
+    hearing.SetSignature(Signature(judgement.index, asked, judged).c_str(), excess_ns);
+    TextFile json("verdict.json", FiredJson(judgement.index, asked, judged, it.html.why_not, it.html.drifts.data(),
+                                            it.html.drifts.size()));
+    const Status status = hearing.AddFile(json);
+    return status.code() == StatusCode::kUnavailable ? Status() : status;
   }
 
   std::string WithLastLines(const Trace& trace, Decided* it) {

@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "model/host_language.h"
 #include "model/kernel_name.h"
+#include "model/missing_call.h"
 #include "model/recorded.h"
 #include "model/request_text.h"
 #include "pitot/request.h"
@@ -209,10 +210,14 @@ class Page {
 
   std::string Write() {
     Head();
+    if (!report_.fired.empty()) out_ += "<h1>" + Escape(report_.fired) + "</h1>\n";
     if (judgement_ != nullptr) {
-      WriteVerdict();
+      report_.is_about_latency ? WriteVerdict() : P("", Latency(judgement_->verdict));
       WriteTimeline();
       WriteParts();
+    } else {
+      if (report_.fired.empty()) out_ += "<h1>No verdict</h1>\n";
+      P("", report_.fired.empty() ? report_.why_not : "No verdict: " + report_.why_not + ".");
     }
     WriteOthers();
     if (report_.analysis != nullptr) WriteFindings(*report_.analysis);
@@ -263,9 +268,6 @@ class Page {
     if (const std::string host = Attribute("host"); !host.empty()) of += " on " + host;
     of += ", " + base::DateTime(trace_.clock.realtime_ns);
     P("soft", of);
-    if (judgement_ != nullptr) return;
-    out_ += "<h1>No verdict</h1>\n";
-    P("", report_.why_not);
   }
 
   // Opens a folded part.
@@ -316,7 +318,8 @@ class Page {
 
   void WriteVerdict() {
     const Verdict& v = judgement_->verdict;
-    out_ += "<h1>" + Escape(Headline(v)) + " <small>" + Category(v) + "</small></h1>\n";
+    const std::string level = report_.fired.empty() ? "h1>" : "h2>";
+    out_ += "<" + level + Escape(Headline(v)) + " <small>" + Category(v) + "</small></" + level + "\n";
     P("", Latency(v));
     for (const std::string& text : {Kind(v), verdict::LikeText(v), verdict::MeanwhileText(v),
                                     verdict::ProfiledText(trace_, judgement_->blame), verdict::CoarseText(v)}) {
@@ -639,7 +642,7 @@ class Page {
     std::vector<const FindingRow*> findings = analysis.Ranked();
     findings.erase(std::remove_if(findings.begin(), findings.end(), [](auto* finding) { return !IsShown(*finding); }),
                    findings.end());
-    H2("Other findings of this window");
+    H2(judgement_ != nullptr ? "Other findings of this window" : "Findings of this window");
     if (findings.empty()) P("soft", "None.");
     const model::Interval time = ExplainedTime(judgement_);
     const auto is_grave = [&](const FindingRow* finding) {
@@ -711,6 +714,10 @@ class Page {
     const std::string why = model::WhyNoKernels(trace_);
     if (!why.empty()) text += "Kernels were not recorded: " + model::InHostLanguage(trace_, why) + ".";
     P("soft", text);
+    for (const model::Attribute& attribute : trace_.attributes) {
+      if (trace_.strings[attribute.key].rfind(model::kMissingCall, 0) == 0)
+        P("", "Missing calls: " + Text(attribute.value));
+    }
     WriteCost();
     if (const std::string version = Attribute("pitot.version"); !version.empty())
       P("soft", "Pitot " + version + "; report.txt and dump.pitot next to this file have the rest.");

@@ -6,6 +6,7 @@
 
 #include "analyze/blame/index_data.h"
 #include "analyze/verdict/place.h"
+#include "analyze/verdict/stalled_scope.h"
 
 namespace pitot::judge {
 namespace {
@@ -36,9 +37,7 @@ std::string PartAt(const blame::Index& index, Blame blame, const BlameSegment& a
   return std::string(BlameName(blame)) + (place.empty() ? "" : " " + WithoutDigits(place));
 }
 
-}  // namespace
-
-std::string Signature(const Judgement& judgement) {
+std::string OfLatency(const Judgement& judgement) {
   const blame::Index& index = judgement.index.data()->index;
   const Trace& trace = index.trace;
   const Verdict& verdict = judgement.verdict;
@@ -57,6 +56,22 @@ std::string Signature(const Judgement& judgement) {
   if (parts.empty() || parts[0].longest.empty()) return text + VerdictKindName(verdict.kind);
   const Cause& first = parts[0];
   return text + PartAt(index, first.blame, blame.segments[first.longest[0]]) + Whose(trace, first.by);
+}
+
+std::string OfFailure(const Trace& trace, const Asked& asked, const Judgement* judgement) {
+  const model::RequestRow& row = trace.requests[asked.request];
+  const std::string text = std::string(trace.strings[row.route]) + ": " + OutcomeName(row.outcome);
+  const bool is_slow = judgement != nullptr && IsAboutLatency(trace, asked, judgement->verdict);
+  return is_slow ? text + "; " + OfLatency(*judgement) : text;
+}
+
+}  // namespace
+
+std::string Signature(const BlameIndex& index, const Asked& asked, const Judgement* judgement) {
+  const blame::Index& rows = index.data()->index;
+  if (asked.kind == FiredKind::kScope) return WithoutDigits(verdict::StalledScopeSignature(rows, asked.event));
+  if (asked.kind == FiredKind::kFailure) return OfFailure(rows.trace, asked, judgement);
+  return judgement != nullptr ? OfLatency(*judgement) : "";
 }
 
 }  // namespace pitot::judge

@@ -2,9 +2,7 @@
 #include "pitot/analyze/tokens.h"
 
 #include <algorithm>
-#include <cinttypes>
 #include <new>
-#include <string>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
@@ -12,9 +10,8 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/blame/token_gap.h"
 #include "analyze/facts/patience.h"
-#include "base/columns.h"
-#include "base/message.h"
-#include "base/token_causes.h"
+#include "analyze/verdict/late_token.h"
+#include "base/causes.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -89,48 +86,7 @@ std::vector<uint32_t> LikeToken(const blame::Index& index, uint32_t token, Inter
   return like;
 }
 
-// The row of the late token that the incident is about; kNone: there is none.
-uint32_t ChooseToken(const blame::Index& index) {
-  const Trace& trace = index.trace;
-  if (trace.firings.empty() || !IsOfTokens(trace.strings[trace.firings[0].cause])) return kNone;
-  const std::string_view kind = KindOf(trace.strings[trace.firings[0].cause]);
-  uint32_t latest = kNone;
-  int64_t longest_ns = 0;
-  Patience patience(index.options.is_over, index.options.is_over_context);
-  for (const model::FiringRow& firing : trace.firings) {
-    patience.Count();
-    if (KindOf(trace.strings[firing.cause]) != kind) continue;
-    const uint32_t token = TokenOfFiring(index, firing);
-    const std::optional<Interval> time = token != kNone ? blame::TimeBefore(index, token) : std::nullopt;
-    if (!time || time->end_ns - time->begin_ns <= longest_ns) continue;
-    longest_ns = time->end_ns - time->begin_ns;
-    latest = token;
-  }
-  return latest;
-}
-
 }  // namespace
-
-Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept {
-  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: not built");
-  const Trace& trace = index.data()->index.trace;
-  try {
-    asked->token = ChooseToken(index.data()->index);
-  } catch (const Over&) {
-    return Status(StatusCode::kResourceExhausted, "no time left to find the late token");
-  } catch (...) {
-    return Status(StatusCode::kInternal, "the late token could not be found");
-  }
-  asked->request = asked->token != kNone ? trace.tokens[asked->token].request : ChooseRequest(trace, 0);
-  if (asked->request != kNone) return Status();
-  for (const model::FiringRow& firing : trace.firings) {
-    if (firing.request_id == 0) continue;
-    return base::Error(StatusCode::kNotFound,
-                       "request %016" PRIx64 ", which fired (%s), was lost: it is not in the trace", firing.request_id,
-                       std::string(trace.strings[firing.detail]).c_str());
-  }
-  return Status(StatusCode::kNotFound, "no request began and ended in its window");
-}
 
 uint32_t TokenOf(const Trace& trace, uint32_t request, uint64_t number) noexcept {
   if (request >= trace.requests.size()) return kNone;
@@ -186,10 +142,28 @@ Status JudgeToken(const Trace& trace, uint32_t token, Judgement* judgement) noex
   return FindVerdict(judgement->index, judgement->blame, others, judgement->blame.end_ns, options, &judgement->verdict);
 }
 
-Status JudgeAsked(const Trace& trace, const Asked& asked, const Baseline* kept, Judgement* judgement) noexcept {
-  return asked.token != kNone ? JudgeToken(trace, asked.token, judgement)
-                              : JudgeRequest(trace, asked.request, kept, judgement);
-}
-
 }  // namespace analyze
 PITOT_NAMESPACE_END
+
+namespace pitot::verdict {
+
+uint32_t ChooseToken(const blame::Index& index) {
+  const Trace& trace = index.trace;
+  if (trace.firings.empty() || !IsOfTokens(trace.strings[trace.firings[0].cause])) return kNone;
+  const std::string_view kind = KindOf(trace.strings[trace.firings[0].cause]);
+  uint32_t latest = kNone;
+  int64_t longest_ns = 0;
+  Patience patience(index.options.is_over, index.options.is_over_context);
+  for (const model::FiringRow& firing : trace.firings) {
+    patience.Count();
+    if (KindOf(trace.strings[firing.cause]) != kind) continue;
+    const uint32_t token = TokenOfFiring(index, firing);
+    const std::optional<Interval> time = token != kNone ? blame::TimeBefore(index, token) : std::nullopt;
+    if (!time || time->end_ns - time->begin_ns <= longest_ns) continue;
+    longest_ns = time->end_ns - time->begin_ns;
+    latest = token;
+  }
+  return latest;
+}
+
+}  // namespace pitot::verdict

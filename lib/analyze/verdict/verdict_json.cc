@@ -5,6 +5,7 @@
 #include "analyze/facts/unusual_arguments.h"
 #include "analyze/verdict/gpu_evidence.h"
 #include "analyze/verdict/namespace.h"
+#include "analyze/verdict/place.h"
 #include "analyze/verdict/proof.h"
 #include "analyze/verdict/verdict_words.h"
 #include "base/columns.h"
@@ -12,6 +13,7 @@
 #include "model/host_language.h"
 #include "model/ncu_command.h"
 #include "model/request_text.h"
+#include "pitot/analyze/asked.h"
 #include "pitot/analyze/drift.h"
 #include "pitot/analyze/verdict.h"
 
@@ -23,14 +25,33 @@ using base::RequestId;
 using model::kNone;
 using model::Trace;
 
+// What fired, in an incident.
+struct FiredWords {
+  const Asked* asked = nullptr;  // null: it is not said
+  std::string sentence;
+};
+
 class Writer {
  public:
-  Writer(const BlameIndex& index, const RequestBlame& blame)
-      : index_(index), trace_(index.data()->index.trace), blame_(blame) {}
+  // Without a verdict `blame` is empty.
+  Writer(const BlameIndex& index, const RequestBlame& blame, const FiredWords& fired)
+      : index_(index), trace_(index.data()->index.trace), blame_(blame), fired_(fired) {}
+
+  std::string WriteWithout(const std::string& why_not, const Drift* drifts, size_t drift_count) {
+    json_.Begin('{');
+    json_.Key("summary").Text(fired_.sentence.empty() ? why_not : fired_.sentence);
+    Fired();
+    json_.Key("verdict").Text("none");
+    json_.Key("why_not").Text(why_not);
+    Drifts(drifts, drift_count);
+    json_.End();
+    return json_.text() + "\n";
+  }
 
   std::string Write(const Verdict& v, const Drift* drifts, size_t drift_count) {
     json_.Begin('{');
-    json_.Key("summary").Text(VerdictSentence(index_, blame_, v));
+    json_.Key("summary").Text(fired_.sentence.empty() ? VerdictSentence(index_, blame_, v) : fired_.sentence);
+    Fired();
     Request();
     json_.Key("verdict").Text(VerdictKindName(v.kind));
     json_.Key("why_not");
@@ -56,9 +77,7 @@ class Writer {
     json_.Key("segments").Begin('[');
     for (const BlameSegment& segment : blame_.segments) Segment(segment);
     json_.End();
-    json_.Key("drifts").Begin('[');
-    for (size_t i = 0; i < drift_count; ++i) Slower(drifts[i]);
-    json_.End();
+    Drifts(drifts, drift_count);
     Quality();
     json_.End();
     return json_.text() + "\n";
@@ -66,6 +85,30 @@ class Writer {
 
  private:
   void Name(const char* key, model::StringId id) { json_.Key(key).Text(trace_.strings[id]); }
+
+  void Fired() {
+    if (fired_.asked == nullptr || fired_.asked->kind == FiredKind::kNothing) return;
+    const Asked& asked = *fired_.asked;
+    const model::FiringRow& first = trace_.firings[0];
+    json_.Key("fired").Begin('{');
+    json_.Key("kind").Text(FiredKindName(asked.kind));
+    Name("cause", first.cause);
+    Name("detail", first.detail);
+    if (asked.kind == FiredKind::kFailure)
+      json_.Key("outcome").Text(OutcomeName(trace_.requests[asked.request].outcome));
+    if (asked.event != kNone) {
+      json_.Key("scope").Text(trace_.EventName(asked.event));
+      json_.Key("thread").Text(ThreadName(trace_, trace_.events.thread[asked.event]));
+      json_.Key("open_ns").Int(trace_.EventEnd(asked.event) - trace_.events.begin_ns[asked.event]);
+    }
+    json_.End();
+  }
+
+  void Drifts(const Drift* drifts, size_t drift_count) {
+    json_.Key("drifts").Begin('[');
+    for (size_t i = 0; i < drift_count; ++i) Slower(drifts[i]);
+    json_.End();
+  }
 
   void Request() {
     const model::RequestRow& row = trace_.requests[blame_.request];
@@ -411,6 +454,7 @@ class Writer {
   const BlameIndex& index_;
   const Trace& trace_;
   const RequestBlame& blame_;
+  const FiredWords& fired_;
   Json json_;
 };
 
@@ -423,7 +467,15 @@ namespace analyze {
 std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, const Drift* drifts,
                         size_t drift_count) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
-  return verdict::Writer(index, blame).Write(verdict, drifts, drift_count);
+  return verdict::Writer(index, blame, {}).Write(verdict, drifts, drift_count);
+}
+
+std::string FiredJson(const BlameIndex& index, const Asked& asked, const Judgement* judgement,
+                      const std::string& why_not, const Drift* drifts, size_t drift_count) {
+  if (index.data() == nullptr) return "";
+  const verdict::FiredWords fired{&asked, FiredSentence(index, asked, judgement)};
+  if (judgement == nullptr) return verdict::Writer(index, {}, fired).WriteWithout(why_not, drifts, drift_count);
+  return verdict::Writer(index, judgement->blame, fired).Write(judgement->verdict, drifts, drift_count);
 }
 
 }  // namespace analyze
