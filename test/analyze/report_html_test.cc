@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 
@@ -78,6 +79,16 @@ std::string PageOf(const Trace& trace, const std::string& name) {
   return ReportHtml(trace, report);
 }
 
+std::string SentenceOf(const pitot::analyze::Judgement& judgement) {
+  return VerdictSentence(judgement.index, judgement.blame, judgement.verdict);
+}
+
+std::string HeadlineOf(const std::string& page) {
+  const size_t begin = page.find("<h1>") + 4;
+  const std::string escaped = page.substr(begin, page.find(" <small>", begin) - begin);
+  return std::regex_replace(escaped, std::regex("&quot;"), "\"");
+}
+
 // Names of elements, and every attribute's name, as a browser would see them: quotes are obeyed.
 std::set<std::string> MarkupOf(const std::string& page) {
   std::set<std::string> markup;
@@ -102,6 +113,21 @@ std::set<std::string> MarkupOf(const std::string& page) {
 }
 
 }  // namespace
+
+TEST_CASE("the page's headline is the verdict's sentence, whatever the kind of the verdict", "[html]") {
+  const Trace trace = MakeHostile("name");
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  HtmlReport report;
+  report.judgement = &judgement;
+  using pitot::analyze::VerdictKind;
+  for (const VerdictKind kind : {VerdictKind::kCauses, VerdictKind::kUniform, VerdictKind::kMoreWork,
+                                 VerdictKind::kDiffuse, VerdictKind::kNotUnusual, VerdictKind::kUndetermined}) {
+    judgement.verdict.kind = kind;
+    CHECK(SentenceOf(judgement).find("Request 0000000000000002 (name) took ") == 0);
+    CHECK(HeadlineOf(ReportHtml(trace, report)) == SentenceOf(judgement));
+  }
+}
 
 TEST_CASE("names are shown and never become markup", "[html]") {
   const std::string page = PageOf(MakeHostile(kHostile), kHostile), plain = PageOf(MakeHostile("name"), "name");
@@ -208,11 +234,12 @@ TEST_CASE("the page agrees with the text on the rest and on more launches", "[ht
   verdict.more_of = "launches";
   verdict.more_factor = 1.82;
   const std::string more = "the same work with 1.82 times the usual launches, and no part stands out";
-  CHECK(ReportHtml(trace, report).find("<h1>name: " + more) != std::string::npos);
+  CHECK(HeadlineOf(ReportHtml(trace, report)) == SentenceOf(judgement));
+  CHECK(SentenceOf(judgement).find(": " + more) != std::string::npos);
   CHECK(VerdictText(judgement.index, judgement.blame, verdict).find("why  " + more) != std::string::npos);
   verdict.level = pitot::analyze::Baseline::Level::kRoute;  // then it may be a larger request
-  CHECK(ReportHtml(trace, report).find("<h1>name: more work, not slower: 1.82 times the usual launches <small>") !=
-        std::string::npos);
+  CHECK(HeadlineOf(ReportHtml(trace, report)) == SentenceOf(judgement));
+  CHECK(SentenceOf(judgement).find(": more work, not slower: 1.82 times the usual launches.") != std::string::npos);
 }
 
 TEST_CASE("the page agrees with the text on the moment, advice and contradictions", "[html]") {
@@ -266,7 +293,7 @@ TEST_CASE("the page agrees with the text on the moment, advice and contradiction
   CHECK(page.find("Also fired: 0000000000000002 20.1 ms: host_lock") != std::string::npos);
 }
 
-TEST_CASE("the page opens with its cause in a sentence, and folds what statisticians ask", "[html]") {
+TEST_CASE("the page opens with the sentence of every other output, and folds what statisticians ask", "[html]") {
   const Trace trace = MakeHostile("name");
   pitot::analyze::Judgement judgement;
   REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
@@ -291,7 +318,10 @@ TEST_CASE("the page opens with its cause in a sentence, and folds what statistic
 
   const std::string page = ReportHtml(trace, report);
 
-  CHECK(page.find("<h1>name waited 89.7 ms for a lock <small>host_lock</small></h1>") != std::string::npos);
+  CHECK(HeadlineOf(page) == SentenceOf(judgement));
+  CHECK(HeadlineOf(page).find("Request 0000000000000002 (name) took ") == 0);
+  CHECK(HeadlineOf(page).find(": it waited 89.7 ms for a lock.") != std::string::npos);
+  CHECK(page.find(" <small>host_lock</small></h1>") != std::string::npos);
   CHECK(page.find("Slower than ") > page.find("<details>"));
   CHECK(page.find("without confidence") == std::string::npos);
   const size_t shown = page.find("shown");

@@ -271,29 +271,6 @@ class Page {
   void Fold(const std::string& summary) { out_ += "<details><summary>" + Escape(summary) + "</summary>\n"; }
   void EndFold() { out_ += "</details>\n"; }
 
-  std::string Route() const {
-    const std::string route = Text(trace_.requests[judgement_->blame.request].route);
-    return route.empty() ? "The request" : route;
-  }
-
-  // The verdict in a sentence.
-  std::string Headline(const Verdict& v) const {
-    if (v.root.node != kNone && v.root.hops > 0) return VerdictSentence(judgement_->index, judgement_->blame, v);
-    if (!v.causes.empty() && v.kind != VerdictKind::kUniform)
-      return Route() + " " + verdict::SentenceText(judgement_->index, judgement_->blame, v, v.causes[0]);
-    switch (v.kind) {
-      case VerdictKind::kUniform:
-        return Route() + Format(": everything was %.0f %% slower than usual", 100 * v.common_factor);
-      case VerdictKind::kMoreWork:
-        return Route() + ": " + verdict::MoreWorkText(v);
-      case VerdictKind::kDiffuse:
-        return Route() + " took " + Ms1(v.latency_ns) + ", and no single part stands out";
-      case VerdictKind::kNotUnusual:
-        return Route() + " took " + Ms1(v.latency_ns) + ", not unusual among similar requests";
-      default:
-        return Route() + " took " + Ms1(v.latency_ns) + ", and the cause is undetermined";
-    }
-  }
   // The headline in a word of docs/reference/why.md.
   static const char* Category(const Verdict& v) {
     if (v.root.node != kNone && v.root.hops > 0)
@@ -303,20 +280,10 @@ class Page {
     return is_cause ? BlameName(v.causes[0].blame) : VerdictKindName(v.kind);
   }
 
-  std::string Latency(const Verdict& v) const {
-    const model::RequestRow& row = trace_.requests[judgement_->blame.request];
-    const std::string took = judgement_->blame.token != kNone ? "The wait for this token took " + Ms1(v.latency_ns)
-                             : row.duration_ns == model::kOpen
-                                 ? "The request has taken " + Ms1(v.latency_ns) + " so far"
-                                 : "The request took " + Ms1(v.latency_ns);
-    if (v.level == Baseline::Level::kNone) return took + ".";
-    return took + "; " + Ms1(v.typical_ns) + " is typical of " + verdict::TypicalOf(v, judgement_->blame) + ".";
-  }
-
   void WriteVerdict() {
     const Verdict& v = judgement_->verdict;
-    out_ += "<h1>" + Escape(Headline(v)) + " <small>" + Category(v) + "</small></h1>\n";
-    P("", Latency(v));
+    headline_ = VerdictSentence(judgement_->index, judgement_->blame, v);
+    out_ += "<h1>" + Escape(headline_) + " <small>" + Category(v) + "</small></h1>\n";
     for (const std::string& text : {Kind(v), verdict::LikeText(v), verdict::MeanwhileText(v),
                                     verdict::ProfiledText(trace_, judgement_->blame), verdict::CoarseText(v)}) {
       if (!text.empty()) P("", text + ".");
@@ -351,8 +318,9 @@ class Page {
     const bool is_token = judgement_->blame.token != kNone;
     if (v.level != Baseline::Level::kNone)
       P("soft",
-        Format("Slower than %.3g %% of %s (%s).", 100 * v.percentile,
-               base::Plural(v.baseline_size, is_token ? "other token" : "normal request").c_str(), LevelName(v.level)));
+        Format("Slower than %.3g %% of %s (%s); ", 100 * v.percentile,
+               base::Plural(v.baseline_size, is_token ? "other token" : "normal request").c_str(), LevelName(v.level)) +
+            Ms1(v.typical_ns) + " is typical of " + verdict::TypicalOf(v, judgement_->blame) + ".");
     for (const Cause& cause : v.causes)
       P("soft", std::string(BlameName(cause.blame)) + " " + SignedExactMs(cause.excess_ns) +
                     Format(" ms, p = %.3f%s: ", std::min(cause.p, cause.p_of_launches),
@@ -393,10 +361,9 @@ class Page {
   // `number` is 0 for a large part of a verdict without causes.
   void WriteCause(size_t number, const Cause& cause, int64_t excess_tenths) {
     const Verdict& v = judgement_->verdict;
-    const bool is_headline = number == 1 && v.kind != VerdictKind::kUniform;
-    const std::string title = !is_headline ? verdict::SentenceText(judgement_->index, judgement_->blame, v, cause)
-                              : v.causes.size() == 1 ? "The cause"
-                                                     : "The largest cause";
+    const std::string sentence = verdict::SentenceText(judgement_->index, judgement_->blame, v, cause);
+    const bool is_headline = number == 1 && headline_.find(sentence) != std::string::npos;
+    const std::string title = !is_headline ? sentence : v.causes.size() == 1 ? "The cause" : "The largest cause";
     out_ += std::string("<div class=\"card ") + GroupOf(cause.blame).style + "\"><h3><span>" +
             (number > 1 ? std::to_string(number) + ". " : "") + Escape(title) + " <small>" + BlameName(cause.blame) +
             "</small></span><span class=\"num\">";
@@ -733,6 +700,7 @@ class Page {
   const Trace& trace_;
   const HtmlReport& report_;
   const Judgement* const judgement_;
+  std::string headline_;     // the verdict in a sentence
   bool has_others_ = false;  // a lane has some
   std::string out_;
 };
