@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/appendix.h"
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
@@ -33,10 +34,27 @@ struct Answer {
     if (judgement.index.data() != nullptr) options.index = &judgement.index;
     analyzed = Analyze(trace, analyze::MakeCatalogue(), options, &analysis);
   }
+  analyze::HtmlReport Content() {
+    analyze::HtmlReport content;
+    if (judged.ok()) content.judgement = &judgement;
+    content.why_not = judged.message();
+    content.others = others;
+    if (analyzed.ok()) content.analysis = &analysis;
+    return content;
+  }
   analyze::Judgement judgement;
   Status judged, analyzed;
   std::vector<std::string> others;
   analyze::AnalysisReport analysis;
+};
+
+class TextSink final : public ByteSink {
+ public:
+  bool Write(const void* data, uint64_t size) noexcept override {
+    text.append(static_cast<const char*>(data), size);
+    return true;
+  }
+  std::string text;
 };
 
 // The text report, with the opening of an incident's report. It lacks what only the server knows: the former normal
@@ -46,17 +64,15 @@ class TextFile : public Serializer {
   explicit TextFile(size_t columns) : columns_(columns), report_(MakeReportSerializer("report.txt", columns)) {}
   const char* FileName() const noexcept override { return report_->FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    const Answer answer(trace);
+    Answer answer(trace);
+    TextSink report;
+    if (Status s = report_->Serialize(trace, report); !s.ok()) return s;
+    base::OpeningSize size;
     // Without a verdict the report stays as it is; `pitot why` gives the reasons.
-    std::string text;
-    if (answer.judged.ok())
-      text = VerdictText(answer.judgement.index, answer.judgement.blame, answer.judgement.verdict, columns_) +
-             analyze::AlsoFiredText(answer.others, columns_);
-    if (answer.analyzed.ok())
-      text += FindingsText(answer.analysis, columns_, answer.judged.ok() ? &answer.judgement : nullptr);
-    if (!text.empty()) text += "\n";
-    if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the sink accepts no more data");
-    return report_->Serialize(trace, sink);
+    if (answer.judged.ok()) base::Open(&report.text, OpeningText(trace, answer.Content(), {}, columns_), &size);
+    return sink.Write(report.text.data(), report.text.size())
+               ? Status()
+               : Status(StatusCode::kIoError, "the sink accepts no more data");
   }
 
  private:
@@ -70,14 +86,7 @@ class HtmlFile : public Serializer {
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
     Answer answer(trace);
     if (!answer.analyzed.ok()) return answer.analyzed;
-    analyze::HtmlReport page;
-    if (answer.judged.ok())
-      page.judgement = &answer.judgement;
-    else
-      page.why_not = answer.judged.message();
-    page.others = std::move(answer.others);
-    page.analysis = &answer.analysis;
-    const std::string text = ReportHtml(trace, page);
+    const std::string text = ReportHtml(trace, answer.Content());
     return sink.Write(text.data(), text.size()) ? Status()
                                                 : Status(StatusCode::kIoError, "the sink accepts no more data");
   }

@@ -35,7 +35,6 @@ constexpr int64_t kSaveNs = 300'000'000'000;        // between two writes of the
 constexpr uint32_t kOfIncident = 128;               // requests of a cell learned from an incident's window
 constexpr size_t kMostDrifts = 3;
 constexpr int64_t kLearnBudgetNs = 300'000'000;  // CPU time of learning from an incident
-constexpr char kNoFindings[] = "in window   not analyzed yet: `pitot analyze DIR` does it now\n";
 constexpr size_t kMostKnown = 4096;              // about 250 bytes each
 constexpr size_t kMostDecided = 8;               // verdicts that wait for their findings
 constexpr size_t kMostBaselineBytes = 64 << 20;  // of a file
@@ -165,11 +164,8 @@ class WhyJudge final : public Judge {
     if (judged.ok()) judged = JudgeAsked(trace, asked, &baseline_, &judgement);
     it.html.drifts = regimes_.Find();
     if (it.html.drifts.size() > kMostDrifts) it.html.drifts.resize(kMostDrifts);
-    if (judged.ok())
-      OpenWithVerdict(trace, &it);
-    else
-      it.opening = Head(trace) + "no verdict: " + (it.html.why_not = judged.message()) + "\n";
-    hearing.OpenReport((WithLastLines(trace, &it) + kNoFindings).c_str());
+    if (!judged.ok()) it.html.why_not = judged.message();
+    OpenReport(hearing, &it);
     if (judged.ok()) {
       const int64_t excess_ns = judgement.verdict.latency_ns - judgement.verdict.typical_ns;
       hearing.SetSignature(Signature(judgement).c_str(), excess_ns);
@@ -206,9 +202,7 @@ class WhyJudge final : public Judge {
     std::string incident;  // its number
     Judgement judgement;
     HtmlReport html;
-    std::string opening;
-    std::string scopes;       // how long they take, in lines
-    std::string of_baseline;  // trouble with its file, in lines
+    OpeningLines lines;
     bool HasVerdict() const { return html.why_not.empty(); }
   };
 
@@ -231,10 +225,8 @@ class WhyJudge final : public Judge {
     if (Status s = LearnFrom(judgement.index, hearing, regimes, kLearnBudgetNs); !s.ok()) wrong_ = s.message();
     SaveIfDue(0);
     if (!analyzed.ok()) return analyzed;
-    const Judgement* const judged = it.HasVerdict() ? &judgement : nullptr;
-    if (judged != nullptr) it.scopes = baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
-    hearing.OpenReport((WithLastLines(trace, &it) + FindingsText(analysis, base::kColumns, judged)).c_str());
     it.html.analysis = &analysis;
+    OpenReport(hearing, &it);
     return WritePage(hearing, &it);
   }
 
@@ -244,20 +236,15 @@ class WhyJudge final : public Judge {
     return BlameIndex::Make(hearing.trace(), Until(&hearing), &judgement->index);
   }
 
-  void OpenWithVerdict(const Trace& trace, Decided* it) const {
-    const Judgement& judgement = it->judgement;
-    it->opening = VerdictText(judgement.index, judgement.blame, judgement.verdict);
-    base::Lines sentence;  // it opens the report, and the incident's number comes after it
-    sentence.AddWrapped(0, "", VerdictSentence(judgement.index, judgement.blame, judgement.verdict));
-    it->opening.insert(std::min(sentence.text().size(), it->opening.size()), Head(trace));
-    it->scopes = baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
-  }
-
-  std::string WithLastLines(const Trace& trace, Decided* it) {
-    std::string opening = it->opening + it->scopes + AlsoFiredText(it->html.others);
-    for (const Drift& drift : it->html.drifts) opening += DriftText(drift, trace.window_end_ns);
-    if (!wrong_.empty()) it->of_baseline += "baseline    " + std::exchange(wrong_, "") + "\n";
-    return opening + it->of_baseline;
+  void OpenReport(Hearing& hearing, Decided* it) {
+    const Judgement& of = it->judgement;
+    if (it->HasVerdict()) {
+      it->lines.scopes = baseline_.scopes().Text(of.index, of.blame, of.verdict);
+      it->html.judgement = &of;
+    }
+    if (!wrong_.empty()) it->lines.troubles += "baseline    " + std::exchange(wrong_, "") + "\n";
+    hearing.OpenReport(OpeningText(hearing.trace(), it->html, it->lines).c_str());
+    it->html.judgement = nullptr;
   }
 
   Status WritePage(Hearing& hearing, Decided* it) const {
@@ -290,13 +277,6 @@ class WhyJudge final : public Judge {
     if (status.ok()) status = WriteWhole(file_, bytes);
     saved_ns_ = now_ns;
     if (!status.ok()) wrong_ = status.message();
-  }
-
-  static std::string Head(const Trace& trace) {
-    const std::string number(trace.AttributeOf("incident.number"));
-    if (number.empty()) return "";
-    return "incident " + (number.size() < 4 ? std::string(4 - number.size(), '0') : "") + number + "  " +
-           base::Cut(trace.AttributeOf("incident.cause"), base::kColumns - 20) + "\n";
   }
 
   const WhyJudgeOptions options_;  // its string is the host's: file_ holds the copy
