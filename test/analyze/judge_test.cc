@@ -373,6 +373,39 @@ TEST_CASE("a host's own analyzers are asked about each incident, and a failing o
   }
 }
 
+TEST_CASE("a finding that most windows of the server have is in the appendix only", "[judge]") {
+  std::vector<std::unique_ptr<pitot::Analyzer>> own;
+  own.push_back(std::make_unique<OwnAnalyzer>("own", "too many pictures of cats"));
+  const auto judge = pitot::judge::MakeJudge(NoWarmUp(), std::move(own), JustNow);
+  std::string opening, page;
+  for (int incident = 0; incident < 9; ++incident) {
+    const Trace trace = Incident(140, incident * 20'000 * small_server::kUs);
+    KeepingHearing hearing(trace);
+    REQUIRE(JudgeAll(*judge, hearing).ok());
+    opening = hearing.opening;
+    page = hearing.files["report.html"];
+    const std::string front = opening.substr(0, pitot::base::FindAppendix(opening));
+    INFO(incident << ": " << opening);
+    CHECK(Contains(front, "in window   own.found: too many pictures of cats\n") == (incident < 8));
+  }
+  CHECK(Contains(Unwrapped(opening), "own.found: too many pictures of cats; usual here: in 8 of the last 8 windows"));
+  CHECK(Contains(page, "usual here: in 8 of the last 8 windows"));
+}
+
+TEST_CASE("samples tell which findings are usual", "[judge]") {
+  const auto judge = MakeOne(NoWarmUp());
+  for (int sample = 0; sample < 12; ++sample) {
+    const Trace trace = Sample(sample * 20'000 * small_server::kUs);
+    KeepingHearing hearing(trace);
+    REQUIRE(judge->Learn(hearing).ok());
+  }
+  const Trace incident = Incident(140, 13 * 20'000 * small_server::kUs);
+  KeepingHearing hearing(incident);
+  REQUIRE(JudgeAll(*judge, hearing).ok());
+
+  CHECK(Contains(hearing.files["report.html"], " of the last 12 windows"));
+}
+
 TEST_CASE("a route that is slower as a whole appears in the report and in verdict.json", "[judge]") {
   const auto judge = MakeOne(NoWarmUp());
   const auto at = [](int minutes, int i) {

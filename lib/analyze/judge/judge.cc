@@ -16,6 +16,7 @@
 
 #include "analyze/judge/make_judge.h"
 #include "analyze/judge/signature.h"
+#include "analyze/judge/usual.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "pitot/analyze/analyze.h"
@@ -31,6 +32,7 @@ namespace {
 using model::Trace;
 
 constexpr int64_t kAnalyzerBudgetNs = 500'000'000;  // CPU time of one analyzer
+constexpr int64_t kSampleBudgetNs = 50'000'000;     // the same for a sample
 constexpr int64_t kSaveNs = 300'000'000'000;        // between two writes of the baseline's file
 constexpr uint32_t kOfIncident = 128;               // requests of a cell learned from an incident's window
 constexpr size_t kMostDrifts = 3;
@@ -150,7 +152,7 @@ class WhyJudge final : public Judge {
     learn_.most_per_cell = LearnOptions().most_per_cell;
     const Status status = LearnFrom(index, hearing, &regimes_, kLearnBudgetNs);
     SaveIfDue(kSaveNs);
-    return status;
+    return status.ok() && usual_.IsSampleDue() ? NoteFindings(index, hearing) : status;
   }
 
   Status Decide(Hearing& hearing) override {
@@ -197,6 +199,20 @@ class WhyJudge final : public Judge {
   }
 
  private:
+  // The findings of a sample, by the built-in analyzers.
+  Status NoteFindings(const BlameIndex& index, Hearing& hearing) {
+    AnalysisReport analysis;
+    AnalyzeOptions options;
+    options.budget_ns = kSampleBudgetNs;
+    options.is_over = IsHearingOver;
+    options.is_over_context = &hearing;
+    options.index = &index;
+    const Trace& trace = hearing.trace();
+    const Status status = Analyze(trace, catalogue_, options, &analysis);
+    if (status.ok() && !hearing.IsOver()) usual_.Note({trace.window_begin_ns, trace.window_end_ns}, analysis);
+    return status;
+  }
+
   // A verdict without findings.
   struct Decided {
     std::string incident;  // its number
@@ -225,6 +241,8 @@ class WhyJudge final : public Judge {
     if (Status s = LearnFrom(judgement.index, hearing, regimes, kLearnBudgetNs); !s.ok()) wrong_ = s.message();
     SaveIfDue(0);
     if (!analyzed.ok()) return analyzed;
+    usual_.Mark(&analysis);
+    usual_.Note({trace.window_begin_ns, trace.window_end_ns}, analysis);
     it.html.analysis = &analysis;
     OpenReport(hearing, &it);
     return WritePage(hearing, &it);
@@ -282,7 +300,9 @@ class WhyJudge final : public Judge {
   const WhyJudgeOptions options_;  // its string is the host's: file_ holds the copy
   const base::ClockFunction clock_;
   const std::string file_;
-  std::vector<std::unique_ptr<Analyzer>> analyzers_;  // the built-in ones, then the host's
+  std::vector<std::unique_ptr<Analyzer>> analyzers_;                          // the built-in ones, then the host's
+  const std::vector<std::unique_ptr<Analyzer>> catalogue_ = MakeCatalogue();  // for samples
+  UsualFindings usual_;
   LearnOptions learn_;
   Baseline baseline_;
   Regimes regimes_;

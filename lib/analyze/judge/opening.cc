@@ -85,7 +85,9 @@ std::string FailedText(const AnalysisReport& analysis, size_t columns) {
   return lines.text();
 }
 
-std::string GraveText(const AnalysisReport& analysis, size_t columns, const Judgement* of) {
+// The gravest findings, other than usual ones or only these.
+enum class Which : uint8_t { kUnusual, kUsual };
+std::string GraveText(const AnalysisReport& analysis, Which which, size_t columns, const Judgement* of) {
   const model::Interval time = judge::ExplainedTime(of);
   base::Lines lines(columns);
   size_t said = 0;
@@ -93,11 +95,12 @@ std::string GraveText(const AnalysisReport& analysis, size_t columns, const Judg
     const bool is_slight =
         finding->severity == Severity::kInfo || (finding->severity == Severity::kLow && time.begin_ns != time.end_ns);
     if (finding->is_undetermined || is_slight || !judge::IsShown(*finding) || !judge::IsAbout(*finding, time) ||
-        said == kMostOpeningFindings)
+        judge::IsUsual(*finding) != (which == Which::kUsual) || said == kMostOpeningFindings)
       continue;
     ++said;
     std::string text = finding->code + ": " + finding->summary;
     for (const Contradiction& other : finding->contradictions) text += "; but " + other.code + ": " + other.why;
+    if (which == Which::kUsual) text += "; " + judge::UsualText(*finding);
     lines.AddWrapped(0, "in window   ", text);
   }
   return lines.text();
@@ -147,7 +150,7 @@ std::string AlsoFiredText(const std::vector<std::string>& others, size_t columns
 }
 
 std::string FindingsText(const AnalysisReport& analysis, size_t columns, const Judgement* of) {
-  return FailedText(analysis, columns) + GraveText(analysis, columns, of);
+  return FailedText(analysis, columns) + GraveText(analysis, Which::kUnusual, columns, of);
 }
 
 std::string OpeningText(const model::Trace& trace, const HtmlReport& of, const OpeningLines& more, size_t columns) {
@@ -156,7 +159,9 @@ std::string OpeningText(const model::Trace& trace, const HtmlReport& of, const O
     AddVerdict(trace, *of.judgement, more.scopes, columns, &opening);
   else
     opening.Add(IncidentLine(trace) + "no verdict: " + of.why_not + "\n", 2);
-  opening.Add(of.analysis != nullptr ? GraveText(*of.analysis, columns, of.judgement) : kNoFindings, kMostFindings);
+  opening.Add(of.analysis != nullptr ? GraveText(*of.analysis, Which::kUnusual, columns, of.judgement) : kNoFindings,
+              kMostFindings);
+  if (of.analysis != nullptr) opening.AddBelow(GraveText(*of.analysis, Which::kUsual, columns, of.judgement));
   for (size_t i = 0; i < of.others.size() && i < kMostOthers; ++i)
     opening.Add(AlsoFiredText({of.others[i]}, columns), 1);
   for (size_t i = 0; i < of.drifts.size(); ++i)
