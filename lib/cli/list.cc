@@ -193,8 +193,9 @@ std::string TextOf(const std::vector<Listed>& incidents) {
     if (incident.state == State::kNoVerdict)
       lines.AddWrapped(4, "", incident.problem.empty() ? "no verdict: `pitot why` makes one" : incident.problem);
     if (incident.state != State::kJudged) continue;
-    lines.AddWrapped(4, "", CauseText(verdict));
-    if (const std::string root = RootText(verdict); !root.empty()) lines.AddWrapped(4, "", root);
+    for (const std::string& text : {Text(verdict, "summary"), CauseText(verdict), RootText(verdict)}) {
+      if (!text.empty()) lines.AddWrapped(4, "", text);
+    }
   }
   return lines.text();
 }

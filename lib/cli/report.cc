@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/appendix.h"
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/command_line.h"
@@ -32,11 +33,30 @@ struct Answer {
     if (judgement.index.data() != nullptr) options.index = &judgement.index;
     analyzed = Analyze(trace, analyze::MakeCatalogue(), options, &analysis);
   }
+  analyze::HtmlReport Content(const model::Trace& trace) {
+    analyze::HtmlReport content;
+    if (judged.ok()) content.judgement = &judgement;
+    content.why_not = judged.message();
+    content.fired = FiredSentence(judgement.index, asked, content.judgement);
+    content.is_about_latency = judged.ok() && IsAboutLatency(trace, asked, judgement.verdict);
+    content.others = others;
+    if (analyzed.ok()) content.analysis = &analysis;
+    return content;
+  }
   analyze::Asked asked;
   analyze::Judgement judgement;
   Status judged, analyzed;
   std::vector<std::string> others;
   analyze::AnalysisReport analysis;
+};
+
+class TextSink final : public ByteSink {
+ public:
+  bool Write(const void* data, uint64_t size) noexcept override {
+    text.append(static_cast<const char*>(data), size);
+    return true;
+  }
+  std::string text;
 };
 
 // The text report, with the opening of an incident's report. It lacks what only the server knows: the former normal
@@ -46,17 +66,17 @@ class TextFile : public Serializer {
   explicit TextFile(size_t columns) : columns_(columns), report_(MakeReportSerializer("report.txt", columns)) {}
   const char* FileName() const noexcept override { return report_->FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    const Answer answer(trace);
+    Answer answer(trace);
+    TextSink report;
+    if (Status s = report_->Serialize(trace, report); !s.ok()) return s;
+    base::OpeningSize size;
     // Without a verdict the report stays as it is; `pitot why` gives the reasons.
-    std::string text;
-    text = AskedText(answer.judgement.index, answer.asked, answer.judged.ok() ? &answer.judgement : nullptr, "",
-                     columns_) +
-           analyze::AlsoFiredText(answer.others, columns_);
-    if (answer.analyzed.ok())
-      text += FindingsText(answer.analysis, columns_, answer.judged.ok() ? &answer.judgement : nullptr);
-    if (!text.empty()) text += "\n";
-    if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the sink accepts no more data");
-    return report_->Serialize(trace, sink);
+    const analyze::HtmlReport content = answer.Content(trace);
+    if (answer.judged.ok() || !content.fired.empty())
+      base::Open(&report.text, OpeningText(trace, content, {}, columns_), &size);
+    return sink.Write(report.text.data(), report.text.size())
+               ? Status()
+               : Status(StatusCode::kIoError, "the sink accepts no more data");
   }
 
  private:
@@ -70,16 +90,7 @@ class HtmlFile : public Serializer {
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
     Answer answer(trace);
     if (!answer.analyzed.ok()) return answer.analyzed;
-    analyze::HtmlReport page;
-    if (answer.judged.ok())
-      page.judgement = &answer.judgement;
-    else
-      page.why_not = answer.judged.message();
-    page.fired = FiredSentence(answer.judgement.index, answer.asked, page.judgement);
-    page.is_about_latency = answer.judged.ok() && IsAboutLatency(trace, answer.asked, answer.judgement.verdict);
-    page.others = std::move(answer.others);
-    page.analysis = &answer.analysis;
-    const std::string text = ReportHtml(trace, page);
+    const std::string text = ReportHtml(trace, answer.Content(trace));
     return sink.Write(text.data(), text.size()) ? Status()
                                                 : Status(StatusCode::kIoError, "the sink accepts no more data");
   }

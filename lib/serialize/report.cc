@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/appendix.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 #include "model/missing_call.h"
@@ -49,6 +50,7 @@ using model::Trace;
 
 constexpr size_t kMaxSlow = 10;     // requests in full
 constexpr size_t kMaxSlowest = 3;   // the same, if no request fired
+constexpr size_t kMaxFront = 3;     // before the appendix
 constexpr size_t kMaxThreads = 12;  // per request: its own threads
 constexpr size_t kMaxBeside = 6;    // per request: other threads; after the first kDetailed requests kMaxBesideLater
 constexpr size_t kMaxBesideLater = 1;
@@ -183,18 +185,16 @@ class Writer {
   }
 
   std::string Write() {
-    Header();
-    if (!slow_.empty()) {
+    Front();
+    lines_.Blank();
+    lines_.Add(0, std::string(base::kAppendix));
+    AllFired();
+    if (slow_.size() > kMaxFront) {
       lines_.Blank();
-      lines_.Add(0, is_fired_          ? "REQUESTS THAT FIRED, slowest first"
-                    : missing_.empty() ? "SLOWEST REQUESTS of the window (nothing fired on a request)"
-                                       : "SLOWEST REQUESTS of the window (nothing is left of those that fired)");
-      Summary();
-      for (size_t i = 0; i < slow_.size(); ++i) SlowRequest(i);
-    } else {
-      lines_.Blank();
-      lines_.Add(0, "There is no request in the window.");
+      lines_.Add(0, TitleOfSlow());
+      Summary(slow_.size());
     }
+    for (size_t i = 0; i < slow_.size(); ++i) SlowRequest(i);
     OtherSlow();
     gpu_.Write([this](int64_t begin_ns, int64_t end_ns) { return During(begin_ns, end_ns); }, &lines_);
     Host();
@@ -265,12 +265,27 @@ class Writer {
     return is_fired_row_[row] || std::find(slow_.begin(), slow_.end(), row) != slow_.end();
   }
 
+  // At most 20 lines.
+  void Front() {
+    Header();
+    lines_.Blank();
+    if (slow_.empty()) return lines_.Add(0, "There is no request in the window.");
+    lines_.Add(0, TitleOfSlow() + (slow_.size() > kMaxFront ? Format(" (the first %zu of ", kMaxFront) +
+                                                                  Count(slow_.size() + left_out_) + ")"
+                                                            : ""));
+    Summary(kMaxFront);
+  }
+  std::string TitleOfSlow() const {
+    return is_fired_          ? "REQUESTS THAT FIRED, slowest first"
+           : missing_.empty() ? "SLOWEST REQUESTS of the window (nothing fired on a request)"
+                              : "SLOWEST REQUESTS of the window (nothing is left of those that fired)";
+  }
+
   void Header() {
     const bool is_incident = !trace_.firings.empty();
     lines_.Add(0, is_incident ? "Pitot incident: " + Name(trace_.firings[0].cause, "(no cause)") : "Pitot report");
-    if (is_incident && !Str(trace_.firings[0].detail).empty()) {
-      lines_.AddWrapped(2, "", Str(trace_.firings[0].detail));
-    }
+    if (is_incident && !Str(trace_.firings[0].detail).empty())
+      lines_.Add(2, std::string(Str(trace_.firings[0].detail)));
     lines_.Blank();
     const int64_t at_ns = is_incident ? trace_.firings[0].at_ns : trace_.window_end_ns;
     if (IsRecorded()) {
@@ -285,30 +300,41 @@ class Writer {
                       Plural(trace_.threads.size(), "thread") + ", " + Plural(trace_.requests.size(), "request") +
                       ", " + Count(trace_.batches.size()) + (trace_.batches.size() == 1 ? " batch" : " batches") +
                       (trace_.gpu.size() == 0 ? "" : ", " + Plural(trace_.gpu.size(), "GPU record")));
-    FiringList();
-    if (left_out_ > 0) lines_.Add(2, "           " + Count(left_out_) + " faster requests that fired are not shown");
-    for (size_t i = 0; i < missing_.size() && i < kMaxSlow; ++i) {
-      lines_.Add(2, "missing    request " + RequestId(missing_[i]) + " fired, but is not in the trace");
-    }
-    if (missing_.size() > kMaxSlow) lines_.Add(2, "           and " + Count(missing_.size() - kMaxSlow) + " more");
+    FirstFired();
+    if (const size_t others = AsSlow().size(); others != 0)
+      lines_.Add(2, "as slow    " + Plural(others, "request") + " that did not fire");
+    if (const auto [scopes, requests] = OpenAtEnd(); scopes + requests != 0)
+      lines_.Add(2, "still open " + Plural(scopes, "scope") + ", " + Plural(requests, "request"));
+    lines_.Add(2, "lost       " + LostText());
+    if (const std::string why = model::WhyNoKernels(trace_); !why.empty()) lines_.Add(2, "unrecorded kernels: " + why);
   }
 
-  void FiringList() {
+  // The first one, and the number of others and of requests that are not in the trace.
+  void FirstFired() {
+    if (trace_.firings.empty()) return;
     const std::vector<Fired> fired = FiredTogether();
-    for (size_t i = 0; i < fired.size() && i < kMaxSlow; ++i) {
-      const model::FiringRow& firing = *fired[i].first;
-      std::string text = TimeOfDay(Realtime(firing.at_ns)) + "  " + std::string(Str(firing.cause));
-      if (firing.request_id != 0)
-        text += "  request " + Cut(NameOf(firing.request_id), 40);
-      else if (i > 0 && !Str(firing.detail).empty())  // the first detail is the headline
-        text += ": " + std::string(Str(firing.detail));
-      if (fired[i].count > 1) text += "  (" + Count(fired[i].count) + " times)";
-      lines_.AddWrapped(2, i == 0 ? "fired      " : "           ", text);
-    }
-    if (fired.size() > kMaxSlow) lines_.Add(2, "           and " + Count(fired.size() - kMaxSlow) + " more");
-    if (const uint64_t unlisted = FiringsUnlisted(); unlisted != 0)
-      lines_.Add(
-          2, "           and " + Count(unlisted) + " after the first " + Count(trace_.firings.size()) + ", not listed");
+    const size_t others = fired.size() - 1 + FiringsUnlisted();
+    lines_.Add(2, "fired      " + FiredText(fired[0]) + (others != 0 ? ", and " + Count(others) + " more" : ""));
+    if (!missing_.empty())
+      lines_.Add(2, "missing    request " + RequestId(missing_[0]) + " fired, but is not in the trace" +
+                        (missing_.size() > 1 ? "; and " + Count(missing_.size() - 1) + " more" : ""));
+  }
+
+  void AllFired() {
+    const std::vector<Fired> fired = FiredTogether();
+    const uint64_t unlisted = FiringsUnlisted();
+    if (fired.size() + unlisted + missing_.size() + left_out_ < 2) return;
+    lines_.Blank();
+    lines_.Add(0, "FIRED");
+    lines_.Blank();
+    for (size_t i = 0; i < fired.size() && i < kMaxSlow; ++i) lines_.AddWrapped(3, "", FiredText(fired[i]));
+    if (fired.size() > kMaxSlow) lines_.Add(3, "and " + Count(fired.size() - kMaxSlow) + " more");
+    if (unlisted != 0)
+      lines_.Add(3, "and " + Count(unlisted) + " after the first " + Count(trace_.firings.size()) + ", not listed");
+    if (left_out_ > 0) lines_.Add(3, Count(left_out_) + " faster requests that fired are not shown");
+    for (size_t i = 0; i < missing_.size() && i < kMaxSlow; ++i)
+      lines_.Add(3, "request " + RequestId(missing_[i]) + " fired, but is not in the trace");
+    if (missing_.size() > kMaxSlow) lines_.Add(3, "and " + Count(missing_.size() - kMaxSlow) + " more");
   }
 
   // From the recorder's attributes.
@@ -333,31 +359,45 @@ class Writer {
     return fired;
   }
 
+  // Whether its detail is in the second line, whole.
+  bool IsHeadline(const Fired& fired) const {
+    return fired.first == trace_.firings.data() && base::Width(Str(fired.first->detail)) <= base::kColumns - 2;
+  }
+  // "02:31:16.775  latency /classify  request 0000000000008f0c  (4 times)".
+  std::string FiredText(const Fired& fired) const {
+    const model::FiringRow& firing = *fired.first;
+    std::string text = TimeOfDay(Realtime(firing.at_ns)) + "  " + std::string(Str(firing.cause));
+    if (firing.request_id != 0)
+      text += "  request " + Cut(NameOf(firing.request_id), 40);
+    else if (!IsHeadline(fired) && !Str(firing.detail).empty())
+      text += ": " + std::string(Str(firing.detail));
+    if (fired.count > 1) text += "  (" + Count(fired.count) + " times)";
+    return text;
+  }
+
   // Adds a line, unless the report has it already.
   void AddOnce(size_t indent, const std::string& text) {
     if (said_.insert(text).second) lines_.Add(indent, text);
   }
 
-  // One line for each slow request, if there are several.
-  void Summary() {
-    if (slow_.size() < 2) return;
-    lines_.Blank();
-    lines_.Add(3, PadLeft("time", 10) + PadLeft("median", 11) + "  " + PadRight("largest difference", 32) + "  " +
-                      PadRight("outcome", 11) + "  route");
-    for (size_t i = 0; i < slow_.size(); ++i) {
+  // One line for each of the first slow requests.
+  void Summary(size_t most) {
+    lines_.Add(3, PadLeft("time", 9) + PadLeft("median", 9) + "  " + PadRight("largest difference", 26) + "  " +
+                      PadRight("outcome", 11) + "  " + PadRight("request", 16) + "  route");
+    for (size_t i = 0; i < slow_.size() && i < most; ++i) {
       const RequestRow& request = trace_.requests[slow_[i]];
       const StageTable& stages = stages_[i];
       const StageTable::Line& whole = stages.lines.back();
-      std::string most = "-";
+      std::string difference = "-";
       if (stages.largest < stages.lines.size()) {
         const StageTable::Line& stage = stages.lines[stages.largest];
-        const std::string difference = " +" + Duration(stage.ns - stage.typical_ns);
-        most = Cut(stage.name, 32 - difference.size()) + difference;
+        const std::string by = " +" + Duration(stage.ns - stage.typical_ns);
+        difference = Cut(stage.name, 26 - by.size()) + by;
       }
-      lines_.Add(0, PadRight(std::to_string(i + 1) + ")", 3) + PadLeft(Duration(whole.ns), 10) +
-                        PadLeft(whole.is_known ? Duration(whole.typical_ns) : "unknown", 11) + "  " +
-                        PadRight(most, 32) + "  " + PadRight(model::OutcomeText(request), 11) + "  " +
-                        Cut(Route(request), 24));
+      lines_.Add(0, PadRight(std::to_string(i + 1) + ")", 3) + PadLeft(Duration(whole.ns), 9) +
+                        PadLeft(whole.is_known ? Duration(whole.typical_ns) : "unknown", 9) + "  " +
+                        PadRight(difference, 26) + "  " + PadRight(model::OutcomeText(request), 11) + "  " +
+                        PadRight(Cut(model::RequestName(trace_, request), 16), 16) + "  " + Cut(Route(request), 18));
     }
   }
 
@@ -399,8 +439,7 @@ class Writer {
 
   void Facts(const RequestRow& request) {
     for (const Fired& fired : FiredTogether()) {
-      const bool is_headline = fired.first == trace_.firings.data() && fired.count == 1;
-      if (fired.first->request_id != request.id || is_headline) continue;
+      if (fired.first->request_id != request.id || (IsHeadline(fired) && fired.count == 1)) continue;
       std::string text = std::string(Str(fired.first->cause)) + ": " + std::string(Str(fired.first->detail));
       if (fired.count > 1) text += " (and " + base::Plural(fired.count - 1, "more time") + ")";
       lines_.AddWrapped(3, "fired      ", text);
@@ -964,10 +1003,10 @@ class Writer {
 
   // Requests of the fired routes, at least as slow as the fastest one that fired. A cool-down kept them from firing, or
   // there were more firings than an incident lists.
-  void OtherSlow() {
-    if (!is_fired_) return;
-    const std::map<StringId, int64_t> fastest = FastestFired();
+  std::vector<uint32_t> AsSlow() const {
     std::vector<uint32_t> others;
+    if (!is_fired_) return others;
+    const std::map<StringId, int64_t> fastest = FastestFired();
     for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
       const auto found = fastest.find(trace_.requests[row].route);
       if (found != fastest.end() && Latency(row) >= found->second && trace_.requests[row].begin_known &&
@@ -975,8 +1014,12 @@ class Writer {
         others.push_back(row);
       }
     }
-    if (others.empty()) return;
     std::sort(others.begin(), others.end(), [&](uint32_t a, uint32_t b) { return IsSlower(a, b); });
+    return others;
+  }
+  void OtherSlow() {
+    const std::vector<uint32_t> others = AsSlow();
+    if (others.empty()) return;
     lines_.Blank();
     lines_.Add(0, "AS SLOW, but not listed above: " + Plural(others.size(), "request"));
     lines_.Blank();
@@ -989,17 +1032,22 @@ class Writer {
     if (others.size() > kMaxOthers) lines_.Add(3, "and " + Count(others.size() - kMaxOthers) + " more");
   }
 
+  // Scopes and requests.
+  std::pair<size_t, size_t> OpenAtEnd() const {
+    const std::vector<int64_t>& ns = trace_.events.duration_ns;
+    const auto requests = std::count_if(trace_.requests.begin(), trace_.requests.end(),
+                                        [](const RequestRow& request) { return request.duration_ns == kOpen; });
+    return {static_cast<size_t>(std::count(ns.begin(), ns.end(), kOpen)), static_cast<size_t>(requests)};
+  }
+
   void StillOpen() {
+    const auto [all, requests] = OpenAtEnd();
+    if (all + requests == 0) return;
     Ranking open;
-    size_t all = 0;
     for (uint32_t event = 0; event < trace_.events.size(); ++event) {
-      if (trace_.events.duration_ns[event] != kOpen) continue;
-      Keep(&open, kMaxOthers, trace_.EventEnd(event) - trace_.events.begin_ns[event], event);
-      ++all;
+      if (trace_.events.duration_ns[event] == kOpen)
+        Keep(&open, kMaxOthers, trace_.EventEnd(event) - trace_.events.begin_ns[event], event);
     }
-    uint64_t requests = 0;
-    for (const RequestRow& request : trace_.requests) requests += request.duration_ns == kOpen;
-    if (open.empty() && requests == 0) return;
     lines_.Blank();
     lines_.Add(0,
                "STILL OPEN when the snapshot was taken: " + Plural(all, "scope") + ", " + Plural(requests, "request"));
@@ -1025,23 +1073,24 @@ class Writer {
     if (requests > kMaxOpenRequests) lines_.Add(3, "and " + Plural(requests - kMaxOpenRequests, "request") + " more");
   }
 
-  void Losses() {
-    lines_.Blank();
-    if (trace_.losses.empty()) {
-      const char* const but = trace_.gpu_losses.empty() ? "." : " except the records listed under GPU.";
-      return lines_.Add(0, std::string("LOST: nothing was lost") + but);
-    }
+  std::string LostText() const {
+    if (trace_.losses.empty())
+      return trace_.gpu_losses.empty() ? "nothing was lost" : "nothing was lost, except the records listed under GPU";
     uint64_t events = 0, requests = 0;
     bool is_number_unknown = false;
     for (const model::LossRow& loss : trace_.losses) {
       (loss.reason == model::LossReason::kOpenRequests ? requests : events) += loss.events;
       is_number_unknown |= loss.events == 0;
     }
-    lines_.Add(
-        0, "LOST: " +
-               (is_number_unknown && events == 0 ? std::string("an unknown number of records")
-                                                 : (is_number_unknown ? "at least " : "") + Plural(events, "record")) +
-               (requests != 0 ? ", " + Plural(requests, "open request") : ""));
+    return (is_number_unknown && events == 0 ? std::string("an unknown number of records")
+                                             : (is_number_unknown ? "at least " : "") + Plural(events, "record")) +
+           (requests != 0 ? ", " + Plural(requests, "open request") : "");
+  }
+
+  void Losses() {
+    lines_.Blank();
+    lines_.Add(0, "LOST: " + LostText() + (trace_.losses.empty() ? "." : ""));
+    if (trace_.losses.empty()) return;
     lines_.Blank();
     lines_.Add(3, PadRight("thread", 22) + "  " + PadRight("why", 20) + "  " + PadRight("from", 12) + "  " +
                       PadRight("to", 12) + PadLeft("records", 12) + "  during");

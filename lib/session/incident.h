@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/appendix.h"
 #include "base/causes.h"
 #include "governor/report.h"
 #include "pitot/extend/collector.h"
@@ -61,7 +62,7 @@ struct Case {
   bool is_told = false;       // the host knows of it
   bool is_repeat = false;     // its verdict was there before
   bool is_judged = false;     // it waits for its findings
-  size_t opening_bytes = 0;   // before its report, in report.txt
+  base::OpeningSize opening;  // of report.txt
   bool has_waited = false;    // for its turn
   bool is_displaced = false;  // by newer ones
 };

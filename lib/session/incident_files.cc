@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/appendix.h"
 #include "base/message.h"
 #include "pitot/serialize/dump.h"
 #include "pitot/serialize/perfetto.h"
@@ -42,20 +43,38 @@ class Short final : public Serializer {
   const char* const name_;
 };
 
-// Another serializer's file after an opening text.
+class TextSink final : public ByteSink {
+ public:
+  bool Write(const void* data, uint64_t size) noexcept override {
+    try {
+      text.append(static_cast<const char*>(data), size);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  std::string text;
+};
+
+// Another serializer's file with an opening.
 class Opened final : public Serializer {
  public:
-  Opened(Serializer* inner, std::string_view opening) : inner_(*inner), opening_(opening) {}
+  Opened(Serializer* inner, std::string_view opening, base::OpeningSize* size)
+      : inner_(*inner), opening_(opening), size_(*size) {}
   const char* FileName() const noexcept override { return inner_.FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    if (!sink.Write(opening_.data(), opening_.size()))
-      return Status(StatusCode::kIoError, "the sink accepts no more data");
-    return inner_.Serialize(trace, sink);
+    TextSink inner;
+    if (Status s = inner_.Serialize(trace, inner); !s.ok()) return s;
+    base::Open(&inner.text, opening_, &size_);
+    return sink.Write(inner.text.data(), inner.text.size())
+               ? Status()
+               : Status(StatusCode::kIoError, "the sink accepts no more data");
   }
 
  private:
   Serializer& inner_;
   const std::string_view opening_;
+  base::OpeningSize& size_;
 };
 
 }  // namespace
@@ -244,18 +263,20 @@ Status IncidentFiles::OpenReport(Case* it, std::string_view opening) noexcept {
   try {
     // Serializing takes much longer than reading what was serialized.
     std::string text;
+    base::OpeningSize size = it->opening;
     Status status;
-    if (later_.Read(it->path, kReportName, kMostReportBytes, &text).ok() && text.size() >= it->opening_bytes) {
+    if (later_.Read(it->path, kReportName, kMostReportBytes, &text).ok() && text.size() >= size.front + size.appendix) {
       const std::string again = TakeAgain(&text);
-      text.replace(0, it->opening_bytes, opening);
+      base::Open(&text, opening, &size);
       if (!again.empty()) text = WithAgain(text, again);
       status = WriteShortReport(it->path, text);
     } else {
       const std::shared_ptr<Serializer> report = ReportSerializer();
-      Opened opened(report.get(), opening);
+      size = {};
+      Opened opened(report.get(), opening, &size);
       status = AddLater(it->path, &opened, *it->trace);
     }
-    if (status.ok()) it->opening_bytes = opening.size();
+    if (status.ok()) it->opening = size;
     return status;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to open report.txt");

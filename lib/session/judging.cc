@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/appendix.h"
 #include "base/message.h"
 
 namespace pitot::session {
@@ -149,8 +150,9 @@ void Judging::JudgeNow(Case* it) noexcept {
     if (!status.ok()) {
       status = Error(status.code(), "%s: judge %s: %s", opening.empty() ? "no verdict" : "the verdict is incomplete",
                      added.judge->Name(), status.message());
-      opening += std::string(status.message()) + "\n";
-      if (call.is_cut_off() && !judged.path.empty()) opening += kAskLater;
+      std::string lines = std::string(status.message()) + "\n";
+      if (call.is_cut_off() && !judged.path.empty()) lines += kAskLater;
+      base::AddToFront(&opening, lines);
     }
     if (!opening.empty()) opening += "\n";
     const Status rewritten = files_.OpenReport(it, opening);

@@ -72,7 +72,6 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
                  incident.cause, incident.detail,
                  incident.directory != nullptr ? incident.directory : incident.status.message());
   };
-  // The first cause; report.txt has all of them.
   hooks.on_verdict = [](void*, const pitot::IncidentInfo& incident) {
     if (const std::string line = VerdictLine(incident.verdict); !line.empty())
       std::fprintf(stderr, "incident %llu: %s\n", static_cast<unsigned long long>(incident.number), line.c_str());
@@ -82,23 +81,15 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
 }
 
 std::string VerdictLine(std::string_view verdict) {
-  constexpr std::string_view kWhy = "\nwhy  ", kFirst = "1) ", kConfidence = ", confidence ";
-  const size_t why = verdict.find(kWhy);
-  if (why == std::string_view::npos) return "";
-  std::string_view left = verdict.substr(why + kWhy.size());
-  if (left.substr(0, kFirst.size()) == kFirst) left.remove_prefix(kFirst.size());
-  std::string text = "why:";
-  while (!left.empty()) {
-    const std::string_view line = left.substr(0, left.find('\n'));
-    left.remove_prefix(std::min(line.size() + 1, left.size()));
-    const std::string_view words = line.substr(std::min(line.find_first_not_of(' '), line.size()));
-    const bool is_row = text.size() > 4 && text.back() == ':';  // of the largest parts: the first one
-    text += " " + std::string(words);
-    if (const size_t at = text.find(kConfidence); at != std::string::npos)
-      return text.substr(0, text.find_first_of(" ;", at + kConfidence.size()));
-    if (words.empty() || is_row) break;
+  constexpr std::string_view kIncident = "incident ";  // the line after the sentence
+  std::string text;
+  while (!verdict.empty()) {
+    const std::string_view line = verdict.substr(0, verdict.find('\n'));
+    if (line.substr(0, kIncident.size()) == kIncident) return text;
+    text += (text.empty() ? "" : " ") + std::string(line);
+    verdict.remove_prefix(std::min(line.size() + 1, verdict.size()));
   }
-  return text.substr(0, text.find_last_not_of(' ') + 1);
+  return "";
 }
 
 }  // namespace server_common

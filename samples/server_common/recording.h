@@ -42,9 +42,7 @@ pitot::Options WithRoomForOperators(pitot::Options recording);
 // the host's own settings. Records nothing if `options` say so, or if it cannot; it logs the latter.
 pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda);
 
-// One line for a log from IncidentInfo::verdict: its kind, and the first cause with its part of the time and
-// confidence.
-// "" if there is no verdict.
+// One line for a log from IncidentInfo::verdict: its sentence. "" if there is no verdict.
 std::string VerdictLine(std::string_view verdict);
 
 }  // namespace server_common

@@ -57,7 +57,7 @@ TEST_CASE("an incident of a host with the judge has a verdict, for people, for p
   CHECK(Contains(report, "/classify"));
   CHECK(Contains(report, "the sum is"));
   CHECK(Contains(File(host, "verdict.json"), "\"route\": \"/classify\""));
-  CHECK(Contains(File(host, "report.html"), "<h1>/classify "));
+  CHECK(Contains(File(host, "report.html"), "<h1>Request "));
   CHECK(File(host, "dump.pitot").size() > 1000);
   REQUIRE(host.told().size() == 2);
   CHECK(host.told()[1].verdict.find("Request ") == 0);

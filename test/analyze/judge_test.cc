@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <map>
@@ -22,9 +23,12 @@
 #include "analyze/keeping_hearing.h"
 #include "analyze/small_server.h"
 #include "analyze/unwrapped.h"
+#include "base/appendix.h"
+#include "fakes/string_sink.h"
 #include "fakes/temp_directory.h"
 #include "fakes/trace_text.h"
 #include "pitot/analyze/learn.h"
+#include "pitot/analyze/report_html.h"
 #include "pitot/analyze/tokens.h"
 
 namespace {
@@ -100,7 +104,7 @@ TEST_CASE("an incident's report opens with its number and the verdict, with file
 
   CHECK(Opens(hearing.opening, "Request 0000000000008f0c (/classify) took 33.5 ms instead of 15.4 ms: it waited 13.5"));
   CHECK(Contains(hearing.opening, ".\nincident 0007  latency /classify\ntree"));
-  CHECK(Contains(hearing.opening, "\n\nrequest 0000000000008f0c  /classify  33.5 ms"));
+  CHECK(Contains(hearing.opening, "\nrequest 0000000000008f0c  /classify  33.5 ms"));
   CHECK(Contains(Unwrapped(hearing.opening),
                  "why 1) waited 13.5 ms for its executor in queue \"images\", behind a batch of unet (request "
                  "00000000000077aa of /segment) executor_busy +13.5 ms (75 %), p="));
@@ -112,6 +116,68 @@ TEST_CASE("an incident's report opens with its number and the verdict, with file
       hearing.files["report.html"],
       "<h1>Request 0000000000008f0c (/classify) took 33.5 ms instead of 15.4 ms: it waited 13.5 ms for its "
       "executor, behind a batch of unet (request 00000000000077aa of /segment). <small>executor_busy</small></h1>"));
+}
+
+TEST_CASE("the opening is short before its appendix, in which the verdict's numbers are", "[judge]") {
+  const Trace trace = Incident(140);
+  KeepingHearing hearing(trace);
+
+  REQUIRE(JudgeAll(*MakeOne(NoWarmUp()), hearing).ok());
+
+  const size_t end = pitot::base::FindAppendix(hearing.opening);
+  const std::string front = hearing.opening.substr(0, end), appendix = hearing.opening.substr(end);
+  INFO(hearing.opening);
+  size_t last = 0;
+  for (const char* const part : {"\ntree ", "\n\nwhat to do  ", "\nhow sure    confidence 0.",
+                                 "\nrequest 0000000000008f0c ", "\nevidence    nothing lost"}) {
+    INFO(part);
+    CHECK(front.find(part, last) != std::string::npos);
+    last = front.find(part, last);
+  }
+  for (const char* const part : {"compared with 140 requests", "\nwhy  1) ", "\nall of it   executor_busy "}) {
+    INFO(part);
+    CHECK(!Contains(front, part));
+    CHECK(Contains(appendix, part));
+  }
+}
+
+TEST_CASE("texts of any length leave the opening at 38 lines, and are whole in its appendix", "[judge]") {
+  const Trace trace = Incident(140);
+  analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  std::string words;
+  for (int word = 0; word < 400; ++word) words += "word" + std::to_string(word) + " ";
+  judgement.verdict.kind = analyze::VerdictKind::kUndetermined;
+  judgement.verdict.why_not = words + "end";
+  judgement.verdict.causes.resize(3);
+  for (analyze::Cause& cause : judgement.verdict.causes) cause.advice.text = words.c_str();
+  analyze::AnalysisReport analysis;
+  analysis.analyzers.resize(1);
+  analysis.analyzers[0].name = "fails";
+  analysis.analyzers[0].status = Status(StatusCode::kInternal, words.c_str());
+  analysis.analyzers[0].findings.resize(5);
+  for (pitot::analyze::FindingRow& row : analysis.analyzers[0].findings) {
+    row.code = "a05.input_bound";
+    row.severity = pitot::Severity::kHigh;
+    row.confidence = 0.5;
+    row.summary = words + "found";
+  }
+  analyze::HtmlReport report;
+  report.judgement = &judgement;
+  report.others.assign(5, words + "fired");
+  report.drifts.resize(4);
+  for (analyze::Drift& drift : report.drifts) drift.route = words + "slower", drift.before_ns = drift.after_ns = 1;
+  report.analysis = &analysis;
+
+  const std::string text = OpeningText(trace, report, {"", "baseline    " + words + "\n"});
+
+  const std::string appendix = text.substr(pitot::base::FindAppendix(text));
+  const auto lines = std::count(text.begin(), text.end() - static_cast<std::ptrdiff_t>(appendix.size()), '\n');
+  CHECK(lines <= 39);  // with a blank line after them
+  for (const char* const whole : {"word399 end", "word399 found", "word399 fired", "word399 slower"}) {
+    INFO(whole);
+    CHECK(Contains(Unwrapped(appendix), whole));
+  }
 }
 
 TEST_CASE("a cause in a scope comes with the scope's length, now and normally", "[judge]") {
@@ -178,8 +244,9 @@ TEST_CASE("the slowest others that fired get a line each, with the culprit", "[j
 
   const size_t first = hearing.opening.find("also fired  00000000000077aa 22.5 ms: ");
   REQUIRE(first != std::string::npos);
+  const std::string front = hearing.opening.substr(0, pitot::base::FindAppendix(hearing.opening));
   size_t lines = 0;
-  for (size_t at = 0; (at = hearing.opening.find("also fired", at)) != std::string::npos; ++at) ++lines;
+  for (size_t at = 0; (at = front.find("also fired", at)) != std::string::npos; ++at) ++lines;
   CHECK(lines == 3);
   CHECK(hearing.opening.find("also fired") == first);
   CHECK(!Contains(hearing.opening, "also fired  0000000000008f0c"));
@@ -277,6 +344,39 @@ TEST_CASE("a host's own analyzers are asked about each incident, and a failing o
     CHECK(Contains(hearing.opening, "in window   own.found: too many pictures of cats\n"));
     CHECK(Contains(hearing.files["report.html"], "too many pictures of cats"));
   }
+}
+
+TEST_CASE("a finding that most windows of the server have is in the appendix only", "[judge]") {
+  std::vector<std::unique_ptr<pitot::Analyzer>> own;
+  own.push_back(std::make_unique<OwnAnalyzer>("own", "too many pictures of cats"));
+  const auto judge = pitot::judge::MakeJudge(NoWarmUp(), std::move(own), JustNow);
+  std::string opening, page;
+  for (int incident = 0; incident < 9; ++incident) {
+    const Trace trace = Incident(140, incident * 20'000 * small_server::kUs);
+    KeepingHearing hearing(trace);
+    REQUIRE(JudgeAll(*judge, hearing).ok());
+    opening = hearing.opening;
+    page = hearing.files["report.html"];
+    const std::string front = opening.substr(0, pitot::base::FindAppendix(opening));
+    INFO(incident << ": " << opening);
+    CHECK(Contains(front, "in window   own.found: too many pictures of cats\n") == (incident < 8));
+  }
+  CHECK(Contains(Unwrapped(opening), "own.found: too many pictures of cats; usual here: in 8 of the last 8 windows"));
+  CHECK(Contains(page, "usual here: in 8 of the last 8 windows"));
+}
+
+TEST_CASE("samples tell which findings are usual", "[judge]") {
+  const auto judge = MakeOne(NoWarmUp());
+  for (int sample = 0; sample < 12; ++sample) {
+    const Trace trace = Sample(sample * 20'000 * small_server::kUs);
+    KeepingHearing hearing(trace);
+    REQUIRE(judge->Learn(hearing).ok());
+  }
+  const Trace incident = Incident(140, 13 * 20'000 * small_server::kUs);
+  KeepingHearing hearing(incident);
+  REQUIRE(JudgeAll(*judge, hearing).ok());
+
+  CHECK(Contains(hearing.files["report.html"], " of the last 12 windows"));
 }
 
 TEST_CASE("a route that is slower as a whole appears in the report and in verdict.json", "[judge]") {

@@ -8,9 +8,13 @@
 #include <catch2/catch.hpp>
 #include <limits>
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "analyze/decode_server.h"
+#include "pitot/analyze/tokens.h"
 #include "serialize/sample_trace.h"
 
 namespace {
@@ -78,6 +82,16 @@ std::string PageOf(const Trace& trace, const std::string& name) {
   return ReportHtml(trace, report);
 }
 
+std::string SentenceOf(const pitot::analyze::Judgement& judgement) {
+  return VerdictSentence(judgement.index, judgement.blame, judgement.verdict);
+}
+
+std::string HeadlineOf(const std::string& page) {
+  const size_t begin = page.find("<h1>") + 4;
+  const std::string escaped = page.substr(begin, page.find(" <small>", begin) - begin);
+  return std::regex_replace(escaped, std::regex("&quot;"), "\"");
+}
+
 // Names of elements, and every attribute's name, as a browser would see them: quotes are obeyed.
 std::set<std::string> MarkupOf(const std::string& page) {
   std::set<std::string> markup;
@@ -102,6 +116,21 @@ std::set<std::string> MarkupOf(const std::string& page) {
 }
 
 }  // namespace
+
+TEST_CASE("the page's headline is the verdict's sentence, whatever the kind of the verdict", "[html]") {
+  const Trace trace = MakeHostile("name");
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  HtmlReport report;
+  report.judgement = &judgement;
+  using pitot::analyze::VerdictKind;
+  for (const VerdictKind kind : {VerdictKind::kCauses, VerdictKind::kUniform, VerdictKind::kMoreWork,
+                                 VerdictKind::kDiffuse, VerdictKind::kNotUnusual, VerdictKind::kUndetermined}) {
+    judgement.verdict.kind = kind;
+    CHECK(SentenceOf(judgement).find("Request 0000000000000002 (name) took ") == 0);
+    CHECK(HeadlineOf(ReportHtml(trace, report)) == SentenceOf(judgement));
+  }
+}
 
 TEST_CASE("names are shown and never become markup", "[html]") {
   const std::string page = PageOf(MakeHostile(kHostile), kHostile), plain = PageOf(MakeHostile("name"), "name");
@@ -208,11 +237,12 @@ TEST_CASE("the page agrees with the text on the rest and on more launches", "[ht
   verdict.more_of = "launches";
   verdict.more_factor = 1.82;
   const std::string more = "the same work with 1.82 times the usual launches, and no part stands out";
-  CHECK(ReportHtml(trace, report).find("<h1>name: " + more) != std::string::npos);
+  CHECK(HeadlineOf(ReportHtml(trace, report)) == SentenceOf(judgement));
+  CHECK(SentenceOf(judgement).find(": " + more) != std::string::npos);
   CHECK(VerdictText(judgement.index, judgement.blame, verdict).find("why  " + more) != std::string::npos);
   verdict.level = pitot::analyze::Baseline::Level::kRoute;  // then it may be a larger request
-  CHECK(ReportHtml(trace, report).find("<h1>name: more work, not slower: 1.82 times the usual launches <small>") !=
-        std::string::npos);
+  CHECK(HeadlineOf(ReportHtml(trace, report)) == SentenceOf(judgement));
+  CHECK(SentenceOf(judgement).find(": more work, not slower: 1.82 times the usual launches.") != std::string::npos);
 }
 
 TEST_CASE("the page agrees with the text on the moment, advice and contradictions", "[html]") {
@@ -266,7 +296,7 @@ TEST_CASE("the page agrees with the text on the moment, advice and contradiction
   CHECK(page.find("Also fired: 0000000000000002 20.1 ms: host_lock") != std::string::npos);
 }
 
-TEST_CASE("the page opens with its cause in a sentence, and folds what statisticians ask", "[html]") {
+TEST_CASE("the page opens with the sentence of every other output, and folds what statisticians ask", "[html]") {
   const Trace trace = MakeHostile("name");
   pitot::analyze::Judgement judgement;
   REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
@@ -291,7 +321,10 @@ TEST_CASE("the page opens with its cause in a sentence, and folds what statistic
 
   const std::string page = ReportHtml(trace, report);
 
-  CHECK(page.find("<h1>name waited 89.7 ms for a lock <small>host_lock</small></h1>") != std::string::npos);
+  CHECK(HeadlineOf(page) == SentenceOf(judgement));
+  CHECK(HeadlineOf(page).find("Request 0000000000000002 (name) took ") == 0);
+  CHECK(HeadlineOf(page).find(": it waited 89.7 ms for a lock.") != std::string::npos);
+  CHECK(page.find(" <small>host_lock</small></h1>") != std::string::npos);
   CHECK(page.find("Slower than ") > page.find("<details>"));
   CHECK(page.find("without confidence") == std::string::npos);
   const size_t shown = page.find("shown");
@@ -516,4 +549,92 @@ TEST_CASE("parts are compared with usual as coarsely as the verdict did", "[html
   const std::string why = "recorded at different depths: time on GPUs counts as the code waiting for them";
   CHECK(coarse.find(why) != std::string::npos);
   CHECK(VerdictText(judgement.index, judgement.blame, verdict).find(why) != std::string::npos);
+}
+
+namespace {
+
+std::string PageOfToken(const Trace& trace) {
+  pitot::analyze::Judgement judgement;
+  pitot::analyze::Asked asked;
+  REQUIRE(pitot::analyze::BlameIndex::Make(trace, {}, &judgement.index).ok());
+  REQUIRE(ChooseAsked(judgement.index, &asked).ok());
+  REQUIRE(JudgeAsked(trace, asked, nullptr, &judgement).ok());
+  HtmlReport report;
+  report.judgement = &judgement;
+  return ReportHtml(trace, report);
+}
+
+}  // namespace
+
+TEST_CASE("the tree's bars add up, and the root is marked", "[html]") {
+  const std::string page = PageOfToken(decode_server::DecodeServer().Finish());
+  const std::string tree =
+      page.substr(page.find("<ul class=\"tree\">"), page.find("</ul>", page.find("<ul class=\"tree\">")));
+
+  struct Bar {
+    int depth;
+    double x, width;
+  };
+  std::vector<Bar> bars;
+  const std::regex node("<li style=\"--d:(\\d)\"[^\\n]*? x=\"([0-9.]+)\" y=\"0\" width=\"([0-9.]+)\"");
+  for (std::sregex_iterator at(tree.begin(), tree.end(), node), end; at != end; ++at)
+    bars.push_back({std::stoi((*at)[1]), std::stod((*at)[2]), std::stod((*at)[3])});
+  REQUIRE(bars.size() >= 3);
+  CHECK(bars[0].x == 0);
+  for (size_t i = 1; i < bars.size(); ++i) {
+    if (bars[i].depth > bars[i - 1].depth) {
+      CHECK(bars[i].x == Approx(bars[i - 1].x).margin(0.1));
+      CHECK(bars[i].width <= bars[i - 1].width + 1.6);
+    }
+  }
+  double top = 0;
+  for (const Bar& bar : bars) top += bar.depth == 0 ? bar.width : 0;
+  CHECK(top == Approx(1000).margin(4));
+  CHECK(tree.find(" class=\"root\"") != std::string::npos);
+  CHECK(tree.find("<em>the root</em>") == tree.rfind("<em>the root</em>"));
+}
+
+TEST_CASE("each member of the batch has a lane, the culprit's and the request's own marked", "[html]") {
+  const std::string page = PageOfToken(decode_server::DecodeServer().Finish());
+
+  CHECK(page.find("<h3>Its batch on decode: 3 members, 100.0 ms</h3>") != std::string::npos);
+  const size_t guilty = page.find(
+      "<div class=\"lane guilty\"><p>whose fault: request 000000000000000c (/generate): reads its prompt</p>");
+  const size_t own = page.find(
+      "<div class=\"lane victim\"><p>the request itself: request 000000000000000a (/generate): puts out tokens</p>");
+  const size_t other = page.find("<p>request 000000000000000b (/generate): puts out tokens</p>");
+  CHECK(guilty < own);
+  CHECK(own < other);
+  CHECK(other != std::string::npos);
+  CHECK(page.find("in the batch for 100.0 ms</title>", guilty) < own);
+}
+
+TEST_CASE("a culprit's lane has what it did in the request's time", "[html]") {
+  const std::string page = PageOfToken(decode_server::DecodeServer().Finish());
+
+  const size_t others = page.find("<h3>What the others did meanwhile</h3>");
+  REQUIRE(others != std::string::npos);
+  const size_t caption = page.find("Meanwhile: in &quot;prefill&quot; 90.0 ms", others);
+  CHECK(caption != std::string::npos);
+  CHECK(page.find("<rect class=\"code\"", caption) < page.find("</svg>", caption));
+}
+
+TEST_CASE("six of many members have lanes, and the others are counted", "[html]") {
+  decode_server::DecodeServer server;
+  Trace& trace = server.maker.trace;
+  for (uint64_t id = 100; id < 120; ++id) {
+    const uint32_t request = server.maker.Request(id, "/generate", decode_server::kMs, 2'000 * decode_server::kMs);
+    for (uint32_t batch = 0; batch < decode_server::kIterations; ++batch)
+      trace.members.push_back({batch, request, trace.batches[batch].begin_ns});
+  }
+  std::stable_sort(trace.members.begin(), trace.members.end(), [](auto& a, auto& b) { return a.batch < b.batch; });
+  for (pitot::model::BatchRow& batch : trace.batches) batch.member_count = 0;
+  for (uint32_t row = 0; row < trace.members.size(); ++row) {
+    pitot::model::BatchRow& batch = trace.batches[trace.members[row].batch];
+    if (batch.member_count++ == 0) batch.first_member = row;
+  }
+  const std::string page = PageOfToken(server.Finish());
+
+  CHECK(page.find("23 members") != std::string::npos);
+  CHECK(page.find("and 17 other members") != std::string::npos);
 }

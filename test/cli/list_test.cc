@@ -49,7 +49,7 @@ std::vector<std::string> Names(const json& incidents) {
 
 }  // namespace
 
-TEST_CASE("incidents are listed by time, with request, cause, root, confidence and how often they came", "[cli]") {
+TEST_CASE("incidents are listed by time, with the sentence, cause, root, confidence and how often they came", "[cli]") {
   const Incidents folder;
   folder.AddDump("20261127T185410Z-0002-latency-classify", kVerdict);
   folder.AddDump("20261127T185409Z-0001-manual");
@@ -58,6 +58,7 @@ TEST_CASE("incidents are listed by time, with request, cause, root, confidence a
         "20261127T185409Z-0001-manual\n"
         "    no verdict: `pitot why` makes one\n"
         "20261127T185410Z-0002-latency-classify  000000000000abcd /classify 91.2 ms, again 22 times\n"
+        "    It waited.\n"
         "    cause host_lock +88.0 ms, by thread loader, confidence 0.99\n"
         "    root request, host_oncpu_pre, of request 0000000000000007 (/reload), confidence 0.75\n");
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 
 SKIPPED = 77
 
@@ -17,6 +18,14 @@ def folder_of(name):
         print(f"skipped: PITOT_OUTSIDE_DATA names no folder with {name}/ in it")
         sys.exit(SKIPPED)
     return path
+
+
+def unpack(path, work):
+    """Unpacks an archive of incidents into `work`. The paths of their dumps, by time."""
+    with tarfile.open(path) as archive:
+        members = [member for member in archive.getmembers() if member.isfile() and member.name.endswith("/dump.pitot")]
+        archive.extractall(work, members)
+    return sorted(os.path.join(work, member.name) for member in members)
 
 
 def pitot(*arguments):

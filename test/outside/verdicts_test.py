@@ -13,7 +13,6 @@ import json
 import os
 import re
 import sys
-import tarfile
 import tempfile
 import time
 from typing import NamedTuple
@@ -105,11 +104,8 @@ def dumps_of_vllm(work):
     folder = outside.folder_of("vllm")
     with open(os.path.join(folder, "faults.json"), encoding="utf-8") as file:
         faults = json.load(file)
-    with tarfile.open(os.path.join(folder, "dumps_ft.tar.xz")) as archive:
-        members = [member for member in archive.getmembers() if member.isfile() and member.name.endswith("/dump.pitot")]
-        archive.extractall(work, members)
     seen = set()
-    for path in sorted(os.path.join(work, member.name) for member in members):
+    for path in outside.unpack(os.path.join(folder, "dumps_ft.tar.xz"), work):
         name = os.path.basename(os.path.dirname(path))
         at_s = calendar.timegm(time.strptime(name.split("Z")[0], "%Y%m%dT%H%M%S"))  # rounded down
         kinds = [fault["kind"] for fault in faults if -1 < at_s - fault["at"] <= LATEST_S]

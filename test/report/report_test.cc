@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/appendix.h"
 #include "base/columns.h"
 #include "golden.h"
 #include "pitot/model/index.h"
@@ -25,6 +26,9 @@ std::string Report(const Trace& trace) {
     CHECK(base::Width(text.substr(at, end - at)) <= 100);
     at = end + 1;
   }
+  const auto front = text.begin() + static_cast<std::ptrdiff_t>(base::FindAppendix(text));
+  CHECK(front != text.end());
+  CHECK(std::count(text.begin(), front, '\n') <= 20);
   return text;
 }
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -596,7 +600,7 @@ TEST_CASE("a trace with only GPU records lost is not reported as without losses"
   Trace trace = incident::MakeGpuTrace();
   trace.losses.clear();
 
-  CHECK(Has(Report(trace), "LOST: nothing was lost except the records listed under GPU."));
+  CHECK(Has(Report(trace), "LOST: nothing was lost, except the records listed under GPU."));
 }
 
 TEST_CASE("a GPU clock that is early is reported", "[report]") {
@@ -1231,9 +1235,36 @@ TEST_CASE("what fired first is said in the head, and of other requests with them
   CHECK(Has(text, "   fired      latency /classify: 41.3 ms, too\n"));
 }
 
-TEST_CASE("one slow request has no line in a table of its own", "[report]") {
-  CHECK_FALSE(Has(Report(incident::MakeTrace()), "largest difference"));
-  CHECK(Has(Report(MakeTwoSlow()), "largest difference"));
+TEST_CASE("the three slowest requests have a line each before the appendix, and all have one in it", "[report]") {
+  Trace trace = incident::MakeTrace();
+  for (uint64_t id = 0x9001; id <= 0x9004; ++id) {
+    trace.requests.push_back(trace.requests.back());
+    trace.requests.back().id = id;
+    trace.firings.push_back(trace.firings[0]);
+    trace.firings.back().request_id = id;
+  }
+  const std::string few = Report(incident::MakeTrace()), many = Report(trace);
+  const std::string front = many.substr(0, base::FindAppendix(many));
+
+  CHECK(Times(few, "largest difference") == 1);
+  CHECK(Has(few, "\n1)   41.3 ms  20.1 ms  queue +20.3 ms              ok           0000000000008f0c  /classify\n"));
+  CHECK(Has(front, "\n  fired      02:31:16.775  latency /classify  request 0000000000008f0c, and 4 more\n"));
+  CHECK(Has(front, "REQUESTS THAT FIRED, slowest first (the first 3 of 5)\n"));
+  CHECK(Has(front, "\n3) "));
+  CHECK(!Has(front, "\n4) "));
+  CHECK(Times(many, "largest difference") == 2);
+  CHECK(Has(many, "\n5)   41.3 ms  20.1 ms"));
+  CHECK(Has(many, "\nFIRED\n\n   02:31:16.775  latency /classify  request 0000000000008f0c\n"));
+  CHECK(Has(many, "latency /classify  request 0000000000009004\n"));
+}
+
+TEST_CASE("a detail too long for the headline is in the appendix", "[report]") {
+  Trace trace = incident::MakeTrace();
+  std::string detail;
+  for (int word = 0; word < 30; ++word) detail += "word" + std::to_string(word) + " ";
+  trace.firings[0].detail = trace.strings.Add(detail + "end");
+
+  CHECK(Has(OneLine(Report(trace)), " fired latency /classify: " + detail + "end "));
 }
 
 TEST_CASE("scopes without others in them are shown once", "[report]") {
@@ -1285,7 +1316,8 @@ TEST_CASE("attributes that the report has elsewhere are not said again", "[repor
 
   const std::string text = Report(trace), line = OneLine(text);
 
-  CHECK(Times(line, "paused by the host; to record kernels") == 1);
+  CHECK(Has(text, "\n  unrecorded kernels: paused by the host; to record kernels: "));
+  CHECK(Times(OneLine(text.substr(base::FindAppendix(text))), "paused by the host; to record kernels") == 1);
   CHECK(Has(line, "cupti.not_recorded see GPU above "));
   CHECK_FALSE(Has(line, "incident.cause"));
   CHECK(Times(line, "scopes (fixed by the host)") == 1);

@@ -248,6 +248,20 @@ TEST_CASE("findings come into a report that counts repeats, and the count stays"
   CHECK(report.find("more\n") == report.rfind("more\n"));
 }
 
+TEST_CASE("another opening takes the place of both parts of the one before", "[folding]") {
+  Rig rig;
+  Case first = rig.Judge(1);
+  for (const char* opening : {"one\n\nfirst\nAPPENDIX\n\nnumbers\n\n", "two\n\nsecond\nAPPENDIX\n\nother numbers\n\n"})
+    REQUIRE(rig.parts.files->OpenReport(&first, opening).ok());
+
+  const std::string report = rig.File(0, "report.txt");
+  INFO(report);
+  CHECK(report.find("two\n\nsecond\n\n") == 0);
+  CHECK(Contains(report, "\nAPPENDIX\n\nother numbers\n\n"));
+  CHECK(!Contains(report, "first"));
+  CHECK(!Contains(report, "\nnumbers"));
+}
+
 TEST_CASE("a kept incident that was removed from the disk does not keep others from being counted", "[folding]") {
   Rig rig;
   const Case first = rig.Judge(1);

@@ -158,6 +158,26 @@ TEST_CASE("a judge's files are added to the incident, and replace those of their
   for (const std::string& name : fakes::NamesIn(host.directory / incident)) CHECK(name[0] != '.');
 }
 
+TEST_CASE("the judge's appendix comes after the report's own line APPENDIX, and its findings take its place",
+          "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder
+              .Add(MakeJudge([](Hearing& hearing) {
+                hearing.OpenReport("guilty\nAPPENDIX\n\nTHE VERDICT IN FULL\n");
+                return Status(StatusCode::kInternal, "ink");
+              }))
+              .ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  const std::string report = File(host, host.incidents().at(0), "report.txt");
+  INFO(report);
+  CHECK(Opens(report, "guilty\nthe verdict is incomplete: judge oracle: ink\n\nPitot incident: "));
+  CHECK(Contains(report, "\nAPPENDIX\n\nTHE VERDICT IN FULL\n\n"));
+  CHECK(report.find("APPENDIX") == report.rfind("APPENDIX"));
+  CHECK(report.find("RECORDER\n") > report.find("THE VERDICT IN FULL"));
+}
+
 TEST_CASE("a failing or throwing judge is named in the report, in the log and to hooks, and is counted", "[judge]") {
   const auto [answer, what] = GENERATE(table<Answer, std::string>({
       {[](Hearing&) { return Status(StatusCode::kNotFound, "no witness"); }, "no verdict: judge oracle: no witness"},

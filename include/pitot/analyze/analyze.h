@@ -68,6 +68,8 @@ struct FindingRow {
   std::vector<std::string> caveats;  // damage to the data behind it (analyzer a39)
   uint32_t repeats = 0;              // lesser findings of the same code, subject and metric that were left out
   std::vector<Contradiction> contradictions;
+  // By a judge: `usual_in` of the last `of_windows` windows of the server (at most 32) had it, for the same subject.
+  uint32_t usual_in = 0, of_windows = 0;
 };
 
 // The result of one analyzer.

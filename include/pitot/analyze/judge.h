@@ -52,6 +52,19 @@ PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options 
 
 namespace analyze {
 
+struct HtmlReport;
+
+// Whole lines of report.txt that only the judge has.
+struct OpeningLines {
+  std::string scopes;    // the usual lengths of the causes' scopes
+  std::string troubles;  // with the baseline's file
+};
+// The opening of report.txt. At most 38 lines come first: the sentence, the tree, advice, losses, the gravest findings,
+// others that fired. The verdict's numbers follow after a line "APPENDIX"; they belong behind that line of the report.
+// `of` is the same as for report.html. Words are wrapped at `columns`. Throws std::bad_alloc.
+PITOT_EXPORT std::string OpeningText(const model::Trace& trace, const HtmlReport& of, const OpeningLines& more = {},
+                                     size_t columns = 100);
+
 // ---- Additional texts of report.txt; all throw std::bad_alloc. For each of the three slowest other requests that
 // fired a trigger, a line about the culprit: "0000000000008f0c 20.1 ms: host_lock ...". Leaves out requests that cannot
 // be judged, and ends early once the index's time is up. The request of `judgement` is not among them, and its verdict
@@ -61,8 +74,9 @@ PITOT_EXPORT std::vector<std::string> OthersThatFired(const model::Trace& trace,
 // Text for each of them: "also fired  0000000000008f0c 20.1 ms: host_lock ...", wrapped at `columns`.
 PITOT_EXPORT std::string AlsoFiredText(const std::vector<std::string>& others, size_t columns = 100);
 // The three gravest findings, "in window   a04.idle: ...", and the analyzers that failed. Leaves out undetermined and
-// merely informative findings. Wrapped at `columns`. If the verdict `of` a request names causes,
-// findings of low severity, or with evidence for less than a tenth of its time, are left out.
+// merely informative findings, and those of half the server's last windows or more (FindingRow::usual_in). Wrapped at
+// `columns`. If the verdict `of` a request names causes, findings of low severity, or with evidence for less than a
+// tenth of its time, are left out.
 PITOT_EXPORT std::string FindingsText(const AnalysisReport& analysis, size_t columns = 100,
                                       const Judgement* of = nullptr);
 

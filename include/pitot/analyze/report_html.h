@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Renders an incident as one self-contained HTML file, without network or scripts. It shows the verdict, a picture of
-// the request's time, its blame next to the typical one, and the analyzers' findings. For phones, screens and paper.
+// Renders an incident as one self-contained HTML file, without network or scripts. It shows the verdict, the tree of
+// blame as bars, a picture of the request's time with its batch and the culprits, and the analyzers' findings. For
+// phones, screens and paper.
 #ifndef PITOT_ANALYZE_REPORT_HTML_H_
 #define PITOT_ANALYZE_REPORT_HTML_H_
 
@@ -28,7 +29,7 @@ struct HtmlReport {
   const AnalysisReport* analysis = nullptr;
 };
 
-// All texts of the trace are escaped. Draws about 1,000 shapes at most, for any trace. Throws std::bad_alloc.
+// All texts of the trace are escaped. Draws about 4,000 shapes at most, for any trace. Throws std::bad_alloc.
 PITOT_EXPORT std::string ReportHtml(const model::Trace& trace, const HtmlReport& report);
 
 }  // namespace analyze

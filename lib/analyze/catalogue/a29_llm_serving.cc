@@ -199,8 +199,9 @@ class LlmServing final : public Analyzer {
       const double share = Share(ns, route.between_ns);
       AddNumber(analysis, threshold, name, share);
       if (share < least.value || ns == 0) return;
-      const std::string summary = Percent(share) + " of the time between tokens, " + base::Duration(ns) + " in all, " +
-                                  what + "; a usual gap is " + base::Duration(usual_ns);
+      const std::string summary = Percent(share) + " of the time between tokens of " + name + ", " +
+                                  base::Duration(ns) + " in all, " + what + "; a usual gap is " +
+                                  base::Duration(usual_ns);
       Conclude(analysis, Judged(code, name.c_str(), "excess over usual gaps / time between tokens", share, least),
                {.severity = SeverityOf(share, least.value),
                 .confidence = is_undetermined ? 0.3 : 0.9,
@@ -230,10 +231,9 @@ class LlmServing final : public Analyzer {
           Judged("a29.queueing", name.c_str(), "waited for the first iteration / time to first token", share, least),
           {.confidence = 0.3,
            .is_undetermined = true,
-           .summary =
-               "events were lost in " + Percent(lost) +
-               " of the time to the first token, or no iteration until then is known: the share before the first "
-               "iteration is not known",
+           .summary = "events were lost in " + Percent(lost) + " of the time to the first token of " + name +
+                      ", or no iteration until then is known: the share before the first "
+                      "iteration is not known",
            .recommendation = "Use larger rings (Options::max_ring_bytes and memory_budget_bytes), a shorter window or "
                              "fewer scopes, then look again."},
           route.waits);
@@ -241,7 +241,8 @@ class LlmServing final : public Analyzer {
     }
     const auto longest = std::max_element(route.stages_ns.begin(), route.stages_ns.end(),
                                           [](const auto& a, const auto& b) { return a.second < b.second; });
-    std::string summary = Percent(share) + " of the time to the first token passes before the first iteration";
+    std::string summary =
+        Percent(share) + " of the time to the first token of " + name + " passes before the first iteration";
     if (longest != route.stages_ns.end() && longest->second > 0)
       summary +=
           ", most of it in the stage \"" + longest->first + "\" (" + base::Duration(longest->second) + " in all)";

@@ -16,6 +16,7 @@
 
 #include "analyze/judge/make_judge.h"
 #include "analyze/judge/signature.h"
+#include "analyze/judge/usual.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "pitot/analyze/analyze.h"
@@ -31,11 +32,11 @@ namespace {
 using model::Trace;
 
 constexpr int64_t kAnalyzerBudgetNs = 500'000'000;  // CPU time of one analyzer
+constexpr int64_t kSampleBudgetNs = 50'000'000;     // the same for a sample
 constexpr int64_t kSaveNs = 300'000'000'000;        // between two writes of the baseline's file
 constexpr uint32_t kOfIncident = 128;               // requests of a cell learned from an incident's window
 constexpr size_t kMostDrifts = 3;
 constexpr int64_t kLearnBudgetNs = 300'000'000;  // CPU time of learning from an incident
-constexpr char kNoFindings[] = "in window   not analyzed yet: `pitot analyze DIR` does it now\n";
 constexpr size_t kMostKnown = 4096;              // about 250 bytes each
 constexpr size_t kMostDecided = 8;               // verdicts that wait for their findings
 constexpr size_t kMostBaselineBytes = 64 << 20;  // of a file
@@ -151,7 +152,7 @@ class WhyJudge final : public Judge {
     learn_.most_per_cell = LearnOptions().most_per_cell;
     const Status status = LearnFrom(index, hearing, &regimes_, kLearnBudgetNs);
     SaveIfDue(kSaveNs);
-    return status;
+    return status.ok() && usual_.IsSampleDue() ? NoteFindings(index, hearing) : status;
   }
 
   Status Decide(Hearing& hearing) override {
@@ -168,11 +169,7 @@ class WhyJudge final : public Judge {
     if (it.html.drifts.size() > kMostDrifts) it.html.drifts.resize(kMostDrifts);
     it.html.fired = FiredSentence(judgement.index, asked, judged.ok() ? &judgement : nullptr);
     it.html.is_about_latency = judged.ok() && IsAboutLatency(trace, asked, judgement.verdict);
-    it.opening = AskedText(judgement.index, asked, judged.ok() ? &judgement : nullptr, Head(trace));
-    if (!judged.ok()) it.opening += "no verdict: " + it.html.why_not + "\n";
-    if (it.html.is_about_latency)
-      it.scopes = baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
-    hearing.OpenReport((WithLastLines(trace, &it) + kNoFindings).c_str());
+    OpenReport(hearing, &it);
     if (Status s = Answer(hearing, asked, it); !s.ok()) return s;
     if (hearing.IsOver()) return Status();
     if (Status s = WritePage(hearing, &it); !s.ok()) return s;
@@ -198,14 +195,26 @@ class WhyJudge final : public Judge {
   }
 
  private:
+  // The findings of a sample, by the built-in analyzers.
+  Status NoteFindings(const BlameIndex& index, Hearing& hearing) {
+    AnalysisReport analysis;
+    AnalyzeOptions options;
+    options.budget_ns = kSampleBudgetNs;
+    options.is_over = IsHearingOver;
+    options.is_over_context = &hearing;
+    options.index = &index;
+    const Trace& trace = hearing.trace();
+    const Status status = Analyze(trace, catalogue_, options, &analysis);
+    if (status.ok() && !hearing.IsOver()) usual_.Note({trace.window_begin_ns, trace.window_end_ns}, analysis);
+    return status;
+  }
+
   // A verdict without findings.
   struct Decided {
     std::string incident;  // its number
     Judgement judgement;
     HtmlReport html;
-    std::string opening;
-    std::string scopes;       // how long they take, in lines
-    std::string of_baseline;  // trouble with its file, in lines
+    OpeningLines lines;
     bool HasVerdict() const { return html.why_not.empty(); }
   };
 
@@ -228,11 +237,10 @@ class WhyJudge final : public Judge {
     if (Status s = LearnFrom(judgement.index, hearing, regimes, kLearnBudgetNs); !s.ok()) wrong_ = s.message();
     SaveIfDue(0);
     if (!analyzed.ok()) return analyzed;
-    const Judgement* const judged = it.HasVerdict() ? &judgement : nullptr;
-    if (judged != nullptr && it.html.is_about_latency)
-      it.scopes = baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
-    hearing.OpenReport((WithLastLines(trace, &it) + FindingsText(analysis, base::kColumns, judged)).c_str());
+    usual_.Mark(&analysis);
+    usual_.Note({trace.window_begin_ns, trace.window_end_ns}, analysis);
     it.html.analysis = &analysis;
+    OpenReport(hearing, &it);
     return WritePage(hearing, &it);
   }
 
@@ -257,11 +265,13 @@ class WhyJudge final : public Judge {
     return status.code() == StatusCode::kUnavailable ? Status() : status;
   }
 
-  std::string WithLastLines(const Trace& trace, Decided* it) {
-    std::string opening = it->opening + it->scopes + AlsoFiredText(it->html.others);
-    for (const Drift& drift : it->html.drifts) opening += DriftText(drift, trace.window_end_ns);
-    if (!wrong_.empty()) it->of_baseline += "baseline    " + std::exchange(wrong_, "") + "\n";
-    return opening + it->of_baseline;
+  void OpenReport(Hearing& hearing, Decided* it) {
+    const Judgement& of = it->judgement;
+    if (it->HasVerdict()) it->html.judgement = &of;
+    if (it->html.is_about_latency) it->lines.scopes = baseline_.scopes().Text(of.index, of.blame, of.verdict);
+    if (!wrong_.empty()) it->lines.troubles += "baseline    " + std::exchange(wrong_, "") + "\n";
+    hearing.OpenReport(OpeningText(hearing.trace(), it->html, it->lines).c_str());
+    it->html.judgement = nullptr;
   }
 
   Status WritePage(Hearing& hearing, Decided* it) const {
@@ -296,17 +306,12 @@ class WhyJudge final : public Judge {
     if (!status.ok()) wrong_ = status.message();
   }
 
-  static std::string Head(const Trace& trace) {
-    const std::string number(trace.AttributeOf("incident.number"));
-    if (number.empty()) return "";
-    return "incident " + (number.size() < 4 ? std::string(4 - number.size(), '0') : "") + number + "  " +
-           base::Cut(trace.AttributeOf("incident.cause"), base::kColumns - 20) + "\n";
-  }
-
   const WhyJudgeOptions options_;  // its string is the host's: file_ holds the copy
   const base::ClockFunction clock_;
   const std::string file_;
-  std::vector<std::unique_ptr<Analyzer>> analyzers_;  // the built-in ones, then the host's
+  std::vector<std::unique_ptr<Analyzer>> analyzers_;                          // the built-in ones, then the host's
+  const std::vector<std::unique_ptr<Analyzer>> catalogue_ = MakeCatalogue();  // for samples
+  UsualFindings usual_;
   LearnOptions learn_;
   Baseline baseline_;
   Regimes regimes_;

@@ -12,6 +12,8 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/facts/html.h"
 #include "analyze/facts/subjects.h"
+#include "analyze/judge/lanes.h"
+#include "analyze/judge/neighbours.h"
 #include "analyze/judge/shown.h"
 #include "analyze/verdict/depths.h"
 #include "analyze/verdict/tree.h"
@@ -36,53 +38,23 @@ using facts::kAll;
 using model::kNone;
 using model::Trace;
 
-constexpr double kWidth = 1000;             // of a lane's picture, in its units
-constexpr double kLeastBar = 1.5;           // to keep short bars visible
 constexpr size_t kMostLanes = 8;            // next to the request's own
-constexpr size_t kMostBars = 120;           // of a lane
 constexpr size_t kMostDrawnSegments = 400;  // of the request
 constexpr size_t kMostListedFindings = 24;
+constexpr size_t kMostIndent = 6;          // of a node of the tree
 constexpr size_t kMostOpenFindings = 5;    // the others are folded
 constexpr size_t kMostListedEvidence = 3;  // of a finding
 constexpr const char* kNotRecorded = "not recorded";
 constexpr double kShortRunSeconds = 10;  // in a shorter one the recorder's start weighs
 
-// The meaning of the colours. They are Okabe and Ito's, chosen for all kinds of colour vision.
-struct Group {
-  const char* style;
-  const char* name;
-  uint32_t blames;
-};
-constexpr char kKernels[] = "kernels";
-constexpr Group kGroups[] = {
-    {"queue", "waited in a queue",
-     BlameBit(Blame::kNetIn) | BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kHandoff) |
-         BlameBit(Blame::kQueueWaitOthers) | BlameBit(Blame::kBatchWindow) | BlameBit(Blame::kExecutorBusy)},
-    {"code", "code",
-     BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost)},
-    {"wait", "waited for a lock, I/O or a CPU",
-     BlameBit(Blame::kHostRunqueue) | BlameBit(Blame::kHostLock) | BlameBit(Blame::kHostGil) |
-         BlameBit(Blame::kHostGc) | BlameBit(Blame::kHostPagefaultIo) | BlameBit(Blame::kHostBlockedUnknown)},
-    {"launch", "launches, allocations",
-     BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kLaunchQueueFull) |
-         BlameBit(Blame::kAllocStall) | BlameBit(Blame::kLazyLoadJit) | BlameBit(Blame::kSyncReturn)},
-    {"copy", "copies", BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset)},
-    {"gpu", kKernels, BlameBit(Blame::kGpuExecExpected)},
-    {"trouble", "slow or waiting GPU work",
-     BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuClock) | BlameBit(Blame::kGpuExcessUnknown) |
-         BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kCommExposed)},
-    {"unknown", "not explained", BlameBit(Blame::kUntraced)},
-};
-const Group& GroupOf(Blame blame) {
-  for (const Group& group : kGroups) {
-    if ((group.blames & BlameBit(blame)) != 0) return group;
-  }
-  return kGroups[std::size(kGroups) - 1];
-}
-
 constexpr char kStyle[] = R"(.lane{margin:.35rem 0;break-inside:avoid}.lane p{margin:0;font-size:.8rem;line-height:1.25}
 svg{display:block;width:100%;background:var(--card);border:1px solid var(--line);shape-rendering:crispEdges}
 .lane svg{height:1.2rem}.lane.own svg{height:2.2rem}
+.guilty p,.victim p{font-weight:600}.guilty svg{border-color:var(--wait);border-width:2px}h3{font-size:.95rem;margin:1.1rem 0 .3rem}
+.tree{list-style:none;padding:0;margin:.4rem 0}.tree li{margin:.35rem 0;break-inside:avoid}
+.tree p{margin:0 0 0 calc(var(--d)*1.1rem);font-size:.9rem;line-height:1.3}.tree svg{height:.7rem}
+.tree em{font-style:normal;font-weight:600;color:var(--page);background:var(--wait);border-radius:.2rem;padding:0 .3rem;font-size:.75rem}
+h1{font-size:1.25rem;line-height:1.3}.root p{font-weight:600}.less{--c:none;stroke:var(--soft);stroke-dasharray:4 4}.stay{--c:var(--copy)}.bad{--c:var(--wait)}.mine{--c:var(--code)}
 .axis{display:flex;justify-content:space-between;font-size:.75rem;color:var(--soft);border-top:1px solid var(--line)}
 .legend{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.8rem;padding:0;margin:.6rem 0;list-style:none}
 .legend i{display:inline-block;width:.8rem;height:.8rem;margin-right:.35rem;vertical-align:-.08rem;background:var(--c);
@@ -101,90 +73,6 @@ rect{fill:var(--c)}.high{--c:var(--wait)}.medium{--c:var(--queue)}.low{--c:var(-
 --wait:#d55e00;--gpu:#009e73;--trouble:#d9c800;--unknown:#7d848c}body{font-size:10.5pt;max-width:none;padding:0}h2{break-after:avoid}
 details::details-content{content-visibility:visible;display:block;height:auto}}
 )";
-
-// Bars of a lane in order of time. A bar too near to the one before is merged with it. If there are too many to draw,
-// each column of the picture shows the style that fills most of it.
-class Bars {
- public:
-  Bars(int64_t begin_ns, int64_t end_ns)
-      : begin_ns_(begin_ns), per_ns_(kWidth / static_cast<double>(end_ns - begin_ns)) {}
-
-  void Add(int64_t from_ns, int64_t to_ns, const char* style, const std::string& title) {
-    AddToColumns(At(from_ns), At(to_ns), style, title);
-    if (is_crowded_) return;
-    const double from = std::min(At(from_ns), kWidth - kLeastBar), to = std::max(At(to_ns), from + kLeastBar);
-    if (!bars_.empty() && bars_.back().style == style && from - bars_.back().to < join_ &&
-        (bars_.size() >= kMostBars || to - bars_.back().from < 2 * kLeastBar)) {
-      bars_.back().to = std::max(bars_.back().to, to);
-      ++bars_.back().count;
-      return;
-    }
-    is_crowded_ = bars_.size() >= 2 * kMostBars;
-    if (!is_crowded_) bars_.push_back({from, to, style, title, 1});
-  }
-  bool is_empty() const { return bars_.empty(); }
-  std::string Svg(double height) const {
-    std::string svg;
-    for (const Bar& bar : is_crowded_ ? OfColumns() : bars_) {
-      svg += Format("<rect class=\"%s\" x=\"%.2f\" y=\"0\" width=\"%.2f\" height=\"%g\"><title>", bar.style, bar.from,
-                    std::min(bar.to, kWidth) - bar.from, height);
-      svg += Escape(bar.title) + (bar.count > 1 ? Format(" and %zu more", bar.count - 1) : "") + "</title></rect>";
-    }
-    return svg;
-  }
-
- private:
-  struct Bar {
-    double from, to;
-    const char* style;
-    std::string title;
-    size_t count;
-  };
-  struct Part {
-    const char* style;
-    double width, longest;
-    std::string title;  // of the longest
-    size_t count;
-  };
-  double At(int64_t ns) const { return std::clamp(static_cast<double>(ns - begin_ns_) * per_ns_, 0.0, kWidth); }
-
-  void AddToColumns(double from, double to, const char* style, const std::string& title) {
-    const auto first = static_cast<size_t>(from / kColumn);
-    for (size_t c = first; c < columns_.size() && static_cast<double>(c) * kColumn < to; ++c) {
-      const double left = static_cast<double>(c) * kColumn;
-      const double width = std::min(to, left + kColumn) - std::max(from, left);
-      std::vector<Part>& parts = columns_[c];
-      auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& it) { return it.style == style; });
-      if (part == parts.end()) part = parts.insert(part, {style, 0, -1, "", 0});
-      part->width += width;
-      part->count += c == first ? 1 : 0;
-      if (width > part->longest) part->longest = width, part->title = title;
-    }
-  }
-  std::vector<Bar> OfColumns() const {
-    std::vector<Bar> bars;
-    for (size_t c = 0; c < columns_.size(); ++c) {
-      const auto most = std::max_element(columns_[c].begin(), columns_[c].end(),
-                                         [](const Part& a, const Part& b) { return a.width < b.width; });
-      const double from = static_cast<double>(c) * kColumn;
-      if (most == columns_[c].end() || most->width == 0) continue;
-      if (!bars.empty() && bars.back().style == most->style && bars.back().to == from) {
-        bars.back().to += kColumn;
-        bars.back().count += most->count;
-      } else {
-        bars.push_back({from, from + kColumn, most->style, most->title, most->count});
-      }
-    }
-    return bars;
-  }
-
-  static constexpr double join_ = 2 * kLeastBar, kColumn = 4;
-  int64_t begin_ns_;
-  double per_ns_;
-  std::vector<Bar> bars_;
-  bool is_crowded_ = false;  // there are more
-  std::array<std::vector<Part>, static_cast<size_t>(kWidth / kColumn)> columns_;
-};
 
 std::string ExactMs(int64_t ns) { return Format("%.3f", static_cast<double>(ns) * 1e-6); }
 std::string SignedExactMs(int64_t ns) { return Format("%+.3f", static_cast<double>(ns) * 1e-6); }
@@ -212,9 +100,14 @@ class Page {
     Head();
     if (!report_.fired.empty()) out_ += "<h1>" + Escape(report_.fired) + "</h1>\n";
     if (judgement_ != nullptr) {
-      report_.is_about_latency ? WriteVerdict() : P("", Latency(judgement_->verdict));
+      if (report_.is_about_latency)
+        WriteVerdict();
+      else
+        P("", VerdictSentence(judgement_->index, judgement_->blame, judgement_->verdict));
       WriteTimeline();
+      WriteCauses();
       WriteParts();
+      if (report_.is_about_latency) WriteNumbers(judgement_->verdict);
     } else {
       if (report_.fired.empty()) out_ += "<h1>No verdict</h1>\n";
       P("", report_.fired.empty() ? report_.why_not : "No verdict: " + report_.why_not + ".");
@@ -274,29 +167,6 @@ class Page {
   void Fold(const std::string& summary) { out_ += "<details><summary>" + Escape(summary) + "</summary>\n"; }
   void EndFold() { out_ += "</details>\n"; }
 
-  std::string Route() const {
-    const std::string route = Text(trace_.requests[judgement_->blame.request].route);
-    return route.empty() ? "The request" : route;
-  }
-
-  // The verdict in a sentence.
-  std::string Headline(const Verdict& v) const {
-    if (v.root.node != kNone && v.root.hops > 0) return VerdictSentence(judgement_->index, judgement_->blame, v);
-    if (!v.causes.empty() && v.kind != VerdictKind::kUniform)
-      return Route() + " " + verdict::SentenceText(judgement_->index, judgement_->blame, v, v.causes[0]);
-    switch (v.kind) {
-      case VerdictKind::kUniform:
-        return Route() + Format(": everything was %.0f %% slower than usual", 100 * v.common_factor);
-      case VerdictKind::kMoreWork:
-        return Route() + ": " + verdict::MoreWorkText(v);
-      case VerdictKind::kDiffuse:
-        return Route() + " took " + Ms1(v.latency_ns) + ", and no single part stands out";
-      case VerdictKind::kNotUnusual:
-        return Route() + " took " + Ms1(v.latency_ns) + ", not unusual among similar requests";
-      default:
-        return Route() + " took " + Ms1(v.latency_ns) + ", and the cause is undetermined";
-    }
-  }
   // The headline in a word of docs/reference/why.md.
   static const char* Category(const Verdict& v) {
     if (v.root.node != kNone && v.root.hops > 0)
@@ -306,47 +176,84 @@ class Page {
     return is_cause ? BlameName(v.causes[0].blame) : VerdictKindName(v.kind);
   }
 
-  std::string Latency(const Verdict& v) const {
-    const model::RequestRow& row = trace_.requests[judgement_->blame.request];
-    const std::string took = judgement_->blame.token != kNone ? "The wait for this token took " + Ms1(v.latency_ns)
-                             : row.duration_ns == model::kOpen
-                                 ? "The request has taken " + Ms1(v.latency_ns) + " so far"
-                                 : "The request took " + Ms1(v.latency_ns);
-    if (v.level == Baseline::Level::kNone) return took + ".";
-    return took + "; " + Ms1(v.typical_ns) + " is typical of " + verdict::TypicalOf(v, judgement_->blame) + ".";
-  }
-
   void WriteVerdict() {
     const Verdict& v = judgement_->verdict;
+    headline_ = VerdictSentence(judgement_->index, judgement_->blame, v);
     const std::string level = report_.fired.empty() ? "h1>" : "h2>";
-    out_ += "<" + level + Escape(Headline(v)) + " <small>" + Category(v) + "</small></" + level + "\n";
-    P("", Latency(v));
+    out_ += "<" + level + Escape(headline_) + " <small>" + Category(v) + "</small></" + level + "\n";
+    for (const char* const advice : verdict::Advices(v)) P("", "\xe2\x86\x92 " + model::InHostLanguage(trace_, advice));
+    std::string sure = verdict::SureText(v);
+    if (!sure.empty()) sure[0] = 'C', P("soft", sure + ".");
     for (const std::string& text : {Kind(v), verdict::LikeText(v), verdict::MeanwhileText(v),
                                     verdict::ProfiledText(trace_, judgement_->blame), verdict::CoarseText(v)}) {
       if (!text.empty()) P("", text + ".");
     }
-    if (*v.advice.text != '\0') Advise(v.advice);
     WriteTree(v);
+  }
+
+  // What made it slow, from its wait down to the root. A child's bar is a part of its parent's.
+  void WriteTree(const Verdict& v) {
+    const std::vector<verdict::TreeLine> lines = verdict::TreeLines(judgement_->index, judgement_->blame, v);
+    if (lines.empty()) return;
+    H2("What made it slow");
+    const std::vector<Range> ranges = Ranges(lines);
+    int64_t most = 1;
+    for (const Range& range : ranges) most = std::max(most, range.end);
+    out_ += "<ul class=\"tree\">\n";
+    for (size_t i = 0; i < lines.size(); ++i) WriteNode(v, lines[i], ranges[i], most);
+    out_ += "</ul>\n";
+    const verdict::PrintedVerdict printed(v);
+    if (v.level != Baseline::Level::kNone)
+      P("soft", "Bars side by side add up to the bar above them, and all of them to " +
+                    verdict::SignedTenths(printed.latency - printed.typical) + " beyond the usual " +
+                    verdict::Tenths(printed.typical) + " ms.");
+  }
+  struct Range {
+    int64_t begin = 0, end = 0;  // tenths of a ms
+  };
+  // Children lie next to each other from the beginning of their parent's range on; shorter parts go back.
+  static std::vector<Range> Ranges(const std::vector<verdict::TreeLine>& lines) {
+    std::vector<Range> ranges;
+    std::vector<int64_t> next = {0};  // by depth
+    for (const verdict::TreeLine& line : lines) {
+      next.resize(line.depth + 1);
+      const int64_t from = next[line.depth], to = from + line.tenths;
+      next[line.depth] = to;
+      next.push_back(from);  // of its children
+      ranges.push_back({std::max<int64_t>(0, std::min(from, to)), std::max(from, to)});
+    }
+    return ranges;
+  }
+  void WriteNode(const Verdict& v, const verdict::TreeLine& line, const Range& range, int64_t most) {
+    const VerdictNode& node = v.tree[line.node];
+    const bool is_root = line.node == v.root.node, is_rest = node.kind == NodeKind::kRest;
+    const auto at = [&](int64_t tenths) { return kWidth * static_cast<double>(tenths) / static_cast<double>(most); };
+    const double from = std::min(at(range.begin), kWidth - kLeastBar);
+    const double width = std::max(at(range.end) - from, kLeastBar);
+    const char* const style = line.tenths < 0 ? "less"
+                              : is_root       ? "bad"
+                              : is_rest       ? "other"
+                                              : GroupOf(node.blame).style;
+    out_ +=
+        Format("<li style=\"--d:%zu\"%s><p><b class=\"num\">", std::min(line.depth, kMostIndent),
+               is_root ? " class=\"root\"" : "") +
+        verdict::SignedTenths(line.tenths) + "</b> " + Escape(line.text) + (is_root ? " <em>the root</em>" : "") +
+        "</p><svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">" +
+        Format("<rect class=\"%s\" x=\"%.2f\" y=\"0\" width=\"%.2f\" height=\"10\"/></svg></li>\n", style, from, width);
+  }
+
+  // Each cause with its confidence, folded: the tree has the main things.
+  void WriteCauses() {
+    const Verdict& v = judgement_->verdict;
+    if (v.causes.empty() && v.largest.empty()) return;
+    Fold(v.causes.empty()       ? "Its largest parts"
+         : v.causes.size() == 1 ? "The cause, with its confidence"
+                                : "The causes, with their confidence");
     const verdict::PrintedVerdict printed(v);
     for (size_t i = 0; i < v.causes.size(); ++i) WriteCause(i + 1, v.causes[i], printed.causes[i]);
     if (v.causes.size() > 1) P("", "Fixing all of these would save at most " + Duration(v.joint_saving_ns) + ".");
     for (const Cause& part : v.largest) WriteCause(0, part, base::RoundTo(part.excess_ns, verdict::kTenth));
-    WriteNumbers(v);
-  }
-
-  void Advise(const Advice& advice) { P("", "\xe2\x86\x92 " + model::InHostLanguage(trace_, advice.text)); }
-
-  // The chain from the request's wait to its root, and the root's advice.
-  void WriteTree(const Verdict& v) {
-    const std::vector<verdict::TreeLine> lines = verdict::TreeLines(judgement_->index, judgement_->blame, v);
-    if (lines.empty()) return;
-    const bool is_said = !v.causes.empty() && v.causes[0].advice.text == v.root.advice.text;
-    if (v.root.hops > 0 && !is_said) Advise(v.root.advice);
-    out_ += "<ul>\n";
-    for (const verdict::TreeLine& line : lines)
-      out_ += Format("<li style=\"margin-left:%zuem\">", 2 * line.depth) +
-              Escape(verdict::SignedTenths(line.tenths) + " " + line.text) + "</li>\n";
-    out_ += "</ul>\n";
+    EndFold();
   }
 
   // Numbers for statisticians.
@@ -355,8 +262,9 @@ class Page {
     const bool is_token = judgement_->blame.token != kNone;
     if (v.level != Baseline::Level::kNone)
       P("soft",
-        Format("Slower than %.3g %% of %s (%s).", 100 * v.percentile,
-               base::Plural(v.baseline_size, is_token ? "other token" : "normal request").c_str(), LevelName(v.level)));
+        Format("Slower than %.3g %% of %s (%s); ", 100 * v.percentile,
+               base::Plural(v.baseline_size, is_token ? "other token" : "normal request").c_str(), LevelName(v.level)) +
+            Ms1(v.typical_ns) + " is typical of " + verdict::TypicalOf(v, judgement_->blame) + ".");
     for (const Cause& cause : v.causes)
       P("soft", std::string(BlameName(cause.blame)) + " " + SignedExactMs(cause.excess_ns) +
                     Format(" ms, p = %.3f%s: ", std::min(cause.p, cause.p_of_launches),
@@ -381,14 +289,14 @@ class Page {
   }
 
   // A sentence besides the headline; "": none.
-  static std::string Kind(const Verdict& v) {
+  std::string Kind(const Verdict& v) const {
     switch (v.kind) {
       case VerdictKind::kCauses:
         return MoreWork(v);
       case VerdictKind::kUniform:
         return "A clock or CPU was slow, not one part" + (v.clocks.empty() ? "" : ". Clocks: " + v.clocks);
       case VerdictKind::kUndetermined:
-        return "Undetermined: " + v.why_not;
+        return headline_.find(v.why_not) != std::string::npos ? "" : "Undetermined: " + v.why_not;
       default:
         return {};
     }
@@ -397,10 +305,9 @@ class Page {
   // `number` is 0 for a large part of a verdict without causes.
   void WriteCause(size_t number, const Cause& cause, int64_t excess_tenths) {
     const Verdict& v = judgement_->verdict;
-    const bool is_headline = number == 1 && v.kind != VerdictKind::kUniform;
-    const std::string title = !is_headline ? verdict::SentenceText(judgement_->index, judgement_->blame, v, cause)
-                              : v.causes.size() == 1 ? "The cause"
-                                                     : "The largest cause";
+    const std::string sentence = verdict::SentenceText(judgement_->index, judgement_->blame, v, cause);
+    const bool is_headline = number == 1 && headline_.find(sentence) != std::string::npos;
+    const std::string title = !is_headline ? sentence : v.causes.size() == 1 ? "The cause" : "The largest cause";
     out_ += std::string("<div class=\"card ") + GroupOf(cause.blame).style + "\"><h3><span>" +
             (number > 1 ? std::to_string(number) + ". " : "") + Escape(title) + " <small>" + BlameName(cause.blame) +
             "</small></span><span class=\"num\">";
@@ -408,7 +315,7 @@ class Page {
     out_ += is_compared ? verdict::SignedTenths(excess_tenths) : Ms1(cause.blame_ns);
     if (number != 0) out_ += Format(", %.0f %%", 100 * cause.share);
     out_ += "</span></h3>\n";
-    if (*cause.advice.text != '\0') Advise(cause.advice);
+    if (*cause.advice.text != '\0') P("", "\xe2\x86\x92 " + model::InHostLanguage(trace_, cause.advice.text));
     if (number != 0) P("soft", verdict::ConfidenceText(cause) + "; " + verdict::SavingText(v, cause));
     if (const std::string text = verdict::ContradictionText(cause); !text.empty()) P("soft", text);
     out_ += "</div>\n";
@@ -466,12 +373,6 @@ class Page {
     }
   }
 
-  void Lane(const std::string& name, const char* style, const std::string& svg) {
-    out_ += std::string("<div class=\"lane ") + style + "\"><p>" + Escape(name) +
-            "</p><svg viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"" + Escape(name) +
-            "\">" + svg + "</svg></div>\n";
-  }
-
   void WriteTimeline() {
     const RequestBlame& blame = judgement_->blame;
     if (blame.end_ns <= blame.begin_ns) return;
@@ -503,8 +404,11 @@ class Page {
         if (gpu != kNone && trace_.gpu.stream[gpu] != kNone) note(&streams, trace_.gpu.stream[gpu], ns);
       }
     }
-    Lane("the request", "own", own.Svg(20));
+    out_ += Lane{"the request", "own", own.Svg(20)}.Html();
     Axis(blame.end_ns - blame.begin_ns);
+    WriteLanes(MembersOfStep(*judgement_));
+    WriteLanes(CulpritsMeanwhile(*judgement_));
+    out_ += "<h3>Its threads and streams</h3>\n";
     for (const auto& [stream, ns] : Longest(streams)) StreamLane(stream);
     for (const auto& [thread, ns] : Longest(threads)) ThreadLane(thread);
     out_ += "<ul class=\"legend\">";
@@ -515,6 +419,14 @@ class Page {
     }
     if (has_others_) out_ += "<li><i class=\"other\"></i>work of others</li>";
     out_ += "</ul>\n";
+  }
+
+  void WriteLanes(const Lanes& lanes) {
+    if (lanes.lanes.empty()) return;
+    out_ += "<h3>" + Escape(lanes.title) + "</h3>\n";
+    for (const Lane& lane : lanes.lanes) out_ += lane.Html();
+    if (!lanes.more.empty()) P("soft", lanes.more);
+    has_others_ = true;
   }
 
   static std::vector<std::pair<uint32_t, int64_t>> Longest(std::vector<std::pair<uint32_t, int64_t>> rows) {
@@ -539,7 +451,7 @@ class Page {
         own.Add(segment.begin_ns, segment.end_ns, GroupOf(segment.blame).style, BlameName(segment.blame));
     }
     has_others_ |= !others.is_empty();
-    Lane(Thread(thread), "", others.Svg(20) + own.Svg(20));
+    out_ += Lane{Thread(thread), "", others.Svg(20) + own.Svg(20)}.Html();
   }
 
   void StreamLane(uint32_t stream) {
@@ -554,8 +466,8 @@ class Page {
     }
     has_others_ |= !others.is_empty();
     const model::StreamRow& row = trace_.streams[stream];
-    Lane(Format("GPU %u, stream %u", row.device != kNone ? trace_.devices[row.device].ordinal : 0, row.stream), "",
-         others.Svg(20) + own.Svg(20));
+    const uint32_t ordinal = row.device != kNone ? trace_.devices[row.device].ordinal : 0;
+    out_ += Lane{Format("GPU %u, stream %u", ordinal, row.stream), "", others.Svg(20) + own.Svg(20)}.Html();
   }
 
   void Axis(int64_t latency_ns) {
@@ -646,7 +558,7 @@ class Page {
     if (findings.empty()) P("soft", "None.");
     const model::Interval time = ExplainedTime(judgement_);
     const auto is_grave = [&](const FindingRow* finding) {
-      return finding->severity > Severity::kLow && IsAbout(*finding, time);
+      return finding->severity > Severity::kLow && IsAbout(*finding, time) && !IsUsual(*finding);
     };
     const auto grave =
         static_cast<size_t>(std::stable_partition(findings.begin(), findings.end(), is_grave) - findings.begin());
@@ -667,12 +579,13 @@ class Page {
 
   void WriteFinding(const FindingRow& finding) {
     static constexpr const char* kSeverities[] = {"info", "low", "medium", "high"};
+    const bool is_named = finding.subject == kAll || finding.summary.find(finding.subject) != std::string::npos;
     const char* severity = kSeverities[static_cast<size_t>(finding.severity) % std::size(kSeverities)];
     out_ += std::string("<div class=\"card ") + severity + "\"><h3><span>" +
-            (finding.subject == kAll ? "" : Escape(finding.subject) + ": ") + Escape(finding.summary) +
-            "</span></h3>\n";
+            (is_named ? "" : Escape(finding.subject) + ": ") + Escape(finding.summary) + "</span></h3>\n";
     if (!finding.recommendation.empty()) P("", "\xe2\x86\x92 " + finding.recommendation);
     for (const Contradiction& other : finding.contradictions) P("soft", "but " + other.why);
+    if (IsUsual(finding)) P("soft", UsualText(finding));
     Fold(std::string(severity) + Format(" severity, confidence %.2f", finding.confidence) +
          (finding.is_undetermined ? ", undetermined" : ""));
     std::string how = finding.code + " of " + finding.subject + ": " + finding.metric + " is " +
@@ -740,6 +653,7 @@ class Page {
   const Trace& trace_;
   const HtmlReport& report_;
   const Judgement* const judgement_;
+  std::string headline_;     // the verdict in a sentence
   bool has_others_ = false;  // a lane has some
   std::string out_;
 };

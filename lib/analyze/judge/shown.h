@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "analyze/judge/namespace.h"
+#include "base/columns.h"
 #include "pitot/analyze/analyze.h"
 #include "pitot/analyze/judgement.h"
 #include "pitot/model/intervals.h"
@@ -16,6 +18,15 @@ namespace pitot::judge {
 
 // False where its confidence would be printed as 0.00.
 inline bool IsShown(const FindingRow& finding) { return finding.confidence >= 0.005; }
+
+// Whether half of the server's windows or more had it. Fewer than 8 windows say nothing.
+inline bool IsUsual(const FindingRow& finding) {
+  return finding.of_windows >= 8 && 2 * finding.usual_in >= finding.of_windows;
+}
+// "usual here: in 28 of the last 32 windows".
+inline std::string UsualText(const FindingRow& finding) {
+  return base::Format("usual here: in %u of the last %u windows", finding.usual_in, finding.of_windows);
+}
 
 // The time of the judged request if the verdict names its causes; otherwise empty, and every finding may help.
 inline model::Interval ExplainedTime(const Judgement* judgement) {

@@ -60,7 +60,8 @@ std::string OfLatency(const Judgement& judgement) {
 
 std::string OfFailure(const Trace& trace, const Asked& asked, const Judgement* judgement) {
   const model::RequestRow& row = trace.requests[asked.request];
-  const std::string text = std::string(trace.strings[row.route]) + ": " + OutcomeName(row.outcome);
+  std::string text = std::string(trace.strings[row.route]) + ": " + OutcomeName(row.outcome);
+  if (row.reason != 0) text += ", " + WithoutDigits(std::string(trace.strings[row.reason]));
   const bool is_slow = judgement != nullptr && IsAboutLatency(trace, asked, judgement->verdict);
   return is_slow ? text + "; " + OfLatency(*judgement) : text;
 }

@@ -13,6 +13,7 @@
 #include "base/causes.h"
 #include "base/columns.h"
 #include "base/message.h"
+#include "model/request_text.h"
 #include "pitot/analyze/tokens.h"
 
 namespace pitot::verdict {
@@ -100,13 +101,14 @@ Status NoRequest(const Trace& trace, const Asked& asked) {
 }
 
 std::string FailureText(const Trace& trace, const RequestRow& row) {
-  std::string text = "Request " + base::RequestId(row.id) + " (" + std::string(trace.strings[row.route]) + ") ";
+  std::string text = "Request " + model::RequestName(trace, row) + " (" + std::string(trace.strings[row.route]) + ") ";
   text += row.outcome == Outcome::kTimedOut    ? "timed out"
           : row.outcome == Outcome::kAbandoned ? "was abandoned"
                                                : "failed";
   if (row.begin_known) text += " after " + base::Duration(row.duration_ns);
   if (row.outcome == Outcome::kTimedOut && row.deadline_ns != 0)
     text += ", its deadline " + base::Duration(row.deadline_ns);
+  if (row.reason != 0) text += ": " + std::string(trace.strings[row.reason]);
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include "analyze/blame/token_gap.h"
 #include "analyze/verdict/mechanism.h"
 #include "analyze/verdict/place.h"
+#include "analyze/verdict/proof.h"
 #include "analyze/verdict/tree.h"
 #include "analyze/verdict/verdict_words.h"
 #include "base/add_up.h"
@@ -60,11 +61,13 @@ class TreeTeller {
 
   std::vector<TreeLine> Lines() const {
     std::vector<TreeLine> lines;
-    const bool has_culprits =
-        std::any_of(verdict_.tree.begin(), verdict_.tree.end(), [](const VerdictNode& node) { return node.hops > 0; });
-    if (has_culprits || verdict_.root.kind == NodeKind::kLoad)
-      AddChildren(0, base::RoundTo(verdict_.tree[0].excess_ns, kTenth), 0, &lines);
+    if (!verdict_.tree.empty()) AddChildren(0, base::RoundTo(verdict_.tree[0].excess_ns, kTenth), 0, &lines);
     return lines;
+  }
+  // Whether a cause is a wait for somebody.
+  bool HasCulprits() const {
+    return verdict_.root.kind == NodeKind::kLoad || std::any_of(verdict_.tree.begin(), verdict_.tree.end(),
+                                                                [](const VerdictNode& node) { return node.hops > 0; });
   }
 
   std::string StageText() const {
@@ -292,7 +295,7 @@ class TreeTeller {
     const std::vector<int64_t> rounded = base::RoundToAddUp(excesses, kTenth, tenths);
     for (size_t i = 0; i < children.size(); ++i) {
       if (rounded[i] == 0) continue;
-      lines->push_back({depth, rounded[i], NodeText(verdict_.tree[children[i]])});
+      lines->push_back({children[i], depth, rounded[i], NodeText(verdict_.tree[children[i]])});
       AddChildren(children[i], rounded[i], depth + 1, lines);
     }
   }
@@ -310,11 +313,17 @@ std::vector<TreeLine> TreeLines(const BlameIndex& index, const RequestBlame& bla
   return TreeTeller(index, blame, verdict).Lines();
 }
 
-std::string OpeningText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
+std::string StageText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
+  base::Lines lines(columns);
+  const std::string stage = TreeTeller(index, blame, verdict).StageText();
+  if (!stage.empty()) lines.AddWrapped(0, "stage  ", stage);
+  return lines.text();
+}
+
+std::string TreeText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
   base::Lines lines(columns);
   const TreeTeller teller(index, blame, verdict);
-  lines.AddWrapped(0, "", VerdictSentence(index, blame, verdict));
-  if (const std::string stage = teller.StageText(); !stage.empty()) lines.AddWrapped(0, "stage  ", stage);
+  if (!teller.HasCulprits()) return "";
   const char* lead = "tree";
   for (const TreeLine& line : teller.Lines()) {
     lines.AddWrapped(
@@ -322,7 +331,6 @@ std::string OpeningText(const BlameIndex& index, const RequestBlame& blame, cons
         line.text);
     lead = "    ";
   }
-  lines.Blank();
   return lines.text();
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,17 @@ std::string KindWords(const Verdict& v) {
   return "undetermined";
 }
 
+// The cause above the root, if that is another's doing; kNone: it is not.
+uint32_t FollowedCause(const Verdict& v) {
+  if (v.root.node == kNone || v.root.hops == 0 || *v.root.advice.text == '\0') return kNone;
+  uint32_t row = v.root.node;
+  while (v.tree[row].parent != 0) row = v.tree[row].parent;
+  for (uint32_t i = 0; i < v.causes.size(); ++i) {
+    if (v.causes[i].blame == v.tree[row].blame) return i;
+  }
+  return kNone;
+}
+
 class Teller {
  public:
   Teller(const blame::Index& index, const RequestBlame& blame) : index_(index), trace_(index.trace), blame_(blame) {}
@@ -160,63 +172,23 @@ class Teller {
            ")";
   }
 
-  std::string Tell(const Verdict& v, size_t columns) const {
-    base::Lines lines(columns);
-    const model::RequestRow& row = trace_.requests[blame_.request];
-    const bool is_compared = v.level != Baseline::Level::kNone;
-    std::string head = "request " + model::RequestName(trace_, row) + "  " + std::string(trace_.strings[row.route]) +
-                       "  " + Ms(v.latency_ns) + " ms";
-    if (blame_.token != kNone) {
-      head += blame::IsFirstToken(trace_, blame_.token) ? " to its first token" : " between two tokens";
-    } else if (row.duration_ns == model::kOpen) {
-      head += " so far";
-    }
-    if (row.end_known && row.outcome != Outcome::kOk) head += ", " + model::EndText(trace_, row);
-    if (is_compared)
-      head += Format(" (p%.3g; typical of ", 100 * v.percentile) + TypicalOf(v, blame_) + ": " + Ms(v.typical_ns) + ")";
-    lines.AddWrapped(0, "", head);
-    if (is_compared)
-      lines.AddWrapped(0, "",
-                       "compared with " + ThoseCompared(v) + Format("; a cause has p <= %s", P(v.alpha).c_str()));
-    if (const std::string at = blame_.token != kNone ? blame::IterationText(index_, blame_.token) : ""; !at.empty())
-      lines.AddWrapped(0, "", at);
-    if (const std::string text = LikeText(v); !text.empty()) lines.AddWrapped(0, "              ", text);
-    for (const std::string& text : {MeanwhileText(v), ProfiledText(trace_, blame_)}) {
-      if (!text.empty()) lines.AddWrapped(0, "", text);
-    }
-    if (const std::string text = CoarseText(v); !text.empty()) lines.AddWrapped(0, "", text);
-    lines.Blank();
-    TellKind(v, &lines);
-    const PrintedVerdict printed(v);
-    for (size_t i = 0; i < v.causes.size(); ++i)
-      TellCause(v, i + 1, v.causes[i], printed.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ",
-                &lines);
-    if (!v.causes.empty() && !v.more_of.empty()) {
-      lines.Add(5, v.more_ns == 0 ? Format("it had %.3g times the usual %s", v.more_factor, v.more_of.c_str())
-                                  : "and " + MoreWorkText(v) + ", " + Signed(v.more_ns));
-    }
-    if (!v.causes.empty() || v.common_ns != 0) {
-      const std::string rest = RestText(v), sum = "sum of excess " + Tenths(printed.latency - printed.typical) + " = " +
-                                                  Tenths(printed.latency) + " - " + Tenths(printed.typical);
-      if (rest.size() < kRestWidth && columns >= kRestIndent + kRestWidth + sum.size()) {
-        lines.Add(kRestIndent, base::PadRight(rest, kRestWidth) + sum);
-      } else {
-        lines.AddWrapped(0, "     ", rest);
-        lines.Add(kRestIndent, sum);
-      }
-    }
-    if (v.causes.size() > 1) lines.Add(5, "fixing all of these would save at most " + Duration(v.joint_saving_ns));
-    for (const Cause& part : v.largest)
-      lines.AddWrapped(5,
-                       base::PadRight(BlameName(part.blame), kBlameWidth) +
-                           base::PadLeft(is_compared ? Signed(part.excess_ns) : Ms(part.blame_ns) + " ms", 10) + "  " +
-                           (is_compared ? P(part) + "  " : ""),
-                       Evidence(part));
-    lines.Blank();
-    TellAdvice(v, &lines);
-    TellBlame(&lines);
-    TellQuality(&lines);
-    return lines.text();
+  VerdictParts Tell(const Verdict& v, size_t columns) const {
+    const auto text = [columns](auto&& tell) {
+      base::Lines lines(columns);
+      tell(&lines);
+      return lines.text();
+    };
+    VerdictParts parts;
+    parts.request = text([&](base::Lines* lines) { TellRequest(v, lines); });
+    parts.compared = text([&](base::Lines* lines) { TellCompared(v, lines); });
+    parts.remarks = text([&](base::Lines* lines) { TellRemarks(v, lines); });
+    parts.why = text([&](base::Lines* lines) { TellWhy(v, columns, lines); });
+    parts.advice = text([&](base::Lines* lines) { TellAdvice(v, lines); });
+    parts.measure = text([&](base::Lines* lines) { TellMeasure(v, lines); });
+    parts.sure = text([&](base::Lines* lines) { TellSureness(v, lines); });
+    parts.blame = text([&](base::Lines* lines) { TellBlame(lines); });
+    parts.quality = text([&](base::Lines* lines) { TellQuality(lines); });
+    return parts;
   }
 
  private:
@@ -229,6 +201,63 @@ class Teller {
     return what + "the same route, in iterations with " +
            (v.level == Baseline::Level::kCell ? "about as many members" : "any number of members");
   }
+  void TellRequest(const Verdict& v, base::Lines* lines) const {
+    const model::RequestRow& row = trace_.requests[blame_.request];
+    std::string head = "request " + model::RequestName(trace_, row) + "  " + std::string(trace_.strings[row.route]) +
+                       "  " + Ms(v.latency_ns) + " ms";
+    if (blame_.token != kNone) {
+      head += blame::IsFirstToken(trace_, blame_.token) ? " to its first token" : " between two tokens";
+    } else if (row.duration_ns == model::kOpen) {
+      head += " so far";
+    }
+    if (row.end_known && row.outcome != Outcome::kOk) head += ", " + model::EndText(trace_, row);
+    if (v.level != Baseline::Level::kNone)
+      head += Format(" (p%.3g; typical of ", 100 * v.percentile) + TypicalOf(v, blame_) + ": " + Ms(v.typical_ns) + ")";
+    lines->AddWrapped(0, "", head);
+  }
+  void TellCompared(const Verdict& v, base::Lines* lines) const {
+    if (v.level != Baseline::Level::kNone)
+      lines->AddWrapped(0, "",
+                        "compared with " + ThoseCompared(v) + Format("; a cause has p <= %s", P(v.alpha).c_str()));
+    if (const std::string at = blame_.token != kNone ? blame::IterationText(index_, blame_.token) : ""; !at.empty())
+      lines->AddWrapped(0, "", at);
+  }
+  void TellRemarks(const Verdict& v, base::Lines* lines) const {
+    if (const std::string text = LikeText(v); !text.empty()) lines->AddWrapped(0, "              ", text);
+    for (const std::string& text : {MeanwhileText(v), ProfiledText(trace_, blame_), CoarseText(v)}) {
+      if (!text.empty()) lines->AddWrapped(0, "", text);
+    }
+  }
+  void TellWhy(const Verdict& v, size_t columns, base::Lines* lines) const {
+    const bool is_compared = v.level != Baseline::Level::kNone;
+    TellKind(v, lines);
+    const PrintedVerdict printed(v);
+    for (size_t i = 0; i < v.causes.size(); ++i)
+      TellCause(v, i + 1, v.causes[i], printed.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ",
+                lines);
+    if (!v.causes.empty() && !v.more_of.empty()) {
+      lines->Add(5, v.more_ns == 0 ? Format("it had %.3g times the usual %s", v.more_factor, v.more_of.c_str())
+                                   : "and " + MoreWorkText(v) + ", " + Signed(v.more_ns));
+    }
+    if (!v.causes.empty() || v.common_ns != 0) {
+      const std::string rest = RestText(v), sum = "sum of excess " + Tenths(printed.latency - printed.typical) + " = " +
+                                                  Tenths(printed.latency) + " - " + Tenths(printed.typical);
+      if (rest.size() < kRestWidth && columns >= kRestIndent + kRestWidth + sum.size()) {
+        lines->Add(kRestIndent, base::PadRight(rest, kRestWidth) + sum);
+      } else {
+        lines->AddWrapped(0, "     ", rest);
+        lines->Add(kRestIndent, sum);
+      }
+    }
+    if (v.causes.size() > 1) lines->Add(5, "fixing all of these would save at most " + Duration(v.joint_saving_ns));
+    for (const Cause& part : v.largest)
+      lines->AddWrapped(5,
+                        base::PadRight(BlameName(part.blame), kBlameWidth) +
+                            base::PadLeft(is_compared ? Signed(part.excess_ns) : Ms(part.blame_ns) + " ms", 10) + "  " +
+                            (is_compared ? P(part) + "  " : ""),
+                        Evidence(part));
+  }
+
   std::string Executor(uint32_t batch) const { return std::string(trace_.strings[trace_.batches[batch].executor]); }
 
   // Nine tenths are as good as all.
@@ -432,39 +461,25 @@ class Teller {
     return thread == kNone ? "" : " on " + ThreadName(trace_, thread);
   }
 
-  // The cause above the root, if that is another's doing; kNone: it is not.
-  static uint32_t FollowedCause(const Verdict& v) {
-    if (v.root.node == kNone || v.root.hops == 0 || *v.root.advice.text == '\0') return kNone;
-    uint32_t row = v.root.node;
-    while (v.tree[row].parent != 0) row = v.tree[row].parent;
-    for (uint32_t i = 0; i < v.causes.size(); ++i) {
-      if (v.causes[i].blame == v.tree[row].blame) return i;
+  void TellAdvice(const Verdict& v, base::Lines* lines) const {
+    const char* lead = "what to do  ";
+    for (const char* const advice : Advices(v)) {
+      lines->AddWrapped(0, lead, model::InHostLanguage(trace_, advice));
+      lead = "            ";
     }
-    return kNone;
   }
 
-  void TellAdvice(const Verdict& v, base::Lines* lines) const {
-    if (*v.advice.text != '\0') lines->AddWrapped(0, "what to do  ", model::InHostLanguage(trace_, v.advice.text));
-    std::string last;
-    const uint32_t followed = FollowedCause(v);
-    if (followed != kNone) {
-      lines->AddWrapped(0, "what to do  ", model::InHostLanguage(trace_, v.root.advice.text));
-      last = v.root.advice.code;
-    }
-    for (uint32_t i = 0; i < v.causes.size(); ++i) {
-      const Cause& cause = v.causes[i];
-      if (i == followed) continue;  // the root's advice is in its place
-      if (last != cause.advice.code)
-        lines->AddWrapped(0, last.empty() ? "what to do  " : "            ",
-                          model::InHostLanguage(trace_, cause.advice.text));
-      last = cause.advice.code;
-    }
+  void TellMeasure(const Verdict& v, base::Lines* lines) const {
     for (const Cause& cause : v.causes) {
       const model::StringId kernel = KernelOf(trace_, blame_, cause);
       if (kernel == 0) continue;
       lines->AddCommand(0, "measure it  ", NcuCommand(trace_, kernel));
       return;
     }
+  }
+
+  void TellSureness(const Verdict& v, base::Lines* lines) const {
+    if (const std::string text = SureText(v); !text.empty()) lines->AddWrapped(0, "how sure    ", text);
   }
 
   // The largest parts first; they add up.
@@ -633,9 +648,42 @@ model::StringId KernelOf(const Trace& trace, const RequestBlame& blame, const Ca
   return 0;
 }
 
+std::vector<const char*> Advices(const Verdict& v) {
+  std::vector<const char*> advices;
+  if (*v.advice.text != '\0') advices.push_back(v.advice.text);
+  std::string_view last;
+  const uint32_t followed = FollowedCause(v);
+  if (followed != kNone) {
+    advices.push_back(v.root.advice.text);
+    last = v.root.advice.code;
+  }
+  for (uint32_t i = 0; i < v.causes.size(); ++i) {
+    const Cause& cause = v.causes[i];
+    if (i == followed) continue;  // the root's advice is in its place
+    if (last != cause.advice.code) advices.push_back(cause.advice.text);
+    last = cause.advice.code;
+  }
+  return advices;
+}
+
+std::string SureText(const Verdict& v) {
+  if (v.causes.empty()) return "";
+  const uint32_t followed = FollowedCause(v);
+  const Cause& cause = v.causes[followed != kNone ? followed : 0];
+  std::string text = ConfidenceText(cause);
+  if (followed != kNone && v.root.confidence < cause.confidence)
+    text = Format("confidence %.2f of the root, %.2f of the wait", v.root.confidence, cause.confidence);
+  if (const std::string but = ContradictionText(cause); !but.empty()) text += ", " + but;
+  return text + "; " + SavingText(v, cause);
+}
+
 std::string ContradictionText(const Cause& cause) {
   if (*cause.contradicted_by == '\0') return "";
   return std::string("but contradicted by ") + cause.contradicted_by + ": " + cause.contradiction;
+}
+
+VerdictParts PartsOf(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
+  return Teller(index.data()->index, blame).Tell(verdict, columns);
 }
 
 std::string SentenceText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
@@ -661,8 +709,12 @@ std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, cons
 
 std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
-  return verdict::OpeningText(index, blame, verdict, columns) +
-         verdict::Teller(index.data()->index, blame).Tell(verdict, columns);
+  const verdict::VerdictParts parts = verdict::PartsOf(index, blame, verdict, columns);
+  base::Lines sentence(columns);
+  sentence.AddWrapped(0, "", VerdictSentence(index, blame, verdict));
+  return sentence.text() + verdict::StageText(index, blame, verdict, columns) +
+         verdict::TreeText(index, blame, verdict, columns) + "\n" + parts.request + parts.compared + parts.remarks +
+         "\n" + parts.why + "\n" + parts.advice + parts.measure + parts.blame + parts.quality;
 }
 
 }  // namespace analyze

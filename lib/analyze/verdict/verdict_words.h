@@ -21,6 +21,20 @@ struct PrintedVerdict {
   int64_t latency, typical, common, rest;
   std::vector<int64_t> causes;
 };
+// The parts of a verdict's text below its tree, in whole lines; each may be "".
+struct VerdictParts {
+  std::string request;   // id, route, latency, and what is typical
+  std::string compared;  // the requests or tokens of the baseline
+  std::string remarks;   // on these, and on the moment
+  std::string why;       // the kind, causes with their numbers, the rest
+  std::string advice;    // "what to do"
+  std::string measure;   // a command
+  std::string sure;      // the confidence, and the most that a fix would save
+  std::string blame;     // "all of it"
+  std::string quality;   // "evidence"
+};
+VerdictParts PartsOf(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns);
+
 // The predicate of a cause of the verdict: "waited 69.1 ms for lock "cache", held by request 0000000000008690
 // (/classify)".
 std::string SentenceText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
@@ -64,6 +78,10 @@ std::string ProfiledText(const model::Trace& trace, const RequestBlame& blame);
 
 // "confidence 0.56 (", the weakest factor in words, ")".
 std::string ConfidenceText(const Cause& cause);
+// What to do, the root's first where it is another's doing.
+std::vector<const char*> Advices(const Verdict& verdict);
+// The confidence of the root, otherwise of the first cause, and the saving; "" without causes.
+std::string SureText(const Verdict& verdict);
 // The culprit's kernel, otherwise the request's own that took the time; 0: there is none.
 model::StringId KernelOf(const model::Trace& trace, const RequestBlame& blame, const Cause& cause);
 // A sentence on the contradicting cause and the reason; "" if there is none.
