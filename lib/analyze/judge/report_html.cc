@@ -47,14 +47,16 @@ constexpr size_t kMostListedEvidence = 3;  // of a finding
 constexpr const char* kNotRecorded = "not recorded";
 constexpr double kShortRunSeconds = 10;  // in a shorter one the recorder's start weighs
 
-constexpr char kStyle[] = R"(.lane{margin:.35rem 0;break-inside:avoid}.lane p{margin:0;font-size:.8rem;line-height:1.25}
+constexpr char kStyle[] = R"(:root{--root:#a3123f;--mine:#3b3b3b;--stay:#c7bbe3}
+@media(prefers-color-scheme:dark){:root{--root:#ff7a9c;--mine:#d0d0d0;--stay:#594c7d}}
+.lane{margin:.35rem 0;break-inside:avoid}.lane p{margin:0;font-size:.8rem;line-height:1.25}
 svg{display:block;width:100%;background:var(--card);border:1px solid var(--line);shape-rendering:crispEdges}
 .lane svg{height:1.2rem}.lane.own svg{height:2.2rem}
-.guilty p,.victim p{font-weight:600}.guilty svg{border-color:var(--wait);border-width:2px}h3{font-size:.95rem;margin:1.1rem 0 .3rem}
+.guilty p,.victim p{font-weight:600}.guilty svg{border-color:var(--root);border-width:2px}h3{font-size:.95rem;margin:1.1rem 0 .3rem}
 .tree{list-style:none;padding:0;margin:.4rem 0}.tree li{margin:.35rem 0;break-inside:avoid}
 .tree p{margin:0 0 0 calc(var(--d)*1.1rem);font-size:.9rem;line-height:1.3}.tree svg{height:.7rem}
-.tree em{font-style:normal;font-weight:600;color:var(--page);background:var(--wait);border-radius:.2rem;padding:0 .3rem;font-size:.75rem}
-h1{font-size:1.25rem;line-height:1.3}.root p{font-weight:600}.less{--c:none;stroke:var(--soft);stroke-dasharray:4 4}.stay{--c:var(--copy)}.bad{--c:var(--wait)}.mine{--c:var(--code)}
+.tree em{font-style:normal;font-weight:600;color:var(--page);background:var(--root);border-radius:.2rem;padding:0 .3rem;font-size:.75rem}
+h1{font-size:1.25rem;line-height:1.3}.root p{font-weight:600}.less{--c:none;stroke:var(--soft);stroke-dasharray:4 4}.stay{--c:var(--stay)}.bad{--c:var(--root)}.mine{--c:var(--mine)}
 .axis{display:flex;justify-content:space-between;font-size:.75rem;color:var(--soft);border-top:1px solid var(--line)}
 .legend{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.8rem;padding:0;margin:.6rem 0;list-style:none}
 .legend i{display:inline-block;width:.8rem;height:.8rem;margin-right:.35rem;vertical-align:-.08rem;background:var(--c);
@@ -404,6 +406,7 @@ class Page {
         if (gpu != kNone && trace_.gpu.stream[gpu] != kNone) note(&streams, trace_.gpu.stream[gpu], ns);
       }
     }
+    const size_t before = out_.size();
     out_ += Lane{"the request", "own", own.Svg(20)}.Html();
     Axis(blame.end_ns - blame.begin_ns);
     WriteLanes(MembersOfStep(*judgement_));
@@ -411,14 +414,22 @@ class Page {
     out_ += "<h3>Its threads and streams</h3>\n";
     for (const auto& [stream, ns] : Longest(streams)) StreamLane(stream);
     for (const auto& [thread, ns] : Longest(threads)) ThreadLane(thread);
-    out_ += "<ul class=\"legend\">";
+    out_.insert(before, Legend(used, has_kernels));
+  }
+
+  std::string Legend(uint32_t used, bool has_kernels) const {
+    std::string legend = "<ul class=\"legend\">";
     for (const Group& group : kGroups) {
       if ((group.blames & used) == 0) continue;
       const char* const name = group.name == kKernels && !has_kernels ? "work of GPUs" : group.name;
-      out_ += std::string("<li><i class=\"") + group.style + "\"></i>" + name + "</li>";
+      legend += std::string("<li><i class=\"") + group.style + "\"></i>" + name + "</li>";
     }
-    if (has_others_) out_ += "<li><i class=\"other\"></i>work of others</li>";
-    out_ += "</ul>\n";
+    if (has_members_)
+      legend +=
+          "<li><i class=\"mine\"></i>this request in its batch</li><li><i class=\"stay\"></i>other members and "
+          "batches</li><li><i class=\"bad\"></i>the batch, or the culprit</li>";
+    if (has_others_) legend += "<li><i class=\"other\"></i>work of others</li>";
+    return legend + "</ul>\n";
   }
 
   void WriteLanes(const Lanes& lanes) {
@@ -426,7 +437,7 @@ class Page {
     out_ += "<h3>" + Escape(lanes.title) + "</h3>\n";
     for (const Lane& lane : lanes.lanes) out_ += lane.Html();
     if (!lanes.more.empty()) P("soft", lanes.more);
-    has_others_ = true;
+    has_others_ = has_members_ = true;
   }
 
   static std::vector<std::pair<uint32_t, int64_t>> Longest(std::vector<std::pair<uint32_t, int64_t>> rows) {
@@ -622,6 +633,7 @@ class Page {
       text += blame.clamps == 0 ? ". "
                                 : "; " + base::Plural(blame.clamps, "timestamp") + " contradicted another, by " +
                                       Duration(blame.clamped_ns) + ". ";
+      if (blame.is_reliable && stretches != 0) text += "Nothing was lost in the time of this verdict. ";
       if (!blame.is_reliable) text += "Too much of its time is missing or contradictory to rely on. ";
     }
     const std::string why = model::WhyNoKernels(trace_);
@@ -653,8 +665,8 @@ class Page {
   const Trace& trace_;
   const HtmlReport& report_;
   const Judgement* const judgement_;
-  std::string headline_;     // the verdict in a sentence
-  bool has_others_ = false;  // a lane has some
+  std::string headline_;                           // the verdict in a sentence
+  bool has_others_ = false, has_members_ = false;  // a lane has some
   std::string out_;
 };
 

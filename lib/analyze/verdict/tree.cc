@@ -13,6 +13,7 @@
 #include "analyze/facts/patience.h"
 #include "analyze/facts/statistics.h"
 #include "analyze/verdict/cause_evidence.h"
+#include "analyze/verdict/place.h"
 #include "analyze/verdict/proof.h"
 
 namespace pitot::verdict {

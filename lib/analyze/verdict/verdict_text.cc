@@ -667,7 +667,8 @@ std::vector<const char*> Advices(const Verdict& v) {
 }
 
 std::string SureText(const Verdict& v) {
-  if (v.causes.empty()) return "";
+  // How sure a part is called what it is says nothing of an undetermined cause.
+  if (v.causes.empty() || v.kind == VerdictKind::kUndetermined) return "";
   const uint32_t followed = FollowedCause(v);
   const Cause& cause = v.causes[followed != kNone ? followed : 0];
   std::string text = ConfidenceText(cause);
