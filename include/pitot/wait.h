@@ -109,7 +109,7 @@ class PITOT_EXPORT Mutex {
     const ConditionVariable* condition = nullptr;
     detail::Ring* ring = nullptr;
     uint64_t head = 0, begin = 0, end = 0;
-    uint32_t spurious = 0;
+    uint32_t depth = 0, spurious = 0;  // open scopes
   };
   std::mutex mutex_;
   Name name_;

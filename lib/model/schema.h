@@ -161,7 +161,7 @@ inline constexpr Table kDevices{{ChunkType::kDevices, "devices", kNumbered, 1}, 
     Value<kNumber>("blocks", &DeviceRow::blocks_per_multiprocessor),
     Value<kNumber>("registers", &DeviceRow::registers_per_multiprocessor),
     Value<kNumber>("shared_bytes", &DeviceRow::shared_bytes_per_multiprocessor),
-    Value<kNumber>("warp_threads", &DeviceRow::threads_per_warp).Since(8),
+    Value<kNumber>("warp_threads", &DeviceRow::threads_per_warp).Since(9),
 }};
 
 inline constexpr Table kStreams{{ChunkType::kStreams, "streams", kNumbered, 1}, &Trace::streams, std::tuple{

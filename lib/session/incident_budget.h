@@ -22,12 +22,13 @@ class IncidentBudget {
 
   enum class Reserve : uint8_t { kNone, kForNewVerdicts };
   enum class Answer : uint8_t { kTaken, kTakenOfReserve, kRefused, kRefusedAgain };
-  // Takes one of `cause`'s incidents, if any is left at `now_ns`. Causes beyond the first 256 share one bucket.
-  Answer Take(const std::string& cause, int64_t now_ns, Reserve reserve) {
+  // Takes one of `cause`'s incidents, if any is left at `now_ns`. If not, it counts as refused, with `more_like_it`.
+  // Causes beyond the first 256 share one bucket.
+  Answer Take(const std::string& cause, int64_t now_ns, Reserve reserve, uint32_t more_like_it = 0) {
     Bucket& bucket = buckets_[NameOf(cause)];
     Refill(&bucket, now_ns);
     if (!MayTake(bucket, now_ns, reserve)) {
-      ++bucket.refusals;
+      bucket.refusals += uint64_t{1} + more_like_it;
       return std::exchange(bucket.refused, true) ? Answer::kRefusedAgain : Answer::kRefused;
     }
     const bool is_of_reserve = bucket.left < 1 + Reserved(reserve);

@@ -38,7 +38,7 @@ PendingIncident::Answer PendingIncident::Take(const QueuedFiring& firing, int64_
   IncidentBudget::Answer answer;
   {
     const base::MutexLock lock(&mutex_);
-    answer = budget_.Take(incident->cause, now_ns, reserve);
+    answer = budget_.Take(incident->cause, now_ns, reserve, firing.more_like_it);
     const bool is_taken = answer == IncidentBudget::Answer::kTaken || answer == IncidentBudget::Answer::kTakenOfReserve;
     if (is_taken) incident->more_like_it = firing.more_like_it + budget_.TakeRefusals(incident->cause);
   }
@@ -55,7 +55,7 @@ PendingIncident::Answer PendingIncident::Take(const QueuedFiring& firing, int64_
 void PendingIncident::Join(const QueuedFiring& firing, uint64_t window_begin_ticks, int64_t due_ns) {
   Incident& incident = *incident_;
   incident.window_begin_ticks = std::min(incident.window_begin_ticks, window_begin_ticks);
-  incident.more_like_it += firing.more_like_it;
+  if (incident.cause == firing.cause) incident.more_like_it += firing.more_like_it;
   const auto has_its_cause = [&](auto& other) { return std::strcmp(other.cause, firing.cause) == 0; };
   // Each cause gets its post window once. If every firing did, a storm would last until the rings forget its start.
   if (std::none_of(incident.firings.begin(), incident.firings.end(), has_its_cause))

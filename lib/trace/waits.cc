@@ -183,7 +183,7 @@ uint64_t ConditionWait::ContinuedFrom() noexcept {
   const Mutex::Woken& woken = mutex_->woken_;
   const bool has_held = (__atomic_load_n(&mutex_->owner_thread_, __ATOMIC_RELAXED) & kHasWoken) != 0;
   if (ring == nullptr || !has_held || woken.condition != condition_ || woken.ring != ring || woken.head != ring->head ||
-      woken.end <= woken.begin + 1 || Clock(ring->gate) - woken.end > TicksOf(kLookNs))
+      woken.depth != ring->depth || woken.end <= woken.begin + 1 || Clock(ring->gate) - woken.end > TicksOf(kLookNs))
     return 0;
   spurious_before_ = woken.spurious + 1;
   return woken.begin + 1;
@@ -199,7 +199,7 @@ ConditionWait::~ConditionWait() {
   }
   const uint64_t end = wait_.End();
   if (end == 0 || is_over_) return;
-  mutex_->woken_ = {condition_, ring, ring->head, wait_.begin_, end, wait_.spurious_};
+  mutex_->woken_ = {condition_, ring, ring->head, wait_.begin_, end, ring->depth, wait_.spurious_};
   __atomic_fetch_or(&mutex_->owner_thread_, kHasWoken, __ATOMIC_RELAXED);
 }
 

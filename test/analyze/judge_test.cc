@@ -346,23 +346,17 @@ TEST_CASE("a host's own analyzers are asked about each incident, and a failing o
   }
 }
 
-TEST_CASE("a finding that most windows of the server have is in the appendix only", "[judge]") {
+TEST_CASE("incidents, which are chosen for being slow, make no finding usual", "[judge]") {
   std::vector<std::unique_ptr<pitot::Analyzer>> own;
   own.push_back(std::make_unique<OwnAnalyzer>("own", "too many pictures of cats"));
   const auto judge = pitot::judge::MakeJudge(NoWarmUp(), std::move(own), JustNow);
-  std::string opening, page;
-  for (int incident = 0; incident < 9; ++incident) {
+  for (int incident = 0; incident < 12; ++incident) {
     const Trace trace = Incident(140, incident * 20'000 * small_server::kUs);
     KeepingHearing hearing(trace);
     REQUIRE(JudgeAll(*judge, hearing).ok());
-    opening = hearing.opening;
-    page = hearing.files["report.html"];
-    const std::string front = opening.substr(0, pitot::base::FindAppendix(opening));
-    INFO(incident << ": " << opening);
-    CHECK(Contains(front, "in window   own.found: too many pictures of cats\n") == (incident < 8));
+    const std::string front = hearing.opening.substr(0, pitot::base::FindAppendix(hearing.opening));
+    CHECK(Contains(front, "in window   own.found: too many pictures of cats\n"));
   }
-  CHECK(Contains(Unwrapped(opening), "own.found: too many pictures of cats; usual here: in 8 of the last 8 windows"));
-  CHECK(Contains(page, "usual here: in 8 of the last 8 windows"));
 }
 
 TEST_CASE("samples tell which findings are usual", "[judge]") {

@@ -288,6 +288,32 @@ TEST_CASE("waits with something between them are several", "[wait]") {
   }
 }
 
+TEST_CASE("a wait in a scope that began after another wait is its own", "[wait]") {
+  fakes::VirtualClock clock{fakes::kStartNs};
+  const fakes::Recording recording;
+  pitot::Mutex mutex("state");
+  pitot::ConditionVariable changed("changed");
+  std::atomic<int> sleeps{0};
+  std::thread waiter([&] {
+    pitot::SetThreadName("waiter");
+    std::unique_lock lock(mutex);
+    ++sleeps;
+    changed.wait(lock);
+    PITOT_SCOPE("second phase");
+    ++sleeps;
+    changed.wait(lock);
+  });
+  for (int i = 1; i <= 2; ++i) {
+    REQUIRE(fakes::WaitUntil([&] { return sleeps == i; }));
+    { const std::lock_guard lock(mutex); }  // free once it sleeps
+    clock.Advance(1'000'000);
+    changed.notify_all();
+  }
+  waiter.join();
+
+  CHECK(WaitsOf(recording.Trace(), "waiter", kCondition).size() == 2);
+}
+
 TEST_CASE("a wait after one whose predicate held is another", "[wait]") {
   fakes::VirtualClock clock{fakes::kStartNs};
   const fakes::Recording recording;

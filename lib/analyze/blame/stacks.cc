@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -188,16 +189,15 @@ StackPlace Stacks::MostCommon(const std::vector<uint32_t>& events) const {
   StackPlace place;
   place.count = static_cast<uint32_t>(events.size());
   for (const uint32_t event : events) {
-    std::string inner;
+    std::set<std::string> seen;  // a function that calls itself counts once
     const uint32_t own = OwnArg(event);
     for (uint32_t number = own; number < kArgsOfStack; ++number) {
       const std::string name = FunctionOf(Name(event, number));
-      if (name.empty() || name == inner) continue;
+      if (name.empty() || !seen.insert(name).second) continue;
       Function& function = functions[name];
       ++function.stacks;
       if (number == own) ++function.innermost;
       function.lines[{Arg(event, number), Arg(event, kCall)}].emplace_back(event, number - kFrame);
-      inner = name;
     }
     if (!Call(event).empty()) ++place.asleep;
   }

@@ -237,8 +237,7 @@ class WhyJudge final : public Judge {
     if (Status s = LearnFrom(judgement.index, hearing, regimes, kLearnBudgetNs); !s.ok()) wrong_ = s.message();
     SaveIfDue(0);
     if (!analyzed.ok()) return analyzed;
-    usual_.Mark(&analysis);
-    usual_.Note({trace.window_begin_ns, trace.window_end_ns}, analysis);
+    usual_.Mark(&analysis);  // by samples alone: windows of incidents were chosen for being slow
     it.html.analysis = &analysis;
     OpenReport(hearing, &it);
     return WritePage(hearing, &it);

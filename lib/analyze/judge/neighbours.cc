@@ -11,6 +11,7 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/verdict/place.h"
 #include "analyze/verdict/tree.h"
+#include "model/request_text.h"
 #include "pitot/model/index.h"
 
 namespace pitot::judge {
@@ -85,7 +86,7 @@ class Neighbours {
   }
   std::string RequestName(uint32_t request) const {
     const model::RequestRow& row = trace_.requests[request];
-    return "request " + base::RequestId(row.id) + " (" + std::string(trace_.strings[row.route]) + ")";
+    return "request " + model::RequestName(trace_, row) + " (" + std::string(trace_.strings[row.route]) + ")";
   }
 
   // The part of the verdict that the root is in, otherwise the largest.

@@ -8,6 +8,7 @@
 #include "analyze/verdict/place.h"
 #include "base/causes.h"
 #include "base/columns.h"
+#include "model/request_text.h"
 
 namespace pitot::verdict {
 
@@ -94,7 +95,7 @@ class Stalled {
     if (by.request != kNone) {
       const model::RequestRow& row = trace_.requests[by.request];
       const std::string route(trace_.strings[row.route]);
-      return has_ids ? "request " + base::RequestId(row.id) + " (" + route + ")" : route;
+      return has_ids ? "request " + model::RequestName(trace_, row) + " (" + route + ")" : route;
     }
     if (by.batch != kNone) {
       const std::string batch = "a batch of " + std::string(trace_.strings[trace_.batches[by.batch].executor]);
@@ -110,7 +111,7 @@ class Stalled {
              MembersText(trace_, batch) + ")";
     if (request == kNone) return "";
     const model::RequestRow& row = trace_.requests[request];
-    return ", for request " + base::RequestId(row.id) + " (" + std::string(trace_.strings[row.route]) + ")";
+    return ", for request " + model::RequestName(trace_, row) + " (" + std::string(trace_.strings[row.route]) + ")";
   }
   std::string What() const {
     if (is_wait_) {
