@@ -63,7 +63,8 @@ def _name(text_of: Callable[..., str], *args: Any) -> int:
         text = text_of(*args)
     except Exception:  # pylint: disable=broad-except
         text = "code"  # of an object with other attributes
-    return _record.evidence_name(f"compile: {text[:_MOST_TEXT]}")
+    name = f"compile: {text[:_MOST_TEXT]}"
+    return _record.evidence_name(name, name)
 
 
 class _Around:

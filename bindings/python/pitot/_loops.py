@@ -237,7 +237,7 @@ def _record_step(callback: Any, context: Any, began: int) -> None:
     except Exception:  # pylint: disable=broad-except
         name = "callback"  # of a class with odd attributes
     current = context.get(_current, _NONE)
-    lib.step_record(_record.evidence_name(name), current.id if current.ended >= began else current.value)
+    lib.step_record(_record.evidence_name(name, name), current.id if current.ended >= began else current.value)
 
 
 def _look_at_loop(kind: type) -> None:
