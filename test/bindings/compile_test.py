@@ -51,6 +51,15 @@ class JITFunction:
         return f"{self.fn.__name__} for {key}"
 
 
+class CompiledKernel:
+    def __init__(self, name):
+        self.name, self.module, self.calls = name, None, 0
+
+    def _init_handles(self):
+        self.calls += 1
+        self.module = object()
+
+
 class Autotuner:
     """As triton.runtime.autotuner.Autotuner."""
 
@@ -81,6 +90,7 @@ class Compilation(unittest.TestCase):
         modules = {
             "torch._dynamo.callback": types.SimpleNamespace(callback_handler=self.handler),
             "triton.runtime.jit": types.SimpleNamespace(JITFunction=JITFunction),
+            "triton.compiler.compiler": types.SimpleNamespace(CompiledKernel=CompiledKernel),
             "triton.runtime.autotuner": types.SimpleNamespace(Autotuner=Autotuner),
             "torch._inductor.runtime.triton_heuristics": types.SimpleNamespace(CachingAutotuner=CachingAutotuner),
         }
@@ -88,7 +98,7 @@ class Compilation(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
         self.seen, names = [], {}
-        self.patch(_record, "evidence_name", lambda text: names.setdefault(len(names), text) and len(names) - 1)
+        self.patch(_record, "evidence_name", lambda text, _rough: names.setdefault(len(names), text) and len(names) - 1)
         self.patch(_library, "scope_begin", lambda name: self.seen.append(names[name]))
         self.patch(_library, "scope_end", lambda: self.seen.append("end"))
         self.compilations = _compile.Compilations()
@@ -128,6 +138,13 @@ class Compilation(unittest.TestCase):
         self.assertEqual(CachingAutotuner("triton_poi_0").benchmark_all_configs(1), (1,))
         self.assertEqual(self.seen[::2], ["compile: Triton kernel _topk_kernel", "compile: autotuning of _topk_kernel",
                                           "compile: autotuning of triton_poi_0"])
+
+    def test_the_launcher_of_a_triton_kernel_is_named_once(self):
+        kernel = CompiledKernel("_topk_kernel")
+        kernel._init_handles()
+        kernel._init_handles()
+        self.assertEqual(self.seen, ["compile: launcher of Triton kernel _topk_kernel", "end"])
+        self.assertEqual(kernel.calls, 2)
 
     def test_an_object_with_other_attributes_is_still_compiled(self):
         self.assertEqual(JITFunction._do_compile(types.SimpleNamespace(fn=types.SimpleNamespace(__name__="f")), 1), "f for 1")

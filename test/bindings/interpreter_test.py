@@ -222,7 +222,7 @@ class EventLoops(WithRecorder):
             _loops._record_step(print, context, _loops._tick())
 
         before = _loops._tick()
-        with unittest.mock.patch.object(_record, "evidence_name", lambda name: names.append(name) or 0):
+        with unittest.mock.patch.object(_record, "evidence_name", lambda name, _rough: names.append(name) or 0):
             step()
         self.assertEqual(names, ["app.py:3 f", "print", "print"])
 
@@ -530,7 +530,8 @@ class Interpreter(WithRecorder):
 
     def test_names_of_evidence_leave_most_of_the_table_to_the_host(self):
         places = [f"app.py:{line} of evidence" for line in range(1100)]
-        with unittest.mock.patch.object(_record, "_evidence", {}):
+        functions = {f"function_{number}": 0 for number in range(1000)}
+        with unittest.mock.patch.multiple(_record, _evidence={}, _rough_evidence=functions):
             names = [_record.evidence_name(place) for place in places]
             self.assertEqual(len(set(names[:1000])), 1000)
             self.assertEqual(set(names[1000:]), {_record._name("(other)")})

@@ -7,6 +7,7 @@ It puts a function around theirs once they are imported. The functions run only 
     torch._dynamo.callback: callback_handler.install_callbacks, around each compilation of Dynamo (PyTorch 2.4 and later). Its start
         and end callbacks count compilations of all threads together, so they do not tell which thread compiles.
     triton.runtime.jit: JITFunction._do_compile (Triton 3.4 and later)
+    triton.compiler.compiler: CompiledKernel._init_handles, of a kernel not yet loaded: it compiles the launcher with a C compiler
     triton.runtime.autotuner: Autotuner._bench, around the measurement of one configuration
     torch._inductor.runtime.triton_heuristics: CachingAutotuner.benchmark_all_configs
 """
@@ -47,6 +48,10 @@ def _of_dynamo(_owner: Any, trigger: Any = None, compile_id: Any = "", *_others:
 
 def _of_kernel(kernel: Any, *_others: Any) -> str:
     return f"Triton kernel {kernel.fn.__name__}"
+
+
+def _of_launcher(kernel: Any, *_others: Any) -> str:
+    return f"launcher of Triton kernel {kernel.name}"
 
 
 def _of_autotuner(tuner: Any, *_others: Any) -> str:
@@ -109,6 +114,17 @@ def _around_method(original: Any, text_of: Callable[..., str]) -> Any:
     return compile_in_scope
 
 
+def _around_load(original: Any, text_of: Callable[..., str]) -> Any:
+    load = _around_method(original, text_of)
+
+    @functools.wraps(original)
+    def load_once(self: Any, *args: Any, **kwargs: Any) -> Any:
+        is_loaded = getattr(self, "module", None) is not None
+        return (original if is_loaded else load)(self, *args, **kwargs)
+
+    return load_once
+
+
 class _Wrapper:
     """One function of a library, and the one put around it."""
 
@@ -165,6 +181,7 @@ class Compilations:
         self._wrappers: List[_Wrapper] = [
             _Wrapper("torch._dynamo.callback", "callback_handler", "install_callbacks", _around_context, _of_dynamo),
             _Wrapper("triton.runtime.jit", "JITFunction", "_do_compile", _around_method, _of_kernel),
+            _Wrapper("triton.compiler.compiler", "CompiledKernel", "_init_handles", _around_load, _of_launcher),
             _Wrapper("triton.runtime.autotuner", "Autotuner", "_bench", _around_method, _of_autotuner),
             _Wrapper("torch._inductor.runtime.triton_heuristics", "CachingAutotuner", "benchmark_all_configs", _around_method,
                      _of_inductor),
