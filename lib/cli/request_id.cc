@@ -30,13 +30,14 @@ bool BeginsWith(std::string_view text, std::string_view part) { return text.comp
 std::set<uint64_t> IdsOf(const model::Trace& trace, const std::string& text) {
   const std::string digits = Digits(text);
   const uint64_t id = std::strtoull(digits.c_str(), nullptr, 16);
-  const std::string_view host_id = std::string_view(text).substr(0, Request::kMaxIdBytes);
   std::set<uint64_t> same, alike;
   for (const model::RequestRow& request : trace.requests) {
     if (request.id == 0) continue;  // no request
     const std::string_view own = trace.strings[request.host_id];
-    if (request.id == id || own == host_id) same.insert(request.id);
-    if (BeginsWith(own, host_id) || (!digits.empty() && BeginsWith(base::RequestId(request.id), digits)))
+    // A longer id was cut at the end of a character, of four bytes at most.
+    const bool is_cut = text.size() > Request::kMaxIdBytes && own.size() + 4 > Request::kMaxIdBytes;
+    if (request.id == id || own == text || (is_cut && BeginsWith(text, own))) same.insert(request.id);
+    if (BeginsWith(own, text) || (!digits.empty() && BeginsWith(base::RequestId(request.id), digits)))
       alike.insert(request.id);
   }
   return same.empty() ? alike : same;

@@ -83,7 +83,7 @@ void SelfCheck::LookAtBatches(const Trace& trace) {
     const bool is_over = request.end_known && trace.RequestEnd(request) < trace.window_end_ns - kStaysNs;
     if (is_over && trace.batches[member.batch].duration_ns == model::kOpen) ++left_behind;
   }
-  found_[kBatches].count = std::max(found_[kBatches].count, left_behind);
+  found_[kBatches].count = left_behind;
 }
 
 // A thread that nobody named has the program's name.
@@ -95,7 +95,7 @@ void SelfCheck::LookAtThreads(const Trace& trace) {
     const std::string_view name = trace.strings[thread.name];
     ++(name.empty() || name == program ? unnamed : named);
   }
-  if (unnamed >= kFewestThreads && unnamed > named) found_[kThreads].count = std::max(found_[kThreads].count, unnamed);
+  found_[kThreads].count = unnamed > named ? unnamed : 0;
 }
 
 std::string SelfCheck::TextOf(Kind kind) const {

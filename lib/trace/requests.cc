@@ -835,7 +835,10 @@ void Request::SetId(const char* id) noexcept {
   if (slot->host_id_words.load(kRelaxed) != 0) return Count(g_details_refused);
   if (size > kMaxIdBytes) Count(g_details_refused);
   uint64_t words[kRequestIdWords] = {};
-  const size_t kept = std::min<size_t>(size, kMaxIdBytes), count = (kept + 7) / 8;
+  size_t kept = std::min<size_t>(size, kMaxIdBytes);
+  // No part of a character of UTF-8 stays.
+  while (size > kMaxIdBytes && kept > 0 && (static_cast<unsigned char>(id[kept]) & 0xc0) == 0x80) --kept;
+  const size_t count = (kept + 7) / 8;
   std::memcpy(words, id, kept);
   for (size_t i = 0; i < count; ++i) slot->host_id[i].store(words[i], kRelease);
   slot->host_id_words.store(static_cast<uint32_t>(count), kRelease);

@@ -88,6 +88,18 @@ TEST_CASE("a scope without such a number is told with the one around it", "[argu
   CHECK(Has(server.json, "\"scope\": \"forward\""));
 }
 
+TEST_CASE("the usual number of very many scopes is that of some of them, all over the trace", "[arguments]") {
+  Server server;
+  const uint32_t other = server.maker.Thread("other engine");
+  for (uint32_t i = 0; i < 20'000; ++i)  // the first quarter has small numbers
+    server.maker.Event(other, server.forward, 100 * kMs + i * 1'000, 500, {},
+                       {i < 5'000 ? 5u + i % 3 : 905u + i % 3, i});
+
+  server.Judge();
+
+  CHECK(Has(server.sentence, "n_prompt 2578, usually 90"));
+}
+
 TEST_CASE("a number is unusual only among eight of its kind", "[arguments]") {
   const uint32_t others = GENERATE(6u, 7u);
   Server server(others);

@@ -347,6 +347,12 @@ class LoopsWithHandlesOfTheirOwn(unittest.TestCase):
         self.assertEqual(self.steps, [7, "a", "end", 0, "b", "end"])
         self.assertEqual(repr(loop.ready[0][1]), repr(self.steps.append))
 
+    def test_the_loop_itself_gets_what_cannot_be_called(self):
+        self.loops.install()
+        loop = self.loop_type()
+        loop.call_soon(None)
+        self.assertIsNone(loop.ready[0][1])
+
     def test_a_callback_that_fails_ends_its_step(self):
         self.loops.install()
         loop = self.loop_type()

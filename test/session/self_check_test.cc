@@ -156,6 +156,19 @@ TEST_CASE("few requests show nothing; those of windows that overlap count once",
   CHECK(check.Look(&later).size() == 1);
 }
 
+TEST_CASE("threads that have their names and batches that are left by now get no remark any more", "[self_check]") {
+  Serves how;
+  how.has_names = how.leaves_batch = false;
+  SelfCheck check;
+  Trace before = Window(how), after = Window({}, 30, 20'000 * kMs);
+  CHECK(check.Look(&before).size() == 2);
+  CHECK(check.Look(&after).empty());
+  for (const char* name : {"threads", "batches"}) {
+    CHECK(!before.AttributeOf(std::string("missing_call.") + name).empty());
+    CHECK(after.AttributeOf(std::string("missing_call.") + name).empty());
+  }
+}
+
 TEST_CASE("a remark is logged once, is in each incident, and ends with the first call", "[self_check]") {
   Serves how;
   how.outcome = Outcome::kCancelled;

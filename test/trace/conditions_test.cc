@@ -249,6 +249,21 @@ TEST_CASE("wake-ups in vain of a loop of the host's are one wait", "[wait]") {
   }
 }
 
+namespace {
+
+// Wakes the waiter of `changed` each time after it has counted up to one more, and is asleep.
+void WakeTwice(const std::atomic<int>& sleeps, pitot::Mutex& mutex, pitot::ConditionVariable& changed,
+               fakes::VirtualClock& clock) {
+  for (int i = 1; i <= 2; ++i) {
+    REQUIRE(fakes::WaitUntil([&] { return sleeps == i; }));
+    { const std::lock_guard lock(mutex); }  // free once it sleeps
+    clock.Advance(1'000'000);
+    changed.notify_all();
+  }
+}
+
+}  // namespace
+
 TEST_CASE("waits with something between them are several", "[wait]") {
   fakes::VirtualClock clock{fakes::kStartNs};
   const fakes::Recording recording;
@@ -276,12 +291,7 @@ TEST_CASE("waits with something between them are several", "[wait]") {
         changed.wait(lock);
       }
     });
-    for (int i = 1; i <= 2; ++i) {
-      REQUIRE(fakes::WaitUntil([&] { return sleeps == i; }));
-      { const std::lock_guard lock(mutex); }  // free once it sleeps
-      clock.Advance(1'000'000);
-      changed.notify_all();
-    }
+    WakeTwice(sleeps, mutex, changed, clock);
     waiter.join();
 
     CHECK(WaitsOf(recording.Trace(), one.between, kCondition).size() == one.waits);
@@ -303,12 +313,7 @@ TEST_CASE("a wait in a scope that began after another wait is its own", "[wait]"
     ++sleeps;
     changed.wait(lock);
   });
-  for (int i = 1; i <= 2; ++i) {
-    REQUIRE(fakes::WaitUntil([&] { return sleeps == i; }));
-    { const std::lock_guard lock(mutex); }  // free once it sleeps
-    clock.Advance(1'000'000);
-    changed.notify_all();
-  }
+  WakeTwice(sleeps, mutex, changed, clock);
   waiter.join();
 
   CHECK(WaitsOf(recording.Trace(), "waiter", kCondition).size() == 2);

@@ -120,6 +120,18 @@ TEST_CASE("a request has the host's own id, open or ended, cut at 64 bytes", "[r
   CHECK(CountRequests().details_refused == 4);
 }
 
+TEST_CASE("an id that is cut ends with a whole character", "[requests]") {
+  VirtualServer server;
+  const std::string kept(Request::kMaxIdBytes - 1, 'x');
+  Request request = Request::Begin("/r");
+  request.SetId((kept + "\u00e9").c_str());  // of two bytes
+  const uint64_t id = request.id();
+  request.Finish(Outcome::kOk);
+
+  CHECK(Text(server.Trace(), RequestOf(server.Trace(), id)->host_id) == kept);
+  CHECK(CountRequests().details_refused == 1);
+}
+
 TEST_CASE("the first of the host's own ids stays, and further ones are counted", "[requests]") {
   VirtualServer server;
   Request request = Request::Begin("/r");

@@ -117,7 +117,8 @@ class _Step:
 
 
 def _as_step(callback: Any) -> Any:
-    return callback if type(callback) is _Step else _Step(callback)
+    # What cannot be called is refused by the loop itself, in its caller's stack.
+    return _Step(callback) if callable(callback) and type(callback) is not _Step else callback
 
 
 def _around_soon(original: Any) -> Any:

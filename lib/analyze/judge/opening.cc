@@ -79,7 +79,7 @@ void AddVerdict(const Judgement& of, const std::string& head, const std::string&
   opening->Add(parts.advice, kMostAdvice);
   opening->Add(parts.sure, kMostSure);
   opening->Add(parts.request, kMostRequest);
-  opening->Add(parts.remarks, 1);
+  opening->Add(parts.remarks, 2);
   opening->Add(parts.quality, 1);
   opening->AddBelow(parts.compared + "\n" + parts.why + "\n" + parts.measure + parts.blame + scopes);
 }
