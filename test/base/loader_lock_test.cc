@@ -17,6 +17,7 @@
 
 #include "base/patient_thread.h"
 #include "fakes/child.h"
+#include "fakes/fork_patience.h"
 #include "fakes/scale.h"
 #include "fakes/wait_until.h"
 
@@ -51,18 +52,6 @@ bool IsAsleep(pid_t thread) {
   if (file != nullptr) std::fclose(file);
   return is_read && state == 'S';
 }
-
-// The longest delay of forks, for a block.
-class Patience {
- public:
-  explicit Patience(int64_t ns) : before_(pitot::base::g_fork_patience_ns.exchange(ns)) {}
-  ~Patience() { pitot::base::g_fork_patience_ns = before_; }
-  Patience(const Patience&) = delete;
-  Patience& operator=(const Patience&) = delete;
-
- private:
-  const int64_t before_;
-};
 
 // A thread of Pitot that is inside the loader until `may_leave` says otherwise. It lives on: ThreadSanitizer reports
 // one that has ended unjoined before a fork.
@@ -107,7 +96,7 @@ extern "C" [[gnu::visibility("default")]] void RunInConstructor() {
 
 TEST_CASE("a fork waits until a thread of Pitot has left the loader", "[loader_lock]") {
   WatchForks();
-  const Patience patience(kPatienceNs);
+  const fakes::ForkPatience patience(kPatienceNs);
   const pid_t forking = gettid();
   pid_t child = 0;
   {
@@ -127,7 +116,7 @@ TEST_CASE("a fork waits until a thread of Pitot has left the loader", "[loader_l
 TEST_CASE("a fork goes on when a thread of Pitot stays inside the loader, and its child knows", "[loader_lock]") {
   WatchForks();
   constexpr int64_t kShortNs = 20'000'000;
-  const Patience patience(kShortNs);
+  const fakes::ForkPatience patience(kShortNs);
   pid_t child = 0;
   const auto begin = steady_clock::now();
   {
@@ -185,7 +174,7 @@ TEST_CASE("a library's constructor can fork while a thread of Pitot waits for th
 TEST_CASE("a child loads libraries although threads of Pitot used the loader until the fork", "[loader_lock][stress]") {
   if (fakes::kThreadSanitizer) return;  // its runtime uses the loader, too
   WatchForks();
-  const Patience patience(kPatienceNs);
+  const fakes::ForkPatience patience(kPatienceNs);
   std::atomic<bool> is_over{false};
   PatientThread user;
   user.Start([&] {

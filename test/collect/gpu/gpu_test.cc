@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "base/loader_lock.h"
 #include "fakes/child.h"
+#include "fakes/fork_patience.h"
 #include "fakes/scale.h"
 #include "session/host.h"
 
@@ -189,6 +189,7 @@ TEST_CASE("the child of a fork adds its own collectors", "[gpu]") {
   session_test::Host host;
   REQUIRE(host.Start());
   REQUIRE(pitot::gpu::Enable(host.recorder, WithNvml()).ok());
+  const fakes::ForkPatience patience;
   const int code = fakes::InChild([] {
     session_test::Host own;
     if (!own.Start()) return 1;
@@ -203,7 +204,7 @@ TEST_CASE("the child of a fork adds its own collectors", "[gpu]") {
 
 TEST_CASE("children that are forked while the collectors begin load libraries", "[gpu][stress]") {
   if (fakes::kThreadSanitizer) return;  // its runtime may use the loader in the child
-  const int64_t before_ns = pitot::base::g_fork_patience_ns.exchange(60'000'000'000);
+  const fakes::ForkPatience patience;
   std::vector<pid_t> children;
   for (int i = 0; i < fakes::Scaled(100); ++i) {
     session_test::Host host;
@@ -214,7 +215,6 @@ TEST_CASE("children that are forked while the collectors begin load libraries", 
       children.push_back(fakes::StartChild(load, 20));
     }
   }
-  pitot::base::g_fork_patience_ns = before_ns;
   for (const pid_t child : children) CHECK(fakes::WaitForChild(child) == 0);
 }
 
