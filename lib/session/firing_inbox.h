@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "session/firing_queue.h"
@@ -43,10 +44,12 @@ class FiringInbox {
       is_more_ = queue_.Pop(&firing);
       if (!is_more_) break;
       std::vector<QueuedFiring>& where = firing.joins_only ? joins_ : begins_;
-      if (where.size() < kMost)
+      if (where.size() < kMost) {
         where.push_back(firing);
-      else
+      } else {
         ++dropped;
+        CountInAnother(firing, &where);
+      }
     }
     // The oldest last, because they are taken from there; of one moment, the first to come.
     for (std::vector<QueuedFiring>* firings : {&begins_, &joins_}) {
@@ -72,6 +75,13 @@ class FiringInbox {
   bool IsEmpty() const noexcept { return !is_more_ && begins_.empty() && joins_.empty(); }
 
  private:
+  // A dropped firing, in the newest of its cause.
+  static void CountInAnother(const QueuedFiring& dropped, std::vector<QueuedFiring>* waiting) noexcept {
+    const auto at = std::find_if(waiting->rbegin(), waiting->rend(),
+                                 [&](auto& one) { return std::strcmp(one.cause, dropped.cause) == 0; });
+    if (at != waiting->rend()) at->more_like_it += 1 + dropped.more_like_it;
+  }
+
   FiringQueue queue_;
   std::atomic<uint64_t> beginnings_{0};  // pushed or being pushed, not Taken
   // Used by the watcher only.

@@ -52,6 +52,8 @@ class IncidentBudget {
     if (!is_of_reserve) bucket.returns -= 1;
     bucket.left = std::min(bucket.left + 1, static_cast<double>(per_hour_));
   }
+  // Counts events of the cause that neither began nor joined an incident of it.
+  void AddRefusals(const std::string& cause, uint64_t count) { buckets_[NameOf(cause)].refusals += count; }
   // How many of the cause were refused since the last call; 0 if it shares a bucket.
   uint64_t TakeRefusals(const std::string& cause) {
     const auto at = buckets_.find(cause);
@@ -71,7 +73,7 @@ class IncidentBudget {
     bool used = false;
     bool refused = false;  // at the last call
     double left = 0;
-    double returns = 0;  // places that may yet be given back
+    double returns = 0;  // places that may yet be given back; all of an hour's at first, as those left
     int64_t at_ns = 0;
     int64_t next_trial_ns = 0;
     uint64_t refusals = 0;

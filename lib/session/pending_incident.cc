@@ -28,7 +28,10 @@ PendingIncident::Answer PendingIncident::Take(const QueuedFiring& firing, int64_
     Join(firing, window_begin_ticks, due_ns);
     return Answer::kJoined;
   }
-  if (firing.joins_only) return Answer::kSuppressed;
+  if (firing.joins_only) {
+    NoteRefused(firing.cause, uint64_t{1} + firing.more_like_it);
+    return Answer::kSuppressed;
+  }
   auto incident = std::make_unique<Incident>();
   incident->cause = firing.cause;
   incident->firings.push_back(firing);
@@ -55,7 +58,10 @@ PendingIncident::Answer PendingIncident::Take(const QueuedFiring& firing, int64_
 void PendingIncident::Join(const QueuedFiring& firing, uint64_t window_begin_ticks, int64_t due_ns) {
   Incident& incident = *incident_;
   incident.window_begin_ticks = std::min(incident.window_begin_ticks, window_begin_ticks);
-  if (incident.cause == firing.cause) incident.more_like_it += firing.more_like_it;
+  if (incident.cause == firing.cause)
+    incident.more_like_it += firing.more_like_it;
+  else if (firing.more_like_it != 0)
+    NoteRefused(firing.cause, firing.more_like_it);
   const auto has_its_cause = [&](auto& other) { return std::strcmp(other.cause, firing.cause) == 0; };
   // Each cause gets its post window once. If every firing did, a storm would last until the rings forget its start.
   if (std::none_of(incident.firings.begin(), incident.firings.end(), has_its_cause))
@@ -64,6 +70,11 @@ void PendingIncident::Join(const QueuedFiring& firing, uint64_t window_begin_tic
     incident.firings.push_back(firing);
   else
     ++incident.firings_unlisted;
+}
+
+void PendingIncident::NoteRefused(const char* cause, uint64_t count) {
+  const base::MutexLock lock(&mutex_);
+  budget_.AddRefusals(cause, count);
 }
 
 std::unique_ptr<Incident> PendingIncident::Release() noexcept {

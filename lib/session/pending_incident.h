@@ -48,7 +48,9 @@ class PendingIncident {
   bool HasPlace(const char* cause, int64_t now_ns, IncidentBudget::Reserve reserve) PITOT_EXCLUDES(mutex_);
 
  private:
-  void Join(const QueuedFiring& firing, uint64_t window_begin_ticks, int64_t due_ns);
+  void Join(const QueuedFiring& firing, uint64_t window_begin_ticks, int64_t due_ns) PITOT_EXCLUDES(mutex_);
+  // The next incident of the cause counts them.
+  void NoteRefused(const char* cause, uint64_t count) PITOT_EXCLUDES(mutex_);
 
   const Options& options_;
   uint64_t start_ticks_ = 0;

@@ -40,8 +40,9 @@ class FailureTrigger final : public Trigger {
     detail.Add("%s after %.1f ms", request.outcome == Outcome::kTimedOut ? "timed out" : what,
                Milliseconds(request.latency_ns));
     if (request.deadline_ns != 0) detail.Add(", deadline %.1f ms", Milliseconds(request.deadline_ns));
-    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only,
-               cool_down_.TakeRefused(request.route_index)});
+    cool_down_.Fire(
+        request.route_index,
+        {request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only}, sink);
   }
 
  private:

@@ -91,9 +91,11 @@ class CoolDown {
     refused_[slot % kMaxRoutes].fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  // How many it has refused since the last call.
-  uint32_t TakeRefused(uint32_t slot) noexcept {
-    return refused_[slot % kMaxRoutes].exchange(0, std::memory_order_relaxed);
+  // Fires, and says how many were refused since the last firing. One without room counts as refused, too.
+  void Fire(uint32_t slot, Firing firing, FiringSink& sink) noexcept {
+    std::atomic<uint32_t>& refused = refused_[slot % kMaxRoutes];
+    firing.more_like_it = refused.exchange(0, std::memory_order_relaxed);
+    if (!sink.Fire(firing)) refused.fetch_add(firing.more_like_it + 1, std::memory_order_relaxed);
   }
 
  private:

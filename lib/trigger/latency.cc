@@ -106,8 +106,9 @@ class LatencyTrigger final : public Trigger {
       detail.Add(like.is_of_its_size ? " requests of its size" : " requests of its route");
     }
     if (n_ > 1) detail.Add(", %u of the last %u requests were", above_of_last, n_);
-    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only,
-               cool_down_.TakeRefused(request.route_index)});
+    cool_down_.Fire(
+        request.route_index,
+        {request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only}, sink);
   }
 
   const LatencyTriggerOptions options_;  // its strings are the host's: route_ holds the copy

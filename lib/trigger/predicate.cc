@@ -34,8 +34,9 @@ class PredicateTrigger final : public Trigger {
 
     Detail detail;
     detail.Add("%s, %s after %.1f ms", request.route, OutcomeName(request.outcome), Milliseconds(request.latency_ns));
-    sink.Fire({request.id, cause_.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only,
-               cool_down_.TakeRefused(0)});
+    cool_down_.Fire(
+        0, {request.id, cause_.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only},
+        sink);
   }
 
  private:

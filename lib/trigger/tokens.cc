@@ -106,8 +106,9 @@ class TokensTrigger final : public Trigger {
       detail.Add("%.1f ms between tokens, above %s, %u tokens into the request", Milliseconds(gap_ns), above.text(),
                  request.output_tokens);
     }
-    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only,
-               cool_down_.TakeRefused(request.route_index)});
+    cool_down_.Fire(
+        request.route_index,
+        {request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only}, sink);
   }
 
  private:

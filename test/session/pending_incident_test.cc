@@ -110,3 +110,24 @@ TEST_CASE("a firing that may only join begins nothing", "[pending]") {
   CHECK(rig.pending.Take(firing, kSecond, IncidentBudget::Reserve::kNone) == Answer::kSuppressed);
   CHECK(rig.pending.get() == nullptr);
 }
+
+TEST_CASE("firings that neither began nor joined an incident of their cause are counted by its next one", "[pending]") {
+  Rig rig;
+  rig.options.max_incidents_per_cause_and_hour = 3600;
+  PendingIncident pending{&rig.options};
+  const auto take = [&](const char* cause, bool joins_only, uint32_t more_like_it) {
+    auto firing = session_test::QueuedFiring(cause, static_cast<uint64_t>(kSecond));
+    firing.joins_only = joins_only;
+    firing.more_like_it = more_like_it;
+    return pending.Take(firing, kSecond, IncidentBudget::Reserve::kNone);
+  };
+
+  REQUIRE(take("slow", true, 4) == Answer::kSuppressed);  // the incident had just gone
+  REQUIRE(take("failed", false, 0) == Answer::kBegan);
+  REQUIRE(take("slow", true, 20) == Answer::kJoined);
+  CHECK(pending.get()->more_like_it == 0);
+  pending.Release();
+
+  REQUIRE(take("slow", false, 100) == Answer::kBegan);
+  CHECK(pending.get()->more_like_it == 125);
+}

@@ -110,6 +110,29 @@ TEST_CASE("any number of firings joining one on its way does not keep that out",
   CHECK(next.at_ticks == 10);
 }
 
+TEST_CASE("a firing without room in the inbox is counted by one of its cause that waits there", "[watcher]") {
+  FiringInbox inbox;
+  inbox.Reserve();
+  pitot::Firing firing = Joins();
+  uint64_t dropped = 0;
+  for (size_t i = 0; i < FiringInbox::kMost; ++i) {
+    REQUIRE(inbox.Push(firing, i, 0));
+    dropped += inbox.Collect();
+  }
+  REQUIRE(dropped == 0);
+  firing.more_like_it = 4;
+  REQUIRE(inbox.Push(firing, 1000, 0));
+  firing.cause = "other";
+  REQUIRE(inbox.Push(firing, 1000, 0));
+
+  CHECK(inbox.Collect() == 2);
+
+  QueuedFiring next;
+  uint64_t more_like_it = 0;
+  while (inbox.Next(true, &next)) more_like_it += next.more_like_it;
+  CHECK(more_like_it == 5);
+}
+
 TEST_CASE("a site open for long is read once, not at every look", "[watcher]") {
   reads = 0;
   SiteNames names(CountedRead);

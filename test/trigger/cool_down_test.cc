@@ -9,24 +9,34 @@
 
 using fakes::Advance;
 
-TEST_CASE("a trigger in its cool-down fires only to join a pending incident", "[trigger]") {
-  using pitot::Trigger;
-  std::vector<std::pair<const char*, std::unique_ptr<Trigger>>> triggers;
+namespace {
+
+std::vector<std::pair<const char*, std::unique_ptr<pitot::Trigger>>> Triggers() {
+  std::vector<std::pair<const char*, std::unique_ptr<pitot::Trigger>>> triggers;
   triggers.emplace_back("latency", pitot::trigger::MakeLatency({.above_ms = 40}, fakes::Clock));
   triggers.emplace_back("failure", pitot::trigger::MakeFailure({}, fakes::Clock));
   triggers.emplace_back(
       "predicate", pitot::trigger::MakePredicate({.predicate = [](void*, const pitot::RequestView&) { return true; }},
                                                  fakes::Clock));
   triggers.emplace_back("tokens", pitot::trigger::MakeTokens({.gap_above_ms = 40}, fakes::Clock));
-  for (const auto& [name, trigger] : triggers) {
+  return triggers;
+}
+
+// An event for each of them.
+void Happens(pitot::Trigger* trigger, fakes::Sink* sink) {
+  auto request = fakes::Request(50);
+  request.outcome = pitot::Outcome::kFailed;
+  trigger->OnFinish(request, *sink);
+  trigger->OnTokens(request, 50'000'000, *sink);
+}
+
+}  // namespace
+
+TEST_CASE("a trigger in its cool-down fires only to join a pending incident", "[trigger]") {
+  for (const auto& [name, trigger] : Triggers()) {
     INFO(name);
     fakes::Sink sink;
-    const auto happens = [&sink, &it = *trigger] {
-      auto request = fakes::Request(50);
-      request.outcome = pitot::Outcome::kFailed;
-      it.OnFinish(request, sink);
-      it.OnTokens(request, 50'000'000, sink);
-    };
+    const auto happens = [&sink, &it = *trigger] { Happens(&it, &sink); };
 
     happens();
     happens();
@@ -62,4 +72,31 @@ TEST_CASE("an event twice as bad as the one that fired breaks the cool-down, and
   Advance(1000);
   CHECK(takes(50));
   CHECK(takes(100));
+}
+
+TEST_CASE("events of a cool-down, and firings for which there was no room, are counted by the next firing",
+          "[trigger]") {
+  for (const auto& [name, trigger] : Triggers()) {
+    INFO(name);
+    fakes::Sink sink;
+    const auto happens = [&sink, &it = *trigger](uint64_t later_ms) {
+      Advance(later_ms);
+      Happens(&it, &sink);
+    };
+
+    happens(0);
+    happens(0);
+    happens(0);
+    sink.takes = false;
+    happens(1000);
+    sink.takes = true;
+    happens(1000);
+    happens(1000);
+
+    REQUIRE(sink.fired.size() == 4);
+    CHECK(sink.fired[0].more_like_it == 0);
+    CHECK(sink.fired[1].more_like_it == 2);
+    CHECK(sink.fired[2].more_like_it == 3);  // and the one that found no room
+    CHECK(sink.fired[3].more_like_it == 0);
+  }
 }

@@ -21,13 +21,14 @@ struct Fired {
   uint32_t pre_window_ms;
   uint32_t post_window_ms;
   bool joins_only;
+  uint32_t more_like_it;
 };
 
 class Sink final : public pitot::FiringSink {
  public:
   bool Fire(const pitot::Firing& firing) noexcept override {
-    fired.push_back(
-        {firing.request, firing.cause, firing.detail, firing.pre_window_ms, firing.post_window_ms, firing.joins_only});
+    fired.push_back({firing.request, firing.cause, firing.detail, firing.pre_window_ms, firing.post_window_ms,
+                     firing.joins_only, firing.more_like_it});
     return takes;
   }
   bool MayJoin() noexcept override { return may_join; }

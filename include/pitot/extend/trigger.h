@@ -34,7 +34,7 @@ struct Firing {
   uint32_t pre_window_ms = 0;   // 0: the recorder's
   uint32_t post_window_ms = 0;  // 0: the recorder's
   bool joins_only = false;      // joins a pending incident, but begins none: the trigger cools down
-  uint32_t more_like_it = 0;    // events like it since the last firing: none fired, because the trigger cooled down
+  uint32_t more_like_it = 0;    // events like it since the last firing: the trigger cooled down, or there was no room
 };
 
 // An open scope, as triggers see it.
