@@ -150,9 +150,8 @@ class PITOT_EXPORT ConditionWait {
     uint64_t events;      // of its thread, until then
     Owner owner;
   };
+  class Sleeping;
   uint64_t ContinuedFrom() noexcept;
-  void BeginSleep() noexcept;
-  void EndSleep() noexcept;
   Owner FindNotifier() const noexcept;
   ConditionVariable* condition_;
   Mutex* mutex_;

@@ -534,14 +534,15 @@ void Assembler::AddUsage(const Record& record, uint32_t thread) {
   Add({Ns(record.end_ticks), trace_.threads[thread].tid, usage}, kUsageCost, &usages_);
 }
 
-// A wait for a condition that goes on after a wake-up in vain is recorded at each, from its beginning on: the newest
-// record has all. The earlier ones overlap it, and with them go their waits for the mutex.
+// A wait for a condition that goes on after a wake-up in vain is recorded at each, from a tick after the beginning of
+// the record before: the newest record has all. The earlier ones overlap it, and with them go their waits for the
+// mutex.
 bool Assembler::IsSuperseded(const Record& record) {
   if (record.site == reinterpret_cast<uintptr_t>(&trace::kRelockSite))
     return record.begin_ticks > wait_begin_ticks_ && record.end_ticks <= superseded_until_ticks_;
   if (record.site != reinterpret_cast<uintptr_t>(&trace::kConditionSite)) return false;
   const bool is_superseded = record.begin_ticks < wait_begin_ticks_ && wait_begin_ticks_ < record.end_ticks;
-  if (!is_superseded) wait_begin_ticks_ = record.begin_ticks;
+  wait_begin_ticks_ = record.begin_ticks;
   superseded_until_ticks_ = is_superseded ? record.end_ticks : 0;
   return is_superseded;
 }

@@ -203,30 +203,35 @@ ConditionWait::~ConditionWait() {
   __atomic_fetch_or(&mutex_->owner_thread_, kHasWoken, __ATOMIC_RELAXED);
 }
 
+// A sleep ends by an exception, too: a thread may be cancelled in it.
+class ConditionWait::Sleeping {
+ public:
+  explicit Sleeping(ConditionWait* wait) noexcept : waiters_(&wait->mutex_->waiters_) {
+    wait->wait_.spurious_ = wait->spurious_before_ + wait->sleeps_++;
+    wait->holds_ = wait->mutex_->holds_ + (wait->sleeps_ == 1 ? 1 : 0);  // its own
+    wait->notifications_ = __atomic_load_n(&wait->condition_->notifications_, __ATOMIC_RELAXED);
+    __atomic_fetch_add(waiters_, kSleeper, __ATOMIC_RELAXED);
+  }
+  ~Sleeping() { __atomic_fetch_sub(waiters_, kSleeper, __ATOMIC_RELAXED); }
+  Sleeping(const Sleeping&) = delete;
+  Sleeping& operator=(const Sleeping&) = delete;
+
+ private:
+  uint32_t* const waiters_;
+};
+
 void ConditionWait::Sleep() {
-  BeginSleep();
+  const Sleeping sleeping(this);
   condition_->condition_.wait(*this);
-  EndSleep();
 }
 
 bool ConditionWait::SleepFor(uint64_t ns) {
   // A year counts as for ever, and does not overflow the clock.
   constexpr uint64_t kLongestNs = uint64_t{365} * 86'400 * 1'000'000'000;
-  BeginSleep();
+  const Sleeping sleeping(this);
   const auto timeout = std::chrono::nanoseconds(ns < kLongestNs ? ns : kLongestNs);
-  const bool is_notified = condition_->condition_.wait_for(*this, timeout) == std::cv_status::no_timeout;
-  EndSleep();
-  return is_notified;
+  return condition_->condition_.wait_for(*this, timeout) == std::cv_status::no_timeout;
 }
-
-void ConditionWait::BeginSleep() noexcept {
-  wait_.spurious_ = spurious_before_ + sleeps_++;
-  holds_ = mutex_->holds_ + (sleeps_ == 1 ? 1 : 0);  // its own
-  notifications_ = __atomic_load_n(&condition_->notifications_, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&mutex_->waiters_, kSleeper, __ATOMIC_RELAXED);
-}
-
-void ConditionWait::EndSleep() noexcept { __atomic_fetch_sub(&mutex_->waiters_, kSleeper, __ATOMIC_RELAXED); }
 
 // A thread that only looked at its predicate has changed nothing: it is not noted as a holder, and nobody waited for
 // it.

@@ -252,17 +252,40 @@ TEST_CASE("wake-ups in vain of a loop of the host's are one wait", "[wait]") {
 namespace {
 
 // Wakes the waiter of `changed` each time after it has counted up to one more, and is asleep.
-void WakeTwice(const std::atomic<int>& sleeps, pitot::Mutex& mutex, pitot::ConditionVariable& changed,
-               fakes::VirtualClock& clock) {
-  for (int i = 1; i <= 2; ++i) {
+void Wake(int times, int64_t every_ns, const std::atomic<int>& sleeps, pitot::Mutex& mutex,
+          pitot::ConditionVariable& changed, fakes::VirtualClock& clock) {
+  for (int i = 1; i <= times; ++i) {
     REQUIRE(fakes::WaitUntil([&] { return sleeps == i; }));
     { const std::lock_guard lock(mutex); }  // free once it sleeps
-    clock.Advance(1'000'000);
+    clock.Advance(every_ns);
     changed.notify_all();
   }
 }
 
 }  // namespace
+
+TEST_CASE("a first sleep shorter than its wake-ups in vain are many is part of the one wait", "[wait]") {
+  fakes::VirtualClock clock{fakes::kStartNs};
+  const fakes::Recording recording;
+  pitot::Mutex mutex("state");
+  pitot::ConditionVariable changed("changed");
+  constexpr int kSleeps = 8;
+  std::atomic<int> sleeps{0};
+  std::thread waiter([&] {
+    pitot::SetThreadName("waiter");
+    std::unique_lock lock(mutex);
+    while (sleeps < kSleeps) {
+      ++sleeps;
+      changed.wait(lock);
+    }
+  });
+  Wake(kSleeps, 2, sleeps, mutex, changed, clock);
+  waiter.join();
+
+  const auto waits = WaitsOf(recording.Trace(), "waiter", kCondition);
+  REQUIRE(waits.size() == 1);
+  CHECK(waits[0].args[4].second == std::to_string(kSleeps - 1));
+}
 
 TEST_CASE("waits with something between them are several", "[wait]") {
   fakes::VirtualClock clock{fakes::kStartNs};
@@ -291,7 +314,7 @@ TEST_CASE("waits with something between them are several", "[wait]") {
         changed.wait(lock);
       }
     });
-    WakeTwice(sleeps, mutex, changed, clock);
+    Wake(2, 1'000'000, sleeps, mutex, changed, clock);
     waiter.join();
 
     CHECK(WaitsOf(recording.Trace(), one.between, kCondition).size() == one.waits);
@@ -313,7 +336,7 @@ TEST_CASE("a wait in a scope that began after another wait is its own", "[wait]"
     ++sleeps;
     changed.wait(lock);
   });
-  WakeTwice(sleeps, mutex, changed, clock);
+  Wake(2, 1'000'000, sleeps, mutex, changed, clock);
   waiter.join();
 
   CHECK(WaitsOf(recording.Trace(), "waiter", kCondition).size() == 2);
