@@ -18,8 +18,9 @@
 PITOT_NAMESPACE_BEGIN
 
 // Begins or ends watching. While anybody watches, the usual latency and gap between tokens of each route is learned.
-// Calls are counted. Threads: any. Cost: while on, a few relaxed loads and stores for each finished request; otherwise
-// a load.
+// Calls are counted. Threads: any.
+// Cost: while on, a few relaxed loads and stores for each finished request, and for each mark of output tokens after a
+// request's first; otherwise a load for each of them.
 PITOT_EXPORT void WatchLateRequests(bool is_on) noexcept;
 
 // Finds threads at work while a request is late: past its deadline, past a trigger's fixed latency, or open for 1.5
