@@ -13,6 +13,7 @@
 #include "cli/files.h"
 #include "pitot/analyze/asked.h"
 #include "pitot/analyze/report_html.h"
+#include "session/text_sink.h"
 
 namespace pitot::cli {
 namespace {
@@ -50,15 +51,6 @@ struct Answer {
   analyze::AnalysisReport analysis;
 };
 
-class TextSink final : public ByteSink {
- public:
-  bool Write(const void* data, uint64_t size) noexcept override {
-    text.append(static_cast<const char*>(data), size);
-    return true;
-  }
-  std::string text;
-};
-
 // The text report, with the opening of an incident's report. It lacks what only the server knows: the former normal
 // state, and drifts of routes.
 class TextFile : public Serializer {
@@ -67,7 +59,7 @@ class TextFile : public Serializer {
   const char* FileName() const noexcept override { return report_->FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
     Answer answer(trace);
-    TextSink report;
+    session::TextSink report;
     if (Status s = report_->Serialize(trace, report); !s.ok()) return s;
     base::OpeningSize size;
     // Without a verdict the report stays as it is; `pitot why` gives the reasons.

@@ -10,6 +10,7 @@
 #include "pitot/serialize/dump.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/report.h"
+#include "session/text_sink.h"
 
 namespace pitot::session {
 namespace {
@@ -41,19 +42,6 @@ class Short final : public Serializer {
  private:
   const std::string_view text_;
   const char* const name_;
-};
-
-class TextSink final : public ByteSink {
- public:
-  bool Write(const void* data, uint64_t size) noexcept override {
-    try {
-      text.append(static_cast<const char*>(data), size);
-      return true;
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
-  }
-  std::string text;
 };
 
 // Another serializer's file with an opening.

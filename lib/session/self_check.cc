@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <new>
 
 #include "base/columns.h"
 #include "model/missing_call.h"
@@ -45,9 +46,13 @@ std::optional<std::string> SelfCheck::TokensOf(const Trigger* trigger) {
   return route != nullptr ? route : "";
 }
 
-void SelfCheck::NoteTokens(const std::string& route) {
-  const base::MutexLock lock(&mutex_);
-  token_routes_.push_back(route);
+void SelfCheck::NoteTokens(const std::string& route) noexcept {
+  try {
+    const base::MutexLock lock(&mutex_);
+    token_routes_.push_back(route);
+  } catch (const std::bad_alloc&) {
+    // The trigger is added all the same.
+  }
 }
 
 bool SelfCheck::IsWatched(std::string_view route) {

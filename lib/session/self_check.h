@@ -26,8 +26,8 @@ class SelfCheck {
 
   // The route whose tokens a trigger watches, "" for all; none: it watches no tokens.
   static std::optional<std::string> TokensOf(const Trigger* trigger);
-  // Such a trigger was added. Threads: any. May throw bad_alloc.
-  void NoteTokens(const std::string& route) PITOT_EXCLUDES(mutex_);
+  // Such a trigger was added. Without memory its tokens are not missed. Threads: any.
+  void NoteTokens(const std::string& route) noexcept PITOT_EXCLUDES(mutex_);
 
   // Adds what is missing to the trace, as attributes "missing_call.NAME" with the remedy. Returns those that no trace
   // had before, for the log. One thread at a time. May throw bad_alloc.
