@@ -534,8 +534,10 @@ TEST_CASE("the usual time of a batch is that of batches with about as much work"
 
 TEST_CASE("in an engine that begins the next step early, a prompt is named in whichever step the time was recorded",
           "[mixed_work]") {
-  // Each step begins when the one before it is scheduled to end 8 ms later, and ends 10 ms after that. A step with a
-  // prompt takes 6 ms more of code at its begin: the step before it waits for that, too.
+  // Each step ends after the code of the next one, or of the one after that. A prompt takes 5 ms more of code at its
+  // step's begin: the steps before it wait for that, too.
+  const uint32_t ahead = GENERATE(1u, 2u);
+  CAPTURE(ahead);
   TraceMaker maker;
   const uint32_t thread = maker.Thread("engine"), site = maker.Site(SiteKind::kScope, "execute");
   maker.trace.window_end_ns = 100'000 * kMs;
@@ -552,15 +554,14 @@ TEST_CASE("in an engine that begins the next step early, a prompt is named in wh
   std::vector<Step> steps;
   int64_t at_ns = 2 * kMs;
   for (uint32_t i = 0; i < 200; ++i) {
-    const bool is_late = i == 150, has_prompt = i % 10 == 5;
+    const bool is_late = i == 150, has_prompt = i % 6 == 3;
     steps.push_back({at_ns, (is_late ? 60 : has_prompt ? 6 : 1) * kMs, is_late ? 4'000. : has_prompt ? 50. : 0.});
     at_ns += steps.back().code_ns + kMs;
   }
-  steps.push_back({at_ns, kMs, 0});
-  uint32_t late = kNone, guilty = kNone;
-  for (uint32_t i = 0; i + 1 < steps.size(); ++i) {
+  uint32_t late = kNone, usual = kNone, guilty = kNone;
+  for (uint32_t i = 0; i + ahead < steps.size(); ++i) {
     const Step& step = steps[i];
-    const int64_t end_ns = steps[i + 1].begin_ns + steps[i + 1].code_ns;  // after the code of the next step
+    const int64_t end_ns = steps[i + ahead].begin_ns + steps[i + ahead].code_ns;
     const uint32_t batch = maker.Batch(1'000 + i, "vllm step", thread, step.begin_ns, end_ns - step.begin_ns);
     maker.trace.batches[batch].close = static_cast<uint8_t>(BatchClose::kStep);
     for (const uint32_t one : decoders) {
@@ -576,7 +577,8 @@ TEST_CASE("in an engine that begins the next step early, a prompt is named in wh
       if (i == 150) guilty = prompt;
     }
     maker.Event(thread, site, step.begin_ns, step.code_ns, {kNone, batch});
-    if (i == 149) late = static_cast<uint32_t>(maker.trace.tokens.size()) - 1;
+    if (i == 150 - ahead) late = static_cast<uint32_t>(maker.trace.tokens.size()) - 1;
+    if (i == 99 - ahead) usual = static_cast<uint32_t>(maker.trace.tokens.size()) - 1;
   }
   const model::Trace trace = maker.Finish();
   REQUIRE(FindInconsistency(trace) == "");
@@ -586,4 +588,6 @@ TEST_CASE("in an engine that begins the next step early, a prompt is named in wh
   REQUIRE(!judgement.verdict.causes.empty());
   CHECK(judgement.verdict.causes[0].blame == Blame::kExecutorBusy);
   CHECK(judgement.verdict.causes[0].by.request == guilty);
+  REQUIRE(JudgeToken(trace, usual, &judgement).ok());
+  CHECK(judgement.blame.blame[Blame::kExecutorBusy] >= 3 * kMs);  // most of a prompt of usual length
 }

@@ -240,17 +240,22 @@ void MixedWorkFinder::AddStep(uint32_t batch) {
   if (step.length_ns > 0) steps_.push_back(std::move(step));
 }
 
-// An engine that schedules ahead works for two steps at once: a large one makes its neighbours long, too.
+// An engine that schedules ahead works for several steps at once: a large one makes those long that overlap it. Steps
+// are in the order of their begins.
 void MixedWorkFinder::FindBesideLarge() {
-  std::map<uint32_t, size_t> last_of;  // by thread
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const model::BatchRow& row = trace_.batches[steps_[i].batch];
-    const auto [last, is_first] = last_of.try_emplace(row.thread, i);
-    if (!is_first && trace_.BatchEnd(trace_.batches[steps_[last->second].batch]) > row.begin_ns) {
-      steps_[i].is_beside_large |= steps_[last->second].large != 0;
-      steps_[last->second].is_beside_large |= steps_[i].large != 0;
-    }
-    last->second = i;
+  std::map<uint32_t, int64_t> ended_ns,
+      next_ns;  // by thread: the latest end of large steps before, the next one's begin
+  for (Step& step : steps_) {
+    const model::BatchRow& row = trace_.batches[step.batch];
+    const auto [large, is_first] = ended_ns.try_emplace(row.thread, INT64_MIN);
+    step.is_beside_large = row.begin_ns < large->second;
+    if (step.large != 0) large->second = std::max(large->second, trace_.BatchEnd(row));
+  }
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    const model::BatchRow& row = trace_.batches[step->batch];
+    const auto [large, is_last] = next_ns.try_emplace(row.thread, INT64_MAX);
+    step->is_beside_large |= large->second < trace_.BatchEnd(row);
+    if (step->large != 0) large->second = row.begin_ns;
   }
 }
 
