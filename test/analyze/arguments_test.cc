@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "analyze/facts/arguments.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/unusual_arguments.h"
 #include "pitot/analyze/judgement.h"
 #include "serialize/sample_trace.h"
 
@@ -119,6 +121,21 @@ TEST_CASE("a number up to twice its usual is as usual", "[arguments]") {
   server.Judge();
 
   CHECK(Has(server.sentence, "in \"forward\" on engine"));
+}
+
+TEST_CASE("what arguments usually are is found once for all lines, and may be cut off", "[arguments]") {
+  Server server;
+  const model::Trace trace = server.maker.Finish();
+  facts::Patience patient(nullptr, nullptr);
+  const facts::UsualArguments usual(trace, &patient);
+  int asked = 0;
+  facts::Patience impatient([](void* context) { return ++*static_cast<int*>(context) > 0; }, &asked);
+
+  CHECK(usual.Text(kLate) == " (n_prompt 2578, usually 55)");
+  CHECK(usual.Text(kLate - 1).empty());
+  impatient.Count(1'000);
+  CHECK_THROWS_AS(facts::UsualArguments(trace, &impatient), facts::Over);
+  CHECK(asked == 1);
 }
 
 TEST_CASE("an argument's number is read by its type", "[arguments]") {

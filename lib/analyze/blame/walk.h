@@ -29,6 +29,7 @@
 #include "analyze/blame/walk_threads.h"
 #include "analyze/blame/walk_waits.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/unusual_arguments.h"
 #include "pitot/analyze/why.h"
 
 namespace pitot::blame {
@@ -57,7 +58,8 @@ class Index {
         stacks(Ask(of)),
         compiles(Ask(of)),
         first_uses(Ask(of), threads, gpu, how),
-        usual(Ask(of)) {}
+        usual(Ask(of)),
+        arguments(of, &patience_) {}
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
@@ -98,6 +100,7 @@ class Index {
   const Compiles compiles;
   const FirstUses first_uses;
   const Usual usual;
+  const facts::UsualArguments arguments;
 };
 
 // Time of a thread that somebody else waited for: in work for a batch or a request, or with a lock.

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "analyze/blame/walk_waits.h"
-#include "analyze/facts/unusual_arguments.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 #include "model/kernel_name.h"
@@ -83,9 +82,7 @@ std::string_view Places::CompiledBy(const BlameSegment& segment) const {
 
 std::string Places::Of(const BlameSegment& segment) { return Words(segment, ""); }
 
-std::string Places::Text(const BlameSegment& segment) {
-  return Words(segment, facts::UnusualText(trace_, segment.event));
-}
+std::string Places::Text(const BlameSegment& segment) { return Words(segment, index_.arguments.Text(segment.event)); }
 
 std::string Places::Words(const BlameSegment& segment, const std::string& arguments) {
   if (segment.handoff != kNone) return "in queue " + QuotedName(trace_.strings[trace_.handoffs[segment.handoff].queue]);

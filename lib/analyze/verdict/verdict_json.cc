@@ -412,7 +412,7 @@ class Writer {
 
   // Those of its scope, or of one around it, larger than usual.
   void Arguments(const BlameSegment& segment) {
-    const facts::UnusualArguments unusual = facts::FindUnusualArguments(trace_, segment.event);
+    const facts::UnusualArguments unusual = index_.data()->index.arguments.Find(segment.event);
     if (unusual.all.empty()) return;
     json_.Key("arguments").Begin('[');
     for (const facts::UnusualArgument& one : unusual.all) {
