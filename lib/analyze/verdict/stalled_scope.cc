@@ -66,7 +66,7 @@ class Stalled {
   }
 
  private:
-  // The innermost open scope and call.
+  // The innermost open scope. A call that has not returned is in no trace.
   void FindInnermost() {
     const model::ThreadRow& row = trace_.threads[thread_];
     inner_ = event_;
@@ -74,21 +74,13 @@ class Stalled {
       if (trace_.EventEnd(e) >= end_ns_ && model::IsScope(trace_.sites[trace_.events.site[e]].kind)) inner_ = e;
     }
     is_wait_ = blame::ReadWait(trace_, inner_, &wait_);
-    for (uint32_t c = 0; c < trace_.calls.size(); ++c) {
-      if (trace_.calls.thread[c] == thread_ && trace_.calls.duration_ns[c] == model::kOpen &&
-          trace_.calls.begin_ns[c] >= trace_.events.begin_ns[inner_])
-        call_ = c;
-    }
   }
   bool IsForLock() const { return is_wait_ && wait_.kind == WaitKind::kLock; }
   std::string Resource() const {
     if (!is_wait_) return "";
     return wait_.resource != 0 ? std::string(trace_.strings[wait_.resource]) : WaitKindName(wait_.kind);
   }
-  std::string InnerName() const {
-    if (call_ != kNone) return std::string(trace_.strings[trace_.calls.name[call_]]);
-    return inner_ != event_ ? std::string(trace_.EventName(inner_)) : "";
-  }
+  std::string InnerName() const { return inner_ != event_ ? std::string(trace_.EventName(inner_)) : ""; }
   std::string Holder(bool has_ids) const {
     if (!is_wait_) return "";
     const Culprit by = index_.locks.HeldBefore(inner_, wait_, end_ns_).holder;
@@ -119,7 +111,7 @@ class Stalled {
       return "it waits for " + std::string(IsForLock() ? "lock " : "") + QuotedName(Resource()) +
              (holder.empty() ? "" : ", held by " + holder);
     }
-    const std::string inner = InnerName(), at = call_ != kNone ? inner : inner.empty() ? "" : QuotedName(inner);
+    const std::string inner = InnerName(), at = inner.empty() ? "" : QuotedName(inner);
     const std::string stacks = StacksText();
     if (at.empty() && stacks.empty()) return "nothing recorded says what it does there";
     return "it is in " + (at.empty() ? stacks : stacks.empty() ? at : at + ", in " + stacks);
@@ -141,7 +133,7 @@ class Stalled {
   const Trace& trace_;
   const uint32_t event_, thread_;
   const int64_t begin_ns_, end_ns_;
-  uint32_t inner_ = kNone, call_ = kNone;
+  uint32_t inner_ = kNone;
   bool is_wait_ = false;  // inner_ is
   blame::WaitArgs wait_;
 };
