@@ -95,6 +95,23 @@ TEST_CASE("a verdict names the function that was compiled", "[compile]") {
   CHECK(std::string(cause.advice.code) == "warm_up");
 }
 
+TEST_CASE("a slow call for a kernel loaded code for sure only if its thread ran", "[compile]") {
+  const int64_t slept_ms = GENERATE(20, 140);
+  CAPTURE(slept_ms);
+  Server server;
+  server.maker.Call(server.worker, "__cudaGetKernel (loading)", server.compile_ns, kCompileNs, {kLate, kNone});
+
+  server.Judge(0, slept_ms);
+
+  const analyze::Cause& cause = server.judgement.verdict.causes[0];
+  const bool is_sure = slept_ms == 20;
+  CHECK(cause.blame == Blame::kLazyLoadJit);
+  CHECK((cause.confidence > 0.9) == is_sure);
+  CHECK(std::string(cause.unsure) == (is_sure ? "" : "it may have waited for the driver"));
+  CHECK(Has(server.Sentence(), is_sure ? "spent 150.0 ms loading or compiling code: __cudaGetKernel"
+                                       : "spent 150.0 ms loading code, or waiting for the driver: __cudaGetKernel"));
+}
+
 TEST_CASE("all that a thread does while it compiles is compiling, sleep for a compiler's process, too", "[compile]") {
   Server server;
   server.Compile("compile: forward (model.py:88)", 0, 150);

@@ -1235,6 +1235,26 @@ TEST_CASE("a launch that took long while another thread was in the driver names 
   CHECK(culprit("cudaStreamSynchronize", 290, 100) == kNone);  // holds up no launch
 }
 
+TEST_CASE("a slow call for a kernel that waited for the driver's lock names the thread that had it", "[why]") {
+  const auto culprit = [](const char* call, int64_t begin_us, Blame blame) {
+    Server server;
+    const uint32_t row = server.OnGpu(900);
+    server.maker.Call(server.http, call, begin_us * kUs, 90 * kUs, {});
+    server.Call("__cudaGetKernel (loading)", 200, 300, {row, kNone});
+    const RequestBlame found = BlameOf(server.maker.Finish(), row);
+    CHECK(found.blame[blame] == 100 * kUs);
+    uint32_t thread = kNone;
+    for (const BlameSegment& segment : found.segments) {
+      if (segment.blame == blame) thread = segment.by.thread;
+    }
+    return thread;
+  };
+  CHECK(culprit("cudaMalloc", 205, Blame::kLaunchApi) == 0);
+  CHECK(culprit("cudaMalloc", 250, Blame::kLazyLoadJit) == kNone);             // half of it
+  CHECK(culprit("cuModuleLoadData", 199, Blame::kLazyLoadJit) == kNone);       // not known to hold up others
+  CHECK(culprit("cudaStreamSynchronize", 205, Blame::kLazyLoadJit) == kNone);  // holds up no call
+}
+
 TEST_CASE("a launch kept out of the driver by another's copy waited for the same work", "[why]") {
   const auto walk = [](bool is_own, bool is_launch_waited_for, const char* call) {
     Server server;

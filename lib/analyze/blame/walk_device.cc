@@ -10,6 +10,7 @@
 #include "analyze/facts/copies.h"
 #include "analyze/facts/host_work.h"
 #include "analyze/facts/subjects.h"
+#include "base/call_class.h"
 
 namespace pitot::blame {
 
@@ -28,6 +29,11 @@ bool IsSlowLaunch(const Index& index, uint32_t call) {
   if (index.gpu.IsLaunchCounted(call)) return true;
   return static_cast<double>(index.trace.CallEnd(call) - index.trace.calls.begin_ns[call]) >
          index.options.slow_launch_factor * static_cast<double>(index.gpu.MedianLaunchNs());
+}
+
+// Whether a call asked for a kernel, or about one, and took long. Either it loaded the code, or it waited.
+bool AsksForKernel(const model::Trace& trace, uint32_t call) {
+  return trace.strings[trace.calls.name[call]].ends_with(base::kLoadingSuffix);
 }
 
 // Whether a slow launch of a batch with counted ones waited for room in its queue.
@@ -90,7 +96,7 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
       }
     }
   }
-  if (Enqueues(what) && LaunchBehindDriver(call, begin_ns)) return;
+  if ((Enqueues(what) || AsksForKernel(trace_, call)) && LaunchBehindDriver(call, begin_ns)) return;
   EmitCall(begin_ns, call, piece.event);
 }
 
@@ -307,6 +313,10 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   if (IsWaiting(index_.gpu.ClassOf(call)) && !index_.gpu.AreOperationsRecorded(begin_ns, now_ns_))
     return EmitWaitInCall(begin_ns, segment);
   if (segment.blame == Blame::kLaunchApi) return EmitLaunch(begin_ns, segment);
+  if (AsksForKernel(trace_, call)) {
+    segment.by = InDriver(thread_, {trace_.calls.begin_ns[call], trace_.CallEnd(call)}).by;
+    if (segment.by.IsKnown()) segment.blame = Blame::kLaunchApi;
+  }
   EmitInCall(begin_ns, segment);
 }
 
@@ -409,10 +419,10 @@ bool Walk::GoBehindDriver(model::Interval when, int64_t begin_ns, uint32_t call,
   return true;
 }
 
-// A launch that took far longer than launches do.
+// A launch that took far longer than launches do, or a slow call for a kernel.
 bool Walk::LaunchBehindDriver(uint32_t call, int64_t begin_ns) {
   const bool is_first = index_.first_uses.LoadNs(call) != 0 && !index_.first_uses.IsGuess(call);
-  if (!IsSlowLaunch(index_, call) || is_first) return false;
+  if (is_first || (!IsSlowLaunch(index_, call) && !AsksForKernel(trace_, call))) return false;
   BlameSegment rest;
   rest.blame = Blame::kLaunchApi;
   rest.call = call;

@@ -58,6 +58,7 @@ std::string InPlace(const std::string& place) { return IsPlacePhrase(place) ? pl
 
 std::string Mechanism(const Took& took) {
   if (!took.is_counted) return "spent " + took.time + " in code" + kRunningOrAsleep;
+  if (took.may_await_driver) return "spent " + took.time + " loading code, or waiting for the driver";
   const auto row = static_cast<uint32_t>(took.blame);
   const MechanismWords& words = kMechanisms[row < kBlames ? row : static_cast<uint32_t>(Blame::kUntraced)];
   return words.before + took.time + words.after;

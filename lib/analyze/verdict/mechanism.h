@@ -15,6 +15,7 @@ struct Took {
   Blame blame;
   std::string time;        // a duration in words
   bool is_counted = true;  // false: code, and no counter shows whether its thread ran or slept
+  bool may_await_driver = false;
 };
 
 std::string Mechanism(const Took& took);

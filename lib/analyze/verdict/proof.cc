@@ -9,6 +9,7 @@
 #include "analyze/verdict/depths.h"
 #include "analyze/verdict/gpu_evidence.h"
 #include "analyze/verdict/verdict_words.h"
+#include "base/call_class.h"
 #include "base/host_counters.h"
 
 namespace pitot::verdict {
@@ -117,6 +118,13 @@ Doubtful DoubtfulOf(const blame::Index& index, const BlameSegment& segment) {
 bool IsCounted(const blame::Index& index, const BlameSegment& segment) {
   return (kOnCpu & BlameBit(segment.blame)) == 0 ||
          index.host.IsKnown(segment.thread, segment.begin_ns, segment.end_ns);
+}
+
+bool MayAwaitDriver(const blame::Index& index, const BlameSegment& segment) {
+  if (segment.blame != Blame::kLazyLoadJit || segment.call == model::kNone) return false;
+  if (!index.trace.strings[index.trace.calls.name[segment.call]].ends_with(base::kLoadingSuffix)) return false;
+  const int64_t slept_ns = index.host.MostSleptNs(segment.thread, segment.begin_ns, segment.end_ns);
+  return slept_ns > (segment.end_ns - segment.begin_ns) / 2;
 }
 
 StackPlace StacksOfCode(const blame::Index& index, const std::vector<BlameSegment>& segments, const BlameSegment& at) {

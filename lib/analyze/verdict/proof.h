@@ -21,6 +21,10 @@ bool IsUnseen(const BlameSegment& segment);
 // Whether counters of a segment's thread show if it ran or slept; true for all but code.
 bool IsCounted(const blame::Index& index, const BlameSegment& segment);
 
+// Whether a segment is a slow call for a kernel, and nothing shows that its thread ran: it may have waited for the
+// driver.
+bool MayAwaitDriver(const blame::Index& index, const BlameSegment& segment);
+
 // The function of code like `at` among the segments, by stacks (Stacks::OfCode).
 StackPlace StacksOfCode(const blame::Index& index, const std::vector<BlameSegment>& segments, const BlameSegment& at);
 

@@ -127,7 +127,7 @@ bool IsProved(const blame::Index& index, const BlameSegment& segment) {
     case Blame::kLaunchQueueFull:
       return segment.batch == kNone || index.trace.batches[segment.batch].launches == 0;
     case Blame::kLazyLoadJit:
-      return index.first_uses.IsLoadProved(segment);
+      return index.first_uses.IsLoadProved(segment) && !MayAwaitDriver(index, segment);
     case Blame::kHostPagefaultIo:  // without a counter it is a wait marked by the program as input or output
       return segment.counter == kNone || index.host.AreFaultsProved(segment.thread, segment.begin_ns, segment.end_ns);
     default:
@@ -147,14 +147,16 @@ Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blam
     return {kInferred, "the usual time of so much work is not known"};
   const Doubt unless_proved = UnlessProved(blame);
   if (unless_proved.factor == 1) return {};
-  int64_t all_ns = 0, proved_ns = 0;
+  int64_t all_ns = 0, proved_ns = 0, in_driver_ns = 0;
   for (const BlameSegment& segment : request.segments) {
     if (segment.blame != blame) continue;
     const int64_t ns = segment.end_ns - segment.begin_ns;
     all_ns += ns;
     if (IsProved(index, segment)) proved_ns += ns;
+    if (MayAwaitDriver(index, segment)) in_driver_ns += ns;
   }
-  return 2 * proved_ns >= all_ns ? Doubt{} : unless_proved;
+  if (2 * proved_ns >= all_ns) return {};
+  return 2 * in_driver_ns >= all_ns ? Doubt{kFirstSeen, "it may have waited for the driver"} : unless_proved;
 }
 
 // How much of a part, which the program recorded as waits, its threads may have waited for something else.
