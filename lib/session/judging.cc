@@ -51,6 +51,10 @@ class Judging::Call final : public Hearing {
     if (IsOver()) return Status(StatusCode::kUnavailable, "the time is up");
     return judging_.files_.AddLater(path_, &serializer, trace_);
   }
+  bool BeginFindings() noexcept override {
+    if (findings_from_ns_ == 0) findings_from_ns_ = judging_.throttle_.CpuNs();
+    return judging_.AreFindingsDue();
+  }
 
   // Calls `judge` and returns the error of the call.
   template <class Ask> Status Hear(const Ask& ask) noexcept {
@@ -75,6 +79,8 @@ class Judging::Call final : public Hearing {
   int64_t excess_ns() const { return excess_ns_; }
   bool is_cut_off() const { return is_cut_off_; }
   bool has_given_way() const { return has_given_way_; }
+  // The CPU time since BeginFindings.
+  int64_t FindingsNs() const { return findings_from_ns_ != 0 ? judging_.throttle_.CpuNs() - findings_from_ns_ : 0; }
 
  private:
   bool HasGivenWay() { return has_given_way_ = has_given_way_ || (*is_awaited_)(); }
@@ -89,6 +95,7 @@ class Judging::Call final : public Hearing {
   bool has_given_way_ = false;
   std::string opening_, signature_;
   int64_t excess_ns_ = 0;
+  int64_t findings_from_ns_ = 0;  // CPU time; 0: no findings are looked for
   bool is_cut_off_ = false;
 };
 
@@ -113,6 +120,11 @@ std::optional<Judging::SampleSize> Judging::TakeSampleIfDue(int64_t now_ns) noex
   const SampleSize size{sample_pace_.window_ms(), sample_pace_.most_bytes()};
   sample_pace_.Take(now_ns);
   return size;
+}
+
+bool Judging::AreFindingsDue() noexcept {
+  const MutexLock lock(&mutex_);
+  return sample_pace_.AreFindingsDue(throttle_.NowNs());
 }
 
 bool Judging::HasJudge() noexcept {
@@ -231,12 +243,14 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
   const int64_t begin_ns = throttle_.CpuNs();
   throttle_.priority()->BeIdle();
   Status status;
+  int64_t findings_ns = 0;
   try {
     throttle_.Proceed();
     const model::Trace trace = make_trace();
     const std::string nowhere;
     Call call(this, trace, nowhere, added.needs.budget_ms, &is_awaited);
     if (added.judge != nullptr) status = call.Hear([&](Hearing& it) { return added.judge->Learn(it); });
+    findings_ns = call.FindingsNs();
   } catch (const std::exception& e) {
     status = Error(StatusCode::kResourceExhausted, "cannot make it: %s", e.what());
   }
@@ -244,7 +258,7 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
   IncidentCounts::Add(status.ok() ? &counts_.samples_learned : &counts_.samples_failed);
   const int64_t cost_ns = throttle_.CpuNs() - begin_ns;
   const MutexLock lock(&mutex_);
-  sample_pace_.Learned(throttle_.NowNs(), cost_ns);
+  sample_pace_.Learned(throttle_.NowNs(), cost_ns - findings_ns, findings_ns);
 }
 
 }  // namespace pitot::session
@@ -252,6 +266,7 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
 PITOT_NAMESPACE_BEGIN
 
 void Hearing::SetSignature(const char*, int64_t) {}
+bool Hearing::BeginFindings() noexcept { return true; }
 Judge::~Judge() = default;
 Status Judge::AddFindings(Hearing&) { return Status(); }
 Status Judge::Learn(Hearing&) { return Status(); }

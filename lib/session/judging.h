@@ -69,6 +69,7 @@ class Judging {
   };
 
   AddedJudge GetJudge() noexcept PITOT_EXCLUDES(mutex_);
+  bool AreFindingsDue() noexcept PITOT_EXCLUDES(mutex_);
   void Fold(const std::string& signature, int64_t excess_ns, Case* judged);
 
   const Lifetime& lifetime_;

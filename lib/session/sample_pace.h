@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often the judge gets a sample, and how long a time it covers: as requested, and less if that is too expensive.
+// How often the judge gets a sample, and how long a time it covers: as requested, and less if learning from it is too
+// expensive. Findings of samples have a share of their own.
 #ifndef PITOT_LIB_SESSION_SAMPLE_PACE_H_
 #define PITOT_LIB_SESSION_SAMPLE_PACE_H_
 
@@ -23,9 +24,12 @@ class SamplePace {
 
   // Notes that one is taken.
   void Take(int64_t now_ns) { next_ns_ = now_ns + int64_t{needs_.sample_every_ms} * 1'000'000; }
-  // Notes the CPU time of learning from it.
-  void Learned(int64_t now_ns, int64_t cost_ns) {
-    next_ns_ = std::max(next_ns_, now_ns + cost_ns * 1000 / std::max(needs_.sample_permille, 1u));
+  // Whether its findings may be looked for, too.
+  bool AreFindingsDue(int64_t now_ns) const { return now_ns >= findings_ns_; }
+  // Notes the CPU time of learning from it, and of looking for its findings.
+  void Learned(int64_t now_ns, int64_t cost_ns, int64_t findings_cost_ns = 0) {
+    next_ns_ = std::max(next_ns_, now_ns + PauseNs(cost_ns));
+    findings_ns_ = std::max(findings_ns_, now_ns + PauseNs(findings_cost_ns));
     if (cost_ns > kDearNs)
       window_ms_ = std::max(window_ms_ / 2, std::min(kLeastWindowMs, needs_.sample_window_ms));
     else if (cost_ns < kDearNs / 4)
@@ -37,9 +41,14 @@ class SamplePace {
   static constexpr int64_t kDearNs = 50'000'000;
   static constexpr uint32_t kLeastWindowMs = 250;
 
+  // How long work of such a cost must pause. A judge with findings has half of the share for either work.
+  int64_t PauseNs(int64_t cost_ns) const {
+    return cost_ns * (needs_.has_findings ? 2000 : 1000) / std::max(needs_.sample_permille, 1u);
+  }
+
   JudgeNeeds needs_;
   uint32_t window_ms_ = 0;
-  int64_t next_ns_ = 0;
+  int64_t next_ns_ = 0, findings_ns_ = 0;
 };
 
 }  // namespace pitot::session

@@ -456,6 +456,30 @@ TEST_CASE("another judge replaces the first", "[judge]") {
   CHECK(Opens(File(host, host.incidents().at(0), "report.txt"), "guilty\n\n"));
 }
 
+TEST_CASE("findings of samples have half of their share, and leave their length alone", "[judge]") {
+  constexpr int64_t kMs = 1'000'000;
+  pitot::session::SamplePace pace;
+  pitot::JudgeNeeds needs;
+  needs.sample_every_ms = 1000;
+  needs.sample_window_ms = 800;
+  needs.sample_permille = 5;
+  needs.has_findings = true;
+  pace.Begin(needs);
+  REQUIRE(pace.AreFindingsDue(0));
+
+  pace.Take(0);
+  pace.Learned(0, 1 * kMs, 100 * kMs);
+
+  CHECK(pace.window_ms() == 800);
+  CHECK(pace.IsDue(1000 * kMs));
+  CHECK(!pace.AreFindingsDue(39'999 * kMs));  // at 0.25 % of a CPU: 40 seconds
+  CHECK(pace.AreFindingsDue(40'000 * kMs));
+  pace.Learned(1000 * kMs, 10 * kMs);
+  CHECK(!pace.IsDue(4999 * kMs));
+  CHECK(pace.IsDue(5000 * kMs));
+  CHECK(pace.AreFindingsDue(40'000 * kMs));
+}
+
 TEST_CASE("samples come as often as requested, and less often and shorter if they cost more", "[judge]") {
   constexpr int64_t kMs = 1'000'000;
   pitot::session::SamplePace pace;

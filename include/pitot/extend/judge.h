@@ -31,6 +31,9 @@ class PITOT_EXPORT Hearing {
   // Errors: kUnavailable (the call is over, it is a sample, or incidents are not kept on disk), the serializer's
   //   errors, kResourceExhausted, kIoError.
   virtual Status AddFile(Serializer& serializer) = 0;
+  // Says that learning from a sample is done, and what follows looks for its findings. These have half of the samples'
+  // share of a CPU, and do not make samples shorter. False: that half is spent, so leave them out.
+  virtual bool BeginFindings() noexcept;
 
  protected:
   ~Hearing() = default;
@@ -40,7 +43,8 @@ struct JudgeNeeds {
   uint32_t budget_ms = 2000;        // CPU time of one call
   uint32_t sample_every_ms = 0;     // shortest time between two samples; 0: no samples
   uint32_t sample_window_ms = 0;    // how far back a sample reaches
-  uint32_t sample_permille = 5;     // samples' share of one CPU's time; expensive ones come less often
+  uint32_t sample_permille = 5;     // samples' share of one CPU's time, half of it for findings; expensive ones come
+                                    // less often
   uint32_t sample_bytes = 1 << 20;  // rings copied for a sample, at most; the newest events
   bool has_findings = false;        // whether to call AddFindings
 };

@@ -152,7 +152,7 @@ class WhyJudge final : public Judge {
     learn_.most_per_cell = LearnOptions().most_per_cell;
     const Status status = LearnFrom(index, hearing, &regimes_, kLearnBudgetNs);
     SaveIfDue(kSaveNs);
-    return status.ok() && usual_.IsSampleDue() ? NoteFindings(index, hearing) : status;
+    return status.ok() && hearing.BeginFindings() && usual_.IsSampleDue() ? NoteFindings(index, hearing) : status;
   }
 
   Status Decide(Hearing& hearing) override {
