@@ -638,3 +638,56 @@ TEST_CASE("six of many members have lanes, and the others are counted", "[html]"
   CHECK(page.find("23 members") != std::string::npos);
   CHECK(page.find("and 17 other members") != std::string::npos);
 }
+
+TEST_CASE("a finding's times are those before or after the trigger, and a symptom that the verdict explains is folded",
+          "[html]") {
+  const Trace trace = MakeHostile("name");
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  const auto segment = std::max_element(judgement.blame.segments.begin(), judgement.blame.segments.end(),
+                                        [](auto& a, auto& b) { return a.end_ns - a.begin_ns < b.end_ns - b.begin_ns; });
+  pitot::analyze::Cause cause;
+  cause.blame = segment->blame;
+  judgement.verdict.kind = pitot::analyze::VerdictKind::kCauses;
+  judgement.verdict.causes.push_back(cause);
+  pitot::analyze::AnalysisReport analysis;
+  analysis.analyzers.resize(1);
+  for (const char* code : {"a04.idle", "a15.communication"}) {
+    pitot::analyze::FindingRow finding;
+    finding.code = code;
+    finding.summary = std::string("found by ") + code;
+    finding.severity = pitot::Severity::kHigh;
+    finding.confidence = 0.9;
+    finding.evidence.push_back({pitot::EvidenceTable::kWindow, 0, 0, segment->begin_ns, segment->end_ns, "idle"});
+    finding.evidence.push_back({pitot::EvidenceTable::kWindow, 0, 0, kBegin - 10 * kMs, kBegin - 9 * kMs, "old"});
+    finding.evidence.push_back({pitot::EvidenceTable::kWindow, 0, 0, kBegin + 93 * kMs, kBegin + 94 * kMs, "new"});
+    analysis.analyzers[0].findings.push_back(finding);
+  }
+  HtmlReport report;
+  report.judgement = &judgement;
+  report.analysis = &analysis;
+  const std::string page = ReportHtml(trace, report);
+
+  CHECK(page.find("100.0 ms before the trigger, for 1.00 ms: old") != std::string::npos);
+  CHECK(page.find("3.00 ms after the trigger, for 1.00 ms: new") != std::string::npos);
+  CHECK(page.find("found by a15.communication") < page.find("1 more finding"));
+  CHECK(page.find("found by a04.idle") > page.find("1 more finding"));
+  CHECK(page.find("explained by the verdict") != std::string::npos);
+}
+
+TEST_CASE("categories are small print in the tree and in the lines of others that fired", "[html]") {
+  const Trace trace = MakeHostile("name");
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  HtmlReport report;
+  report.judgement = &judgement;
+  report.others = {"0000000000000007 97.5 ms: waited 86.1 ms for lock \"cache\" (host_lock +86.1 ms, 97 %)"};
+  const std::string page = ReportHtml(trace, report);
+
+  CHECK(page.find("for lock &quot;cache&quot; <small>(host_lock +86.1 ms, 97 %)</small>") != std::string::npos);
+  const size_t tree = page.find("<ul class=\"tree\">");
+  REQUIRE(tree != std::string::npos);
+  const std::string lines = page.substr(tree, page.find("</ul>", tree) - tree);
+  CHECK(lines.find(" <small>executor_busy</small>") != std::string::npos);
+  CHECK(lines.find("(executor_busy)") == std::string::npos);
+}

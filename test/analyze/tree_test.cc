@@ -244,6 +244,28 @@ TEST_CASE("what a batch ahead does usually is load, not its fault", "[tree]") {
   CheckSums(verdict);
 }
 
+TEST_CASE("members of its own batch were with it, and not ahead of it", "[tree]") {
+  ImageServer server;
+  constexpr uint32_t kMembers = 12;
+  const int64_t at_ns = server.late_ns, taken_ns = at_ns + kMs, done_ns = taken_ns + kMembers * 6 * kMs;
+  const uint32_t batch = server.maker.Batch(0x9000, "resnet50", server.executor, taken_ns, done_ns - taken_ns);
+  uint32_t last = kNone;
+  for (uint32_t i = 0; i < kMembers; ++i) {
+    const uint32_t thread = i % 2 == 0 ? server.http : server.other;
+    last = server.maker.Request(0x900 + i, "/classify", at_ns + i, done_ns + kMs - at_ns);
+    server.maker.trace.requests[last].begin_thread = server.maker.trace.requests[last].end_thread = thread;
+    server.maker.Member(batch, last, taken_ns);
+    server.maker.trace.handoffs.push_back(
+        {last, server.maker.String("images"), thread, server.executor, at_ns + i, taken_ns, batch});
+    server.Scope(server.executor, server.forward, taken_ns + i * 6 * kMs, taken_ns + (i + 1) * 6 * kMs, {last, batch});
+  }
+
+  const std::string text = TextOf(server.Judge(last));
+
+  INFO(text);
+  CHECK(Has(text, "because of load: none of the 11 others in its batch took longer than usual"));
+}
+
 TEST_CASE("what a batch ahead does usually is load, though it had a small fault as well", "[tree]") {
   ImageServer server;
   // Six are usual. The batch ahead took twice as long, and the request waited for nearly all of it.

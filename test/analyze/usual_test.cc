@@ -115,3 +115,35 @@ TEST_CASE("a usual finding is not among the gravest", "[usual]") {
   server.usual.Mark(&analysis);
   CHECK(pitot::analyze::FindingsText(analysis) == "in window   a29.queueing: found\n");
 }
+
+TEST_CASE("a symptom in the time that the verdict's causes took is explained by it", "[usual]") {
+  pitot::analyze::Judgement judgement;
+  judgement.blame.begin_ns = 1000, judgement.blame.end_ns = 2000;
+  pitot::analyze::BlameSegment waits;
+  waits.begin_ns = 1100, waits.end_ns = 1900;
+  waits.blame = pitot::analyze::Blame::kHostLock;
+  judgement.blame.segments.push_back(waits);
+  pitot::analyze::Cause cause;
+  cause.blame = waits.blame;
+  judgement.verdict.causes.push_back(cause);
+  judgement.verdict.kind = pitot::analyze::VerdictKind::kCauses;
+  AnalysisReport analysis = With({"a04.idle"});
+  pitot::analyze::FindingRow& finding = analysis.analyzers[0].findings[0];
+  finding.severity = pitot::Severity::kHigh;
+  finding.confidence = 0.9;
+  finding.summary = "the GPU had no work";
+  const auto is_in_front = [&](const char* code, int64_t begin_ns, int64_t end_ns) {
+    finding.code = code;
+    finding.evidence.clear();
+    finding.evidence.push_back({pitot::EvidenceTable::kWindow, 0, 0, 0, 500, ""});  // long before the request
+    finding.evidence.push_back({pitot::EvidenceTable::kWindow, 0, 0, begin_ns, end_ns, ""});
+    return pitot::analyze::FindingsText(analysis, 100, &judgement) != "";
+  };
+
+  CHECK(!is_in_front("a04.idle", 1100, 1900));
+  CHECK(!is_in_front("a04.idle", 1800, 2000));
+  CHECK(is_in_front("a04.idle", 1850, 2000));           // most of it is something else
+  CHECK(is_in_front("a15.communication", 1100, 1900));  // a cause of its own
+  judgement.verdict.kind = pitot::analyze::VerdictKind::kUndetermined;
+  CHECK(is_in_front("a04.idle", 1100, 1900));
+}

@@ -11,6 +11,7 @@
 #include "analyze/catalogue/catalogue.h"
 #include "analyze/catalogue/serving.h"
 #include "analyze/facts/evidence.h"
+#include "analyze/verdict/mechanism.h"
 #include "base/quantile.h"
 #include "pitot/analyze/verdict.h"
 
@@ -71,10 +72,10 @@ class TailDrivers final : public Analyzer {
       const int64_t excess_ns = driver.tail_ns - driver.typical_ns;
       std::vector<uint32_t> slowest;
       for (size_t i = 0; i < std::min(kMostNamed, n); ++i) slowest.push_back(blames[n - 1 - i]->request);
-      const std::string summary = std::string(BlameName(driver.blame)) + " makes up " + Percent(driver.share) +
-                                  " of the spread in latency: " + base::Duration(driver.tail_ns) +
-                                  " in the slowest 5 % of requests, " + base::Duration(driver.typical_ns) +
-                                  " in typical ones; the slowest: " + RequestNames(analysis.trace(), slowest);
+      const std::string summary =
+          "one of the slowest 5 % of requests " + verdict::Mechanism({driver.blame, base::Duration(driver.tail_ns)}) +
+          ", a typical one " + base::Duration(driver.typical_ns) + ": " + Percent(driver.share) +
+          " of the spread in latency; the slowest: " + RequestNames(analysis.trace(), slowest);
       const Advice advice = AdviceFor(driver.blame, BatchClose::kUnknown);
       std::vector<Evidence> evidence;
       std::vector<std::string> notes;

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "analyze/verdict/depths.h"
+#include "analyze/verdict/mechanism.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 
@@ -179,8 +180,9 @@ std::string DriftText(const Drift& drift, int64_t now_ns) {
   const double all = ms(drift.after.Total() - drift.before.Total());
   std::string most;
   for (size_t i = 0; i < kMostParts && ms(-parts[i].first) > kLeastPart * all && all > 0; ++i)
-    most += std::string(i == 0 ? "" : ", ") + BlameName(static_cast<Blame>(parts[i].second)) +
-            Format(" %+.1f ms", ms(-parts[i].first));
+    most += std::string(i == 0 ? "a request " : ", ") +
+            verdict::Mechanism({static_cast<Blame>(parts[i].second), Format("%.1f ms more", ms(-parts[i].first))}) +
+            " (" + BlameName(static_cast<Blame>(parts[i].second)) + ")";
   text += most.empty() ? "no part stands out" : most;
   if (drift.is_coarse)
     text +=

@@ -55,6 +55,7 @@ svg{display:block;width:100%;background:var(--card);border:1px solid var(--line)
 .guilty p,.victim p{font-weight:600}.guilty svg{border-color:var(--root);border-width:2px}h3{font-size:.95rem;margin:1.1rem 0 .3rem}
 .tree{list-style:none;padding:0;margin:.4rem 0}.tree li{margin:.35rem 0;break-inside:avoid}
 .tree p{margin:0 0 0 calc(var(--d)*1.1rem);font-size:.9rem;line-height:1.3}.tree svg{height:.7rem}
+.tree small,p.card small{font-weight:400;color:var(--soft)}
 .tree em{font-style:normal;font-weight:600;color:var(--page);background:var(--root);border-radius:.2rem;padding:0 .3rem;font-size:.75rem}
 h1{font-size:1.25rem;line-height:1.3}.root p{font-weight:600}.less{--c:none;stroke:var(--soft);stroke-dasharray:4 4}.stay{--c:var(--stay)}.bad{--c:var(--root)}.mine{--c:var(--mine)}
 .axis{display:flex;justify-content:space-between;font-size:.75rem;color:var(--soft);border-top:1px solid var(--line)}
@@ -79,6 +80,13 @@ details::details-content{content-visibility:visible;display:block;height:auto}}
 std::string ExactMs(int64_t ns) { return Format("%.3f", static_cast<double>(ns) * 1e-6); }
 std::string SignedExactMs(int64_t ns) { return Format("%+.3f", static_cast<double>(ns) * 1e-6); }
 std::string Ms1(int64_t ns) { return Format("%.1f ms", static_cast<double>(ns) * 1e-6); }
+
+// Puts the category at the end of a verdict's line into small print: "waited ... (host_lock +82.5 ms, 93 %)".
+std::string WithSmallPrint(const std::string& line) {
+  const size_t at = line.back() == ')' ? line.rfind(" (") : std::string::npos;
+  if (at == std::string::npos) return Escape(line);
+  return Escape(line.substr(0, at)) + " <small>" + Escape(line.substr(at + 1)) + "</small>";
+}
 
 // Lets a name that does not fit continue on the next line after an underscore.
 std::string Breakable(std::string_view name) {
@@ -239,7 +247,9 @@ class Page {
     out_ +=
         Format("<li style=\"--d:%zu\"%s><p><b class=\"num\">", std::min(line.depth, kMostIndent),
                is_root ? " class=\"root\"" : "") +
-        verdict::SignedTenths(line.tenths) + "</b> " + Escape(line.text) + (is_root ? " <em>the root</em>" : "") +
+        verdict::SignedTenths(line.tenths) + "</b> " + Escape(line.text) +
+        (*line.category == '\0' ? "" : std::string(" <small>") + line.category + "</small>") +
+        (is_root ? " <em>the root</em>" : "") +
         "</p><svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">" +
         Format("<rect class=\"%s\" x=\"%.2f\" y=\"0\" width=\"%.2f\" height=\"10\"/></svg></li>\n", style, from, width);
   }
@@ -548,7 +558,8 @@ class Page {
   void WriteOthers() {
     if (report_.others.empty() && report_.drifts.empty()) return;
     H2("Not only this request");
-    for (const std::string& other : report_.others) P("card", "Also fired: " + other);
+    for (const std::string& other : report_.others)
+      out_ += "<p class=\"card\">Also fired: " + WithSmallPrint(other) + "</p>\n";
     for (const Drift& drift : report_.drifts) {
       std::string text = DriftText(drift, trace_.window_end_ns);
       // Lines of a text become a paragraph.
@@ -569,7 +580,8 @@ class Page {
     if (findings.empty()) P("soft", "None.");
     const model::Interval time = ExplainedTime(judgement_);
     const auto is_grave = [&](const FindingRow* finding) {
-      return finding->severity > Severity::kLow && IsAbout(*finding, time) && !IsUsual(*finding);
+      return finding->severity > Severity::kLow && IsAbout(*finding, time) && !IsUsual(*finding) &&
+             !IsExplained(*finding, judgement_);
     };
     const auto grave =
         static_cast<size_t>(std::stable_partition(findings.begin(), findings.end(), is_grave) - findings.begin());
@@ -588,6 +600,14 @@ class Page {
     }
   }
 
+  // "1.20 s before the trigger", "3.90 s into the window".
+  std::string When(int64_t at_ns) const {
+    const bool has_fired = !trace_.firings.empty();
+    const int64_t after_ns = at_ns - (has_fired ? trace_.firings[0].at_ns : trace_.window_begin_ns);
+    if (after_ns < 0) return Duration(-after_ns) + " before the " + (has_fired ? "trigger" : "window");
+    return Duration(after_ns) + (has_fired ? " after the trigger" : " into the window");
+  }
+
   void WriteFinding(const FindingRow& finding) {
     static constexpr const char* kSeverities[] = {"info", "low", "medium", "high"};
     const bool is_named = finding.subject == kAll || finding.summary.find(finding.subject) != std::string::npos;
@@ -597,6 +617,7 @@ class Page {
     if (!finding.recommendation.empty()) P("", "\xe2\x86\x92 " + finding.recommendation);
     for (const Contradiction& other : finding.contradictions) P("soft", "but " + other.why);
     if (IsUsual(finding)) P("soft", UsualText(finding));
+    if (IsExplained(finding, judgement_)) P("soft", kExplained);
     Fold(std::string(severity) + Format(" severity, confidence %.2f", finding.confidence) +
          (finding.is_undetermined ? ", undetermined" : ""));
     std::string how = finding.code + " of " + finding.subject + ": " + finding.metric + " is " +
@@ -610,8 +631,8 @@ class Page {
     if (finding.repeats != 0) P("soft", "and " + base::Plural(finding.repeats, "lesser finding") + " like it");
     for (size_t i = 0; i < finding.evidence.size() && i < kMostListedEvidence; ++i) {
       const EvidenceRow& row = finding.evidence[i];
-      P("soft", "at " + Duration(row.begin_ns - trace_.window_begin_ns) + " of the window, for " +
-                    Duration(row.end_ns - row.begin_ns) + (row.note.empty() ? "" : ": " + row.note));
+      P("soft", When(row.begin_ns) + ", for " + Duration(row.end_ns - row.begin_ns) +
+                    (row.note.empty() ? "" : ": " + row.note));
     }
     EndFold();
     out_ += "</div>\n";

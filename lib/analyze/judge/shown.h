@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leaves findings without confidence out of reports, and ranks those about other requests lower.
+// Leaves findings without confidence out of reports. Ranks those lower that are about other requests, usual, or
+// explained by the verdict.
 #ifndef PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
 #define PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "analyze/judge/namespace.h"
 #include "base/columns.h"
@@ -42,6 +45,34 @@ inline bool IsAbout(const FindingRow& finding, const model::Interval& time) {
     covered_ns += std::max<int64_t>(0, std::min(row.end_ns, time.end_ns) - std::max(row.begin_ns, time.begin_ns));
   return finding.evidence.empty() || 10 * covered_ns >= time.end_ns - time.begin_ns;
 }
+
+// Whether a finding says what was lost, and not why: a GPU without work, gaps, sleep.
+inline bool IsSymptom(const FindingRow& finding) {
+  static constexpr std::string_view kSymptoms[] = {"a03.utilisation_low", "a04.idle",       "a05.input_bound",
+                                                   "a27.blocked",         "a29.long_gaps",  "a34.idle_cost",
+                                                   "a36.outliers",        "a43.idle_energy"};
+  return std::find(std::begin(kSymptoms), std::end(kSymptoms), finding.code) != std::end(kSymptoms);
+}
+
+// Whether the verdict explains a finding: a symptom whose evidence in the request's time is mostly time that the
+// verdict's causes took.
+inline bool IsExplained(const FindingRow& finding, const Judgement* judgement) {
+  const model::Interval time = ExplainedTime(judgement);
+  if (time.begin_ns == time.end_ns || !IsSymptom(finding)) return false;
+  const auto overlap_ns = [](const EvidenceRow& row, int64_t begin_ns, int64_t end_ns) {
+    return std::max<int64_t>(0, std::min(row.end_ns, end_ns) - std::max(row.begin_ns, begin_ns));
+  };
+  uint32_t causes = 0;
+  for (const Cause& cause : judgement->verdict.causes) causes |= BlameBit(cause.blame);
+  int64_t inside_ns = 0, caused_ns = 0;
+  for (const EvidenceRow& row : finding.evidence) {
+    inside_ns += overlap_ns(row, time.begin_ns, time.end_ns);
+    for (const BlameSegment& segment : judgement->blame.segments)
+      caused_ns += (causes & BlameBit(segment.blame)) != 0 ? overlap_ns(row, segment.begin_ns, segment.end_ns) : 0;
+  }
+  return inside_ns > 0 && 2 * caused_ns >= inside_ns;
+}
+inline constexpr char kExplained[] = "explained by the verdict";
 
 }  // namespace pitot::judge
 

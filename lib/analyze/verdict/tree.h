@@ -29,6 +29,7 @@ struct TreeLine {
   size_t depth = 0;
   int64_t tenths = 0;  // of a ms; those of children add up to their parent's
   std::string text;
+  const char* category = "";  // of a part
 };
 std::vector<TreeLine> TreeLines(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
 // The stage and the tree, in whole lines; each may be "". The tree is, if no cause is a wait for somebody.

@@ -2,6 +2,7 @@
 //
 // The tree of blame in words, and the verdict in one sentence.
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -232,12 +233,36 @@ class TreeTeller {
     }
   }
 
+  bool IsMember(uint32_t request, uint32_t batch) const {
+    const model::BatchRow& row = trace_.batches[batch];
+    const auto first = trace_.members.begin() + row.first_member;
+    return std::any_of(first, first + row.member_count, [&](auto& member) { return member.request == request; });
+  }
+  // How many of those that the victim waited for were members of its batch then.
+  uint32_t WithIt(const VerdictNode& node) const {
+    std::set<uint32_t> requests;
+    for (const BlameSegment& segment : blame_.segments) {
+      if (node.hops != 0 || segment.blame != node.blame || segment.batch == kNone || segment.by.request == kNone)
+        continue;
+      if (segment.by.batch == kNone && IsMember(segment.by.request, segment.batch) &&
+          IsMember(blame_.request, segment.batch))
+        requests.insert(segment.by.request);
+    }
+    return std::min(static_cast<uint32_t>(requests.size()), node.count);
+  }
+
   std::string LoadWords(const VerdictNode& node) const {
-    std::string text =
-        "because of load: none of the " + base::Plural(node.count, "other") + " ahead took longer than usual";
-    if (!node.is_explained)
-      text = "because of load: " + base::Plural(node.count, "other") + (node.count == 1 ? " was" : " were") + " ahead";
-    if (node.is_explained && node.count == 1) text = "because of load: the one ahead took no longer than usual";
+    const std::string lead = "because of load: ", others = base::Plural(node.count, "other");
+    const uint32_t with = WithIt(node), ahead = node.count - with;
+    const std::string where = with == 0 ? " ahead" : ahead == 0 ? " in its batch" : " ahead or in its batch";
+    std::string text = lead + "none of the " + others + where + " took longer than usual";
+    if (node.is_explained && node.count == 1) text = lead + "the one" + where + " took no longer than usual";
+    if (!node.is_explained && ahead == 0) {
+      text = lead + others + (with == 1 ? " was" : " were") + " with it in its batch";
+    } else if (!node.is_explained) {
+      text = lead + base::Plural(ahead, "other") + (ahead == 1 ? " was" : " were") + " ahead";
+      if (with != 0) text += ", and " + std::to_string(with) + (with == 1 ? " was" : " were") + " with it in its batch";
+    }
     if (node.hops == 0 && verdict_.load.ahead != 0) text += ", and " + QueueText(verdict_.load);
     return text;
   }
@@ -273,7 +298,7 @@ class TreeTeller {
   }
 
   std::string NodeText(const VerdictNode& node) const {
-    if (node.kind == NodeKind::kPart) return PartText(node, true) + " (" + BlameName(node.blame) + ")";
+    if (node.kind == NodeKind::kPart) return PartText(node, true);
     const bool has_time = node.kind == NodeKind::kBatch || node.kind == NodeKind::kRequest ||
                           node.kind == NodeKind::kThread || node.kind == NodeKind::kGpuWork ||
                           node.kind == NodeKind::kBacklog || node.kind == NodeKind::kSeveral;
@@ -295,7 +320,9 @@ class TreeTeller {
     const std::vector<int64_t> rounded = base::RoundToAddUp(excesses, kTenth, tenths);
     for (size_t i = 0; i < children.size(); ++i) {
       if (rounded[i] == 0) continue;
-      lines->push_back({children[i], depth, rounded[i], NodeText(verdict_.tree[children[i]])});
+      const VerdictNode& node = verdict_.tree[children[i]];
+      const char* const category = node.kind == NodeKind::kPart ? BlameName(node.blame) : "";
+      lines->push_back({children[i], depth, rounded[i], NodeText(node), category});
       AddChildren(children[i], rounded[i], depth + 1, lines);
     }
   }
@@ -328,7 +355,7 @@ std::string TreeText(const BlameIndex& index, const RequestBlame& blame, const V
   for (const TreeLine& line : teller.Lines()) {
     lines.AddWrapped(
         0, lead + base::PadLeft(SignedTenths(line.tenths), kTreeNumber) + std::string(2 + 2 * line.depth, ' '),
-        line.text);
+        line.text + (*line.category == '\0' ? "" : std::string(" (") + line.category + ")"));
     lead = "    ";
   }
   return lines.text();

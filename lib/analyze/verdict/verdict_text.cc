@@ -108,7 +108,8 @@ class Teller {
     std::string where = Places(index_).Text(longest);
     if (!where.empty() && !IsMostThere(cause)) where += " (" + Duration(cause.place_ns) + " of it)";
     const std::string unrecorded = UnrecordedAt(cause);
-    where += (where.empty() || unrecorded.empty() ? "" : ", ") + unrecorded + StacksOf(cause) + RemarksOn(cause);
+    where += (where.empty() || unrecorded.empty() ? "" : ", ") + unrecorded + StacksOf(cause) + Holding(cause) +
+             RemarksOn(cause);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }
 
@@ -144,7 +145,7 @@ class Teller {
   std::string Sentence(const Cause& cause, bool is_undetermined) const {
     const std::string time = Duration(cause.blame_ns);
     std::string text = HowItTook(cause, time);
-    text += StacksOf(cause);
+    text += StacksOf(cause) + Holding(cause);
     const bool is_explained =
         IsPlaced(index_, blame_, cause.blame) || IsNamedSleep(trace_, blame_) || IsStill(index_, blame_, cause.blame);
     if (cause.blame == Blame::kHostBlockedUnknown && !is_undetermined && !is_explained)
@@ -377,7 +378,7 @@ class Teller {
     if (cause.longest.empty()) return "";
     const BlameSegment& segment = blame_.segments[cause.longest[0]];
     const char* const unseen = IsUnseen(segment) ? "; nothing recorded shows whether it ran after that" : "";
-    return unseen + Counted(segment) + FirstUse(segment) + Behind(cause.blame, segment) + GpuMeanwhile(cause);
+    return unseen + Counted(segment) + FirstUse(segment) + GpuMeanwhile(cause);
   }
 
   // What the GPU did, by its hardware counters.
@@ -410,12 +411,14 @@ class Teller {
     return use.empty() ? "" : "; " + use;
   }
 
-  // The lock the thread held meanwhile, and how many others queued for it.
-  std::string Behind(Blame blame, const BlameSegment& segment) const {
-    if (segment.thread == kNone || blame == Blame::kHostLock || blame == Blame::kHostGil) return "";
+  // ", holding lock "cache" while 6 other threads queued for it".
+  std::string Holding(const Cause& cause) const {
+    if (cause.longest.empty() || cause.blame == Blame::kHostLock || cause.blame == Blame::kHostGil) return "";
+    const BlameSegment& segment = blame_.segments[cause.longest[0]];
+    if (segment.thread == kNone) return "";
     const blame::LockQueue queue = index_.locks.Behind(segment.thread, segment.begin_ns, segment.end_ns);
     if (queue.threads == 0) return "";
-    return "; meanwhile it held " + QuotedName(trace_.strings[queue.resource]) + ", and " +
+    return ", holding lock " + QuotedName(trace_.strings[queue.resource]) + " while " +
            base::Plural(queue.threads, "other thread") + " queued for it";
   }
 
