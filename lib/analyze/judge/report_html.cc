@@ -83,7 +83,7 @@ std::string Ms1(int64_t ns) { return Format("%.1f ms", static_cast<double>(ns) *
 
 // Puts the category at the end of a verdict's line into small print: "waited ... (host_lock +82.5 ms, 93 %)".
 std::string WithSmallPrint(const std::string& line) {
-  const size_t at = line.back() == ')' ? line.rfind(" (") : std::string::npos;
+  const size_t at = line.ends_with(')') ? line.rfind(" (") : std::string::npos;
   if (at == std::string::npos) return Escape(line);
   return Escape(line.substr(0, at)) + " <small>" + Escape(line.substr(at + 1)) + "</small>";
 }
