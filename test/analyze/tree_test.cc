@@ -239,7 +239,7 @@ TEST_CASE("what a batch ahead does usually is load, not its fault", "[tree]") {
   CHECK(verdict.load.threads == 1);
   CHECK(std::string(verdict.root.advice.code) == "add_capacity");
   CHECK(Has(text,
-            "because of load: none of the 36 others ahead took longer than usual, and 35 requests that had come "
+            "because of load: none of the 36 batches ahead took longer than usual, and 35 requests that had come "
             "within 17.5 ms were ahead of it in queue \"images\" of 1 thread"));
   CheckSums(verdict);
 }

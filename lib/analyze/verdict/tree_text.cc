@@ -238,30 +238,40 @@ class TreeTeller {
     const auto first = trace_.members.begin() + row.first_member;
     return std::any_of(first, first + row.member_count, [&](auto& member) { return member.request == request; });
   }
-  // How many of those that the victim waited for were members of its batch then.
-  uint32_t WithIt(const VerdictNode& node) const {
-    std::set<uint32_t> requests;
+  // Those that the victim waited for: batches, and members of its own batch.
+  struct Others {
+    std::set<uint32_t> batches, members;
+  };
+  Others OthersOf(const VerdictNode& node) const {
+    Others others;
     for (const BlameSegment& segment : blame_.segments) {
-      if (node.hops != 0 || segment.blame != node.blame || segment.batch == kNone || segment.by.request == kNone)
-        continue;
-      if (segment.by.batch == kNone && IsMember(segment.by.request, segment.batch) &&
-          IsMember(blame_.request, segment.batch))
-        requests.insert(segment.by.request);
+      if (node.hops != 0 || segment.blame != node.blame) continue;
+      const Culprit& by = segment.by;
+      if (by.batch != kNone)
+        others.batches.insert(by.batch);
+      else if (by.request != kNone && segment.batch != kNone && IsMember(by.request, segment.batch) &&
+               IsMember(blame_.request, segment.batch))
+        others.members.insert(by.request);
     }
-    return std::min(static_cast<uint32_t>(requests.size()), node.count);
+    return others;
   }
 
   std::string LoadWords(const VerdictNode& node) const {
-    const std::string lead = "because of load: ", others = base::Plural(node.count, "other");
-    const uint32_t with = WithIt(node), ahead = node.count - with;
+    const Others of = OthersOf(node);
+    const uint32_t with = std::min(static_cast<uint32_t>(of.members.size()), node.count), ahead = node.count - with;
+    const bool are_batches = of.batches.size() == ahead;
+    const std::string those_ahead =
+        are_batches ? std::to_string(ahead) + (ahead == 1 ? " batch" : " batches") : base::Plural(ahead, "other");
+    const std::string lead = "because of load: ", others = with == 0 ? those_ahead : base::Plural(node.count, "other");
     const std::string where = with == 0 ? " ahead" : ahead == 0 ? " in its batch" : " ahead or in its batch";
     std::string text = lead + "none of the " + others + where + " took longer than usual";
     if (node.is_explained && node.count == 1) text = lead + "the one" + where + " took no longer than usual";
     if (!node.is_explained && ahead == 0) {
       text = lead + others + (with == 1 ? " was" : " were") + " with it in its batch";
     } else if (!node.is_explained) {
-      text = lead + base::Plural(ahead, "other") + (ahead == 1 ? " was" : " were") + " ahead";
-      if (with != 0) text += ", and " + std::to_string(with) + (with == 1 ? " was" : " were") + " with it in its batch";
+      text = lead + those_ahead + (ahead == 1 ? " was" : " were") + " ahead";
+      if (with != 0)
+        text += " and " + base::Plural(with, "other") + (with == 1 ? " was" : " were") + " with it in its batch";
     }
     if (node.hops == 0 && verdict_.load.ahead != 0) text += ", and " + QueueText(verdict_.load);
     return text;
