@@ -54,8 +54,9 @@ struct Options {
   uint64_t min_ring_bytes = 4096;
   // A ring of 64 KiB and more grows up to this while it holds less than pre_window_ms and post_window_ms, bytes: a
   // power of two, 4 KiB to 64 MiB. More than a quarter of memory_budget_bytes counts as that, and max_ring_bytes or
-  // less lets no ring grow. A ring takes at most half of what is left in the rings' budget, apart from the half for the
-  // smallest: by default up to 8 MiB. Each ring takes this much address space, and memory only as it grows.
+  // less lets no ring grow. A ring takes at most two thirds of what is left in the rings' budget, apart from the half
+  // for the smallest: by default it gets 8 MiB, next to ten other threads 4. Each ring takes this much address space,
+  // and memory only as it grows.
   uint64_t max_grown_ring_bytes = 16ull << 20;
   // Requests that can be open at once, 16 to 65,536. Further requests are served unrecorded and counted.
   uint32_t max_open_requests = 4096;

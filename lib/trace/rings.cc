@@ -35,9 +35,8 @@ constexpr uint64_t kPartForSmallest = 2;
 
 // Rings from this size on get address space to grow. Smaller ones exist only when the budget has no more for any.
 constexpr uint64_t kLeastThatGrows = 64 << 10;
-// The part that one ring may take at once of what is left, apart from the smallest rings' part. So the next has as
-// much.
-constexpr uint64_t kPartForGrowth = 2;
+// Apart from the part for the smallest, one ring may take two thirds of what is left. The next finds the rest.
+constexpr uint64_t kThirdsForGrowth = 2;
 
 // The target of t_ring before a thread's first event. Its gate never equals that of a recorder.
 constinit detail::Ring g_no_ring{};
@@ -379,9 +378,9 @@ bool HasOffer(const ThreadRing& ring) { return ring.offer.load() != ShapeOf(ring
 // knows two sizes.
 uint64_t GrownBytes(const ThreadRing& ring, uint64_t wanted) PITOT_REQUIRES(g_rings_mutex) {
   const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_ACQUIRE);
-  if (ring.state != RingState::kLive || HasOffer(ring) || !ShapeOf(ring).HasTurnedAt(head)) return ring.bytes;
+  if (HasOffer(ring) || !ShapeOf(ring).HasTurnedAt(head)) return ring.bytes;
   const uint64_t left = LeftBytes(), for_smallest = g_limits.budget_bytes / kPartForSmallest;
-  const uint64_t spare = left > for_smallest ? (left - for_smallest) / kPartForGrowth : 0;
+  const uint64_t spare = left > for_smallest ? (left - for_smallest) / 3 * kThirdsForGrowth : 0;
   uint64_t bytes = std::min({wanted, g_limits.max_grown_bytes, ring.room_bytes});
   while (bytes > ring.bytes + spare) bytes /= 2;
   return std::max(bytes, ring.bytes);
@@ -398,49 +397,74 @@ bool Populate(char* first, uint64_t bytes) {
   return true;
 }
 
-// The ring is pinned meanwhile, and its thread does not touch the new pages yet.
-void Grow(ThreadRing* ring, uint64_t wanted) PITOT_EXCLUDES(g_rings_mutex) {
-  uint64_t before = 0, bytes = 0;
-  {
-    const base::MutexLock lock(&g_rings_mutex);
-    before = ring->bytes;
-    bytes = GrownBytes(*ring, wanted);
-    if (bytes == before) return;
+// A ring that grows: pinned, with its new bytes in the budget. Its thread does not touch the new pages yet.
+struct Growth {
+  ThreadRing* ring;
+  uint64_t before, bytes;
+  bool has_memory;
+};
+
+void Unpin(ThreadRing* ring) PITOT_REQUIRES(g_rings_mutex) {
+  if (--ring->pins == 0 && ring->state == RingState::kRetired) g_given_back.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Begins to grow what the budget allows. Returns whether some ring has an earlier offer still: a thread that slept may
+// have missed that gate.
+bool BeginGrowth(const std::vector<RingWish>& wishes, std::vector<Growth>* growing) PITOT_REQUIRES(g_rings_mutex) {
+  const auto is_before = [](const RingWish& wish, uint32_t number) { return wish.number < number; };
+  bool has_offer = false;
+  for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
+    const auto wish = std::lower_bound(wishes.begin(), wishes.end(), ring->number, is_before);
+    if (wish == wishes.end() || wish->number != ring->number || ring->state != RingState::kLive) continue;
+    has_offer |= HasOffer(*ring);
+    const uint64_t before = ring->bytes, bytes = GrownBytes(*ring, wish->bytes);
+    if (bytes == before) continue;
+    growing->push_back({ring, before, bytes, false});
     g_bytes_used += bytes - before;
     ring->bytes = bytes;
+    ++ring->pins;
   }
-  const bool has_memory = Populate(reinterpret_cast<char*>(ring->words) + before, bytes - before);
-  const base::MutexLock lock(&g_rings_mutex);
-  if (has_memory && ring->state == RingState::kLive) {
-    ring->offer.store(bytes / 8, std::memory_order_release);
-    return;
+  return has_offer;
+}
+
+// Makes the offer, or gives everything back. Returns whether it was made.
+bool EndGrowth(const Growth& growth) PITOT_REQUIRES(g_rings_mutex) {
+  ThreadRing* const ring = growth.ring;
+  const bool is_offered = growth.has_memory && ring->state == RingState::kLive;
+  if (is_offered) {
+    ring->offer.store(growth.bytes / 8, std::memory_order_release);
+  } else {
+    const uint64_t added = growth.bytes - growth.before;
+    madvise(reinterpret_cast<char*>(ring->words) + growth.before, added, MADV_DONTNEED);
+    g_bytes_used -= added;
+    ring->bytes = growth.before;
   }
-  madvise(reinterpret_cast<char*>(ring->words) + before, bytes - before, MADV_DONTNEED);
-  g_bytes_used -= bytes - before;
-  ring->bytes = before;
+  Unpin(ring);
+  return is_offered;
 }
 
 }  // namespace
 
 void GrowRings(const std::vector<RingWish>& wishes) noexcept {
-  if (wishes.empty()) return;
-  bool is_any_offered = false;
+  std::vector<Growth> growing;
   try {
-    const PinnedRings rings;
-    for (const RingWish& wish : wishes) {
-      for (ThreadRing* ring : rings) {
-        if (ring->number != wish.number) continue;
-        Grow(ring, wish.bytes);
-        is_any_offered |= HasOffer(*ring);  // perhaps an earlier one: a thread that slept may have missed its gate
-      }
-    }
+    growing.reserve(wishes.size());
   } catch (const std::bad_alloc&) {
     return;  // the next look tries again
   }
-  if (!is_any_offered) return;
+  bool has_offer = false;
+  {
+    const base::MutexLock lock(&g_rings_mutex);
+    has_offer = BeginGrowth(wishes, &growing);
+  }
+  for (Growth& growth : growing)
+    growth.has_memory =
+        Populate(reinterpret_cast<char*>(growth.ring->words) + growth.before, growth.bytes - growth.before);
   const base::MutexLock lock(&g_rings_mutex);
+  for (const Growth& growth : growing) has_offer |= EndGrowth(growth);
+  if (!has_offer || __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) == 0) return;
   g_offers = (g_offers + 1) % (1u << (32 - kOffersShift));
-  if (__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) != 0) SetGate();
+  SetGate();
 }
 
 PinnedRings::PinnedRings() {
@@ -458,9 +482,7 @@ PinnedRings::PinnedRings() {
 
 PinnedRings::~PinnedRings() {
   const base::MutexLock lock(&g_rings_mutex);
-  bool is_any_free = false;
-  for (ThreadRing* ring : rings_) is_any_free |= --ring->pins == 0 && ring->state == RingState::kRetired;
-  if (is_any_free) g_given_back.fetch_add(1, std::memory_order_relaxed);
+  for (ThreadRing* ring : rings_) Unpin(ring);
 }
 
 void CountRefusedBegin() noexcept { g_begins_refused.fetch_add(1, std::memory_order_relaxed); }

@@ -147,11 +147,10 @@ struct RingWish {
   uint32_t number;
   uint64_t bytes;  // a power of two
 };
-// Offers each of these rings as much of what it wishes as the budget has. The ring's thread takes the offer at its next
-// event, in a few instructions: the pages are here already. Nothing is offered to a ring that has not turned since its
-// last change.
-// Threads: one at a time, and not one that records.
-// Cost: touches each new page, about 0.3 ms for 1 MiB.
+// Offers each of these rings, by number, as much of what it wishes as the budget has. The ring's thread takes the offer
+// at its next event, in a few instructions: the pages are here already. Nothing is offered to a ring that has not
+// turned since its last change. Threads: one at a time, and not one that records. Cost: touches each new page, about
+// 0.3 ms for 1 MiB.
 void GrowRings(const std::vector<RingWish>& wishes) noexcept;
 
 // The shape of a ring. Loaded after a head, it fits all words before that head.

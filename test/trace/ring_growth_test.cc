@@ -56,11 +56,13 @@ class Numbers {
     pitot::snapshot::Reserve reserve = recording.reserve();
     pitot::snapshot::RingCopy copy;
     pitot::snapshot::CopyRing(*ring_, 0, &reserve, &copy);
-    const auto records = fakes::Records(copy);
-    for (size_t i = 0; i < records.size(); ++i) {
-      if (records[i].args.size() != 1 || records[i].args[0] != next_ - records.size() + i) return 0;
+    pitot::snapshot::RecordCursor cursor(copy.first, copy.last, copy.now_ticks);
+    pitot::snapshot::Record record;
+    uint64_t count = 0;
+    while (cursor.Next(&record)) {
+      if (record.arg_words != 1 || record.args[0] != next_ - ++count) return 0;
     }
-    return records.size();
+    return cursor.IsBroken() ? 0 : count;
   }
   uint64_t HeldBytes(const Recording& recording) const { return Held(recording) * kRecordWords * 8; }
   uint64_t recorded() const { return next_; }
@@ -110,7 +112,7 @@ TEST_CASE("a ring that grows loses nothing by it, and then holds more", "[growth
 }
 
 TEST_CASE("rings that grow at any place and time hold their newest records, whole and in order", "[growth]") {
-  for (const uint32_t seed : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u}) {
+  for (const uint32_t seed : {1u, 2u, 3u, 4u}) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     Server server({.budget_bytes = 256 * kMiB,
@@ -118,7 +120,7 @@ TEST_CASE("rings that grow at any place and time hold their newest records, whol
                    .min_ring_bytes = 64 * kKiB,
                    .max_grown_ring_bytes = 4 * kMiB,
                    .reserve_bytes = 16 * kMiB});
-    for (int step = 0; step < 60; ++step) {
+    for (int step = 0; step < 40; ++step) {
       server.numbers->Record(random() % 20'000);
       const RingShape shape = pitot::trace::ShapeOf(*server.ring());
       const uint64_t there = server.ring()->head - shape.OldestAt(server.ring()->head + 64);
@@ -141,7 +143,7 @@ TEST_CASE("a ring grows to its bound and no further", "[growth]") {
   CHECK(CountRings().bytes_used == kMiB + 4096);
 }
 
-TEST_CASE("a ring takes half of what is left beside the smallest rings' part", "[growth]") {
+TEST_CASE("a ring takes two thirds of what is left beside the smallest rings' part", "[growth]") {
   RecordingOptions options = kSmall;
   options.budget_bytes = kMiB;
   Server server(options);
@@ -151,7 +153,7 @@ TEST_CASE("a ring takes half of what is left beside the smallest rings' part", "
     server.numbers->RecordBytes(2 * kMiB);
   }
 
-  // 956 KiB are left; beside 512 that is 444 KiB, of which one ring takes at most 222: 128 and not 256.
+  // 956 KiB are left, apart from 512 that is 444. It takes 192, less than 296. The next step would be 256 of 252.
   CHECK(server.bytes() == 256 * kKiB);
   CHECK(CountRings().bytes_used == 256 * kKiB + 4096);
 }
@@ -349,8 +351,49 @@ TEST_CASE("an offer is no new recorder: steps, mirrors and refused threads stay 
   CHECK(CountRings().live == 1);
 }
 
+TEST_CASE("threads that come and go while their rings grow leave the budget as it was", "[growth][stress]") {
+  RecordingOptions options = kSmall;
+  options.budget_bytes = 4 * kMiB;
+  const Recording recording(options);
+  std::atomic<bool> is_over{false};
+  std::thread grower([&] {
+    while (!is_over.load()) {
+      std::vector<pitot::trace::RingWish> wishes;
+      for (const ThreadRing* ring : pitot::trace::PinnedRings()) wishes.push_back({ring->number, 256 * kKiB});
+      GrowRings(wishes);
+    }
+  });
+  uint64_t wrong = 0, most = 0;
+  for (int i = 0; i < 100; ++i) {
+    std::vector<std::thread> threads;
+    for (int n = 0; n < 3; ++n) {
+      threads.emplace_back([&, i] {
+        const ThreadRing* const ring = pitot::trace::EnterThread();
+        if (ring == nullptr) return;  // all retired ones are growing just now
+        const uint64_t offer = ring->offer.load();
+        for (int k = 0; (i == 0 || k < 20'000) && ring->offer.load() == offer; ++k) PITOT_INSTANT("number", k);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    most = std::max(most, CountRings().bytes_used);
+  }
+  is_over = true;
+  grower.join();
+  uint64_t bytes = 0, grown = 0;
+  for (const ThreadRing* ring : pitot::trace::PinnedRings()) {
+    bytes += ring->bytes + 4096;
+    grown += ring->bytes > 64 * kKiB;
+    wrong += ring->offer.load() * 8 != ring->bytes;
+  }
+
+  CHECK(wrong == 0);
+  CHECK(grown > 0);
+  CHECK(CountRings().bytes_used == bytes);
+  CHECK(most <= 4 * kMiB);
+}
+
 TEST_CASE("copies made while rings grow hold the newest records, whole and in order", "[growth][stress]") {
-  const int rounds = fakes::kThreadSanitizer ? 6 : 20;
+  const int rounds = fakes::kThreadSanitizer ? 3 : 10;
   uint64_t copies = 0, wrong = 0, changed = 0;
   for (int round = 0; round < rounds; ++round) {
     const Recording recording({.budget_bytes = 256 * kMiB,
@@ -384,11 +427,15 @@ TEST_CASE("copies made while rings grow hold the newest records, whole and in or
       pitot::snapshot::CopyRing(ring, 0, &reserve, &copy);
       changed += shape != ring.shape.load();
       ++copies;
-      const auto records = fakes::Records(copy);
-      for (size_t i = 0; i < records.size(); ++i) {
-        const auto& args = records[i].args;
-        wrong += args.size() != 2 || args[1] != ~args[0] || (i != 0 && args[0] != records[i - 1].args[0] + 1);
+      pitot::snapshot::RecordCursor cursor(copy.first, copy.last, copy.now_ticks);
+      pitot::snapshot::Record record;
+      uint64_t newer = 0;
+      while (cursor.Next(&record)) {
+        wrong += record.arg_words != 2 || record.args[1] != ~record.args[0];
+        wrong += newer != 0 && record.args[0] + 1 != newer;
+        newer = record.args[0];
       }
+      wrong += cursor.IsBroken();
       wrong += copy.oldest == pitot::snapshot::Oldest::kBroken;
     }
     writer.join();
