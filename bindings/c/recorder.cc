@@ -119,6 +119,7 @@ template <class From, class To> void CopyOptions(const From& from, To* to) noexc
   to->memory_budget_bytes = from.memory_budget_bytes;
   to->max_ring_bytes = from.max_ring_bytes;
   to->min_ring_bytes = from.min_ring_bytes;
+  to->max_grown_ring_bytes = from.max_grown_ring_bytes;
   to->max_open_requests = from.max_open_requests;
   to->pre_window_ms = from.pre_window_ms;
   to->post_window_ms = from.post_window_ms;

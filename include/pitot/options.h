@@ -40,19 +40,24 @@ struct Options {
   // Limit for all of Pitot's memory, bytes. Stats::memory shows how it is split. Half is for rings. The rest is for
   // requests and names, the snapshot reserve and the analysis arena. The reserve holds the events of incidents: 16
   // bytes each, plus 8 for each argument; an incident gets half of what is free of it. Incidents are written in the
-  // arena. It has about one and a half times the reserve's size, plus five of the largest rings; if an incident needs
-  // more, its oldest part is left out and counted. At least 4 MiB, and enough that max_open_requests (512 bytes each)
-  // and names (1 MiB) take at most three eighths: 8 MiB by default.
-  // Beyond this limit, traces stay in memory until their incidents are complete: as much again as the arena while the
-  // worker has one, and twice that while others wait.
+  // arena. It has about twice the reserve's size; if an incident needs more, its oldest part is left out and counted.
+  // At least 4 MiB, and enough that max_open_requests (512 bytes each) and names (1 MiB) take at most three eighths: 8
+  // MiB by default. Beyond this limit, traces stay in memory until their incidents are complete: as much again as the
+  // arena while the worker has one, and twice that while others wait.
   uint64_t memory_budget_bytes = 64ull << 20;
-  // The largest and the smallest ring of one thread, bytes: powers of two, 4 KiB to 64 MiB, and at most a quarter of
-  // memory_budget_bytes. Each takes another 4 KiB for its header. A thread gets the largest ring that leaves room for
-  // 11 more of its size and half of the rings' budget for the smallest. By default 2,000 threads at once get one. When
-  // the budget is spent, the ring of the thread that exited first is reused. A thread without a ring is counted, and
-  // records nothing until one is free.
+  // The largest and the smallest ring that a thread begins with, bytes: powers of two, 4 KiB to 64 MiB, and at most a
+  // quarter of memory_budget_bytes. Each takes another 4 KiB for its header. A thread gets the largest ring that leaves
+  // room for 11 more of its size and half of the rings' budget for the smallest. By default 2,000 threads at once get
+  // one. When the budget is spent, the ring of the thread that exited first is reused. A thread without a ring is
+  // counted, and records nothing until one is free.
   uint64_t max_ring_bytes = 1ull << 20;
   uint64_t min_ring_bytes = 4096;
+  // A ring of 64 KiB and more grows up to this while it holds less than pre_window_ms and post_window_ms, bytes: a
+  // power of two, 4 KiB to 64 MiB. More than a quarter of memory_budget_bytes counts as that, and max_ring_bytes or
+  // less lets no ring grow. A ring takes at most two thirds of what is left in the rings' budget, apart from the half
+  // for the smallest: by default it gets 8 MiB, next to ten other threads 4. Each ring takes this much address space,
+  // and memory only as it grows.
+  uint64_t max_grown_ring_bytes = 16ull << 20;
   // Requests that can be open at once, 16 to 65,536. Further requests are served unrecorded and counted.
   uint32_t max_open_requests = 4096;
 

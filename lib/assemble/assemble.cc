@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "assemble/gpu.h"
+#include "assemble/reordering.h"
 #include "assemble/sites.h"
 #include "assemble/usage.h"
 #include "model/fill_columns.h"
@@ -34,15 +35,6 @@ using snapshot::Record;
 using snapshot::RingCopy;
 using snapshot::Snapshot;
 using InternalRecord = trace::Record;
-
-// An event before rows are known: its request and batch are numbers of ids.
-struct RawEvent {
-  int64_t begin_ns;
-  int64_t duration_ns;
-  uint32_t request, batch;  // numbers
-  uint32_t site;
-  uint32_t args;
-};
 
 // Numbers ids as they occur, so that an event needs only 4 bytes for its context until rows are known. Number 0 is id
 // 0.
@@ -159,16 +151,22 @@ class Assembler {
   void AddUsage(const Record& record, uint32_t thread);
   void AddEvent(const Record& record, const KnownSite& site);
   uint32_t AddArgs(const Record& record, const KnownSite& site);
+  // An event of the thread being read.
+  void AddRow(int64_t begin_ns, int64_t duration_ns, uint32_t site, uint32_t args, uint64_t cost);
+  // The context of all events of the thread read so far.
+  void SetContext(uint32_t number, std::vector<uint32_t>* column) const {
+    std::fill(column->begin() + first_event_, column->end(), number);
+  }
   void AddOpenScopes(const RingCopy& ring);
   void AddOpenRequests();
   void AddOpenRequestsLost();
   void AddEnds();
   void AddRecycled();
   void AddCountedLosses();
-  void FlushEvents(uint32_t thread);
+  void SortEvents(uint32_t thread);
   void FlushCalls(uint32_t thread);
   void FlushContexts(const RingCopy& ring);
-  void OrderMoments();
+  void OrderMoments(std::vector<uint32_t>* order) const;
 
   template <class Rows> void Add(const typename Rows::value_type& row, uint64_t cost, Rows* rows) {
     rows->push_back(row);
@@ -229,7 +227,7 @@ class Assembler {
   // For the thread being read: the context of events older than the records read so far.
   uint64_t request_ = 0, batch_ = 0;
   bool saw_context_ = false, saw_batch_context_ = false;
-  std::vector<RawEvent> raw_;
+  uint32_t first_event_ = 0;
   std::vector<RawCall> raw_calls_;
   std::vector<RawContext> raw_contexts_;  // newest first
   uint64_t raw_records_ = 0;
@@ -399,7 +397,7 @@ void Assembler::AddRequestEnd(const Record& record, uint32_t thread) {
 void Assembler::AddContextChange(const Record& record) {
   const uint64_t before = record.args[0], after = record.args[1];
   if (!saw_context_ && request_ != after) {
-    for (RawEvent& event : raw_) event.request = requests_.Of(after);
+    SetContext(requests_.Of(after), &trace_.events.request);
     for (RawCall& call : raw_calls_) call.request = requests_.Of(after);
     for (RawContext& context : raw_contexts_) context.request = requests_.Of(after);
   }
@@ -412,7 +410,7 @@ void Assembler::AddContextChange(const Record& record) {
 void Assembler::AddBatchContextChange(const Record& record) {
   const uint64_t before = record.args[0], after = record.args[1];
   if (!saw_batch_context_ && batch_ != after) {
-    for (RawEvent& event : raw_) event.batch = batches_.Of(after);
+    SetContext(batches_.Of(after), &trace_.events.batch);
     for (RawCall& call : raw_calls_) call.batch = batches_.Of(after);
     for (RawContext& context : raw_contexts_) context.batch = batches_.Of(after);
   }
@@ -598,15 +596,22 @@ void Assembler::AddEvent(const Record& record, const KnownSite& known) {
     Add(async, kAsyncCost, &asyncs_);
     return;
   }
-  RawEvent event;
-  event.begin_ns = Ns(record.begin_ticks);
-  event.duration_ns = Ns(record.end_ticks) - event.begin_ns;
-  event.request = requests_.Of(request_);
-  event.batch = batches_.Of(batch_);
-  event.site = site.row;
-  const uint32_t strings = trace_.strings.size();
-  event.args = AddArgs(record, site);
-  Add(event, kEventCost + kArgCost * record.arg_words + kStringCost * (trace_.strings.size() - strings), &raw_);
+  const int64_t begin_ns = Ns(record.begin_ticks);
+  const uint32_t strings = trace_.strings.size(), args = AddArgs(record, site);
+  AddRow(begin_ns, Ns(record.end_ticks) - begin_ns, site.row, args,
+         kEventCost + kArgCost * record.arg_words + kStringCost * (trace_.strings.size() - strings));
+}
+
+void Assembler::AddRow(int64_t begin_ns, int64_t duration_ns, uint32_t site, uint32_t args, uint64_t cost) {
+  model::EventColumns& events = trace_.events;
+  events.begin_ns.push_back(begin_ns);
+  events.duration_ns.push_back(duration_ns);
+  events.site.push_back(site);
+  events.thread.push_back(static_cast<uint32_t>(trace_.threads.size()) - 1);
+  events.request.push_back(requests_.Of(request_));
+  events.batch.push_back(batches_.Of(batch_));
+  events.args.push_back(args);
+  used_bytes_ += cost;
 }
 
 void Assembler::AddOpenScopes(const RingCopy& ring) {
@@ -618,8 +623,7 @@ void Assembler::AddOpenScopes(const RingCopy& ring) {
     const uint8_t said = ArgsWithin(whole, open.args, open.arg_words);
     const KnownSite site = said != 0 && said != whole.arg_count ? sites_.WithArgs(open.site, said) : whole;
     const uint32_t args = said != 0 ? AddArgs(record, site) : kNone;
-    Add({Ns(open.begin_ticks), kOpen, requests_.Of(request_), batches_.Of(batch_), site.row, args},
-        kEventCost + kArgCost * open.arg_words, &raw_);
+    AddRow(Ns(open.begin_ticks), kOpen, site.row, args, kEventCost + kArgCost * open.arg_words);
   }
 }
 
@@ -657,7 +661,7 @@ void Assembler::AddThread(const RingCopy& ring) {
   request_ = ring.request;
   batch_ = ring.batch;
   saw_context_ = saw_batch_context_ = false;
-  raw_.clear();
+  first_event_ = trace_.events.size();
   raw_calls_.clear();
   raw_contexts_.clear();
   raw_records_ = 0;
@@ -694,7 +698,7 @@ void Assembler::AddThread(const RingCopy& ring) {
   const bool whole = oldest == snapshot::Oldest::kWindow || oldest == snapshot::Oldest::kAttach;
   trace_.threads[thread].history_begin_ns = whole ? std::max(Ns(ring.attach_ticks), trace_.window_begin_ns) : oldest_ns;
   AddLosses(ring, oldest, thread, oldest_ns);
-  FlushEvents(thread);
+  SortEvents(thread);
   FlushCalls(thread);
   FlushContexts(ring);
 }
@@ -709,44 +713,39 @@ void Assembler::FlushContexts(const RingCopy& ring) {
 }
 
 // Puts instants and counters of one moment in the order of recording, after the scopes of that moment.
-void Assembler::OrderMoments() {
-  const auto is_moment = [this](const RawEvent& e) { return !model::IsScope(trace_.sites[e.site].kind); };
-  for (size_t i = 0; i < raw_.size();) {
-    size_t end = i + 1;
-    const auto same = [&](const RawEvent& e) {
-      return e.begin_ns == raw_[i].begin_ns && e.duration_ns == 0 && raw_[i].duration_ns == 0;
-    };
-    while (end < raw_.size() && same(raw_[end])) ++end;
-    if (end - i > 1) {
-      const auto first = raw_.begin() + static_cast<ptrdiff_t>(i), last = raw_.begin() + static_cast<ptrdiff_t>(end);
-      std::reverse(std::stable_partition(first, last, [&](const RawEvent& e) { return !is_moment(e); }), last);
-    }
-    i = end;
+void Assembler::OrderMoments(std::vector<uint32_t>* order) const {
+  const model::EventColumns& events = trace_.events;
+  const auto is_scope = [&](uint32_t row) { return model::IsScope(trace_.sites[events.site[row]].kind); };
+  for (auto first = order->begin(), last = first; first != order->end(); first = last) {
+    const int64_t at_ns = events.begin_ns[*first];
+    last = std::find_if(first, order->end(),
+                        [&](uint32_t row) { return events.begin_ns[row] != at_ns || events.duration_ns[row] != 0; });
+    if (last == first) ++last;
+    if (last - first > 1) std::reverse(std::stable_partition(first, last, is_scope), last);
   }
 }
 
-// Sorts the thread's events into the order of the model and appends them to the columns.
-void Assembler::FlushEvents(uint32_t thread) {
-  const auto end_of = [](const RawEvent& e) { return e.duration_ns == kOpen ? INT64_MAX : e.begin_ns + e.duration_ns; };
+// Sorts the thread's events into the order of the model.
+void Assembler::SortEvents(uint32_t thread) {
+  model::EventColumns& events = trace_.events;
+  std::vector<uint32_t> order(events.size() - first_event_);
+  std::iota(order.begin(), order.end(), first_event_);
   // Records were read newest first. Among scopes with the same times the outer one, which closed last, therefore stands
   // first already. Open scopes stand before all others, outermost first.
-  std::stable_sort(raw_.begin(), raw_.end(), [&](const RawEvent& a, const RawEvent& b) {
-    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : end_of(a) > end_of(b);
+  const auto end_of = [&](uint32_t row) {
+    return events.duration_ns[row] == kOpen ? INT64_MAX : events.begin_ns[row] + events.duration_ns[row];
+  };
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return events.begin_ns[a] != events.begin_ns[b] ? events.begin_ns[a] < events.begin_ns[b] : end_of(a) > end_of(b);
   });
-  OrderMoments();
-  model::EventColumns& events = trace_.events;
+  OrderMoments(&order);
+  const Reordering reordering(order, first_event_);
+  reordering.Apply(&events.begin_ns);
+  reordering.Apply(&events.duration_ns);
+  for (auto* column : {&events.site, &events.request, &events.batch, &events.args}) reordering.Apply(column);
   model::ThreadRow& row = trace_.threads[thread];
-  row.first_event = events.size();
-  row.event_count = static_cast<uint32_t>(raw_.size());
-  for (const RawEvent& event : raw_) {
-    events.begin_ns.push_back(event.begin_ns);
-    events.duration_ns.push_back(event.duration_ns);
-    events.site.push_back(event.site);
-    events.thread.push_back(thread);
-    events.request.push_back(event.request);
-    events.batch.push_back(event.batch);
-    events.args.push_back(event.args);
-  }
+  row.first_event = first_event_;
+  row.event_count = static_cast<uint32_t>(order.size());
 }
 
 void Assembler::FlushCalls(uint32_t thread) {

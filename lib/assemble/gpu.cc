@@ -4,14 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <iterator>
-#include <memory>
 #include <numeric>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
+#include "assemble/reordering.h"
 #include "base/call_class.h"
 #include "pitot/extend/call.h"
 #include "trace/names.h"
@@ -64,25 +62,6 @@ template <class Value> void Append(const Value& value, std::vector<Value>* colum
   if (column->size() == column->capacity()) column->reserve(column->size() + column->size() / 8 + 256);
   column->push_back(value);
 }
-
-// Puts columns in an order, one after another, using memory for one.
-class Reordering {
- public:
-  explicit Reordering(const std::vector<uint32_t>& order)
-      : order_(order), sorted_(std::make_unique_for_overwrite<std::byte[]>(order.size() * sizeof(uint64_t))) {}
-  template <class Value> void Apply(std::vector<Value>* column) const {
-    static_assert(std::is_trivially_copyable_v<Value> && sizeof(Value) <= sizeof(uint64_t));
-    std::byte* to = sorted_.get();
-    for (const uint32_t row : order_)
-      std::memcpy(std::exchange(to, to + sizeof(Value)), &(*column)[row], sizeof(Value));
-    if (!order_.empty()) std::memcpy(column->data(), sorted_.get(), order_.size() * sizeof(Value));
-    column->resize(order_.size());
-  }
-
- private:
-  const std::vector<uint32_t>& order_;
-  const std::unique_ptr<std::byte[]> sorted_;
-};
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/quantile.h"
 #include "session/calibrate.h"
+#include "session/ring_growth.h"
 #include "trace/names.h"
 #include "trace/requests.h"
 #include "trace/rings.h"
@@ -25,8 +26,11 @@ std::vector<RingAt> LiveRings() {
   std::vector<RingAt> rings;
   for (const trace::ThreadRing* ring : pinned) {
     if (ring->state != trace::RingState::kLive) continue;
-    const uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
-    rings.push_back({ring->number, ring->attach_ticks, ring->floor, head, ring->mask + 1});
+    const uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+    const trace::RingShape shape = trace::ShapeOf(*ring);
+    const bool is_grown = shape.OldestAt(head) >= shape.changed_at();  // until then it forgets as it did before
+    rings.push_back({ring->number, ring->attach_ticks, ring->floor, head,
+                     is_grown ? shape.words() : shape.least_words(), is_grown ? shape.changed_at() : 0});
   }
   return rings;
 }
@@ -131,14 +135,23 @@ std::vector<WatchedRing> Meter::RingsFor(uint64_t window_begin_ticks) {
   return watched;
 }
 
-void Meter::NoteRingAges() noexcept {
+void Meter::NoteRings() noexcept {
   const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
   if (now - ages_noted_ticks_ < detail::TicksOf(kAgesNs)) return;
   ages_noted_ticks_ = now;
+  const uint64_t window = detail::TicksOf(static_cast<uint64_t>(window_ns_));
   try {
     const std::vector<RingAt> rings = LiveRings();
-    const MutexLock lock(&mutex_);
-    ages_.Note(rings, now);
+    std::vector<trace::RingWish> wishes;
+    {
+      const MutexLock lock(&mutex_);
+      ages_.Note(rings, now);
+      for (const RingAt& ring : rings) {
+        const uint64_t words = WordsNeeded(ring, ages_.Age(ring, now), window);
+        if (words > ring.capacity) wishes.push_back({ring.number, words * 8});
+      }
+    }
+    trace::GrowRings(wishes);
   } catch (const std::bad_alloc&) {
     // The next note fills the gap.
   }

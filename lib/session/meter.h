@@ -21,10 +21,11 @@ namespace pitot::session {
 class Meter {
  public:
   // All outlive it.
-  Meter(const MemorySplit& split, bool slow_clock, const Lifetime* lifetime, const IncidentCounts* counts,
-        const OwnThreads* threads, Depths* depths)
+  Meter(const MemorySplit& split, bool slow_clock, int64_t window_ns, const Lifetime* lifetime,
+        const IncidentCounts* counts, const OwnThreads* threads, Depths* depths)
       : split_(split),
         slow_clock_(slow_clock),
+        window_ns_(window_ns),
         lifetime_(*lifetime),
         counts_(*counts),
         threads_(*threads),
@@ -45,14 +46,16 @@ class Meter {
   // The rings of living threads, and what a window that begins then needs of them. May throw bad_alloc.
   std::vector<RingAt> Rings() const;
   std::vector<WatchedRing> RingsFor(uint64_t window_begin_ticks) PITOT_EXCLUDES(mutex_);
-  // Notes how far rings have been written, once a second at most. Called often.
-  void NoteRingAges() noexcept PITOT_EXCLUDES(mutex_);
+  // Notes how far rings have been written, and lets those grow that are too short for the window. Once a second at
+  // most. Called often.
+  void NoteRings() noexcept PITOT_EXCLUDES(mutex_);
 
  private:
   void AddHistory(Stats* stats) noexcept PITOT_EXCLUDES(mutex_);
 
   const MemorySplit split_;
   const bool slow_clock_;
+  const int64_t window_ns_;  // that rings should hold
   const Lifetime& lifetime_;
   const IncidentCounts& counts_;
   const OwnThreads& threads_;

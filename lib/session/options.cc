@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
@@ -21,10 +22,11 @@ constexpr uint64_t kBytesPerRequest = 512;
 constexpr uint64_t kNamesBytes = 1 << 20;
 // Bytes held by the writer at most. The first is for each byte of a copy; the assembler leaves out the rest. The
 // second is for each byte of the largest ring, while the events of one ring are sorted. Nested scopes without arguments
-// take 2.8 and 4.5. A test checks this.
+// take 2.8 and 0.75. A test checks this.
 constexpr uint64_t kArenaPerCopy = 3;
-constexpr uint64_t kArenaPerRing = 5;
-constexpr uint64_t kLeastCopies = 2;  // the reserve has room for: a copy takes half of what is free
+constexpr uint64_t kArenaPerRing = 1;
+constexpr uint64_t kBudgetPerRing = 4;  // the budget is at least this many of the largest rings
+constexpr uint64_t kLeastCopies = 2;    // the reserve has room for: a copy takes half of what is free
 
 constexpr uint64_t kMax = ~uint64_t{0};
 
@@ -95,6 +97,7 @@ Status CheckRanges(const Options& o) {
       {"memory_budget_bytes", o.memory_budget_bytes, kLeastBudgetBytes, kMostBudgetBytes},
       {"max_ring_bytes", o.max_ring_bytes, kLeastRingBytes, kMostRingBytes},
       {"min_ring_bytes", o.min_ring_bytes, kLeastRingBytes, o.max_ring_bytes},
+      {"max_grown_ring_bytes", o.max_grown_ring_bytes, kLeastRingBytes, kMostRingBytes},
       {"max_open_requests", o.max_open_requests, kLeastOpenRequests, kMostOpenRequests},
       {"clock", static_cast<uint64_t>(o.clock), 0, 2},
       {"pre_window_ms", o.pre_window_ms, kLeastPreWindowMs, kMostPreWindowMs},
@@ -121,6 +124,8 @@ Status CheckMemory(const Options& o) {
     return Error(StatusCode::kInvalidArgument, "Options::max_ring_bytes must be a power of two");
   if (!IsPowerOfTwo(o.min_ring_bytes))
     return Error(StatusCode::kInvalidArgument, "Options::min_ring_bytes must be a power of two");
+  if (!IsPowerOfTwo(o.max_grown_ring_bytes))
+    return Error(StatusCode::kInvalidArgument, "Options::max_grown_ring_bytes must be a power of two");
   // Rings take half; at least an eighth must be left for writing incidents.
   const uint64_t tables = o.max_open_requests * kBytesPerRequest + kNamesBytes, least = tables / 3 * 8 + 8;
   if (tables > o.memory_budget_bytes / 8 * 3)
@@ -128,7 +133,7 @@ Status CheckMemory(const Options& o) {
                  "Options::max_open_requests (512 bytes each, and 1 MiB for names) needs more than three eighths of "
                  "Options::memory_budget_bytes: make that %llu or more",
                  static_cast<unsigned long long>(least));
-  if (o.max_ring_bytes > o.memory_budget_bytes / 4)
+  if (o.max_ring_bytes > o.memory_budget_bytes / kBudgetPerRing)
     return Error(StatusCode::kInvalidArgument,
                  "Options::max_ring_bytes is %llu, more than a quarter of Options::memory_budget_bytes, which is %llu",
                  static_cast<unsigned long long>(o.max_ring_bytes),
@@ -209,13 +214,18 @@ Status CheckAndCopy(const Options& options, OwnedOptions* out) {
   return {};
 }
 
+uint64_t LargestRingBytes(const Options& options) {
+  const uint64_t most = std::bit_floor(options.memory_budget_bytes / kBudgetPerRing);
+  return std::max(options.max_ring_bytes, std::min(options.max_grown_ring_bytes, most));
+}
+
 MemorySplit Split(const Options& options) {
   MemorySplit split{};
   split.rings = options.memory_budget_bytes / 2;
   split.requests_and_names = options.max_open_requests * kBytesPerRequest + kNamesBytes;
   const uint64_t rest = options.memory_budget_bytes - split.rings - split.requests_and_names;
   // The largest ring may be larger than a copy; only the part that fits is sorted.
-  const uint64_t of_ring = kArenaPerRing * options.max_ring_bytes;
+  const uint64_t of_ring = kArenaPerRing * LargestRingBytes(options);
   const uint64_t beside_ring = rest > of_ring ? (rest - of_ring) * kLeastCopies / (kLeastCopies + kArenaPerCopy) : 0;
   const uint64_t reserve = std::max(beside_ring, rest * kLeastCopies / (kLeastCopies + kArenaPerCopy + kArenaPerRing));
   split.snapshot_reserve = reserve / 4096 * 4096;

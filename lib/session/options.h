@@ -23,6 +23,8 @@ struct OwnedOptions {
 // Checks and copies options. The error names the first wrong field. May throw bad_alloc.
 Status CheckAndCopy(const Options& options, OwnedOptions* out);
 
+// The bytes up to which a ring may grow.
+uint64_t LargestRingBytes(const Options& options);
 // The parts of the budget; they add up to it.
 MemorySplit Split(const Options& options);
 // The part of the arena for the rows of a trace, in bytes.

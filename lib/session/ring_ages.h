@@ -12,16 +12,18 @@
 
 namespace pitot::session {
 
-// A ring at one moment. Words are counted from its beginning on: it holds the last `capacity` of [floor, head).
+// A ring at one moment. Words are counted from its beginning on: it holds the last `capacity` of [floor, head), and
+// none before `grown_at`, from which on it has this capacity.
 struct RingAt {
   uint32_t number;
   uint64_t attach_ticks;
   uint64_t floor, head, capacity;
+  uint64_t grown_at = 0;
 };
 
 // The oldest word that a ring holds.
 inline uint64_t OldestWord(const RingAt& ring) {
-  return std::max(ring.floor, ring.head > ring.capacity ? ring.head - ring.capacity : 0);
+  return std::max({ring.floor, ring.grown_at, ring.head > ring.capacity ? ring.head - ring.capacity : 0});
 }
 
 // Not thread-safe. Memory: about 320 bytes a ring.

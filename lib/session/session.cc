@@ -35,6 +35,10 @@ constexpr char kForkedInsideLoader[] =
 constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
 constexpr int64_t kIdleTickNs = 50'000'000;  // if nothing watches open work: firings wake the watcher themselves
 
+int64_t WindowNs(const Options& options) {
+  return (int64_t{options.pre_window_ms} + options.post_window_ms) * 1'000'000;
+}
+
 }  // namespace
 
 Session::Session(OwnedOptions options, bool slow_clock)
@@ -46,7 +50,7 @@ Session::Session(OwnedOptions options, bool slow_clock)
       throttle_(options_.values.worker_cpu_percent, &lifetime_, &worker_timer_),
       depths_(&options_.values, slow_clock, &lifetime_, &host_, &wake_watcher_,
               [this] { threads_.Start(OwnThreads::Role::kTeller, [this] { depths_.Tell(); }); }),
-      meter_(split_, slow_clock, &lifetime_, &counts_, &threads_, &depths_),
+      meter_(split_, slow_clock, WindowNs(options_.values), &lifetime_, &counts_, &threads_, &depths_),
       files_(&options_, &lifetime_, &host_, &throttle_, &counts_),
       judging_(&lifetime_, &host_, &throttle_, &files_, &counts_),
       pipeline_(split_, slow_clock,
@@ -117,7 +121,8 @@ Status Session::StartThreads() {
     Stop(0);
     return Error(StatusCode::kResourceExhausted, "cannot start a thread: %s", e.what());
   }
-  const trace::RingLimits limits{split_.rings, options_.values.max_ring_bytes, options_.values.min_ring_bytes};
+  const trace::RingLimits limits{split_.rings, options_.values.max_ring_bytes, options_.values.min_ring_bytes,
+                                 LargestRingBytes(options_.values)};
   if (!trace::OpenRings(limits, slow_clock_)) {
     Stop(0);
     return Status(StatusCode::kResourceExhausted, "pthread_key_create failed");
@@ -223,7 +228,8 @@ void Session::Watch() noexcept {
       pipeline_.CopyIfDue(is_stopping);
       if (!is_stopping) pipeline_.TakeSampleIfDue();
       throttle_.HurryIfLate();
-      meter_.NoteRingAges();
+      // To make a ring larger takes milliseconds: not before a copy.
+      if (!pipeline_.HasPending()) meter_.NoteRings();
     } catch (const std::exception& e) {
       pipeline_.Fail(e);
     }

@@ -41,9 +41,11 @@ void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* o
 
 void CopyNewestEnd(const trace::ThreadRing& ring, uint64_t request, EndCopy* out) noexcept {
   constexpr uint64_t kMostWords = 256;
-  const uint64_t head = ring.head, count = std::min({head - ring.floor, ring.mask + 1, kMostWords});
+  const uint64_t head = ring.head;
+  const trace::RingShape shape = trace::ShapeOf(ring);
+  const uint64_t count = std::min(head - std::max(ring.floor, shape.OldestAt(head)), kMostWords);
   uint64_t words[kMostWords];
-  for (uint64_t i = 0; i < count; ++i) words[i] = ring.words[(head - count + i) & ring.mask];
+  for (uint64_t i = 0; i < count; ++i) words[i] = ring.words[shape.PlaceOf(head - count + i)];
   RecordCursor cursor(words, words + count, detail::Clock(ring.gate));
   Record record;
   while (cursor.Next(&record)) {
@@ -108,8 +110,8 @@ Heads CopyState(const trace::ThreadRing& ring, RingCopy* copy) {
 
 // The oldest word that the writer spares at this head: it may be in the middle of a record of at most kMaxRecordWords
 // beyond it.
-uint64_t IntactFrom(uint64_t head, uint64_t capacity) {
-  return head + detail::kMaxRecordWords > capacity ? head + detail::kMaxRecordWords - capacity : 0;
+uint64_t IntactFrom(uint64_t head, const trace::RingShape& shape) {
+  return shape.OldestAt(head + detail::kMaxRecordWords);
 }
 
 // Words on their way from a ring to the end of the reserve.
@@ -124,19 +126,22 @@ struct Words {
 // Copies records from the newest to the oldest, until one is older than the window. Returns why it ended.
 Oldest CopyWords(const trace::ThreadRing& ring, uint64_t window_begin_ticks, uint64_t now_ticks, uint64_t room,
                  Words* words) {
-  const uint64_t limit = std::max(IntactFrom(words->newest, ring.mask + 1), ring.floor), newest = words->newest;
+  const trace::RingShape shape = trace::ShapeOf(ring);
+  const uint64_t limit = std::max(IntactFrom(words->newest, shape), ring.floor), newest = words->newest;
   uint64_t* const last = words->last;
   uint64_t copied = newest, reference = now_ticks;
   uint64_t* oldest_record = last;
   Oldest oldest = limit == ring.floor ? Oldest::kAttach : Oldest::kOverwritten;
   bool reached_window = false;
   while (copied > limit && !reached_window) {
-    const uint64_t want = std::min(kBlockWords, copied - limit);
+    // A block lies by one size of the ring.
+    const uint64_t same_from = copied > shape.changed_at() ? std::max(limit, shape.changed_at()) : limit;
+    const uint64_t want = std::min(kBlockWords, copied - same_from), mask = shape.MaskAt(copied - 1);
     const uint64_t have = room - (newest - copied);
     const uint64_t block = std::min(want, have);
     // Newest first: the words that the writer overtakes are then read last.
     uint64_t* out = last - (newest - copied);
-    for (uint64_t i = 0; i < block; ++i) *--out = Acquire(&ring.words[--copied & ring.mask]);
+    for (uint64_t i = 0; i < block; ++i) *--out = Acquire(&ring.words[--copied & mask]);
     RecordCursor cursor(out, oldest_record, reference);
     Record record;
     while (cursor.Next(&record)) {
@@ -162,11 +167,10 @@ Oldest CopyWords(const trace::ThreadRing& ring, uint64_t window_begin_ticks, uin
 }
 
 // Leaves out the words that may have been overwritten while they were read. If any load returned a word of a later
-// record, it synchronised with that record's store. That store follows the store of the head read here. Returns the
-// first word of the copy.
+// record, it synchronised with that record's store. That store follows the store of the head read here, and of the
+// shape. Returns the first word of the copy.
 uint64_t* LeaveOutOverwritten(const trace::ThreadRing& ring, const Words& words, RingCopy* copy) {
-  const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_RELAXED);
-  const uint64_t intact = IntactFrom(head, ring.mask + 1);
+  const uint64_t intact = IntactFrom(Acquire(&ring.head), trace::ShapeOf(ring));
   const bool is_broken = copy->oldest == Oldest::kBroken;
   if (intact <= words.copied)
     return is_broken || copy->oldest == Oldest::kWindow ? words.oldest_record : words.At(words.copied);

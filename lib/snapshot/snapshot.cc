@@ -10,7 +10,8 @@ namespace pitot::snapshot {
 namespace {
 
 uint64_t WordsHeld(const trace::ThreadRing& ring) {
-  return std::min(__atomic_load_n(&ring.head, __ATOMIC_RELAXED) - ring.floor, ring.mask + 1);
+  const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_ACQUIRE);
+  return head - std::max(ring.floor, trace::ShapeOf(ring).OldestAt(head));
 }
 
 // Visits open requests with a function that may throw; the exception is passed on after the visit.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/rings.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -32,6 +33,11 @@ constexpr uint64_t kRoomForMore = 12;
 // briefly. By default 2,000 threads.
 constexpr uint64_t kPartForSmallest = 2;
 
+// Rings from this size on get address space to grow. Smaller ones exist only when the budget has no more for any.
+constexpr uint64_t kLeastThatGrows = 64 << 10;
+// Apart from the part for the smallest, one ring may take two thirds of what is left. The next finds the rest.
+constexpr uint64_t kThirdsForGrowth = 2;
+
 // The target of t_ring before a thread's first event. Its gate never equals that of a recorder.
 constinit detail::Ring g_no_ring{};
 
@@ -50,6 +56,7 @@ constinit uint64_t g_recycled_exit_ticks PITOT_GUARDED_BY(g_rings_mutex) = 0;
 // The n-th at n modulo the array's size.
 constinit RecycledRing g_recycled[kMaxRecycledKept] PITOT_GUARDED_BY(g_rings_mutex);
 constinit uint32_t g_generation PITOT_GUARDED_BY(g_rings_mutex) = 0;
+constinit uint32_t g_offers PITOT_GUARDED_BY(g_rings_mutex) = 0;  // modulo what the gate has room for
 constinit bool g_has_key PITOT_GUARDED_BY(g_rings_mutex) = false;
 constinit pthread_key_t g_key PITOT_GUARDED_BY(g_rings_mutex) = 0;
 
@@ -78,13 +85,39 @@ void StoreSystemName(ThreadRing* ring) {
   if (pthread_getname_np(pthread_self(), name, sizeof name) == 0) StoreName(ring, name);
 }
 
-ThreadRing* Map(uint64_t bytes) PITOT_REQUIRES(g_rings_mutex) {
-  void* memory = mmap(nullptr, kHeaderBytes + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+// Memory for a ring of `bytes`, and address space for `room_bytes`. Null: the system has none.
+void* MapBytes(uint64_t bytes, uint64_t room_bytes) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+  const bool grows = room_bytes > bytes;
+  void* memory = mmap(nullptr, kHeaderBytes + room_bytes, grows ? PROT_NONE : PROT_READ | PROT_WRITE, kFlags, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
+  if (!grows || mprotect(memory, kHeaderBytes + bytes, PROT_READ | PROT_WRITE) == 0) return memory;
+  munmap(memory, kHeaderBytes + room_bytes);
+  return nullptr;
+}
+
+// Gives a ring that nobody reads this size.
+void SetSize(ThreadRing* ring, uint64_t bytes) {
+  ring->bytes = bytes;
+  ring->mask = bytes / 8 - 1;
+  ring->shape.store(RingShape::Of(bytes / 8).bits(), std::memory_order_relaxed);
+  ring->offer.store(bytes / 8, std::memory_order_relaxed);
+}
+
+// The address space for a ring that begins with `bytes`.
+uint64_t RoomFor(uint64_t bytes) PITOT_REQUIRES(g_rings_mutex) {
+  return bytes >= kLeastThatGrows ? std::max(bytes, g_limits.max_grown_bytes) : bytes;
+}
+
+ThreadRing* Map(uint64_t bytes) PITOT_REQUIRES(g_rings_mutex) {
+  uint64_t room_bytes = RoomFor(bytes);
+  void* memory = MapBytes(bytes, room_bytes);
+  if (memory == nullptr && room_bytes > bytes) memory = MapBytes(bytes, room_bytes = bytes);  // little address space
+  if (memory == nullptr) return nullptr;
   auto* ring = new (memory) ThreadRing{};
   ring->words = reinterpret_cast<uint64_t*>(static_cast<char*>(memory) + kHeaderBytes);
-  ring->mask = bytes / 8 - 1;
-  ring->bytes = bytes;
+  ring->room_bytes = room_bytes;
+  SetSize(ring, bytes);
   ring->next = g_rings;
   g_rings = ring;
   return ring;
@@ -96,7 +129,11 @@ void Unmap(ThreadRing* ring) PITOT_REQUIRES(g_rings_mutex) {
     *link = ring->next;
     break;
   }
-  munmap(ring, kHeaderBytes + ring->bytes);
+  munmap(ring, kHeaderBytes + ring->room_bytes);
+}
+
+uint64_t LeftBytes() PITOT_REQUIRES(g_rings_mutex) {
+  return g_limits.budget_bytes > g_bytes_used ? g_limits.budget_bytes - g_bytes_used : 0;
 }
 
 // The size of a new ring while `left` bytes are unspent; 0: no ring.
@@ -140,29 +177,40 @@ bool AnyPinned() PITOT_REQUIRES(g_rings_mutex) {
 // Returns a ring for a new thread: a fresh one while there is room for any, otherwise a recycled one.
 ThreadRing* TakeRing() PITOT_REQUIRES(g_rings_mutex) {
   ++g_searches;
-  const uint64_t left = g_limits.budget_bytes > g_bytes_used ? g_limits.budget_bytes - g_bytes_used : 0;
-  const uint64_t wanted = WantedBytes(left);
+  const uint64_t wanted = WantedBytes(LeftBytes());
   ThreadRing* ring = wanted != 0 ? Map(wanted) : nullptr;
   if (ring == nullptr) return Recycle();
   g_bytes_used += kHeaderBytes + wanted;
   return ring;
 }
 
-// Returns this thread's ring of a former recorder if it still fits, otherwise unmaps it. Safe: its only writer is this
-// thread.
+// Returns this thread's ring of a former recorder if it still fits, without what it had grown, otherwise unmaps it.
+// Safe: its only writer is this thread.
 ThreadRing* TakeParked(ThreadRing* own) PITOT_REQUIRES(g_rings_mutex) {
   g_bytes_parked -= own->bytes;
-  if (own->bytes <= g_limits.max_bytes && own->bytes >= g_limits.min_bytes &&
-      g_bytes_used + kHeaderBytes + own->bytes <= g_limits.budget_bytes) {
-    g_bytes_used += kHeaderBytes + own->bytes;
+  const uint64_t bytes = std::min(own->bytes, g_limits.max_bytes);
+  if (bytes >= g_limits.min_bytes && own->room_bytes >= RoomFor(bytes) && kHeaderBytes + bytes <= LeftBytes()) {
+    SetSize(own, bytes);
+    g_bytes_used += kHeaderBytes + bytes;
     return own;
   }
   Unmap(own);
   return nullptr;
 }
 
+// On the ring's thread, between two records: words from here on lie by the size it was offered.
+void TakeOffer(ThreadRing* ring) {
+  const uint64_t words = ring->offer.load(std::memory_order_acquire);
+  if (words == ring->mask + 1) return;
+  // Before the first such word: a reader of a head beyond it sees the new shape.
+  const RingShape former(ring->shape.load(std::memory_order_relaxed));
+  ring->shape.store(former.ChangedAt(ring->head, words).bits(), std::memory_order_release);
+  ring->mask = words - 1;
+}
+
 void Dress(ThreadRing* ring, uint32_t gate) PITOT_REQUIRES(g_rings_mutex) {
   for (detail::OpenScope& open : ring->open) __atomic_store_n(&open.begin, 0, __ATOMIC_RELAXED);
+  TakeOffer(ring);
   ring->floor = ring->head;
   ring->events = 0;
   ring->depth = 0;
@@ -210,6 +258,19 @@ void DetachLocked(ThreadRing* ring) PITOT_REQUIRES(g_rings_mutex) {
   g_given_back.fetch_add(1, std::memory_order_relaxed);
 }
 
+// Reads of the clock go out of line while it is the system's, or for a mirror.
+bool IsClockSlow() PITOT_REQUIRES(g_rings_mutex) {
+  bool is_slow = g_is_os_clock.load(std::memory_order_relaxed);
+  for (const MirrorSlot& slot : g_mirrors) is_slow |= slot.is_on.load(std::memory_order_relaxed);
+  return is_slow;
+}
+
+// Every thread notices at its next event.
+void SetGate() PITOT_REQUIRES(g_rings_mutex) {
+  const uint32_t gate = g_offers << kOffersShift | g_generation << 1 | (IsClockSlow() ? 1 : 0);
+  __atomic_store_n(&detail::g_gate, gate, __ATOMIC_RELEASE);
+}
+
 void OnThreadExit(void*) {
   // Runs after the thread's C++ destructors. Later events find no ring and are counted.
   t_exiting = true;
@@ -232,10 +293,11 @@ bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
   g_next_number = 1;
   for (auto* counter : {&g_threads_refused, &g_events_refused, &g_begins_refused, &g_closed_elsewhere, &g_misnested})
     counter->store(0, std::memory_order_relaxed);
-  g_generation = g_generation % 0x3fffffff + 1;
+  constexpr uint32_t kLastGeneration = kRecorderMask >> 1;
+  g_generation = g_generation % kLastGeneration + 1;
   g_is_os_clock.store(slow_clock, std::memory_order_relaxed);
   for (MirrorSlot& slot : g_mirrors) slot.is_on.store(false, std::memory_order_relaxed);
-  __atomic_store_n(&detail::g_gate, g_generation * 2 + (slow_clock ? 1 : 0), __ATOMIC_RELEASE);
+  SetGate();
   return true;
 }
 
@@ -244,10 +306,7 @@ void SetMirror(MirrorUse use, const Mirror* mirror) noexcept {
   MirrorSlot& changed = g_mirrors[static_cast<size_t>(use)];
   if (mirror != nullptr) changed.mirror.store(mirror, std::memory_order_release);
   changed.is_on.store(mirror != nullptr, std::memory_order_relaxed);
-  bool is_slow = g_is_os_clock.load(std::memory_order_relaxed);
-  for (const MirrorSlot& slot : g_mirrors) is_slow |= slot.is_on.load(std::memory_order_relaxed);
-  if (__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) == 0) return;
-  __atomic_store_n(&detail::g_gate, g_generation * 2 + (is_slow ? 1 : 0), __ATOMIC_RELEASE);
+  if (__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) != 0) SetGate();
 }
 
 void CloseRings() noexcept {
@@ -278,7 +337,7 @@ void ForgetRingsAfterFork() noexcept {
   const base::MutexLock lock(&g_rings_mutex);
   for (ThreadRing *ring = g_rings, *next; ring != nullptr; ring = next) {
     next = ring->next;
-    munmap(ring, kHeaderBytes + ring->bytes);
+    munmap(ring, kHeaderBytes + ring->room_bytes);
   }
   g_rings = g_oldest_retired = g_newest_retired = nullptr;
   g_bytes_used = g_bytes_parked = 0;
@@ -311,6 +370,103 @@ void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept {
   ring->depth = shown == open && shown == top ? open : open | kHoles;
 }
 
+namespace {
+
+bool HasOffer(const ThreadRing& ring) { return ring.offer.load() != ShapeOf(ring).words(); }
+
+// How large the ring may become now; its present size: it may not grow. It has to turn between two changes: a reader
+// knows two sizes.
+uint64_t GrownBytes(const ThreadRing& ring, uint64_t wanted) PITOT_REQUIRES(g_rings_mutex) {
+  const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_ACQUIRE);
+  if (HasOffer(ring) || !ShapeOf(ring).HasTurnedAt(head)) return ring.bytes;
+  const uint64_t left = LeftBytes(), for_smallest = g_limits.budget_bytes / kPartForSmallest;
+  const uint64_t spare = left > for_smallest ? (left - for_smallest) / 3 * kThirdsForGrowth : 0;
+  uint64_t bytes = std::min({wanted, g_limits.max_grown_bytes, ring.room_bytes});
+  while (bytes > ring.bytes + spare) bytes /= 2;
+  return std::max(bytes, ring.bytes);
+}
+
+// Makes memory of address space. False if the system has none.
+bool Populate(char* first, uint64_t bytes) {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE: Linux 5.14
+  constexpr uint64_t kPage = 4096;
+  if (mprotect(first, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  if (madvise(first, bytes, kPopulateWrite) == 0) return true;
+  if (errno != EINVAL) return false;
+  for (uint64_t at = 0; at < bytes; at += kPage) __atomic_store_n(first + at, 0, __ATOMIC_RELAXED);
+  return true;
+}
+
+// A ring that grows: pinned, with its new bytes in the budget. Its thread does not touch the new pages yet.
+struct Growth {
+  ThreadRing* ring;
+  uint64_t before, bytes;
+  bool has_memory;
+};
+
+void Unpin(ThreadRing* ring) PITOT_REQUIRES(g_rings_mutex) {
+  if (--ring->pins == 0 && ring->state == RingState::kRetired) g_given_back.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Begins to grow what the budget allows. Returns whether some ring has an earlier offer still: a thread that slept may
+// have missed that gate.
+bool BeginGrowth(const std::vector<RingWish>& wishes, std::vector<Growth>* growing) PITOT_REQUIRES(g_rings_mutex) {
+  const auto is_before = [](const RingWish& wish, uint32_t number) { return wish.number < number; };
+  bool has_offer = false;
+  for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
+    const auto wish = std::lower_bound(wishes.begin(), wishes.end(), ring->number, is_before);
+    if (wish == wishes.end() || wish->number != ring->number || ring->state != RingState::kLive) continue;
+    has_offer |= HasOffer(*ring);
+    const uint64_t before = ring->bytes, bytes = GrownBytes(*ring, wish->bytes);
+    if (bytes == before) continue;
+    growing->push_back({ring, before, bytes, false});
+    g_bytes_used += bytes - before;
+    ring->bytes = bytes;
+    ++ring->pins;
+  }
+  return has_offer;
+}
+
+// Makes the offer, or gives everything back. Returns whether it was made.
+bool EndGrowth(const Growth& growth) PITOT_REQUIRES(g_rings_mutex) {
+  ThreadRing* const ring = growth.ring;
+  const bool is_offered = growth.has_memory && ring->state == RingState::kLive;
+  if (is_offered) {
+    ring->offer.store(growth.bytes / 8, std::memory_order_release);
+  } else {
+    const uint64_t added = growth.bytes - growth.before;
+    madvise(reinterpret_cast<char*>(ring->words) + growth.before, added, MADV_DONTNEED);
+    g_bytes_used -= added;
+    ring->bytes = growth.before;
+  }
+  Unpin(ring);
+  return is_offered;
+}
+
+}  // namespace
+
+void GrowRings(const std::vector<RingWish>& wishes) noexcept {
+  std::vector<Growth> growing;
+  try {
+    growing.reserve(wishes.size());
+  } catch (const std::bad_alloc&) {
+    return;  // the next look tries again
+  }
+  bool has_offer = false;
+  {
+    const base::MutexLock lock(&g_rings_mutex);
+    has_offer = BeginGrowth(wishes, &growing);
+  }
+  for (Growth& growth : growing)
+    growth.has_memory =
+        Populate(reinterpret_cast<char*>(growth.ring->words) + growth.before, growth.bytes - growth.before);
+  const base::MutexLock lock(&g_rings_mutex);
+  for (const Growth& growth : growing) has_offer |= EndGrowth(growth);
+  if (!has_offer || __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) == 0) return;
+  g_offers = (g_offers + 1) % (1u << (32 - kOffersShift));
+  SetGate();
+}
+
 PinnedRings::PinnedRings() {
   const base::MutexLock lock(&g_rings_mutex);
   size_t count = 0;
@@ -326,9 +482,7 @@ PinnedRings::PinnedRings() {
 
 PinnedRings::~PinnedRings() {
   const base::MutexLock lock(&g_rings_mutex);
-  bool is_any_free = false;
-  for (ThreadRing* ring : rings_) is_any_free |= --ring->pins == 0 && ring->state == RingState::kRetired;
-  if (is_any_free) g_given_back.fetch_add(1, std::memory_order_relaxed);
+  for (ThreadRing* ring : rings_) Unpin(ring);
 }
 
 void CountRefusedBegin() noexcept { g_begins_refused.fetch_add(1, std::memory_order_relaxed); }
@@ -430,14 +584,15 @@ inline namespace layout_1 {
 __thread Ring* t_ring __attribute__((tls_model("initial-exec"))) = &trace::g_no_ring;
 
 Ring* Attach(uint32_t gate) noexcept {
-  // The same recorder: a mirror came or went. Snapshots may read the gate at the same time.
-  if ((t_ring->gate ^ gate) == 1) {
+  // The same recorder: a mirror came or went, or rings may grow. Snapshots may read the gate at the same time.
+  if (trace::RecorderOf(t_ring->gate) == trace::RecorderOf(gate)) {
     __atomic_store_n(&t_ring->gate, gate, __ATOMIC_RELAXED);
+    trace::TakeOffer(static_cast<trace::ThreadRing*>(t_ring));
     return t_ring;
   }
   // Refused before, and no ring was given back since: not worth the lock.
   const uint32_t given_back = trace::g_given_back.load(std::memory_order_relaxed);
-  const bool is_refused = trace::t_refused_gate == gate;
+  const bool is_refused = trace::RecorderOf(trace::t_refused_gate) == trace::RecorderOf(gate);
   if ((is_refused && trace::t_refused_at == given_back) || trace::t_exiting) {
     trace::g_events_refused.fetch_add(1, std::memory_order_relaxed);
     return nullptr;

@@ -9,7 +9,9 @@
 #ifndef PITOT_LIB_TRACE_RINGS_H_
 #define PITOT_LIB_TRACE_RINGS_H_
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -35,11 +37,46 @@ struct OpenArgs {
   uint64_t words[kMaxOpenArgs];
 };
 
+// Which words a ring holds, and where. Its thread changes the size while others read: from word `changed_at` on words
+// lie by the present size, older ones by the former. All of it is one word, so that no reader finds it torn:
+// changed_at:52 | log2(former size):6 | log2(size):6. Sizes are in words.
+class RingShape {
+ public:
+  explicit constexpr RingShape(uint64_t bits) : bits_(bits) {}
+  static RingShape Of(uint64_t words) { return RingShape(0).ChangedAt(0, words).ChangedAt(0, words); }
+  RingShape ChangedAt(uint64_t head, uint64_t words) const {
+    return RingShape(head << 12 | (bits_ & 63) << 6 | static_cast<uint64_t>(std::countr_zero(words)));
+  }
+
+  uint64_t bits() const { return bits_; }
+  uint64_t words() const { return uint64_t{1} << (bits_ & 63); }
+  uint64_t former_words() const { return uint64_t{1} << (bits_ >> 6 & 63); }
+  uint64_t changed_at() const { return bits_ >> 12; }
+  // What the words before the change have as room until the last of them is gone.
+  uint64_t least_words() const { return std::min(words(), former_words()); }
+
+  uint64_t MaskAt(uint64_t word) const { return (word < changed_at() ? former_words() : words()) - 1; }
+  uint64_t PlaceOf(uint64_t word) const { return word & MaskAt(word); }
+  // The oldest word that is there when `written` words have been written.
+  uint64_t OldestAt(uint64_t written) const {
+    const auto before = [written](uint64_t room) { return written > room ? written - room : 0; };
+    return std::max(before(words()), std::min(changed_at(), before(least_words())));
+  }
+  // Whether the words of all sizes before the present one are gone.
+  bool HasTurnedAt(uint64_t head) const { return head >= changed_at() + words(); }
+
+ private:
+  uint64_t bits_;
+};
+
 // A thread's ring, with the fields that only the library uses. Lives in the first page of its mapping; the words
-// follow.
+// follow, then address space in which the ring may grow.
 struct ThreadRing : detail::Ring {
   ThreadRing* next;              // in the registry
-  uint64_t bytes;                // of the words
+  uint64_t bytes;                // of the words, with those offered
+  uint64_t room_bytes;           // for the words at most
+  std::atomic<uint64_t> shape;   // RingShape; written by the thread
+  std::atomic<uint64_t> offer;   // words that the ring may have from its thread's next event on; usually its size
   std::atomic<RingState> state;  // written under the registry's lock
   uint32_t pins;                 // snapshots that read it; it is not recycled meanwhile
   uint32_t number;
@@ -70,8 +107,9 @@ struct ThreadRing : detail::Ring {
 
 struct RingLimits {
   uint64_t budget_bytes = 0;  // for the words, and a page for each ring's header
-  uint64_t max_bytes = 0;
+  uint64_t max_bytes = 0;     // of a new ring
   uint64_t min_bytes = 0;
+  uint64_t max_grown_bytes = 0;  // of a ring that has grown; up to max_bytes: none grows
 };
 
 struct RingCounts {
@@ -103,6 +141,26 @@ bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept;
 void CloseRings() noexcept;
 // In the child of a fork, on its only thread: unmaps every ring.
 void ForgetRingsAfterFork() noexcept;
+
+// A ring that should be larger.
+struct RingWish {
+  uint32_t number;
+  uint64_t bytes;  // a power of two
+};
+// Offers each of these rings, by number, as much of what it wishes as the budget has. The ring's thread takes the offer
+// at its next event, in a few instructions: the pages are here already. Nothing is offered to a ring that has not
+// turned since its last change. Threads: one at a time, and not one that records. Cost: touches each new page, about
+// 0.3 ms for 1 MiB.
+void GrowRings(const std::vector<RingWish>& wishes) noexcept;
+
+// The shape of a ring. Loaded after a head, it fits all words before that head.
+inline RingShape ShapeOf(const ThreadRing& ring) noexcept {
+  return RingShape(ring.shape.load(std::memory_order_acquire));
+}
+
+// The recorder that a gate belongs to. Its lowest bit changes with mirrors, its highest when rings are offered more.
+inline constexpr uint32_t kOffersShift = 27, kRecorderMask = (1u << kOffersShift) - 2;
+inline uint32_t RecorderOf(uint32_t gate) noexcept { return gate & kRecorderMask; }
 
 // The readable rings, by thread number. While this object lives they are neither recycled nor unmapped, and CloseRings
 // waits: keep it short. May throw bad_alloc.
@@ -136,7 +194,7 @@ inline ThreadRing* EnterThread() noexcept { return static_cast<ThreadRing*>(deta
 inline const ThreadRing* AttachedRing() noexcept {
   const uint32_t gate = __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED);
   const detail::Ring* const ring = detail::t_ring;
-  return gate != 0 && ring->gate == gate ? static_cast<const ThreadRing*>(ring) : nullptr;
+  return gate != 0 && RecorderOf(ring->gate) == RecorderOf(gate) ? static_cast<const ThreadRing*>(ring) : nullptr;
 }
 
 // A copy of the ring's thread name: the one set with SetThreadName, otherwise the system's.
@@ -160,8 +218,7 @@ struct Step {
 extern __thread Step t_step __attribute__((tls_model("initial-exec")));
 // The step's state, empty for a ring that is new to the thread.
 inline Step* StepOn(const ThreadRing* ring) noexcept {
-  constexpr uint32_t kMirrored = 1;
-  if (t_step.ring != ring || ((t_step.gate ^ ring->gate) & ~kMirrored) != 0)
+  if (t_step.ring != ring || RecorderOf(t_step.gate) != RecorderOf(ring->gate))
     t_step = {ring, ring->gate, 0, 0, 0, false, 0, 0, 0, 0, 0, ~uint64_t{0}, 0};
   return &t_step;
 }

@@ -435,6 +435,7 @@ static void EveryFieldReachesTheLibrary(void) {
   REFUSES_OPTION(memory_budget_bytes, 1);
   REFUSES_OPTION(max_ring_bytes, 1);
   REFUSES_OPTION(min_ring_bytes, 1);
+  REFUSES_OPTION(max_grown_ring_bytes, 1);
   REFUSES_OPTION(max_open_requests, 1);
   REFUSES_OPTION(pre_window_ms, 0);
   REFUSES_OPTION(post_window_ms, 60001);

@@ -24,6 +24,7 @@ struct RecordingOptions {
   uint64_t budget_bytes = 32ull << 20;
   uint64_t max_ring_bytes = 1ull << 20;
   uint64_t min_ring_bytes = 16ull << 10;
+  uint64_t max_grown_ring_bytes = 0;
   uint32_t max_open_requests = 256;
   uint64_t reserve_bytes = 8ull << 20;
 };
@@ -35,7 +36,9 @@ class Recording {
     slow_clock_ = pitot::trace::NeedsSlowClock(pitot::ClockSource::kAuto, &available);
     start_ = pitot::session::CalibrateTicks(slow_clock_);
     ok_ = pitot::trace::OpenRequests(options.max_open_requests) && reserve_.Map(options.reserve_bytes) &&
-          pitot::trace::OpenRings({options.budget_bytes, options.max_ring_bytes, options.min_ring_bytes}, slow_clock_);
+          pitot::trace::OpenRings(
+              {options.budget_bytes, options.max_ring_bytes, options.min_ring_bytes, options.max_grown_ring_bytes},
+              slow_clock_);
   }
   ~Recording() {
     pitot::trace::CloseRings();

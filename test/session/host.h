@@ -22,6 +22,7 @@ inline pitot::Options SmallOptions() {
   pitot::Options options;
   options.memory_budget_bytes = 16 << 20;
   options.max_ring_bytes = 1 << 18;
+  options.max_grown_ring_bytes = options.max_ring_bytes;
   options.max_open_requests = 1024;
   options.post_window_ms = 0;
   options.worker_cpu_percent = 100;

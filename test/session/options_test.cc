@@ -50,6 +50,9 @@ TEST_CASE("each wrong option is refused and named, and nothing runs afterwards",
       {"min_ring_bytes", [](Options& o) { o.min_ring_bytes = 2048; }},
       {"min_ring_bytes", [](Options& o) { o.min_ring_bytes = 5000; }},
       {"min_ring_bytes", [](Options& o) { o.min_ring_bytes = o.max_ring_bytes * 2; }},
+      {"max_grown_ring_bytes", [](Options& o) { o.max_grown_ring_bytes = 2048; }},
+      {"max_grown_ring_bytes", [](Options& o) { o.max_grown_ring_bytes = 100'000; }},
+      {"max_grown_ring_bytes", [](Options& o) { o.max_grown_ring_bytes = 128 << 20; }},
       {"max_open_requests", [](Options& o) { o.max_open_requests = 15; }},
       {"max_open_requests", [](Options& o) { o.max_open_requests = 65'537; }},
       {"max_open_requests", [](Options& o) { o.max_open_requests = 65'536; }},  // more than the budget holds
@@ -117,6 +120,29 @@ TEST_CASE("the parts of the memory budget add up to it, whatever the options", "
     CHECK(split.rings == budget / 2);
     CHECK(split.snapshot_reserve > 0);
     CHECK(split.snapshot_reserve % 4096 == 0);
+  }
+}
+
+TEST_CASE("a ring grows to a quarter of the budget at most, and never to less than it began with", "[options]") {
+  const auto largest = [](uint64_t budget, uint64_t first, uint64_t grown) {
+    Options options;
+    options.memory_budget_bytes = budget;
+    options.max_ring_bytes = first;
+    options.max_grown_ring_bytes = grown;
+    return pitot::session::LargestRingBytes(options);
+  };
+  CHECK(largest(64 << 20, 1 << 20, 16 << 20) == 16 << 20);
+  CHECK(largest(64 << 20, 1 << 20, 64 << 20) == 16 << 20);
+  CHECK(largest(63 << 20, 1 << 20, 16 << 20) == 8 << 20);
+  CHECK(largest(64 << 20, 1 << 20, 4096) == 1 << 20);
+}
+
+TEST_CASE("a third of the memory for incidents is for copies, however far rings may grow", "[options]") {
+  for (const uint64_t grown : {4ull << 10, 1ull << 20, 16ull << 20, 64ull << 20}) {
+    Options options;
+    options.max_grown_ring_bytes = grown;
+    const pitot::MemorySplit split = pitot::session::Split(options);
+    CHECK(3 * (split.snapshot_reserve + 4096) >= split.snapshot_reserve + split.analysis_arena);
   }
 }
 

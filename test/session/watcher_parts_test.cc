@@ -8,6 +8,7 @@
 #include "session/depth_history.h"
 #include "session/firing_inbox.h"
 #include "session/ring_ages.h"
+#include "session/ring_growth.h"
 #include "session/ring_watch.h"
 #include "session/site_names.h"
 
@@ -21,6 +22,7 @@ using pitot::session::RingAges;
 using pitot::session::RingAt;
 using pitot::session::RingWatch;
 using pitot::session::SiteNames;
+using pitot::session::WordsNeeded;
 
 constexpr int64_t kSecond = 1'000'000'000;
 
@@ -298,4 +300,31 @@ TEST_CASE("the newest changes of depth are kept, and the four depths with most o
   CHECK(history.Since(590).size() == 10);
   CHECK(DepthText(history.Since(590), 590, 601) ==
         "scopes (4) 27.3 %, scopes (0) 18.2 %, scopes (1) 18.2 %, scopes (2) 18.2 %");
+}
+
+TEST_CASE("a ring needs the power of two that holds the window at its pace, and an eighth more", "[watcher]") {
+  const RingAt full{7, 0, 0, 50'000, 1024};  // held: 1,024 words
+  CHECK(WordsNeeded(full, kSecond, 5 * kSecond) == 8192);
+  CHECK(WordsNeeded(full, kSecond, 7 * kSecond) == 8192);
+  CHECK(WordsNeeded(full, kSecond, 8 * kSecond) == 16'384);
+  CHECK(WordsNeeded(full, 5 * kSecond, 5 * kSecond) == 2048);
+  CHECK(WordsNeeded(full, 6 * kSecond, 5 * kSecond) == 1024);
+  CHECK(WordsNeeded(full, 0, 5 * kSecond) >= uint64_t{1} << 40);  // as much as there is
+}
+
+TEST_CASE("a ring that fills up needs more before it forgets anything", "[watcher]") {
+  const RingAt half{7, 0, 0, 512, 1024}, young{7, 0, 0, 255, 1024};
+  CHECK(WordsNeeded(half, kSecond, 5 * kSecond) == 4096);
+  CHECK(WordsNeeded(young, kSecond / 1000, 5 * kSecond) == 1024);  // too little to know its pace
+}
+
+TEST_CASE("a ring that has grown is as old as its first word of that size", "[watcher]") {
+  RingAges ages;
+  RingAt ring{7, 0, 0, 0, 1000};
+  for (uint64_t second = 0; second < 5; ++second, ring.head += 500) ages.Note({ring}, second * kSecond);
+  ring.capacity = 4000;
+  ring.grown_at = 1500;
+
+  CHECK(pitot::session::OldestWord(ring) == 1500);
+  CHECK(ages.Age(ring, 5 * kSecond) == 2 * kSecond);
 }

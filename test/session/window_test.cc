@@ -25,6 +25,20 @@ using session_test::Rounds;
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kMinute = 60'000 * kMs;
 
+// A thread that records a megabyte a second, numbered.
+struct Paced {
+  explicit Paced(VirtualClock* of) : clock(of) {}
+  void Run(const Rounds& rounds, int ms) {
+    for (int i = 0; i < ms; ++i) {
+      for (int n = 0; n < 42; ++n) PITOT_INSTANT("paced", serial++);
+      clock->Advance(kMs);
+      if (i % 100 == 99) REQUIRE(rounds.Pass());
+    }
+  }
+  VirtualClock* clock;
+  uint64_t serial = 0;
+};
+
 }  // namespace
 
 TEST_CASE("an incident holds the window before its trigger and the one after it", "[window]") {
@@ -456,4 +470,52 @@ TEST_CASE("the directory keeps a number of bytes, but never less than the newest
 
   REQUIRE(host.incidents().size() == 1);
   CHECK(host.told()[4].directory == host.directory / host.incidents()[0]);
+}
+
+TEST_CASE("the ring of a busy thread grows until it holds the window, and so does its incident", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.memory_budget_bytes = 64 << 20;
+  host.options.max_ring_bytes = 1 << 16;
+  host.options.max_grown_ring_bytes = 16 << 20;
+  host.options.pre_window_ms = 2000;
+  REQUIRE(host.Start());
+  const Rounds rounds(&host);
+  Paced paced(&clock);
+  paced.Run(rounds, 7000);
+
+  const pitot::Stats stats = host.recorder.Stats();
+  CHECK(stats.history_shortest_ms >= 2000);
+  CHECK(stats.ring_bytes_used == (4 << 20) + 4096);  // 2 MB and a margin, as a power of two
+  REQUIRE(host.TriggerAndFlush());
+  REQUIRE(host.traces().size() == 1);
+  const auto trace = host.traces()[0];
+  const auto events = EventsNamed(trace, "paced");
+  REQUIRE(events.size() >= 2000 * 42);
+  CHECK(events.back().args[0].second == std::to_string(paced.serial - 1));
+  CHECK(events.front().args[0].second == std::to_string(paced.serial - events.size()));
+  CHECK(trace.losses.empty());
+}
+
+TEST_CASE("events from before a ring grew are in the incident", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.memory_budget_bytes = 64 << 20;
+  host.options.max_ring_bytes = 1 << 16;
+  host.options.max_grown_ring_bytes = 16 << 20;
+  host.options.pre_window_ms = 2000;
+  REQUIRE(host.Start());
+  const Rounds rounds(&host);
+  Paced paced(&clock);
+  paced.Run(rounds, 1000);
+  REQUIRE(host.recorder.Stats().ring_bytes_used > (1 << 20));
+  PITOT_INSTANT("the first in the larger ring");
+  paced.Run(rounds, 10);
+  REQUIRE(host.TriggerAndFlush());
+
+  REQUIRE(host.traces().size() == 1);
+  const auto events = EventsNamed(host.traces()[0], "paced");
+  CHECK(events.size() >= 2600);  // 64 KiB of them, of which 420 came later
+  CHECK(events.front().args[0].second == std::to_string(paced.serial - events.size()));
+  CHECK(EventsNamed(host.traces()[0], "the first in the larger ring").size() == 1);
 }

@@ -628,7 +628,8 @@ def _gpu(counters: Any = True, cuda_calls: Any = True, cuda_events: Any = True, 
 
 def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, process_name: Optional[str] = None,
           memory_budget_bytes: Optional[int] = None, max_ring_bytes: Optional[int] = None,
-          min_ring_bytes: Optional[int] = None, max_open_requests: Optional[int] = None, clock: Optional[Clock] = None,
+          min_ring_bytes: Optional[int] = None, max_grown_ring_bytes: Optional[int] = None,
+          max_open_requests: Optional[int] = None, clock: Optional[Clock] = None,
           pre_window_ms: Optional[int] = None, post_window_ms: Optional[int] = None,
           max_incidents_per_cause_and_hour: Optional[int] = None, max_incidents_kept: Optional[int] = None,
           max_incident_directory_bytes: Optional[int] = None, worker_cpu_percent: Optional[int] = None,
@@ -658,7 +659,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
     options = _filled(lib.Options, init, dict(
         incident_directory=_path(incident_directory),
         process_name=lib.encode("process_name", process_name), memory_budget_bytes=memory_budget_bytes, max_ring_bytes=max_ring_bytes,
-        min_ring_bytes=min_ring_bytes, max_open_requests=max_open_requests, clock=clock, pre_window_ms=pre_window_ms,
+        min_ring_bytes=min_ring_bytes, max_grown_ring_bytes=max_grown_ring_bytes, max_open_requests=max_open_requests, clock=clock, pre_window_ms=pre_window_ms,
         post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
         max_incidents_kept=max_incidents_kept, max_incident_directory_bytes=max_incident_directory_bytes,
         worker_cpu_percent=worker_cpu_percent, depth=depth, overhead_budget_percent=overhead_budget_percent,

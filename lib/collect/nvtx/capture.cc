@@ -29,7 +29,7 @@ constinit std::atomic<bool> g_was_begun{false};
 // its own without capture.
 constinit std::atomic<uint32_t> g_captures_for{0};
 
-uint32_t RecorderNow() noexcept { return __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) >> 1; }
+uint32_t RecorderNow() noexcept { return trace::RecorderOf(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED)); }
 
 bool IsCapturing() noexcept {
   const uint32_t recorder = RecorderNow();

@@ -35,8 +35,7 @@ constinit std::atomic<uint64_t> g_next_start{1};
 constinit std::atomic<uint32_t> g_freed{0};
 constinit std::atomic<uint64_t> g_full_at{0};
 
-// The number of the ring's recorder. Each recorder has its own gate; the mirror's bit does not count.
-uint32_t RecorderOf(const detail::Ring& ring) noexcept { return ring.gate >> 1; }
+uint32_t RecorderOf(const detail::Ring& ring) noexcept { return trace::RecorderOf(ring.gate); }
 
 }  // namespace
 
@@ -95,7 +94,7 @@ void End(uint64_t id) noexcept {
 
 void FindRangesUnderWay(std::vector<RangeUnderWay>* ranges) noexcept {
   ranges->clear();
-  const uint32_t recorder = __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) >> 1;
+  const uint32_t recorder = trace::RecorderOf(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED));
   for (const Started& started : g_started) {
     const uint64_t id = started.id.load(kAcquire);
     if (id <= kBusy || started.gate.load(kAcquire) != recorder) continue;

@@ -6,6 +6,7 @@
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
 #include "trace/process.h"
+#include "trace/rings.h"
 
 namespace pitot::libtorch {
 namespace {
@@ -24,7 +25,7 @@ std::atomic<Memory*>* PlaceOf(int32_t device) noexcept {
   return device < torch::kCpu || device >= kMostDevices ? nullptr : &g_memories[device + 1];
 }
 
-uint32_t RecorderNow() noexcept { return __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) >> 1; }
+uint32_t RecorderNow() noexcept { return trace::RecorderOf(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED)); }
 
 bool IsRecorded(int64_t bytes) noexcept {
   if (bytes < kLeastRecordedBytes) return false;

@@ -12,6 +12,7 @@
 #include "collect/torch/shapes.h"
 #include "collect/torch/thread_state.h"
 #include "pitot/trace.h"
+#include "trace/rings.h"
 
 namespace pitot::libtorch {
 namespace {
@@ -68,7 +69,8 @@ constinit std::atomic<bool> g_has_shapes{false};
 // The thread's state, or null: while nothing is recorded, nothing is kept, either.
 ThreadState* Enter() {
   const detail::Ring* const ring = detail::Enter();
-  const bool is_recorded = ring != nullptr && ring->gate >> 1 == g_calls_for.load(std::memory_order_relaxed);
+  const bool is_recorded =
+      ring != nullptr && trace::RecorderOf(ring->gate) == g_calls_for.load(std::memory_order_relaxed);
   return is_recorded ? ThreadState::Get() : nullptr;
 }
 
@@ -125,7 +127,7 @@ void Remove(at::CallbackHandle* callback) {
 }  // namespace
 
 Operators::Operators() : ranges_(AddRanges()) {
-  g_calls_for.store(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) >> 1, std::memory_order_relaxed);
+  g_calls_for.store(trace::RecorderOf(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED)), std::memory_order_relaxed);
 }
 
 Operators::~Operators() {

@@ -117,6 +117,7 @@ typedef struct pitot_options {
   // Since revision 8.
   pitot_language language;  // by default PITOT_LANGUAGE_C
   uint32_t reserved;
+  uint64_t max_grown_ring_bytes;
 } pitot_options;
 // Fills in the defaults; `size` is sizeof(pitot_options).
 PITOT_C_API void pitot_options_init(pitot_options* options, size_t size);
