@@ -633,7 +633,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           max_incidents_per_cause_and_hour: Optional[int] = None, max_incidents_kept: Optional[int] = None,
           max_incident_directory_bytes: Optional[int] = None, worker_cpu_percent: Optional[int] = None,
           depth: Optional[Depth] = None, overhead_budget_percent: Optional[float] = None,
-          perfetto_file: Optional[bool] = None,
+          perfetto_file: Optional[bool] = None, accept_unsafe_directory: Optional[bool] = None,
           log: LogFunction = _to_logging, from_environment: bool = False,
           gpu: Union[bool, Mapping[str, Any]] = False,
           collections: bool = True, interpreter_lock: bool = True, event_loops: bool = True,
@@ -662,7 +662,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
         post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
         max_incidents_kept=max_incidents_kept, max_incident_directory_bytes=max_incident_directory_bytes,
         worker_cpu_percent=worker_cpu_percent, depth=depth, overhead_budget_percent=overhead_budget_percent,
-        perfetto_file=perfetto_file, language=lib.LANGUAGE_PYTHON, log=_address(_log_callback(log))))
+        perfetto_file=perfetto_file, accept_unsafe_directory=accept_unsafe_directory, language=lib.LANGUAGE_PYTHON, log=_address(_log_callback(log))))
     handle = c_void_p()
     status = _call(lib.recorder_start, byref(options), byref(handle))
     recorder = Recorder(handle.value, None if status else status)
