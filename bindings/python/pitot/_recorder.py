@@ -6,6 +6,7 @@ import ctypes
 import enum
 import functools
 import inspect
+import itertools
 import logging
 import os
 import typing
@@ -209,22 +210,40 @@ def _to_logging(level: int, message: str) -> None:
 
 
 # Callbacks are made once for each function and live as long as the process: a thread that hangs in one may outlive its
-# recorder. Exceptions of the function are logged and end here.
+# recorder. Exceptions of the function end here.
+
+
+def _failure_log(what: str) -> Callable[[], None]:
+    """Logs the exception that is being handled: the 1st, the 2nd, the 4th, the 8th and so on, with their number."""
+    numbers = itertools.count(1)
+
+    def note() -> None:
+        number = next(numbers)
+        if number == 1:
+            _log.exception("%s raised", what)
+        elif number & (number - 1) == 0:
+            _log.exception("%s raised for the %dth time; only the 1st, 2nd, 4th, 8th, ... are logged", what, number)
+
+    return note
 
 
 @functools.lru_cache(maxsize=None)
 def _log_callback(function: LogFunction) -> Any:
+    failed = _failure_log("a log function of the host's")
+
     def call(_context: Any, level: int, message: bytes) -> None:
         try:
             function(_LEVELS.get(level, logging.ERROR), lib.decode(message))
         except BaseException:  # pylint: disable=broad-except
-            _log.exception("a log function of the host's raised")
+            failed()
 
     return lib.LogFunction(call)
 
 
 @functools.lru_cache(maxsize=None)
 def _incident_callback(function: IncidentHook) -> Any:
+    failed = _failure_log("an incident hook")
+
     def call(_context: Any, pointer: Any) -> None:
         try:
             it = pointer.contents
@@ -233,20 +252,22 @@ def _incident_callback(function: IncidentHook) -> Any:
             function(Incident(it.number, lib.decode(it.cause), lib.decode(it.detail), directory, it.slow_requests,
                               it.first_request, status, lib.decode(it.verdict), it.again))
         except BaseException:  # pylint: disable=broad-except
-            _log.exception("an incident hook raised")
+            failed()
 
     return lib.IncidentFunction(call)
 
 
 @functools.lru_cache(maxsize=None)
 def _predicate_callback(function: Predicate) -> Any:
+    failed = _failure_log("a predicate")
+
     def call(_context: Any, pointer: Any) -> int:
         try:
             it = pointer.contents
             return bool(function(RequestView(it.id, lib.decode(it.route), Outcome(it.outcome), it.latency_ns, it.deadline_ns,
                                              it.size_bucket, it.output_tokens, it.first_token_ns, it.max_token_gap_ns)))
         except BaseException:  # pylint: disable=broad-except
-            _log.exception("a predicate raised")
+            failed()
             return 0
 
     return lib.PredicateFunction(call)
