@@ -137,6 +137,7 @@ pitot_options ToC(const Options& from) noexcept {
   to.depth = static_cast<pitot_depth>(from.depth);
   to.perfetto_file = from.perfetto_file ? 1 : 0;
   to.language = PITOT_LANGUAGE_C;
+  to.accept_unsafe_directory = from.accept_unsafe_directory ? 1 : 0;
   return to;
 }
 
@@ -148,6 +149,9 @@ Status FromC(const pitot_options& from, Options* to) noexcept {
   if (from.perfetto_file > 1)
     return Status(StatusCode::kInvalidArgument, "pitot_options::perfetto_file must be 0 or 1");
   to->perfetto_file = from.perfetto_file != 0;
+  if (from.accept_unsafe_directory > 1)
+    return Status(StatusCode::kInvalidArgument, "pitot_options::accept_unsafe_directory must be 0 or 1");
+  to->accept_unsafe_directory = from.accept_unsafe_directory != 0;
   if (from.language < PITOT_LANGUAGE_CPP || from.language > PITOT_LANGUAGE_PYTHON)
     return Status(StatusCode::kInvalidArgument, "pitot_options::language must be one of PITOT_LANGUAGE_...");
   to->language = static_cast<Language>(from.language);

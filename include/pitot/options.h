@@ -34,6 +34,10 @@ struct Options {
   // and a new one has the files that fit. Null or "" stores no incidents: triggers still fire, and hooks are called
   // without files.
   const char* incident_directory = nullptr;
+  // Start refuses a directory to which others may write: one of another user (but root), one that every user may write
+  // to, such as /tmp or an emptyDir of Kubernetes, or a link of another user. True: it is used, with a warning. A folder
+  // inside is better, for Start creates it for its own user alone.
+  bool accept_unsafe_directory = false;
   // Appears in every incident and trace; null: the executable's name.
   const char* process_name = nullptr;
 
@@ -71,8 +75,9 @@ struct Options {
   uint32_t post_window_ms = 100;
 
   // Limits for incidents: number per cause (a trigger on a route) and hour, a quarter of which is for verdicts that are
-  // new, if there is a judge; number and bytes in the directory, where
-  // the oldest are removed first. Each at least 1. The newest incident stays, whatever its size.
+  // new, if there is a judge; number and bytes in the directory. Each at least 1. If there are too many, the cause with
+  // most incidents loses first; of these, repeats of a verdict do, before its newest, its worst and its first, and what
+  // stays gets sparser with age. The newest incident stays, whatever its size.
   uint32_t max_incidents_per_cause_and_hour = 12;
   uint32_t max_incidents_kept = 64;
   uint64_t max_incident_directory_bytes = 1ull << 30;

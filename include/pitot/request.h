@@ -99,7 +99,8 @@ class Request {
 
   // 0 when inert.
   uint64_t id() const noexcept { return id_; }
-  // Writes the W3C traceparent for services called for this request: 55 characters and a zero; "" when inert.
+  // Writes the W3C traceparent for services called for this request: 55 characters and a zero; "" when inert. A trace
+  // that came with `traceparent` stays sampled, or not sampled; one that began here is sampled.
   PITOT_EXPORT void WriteTraceparent(char (&out)[56]) const noexcept;
 
   // The host's own id of the request: "cmpl-123". Reports name the request by it, and `pitot why --request` takes it.

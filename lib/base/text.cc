@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.h"
 
-#include <stdint.h>
-
 namespace pitot::base {
 namespace {
 
@@ -22,12 +20,19 @@ bool Needs(uint32_t size, uint32_t code) {
   return size != 4 || (code >= 0x10000 && code <= 0x10ffff);
 }
 
-// Returns the size of the sane character at the front of `text`; 0 if only its first byte must be replaced. A control
-// character of two bytes is replaced byte by byte.
+// A text with such a character shows something other than it says, or breaks lines (Unicode Technical Report 36).
+bool IsControl(uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+}
+
+}  // namespace
+
+// A control character of several bytes is replaced byte by byte.
 uint32_t SaneCharacter(std::string_view text) {
   const auto byte = [&](uint32_t i) -> uint32_t { return static_cast<uint8_t>(text[i]); };
   const uint32_t first = byte(0);
-  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  if (first < 0x80) return IsControl(first) ? 0 : 1;
   const uint32_t size = SizeByFirst(first);
   if (size == 0 || size > text.size()) return 0;
   uint32_t code = first & (0xff >> (size + 1));
@@ -35,10 +40,8 @@ uint32_t SaneCharacter(std::string_view text) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
     code = code << 6 | (byte(i) & 0x3f);
   }
-  return Needs(size, code) && code >= 0xa0 ? size : 0;
+  return Needs(size, code) && !IsControl(code) ? size : 0;
 }
-
-}  // namespace
 
 bool IsSaneText(std::string_view text) {
   while (!text.empty()) {

@@ -341,6 +341,10 @@ Finding IncidentDirectory(const std::string& path) {
             "create it with write permission for the server's user"};
   }
   rmdir(probe.c_str());
+  if (const std::string doubt = is_there ? session::DoubtAbout(path) : ""; !doubt.empty())
+    return {"incident_directory", Health::kProblem, path + " is not safe: " + doubt,
+            "name a folder inside it, which Start creates for the server's user, or set "
+            "Options::accept_unsafe_directory"};
   struct statvfs space = {};
   statvfs(directory.c_str(), &space);
   const uint64_t free = static_cast<uint64_t>(space.f_bavail) * space.f_frsize;

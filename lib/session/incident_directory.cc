@@ -15,9 +15,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/message.h"
+#include "session/retention.h"
 
 namespace pitot::session {
 namespace {
@@ -31,6 +34,7 @@ using Freed = std::unique_ptr<char, Free>;
 using base::Error;
 
 constexpr char kPartialPrefix[] = ".pitot-partial-";
+constexpr size_t kVerdictBytes = 4096;  // of a verdict's beginning, with its signature
 
 // The result of strerror_r, in its two forms.
 [[maybe_unused]] const char* Said(int, const char* buffer) { return buffer; }
@@ -105,15 +109,69 @@ uint64_t FlatBytes(int parent_fd, const std::string& name) {
   return bytes;
 }
 
-// "20261121T015359Z-0007-cause"
-bool IsIncidentName(const char* name) {
-  static constexpr char kShape[] = "ddddddddTddddddZ-dddd";
-  for (size_t i = 0; kShape[i] != '\0'; ++i) {
-    const bool digit = name[i] >= '0' && name[i] <= '9';
-    if (kShape[i] == 'd' ? !digit : name[i] != kShape[i]) return false;
+// Renames an incident to that name, or if it exists to that name with a number behind it, which `name` becomes.
+// Returns an error number, or 0.
+int RenameToFree(int parent_fd, const std::string& from, std::string* name) {
+  const std::string wanted = *name;
+  int error = EEXIST;
+  // Processes with the same directory may have incidents of one name.
+  for (int copy = 1; copy <= 1000 && (error == EEXIST || error == ENOTEMPTY); ++copy) {
+    if (copy > 1) *name = wanted + "-" + std::to_string(copy);
+    error = renameat2(parent_fd, from.c_str(), parent_fd, name->c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+    // If the file system does not know the flag, an existing directory is not replaced unless it is empty. Sandboxes
+    // answer calls that they do not know with EPERM.
+    if (error == EINVAL || error == ENOSYS || error == EPERM || error == ENOTSUP)
+      error = renameat(parent_fd, from.c_str(), parent_fd, name->c_str()) == 0 ? 0 : errno;
   }
-  return true;
+  return error;
 }
+
+// The first kVerdictBytes of a plain file; "" if it cannot be read.
+std::string BeginningOf(int parent_fd, const std::string& name) {
+  const int fd = openat(parent_fd, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return "";
+  char text[kVerdictBytes];
+  const ssize_t size = read(fd, text, sizeof text);
+  close(fd);
+  return std::string(text, size > 0 ? static_cast<size_t>(size) : 0);
+}
+
+// The string or number of that member; "" if there is none. Such a text is written by this library alone.
+std::string MemberOf(const std::string& json, const char* name) {
+  const std::string key = std::string("\"") + name + "\": ";
+  const size_t at = json.find(key);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + key.size();
+  return json.substr(begin, json.find_first_of("\n", begin) - begin);
+}
+
+// Lets a block use the spare descriptors.
+class Spared {
+ public:
+  explicit Spared(SpareDescriptors* spare) : spare_(*spare) { spare_.Free(); }
+  ~Spared() { spare_.Fill(); }
+  Spared(const Spared&) = delete;
+  Spared& operator=(const Spared&) = delete;
+
+ private:
+  SpareDescriptors& spare_;
+};
+
+// Holds the lock of a directory, if it can, until the end of the scope.
+class Locked {
+ public:
+  Locked(int fd, int how) : fd_(fd), is_held_(flock(fd, how | LOCK_NB) == 0) {}
+  ~Locked() {
+    if (is_held_) flock(fd_, LOCK_UN);
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  bool is_held() const { return is_held_; }
+
+ private:
+  const int fd_;
+  const bool is_held_;
+};
 
 class FileSink final : public ByteSink {
  public:
@@ -145,10 +203,12 @@ class FileSink final : public ByteSink {
   int error_ = 0;
 };
 
-// Writes a file whole, or leaves none. `path` is its directory's.
-Status WriteFile(int directory_fd, const std::string& name, const std::string& path, Serializer* serializer,
-                 const model::Trace& trace, Throttle* throttle) {
-  const int fd = openat(directory_fd, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+// Writes a file whole, or leaves what was there. `path` is its directory's.
+Status WriteFile(int directory_fd, const std::string& path, Serializer* serializer, const model::Trace& trace,
+                 Throttle* throttle) {
+  const std::string name = serializer->FileName(), fresh = "." + name;
+  unlinkat(directory_fd, fresh.c_str(), 0);
+  const int fd = openat(directory_fd, fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return SystemError("create", path + "/" + name, errno);
   FileSink sink(fd, throttle);
   Status status;
@@ -166,7 +226,9 @@ Status WriteFile(int directory_fd, const std::string& name, const std::string& p
     status = Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
   else if (error != 0)
     status = SystemError("write", path + "/" + name, error);
-  if (!status.ok()) unlinkat(directory_fd, name.c_str(), 0);
+  if (status.ok() && renameat(directory_fd, fresh.c_str(), directory_fd, name.c_str()) != 0)
+    status = SystemError("rename a file to", path + "/" + name, errno);
+  if (!status.ok()) unlinkat(directory_fd, fresh.c_str(), 0);
   return status;
 }
 
@@ -176,6 +238,17 @@ std::string ParentOf(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string DoubtAbout(const std::string& path) {
+  std::string name = path;
+  while (name.size() > 1 && name.back() == '/') name.pop_back();
+  struct stat link {}, info {};
+  if (lstat(name.c_str(), &link) != 0 || stat(name.c_str(), &info) != 0) return "";
+  const uid_t self = geteuid();
+  if (S_ISLNK(link.st_mode) && link.st_uid != 0 && link.st_uid != self) return "it is another user's link";
+  if (info.st_uid != 0 && info.st_uid != self) return "it belongs to user " + std::to_string(info.st_uid);
+  return (info.st_mode & S_IWOTH) != 0 ? "every user may write to it" : "";
 }
 
 std::string FileSafe(const std::string& text) {
@@ -192,12 +265,24 @@ std::string FileSafe(const std::string& text) {
   return safe.empty() ? "incident" : safe;
 }
 
+void SpareDescriptors::Fill() noexcept {
+  for (int& fd : fds_) {
+    if (fd < 0) fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  }
+}
+
+void SpareDescriptors::Free() noexcept {
+  for (int& fd : fds_) {
+    if (fd >= 0) close(std::exchange(fd, -1));
+  }
+}
+
 IncidentDirectory::~IncidentDirectory() {
   Abandon();
   if (fd_ >= 0) close(fd_);
 }
 
-Status IncidentDirectory::Open(const std::string& path) {
+Status IncidentDirectory::Open(const std::string& path, DirectoryTrust trust) {
   path_ = path;
   if (path.empty()) return {};
   if (path[0] != '/') {
@@ -209,27 +294,50 @@ Status IncidentDirectory::Open(const std::string& path) {
   const Freed real_path(realpath(path_.c_str(), nullptr));
   if (real_path == nullptr) return SystemError("open Options::incident_directory", path_, errno);
   real_path_ = real_path.get();
+  doubt_ = DoubtAbout(path_);
+  if (!doubt_.empty() && trust == DirectoryTrust::kOwn)
+    return Error(StatusCode::kInvalidArgument,
+                 "Options::incident_directory %s is not safe: %s. Name a folder inside it, which Start creates for this "
+                 "user alone, or set Options::accept_unsafe_directory",
+                 path_.c_str(), doubt_.c_str());
   if (faccessat(fd_, ".", W_OK | X_OK, AT_EACCESS) != 0)
     return SystemError("write to Options::incident_directory", path_, errno);
-  // Remains of a killed process. (A process id would not tell: those of two containers may be the same.)
+  KeepRemains();
+  return {};
+}
+
+// Process ids would not tell who lives: those of two containers may be the same. A live writer holds the lock of its
+// incident, and takes the directory's until it does. On file systems without locks, age has to do.
+void IncidentDirectory::KeepRemains() {
   std::vector<std::string> partial, whole;
+  StoredIncident named;
   ForEachEntry(fd_, [&](const char* name) {
     if (std::strncmp(name, kPartialPrefix, sizeof kPartialPrefix - 1) == 0) partial.push_back(name);
-    if (IsIncidentName(name)) whole.push_back(name);
+    if (ParseIncidentName(name, &named)) whole.push_back(name);
   });
   for (const std::string& name : whole) RemoveHalfFiles(fd_, name);
+  if (partial.empty()) return;
+  const Locked alone(fd_, LOCK_EX);
+  if (!alone.is_held() && errno == EWOULDBLOCK) return;  // another start does it, or an incident begins
   for (const std::string& name : partial) {
     const int fd = openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
-    // A live writer holds the lock. On file systems without locks, age has to do.
     struct stat info {};
     const bool is_locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
     const bool is_dead =
         !is_locked || (errno != EWOULDBLOCK && fstat(fd, &info) == 0 && info.st_mtime < time(nullptr) - 3600);
-    if (is_dead) RemoveFlat(fd_, name);
+    // A file has its name once it is whole.
+    const bool has_dump = is_dead && faccessat(fd, kDumpName, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     close(fd);
+    const size_t at = name.find('-', sizeof kPartialPrefix - 1);
+    std::string kept = at == std::string::npos ? "" : name.substr(at + 1) + "-partial";
+    if (has_dump && ParseIncidentName(kept, &named) && RenameToFree(fd_, name, &kept) == 0) {
+      RemoveHalfFiles(fd_, kept);
+      kept_partial_.push_back(path_ + "/" + kept);
+    } else if (is_dead) {
+      RemoveFlat(fd_, name);
+    }
   }
-  return {};
 }
 
 Status IncidentDirectory::Reopen() {
@@ -252,11 +360,19 @@ Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std:
   char counted[96];
   std::snprintf(counted, sizeof counted, "%s-%04llu-", stamp, static_cast<unsigned long long>(number));
   name_ = counted + FileSafe(cause);
+  spare_.Free();
   if (Status s = Reopen(); !s.ok()) return s;
+  // Whoever looks for remains meanwhile must not see this incident without its lock. Nobody holds it for long.
+  std::optional<Locked> shared(std::in_place, fd_, LOCK_SH);
+  for (int look = 0; look < 100 && !shared->is_held() && errno == EWOULDBLOCK; ++look) {
+    const timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+    shared.emplace(fd_, LOCK_SH);
+  }
   // Another process with this directory may have this one's id: ids of two containers are often equal.
   int error = EEXIST;
   for (uint64_t attempt = 0; attempt < 100 && error == EEXIST; ++attempt) {
-    partial_ = kPartialPrefix + std::to_string(getpid()) + "-" + std::to_string(number) + "-" + std::to_string(attempt);
+    partial_ = kPartialPrefix + std::to_string(getpid()) + "." + std::to_string(attempt) + "-" + name_;
     error = mkdirat(fd_, partial_.c_str(), 0700) == 0 ? 0 : errno;
   }
   if (error != 0) return SystemError("create", path_ + "/" + partial_, error);
@@ -271,7 +387,7 @@ Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std:
 }
 
 Status IncidentDirectory::AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle) {
-  return WriteFile(partial_fd_, serializer->FileName(), path_ + "/" + partial_, serializer, trace, throttle);
+  return WriteFile(partial_fd_, path_ + "/" + partial_, serializer, trace, throttle);
 }
 
 bool IncidentDirectory::Has(const std::string& path) const noexcept {
@@ -280,16 +396,12 @@ bool IncidentDirectory::Has(const std::string& path) const noexcept {
 
 Status IncidentDirectory::AddLater(const std::string& path, Serializer* serializer, const model::Trace& trace,
                                    Throttle* throttle) {
-  const std::string incident = path.substr(path.rfind('/') + 1), name = serializer->FileName(), fresh = "." + name;
+  const Spared spared(&spare_);
+  const std::string incident = path.substr(path.rfind('/') + 1);
   const int fd = openat(fd_, incident.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return SystemError("open", path, errno);
   flock(fd, LOCK_EX | LOCK_NB);  // shows that its writer lives; some file systems know no locks
-  unlinkat(fd, fresh.c_str(), 0);
-  Status status = WriteFile(fd, fresh, path, serializer, trace, throttle);
-  if (status.ok() && renameat(fd, fresh.c_str(), fd, name.c_str()) != 0) {
-    status = SystemError("rename a file to", path + "/" + name, errno);
-    unlinkat(fd, fresh.c_str(), 0);
-  }
+  const Status status = WriteFile(fd, path, serializer, trace, throttle);
   fsync(fd);
   close(fd);
   return status;
@@ -319,34 +431,28 @@ Status IncidentDirectory::Read(const std::string& path, const char* name, size_t
 
 Status IncidentDirectory::Commit(std::string* path) {
   constexpr size_t kLongestCopy = 8;  // "-1000"
-  const std::string wanted = name_;
   path->reserve(path_.size() + 1 + name_.size() +
                 kLongestCopy);  // once it is renamed, nothing fails for want of memory
-  int error = EEXIST;
-  // Processes with the same directory may have incidents of one name: later ones get a number behind it.
-  for (int copy = 1; copy <= 1000 && (error == EEXIST || error == ENOTEMPTY); ++copy) {
-    if (copy > 1) name_ = wanted + "-" + std::to_string(copy);
-    error = renameat2(fd_, partial_.c_str(), fd_, name_.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
-    // If the file system does not know the flag, an existing directory is not replaced unless it is empty.
-    if (error == EINVAL || error == ENOSYS)
-      error = renameat(fd_, partial_.c_str(), fd_, name_.c_str()) == 0 ? 0 : errno;
-  }
+  const int error = RenameToFree(fd_, partial_, &name_);
   if (error != 0) {
     Abandon();
     return SystemError("rename an incident to", path_ + "/" + name_, error);
   }
   close(partial_fd_);
   partial_fd_ = -1;
+  spare_.Fill();
   fsync(fd_);
   path->assign(path_).append("/").append(name_);
   return {};
 }
 
 void IncidentDirectory::Abandon() noexcept {
-  if (partial_fd_ < 0) return;
-  close(partial_fd_);
-  partial_fd_ = -1;
-  RemoveFlat(fd_, partial_);
+  if (partial_fd_ >= 0) {
+    close(partial_fd_);
+    partial_fd_ = -1;
+    RemoveFlat(fd_, partial_);
+  }
+  spare_.Fill();
 }
 
 void IncidentDirectory::Remove(const std::string& path) noexcept {
@@ -357,23 +463,26 @@ void IncidentDirectory::Remove(const std::string& path) noexcept {
   }
 }
 
-void IncidentDirectory::Prune(uint64_t most, uint64_t most_bytes) noexcept {
+void IncidentDirectory::Prune(uint64_t most, uint64_t most_bytes, const std::string& newest) noexcept {
+  const Spared spared(&spare_);
   try {
-    std::vector<std::string> names;
-    ForEachEntry(fd_, [&names](const char* name) {
-      if (IsIncidentName(name)) names.push_back(name);
+    std::vector<StoredIncident> stored;
+    uint64_t bytes = 0;
+    ForEachEntry(fd_, [&](const char* name) {
+      StoredIncident incident;
+      if (!ParseIncidentName(name, &incident)) return;
+      incident.bytes = FlatBytes(fd_, name);
+      bytes += incident.bytes;
+      stored.push_back(std::move(incident));
     });
-    std::sort(names.begin(), names.end());  // by time
-    std::vector<uint64_t> bytes;
-    uint64_t total = 0;
-    for (const std::string& name : names) {
-      bytes.push_back(FlatBytes(fd_, name));
-      total += bytes.back();
+    if (stored.size() <= most && bytes <= most_bytes) return;
+    for (StoredIncident& it : stored) {
+      const std::string verdict = BeginningOf(fd_, it.name + "/" + kVerdictName);
+      it.signature = MemberOf(verdict, "signature");
+      it.excess_ns = std::atoll(MemberOf(verdict, "excess_ns").c_str());
     }
-    for (size_t i = 0; i + 1 < names.size() && (names.size() - i > most || total > most_bytes); ++i) {
-      RemoveFlat(fd_, names[i]);
-      total -= bytes[i];
-    }
+    for (const std::string& name : Retain(most, most_bytes, newest.substr(newest.rfind('/') + 1), &stored))
+      RemoveFlat(fd_, name);
   } catch (const std::bad_alloc&) {
     // The next incident tries again.
   }

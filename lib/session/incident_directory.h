@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Incidents on disk. Each is a directory, begun next to its place and renamed; the oldest are removed when there
-// are too many. Everything goes through descriptors of the parent, so nothing is written through a link put in its way.
+// Incidents on disk. Each is a directory, begun next to its place and renamed; the least worth keeping are removed when
+// there are too many. Everything goes through descriptors of the parent, so nothing is written through a link put in
+// its way.
 #ifndef PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
 #define PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "pitot/extend/serializer.h"
 #include "pitot/status.h"
 
 namespace pitot::session {
+
+inline constexpr char kDumpName[] = "dump.pitot", kVerdictName[] = "verdict.json";
 
 // Decides how fast the worker may go and when it must give up.
 class Throttle {
@@ -22,6 +26,32 @@ class Throttle {
 
  protected:
   ~Throttle() = default;
+};
+
+// A few descriptors to spare, for a process that has used up its own.
+class SpareDescriptors {
+ public:
+  SpareDescriptors() noexcept { Fill(); }
+  ~SpareDescriptors() { Free(); }
+  SpareDescriptors(const SpareDescriptors&) = delete;
+  SpareDescriptors& operator=(const SpareDescriptors&) = delete;
+  // Takes as many as it can; gives all back.
+  void Fill() noexcept;
+  void Free() noexcept;
+
+ private:
+  static constexpr int kCount = 5;
+  int fds_[kCount] = {-1, -1, -1, -1, -1};
+};
+
+// Why a directory that exists is not safe for incidents; "": it is. Another user who may write there could put hostile
+// files among them, and remove them. Root's directories and links are the system's own.
+std::string DoubtAbout(const std::string& path);
+
+// Which directories may be used.
+enum class DirectoryTrust {
+  kOwn,  // of this user or root, that not everybody may write to, and no link
+  kAny,
 };
 
 // The folder of a path, which need not exist.
@@ -34,13 +64,18 @@ class IncidentDirectory {
   IncidentDirectory(const IncidentDirectory&) = delete;
   IncidentDirectory& operator=(const IncidentDirectory&) = delete;
 
-  // Creates the directory if it is missing (one level, 0700) and removes remains of killed writers: incidents that were
-  // not committed, and half files of others. "" means no directory: IsOpen() is then false.
-  Status Open(const std::string& path);
+  // Creates the directory if it is missing (one level, 0700), and puts the remains of killed writers in order: keeps
+  // incidents whose dump is whole, as "...-partial", and removes others, and half files. "" means no directory:
+  // IsOpen() is then false.
+  Status Open(const std::string& path, DirectoryTrust trust);
   bool IsOpen() const { return fd_ >= 0; }
   // Opens the directory again, which may have been removed or replaced since.
   Status Reopen();
   const std::string& path() const { return path_; }
+  // Why the directory is not safe to use; "": it is.
+  const std::string& doubt() const { return doubt_; }
+  // The paths of incidents kept by Open.
+  const std::vector<std::string>& kept_partial() const { return kept_partial_; }
 
   // Begins an incident, to which files are added. Commit gives it its name "20261121T015359Z-0007-latency-classify" and
   // returns its whole path; Abandon removes it. At most one at a time.
@@ -61,13 +96,19 @@ class IncidentDirectory {
   // Removes the incident at this path, from Commit.
   void Remove(const std::string& path) noexcept;
 
-  // Removes the oldest incidents until at most `most` remain, and at most `most_bytes`; never the newest.
-  void Prune(uint64_t most, uint64_t most_bytes) noexcept;
+  // Removes incidents until at most `most` remain, and at most `most_bytes` (retention.h). The one at the path `newest`,
+  // from Commit, stays.
+  void Prune(uint64_t most, uint64_t most_bytes, const std::string& newest) noexcept;
 
  private:
+  void KeepRemains();
+
   std::string path_;       // as given by the host
   std::string real_path_;  // without links, as at the start: a link put in its place later is not followed
+  std::string doubt_;
+  std::vector<std::string> kept_partial_;
   int fd_ = -1;
+  SpareDescriptors spare_;
   std::string partial_;  // the name during writing
   std::string name_;
   int partial_fd_ = -1;

@@ -19,7 +19,7 @@ using base::Error;
 using base::MutexLock;
 
 constexpr size_t kMostReportBytes = 4 << 20;  // of a report that is read again
-constexpr char kDumpName[] = "dump.pitot", kReportName[] = "report.txt", kVerdictName[] = "verdict.json";
+constexpr char kReportName[] = "report.txt";
 
 bool IsFileName(std::string_view name) {
   const auto is_plain = [](char c) {
@@ -68,9 +68,18 @@ class Opened final : public Serializer {
 }  // namespace
 
 Status IncidentFiles::OpenDirectory() {
-  if (Status s = directory_.Open(options_.incident_directory); !s.ok()) return s;
+  const auto trust = options_.values.accept_unsafe_directory ? DirectoryTrust::kAny : DirectoryTrust::kOwn;
+  if (Status s = directory_.Open(options_.incident_directory, trust); !s.ok()) return s;
   are_kept_ = directory_.IsOpen();
-  return later_.Open(options_.incident_directory);
+  if (!directory_.doubt().empty())
+    host_.Log(LogLevel::kWarning, Error(StatusCode::kInvalidArgument, "Options::incident_directory %s is not safe: %s",
+                                        directory_.path().c_str(), directory_.doubt().c_str())
+                                      .message());
+  for (const std::string& kept : directory_.kept_partial())
+    host_.Log(LogLevel::kWarning, Error(StatusCode::kUnavailable, "kept what a killed process had written: %s",
+                                        kept.c_str())
+                                      .message());
+  return later_.Open(options_.incident_directory, DirectoryTrust::kAny);
 }
 
 Status IncidentFiles::AddBuiltIns() {
@@ -138,7 +147,24 @@ Status IncidentFiles::WriteDump(const Incident& incident, const model::Trace& tr
   return {};
 }
 
+void IncidentFiles::Prune(IncidentDirectory* directory) noexcept {
+  std::string newest;
+  try {
+    const MutexLock lock(&mutex_);
+    newest = newest_;
+  } catch (const std::bad_alloc&) {
+    return;  // the next incident tries again
+  }
+  directory->Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes, newest);
+}
+
 void IncidentFiles::NoteWritten(const std::string& path) noexcept {
+  try {
+    const MutexLock lock(&mutex_);
+    newest_ = path;
+  } catch (const std::bad_alloc&) {
+    // The one before stays in its place.
+  }
   IncidentCounts::Add(&counts_.incidents_written);
   host_.Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
 }
@@ -164,12 +190,12 @@ Status IncidentFiles::WriteOthers(Case* it) {
   const bool begins = it->path.empty();
   bool any = !begins;
   Status missing;  // why a file is missing
+  // If there is no dump, it is tried again: there may be room or a descriptor now.
   if (begins) {
-    NoteMissing(incident, kDumpName, it->written, &missing);
     if (Status s = later_.Begin(incident.number, trace.clock.realtime_ns, incident.cause); !s.ok()) return s;
   }
   for (const auto& serializer : serializers) {
-    if (std::string_view(serializer->FileName()) == kDumpName) continue;
+    if (!begins && std::string_view(serializer->FileName()) == kDumpName) continue;
     if (!begins && !later_.Has(it->path))
       return Status(StatusCode::kNotFound, "it was removed before its files were complete");
     // Pays for the CPU time since the last write.

@@ -74,21 +74,19 @@ class IncidentFiles {
   }
   // Has the reports and verdicts of the kept incidents say how often there was such a one, and when.
   void NoteRepeats(const Repeats& repeats) noexcept;
-  // Removes the oldest incidents, down to the quota.
-  void Prune() noexcept { Prune(&later_); }
+  // Removes incidents, down to the quota.
+  void Prune() noexcept PITOT_EXCLUDES(mutex_) { Prune(&later_); }
 
  private:
   using Serializers = std::vector<std::shared_ptr<Serializer>>;
 
-  void Prune(IncidentDirectory* directory) noexcept {
-    directory->Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
-  }
+  void Prune(IncidentDirectory* directory) noexcept PITOT_EXCLUDES(mutex_);
   Serializers Get() noexcept(false) PITOT_EXCLUDES(mutex_);
   void Rewrite(const std::string& path, const char* name, std::string (*with)(const std::string&, const std::string&),
                const std::string& text);
   Status WriteOthers(Case* incident) PITOT_EXCLUDES(mutex_);
   void NoteMissing(const Incident& incident, const char* file, const Status& why, Status* missing) noexcept;
-  void NoteWritten(const std::string& path) noexcept;
+  void NoteWritten(const std::string& path) noexcept PITOT_EXCLUDES(mutex_);
   std::shared_ptr<Serializer> ReportSerializer() noexcept PITOT_EXCLUDES(mutex_);
 
   const OwnedOptions& options_;
@@ -99,6 +97,7 @@ class IncidentFiles {
 
   base::Mutex mutex_;
   Serializers serializers_ PITOT_GUARDED_BY(mutex_);
+  std::string newest_ PITOT_GUARDED_BY(mutex_);  // the path of the incident that was written last
 
   bool are_kept_ = false;
 

@@ -5,6 +5,9 @@
 #ifndef PITOT_LIB_SESSION_LIFETIME_H_
 #define PITOT_LIB_SESSION_LIFETIME_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -16,8 +19,9 @@ namespace pitot::session {
 // Threads: any.
 class Lifetime {
  public:
-  // False in the child of a fork: there the recorder's threads are missing, and its locks may be held forever.
-  bool IsOfThisProcess() const noexcept { return fork_epoch_ == trace::ForkEpoch(); }
+  // False in the child of a fork: there the recorder's threads are missing, and its locks may be held forever. The id
+  // tells children that were made without the C library's handlers (clone, _Fork).
+  bool IsOfThisProcess() const noexcept { return fork_epoch_ == trace::ForkEpoch() && process_ == getpid(); }
   // Ok while it runs, otherwise the reason that it does not.
   Status status() const noexcept {
     if (!IsOfThisProcess())
@@ -37,6 +41,7 @@ class Lifetime {
 
  private:
   const uint32_t fork_epoch_ = trace::ForkEpoch();
+  const pid_t process_ = getpid();
   std::atomic<bool> is_running_{false};
   std::atomic<bool> has_given_up_{false};
 };

@@ -7,9 +7,11 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "base/depth_name.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "trace/requests.h"
 
 namespace pitot::session {
@@ -240,9 +242,11 @@ void CallLog(const Options& options, LogLevel level, const char* message) noexce
   // Causes and routes are the host's: none of them may begin a line of its own.
   char line[1024];
   size_t size = 0;
-  for (; message[size] != '\0' && size + 1 < sizeof line; ++size) {
-    const auto byte = static_cast<unsigned char>(message[size]);
-    line[size] = byte < 0x20 || byte == 0x7f ? '?' : message[size];
+  for (std::string_view left = message; !left.empty();) {
+    const uint32_t sane = base::SaneCharacter(left), taken = std::max<uint32_t>(sane, 1);
+    if (size + taken >= sizeof line) break;
+    std::memcpy(line + size, sane != 0 ? left.data() : "?", taken);
+    left.remove_prefix(taken), size += taken;
   }
   line[size] = '\0';
   try {

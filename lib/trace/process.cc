@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
@@ -37,6 +38,7 @@ constinit base::Mutex g_process_mutex;
 constinit bool g_claimed PITOT_GUARDED_BY(g_process_mutex) = false;  // by this copy
 constinit bool g_watching_forks PITOT_GUARDED_BY(g_process_mutex) = false;
 constinit std::atomic<uint32_t> g_fork_epoch{0};
+constinit std::atomic<pid_t> g_claimed_by{0};  // the process with the claim
 
 bool IsRecording(pitot_process_info* info) { return __atomic_load_n(&info->recording, __ATOMIC_ACQUIRE) != 0; }
 
@@ -79,6 +81,7 @@ const char* FindRecordingCopy() PITOT_REQUIRES(g_process_mutex) {
 
 void AfterForkInChild() {
   g_fork_epoch.fetch_add(1, std::memory_order_relaxed);
+  g_claimed_by.store(0);
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELAXED);
   new (&g_process_mutex) base::Mutex;
@@ -95,6 +98,9 @@ void AfterForkInChild() {
 }  // namespace
 
 const char* ClaimProcess() noexcept {
+  // A child that was made without the C library's handlers (clone, _Fork).
+  const pid_t claimed_by = g_claimed_by.load();
+  if (claimed_by != 0 && claimed_by != getpid()) AfterForkInChild();
   const base::MutexLock lock(&g_process_mutex);
   uint32_t idle = 0;
   if (!__atomic_compare_exchange_n(&pitot_process.recording, &idle, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -105,6 +111,7 @@ const char* ClaimProcess() noexcept {
     return other;
   }
   g_claimed = true;
+  g_claimed_by.store(getpid());
   __atomic_store_n(&pitot_process.recorder, &g_claimed, __ATOMIC_RELEASE);
   return nullptr;
 }
@@ -113,6 +120,7 @@ void ReleaseProcess() noexcept {
   const base::MutexLock lock(&g_process_mutex);
   if (!g_claimed) return;
   g_claimed = false;
+  g_claimed_by.store(0);
   __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELEASE);
 }
 

@@ -45,6 +45,7 @@ struct alignas(64) Slot {
   Word context_after;  // the thread's context after the end: a child's parent
   Half route_name, route_index, begin_thread, size_bucket;
   Half label_claims, size_claims, stage_count;  // claims may exceed the room
+  Half trace_flags;
   Half tokens;
   Word taken;                                               // the enqueue of the last take
   Word first_token_ticks, last_token_ticks, max_gap_ticks;  // first after arrival; last on the clock
@@ -381,7 +382,7 @@ bool ParseHex(const char* text, uint64_t* out) {
 }
 
 // W3C Trace Context, "00-<32 hex>-<16 hex>-<2 hex>". A future version may be longer, after another dash.
-bool ParseTraceparent(const char* text, uint64_t* high, uint64_t* low, uint64_t* parent) {
+bool ParseTraceparent(const char* text, uint64_t* high, uint64_t* low, uint64_t* parent, uint32_t* flags) {
   if (text == nullptr || strnlen(text, 55) < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-') return false;
   for (const int at : {0, 1, 53, 54}) {
     if (HexDigit(text[at]) < 0) return false;
@@ -389,6 +390,7 @@ bool ParseTraceparent(const char* text, uint64_t* high, uint64_t* low, uint64_t*
   const bool version_0 = text[0] == '0' && text[1] == '0';
   if ((text[0] == 'f' && text[1] == 'f') || (version_0 ? text[55] != '\0' : text[55] != '\0' && text[55] != '-'))
     return false;
+  *flags = static_cast<uint32_t>(HexDigit(text[53]) << 4 | HexDigit(text[54]));
   return ParseHex(text + 3, high) && ParseHex(text + 19, low) && (*high | *low) != 0 && ParseHex(text + 36, parent) &&
          *parent != 0;
 }
@@ -419,9 +421,13 @@ void SetBatchContext(ThreadRing* ring, uint64_t batch, Name executor, uint64_t n
   NoteUsage(ring, now);
 }
 
+// W3C's trace flags: the trace is sampled, as far as the caller knows. What begins here is left to those called.
+constexpr uint32_t kSampledFlag = 1, kRandomFlag = 2;
+
 struct Ids {
   uint64_t trace_high, trace_low, parent;
   uint64_t context_after = 0;
+  uint32_t trace_flags = kSampledFlag;
 };
 
 // Fills a free slot. The id, published last, makes it valid for tokens; the version makes it valid for readers.
@@ -438,6 +444,7 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   for (Half& name : slot->size_names) name.store(0, kRelease);
   slot->trace_high.store(ids.trace_high, kRelease);
   slot->trace_low.store(ids.trace_low, kRelease);
+  slot->trace_flags.store(ids.trace_flags, kRelease);
   slot->parent.store(ids.parent, kRelease);
   slot->context_after.store(ids.context_after, kRelease);
   slot->begin_ticks.store(begin, kRelease);
@@ -781,7 +788,7 @@ uint64_t BeginRequest(const char* route, Ids ids, uint64_t arrival, uint32_t* sl
 
 Request Request::Begin(const char* route, const char* traceparent, Timestamp arrival) noexcept {
   Ids ids{};
-  if (!ParseTraceparent(traceparent, &ids.trace_high, &ids.trace_low, &ids.parent)) ids = {};
+  if (!ParseTraceparent(traceparent, &ids.trace_high, &ids.trace_low, &ids.parent, &ids.trace_flags)) ids = {};
   Request request;
   request.id_ = BeginRequest(route, ids, arrival.ticks, &request.slot_);
   return request;
@@ -790,15 +797,19 @@ Request Request::Begin(const char* route, const char* traceparent, Timestamp arr
 Request Request::BeginChild(const char* route) noexcept {
   Request child;
   if (const SlotUse slot{slot_, id_})
-    child.id_ = BeginRequest(route, {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_, id_}, 0,
-                             &child.slot_);
+    child.id_ = BeginRequest(route,
+                             {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_, id_,
+                              slot->trace_flags.load(kRelaxed)},
+                             0, &child.slot_);
   return child;
 }
 
 Request Request::BeginFrom(const Token& token, const char* route) noexcept {
   Ids ids{0, 0, token.request};
-  if (const SlotUse slot{token})
+  if (const SlotUse slot{token}) {
     ids.trace_high = slot->trace_high.load(kRelaxed), ids.trace_low = slot->trace_low.load(kRelaxed);
+    ids.trace_flags = slot->trace_flags.load(kRelaxed);
+  }
   Request request;
   request.id_ = BeginRequest(route, ids, token.enqueued_ticks, &request.slot_);
   return request;
@@ -825,7 +836,9 @@ void Request::WriteTraceparent(char (&out)[56]) const noexcept {
   put(19, slot->trace_low.load(kRelaxed));
   out[35] = '-';
   put(36, id_);
-  std::memcpy(out + 52, "-01", 4);
+  std::memcpy(out + 52, "-00", 4);
+  // Flags of later versions of the standard may mean what Pitot does not do.
+  out[54] = static_cast<char>('0' + (slot->trace_flags.load(kRelaxed) & (kSampledFlag | kRandomFlag)));
 }
 
 void Request::SetId(const char* id) noexcept {

@@ -187,6 +187,18 @@ class Recording(WithFolder):
 
 
 class Requests(WithFolder):
+    def test_a_predicate_that_raises_for_each_request_does_not_fill_the_log(self):
+        recorder = self.start()
+        self.assertTrue(recorder.add_predicate_trigger(lambda request: 1 / 0))
+        with self.assertLogs("pitot", "ERROR") as logged:
+            for _ in range(100):
+                with pitot.Request("/x"):
+                    pass
+        lines = [record.getMessage() for record in logged.records]
+        self.assertEqual(lines[0], "a predicate raised")
+        self.assertEqual([line.split(" for the ")[1].split("th")[0] for line in lines[1:]],
+                         ["2", "4", "8", "16", "32", "64"])
+
     def test_a_request_left_by_an_exception_has_failed(self):
         recorder = self.start()
         seen = []

@@ -28,6 +28,10 @@ TEST_CASE("control characters and invalid UTF-8 become U+FFFD", "[text]") {
   CHECK(base::SanitizeText("a\nb") == "a" + bad + "b");
   CHECK(base::SanitizeText(std::string_view("\0\x1f\x7f", 3)) == bad + bad + bad);
   CHECK(base::SanitizeText("\xc2\x80") == bad + bad);                      // U+0080, a control character
+  CHECK(base::SanitizeText("\xc2\x9b") == bad + bad);                      // U+009B, which begins terminals' commands
+  CHECK(base::SanitizeText("\xe2\x80\xae") == bad + bad + bad);            // U+202E, from right to left
+  CHECK(base::SanitizeText("\xe2\x80\xa8") == bad + bad + bad);            // U+2028, a new line
+  CHECK(base::SanitizeText("\xe2\x81\xa6") == bad + bad + bad);            // U+2066
   CHECK(base::SanitizeText("\xc0\xaf") == bad + bad);                      // overlong
   CHECK(base::SanitizeText("\xe0\x80\x80") == bad + bad + bad);            // overlong
   CHECK(base::SanitizeText("\xed\xa0\x80") == bad + bad + bad);            // surrogate

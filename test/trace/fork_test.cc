@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Forks: the child records nothing until it starts a recorder of its own, and nothing in it deadlocks.
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +24,7 @@
 #include "pitot/phase.h"
 #include "pitot/pitot.h"
 #include "trace/names.h"
+#include "trace/process.h"
 #include "trace/rings.h"
 
 namespace {
@@ -108,6 +111,45 @@ TEST_CASE("the child of a fork records nothing and its parent's recorder is not 
   CHECK(result == 0);
   CHECK(recorder.status().ok());
   CHECK(recorder.Stats().requests_open == 1);
+}
+
+// The child of a fork that runs none of the C library's handlers.
+template <class Body> pid_t StartRawChild(Body body) {
+  const pid_t pid = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  if (pid != 0) return pid;
+  alarm(60);
+  _exit(body());
+}
+
+TEST_CASE("a child made without the C library's handlers leaves its parent's recorder alone", "[fork]") {
+  auto recorder = std::make_unique<Recorder>(Recorder::Start(SmallOptions()));
+  REQUIRE(recorder->status().ok());
+
+  const pid_t child = StartRawChild([&] {
+    HOLDS(recorder->status().code() == StatusCode::kNotRunning);
+    HOLDS(recorder->Trigger("reason").code() == StatusCode::kNotRunning);
+    HOLDS(recorder->Flush(50'000).code() == StatusCode::kNotRunning);
+    recorder->Stop(50'000);  // waits for no thread of the parent
+    return 0;
+  });
+  CHECK(fakes::WaitForChild(child) == 0);
+  CHECK(recorder->status().ok());
+}
+
+TEST_CASE("a child made without the C library's handlers may claim its process", "[fork]") {
+  REQUIRE(pitot::trace::ClaimProcess() == nullptr);  // without threads: one of them could hold malloc's lock
+  const uint32_t epoch = pitot::trace::ForkEpoch();
+
+  const pid_t child = StartRawChild([&] {
+    HOLDS(pitot::trace::ClaimProcess() == nullptr);
+    HOLDS(pitot::trace::ForkEpoch() == epoch + 1);
+    HOLDS(pitot::trace::ClaimProcess() != nullptr);  // its own is held
+    return 0;
+  });
+  CHECK(fakes::WaitForChild(child) == 0);
+  CHECK(pitot::trace::ClaimProcess() != nullptr);
+  pitot::trace::ReleaseProcess();
+  CHECK(pitot::trace::ForkEpoch() == epoch);
 }
 
 TEST_CASE("a child with a recorder of its own leaves its own incident, and the parent's is unaffected", "[fork]") {

@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fakes/child.h"
@@ -260,10 +261,28 @@ TEST_CASE("a valid traceparent is taken over and passed on", "[requests]") {
     CHECK(row->trace_id_low == 0x8448eb211c80319c);
     CHECK(row->parent_id == 0xb7ad6b7169203331);
     char expected[56];
-    std::snprintf(expected, sizeof expected, "00-0af7651916cd43dd8448eb211c80319c-%016llx-01",
-                  static_cast<unsigned long long>(id));
+    std::snprintf(expected, sizeof expected, "00-0af7651916cd43dd8448eb211c80319c-%016llx-0%c",
+                  static_cast<unsigned long long>(id), header[54]);
     CHECK(std::string(out) == expected);
   }
+}
+
+TEST_CASE("a trace that is not sampled stays so, in children and behind queues", "[requests]") {
+  VirtualServer server;
+  const auto flags = [](const Request& request) {
+    char out[56];
+    request.WriteTraceparent(out);
+    return std::string(out + 53);
+  };
+  for (const auto& [given, passed_on] : {std::pair{"00", "00"}, {"01", "01"}, {"02", "02"}, {"03", "03"}, {"ff", "03"}}) {
+    INFO(given);
+    const std::string header = std::string("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-") + given;
+    Request request = Request::Begin("/r", header.c_str());
+    CHECK(flags(request) == passed_on);
+    CHECK(flags(request.BeginChild("/child")) == passed_on);
+    CHECK(flags(Request::BeginFrom(request.Enqueue("queue"), "/behind")) == passed_on);
+  }
+  CHECK(flags(Request::Begin("/own")) == "01");
 }
 
 TEST_CASE("an invalid traceparent gives a trace of its own", "[requests]") {

@@ -50,7 +50,7 @@ class Options(ctypes.Structure):
         ("max_incidents_per_cause_and_hour", c_uint32), ("max_incidents_kept", c_uint32), ("worker_cpu_percent", c_uint32),
         ("max_incident_directory_bytes", c_uint64), ("log", c_void_p), ("log_context", c_void_p),
         ("overhead_budget_percent", c_double), ("depth", c_int32), ("perfetto_file", c_uint32),
-        ("language", c_int32), ("reserved", c_uint32), ("max_grown_ring_bytes", c_uint64)]
+        ("language", c_int32), ("accept_unsafe_directory", c_uint32), ("max_grown_ring_bytes", c_uint64)]
 
 
 class Cupti(ctypes.Structure):

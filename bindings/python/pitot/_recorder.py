@@ -6,6 +6,7 @@ import ctypes
 import enum
 import functools
 import inspect
+import itertools
 import logging
 import os
 import typing
@@ -209,22 +210,40 @@ def _to_logging(level: int, message: str) -> None:
 
 
 # Callbacks are made once for each function and live as long as the process: a thread that hangs in one may outlive its
-# recorder. Exceptions of the function are logged and end here.
+# recorder. Exceptions of the function end here.
+
+
+def _failure_log(what: str) -> Callable[[], None]:
+    """Logs the exception that is being handled: the 1st, the 2nd, the 4th, the 8th and so on, with their number."""
+    numbers = itertools.count(1)
+
+    def note() -> None:
+        number = next(numbers)
+        if number == 1:
+            _log.exception("%s raised", what)
+        elif number & (number - 1) == 0:
+            _log.exception("%s raised for the %dth time; only the 1st, 2nd, 4th, 8th, ... are logged", what, number)
+
+    return note
 
 
 @functools.lru_cache(maxsize=None)
 def _log_callback(function: LogFunction) -> Any:
+    failed = _failure_log("a log function of the host's")
+
     def call(_context: Any, level: int, message: bytes) -> None:
         try:
             function(_LEVELS.get(level, logging.ERROR), lib.decode(message))
         except BaseException:  # pylint: disable=broad-except
-            _log.exception("a log function of the host's raised")
+            failed()
 
     return lib.LogFunction(call)
 
 
 @functools.lru_cache(maxsize=None)
 def _incident_callback(function: IncidentHook) -> Any:
+    failed = _failure_log("an incident hook")
+
     def call(_context: Any, pointer: Any) -> None:
         try:
             it = pointer.contents
@@ -233,20 +252,22 @@ def _incident_callback(function: IncidentHook) -> Any:
             function(Incident(it.number, lib.decode(it.cause), lib.decode(it.detail), directory, it.slow_requests,
                               it.first_request, status, lib.decode(it.verdict), it.again))
         except BaseException:  # pylint: disable=broad-except
-            _log.exception("an incident hook raised")
+            failed()
 
     return lib.IncidentFunction(call)
 
 
 @functools.lru_cache(maxsize=None)
 def _predicate_callback(function: Predicate) -> Any:
+    failed = _failure_log("a predicate")
+
     def call(_context: Any, pointer: Any) -> int:
         try:
             it = pointer.contents
             return bool(function(RequestView(it.id, lib.decode(it.route), Outcome(it.outcome), it.latency_ns, it.deadline_ns,
                                              it.size_bucket, it.output_tokens, it.first_token_ns, it.max_token_gap_ns)))
         except BaseException:  # pylint: disable=broad-except
-            _log.exception("a predicate raised")
+            failed()
             return 0
 
     return lib.PredicateFunction(call)
@@ -634,7 +655,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           max_incidents_per_cause_and_hour: Optional[int] = None, max_incidents_kept: Optional[int] = None,
           max_incident_directory_bytes: Optional[int] = None, worker_cpu_percent: Optional[int] = None,
           depth: Optional[Depth] = None, overhead_budget_percent: Optional[float] = None,
-          perfetto_file: Optional[bool] = None,
+          perfetto_file: Optional[bool] = None, accept_unsafe_directory: Optional[bool] = None,
           log: LogFunction = _to_logging, from_environment: bool = False,
           gpu: Union[bool, Mapping[str, Any]] = False,
           collections: bool = True, interpreter_lock: bool = True, event_loops: bool = True,
@@ -663,7 +684,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
         post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
         max_incidents_kept=max_incidents_kept, max_incident_directory_bytes=max_incident_directory_bytes,
         worker_cpu_percent=worker_cpu_percent, depth=depth, overhead_budget_percent=overhead_budget_percent,
-        perfetto_file=perfetto_file, language=lib.LANGUAGE_PYTHON, log=_address(_log_callback(log))))
+        perfetto_file=perfetto_file, accept_unsafe_directory=accept_unsafe_directory, language=lib.LANGUAGE_PYTHON, log=_address(_log_callback(log))))
     handle = c_void_p()
     status = _call(lib.recorder_start, byref(options), byref(handle))
     recorder = Recorder(handle.value, None if status else status)

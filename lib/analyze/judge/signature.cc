@@ -7,6 +7,7 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/verdict/place.h"
 #include "analyze/verdict/stalled_scope.h"
+#include "base/json.h"
 
 namespace pitot::judge {
 namespace {
@@ -73,6 +74,13 @@ std::string Signature(const BlameIndex& index, const Asked& asked, const Judgeme
   if (asked.kind == FiredKind::kScope) return WithoutDigits(verdict::StalledScopeSignature(rows, asked.event));
   if (asked.kind == FiredKind::kFailure) return OfFailure(rows.trace, asked, judgement);
   return judgement != nullptr ? OfLatency(*judgement) : "";
+}
+
+std::string WithSignature(const std::string& json, const std::string& signature, int64_t excess_ns) {
+  base::Json first;
+  first.Begin('{').Key("signature").Text(signature).Key("excess_ns").Int(excess_ns).End();
+  const std::string members = first.text().substr(0, first.text().rfind('\n'));
+  return json.compare(0, 1, "{") == 0 ? members + "," + json.substr(1) : json;
 }
 
 }  // namespace pitot::judge

@@ -18,6 +18,9 @@ namespace pitot::judge {
 // `judgement` is of the asked request; null: there is none. "" if nothing says what it is about. Throws std::bad_alloc.
 std::string Signature(const BlameIndex& index, const Asked& asked, const Judgement* judgement);
 
+// A verdict for programs (FiredJson) with the members "signature" and "excess_ns" first. Throws std::bad_alloc.
+std::string WithSignature(const std::string& json, const std::string& signature, int64_t excess_ns);
+
 }  // namespace pitot::judge
 
 #endif  // PITOT_LIB_ANALYZE_JUDGE_SIGNATURE_H_

@@ -115,8 +115,8 @@ typedef struct pitot_options {
   pitot_depth depth;
   uint32_t perfetto_file;  // 0 or 1; since revision 8, reserved before
   // Since revision 8.
-  pitot_language language;  // by default PITOT_LANGUAGE_C
-  uint32_t reserved;
+  pitot_language language;           // by default PITOT_LANGUAGE_C
+  uint32_t accept_unsafe_directory;  // 0 or 1
   uint64_t max_grown_ring_bytes;
 } pitot_options;
 // Fills in the defaults; `size` is sizeof(pitot_options).

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which incidents to remove when the directory is full.
+#ifndef PITOT_LIB_SESSION_RETENTION_H_
+#define PITOT_LIB_SESSION_RETENTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pitot::session {
+
+// An incident on disk.
+struct StoredIncident {
+  std::string name;       // of its directory
+  std::string cause;      // as its name says it
+  std::string signature;  // of its verdict; "": it has none
+  int64_t excess_ns = 0;  // how bad it was
+  int64_t at_s = 0;       // CLOCK_REALTIME, from its name
+  uint64_t bytes = 0;
+};
+
+// What its name says. False: that is not an incident's name.
+bool ParseIncidentName(const std::string& name, StoredIncident* incident);
+
+// Removes incidents from `stored` until at most `most` remain, and at most `most_bytes`. Returns their names. `newest`
+// stays, whatever the clock says; if it is "", the one with the latest time does.
+//
+// The cause with most incidents (or most bytes, if those are too many) loses first. Of its incidents, repeats lose
+// first: those that are neither the first, nor the worst, nor the newest of their signature. The newest is next, then
+// the worst, then the first; the first of the cause is last. Among equals, the one that leaves the smallest gap, as a share of its age, is removed. So
+// what stays is dense in the last minutes, and sparse before, back to the first of its cause.
+std::vector<std::string> Retain(uint64_t most, uint64_t most_bytes, const std::string& newest,
+                                std::vector<StoredIncident>* stored);
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_RETENTION_H_
