@@ -57,7 +57,7 @@ def said_by(verdict: Dict[str, Any]) -> Optional[Said]:
     if root is None:
         cause = verdict['causes'][0]
         return Said('part', cause['blame'], 0, cause['excess_ns'], cause['confidence'], set(), cause['excess_ns'], cause['blame'],
-                    True)
+                    kind != 'undetermined')
     paths = paths_to(verdict['tree'], root['kind'], root['blame'])
     path = max(paths, key=lambda one: one[-1]['excess_ns'], default=[{}])
     wait = path[1].get('blame', '') if len(path) > 1 else root['blame']

@@ -962,6 +962,12 @@ class Roots(unittest.TestCase):
         self.assertEqual(self.outcome('F01', lines, [verdict('a', [cause('host_oncpu_pre', 4)])]), 'right')
         self.assertEqual(self.outcome('F01', lines, [verdict('a', [cause('host_lock', 4)])]), 'wrong')
 
+    def test_a_true_wait_of_a_verdict_that_says_it_is_undetermined_is_undetermined(self):
+        said = verdict('a', [cause('host_runqueue', 6)], kind='undetermined')
+        for waited_ms, outcome in ((6, 'undetermined'), (2, 'wrong')):
+            lines = [line('a', 'slow_decode_spin', 8), line('a', 'cpu_waited', waited_ms)]
+            self.assertEqual(self.outcome('F01', lines, [said]), outcome)
+
     def test_a_part_made_of_the_faults_work_is_the_root_if_the_sentence_says_what_there_was_more_of(self):
         tiny = [line('a', 'tiny_kernels', 4)]
         said = rooted('a', [('part', 'host_oncpu_framework', 6)])
