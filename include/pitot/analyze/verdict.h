@@ -48,6 +48,7 @@ struct VerdictOptions {
   // is an idle H100).
   double most_common_factor = 4;
   double least_common_share = 0.30;  // of the excess: a smaller common part is not a verdict
+  double least_stretched = 0.20;     // of typical latency, in parts of `execution`: with less, not all was slower
   double more_work_share = 0.60;     // share of the excess explained by more of the same work
   double normal_percentile = 0.75;   // a latency up to here is never unusual, whatever its parts: it calibrates
   double usual_percentile = 0.95;    // nor is one up to here, if no part is unusual

@@ -85,6 +85,12 @@ Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests
   }
 }
 
+int64_t Interpreter::UnseenNs() const {
+  const bool is_wanted =
+      std::any_of(held_.begin(), held_.end(), [](auto& held) { return held.blame == Blame::kHostGil; });
+  return is_wanted || !unknown_.empty() ? kSwitchNs : 0;
+}
+
 uint32_t Interpreter::StepAt(uint32_t thread, int64_t at_ns) const {
   if (!HasLoop(thread)) return kNone;
   const std::vector<uint32_t>& steps = steps_[thread];

@@ -36,6 +36,10 @@ class Interpreter {
   // How much of a time `thread` had to wait. O(log n), and those in it.
   int64_t HeldNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
 
+  // How long a thread may wait for the interpreter at the end of a wait, and no record shows it: a turn of another, if
+  // threads want it at the same time in this trace.
+  int64_t UnseenNs() const;
+
   // Whether a thread that ended a wait then may have wanted the interpreter since `held`: it went on at once, or after
   // the turns of others, whose waits began or ended in between. O(log n), and those.
   bool WentOnAfter(const Held& held, uint32_t thread, int64_t at_ns) const;

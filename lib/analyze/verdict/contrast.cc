@@ -82,6 +82,9 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
   mu_ns_ = Mean(typical, &latency_ns_);
 
   for (uint32_t k = 0; k < kBlames; ++k) {
+    std::vector<double> all_ns;
+    for (const BlameVector& row : rows) all_ns.push_back(static_cast<double>(row.ns[k]));
+    most_ns_[k] = std::llround(base::Quantile(std::move(all_ns), kTail));
     std::vector<int64_t> values;
     std::vector<double> above_ns;  // usual, without the slow ones: their cause is not spread
     for (const BlameVector* row : learn) {

@@ -43,6 +43,8 @@ class Normal {
   double least_p() const { return 1.0 / (static_cast<double>(calibration_.size()) + 1); }
   // A common factor that 98 % of the normal requests do not exceed.
   double usual_common_factor() const { return usual_common_factor_; }
+  // A part that 98 % of the rows do not exceed.
+  int64_t UsualMostNs(Blame part) const { return most_ns_[static_cast<uint32_t>(part)]; }
   // The share of all rows with a latency of at most `latency_ns`.
   double Percentile(int64_t latency_ns) const;
 
@@ -56,7 +58,7 @@ class Normal {
   uint32_t execution_;
   Parts mu_ns_{};
   int64_t latency_ns_ = 0;
-  Parts scale_ns_{};
+  Parts scale_ns_{}, most_ns_{};
   std::vector<double> calibration_;  // the largest z of each, ascending
   std::vector<int64_t> latencies_;   // of all, ascending
   double usual_common_factor_ = 0;

@@ -101,6 +101,7 @@ class RequestComparison {
       return FindLimits(Counterfactual(blame_));
     }
     const Contrast at = normal.Test(blame_.blame);
+    unexplained_.wake_up_ns = normal.UsualMostNs(Blame::kHandoff);
     v.typical_ns = normal.latency_ns();
     std::copy(normal.mu_ns().begin(), normal.mu_ns().end(), v.normal.ns);
     v.percentile = normal.Percentile(v.latency_ns);
@@ -151,9 +152,12 @@ class RequestComparison {
     return static_cast<double>(blame_.clamped_ns) > index_.options.most_clamped * latency;
   }
   // Whether everything was slower. If most of the excess is unexplained, the common factor of the rest proves nothing.
+  // Nor is a little code next to long waits everything.
   bool IsUniform(const Normal& normal, const Contrast& at) const {
     const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
-    return more_work_ == 0 && at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
+    const auto stretched = static_cast<double>(Of(normal.mu_ns(), options_.execution));
+    return more_work_ == 0 && stretched >= options_.least_stretched * static_cast<double>(verdict_->typical_ns) &&
+           at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
            at.common_factor <= options_.most_common_factor &&
            static_cast<double>(Of(at.common_ns, ~uint32_t{0})) >= options_.least_common_share * excess &&
            static_cast<double>(unexplained_.unknown_ns) < options_.most_unknown * excess;
@@ -184,6 +188,12 @@ class RequestComparison {
     if (unexplained_.Share() < options_.most_unknown) return false;
     if (mixed_doubt_ != MixedWork::Doubt::kNone) {
       verdict_->why_not = WhyNot(mixed_doubt_);
+      return true;
+    }
+    if (may_be_other_ != 0) {
+      verdict_->why_not =
+          "a recorded wait took longer than usual, and its thread may have waited for a CPU, for the "
+          "interpreter or to wake up in it";
       return true;
     }
     verdict_->why_not = 2 * unexplained_.slept_ns > unexplained_.unknown_ns && IsDeviceSleep(index_.trace, blame_)
@@ -325,6 +335,12 @@ class RequestComparison {
     return (kOwnWork >> k & 1) != 0 && !IsMuch(Of(at.residual_ns, kOwnWork));
   }
 
+  // Whether its threads may have waited for something else in more than half of what a recorded wait took too long.
+  bool MayBeOther(uint32_t k, const Contrast& at) const {
+    const int64_t other_ns = FindOtherWaits(index_, blame_, static_cast<Blame>(k), unexplained_.wake_up_ns).all_ns();
+    return at.residual_ns[k] > 0 && 2 * other_ns > at.residual_ns[k];
+  }
+
   // ---- Causes
   void FindCauses(const Contrast& at) {
     if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
@@ -337,6 +353,10 @@ class RequestComparison {
     if (may_be_mixed) unknown_ |= BlameBit(Blame::kHostBlockedUnknown);
     if (may_be_mixed || MayAwaitGpu(index_, blame_) != GpuDoubt::kNone)
       unknown_ |= BlameBit(Blame::kHostOncpuFramework);
+    for (const Blame part : {Blame::kHostPagefaultIo, Blame::kHostBlockedUnknown}) {
+      if (MayBeOther(static_cast<uint32_t>(part), at)) may_be_other_ |= BlameBit(part);
+    }
+    unknown_ |= may_be_other_;
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       unexplained_.positive_ns += ns;
@@ -346,7 +366,8 @@ class RequestComparison {
       if (static_cast<Blame>(k) == Blame::kHostOncpuFramework) unexplained_.unseen_ns = ns;
     }
     for (uint32_t k = 0; k < kBlames; ++k) {
-      if ((more_work_ >> k & 1) != 0 || IsNormal(k, at) || !IsMuch(at.residual_ns[k]) || IsMoved(k, at)) continue;
+      const bool is_no_cause = ((more_work_ | may_be_other_) >> k & 1) != 0;
+      if (is_no_cause || IsNormal(k, at) || !IsMuch(at.residual_ns[k]) || IsMoved(k, at)) continue;
       verdict_->causes.push_back(Describe(k, &at));
     }
     Order(&verdict_->causes);
@@ -459,6 +480,7 @@ class RequestComparison {
   double p_factor_ = 1;     // of p, the price of control over both tests
   uint32_t more_work_ = 0;  // parts that are longer because there was more to do
   uint32_t unknown_ = kUnknown;
+  uint32_t may_be_other_ = 0;  // recorded waits that may be too long for another reason
   MixedWork::Doubt mixed_doubt_ = MixedWork::Doubt::kNone;
   Unexplained unexplained_;
 };

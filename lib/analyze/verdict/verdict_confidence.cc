@@ -159,19 +159,25 @@ Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blam
   return 2 * in_driver_ns >= all_ns ? Doubt{kFirstSeen, "it may have waited for the driver"} : unless_proved;
 }
 
-// How much of a part, which the program recorded as waits, its threads may have waited for something else.
-struct OtherWaits {
-  int64_t cpu_ns = 0;          // their run-queue delay of that time, without the proved part
-  int64_t interpreter_ns = 0;  // while another thread had it
-};
+void TakeOtherWaits(const OtherWaits& waits, const Cause& cause, FactorProduct* product) {
+  const auto take = [&](int64_t ns, const char* why) {
+    if (ns <= 0 || cause.excess_ns <= 0) return;
+    product->Take(1 - static_cast<double>(std::min(ns, cause.excess_ns)) / static_cast<double>(cause.excess_ns), why);
+  };
+  take(waits.cpu_ns, "its thread may have waited for a CPU in it");
+  take(waits.interpreter_ns, "another thread may have had the interpreter in it");
+  take(waits.wake_up_ns, "its thread may have woken up late");
+}
 
-OtherWaits FindOtherWaits(const blame::Index& index, const RequestBlame& request, Blame blame) {
+}  // namespace
+
+OtherWaits FindOtherWaits(const blame::Index& index, const RequestBlame& request, Blame part, int64_t wake_up_ns) {
   OtherWaits all;
-  if (blame != Blame::kHostPagefaultIo && blame != Blame::kHostBlockedUnknown) return all;
+  if (part != Blame::kHostPagefaultIo && part != Blame::kHostBlockedUnknown) return all;
   std::map<uint32_t, int64_t> delays;  // by event
   blame::WaitArgs wait;
   for (const BlameSegment& segment : request.segments) {
-    if (segment.blame != blame || segment.event == kNone || !blame::ReadWait(index.trace, segment.event, &wait))
+    if (segment.blame != part || segment.event == kNone || !blame::ReadWait(index.trace, segment.event, &wait))
       continue;
     delays[segment.event] += index.host.MostDelayNs(segment.thread, segment.begin_ns, segment.end_ns);
     all.interpreter_ns += index.interpreter.HeldNs(segment.thread, segment.begin_ns, segment.end_ns);
@@ -181,20 +187,13 @@ OtherWaits FindOtherWaits(const blame::Index& index, const RequestBlame& request
     if (segment.blame == Blame::kHostRunqueue && found != delays.end())
       found->second -= segment.end_ns - segment.begin_ns;
   }
+  if (!delays.empty()) {
+    all.wake_up_ns = wake_up_ns;
+    all.interpreter_ns = std::max(all.interpreter_ns, index.interpreter.UnseenNs());
+  }
   for (const auto& [event, delay_ns] : delays) all.cpu_ns += std::max<int64_t>(delay_ns, 0);
   return all;
 }
-
-void TakeOtherWaits(const OtherWaits& waits, const Cause& cause, FactorProduct* product) {
-  const auto take = [&](int64_t ns, const char* why) {
-    if (ns <= 0 || cause.excess_ns <= 0) return;
-    product->Take(1 - static_cast<double>(std::min(ns, cause.excess_ns)) / static_cast<double>(cause.excess_ns), why);
-  };
-  take(waits.cpu_ns, "its thread may have waited for a CPU in it");
-  take(waits.interpreter_ns, "another thread had the interpreter in it");
-}
-
-}  // namespace
 
 void FindConfidence(const blame::Index& index, const RequestBlame& blame, const VerdictOptions& options,
                     const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept {
@@ -207,7 +206,7 @@ void FindConfidence(const blame::Index& index, const RequestBlame& blame, const 
                unknown > 0.5 ? "nothing explains most of the excess" : "nothing explains some of the excess");
   TakeQuality(index, blame, options, verdict, cause->blame, &product);
   product.Take(doubt.factor, doubt.why);
-  TakeOtherWaits(FindOtherWaits(index, blame, cause->blame), *cause, &product);
+  TakeOtherWaits(FindOtherWaits(index, blame, cause->blame, unexplained.wake_up_ns), *cause, &product);
   product.Take(1 - kCameAlong * others * others, "so small a part may be a side effect of another");
   cause->confidence = product.value();
   cause->unsure = product.why();
