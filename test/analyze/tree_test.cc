@@ -337,6 +337,46 @@ TEST_CASE("a holder of a lock that waits for a disk is followed to the disk", "[
   CheckSums(verdict);
 }
 
+TEST_CASE("a thread that sleeps with a lock is the root, though its request waits elsewhere by then", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  server.Serve(server.third, "/segment", at_ns, at_ns + kMs, at_ns + 95 * kMs);
+  const uint32_t holder = server.Serve(server.other, "/segment", at_ns, at_ns + 95 * kMs, at_ns + 101 * kMs);
+  server.Wait(server.other, WaitKind::kSleep, "back-off", at_ns + 2 * kMs, at_ns + 90 * kMs, {holder, kNone});
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns + 3 * kMs, at_ns + 101 * kMs, at_ns + 107 * kMs);
+  server.maker.trace.handoffs.back().enqueue_ns = at_ns + 92 * kMs;
+  server.Wait(server.http, WaitKind::kLock, "cache", at_ns + 5 * kMs, at_ns + 90 * kMs, {late, kNone}, server.other,
+              holder);
+
+  const Judgement judgement = server.Judge(late);
+  const Verdict& verdict = judgement.verdict;
+  INFO(TextOf(judgement));
+
+  CheckSums(verdict);
+  CHECK(verdict.root.kind == NodeKind::kPart);
+  CHECK(verdict.root.blame == Blame::kHostBlockedUnknown);
+  CHECK(verdict.root.hops == 1);
+  CHECK(verdict.root.by.request == holder);
+}
+
+TEST_CASE("GPU work without a usual time may be another's, and is half as sure as a root", "[tree]") {
+  ImageServer server;
+  const int64_t at_ns = server.late_ns;
+  const uint32_t late = server.Serve(server.http, "/classify", at_ns, at_ns + kMs, at_ns + 107 * kMs, false);
+  const Context context = {late, server.BatchOf(late)};
+  server.Scope(server.executor, server.forward, at_ns + kMs, at_ns + 6 * kMs, context);
+  server.maker.Call(server.executor, "cudaLaunchKernel", at_ns + 5 * kMs, 10 * kUs, context, 0);
+  server.maker.Gpu(0, GpuKind::kKernel, "fused", at_ns + 6 * kMs, 100 * kMs, 0);
+  server.maker.Call(server.executor, "cudaStreamSynchronize", at_ns + 6 * kMs, 100 * kMs + 10 * kUs, context, 0);
+
+  const Judgement judgement = server.Judge(late);
+  const Verdict& verdict = judgement.verdict;
+  INFO(TextOf(judgement));
+
+  REQUIRE(verdict.root.blame == Blame::kGpuExecExpected);
+  CHECK(verdict.root.confidence == Approx(verdict.causes.at(0).confidence / 2));
+}
+
 TEST_CASE("a convoy of three is followed to its end, and named", "[tree]") {
   ImageServer server;
   const int64_t at_ns = server.late_ns;

@@ -39,6 +39,10 @@ constexpr uint32_t kWaitsForOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit
                                      BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kHostLock) |
                                      BlameBit(Blame::kHostGil) | BlameBit(Blame::kGpuQueueWaitOthers);
 
+// Waits of a request, not of the thread that has it.
+constexpr uint32_t kElsewhere = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
+                                BlameBit(Blame::kBatchWindow) | BlameBit(Blame::kExecutorBusy);
+
 // Parts of any work.
 constexpr uint32_t kWork = BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) |
                            BlameBit(Blame::kHostOncpuPost) | BlameBit(Blame::kLaunchApi) |
@@ -495,6 +499,10 @@ class TreeMaker {
   void ExamineHold(Hop* hop) {
     const Who& who = hop->who;
     Take(WalkStay(index_, {hop->node.by.thread, who.batch, who.request, TimeOf(*hop)}), hop);
+    // The lock waits for the thread. Its request may be elsewhere, too: a thread may sleep after it handed it on.
+    int64_t elsewhere_ns = 0;
+    for (uint32_t k = 0; k < kBlames; ++k) elsewhere_ns += (kElsewhere >> k & 1) != 0 ? hop->clip.blame.ns[k] : 0;
+    if (2 * elsewhere_ns > hop->node.ns) Take(WalkStay(index_, {hop->node.by.thread, kNone, kNone, TimeOf(*hop)}), hop);
     blame::WaitArgs args;
     if (ReadWait(trace_, hop->behind.front().event, &args)) Compare(norms_.OfHold(args.resource), hop);
   }
@@ -662,6 +670,8 @@ class TreeMaker {
     switch (node.blame) {
       case Blame::kGpuExcessUnknown:
         return false;
+      case Blame::kGpuExecExpected:  // otherwise it may have been others' work
+        return node.at.gpu != kNone && index_.gpu.UsualNs(node.at.gpu) >= 0;
       case Blame::kUntraced:
         return IsPlaced(index_, walk, node.blame) || IsStill(index_, walk, node.blame);
       case Blame::kHostBlockedUnknown:
