@@ -95,6 +95,7 @@ int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, const Why
   for (const uint32_t row : FindOrdinary(trace, options)) {
     if (status.ok()) status = LearnRequest(index, row, &grown, nullptr);
   }
+  if (status.ok()) status = LearnStays(index, options, &grown);
   const uint64_t added = grown.size() - std::min(known, grown.size());
   if (status.ok() && added == 0) {
     Complain("--save-baseline: nothing was added, and " + path + " was left unchanged: no request of " +
@@ -197,7 +198,8 @@ void PrintVerdict(const analyze::Judgement& judgement, const analyze::Asked& ask
 }
 
 // Prints the verdict on one request or token, and saves the baseline if asked to. Returns kDone, or the exit code.
-int WhyOne(const Trace& trace, const WhyArguments& arguments, uint64_t id) {
+int WhyOne(const WhyArguments& arguments, uint64_t id, Trace* dump) {
+  const Trace& trace = *dump;
   const bool is_kept = IsKept(arguments);
   analyze::Judgement judgement;
   analyze::Asked asked;
@@ -212,8 +214,10 @@ int WhyOne(const Trace& trace, const WhyArguments& arguments, uint64_t id) {
   const int64_t now_ns = trace.RequestEnd(trace.requests[asked.request]);
   if (const int read = is_kept ? LoadBaseline(arguments.baseline, now_ns, &baseline) : kDone; read != kDone)
     return read;
+  // The dump's own are nearer. The index has no part of them.
+  if (is_kept && trace.norms.empty()) status = baseline.AddNorms(now_ns, dump);
   if (const int chosen = ChooseToken(trace, arguments, &asked); chosen != kDone) return chosen;
-  status = JudgeAsked(trace, asked, is_kept ? &baseline : nullptr, &judgement);
+  if (status.ok()) status = JudgeAsked(trace, asked, is_kept ? &baseline : nullptr, &judgement);
   if (!status.ok()) {
     Complain(status.message());
     return ExitCodeOfFailure(status);
@@ -237,7 +241,7 @@ int Why(const WhyArguments& arguments) {
   if (arguments.every) return ExitCodeOf(loaded, WhyEach(trace));
   uint64_t id = 0;
   const int found = FindId(trace, arguments.request, arguments.input, &id);
-  return ExitCodeOf(loaded, found != kDone ? found : WhyOne(trace, arguments, id));
+  return ExitCodeOf(loaded, found != kDone ? found : WhyOne(arguments, id, &trace));
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ enum class ChunkType : uint16_t {
   kCounters = 24,
   kSamples = 25,
   kOperatorDepths = 26,
+  kNorms = 27,
 };
 
 // How a column is written, and with it the values that it may have. "delta": written as the difference to the element

@@ -39,6 +39,21 @@ inline constexpr Table kFirings{{ChunkType::kFirings, "firings", kNotNumbered}, 
     Value<kString>("detail", &FiringRow::detail),
 }};
 
+inline constexpr Table kNorms{
+    {ChunkType::kNorms, "norms", kNotNumbered, 9, "what like things took before the window: medians"},
+    &Trace::norms, std::tuple{
+    Enum("kind", &NormRow::kind, NormKind::kBatchOfWork, kLastNormKind).Note("NormKind of pitot/model/trace.h"),
+    Enum("depth", &NormRow::depth, Depth::kScopes, Depth::kOps).Note("Depth of pitot/depth.h"),
+    Value<kString>("name", &NormRow::name),
+    Value<kNumber>("much", &NormRow::much),
+    Value<kNumber>("count", &NormRow::count),
+    Value<kTime>("total_ns", &NormRow::total_ns),
+    List("part", &NormRow::parts, std::tuple{
+        Value<kNumber>("blame", &NormPart::blame).Note("Blame of pitot/analyze/why.h"),
+        Value<kTime>("ns", &NormPart::ns),
+    }),
+}};
+
 inline constexpr Table kSites{{ChunkType::kSites, "sites", kNumbered}, &Trace::sites, std::tuple{
     Enum("kind", &SiteRow::kind, SiteKind::kScope, kLastSiteKind).Note("SiteKind of pitot/trace.h"),
     Value<kString>("name", &SiteRow::name),
@@ -270,9 +285,9 @@ inline constexpr Table kSamples{{ChunkType::kSamples, "samples", kNotNumbered, 2
 // The order of dumps: tables come before those that refer to them, and small ones before large ones, so that a
 // truncated file still tells most.
 template <const auto&... kTables> struct TableList {};
-using Tables = TableList<kAttributes, kFirings, kSites, kThreads, kLosses, kRequests, kBatches, kMembers, kHandoffs,
-                         kAsyncs, kTokens, kDevices, kStreams, kShapes, kOverheads, kDepths, kGpuLosses, kCounters,
-                         kOperatorDepths, kEvents, kCalls, kGpu, kSamples>;
+using Tables = TableList<kAttributes, kFirings, kNorms, kSites, kThreads, kLosses, kRequests, kBatches, kMembers,
+                         kHandoffs, kAsyncs, kTokens, kDevices, kStreams, kShapes, kOverheads, kDepths, kGpuLosses,
+                         kCounters, kOperatorDepths, kEvents, kCalls, kGpu, kSamples>;
 
 // The type of a table's member of Trace.
 template <const auto& kTable> using DataOf = std::remove_cvref_t<decltype(std::declval<Trace&>().*kTable.member)>;

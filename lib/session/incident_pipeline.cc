@@ -488,6 +488,7 @@ model::Trace IncidentPipeline::MakeTrace(const Incident& incident, std::vector<s
   AddOverhead(incident, depths_.fixed(), options_.values.overhead_budget_percent, &trace);
   const Awake awake(ThrottleFor(incident).priority());
   AddRefused(depths_.Refused(), &trace);
+  if (!incident.is_sample) judging_.AddNorms(&trace);
   return trace;
 }
 

@@ -105,6 +105,7 @@ Status Judging::Add(std::unique_ptr<Judge> judge) noexcept {
     AddedJudge added;  // the one before; destroyed without the lock
     added.needs = judge->Needs();
     added.judge = std::move(judge);
+    AskForNorms(added.judge.get());
     const MutexLock lock(&mutex_);
     sample_pace_.Begin(added.needs);
     std::swap(judge_, added);
@@ -136,6 +137,30 @@ Judging::AddedJudge Judging::GetJudge() noexcept {
   const Awake awake(throttle_.priority());
   const MutexLock lock(&mutex_);
   return judge_;
+}
+
+// The last answer stays if there is none: no incident fails for it.
+void Judging::AskForNorms(Judge* judge) noexcept {
+  try {
+    auto norms = std::make_shared<model::Trace>();
+    if (!judge->AddNorms(norms.get()).ok()) return;
+    std::shared_ptr<const model::Trace> fresh = std::move(norms);  // the one before; destroyed without the lock
+    const MutexLock lock(&mutex_);
+    std::swap(norms_, fresh);
+  } catch (...) {
+    return;
+  }
+}
+
+void Judging::AddNorms(model::Trace* trace) {
+  std::shared_ptr<const model::Trace> norms;
+  {
+    const MutexLock lock(&mutex_);
+    norms = norms_;
+  }
+  if (norms == nullptr) return;
+  trace->norms = norms->norms;
+  for (model::NormRow& row : trace->norms) row.name = trace->strings.Add(norms->strings[row.name]);
 }
 
 // Works even without memory: the text takes none.
@@ -228,6 +253,7 @@ bool Judging::AddFindings(Case* it, const IsAwaited& is_awaited) noexcept {
   }
   throttle_.priority()->BeNormal();
   if (call.has_given_way() && !lifetime_.HasGivenUp()) return false;
+  AskForNorms(added.judge.get());
   IncidentCounts::Add(status.ok() ? &counts_.findings_added : &counts_.findings_left_out);
   if (!status.ok())
     host_.LogFailure(
@@ -255,6 +281,7 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
     status = Error(StatusCode::kResourceExhausted, "cannot make it: %s", e.what());
   }
   throttle_.priority()->BeNormal();
+  if (added.judge != nullptr) AskForNorms(added.judge.get());
   IncidentCounts::Add(status.ok() ? &counts_.samples_learned : &counts_.samples_failed);
   const int64_t cost_ns = throttle_.CpuNs() - begin_ns;
   const MutexLock lock(&mutex_);
@@ -270,5 +297,6 @@ bool Hearing::BeginFindings() noexcept { return true; }
 Judge::~Judge() = default;
 Status Judge::AddFindings(Hearing&) { return Status(); }
 Status Judge::Learn(Hearing&) { return Status(); }
+Status Judge::AddNorms(model::Trace*) { return Status(); }
 
 PITOT_NAMESPACE_END

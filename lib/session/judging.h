@@ -45,6 +45,8 @@ class Judging {
 
   // Threads: any, at normal priority.
   bool HasJudge() noexcept PITOT_EXCLUDES(mutex_);
+  // Adds what the judge had learned by now. Threads: any, at normal priority. May throw bad_alloc.
+  void AddNorms(model::Trace* trace) PITOT_EXCLUDES(mutex_);
 
   // The rest is called by the worker.
   using Reason = IncidentCounts::Count IncidentCounts::*;
@@ -70,6 +72,8 @@ class Judging {
 
   AddedJudge GetJudge() noexcept PITOT_EXCLUDES(mutex_);
   bool AreFindingsDue() noexcept PITOT_EXCLUDES(mutex_);
+  // At normal priority.
+  void AskForNorms(Judge* judge) noexcept PITOT_EXCLUDES(mutex_);
   void Fold(const std::string& signature, int64_t excess_ns, Case* judged);
 
   const Lifetime& lifetime_;
@@ -81,6 +85,7 @@ class Judging {
   base::Mutex mutex_;
   AddedJudge judge_ PITOT_GUARDED_BY(mutex_);
   SamplePace sample_pace_ PITOT_GUARDED_BY(mutex_);
+  std::shared_ptr<const model::Trace> norms_ PITOT_GUARDED_BY(mutex_);  // has nothing else; null: none
 
   // Used by the worker only.
   FailuresInARow failed_;

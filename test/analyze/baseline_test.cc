@@ -16,6 +16,7 @@ using analyze::BaselineOptions;
 using analyze::BaselineRow;
 using analyze::Blame;
 using analyze::kBlames;
+using model::NormKind;
 
 namespace {
 
@@ -41,6 +42,25 @@ std::string Saved(const Baseline& baseline) {
   return bytes;
 }
 
+// "2 resnet 4 depth 2: 9 took 507: 4 7, 6 500": kind, name, much; the number; each part of the median.
+std::vector<std::string> NormsOf(const Baseline& baseline, int64_t now_ns = 0) {
+  model::Trace trace;
+  REQUIRE(baseline.AddNorms(now_ns, &trace).ok());
+  std::vector<std::string> lines;
+  for (const model::NormRow& row : trace.norms) {
+    std::string line = std::to_string(static_cast<int>(row.kind)) + " " + std::string(trace.strings[row.name]) + " " +
+                       std::to_string(row.much) + " depth " + std::to_string(static_cast<int>(row.depth)) + ": " +
+                       std::to_string(row.count) + " took " + std::to_string(row.total_ns) + ":";
+    const char* separator = " ";
+    for (const model::NormPart& part : row.parts) {
+      line += separator + std::to_string(part.blame) + " " + std::to_string(part.ns);
+      separator = ", ";
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
 // Appends a valid checksum.
 std::string Sealed(std::string body) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -50,13 +70,14 @@ std::string Sealed(std::string body) {
 }
 
 // A baseline of an earlier version, whose requests had `less` fewer bytes at the end, and which had scopes from 3 on.
+// The last 8 bytes before the checksum are the numbers of scopes and of stays.
 std::string OfVersion(char version, size_t less) {
   Baseline baseline;
   BaselineRow row = Row(77);
   row.work = {7.5, 3, 2, 1, Depth::kOps};
   REQUIRE(baseline.Add("/classify", 3, row).ok());
   std::string bytes = Saved(baseline);
-  bytes.resize(bytes.size() - 8 - 4 - less);  // before the number of scopes
+  bytes.resize(bytes.size() - 8 - 8 - less);
   bytes[4] = version;
   return Sealed(bytes + std::string(version >= 3 ? 4 : 0, '\0'));
 }
@@ -177,6 +198,43 @@ TEST_CASE("a baseline survives as bytes, and counts as of the previous epoch", "
   CHECK(after.Find("/classify", 3, 6'000 * kSecond, 1, &rows) == Baseline::Level::kNone);
 }
 
+TEST_CASE("what batches, holds and scopes took survives with a baseline, as medians of each kind", "[baseline]") {
+  Baseline before;
+  for (int64_t i = 1; i <= 9; ++i) {
+    BaselineRow row = Row(i * 100);
+    row.blame[Blame::kBatchWindow] = 7;
+    REQUIRE(before.AddStay("resnet", {NormKind::kBatchOfMembers, Depth::kKernels, 4}, row).ok());
+    REQUIRE(before.AddStay("resnet", {NormKind::kBatchOfMembers, Depth::kScopes, 4}, Row(i)).ok());
+    REQUIRE(before.AddStay("cache", {NormKind::kHold, Depth::kScopes, 0}, Row(i * 10)).ok());
+    if (i < 8) REQUIRE(before.AddStay("tasks", {NormKind::kHold, Depth::kScopes, 0}, Row(i)).ok());  // too few
+    row.work.depth = Depth::kGraphs;
+    REQUIRE(before.Add("/classify", 3, row).ok());
+  }
+  Baseline after;
+  REQUIRE(after.Load(Saved(before), 5'000 * kSecond).ok());
+
+  const std::vector<std::string> expected = {
+      "2 resnet 4 depth 2: 9 took 507: 4 7, 6 500", "2 resnet 4 depth 0: 9 took 5: 6 5",
+      "7 cache 0 depth 0: 9 took 50:", "6 /classify 3 depth 1: 9 took 507: 4 7, 6 500"};
+  CHECK(NormsOf(before) == expected);
+  CHECK(NormsOf(after, 5'000 * kSecond) == expected);
+  CHECK(NormsOf(after, 7'000 * kSecond).empty());  // too long ago
+}
+
+TEST_CASE("the newest 64 stays of 128 kinds are kept, and scopes leave room for batches", "[baseline]") {
+  Baseline baseline;
+  for (uint32_t i = 0; i < 64 * 200; ++i)
+    REQUIRE(baseline.AddStay("s" + std::to_string(i % 200), {NormKind::kScope, Depth::kScopes, 0}, Row(i)).ok());
+  CHECK(NormsOf(baseline).size() == 48);
+  for (uint32_t i = 0; i < 100 * 200; ++i)
+    REQUIRE(baseline.AddStay("resnet", {NormKind::kBatchOfMembers, Depth::kScopes, i % 200}, Row(i)).ok());
+
+  const std::vector<std::string> norms = NormsOf(baseline);
+  CHECK(norms.size() == 128);
+  CHECK(norms[48] == "2 resnet 0 depth 0: 64 took 13500: 6 13500");
+  CHECK(baseline.memory_bytes() < 1'500'000);
+}
+
 TEST_CASE("usual lengths of scopes survive with a baseline", "[baseline]") {
   const Baseline before = Learned();
   Baseline after;
@@ -197,17 +255,22 @@ TEST_CASE("the bytes of a baseline are those of docs/reference/formats/baseline.
   std::string lines;
   for (size_t i = 0; i < bytes.size(); ++i)
     lines += base::Format(i % 32 == 31 || i + 1 == bytes.size() ? "%02x\n" : "%02x ", static_cast<uint8_t>(bytes[i]));
-  CheckGolden("baseline_4.txt", lines);
+  CheckGolden("baseline_5.txt", lines);
 }
 
-TEST_CASE("baselines of older versions are read: 3 has no waits, 2 no scopes, 1 takes its depth from its launches",
-          "[baseline]") {
-  Baseline third, second = Learned(), first;
+TEST_CASE(
+    "baselines of older versions are read: 4 has no stays, 3 no waits, 2 no scopes, 1 takes its depth from its "
+    "launches",
+    "[baseline]") {
+  Baseline fourth, third, second = Learned(), first;
+  REQUIRE(fourth.Load(OfVersion(4, 0), 0).ok());
   REQUIRE(third.Load(OfVersion(3, 4), 0).ok());
   REQUIRE(second.Load(OfVersion(2, 4), 0).ok());
   REQUIRE(first.Load(OfVersion(1, 5), 0).ok());
 
+  CHECK(NormsOf(fourth).empty());
   std::vector<BaselineRow> rows;
+  REQUIRE(fourth.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
   REQUIRE(third.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
   CHECK(rows[0].work.depth == Depth::kOps);
   CHECK(!rows[0].work.waits.has_value());
@@ -216,7 +279,7 @@ TEST_CASE("baselines of older versions are read: 3 has no waits, 2 no scopes, 1 
   CHECK(second.scopes().Find("/classify", "forward") == nullptr);
   REQUIRE(first.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
   CHECK(rows[0].work.depth == Depth::kKernels);
-  CHECK(first.Load(OfVersion(5, 0), 0).code() == StatusCode::kDataLoss);
+  CHECK(first.Load(OfVersion(6, 0), 0).code() == StatusCode::kDataLoss);
 }
 
 TEST_CASE("cut or altered bytes are refused, and the old contents stay", "[baseline]") {
@@ -235,9 +298,10 @@ TEST_CASE("cut or altered bytes are refused, and the old contents stay", "[basel
   // With a valid checksum: cut bytes; then wrong buckets at the end: the same twice, one beyond the last, one too many.
   for (size_t size = 0; size < body.size(); ++size)
     REQUIRE(other.Load(Sealed(std::string(body.substr(0, size))), 0).code() == StatusCode::kDataLoss);
-  const std::string bucket(body.substr(body.size() - 4)), before(body.substr(0, body.size() - 8));
+  const std::string_view scopes = body.substr(0, body.size() - 4);
+  const std::string bucket(scopes.substr(scopes.size() - 4)), before(scopes.substr(0, scopes.size() - 8));
   const auto with = [&](char count, const std::string& buckets) {
-    return other.Load(Sealed(before + count + std::string(3, '\0') + buckets), 0).code();
+    return other.Load(Sealed(before + count + std::string(3, '\0') + buckets + std::string(4, '\0')), 0).code();
   };
   CHECK(with(2, bucket + bucket) == StatusCode::kDataLoss);
   CHECK(with(1, std::string("\xb0\1\1\0", 4)) == StatusCode::kDataLoss);

@@ -493,6 +493,41 @@ TEST_CASE("a baseline is learned from samples, and the next incident is compared
   CHECK(Contains(hearing.opening, "1) waited 13.5 ms for its executor"));
 }
 
+TEST_CASE("what the judge learned from samples is there for the next incident's dump, and survives in its file",
+          "[judge]") {
+  const fakes::TempDirectory directory;
+  const std::string file = directory / "normal";
+  WhyJudgeOptions options = NoWarmUp();
+  options.baseline_file = file.c_str();
+  const auto judge = MakeOne(options);
+  const auto known = [](pitot::Judge& of) {
+    Trace trace;
+    REQUIRE(of.AddNorms(&trace).ok());
+    std::vector<std::string> names;
+    for (const pitot::model::NormRow& row : trace.norms) {
+      CHECK(row.count >= 8);
+      names.push_back(std::string(trace.strings[row.name]) + " " + std::to_string(static_cast<int>(row.kind)));
+    }
+    return names;
+  };
+  CHECK(known(*judge).empty());
+  for (int64_t i = 0; i < 10; ++i) {
+    const Trace trace = Sample(i * 10'000'000);
+    KeepingHearing sample(trace);
+    REQUIRE(judge->Learn(sample).ok());
+  }
+  const std::vector<std::string> names = known(*judge);
+  const auto has = [&](const char* name) { return std::count(names.begin(), names.end(), name) != 0; };
+  CHECK(has("resnet50 2"));
+  CHECK(has("resnet50 5"));
+  CHECK(has("/classify 6"));
+  CHECK(has("forward 8"));
+  const Trace incident = Incident(3, 100'000'000);
+  KeepingHearing hearing(incident);
+  REQUIRE(JudgeAll(*judge, hearing).ok());
+  CHECK(known(*MakeOne(options)) == known(*judge));
+}
+
 TEST_CASE("a baseline is learned from incidents, and kept for the next", "[judge]") {
   const Trace first = Incident(140), second = Incident(3);
   const auto judge = MakeOne(NoWarmUp()), warming = pitot::judge::MakeJudge({}, {}, JustNow);

@@ -132,4 +132,41 @@ TEST_CASE("as many requests of a route and size are taken as asked for, from all
   CHECK(mean < 250);
 }
 
+TEST_CASE("batches, holds and scopes teach what is usual by the rule of requests", "[learn]") {
+  Window window;
+  TraceMaker& maker = window.maker();
+  const uint32_t executor = maker.Thread("executor"), forward = maker.Site(SiteKind::kScope, "forward");
+  const auto run = [&](int64_t at_ms, int64_t ms) {
+    const uint32_t row = static_cast<uint32_t>(maker.trace.requests.size());
+    window.Serve(at_ms, ms);
+    const uint32_t batch = maker.Batch(0x5000 + row, "resnet50", executor, kBegin + (at_ms + 1) * kMs, (ms - 2) * kMs);
+    maker.Member(batch, row, kBegin + (at_ms + 1) * kMs);
+    maker.Event(executor, forward, kBegin + (at_ms + 1) * kMs, (ms - 2) * kMs, {model::kNone, batch});
+    return maker.trace.requests[row].id;
+  };
+  for (int64_t i = 0; i < 40; ++i) run(2'100 + i * 50, 10);
+  const uint64_t slow = run(4'200, 500);
+  for (int64_t i = 0; i < 40; ++i) run(4'800 + i * 50, 40);  // while the fault goes on
+  window.Fire(slow, 4'700);
+  const model::Trace trace = window.Make();
+  analyze::BlameIndex index;
+  REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+  analyze::Baseline baseline;
+  LearnOptions options;
+  for (int i = 0; i < 8; ++i) REQUIRE(LearnStays(index, options, &baseline).ok());  // two of each kind a time
+
+  model::Trace known;
+  REQUIRE(baseline.AddNorms(kBegin, &known).ok());
+  REQUIRE(known.norms.size() == 4);
+  for (const model::NormRow& row : known.norms) {
+    CHECK(row.count == 16);
+    CHECK(row.total_ns == 8 * kMs);
+    CHECK(known.strings[row.name] == (row.kind == model::NormKind::kScope ? "forward" : "resnet50"));
+  }
+  analyze::Baseline later;
+  options.ended_after_ns = kBegin + 4'100 * kMs;  // all of it is known
+  REQUIRE(LearnStays(index, options, &later).ok());
+  CHECK(later.memory_bytes() == 0);
+}
+
 }  // namespace pitot::test

@@ -62,6 +62,16 @@ struct ImageServer {
     if (has_scope) Scope(executor, forward, taken_ns, done_ns, {kNone, batch});
     return row;
   }
+  // A request whose batch waits so long for members, until its timeout, and then works for 6 ms.
+  uint32_t ServeAfterWindow(int64_t at_ns, int64_t window_ns) {
+    const int64_t taken_ns = at_ns + kMs, closed_ns = taken_ns + window_ns;
+    const uint32_t row = Serve(other, "/segment", at_ns, taken_ns, closed_ns + 6 * kMs, false);
+    const uint32_t batch = BatchOf(row);
+    maker.trace.batches[batch].close = static_cast<uint8_t>(BatchClose::kTimeout);
+    Wait(executor, WaitKind::kQueue, "images", taken_ns, closed_ns, {kNone, batch});
+    Scope(executor, forward, closed_ns, closed_ns + 6 * kMs, {kNone, batch});
+    return row;
+  }
   uint32_t BatchOf(uint32_t request) const {
     for (const model::MemberRow& member : maker.trace.members) {
       if (member.request == request) return member.batch;
@@ -309,6 +319,64 @@ TEST_CASE("a backlog is the fault of the batch that left it, though that was don
   };
   CHECK(root_of(0) == Blame::kHostPagefaultIo);
   CHECK(root_of(kMs) == Blame::kExecutorBusy);  // the executor was idle in between: it is load
+}
+
+TEST_CASE("a batch that waited for members as long as its policy says did nothing unusual", "[tree]") {
+  const auto root_of = [](int64_t window_ms) {
+    ImageServer server;
+    int64_t at_ns = server.late_ns;
+    // Each waits 30 ms for members, until the timeout.
+    for (int i = 0; i < 12; ++i, at_ns += 60 * kMs) server.ServeAfterWindow(at_ns, 30 * kMs);
+    server.ServeAfterWindow(at_ns, window_ms * kMs);
+    int64_t taken_ns = at_ns + (window_ms + 7) * kMs;
+    const int64_t came_ns = taken_ns - 2 * kMs;
+    for (int64_t i = 0; i < 15; ++i, taken_ns += 6 * kMs)
+      server.Serve(server.other, "/classify", came_ns - 2 * kMs, taken_ns, taken_ns + 6 * kMs);
+    const uint32_t late = server.Serve(server.http, "/classify", came_ns, taken_ns, taken_ns + 6 * kMs);
+    const Judgement judgement = server.Judge(late);
+    INFO(TextOf(judgement));
+    CheckSums(judgement.verdict);
+    return judgement.verdict.root;
+  };
+  CHECK(root_of(30).kind == NodeKind::kLoad);
+  CHECK(root_of(90).blame == Blame::kBatchWindow);
+  CHECK(root_of(90).kind == NodeKind::kPart);
+}
+
+TEST_CASE("a batch is compared with what the process learned before a window in which most are slow", "[tree]") {
+  const auto root_of = [](uint32_t known) {
+    ImageServer server;
+    // From now on all batches take 60 ms, in an unrecorded wait for a disk.
+    int64_t at_ns = server.late_ns;
+    for (int i = 0; i < 200; ++i, at_ns += 70 * kMs) {
+      const uint32_t slow = server.Serve(server.other, "/segment", at_ns, at_ns + kMs, at_ns + 61 * kMs, false);
+      server.Wait(server.executor, WaitKind::kIo, "weights", at_ns + kMs, at_ns + 61 * kMs,
+                  {kNone, server.BatchOf(slow)});
+    }
+    at_ns -= 70 * kMs;
+    const uint32_t late = server.Serve(server.http, "/classify", at_ns + 2 * kMs, at_ns + 61 * kMs, at_ns + 67 * kMs);
+    server.late_ns = at_ns;
+    model::NormRow norm;
+    norm.kind = model::NormKind::kBatchOfMembers;
+    norm.depth = Depth::kKernels;
+    norm.name = server.maker.String("resnet50");
+    norm.much = 1;
+    norm.count = known;
+    norm.total_ns = 6 * kMs;
+    norm.parts = {{static_cast<uint32_t>(Blame::kHostOncpuFramework), 6 * kMs}};
+    server.maker.trace.norms.push_back(norm);
+    const Judgement judgement = server.Judge(late);
+    const std::string text = TextOf(judgement);
+    INFO(text);
+    CheckSums(judgement.verdict);
+    CHECK(Has(text, "usually 6.00 ms before") == (known >= 32));
+    CHECK(Has(VerdictJson(judgement.index, judgement.blame, judgement.verdict), "\"is_normal_kept\": true") ==
+          (known >= 32));
+    return judgement.verdict.root;
+  };
+  CHECK(root_of(64).blame == Blame::kHostPagefaultIo);
+  CHECK(root_of(64).kind == NodeKind::kPart);
+  CHECK(root_of(31).kind == NodeKind::kLoad);  // the window has more, and they are all slow
 }
 
 TEST_CASE("a holder of a lock that waits for a disk is followed to the disk", "[tree]") {

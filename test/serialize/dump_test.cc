@@ -381,6 +381,7 @@ TEST_CASE("a dump of minor version 1 reads without the fields of later versions"
   whole.gpu.scope_path.assign(whole.gpu.size(), 0);
   whole.depths.clear();
   whole.operator_depths.clear();
+  whole.norms.clear();
   whole.gpu_losses.clear();
   whole.counters.clear();
   whole.samples = {};

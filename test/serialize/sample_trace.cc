@@ -301,6 +301,14 @@ Trace SampleTrace() {
   trace.losses.push_back({kNone, model::LossReason::kRefused, 1000 * kMs, 1100 * kMs, 7, 0});
   trace.firings.push_back({1053 * kMs + 200, 0x1111222233338f0c, maker.String("latency"),
                            maker.String("/classify, timed_out after 41.0 ms")});
+  trace.norms.push_back({model::NormKind::kBatchOfMembers,
+                         Depth::kKernels,
+                         maker.String("resnet50"),
+                         4,
+                         64,
+                         7'100'000,
+                         {{4, 2'000'000}, {11, 5'000'000}}});
+  trace.norms.push_back({model::NormKind::kHold, Depth::kScopes, maker.String("cache"), 0, 9, 30'000, {}});
   trace.attributes.push_back({maker.String("version"), maker.String("0.1.0")});
   trace.attributes.push_back({maker.String("host"), maker.String("gpu-\xc3\xa9t\xc3\xa9")});
   return maker.Finish();
@@ -457,6 +465,16 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
       trace.samples.at_ns.push_back(at_ns);
       trace.samples.value.push_back(draw(1000) / 8.0 - 50);
     }
+  }
+  for (uint32_t i = draw(4); i > 0; --i) {
+    trace.norms.push_back({static_cast<model::NormKind>(1 + draw(8)),
+                           static_cast<Depth>(draw(4)),
+                           draw_name(),
+                           draw(9),
+                           draw(99),
+                           draw(5000),
+                           {}});
+    for (uint32_t part = draw(3); part > 0; --part) trace.norms.back().parts.push_back({draw(40), draw(900)});
   }
   return maker.Finish();
 }

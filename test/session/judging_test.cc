@@ -32,7 +32,13 @@ struct FakeJudge final : pitot::Judge {
   Status Decide(Hearing& hearing) override { return call(hearing); }
   Status AddFindings(Hearing& hearing) override { return call(hearing); }
   Status Learn(Hearing& hearing) override { return call(hearing); }
+  Status AddNorms(pitot::model::Trace* trace) override {
+    if (norm.empty()) return Status(StatusCode::kInternal, "it forgot");
+    trace->norms.emplace_back().name = trace->strings.Add(norm);
+    return Status();
+  }
   pitot::JudgeNeeds needs;
+  std::string norm;
   std::function<Status(Hearing&)> call;
 };
 
@@ -280,6 +286,29 @@ TEST_CASE("a sample is due as often as the judge asks, and less often if learnin
   CHECK(rig.parts.counts.samples_learned == 1);
   CHECK_FALSE(rig.judging.TakeSampleIfDue(now_ns + 2999 * kMs));
   CHECK(rig.judging.TakeSampleIfDue(now_ns + 3 * kSecond));
+}
+
+TEST_CASE("incidents have what the judge learned by then, and keep it if it fails to say more", "[judging]") {
+  Rig rig;
+  const auto known = [&] {
+    pitot::model::Trace trace;
+    trace.strings.Add("some name of its own");
+    rig.judging.AddNorms(&trace);
+    return trace.norms.empty() ? std::string() : std::string(trace.strings[trace.norms[0].name]);
+  };
+  CHECK(known().empty());
+  auto judge = std::make_unique<FakeJudge>(pitot::JudgeNeeds(), [](Hearing&) { return Status(); });
+  FakeJudge& knows = *judge;
+  knows.norm = "of a file";
+  REQUIRE(rig.judging.Add(std::move(judge)).ok());
+  CHECK(known() == "of a file");
+  knows.norm = "learned";
+  const auto learn = [&] { rig.judging.Learn([] { return pitot::model::Trace(); }, [] { return false; }); };
+  learn();
+  CHECK(known() == "learned");
+  knows.norm = "";
+  learn();
+  CHECK(known() == "learned");
 }
 
 TEST_CASE("a sample that cannot be made is counted", "[judging]") {

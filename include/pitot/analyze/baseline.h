@@ -21,6 +21,7 @@
 #include "pitot/analyze/why.h"
 #include "pitot/depth.h"
 #include "pitot/export.h"
+#include "pitot/model/trace.h"
 #include "pitot/status.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -76,6 +77,20 @@ class PITOT_EXPORT Baseline {
   Level Find(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t least,
              std::vector<BaselineRow>* rows) const;
 
+  // The same for what others wait for: batches, holds of locks, scopes. The newest 64 of each are kept, of at most 128
+  // kinds, of which 48 may be scopes (under 1.4 MiB). `much` is less than 2^22; more counts as that.
+  // LearnStays (pitot/analyze/learn.h) adds to it.
+  struct StayKey {
+    model::NormKind kind = model::NormKind::kBatch;
+    Depth depth = Depth::kScopes;
+    uint32_t much = 0;  // NormRow::much
+  };
+  Status AddStay(std::string_view name, const StayKey& key, const BaselineRow& row) noexcept;
+  // Adds to the trace what is known at `now_ns`, in place of what it has: medians of each kind, if it holds at least
+  // eight things that are fresh. Requests are among them. O(n), about 4 ms for a full baseline.
+  // Errors: kResourceExhausted (the trace then has none).
+  Status AddNorms(int64_t now_ns, model::Trace* trace) const noexcept;
+
   // How long scopes of such requests take. LearnRequest (pitot/analyze/learn.h) adds to it; Add does not.
   ScopeTimes& scopes() { return scopes_; }
   const ScopeTimes& scopes() const { return scopes_; }
@@ -107,13 +122,22 @@ class PITOT_EXPORT Baseline {
     std::vector<Packed> ring;
   };
   struct Loader;
+  static void SaveCells(const std::vector<Cell>& cells, std::string* out);
   static Packed Pack(const BaselineRow& row);
   static BaselineRow Unpack(const Packed& packed);
   bool IsFresh(const Packed& row, int64_t now_ns) const;
-  Cell* FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns);
+  // Null: it would need another cell, and there are enough.
+  Cell* FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t most,
+                 std::vector<Cell>* cells) const;
+  static void Keep(const BaselineRow& row, uint32_t most, Cell* cell);
+  // Cells of stays have the key in place of the size bucket.
+  static uint32_t Number(const StayKey& key);
+  static StayKey KeyOf(uint32_t number);
+  bool HasRoomFor(model::NormKind kind) const;
+  void AddNorm(std::string_view name, const StayKey& key, const Cell& cell, int64_t now_ns, model::Trace* trace) const;
 
   BaselineOptions options_;
-  std::vector<Cell> cells_;
+  std::vector<Cell> cells_, stays_;
   uint64_t refused_ = 0;
   ScopeTimes scopes_;
 };

@@ -177,8 +177,9 @@ struct VerdictNode {
   int64_t ns = 0;                  // of the wait for a culprit; of a part in it
   // A part's time in all of the culprit's; a culprit's length.
   int64_t whole_ns = 0;
-  int64_t normal_ns = -1;  // usually, of `whole_ns`; -1: not known
-  int64_t excess_ns = 0;   // beyond that, as far as it lengthened the wait above
+  int64_t normal_ns = -1;       // usually, of `whole_ns`; -1: not known
+  bool is_normal_kept = false;  // that was learned before the window; otherwise its like in the window took so long
+  int64_t excess_ns = 0;        // beyond that, as far as it lengthened the wait above
   Culprit by;
   uint32_t for_request = model::kNone;  // of a part: the request for which most of it was done in a batch
   BlameSegment at;                      // of a part: the longest segment in the place with most of it

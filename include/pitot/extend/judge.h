@@ -67,6 +67,9 @@ class PITOT_EXPORT Judge {
   virtual Status AddFindings(Hearing& hearing);
   // Learns from a sample: its trace has no firings.
   virtual Status Learn(Hearing& hearing);
+  // Adds what it learned to an otherwise empty trace (Trace::norms). Each incident's dump has it, so that a tool gives
+  // the same verdict. Asked by Recorder::Add, and again after Learn and AddFindings.
+  virtual Status AddNorms(model::Trace* trace);
 };
 
 PITOT_NAMESPACE_END

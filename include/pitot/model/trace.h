@@ -235,6 +235,35 @@ struct Attribute {
   StringId value = 0;
 };
 
+// Things that take a usual time.
+enum class NormKind : uint8_t {
+  kBatchOfWork = 1,          // batches of an executor with as much work; `much` is the power of two above it
+  kBatchOfMembers = 2,       // with as many members
+  kBatchOfAboutMembers = 3,  // steps; the power of two above their number
+  kBatchClosed = 4,          // closed for the same reason (BatchClose)
+  kBatch = 5,                // any batches of an executor
+  kRequest = 6,              // requests of a route with that size bucket
+  kHold = 7,                 // holds of a lock that was waited for
+  kScope = 8,                // scopes of that name
+};
+inline constexpr NormKind kLastNormKind = NormKind::kScope;
+
+struct NormPart {
+  uint32_t blame = 0;  // analyze::Blame
+  int64_t ns = 0;
+};
+
+// What such things took before the window: medians, as the judge of the process had learned them.
+struct NormRow {
+  NormKind kind = NormKind::kBatch;
+  Depth depth = Depth::kScopes;  // at which they were recorded
+  StringId name = 0;             // of the executor, route, lock or scope
+  uint32_t much = 0;             // by kind; 0 for the others
+  uint32_t count = 0;            // things behind the medians
+  int64_t total_ns = 0;
+  std::vector<NormPart> parts;  // of their walks, without those of 0; empty for holds and scopes
+};
+
 struct Trace {
   StringTable strings;
   ClockInfo clock;
@@ -266,6 +295,7 @@ struct Trace {
   std::vector<DepthRow> operator_depths;  // by begin
   std::vector<LossRow> losses;
   std::vector<FiringRow> firings;     // by time; empty except in incidents
+  std::vector<NormRow> norms;         // empty except in incidents of a recorder with a judge
   std::vector<Attribute> attributes;  // for people: version, host, cost of recording, options
 
   // The displayed name of an event: its site's, or its first argument.

@@ -8,19 +8,19 @@
 #include "analyze/blame/mixed_work.h"
 #include "analyze/facts/arguments.h"
 #include "analyze/facts/patience.h"
+#include "analyze/facts/quality.h"
 #include "base/quantile.h"
 #include "pitot/request.h"
 
 namespace pitot::blame {
 
 using model::kNone;
+using model::NormKind;
 
 namespace {
 
 constexpr size_t kMostWalked = 32;  // of like things, for a median of each part
 constexpr uint32_t kLeastLike = 8;  // needed for a usual median
-
-enum class Likeness : uint32_t { kWork, kMembers, kAboutMembers, kAny };
 
 // At most kMostWalked of them, from all over the trace: those near an incident are slow, too.
 std::vector<uint32_t> Spread(const std::vector<uint32_t>& rows) {
@@ -76,22 +76,48 @@ RequestBlame WalkStay(const Index& index, const Stay& stay) {
   return blame;
 }
 
+LikeKey LikenessOf(const model::Trace& trace, const model::BatchRow& batch) {
+  if (const double work = WorkOf(trace, batch); work > 0)
+    return {NormKind::kBatchOfWork, batch.executor, PowerOfTwo(work)};
+  if (batch.close == static_cast<uint8_t>(BatchClose::kStep))
+    return {NormKind::kBatchOfAboutMembers, batch.executor, PowerOfTwo(batch.member_count)};
+  return {NormKind::kBatchOfMembers, batch.executor, batch.member_count};
+}
+
+Norms::Norms(const Index& index) : index_(index) {
+  for (const model::NormRow& row : index.trace.norms) {
+    if (row.count < kLeastLike) continue;
+    Norm norm;
+    norm.count = row.count;
+    norm.total_ns = row.total_ns;
+    norm.has_parts = row.kind != NormKind::kHold && row.kind != NormKind::kScope;
+    norm.is_kept = true;
+    for (const model::NormPart& part : row.parts) {
+      if (part.blame < kBlames) norm.parts.ns[part.blame] = part.ns;
+    }
+    kept_[{{row.kind, row.name, row.much}, row.depth}] = norm;
+  }
+}
+
+template <class OfTrace> const Norm& Norms::Choose(const Key& key, const OfTrace& of_trace) {
+  const auto [at, is_new] = chosen_.try_emplace(key);
+  if (!is_new) return at->second;
+  const auto kept = kept_.find(key);
+  const uint32_t known = kept != kept_.end() ? kept->second.count : 0;
+  if (known < kMostWalked) at->second = of_trace();
+  if (at->second.count < known) at->second = kept->second;
+  return at->second;
+}
+
 void Norms::FindLike() {
   if (std::exchange(has_like_, true)) return;
   const model::Trace& trace = index_.trace;
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {
     const model::BatchRow& batch = trace.batches[row];
-    const double work = WorkOf(trace, batch);
-    const bool is_step = batch.close == static_cast<uint8_t>(BatchClose::kStep);
-    const auto of = [&](Likeness likeness, uint32_t much) {
-      return LikeKey{batch.executor, static_cast<uint32_t>(likeness), much};
-    };
-    like_.push_back(work > 0  ? of(Likeness::kWork, PowerOfTwo(work))
-                    : is_step ? of(Likeness::kAboutMembers, PowerOfTwo(batch.member_count))
-                              : of(Likeness::kMembers, batch.member_count));
     if (batch.thread == kNone || batch.duration_ns <= 0) continue;
-    alike_[like_.back()].push_back(row);
-    alike_[of(Likeness::kAny, 0)].push_back(row);
+    alike_[LikenessOf(trace, batch)].push_back(row);
+    alike_[{NormKind::kBatchClosed, batch.executor, batch.close}].push_back(row);
+    alike_[{NormKind::kBatch, batch.executor, 0}].push_back(row);
   }
 }
 
@@ -102,59 +128,74 @@ const BlameVector& Norms::WalkOf(uint32_t batch) {
   return at->second = WalkStay(index_, {row.thread, batch, kNone, {row.begin_ns, index_.trace.BatchEnd(row)}}).blame;
 }
 
-const Norm& Norms::OfBatch(uint32_t batch) {
+Norm Norms::OfWalks(const LikeKey& like) {
   FindLike();
-  const LikeKey any = {index_.trace.batches[batch].executor, static_cast<uint32_t>(Likeness::kAny), 0};
-  for (const LikeKey& key : {like_[batch], any}) {
-    const std::vector<uint32_t>& rows = alike_[key];
-    if (rows.size() <= kLeastLike) continue;  // it may be one of them
-    const auto [at, is_new] = batches_.try_emplace(key);
-    if (!is_new) return at->second;
-    std::vector<BlameVector> walks;
-    for (const uint32_t other : Spread(rows)) walks.push_back(WalkOf(other));
-    return at->second = MedianOf(walks);
-  }
-  return none_;
+  const std::vector<uint32_t>& rows = alike_[like];
+  if (rows.size() <= kLeastLike) return {};  // it may be one of them
+  std::vector<BlameVector> walks;
+  for (const uint32_t other : Spread(rows)) walks.push_back(WalkOf(other));
+  return MedianOf(walks);
+}
+const Norm& Norms::OfLike(const LikeKey& like, Depth depth) {
+  return Choose({like, depth}, [&] { return OfWalks(like); });
+}
+
+Norm Norms::OfBatch(uint32_t batch) {
+  const model::BatchRow& row = index_.trace.batches[batch];
+  const Depth depth = facts::DepthOf(index_.trace, row.begin_ns, index_.trace.BatchEnd(row));
+  Norm norm = OfLike(LikenessOf(index_.trace, row), depth);
+  if (norm.count == 0) norm = OfLike({NormKind::kBatch, row.executor, 0}, depth);
+  if (norm.count == 0) return norm;
+  const Norm& closed = OfLike({NormKind::kBatchClosed, row.executor, row.close}, depth);
+  const int64_t longer_ns = closed.parts[Blame::kBatchWindow] - norm.parts[Blame::kBatchWindow];
+  norm.parts[Blame::kBatchWindow] += std::max<int64_t>(longer_ns, 0);
+  norm.total_ns += std::max<int64_t>(longer_ns, 0);
+  return norm;
 }
 
 const Norm& Norms::OfRequest(uint32_t request) {
-  const model::RequestRow& row = index_.trace.requests[request];
-  const auto [at, is_new] = requests_.try_emplace({row.route, row.size_bucket});
-  if (!is_new) return at->second;
-  std::vector<uint32_t> rows;
-  for (uint32_t other = 0; other < index_.trace.requests.size(); ++other) {
-    const model::RequestRow& one = index_.trace.requests[other];
-    if (one.route == row.route && one.size_bucket == row.size_bucket && one.begin_known && one.end_known &&
-        one.duration_ns > 0)
-      rows.push_back(other);
-  }
-  std::vector<BlameVector> walks;
-  for (const uint32_t other : Spread(rows)) {
-    RequestBlame blame;
-    if (Walk(index_, other, &blame).Run()) walks.push_back(blame.blame);
-  }
-  if (rows.size() > kLeastLike) at->second = MedianOf(walks);
-  return at->second;
+  const model::Trace& trace = index_.trace;
+  const model::RequestRow& row = trace.requests[request];
+  const Depth depth = facts::DepthOf(trace, row.begin_ns, trace.RequestEnd(row));
+  return Choose({{NormKind::kRequest, row.route, row.size_bucket}, depth}, [&]() -> Norm {
+    std::vector<uint32_t> rows;
+    for (uint32_t other = 0; other < trace.requests.size(); ++other) {
+      const model::RequestRow& one = trace.requests[other];
+      if (one.route == row.route && one.size_bucket == row.size_bucket && one.begin_known && one.end_known &&
+          one.duration_ns > 0)
+        rows.push_back(other);
+    }
+    if (rows.size() <= kLeastLike) return {};
+    std::vector<BlameVector> walks;
+    for (const uint32_t other : Spread(rows)) {
+      RequestBlame blame;
+      if (Walk(index_, other, &blame).Run()) walks.push_back(blame.blame);
+    }
+    return MedianOf(walks);
+  });
 }
 
+// Lengths do not depend on the depth.
 const Norm& Norms::OfHold(model::StringId lock) {
-  const auto [at, is_new] = holds_.try_emplace(lock);
-  if (is_new) at->second = MedianOf(index_.locks.HoldsNs(lock));
-  return at->second;
+  return Choose({{NormKind::kHold, lock, 0}, Depth::kScopes}, [&] {
+    std::vector<int64_t> lengths;
+    for (const model::Interval& hold : index_.locks.Holds(lock)) lengths.push_back(hold.end_ns - hold.begin_ns);
+    return MedianOf(lengths);
+  });
 }
 
 const Norm& Norms::OfScope(uint32_t event) {
   const model::Trace& trace = index_.trace;
   const model::StringId name = facts::EventNameId(trace, event);
-  const auto [at, is_new] = scopes_.try_emplace(name);
-  if (!is_new) return at->second;
-  std::vector<int64_t> lengths;
-  for (uint32_t other = 0; other < trace.events.size(); ++other) {
-    if (other != event && trace.events.duration_ns[other] > 0 &&
-        model::IsScope(trace.sites[trace.events.site[other]].kind) && facts::EventNameId(trace, other) == name)
-      lengths.push_back(trace.events.duration_ns[other]);
-  }
-  return at->second = MedianOf(lengths);
+  return Choose({{NormKind::kScope, name, 0}, Depth::kScopes}, [&] {
+    std::vector<int64_t> lengths;
+    for (uint32_t other = 0; other < trace.events.size(); ++other) {
+      if (other != event && trace.events.duration_ns[other] > 0 &&
+          model::IsScope(trace.sites[trace.events.site[other]].kind) && facts::EventNameId(trace, other) == name)
+        lengths.push_back(trace.events.duration_ns[other]);
+    }
+    return MedianOf(lengths);
+  });
 }
 
 }  // namespace pitot::blame

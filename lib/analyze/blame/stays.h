@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time that somebody else waited for, walked by the rules of requests, and what such time usually is: of batches,
-// requests, holds of locks and scopes, by others of the trace.
+// The time that somebody else waited for, walked by the rules of requests, and the usual time of such: of batches,
+// requests, holds of locks and scopes. The process learned it before the window (Trace::norms), or it is the median of
+// others in the trace.
 #ifndef PITOT_LIB_ANALYZE_BLAME_STAYS_H_
 #define PITOT_LIB_ANALYZE_BLAME_STAYS_H_
 
+#include <compare>
 #include <cstdint>
 #include <map>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "analyze/blame/walk.h"
+#include "pitot/depth.h"
+#include "pitot/model/intervals.h"
 
 namespace pitot::blame {
 
@@ -19,22 +21,35 @@ namespace pitot::blame {
 // Throws Over or std::bad_alloc.
 RequestBlame WalkStay(const Index& index, const Stay& stay);
 
+// Comparable things.
+struct LikeKey {
+  model::NormKind kind = model::NormKind::kBatch;
+  model::StringId name = 0;
+  uint32_t much = 0;
+  auto operator<=>(const LikeKey&) const = default;
+};
+// The nearest likeness of a batch: about as much work (a power of two of Join's); if unknown, as many members (steps:
+// about as many).
+LikeKey LikenessOf(const model::Trace& trace, const model::BatchRow& batch);
+
 // What like things took: medians. `count` 0: too few are known.
 struct Norm {
   uint32_t count = 0;
   int64_t total_ns = 0;
   BlameVector parts;  // their walks, part by part
   bool has_parts = false;
+  bool is_kept = false;  // learned before the window
 };
 
-// Each kind is computed once, when it is first asked for, from 32 like things all over the trace. For one thread.
+// Each kind is computed once, at the first question, from 32 like things all over the trace. A median learned before
+// counts instead, if it rests on as many, or on more than the trace has. For one thread.
 class Norms {
  public:
-  explicit Norms(const Index& index) : index_(index) {}
+  explicit Norms(const Index& index);
 
-  // Batches of its executor with about as much work (a power of two of what Join said), otherwise with as many members
-  // (steps: about as many), otherwise any. O(batches), and 32 walks.
-  const Norm& OfBatch(uint32_t batch);
+  // Batches of its nearest likeness, otherwise any of its executor. How long a batch waits for members is its policy's
+  // choice: the part is at least as long as in batches closed for the same reason. O(batches), and 64 walks.
+  Norm OfBatch(uint32_t batch);
   // Requests of its route and size that ended. O(requests), and 32 walks.
   const Norm& OfRequest(uint32_t request);
   // How long a lock is held after others waited for it. O(n) in its waits.
@@ -43,19 +58,23 @@ class Norms {
   const Norm& OfScope(uint32_t event);
 
  private:
-  using LikeKey = std::tuple<model::StringId, uint32_t, uint32_t>;  // executor, a kind of likeness, how much
+  struct Key {
+    LikeKey like;
+    Depth depth;
+    auto operator<=>(const Key&) const = default;
+  };
+  // `of_trace` is asked only if what was learned does not count.
+  template <class OfTrace> const Norm& Choose(const Key& key, const OfTrace& of_trace);
   void FindLike();
   const BlameVector& WalkOf(uint32_t batch);
+  const Norm& OfLike(const LikeKey& like, Depth depth);
+  Norm OfWalks(const LikeKey& like);
 
   const Index& index_;
+  std::map<Key, Norm> kept_, chosen_;
   bool has_like_ = false;
-  std::vector<LikeKey> like_;                       // of each batch
   std::map<LikeKey, std::vector<uint32_t>> alike_;  // batches
-  std::map<LikeKey, Norm> batches_;
-  std::map<uint32_t, BlameVector> walks_;  // by batch
-  const Norm none_;
-  std::map<std::pair<model::StringId, uint32_t>, Norm> requests_;  // by route and size
-  std::map<model::StringId, Norm> holds_, scopes_;
+  std::map<uint32_t, BlameVector> walks_;           // by batch
 };
 
 }  // namespace pitot::blame

@@ -118,16 +118,25 @@ LockGrant Locks::HeldBefore(uint32_t event, const WaitArgs& args, int64_t by_ns)
   return {INT64_MIN, Holder(thread != thread_rows_.end() ? thread->second : kNone, request, begin_ns)};
 }
 
-std::vector<int64_t> Locks::HoldsNs(model::StringId resource) const {
-  std::vector<int64_t> lengths;
+std::vector<model::Interval> Locks::Holds(model::StringId resource) const {
+  std::vector<model::Interval> holds;
   const auto grants = grants_.find(resource);
   const auto releases = releases_.find(resource);
-  if (grants == grants_.end() || releases == releases_.end()) return lengths;
+  if (grants == grants_.end() || releases == releases_.end()) return holds;
   for (const LockGrant& grant : grants->second) {
     const auto release = std::upper_bound(releases->second.begin(), releases->second.end(), grant.at_ns);
-    if (release != releases->second.end()) lengths.push_back(*release - grant.at_ns);
+    if (release != releases->second.end()) holds.push_back({grant.at_ns, *release});
   }
-  return lengths;
+  return holds;
+}
+
+std::vector<model::StringId> Locks::Held() const {
+  std::vector<model::StringId> held;
+  for (const auto& [resource, grants] : grants_) {
+    if (releases_.count(resource) != 0) held.push_back(resource);
+  }
+  std::sort(held.begin(), held.end());
+  return held;
 }
 
 LockQueue Locks::Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {

@@ -11,6 +11,7 @@
 #include "analyze/blame/namespace.h"
 #include "analyze/blame/walk_threads.h"
 #include "pitot/analyze/why.h"
+#include "pitot/model/intervals.h"
 #include "pitot/wait.h"
 
 namespace pitot::blame {
@@ -50,9 +51,11 @@ class Locks {
   // The holder of the awaited lock just before `by_ns`, when the waiter has not got it yet, and since when: INT64_MIN
   // if since before the wait. O(log n).
   LockGrant HeldBefore(uint32_t event, const WaitArgs& args, int64_t by_ns) const;
-  // How long a lock was held, each time that it was waited for, as far as its release was recorded: others have to wait
-  // then, too. O(n log n) in its waits.
-  std::vector<int64_t> HoldsNs(model::StringId resource) const;
+  // The times a lock was held, each time that it was waited for, as far as its release was recorded: others have to
+  // wait then, too. O(n log n) in its waits.
+  std::vector<model::Interval> Holds(model::StringId resource) const;
+  // The locks with such holds, in order.
+  std::vector<model::StringId> Held() const;
   // The lock of the thread with the most new waiters between these times, and their number. O(n) in the waits for locks
   // this thread ever held.
   LockQueue Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;

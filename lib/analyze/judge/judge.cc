@@ -155,6 +155,8 @@ class WhyJudge final : public Judge {
     return status.ok() && hearing.BeginFindings() && usual_.IsSampleDue() ? NoteFindings(index, hearing) : status;
   }
 
+  Status AddNorms(Trace* trace) override { return baseline_.AddNorms(static_cast<int64_t>(clock_()), trace); }
+
   Status Decide(Hearing& hearing) override {
     const Trace& trace = hearing.trace();
     Decided it;
@@ -287,13 +289,15 @@ class WhyJudge final : public Judge {
   Status LearnFrom(const BlameIndex& index, Hearing& hearing, Regimes* regimes, int64_t budget_ns) {
     const int64_t end_ns = base::ClockNs(CLOCK_THREAD_CPUTIME_ID) + budget_ns;
     const Trace& trace = hearing.trace();
-    const std::vector<uint32_t> rows = FindOrdinary(trace, learn_);
+    const LearnOptions options = learn_;
+    const std::vector<uint32_t> rows = FindOrdinary(trace, options);
     learn_.ended_after_ns = std::max(learn_.ended_after_ns, trace.window_end_ns);
     for (const uint32_t row : rows) {
       if (hearing.IsOver() || base::ClockNs(CLOCK_THREAD_CPUTIME_ID) > end_ns) break;
       if (Status s = LearnRequest(index, row, &baseline_, regimes); !s.ok()) return hearing.IsOver() ? Status() : s;
     }
-    return Status();
+    const Status stays = hearing.IsOver() ? Status() : LearnStays(index, options, &baseline_);
+    return hearing.IsOver() ? Status() : stays;
   }
 
   void SaveIfDue(int64_t every_ns) {

@@ -5,8 +5,18 @@
 #include <cmath>
 #include <new>
 
+#include "base/quantile.h"
+
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+
+namespace {
+
+constexpr uint32_t kStaysPerCell = 64, kMostStays = 128, kMostStaysOfScopes = 48;
+constexpr uint32_t kLeastOfNorm = 8;
+constexpr uint32_t kMuchBits = 22, kDepthBits = 2;
+
+}  // namespace
 
 const char* LevelName(Baseline::Level level) noexcept {
   switch (level) {
@@ -49,15 +59,16 @@ bool Baseline::IsFresh(const Packed& row, int64_t now_ns) const {
 }
 
 // A cell without a fresh row makes room for a new one.
-Baseline::Cell* Baseline::FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns) {
-  for (Cell& cell : cells_) {
+Baseline::Cell* Baseline::FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t most,
+                                   std::vector<Cell>* cells) const {
+  for (Cell& cell : *cells) {
     if (cell.size_bucket == size_bucket && cell.route == route) return &cell;
   }
-  if (cells_.size() < options_.most_cells) {
-    cells_.push_back({std::string(route), size_bucket, 0, {}});
-    return &cells_.back();
+  if (cells->size() < most) {
+    cells->push_back({std::string(route), size_bucket, 0, {}});
+    return &cells->back();
   }
-  for (Cell& cell : cells_) {
+  for (Cell& cell : *cells) {
     const auto is_fresh = [&](const Packed& row) { return IsFresh(row, now_ns); };
     if (std::any_of(cell.ring.begin(), cell.ring.end(), is_fresh)) continue;
     cell = {std::string(route), size_bucket, 0, {}};
@@ -66,22 +77,98 @@ Baseline::Cell* Baseline::FindCell(std::string_view route, uint32_t size_bucket,
   return nullptr;
 }
 
+void Baseline::Keep(const BaselineRow& row, uint32_t most, Cell* cell) {
+  if (cell->ring.size() < most) {
+    cell->ring.push_back(Pack(row));
+    return;
+  }
+  cell->ring[cell->next] = Pack(row);
+  cell->next = (cell->next + 1) % static_cast<uint32_t>(cell->ring.size());
+}
+
 Status Baseline::Add(std::string_view route, uint32_t size_bucket, const BaselineRow& row) noexcept {
   try {
-    Cell* const cell = FindCell(route, size_bucket, row.at_ns);
-    if (cell == nullptr || options_.requests_per_cell == 0) {
+    Cell* const cell = FindCell(route, size_bucket, row.at_ns, options_.most_cells, &cells_);
+    if (cell == nullptr || options_.requests_per_cell == 0)
       ++refused_;
-      return Status();
-    }
-    if (cell->ring.size() < options_.requests_per_cell) {
-      cell->ring.push_back(Pack(row));
-      return Status();
-    }
-    cell->ring[cell->next] = Pack(row);
-    cell->next = (cell->next + 1) % static_cast<uint32_t>(cell->ring.size());
+    else
+      Keep(row, options_.requests_per_cell, cell);
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory for a baseline's cell");
+  }
+}
+
+// ---- Stays
+
+uint32_t Baseline::Number(const StayKey& key) {
+  const uint32_t of = static_cast<uint32_t>(key.kind) << kDepthBits | static_cast<uint32_t>(key.depth);
+  return of << kMuchBits | std::min(key.much, (uint32_t{1} << kMuchBits) - 1);
+}
+Baseline::StayKey Baseline::KeyOf(uint32_t number) {
+  return {static_cast<model::NormKind>(number >> (kMuchBits + kDepthBits)),
+          static_cast<Depth>(number >> kMuchBits & ((1u << kDepthBits) - 1)), number & ((1u << kMuchBits) - 1)};
+}
+
+// Scopes are many, and must leave room for the others.
+bool Baseline::HasRoomFor(model::NormKind kind) const {
+  if (kind != model::NormKind::kScope) return true;
+  const auto is_scope = [](const Cell& cell) { return KeyOf(cell.size_bucket).kind == model::NormKind::kScope; };
+  return std::count_if(stays_.begin(), stays_.end(), is_scope) < kMostStaysOfScopes;
+}
+
+Status Baseline::AddStay(std::string_view name, const StayKey& key, const BaselineRow& row) noexcept {
+  try {
+    const uint32_t most = HasRoomFor(key.kind) ? kMostStays : 0;
+    Cell* const cell = FindCell(name, Number(key), row.at_ns, most, &stays_);
+    if (cell == nullptr)
+      ++refused_;
+    else
+      Keep(row, kStaysPerCell, cell);
+    return Status();
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory for a baseline's cell");
+  }
+}
+
+// The medians of the cell's fresh rows; of requests, of those at the key's depth.
+void Baseline::AddNorm(std::string_view name, const StayKey& key, const Cell& cell, int64_t now_ns,
+                       model::Trace* trace) const {
+  std::vector<BlameVector> rows;
+  for (const Packed& row : cell.ring) {
+    const bool is_like = key.kind != model::NormKind::kRequest || row.work.depth == key.depth;
+    if (is_like && IsFresh(row, now_ns)) rows.push_back(Unpack(row).blame);
+  }
+  if (rows.size() < kLeastOfNorm) return;
+  model::NormRow norm;
+  norm.kind = key.kind;
+  norm.depth = key.depth;
+  norm.name = trace->strings.Add(name);
+  norm.much = key.much;
+  norm.count = static_cast<uint32_t>(rows.size());
+  std::vector<int64_t> lengths;
+  for (const BlameVector& row : rows) lengths.push_back(row.Total());
+  norm.total_ns = base::Median(lengths);
+  const bool has_parts = key.kind != model::NormKind::kHold && key.kind != model::NormKind::kScope;
+  for (uint32_t k = 0; has_parts && k < kBlames; ++k) {
+    for (size_t i = 0; i < rows.size(); ++i) lengths[i] = rows[i].ns[k];
+    if (const int64_t ns = base::Median(lengths); ns != 0) norm.parts.push_back({k, ns});
+  }
+  trace->norms.push_back(std::move(norm));
+}
+
+Status Baseline::AddNorms(int64_t now_ns, model::Trace* trace) const noexcept {
+  trace->norms.clear();
+  try {
+    for (const Cell& cell : stays_) AddNorm(cell.route, KeyOf(cell.size_bucket), cell, now_ns, trace);
+    for (const Cell& cell : cells_) {
+      for (const Depth depth : {Depth::kScopes, Depth::kGraphs, Depth::kKernels, Depth::kOps})
+        AddNorm(cell.route, {model::NormKind::kRequest, depth, cell.size_bucket}, cell, now_ns, trace);
+    }
+    return Status();
+  } catch (const std::bad_alloc&) {
+    trace->norms.clear();
+    return Status(StatusCode::kResourceExhausted, "no memory for what is usual");
   }
 }
 
@@ -110,8 +197,11 @@ uint64_t Baseline::size() const {
 }
 
 size_t Baseline::memory_bytes() const {
-  size_t bytes = cells_.capacity() * sizeof(Cell);
-  for (const Cell& cell : cells_) bytes += cell.ring.capacity() * sizeof(Packed) + cell.route.capacity();
+  size_t bytes = 0;
+  for (const std::vector<Cell>* cells : {&cells_, &stays_}) {
+    bytes += cells->capacity() * sizeof(Cell);
+    for (const Cell& cell : *cells) bytes += cell.ring.capacity() * sizeof(Packed) + cell.route.capacity();
+  }
   for (const ScopeTimes::Cell& cell : scopes_.cells_)
     bytes += sizeof cell + cell.route.capacity() + cell.scope.capacity();
   return bytes;
@@ -121,7 +211,7 @@ size_t Baseline::memory_bytes() const {
 
 namespace {
 
-constexpr uint32_t kMagic = 0x42544950, kVersion = 4;
+constexpr uint32_t kMagic = 0x42544950, kVersion = 5;
 constexpr uint32_t kNotRecorded = UINT32_MAX;
 
 uint64_t Checksum(std::string_view bytes) {
@@ -168,29 +258,33 @@ class Reader {
 
 }  // namespace
 
+void Baseline::SaveCells(const std::vector<Cell>& cells, std::string* out) {
+  Put<uint32_t>(cells.size(), out);
+  for (const Cell& cell : cells) {
+    PutText(cell.route, out);
+    Put<uint32_t>(cell.size_bucket, out);
+    Put<uint32_t>(cell.ring.size(), out);
+    for (size_t i = 0; i < cell.ring.size(); ++i) {
+      const Packed& row = cell.ring[(cell.next + i) % cell.ring.size()];
+      Put<uint8_t>(row.shift, out);
+      for (const int32_t part : row.parts) Put<uint32_t>(static_cast<uint32_t>(part), out);
+      uint64_t size = 0;
+      static_assert(sizeof size == sizeof row.work.size);
+      __builtin_memcpy(&size, &row.work.size, sizeof size);
+      Put<uint64_t>(size, out);
+      for (const uint32_t count : {row.work.launches, row.work.steps, row.work.tokens}) Put<uint32_t>(count, out);
+      Put<uint8_t>(static_cast<uint8_t>(row.work.depth), out);
+      Put<uint32_t>(row.work.waits.value_or(kNotRecorded), out);
+    }
+  }
+}
+
 Status Baseline::Save(std::string* bytes) const noexcept {
   try {
     std::string out;
     Put<uint32_t>(kMagic, &out);
     Put<uint32_t>(kVersion, &out);
-    Put<uint32_t>(cells_.size(), &out);
-    for (const Cell& cell : cells_) {
-      PutText(cell.route, &out);
-      Put<uint32_t>(cell.size_bucket, &out);
-      Put<uint32_t>(cell.ring.size(), &out);
-      for (size_t i = 0; i < cell.ring.size(); ++i) {
-        const Packed& row = cell.ring[(cell.next + i) % cell.ring.size()];
-        Put<uint8_t>(row.shift, &out);
-        for (const int32_t part : row.parts) Put<uint32_t>(static_cast<uint32_t>(part), &out);
-        uint64_t size = 0;
-        static_assert(sizeof size == sizeof row.work.size);
-        __builtin_memcpy(&size, &row.work.size, sizeof size);
-        Put<uint64_t>(size, &out);
-        for (const uint32_t count : {row.work.launches, row.work.steps, row.work.tokens}) Put<uint32_t>(count, &out);
-        Put<uint8_t>(static_cast<uint8_t>(row.work.depth), &out);
-        Put<uint32_t>(row.work.waits.value_or(kNotRecorded), &out);
-      }
-    }
+    SaveCells(cells_, &out);
     Put<uint32_t>(scopes_.cells_.size(), &out);
     for (const ScopeTimes::Cell& cell : scopes_.cells_) {
       PutText(cell.route, &out);
@@ -203,6 +297,7 @@ Status Baseline::Save(std::string* bytes) const noexcept {
         Put<uint16_t>(counts[bucket], &out);
       }
     }
+    SaveCells(stays_, &out);
     Put<uint64_t>(Checksum(out), &out);
     *bytes = std::move(out);
     return Status();
@@ -216,8 +311,7 @@ struct Baseline::Loader {
   Reader reader;
   const uint32_t version;
   const int64_t at_ns;  // loaded rows count as of then
-  const BaselineOptions& options;
-  std::vector<Cell> cells;
+  std::vector<Cell> cells, stays;
   ScopeTimes scopes;
 
   bool TakeRow(Packed* row) {
@@ -246,7 +340,7 @@ struct Baseline::Loader {
     return true;
   }
 
-  bool TakeCells() {
+  bool TakeCells(uint32_t most_rows, uint32_t most, std::vector<Cell>* to) {
     constexpr size_t kRowBytes = 1 + 4 * kBlames + 8 + 12;
     for (uint32_t left = reader.Take<uint32_t>(); left > 0 && reader.is_whole(); --left) {
       Cell cell;
@@ -258,9 +352,9 @@ struct Baseline::Loader {
         Packed row;
         if (!TakeRow(&row)) return false;
         // A baseline saved with larger rings: the newest are kept.
-        if (rows - i <= options.requests_per_cell) cell.ring.push_back(row);
+        if (rows - i <= most_rows) cell.ring.push_back(row);
       }
-      if (cells.size() < options.most_cells) cells.push_back(std::move(cell));
+      if (to->size() < most) to->push_back(std::move(cell));
     }
     return true;
   }
@@ -279,6 +373,15 @@ struct Baseline::Loader {
     }
     return true;
   }
+
+  bool TakeStays() {
+    if (version < 5) return true;
+    if (!TakeCells(kStaysPerCell, kMostStays, &stays)) return false;
+    return std::all_of(stays.begin(), stays.end(), [](const Cell& cell) {
+      const model::NormKind kind = KeyOf(cell.size_bucket).kind;
+      return kind >= model::NormKind::kBatchOfWork && kind <= model::kLastNormKind;
+    });
+  }
 };
 
 Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
@@ -294,10 +397,12 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
   // Loaded rows count as of the previous epoch.
   const int64_t epoch_ns = std::max<int64_t>(options_.epoch_ns, 1), at_ns = std::max<int64_t>(now_ns - epoch_ns, 0);
   try {
-    Loader loader = {reader, version, at_ns, options_, {}, {}};
-    if (!loader.TakeCells() || !loader.TakeScopes()) return damaged;
+    Loader loader = {reader, version, at_ns, {}, {}, {}};
+    if (!loader.TakeCells(options_.requests_per_cell, options_.most_cells, &loader.cells)) return damaged;
+    if (!loader.TakeScopes() || !loader.TakeStays()) return damaged;
     if (!loader.reader.is_whole() || loader.reader.left() != 0) return damaged;
     cells_ = std::move(loader.cells);
+    stays_ = std::move(loader.stays);
     scopes_ = std::move(loader.scopes);
     return Status();
   } catch (const std::bad_alloc&) {

@@ -6,22 +6,22 @@
 #include <utility>
 
 #include "analyze/blame/index_data.h"
+#include "analyze/verdict/ordinary.h"
 #include "pitot/analyze/learn.h"
 #include "pitot/analyze/verdict.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
-namespace {
+namespace pitot::verdict {
 
 using model::RequestRow;
 using model::Trace;
 
-// Spreads ids over all of 64 bits, because servers count them up (the finalizer of MurmurHash3).
-uint64_t Spread(uint64_t id) {
+uint64_t SpreadId(uint64_t id) {
   id = (id ^ id >> 33) * 0xff51afd7ed558ccd;
   id = (id ^ id >> 33) * 0xc4ceb9fe1a85ec53;
   return id ^ id >> 33;
 }
+
+namespace {
 
 // When the first request that a trigger fired for began, or the first firing: from then on something needs an
 // explanation.
@@ -58,22 +58,39 @@ std::vector<int64_t> FindRamps(const Trace& trace, int64_t idle_ns) {
 
 }  // namespace
 
+OrdinaryTime::OrdinaryTime(const Trace& trace, const LearnOptions& options)
+    : options_(options),
+      from_ns_(WholeFrom(trace)),
+      until_ns_(FirstFired(trace)),
+      most_ns_((until_ns_ - from_ns_) / 4),
+      ramps_(FindRamps(trace, options.idle_ns)) {}
+
+bool OrdinaryTime::IsInRamp(int64_t at_ns) const {
+  const auto after = std::upper_bound(ramps_.begin(), ramps_.end(), at_ns);
+  return after != ramps_.begin() && at_ns - *(after - 1) < options_.ramp_ns;
+}
+
+bool OrdinaryTime::Has(int64_t begin_ns, int64_t end_ns) const {
+  if (end_ns - begin_ns > most_ns_ || end_ns - from_ns_ < most_ns_ || end_ns > until_ns_) return false;
+  return end_ns > options_.ended_after_ns && begin_ns >= options_.began_after_ns && !IsInRamp(begin_ns);
+}
+
+}  // namespace pitot::verdict
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::RequestRow;
+using model::Trace;
+
 std::vector<uint32_t> FindOrdinary(const Trace& trace, const LearnOptions& options) {
-  const int64_t from_ns = WholeFrom(trace), until_ns = FirstFired(trace);
-  const int64_t most_ns = (until_ns - from_ns) / 4;
-  const std::vector<int64_t> ramps = FindRamps(trace, options.idle_ns);
-  const auto is_in_ramp = [&](int64_t at_ns) {
-    const auto after = std::upper_bound(ramps.begin(), ramps.end(), at_ns);
-    return after != ramps.begin() && at_ns - *(after - 1) < options.ramp_ns;
-  };
+  const verdict::OrdinaryTime time(trace, options);
   std::map<std::pair<model::StringId, uint32_t>, std::vector<std::pair<uint64_t, uint32_t>>> cells;
   for (uint32_t i = 0; i < trace.requests.size(); ++i) {
     const RequestRow& row = trace.requests[i];
     if (!row.begin_known || !row.end_known || row.outcome != Outcome::kOk || row.duration_ns <= 0) continue;
-    const int64_t end_ns = row.begin_ns + row.duration_ns;
-    if (row.duration_ns > most_ns || end_ns - from_ns < most_ns || end_ns > until_ns) continue;
-    if (end_ns <= options.ended_after_ns || row.begin_ns < options.began_after_ns || is_in_ramp(row.begin_ns)) continue;
-    cells[{row.route, row.size_bucket}].emplace_back(Spread(row.id), i);
+    if (!time.Has(row.begin_ns, row.begin_ns + row.duration_ns)) continue;
+    cells[{row.route, row.size_bucket}].emplace_back(verdict::SpreadId(row.id), i);
   }
   std::vector<uint32_t> rows;
   for (auto& [key, cell] : cells) {

@@ -291,7 +291,7 @@ class TreeMaker {
     for (const uint32_t batch : busy) {
       const auto ahead = std::find_if(hops.begin(), hops.end(), [&](const Hop& hop) { return hop.who.batch == batch; });
       const int64_t blamed_ns = ahead != hops.end() ? ahead->fault_ns : 0;
-      const Norm& norm = norms_.OfBatch(batch);
+      const Norm norm = norms_.OfBatch(batch);
       const int64_t longer_ns = trace_.batches[batch].duration_ns - norm.total_ns - blamed_ns;
       if (norm.count == 0 || !IsMuch(std::min(longer_ns, left_ns))) continue;
       Hop hop;
@@ -408,6 +408,7 @@ class TreeMaker {
     VerdictNode& node = hop->node;
     if (norm.count == 0) return;
     node.normal_ns = norm.total_ns;
+    node.is_normal_kept = norm.is_kept;
     const int64_t longer_ns = std::max<int64_t>(node.whole_ns - norm.total_ns, 0);
     hop->fault_ns = std::min(node.ns, longer_ns);
     hop->has_parts = norm.has_parts;
@@ -521,24 +522,25 @@ class TreeMaker {
       const int64_t longer_ns = usual_ns >= 0 ? trace_.gpu.duration_ns[segment.by.gpu] - usual_ns : ns;
       fault_ns += std::clamp<int64_t>(longer_ns, 0, ns);
     }
-    const Norm* const norm = hop->who.batch != kNone     ? &norms_.OfBatch(hop->who.batch)
-                             : hop->who.request != kNone ? &norms_.OfRequest(hop->who.request)
-                                                         : nullptr;
+    const Norm norm = hop->who.batch != kNone     ? norms_.OfBatch(hop->who.batch)
+                      : hop->who.request != kNone ? norms_.OfRequest(hop->who.request)
+                                                  : Norm();
     hop->fault_ns = fault_ns;
     if (is_known) hop->node.normal_ns = normal_ns;
-    if (norm == nullptr || norm->count == 0) return;
+    if (norm.count == 0) return;
     // So far, if it is open.
     const int64_t whole_ns =
         hop->who.batch != kNone
             ? trace_.BatchEnd(trace_.batches[hop->who.batch]) - trace_.batches[hop->who.batch].begin_ns
             : trace_.RequestEnd(trace_.requests[hop->who.request]) - trace_.requests[hop->who.request].begin_ns;
     // More operations of usual length are beyond the usual, too.
-    const int64_t longer_ns = std::clamp<int64_t>(whole_ns - norm->total_ns, 0, hop->node.ns);
+    const int64_t longer_ns = std::clamp<int64_t>(whole_ns - norm.total_ns, 0, hop->node.ns);
     hop->fault_ns = is_known ? std::max(fault_ns, longer_ns) : longer_ns;
     hop->node.whole_ns = whole_ns;
-    hop->node.normal_ns = norm->total_ns;
+    hop->node.normal_ns = norm.total_ns;
+    hop->node.is_normal_kept = norm.is_kept;
     // A span may be long because its batch waited within it: for a CPU, or for others on the GPU.
-    if (!are_operations && hop->who.batch != kNone) TakeParts(*norm, hop);
+    if (!are_operations && hop->who.batch != kNone) TakeParts(norm, hop);
   }
 
   // How long a batch waited on a GPU for batches of the victim, or of the culprits down to here.

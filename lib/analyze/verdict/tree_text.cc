@@ -315,7 +315,8 @@ class TreeTeller {
     if (!has_time || IsMemberWork(node)) return HopText(node);
     const bool is_lock = node.blame == Blame::kHostLock || node.blame == Blame::kHostGil;
     return HopText(node) + ": " + Duration(is_lock ? node.ns : node.whole_ns) +
-           (node.normal_ns >= 0 ? ", usually " + Duration(node.normal_ns) : ", usual time not known");
+           (node.normal_ns < 0 ? ", usual time not known"
+                               : ", usually " + Duration(node.normal_ns) + (node.is_normal_kept ? " before" : ""));
   }
 
   // The children's numbers add up to the parent's as printed, too.

@@ -344,6 +344,7 @@ class Writer {
       json_.Key("whole_ns").Int(node.whole_ns);
       json_.Key("normal_ns");
       node.normal_ns < 0 ? json_.Null() : json_.Int(node.normal_ns);
+      json_.Key("is_normal_kept").Bool(node.is_normal_kept);
     }
     json_.Key("excess_ns").Int(node.excess_ns);
     if (node.count != 0) json_.Key("count").Int(node.count);
