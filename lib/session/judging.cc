@@ -105,7 +105,7 @@ Status Judging::Add(std::unique_ptr<Judge> judge) noexcept {
     AddedJudge added;  // the one before; destroyed without the lock
     added.needs = judge->Needs();
     added.judge = std::move(judge);
-    AskForNorms(added.judge.get());
+    Keep(AskForNorms(added.judge.get()));
     const MutexLock lock(&mutex_);
     sample_pace_.Begin(added.needs);
     std::swap(judge_, added);
@@ -139,21 +139,24 @@ Judging::AddedJudge Judging::GetJudge() noexcept {
   return judge_;
 }
 
-// The last answer stays if there is none: no incident fails for it.
-void Judging::AskForNorms(Judge* judge) noexcept {
+// No incident fails for it.
+Judging::Norms Judging::AskForNorms(Judge* judge) noexcept {
   try {
-    auto norms = std::make_shared<model::Trace>();
-    if (!judge->AddNorms(norms.get()).ok()) return;
-    std::shared_ptr<const model::Trace> fresh = std::move(norms);  // the one before; destroyed without the lock
-    const MutexLock lock(&mutex_);
-    std::swap(norms_, fresh);
+    const auto norms = std::make_shared<model::Trace>();
+    return judge->AddNorms(norms.get()).ok() ? norms : nullptr;
   } catch (...) {
-    return;
+    return nullptr;
   }
 }
 
+void Judging::Keep(Norms norms) noexcept {
+  if (norms == nullptr) return;
+  const MutexLock lock(&mutex_);
+  norms_.swap(norms);  // the one before is destroyed without the lock
+}
+
 void Judging::AddNorms(model::Trace* trace) {
-  std::shared_ptr<const model::Trace> norms;
+  Norms norms;
   {
     const MutexLock lock(&mutex_);
     norms = norms_;
@@ -251,9 +254,10 @@ bool Judging::AddFindings(Case* it, const IsAwaited& is_awaited) noexcept {
   } catch (const std::bad_alloc&) {
     status = Status(StatusCode::kResourceExhausted, "no memory for the findings");
   }
+  Norms norms = call.has_given_way() ? nullptr : AskForNorms(added.judge.get());
   throttle_.priority()->BeNormal();
+  Keep(std::move(norms));
   if (call.has_given_way() && !lifetime_.HasGivenUp()) return false;
-  AskForNorms(added.judge.get());
   IncidentCounts::Add(status.ok() ? &counts_.findings_added : &counts_.findings_left_out);
   if (!status.ok())
     host_.LogFailure(
@@ -270,6 +274,7 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
   throttle_.priority()->BeIdle();
   Status status;
   int64_t findings_ns = 0;
+  Norms norms;
   try {
     throttle_.Proceed();
     const model::Trace trace = make_trace();
@@ -277,11 +282,12 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
     Call call(this, trace, nowhere, added.needs.budget_ms, &is_awaited);
     if (added.judge != nullptr) status = call.Hear([&](Hearing& it) { return added.judge->Learn(it); });
     findings_ns = call.FindingsNs();
+    if (added.judge != nullptr) norms = AskForNorms(added.judge.get());
   } catch (const std::exception& e) {
     status = Error(StatusCode::kResourceExhausted, "cannot make it: %s", e.what());
   }
   throttle_.priority()->BeNormal();
-  if (added.judge != nullptr) AskForNorms(added.judge.get());
+  Keep(std::move(norms));
   IncidentCounts::Add(status.ok() ? &counts_.samples_learned : &counts_.samples_failed);
   const int64_t cost_ns = throttle_.CpuNs() - begin_ns;
   const MutexLock lock(&mutex_);

@@ -72,8 +72,10 @@ class Judging {
 
   AddedJudge GetJudge() noexcept PITOT_EXCLUDES(mutex_);
   bool AreFindingsDue() noexcept PITOT_EXCLUDES(mutex_);
-  // At normal priority.
-  void AskForNorms(Judge* judge) noexcept PITOT_EXCLUDES(mutex_);
+  using Norms = std::shared_ptr<const model::Trace>;  // has nothing else; null: none
+  static Norms AskForNorms(Judge* judge) noexcept;
+  // At normal priority. Null: the last ones stay.
+  void Keep(Norms norms) noexcept PITOT_EXCLUDES(mutex_);
   void Fold(const std::string& signature, int64_t excess_ns, Case* judged);
 
   const Lifetime& lifetime_;
@@ -85,7 +87,7 @@ class Judging {
   base::Mutex mutex_;
   AddedJudge judge_ PITOT_GUARDED_BY(mutex_);
   SamplePace sample_pace_ PITOT_GUARDED_BY(mutex_);
-  std::shared_ptr<const model::Trace> norms_ PITOT_GUARDED_BY(mutex_);  // has nothing else; null: none
+  Norms norms_ PITOT_GUARDED_BY(mutex_);
 
   // Used by the worker only.
   FailuresInARow failed_;

@@ -30,7 +30,7 @@ using session_test::Told;
 
 using Answer = std::function<Status(Hearing&)>;
 
-class CallJudge final : public pitot::Judge {
+class CallJudge : public pitot::Judge {
  public:
   CallJudge(pitot::JudgeNeeds needs, Answer decide, Answer learn)
       : needs_(needs), decide_(std::move(decide)), learn_(std::move(learn)) {}
@@ -42,6 +42,21 @@ class CallJudge final : public pitot::Judge {
  private:
   pitot::JudgeNeeds needs_;
   Answer decide_, learn_;
+};
+
+// Knows how long a lock is held.
+class KnowingJudge final : public CallJudge {
+ public:
+  using CallJudge::CallJudge;
+  Status AddNorms(pitot::model::Trace* trace) override {
+    pitot::model::NormRow norm;
+    norm.kind = pitot::model::NormKind::kHold;
+    norm.name = trace->strings.Add("cache");
+    norm.count = 40;
+    norm.total_ns = 7'000'000;
+    trace->norms.push_back(norm);
+    return {};
+  }
 };
 
 // Counts the incidents and samples it is asked to keep something for.
@@ -417,6 +432,24 @@ TEST_CASE("a judge learns from samples between incidents; they are not incidents
   CHECK(stats.samples_learned >= 2);
   CHECK(stats.samples_failed == 0);
   CHECK(stats.incidents_written == 1);
+}
+
+TEST_CASE("an incident's dump has what the judge had learned", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  size_t known = 0;
+  const auto decide = [&](Hearing& hearing) {
+    known = hearing.trace().norms.size();
+    return Status();
+  };
+  REQUIRE(host.recorder.Add(std::make_unique<KnowingJudge>(Ample(), decide, Nothing)).ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  const pitot::model::Trace trace = host.traces().at(0);
+  REQUIRE(trace.norms.size() == 1);
+  CHECK(trace.strings[trace.norms[0].name] == "cache");
+  CHECK(trace.norms[0].total_ns == 7'000'000);
+  CHECK(known == 1);
 }
 
 TEST_CASE("samples a judge fails to learn from are counted and harm nothing", "[judge]") {

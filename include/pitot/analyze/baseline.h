@@ -87,7 +87,7 @@ class PITOT_EXPORT Baseline {
   };
   Status AddStay(std::string_view name, const StayKey& key, const BaselineRow& row) noexcept;
   // Adds to the trace what is known at `now_ns`, in place of what it has: medians of each kind, if it holds at least
-  // eight things that are fresh. Requests are among them. O(n), about 4 ms for a full baseline.
+  // eight things that are fresh. Requests are among them. O(n), about 10 ms for a full baseline.
   // Errors: kResourceExhausted (the trace then has none).
   Status AddNorms(int64_t now_ns, model::Trace* trace) const noexcept;
 
