@@ -261,8 +261,8 @@ class WhyJudge final : public Judge {
     if (asked.event != model::kNone) excess_ns = trace.EventEnd(asked.event) - trace.events.begin_ns[asked.event];
     const std::string signature = Signature(judgement.index, asked, judged);
     hearing.SetSignature(signature.c_str(), excess_ns);
-    const std::string verdict = FiredJson(judgement.index, asked, judged, it.html.why_not, it.html.drifts.data(),
-                                          it.html.drifts.size());
+    const std::string verdict =
+        FiredJson(judgement.index, asked, judged, it.html.why_not, it.html.drifts.data(), it.html.drifts.size());
     TextFile json("verdict.json", WithSignature(verdict, signature, excess_ns));
     const Status status = hearing.AddFile(json);
     return status.code() == StatusCode::kUnavailable ? Status() : status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Learns what those take for whom others wait.
+// Learns the usual times of culprits: batches, holds of locks, scopes.
 #include <algorithm>
 #include <map>
 #include <new>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time of a trace that teaches what is normal: docs/reference/why.md#in-the-process.
+// The ordinary time of a trace: docs/reference/why.md#in-the-process.
 #ifndef PITOT_LIB_ANALYZE_VERDICT_ORDINARY_H_
 #define PITOT_LIB_ANALYZE_VERDICT_ORDINARY_H_
 

@@ -335,7 +335,7 @@ class RequestComparison {
     return (kOwnWork >> k & 1) != 0 && !IsMuch(Of(at.residual_ns, kOwnWork));
   }
 
-  // Whether its threads may have waited for something else in more than half of what a recorded wait took too long.
+  // Whether its threads may have waited for something else in more than half of the excess of recorded waits.
   bool MayBeOther(uint32_t k, const Contrast& at) const {
     const int64_t other_ns = FindOtherWaits(index_, blame_, static_cast<Blame>(k), unexplained_.wake_up_ns).all_ns();
     return at.residual_ns[k] > 0 && 2 * other_ns > at.residual_ns[k];
@@ -480,7 +480,7 @@ class RequestComparison {
   double p_factor_ = 1;     // of p, the price of control over both tests
   uint32_t more_work_ = 0;  // parts that are longer because there was more to do
   uint32_t unknown_ = kUnknown;
-  uint32_t may_be_other_ = 0;  // recorded waits that may be too long for another reason
+  uint32_t may_be_other_ = 0;  // recorded waits, too long perhaps for another reason
   MixedWork::Doubt mixed_doubt_ = MixedWork::Doubt::kNone;
   Unexplained unexplained_;
 };

@@ -25,7 +25,7 @@ struct Unexplained {
   double Share() const { return ShareOf(unknown_ns); }
 };
 
-// How much of a part, which the program recorded as waits, its threads may have waited for something else: for a CPU,
+// How much of recorded waits may have been for something else: for a CPU,
 // for the interpreter, or to wake up.
 struct OtherWaits {
   int64_t cpu_ns = 0;          // their run-queue delay of that time, without the proved part
