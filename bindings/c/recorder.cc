@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/recorder.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -336,10 +337,11 @@ template <> struct Kind<pitot_host> {
 template <> struct Kind<pitot_stacks> {
   using Cpp = StackOptions;
   static constexpr auto kMake = MakeStackCollector;
-  static constexpr const char* kReserved = "pitot_stacks::reserved must be 0";
   template <class From, class To> static void Copy(const From& from, To* to) noexcept {
     to->most_stacks = from.most_stacks;
     to->most_threads = from.most_threads;
+    using Running = decltype(to->running_threads);
+    to->running_threads = static_cast<Running>(std::min(static_cast<uint32_t>(from.running_threads), uint32_t{255}));
   }
 };
 template <> struct Kind<pitot_why> {

@@ -42,6 +42,7 @@ PITOT_EXPORT Name SystemCallOf(int64_t tid) noexcept;
 // A stack in short.
 struct StackSample {
   static constexpr uint32_t kFrames = 3;
+  static constexpr int64_t kOldestNs = 200'000'000;
   int64_t tid = 0;         // the operating system's; 0: no stack, only `missed`
   Name call = {0};         // the system call it is in; Intern("") if it is in none, or that is not known
   uint32_t own = kFrames;  // the first frame outside of libraries, at most 1; kFrames: none
@@ -51,8 +52,10 @@ struct StackSample {
   uint32_t missed = 0;  // stacks left out since the last record, by a limit or because they could not be read
   // Frames of machine code, "MyCache::Get (libserver.so)". Where an interpreter's stacks are known, these do not count.
   bool is_native = false;
+  bool is_on_cpu = false;  // read while the thread ran; otherwise it slept, or that is not known
+  int64_t age_ns = 0;      // how long ago it was read, at most kOldestNs
 };
-// Records a stack that the calling thread has just read. Verdicts say where a thread was blocked by it.
+// Records a stack that the calling thread has read. Verdicts say where a thread was blocked by it.
 PITOT_EXPORT void RecordStack(const StackSample& sample) noexcept;
 
 PITOT_NAMESPACE_END

@@ -30,6 +30,7 @@
 #include "base/exports.h"
 #include "collect/host/sources.h"
 #include "collect/stacks/collector.h"
+#include "collect/stacks/sampler.h"
 #include "session/incident_directory.h"
 #include "session/options.h"
 #include "session/worker_priority.h"
@@ -312,11 +313,16 @@ Finding HostEvidence(const std::string& root) {
 }
 
 Finding Stacks() {
-  const std::string why_not = stacks::WhyNoStacks();
+  if (const std::string why_not = stacks::WhyNoStacks(); !why_not.empty())
+    return {"stacks", Health::kNote, "stacks of threads cannot be read: " + why_not,
+            "without it verdicts do not name the function in which a thread of native code was blocked or busy"};
+  const std::string blocked = "stacks of blocked threads can be read (libdw, /proc/self/task/*/syscall)";
+  const std::string why_not = stacks::WhyNoSamples(stacks::SystemKernel());
   if (why_not.empty())
-    return {"stacks", Health::kGood, "stacks of blocked threads can be read (libdw, /proc/self/task/*/syscall)", ""};
-  return {"stacks", Health::kNote, "stacks of blocked threads cannot be read: " + why_not,
-          "without it verdicts do not name the function in which a thread of native code was blocked"};
+    return {"stacks", Health::kGood, blocked + ", and stacks of running threads (perf_event_open)", ""};
+  return {"stacks", Health::kNote, blocked + "; stacks of running threads cannot be read: " + why_not,
+          "without them verdicts do not name the function in which a thread of native code was busy. Allow "
+          "perf_event_open: kernel.perf_event_paranoid 2 or less, and the container's seccomp profile"};
 }
 
 Finding IncidentDirectory(const std::string& path) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 
 #include "trace/rings.h"
@@ -15,7 +16,7 @@ PITOT_NAMESPACE_BEGIN
 namespace {
 
 using StackArgs = detail::ArgList<int64_t, uint32_t, uint32_t, Name, Name, Name, Name>;
-constexpr uint32_t kNative = 0x100;  // in `own`
+constexpr uint32_t kNative = 0x100, kOnCpu = 0x200;  // in `own`
 constexpr Site kStackSite{kSiteMagic,        SiteKind::kInstant,
                           StackArgs::kCount, 0,
                           __LINE__,          StackArgs::Types(),
@@ -41,10 +42,12 @@ void RecordStack(const StackSample& sample) noexcept {
   trace::ThreadRing* ring = trace::EnterThread();
   if (ring == nullptr) return;
   StackArgs args;
-  args.Set(sample.tid, sample.own | (sample.is_native ? kNative : 0), sample.missed, sample.call, sample.frames[0],
-           sample.frames[1], sample.frames[2]);
-  const uint64_t now = detail::Clock(ring->gate);
-  detail::Append(ring, &kStackSite, now, now, args);
+  const uint32_t own = sample.own | (sample.is_native ? kNative : 0) | (sample.is_on_cpu ? kOnCpu : 0);
+  args.Set(sample.tid, own, sample.missed, sample.call, sample.frames[0], sample.frames[1], sample.frames[2]);
+  // Readers of rings take a record for new if it is this little older than the one before.
+  const int64_t age_ns = std::clamp<int64_t>(sample.age_ns, 0, StackSample::kOldestNs);
+  const uint64_t at = detail::Clock(ring->gate) - detail::TicksOf(static_cast<uint64_t>(age_ns));
+  detail::Append(ring, &kStackSite, at, at, args);
 }
 
 PITOT_NAMESPACE_END

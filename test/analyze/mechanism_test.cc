@@ -54,3 +54,17 @@ TEST_CASE("code that may have slept is not called code that ran", "[mechanism]")
       MechanismPartlyAt({Blame::kHostOncpuFramework, "3.00 ms", kIsCounted}, "in \"forward\" on executor", "2.00 ms") ==
       "spent 3.00 ms in code, running or asleep, 2.00 ms of it in \"forward\" on executor");
 }
+
+TEST_CASE("a thread that did not sleep is busy, or waits for a CPU", "[mechanism]") {
+  constexpr bool kIsCounted = true, kHasRun = true;
+  CHECK(MechanismAt({Blame::kUntraced, "3.00 ms", kIsCounted, kHasRun}, "on worker") ==
+        "was busy for 3.00 ms on worker");
+  CHECK(MechanismAt({Blame::kUntraced, "3.00 ms", !kIsCounted, kHasRun}, "on worker") ==
+        "was busy, or waited for a CPU, for 3.00 ms on worker");
+  CHECK(MechanismAt({Blame::kUntraced, "3.00 ms", !kIsCounted}, "on worker") ==
+        "spent 3.00 ms for no recorded reason on worker");
+  CHECK(MechanismAt({Blame::kHostOncpuPre, "3.00 ms", !kIsCounted, kHasRun}, "in \"decode\" on worker") ==
+        "spent 3.00 ms in \"decode\" on worker, running or waiting for a CPU");
+  CHECK(MechanismAt({Blame::kHostOncpuPre, "3.00 ms", kIsCounted, kHasRun}, "in \"decode\" on worker") ==
+        "spent 3.00 ms on host code in \"decode\" on worker");
+}

@@ -31,6 +31,7 @@ constexpr int64_t kMs = 1'000'000;
 constexpr uint32_t kRequests = 150, kLate = 100;
 constexpr int64_t kBlockedNs = 300 * kMs;
 constexpr int64_t kWorkerTid = 77;
+constexpr uint32_t kNative = 0x100, kOnCpu = 0x300;  // stacks of machine code; read while the thread ran
 
 struct Kind {
   bool has_scope = true;    // otherwise its time is not recorded
@@ -79,6 +80,15 @@ struct Server {
     std::vector<model::ArgValue> args = {static_cast<uint64_t>(tid), own, 0, maker.String(call)};
     for (size_t i = 0; i < 3; ++i) args.push_back(maker.String(i < frames.size() ? frames[i] : ""));
     maker.Event(watcher, stack, blocked.begin_ns + ms * kMs, 0, {}, args);
+  }
+  // Samples of machine code at work, in callees of Encode.
+  void StacksInEncode(int64_t from_ms, int64_t to_ms, int64_t step_ms = 20) {
+    for (int64_t ms = from_ms; ms < to_ms; ms += step_ms) {
+      if (ms % 3 == 0)
+        Stack(ms, "", kOnCpu | 1, {"memmove (libc.so.6)", "Hash (server)", "Encode (server)"});
+      else
+        Stack(ms, "", kOnCpu, {"Encode (server)", "Serve (server)", "main (server)"});
+    }
   }
   void StacksInFetch(int64_t from_ms, int64_t to_ms, const char* call = "recv") {
     for (int64_t ms = from_ms; ms < to_ms; ms += 10) Stack(ms, call, 0, {"fetch (app.py:88)", "serve (app.py:5)"});
@@ -248,7 +258,6 @@ TEST_CASE("stacks of an interpreter's thread that may have run do not show where
 }
 
 TEST_CASE("frames of an interpreter count in place of the machine's", "[stacks]") {
-  constexpr uint32_t kNative = 0x100;
   Server server({});
   server.StacksInFetch(20, 50);
   for (int64_t ms = 22; ms < 300; ms += 10)
@@ -354,4 +363,102 @@ TEST_CASE("stacks of code without counters keep their system call", "[stacks]") 
             "spent 310.0 ms in \"forward\" on worker, running or asleep, in recv below fetch "
             "(app.py:88), in 28 of 28 stacks"));
   CHECK(std::string(judgement.verdict.causes[0].advice.code) == "watch_threads");
+}
+
+TEST_CASE("a verdict names the function of machine code that ran late", "[stacks]") {
+  Server server({.is_busy = true});
+  server.StacksInEncode(20, 300);
+  for (int64_t ms = 25; ms < 300; ms += 40) server.Stack(ms, "futex", kNative, {"Wait (server)"});
+
+  const Judgement& judgement = server.Judge();
+
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(judgement.verdict.causes[0].blame == Blame::kHostOncpuPre);
+  CHECK(Has(server.Sentence(),
+            "spent 310.0 ms on host code in \"forward\" on worker, in Encode (server), in 14 of 14 stacks"));
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "look_at_code");
+  CHECK(Has(server.Json(), "\"on_cpu\": 14"));
+}
+
+TEST_CASE("a verdict names the function in which a thread was busy outside of all scopes", "[stacks]") {
+  const bool has_counter = GENERATE(true, false);
+  Server server({.has_scope = false, .has_counter = has_counter, .is_busy = true});
+  server.StacksInEncode(20, 300);
+
+  const Judgement& judgement = server.Judge();
+
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(judgement.verdict.causes[0].blame == Blame::kUntraced);
+  const std::string busy = has_counter ? "was busy" : "was busy, or waited for a CPU,";
+  CHECK(Has(server.Sentence(), busy + " for 300.0 ms on worker, in Encode (server), in 14 of 14 stacks"));
+  CHECK(std::string(judgement.verdict.causes[0].unsure) == "only stacks show what it did");
+  CHECK(judgement.verdict.causes[0].confidence < 0.75);
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "look_at_code");
+}
+
+TEST_CASE("samples that disagree, are few, come late, or of a thread that mostly slept do not say that it was busy",
+          "[stacks]") {
+  Server server({.has_scope = false, .has_counter = false});
+  const std::string how = GENERATE("disagree", "few", "late", "asleep", "interpreted");
+  INFO(how);
+  if (how == "disagree") {
+    for (int64_t ms = 20; ms < 300; ms += 20)
+      server.Stack(ms, "", kOnCpu, {ms % 40 == 0 ? "Encode (server)" : "Decode (server)"});
+  } else {
+    server.StacksInEncode(how == "late" ? 200 : 20, how == "few" ? 50 : 300);
+  }
+  for (int64_t ms = 25; ms < 300; ms += 20) {
+    if (how == "asleep") server.Stack(ms, "", kNative, {"Encode (server)"});  // in a page fault
+    if (how == "interpreted") server.Stack(ms, "", 0, {ms % 40 == 5 ? "encode (app.py:7)" : "decode (app.py:9)"});
+  }
+
+  const Judgement& judgement = server.Judge();
+
+  CHECK(judgement.verdict.kind == VerdictKind::kUndetermined);
+  CHECK(!Has(server.Sentence(), "busy"));
+}
+
+TEST_CASE("samples of code without counters show whether it slept", "[stacks]") {
+  Server server({.has_counter = false});
+  const bool has_slept = GENERATE(false, true);
+  server.StacksInEncode(20, has_slept ? 80 : 300);
+  for (int64_t ms = 90; has_slept && ms < 300; ms += 10)
+    server.Stack(ms, "futex", kNative | 1, {"futex (libc.so.6)", "Lock (server)", "Encode (server)"});
+
+  const Judgement& judgement = server.Judge();
+
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  const char* const sentence =
+      has_slept
+          ? "spent 310.0 ms in \"forward\" on worker, running or asleep, in futex below Lock (server), in 21 of 24"
+          : "spent 310.0 ms in \"forward\" on worker, running or waiting for a CPU, in Encode (server), in 14 of 14";
+  CHECK(Has(server.Sentence(), sentence));
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == (has_slept ? "watch_threads" : "look_at_code"));
+  CHECK(Has(judgement.verdict.causes[0].unsure, has_slept ? "it may have slept" : "it may have waited for a CPU"));
+}
+
+TEST_CASE("samples count where an interpreter's thread was not seen, and only there", "[stacks]") {
+  Server server({.is_busy = true});
+  const bool is_seen = GENERATE(false, true);
+  server.StacksInEncode(20, 300);
+  for (int64_t ms = 25; ms < (is_seen ? 300 : 60); ms += 20) server.Stack(ms, "", 0, {"_merge (scheduler.py:412)"});
+
+  server.Judge();
+
+  CHECK(Has(server.Sentence(),
+            is_seen ? "in _merge (scheduler.py:412), in 14 of 14 stacks" : "in Encode (server), in 14 of 14 stacks"));
+}
+
+TEST_CASE("samples of a running thread do not show where it slept", "[stacks]") {
+  Server server({});
+  server.StacksInFetch(20, 300);
+  server.StacksInEncode(25, 300);
+  Server busy({});
+  busy.StacksInEncode(20, 300, 10);
+
+  server.Judge();
+  busy.Judge();
+
+  CHECK(Has(server.Sentence(), "in recv below fetch (app.py:88) on worker, in 28 of 28 stacks"));
+  CHECK(busy.judgement.verdict.kind == VerdictKind::kUndetermined);
 }

@@ -589,15 +589,16 @@ static void StacksAreRead(void) {
   pitot_recorder* recorder = Start();
   pitot_stacks stacks;
   pitot_stacks_init(&stacks, sizeof stacks);
-  CHECK("init gives the defaults of stacks", stacks.most_stacks == 64 && stacks.most_threads == 16);
+  CHECK("init gives the defaults of stacks", stacks.most_stacks == 64 && stacks.most_threads == 16 &&
+                                                 stacks.running_threads == PITOT_RUNNING_UNLESS_FILTERED);
   stacks.most_stacks = 0;
   CHECK("a number of stacks out of range is named",
         pitot_recorder_add_stacks(recorder, &stacks, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::most_stacks is 0"));
   stacks.most_stacks = 1;
-  stacks.reserved = 1;
-  CHECK("and a reserved field",
-        pitot_recorder_add_stacks(recorder, &stacks, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("reserved"));
-  stacks.reserved = 0;
+  stacks.running_threads = 257;
+  CHECK("and a choice that does not exist",
+        pitot_recorder_add_stacks(recorder, &stacks, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("running_threads"));
+  stacks.running_threads = PITOT_RUNNING_NEVER;
   CHECK("stacks are read", pitot_recorder_add_stacks(recorder, &stacks, MESSAGE) == PITOT_OK);
   CHECK("once", pitot_recorder_add_stacks(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
   pitot_recorder_free(recorder);

@@ -825,7 +825,7 @@ class Collectors(WithFolder):
                              (recorder.add_cuda_calls, {"slow_copy_us": 0}), (recorder.add_host, {"rate_hz": 0}),
                              (recorder.add_host, {"thread_rate_hz": 201}), (recorder.add_host, {"most_threads": 0}),
                              (recorder.add_host, {"memory_bytes": 1}), (recorder.add_stacks, {"most_stacks": 0}),
-                             (recorder.add_stacks, {"most_threads": 65})):
+                             (recorder.add_stacks, {"most_threads": 65}), (recorder.add_stacks, {"running_threads": 3})):
             with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
                 add(**options)
 
@@ -1065,7 +1065,7 @@ class Library(unittest.TestCase):
         for enum, prefix in ((pitot.StatusCode, ""), (pitot.Clock, "CLOCK_"), (pitot.Depth, "DEPTH_"),
                              (pitot.CuptiAttach, "ATTACH_"), (pitot.ProfileReplay, "PROFILE_REPLAY_"),
                              (pitot.ProfileMetrics, "PROFILE_METRICS_"), (pitot.OccupancyLimit, "OCCUPANCY_LIMIT_"),
-                             (pitot.Outcome, "OUTCOME_"),
+                             (pitot.Outcome, "OUTCOME_"), (pitot.RunningThreads, "RUNNING_"),
                              (pitot.WaitKind, "WAIT_"), (pitot.BatchClose, "BATCH_")):
             for member in enum:
                 self.assertIn(f"\nconstant PITOT_{prefix}{member.name} {member.value}\n", lines)

@@ -521,11 +521,12 @@ TEST_CASE("doctor lists the machine's evidence about stalled threads", "[doctor]
   CHECK(machine.Says("host_evidence", "CPU frequency (no cpufreq"));
 }
 
-TEST_CASE("doctor says whether stacks of blocked threads can be read", "[doctor]") {
+TEST_CASE("doctor says whether stacks of blocked and of running threads can be read", "[doctor]") {
   Machine machine;
   machine.Ask();
   if (machine.Health("stacks") == "good") {
-    CHECK(machine.Says("stacks", "can be read"));
+    CHECK(machine.Says("stacks", "stacks of blocked threads can be read"));
+    CHECK(machine.Says("stacks", "and stacks of running threads (perf_event_open)"));
   } else {
     CHECK(machine.Says("stacks", "cannot be read: "));
   }

@@ -198,6 +198,33 @@ TEST_CASE("a stack is a moment of the thread that read it", "[stack]") {
   CHECK(stacks[0].args == args);
 }
 
+TEST_CASE("a stack that was read a while ago stands at its own moment, in order with others", "[stack]") {
+  VirtualServer server;
+  server.clock.Advance(1'000 * kMs);
+  const int64_t now_ns = fakes::kStartNs + 1'000 * static_cast<int64_t>(kMs);
+  for (const int64_t age_ms : {0, 30, 10, 500, -5}) {
+    StackSample sample;
+    sample.tid = age_ms;
+    sample.is_native = sample.is_on_cpu = true;
+    sample.own = 0;
+    sample.age_ns = age_ms * static_cast<int64_t>(kMs);
+    for (pitot::Name* name : {&sample.call, &sample.frames[0], &sample.frames[1], &sample.frames[2]})
+      *name = pitot::Intern("");
+    RecordStack(sample);
+  }
+
+  const auto stacks = EventsNamed(server.Trace(), "stack");
+
+  REQUIRE(stacks.size() == 5);
+  const std::pair<const char*, int64_t> expected[] = {{"500", 200}, {"30", 30}, {"10", 10}, {"0", 0}, {"-5", 0}};
+  for (size_t i = 0; i < 5; ++i) {
+    CHECK(stacks[i].args[0].second == expected[i].first);
+    CHECK(stacks[i].begin_ns == now_ns - expected[i].second * static_cast<int64_t>(kMs));
+    CHECK(stacks[i].duration_ns == 0);
+    CHECK(stacks[i].args[1].second == std::to_string(0x300));
+  }
+}
+
 TEST_CASE("a thread that runs, or has ended, is in no system call", "[stack]") {
   CHECK(pitot::SystemCallOf(gettid()).index == pitot::Intern("read").index);  // it reads its own state
   CHECK(pitot::SystemCallOf(1 << 30).index == pitot::Intern("").index);

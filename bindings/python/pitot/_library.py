@@ -109,7 +109,7 @@ class Host(ctypes.Structure):
 
 
 class Stacks(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("most_stacks", c_uint32), ("most_threads", c_uint32), ("reserved", c_uint32)]
+    _fields_ = [("size", c_uint32), ("most_stacks", c_uint32), ("most_threads", c_uint32), ("running_threads", c_uint32)]
 
 
 class Nvtx(ctypes.Structure):

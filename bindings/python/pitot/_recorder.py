@@ -75,6 +75,14 @@ class CuptiAttach(enum.IntEnum):
     NEVER = 2
 
 
+class RunningThreads(enum.IntEnum):
+    """Whether stacks of machine code are read of running threads, too. That needs perf_event_open."""
+
+    UNLESS_FILTERED = 0  # not under a seccomp filter: it may end the process at this call
+    ALWAYS = 1
+    NEVER = 2
+
+
 class Incident(NamedTuple):
     """An incident as the host sees it."""
 
@@ -407,13 +415,15 @@ class Recorder:
                   "memory_bytes": memory_bytes}
         return self._failure_or(lib.recorder_add_host, byref(_filled(lib.Host, lib.host_init, fields)))
 
-    def add_stacks(self, *, most_stacks: Optional[int] = None, most_threads: Optional[int] = None) -> Status:
-        """Reads stacks of machine code of blocked threads while a request is late.
+    def add_stacks(self, *, most_stacks: Optional[int] = None, most_threads: Optional[int] = None,
+                   running_threads: RunningThreads = RunningThreads.UNLESS_FILTERED) -> Status:
+        """Reads stacks of machine code of threads while a request is late, blocked or busy.
 
         Threads of Python have stacks of Python without it (`pitot.start(stacks=True)`). This is for those of native code, which
         hold no interpreter. Incidents say why none can be read ("stacks.not_recorded").
         """
-        fields = {"most_stacks": most_stacks, "most_threads": most_threads}
+        fields = {"most_stacks": most_stacks, "most_threads": most_threads,
+                  "running_threads": lib.constant("running_threads", running_threads)}
         return self._failure_or(lib.recorder_add_stacks, byref(_filled(lib.Stacks, lib.stacks_init, fields)))
 
     def add_nvtx(self, *, capture: bool = True, mirror_scopes: bool = True) -> Status:

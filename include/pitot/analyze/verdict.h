@@ -103,6 +103,7 @@ enum class Proof : uint8_t {
   kMayPollGpu = 23,   // the GPU worked for most of it, and its thread made no recorded call
   kPlaced = 24,       // stacks show where its thread was
   kUncounted = 25,    // code, and no counter shows whether its thread ran or slept
+  kBusy = 26,         // not recorded, and samples show that its thread ran, and where
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;
@@ -140,7 +141,7 @@ struct Cause {
   // queue) with most of the time; then the longest ones of all.
   std::vector<uint32_t> longest;
   int64_t place_ns = 0;  // time in that place
-  StackPlace stacks;     // of code: its function there
+  StackPlace stacks;     // of code, recorded or not: its function there
   Advice advice = {"", ""};
 };
 
@@ -184,7 +185,7 @@ struct VerdictNode {
   uint32_t for_request = model::kNone;  // of a part: the request for which most of it was done in a batch
   BlameSegment at;                      // of a part: the longest segment in the place with most of it
   int64_t place_ns = 0;                 // time in that place
-  StackPlace stacks;                    // of code: its function there
+  StackPlace stacks;                    // of code, recorded or not: its function there
   uint32_t count = 0;                   // kLoad, kSeveral: culprits
   // False: a part says how long, and nothing recorded says why. kLoad: not all others are known to be as usual.
   // kGpuWork: its batch waited in turn for those above.

@@ -103,13 +103,14 @@ struct BlameSegment {
   Culprit by;
 };
 
-// The function in which the code of a thread ran, by stacks of an interpreter read meanwhile.
+// The function in which the code of a thread ran, by stacks read meanwhile.
 struct StackPlace {
   uint32_t event = model::kNone;  // the record of one such stack; kNone: the function is not known
   uint32_t frame = 0;             // of its frames, the function's
   uint32_t agree = 0;             // stacks with that function
   uint32_t at_line = 0;           // of these, at the same line as this one
-  uint32_t asleep = 0;            // stacks in a system call
+  uint32_t asleep = 0;            // stacks in a system call, or otherwise asleep
+  uint32_t on_cpu = 0;            // stacks of machine code, read while it ran
   uint32_t count = 0;             // all stacks
   bool is_known() const { return event != model::kNone; }
 };

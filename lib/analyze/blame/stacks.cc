@@ -21,7 +21,7 @@ namespace {
 // The arguments of a stack, as lib/trace/stack.cc records them.
 enum StackArg : uint32_t { kTid, kOwn, kMissed, kCall, kFrame, kArgsOfStack = 7 };
 constexpr uint32_t kFramesOfStack = 3;
-constexpr uint64_t kNative = 0x100;  // in kOwn
+constexpr uint64_t kNative = 0x100, kOnCpu = 0x200;  // in kOwn
 
 constexpr uint32_t kCode =
     BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost);
@@ -73,8 +73,11 @@ std::string Stacks::Name(uint32_t event, uint32_t number) const {
   return std::string(trace_.strings[static_cast<model::StringId>(Arg(event, number))]);
 }
 
+bool Stacks::IsNative(uint32_t event) const { return (Arg(event, kOwn) & kNative) != 0; }
+bool Stacks::HasRun(uint32_t event) const { return (Arg(event, kOwn) & kOnCpu) != 0; }
+
 uint32_t Stacks::OwnArg(uint32_t event) const {
-  const uint64_t own = Arg(event, kOwn) & ~kNative;
+  const uint64_t own = Arg(event, kOwn) & ~(kNative | kOnCpu);
   return kFrame + static_cast<uint32_t>(own < kFramesOfStack ? own : 0);
 }
 
@@ -100,9 +103,11 @@ void Stacks::Add(const BlameSegment& segment, uint32_t row, std::vector<Read>* r
 // A thread of an interpreter that was in no call may have run, or wanted to: such stacks do not show a sleep. And below
 // an interpreter's frames all its threads look alike.
 void Stacks::LeaveOutUnclear(Blame part, std::vector<Read>* reads) const {
-  const auto is_native = [&](const Read& read) { return (Arg(read.event, kOwn) & kNative) != 0; };
-  if (part == Blame::kHostBlockedUnknown)
-    std::erase_if(*reads, [&](const Read& read) { return !is_native(read) && Call(read.event).empty(); });
+  const auto is_native = [&](const Read& read) { return IsNative(read.event); };
+  const auto may_have_run = [&](const Read& read) {
+    return is_native(read) ? HasRun(read.event) : Call(read.event).empty();
+  };
+  if (part == Blame::kHostBlockedUnknown) std::erase_if(*reads, may_have_run);
   if (!std::all_of(reads->begin(), reads->end(), is_native)) std::erase_if(*reads, is_native);
 }
 
@@ -111,6 +116,7 @@ Stacks::Seen Stacks::Count(const std::vector<uint32_t>& events) const {
   seen.count = static_cast<uint32_t>(events.size());
   std::map<uint64_t, std::map<uint64_t, std::pair<uint32_t, uint32_t>>> places;  // frame, call: how many, and one
   for (const uint32_t event : events) {
+    if (HasRun(event)) continue;  // OfCode
     auto& [count, one] = places[Arg(event, OwnArg(event))][Arg(event, kCall)];
     if (count++ == 0) one = event;
   }
@@ -159,24 +165,32 @@ bool Stacks::IsSameCode(const BlameSegment& one, const BlameSegment& other) cons
   return one.event == other.event || trace_.EventName(one.event) == trace_.EventName(other.event);
 }
 
-// A stack stands for the time until the next one, up to `most_ns`: code keeping the interpreter's lock is not seen.
-// Returns the time they stand for together.
-int64_t Stacks::AddCode(const BlameSegment& segment, Counters counters, int64_t most_ns,
-                        std::vector<uint32_t>* events) const {
-  const std::vector<uint32_t>& all = of_threads_[segment.thread];
+// A stack stands for the time until the next one, up to a part of the whole: code keeping the interpreter's lock is not
+// seen. Stacks that do not count leave no gap.
+template <class Counts> Stacks::CodeRead Stacks::ReadCode(const std::vector<BlameSegment>& segments,
+                                                          const BlameSegment& at, const Counts& counts) const {
+  const std::vector<uint32_t>& all = of_threads_[at.thread];
   const std::vector<int64_t>& begins = trace_.events.begin_ns;
-  auto at = std::partition_point(all.begin(), all.end(), [&](uint32_t one) { return begins[one] < segment.begin_ns; });
-  int64_t covered_ns = 0, last_ns = segment.end_ns;
-  const auto cover_to = [&](int64_t ns) { covered_ns += std::clamp<int64_t>(ns - last_ns, 0, most_ns); };
-  for (; at != all.end() && begins[*at] < segment.end_ns; ++at) {
-    const bool has_run = counters == Counters::kKnown;
-    if ((Arg(*at, kOwn) & kNative) != 0 || (has_run && !Call(*at).empty())) continue;
-    cover_to(begins[*at]);
-    last_ns = begins[*at];
-    events->push_back(*at);
+  CodeRead read;
+  int64_t whole_ns = 0, covered_ns = 0;
+  for (const BlameSegment& one : segments) whole_ns += IsSameCode(one, at) ? one.end_ns - one.begin_ns : 0;
+  for (const BlameSegment& one : segments) {
+    if (!IsSameCode(one, at)) continue;
+    auto event = std::partition_point(all.begin(), all.end(), [&](uint32_t row) { return begins[row] < one.begin_ns; });
+    int64_t last_ns = one.end_ns;
+    const auto cover_to = [&](int64_t ns) {
+      covered_ns += std::clamp<int64_t>(ns - last_ns, 0, whole_ns / kLeastSpread);
+    };
+    for (; event != all.end() && begins[*event] < one.end_ns; ++event) {
+      if (!counts(*event)) continue;
+      cover_to(begins[*event]);
+      last_ns = begins[*event];
+      read.events.push_back(*event);
+    }
+    cover_to(one.end_ns);
   }
-  cover_to(segment.end_ns);
-  return covered_ns;
+  read.is_covered = !read.events.empty() && 2 * covered_ns >= whole_ns;
+  return read;
 }
 
 // A function counts once in a stack. Among those in enough stacks, the one most often innermost is taken.
@@ -199,7 +213,8 @@ StackPlace Stacks::MostCommon(const std::vector<uint32_t>& events) const {
       if (number == own) ++function.innermost;
       function.lines[{Arg(event, number), Arg(event, kCall)}].emplace_back(event, number - kFrame);
     }
-    if (!Call(event).empty()) ++place.asleep;
+    if (HasRun(event)) ++place.on_cpu;
+    if (IsNative(event) ? !HasRun(event) : !Call(event).empty()) ++place.asleep;
   }
   const Function* most = nullptr;
   for (const auto& [name, function] : functions) {
@@ -217,14 +232,20 @@ StackPlace Stacks::MostCommon(const std::vector<uint32_t>& events) const {
 }
 
 StackPlace Stacks::OfCode(const std::vector<BlameSegment>& segments, const BlameSegment& at, Counters counters) const {
-  if ((kCode & BlameBit(at.blame)) == 0 || at.thread >= of_threads_.size()) return {};
-  int64_t whole_ns = 0, covered_ns = 0;
-  for (const BlameSegment& one : segments) whole_ns += IsSameCode(one, at) ? one.end_ns - one.begin_ns : 0;
-  std::vector<uint32_t> events;
-  for (const BlameSegment& one : segments) {
-    if (IsSameCode(one, at)) covered_ns += AddCode(one, counters, whole_ns / kLeastSpread, &events);
-  }
-  return 2 * covered_ns < whole_ns ? StackPlace() : MostCommon(events);
+  const bool is_code = (kCode & BlameBit(at.blame)) != 0;
+  if ((!is_code && at.blame != Blame::kUntraced) || at.thread >= of_threads_.size()) return {};
+  const bool is_counted = is_code && counters == Counters::kKnown;
+  const CodeRead interpreted =
+      ReadCode(segments, at, [&](uint32_t event) { return !IsNative(event) && (!is_counted || Call(event).empty()); });
+  if (is_code ? interpreted.is_covered : !interpreted.events.empty())
+    return is_code ? MostCommon(interpreted.events) : StackPlace();
+  const CodeRead native =
+      ReadCode(segments, at, [&](uint32_t event) { return IsNative(event) && (!is_counted || HasRun(event)); });
+  if (!native.is_covered) return {};
+  const StackPlace place = MostCommon(native.events);
+  // Stacks of sleeping threads alone say nothing about code: they had been read where no others could be.
+  const bool is_enough = is_code ? place.on_cpu != 0 : IsSure(place.on_cpu, place.count);
+  return is_enough ? place : StackPlace();
 }
 
 std::string Stacks::Text(const StackPlace& place) const {

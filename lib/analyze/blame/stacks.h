@@ -40,9 +40,10 @@ class Stacks {
 
   // Counters show the code at work; otherwise it may have slept.
   enum class Counters : uint8_t { kKnown, kUnknown };
-  // The innermost function in most stacks of code like `at`: the same part, thread and scope. Stacks of an interpreter
-  // count, if read in the time of these segments. With counters, stacks asleep do not count. Known if enough agree, and
-  // cover half of that time.
+  // The innermost function in most stacks of code like `at`: the same part, thread and scope. Stacks count that were
+  // read in the time of these segments: an interpreter's, or those of machine code if samples of the running thread are
+  // among them. With counters, stacks asleep do not count. Known if enough agree, and cover half of that time. Time
+  // that is not recorded has a function if the thread ran: in samples of machine code, and in no interpreter.
   StackPlace OfCode(const std::vector<BlameSegment>& segments, const BlameSegment& at, Counters counters) const;
   // "_merge (scheduler.py:412)"; "_merge (scheduler.py)" if it was at several lines.
   std::string Text(const StackPlace& place) const;
@@ -68,10 +69,18 @@ class Stacks {
   void LeaveOutUnclear(Blame part, std::vector<Read>* reads) const;
   Seen Count(const std::vector<uint32_t>& events) const;
   bool IsSameCode(const BlameSegment& one, const BlameSegment& other) const;
-  int64_t AddCode(const BlameSegment& segment, Counters counters, int64_t most_ns, std::vector<uint32_t>* events) const;
+  // Stacks of code, and whether they cover half of it.
+  struct CodeRead {
+    std::vector<uint32_t> events;
+    bool is_covered = false;
+  };
+  template <class Counts>
+  CodeRead ReadCode(const std::vector<BlameSegment>& segments, const BlameSegment& at, const Counts& counts) const;
   StackPlace MostCommon(const std::vector<uint32_t>& events) const;
   uint64_t Arg(uint32_t event, uint32_t number) const;
   std::string Name(uint32_t event, uint32_t number) const;
+  bool IsNative(uint32_t event) const;  // a stack of machine code
+  bool HasRun(uint32_t event) const;    // it was read while the thread ran
   // The number of the argument with the place's frame.
   uint32_t OwnArg(uint32_t event) const;
 

@@ -18,6 +18,11 @@ struct AdviceRow {
   Proof proof;
   Advice advice;
 };
+constexpr Advice kLookAtCode = {
+    "look_at_code",
+    "Look at the function that the stacks show: find out why it ran longer than usual. Give it less to do, make it "
+    "faster, cache its result, or move it to another thread or process."};
+
 // The first row that fits.
 constexpr AdviceRow kRows[] = {
     {BlameBit(Blame::kBatchWindow),
@@ -76,12 +81,9 @@ constexpr AdviceRow kRows[] = {
      {"watch_threads",
       "Nothing recorded shows whether this code ran or slept. Record threads (pitot::host, docs/guide/host.md), and "
       "annotate their waits with PITOT_WAIT. If it ran, pitot top shows which scope grew."}},
-    {BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost),
-     kAnyClose,
-     Proof::kPlaced,
-     {"look_at_code",
-      "Look at the function that the stacks show: find out why it ran longer than usual. Give it less to do, make it "
-      "faster, cache its result, or move it to another thread or process."}},
+    {BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost), kAnyClose,
+     Proof::kPlaced, kLookAtCode},
+    {BlameBit(Blame::kUntraced), kAnyClose, Proof::kBusy, kLookAtCode},
     {BlameBit(Blame::kHostOncpuPre),
      kAnyClose,
      kAnyProof,

@@ -47,8 +47,12 @@ constexpr MechanismWords kMechanisms[kBlames] = {
     {"spent ", " for no recorded reason"},
 };
 
-// Said of code that may have slept.
-constexpr const char* kRunningOrAsleep = ", running or asleep";
+// Code that may have been something else.
+bool IsUnclear(const Took& took) { return !took.is_counted && took.blame != Blame::kUntraced; }
+// Said of it. A thread that waits for a CPU is not sampled.
+std::string UnclearWords(const Took& took) {
+  return took.has_run ? ", running or waiting for a CPU" : ", running or asleep";
+}
 
 bool IsPlacePhrase(std::string_view place) { return place.substr(0, 3) == "in " || place.substr(0, 3) == "on "; }
 bool FollowsDirectly(std::string_view place) { return IsPlacePhrase(place) || place[0] == '"'; }
@@ -57,7 +61,9 @@ std::string InPlace(const std::string& place) { return IsPlacePhrase(place) ? pl
 }  // namespace
 
 std::string Mechanism(const Took& took) {
-  if (!took.is_counted) return "spent " + took.time + " in code" + kRunningOrAsleep;
+  if (took.has_run && took.blame == Blame::kUntraced)
+    return std::string("was busy") + (took.is_counted ? "" : ", or waited for a CPU,") + " for " + took.time;
+  if (IsUnclear(took)) return "spent " + took.time + " in code" + UnclearWords(took);
   if (took.may_await_driver) return "spent " + took.time + " loading code, or waiting for the driver";
   const auto row = static_cast<uint32_t>(took.blame);
   const MechanismWords& words = kMechanisms[row < kBlames ? row : static_cast<uint32_t>(Blame::kUntraced)];
@@ -68,7 +74,8 @@ std::string MechanismAt(const Took& took, const std::string& place) {
   const std::string text = Mechanism(took);
   if (place.empty()) return text;
   if (!FollowsDirectly(place)) return text + ": " + place;
-  return took.is_counted ? text + " " + InPlace(place) : "spent " + took.time + " " + InPlace(place) + kRunningOrAsleep;
+  return IsUnclear(took) ? "spent " + took.time + " " + InPlace(place) + UnclearWords(took)
+                         : text + " " + InPlace(place);
 }
 
 std::string MechanismSeenAt(const Took& took, const std::string& place) {

@@ -14,7 +14,8 @@ namespace pitot::verdict {
 struct Took {
   Blame blame;
   std::string time;        // a duration in words
-  bool is_counted = true;  // false: code, and no counter shows whether its thread ran or slept
+  bool is_counted = true;  // false: code or not recorded, and no counter shows whether its thread had a CPU
+  bool has_run = false;    // code or not recorded, and samples show that its thread did not sleep
   bool may_await_driver = false;
 };
 

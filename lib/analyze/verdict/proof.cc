@@ -113,11 +113,37 @@ Doubtful DoubtfulOf(const blame::Index& index, const BlameSegment& segment) {
   return {device != nullptr || are_seen ? 0 : segment.end_ns - segment.begin_ns, 0};
 }
 
+bool HasCounters(const blame::Index& index, const BlameSegment& segment) {
+  return index.host.IsKnown(segment.thread, segment.begin_ns, segment.end_ns);
+}
+
+int64_t Length(const BlameSegment& segment) { return segment.end_ns - segment.begin_ns; }
+
+// Null: there is none.
+const BlameSegment* LongestOf(const RequestBlame& blame, Blame part) {
+  const BlameSegment* longest = nullptr;
+  for (const BlameSegment& segment : blame.segments) {
+    if (segment.blame == part && (longest == nullptr || Length(segment) > Length(*longest))) longest = &segment;
+  }
+  return longest;
+}
+
+// Whether samples show the function in which the thread was busy, in most of the time that is not recorded.
+bool IsBusy(const blame::Index& index, const RequestBlame& blame) {
+  if (!HasRun(StacksOfPart(index, blame, Blame::kUntraced))) return false;
+  const uint32_t thread = LongestOf(blame, Blame::kUntraced)->thread;
+  int64_t there_ns = 0;
+  for (const BlameSegment& segment : blame.segments) {
+    if (segment.blame == Blame::kUntraced && segment.thread == thread) there_ns += Length(segment);
+  }
+  return 4 * there_ns >= 3 * blame.blame[Blame::kUntraced];
+}
+
 }  // namespace
 
 bool IsCounted(const blame::Index& index, const BlameSegment& segment) {
-  return (kOnCpu & BlameBit(segment.blame)) == 0 ||
-         index.host.IsKnown(segment.thread, segment.begin_ns, segment.end_ns);
+  constexpr uint32_t kMayLackCpu = kOnCpu | BlameBit(Blame::kUntraced);
+  return (kMayLackCpu & BlameBit(segment.blame)) == 0 || HasCounters(index, segment);
 }
 
 bool MayAwaitDriver(const blame::Index& index, const BlameSegment& segment) {
@@ -129,8 +155,15 @@ bool MayAwaitDriver(const blame::Index& index, const BlameSegment& segment) {
 
 StackPlace StacksOfCode(const blame::Index& index, const std::vector<BlameSegment>& segments, const BlameSegment& at) {
   using Counters = blame::Stacks::Counters;
-  return index.stacks.OfCode(segments, at, IsCounted(index, at) ? Counters::kKnown : Counters::kUnknown);
+  return index.stacks.OfCode(segments, at, HasCounters(index, at) ? Counters::kKnown : Counters::kUnknown);
 }
+
+StackPlace StacksOfPart(const blame::Index& index, const RequestBlame& blame, Blame part) {
+  const BlameSegment* const longest = LongestOf(blame, part);
+  return longest == nullptr ? StackPlace() : StacksOfCode(index, blame.segments, *longest);
+}
+
+bool HasRun(const StackPlace& place) { return place.is_known() && blame::Stacks::IsSure(place.on_cpu, place.count); }
 
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(false, trace, blame); }
 bool IsDeviceSleep(const model::Trace& trace, const RequestBlame& blame) { return IsSleepFor(true, trace, blame); }
@@ -166,6 +199,7 @@ bool IsStill(const blame::Index& index, const RequestBlame& blame, Blame part) {
 }
 
 bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part) {
+  if (part == Blame::kUntraced && IsBusy(index, blame)) return true;
   const blame::Stacks::Seen seen = index.stacks.Of(blame.segments, part);
   if (!seen.is_sure() || 2 * seen.covered_ns < blame.blame[part]) return false;
   return part != Blame::kUntraced || 4 * seen.asleep >= 3 * seen.count;
@@ -234,7 +268,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       [[fallthrough]];
     case Blame::kHostOncpuPre:
     case Blame::kHostOncpuPost:
-      if (!IsCounted(index, longest)) return Proof::kUncounted;
+      if (!IsCounted(index, longest) && !HasRun(cause.stacks)) return Proof::kUncounted;
       return cause.stacks.is_known() ? Proof::kPlaced : Proof::kNone;
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:
@@ -255,7 +289,7 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
     case Blame::kUntraced:
       if (IsStill(index, blame, cause.blame)) return Proof::kStoodStill;
-      if (IsPlaced(index, blame, cause.blame)) return Proof::kPlaced;
+      if (IsPlaced(index, blame, cause.blame)) return cause.stacks.is_known() ? Proof::kBusy : Proof::kPlaced;
       return IsUnseen(longest) ? Proof::kUnseen : Proof::kNone;
     default:
       return Proof::kNone;

@@ -18,15 +18,20 @@ bool IsStolen(const model::Trace& trace, const BlameSegment& segment);
 // Whether a segment's thread was in an unfinished scope, and nothing says whether it ran.
 bool IsUnseen(const BlameSegment& segment);
 
-// Whether counters of a segment's thread show if it ran or slept; true for all but code.
+// Whether counters of a segment's thread show if it had a CPU; true for all but code and time that is not recorded.
 bool IsCounted(const blame::Index& index, const BlameSegment& segment);
 
 // Whether a segment is a slow call for a kernel, and nothing shows that its thread ran: it may have waited for the
 // driver.
 bool MayAwaitDriver(const blame::Index& index, const BlameSegment& segment);
 
-// The function of code like `at` among the segments, by stacks (Stacks::OfCode).
+// The function of code like `at` among the segments, by stacks (Stacks::OfCode). Unrecorded time has one if the thread
+// was busy.
 StackPlace StacksOfCode(const blame::Index& index, const std::vector<BlameSegment>& segments, const BlameSegment& at);
+// The same for the longest segment of a part.
+StackPlace StacksOfPart(const blame::Index& index, const RequestBlame& blame, Blame part);
+// Whether samples show that the thread did not sleep there: it ran, or waited for a CPU.
+bool HasRun(const StackPlace& place);
 
 // Whether most of a request's sleep was in waits recorded by the program. These name the resource, not its holder. A
 // wait for a GPU (WaitKind::kDevice) names nothing: the question is what the GPU did.
@@ -44,8 +49,8 @@ GpuDoubt MayAwaitGpu(const blame::Index& index, const RequestBlame& blame);
 // Whether most of such a part was while the whole process stood still: blocked for no recorded reason, or not recorded.
 bool IsStill(const blame::Index& index, const RequestBlame& blame, Blame part);
 
-// Whether stacks show where the thread was in most of such a part: blocked for no recorded reason, or not recorded and
-// asleep in a system call.
+// Whether stacks show where the thread was in most of such a part: blocked for no recorded reason; or not recorded, and
+// busy or asleep in a system call.
 bool IsPlaced(const blame::Index& index, const RequestBlame& blame, Blame part);
 
 // Whether most of the model code and sleep of a request may be another's work in the same batch, or something else

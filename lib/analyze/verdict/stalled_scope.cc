@@ -6,6 +6,7 @@
 #include "analyze/blame/stacks.h"
 #include "analyze/blame/walk_waits.h"
 #include "analyze/verdict/place.h"
+#include "analyze/verdict/proof.h"
 #include "base/causes.h"
 #include "base/columns.h"
 #include "model/request_text.h"
@@ -126,7 +127,8 @@ class Stalled {
       const blame::Stacks::Seen seen = index_.stacks.Of(time);
       if (seen.is_known()) return index_.stacks.Place(seen.event) + blame::Stacks::CountText(seen);
     }
-    return "";
+    const StackPlace busy = StacksOfCode(index_, {time}, time);
+    return busy.is_known() ? index_.stacks.Text(busy) + blame::Stacks::CountText(busy.agree, busy.count) : "";
   }
 
   const blame::Index& index_;

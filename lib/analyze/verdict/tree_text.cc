@@ -133,7 +133,7 @@ class TreeTeller {
   // A predicate of the request or culprit above.
   std::string PartText(const VerdictNode& node, bool is_last) const {
     const std::string time = Duration(node.ns);
-    const Took took{node.blame, time, IsCounted(index_, node.at), MayAwaitDriver(index_, node.at)};
+    const Took took{node.blame, time, IsCounted(index_, node.at), HasRun(node.stacks), MayAwaitDriver(index_, node.at)};
     std::string text;
     // The event of a wait for an interpreter's lock is whatever the thread was in: the lock has no name.
     const bool is_named = node.blame == Blame::kHostLock && node.at.event != kNone;
@@ -149,7 +149,7 @@ class TreeTeller {
       text = (10 * node.place_ns >= 9 * node.ns ? MechanismSeenAt(took, place)
                                                 : MechanismPartlyAt(took, place, Duration(node.place_ns))) +
              blame::Stacks::CountText(seen);
-    } else if (node.blame == Blame::kUntraced && node.at.event == kNone && node.hops > 0) {
+    } else if (node.blame == Blame::kUntraced && node.at.event == kNone && node.hops > 0 && !took.has_run) {
       text = "did something unrecorded for " + time + ", outside of all scopes " + Places(index_).Text(node.at);
     } else {
       const std::string place = Places(index_).Text(node.at);

@@ -156,6 +156,8 @@ Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blam
     if (MayAwaitDriver(index, segment)) in_driver_ns += ns;
   }
   if (2 * proved_ns >= all_ns) return {};
+  if ((kOnCpu & BlameBit(blame)) != 0 && HasRun(StacksOfPart(index, request, blame)))
+    return {kUncounted, "it may have waited for a CPU: no counter shows its thread on one"};
   return 2 * in_driver_ns >= all_ns ? Doubt{kFirstSeen, "it may have waited for the driver"} : unless_proved;
 }
 

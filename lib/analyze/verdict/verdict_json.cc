@@ -431,23 +431,28 @@ class Writer {
   void StacksIn(const BlameSegment& segment) {
     const blame::Index& index = index_.data()->index;
     const blame::Stacks::Seen seen = index.stacks.Of(segment);
-    if (seen.is_known()) return StacksAt(index.stacks.Place(seen.event), seen.event, seen.agree, seen.count);
-    StacksOf(StacksOfCode(index, {segment}, segment));
+    if (!seen.is_known()) return StacksOf(StacksOfCode(index, {segment}, segment));
+    StackPlace place;
+    place.event = seen.event;
+    place.agree = seen.agree;
+    place.count = seen.count;
+    StacksAt(index.stacks.Place(seen.event), place);
   }
   void StacksOf(const StackPlace& place) {
-    if (!place.is_known()) return;
-    StacksAt(index_.data()->index.stacks.Text(place), place.event, place.agree, place.count);
+    if (place.is_known()) StacksAt(index_.data()->index.stacks.Text(place), place);
   }
-  void StacksAt(const std::string& place, uint32_t event, uint32_t agree, uint32_t count) {
+  void StacksAt(const std::string& text, const StackPlace& place) {
+    const uint32_t event = place.event;
     const blame::Stacks& stacks = index_.data()->index.stacks;
     json_.Key("stacks").Begin('{');
-    json_.Key("place").Text(place);
+    json_.Key("place").Text(text);
     if (const std::string call = stacks.Call(event); !call.empty()) json_.Key("system_call").Text(call);
     json_.Key("frames").Begin('[');
     for (const std::string& frame : stacks.Frames(event)) json_.Text(frame);
     json_.End();
-    json_.Key("agree").Int(agree);
-    json_.Key("count").Int(count);
+    json_.Key("agree").Int(place.agree);
+    json_.Key("count").Int(place.count);
+    if (place.on_cpu != 0) json_.Key("on_cpu").Int(place.on_cpu);
     json_.Key("at_ns").Int(trace_.events.begin_ns[event] - blame_.begin_ns);
     json_.End();
   }

@@ -44,9 +44,14 @@ constinit base::OneInProcess g_only;
 constinit trace::NameQuota g_names;
 
 // Why a stack is missing, counted since the start.
-enum Missing : uint32_t { kRan, kWentOn, kOverBudget, kNotUnwound, kMissingKinds };
-constexpr const char* kMissingWords[kMissingKinds] = {"threads ran", "threads went on meanwhile",
-                                                      "stacks were beyond the budget", "stacks could not be unwound"};
+enum Missing : uint32_t { kRan, kWentOn, kOverBudget, kNotUnwound, kNoRoom, kTooOld, kMissingKinds };
+constexpr const char* kMissingWords[kMissingKinds] = {
+    "threads ran",
+    "threads went on meanwhile",
+    "stacks were beyond the budget",
+    "stacks could not be unwound",
+    "running threads were beyond the limit of descriptors, locked memory or 16",
+    "stacks came too late"};
 
 // A small file of /proc. An error: errno; the text is then empty.
 struct ProcFile {
@@ -90,16 +95,25 @@ struct Shared {
     std::vector<Frame> frames;
   };
   std::unordered_map<int64_t, Seen> seen;
+  std::vector<int64_t> running;  // threads of this look
+  Sample sample;
 
   base::Mutex mutex;
-  std::string refused PITOT_GUARDED_BY(mutex);  // why no stack can be had; "": they can
+  std::string refused PITOT_GUARDED_BY(mutex);          // why no stack can be had; "": they can
+  std::string refused_running PITOT_GUARDED_BY(mutex);  // why none of running threads
   uint64_t missing[kMissingKinds] PITOT_GUARDED_BY(mutex) = {};
 
   void Run() noexcept;
   int64_t Look(int64_t now_ns);
   void Refill(int64_t now_ns);
+  bool HasBudget() const { return stacks_left >= 1 && cpu_left_ns > 0; }
+  template <class Work> void Spend(const Work& work);
   void Take(int64_t tid);
-  void Record(int64_t tid, int64_t call, const std::vector<Frame>& frames);
+  void TakeSamples();
+  void TakeSample();
+  void SampleRunning();
+  void EndSamples(uint32_t but = 0);
+  void Record(const std::vector<Frame>& frames, StackSample stack);
   void EndLateness();
   void Forget(int64_t now_ns) {
     fresh_ns = now_ns;
@@ -115,6 +129,10 @@ struct Shared {
     const base::MutexLock lock(&mutex);
     refused = why;
   }
+  void RefuseRunning(const std::string& why) {
+    const base::MutexLock lock(&mutex);
+    refused_running = why;
+  }
 };
 
 void Shared::Run() noexcept {
@@ -126,6 +144,7 @@ void Shared::Run() noexcept {
     } catch (const std::exception&) {}  // out of memory, the look is missed
     if (!stop.load(std::memory_order_acquire)) environment.timer->WaitUntil(next_ns);
   }
+  EndSamples();
 }
 
 // Returns when to look again.
@@ -141,17 +160,25 @@ int64_t Shared::Look(int64_t now_ns) {
   Refill(now_ns);
   const uint32_t taken = std::min(found, options.most_threads);
   if (found > taken) Miss(kOverBudget, found - taken);
+  TakeSamples();
+  running.clear();
   for (uint32_t i = 0; i < taken; ++i) {
-    if (stacks_left < 1 || cpu_left_ns <= 0) {
+    if (!HasBudget()) {
       Miss(kOverBudget, taken - i);
       break;
     }
-    const int64_t before_ns = environment.cpu_ns();
-    Take(tids[i]);
-    cpu_left_ns -= environment.cpu_ns() - before_ns;
+    Spend([&] { Take(tids[i]); });
   }
+  EndSamples(HasBudget() ? taken : 0);
+  SampleRunning();
   due_ns = now_ns + std::min((now_ns - late_since_ns) / kPausePart, kMostPauseNs);
   return now_ns + kTickNs;
+}
+
+template <class Work> void Shared::Spend(const Work& work) {
+  const int64_t before_ns = environment.cpu_ns();
+  work();
+  cpu_left_ns -= environment.cpu_ns() - before_ns;
 }
 
 void Shared::Refill(int64_t now_ns) {
@@ -171,7 +198,7 @@ void Shared::Take(int64_t tid) {
   if (file.error == ENOENT || file.error == ESRCH) return;  // it has ended
   if (file.error != 0) return Refuse(WhyNoCalls(file.error));
   trace::SystemCall call;
-  if (!trace::ParseSystemCall(file.text.c_str(), &call)) return Miss(kRan);
+  if (!trace::ParseSystemCall(file.text.c_str(), &call)) return running.push_back(tid);
   const std::string before = state(file);
   Seen& last = seen[tid];
   if (last.state != before) {
@@ -182,30 +209,77 @@ void Shared::Take(int64_t tid) {
   last.state = before;
   stacks_left -= 1;
   if (last.frames.empty()) return Miss(kNotUnwound);
-  Record(tid, call.number, last.frames);
+  StackSample stack;
+  stack.tid = tid;
+  stack.call = trace::SystemCallName(call.number);
+  Record(last.frames, stack);
 }
 
-// The innermost frame, the innermost outside of the runtime, and its caller.
-void Shared::Record(int64_t tid, int64_t call, const std::vector<Frame>& frames) {
+// The samples of running threads since the last look.
+void Shared::TakeSamples() {
+  if (environment.sampler == nullptr) return;
+  while (environment.sampler->Take(&sample)) {
+    if (HasBudget())
+      Spend([&] { TakeSample(); });
+    else
+      Miss(kOverBudget);
+  }
+}
+
+void Shared::TakeSample() {
+  StackSample stack;
+  stack.tid = sample.tid;
+  stack.call = Intern("");
+  stack.is_on_cpu = true;
+  stack.age_ns = environment.timer->NowNs() - sample.at_ns;
+  if (stack.age_ns > StackSample::kOldestNs) return Miss(kTooOld);
+  stacks_left -= 1;
+  const std::vector<Frame> frames = environment.unwinder->UnwindSample(sample);
+  if (frames.empty()) return Miss(kNotUnwound);
+  Record(frames, stack);
+}
+
+// Begins to sample threads that ran in this look. The first one after a pause may wait for the kernel.
+void Shared::SampleRunning() {
+  for (const int64_t tid : running) {
+    if (!HasBudget()) {
+      Miss(kOverBudget);
+      continue;
+    }
+    auto begun = Sampler::Begun::kRefused;
+    if (environment.sampler != nullptr) Spend([&] { begun = environment.sampler->Begin(tid); });
+    if (begun == Sampler::Begun::kNoRoom) Miss(kNoRoom);
+    if (begun == Sampler::Begun::kRefused) Miss(kRan);
+  }
+  if (environment.sampler != nullptr) RefuseRunning(environment.sampler->why_not());
+}
+
+// Ends the sampling of all threads but the first ones of `tids`.
+void Shared::EndSamples(uint32_t but) {
+  if (environment.sampler == nullptr) return;
+  Spend([&] { environment.sampler->EndAllBut(tids.data(), but); });
+}
+
+// The innermost frame, the innermost outside of the runtime, and its callers.
+void Shared::Record(const std::vector<Frame>& frames, StackSample stack) {
   const auto own = static_cast<size_t>(
       std::find_if(frames.begin(), frames.end(), [](const Frame& frame) { return !frame.is_runtime; }) -
       frames.begin());
-  StackSample sample;
-  sample.tid = tid;
-  sample.is_native = true;
-  sample.call = trace::SystemCallName(call);
-  sample.own = own == frames.size() ? StackSample::kFrames : own == 0 ? 0 : 1;
-  sample.missed = std::exchange(missed, 0);
-  for (Name& name : sample.frames) name = Intern("");
-  sample.frames[0] = g_names.Intern(frames[0].text, kMostNames);
+  stack.is_native = true;
+  stack.own = own == frames.size() ? StackSample::kFrames : own == 0 ? 0 : 1;
+  stack.missed = std::exchange(missed, 0);
+  for (Name& name : stack.frames) name = Intern("");
+  stack.frames[0] = g_names.Intern(frames[0].text, kMostNames);
   for (size_t i = 1; i < StackSample::kFrames; ++i) {
     const size_t from = (own == 0 || own == frames.size() ? 0 : own - 1) + i;
-    if (from < frames.size()) sample.frames[i] = g_names.Intern(frames[from].text, kMostNames);
+    if (from < frames.size()) stack.frames[i] = g_names.Intern(frames[from].text, kMostNames);
   }
-  RecordStack(sample);
+  RecordStack(stack);
 }
 
 void Shared::EndLateness() {
+  TakeSamples();
+  EndSamples();
   late_since_ns = due_ns = 0;
   Forget(0);
   if (missed == 0) return;
@@ -221,7 +295,10 @@ Status Check(const StackOptions& options) {
     return Error(StatusCode::kInvalidArgument, "StackOptions::%s is %u; it must be 1 to %u", name, value, most);
   };
   if (Status s = check("most_stacks", options.most_stacks, 1024); !s.ok()) return s;
-  return check("most_threads", options.most_threads, 64);
+  if (Status s = check("most_threads", options.most_threads, 64); !s.ok()) return s;
+  if (options.running_threads <= RunningThreads::kNever) return {};
+  return Error(StatusCode::kInvalidArgument, "StackOptions::running_threads is %u; it must be 0 to 2",
+               static_cast<unsigned>(options.running_threads));
 }
 
 class StackCollector final : public Collector {
@@ -234,12 +311,13 @@ class StackCollector final : public Collector {
   Status Start() noexcept override;
   void Stop() noexcept override;
   uint64_t IncidentBytes() const noexcept override { return 0; }
-  uint64_t HeldBytes() const noexcept override { return kNamesBytes; }
+  uint64_t HeldBytes() const noexcept override { return kNamesBytes + kSampleBytes; }
   void Keep(int64_t /*begin_ns*/, KeepFor /*what*/) noexcept override {}  // stacks are events of its thread
   void AddTo(TraceBuilder& trace) override;
 
  private:
   static constexpr uint64_t kNamesBytes = 256 << 10;  // names of frames by instruction, at most
+  static constexpr uint64_t kSampleBytes = Sampler::kMostThreads * Sampler::kRingBytes;
 
   // In the child of a fork there is no thread, and locks it held are never released.
   bool IsOurs() const noexcept { return has_started_ && getpid() == pid_; }
@@ -284,6 +362,8 @@ void StackCollector::AddTo(TraceBuilder& trace) {
   {
     const base::MutexLock lock(&shared_->mutex);
     refused = shared_->refused;
+    if (refused.empty() && !shared_->refused_running.empty())
+      refused = "of running threads: " + shared_->refused_running;
     for (uint32_t why = 0; why < kMissingKinds; ++why) {
       if (shared_->missing[why] == 0) continue;
       left_out += (left_out.empty() ? "" : ", ") + std::to_string(shared_->missing[why]) + " " + kMissingWords[why];
@@ -301,10 +381,12 @@ int64_t OwnCpuNs() noexcept {
 
 }  // namespace
 
-Environment SystemEnvironment() {
+Environment SystemEnvironment(RunningThreads running_threads) {
   Environment environment;
   environment.timer = std::make_shared<base::SystemTimer>();
   environment.unwinder = OpenUnwinder(&environment.why_not);
+  if (running_threads != RunningThreads::kNever)
+    environment.sampler = std::make_unique<Sampler>(SystemKernel(), running_threads);
   environment.find_late = FindLateThreads;
   environment.cpu_ns = OwnCpuNs;
   return environment;
@@ -327,7 +409,7 @@ PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Collector> MakeStackCollector(const StackOptions& options) noexcept {
   try {
-    return stacks::MakeCollector(options, stacks::SystemEnvironment());
+    return stacks::MakeCollector(options, stacks::SystemEnvironment(options.running_threads));
   } catch (...) {
     return nullptr;
   }

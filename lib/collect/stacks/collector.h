@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/timer.h"
+#include "collect/stacks/sampler.h"
 #include "collect/stacks/unwinder.h"
 #include "pitot/collect/stacks.h"
 
@@ -18,6 +19,7 @@ struct Environment {
   std::shared_ptr<base::Timer> timer;
   std::unique_ptr<Unwinder> unwinder;  // null: no stacks, for the reason `why_not`
   std::string why_not;
+  std::unique_ptr<Sampler> sampler;  // null: no stacks of running threads
   // As FindLateThreads (pitot/stack.h).
   uint32_t (*find_late)(int64_t* tids, uint32_t most) noexcept = nullptr;
   // CPU time of the calling thread, ns.
@@ -25,9 +27,9 @@ struct Environment {
 };
 
 // The environment of the real system.
-Environment SystemEnvironment();
+Environment SystemEnvironment(RunningThreads running_threads);
 
-// Why stacks cannot be read on this machine; "": they can.
+// Why stacks of sleeping threads cannot be read on this machine; "": they can.
 std::string WhyNoStacks();
 
 // Makes the collector. Throws when out of memory.

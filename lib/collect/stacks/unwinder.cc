@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <new>
@@ -24,7 +25,7 @@ namespace {
 // The used parts of libdw's ABI (elfutils/libdwfl.h), which has not changed since 0.158 of 2014.
 using Session = struct OpaqueSession*;  // Dwfl
 using Module = struct OpaqueModule*;
-using Thread = struct OpaqueThread*;
+using ThreadOfSession = struct OpaqueThread*;
 using State = struct OpaqueState*;  // of a frame
 using Elf = struct OpaqueElf*;
 
@@ -38,9 +39,9 @@ struct ThreadFunctions {
   pid_t (*next_thread)(Session, void* context, void** thread);
   bool (*get_thread)(Session, pid_t tid, void* context, void** thread);
   bool (*read_memory)(Session, uint64_t at, uint64_t* value, void* context);
-  bool (*set_registers)(Thread, void* thread);
+  bool (*set_registers)(ThreadOfSession, void* thread);
   void (*detach)(Session, void* context);
-  void (*detach_thread)(Thread, void* thread);
+  void (*detach_thread)(ThreadOfSession, void* thread);
 };
 struct Symbol {  // GElf_Sym
   uint32_t name;
@@ -57,8 +58,8 @@ struct Api {
   bool (*attach)(Session, Elf, pid_t, const ThreadFunctions*, void* context);
   int (*walk)(Session, pid_t tid, int (*visit)(State, void* context), void* context);
   bool (*get_instruction)(State, uint64_t* at, bool* is_innermost);
-  bool (*set_registers)(Thread, int first, unsigned count, const uint64_t* values);
-  void (*set_instruction)(Thread, uint64_t at);
+  bool (*set_registers)(ThreadOfSession, int first, unsigned count, const uint64_t* values);
+  void (*set_instruction)(ThreadOfSession, uint64_t at);
   Module (*module_at)(Session, uint64_t at);
   const char* (*module_name)(Module, void***, uint64_t* begin, uint64_t* end, uint64_t*, uint64_t*, const char**,
                              const char**);
@@ -67,7 +68,6 @@ struct Api {
 };
 
 constexpr const char* kLibrary = "libdw.so.1";
-constexpr int kStackPointer = 7;     // by the System V ABI of x86-64, DWARF's numbers
 constexpr int kGoOn = 0, kStop = 1;  // of visits
 
 template <class Function> bool Find(void* handle, const char* name, Function* function) {
@@ -95,15 +95,13 @@ class LibDw final : public Unwinder {
   LibDw& operator=(const LibDw&) = delete;
 
   std::vector<Frame> Unwind(uint64_t stack, uint64_t instruction) override {
-    frames_.clear();
-    if (session_ == nullptr && !Attach()) return {};
-    stack_ = stack;
-    instruction_ = instruction;
-    is_failed_ = false;
-    // An error is the end of what is known.
-    api_.walk(session_, getpid(), Visit, this);
-    if (is_failed_) throw std::bad_alloc();
-    return frames_;
+    thread_ = {Sample::kStackPointer, 1, &stack, instruction, nullptr};
+    return Walk();
+  }
+  std::vector<Frame> UnwindSample(const Sample& sample) override {
+    if (sample.stack.empty()) return {};
+    thread_ = {0, Sample::kRegisters, sample.registers, sample.instruction, &sample};
+    return Walk();
   }
   void Reset() override {
     known_.clear();
@@ -111,7 +109,27 @@ class LibDw final : public Unwinder {
   }
 
  private:
-  static constexpr size_t kMostFrames = 32, kMostKnown = 1024;
+  static constexpr size_t kMostFrames = 32, kMostKnown = 1024, kCallers = 2;
+
+  // What is known of the thread.
+  struct Thread {
+    int first_register = 0;
+    unsigned registers = 0;
+    const uint64_t* values = nullptr;
+    uint64_t instruction = 0;
+    const Sample* sample = nullptr;  // null: it sleeps, and its stack is in memory
+  };
+
+  std::vector<Frame> Walk() {
+    frames_.clear();
+    own_frames_ = 0;
+    is_failed_ = false;
+    if (session_ == nullptr && !Attach()) return {};
+    // An error is the end of what is known.
+    api_.walk(session_, getpid(), Visit, this);
+    if (is_failed_) throw std::bad_alloc();
+    return frames_;
+  }
 
   bool Attach() {
     session_ = api_.begin(&module_functions_);
@@ -134,13 +152,19 @@ class LibDw final : public Unwinder {
     *thread = context;
     return true;
   }
-  static bool ReadMemory(Session, uint64_t at, uint64_t* value, void*) {
-    return base::ReadMemory(at, value, sizeof *value);
+  static bool ReadMemory(Session, uint64_t at, uint64_t* value, void* context) {
+    const Sample* const sample = static_cast<LibDw*>(context)->thread_.sample;
+    if (sample == nullptr) return base::ReadMemory(at, value, sizeof *value);
+    const uint64_t from = at - sample->registers[Sample::kStackPointer], size = sample->stack.size();
+    if (from > size || size - from < sizeof *value) return false;
+    memcpy(value, sample->stack.data() + from, sizeof *value);
+    return true;
   }
-  static bool SetRegisters(Thread thread, void* context) {
+  static bool SetRegisters(ThreadOfSession to, void* context) {
     const auto* const it = static_cast<LibDw*>(context);
-    it->api_.set_instruction(thread, it->instruction_);
-    return it->api_.set_registers(thread, kStackPointer, 1, &it->stack_);
+    const Thread& thread = it->thread_;
+    it->api_.set_instruction(to, thread.instruction);
+    return it->api_.set_registers(to, thread.first_register, thread.registers, thread.values);
   }
   static int Visit(State state, void* context) noexcept {
     auto* const it = static_cast<LibDw*>(context);
@@ -156,9 +180,9 @@ class LibDw final : public Unwinder {
     uint64_t at = 0;
     bool is_innermost = false;
     if (!api_.get_instruction(state, &at, &is_innermost)) return kStop;
-    const bool has_own = !frames_.empty() && !frames_.back().is_runtime;
     frames_.push_back(FrameAt(at, is_innermost));
-    return has_own || frames_.size() == kMostFrames ? kStop : kGoOn;
+    if (own_frames_ != 0 || !frames_.back().is_runtime) ++own_frames_;
+    return own_frames_ > kCallers || frames_.size() == kMostFrames ? kStop : kGoOn;
   }
 
   const Frame& FrameAt(uint64_t instruction, bool is_innermost) {
@@ -194,8 +218,9 @@ class LibDw final : public Unwinder {
   std::unordered_map<uint64_t, Frame> known_;  // by instruction
 
   // The walk in progress.
-  uint64_t stack_ = 0, instruction_ = 0;
+  Thread thread_;
   std::vector<Frame> frames_;
+  size_t own_frames_ = 0;  // from the first one outside of the runtime on
   bool is_failed_ = false;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The seam to libdw (elfutils), which unwinds the stack of a sleeping thread from outside. Tests have an unwinder of
-// their own.
+// The seam to libdw (elfutils), which unwinds the stack of a thread from outside. Tests have an unwinder of their own.
 #ifndef PITOT_LIB_COLLECT_STACKS_UNWINDER_H_
 #define PITOT_LIB_COLLECT_STACKS_UNWINDER_H_
 
@@ -9,6 +8,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "collect/stacks/perf_records.h"
 
 namespace pitot::stacks {
 
@@ -21,10 +22,12 @@ struct Frame {
 class Unwinder {
  public:
   virtual ~Unwinder() = default;
-  // Frames, innermost first: up to the caller of the first one outside of the runtime, or as far as known. `stack` and
-  // `instruction` are the thread's stack pointer and program counter; its other registers are not known, so a frame
-  // that needs one is the last. Throws bad_alloc.
+  // Frames of a sleeping thread, innermost first: up to two callers of the first one outside of the runtime, or as far
+  // as known. `stack` and `instruction` are the thread's stack pointer and program counter; its other registers are not
+  // known, so a frame that needs one is the last. Throws bad_alloc.
   virtual std::vector<Frame> Unwind(uint64_t stack, uint64_t instruction) = 0;
+  // The same of a running thread. A frame beyond its copied stack is left out.
+  virtual std::vector<Frame> UnwindSample(const Sample& sample) = 0;
   // Forgets what it knows of modules, which may be unloaded from now on.
   virtual void Reset() = 0;
 };

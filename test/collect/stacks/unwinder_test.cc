@@ -110,3 +110,19 @@ TEST_CASE("memory that is no stack gives no stack", "[stacks]") {
   for (const auto& [stack, instruction] : {std::pair<uint64_t, uint64_t>(0, 0), {8, 8}, {~uint64_t{7}, ~uint64_t{0}}})
     CHECK(unwinder->Unwind(stack, instruction).size() <= 1);
 }
+
+TEST_CASE("a sample with a stack that leads nowhere, or beyond its copy, has the frames before it", "[stacks]") {
+  std::string why_not;
+  const auto unwinder = pitot::stacks::OpenUnwinder(&why_not);
+  if (unwinder == nullptr) return;
+  pitot::stacks::Sample sample;
+  sample.instruction = reinterpret_cast<uintptr_t>(&blocked::HandleRequest);  // its caller is at the stack pointer
+  CHECK(unwinder->UnwindSample(sample).empty());
+  sample.stack.assign(4, 7);
+  CHECK(unwinder->UnwindSample(sample).size() == 1);
+  for (const uint64_t stack : {uint64_t{0}, uint64_t{4096}, ~uint64_t{3}}) {
+    sample.registers[pitot::stacks::Sample::kStackPointer] = stack;
+    sample.stack.assign(4096, 0);
+    CHECK(HasFunction(unwinder->UnwindSample(sample), "blocked::HandleRequest"));
+  }
+}

@@ -281,16 +281,18 @@ PITOT_C_API void pitot_host_init(pitot_host* host, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_host(pitot_recorder* recorder, const pitot_host* host, char* message,
                                                  size_t message_size);
 
-// Fields as in pitot::StackOptions; reserved is 0. Since revision 8.
+// As pitot::RunningThreads. Since revision 8.
+enum { PITOT_RUNNING_UNLESS_FILTERED = 0, PITOT_RUNNING_ALWAYS = 1, PITOT_RUNNING_NEVER = 2 };
+// Fields as in pitot::StackOptions. Since revision 8.
 typedef struct pitot_stacks {
   uint32_t size;
   uint32_t most_stacks;
   uint32_t most_threads;
-  uint32_t reserved;
+  uint32_t running_threads;  // PITOT_RUNNING_...
 } pitot_stacks;
 PITOT_C_API void pitot_stacks_init(pitot_stacks* stacks, size_t size);
-// Reads where blocked threads are while a request is late, on its own thread, until the recorder stops. NULL: the
-// defaults. A system where that is impossible is not an error: incidents say why ("stacks.not_recorded").
+// Reads where threads are while a request is late, blocked or busy, on its own thread, until the recorder stops. NULL:
+// the defaults. A system where that is impossible is not an error: incidents say why ("stacks.not_recorded").
 // Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_stacks(pitot_recorder* recorder, const pitot_stacks* stacks, char* message,
                                                    size_t message_size);
