@@ -8,6 +8,7 @@ Environment: PITOT_LIBRARY
 import asyncio
 import contextvars
 import ctypes
+import faulthandler
 import functools
 import gc
 import importlib.util
@@ -250,7 +251,7 @@ while asyncio.events.Handle._run.__module__ != "pitot._loops":
 recorder.stop()
 print(asyncio.events.Handle._run.__module__)
 """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120,
                               env={**os.environ, "PYTHONPATH": PACKAGE})
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "asyncio.events\n", ""))
 
@@ -646,6 +647,7 @@ class Interpreter(WithRecorder):
         self.assertEqual(look(), 0)
         thread = threading.Thread(target=go_on.wait)
         thread.start()
+        self.addCleanup(go_on.set)
         self.assertEqual(look(), _library.WATCH_THREADS)
         self.assertEqual(look(), 0)
         go_on.set()
@@ -744,16 +746,17 @@ class Stacks(WithRecorder):
             go_on.wait()
             _stacks.Stacks().look()
 
-    def wait_on_thread(self, wait, call):
-        """A late request whose thread waits, once it sleeps in that call."""
+    def wait_on_thread(self, event, timeout, call):
+        """A late request whose thread waits for the event, once it sleeps in that call."""
         def serve():
             with pitot.Request("/wait") as request:
                 request.set_deadline(0.001)
-                wait()
+                (lambda: event.wait(timeout))()
 
         thread = threading.Thread(target=serve)
         thread.start()
         self.addCleanup(thread.join)
+        self.addCleanup(event.set)
         name = _library.intern(call)
         self.wait_until(lambda: _library.system_call_of(thread.native_id) == name, f"the thread is in {call.decode()}")
         return thread
@@ -764,7 +767,7 @@ class Stacks(WithRecorder):
                 self.keep_records()
                 self.records.clear()
                 event = threading.Event()
-                thread = self.wait_on_thread(lambda: event.wait(timeout), call)  # pylint: disable=cell-var-from-loop
+                thread = self.wait_on_thread(event, timeout, call)
                 stacks = _stacks.Stacks()
                 stacks.look()
                 event.set()
@@ -921,4 +924,5 @@ class Life(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(240, exit=True)  # a test that hangs fails, and shows where
     unittest.main()
