@@ -1882,6 +1882,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
       {Blame::kHostLock, "shard_lock"},
       {Blame::kHostGil, "release_gil"},
       {Blame::kHostGc, "tame_gc"},
+      {Blame::kHostGc, "stop_seldom", Proof::kAllStopped},
       {Blame::kHostPagefaultIo, "take_io_out"},
       {Blame::kHostPagefaultIo, "fault_in_early", Proof::kMajorFaults},
       {Blame::kHostBlockedUnknown, "name_waits"},
@@ -1946,7 +1947,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
   CHECK(blames.size() == kBlames);
   // Only advice covered by a line above is ever given.
   for (uint32_t k = 0; k < kBlames; ++k) {
-    for (int proof = 0; proof <= static_cast<int>(Proof::kPlaced); ++proof) {
+    for (int proof = 0; proof <= static_cast<int>(Proof::kAllStopped); ++proof) {
       for (int close = 0; close < 8; ++close)
         given.insert(AdviceFor(static_cast<Blame>(k), static_cast<BatchClose>(close), static_cast<Proof>(proof)).code);
     }

@@ -57,6 +57,7 @@ std::string InPlace(const std::string& place) { return IsPlacePhrase(place) ? pl
 }  // namespace
 
 std::string Mechanism(const Took& took) {
+  if (took.is_stop) return "stood still for " + took.time + " while the interpreter had stopped its threads";
   if (!took.is_counted) return "spent " + took.time + " in code" + kRunningOrAsleep;
   if (took.may_await_driver) return "spent " + took.time + " loading code, or waiting for the driver";
   const auto row = static_cast<uint32_t>(took.blame);

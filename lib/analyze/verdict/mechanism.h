@@ -16,6 +16,7 @@ struct Took {
   std::string time;        // a duration in words
   bool is_counted = true;  // false: code, and no counter shows whether its thread ran or slept
   bool may_await_driver = false;
+  bool is_stop = false;  // the interpreter had stopped all threads, and no collection is known
 };
 
 std::string Mechanism(const Took& took);
