@@ -162,7 +162,7 @@ Doubt DoubtOf(const blame::Index& index, const RequestBlame& request, Blame blam
 // How much of a part, which the program recorded as waits, its threads may have waited for something else.
 struct OtherWaits {
   int64_t cpu_ns = 0;          // their run-queue delay of that time, without the proved part
-  int64_t interpreter_ns = 0;  // while another thread had it
+  int64_t interpreter_ns = 0;  // while another thread had it, or an unknown one
 };
 
 OtherWaits FindOtherWaits(const blame::Index& index, const RequestBlame& request, Blame blame) {
@@ -175,6 +175,7 @@ OtherWaits FindOtherWaits(const blame::Index& index, const RequestBlame& request
       continue;
     delays[segment.event] += index.host.MostDelayNs(segment.thread, segment.begin_ns, segment.end_ns);
     all.interpreter_ns += index.interpreter.HeldNs(segment.thread, segment.begin_ns, segment.end_ns);
+    all.interpreter_ns += index.interpreter.HeldByUnknownNs(segment.begin_ns, segment.end_ns);
   }
   for (const BlameSegment& segment : request.segments) {
     const auto found = delays.find(segment.event);
