@@ -406,6 +406,7 @@ class Interpreter(WithRecorder):
             _library.see_collection("stop", {"generation": 2, "collected": 7})
             self.assertEqual(b"garbage collection" in self.trace(), is_long)
 
+    @with_lock
     def test_a_collection_ends_before_another_thread_has_the_lock(self):
         told = []
         function = _library.CollectionFunction(lambda end_ns, took_ns, info: told.append((took_ns, info["generation"])))
@@ -509,6 +510,7 @@ class Interpreter(WithRecorder):
         self.assertGreater(max(stops), 2_000_000)
 
     def test_an_extension_that_brings_the_lock_back_is_logged_once_and_the_lock_watched(self):
+        self.recorder.stop()  # its own watch would log, too
         with without_lock():
             watch = _watch.Watch(True, lambda: None)
             self.assertEqual(watch._struct.looks_for, _library.WATCH_STOP)

@@ -10,6 +10,7 @@ the right verdicts, those that blame busy CPUs, and the others.
 """
 
 import asyncio
+import concurrent.futures
 import gc
 import json
 import os
@@ -66,6 +67,9 @@ class Server:
         self.fault, self.is_over, self.struck = fault, False, threading.Event()
         self.served, self.strikes = 0, []
         self.requests = {}  # by id: begin and end
+        self.reporter = concurrent.futures.ThreadPoolExecutor(1, "reporter")
+        self.janitor = concurrent.futures.ThreadPoolExecutor(1, "janitor")
+        concurrent.futures.wait([self.reporter.submit(int), self.janitor.submit(int)])
         self.numbers = [random.random() for _ in range(600_000)]
         self.heap = [[{}] for _ in range(600_000)]
 
@@ -90,24 +94,18 @@ class Server:
         while not self.is_over:
             self.handle()
 
-    def in_thread(self, name, function):
-        thread = threading.Thread(target=function, name=name)
-        thread.start()
-        return thread
-
     def strike(self):
-        threads, begin_ns = [], time.monotonic_ns()
+        done, begin_ns = [], time.monotonic_ns()
         if self.fault.startswith("call of C"):
-            threads.append(self.in_thread("reporter", lambda: sorted(self.numbers)))
+            done.append(self.reporter.submit(sorted, self.numbers))
         if self.fault.endswith("collection"):
             time.sleep(0.02)
-            threads.append(self.in_thread("janitor", gc.collect))
+            done.append(self.janitor.submit(gc.collect))
         if self.fault == "all objects":
-            threads.append(self.in_thread("reporter", gc.get_objects))
+            done.append(self.reporter.submit(gc.get_objects))
         self.struck.set()
-        for thread in threads:
-            thread.join()
-        self.strikes.append((begin_ns, time.monotonic_ns() + (0 if threads else 200_000_000)))
+        concurrent.futures.wait(done)
+        self.strikes.append((begin_ns, time.monotonic_ns() + (0 if done else 200_000_000)))
 
     def is_struck(self, request):
         """Whether a fault was there for half of the request."""
@@ -115,7 +113,9 @@ class Server:
         return any(2 * (min(end_ns, to_ns) - max(begin_ns, from_ns)) > end_ns - begin_ns for from_ns, to_ns in self.strikes)
 
     def run_threads(self):
-        threads = [self.in_thread(f"handler-{number}", self.serve) for number in range(HANDLERS)]
+        threads = [threading.Thread(target=self.serve, name=f"handler-{number}") for number in range(HANDLERS)]
+        for thread in threads:
+            thread.start()
         while self.served < NORMALS:
             time.sleep(0.05)
         for _ in range(STRIKES):
