@@ -2,9 +2,12 @@
 #include "pitot/interpreter.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <cwchar>
 #include <utility>
 
@@ -45,6 +48,17 @@ uint64_t ThreadsInShort() {
   return sum | uint64_t{1} << 63;
 }
 
+// How long the calling thread has waited for a CPU, ever; 0 if the system does not say.
+uint64_t WaitedForCpuNs() {
+  char text[128] = "";
+  const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t size = read(file, text, sizeof text - 1);
+  close(file);
+  const char* const second = size > 0 ? std::strchr(text, ' ') : nullptr;
+  return second != nullptr ? std::strtoull(second, nullptr, 10) : 0;
+}
+
 // Reads the CPU time of all threads. Those that ran most since the last refresh come first.
 void Refresh(pitot_interpreter_watch* watch) {
   SleepAndReadCpu(0, watch->tids, watch->cpu_ns, watch->count);
@@ -81,6 +95,19 @@ pitot_watch_event LookAround(pitot_interpreter_watch* watch, uint64_t until_ns) 
   return found;
 }
 
+// Asks for the interpreter, and returns whether that took long.
+pitot_watch_event Take(pitot_interpreter_watch* watch, void* state) {
+  const bool may_stop = LooksFor(*watch, PITOT_WATCH_STOP);
+  const uint64_t no_cpu_ns = may_stop ? WaitedForCpuNs() : 0;
+  watch->asked_ns = SleepAndReadCpu(0, watch->tids, watch->cpu_ns, std::min(watch->count, kMostRead));
+  watch->take(state);
+  watch->got_ns = NowNs();
+  if (watch->got_ns - watch->asked_ns < kLeastWaitNs) return 0;
+  if (may_stop) watch->got_ns -= std::min(WaitedForCpuNs() - no_cpu_ns, watch->got_ns - watch->asked_ns);
+  const bool is_long = watch->got_ns - watch->asked_ns >= kLeastWaitNs;
+  return is_long ? watch->looks_for & (PITOT_WATCH_LOCK | PITOT_WATCH_STOP) : 0;
+}
+
 }  // namespace
 }  // namespace pitot::c
 
@@ -114,6 +141,9 @@ void pitot_lock_held(uint64_t ago_ns, uint64_t duration_ns, int64_t tid, pitot_n
                      uint64_t on_cpu_ns) {
   RecordLockHeld(ago_ns, duration_ns, {tid, Name{thread}, Name{place}, on_cpu_ns});
 }
+void pitot_threads_stopped(uint64_t ago_ns, uint64_t duration_ns, int64_t tid, pitot_name thread, uint64_t on_cpu_ns) {
+  RecordThreadsStopped(ago_ns, duration_ns, {tid, Name{thread}, Intern(""), on_cpu_ns});
+}
 uint64_t pitot_sleep_and_read_cpu(uint32_t sleep_us, const int64_t* tids, uint64_t* cpu_ns, uint32_t count) {
   return SleepAndReadCpu(sleep_us, tids, cpu_ns, tids != nullptr && cpu_ns != nullptr ? count : 0);
 }
@@ -124,12 +154,9 @@ pitot_watch_event pitot_watch_interpreter(pitot_interpreter_watch* watch) {
   for (;;) {
     SleepAndReadCpu(watch->pause_us, nullptr, nullptr, 0);
     pitot_watch_event found = LookAround(watch, until_ns);
-    const bool asks = LooksFor(*watch, PITOT_WATCH_LOCK);
+    const bool asks = LooksFor(*watch, PITOT_WATCH_LOCK) || LooksFor(*watch, PITOT_WATCH_STOP);
     if (!asks && found == 0) continue;
-    watch->asked_ns = SleepAndReadCpu(0, watch->tids, watch->cpu_ns, std::min(watch->count, kMostRead));
-    watch->take(state);
-    watch->got_ns = NowNs();
-    if (asks && watch->got_ns - watch->asked_ns >= kLeastWaitNs) found |= PITOT_WATCH_LOCK;
+    found |= Take(watch, state);
     if (found != 0) return found;
     state = watch->let_go();
   }

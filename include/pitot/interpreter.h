@@ -50,6 +50,10 @@ struct LockHolder {
 // Verdicts assume that every other thread of the interpreter waited as well, except the holder.
 PITOT_EXPORT void RecordLockHeld(uint64_t ago_ns, uint64_t duration_ns, const LockHolder& holder) noexcept;
 
+// Records that an interpreter without a lock stopped all of its threads for `duration_ns`, until `ago_ns` before now.
+// The calling thread waited for that, and `ran` is the only thread known to have run meanwhile, without a place.
+PITOT_EXPORT void RecordThreadsStopped(uint64_t ago_ns, uint64_t duration_ns, const LockHolder& ran) noexcept;
+
 // Sleeps for `sleep_us`, then fills in the CPU time of `count` threads (0: no such thread). Returns CLOCK_MONOTONIC in
 // ns after that, for a watcher that asks for the interpreter's lock next.
 // Cost: after the sleep, a system call for each thread.

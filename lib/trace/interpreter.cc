@@ -37,6 +37,16 @@ constexpr Site kHeldSite{kSiteMagic,
                          "pitot/interpreter.h",
                          "RecordLockHeld",
                          "\"\", tid, thread, place, on_cpu_ns"};
+constexpr Site kStoppedSite{kSiteMagic,
+                            SiteKind::kScope,
+                            HeldArgs::kCount,
+                            0,
+                            __LINE__,
+                            HeldArgs::Types(),
+                            "the interpreter stopped its threads",
+                            "pitot/interpreter.h",
+                            "RecordThreadsStopped",
+                            "\"\", tid, thread, place, on_cpu_ns"};
 using StepArgs = detail::ArgList<Name, uint64_t>;
 constexpr Site kStepSite{
     kSiteMagic, SiteKind::kScope,      StepArgs::kCount, kNameIsFirstArg,      __LINE__, StepArgs::Types(),
@@ -82,6 +92,15 @@ uint64_t CpuNs(int64_t tid) {
 uint64_t TicksBefore(uint64_t ticks, uint64_t ns) {
   const uint64_t length = detail::TicksOf(ns);
   return length < ticks ? ticks - length : 0;
+}
+
+void RecordWait(const Site& site, uint64_t ago_ns, uint64_t duration_ns, const LockHolder& holder) {
+  ThreadRing* ring = trace::EnterThread();
+  if (ring == nullptr) return;
+  HeldArgs args;
+  args.Set(holder.tid, holder.thread, holder.place, holder.on_cpu_ns);
+  const uint64_t end = TicksBefore(detail::Clock(ring->gate), ago_ns);
+  detail::Append(ring, &site, TicksBefore(end, duration_ns), end, args);
 }
 
 }  // namespace
@@ -146,12 +165,11 @@ void RecordCollection(uint64_t ago_ns, uint64_t duration_ns, uint32_t generation
 }
 
 void RecordLockHeld(uint64_t ago_ns, uint64_t duration_ns, const LockHolder& holder) noexcept {
-  ThreadRing* ring = trace::EnterThread();
-  if (ring == nullptr) return;
-  HeldArgs args;
-  args.Set(holder.tid, holder.thread, holder.place, holder.on_cpu_ns);
-  const uint64_t end = TicksBefore(detail::Clock(ring->gate), ago_ns);
-  detail::Append(ring, &kHeldSite, TicksBefore(end, duration_ns), end, args);
+  RecordWait(kHeldSite, ago_ns, duration_ns, holder);
+}
+
+void RecordThreadsStopped(uint64_t ago_ns, uint64_t duration_ns, const LockHolder& ran) noexcept {
+  RecordWait(kStoppedSite, ago_ns, duration_ns, ran);
 }
 
 uint64_t SleepAndReadCpu(uint32_t sleep_us, const int64_t* tids, uint64_t* cpu_ns, uint32_t count) noexcept {

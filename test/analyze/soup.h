@@ -35,11 +35,12 @@ inline model::Trace Soup(uint32_t seed) {
     }
   }
   // Evidence of an interpreter (pitot/interpreter.h), in a third of them.
-  const char* const functions[] = {"RecordCollection", "RecordLockHeld", "RecordStep", "BeginStep", "EndStep"};
+  const char* const functions[] = {"RecordCollection", "RecordLockHeld", "RecordStep",
+                                   "BeginStep",        "EndStep",        "RecordThreadsStopped"};
   for (size_t site = 1; seed % 3 == 0 && site < trace.sites.size(); ++site) {
     model::SiteRow& row = trace.sites[site];
     if (row.kind != SiteKind::kScope || random() % 2 == 0) continue;
-    const size_t function = random() % 5;
+    const size_t function = random() % 6;
     row.file = trace.strings.Add("pitot/interpreter.h");
     row.function = trace.strings.Add(functions[function]);
     row.name_is_first_arg = false;

@@ -137,7 +137,7 @@ TEST_CASE("a watcher's wait for an interpreter's lock is no row", "[top]") {
   Made made;
   const uint32_t waited = made.maker.Site(SiteKind::kScope, "waited for the interpreter's lock");
   made.maker.trace.sites[waited].file = made.maker.String("pitot/interpreter.h");
-  made.maker.trace.sites[waited].function = made.maker.String("RecordLockHeld");
+  made.maker.trace.sites[waited].function = made.maker.String(GENERATE("RecordLockHeld", "RecordThreadsStopped"));
   made.maker.Event(made.thread, waited, 100, 300);
   made.maker.Event(made.thread, made.forward, 500, 100);
   const Trace trace = made.maker.Finish();

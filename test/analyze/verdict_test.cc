@@ -132,8 +132,8 @@ class Sized : public Route {
 class Locking : public Route {
  public:
   static constexpr uint32_t kHolder = 0, kWaiter = 1;
-  // `held_ns`: for so long from the beginning on, the holder had the interpreter.
-  explicit Locking(int64_t held_ns = 0) {
+  // `held_ns`: for so long from the beginning on, the thread `tid` had the interpreter (0: it is not known which).
+  explicit Locking(int64_t held_ns = 0, uint64_t tid = 77) {
     REQUIRE(maker_.Thread("http") == kWaiter);
     const uint32_t wait = maker_.WaitSite();
     for (int64_t ms = 0; ms < 100; ++ms)
@@ -149,7 +149,7 @@ class Locking : public Route {
       maker_.trace.sites[held].file = maker_.String("pitot/interpreter.h");
       maker_.trace.sites[held].function = maker_.String("RecordLockHeld");
       maker_.Event(maker_.Thread("pitot-python"), held, 0, held_ns, {},
-                   {77, maker_.String("cruncher"), maker_.String("app.py:88 render"), 0});
+                   {tid, maker_.String("cruncher"), maker_.String("app.py:88 render"), 0});
     }
     trace_ = maker_.Finish();
     REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
@@ -1561,7 +1561,8 @@ TEST_CASE("a recorded wait is the less sure, the longer another thread had the i
   int64_t begin_ns = 0;
   Locking never;
   const Cause sure = JudgeLongWait(&never, &begin_ns);
-  Locking ten(begin_ns + 10 * kMs), always(1'000 * kMs);
+  const uint64_t tid = GENERATE(77, 0);
+  Locking ten(begin_ns + 10 * kMs, tid), always(1'000 * kMs, tid);
   const Cause half = JudgeLongWait(&ten);
   CHECK(sure.confidence > 0.95);
   CHECK(half.confidence == Approx(sure.confidence / 2).margin(0.02));
@@ -1935,6 +1936,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
       {Blame::kHostLock, "shard_lock"},
       {Blame::kHostGil, "release_gil"},
       {Blame::kHostGc, "tame_gc"},
+      {Blame::kHostGc, "stop_seldom", Proof::kAllStopped},
       {Blame::kHostPagefaultIo, "take_io_out"},
       {Blame::kHostPagefaultIo, "fault_in_early", Proof::kMajorFaults},
       {Blame::kHostBlockedUnknown, "name_waits"},
@@ -2000,7 +2002,7 @@ TEST_CASE("each part has the advice for its evidence", "[verdict]") {
   CHECK(blames.size() == kBlames);
   // Only advice covered by a line above is ever given.
   for (uint32_t k = 0; k < kBlames; ++k) {
-    for (int proof = 0; proof <= static_cast<int>(Proof::kBusy); ++proof) {
+    for (int proof = 0; proof <= static_cast<int>(Proof::kAllStopped); ++proof) {
       for (int close = 0; close < 8; ++close)
         given.insert(AdviceFor(static_cast<Blame>(k), static_cast<BatchClose>(close), static_cast<Proof>(proof)).code);
     }

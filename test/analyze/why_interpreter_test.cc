@@ -9,6 +9,7 @@
 #include "analyze/blame/index_data.h"
 #include "analyze/blame_of.h"
 #include "base/host_counters.h"
+#include "pitot/analyze/judgement.h"
 #include "pitot/analyze/why.h"
 #include "pitot/wait.h"
 #include "serialize/sample_trace.h"
@@ -40,6 +41,9 @@ struct Server {
     held = Of(
         "RecordLockHeld", "waited for the interpreter's lock",
         {{"tid", ArgType::kInt}, {"thread", ArgType::kName}, {"place", ArgType::kName}, {"on_cpu_ns", ArgType::kUint}});
+    stopped = Of(
+        "RecordThreadsStopped", "the interpreter stopped its threads",
+        {{"tid", ArgType::kInt}, {"thread", ArgType::kName}, {"place", ArgType::kName}, {"on_cpu_ns", ArgType::kUint}});
     step = Of("RecordStep", "", {{"name", ArgType::kName}, {"request", ArgType::kUint}});
     maker.trace.sites[step].name_is_first_arg = true;
     resumed = Of("BeginStep", "resumed", {});
@@ -66,6 +70,10 @@ struct Server {
   void Hold(int64_t tid, int64_t begin_us, int64_t end_us, const char* place = "app.py:88 render") {
     maker.Event(watcher, held, begin_us * kUs, (end_us - begin_us) * kUs, {},
                 {static_cast<uint64_t>(tid), maker.String("cruncher"), maker.String(place), 0});
+  }
+  void Stop(int64_t tid, int64_t begin_us, int64_t end_us) {
+    maker.Event(watcher, stopped, begin_us * kUs, (end_us - begin_us) * kUs, {},
+                {static_cast<uint64_t>(tid), maker.String(tid != 0 ? "sampler" : ""), maker.String(""), 0});
   }
   void Step(int64_t begin_us, int64_t end_us, uint64_t id) {
     maker.Event(http, step, begin_us * kUs, (end_us - begin_us) * kUs, {}, {maker.String("report (app.py:5)"), id});
@@ -94,7 +102,7 @@ struct Server {
 
   TraceMaker maker;
   Trace trace;  // from Walk on
-  uint32_t http, other, watcher, decode, wait, collection, held, step, resumed, request;
+  uint32_t http, other, watcher, decode, wait, collection, held, stopped, step, resumed, request;
 };
 
 }  // namespace
@@ -202,6 +210,79 @@ TEST_CASE("a collection during which the lock was wanted is a collection", "[why
 
   CHECK(SegmentsText(server.Walk()) ==
         "host_oncpu_pre 20000; host_gil 1000; host_gc 39000; host_gil 2000; host_oncpu_pre 38000");
+}
+
+TEST_CASE("a stop of all threads stops code, and names the thread that ran meanwhile", "[why]") {
+  Server server;
+  server.Scope(server.http, 10'000, 110'000, server.request);
+  const int64_t tid = GENERATE(41, 0);  // 0: several ran, or none
+  server.Stop(tid, 30'000, 70'000);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(SegmentsText(blame) == "host_oncpu_pre 20000; host_gc 40000; host_oncpu_pre 40000");
+  CHECK(blame.segments[1].by.thread == (tid != 0 ? server.other : kNone));
+  CHECK(server.HolderOf(blame.segments[1]) == (tid != 0 ? "sampler" : ""));
+}
+
+TEST_CASE("a verdict on a stop of all threads speaks of no lock, and names the thread that ran alone", "[why]") {
+  Server server;
+  server.maker.trace.window_end_ns = 2'000'000 * kUs;
+  server.Scope(server.http, 10'000, 110'000, server.request);
+  for (int64_t i = 0; i < 100; ++i) {
+    const int64_t begin_us = 120'000 + 15'000 * i;
+    server.Scope(server.http, begin_us, begin_us + 10'000,
+                 server.Request(10 + static_cast<uint64_t>(i), "/classify", begin_us, begin_us + 10'000));
+  }
+  const int64_t tid = GENERATE(41, 99, 0);  // 99: a thread that recorded nothing
+  server.Stop(tid, 15'000, 105'000);
+  server.trace = server.maker.Finish();
+  server.OnCpu(server.http, 10'000, 10'000, 110'000);
+
+  analyze::Judgement judgement;
+  REQUIRE(analyze::JudgeRequest(server.trace, server.request, nullptr, &judgement).ok());
+
+  const std::string sentence = VerdictSentence(judgement.index, judgement.blame, judgement.verdict);
+  INFO(sentence);
+  CHECK(sentence.find("stood still for 90.0 ms while the interpreter had stopped its threads") != std::string::npos);
+  CHECK((sentence.find(", and only sampler ran") != std::string::npos) == (tid != 0));
+  CHECK(VerdictText(judgement.index, judgement.blame, judgement.verdict).find("lock") == std::string::npos);
+  REQUIRE(judgement.verdict.causes.size() == 1);
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "stop_seldom");
+}
+
+TEST_CASE("a stop for a collection is the collection", "[why]") {
+  Server server;
+  server.Scope(server.http, 10'000, 110'000, server.request);
+  server.Stop(41, 35'000, 69'000);
+  server.Collect(server.other, 30'000, 70'000);
+
+  CHECK(SegmentsText(server.Walk()) == "host_oncpu_pre 20000; host_gc 40000; host_oncpu_pre 40000");
+}
+
+TEST_CASE("a collection that waits for another thread to stop is that thread's", "[why]") {
+  Server server;
+  server.Scope(server.http, 10'000, 110'000, server.request);
+  server.Stop(99, 35'000, 60'000);
+  server.Collect(server.other, 30'000, 70'000);
+
+  const RequestBlame blame = server.Walk();
+
+  CHECK(SegmentsText(blame) ==
+        "host_oncpu_pre 20000; host_gc 5000; host_gc 25000; host_gc 10000; host_oncpu_pre 40000");
+  CHECK(server.HolderOf(blame.segments[1]) == "other, generation 2");
+  CHECK(server.HolderOf(blame.segments[2]) == "sampler");
+  CHECK(server.HolderOf(blame.segments[3]) == "other, generation 2");
+}
+
+TEST_CASE("between two stops of all threads they ran", "[why]") {
+  Server server;
+  server.Scope(server.http, 10'000, 110'000, server.request);
+  server.Stop(41, 30'000, 40'000);
+  server.Stop(41, 42'000, 50'000);
+
+  CHECK(SegmentsText(server.Walk()) ==
+        "host_oncpu_pre 20000; host_gc 10000; host_oncpu_pre 2000; host_gc 8000; host_oncpu_pre 60000");
 }
 
 TEST_CASE("a thread that ran on a CPU did not wait for the lock", "[why]") {

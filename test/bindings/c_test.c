@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pitot/c.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,12 @@
 #include <unistd.h>
 
 static int g_checked, g_failed;
+static const char* volatile g_claim = "(none)";  // the last one
 
 #define CHECK(sentence, condition)                                                 \
   do {                                                                             \
     ++g_checked;                                                                   \
+    g_claim = (sentence);                                                          \
     if (!(condition)) {                                                            \
       ++g_failed;                                                                  \
       printf("%s:%d: false: %s (%s)\n", __FILE__, __LINE__, sentence, #condition); \
@@ -24,6 +27,18 @@ static int g_checked, g_failed;
 static char g_message[256];
 #define MESSAGE g_message, sizeof g_message
 #define SAYS(words) (strstr(g_message, words) != NULL)
+
+enum { kMostSeconds = 240 };  // less than CTest's limit, which would not say where it hangs
+
+static void OnHanging(int signal_number) {
+  static const char kText[] = "c_test hangs. The last claim was: ";
+  const char* const claim = g_claim;
+  (void)signal_number;
+  if (write(STDOUT_FILENO, kText, sizeof kText - 1) < 0 || write(STDOUT_FILENO, claim, strlen(claim)) < 0 ||
+      write(STDOUT_FILENO, "\n", 1) < 0)
+    _exit(3);
+  _exit(2);
+}
 
 // The end of a loop that waits for something.
 static time_t Deadline(void) { return time(NULL) + 120; }
@@ -1038,6 +1053,9 @@ static void ATokenCrossesThreads(void) {
 }
 
 int main(void) {
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  signal(SIGALRM, OnHanging);
+  alarm(kMostSeconds);
   CHECK("header and library have the same ABI",
         pitot_abi() == PITOT_ABI && pitot_abi_revision() == PITOT_ABI_REVISION && pitot_version()[0] != '\0');
   NullHandlesAreInert();

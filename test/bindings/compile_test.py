@@ -7,6 +7,7 @@ Environment: PITOT_LIBRARY
 
 import contextlib
 import enum
+import faulthandler
 import importlib.util
 import os
 import subprocess
@@ -227,4 +228,5 @@ print(incidents[-1].directory)
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(240, exit=True)  # a test that hangs fails, and shows where
     unittest.main()

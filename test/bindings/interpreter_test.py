@@ -8,6 +8,7 @@ Environment: PITOT_LIBRARY
 import asyncio
 import contextvars
 import ctypes
+import faulthandler
 import functools
 import gc
 import importlib.util
@@ -30,6 +31,12 @@ import pitot  # noqa: E402
 from pitot import _library, _loops, _record, _stacks, _watch  # noqa: E402
 
 FILE = os.path.basename(__file__)
+with_lock = unittest.skipUnless(_watch.has_lock(), "this interpreter has no lock")
+
+
+def without_lock():
+    """As in a free-threaded interpreter."""
+    return unittest.mock.patch.object(sys, "_is_gil_enabled", lambda: False, create=True)
 
 
 class WithRecorder(unittest.TestCase):
@@ -193,6 +200,7 @@ class EventLoops(WithRecorder):
         for function in ("slow_handler", "slow_callback"):
             self.assertRegex(trace, f"{function} \\({FILE}:[0-9]+\\)".encode())
 
+    @with_lock
     def test_a_step_has_the_line_at_which_it_was_seen(self):
         async def handler():
             time.sleep(0.002)  # from now on the thread is known to have a loop
@@ -207,6 +215,11 @@ class EventLoops(WithRecorder):
 
         asyncio.run(handler())
         self.assertRegex(self.trace(), f"handler \\({FILE}:[0-9]+\\), at [^\n]*, from {FILE}:[0-9]+ ".encode())
+
+    def test_without_the_interpreters_lock_no_line_of_a_step_is_looked_for(self):
+        with unittest.mock.patch.object(_loops, "_threads", {threading.get_ident()}), without_lock(), \
+                unittest.mock.patch.object(sys, "_current_frames", side_effect=AssertionError("it stops all threads")):
+            _loops.look()
 
     def test_a_line_seen_in_an_earlier_step_is_not_the_steps(self):
         names, context = [], contextvars.copy_context()
@@ -250,7 +263,7 @@ while asyncio.events.Handle._run.__module__ != "pitot._loops":
 recorder.stop()
 print(asyncio.events.Handle._run.__module__)
 """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120,
                               env={**os.environ, "PYTHONPATH": PACKAGE})
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "asyncio.events\n", ""))
 
@@ -393,6 +406,7 @@ class Interpreter(WithRecorder):
             _library.see_collection("stop", {"generation": 2, "collected": 7})
             self.assertEqual(b"garbage collection" in self.trace(), is_long)
 
+    @with_lock
     def test_a_collection_ends_before_another_thread_has_the_lock(self):
         told = []
         function = _library.CollectionFunction(lambda end_ns, took_ns, info: told.append((took_ns, info["generation"])))
@@ -446,6 +460,72 @@ class Interpreter(WithRecorder):
         self.assertTrue(_watch._is_runnable(threading.get_native_id()))
         self.assertFalse(_watch._is_runnable(1 << 30))
 
+    def test_a_stop_of_all_threads_is_seen_when_the_watch_asks(self):
+        # As functions of the interpreter: it stops its threads for `state` us when it is asked for.
+        let_go, take = ctypes.PYFUNCTYPE(ctypes.c_void_p)(lambda: 5000), ctypes.PyDLL(None).usleep
+        for looks_for in (_library.WATCH_STOP, _library.WATCH_LOCK, 0):
+            struct = _library.WatchStruct(let_go=ctypes.cast(let_go, ctypes.c_void_p), take=ctypes.cast(take, ctypes.c_void_p),
+                                          looks_for=looks_for)
+            self.assertEqual(_library.watch_interpreter(struct) & (_library.WATCH_STOP | _library.WATCH_LOCK), looks_for)
+            self.assertGreaterEqual(struct.got_ns - struct.asked_ns, 2_000_000)
+
+    def test_a_stop_is_recorded_with_the_only_thread_that_ran(self):
+        ms, stops = 1_000_000, []
+        with without_lock():
+            watch = _watch.Watch(True, lambda: None)
+        watch._threads.list()
+        others = {tid: threading.current_thread() for tid in (1, 2)}
+        with unittest.mock.patch.object(_watch.lib, "threads_stopped", lambda *stop: stops.append(stop[1:])), \
+                unittest.mock.patch.multiple(watch._threads, by_tid=others, tids=(ctypes.c_int64 * 2)(1, 2), cpu=(0, 0)), \
+                unittest.mock.patch.object(sys, "_current_frames", side_effect=AssertionError("it stops all threads")):
+            for now in ([9 * ms, 0], [9 * ms, 9 * ms], [0, 0]):
+                with unittest.mock.patch.object(watch._threads, "read", lambda pause, most, now=now: now):
+                    watch._record_stop(10 * ms, time.monotonic_ns())
+        main, nobody = _record.evidence_name("MainThread"), _record.evidence_name("")
+        self.assertEqual(stops, [(10 * ms, 1, main, 9 * ms), (10 * ms, 0, nobody, 0), (10 * ms, 0, nobody, 0)])
+
+    @unittest.skipIf(_watch.has_lock(), "this interpreter has a lock")
+    def test_a_stop_that_waits_for_native_code_is_recorded(self):
+        stops, is_over = [], []
+
+        def stop_threads():
+            while not is_over:
+                sys._current_frames()
+
+        stopper = threading.Thread(target=stop_threads)
+        with unittest.mock.patch.object(_watch.lib, "threads_stopped", lambda *stop: stops.append(stop[1])):
+            watch = _watch.Watch(True, lambda: None)
+            watch.start()
+            self.addCleanup(watch.stop)
+            stopper.start()
+            self.addCleanup(stopper.join)
+            self.addCleanup(is_over.append, True)
+
+            def native_code():
+                ctypes.PyDLL(None).usleep(50_000)  # does not let the interpreter stop its thread
+                return stops
+
+            self.wait_until(native_code, "a stop is recorded")
+            watch.stop()
+        self.assertGreater(max(stops), 2_000_000)
+
+    def test_an_extension_that_brings_the_lock_back_is_logged_once_and_the_lock_watched(self):
+        self.recorder.stop()  # its own watch would log, too
+        with without_lock():
+            watch = _watch.Watch(True, lambda: None)
+            self.assertEqual(watch._struct.looks_for, _library.WATCH_STOP)
+            watch._struct.most_us = watch._struct.pause_us = 0
+            watch._watch()
+        with self.assertLogs("pitot", "WARNING") as logged:
+            for ticks, is_there in ((_watch._STAYS_TICKS - 1, True), (1, False), (99, True)):  # for an import at first
+                with unittest.mock.patch.object(sys, "_is_gil_enabled", lambda: is_there, create=True):  # pylint: disable=cell-var-from-loop
+                    for _ in range(ticks):
+                        watch._watch()
+                self.assertEqual(watch._struct.looks_for, _library.WATCH_LOCK if is_there else _library.WATCH_STOP)
+                self.assertEqual(len(logged.output), ticks // 99)
+        self.assertRegex(logged.output[0], "^WARNING:pitot:interpreter.lock_enabled: [^\n]*$")
+
+    @with_lock
     def test_the_lock_is_kept_while_states_of_threads_are_read(self):
         looks, is_over = [0], []
 
@@ -646,6 +726,7 @@ class Interpreter(WithRecorder):
         self.assertEqual(look(), 0)
         thread = threading.Thread(target=go_on.wait)
         thread.start()
+        self.addCleanup(go_on.set)
         self.assertEqual(look(), _library.WATCH_THREADS)
         self.assertEqual(look(), 0)
         go_on.set()
@@ -718,6 +799,7 @@ class Stacks(WithRecorder):
         self.wait_until(lambda: _library.system_call_of(thread.native_id) == recv, "the thread receives")
         return thread
 
+    @with_lock
     def test_a_thread_blocked_in_a_late_request_is_seen_in_its_call_and_line(self):
         self.fetch_on_thread()
         _stacks.Stacks().look()
@@ -744,27 +826,29 @@ class Stacks(WithRecorder):
             go_on.wait()
             _stacks.Stacks().look()
 
-    def wait_on_thread(self, wait, call):
-        """A late request whose thread waits, once it sleeps in that call."""
+    def wait_on_thread(self, event, timeout, call):
+        """A late request whose thread waits for the event, once it sleeps in that call."""
         def serve():
             with pitot.Request("/wait") as request:
                 request.set_deadline(0.001)
-                wait()
+                (lambda: event.wait(timeout))()
 
         thread = threading.Thread(target=serve)
         thread.start()
         self.addCleanup(thread.join)
+        self.addCleanup(event.set)
         name = _library.intern(call)
         self.wait_until(lambda: _library.system_call_of(thread.native_id) == name, f"the thread is in {call.decode()}")
         return thread
 
+    @with_lock
     def test_a_thread_that_waits_for_a_lock_of_python_is_below_its_own_function(self):
         for timeout, call in ((None, b"futex"), (3600, b"timed futex")):
             with self.subTest(call):
                 self.keep_records()
                 self.records.clear()
                 event = threading.Event()
-                thread = self.wait_on_thread(lambda: event.wait(timeout), call)  # pylint: disable=cell-var-from-loop
+                thread = self.wait_on_thread(event, timeout, call)
                 stacks = _stacks.Stacks()
                 stacks.look()
                 event.set()
@@ -784,6 +868,7 @@ class Stacks(WithRecorder):
             with unittest.mock.patch.object(_stacks.lib, "system_call_of", lambda tid: _library.intern(call)):
                 self.assertEqual(stacks._call_of(1, frame), _library.intern(expected))
 
+    @with_lock
     def test_stacks_are_bounded_and_each_one_left_out_is_counted(self):
         self.keep_records()
         thread, now = self.fetch_on_thread(), [1_000_000_000_000]
@@ -804,6 +889,7 @@ class Stacks(WithRecorder):
             stacks.look(find)
         self.assertEqual(len(self.records), 66)
 
+    @with_lock
     def test_a_look_is_followed_by_a_pause_of_a_hundred_times_its_length(self):
         thread, times = self.fetch_on_thread(), iter([0, 50_000, 4_999_999, 5_000_000, 5_000_000])
         self.keep_records()
@@ -838,10 +924,14 @@ class Stacks(WithRecorder):
         self.assertEqual(stacks._name("f (app.py:1)"), _library.intern(b"f (app.py:1)"))
 
     def test_without_the_interpreters_lock_there_are_no_stacks_and_the_log_says_so(self):
-        with unittest.mock.patch.object(_stacks.sys, "_is_gil_enabled", lambda: False, create=True):
+        self.assertEqual(_stacks.why_not() == "", _watch.has_lock())
+        self.fetch_on_thread()
+        with without_lock(), \
+                unittest.mock.patch.object(sys, "_current_frames", side_effect=AssertionError("it stops all threads")):
             self.assertRegex(_stacks.why_not(), "^stacks.not_recorded: .*stop all threads$")
-        self.assertEqual(_stacks.why_not(), "")
+            _stacks.Stacks().look()
 
+    @with_lock
     def test_the_watch_takes_stacks_by_itself(self):
         self.recorder.stop()
         with tempfile.TemporaryDirectory() as folder:
@@ -921,4 +1011,5 @@ class Life(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(240, exit=True)  # a test that hangs fails, and shows where
     unittest.main()

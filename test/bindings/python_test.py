@@ -9,6 +9,7 @@ PITOT_FAKE_RANGE (a CUPTI), PITOT_FAKE_DRIVER and PITOT_PROFILED_SERVER (with ke
 import ast
 import asyncio
 import ctypes
+import faulthandler
 import importlib.util
 import logging
 import os
@@ -987,7 +988,8 @@ if os.fork() == 0:
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 assert recorder.status
 """
-        self.assertEqual(run_python(code), (0, ""))
+        # CPython 3.12 and later warn of each fork of a process with threads.
+        self.assertEqual(run_python(code, PYTHONWARNINGS="ignore:This process:DeprecationWarning"), (0, ""))
 
 
 class Cupti(WithFolder):
@@ -1115,4 +1117,5 @@ class Library(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(280, exit=True)  # a test that hangs fails, and shows where
     unittest.main()

@@ -278,6 +278,19 @@ TEST_CASE("a holder of the interpreter's lock is recorded with its thread and pl
         Args{{"tid", "77"}, {"thread", "cruncher"}, {"place", "app.py:88 render"}, {"on_cpu_ns", "55"}});
 }
 
+TEST_CASE("a stop of all threads is recorded with the thread that ran meanwhile", "[interpreter]") {
+  VirtualServer server;
+  server.clock.Advance(100);
+  pitot::RecordThreadsStopped(10, 60, {77, Intern("sampler"), Intern(""), 55});
+
+  const auto stopped = EventsNamed(server.Trace(), "the interpreter stopped its threads");
+
+  REQUIRE(stopped.size() == 1);
+  CHECK(stopped[0].begin_ns == kStartNs + 30);
+  CHECK(stopped[0].duration_ns == 60);
+  CHECK(stopped[0].args == Args{{"tid", "77"}, {"thread", "sampler"}, {"place", ""}, {"on_cpu_ns", "55"}});
+}
+
 TEST_CASE("a step is running from its beginning to its end, on any thread", "[interpreter]") {
   VirtualServer server;
   server.clock.Advance(100);
@@ -304,6 +317,7 @@ TEST_CASE("without a recorder evidence of an interpreter does nothing", "[interp
   pitot::RecordStep(Intern("a"), 1);
   pitot::RecordCollection(0, 1, 0, 0);
   pitot::RecordLockHeld(0, 1, {});
+  pitot::RecordThreadsStopped(0, 1, {});
   CHECK_FALSE(pitot::IsStepRunning(0));
   CHECK_FALSE(pitot::NameThread(static_cast<int64_t>(syscall(SYS_gettid)), "nobody"));
 }

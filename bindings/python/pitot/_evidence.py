@@ -42,7 +42,9 @@ def start(owner: Any, collections: bool, interpreter_lock: bool, event_loops: bo
             install_loops()
             install_compilations()
 
-        look_if_late = _stacks.Stacks().look if stacks and _can_take_stacks() else None
+        look_if_late = _stacks.Stacks().look if stacks else None
+        if stacks and _stacks.why_not():
+            _log.info("%s", _stacks.why_not())
         if look_if_late is not None:
             lib.watch_late_requests(1)
             _stops.append(lambda: lib.watch_late_requests(0))
@@ -64,13 +66,6 @@ def _stop_locked() -> None:
     _request._enter = None
     while _stops:
         _stops.pop()()
-
-
-def _can_take_stacks() -> bool:
-    why_not = _stacks.why_not()
-    if why_not:
-        _log.info("%s", why_not)
-    return not why_not
 
 
 def _nothing() -> None:

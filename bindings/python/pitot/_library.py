@@ -204,7 +204,7 @@ class WatchStruct(ctypes.Structure):
                 ("got_ns", c_uint64), ("next_refresh_ns", c_uint64), ("threads_known", c_uint64)]
 
 
-WATCH_LOCK, WATCH_LATE, WATCH_STEP, WATCH_THREADS, WATCH_TIME = (1 << bit for bit in range(5))
+WATCH_LOCK, WATCH_LATE, WATCH_STEP, WATCH_THREADS, WATCH_TIME, WATCH_STOP = (1 << bit for bit in range(6))
 
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
 IncidentFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(IncidentStruct))
@@ -347,6 +347,7 @@ CollectionFunction = ctypes.PYFUNCTYPE(None, c_uint64, c_uint64, ctypes.py_objec
 on_collection = _declare(_quick, "on_collection", None, ctypes.c_void_p)
 see_collection = _declare(_quick, "see_collection", None, ctypes.c_wchar_p, ctypes.py_object)
 lock_held = _declare(_quick, "lock_held", None, c_uint64, c_uint64, c_int64, c_uint32, c_uint32, c_uint64)
+threads_stopped = _declare(_quick, "threads_stopped", None, c_uint64, c_uint64, c_int64, c_uint32, c_uint64)
 _CPU = (c_uint32, POINTER(c_int64), POINTER(c_uint64), c_uint32)
 # Lets go of the interpreter's lock by itself.
 watch_interpreter = _declare(_quick, "watch_interpreter", c_int32, POINTER(WatchStruct))

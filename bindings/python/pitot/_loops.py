@@ -76,8 +76,11 @@ def name_of(callback: Any, place: str = "") -> str:
 
 
 def look() -> None:
-    """Notes where the steps are that run just now. Called by the watch every 10 ms."""
-    if not _threads:
+    """Notes where the steps are that run just now. Called by the watch every 10 ms.
+
+    Without the interpreter's lock, reading frames would stop all threads.
+    """
+    if not _threads or not _watch.has_lock():
         return
     tick, frames = _tick(), sys._current_frames()
     for thread in tuple(_threads):

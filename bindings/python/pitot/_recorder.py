@@ -677,9 +677,10 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
     `Recorder.enable_gpu`, as a mapping with these arguments; the log has its errors.
 
     `collections` records garbage collections of 1 ms and more. `interpreter_lock` has a thread ask for the interpreter's lock
-    every 10 ms, and records who had it when that took 2 ms or more. `event_loops` makes requests follow their tasks in
-    asyncio, and records steps of 1 ms and more. `stacks` records where threads are while a request is late. `compilation`
-    records what torch.compile and Triton compile or tune at run time. docs/guide/python.md says what each costs.
+    every 10 ms, and records who had it when that took 2 ms or more; without a lock it records stops of all threads.
+    `event_loops` makes requests follow their tasks in asyncio, and records steps of 1 ms and more. `stacks` records where
+    threads are while a request is late. `compilation` records what torch.compile and Triton compile or tune at run time.
+    docs/guide/python.md says what each costs.
 
     Returns a recorder that runs until `stop` or the end of the interpreter. If it could not start, it does not record; its
     `status` and the log give the reason. Raises InvalidArgument for a wrong option.

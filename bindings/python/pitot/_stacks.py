@@ -34,9 +34,8 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 def why_not() -> str:
     """The reason for having no stacks; "" if they can be had."""
-    if getattr(sys, "_is_gil_enabled", lambda: True)():
-        return ""
-    return "stacks.not_recorded: without the interpreter's lock, reading frames would stop all threads"
+    return "" if _watch.has_lock() else \
+        "stacks.not_recorded: without the interpreter's lock, reading frames would stop all threads"
 
 
 def _is_library(code: Any) -> bool:
@@ -85,7 +84,12 @@ class Stacks:
         self._missed = 0
 
     def look(self, _find: Callable[..., int] = lib.find_late_threads) -> None:
-        """Takes stacks, if a request is late and the budget has room. Called every 10 ms with the interpreter's lock."""
+        """Takes stacks, if a request is late and the budget has room. Called every 10 ms with the interpreter's lock.
+
+        Without a lock, reading frames would stop all threads.
+        """
+        if not _watch.has_lock():
+            return
         found = _find(self._tids, _MOST_THREADS)
         if found == 0:
             if self._late_since != 0:

@@ -5,6 +5,9 @@ A thread of Python asks for the interpreter's lock every 10 ms. It reads the clo
 has to wait, another thread had the lock, and others waited as well. The threads' CPU time tells the holder: it ran during
 the wait, and sleeps after it. Threads in native code without the lock run on. The holder's frame is the place reached
 when it gave the lock up.
+
+A free-threaded interpreter has no lock. It stops all threads at times, for collections and for looks at all of them. The
+watching thread waits for the end of such a stop when it asks.
 """
 
 import ctypes
@@ -26,8 +29,10 @@ _NAME = "pitot-python"
 _INTERVAL_US = 10_000
 _TICK_US = 100_000  # for what has to be looked at in Python
 _RENAMED_TICKS = 10
+_STAYS_TICKS = 10  # a lock that is there for longer is there to stay
 _LIKELY = 8  # threads that ran most lately, among them nearly always the holder
 _CONTENDED_US = 1_000  # while the lock is contended: threads take turns of 5 ms
+_MOST_RAN = 32  # threads whose CPU time the library reads when it asks
 _LOOK_US = 100  # a pause with the lock held, for its former holder to fall asleep
 
 _AFTER_FAILURE_S = 1
@@ -44,6 +49,11 @@ _LIBRARIES = tuple({os.path.dirname(os.__file__) + os.sep, os.sep + "site-packag
 def is_library(code: Any) -> bool:
     path = code.co_filename
     return any(part in path for part in _LIBRARIES) or path.startswith("<frozen")
+
+
+def has_lock() -> bool:
+    """Whether threads share the interpreter's lock (GIL). A free-threaded interpreter gets it when an extension needs it."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
 def _line(frame: Any) -> str:
@@ -177,6 +187,11 @@ def find_holder(before: Sequence[int], now: Sequence[int], waited_ns: int,
     return holder, min(ran[holder], waited_ns)
 
 
+def _unless_alone(busy: List[int]) -> Set[int]:
+    """Several may have run while all threads of Python were stopped: those in native code are not."""
+    return set(busy) if len(busy) > 1 else set()
+
+
 def _gives_up_lock(frame: Any) -> bool:
     """Whether the frame is at an instruction that only asks whether to give up the lock. A call may be of native code."""
     if frame is None or frame.f_lasti < 0:
@@ -204,7 +219,9 @@ class Watch:
 
     def __init__(self, locks: bool, on_tick: Callable[[], None], look: Optional[Callable[[], None]] = None,
                  look_if_late: Optional[Callable[[], None]] = None) -> None:
-        locks = locks and getattr(sys, "_is_gil_enabled", lambda: True)()
+        self._has_lock = self._had_lock = has_lock()
+        self._ticks_with_lock = 0
+        contention = 0 if not locks else lib.WATCH_LOCK if self._has_lock else lib.WATCH_STOP
         self._on_tick = on_tick
         self._look = look
         self._look_if_late = look_if_late
@@ -212,7 +229,7 @@ class Watch:
             let_go=ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
             take=ctypes.cast(ctypes.pythonapi.PyEval_RestoreThread, ctypes.c_void_p),
             pause_us=_INTERVAL_US, most_us=_TICK_US,
-            looks_for=(lib.WATCH_LOCK if locks else 0) | (lib.WATCH_STEP if look is not None else 0)
+            looks_for=contention | (lib.WATCH_STEP if look is not None else 0)
             | (lib.WATCH_LATE if look_if_late is not None else 0))
         self._pointer = ctypes.pointer(self._struct)
         self._threads = _Threads(self._struct)
@@ -245,6 +262,8 @@ class Watch:
         if found & lib.WATCH_TIME:
             self._ticks += 1
             self._on_tick()
+            if not self._had_lock:
+                self._follow_lock()
         if found & lib.WATCH_THREADS or (found & lib.WATCH_TIME and self._ticks % _RENAMED_TICKS == 0
                                          and self._threads.is_renamed()):
             self._threads.list()
@@ -255,7 +274,30 @@ class Watch:
         is_contended = found & lib.WATCH_LOCK
         if is_contended:
             self._record(self._struct.got_ns - self._struct.asked_ns, self._struct.got_ns)
+        if found & lib.WATCH_STOP:
+            self._record_stop(self._struct.got_ns - self._struct.asked_ns, self._struct.got_ns)
         self._struct.pause_us = _CONTENDED_US if is_contended else _INTERVAL_US
+
+    def _follow_lock(self) -> None:
+        """Free-threaded, the lock is there while an extension is imported. It stays for one that cannot do without."""
+        if has_lock() != self._has_lock:
+            self._has_lock = not self._has_lock
+            if self._struct.looks_for & (lib.WATCH_STOP | lib.WATCH_LOCK):
+                self._struct.looks_for ^= lib.WATCH_STOP | lib.WATCH_LOCK
+        self._ticks_with_lock = self._ticks_with_lock + 1 if self._has_lock else 0
+        if self._ticks_with_lock == _STAYS_TICKS:
+            self._had_lock = True
+            _log.warning("interpreter.lock_enabled: an extension brought the interpreter's lock (GIL) back, so threads of Python run "
+                         "one at a time. Python's own RuntimeWarning names it. The lock and stacks are recorded from now on")
+
+    def _record_stop(self, waited: int, got: int) -> None:
+        """Records a stop of all threads. Reading frames would be another one, so it has no place."""
+        threads = self._threads
+        at, ran = find_holder(threads.cpu, threads.read(0, _MOST_RAN), waited, _unless_alone)
+        tid = threads.tids[at] if at is not None else 0
+        thread = threads.by_tid.get(tid)
+        name = thread.name if thread is not None else ""
+        lib.threads_stopped(time.monotonic_ns() - got, waited, tid, _record.evidence_name(name, name), ran)
 
     def _runs_on(self, busy: List[int], frames: Dict[int, Any]) -> Set[int]:
         """Those of these threads that may have run native code without the lock.

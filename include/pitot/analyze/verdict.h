@@ -104,6 +104,7 @@ enum class Proof : uint8_t {
   kPlaced = 24,       // stacks show where its thread was
   kUncounted = 25,    // code, and no counter shows whether its thread ran or slept
   kBusy = 26,         // not recorded, and samples show that its thread ran, and where
+  kAllStopped = 27,   // an interpreter had stopped all of its threads, and no collection is known
 };
 // Advice for the first segment of Cause::longest, which `close` and `proof` refine. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;

@@ -39,7 +39,7 @@ enum class Blame : uint8_t {
   kHostRunqueue = 9,         // its thread could run but got no CPU: others had it, or a quota was spent
   kHostLock = 10,            // another held the lock
   kHostGil = 11,             // the same for an interpreter's lock: its name contains the word "gil"
-  kHostGc = 12,              // garbage collection of an interpreter, by its own thread or another
+  kHostGc = 12,              // garbage collection of an interpreter, by any thread, or another stop of its threads
   kHostPagefaultIo = 13,     // waited for input or output, or for memory that was on a disk
   kHostBlockedUnknown = 14,  // slept, or waited for something the trace does not name; also within code
   kLaunchApi = 15,           // in calls that launch GPU work

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -30,7 +31,7 @@ constexpr int64_t kCatchUpNs = 51'000'000;
 // The thread of the Python package. Where it runs Python, it may set off a collection that was due.
 constexpr std::string_view kOwnWatcher = "pitot-python";
 
-constexpr uint32_t kArgs[] = {0, 2, 4, 2, 0, 0};  // least number by kind
+constexpr uint32_t kArgs[] = {0, 2, 4, 4, 2, 0, 0};  // least number by kind
 
 }  // namespace
 
@@ -45,12 +46,13 @@ Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests
     const model::SiteRow& row = trace.sites[site];
     if (trace.strings[row.file] != "pitot/interpreter.h") continue;
     const std::string_view function = trace.strings[row.function];
-    const Kind kind = function == "RecordCollection" ? kCollection
-                      : function == "RecordLockHeld" ? kHeld
-                      : function == "RecordStep"     ? kStep
-                      : function == "BeginStep"      ? kResumed
-                      : function == "EndStep"        ? kLoop
-                                                     : kOther;
+    const Kind kind = function == "RecordCollection"       ? kCollection
+                      : function == "RecordLockHeld"       ? kHeld
+                      : function == "RecordThreadsStopped" ? kStopped
+                      : function == "RecordStep"           ? kStep
+                      : function == "BeginStep"            ? kResumed
+                      : function == "EndStep"              ? kLoop
+                                                           : kOther;
     if (row.arg_types.size() < kArgs[kind]) continue;
     kinds_[site] = kind;
     has_any |= kind != kOther;
@@ -66,10 +68,11 @@ Interpreter::Interpreter(const Trace& trace, const model::RequestIndex& requests
     }
     if (kind == kStep) steps_[thread].push_back(event);
     if (kind >= kStep) has_loop_[thread] = true;
-    if (kind != kCollection && kind != kHeld) continue;
+    if (kind != kCollection && kind != kHeld && kind != kStopped) continue;
     Held held{trace.events.begin_ns[event], trace.EventEnd(event), Blame::kHostGc, thread, event, kNone};
     if (held.begin_ns >= held.end_ns) continue;
-    if (kind == kHeld) std::swap(held.thread, held.watcher), held.blame = Blame::kHostGil;
+    if (kind != kCollection) std::swap(held.thread, held.watcher);
+    if (kind == kHeld) held.blame = Blame::kHostGil;
     if (kind == kHeld && Arg(event, 0) == 0) {
       unknown_.push_back({held.begin_ns, held.end_ns});
       continue;
@@ -113,6 +116,39 @@ uint64_t Interpreter::Arg(uint32_t event, uint32_t number) const {
   return first != kNone && number < trace_.arg_values.size() - first ? trace_.arg_values[first + number] : 0;
 }
 
+// Those of `over`, and of `under` what is left beside them. Both are in order.
+std::vector<Interpreter::Held> Interpreter::Lay(const std::vector<Held>& over, const std::vector<Held>& under) {
+  std::vector<Held> all;
+  const auto add = [&](Held held) {
+    if (!all.empty()) held.begin_ns = std::max(held.begin_ns, all.back().end_ns);
+    if (held.begin_ns < held.end_ns) all.push_back(held);
+  };
+  auto next = over.begin();
+  for (Held rest : under) {
+    for (; next != over.end() && next->begin_ns < rest.end_ns; ++next) {
+      Held before = rest;
+      before.end_ns = next->begin_ns;
+      add(before);
+      add(*next);
+      rest.begin_ns = std::max(rest.begin_ns, next->end_ns);
+    }
+    add(rest);
+  }
+  std::for_each(next, over.end(), add);
+  return all;
+}
+
+// Whether a collection by another thread than the only one that ran had to wait for that: it stops threads only where
+// they let it.
+bool Interpreter::HeldUpCollection(const Held& stop) const {
+  if (!IsStop(stop.event) || Arg(stop.event, 0) == 0) return false;
+  const auto after =
+      std::partition_point(held_.begin(), held_.end(), [&](const Held& held) { return held.begin_ns < stop.end_ns; });
+  if (after == held_.begin() || (after - 1)->end_ns <= stop.begin_ns) return false;
+  const uint32_t collects = (after - 1)->thread;
+  return collects == kNone || trace_.threads[collects].tid != static_cast<int64_t>(Arg(stop.event, 0));
+}
+
 // A collection holds the lock, too: it comes first. Between two long waits of the watcher the lock was not free.
 void Interpreter::AddLock(std::vector<Held>* locks) {
   const auto by_begin = [](const Held& a, const Held& b) { return a.begin_ns < b.begin_ns; };
@@ -120,38 +156,19 @@ void Interpreter::AddLock(std::vector<Held>* locks) {
   std::stable_sort(locks->begin(), locks->end(), by_begin);
   std::unordered_map<int64_t, uint32_t> rows;
   for (uint32_t row = 0; row < trace_.threads.size(); ++row) rows.emplace(trace_.threads[row].tid, row);
-  std::map<std::pair<uint64_t, uint64_t>, uint32_t> alike;  // by thread and place
+  std::map<std::tuple<Blame, uint64_t, uint64_t>, uint32_t> alike;  // by thread and place
+  std::vector<Held> late;
   for (size_t i = 0; i < locks->size(); ++i) {
     Held& lock = (*locks)[i];
     const uint64_t tid = Arg(lock.event, 0);
     const auto row = rows.find(static_cast<int64_t>(tid));
-    if (row != rows.end()) lock.thread = row->second;
-    lock.event = alike.emplace(std::pair(tid, Arg(lock.event, 2)), lock.event).first->second;
-    if (i > 0 && lock.begin_ns - (*locks)[i - 1].end_ns < kTurnNs)
+    if (tid != 0 && row != rows.end()) lock.thread = row->second;
+    if (HeldUpCollection(lock)) late.push_back(lock);
+    lock.event = alike.emplace(std::tuple(lock.blame, tid, Arg(lock.event, 2)), lock.event).first->second;
+    if (i > 0 && lock.blame == Blame::kHostGil && lock.begin_ns - (*locks)[i - 1].end_ns < kTurnNs)
       lock.begin_ns = std::min(lock.begin_ns, (*locks)[i - 1].end_ns);
   }
-  std::vector<Held> all;
-  size_t gc = 0;
-  const auto add = [&](Held held) {
-    if (!all.empty()) held.begin_ns = std::max(held.begin_ns, all.back().end_ns);
-    if (held.begin_ns < held.end_ns) all.push_back(held);
-  };
-  for (const Held& lock : *locks) {
-    int64_t from_ns = lock.begin_ns;
-    for (; gc < held_.size() && held_[gc].begin_ns < lock.end_ns; ++gc) {
-      Held before = lock;
-      before.begin_ns = from_ns;
-      before.end_ns = held_[gc].begin_ns;
-      add(before);
-      add(held_[gc]);
-      from_ns = std::max(from_ns, held_[gc].end_ns);
-    }
-    Held rest = lock;
-    rest.begin_ns = from_ns;
-    add(rest);
-  }
-  for (; gc < held_.size(); ++gc) add(held_[gc]);
-  held_ = std::move(all);
+  held_ = Lay(late, Lay(held_, *locks));
 }
 
 const Interpreter::Held* Interpreter::LastBefore(uint32_t thread, int64_t by_ns, int64_t since_ns) const {
@@ -212,8 +229,9 @@ std::string Interpreter::Text(uint32_t event) const {
     if (name == kOwnWatcher) name += " (Pitot's own)";
     return (name.empty() ? "" : name + ", ") + "generation " + std::to_string(Arg(event, 0));
   }
-  if (!Is(event, kHeld)) return "";
+  if (!Is(event, kHeld) && !Is(event, kStopped)) return "";
   std::string name = text(1);
+  if (name.empty() && IsStop(event) && Arg(event, 0) == 0) return "";
   if (name.empty()) name = "thread " + std::to_string(Arg(event, 0));
   const std::string place = text(2);
   return place.empty() ? name : name + " at " + place;

@@ -21,7 +21,7 @@ class Interpreter {
   // One thread, which is known, had the interpreter.
   struct Held {
     int64_t begin_ns = 0, end_ns = 0;
-    Blame blame = Blame::kHostGil;    // or kHostGc
+    Blame blame = Blame::kHostGil;    // or kHostGc, for stops of all threads as well
     uint32_t thread = model::kNone;   // its row; kNone: it recorded nothing, or is unknown
     uint32_t event = model::kNone;    // a record with the same holder and place
     uint32_t watcher = model::kNone;  // the thread that recorded it, if another
@@ -48,6 +48,8 @@ class Interpreter {
   int64_t HeldByUnknownNs(int64_t begin_ns, int64_t end_ns) const;
 
   bool IsCollection(uint32_t event) const { return Is(event, kCollection); }
+  // A stop of all threads, for anything but a recorded collection.
+  bool IsStop(uint32_t event) const { return Is(event, kStopped); }
   // A long step of an event loop.
   bool IsStep(uint32_t event) const { return Is(event, kStep); }
   bool HasLoop(uint32_t thread) const { return thread < has_loop_.size() && has_loop_[thread]; }
@@ -58,16 +60,19 @@ class Interpreter {
   // The request of a step; kNone: none, or it is not in the trace.
   uint32_t RequestOf(uint32_t step) const;
 
-  // "gc-thread, generation 2" of a collection, "cruncher at report.py:88 render" of a lock's holder; "" of others.
+  // "gc-thread, generation 2" of a collection, "cruncher at report.py:88 render" of a lock's holder, "sampler" of
+  // the thread that ran while all others were stopped; "" of others.
   std::string Text(uint32_t event) const;
 
  private:
-  enum Kind : uint8_t { kOther, kCollection, kHeld, kStep, kResumed, kLoop };
+  enum Kind : uint8_t { kOther, kCollection, kHeld, kStopped, kStep, kResumed, kLoop };
   bool Is(uint32_t event, Kind kind) const {
     return event != model::kNone && kinds_[trace_.events.site[event]] == kind;
   }
   uint64_t Arg(uint32_t event, uint32_t number) const;
   void AddLock(std::vector<Held>* locks);
+  static std::vector<Held> Lay(const std::vector<Held>& over, const std::vector<Held>& under);
+  bool HeldUpCollection(const Held& stop) const;
 
   const model::Trace& trace_;
   const model::RequestIndex& requests_;

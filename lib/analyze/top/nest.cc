@@ -92,8 +92,9 @@ Nest::Nest(const TopIndex& index, const TopOptions& options, const Selection& se
   for (const model::SiteRow& site : trace_.sites) {
     shapes_.push_back(ArgumentNamed("shapes", trace_, site));
     flops_.push_back(ArgumentNamed("flops", trace_, site));
+    const std::string_view function = trace_.strings[site.function];
     is_watch_.push_back(trace_.strings[site.file] == "pitot/interpreter.h" &&
-                        trace_.strings[site.function] == "RecordLockHeld");
+                        (function == "RecordLockHeld" || function == "RecordThreadsStopped"));
   }
 }
 

@@ -82,7 +82,7 @@ class Nest {
   const bool has_operator_depths_;                // depths are recorded for operators, not for GPUs
   std::vector<model::Intervals> lost_;            // by thread: when events were lost
   std::vector<uint32_t> shapes_, flops_;          // by site: the argument's place, or kNone
-  std::vector<bool> is_watch_;                    // by site: a watcher's wait for an interpreter's lock, no work
+  std::vector<bool> is_watch_;                    // by site: a watcher's wait for an interpreter, no work
   std::unordered_map<uint64_t, uint32_t> cache_;  // rows, by name and shapes or by name and the layer around it
   std::unordered_map<model::StringId, std::vector<uint32_t>> paths_;
   struct Seen {

@@ -168,6 +168,12 @@ constexpr AdviceRow kRows[] = {
       "process."}},
     {BlameBit(Blame::kHostGc),
      kAnyClose,
+     Proof::kAllStopped,
+     {"stop_seldom",
+      "The interpreter stopped all threads. Profilers and looks at all frames or objects (sys._current_frames, "
+      "gc.get_objects, gc.freeze) do that, and so does a fork. Do it between requests."}},
+    {BlameBit(Blame::kHostGc),
+     kAnyClose,
      kAnyProof,
      {"tame_gc",
       "Freeze what lives long (gc.freeze), raise the collector's thresholds, and collect between requests."}},

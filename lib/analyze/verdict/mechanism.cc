@@ -61,6 +61,7 @@ std::string InPlace(const std::string& place) { return IsPlacePhrase(place) ? pl
 }  // namespace
 
 std::string Mechanism(const Took& took) {
+  if (took.is_stop) return "stood still for " + took.time + " while the interpreter had stopped its threads";
   if (took.has_run && took.blame == Blame::kUntraced)
     return std::string("was busy") + (took.is_counted ? "" : ", or waited for a CPU,") + " for " + took.time;
   if (IsUnclear(took)) return "spent " + took.time + " in code" + UnclearWords(took);

@@ -17,6 +17,7 @@ struct Took {
   bool is_counted = true;  // false: code or not recorded, and no counter shows whether its thread had a CPU
   bool has_run = false;    // code or not recorded, and samples show that its thread did not sleep
   bool may_await_driver = false;
+  bool is_stop = false;  // the interpreter had stopped all threads, and no collection is known
 };
 
 std::string Mechanism(const Took& took);

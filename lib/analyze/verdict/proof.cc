@@ -283,6 +283,8 @@ Proof ProofOf(const blame::Index& index, const RequestBlame& blame, const Cause&
       return longest.gpu == model::kNone || index.gpu.IsSpan(longest.gpu) || index.gpu.UsualNs(longest.gpu) < 0
                  ? Proof::kNoUsual
                  : Proof::kNone;
+    case Blame::kHostGc:
+      return index.interpreter.IsStop(longest.by.event) ? Proof::kAllStopped : Proof::kNone;
     case Blame::kLazyLoadJit:
       return index.compiles.Is(longest.event) ? Proof::kFirstUse : Proof::kNone;
     case Blame::kSyncReturn:

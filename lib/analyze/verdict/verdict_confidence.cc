@@ -183,6 +183,7 @@ OtherWaits FindOtherWaits(const blame::Index& index, const RequestBlame& request
       continue;
     delays[segment.event] += index.host.MostDelayNs(segment.thread, segment.begin_ns, segment.end_ns);
     all.interpreter_ns += index.interpreter.HeldNs(segment.thread, segment.begin_ns, segment.end_ns);
+    all.interpreter_ns += index.interpreter.HeldByUnknownNs(segment.begin_ns, segment.end_ns);
   }
   for (const BlameSegment& segment : request.segments) {
     const auto found = delays.find(segment.event);

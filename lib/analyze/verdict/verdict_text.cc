@@ -273,8 +273,8 @@ class Teller {
       if (!lock.empty()) return "waited " + time + " for locks, " + part + " of it for " + QuotedName(lock);
     }
     const std::string place = Places(index_).Text(longest);
-    const Took took{cause.blame, time, IsCounted(index_, longest), HasRun(cause.stacks),
-                    MayAwaitDriver(index_, longest)};
+    const Took took{cause.blame, time, IsCounted(index_, longest), HasRun(cause.stacks), MayAwaitDriver(index_, longest),
+                    index_.interpreter.IsStop(longest.by.event)};
     if (IsMostThere(cause) && index_.stacks.Of(longest).is_known()) return MechanismSeenAt(took, place);
     return IsMostThere(cause) ? MechanismAt(took, place) : MechanismPartlyAt(took, place, part);
   }
@@ -338,9 +338,9 @@ class Teller {
   std::string By(const Cause& cause, const std::string& time) const {
     const Culprit& by = cause.by;
     if (!by.IsKnown()) return "";
-    if (const std::string holder = index_.interpreter.Text(by.event); !holder.empty()) {
-      return (cause.blame == Blame::kHostGc ? "by " : "held by ") + holder + (time.empty() ? "" : " (" + time + ")");
-    }
+    const std::string holder = index_.interpreter.Text(by.event), took = time.empty() ? "" : " (" + time + ")";
+    if (index_.interpreter.IsStop(by.event)) return holder.empty() ? "" : "and only " + holder + " ran" + took;
+    if (!holder.empty()) return (cause.blame == Blame::kHostGc ? "by " : "held by ") + holder + took;
     std::string text = cause.blame == Blame::kHostLock || cause.blame == Blame::kHostGil ? "held by "
                        : cause.blame == Blame::kGpuContention                            ? "overlapped by "
                                                                                          : "behind ";

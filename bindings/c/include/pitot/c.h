@@ -886,6 +886,10 @@ PITOT_C_API void pitot_see_collection(const wchar_t* phase, void* info);
 // `on_cpu_ns` of that time.
 PITOT_C_API void pitot_lock_held(uint64_t ago_ns, uint64_t duration_ns, int64_t tid, pitot_name thread,
                                  pitot_name place, uint64_t on_cpu_ns);
+// Records that an interpreter without a lock stopped all of its threads. The calling thread waited for that. Thread
+// `tid` (0: several, or unknown) ran meanwhile, for `on_cpu_ns`.
+PITOT_C_API void pitot_threads_stopped(uint64_t ago_ns, uint64_t duration_ns, int64_t tid, pitot_name thread,
+                                       uint64_t on_cpu_ns);
 // Sleeps for `sleep_us`, then fills in the CPU time of `count` threads (0: no such thread). Returns CLOCK_MONOTONIC in
 // ns after that.
 PITOT_C_API uint64_t pitot_sleep_and_read_cpu(uint32_t sleep_us, const int64_t* tids, uint64_t* cpu_ns, uint32_t count);
@@ -896,7 +900,8 @@ enum {
   PITOT_WATCH_LATE = 2,     // a request is late, or none is any more
   PITOT_WATCH_STEP = 4,     // a step of a task is running
   PITOT_WATCH_THREADS = 8,  // other threads live or record than before; found at the first look, too
-  PITOT_WATCH_TIME = 16     // `most_us` are over, or it was told to end
+  PITOT_WATCH_TIME = 16,    // `most_us` are over, or it was told to end
+  PITOT_WATCH_STOP = 32     // without a lock: `take` waited for 2 ms or more, because all threads were stopped
 };
 // Functions that let go of the interpreter's lock and take it again, as PyEval_SaveThread and PyEval_RestoreThread of
 // Python do. The second may end the thread.
@@ -914,7 +919,7 @@ typedef struct pitot_interpreter_watch {
   uint32_t count;
   uint32_t pause_us;         // in: before each look
   uint32_t most_us;          // in
-  int32_t looks_for;         // in: PITOT_WATCH_LOCK, _LATE, _STEP; it looks for the other two always
+  int32_t looks_for;         // in: PITOT_WATCH_LOCK, _LATE, _STEP, _STOP; it looks for the other two always
   int32_t is_over;           // in: another than 0 ends it; any thread may set it
   uint32_t is_late;          // private
   uint64_t asked_ns;         // out: CLOCK_MONOTONIC when it asked for the lock, and when it had it
@@ -923,7 +928,8 @@ typedef struct pitot_interpreter_watch {
   uint64_t threads_known;    // private
 } pitot_interpreter_watch;
 // Looks again and again, without the interpreter's lock, until there is something to do. Returns what it found. Between
-// looks it asks for the lock only if PITOT_WATCH_LOCK is set, and gives it back at once.
+// looks it asks for the lock only if PITOT_WATCH_LOCK or PITOT_WATCH_STOP is set, and gives it back at once. For
+// PITOT_WATCH_STOP its wait for a CPU does not count: `got_ns` is earlier by that.
 // Threads: one with the interpreter's lock, which it has again afterwards.
 // Cost: a look is a system call for each thread, 32 at most; every 100 ms one for each of `count`, and a directory.
 PITOT_C_API pitot_watch_event pitot_watch_interpreter(pitot_interpreter_watch* watch);
