@@ -44,6 +44,8 @@ class Interpreter {
   int64_t HeldByUnknownNs(int64_t begin_ns, int64_t end_ns) const;
 
   bool IsCollection(uint32_t event) const { return Is(event, kCollection); }
+  // A wait of Pitot's own thread for the interpreter's lock.
+  bool IsWatch(uint32_t event) const { return Is(event, kHeld); }
   // A long step of an event loop.
   bool IsStep(uint32_t event) const { return Is(event, kStep); }
   bool HasLoop(uint32_t thread) const { return thread < has_loop_.size() && has_loop_[thread]; }
