@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leaves findings without confidence out of reports, and ranks those about other requests lower.
+// Leaves findings without confidence out of reports, and ranks usual ones, mostly false ones and those about other
+// requests lower.
 #ifndef PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
 #define PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
 
@@ -27,6 +28,15 @@ inline bool IsUsual(const FindingRow& finding) {
 inline std::string UsualText(const FindingRow& finding) {
   return base::Format("usual here: in %u of the last %u windows", finding.usual_in, finding.of_windows);
 }
+
+// "3 of 19 such findings were true in runs with known faults".
+inline std::string PrecisionText(const FindingRow& finding) {
+  return base::Format("%u of %u such findings were true in runs with known faults", finding.right_in,
+                      finding.of_measured);
+}
+
+// Whether it is left out before the appendix.
+inline bool IsBelow(const FindingRow& finding) { return IsUsual(finding) || finding.IsSilent(); }
 
 // The time of the judged request if the verdict names its causes; otherwise empty, and every finding may help.
 inline model::Interval ExplainedTime(const Judgement* judgement) {
