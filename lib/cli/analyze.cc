@@ -48,7 +48,7 @@ struct AnalyzeArguments {
   std::string input, compat = "pitot", only;
   std::vector<std::string> settings;  // "a04.idle_share=0.2"
   double budget_ms = 2000;
-  bool json = false;
+  bool is_all = false, json = false;
 };
 
 const char* SeverityName(Severity severity) {
@@ -77,7 +77,7 @@ std::string WithUnit(double value, const std::string& unit) {
   return base::Format("%.6g", value) + (unit == "1" ? "" : " " + unit);
 }
 
-void AddFinding(const FindingRow& finding, Lines* lines) {
+void AddFinding(const AnalyzeArguments& arguments, const FindingRow& finding, Lines* lines) {
   lines->AddWrapped(0, PadRight(SeverityName(finding.severity), 7) + finding.code + "  ",
                     finding.subject + ": " + finding.summary);
   const std::string judged = finding.metric + " is " + WithUnit(finding.value, finding.threshold.unit) +
@@ -88,6 +88,13 @@ void AddFinding(const FindingRow& finding, Lines* lines) {
   if (finding.is_undetermined) sure += ", undetermined: the trace does not show the cause";
   if (finding.cost_ns != 0) sure += "; costs " + base::Duration(finding.cost_ns) + " of the window";
   lines->AddWrapped(7, "", sure);
+  if (finding.of_measured != 0)
+    lines->AddWrapped(7, "",
+                      base::Format("precision %.2f: %u of %u such findings were true in runs with known faults",
+                                   finding.precision, finding.right_in, finding.of_measured));
+  const bool is_claim = !finding.is_undetermined && finding.severity != Severity::kInfo;
+  if (arguments.is_all && is_claim && finding.of_measured == 0)
+    lines->AddWrapped(7, "", "precision not measured in runs with known faults");
   for (const std::string& caveat : finding.caveats) lines->AddWrapped(7, "but ", caveat);
   for (const analyze::Contradiction& other : finding.contradictions)
     lines->AddWrapped(7, "but ", "contradicted by " + other.code + " of " + other.subject + ": " + other.why);
@@ -116,10 +123,20 @@ bool IsOfIdleGpus(const MeasureRow& measure) {
          std::find(std::begin(kOfGpus), std::end(kOfGpus), measure.name) != std::end(kOfGpus);
 }
 
+// The findings to print, the gravest first.
+std::vector<const FindingRow*> Printed(const AnalyzeArguments& arguments, const AnalysisReport& report) {
+  std::vector<const FindingRow*> findings = report.Ranked();
+  if (arguments.is_all || arguments.compat != "pitot") return findings;
+  findings.erase(std::remove_if(findings.begin(), findings.end(), [](const auto* one) { return one->IsSilent(); }),
+                 findings.end());
+  return findings;
+}
+
 // Without GPUs, rows of their idleness are left out, and a line says so.
-std::string Text(const model::Trace& trace, const AnalysisReport& report, bool has_gpus) {
+std::string Text(const AnalyzeArguments& arguments, const model::Trace& trace, const AnalysisReport& report,
+                 bool has_gpus) {
   Lines lines(WrapWidth(base::kColumns));
-  const std::vector<const FindingRow*> findings = report.Ranked();
+  const std::vector<const FindingRow*> findings = Printed(arguments, report);
   lines.Add(
       0, absl::StrFormat("window %s, %s, %s", base::Duration(report.window_ns),
                          base::Plural(report.analyzers.size(), "analyzer"), base::Plural(findings.size(), "finding")));
@@ -129,7 +146,12 @@ std::string Text(const model::Trace& trace, const AnalysisReport& report, bool h
   }
   for (const FindingRow* finding : findings) {
     lines.Blank();
-    AddFinding(*finding, &lines);
+    AddFinding(arguments, *finding, &lines);
+  }
+  if (const size_t silent = report.Ranked().size() - findings.size(); silent != 0) {
+    lines.Blank();
+    lines.AddWrapped(0, "",
+                     base::Plural(silent, "more finding") + " of kinds that are mostly false: --all prints them");
   }
   bool has_unrecorded = false, leaves_out = false;
   for (const AnalyzerReport& analyzer : report.analyzers) {
@@ -180,6 +202,10 @@ ordered_json Json(const FindingRow& finding) {
           {"subject", finding.subject},
           {"severity", SeverityName(finding.severity)},
           {"confidence", finding.confidence},
+          {"precision", finding.precision},
+          {"right_in", finding.right_in},
+          {"of_measured", finding.of_measured},
+          {"silent", finding.IsSilent()},
           {"undetermined", finding.is_undetermined},
           {"cost_ns", finding.cost_ns},
           {"metric", finding.metric},
@@ -340,7 +366,7 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
   }
   const bool has_failures = ComplainOfFailures(report);
   const bool has_gpus = !trace.devices.empty() || trace.gpu.size() != 0 || trace.calls.size() != 0;
-  Print(arguments.json ? Json(arguments, trace, report) : Text(trace, report, has_gpus));
+  Print(arguments.json ? Json(arguments, trace, report) : Text(arguments, trace, report, has_gpus));
   const bool is_of_nothing = IsEmpty(trace);
   const bool is_empty = HasNoAnswer(report, is_of_nothing);
   if (is_empty && is_of_nothing)
@@ -367,6 +393,7 @@ void AddAnalyze(CommandLine& line) {
   command.Add("--budget", &arguments->budget_ms, "CPU time limit of one analyzer in ms; it is cut off beyond that")
       .Number(1e-6, 9e12)
       .ShowDefault();
+  command.AddFlag("--all", &arguments->is_all, "Also findings of kinds that are mostly false");
   command.AddFlag("--json", &arguments->json, "For programs: docs/reference/analyzers.md");
   command.Footer(
       "Exit codes: 1 nothing happened in the trace; see `pitot --help` for others. docs/reference/analyzers.md lists "

@@ -28,7 +28,7 @@ bool IsPythonFunction(const Trace& trace, const SiteRow& site) {
 constexpr std::string_view kCommunication[] = {
     // Collectives by name: PyTorch's symmetric memory (one_shot_, two_shot_, multimem_all_reduce_kernel), TensorRT-LLM
     // (oneShotAllReduceKernel, allreduce_fusion), FlashInfer, XLA, oneCCL, QuickReduce, Triton kernels.
-    "allreduce", "allgather", "reducescatter", "alltoall", "oneshotreduce", "multimem",
+    "allreduce", "allgather", "reducescatter", "alltoall", "all2all", "oneshotreduce", "multimem",
     // vLLM, sglang, AITER.
     "crossdevicereduce", "crossdevicestore", "quickreduce",
     // Experts on several GPUs: DeepEP and its like, MORI, TensorRT-LLM, pplx.

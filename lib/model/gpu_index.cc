@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -274,8 +275,48 @@ Intervals DeviceBusy(const Trace& trace, uint32_t device) {
   return Union(std::move(intervals));
 }
 
+// Work that a stream was told to hold back: until an event, or a value in memory. Rows by stream, in order.
+class HeldBack {
+ public:
+  explicit HeldBack(const Trace& trace) : trace_(trace), gates_(trace.threads.size() + 1) {
+    std::unordered_map<StringId, bool> names;
+    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+      const auto [known, is_new] = names.try_emplace(trace.calls.name[call]);
+      if (is_new) known->second = IsGate(trace.strings[trace.calls.name[call]]);
+      if (known->second) gates_[ThreadOf(call)].push_back(trace.calls.begin_ns[call]);
+    }
+  }
+  // Whether the row waited for that, or for one that did. To be called for each row with a call.
+  bool Has(uint32_t row) {
+    const uint32_t call = trace_.gpu.call[row];
+    const int64_t launched_ns = trace_.calls.begin_ns[call];
+    if (trace_.gpu.stream[row] != stream_) stream_ = trace_.gpu.stream[row], since_ns_ = INT64_MIN, is_held_ = false;
+    const std::vector<int64_t>& gates = gates_[ThreadOf(call)];
+    const auto gate = std::upper_bound(gates.begin(), gates.end(), launched_ns);
+    is_held_ = (gate != gates.begin() && *(gate - 1) > since_ns_) || (is_held_ && launched_ns < end_ns_);
+    since_ns_ = launched_ns;
+    end_ns_ = trace_.gpu.begin_ns[row] + trace_.gpu.duration_ns[row];
+    return is_held_;
+  }
+
+ private:
+  size_t ThreadOf(uint32_t call) const { return std::min<size_t>(trace_.calls.thread[call], trace_.threads.size()); }
+  static bool IsGate(std::string_view call) {
+    const std::string_view name = base::WithoutVendor(call);
+    return name.starts_with("StreamWait") || name.starts_with("StreamBatchMemOp");
+  }
+
+  const Trace& trace_;
+  std::vector<std::vector<int64_t>> gates_;  // by thread, in order; the last: unknown
+  uint32_t stream_ = kNone;
+  int64_t since_ns_ = INT64_MIN, end_ns_ = INT64_MIN;  // launch and end of the row before
+  bool is_held_ = false;
+};
+
 LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns, int64_t end_ns, int64_t late_ns) {
   LaunchLag lag;
+  std::optional<HeldBack> held_back;
+  if (late_ns > 0) held_back.emplace(trace);
   const IdleTimes idle(late_ns > 0 ? DeviceBusy(trace, device) : Intervals());
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const int64_t at_ns = trace.gpu.begin_ns[row];
@@ -287,7 +328,7 @@ LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns, i
     lag.smallest_ns = lag.rows == 0 ? lag_ns : std::min(lag.smallest_ns, lag_ns);
     lag.early += lag_ns < 0;
     ++lag.rows;
-    if (late_ns <= 0 || lag_ns < late_ns) continue;
+    if (late_ns <= 0 || held_back->Has(row) || lag_ns < late_ns) continue;
     const bool was_idle = std::min(idle.Before(at_ns), lag_ns) >= late_ns;
     lag.waited_for_nothing += was_idle || 2 * idle.Within({launched_ns, at_ns}) >= lag_ns;
   }

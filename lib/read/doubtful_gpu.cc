@@ -68,10 +68,13 @@ class Doubter {
     const auto device_of = [&](uint32_t row) {
       return std::min<size_t>(trace_.streams[trace_.gpu.stream[row]].device, trace_.devices.size());
     };
+    const bool are_calls_first = AreCallsFirst();
+    const auto is_unset = [&](uint32_t row) {
+      if (BeginNs(row) != 0 || core.begin_ns <= 0) return false;
+      return core.begin_ns > kHour || trace_.gpu.duration_ns[row] == 0 || (are_calls_first && WasBeforeItsCall(row));
+    };
     for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
-      if (doubts_[row] == Doubt::kNone && BeginNs(row) == 0 &&
-          (core.begin_ns > kHour || (core.begin_ns > 0 && trace_.gpu.duration_ns[row] == 0)))
-        doubts_[row] = Doubt::kNoTime;
+      if (doubts_[row] == Doubt::kNone && is_unset(row)) doubts_[row] = Doubt::kNoTime;
       if (doubts_[row] != Doubt::kNone) continue;
       ++rows[device_of(row)];
       far[device_of(row)] += is_far(row) ? 1 : 0;
@@ -123,6 +126,17 @@ class Doubter {
  private:
   int64_t BeginNs(uint32_t row) const { return trace_.gpu.begin_ns[row]; }
   int64_t EndNs(uint32_t row) const { return trace_.gpu.begin_ns[row] + trace_.gpu.duration_ns[row]; }
+
+  bool WasBeforeItsCall(uint32_t row) const {
+    const uint32_t call = trace_.gpu.call[row];
+    return call != kNone && EndNs(row) < trace_.calls.begin_ns[call];
+  }
+  // Otherwise the GPU's clock is early.
+  bool AreCallsFirst() const {
+    uint64_t early = 0;
+    for (uint32_t row = 0; row < trace_.gpu.size(); ++row) early += WasBeforeItsCall(row) ? 1 : 0;
+    return 2 * early <= trace_.gpu.size();
+  }
 
   // When the host recorded; without its records, when most of the GPU's work began.
   Interval Core() const {

@@ -319,6 +319,17 @@ TEST_CASE("a18 names the size that keeps an operator from its roofline", "[a18]"
         "a18.low_efficiency: it is depthwise: each of its 512 filters reads one channel");
 }
 
+TEST_CASE("a18 names the head dimension of FlashAttention, which has lengths before heads", "[a18]") {
+  const auto reason = [](const char* sizes, int64_t us) {
+    return ReasonOf(Profiled("flash_attn::_flash_attn_forward", sizes, "c10::BFloat16", us));
+  };
+  CHECK(reason("[[8,2048,32,80],[8,2048,32,80],[8,2048,32,80]]", 900) ==
+        "a18.shape: its head dimension of 80 is padded to 96");
+  CHECK(reason("[[1,1,8,128],[1,65536,8,128],[1,65536,8,128]]", 400) ==
+        "a18.shape: it has about 8 blocks of queries and heads, for 132 multiprocessors");
+  CHECK(reason("[[8,2048,32,128],[8,2048,32,128],[8,2048,32,128]]", 1100) == "no finding");
+}
+
 TEST_CASE("a18 names no size where the operator is near its roofline, or no size explains it", "[a18]") {
   const std::string square = "[[4096,4096],[4096,4096]]";
   CHECK(ReasonOf(Profiled("aten::mm", square, "c10::BFloat16", 180)) == "a18.compute_bound");

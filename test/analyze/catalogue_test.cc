@@ -317,6 +317,34 @@ TEST_CASE("a05 finds requests held up before they come to an idle executor", "[a
   CHECK(Found(run(true, Queued::kAtOnce), "a05.input_bound") == std::nullopt);
 }
 
+TEST_CASE("a05 does not take waits for an answer, or time of which nothing is known, for work on inputs", "[a05]") {
+  // Two requests at once, each 4 ms before its batch: in a scope, or 1 ms in one and then in a wait, or in nothing.
+  enum class Then { kScope, kWait, kNothing };
+  const auto run = [](Then then) {
+    const GpuTrace::Args answer = {
+        {"kind", static_cast<uint64_t>(WaitKind::kIo)}, {"resource", 0}, {"owner_thread", 0}, {"owner_request", 0}};
+    GpuTrace made(100'000);
+    for (int64_t i = 0; i < 20; ++i) {
+      const int64_t at_us = i / 2 * 10'000;
+      const uint32_t request = made.Request(at_us, 4'500);
+      made.trace.members[made.trace.batches[made.Batch("unet", at_us + 4'000, 500, 1)].first_member].request = request;
+    }
+    for (const uint32_t first : {0u, 1u}) {  // a thread for one of each two
+      if (first == 1) made.UseThread();
+      for (uint32_t request = first; request < 20; request += 2) {
+        const int64_t at_us = request / 2 * 10'000;
+        made.For(request);
+        made.Event(SiteKind::kScope, "decode", at_us, then == Then::kScope ? 4'000 : 1'000);
+        if (then == Then::kWait) made.Event(SiteKind::kWait, "wait", at_us + 1'000, 3'000, answer);
+      }
+    }
+    return *Found(made.Run("a05"), "a05.input_bound");
+  };
+  CHECK(run(Then::kScope).value == Approx(0.4));
+  CHECK(run(Then::kWait).value == Approx(0.1));
+  CHECK(run(Then::kNothing).value == Approx(0.1));
+}
+
 TEST_CASE("a06 finds many small copies, and the time of one with all their bytes", "[a06]") {
   GpuTrace made(10000);
   for (int64_t i = 0; i < 100; ++i) {
@@ -419,6 +447,25 @@ TEST_CASE("a07 does not bill a copy for the kernels that it waited for", "[a07]"
   CHECK(Measured(run(9000), "blocked_in_pageable_copies") == 10);
   CHECK_FALSE(Found(run(9000), "a07.pageable").has_value());
   CHECK(Found(run(100), "a07.pageable")->cost_ns == 8'910'000);
+}
+
+TEST_CASE("a read-back on the default stream costs nothing while another stream's kernels run before it",
+          "[a07][a22]") {
+  // Twenty read-backs, each of them called 4.9 ms before the kernels end, or `late_us` after.
+  const auto run = [](int64_t late_us) {
+    GpuTrace made(120'000);
+    for (int64_t i = 0; i < 20; ++i) made.Launch("k", 5'100 * i, 5, 5'100 * i + 60, 5'000 - late_us);
+    made.UseStream(0);
+    made.UseThread();
+    for (int64_t i = 0; i < 20; ++i)
+      made.Gpu(GpuKind::kMemcpy, "DtoH, device to pageable", 5'100 * i + 5'060, 2,
+               made.Call("cudaMemcpyAsync", 5'100 * i + 70, 5'000), 8);
+    return made;
+  };
+  const analyze::AnalysisReport behind = run(0).Run("a07"), after = run(2'000).Run("a07");
+  CHECK_FALSE(Found(behind, "a07.pageable").has_value());
+  CHECK(Found(after, "a07.pageable").has_value());
+  CHECK(Found(run(0).Run("a22"), "a22.scalar_readback")->severity == Severity::kInfo);
 }
 
 TEST_CASE("a07 finds waiting sets of the host's memory, but not of a device's, nor asynchronous ones", "[a07]") {
@@ -748,6 +795,24 @@ TEST_CASE("a27 tells page faults from sleep", "[a27]") {
   CHECK(Measured(few, "blocked", "all") == 27'000);
   CHECK(Found(sleep, "a27.blocked").has_value());
   CHECK_FALSE(Found(sleep, "a27.pagefaults").has_value());
+}
+
+TEST_CASE("a27 does not take the watcher's waits for an interpreter's lock for its code", "[a27]") {
+  GpuTrace made = HostTrace(10'000, 5, 0, 0);  // asleep for 90 ms
+  model::SiteRow& site = made.trace.sites[0];
+  site.file = made.trace.strings.Add("pitot/interpreter.h");
+  site.function = made.trace.strings.Add("RecordLockHeld");
+  made.trace.events.args[0] = static_cast<uint32_t>(made.trace.arg_values.size());
+  for (const char* const arg : {"tid", "thread", "place", "on_cpu_ns"}) {
+    site.arg_names.push_back(made.trace.strings.Add(arg));
+    site.arg_types.push_back(ArgType::kInt);
+    made.trace.arg_values.push_back(7);
+  }
+
+  const analyze::AnalysisReport report = made.Run("a27");
+
+  CHECK_FALSE(Found(report, "a27.blocked").has_value());
+  CHECK(report.Find("a27", "code") == nullptr);
 }
 
 TEST_CASE("a27 ignores threads that ran nine tenths of their code, and threads without counters", "[a27]") {

@@ -86,6 +86,20 @@ TEST_CASE("idleness is undetermined with much work missing, and determined with 
   }
 }
 
+TEST_CASE("idleness is undetermined if much of the work lost its end, but not if its times are whole microseconds",
+          "[a03][a04][a39]") {
+  const auto run = [](int64_t more_ns, const char* code) {
+    GpuTrace made(10'000);
+    for (int64_t i = 0; i < 100; ++i) made.Launch("k", 100 * i, 5, 100 * i + 20, i % 2 == 0 ? 0 : 50);
+    made.trace.gpu.duration_ns[1] += more_ns;
+    return *Found(made.Run(std::string(code).substr(0, 3)), code);
+  };
+  for (const char* const code : {"a03.utilisation_low", "a04.idle"}) {
+    CHECK(run(500, code).is_undetermined);
+    CHECK_FALSE(run(0, code).is_undetermined);  // they took less than one
+  }
+}
+
 TEST_CASE("shares of time hold without a few records that were set aside, but not without many", "[a03][a04][a39]") {
   using facts::IsKnownWithout;
   CHECK(IsKnownWithout({0, 0.2}, "a04.idle", 0.78, 0.15));       // 63 % if the others took twice as long

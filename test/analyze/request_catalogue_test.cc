@@ -112,6 +112,22 @@ TEST_CASE("a39 reports a GPU's clock that is early, or late, against the host's"
   CHECK(few.Run("a39").analyzers[0].findings.empty());
 }
 
+TEST_CASE("a39 blames no clock for work whose stream waited for an event", "[a39]") {
+  // Fifty kernels at once, of which the first begins 6 ms after its launch.
+  const auto run = [](const char* before) {
+    GpuTrace made(100'000);
+    for (int64_t round = 0; round < 3; ++round) {
+      made.Call(before, 10'000 * round, 3);
+      for (int64_t i = 0; i < 50; ++i)
+        made.Launch("k", 10'000 * round + 10 + 5 * i, 5, 10'000 * round + 6'000 + 60 * i, 50);
+    }
+    return Found(made.Run("a39"), "a39.clock_late").has_value();
+  };
+  CHECK(run("cudaEventRecord"));
+  for (const char* const call : {"cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitValue32_v2"})
+    CHECK_FALSE(run(call));
+}
+
 TEST_CASE("a39 blames no clock for work that waited in a full queue", "[a39]") {
   // Work of before the window, then kernels that begin 10 ms after their launches. The device is idle for `idle_us`
   // before each.

@@ -61,6 +61,27 @@ TEST_CASE("analyze of a trace without events exits as for an empty answer", "[cl
   }
 }
 
+TEST_CASE("analyze --json has every finding with its precision, and --all prints as many", "[cli]") {
+  Folder folder;
+  folder.Write("a.json", kTrace);
+
+  size_t findings = 0;
+  const json document = json::parse(folder.Run("analyze --json a.json").out);
+  for (const json& analyzer : document["analyzers"]) {
+    for (const json& finding : analyzer["findings"]) {
+      ++findings;
+      CHECK(finding["right_in"] <= finding["of_measured"]);
+      CHECK((finding["precision"] > 0 && finding["precision"] <= 1));
+      CHECK(finding["silent"] ==
+            (!finding["undetermined"] && finding["of_measured"] >= 3 && finding["precision"] < 0.5));
+    }
+  }
+  REQUIRE(findings > 1);
+  const std::string all = folder.Run("analyze --all a.json --set a03.utilisation_low=0.6").out;
+  CHECK(all.find(", " + std::to_string(findings) + " findings\n") != std::string::npos);
+  CHECK(all.find("precision not measured") != std::string::npos);  // by a threshold of the host's
+}
+
 TEST_CASE("analyze reports findings that contradict each other, with their confidence", "[cli]") {
   Folder folder;
   folder.Write("a.json", kTrace);

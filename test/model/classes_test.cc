@@ -142,6 +142,7 @@ TEST_CASE("kernels that move data between GPUs are communication, by any library
         "void mscclpp::allreduce8<float>(float*)",
         "oneccl_allreduce_small_kernel",
         "barrier_kernel(unsigned int**, int)",
+        "all2all_dispatch_kernel<__half>",
         "_ZN4vllm26cross_device_reduce_1stageIfLi8EEEvPi"}) {
     INFO(name);
     CHECK(model::IsCommunicationKernel(name));

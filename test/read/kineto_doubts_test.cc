@@ -114,6 +114,30 @@ TEST_CASE("a kernel at the beginning of a trace that begins at 0 is kept", "[kin
   CHECK(report.gpu_no_time == 0);
 }
 
+TEST_CASE("a kernel at 0 that ended before its call has no time, also in a trace with times since its begin",
+          "[kineto]") {
+  const auto read = [](int64_t early_us) {
+    std::string json = R"({"traceEvents":[)";
+    const auto add = [&](int64_t call_us, int64_t begin_us, int64_t correlation) {
+      const std::string args = ",\"correlation\":" + std::to_string(correlation) + "}}";
+      json += (correlation == 1 ? "" : ",") +
+              std::string(R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"dur":5,"ts":)") +
+              std::to_string(call_us) + R"(,"args":{"cbid":211)" + args +
+              R"(,{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"dur":20,"ts":)" + std::to_string(begin_us) +
+              R"(,"args":{"stream":7)" + args;
+    };
+    for (int64_t i = 0; i < 8; ++i) add(1000 + 500 * i, 1020 + 500 * i - early_us, i + 1);
+    add(1300, 0, 9);
+    json += "]}";
+    Trace trace;
+    KinetoReport report;
+    REQUIRE(pitot::ParseKineto(json.data(), json.size(), &trace, &report).ok());
+    return report.gpu_no_time;
+  };
+  CHECK(read(0) == 1);
+  CHECK(read(900) == 0);  // the clock is early: work at 0 is as likely as any
+}
+
 TEST_CASE("a kernel an hour away is set aside, unless the whole GPU is", "[kineto]") {
   constexpr int64_t kHourUs = 3'600'000'000;
   Made one = Steady();
@@ -216,6 +240,39 @@ TEST_CASE("a read-back ends after the kernels before it, so that they cannot be 
   };
   CHECK(read(470) == 0);
   CHECK(read(900) == 1);
+}
+
+TEST_CASE(
+    "a copy that goes on while kernels of its stream begin and end is set aside, and so is a last kernel longer than "
+    "the wait for it",
+    "[kineto]") {
+  Made made;
+  for (int64_t i = 0; i < 24; ++i) made.Launch(150 * i, 150 * i + 20, 120);
+  made.Call("cudaMemcpyAsync", 1000, 5, 600);
+  made.Raw(R"x({"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pageable -> Device)","pid":0,"tid":7,"ts":)x" +
+           std::to_string(kStart + 1142) +
+           R"x(,"dur":1700000,"args":{"device":0,"context":1,"stream":7,"correlation":600,"bytes":4096}})x");
+  made.Call("cudaLaunchKernel", 3700, 5, 601);
+  made.Kernel(3720, 90'000, 601);
+  made.Call("cudaDeviceSynchronize", 3710, 60, 602);
+  made.Read();
+
+  CHECK(made.report.gpu_impossible == 2);
+  CHECK(made.trace.gpu.size() == 24);
+  CHECK(made.trace.window_end_ns - made.trace.window_begin_ns == 3770 * kUs);
+}
+
+TEST_CASE("times that stand for none are no times: less than 0, and the largest number", "[kineto]") {
+  Made made = Steady();
+  for (int64_t i = 0; i < 3; ++i) made.Call("cudaLaunchKernel", 100 * i + 60, 5, 500 + i);
+  made.Odd("-0.001", "0", 500);
+  made.Odd("0", "9223372036854775", 501);
+  made.Odd("9223372036854775", "0", 502);
+  made.Read();
+
+  CHECK(made.report.gpu_no_time == 3);
+  CHECK(made.trace.gpu.size() == 10);
+  CHECK(made.trace.window_end_ns - made.trace.window_begin_ns == 1000 * kUs);
 }
 
 TEST_CASE("a kernel with a negative duration is set aside, and one much longer than the rest", "[kineto]") {

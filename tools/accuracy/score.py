@@ -28,6 +28,7 @@ LEAST_RATIO = 0.25  # of typical latency: targets of accuracy apply to faults of
 UNEXPLAINED = 'untraced_or_unexplained'  # not a cause, and its confidence is low for this reason
 OTHERS = 'other_programs'  # the runner's log of programs other than the server
 SURE = 0.8  # people act upon a cause with this confidence or more
+ON_CPU = ('tune', 'quick', 'full')  # settings whose image server has no GPU
 EXPECTED = Path(__file__).resolve().parent / 'expected.json'
 
 
@@ -95,7 +96,7 @@ class Run(NamedTuple):
     verdicts: Dict[str, Dict[str, Any]]  # by request
     findings: List[Dict[str, Any]]  # by the catalogue
     profiler: List[Dict[str, Any]]  # by the torch-tb-profiler's rules
-    is_crowded: bool = False  # other programs had half of all CPU time
+    is_crowded: bool = False  # other programs had half of all CPU time, or requests waited for CPUs a tenth of theirs
     is_asleep: bool = False  # threads slept for a tenth of the batches' time, without asking for a wait
 
 
@@ -180,6 +181,12 @@ def is_crowded(burns: Sequence[Burn], cpus: int) -> bool:
     return 2 * sum(burn.cpu_ns for burn in others) >= cpus * sum(burn.end_ns - burn.begin_ns for burn in others) > 0
 
 
+def is_starved(lines: Iterable[Dict[str, Any]], verdicts: Iterable[Dict[str, Any]]) -> bool:
+    """Whether a tenth of all requests' time was a logged wait for a CPU."""
+    waited_ns = sum(line['injected_ns'] for line in lines if line['fault'] == 'cpu_waited')
+    return 10 * waited_ns >= sum(verdict['latency_ns'] for verdict in verdicts) > 0
+
+
 def is_asleep(lines: Sequence[Dict[str, Any]]) -> bool:
     """Whether a tenth of the batches' logged time was sleep. A batch has a line for each of its requests."""
     batches = {name: {(line['time_ns'], line['injected_ns']) for line in lines if line['fault'] == name} for name in ('slept', 'batch_code')}
@@ -232,7 +239,7 @@ def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
     for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns, injections, expected).items():
         injections.setdefault(request, []).extend(more)
     return Run(folder.name.split('.')[0], injections, {verdict['request']: verdict for verdict in verdicts},
-               read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'), is_crowded(burns, os.cpu_count() or 1),
+               read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'), is_crowded(burns, os.cpu_count() or 1) or is_starved(lines, verdicts),
                is_asleep(lines))
 
 
@@ -243,8 +250,9 @@ def read_runs(out: Path, expected: Dict[str, Any]) -> List[Run]:
 
 def read_expected(setting: str = '') -> Dict[str, Any]:
     """The table, with `always` for the findings true of every run of the setting. gpu_tune takes those of gpu."""
+    of = 'cpu' if setting in ON_CPU else setting.partition('_')[0]
     expected: Dict[str, Any] = json.loads(EXPECTED.read_text(encoding='utf-8'))
-    return {**expected, 'always': expected['settings'].get(setting.partition('_')[0], {})}
+    return {**expected, 'always': expected['settings'].get(of, {})}
 
 
 # ---- Rivals, on the same traces

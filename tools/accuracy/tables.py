@@ -120,10 +120,11 @@ def findings_table(findings: Dict[str, Any]) -> List[str]:
     def row(name: str, cell: Dict[str, Any]) -> List[str]:
         others = cell['said'] - cell['always']
         return [name, str(cell['said']), str(cell['true']), percent(cell['precision']), str(cell['always'] or ''),
-                f'{cell["true"] - cell["always"]} of {others}' if others else '', str(cell['false_on_controls']), counted(cell['false_of']),
+                f'{cell["true"] - cell["always"]} of {others}' if others else '', f'{cell["silent_true"]} of {cell["silent"]}' if cell['silent'] else '',
+                str(cell['false_on_controls']), counted(cell['false_of']),
                 f'{cell["found"]} of {cell["expected"]}' if cell['expected'] else '']
     cells = [*findings['analyzers'].items(), *([('all', findings['all'])] if findings['all'] else [])]
-    return table(('analyzer', 'findings', 'true', 'precision', 'true of every run', 'others, true',
+    return table(('analyzer', 'findings', 'true', 'precision', 'true of every run', 'others, true', 'silent, true',
                   f'false on {findings["controls"]} controls', 'false of', 'faults found'),
                  [row(name, cell) for name, cell in cells])
 

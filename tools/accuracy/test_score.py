@@ -402,8 +402,14 @@ class Findings(unittest.TestCase):
         result = self.of(run('C02', [], [], [finding('a36.outliers'), finding('a41.driver', 'host_lock makes'), finding('a39.lost_events'),
                                              finding('a31.dominant', severity='info'), finding('a29.long_gaps', undetermined=True)]))
         self.assertEqual((result['controls'], result['all']['said'], result['all']['false_on_controls']), (1, 2, 2))
-        self.assertEqual(result['analyzers']['a36'], {'said': 1, 'true': 0, 'always': 0, 'false_of': {'C02': 1}, 'false_on_controls': 1, 'expected': 0,
-                                                      'found': 0, 'precision': 0, 'recall': None})
+        self.assertEqual(result['analyzers']['a36'], {'said': 1, 'true': 0, 'silent': 0, 'silent_true': 0, 'always': 0, 'false_of': {'C02': 1},
+                                                      'false_on_controls': 1, 'expected': 0, 'found': 0, 'precision': 0, 'recall': None})
+
+    def test_silent_findings_are_not_reported_and_counted_separately(self):
+        said = [{**finding('a05.input_bound'), 'silent': True}, {**finding('a36.outliers'), 'silent': True}, finding('a35.latency')]
+        cell = self.of(run('F01', [], [], said))['all']
+        self.assertEqual((cell['said'], cell['true'], cell['silent'], cell['silent_true'], cell['found']), (1, 1, 2, 1, 0))
+        self.assertIn('| 1 of 2 |', tables.markdown(scored(run('F01', [], [], said))))
 
     def test_findings_true_of_every_run_of_a_setting_are_not_false_on_controls(self):
         said = [finding('a10.launch_bound'), finding('a41.driver', 'executor_busy makes 40 %'), finding('a23.leak')]
@@ -417,7 +423,7 @@ class Findings(unittest.TestCase):
         result = score.score([run('F11', [], [], said)], score.read_expected('gpu_tune'))
         cell = result['findings']['all']
         self.assertEqual((cell['said'], cell['true'], cell['always']), (3, 2, 1))  # a10 is F11's own
-        self.assertIn('| all | 3 | 2 | 67 % | 1 | 1 of 2 | 0 |', tables.markdown(result))
+        self.assertIn('| all | 3 | 2 | 67 % | 1 | 1 of 2 |  | 0 |', tables.markdown(result))
 
     def test_a_finding_of_another_fault_is_false(self):
         result = self.of(run('F22', [], [], [finding('a05.input_bound')]))
@@ -433,6 +439,17 @@ class Findings(unittest.TestCase):
         crowded = run('C02', [], [], said)._replace(is_crowded=True)
         self.assertEqual(self.of(crowded)['all']['false_on_controls'], 0)
         self.assertEqual(self.of(run('C02', [], [], said))['all']['false_on_controls'], 2)
+
+    def test_a_wait_for_a_cpu_is_true_if_it_was_a_tenth_of_the_requests_logged_time(self):
+        lines = [line('a', 'cpu_waited', 1), line('b', 'queued', 9)]
+        self.assertTrue(score.is_starved(lines, [{'latency_ns': 4 * MS}, {'latency_ns': 6 * MS}]))
+        self.assertFalse(score.is_starved(lines, [{'latency_ns': 11 * MS}]))
+        self.assertFalse(score.is_starved([], []))
+
+    def test_slow_steps_are_neither_true_nor_false_if_other_programs_had_half_of_the_cpus(self):
+        crowded = run('C02', [], [], [finding('a36.outliers')])._replace(is_crowded=True)
+        self.assertEqual(self.of(crowded)['all'], None)
+        self.assertEqual(self.of(run('C02', [], [], [finding('a36.outliers')]))['all']['said'], 1)
 
     def test_sleep_is_true_if_a_tenth_of_the_batches_logged_time_was_sleep(self):
         def lines(slept_ms):  # for a batch of two
@@ -1087,7 +1104,7 @@ class Others(unittest.TestCase):
         self.assertIn('| F01 | slow decoder | dose_ms=4 | 0.80 | 1 | 100 % (21 to 100) | 100 % |', text)
         self.assertIn('1 verdicts', text.replace('2 verdicts', '1 verdicts'))
         self.assertIn('<svg', plot.svg(result))
-        self.assertIn('| a05 | 1 | 1 | 100 % |  | 1 of 1 | 0 |  | 1 of 1 |', tables.markdown(scored(run('F01', [], [], [finding('a05.input_bound')]))))
+        self.assertIn('| a05 | 1 | 1 | 100 % |  | 1 of 1 |  | 0 |  | 1 of 1 |', tables.markdown(scored(run('F01', [], [], [finding('a05.input_bound')]))))
 
 
 if __name__ == '__main__':

@@ -74,9 +74,9 @@ PITOT_EXPORT std::vector<std::string> OthersThatFired(const model::Trace& trace,
 // Text for each of them: "also fired  0000000000008f0c 20.1 ms: host_lock ...", wrapped at `columns`.
 PITOT_EXPORT std::string AlsoFiredText(const std::vector<std::string>& others, size_t columns = 100);
 // The three gravest findings, "in window   a04.idle: ...", and the analyzers that failed. Leaves out undetermined and
-// merely informative findings, and those of half the server's last windows or more (FindingRow::usual_in). Wrapped at
-// `columns`. If the verdict `of` a request names causes, findings of low severity, or with evidence for less than a
-// tenth of its time, are left out.
+// merely informative findings, those of half the server's last windows or more (FindingRow::usual_in), and silent ones
+// (FindingRow::IsSilent). Wrapped at `columns`. If the verdict `of` a request names causes, findings of low severity,
+// or with evidence for less than a tenth of its time, are left out.
 PITOT_EXPORT std::string FindingsText(const AnalysisReport& analysis, size_t columns = 100,
                                       const Judgement* of = nullptr);
 

@@ -120,7 +120,7 @@ struct LaunchLag {
   uint64_t early = 0;  // those that began before their calls
   int64_t smallest_ns = 0;
   // Rows that began late on a device with nothing else to do: it was idle for `late_ns` or more right before, or for
-  // half of the time since the call. Others waited for earlier work, which says nothing about clocks.
+  // half of the time since the call. Others waited for earlier work or an event, which says nothing about clocks.
   uint64_t waited_for_nothing = 0;
 };
 // `device` kNone: streams whose device is unknown. `late_ns` > 0: counts `waited_for_nothing`, in O(n log n); otherwise

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A05: does the GPU wait for its input? Finds time in which a thread waited for its next batch of data and no GPU
-// worked. For a server: time in which several requests at once were held up before their batch, and neither executors
-// nor GPUs worked. A single request is under way; two are in each other's way.
+// worked. For a server: time in which several requests at once were prepared for their batch, and neither executors nor
+// GPUs worked. A single request is under way; two are in each other's way. Requests that wait for something are in
+// nobody's way.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -32,7 +33,9 @@ using facts::Longest;
 using facts::Percent;
 using facts::Share;
 using model::HostClass;
+using model::Interval;
 using model::Intervals;
+using model::kNone;
 using model::Trace;
 
 constexpr Threshold kThresholds[] = {
@@ -40,9 +43,8 @@ constexpr Threshold kThresholds[] = {
     {"exposed_share_high", 0.2, "1", "XProf"},
 };
 
-// When at least two requests had not come to the queue of their batch, or to the batch where it has no queue, and did
-// not wait for a lock: that is no work on inputs.
-Intervals HeldUp(Analysis& analysis) {
+// When each request came to the queue of its batch, or to the batch where it has no queue; INT64_MAX: never.
+std::vector<int64_t> Joins(Analysis& analysis) {
   const Trace& trace = analysis.trace();
   std::vector<int64_t> joins(trace.requests.size(), INT64_MAX);
   for (const uint32_t row : EachOf(analysis, trace.members.size())) {
@@ -51,28 +53,53 @@ Intervals HeldUp(Analysis& analysis) {
   }
   for (const uint32_t row : EachOf(analysis, trace.handoffs.size())) {
     const model::HandoffRow& handoff = trace.handoffs[row];
-    if (handoff.batch != model::kNone && handoff.request != model::kNone)
+    if (handoff.batch != kNone && handoff.request != kNone)
       joins[handoff.request] = std::min(joins[handoff.request], handoff.enqueue_ns);
   }
-  std::vector<std::pair<int64_t, int>> edges;
-  std::vector<bool> is_whole(trace.requests.size());
-  for (const uint32_t row : WholeRequests(trace)) {
-    is_whole[row] = true;
-    if (joins[row] == INT64_MAX || joins[row] <= trace.requests[row].begin_ns) continue;
-    edges.emplace_back(trace.requests[row].begin_ns, 1);
-    edges.emplace_back(joins[row], -1);
+  return joins;
+}
+
+// The scopes of a request, its stays in queues, and its waits.
+struct Preparation {
+  Intervals scopes, queued, waits;
+  // A wait for a lock or an answer is no work on inputs. Nor is time without a scope, if the request has any.
+  Intervals Within(Interval time) const {
+    Intervals work = scopes;
+    work.insert(work.end(), queued.begin(), queued.end());
+    const Intervals all = scopes.empty() ? Intervals{time} : Intersection(Union(std::move(work)), {time});
+    return Difference(all, Union(waits));
   }
+};
+std::vector<Preparation> Preparations(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
+  std::vector<Preparation> of(trace.requests.size());
   for (const uint32_t row : EachOf(analysis, trace.events.size())) {
     const uint32_t request = trace.events.request[row];
+    if (request == kNone) continue;
     blame::WaitArgs args;
-    if (request == model::kNone || joins[request] == INT64_MAX || !blame::ReadWait(trace, row, &args) ||
-        args.kind != WaitKind::kLock)
-      continue;
-    const int64_t begin_ns = std::max(trace.events.begin_ns[row], trace.requests[request].begin_ns);
-    const int64_t end_ns = std::min(trace.EventEnd(row), joins[request]);
-    if (begin_ns >= end_ns || !is_whole[request]) continue;
-    edges.emplace_back(begin_ns, -1);
-    edges.emplace_back(end_ns, 1);
+    Intervals& times = blame::ReadWait(trace, row, &args) ? of[request].waits : of[request].scopes;
+    times.push_back({trace.events.begin_ns[row], trace.EventEnd(row)});
+  }
+  for (const uint32_t row : EachOf(analysis, trace.handoffs.size())) {
+    const model::HandoffRow& handoff = trace.handoffs[row];
+    if (handoff.batch == kNone && handoff.request != kNone && handoff.take_ns > handoff.enqueue_ns)
+      of[handoff.request].queued.push_back({handoff.enqueue_ns, handoff.take_ns});
+  }
+  return of;
+}
+
+// When at least two requests were prepared that had not come to their batch.
+Intervals HeldUp(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
+  const std::vector<int64_t> joins = Joins(analysis);
+  const std::vector<Preparation> preparations = Preparations(analysis);
+  std::vector<std::pair<int64_t, int>> edges;
+  for (const uint32_t row : WholeRequests(trace)) {
+    if (joins[row] == INT64_MAX || joins[row] <= trace.requests[row].begin_ns) continue;
+    for (const Interval& time : preparations[row].Within({trace.requests[row].begin_ns, joins[row]})) {
+      edges.emplace_back(time.begin_ns, 1);
+      edges.emplace_back(time.end_ns, -1);
+    }
   }
   std::sort(edges.begin(), edges.end());
   Intervals held_up;
@@ -91,7 +118,7 @@ class InputPipeline final : public Analyzer {
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
-    std::vector<model::Interval> working;
+    std::vector<Interval> working;
     ForDevicesAtWork(analysis, [&](uint32_t device) {
       const Intervals busy = DeviceBusy(trace, device);
       working.insert(working.end(), busy.begin(), busy.end());
@@ -146,7 +173,7 @@ class InputPipeline final : public Analyzer {
     if (share < least.value) return;
 
     Longest longest(EvidenceTable::kWindow, "waiting for input");
-    for (const model::Interval& time : exposed) longest.Show(0, time);
+    for (const Interval& time : exposed) longest.Show(0, time);
     const std::string summary = std::string(wait.who) + " for " + Percent(share) + " of the window " + wait.when +
                                 (share >= high.value ? "" : ": moderately input-bound");
     Conclude(analysis, Judged("a05.input_bound", wait.subject, wait.metric, share, share >= high.value ? high : least),

@@ -74,10 +74,10 @@ class CopyQuality final : public Analyzer {
     const Trace& trace = analysis.trace();
     const double small_bytes = analysis.threshold("small_upload").value;
     Blocked pageable("an asynchronous copy of pageable memory"), waiting("a waiting copy"), sets("a waiting set");
-    facts::EarlierWork earlier;
+    facts::EarlierWork earlier(trace);
     for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
-      const int64_t before_ns = earlier.EndBefore(trace, row);
+      const int64_t before_ns = earlier.EndBefore(row);
       if (call == kNone) continue;
       if (IsWaitingSet(trace, row) && !IsAsynchronous(trace, call)) sets.Show(trace, call, trace.gpu.begin_ns[row]);
       if (trace.gpu.kind[row] != model::GpuKind::kMemcpy) continue;

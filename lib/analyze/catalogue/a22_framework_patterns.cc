@@ -93,12 +93,12 @@ class FrameworkPatterns final : public Analyzer {
     const double most_bytes = analysis.threshold("readback_bytes").value;
     const Threshold least = analysis.threshold("readback_share");
     const model::WaitingCalls& waiting = analysis.indexes().waiting;
-    std::vector<Interval> times, own;  // the second: after earlier work of the stream
-    facts::EarlierWork earlier;
+    std::vector<Interval> times, own;  // the second: after earlier work of the GPU
+    facts::EarlierWork earlier(trace);
     Longest longest(EvidenceTable::kCalls, "waited for a value to be read back");
     for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
-      const int64_t before_ns = earlier.EndBefore(trace, row);
+      const int64_t before_ns = earlier.EndBefore(row);
       if (trace.gpu.kind[row] != model::GpuKind::kMemcpy || call == kNone || trace.gpu.bytes[row] == 0 ||
           static_cast<double>(trace.gpu.bytes[row]) > most_bytes || DirectionOf(trace, row) != "DtoH")
         continue;

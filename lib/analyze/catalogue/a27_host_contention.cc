@@ -105,7 +105,9 @@ class HostContention final : public Analyzer {
     for (const uint32_t i : EachOf(analysis, pieces.size())) {
       const blame::Piece& piece = pieces[i];
       blame::WaitArgs args;
-      if (piece.event == kNone || piece.call != kNone || blame::ReadWait(index.trace, piece.event, &args)) continue;
+      if (piece.event == kNone || piece.call != kNone || blame::ReadWait(index.trace, piece.event, &args) ||
+          index.interpreter.IsWatch(piece.event))
+        continue;
       const int64_t begin_ns = std::max(piece.begin_ns, known.begin_ns), end_ns = std::min(piece.end_ns, known.end_ns);
       if (begin_ns >= end_ns) continue;
       const blame::OffCpu off = index.host.OfCode(thread, begin_ns, end_ns);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "analyze/catalogue/namespace.h"
+#include "analyze/catalogue/precision.h"
 #include "analyze/facts/missing_gpu_work.h"
 #include "analyze/facts/patience.h"
 #include "analyze/facts/quality.h"
@@ -134,10 +135,15 @@ class Running final : public Analysis {
       whole = std::min(whole, damage.multiplier);
       row.caveats.push_back(damage.subject == kAll ? damage.caveat : damage.subject + ": " + damage.caveat);
     }
-    row.confidence = facts::NearestProbability(finding.confidence) * whole;
+    row.confidence = facts::NearestProbability(finding.confidence);
     row.value = finding.value;
     row.is_undetermined = finding.is_undetermined;
     row.cost_ns = finding.cost_ns;
+    row.threshold = {Text(finding.threshold.name), Text(finding.threshold.unit), Text(finding.threshold.source),
+                     finding.threshold.value};
+    Calibrate(MeasuredPrecision(), trace_.window_end_ns - trace_.window_begin_ns, &row);
+    row.confidence *= whole;
+    row.precision *= whole;
     if (!facts::IsKnownWithout(shared_.missing, row.code, finding.value, finding.threshold.value)) {
       // The missing work may have filled the time that looks idle.
       row.is_undetermined = true;
@@ -145,8 +151,6 @@ class Running final : public Analysis {
       row.confidence = std::min(row.confidence, kSureOfMissing);
       row.cost_ns = 0;
     }
-    row.threshold = {Text(finding.threshold.name), Text(finding.threshold.unit), Text(finding.threshold.source),
-                     finding.threshold.value};
     for (uint32_t i = 0; i < std::min(finding.evidence_count, kMostEvidence); ++i) {
       const Evidence& evidence = finding.evidence[i];
       row.evidence.push_back(
@@ -311,6 +315,7 @@ Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Anal
       catalogue::RunOne(trace, indexes, options, &shared, analyzer.get(), &report->analyzers.back());
     }
     verdict::MarkContradictions(report);
+    catalogue::Calibrate(catalogue::MeasuredPrecision(), report);
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to analyze the trace");

@@ -12,6 +12,7 @@
 
 #include "analyze/facts/patience.h"
 #include "pitot/extend/analyzer.h"
+#include "pitot/model/index.h"
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
@@ -52,19 +53,35 @@ inline model::Interval TimeOf(const model::Trace& trace, uint32_t gpu_row) {
   return {trace.gpu.begin_ns[gpu_row], trace.gpu.begin_ns[gpu_row] + trace.gpu.duration_ns[gpu_row]};
 }
 
-// When the stream of a row had done what came before it: a copy cannot begin earlier.
+// When the GPU had done what a row came after: a copy cannot begin earlier. Earlier work is that of its stream. For a
+// copy to the host it is all that the device did until the copy began, because the default stream waits for others.
 class EarlierWork {
  public:
+  explicit EarlierWork(const model::Trace& trace) : trace_(trace), busy_(trace.devices.size()) {}
   // To be called for each row, in order. INT64_MIN: nothing came before. Spans are no work of their own.
-  int64_t EndBefore(const model::Trace& trace, uint32_t row) {
-    if (trace.gpu.stream[row] != stream_) stream_ = trace.gpu.stream[row], end_ns_ = INT64_MIN;
+  int64_t EndBefore(uint32_t row) {
+    if (trace_.gpu.stream[row] != stream_) stream_ = trace_.gpu.stream[row], end_ns_ = INT64_MIN;
     const int64_t before_ns = end_ns_;
-    if (trace.gpu.kind[row] != model::GpuKind::kSpan)
-      end_ns_ = std::max(end_ns_, trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]);
-    return before_ns;
+    if (trace_.gpu.kind[row] != model::GpuKind::kSpan)
+      end_ns_ = std::max(end_ns_, trace_.gpu.begin_ns[row] + trace_.gpu.duration_ns[row]);
+    return std::max(before_ns, EndOnDevice(row));
   }
 
  private:
+  int64_t EndOnDevice(uint32_t row) {
+    const uint32_t device = trace_.streams[stream_].device;
+    if (trace_.gpu.kind[row] != model::GpuKind::kMemcpy || device >= busy_.size() || DirectionOf(trace_, row) != "DtoH")
+      return INT64_MIN;
+    model::Intervals& busy = busy_[device];
+    if (busy.empty()) busy = DeviceBusy(trace_, device);
+    const int64_t begin_ns = trace_.gpu.begin_ns[row];
+    const auto after = std::partition_point(busy.begin(), busy.end(),
+                                            [&](const model::Interval& of) { return of.begin_ns < begin_ns; });
+    return after == busy.begin() ? INT64_MIN : std::min((after - 1)->end_ns, begin_ns);
+  }
+
+  const model::Trace& trace_;
+  std::vector<model::Intervals> busy_;  // by device, made on first use
   uint32_t stream_ = model::kNone;
   int64_t end_ns_ = INT64_MIN;
 };

@@ -78,13 +78,13 @@ bool IsFusedAttention(std::string_view op) {
   return op == "aten::_scaled_dot_product_flash_attention" || op == "aten::_scaled_dot_product_efficient_attention" ||
          op == "aten::_scaled_dot_product_cudnn_attention";
 }
-// Sizes are batch, heads, length and head dimension. Keys may have fewer heads.
-double AttentionFlops(const std::vector<TensorShape>& tensors) {
+// `length`: which of the sizes. Keys may have fewer heads.
+double AttentionFlops(const std::vector<TensorShape>& tensors, size_t length) {
   if (tensors.size() < 3 || tensors[0].sizes.size() != 4 || tensors[1].sizes.size() != 4 ||
       tensors[2].sizes.size() != 4)
     return 0;
   const std::vector<double>& query = tensors[0].sizes;
-  return 2 * query[0] * query[1] * query[2] * tensors[1].sizes[2] * (query[3] + tensors[2].sizes[3]);
+  return 2 * query[0] * query[1] * query[2] * tensors[1].sizes[length] * (query[3] + tensors[2].sizes[3]);
 }
 // Rows of all groups together by one matrix for each group.
 double GroupedFlops(const std::vector<TensorShape>& tensors) {
@@ -155,9 +155,12 @@ std::vector<TensorShape> ReadJsonShapes(std::string_view sizes, std::string_view
   return tensors;
 }
 
+bool IsFlashAttention(std::string_view op) { return op.ends_with("::_flash_attn_forward"); }
+
 double FlopsOf(std::string_view op, const std::vector<TensorShape>& tensors, std::string_view inputs) {
   if (op == "aten::convolution") return ConvolutionFlops(tensors, inputs);
-  if (IsFusedAttention(op)) return AttentionFlops(tensors);
+  if (IsFusedAttention(op)) return AttentionFlops(tensors, 2);
+  if (IsFlashAttention(op)) return AttentionFlops(tensors, 1);
   if (op == "aten::_grouped_mm") return GroupedFlops(tensors);
   const bool adds = op == "aten::addmm" || op == "aten::baddbmm";
   if (!adds && op != "aten::mm" && op != "aten::bmm" && op != "aten::_scaled_mm") return 0;
@@ -180,8 +183,8 @@ double LeastBytes(std::string_view op, const std::vector<TensorShape>& tensors, 
     // Each value of the output takes one multiplication and one addition for each element of a filter.
     return Sum(tensors, 0, 2, flops / 2 / (tensors[1].Elements() / tensors[1].sizes[0]));
   }
-  if (op.find("_attention") != std::string_view::npos && tensors.size() >= 3 && !tensors[0].sizes.empty() &&
-      !tensors[2].sizes.empty() && tensors[0].sizes.back() > 0)
+  if ((op.find("_attention") != std::string_view::npos || IsFlashAttention(op)) && tensors.size() >= 3 &&
+      !tensors[0].sizes.empty() && !tensors[2].sizes.empty() && tensors[0].sizes.back() > 0)
     return Sum(tensors, 0, 3, tensors[0].Elements() / tensors[0].sizes.back() * tensors[2].sizes.back());
   return 0;
 }

@@ -28,8 +28,12 @@ std::vector<TensorShape> ReadShapes(std::string_view shapes);
 // at anything but a list of sizes. An unknown type is "".
 std::vector<TensorShape> ReadJsonShapes(std::string_view sizes, std::string_view types);
 
+// Whether it is the library FlashAttention ("flash_attn::_flash_attn_forward", "aiter::_flash_attn_forward"). Its sizes
+// are batch, length, heads and head dimension, those of others' attention batch, heads, length and head dimension.
+bool IsFlashAttention(std::string_view op);
+
 // The operations of an operator, by the sizes of its inputs: products of matrices (mm, addmm, bmm, baddbmm, _scaled_mm,
-// _grouped_mm), convolution, and the fused attentions of scaled_dot_product_attention, without regard to masks. 0 for
+// _grouped_mm), convolution, and fused attention (scaled_dot_product_attention's, FlashAttention), without masks. 0 for
 // other operators, also those that call one of these, and where tensors are missing. `inputs`: the values of inputs, as
 // PyTorch's profiler writes them without blanks: ["","","","[1,1]","[0,0]","[1,1]","False","[0,0]","1"]. A convolution
 // needs them.

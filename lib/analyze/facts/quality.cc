@@ -131,6 +131,15 @@ class Inspector {
           "They are shorter than the trace can show (older PyTorch writes whole microseconds), or their ends were "
           "lost.",
           "rows without duration / rows", instant_share, "instant_share", kReadsGpu, instant_share, at(first_instant));
+    if (instant_share > limits_.instant_share && !AreWholeMicroseconds())
+      damages_.back().set_aside = static_cast<double>(instant);
+  }
+
+  // Work of less than one has no duration then. Otherwise it lost its end.
+  bool AreWholeMicroseconds() const {
+    constexpr int64_t kMicrosecond = 1000;
+    return std::all_of(trace_.gpu.duration_ns.begin(), trace_.gpu.duration_ns.end(),
+                       [](int64_t ns) { return ns % kMicrosecond == 0; });
   }
 
   void InspectClocks() {

@@ -91,7 +91,8 @@ ShapeReason OfConvolution(const std::vector<TensorShape>& tensors, std::string_v
                     : OfTiles({1, flops / 2 / depth / weight.sizes[0], weight.sizes[0], depth}, multiprocessors);
 }
 
-ShapeReason OfAttention(const std::vector<TensorShape>& tensors, double multiprocessors) {
+// `length`: which of the sizes.
+ShapeReason OfAttention(const std::vector<TensorShape>& tensors, size_t length, double multiprocessors) {
   if (tensors.size() < 3 || tensors[0].sizes.size() != 4) return {};
   const std::vector<double>& query = tensors[0].sizes;
   // Fused kernels are compiled for these; others are padded to the next.
@@ -104,7 +105,7 @@ ShapeReason OfAttention(const std::vector<TensorShape>& tensors, double multipro
   if (*next != head)
     return {"its head dimension of " + Number(head) + " is padded to " + Number(*next),
             "Use a head dimension of 64, 128 or 256, or pad the weights once."};
-  const double blocks = query[0] * query[1] * std::ceil(query[2] / kTile);
+  const double blocks = query[0] * query[3 - length] * std::ceil(query[length] / kTile);
   if (multiprocessors == 0 || blocks >= kFilled * multiprocessors) return {};
   return {"it has about " + Number(blocks) + " blocks of queries and heads, for " + Number(multiprocessors) +
               " multiprocessors",
@@ -116,7 +117,8 @@ ShapeReason OfAttention(const std::vector<TensorShape>& tensors, double multipro
 ShapeReason FindShapeReason(std::string_view op, const std::vector<TensorShape>& tensors, std::string_view inputs,
                             uint32_t multiprocessors) {
   if (op == "aten::convolution" || op == "aten::_convolution") return OfConvolution(tensors, inputs, multiprocessors);
-  if (op.find("_attention") != std::string_view::npos) return OfAttention(tensors, multiprocessors);
+  if (op.find("_attention") != std::string_view::npos) return OfAttention(tensors, 2, multiprocessors);
+  if (IsFlashAttention(op)) return OfAttention(tensors, 1, multiprocessors);
   const size_t first = op == "aten::addmm" || op == "aten::baddbmm" ? 1 : 0;
   if (tensors.size() < first + 2 || FlopsOf(op, tensors, inputs) == 0) return {};
   const std::vector<double>&a = tensors[first].sizes, &b = tensors[first + 1].sizes;

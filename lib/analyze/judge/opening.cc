@@ -92,8 +92,8 @@ std::string FailedText(const AnalysisReport& analysis, size_t columns) {
   return lines.text();
 }
 
-// The gravest findings: those that are news, or those that are usual or explained by the verdict.
-enum class Which : uint8_t { kNews, kOthers };
+// The gravest findings of the first part, or of the appendix only.
+enum class Which : uint8_t { kFront, kBelow };
 std::string GraveText(const AnalysisReport& analysis, Which which, size_t columns, const Judgement* of) {
   const model::Interval time = judge::ExplainedTime(of);
   base::Lines lines(columns);
@@ -101,16 +101,15 @@ std::string GraveText(const AnalysisReport& analysis, Which which, size_t column
   for (const FindingRow* finding : analysis.Ranked()) {
     const bool is_slight =
         finding->severity == Severity::kInfo || (finding->severity == Severity::kLow && time.begin_ns != time.end_ns);
-    const bool is_usual = judge::IsUsual(*finding), is_explained = judge::IsExplained(*finding, of);
-    const bool is_news = !is_usual && !is_explained;
     if (finding->is_undetermined || is_slight || !judge::IsShown(*finding) || !judge::IsAbout(*finding, time) ||
-        is_news != (which == Which::kNews) || said == kMostOpeningFindings)
+        judge::IsBelow(*finding, of) != (which == Which::kBelow) || said == kMostOpeningFindings)
       continue;
     ++said;
     std::string text = finding->code + ": " + finding->summary;
     for (const Contradiction& other : finding->contradictions) text += "; but " + other.code + ": " + other.why;
-    if (is_usual) text += "; " + judge::UsualText(*finding);
-    if (is_explained) text += std::string("; ") + judge::kExplained;
+    if (judge::IsUsual(*finding)) text += "; " + judge::UsualText(*finding);
+    if (finding->IsSilent()) text += "; " + judge::PrecisionText(*finding);
+    if (judge::IsExplained(*finding, of)) text += std::string("; ") + judge::kExplained;
     lines.AddWrapped(0, "in window   ", text);
   }
   return lines.text();
@@ -160,7 +159,7 @@ std::string AlsoFiredText(const std::vector<std::string>& others, size_t columns
 }
 
 std::string FindingsText(const AnalysisReport& analysis, size_t columns, const Judgement* of) {
-  return FailedText(analysis, columns) + GraveText(analysis, Which::kNews, columns, of);
+  return FailedText(analysis, columns) + GraveText(analysis, Which::kFront, columns, of);
 }
 
 std::string OpeningText(const model::Trace& trace, const HtmlReport& of, const OpeningLines& more, size_t columns) {
@@ -178,9 +177,9 @@ std::string OpeningText(const model::Trace& trace, const HtmlReport& of, const O
     opening.Add(head + SentenceText(*of.judgement, columns), kMostSentence);
   else
     opening.Add(head + "no verdict: " + of.why_not + "\n", 2);
-  opening.Add(of.analysis != nullptr ? GraveText(*of.analysis, Which::kNews, columns, of.judgement) : kNoFindings,
+  opening.Add(of.analysis != nullptr ? GraveText(*of.analysis, Which::kFront, columns, of.judgement) : kNoFindings,
               kMostFindings);
-  if (of.analysis != nullptr) opening.AddBelow(GraveText(*of.analysis, Which::kOthers, columns, of.judgement));
+  if (of.analysis != nullptr) opening.AddBelow(GraveText(*of.analysis, Which::kBelow, columns, of.judgement));
   for (size_t i = 0; i < of.others.size() && i < kMostOthers; ++i)
     opening.Add(AlsoFiredText({of.others[i]}, columns), 1);
   for (size_t i = 0; i < of.drifts.size(); ++i)

@@ -580,8 +580,7 @@ class Page {
     if (findings.empty()) P("soft", "None.");
     const model::Interval time = ExplainedTime(judgement_);
     const auto is_grave = [&](const FindingRow* finding) {
-      return finding->severity > Severity::kLow && IsAbout(*finding, time) && !IsUsual(*finding) &&
-             !IsExplained(*finding, judgement_);
+      return finding->severity > Severity::kLow && IsAbout(*finding, time) && !IsBelow(*finding, judgement_);
     };
     const auto grave =
         static_cast<size_t>(std::stable_partition(findings.begin(), findings.end(), is_grave) - findings.begin());
@@ -617,6 +616,7 @@ class Page {
     if (!finding.recommendation.empty()) P("", "\xe2\x86\x92 " + finding.recommendation);
     for (const Contradiction& other : finding.contradictions) P("soft", "but " + other.why);
     if (IsUsual(finding)) P("soft", UsualText(finding));
+    if (finding.IsSilent()) P("soft", PrecisionText(finding));
     if (IsExplained(finding, judgement_)) P("soft", kExplained);
     Fold(std::string(severity) + Format(" severity, confidence %.2f", finding.confidence) +
          (finding.is_undetermined ? ", undetermined" : ""));

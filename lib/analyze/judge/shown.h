@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leaves findings without confidence out of reports. Ranks those lower that are about other requests, usual, or
-// explained by the verdict.
+// Leaves findings without confidence out of reports. Ranks those lower that are about other requests, usual, mostly
+// false, or explained by the verdict.
 #ifndef PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
 #define PITOT_LIB_ANALYZE_JUDGE_SHOWN_H_
 
@@ -29,6 +29,12 @@ inline bool IsUsual(const FindingRow& finding) {
 // "usual here: in 28 of the last 32 windows".
 inline std::string UsualText(const FindingRow& finding) {
   return base::Format("usual here: in %u of the last %u windows", finding.usual_in, finding.of_windows);
+}
+
+// "3 of 19 such findings were true in runs with known faults".
+inline std::string PrecisionText(const FindingRow& finding) {
+  return base::Format("%u of %u such findings were true in runs with known faults", finding.right_in,
+                      finding.of_measured);
 }
 
 // The time of the judged request if the verdict names its causes; otherwise empty, and every finding may help.
@@ -73,6 +79,11 @@ inline bool IsExplained(const FindingRow& finding, const Judgement* judgement) {
   return inside_ns > 0 && 2 * caused_ns >= inside_ns;
 }
 inline constexpr char kExplained[] = "explained by the verdict";
+
+// Whether it is left out before the appendix.
+inline bool IsBelow(const FindingRow& finding, const Judgement* judgement) {
+  return IsUsual(finding) || finding.IsSilent() || IsExplained(finding, judgement);
+}
 
 }  // namespace pitot::judge
 
