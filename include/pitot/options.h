@@ -35,8 +35,8 @@ struct Options {
   // without files.
   const char* incident_directory = nullptr;
   // Start refuses a directory to which others may write: one of another user (but root), one that every user may write
-  // to, such as /tmp or an emptyDir of Kubernetes, or a link of another user. True: it is used, with a warning. A folder
-  // inside is better, for Start creates it for its own user alone.
+  // to, such as /tmp or an emptyDir of Kubernetes, or a link of another user. True: it is used, with a warning. A
+  // folder inside is better, for Start creates it for its own user alone.
   bool accept_unsafe_directory = false;
   // Appears in every incident and trace; null: the executable's name.
   const char* process_name = nullptr;

@@ -243,7 +243,8 @@ std::string ParentOf(std::string path) {
 std::string DoubtAbout(const std::string& path) {
   std::string name = path;
   while (name.size() > 1 && name.back() == '/') name.pop_back();
-  struct stat link {}, info {};
+  struct stat link {
+  }, info{};
   if (lstat(name.c_str(), &link) != 0 || stat(name.c_str(), &info) != 0) return "";
   const uid_t self = geteuid();
   if (S_ISLNK(link.st_mode) && link.st_uid != 0 && link.st_uid != self) return "it is another user's link";
@@ -296,10 +297,11 @@ Status IncidentDirectory::Open(const std::string& path, DirectoryTrust trust) {
   real_path_ = real_path.get();
   doubt_ = DoubtAbout(path_);
   if (!doubt_.empty() && trust == DirectoryTrust::kOwn)
-    return Error(StatusCode::kInvalidArgument,
-                 "Options::incident_directory %s is not safe: %s. Name a folder inside it, which Start creates for this "
-                 "user alone, or set Options::accept_unsafe_directory",
-                 path_.c_str(), doubt_.c_str());
+    return Error(
+        StatusCode::kInvalidArgument,
+        "Options::incident_directory %s is not safe: %s. Name a folder inside it, which Start creates for this "
+        "user alone, or set Options::accept_unsafe_directory",
+        path_.c_str(), doubt_.c_str());
   if (faccessat(fd_, ".", W_OK | X_OK, AT_EACCESS) != 0)
     return SystemError("write to Options::incident_directory", path_, errno);
   KeepRemains();

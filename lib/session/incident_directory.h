@@ -96,8 +96,8 @@ class IncidentDirectory {
   // Removes the incident at this path, from Commit.
   void Remove(const std::string& path) noexcept;
 
-  // Removes incidents until at most `most` remain, and at most `most_bytes` (retention.h). The one at the path `newest`,
-  // from Commit, stays.
+  // Removes incidents until at most `most` remain, and at most `most_bytes` (retention.h). The one at the path
+  // `newest`, from Commit, stays.
   void Prune(uint64_t most, uint64_t most_bytes, const std::string& newest) noexcept;
 
  private:

@@ -76,9 +76,8 @@ Status IncidentFiles::OpenDirectory() {
                                         directory_.path().c_str(), directory_.doubt().c_str())
                                       .message());
   for (const std::string& kept : directory_.kept_partial())
-    host_.Log(LogLevel::kWarning, Error(StatusCode::kUnavailable, "kept what a killed process had written: %s",
-                                        kept.c_str())
-                                      .message());
+    host_.Log(LogLevel::kWarning,
+              Error(StatusCode::kUnavailable, "kept what a killed process had written: %s", kept.c_str()).message());
   return later_.Open(options_.incident_directory, DirectoryTrust::kAny);
 }
 

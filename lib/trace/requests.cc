@@ -797,10 +797,10 @@ Request Request::Begin(const char* route, const char* traceparent, Timestamp arr
 Request Request::BeginChild(const char* route) noexcept {
   Request child;
   if (const SlotUse slot{slot_, id_})
-    child.id_ = BeginRequest(route,
-                             {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_, id_,
-                              slot->trace_flags.load(kRelaxed)},
-                             0, &child.slot_);
+    child.id_ = BeginRequest(
+        route,
+        {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_, id_, slot->trace_flags.load(kRelaxed)},
+        0, &child.slot_);
   return child;
 }
 

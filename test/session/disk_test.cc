@@ -31,7 +31,8 @@ namespace fs = std::filesystem;
 // A small disk, gone with this, at the latest with the process that mounts it.
 class SmallDisk {
  public:
-  explicit SmallDisk(const char* size) : ok_(mount("tmpfs", path().c_str(), "tmpfs", 0, (std::string("mode=700,") + size).c_str()) == 0) {}
+  explicit SmallDisk(const char* size)
+      : ok_(mount("tmpfs", path().c_str(), "tmpfs", 0, (std::string("mode=700,") + size).c_str()) == 0) {}
   ~SmallDisk() { umount2(path().c_str(), MNT_DETACH); }
   bool ok() const { return ok_; }
   bool MakeReadOnly() { return mount(nullptr, path().c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0; }

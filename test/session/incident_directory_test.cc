@@ -396,8 +396,8 @@ TEST_CASE("a directory to which every user may write is refused, or used with a 
 
   const Status status = directory.Open(path, DirectoryTrust::kOwn);
   CHECK(status.code() == StatusCode::kInvalidArgument);
-  CHECK_THAT(status.message(), Catch::Contains("every user may write to it") &&
-                                   Catch::Contains("Options::accept_unsafe_directory"));
+  CHECK_THAT(status.message(),
+             Catch::Contains("every user may write to it") && Catch::Contains("Options::accept_unsafe_directory"));
   IncidentDirectory trusting;
   REQUIRE(trusting.Open(path, DirectoryTrust::kAny).ok());
   CHECK(trusting.doubt() == "every user may write to it");
@@ -473,8 +473,8 @@ TEST_CASE("signatures of verdicts on disk decide what is removed", "[directory]"
   uint64_t number = 0;
   for (const auto& verdict : verdicts) {
     const std::string path = AddIncident(&directory, ++number, kMorning, "x");
-    std::ofstream(path + "/verdict.json") << "{\n  \"signature\": \"" << verdict.signature << "\",\n  \"excess_ns\": "
-                                          << verdict.excess_ns << ",\n";
+    std::ofstream(path + "/verdict.json")
+        << "{\n  \"signature\": \"" << verdict.signature << "\",\n  \"excess_ns\": " << verdict.excess_ns << ",\n";
   }
   const auto stays = [&] {
     std::string numbers;

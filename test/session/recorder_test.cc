@@ -140,7 +140,9 @@ TEST_CASE("no name of the host's makes a line of its own in the log", "[recorder
   REQUIRE(host.Start());
   struct Trigger final : pitot::Trigger {
     pitot::Status Check() const noexcept override {
-      return pitot::Status(StatusCode::kInvalidArgument, "route \"a\n2026-01-01 FATAL b\" is \x1b[1m \xc2\x9b" "1m \xe2\x80\xa8wrong \xc3\xa9");
+      return pitot::Status(StatusCode::kInvalidArgument,
+                           "route \"a\n2026-01-01 FATAL b\" is \x1b[1m \xc2\x9b"
+                           "1m \xe2\x80\xa8wrong \xc3\xa9");
     }
   };
   CHECK(!host.recorder.Add(std::make_unique<Trigger>()).ok());

@@ -16,8 +16,8 @@ using pitot::session::StoredIncident;
 
 constexpr int64_t kStart = 1'795'226'399;
 
-StoredIncident Stored(const std::string& name, const std::string& cause, int64_t at_s, const std::string& signature = "",
-                      int64_t excess_ns = 0, uint64_t bytes = 100) {
+StoredIncident Stored(const std::string& name, const std::string& cause, int64_t at_s,
+                      const std::string& signature = "", int64_t excess_ns = 0, uint64_t bytes = 100) {
   return {name, cause, signature, excess_ns, kStart + at_s, bytes};
 }
 

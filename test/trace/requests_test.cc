@@ -274,7 +274,8 @@ TEST_CASE("a trace that is not sampled stays so, in children and behind queues",
     request.WriteTraceparent(out);
     return std::string(out + 53);
   };
-  for (const auto& [given, passed_on] : {std::pair{"00", "00"}, {"01", "01"}, {"02", "02"}, {"03", "03"}, {"ff", "03"}}) {
+  for (const auto& [given, passed_on] :
+       {std::pair{"00", "00"}, {"01", "01"}, {"02", "02"}, {"03", "03"}, {"ff", "03"}}) {
     INFO(given);
     const std::string header = std::string("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-") + given;
     Request request = Request::Begin("/r", header.c_str());

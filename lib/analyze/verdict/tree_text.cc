@@ -133,7 +133,11 @@ class TreeTeller {
   // A predicate of the request or culprit above.
   std::string PartText(const VerdictNode& node, bool is_last) const {
     const std::string time = Duration(node.ns);
-    const Took took{node.blame, time, IsCounted(index_, node.at), HasRun(node.stacks), MayAwaitDriver(index_, node.at),
+    const Took took{node.blame,
+                    time,
+                    IsCounted(index_, node.at),
+                    HasRun(node.stacks),
+                    MayAwaitDriver(index_, node.at),
                     index_.interpreter.IsStop(node.at.by.event)};
     std::string text;
     // The event of a wait for an interpreter's lock is whatever the thread was in: the lock has no name.

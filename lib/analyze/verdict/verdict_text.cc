@@ -273,7 +273,11 @@ class Teller {
       if (!lock.empty()) return "waited " + time + " for locks, " + part + " of it for " + QuotedName(lock);
     }
     const std::string place = Places(index_).Text(longest);
-    const Took took{cause.blame, time, IsCounted(index_, longest), HasRun(cause.stacks), MayAwaitDriver(index_, longest),
+    const Took took{cause.blame,
+                    time,
+                    IsCounted(index_, longest),
+                    HasRun(cause.stacks),
+                    MayAwaitDriver(index_, longest),
                     index_.interpreter.IsStop(longest.by.event)};
     if (IsMostThere(cause) && index_.stacks.Of(longest).is_known()) return MechanismSeenAt(took, place);
     return IsMostThere(cause) ? MechanismAt(took, place) : MechanismPartlyAt(took, place, part);
