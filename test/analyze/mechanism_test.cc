@@ -40,7 +40,7 @@ TEST_CASE("a place with a part of the time comes with that part", "[mechanism]")
         "spent 3.00 ms on model code, 2.00 ms of it in \"forward\" on executor");
   CHECK(MechanismPartlyAt({Blame::kGpuExecExpected, "3.00 ms"}, "gemm", "2.00 ms") ==
         "spent 3.00 ms in GPU work, 2.00 ms of it in gemm");
-  CHECK(MechanismAt({Blame::kHostGc, "3.00 ms", true, false, true}, "on http") ==
+  CHECK(MechanismAt({Blame::kHostGc, "3.00 ms", true, false, false, true}, "on http") ==
         "stood still for 3.00 ms while the interpreter had stopped its threads on http");
   CHECK(MechanismPartlyAt({Blame::kHostGc, "3.00 ms"}, "", "2.00 ms") == "spent 3.00 ms on garbage collection");
 }

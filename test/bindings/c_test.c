@@ -463,6 +463,7 @@ static void EveryFieldReachesTheLibrary(void) {
   REFUSES_OPTION(depth, -1);
   REFUSES_OPTION(depth, 256 + PITOT_DEPTH_KERNELS);  // not cut to eight bits, a valid depth
   REFUSES_OPTION(perfetto_file, 2);
+  REFUSES_OPTION(accept_unsafe_directory, 2);
   REFUSES_OPTION(language, 3);
   REFUSES_OPTION(language, -1);
 
