@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -116,7 +115,7 @@ int RenameToFree(int parent_fd, const std::string& from, std::string* name) {
   int error = EEXIST;
   // Processes with the same directory may have incidents of one name.
   for (int copy = 1; copy <= 1000 && (error == EEXIST || error == ENOTEMPTY); ++copy) {
-    if (copy > 1) *name = wanted + "-" + std::to_string(copy);
+    if (copy > 1) *name = wanted + "." + std::to_string(copy);
     error = renameat2(parent_fd, from.c_str(), parent_fd, name->c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
     // If the file system does not know the flag, an existing directory is not replaced unless it is empty. Sandboxes
     // answer calls that they do not know with EPERM.
@@ -157,20 +156,30 @@ class Spared {
   SpareDescriptors& spare_;
 };
 
-// Holds the lock of a directory, if it can, until the end of the scope.
+// Holds the lock of a directory, if it can, until the end of the scope. Nobody holds one for long: it looks up to
+// `looks` times, a millisecond apart. Some file systems know no locks.
 class Locked {
  public:
-  Locked(int fd, int how) : fd_(fd), is_held_(flock(fd, how | LOCK_NB) == 0) {}
+  static constexpr int kPatient = 100;
+  Locked(int fd, int how, int looks) : fd_(fd) {
+    const timespec pause = {0, 1'000'000};
+    for (int look = 0; !is_held_ && (look == 0 || (look < looks && errno == EWOULDBLOCK)); ++look) {
+      if (look != 0) nanosleep(&pause, nullptr);
+      is_held_ = flock(fd, how | LOCK_NB) == 0;
+    }
+    is_others_ = !is_held_ && errno == EWOULDBLOCK;
+  }
   ~Locked() {
     if (is_held_) flock(fd_, LOCK_UN);
   }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
-  bool is_held() const { return is_held_; }
+  // Whether somebody else holds it.
+  bool is_others() const { return is_others_; }
 
  private:
   const int fd_;
-  const bool is_held_;
+  bool is_held_ = false, is_others_ = false;
 };
 
 class FileSink final : public ByteSink {
@@ -240,16 +249,20 @@ std::string ParentOf(std::string path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
+// Of an open directory.
+std::string DoubtOf(const struct stat& info) {
+  if (info.st_uid != 0 && info.st_uid != geteuid()) return "it belongs to user " + std::to_string(info.st_uid);
+  return (info.st_mode & S_IWOTH) != 0 ? "every user may write to it" : "";
+}
+
 std::string DoubtAbout(const std::string& path) {
   std::string name = path;
   while (name.size() > 1 && name.back() == '/') name.pop_back();
   struct stat link {
   }, info{};
   if (lstat(name.c_str(), &link) != 0 || stat(name.c_str(), &info) != 0) return "";
-  const uid_t self = geteuid();
-  if (S_ISLNK(link.st_mode) && link.st_uid != 0 && link.st_uid != self) return "it is another user's link";
-  if (info.st_uid != 0 && info.st_uid != self) return "it belongs to user " + std::to_string(info.st_uid);
-  return (info.st_mode & S_IWOTH) != 0 ? "every user may write to it" : "";
+  const bool is_others_link = S_ISLNK(link.st_mode) && link.st_uid != 0 && link.st_uid != geteuid();
+  return is_others_link ? "it is another user's link" : DoubtOf(info);
 }
 
 std::string FileSafe(const std::string& text) {
@@ -285,27 +298,31 @@ IncidentDirectory::~IncidentDirectory() {
 
 Status IncidentDirectory::Open(const std::string& path, DirectoryTrust trust) {
   path_ = path;
+  trust_ = trust;
   if (path.empty()) return {};
+  spare_.Fill();
   if (path[0] != '/') {
     const Freed cwd(getcwd(nullptr, 0));  // the host may change its directory later
     if (cwd != nullptr) path_ = std::string(cwd.get()) + "/" + path;
   }
   real_path_.clear();
+  doubt_ = DoubtAbout(path_);
+  if (!doubt_.empty() && trust == DirectoryTrust::kOwn) return Unsafe(doubt_);
   if (Status s = Reopen(); !s.ok()) return s;
   const Freed real_path(realpath(path_.c_str(), nullptr));
   if (real_path == nullptr) return SystemError("open Options::incident_directory", path_, errno);
   real_path_ = real_path.get();
-  doubt_ = DoubtAbout(path_);
-  if (!doubt_.empty() && trust == DirectoryTrust::kOwn)
-    return Error(
-        StatusCode::kInvalidArgument,
-        "Options::incident_directory %s is not safe: %s. Name a folder inside it, which Start creates for this "
-        "user alone, or set Options::accept_unsafe_directory",
-        path_.c_str(), doubt_.c_str());
   if (faccessat(fd_, ".", W_OK | X_OK, AT_EACCESS) != 0)
     return SystemError("write to Options::incident_directory", path_, errno);
   KeepRemains();
   return {};
+}
+
+Status IncidentDirectory::Unsafe(const std::string& why) const {
+  return Error(StatusCode::kInvalidArgument,
+               "Options::incident_directory %s is not safe: %s. Name a folder inside it, which Start creates for this "
+               "user alone, or set Options::accept_unsafe_directory",
+               path_.c_str(), why.c_str());
 }
 
 // Process ids would not tell who lives: those of two containers may be the same. A live writer holds the lock of its
@@ -319,8 +336,8 @@ void IncidentDirectory::KeepRemains() {
   });
   for (const std::string& name : whole) RemoveHalfFiles(fd_, name);
   if (partial.empty()) return;
-  const Locked alone(fd_, LOCK_EX);
-  if (!alone.is_held() && errno == EWOULDBLOCK) return;  // another start does it, or an incident begins
+  const Locked alone(fd_, LOCK_EX, 1);
+  if (alone.is_others()) return;  // another start does it, or an incident begins
   for (const std::string& name : partial) {
     const int fd = openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
@@ -332,8 +349,9 @@ void IncidentDirectory::KeepRemains() {
     const bool has_dump = is_dead && faccessat(fd, kDumpName, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     close(fd);
     const size_t at = name.find('-', sizeof kPartialPrefix - 1);
-    std::string kept = at == std::string::npos ? "" : name.substr(at + 1) + "-partial";
-    if (has_dump && ParseIncidentName(kept, &named) && RenameToFree(fd_, name, &kept) == 0) {
+    std::string kept = at == std::string::npos ? "" : name.substr(at + 1) + ".partial";
+    if (has_dump && ParseIncidentName(kept, &named)) {
+      if (RenameToFree(fd_, name, &kept) != 0) continue;  // the next start tries again
       RemoveHalfFiles(fd_, kept);
       kept_partial_.push_back(path_ + "/" + kept);
     } else if (is_dead) {
@@ -348,6 +366,12 @@ Status IncidentDirectory::Reopen() {
     return errno == ENOENT ? NoPlace(path_) : SystemError("create Options::incident_directory", path_, errno);
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (real_path_.empty() ? 0 : O_NOFOLLOW));
   if (fd < 0) return SystemError("open Options::incident_directory", path_, errno);
+  struct stat info {};
+  const std::string doubt = trust_ == DirectoryTrust::kAny || fstat(fd, &info) != 0 ? "" : DoubtOf(info);
+  if (!doubt.empty()) {  // others may have put theirs in its place
+    close(fd);
+    return Unsafe(doubt);
+  }
   if (fd_ >= 0) close(fd_);
   fd_ = fd;
   return {};
@@ -363,14 +387,15 @@ Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std:
   std::snprintf(counted, sizeof counted, "%s-%04llu-", stamp, static_cast<unsigned long long>(number));
   name_ = counted + FileSafe(cause);
   spare_.Free();
+  const Status status = MakePartial();
+  if (!status.ok()) spare_.Fill();
+  return status;
+}
+
+Status IncidentDirectory::MakePartial() {
   if (Status s = Reopen(); !s.ok()) return s;
-  // Whoever looks for remains meanwhile must not see this incident without its lock. Nobody holds it for long.
-  std::optional<Locked> shared(std::in_place, fd_, LOCK_SH);
-  for (int look = 0; look < 100 && !shared->is_held() && errno == EWOULDBLOCK; ++look) {
-    const timespec pause = {0, 1'000'000};
-    nanosleep(&pause, nullptr);
-    shared.emplace(fd_, LOCK_SH);
-  }
+  // A start that looks for remains meanwhile must not see this incident without its lock.
+  const Locked shared(fd_, LOCK_SH, Locked::kPatient);
   // Another process with this directory may have this one's id: ids of two containers are often equal.
   int error = EEXIST;
   for (uint64_t attempt = 0; attempt < 100 && error == EEXIST; ++attempt) {
@@ -402,9 +427,13 @@ Status IncidentDirectory::AddLater(const std::string& path, Serializer* serializ
   const std::string incident = path.substr(path.rfind('/') + 1);
   const int fd = openat(fd_, incident.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return SystemError("open", path, errno);
-  flock(fd, LOCK_EX | LOCK_NB);  // shows that its writer lives; some file systems know no locks
-  const Status status = WriteFile(fd, path, serializer, trace, throttle);
-  fsync(fd);
+  Status status;
+  {
+    // Shows that its writer lives. A start that looks for half files has the lock for a moment.
+    const Locked alive(fd, LOCK_EX, Locked::kPatient);
+    status = WriteFile(fd, path, serializer, trace, throttle);
+    fsync(fd);
+  }
   close(fd);
   return status;
 }

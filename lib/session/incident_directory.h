@@ -31,7 +31,7 @@ class Throttle {
 // A few descriptors to spare, for a process that has used up its own.
 class SpareDescriptors {
  public:
-  SpareDescriptors() noexcept { Fill(); }
+  SpareDescriptors() = default;
   ~SpareDescriptors() { Free(); }
   SpareDescriptors(const SpareDescriptors&) = delete;
   SpareDescriptors& operator=(const SpareDescriptors&) = delete;
@@ -45,12 +45,13 @@ class SpareDescriptors {
 };
 
 // Why a directory that exists is not safe for incidents; "": it is. Another user who may write there could put hostile
-// files among them, and remove them. Root's directories and links are the system's own.
+// files among them, and remove them. Root's directories and links are the system's own, and a group's members are
+// trusted.
 std::string DoubtAbout(const std::string& path);
 
 // Which directories may be used.
 enum class DirectoryTrust {
-  kOwn,  // of this user or root, that not everybody may write to, and no link
+  kOwn,  // of this user or root, without a link of another user; not every user may write to it
   kAny,
 };
 
@@ -65,7 +66,7 @@ class IncidentDirectory {
   IncidentDirectory& operator=(const IncidentDirectory&) = delete;
 
   // Creates the directory if it is missing (one level, 0700), and puts the remains of killed writers in order: keeps
-  // incidents whose dump is whole, as "...-partial", and removes others, and half files. "" means no directory:
+  // incidents whose dump is whole, as "....partial", and removes others, and half files. "" means no directory:
   // IsOpen() is then false.
   Status Open(const std::string& path, DirectoryTrust trust);
   bool IsOpen() const { return fd_ >= 0; }
@@ -96,15 +97,18 @@ class IncidentDirectory {
   // Removes the incident at this path, from Commit.
   void Remove(const std::string& path) noexcept;
 
-  // Removes incidents until at most `most` remain, and at most `most_bytes` (retention.h). The one at the path
-  // `newest`, from Commit, stays.
+  // Removes incidents until at most `most` remain, and at most `most_bytes` (retention.h), 64 at once. The one at the
+  // path `newest`, from Commit, stays.
   void Prune(uint64_t most, uint64_t most_bytes, const std::string& newest) noexcept;
 
  private:
+  Status Unsafe(const std::string& why) const;
+  Status MakePartial();
   void KeepRemains();
 
   std::string path_;       // as given by the host
   std::string real_path_;  // without links, as at the start: a link put in its place later is not followed
+  DirectoryTrust trust_ = DirectoryTrust::kOwn;
   std::string doubt_;
   std::vector<std::string> kept_partial_;
   int fd_ = -1;

@@ -78,7 +78,7 @@ Status IncidentFiles::OpenDirectory() {
   for (const std::string& kept : directory_.kept_partial())
     host_.Log(LogLevel::kWarning,
               Error(StatusCode::kUnavailable, "kept what a killed process had written: %s", kept.c_str()).message());
-  return later_.Open(options_.incident_directory, DirectoryTrust::kAny);
+  return later_.Open(options_.incident_directory, trust);
 }
 
 Status IncidentFiles::AddBuiltIns() {

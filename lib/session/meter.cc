@@ -141,20 +141,23 @@ void Meter::NoteRings() noexcept {
   ages_noted_ticks_ = now;
   const uint64_t window = detail::TicksOf(static_cast<uint64_t>(window_ns_));
   try {
+    wishes_.clear();
     const std::vector<RingAt> rings = LiveRings();
-    std::vector<trace::RingWish> wishes;
-    {
-      const MutexLock lock(&mutex_);
-      ages_.Note(rings, now);
-      for (const RingAt& ring : rings) {
-        const uint64_t words = WordsNeeded(ring, ages_.Age(ring, now), window);
-        if (words > ring.capacity) wishes.push_back({ring.number, words * 8});
-      }
+    const MutexLock lock(&mutex_);
+    ages_.Note(rings, now);
+    for (const RingAt& ring : rings) {
+      const uint64_t words = WordsNeeded(ring, ages_.Age(ring, now), window);
+      if (words > ring.capacity) wishes_.push_back({ring.number, words * 8});
     }
-    trace::GrowRings(wishes);
   } catch (const std::bad_alloc&) {
     // The next note fills the gap.
   }
+}
+
+void Meter::GrowRings() noexcept {
+  if (wishes_.empty()) return;
+  trace::GrowRings(wishes_);
+  wishes_.clear();
 }
 
 }  // namespace pitot::session

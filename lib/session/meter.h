@@ -46,9 +46,10 @@ class Meter {
   // The rings of living threads, and what a window that begins then needs of them. May throw bad_alloc.
   std::vector<RingAt> Rings() const;
   std::vector<WatchedRing> RingsFor(uint64_t window_begin_ticks) PITOT_EXCLUDES(mutex_);
-  // Notes how far rings have been written, and lets those grow that are too short for the window. Once a second at
-  // most. Called often.
+  // Notes how far rings have been written, and which are too short for the window. Once a second at most. Called often.
   void NoteRings() noexcept PITOT_EXCLUDES(mutex_);
+  // Lets those grow that were too short when last noted. Takes up to milliseconds.
+  void GrowRings() noexcept;
 
  private:
   void AddHistory(Stats* stats) noexcept PITOT_EXCLUDES(mutex_);
@@ -66,7 +67,9 @@ class Meter {
   int64_t start_ns_ = 0, start_cpu_ns_ = 0;
   uint64_t names_refused_before_ = 0;
 
-  uint64_t ages_noted_ticks_ = 0;  // used by the watcher only
+  // Used by the watcher only.
+  uint64_t ages_noted_ticks_ = 0;
+  std::vector<trace::RingWish> wishes_;
 
   base::Mutex mutex_;
   RingAges ages_ PITOT_GUARDED_BY(mutex_);

@@ -11,35 +11,49 @@
 namespace pitot::session {
 namespace {
 
-// What an incident is worth: the least is removed first.
+constexpr size_t kMostAtOnce = 64;
+
+// The worth of an incident: the least is removed first.
 enum class Worth { kRepeat, kNewest, kWorst, kFirst, kFirstOfCause };
 
 bool IsBefore(const StoredIncident& a, const StoredIncident& b) {
   return std::pair(a.at_s, a.name) < std::pair(b.at_s, b.name);
 }
 
-// In `all`, which is in order of time.
-Worth WorthOf(const std::vector<StoredIncident>& all, const StoredIncident& it) {
-  const auto is_like = [&](const StoredIncident& other) {
-    return &other != &it && other.cause == it.cause && other.signature == it.signature;
+// Of the incidents of a cause, which are in order of time. The others have no worth.
+std::vector<Worth> WorthOf(const std::vector<StoredIncident>& all, const std::string& cause) {
+  std::vector<Worth> worth(all.size(), Worth::kRepeat);
+  struct Signature {
+    size_t first, worst, newest;
   };
-  const auto is_of_cause = [&](const StoredIncident& other) { return other.cause == it.cause; };
-  if (std::none_of(all.data(), &it, is_of_cause)) return Worth::kFirstOfCause;
-  if (std::none_of(all.data(), &it, is_like)) return Worth::kFirst;
-  if (it.signature.empty()) return Worth::kRepeat;
-  const auto is_as_bad = [&](const StoredIncident& other) { return is_like(other) && other.excess_ns >= it.excess_ns; };
-  if (std::none_of(all.begin(), all.end(), is_as_bad)) return Worth::kWorst;
-  return std::none_of(&it + 1, all.data() + all.size(), is_like) ? Worth::kNewest : Worth::kRepeat;
+  std::map<std::string, Signature> signatures;
+  bool has_first = false;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].cause != cause) continue;
+    const auto [at, is_first] = signatures.try_emplace(all[i].signature, Signature{i, i, i});
+    if (is_first) worth[i] = std::exchange(has_first, true) ? Worth::kFirst : Worth::kFirstOfCause;
+    at->second.newest = i;
+    if (all[i].excess_ns > all[at->second.worst].excess_ns) at->second.worst = i;
+  }
+  for (const auto& [signature, of] : signatures) {
+    if (signature.empty()) continue;
+    worth[of.newest] = std::max(worth[of.newest], Worth::kNewest);
+    worth[of.worst] = std::max(worth[of.worst], Worth::kWorst);
+  }
+  return worth;
 }
 
-// The gap that it would leave among those of its cause, as a share of its age at the time of the newest.
-double GapOf(const std::vector<StoredIncident>& all, size_t i) {
-  const auto is_of_cause = [&](const StoredIncident& other) { return other.cause == all[i].cause; };
-  const auto at = all.begin() + static_cast<ptrdiff_t>(i);
-  const auto after = std::find_if(at + 1, all.end(), is_of_cause);
-  const auto before = std::find_if(std::make_reverse_iterator(at), all.rend(), is_of_cause);
-  const int64_t end_s = after != all.end() ? after->at_s : all.back().at_s;
-  const int64_t begin_s = before != all.rend() ? before->at_s : all[i].at_s;
+// The next incident of that cause, from `i` on; their number: there is none.
+size_t NextOf(const std::string& cause, const std::vector<StoredIncident>& all, size_t i) {
+  while (i < all.size() && all[i].cause != cause) ++i;
+  return i;
+}
+
+// The gap that incident `i` would leave between two of its cause, as a share of its age when the newest came. If
+// `before` or `after` is their number, there is none.
+double GapOf(const std::vector<StoredIncident>& all, size_t before, size_t i, size_t after) {
+  const int64_t begin_s = before < all.size() ? all[before].at_s : all[i].at_s;
+  const int64_t end_s = after < all.size() ? all[after].at_s : all.back().at_s;
   return static_cast<double>(end_s - begin_s) / static_cast<double>(all.back().at_s - all[i].at_s + 1);
 }
 
@@ -78,8 +92,9 @@ bool ParseIncidentName(const std::string& name, StoredIncident* incident) {
   utc.tm_year = number(0, 4) - 1900, utc.tm_mon = number(4, 2) - 1, utc.tm_mday = number(6, 2);
   utc.tm_hour = number(9, 2), utc.tm_min = number(11, 2), utc.tm_sec = number(13, 2);
   const size_t dash = name.find('-', sizeof "ddddddddTddddddZ-" - 1);
+  const size_t dot = std::min(name.find('.'), name.size());
   incident->name = name;
-  incident->cause = dash == std::string::npos ? "" : name.substr(dash + 1);
+  incident->cause = dash < dot ? name.substr(dash + 1, dot - dash - 1) : "";
   incident->at_s = timegm(&utc);
   return true;
 }
@@ -92,13 +107,15 @@ std::vector<std::string> Retain(uint64_t most, uint64_t most_bytes, const std::s
   for (const StoredIncident& it : all) bytes += it.bytes;
   std::vector<std::string> removed;
   const std::string kept = newest.empty() && !all.empty() ? all.back().name : newest;
-  while (all.size() > 1 && (all.size() > most || bytes > most_bytes)) {
+  while (all.size() > 1 && (all.size() > most || bytes > most_bytes) && removed.size() < kMostAtOnce) {
     const std::string cause = Largest(all, kept, all.size() > most ? One : Bytes);
-    size_t least = all.size();
+    const std::vector<Worth> worths = WorthOf(all, cause);
+    size_t least = all.size(), before = all.size();
     std::pair<Worth, double> least_worth{};
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (all[i].cause != cause || all[i].name == kept) continue;
-      const std::pair worth(WorthOf(all, all[i]), GapOf(all, i));
+    for (size_t i = NextOf(cause, all, 0), after = 0; i < all.size(); before = i, i = after) {
+      after = NextOf(cause, all, i + 1);
+      if (all[i].name == kept) continue;
+      const std::pair worth(worths[i], GapOf(all, before, i, after));
       if (least == all.size() || worth < least_worth) least = i, least_worth = worth;
     }
     bytes -= all[least].bytes;

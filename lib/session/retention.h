@@ -21,11 +21,13 @@ struct StoredIncident {
   uint64_t bytes = 0;
 };
 
-// What its name says. False: that is not an incident's name.
+// Fills in what its name says: "20261121T015359Z-0007-cause", with ".2" or ".partial" behind it. False: that is not an
+// incident's name.
 bool ParseIncidentName(const std::string& name, StoredIncident* incident);
 
-// Removes incidents from `stored` until at most `most` remain, and at most `most_bytes`. Returns their names. `newest`
-// stays, whatever the clock says; if it is "", the one with the latest time does.
+// Removes incidents from `stored` until at most `most` remain, and at most `most_bytes`, or 64 are removed: the rest
+// goes with the next incidents. Returns their names. `newest` stays, whatever the clock says; if it is "", the one with
+// the latest time does.
 //
 // The cause with most incidents (or most bytes, if those are too many) loses first. There, repeats lose first: those
 // that are neither the first, nor the worst, nor the newest of their signature. The newest is next, then the worst,

@@ -11,7 +11,7 @@
 namespace pitot::session {
 
 // The words that a ring needs to hold `window_ticks` at its pace, a power of two: `age_ticks` ago its oldest word was
-// written. Its capacity, if that suffices. One that is filling up is seen before it forgets anything.
+// written. Its capacity, if that suffices or its pace is not known.
 inline uint64_t WordsNeeded(const RingAt& ring, uint64_t age_ticks, uint64_t window_ticks) {
   constexpr double kMargin = 1.125;  // a pace is not steady
   constexpr uint64_t kMost = uint64_t{1} << 40;

@@ -228,8 +228,8 @@ void Session::Watch() noexcept {
       pipeline_.CopyIfDue(is_stopping);
       if (!is_stopping) pipeline_.TakeSampleIfDue();
       throttle_.HurryIfLate();
-      // To make a ring larger takes milliseconds: not before a copy.
-      if (!pipeline_.HasPending()) meter_.NoteRings();
+      meter_.NoteRings();
+      if (!is_stopping && !pipeline_.HasPending()) meter_.GrowRings();  // not before a copy
     } catch (const std::exception& e) {
       pipeline_.Fail(e);
     }

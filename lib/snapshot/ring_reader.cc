@@ -170,7 +170,8 @@ Oldest CopyWords(const trace::ThreadRing& ring, uint64_t window_begin_ticks, uin
 // record, it synchronised with that record's store. That store follows the store of the head read here, and of the
 // shape. Returns the first word of the copy.
 uint64_t* LeaveOutOverwritten(const trace::ThreadRing& ring, const Words& words, RingCopy* copy) {
-  const uint64_t intact = IntactFrom(Acquire(&ring.head), trace::ShapeOf(ring));
+  const uint64_t head = Acquire(&ring.head);
+  const uint64_t intact = IntactFrom(head, trace::ShapeOf(ring));
   const bool is_broken = copy->oldest == Oldest::kBroken;
   if (intact <= words.copied)
     return is_broken || copy->oldest == Oldest::kWindow ? words.oldest_record : words.At(words.copied);

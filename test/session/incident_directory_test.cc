@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -161,8 +162,8 @@ TEST_CASE("incidents of the same name get a number behind it", "[directory]") {
   REQUIRE(other.Open(temp.path(), DirectoryTrust::kOwn).ok());
 
   CHECK(AddIncident(&one, 1, kMorning, "x") == temp / "20261121T015959Z-0001-x");
-  CHECK(AddIncident(&other, 1, kMorning, "x") == temp / "20261121T015959Z-0001-x-2");
-  CHECK(AddIncident(&one, 1, kMorning, "x") == temp / "20261121T015959Z-0001-x-3");
+  CHECK(AddIncident(&other, 1, kMorning, "x") == temp / "20261121T015959Z-0001-x.2");
+  CHECK(AddIncident(&one, 1, kMorning, "x") == temp / "20261121T015959Z-0001-x.3");
   CHECK(NamesIn(temp.path()).size() == 3);
 }
 
@@ -238,6 +239,19 @@ TEST_CASE("a link to a directory is followed if it was there from the start", "[
 
   CHECK(AddIncident(&directory, 1, kMorning, "x") == temp / "incidents/20261121T015959Z-0001-x");
   CHECK(NamesIn(target.path()).size() == 1);
+}
+
+TEST_CASE("a directory that became unsafe since the start takes no more incidents", "[directory]") {
+  const TempDirectory temp;
+  IncidentDirectory directory;
+  REQUIRE(directory.Open(temp / "incidents", DirectoryTrust::kOwn).ok());
+  AddIncident(&directory, 1, kMorning, "x");
+  REQUIRE(rename((temp / "incidents").c_str(), (temp / "gone").c_str()) == 0);
+  fs::create_directory(temp / "incidents");
+  REQUIRE(chmod((temp / "incidents").c_str(), 0777) == 0);
+
+  CHECK_THAT(AddIncident(&directory, 2, kMorning, "x"), Catch::Contains("is not safe: every user may write to it"));
+  CHECK(NamesIn(temp / "incidents").empty());
 }
 
 TEST_CASE("a directory removed in mid-write fails that incident and the next one is whole", "[directory]") {
@@ -330,14 +344,14 @@ TEST_CASE("a killed writer's incident with a whole dump is kept, without its hal
   IncidentDirectory directory;
   REQUIRE(directory.Open(temp.path(), DirectoryTrust::kOwn).ok());
 
-  const std::string kept = "20261121T015959Z-0007-latency-classify-partial";
+  const std::string kept = "20261121T015959Z-0007-latency-classify.partial";
   CHECK(NamesIn(temp.path()) == std::vector<std::string>{kept});
   CHECK(NamesIn(temp / kept) == std::vector<std::string>{"dump.pitot"});
   CHECK(directory.kept_partial() == std::vector<std::string>{temp / kept});
   leave();
   IncidentDirectory again;
   REQUIRE(again.Open(temp.path(), DirectoryTrust::kOwn).ok());
-  CHECK(NamesIn(temp.path()) == std::vector<std::string>{kept, kept + "-2"});
+  CHECK(NamesIn(temp.path()) == std::vector<std::string>{kept, kept + ".2"});
 }
 
 TEST_CASE("a killed writer's incident without a whole dump is removed", "[directory]") {

@@ -39,8 +39,11 @@ TEST_CASE("an incident's name says its time and its cause", "[retention]") {
   CHECK(it.at_s == kStart);
   CHECK(it.cause == "latency-classify");
   CHECK(it.name == "20261121T015959Z-0007-latency-classify");
-  REQUIRE(ParseIncidentName("20261121T015959Z-12345-x", &it));
-  CHECK(it.cause == "x");
+  for (const char* name :
+       {"20261121T015959Z-12345-x", "20261121T015959Z-0007-x.2", "20261121T015959Z-0007-x.partial.3"}) {
+    REQUIRE(ParseIncidentName(name, &it));
+    CHECK(it.cause == "x");
+  }
   REQUIRE(ParseIncidentName("20261121T015959Z-0007", &it));
   CHECK(it.cause == "");
   for (const char* other : {"", "20261121", "20261121T-not-one", "README", "20261121T01595xZ-0007-x"})
@@ -93,6 +96,13 @@ TEST_CASE("of two that are as bad as each other one counts as a repeat", "[reten
   std::vector<StoredIncident> stored{Stored("first", "x", 0, "a", 90), Stored("same", "x", 1, "a", 90),
                                      Stored("newest", "x", 2, "a", 20), Stored("kept", "y", 3, "b", 1)};
   CHECK(Retain(3, 1 << 30, "kept", &stored) == std::vector<std::string>{"same"});
+}
+
+TEST_CASE("a directory with far too many incidents is emptied in several goes", "[retention]") {
+  std::vector<StoredIncident> stored;
+  for (int i = 0; i < 5000; ++i) stored.push_back(Stored(std::to_string(i), "latency", i, i % 2 == 0 ? "a" : "b", i));
+  CHECK(Retain(8, 1 << 30, "4999", &stored).size() == 64);
+  CHECK(stored.size() == 5000 - 64);
 }
 
 TEST_CASE("too many bytes cost the cause with most bytes", "[retention]") {

@@ -312,7 +312,7 @@ TEST_CASE("a ring needs the power of two that holds the window at its pace, and 
   CHECK(WordsNeeded(full, 0, 5 * kSecond) >= uint64_t{1} << 40);  // as much as there is
 }
 
-TEST_CASE("a ring that fills up needs more before it forgets anything", "[watcher]") {
+TEST_CASE("a ring that is filling up tells its pace once it is a quarter full", "[watcher]") {
   const RingAt half{7, 0, 0, 512, 1024}, young{7, 0, 0, 255, 1024};
   CHECK(WordsNeeded(half, kSecond, 5 * kSecond) == 4096);
   CHECK(WordsNeeded(young, kSecond / 1000, 5 * kSecond) == 1024);  // too little to know its pace

@@ -328,7 +328,7 @@ TEST_CASE("a child forked between an offer and its taking records with a ring of
   }).join();
 }
 
-TEST_CASE("an offer is no new recorder: steps, mirrors and refused threads stay as they are", "[growth]") {
+TEST_CASE("an offer is no new recorder: steps and mirrors stay as they are", "[growth]") {
   RecordingOptions options = kSmall;
   options.budget_bytes = 2 * (68 * kKiB) + 300 * kKiB;
   options.min_ring_bytes = 64 * kKiB;
@@ -348,7 +348,38 @@ TEST_CASE("an offer is no new recorder: steps, mirrors and refused threads stay 
   pitot::trace::SetMirror(pitot::trace::MirrorUse::kTool, &mirror);
   CHECK((pitot::detail::g_gate & 1) == 1);
   pitot::trace::SetMirror(pitot::trace::MirrorUse::kTool, nullptr);
-  CHECK(CountRings().live == 1);
+}
+
+TEST_CASE("a refused thread does not search again because the gate changed", "[growth]") {
+  RecordingOptions options = kSmall;
+  options.budget_bytes = 68 * kKiB;
+  const Server server(options);
+  std::thread([] {
+    PITOT_INSTANT("refused");
+    const auto before = CountRings();
+    REQUIRE(before.threads_refused == 1);
+    const pitot::trace::Mirror mirror{};
+    pitot::trace::SetMirror(pitot::trace::MirrorUse::kTool, &mirror);
+    PITOT_INSTANT("refused");
+    pitot::trace::SetMirror(pitot::trace::MirrorUse::kTool, nullptr);
+    PITOT_INSTANT("refused");
+    CHECK(CountRings().threads_refused == 1);
+    CHECK(CountRings().searches == before.searches);
+    CHECK(CountRings().events_refused == before.events_refused + 2);
+  }).join();
+}
+
+TEST_CASE("a thread that begins while a ring grows gets a ring all the same", "[growth]") {
+  Server server;
+  const uint32_t before = pitot::detail::g_gate;
+  server.Grow(128 * kKiB);
+  REQUIRE(pitot::detail::g_gate != before);
+  std::thread([before] {
+    const auto* const ring = static_cast<const ThreadRing*>(pitot::detail::Attach(before));
+    REQUIRE(ring != nullptr);
+    CHECK(ring->gate == pitot::detail::g_gate);
+  }).join();
+  CHECK(CountRings().events_refused == 0);
 }
 
 TEST_CASE("threads that come and go while their rings grow leave the budget as it was", "[growth][stress]") {

@@ -215,10 +215,10 @@ void Shared::Take(int64_t tid) {
   Record(last.frames, stack);
 }
 
-// The samples of running threads since the last look.
+// The samples of running threads since the last look, one of each at most.
 void Shared::TakeSamples() {
   if (environment.sampler == nullptr) return;
-  while (environment.sampler->Take(&sample)) {
+  for (size_t i = 0; i < Sampler::kMostThreads && environment.sampler->Take(&sample); ++i) {
     if (HasBudget())
       Spend([&] { TakeSample(); });
     else

@@ -26,6 +26,7 @@ class LinuxKernel final : public Kernel {
     return file >= 0 ? static_cast<int>(file) : -errno;
   }
   int Map(int file, size_t bytes, void** ring) override {
+    pid_ = getpid();
     *ring = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     return *ring != MAP_FAILED ? 0 : -errno;
   }
@@ -36,7 +37,7 @@ class LinuxKernel final : public Kernel {
   void Close(int file) override { close(file); }
 
  private:
-  const pid_t pid_ = getpid();
+  pid_t pid_ = 0;  // of the process that mapped last
 };
 
 // The kernel writes `data_head` after the records before it; we `data_tail`, after we have read them.
@@ -79,8 +80,13 @@ Sampler::Begun Sampler::Begin(int64_t tid) {
   return Begun::kYes;
 }
 
+// After a thread the others have their turn: its ring may be full again at once.
 bool Sampler::Take(Sample* sample) {
-  for (const auto& [tid, ring] : rings_) {
+  auto at = rings_.upper_bound(last_tid_);
+  for (size_t i = 0; i < rings_.size(); ++i, ++at) {
+    if (at == rings_.end()) at = rings_.begin();
+    void* const ring = at->second;
+    last_tid_ = at->first;
     const RecordRing records{static_cast<const uint8_t*>(ring) + kHeadBytes, kDataBytes};
     uint64_t tail = static_cast<const perf_event_mmap_page*>(ring)->data_tail;
     const uint64_t head = Acquire(ring);

@@ -55,7 +55,7 @@ class Sampler {
   };
   // Samples a thread from now on. Throws bad_alloc.
   Begun Begin(int64_t tid);
-  // Takes a sample; false: there is none. Throws bad_alloc.
+  // Takes a sample; false: there is none. Threads take turns. Throws bad_alloc.
   bool Take(Sample* sample);
   void EndAllBut(const int64_t* tids, uint32_t count);
   const std::string& why_not() const { return why_not_; }
@@ -66,6 +66,7 @@ class Sampler {
   const std::unique_ptr<Kernel> kernel_;
   const RunningThreads allowed_;
   std::map<int64_t, void*> rings_;  // by thread
+  int64_t last_tid_ = 0;            // that Take looked at
   std::string why_not_;
 };
 

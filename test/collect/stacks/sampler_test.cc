@@ -143,6 +143,22 @@ TEST_CASE("a sample has the thread's registers, its time and the valid part of i
   CHECK(!rig.sampler.Take(&sample));
 }
 
+TEST_CASE("threads take turns, though one has its next sample at once", "[stacks]") {
+  FakeRig rig;
+  std::vector<int64_t> taken;
+  for (const int64_t tid : {5, 6, 7}) {
+    REQUIRE(rig.sampler.Begin(tid) == Sampler::Begun::kYes);
+    REQUIRE(rig.play->Add(tid, fakes::SampleRecord(static_cast<uint32_t>(tid), 99, kStack, 24)));
+  }
+  for (int i = 0; i < 3; ++i) {
+    Sample sample;
+    REQUIRE(rig.sampler.Take(&sample));
+    taken.push_back(sample.tid);
+    REQUIRE(rig.play->Add(sample.tid, fakes::SampleRecord(static_cast<uint32_t>(sample.tid), 99, kStack, 24)));
+  }
+  CHECK(taken == std::vector<int64_t>{5, 6, 7});
+}
+
 TEST_CASE("samples go on over the end of the ring", "[stacks]") {
   FakeRig rig;
   REQUIRE(rig.sampler.Begin(kThread) == Sampler::Begun::kYes);
