@@ -249,7 +249,7 @@ std::string ParentOf(std::string path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Of an open directory.
+// The same of an open directory, whose links are followed already.
 std::string DoubtOf(const struct stat& info) {
   if (info.st_uid != 0 && info.st_uid != geteuid()) return "it belongs to user " + std::to_string(info.st_uid);
   return (info.st_mode & S_IWOTH) != 0 ? "every user may write to it" : "";

@@ -20,41 +20,46 @@ bool IsBefore(const StoredIncident& a, const StoredIncident& b) {
   return std::pair(a.at_s, a.name) < std::pair(b.at_s, b.name);
 }
 
-// Of the incidents of a cause, which are in order of time. The others have no worth.
-std::vector<Worth> WorthOf(const std::vector<StoredIncident>& all, const std::string& cause) {
-  std::vector<Worth> worth(all.size(), Worth::kRepeat);
+// The worth of the incidents in these rows, which are all of a cause, in order of time.
+std::vector<Worth> WorthOf(const std::vector<StoredIncident>& all, const std::vector<size_t>& rows) {
   struct Signature {
-    size_t first, worst, newest;
+    size_t worst, newest;
   };
   std::map<std::string, Signature> signatures;
-  bool has_first = false;
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].cause != cause) continue;
-    const auto [at, is_first] = signatures.try_emplace(all[i].signature, Signature{i, i, i});
-    if (is_first) worth[i] = std::exchange(has_first, true) ? Worth::kFirst : Worth::kFirstOfCause;
-    at->second.newest = i;
-    if (all[i].excess_ns > all[at->second.worst].excess_ns) at->second.worst = i;
+  std::vector<Worth> worth(rows.size(), Worth::kRepeat);
+  for (size_t k = 0; k < rows.size(); ++k) {
+    const auto [at, is_first] = signatures.try_emplace(all[rows[k]].signature, Signature{k, k});
+    if (is_first) worth[k] = k == 0 ? Worth::kFirstOfCause : Worth::kFirst;
+    at->second.newest = k;
+    if (all[rows[k]].excess_ns > all[rows[at->second.worst]].excess_ns) at->second.worst = k;
   }
   for (const auto& [signature, of] : signatures) {
-    if (signature.empty()) continue;
+    if (signature.empty()) continue;  // without a verdict
     worth[of.newest] = std::max(worth[of.newest], Worth::kNewest);
     worth[of.worst] = std::max(worth[of.worst], Worth::kWorst);
   }
   return worth;
 }
 
-// The next incident of that cause, from `i` on; their number: there is none.
-size_t NextOf(const std::string& cause, const std::vector<StoredIncident>& all, size_t i) {
-  while (i < all.size() && all[i].cause != cause) ++i;
-  return i;
-}
-
-// The gap that incident `i` would leave between two of its cause, as a share of its age when the newest came. If
-// `before` or `after` is their number, there is none.
-double GapOf(const std::vector<StoredIncident>& all, size_t before, size_t i, size_t after) {
-  const int64_t begin_s = before < all.size() ? all[before].at_s : all[i].at_s;
-  const int64_t end_s = after < all.size() ? all[after].at_s : all.back().at_s;
-  return static_cast<double>(end_s - begin_s) / static_cast<double>(all.back().at_s - all[i].at_s + 1);
+// The row of that cause's incident that is worth least, apart from `kept`.
+size_t LeastOf(const std::string& cause, const std::vector<StoredIncident>& all, const std::string& kept) {
+  std::vector<size_t> rows;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].cause == cause) rows.push_back(i);
+  }
+  const std::vector<Worth> worths = WorthOf(all, rows);
+  size_t least = all.size();
+  std::pair<Worth, double> least_worth{};
+  for (size_t k = 0; k < rows.size(); ++k) {
+    const StoredIncident& it = all[rows[k]];
+    if (it.name == kept) continue;
+    const StoredIncident& before = all[rows[k == 0 ? k : k - 1]];
+    const StoredIncident& after = k + 1 < rows.size() ? all[rows[k + 1]] : all.back();
+    const double gap =
+        static_cast<double>(after.at_s - before.at_s) / static_cast<double>(all.back().at_s - it.at_s + 1);
+    if (least == all.size() || std::pair(worths[k], gap) < least_worth) least = rows[k], least_worth = {worths[k], gap};
+  }
+  return least;
 }
 
 // The cause that has most, by `size`; of several, the one whose last incident is oldest.
@@ -109,15 +114,7 @@ std::vector<std::string> Retain(uint64_t most, uint64_t most_bytes, const std::s
   const std::string kept = newest.empty() && !all.empty() ? all.back().name : newest;
   while (all.size() > 1 && (all.size() > most || bytes > most_bytes) && removed.size() < kMostAtOnce) {
     const std::string cause = Largest(all, kept, all.size() > most ? One : Bytes);
-    const std::vector<Worth> worths = WorthOf(all, cause);
-    size_t least = all.size(), before = all.size();
-    std::pair<Worth, double> least_worth{};
-    for (size_t i = NextOf(cause, all, 0), after = 0; i < all.size(); before = i, i = after) {
-      after = NextOf(cause, all, i + 1);
-      if (all[i].name == kept) continue;
-      const std::pair worth(worths[i], GapOf(all, before, i, after));
-      if (least == all.size() || worth < least_worth) least = i, least_worth = worth;
-    }
+    const size_t least = LeastOf(cause, all, kept);
     bytes -= all[least].bytes;
     removed.push_back(all[least].name);
     all.erase(all.begin() + static_cast<ptrdiff_t>(least));
