@@ -149,8 +149,7 @@ const char* RemedyFor(model::LossReason reason) {
   switch (reason) {
     case model::LossReason::kOverwritten:
     case model::LossReason::kCopying:
-      return "a larger Options::max_ring_bytes (a quarter of memory_budget_bytes at most); if many threads share it, "
-             "a larger memory_budget_bytes";
+      return "a larger Options::memory_budget_bytes, half of which is for rings, up to max_grown_ring_bytes each";
     case model::LossReason::kReserve:
     case model::LossReason::kRefused:
     case model::LossReason::kRecycled:

@@ -244,7 +244,7 @@ TEST_CASE("a29 does not explain the wait for a first token if iterations may be 
     CHECK(finding->severity == Severity::kInfo);
     CHECK(finding->cost_ns == 0);
     CHECK_FALSE(Has(finding->summary, "stage"));
-    CHECK(Has(finding->recommendation, "Options::max_ring_bytes"));
+    CHECK(Has(finding->recommendation, "Options::memory_budget_bytes"));
   }
   const std::optional<FindingRow> of_little = Found(Run(little, "a29"), "a29.queueing");
   REQUIRE(of_little.has_value());

@@ -68,7 +68,7 @@ TEST_CASE("why reports losses in the time of similar requests as the reason for 
 
   REQUIRE(result.exit_code == 0);
   CHECK(Contains(result.out, "why  undetermined: events of executor were lost during 141 requests to "));
-  CHECK(Contains(result.out, "(Options::max_ring_bytes and memory_budget_bytes)"));
+  CHECK(Contains(result.out, "(Options::memory_budget_bytes)"));
   CHECK(result.err == "");
   CHECK(Contains(folder.Run("why two.pitot").out, "events of http-1 and executor were lost during 141 "));
   CHECK(Contains(folder.Run("why gpu.pitot").out, "undetermined: GPU records were lost during 141 "));

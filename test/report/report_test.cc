@@ -548,8 +548,9 @@ TEST_CASE("each kind of loss has a remedy", "[report]") {
   using model::LossReason;
   const std::string said = "to lose less ";
 
-  CHECK(Has(with(LossReason::kOverwritten), said + "overwritten a larger Options::max_ring_bytes"));
-  CHECK(Has(with(LossReason::kCopying), said + "overwritten in copy a larger Options::max_ring_bytes"));
+  CHECK(Has(with(LossReason::kOverwritten), said + "overwritten a larger Options::memory_budget_bytes, half of which"));
+  CHECK(Has(with(LossReason::kCopying),
+            said + "overwritten in copy a larger Options::memory_budget_bytes, half of which"));
   CHECK(Has(with(LossReason::kReserve), said + "no room a larger Options::memory_budget_bytes"));
   CHECK(Has(with(LossReason::kRefused), said + "no ring a larger Options::memory_budget_bytes"));
   CHECK(Has(with(LossReason::kRecycled), said + "ring reused a larger Options::memory_budget_bytes"));

@@ -54,9 +54,8 @@ namespace torch {
 // Starts to record LibTorch. `recorder` is a running pitot::Recorder.
 // Errors: as MakeTorchCollector.
 // Threads: any, which may end afterwards.
-// Lifetime: until the recorder stops, then another may be enabled; memory stays watched (TorchOptions::memory). A busy
-//   thread overwrites a ring of default size in less than a second of operators: raise Options::max_ring_bytes and
-//   memory_budget_bytes together (docs/guide/torch.md).
+// Lifetime: until the recorder stops, then another may be enabled; memory stays watched (TorchOptions::memory). The
+//   ring of a busy thread grows within Options::memory_budget_bytes; operators may need more (docs/guide/torch.md).
 template <class Recorder> Status Enable(Recorder& recorder, const TorchOptions& options = {}) noexcept {
   return recorder.Add(MakeTorchCollector(options));
 }

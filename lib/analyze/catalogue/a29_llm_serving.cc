@@ -234,7 +234,7 @@ class LlmServing final : public Analyzer {
            .summary = "events were lost in " + Percent(lost) + " of the time to the first token of " + name +
                       ", or no iteration until then is known: the share before the first "
                       "iteration is not known",
-           .recommendation = "Use larger rings (Options::max_ring_bytes and memory_budget_bytes), a shorter window or "
+           .recommendation = "Use larger rings (Options::memory_budget_bytes), a shorter window or "
                              "fewer scopes, then look again."},
           route.waits);
       return;

@@ -97,8 +97,8 @@ class Inspector {
     if (const double share = ShareOf(lost); share >= kLeastLost)
       Add("a39.lost_events", kAll,
           "threads lost events in " + Percent(share) + " of the window" + number(events, "event"),
-          "Use larger rings (Options::max_ring_bytes), a shorter window or fewer scopes.", "lost / window", share, "",
-          kReadsEvents, share, lost[0]);
+          "Use larger rings (Options::memory_budget_bytes), a shorter window or fewer scopes.", "lost / window", share,
+          "", kReadsEvents, share, lost[0]);
     if (const double share = ShareOf(lost_gpu); share >= kLeastLost)
       Add("a39.lost_gpu_records", kAll,
           "GPU records were lost in " + Percent(share) + " of the window" + number(records, "record"),
@@ -191,8 +191,8 @@ class Inspector {
     if (share > limits_.endless_share)
       Add("a39.endless", kAll,
           "the ends of " + Percent(share) + " of the requests were lost: the slow ones may be among them",
-          "Use larger rings (Options::max_ring_bytes) or a shorter window.", "requests without end / requests", share,
-          "endless_share", kReadsRequests, share, Window());
+          "Use larger rings (Options::memory_budget_bytes) or a shorter window.", "requests without end / requests",
+          share, "endless_share", kReadsRequests, share, Window());
   }
 
   const Trace& trace_;

@@ -141,7 +141,7 @@ class Learner {
     }
     if (threads.size() > named) names += " and " + base::Plural(threads.size() - named, "other thread");
     return "events" + (names.empty() ? "" : " of " + names) + " were lost during " + of +
-           (has_room ? ": give their rings more room (Options::max_ring_bytes and memory_budget_bytes)" : "");
+           (has_room ? ": give their rings more room (Options::memory_budget_bytes)" : "");
   }
 
  private:
