@@ -105,7 +105,7 @@ Status Judging::Add(std::unique_ptr<Judge> judge) noexcept {
     AddedJudge added;  // the one before; destroyed without the lock
     added.needs = judge->Needs();
     added.judge = std::move(judge);
-    Keep(AskForNorms(added.judge.get()));
+    added.norms = AskForNorms(added.judge.get());
     const MutexLock lock(&mutex_);
     sample_pace_.Begin(added.needs);
     std::swap(judge_, added);
@@ -149,17 +149,17 @@ Judging::Norms Judging::AskForNorms(Judge* judge) noexcept {
   }
 }
 
-void Judging::Keep(Norms norms) noexcept {
+void Judging::Keep(const Judge* of, Norms norms) noexcept {
   if (norms == nullptr) return;
   const MutexLock lock(&mutex_);
-  norms_.swap(norms);  // the one before is destroyed without the lock
+  if (judge_.judge.get() == of) judge_.norms.swap(norms);  // the one before is destroyed without the lock
 }
 
 void Judging::AddNorms(model::Trace* trace) {
   Norms norms;
   {
     const MutexLock lock(&mutex_);
-    norms = norms_;
+    norms = judge_.norms;
   }
   if (norms == nullptr) return;
   trace->norms = norms->norms;
@@ -256,7 +256,7 @@ bool Judging::AddFindings(Case* it, const IsAwaited& is_awaited) noexcept {
   }
   Norms norms = call.has_given_way() ? nullptr : AskForNorms(added.judge.get());
   throttle_.priority()->BeNormal();
-  Keep(std::move(norms));
+  Keep(added.judge.get(), std::move(norms));
   if (call.has_given_way() && !lifetime_.HasGivenUp()) return false;
   IncidentCounts::Add(status.ok() ? &counts_.findings_added : &counts_.findings_left_out);
   if (!status.ok())
@@ -273,7 +273,7 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
   const int64_t begin_ns = throttle_.CpuNs();
   throttle_.priority()->BeIdle();
   Status status;
-  int64_t findings_ns = 0;
+  int64_t findings_ns = 0, norms_ns = 0;
   Norms norms;
   try {
     throttle_.Proceed();
@@ -282,16 +282,20 @@ void Judging::Learn(const std::function<model::Trace()>& make_trace, const IsAwa
     Call call(this, trace, nowhere, added.needs.budget_ms, &is_awaited);
     if (added.judge != nullptr) status = call.Hear([&](Hearing& it) { return added.judge->Learn(it); });
     findings_ns = call.FindingsNs();
-    if (added.judge != nullptr) norms = AskForNorms(added.judge.get());
+    if (added.judge != nullptr && status.ok() && !call.has_given_way()) {
+      const int64_t from_ns = throttle_.CpuNs();
+      norms = AskForNorms(added.judge.get());
+      norms_ns = throttle_.CpuNs() - from_ns;
+    }
   } catch (const std::exception& e) {
     status = Error(StatusCode::kResourceExhausted, "cannot make it: %s", e.what());
   }
   throttle_.priority()->BeNormal();
-  Keep(std::move(norms));
+  Keep(added.judge.get(), std::move(norms));
   IncidentCounts::Add(status.ok() ? &counts_.samples_learned : &counts_.samples_failed);
   const int64_t cost_ns = throttle_.CpuNs() - begin_ns;
   const MutexLock lock(&mutex_);
-  sample_pace_.Learned(throttle_.NowNs(), cost_ns - findings_ns, findings_ns);
+  sample_pace_.Learned(throttle_.NowNs(), cost_ns - findings_ns - norms_ns, findings_ns, norms_ns);
 }
 
 }  // namespace pitot::session

@@ -65,17 +65,18 @@ class Judging {
 
  private:
   class Call;
+  using Norms = std::shared_ptr<const model::Trace>;  // has nothing else; null: none
   struct AddedJudge {
     std::shared_ptr<Judge> judge;  // null: none
     JudgeNeeds needs;
+    Norms norms;
   };
 
   AddedJudge GetJudge() noexcept PITOT_EXCLUDES(mutex_);
   bool AreFindingsDue() noexcept PITOT_EXCLUDES(mutex_);
-  using Norms = std::shared_ptr<const model::Trace>;  // has nothing else; null: none
   static Norms AskForNorms(Judge* judge) noexcept;
-  // At normal priority. Null: the last ones stay.
-  void Keep(Norms norms) noexcept PITOT_EXCLUDES(mutex_);
+  // At normal priority. Null, or of a judge that was replaced: the last ones stay.
+  void Keep(const Judge* of, Norms norms) noexcept PITOT_EXCLUDES(mutex_);
   void Fold(const std::string& signature, int64_t excess_ns, Case* judged);
 
   const Lifetime& lifetime_;
@@ -87,7 +88,6 @@ class Judging {
   base::Mutex mutex_;
   AddedJudge judge_ PITOT_GUARDED_BY(mutex_);
   SamplePace sample_pace_ PITOT_GUARDED_BY(mutex_);
-  Norms norms_ PITOT_GUARDED_BY(mutex_);
 
   // Used by the worker only.
   FailuresInARow failed_;

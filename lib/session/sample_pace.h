@@ -26,9 +26,10 @@ class SamplePace {
   void Take(int64_t now_ns) { next_ns_ = now_ns + int64_t{needs_.sample_every_ms} * 1'000'000; }
   // Whether its findings may be looked for, too.
   bool AreFindingsDue(int64_t now_ns) const { return now_ns >= findings_ns_; }
-  // Notes the CPU time of learning from it, and of looking for its findings.
-  void Learned(int64_t now_ns, int64_t cost_ns, int64_t findings_cost_ns = 0) {
-    next_ns_ = std::max(next_ns_, now_ns + PauseNs(cost_ns));
+  // Notes the CPU time of learning from it, of looking for its findings, and of computing what is usual. A shorter
+  // window would not make the last cheaper.
+  void Learned(int64_t now_ns, int64_t cost_ns, int64_t findings_cost_ns = 0, int64_t norms_cost_ns = 0) {
+    next_ns_ = std::max(next_ns_, now_ns + PauseNs(cost_ns + norms_cost_ns));
     findings_ns_ = std::max(findings_ns_, now_ns + PauseNs(findings_cost_ns));
     if (cost_ns > kDearNs)
       window_ms_ = std::max(window_ms_ / 2, std::min(kLeastWindowMs, needs_.sample_window_ms));

@@ -233,6 +233,19 @@ TEST_CASE("the newest 64 stays of 128 kinds are kept, and scopes leave room for 
   CHECK(norms.size() == 128);
   CHECK(norms[48] == "2 resnet 0 depth 0: 64 took 13500: 6 13500");
   CHECK(baseline.memory_bytes() < 1'500'000);
+
+  const int64_t later_ns = 2 * analyze::BaselineOptions().epoch_ns;  // all of these are too old
+  const auto add = [&](const char* name, NormKind kind) {
+    for (uint32_t i = 0; i < 8 * 200; ++i) {
+      BaselineRow row = Row(7);
+      row.at_ns = later_ns;
+      REQUIRE(baseline.AddStay(name + std::to_string(i % 200), {kind, Depth::kScopes, 0}, row).ok());
+    }
+  };
+  add("s", NormKind::kScope);
+  CHECK(NormsOf(baseline, later_ns).size() == 48);
+  add("resnet", NormKind::kBatch);
+  CHECK(NormsOf(baseline, later_ns).size() == 128);
 }
 
 TEST_CASE("usual lengths of scopes survive with a baseline", "[baseline]") {

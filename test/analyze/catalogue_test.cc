@@ -319,7 +319,7 @@ TEST_CASE("a05 finds requests held up before they come to an idle executor", "[a
 
 TEST_CASE("a05 does not take waits for an answer, or time of which nothing is known, for work on inputs", "[a05]") {
   // Two requests at once, each 4 ms before its batch: in a scope, or 1 ms in one and then in a wait, or in nothing.
-  enum class Then { kScope, kWait, kNothing };
+  enum class Then { kScope, kWait, kNothing, kInstants };
   const auto run = [](Then then) {
     const GpuTrace::Args answer = {
         {"kind", static_cast<uint64_t>(WaitKind::kIo)}, {"resource", 0}, {"owner_thread", 0}, {"owner_request", 0}};
@@ -334,7 +334,10 @@ TEST_CASE("a05 does not take waits for an answer, or time of which nothing is kn
       for (uint32_t request = first; request < 20; request += 2) {
         const int64_t at_us = request / 2 * 10'000;
         made.For(request);
-        made.Event(SiteKind::kScope, "decode", at_us, then == Then::kScope ? 4'000 : 1'000);
+        if (then == Then::kInstants)
+          made.Event(SiteKind::kInstant, "decoded", at_us + 1'000, 0);
+        else
+          made.Event(SiteKind::kScope, "decode", at_us, then == Then::kScope ? 4'000 : 1'000);
         if (then == Then::kWait) made.Event(SiteKind::kWait, "wait", at_us + 1'000, 3'000, answer);
       }
     }
@@ -343,6 +346,7 @@ TEST_CASE("a05 does not take waits for an answer, or time of which nothing is kn
   CHECK(run(Then::kScope).value == Approx(0.4));
   CHECK(run(Then::kWait).value == Approx(0.1));
   CHECK(run(Then::kNothing).value == Approx(0.1));
+  CHECK(run(Then::kInstants).value == Approx(0.4));  // as without any record
 }
 
 TEST_CASE("a06 finds many small copies, and the time of one with all their bytes", "[a06]") {
@@ -797,11 +801,11 @@ TEST_CASE("a27 tells page faults from sleep", "[a27]") {
   CHECK_FALSE(Found(sleep, "a27.pagefaults").has_value());
 }
 
-TEST_CASE("a27 does not take the watcher's waits for an interpreter's lock for its code", "[a27]") {
+TEST_CASE("a27 does not take the watcher's waits for an interpreter, or stops, for its code", "[a27]") {
   GpuTrace made = HostTrace(10'000, 5, 0, 0);  // asleep for 90 ms
   model::SiteRow& site = made.trace.sites[0];
   site.file = made.trace.strings.Add("pitot/interpreter.h");
-  site.function = made.trace.strings.Add("RecordLockHeld");
+  site.function = made.trace.strings.Add(GENERATE(as<std::string>(), "RecordLockHeld", "RecordThreadsStopped"));
   made.trace.events.args[0] = static_cast<uint32_t>(made.trace.arg_values.size());
   for (const char* const arg : {"tid", "thread", "place", "on_cpu_ns"}) {
     site.arg_names.push_back(made.trace.strings.Add(arg));

@@ -163,6 +163,11 @@ TEST_CASE("batches, holds and scopes teach what is usual by the rule of requests
     CHECK(row.total_ns == 8 * kMs);
     CHECK(known.strings[row.name] == (row.kind == model::NormKind::kScope ? "forward" : "resnet50"));
   }
+  analyze::Baseline none;
+  LearnOptions over;
+  over.is_over = [](void*) { return true; };
+  CHECK(LearnStays(index, over, &none).code() == StatusCode::kResourceExhausted);
+  CHECK(none.memory_bytes() == 0);
   analyze::Baseline later;
   options.ended_after_ns = kBegin + 4'100 * kMs;  // all of it is known
   REQUIRE(LearnStays(index, options, &later).ok());

@@ -9,8 +9,11 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/gpu_loss_reason.h"
 #include "pitot/analyze/judge.h"
 #include "pitot/analyze/report_html.h"
 #include "pitot/model/trace.h"
@@ -135,6 +138,94 @@ TEST_CASE("a silent finding is not among the gravest of a report", "[precision]"
   REQUIRE(below != std::string::npos);
   CHECK(text.find("in window   a36.outliers: found\n") < below);
   CHECK(text.find("a05.input_bound: found; 1 of 18 such findings were true in runs with known faults") > below);
+}
+
+namespace {
+
+// Makes a GPU's findings of these codes; they cost nothing, or all of the window.
+class Some final : public Analyzer {
+ public:
+  Some(std::vector<const char*> codes, int64_t cost_ns) : codes_(std::move(codes)), cost_ns_(cost_ns) {}
+  AnalyzerInfo Info() const noexcept override { return {"t1", "a test", nullptr, 0}; }
+  Status Run(Analysis& analysis) override {
+    for (const char* const code : codes_) {
+      Finding finding;
+      finding.code = code;
+      finding.subject = "GPU 0";
+      finding.summary = "found";
+      finding.severity = Severity::kHigh;
+      finding.confidence = 0.8;
+      finding.cost_ns = cost_ns_;
+      analysis.Add(finding);
+    }
+    return Status();
+  }
+
+ private:
+  const std::vector<const char*> codes_;
+  const int64_t cost_ns_;
+};
+
+// The first of these findings on a trace.
+FindingRow FirstOf(pitot::model::Trace trace, std::vector<const char*> codes, int64_t cost_ns) {
+  trace.window_end_ns = kWindowNs;
+  std::vector<std::unique_ptr<Analyzer>> analyzers;
+  analyzers.push_back(std::make_unique<Some>(std::move(codes), cost_ns));
+  AnalysisReport report;
+  REQUIRE(Analyze(trace, analyzers, {}, &report).ok());
+  return report.analyzers[0].findings.at(0);
+}
+PrecisionCount CountOf(std::string_view code, Size size) {
+  const PrecisionTable table = MeasuredPrecision();
+  const auto row = std::find_if(table.rows, table.rows + table.size,
+                                [&](const PrecisionCount& one) { return one.size == size && one.code == code; });
+  REQUIRE(row != table.rows + table.size);
+  return *row;
+}
+
+}  // namespace
+
+TEST_CASE("a finding that became undetermined by missing work has no counts", "[precision]") {
+  pitot::model::Trace missing;
+  pitot::model::GpuLossRow loss;
+  loss.reason = missing.strings.Add(pitot::base::kLaunchWithoutWork);
+  loss.records = 3;
+  missing.gpu_losses.push_back(loss);
+  REQUIRE(FirstOf({}, {"a04.idle"}, kWindowNs).of_measured == CountOf("a04.idle", Size::kLarge).of);
+
+  const FindingRow row = FirstOf(missing, {"a04.idle"}, kWindowNs);
+
+  CHECK(row.is_undetermined);
+  CHECK(row.right_in == 0);
+  CHECK(row.of_measured == 0);
+  CHECK(row.precision == row.confidence);
+}
+
+TEST_CASE("damage and contradictions change the confidence in a finding's precision, and not its counts",
+          "[precision]") {
+  pitot::model::Trace damaged;
+  pitot::model::LossRow loss;
+  loss.reason = pitot::model::LossReason::kDamaged;
+  damaged.losses.push_back(loss);
+  const FindingRow whole = FirstOf({}, {"a23.leak"}, 0), part = FirstOf(damaged, {"a23.leak"}, 0),
+                   contradicted = FirstOf({}, {"a23.leak", "a23.fragmentation"}, 0);
+  const PrecisionCount count = CountOf("a23.leak", Size::kSmall);
+
+  CHECK(whole.confidence == 0.8);
+  CHECK(part.confidence == 0.4);
+  CHECK(contradicted.confidence == 0.4);
+  for (const FindingRow& row : {whole, part, contradicted}) {
+    CHECK(row.right_in == count.right);
+    CHECK(row.of_measured == count.of);
+    CHECK(row.precision == Approx((count.right + 2 * row.confidence) / (count.of + 2)));
+  }
+}
+
+TEST_CASE("a finding calibrated again has no counts of the first time", "[precision]") {
+  FindingRow row = Calibrated(Row("a05.input_bound", 0.9));
+  row.is_undetermined = true;
+  CHECK(Calibrated(row).of_measured == 0);
+  CHECK(Calibrated(row).right_in == 0);
 }
 
 TEST_CASE("every analyzer's findings are calibrated by the measured table", "[precision]") {

@@ -228,6 +228,7 @@ TEST_CASE("a41 names parts that vary with the latency, not merely large ones", "
   CHECK(finding.code == "a41.driver");
   CHECK(finding.confidence == 0.6);
   CHECK(finding.subject == "/classify");
+  CHECK(finding.metric == "Cov(queue_wait_others, latency) / Var(latency)");  // the scoreboard reads it
   CHECK(finding.value > 0.95);
   CHECK(Has(finding.summary, "30.0 ms"));
   CHECK(finding.evidence.size() == 3);

@@ -125,6 +125,7 @@ TEST_CASE("a symptom in the time that the verdict's causes took is explained by 
   judgement.blame.segments.push_back(waits);
   pitot::analyze::Cause cause;
   cause.blame = waits.blame;
+  cause.confidence = 0.9;
   judgement.verdict.causes.push_back(cause);
   judgement.verdict.kind = pitot::analyze::VerdictKind::kCauses;
   AnalysisReport analysis = With({"a04.idle"});

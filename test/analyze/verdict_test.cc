@@ -1600,6 +1600,26 @@ TEST_CASE("a recorded wait is a cause only as far as it is longer than threads w
   CHECK_THAT(none.why_not, Catch::Contains("a recorded wait took longer than usual, and its thread may have waited"));
 }
 
+TEST_CASE("a doubted wait is the reason for no verdict only if it is most of what is unexplained", "[verdict]") {
+  const auto why_not = [](int64_t waited_ns, int64_t untraced_ns) {
+    Delayed route(30 * kMs);
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    slow[Blame::kHostBlockedUnknown] += waited_ns;
+    slow[Blame::kUntraced] += untraced_ns;
+    RequestBlame blame = route.Make(slow);
+    BlameSegment* const slept = Find(&blame, Blame::kHostBlockedUnknown);
+    slept->event = 0;  // "cache"
+    slept->thread = Locking::kWaiter;
+    const Verdict verdict = route.Judge(blame);
+    CHECK(verdict.kind == VerdictKind::kUndetermined);
+    return verdict.why_not;
+  };
+  CHECK_THAT(why_not(20 * kMs, 15 * kMs), Catch::StartsWith("a recorded wait took longer than usual"));
+  CHECK(why_not(20 * kMs, 25 * kMs) == "nothing recorded explains most of the excess");
+  CHECK(why_not(50 * kUs, 100 * kMs) == "nothing recorded explains most of the excess");
+}
+
 TEST_CASE("a thread that slept with an awaited lock is told to release it", "[verdict]") {
   Locking route;
   route.Learn(512);

@@ -33,12 +33,14 @@ struct FakeJudge final : pitot::Judge {
   Status AddFindings(Hearing& hearing) override { return call(hearing); }
   Status Learn(Hearing& hearing) override { return call(hearing); }
   Status AddNorms(pitot::model::Trace* trace) override {
+    session_test::cpu_ns += norms_cost_ns;
     if (norm.empty()) return Status(StatusCode::kInternal, "it forgot");
     trace->norms.emplace_back().name = trace->strings.Add(norm);
     return Status();
   }
   pitot::JudgeNeeds needs;
   std::string norm;
+  int64_t norms_cost_ns = 0;
   std::function<Status(Hearing&)> call;
 };
 
@@ -309,6 +311,58 @@ TEST_CASE("incidents have what the judge learned by then, and keep it if it fail
   knows.norm = "";
   learn();
   CHECK(known() == "learned");
+  knows.norm = "of a failure";
+  knows.call = [](Hearing&) { return Status(StatusCode::kInternal, "it learned nothing"); };
+  learn();
+  CHECK(known() == "learned");
+  knows.call = [](Hearing& hearing) {
+    CHECK(hearing.IsOver());
+    return Status();
+  };
+  rig.judging.Learn([] { return pitot::model::Trace(); }, [] { return true; });  // an incident waits
+  CHECK(known() == "learned");
+}
+
+TEST_CASE("what a replaced judge had learned is not said for its successor", "[judging]") {
+  Rig rig;
+  const auto known = [&] {
+    pitot::model::Trace trace;
+    rig.judging.AddNorms(&trace);
+    return trace.norms.empty() ? std::string() : std::string(trace.strings[trace.norms[0].name]);
+  };
+  const auto add = [&](const char* norm, std::function<Status(Hearing&)> call) {
+    auto judge = std::make_unique<FakeJudge>(pitot::JudgeNeeds(), std::move(call));
+    judge->norm = norm;
+    REQUIRE(rig.judging.Add(std::move(judge)).ok());
+  };
+  const auto nothing = [](Hearing&) { return Status(); };
+  add("first", [&](Hearing&) {
+    add("second", nothing);
+    return Status();
+  });
+  CHECK(known() == "first");
+  rig.judging.Learn([] { return pitot::model::Trace(); }, [] { return false; });
+  CHECK(known() == "second");
+  add("", nothing);
+  CHECK(known().empty());
+}
+
+TEST_CASE("computing what is usual makes samples rarer, but not shorter", "[judging]") {
+  Rig rig;
+  const int64_t now_ns = rig.parts.timer.now_ns;
+  auto judge = std::make_unique<FakeJudge>(
+      pitot::JudgeNeeds{.sample_every_ms = 1000, .sample_window_ms = 500, .sample_permille = 10},
+      [](Hearing&) { return Status(); });
+  judge->norm = "cache";
+  judge->norms_cost_ns = 60 * kMs;
+  REQUIRE(rig.judging.Add(std::move(judge)).ok());
+
+  rig.judging.Learn([] { return pitot::model::Trace(); }, [] { return false; });
+
+  CHECK_FALSE(rig.judging.TakeSampleIfDue(now_ns + 5999 * kMs));
+  const auto sample = rig.judging.TakeSampleIfDue(now_ns + 6 * kSecond);
+  REQUIRE(sample);
+  CHECK(sample->window_ms == 500);
 }
 
 TEST_CASE("a sample that cannot be made is counted", "[judging]") {

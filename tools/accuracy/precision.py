@@ -49,14 +49,19 @@ def kind_of(finding: Dict[str, Any]) -> str:
 
 
 def counts_of(runs: Sequence[Any], expected: Dict[str, Any]) -> Counts:
-    """The claims on these runs by kind, also silent ones. Not those of which only true ones are claims (`counted`)."""
+    """The claims on these runs by kind, also silent ones.
+
+    Not those of which only true ones are claims (`counted`). Nor those that only the setting or a crowded machine makes true: they are
+    true of controls, too, and say nothing of a kind's precision elsewhere.
+    """
     counts: Counts = {}
     for run in runs:
         truth = Truth(run, expected)
         for finding in run.findings if truth.is_known else ():
-            if truth.is_claim(finding) and analyzer_of(finding['code']) not in truth.counted:
+            is_true, is_of_fault = truth.is_true(finding), truth.is_of_fault(finding)
+            if truth.is_claim(finding) and analyzer_of(finding['code']) not in truth.counted and is_true == is_of_fault:
                 count = counts.setdefault(kind_of(finding), [0, 0])
-                count[0] += truth.is_true(finding)
+                count[0] += is_of_fault
                 count[1] += 1
     return dict(sorted(counts.items()))
 

@@ -44,6 +44,20 @@ class Precision(unittest.TestCase):
                               C02=[finding('a05.input_bound'), finding('a31.dominant', severity='info'), finding('a29.long_gaps', undetermined=True)])
         self.assertEqual(counts, {'a05.input_bound large': [1, 1], 'a05.input_bound small': [1, 2], 'a35.latency small': [1, 1]})
 
+    def test_findings_true_of_every_run_of_the_setting_are_not_counted(self):
+        self.assertEqual(self.counted(F01=[finding('a15.serial'), finding('a35.latency')]), {'a35.latency small': [1, 1]})
+
+    def test_waits_for_cpus_are_counted_if_the_fault_makes_them_or_if_they_are_false(self):
+        said = [finding('a27.runqueue'), {**finding('a41.driver'), 'metric': 'Cov(host_runqueue, latency) / Var(latency)'}]
+        folder, expected = self.folder(), score.read_expected('tune')
+        board(folder, 'tune', F20=said, C02=said)
+
+        def counts(is_crowded):
+            runs = [run._replace(is_crowded=is_crowded) for run in score.read_runs(folder, expected)]
+            return precision.counts_of(runs, expected)
+        self.assertEqual(counts(False), {'a27.runqueue small': [1, 2], 'a41.driver small': [1, 2]})
+        self.assertEqual(counts(True), {'a27.runqueue small': [1, 1], 'a41.driver small': [1, 1]})
+
     def test_runs_of_which_nothing_is_known_are_not_counted(self):
         self.assertEqual(self.counted(V01=[finding('a05.input_bound')]), {})
 

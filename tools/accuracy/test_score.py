@@ -92,6 +92,10 @@ def finding(code, summary='', severity='medium', undetermined=False):
     return {'code': code, 'summary': summary, 'severity': severity, 'undetermined': undetermined}
 
 
+def driver(blame):
+    return {**finding('a41.driver'), 'metric': f'Cov({blame}, latency) / Var(latency)'}
+
+
 def scored(*runs):
     return score.score(runs, EXPECTED)
 
@@ -399,7 +403,7 @@ class Findings(unittest.TestCase):
         self.assertEqual((result['analyzers']['a35']['true'], result['analyzers']['a35']['expected']), (1, 0))
 
     def test_every_claim_on_a_control_is_false(self):
-        result = self.of(run('C02', [], [], [finding('a36.outliers'), finding('a41.driver', 'host_lock makes'), finding('a39.lost_events'),
+        result = self.of(run('C02', [], [], [finding('a36.outliers'), driver('host_lock'), finding('a39.lost_events'),
                                              finding('a31.dominant', severity='info'), finding('a29.long_gaps', undetermined=True)]))
         self.assertEqual((result['controls'], result['all']['said'], result['all']['false_on_controls']), (1, 2, 2))
         self.assertEqual(result['analyzers']['a36'], {'said': 1, 'true': 0, 'silent': 0, 'silent_true': 0, 'always': 0, 'false_of': {'C02': 1},
@@ -412,7 +416,7 @@ class Findings(unittest.TestCase):
         self.assertIn('| 1 of 2 |', tables.markdown(scored(run('F01', [], [], said))))
 
     def test_findings_true_of_every_run_of_a_setting_are_not_false_on_controls(self):
-        said = [finding('a10.launch_bound'), finding('a41.driver', 'executor_busy makes 40 %'), finding('a23.leak')]
+        said = [finding('a10.launch_bound'), driver('executor_busy'), finding('a23.leak')]
         for setting, false in (('gpu', 1), ('quick', 3)):
             with self.subTest(setting=setting):
                 result = score.score([run('C02', [], [], said)], score.read_expected(setting))['findings']
@@ -435,7 +439,7 @@ class Findings(unittest.TestCase):
         self.assertTrue(score.is_crowded(score.burns_of(others), 2))
         self.assertFalse(score.is_crowded(score.burns_of(others), 3))
         self.assertFalse(score.is_crowded([], 2))
-        said = [finding('a27.runqueue'), finding('a41.driver', 'host_runqueue makes 60 %')]
+        said = [finding('a27.runqueue'), driver('host_runqueue')]
         crowded = run('C02', [], [], said)._replace(is_crowded=True)
         self.assertEqual(self.of(crowded)['all']['false_on_controls'], 0)
         self.assertEqual(self.of(run('C02', [], [], said))['all']['false_on_controls'], 2)
@@ -457,17 +461,26 @@ class Findings(unittest.TestCase):
         self.assertTrue(score.is_asleep(lines(1)))
         self.assertFalse(score.is_asleep(lines(0.9)))
         self.assertFalse(score.is_asleep([]))
-        said = [finding('a27.blocked'), finding('a41.driver', 'host_blocked_unknown makes 60 %')]
+        said = [finding('a27.blocked'), driver('host_blocked_unknown')]
         asleep = run('C02', [], [], said)._replace(is_asleep=True)
         self.assertEqual(self.of(asleep)['all']['false_on_controls'], 0)
         self.assertEqual(self.of(run('C02', [], [], said))['all']['false_on_controls'], 2)
 
     def test_a_finding_that_names_a_blame_must_name_the_faults(self):
-        right, wrong = finding('a41.driver', 'host_oncpu_pre makes 80 %'), finding('a41.driver', 'host_lock makes 80 %')
+        right, wrong = driver('host_oncpu_pre'), driver('host_lock')
         self.assertEqual(self.of(run('F01', [], [], [right, wrong]))['analyzers']['a41']['precision'], 0.5)
 
+    def test_a_driver_is_judged_by_its_blame_in_the_words_of_pitot_analyze(self):
+        said = {**driver('host_lock'), 'summary': 'one of the slowest 5 % of requests waited 33.0 ms for a lock, a typical one 2 us: 62.0 % of the '
+                                                 'spread in latency; the slowest: request 9034a388b26c6165'}
+        self.assertEqual(self.of(run('F22', [], [], [said]))['analyzers']['a41']['precision'], 1)
+        self.assertEqual(self.of(run('F01', [], [], [said]))['analyzers']['a41']['precision'], 0)
+
+    def test_a_driver_without_a_blame_is_false(self):
+        self.assertEqual(self.of(run('F22', [], [], [finding('a41.driver', 'host_lock makes')]))['analyzers']['a41']['precision'], 0)
+
     def test_a_pair_has_the_findings_of_both_faults(self):
-        result = self.of(run('X05', [], [], [finding('a05.input_bound'), finding('a41.driver', 'host_lock makes 80 %')]))
+        result = self.of(run('X05', [], [], [finding('a05.input_bound'), driver('host_lock')]))
         self.assertEqual((result['all']['precision'], result['analyzers']['a05']['recall']), (1, 1))
 
     def test_findings_are_read_by_analyzer(self):

@@ -126,9 +126,11 @@ class PITOT_EXPORT Baseline {
   static Packed Pack(const BaselineRow& row);
   static BaselineRow Unpack(const Packed& packed);
   bool IsFresh(const Packed& row, int64_t now_ns) const;
-  // Null: it would need another cell, and there are enough.
+  // Null: it would need another cell, there are enough, and none that `may_go` is stale.
   Cell* FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t most,
-                 std::vector<Cell>* cells) const;
+                 bool (*may_go)(const Cell& cell), std::vector<Cell>* cells) const;
+  static bool IsAny(const Cell& cell);
+  static bool IsOfScope(const Cell& cell);
   static void Keep(const BaselineRow& row, uint32_t most, Cell* cell);
   // Cells of stays have the key in place of the size bucket.
   static uint32_t Number(const StayKey& key);

@@ -29,6 +29,10 @@ struct LearnOptions {
   // after it are left out.
   int64_t idle_ns = int64_t{5} * 1'000'000'000;
   int64_t ramp_ns = int64_t{1} * 1'000'000'000;
+  // Ends LearnStays, like BlameOptions::is_over: asked before each walk, and now and then between. Null: only the
+  // index's ends it.
+  bool (*is_over)(void* context) = nullptr;
+  void* is_over_context = nullptr;
 };
 
 // Returns the rows of ordinary requests, in order of rows. They began and ended in the trace, ended well, and lie
@@ -47,7 +51,7 @@ PITOT_EXPORT Status LearnRequest(const BlameIndex& index, uint32_t request, Base
 // Walks batches of the trace and adds them, with holds of locks and scopes, by the same rule. A hash chooses two of
 // each kind, 64 batches in all, and scopes of the 16 names with most time. Batches are left out if their walk is not
 // reliable.
-// Errors: kResourceExhausted (no memory, or the index's time is up; what was added stays), and those of FindBlame.
+// Errors: kResourceExhausted (no memory, or the time is up; what was added stays), and those of FindBlame.
 // Cost: at most 64 walks, and O(n log n) in the events.
 PITOT_EXPORT Status LearnStays(const BlameIndex& index, const LearnOptions& options, Baseline* baseline) noexcept;
 

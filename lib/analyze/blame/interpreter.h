@@ -50,8 +50,8 @@ class Interpreter {
   bool IsCollection(uint32_t event) const { return Is(event, kCollection); }
   // A stop of all threads, for anything but a recorded collection.
   bool IsStop(uint32_t event) const { return Is(event, kStopped); }
-  // A wait of Pitot's own thread for the interpreter's lock.
-  bool IsWatch(uint32_t event) const { return Is(event, kHeld); }
+  // A wait of Pitot's own thread for the interpreter: for its lock, or until a stop ends.
+  bool IsWatch(uint32_t event) const { return Is(event, kHeld) || IsStop(event); }
   // A long step of an event loop.
   bool IsStep(uint32_t event) const { return Is(event, kStep); }
   bool HasLoop(uint32_t thread) const { return thread < has_loop_.size() && has_loop_[thread]; }

@@ -76,9 +76,11 @@ std::vector<Preparation> Preparations(Analysis& analysis) {
   for (const uint32_t row : EachOf(analysis, trace.events.size())) {
     const uint32_t request = trace.events.request[row];
     if (request == kNone) continue;
+    const int64_t begin_ns = trace.events.begin_ns[row], end_ns = trace.EventEnd(row);
+    if (!model::IsScope(trace.sites[trace.events.site[row]].kind) || end_ns <= begin_ns) continue;
     blame::WaitArgs args;
     Intervals& times = blame::ReadWait(trace, row, &args) ? of[request].waits : of[request].scopes;
-    times.push_back({trace.events.begin_ns[row], trace.EventEnd(row)});
+    times.push_back({begin_ns, end_ns});
   }
   for (const uint32_t row : EachOf(analysis, trace.handoffs.size())) {
     const model::HandoffRow& handoff = trace.handoffs[row];

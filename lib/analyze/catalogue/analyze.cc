@@ -141,9 +141,7 @@ class Running final : public Analysis {
     row.cost_ns = finding.cost_ns;
     row.threshold = {Text(finding.threshold.name), Text(finding.threshold.unit), Text(finding.threshold.source),
                      finding.threshold.value};
-    Calibrate(MeasuredPrecision(), trace_.window_end_ns - trace_.window_begin_ns, &row);
     row.confidence *= whole;
-    row.precision *= whole;
     if (!facts::IsKnownWithout(shared_.missing, row.code, finding.value, finding.threshold.value)) {
       // The missing work may have filled the time that looks idle.
       row.is_undetermined = true;

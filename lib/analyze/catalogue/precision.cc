@@ -22,6 +22,7 @@ PrecisionTable MeasuredPrecision() { return {kPrecisionCounts, std::size(kPrecis
 
 void Calibrate(const PrecisionTable& table, int64_t window_ns, FindingRow* finding) {
   finding->precision = finding->confidence;
+  finding->right_in = finding->of_measured = 0;
   const bool is_large =
       finding->cost_ns != 0 && static_cast<double>(finding->cost_ns) >= kLargeShare * static_cast<double>(window_ns);
   const Size size = is_large ? Size::kLarge : Size::kSmall;

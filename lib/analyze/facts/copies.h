@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -72,8 +73,8 @@ class EarlierWork {
     const uint32_t device = trace_.streams[stream_].device;
     if (trace_.gpu.kind[row] != model::GpuKind::kMemcpy || device >= busy_.size() || DirectionOf(trace_, row) != "DtoH")
       return INT64_MIN;
-    model::Intervals& busy = busy_[device];
-    if (busy.empty()) busy = DeviceBusy(trace_, device);
+    if (!busy_[device].has_value()) busy_[device] = DeviceBusy(trace_, device);
+    const model::Intervals& busy = *busy_[device];
     const int64_t begin_ns = trace_.gpu.begin_ns[row];
     const auto after = std::partition_point(busy.begin(), busy.end(),
                                             [&](const model::Interval& of) { return of.begin_ns < begin_ns; });
@@ -81,7 +82,7 @@ class EarlierWork {
   }
 
   const model::Trace& trace_;
-  std::vector<model::Intervals> busy_;  // by device, made on first use
+  std::vector<std::optional<model::Intervals>> busy_;  // by device, made on first use
   uint32_t stream_ = model::kNone;
   int64_t end_ns_ = INT64_MIN;
 };

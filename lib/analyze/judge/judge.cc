@@ -65,6 +65,16 @@ BlameOptions Until(Hearing* hearing) {
   return options;
 }
 
+// Learning ends with the hearing, or with its own budget.
+struct Learning {
+  Hearing& hearing;
+  const int64_t end_ns;  // CPU time
+  static bool IsOver(void* learning) {
+    const auto& it = *static_cast<Learning*>(learning);
+    return base::ClockNs(CLOCK_THREAD_CPUTIME_ID) > it.end_ns || it.hearing.IsOver();
+  }
+};
+
 Status FileError(const char* what, const std::string& path) {
   return base::Error(StatusCode::kIoError, "cannot %s %s: %s", what, path.c_str(), strerrordesc_np(errno));
 }
@@ -287,17 +297,19 @@ class WhyJudge final : public Judge {
   }
 
   Status LearnFrom(const BlameIndex& index, Hearing& hearing, Regimes* regimes, int64_t budget_ns) {
-    const int64_t end_ns = base::ClockNs(CLOCK_THREAD_CPUTIME_ID) + budget_ns;
+    Learning learning{hearing, base::ClockNs(CLOCK_THREAD_CPUTIME_ID) + budget_ns};
     const Trace& trace = hearing.trace();
-    const LearnOptions options = learn_;
+    LearnOptions options = learn_;
+    options.is_over = Learning::IsOver;
+    options.is_over_context = &learning;
     const std::vector<uint32_t> rows = FindOrdinary(trace, options);
     learn_.ended_after_ns = std::max(learn_.ended_after_ns, trace.window_end_ns);
     for (const uint32_t row : rows) {
-      if (hearing.IsOver() || base::ClockNs(CLOCK_THREAD_CPUTIME_ID) > end_ns) break;
+      if (Learning::IsOver(&learning)) return Status();
       if (Status s = LearnRequest(index, row, &baseline_, regimes); !s.ok()) return hearing.IsOver() ? Status() : s;
     }
-    const Status stays = hearing.IsOver() ? Status() : LearnStays(index, options, &baseline_);
-    return hearing.IsOver() ? Status() : stays;
+    const Status stays = LearnStays(index, options, &baseline_);
+    return Learning::IsOver(&learning) ? Status() : stays;
   }
 
   void SaveIfDue(int64_t every_ns) {

@@ -60,8 +60,10 @@ inline bool IsSymptom(const FindingRow& finding) {
   return std::find(std::begin(kSymptoms), std::end(kSymptoms), finding.code) != std::end(kSymptoms);
 }
 
+inline constexpr double kLeastLikely = 0.5;  // confidence of a cause that explains findings
+
 // Whether the verdict explains a finding: a symptom whose evidence in the request's time is mostly time that the
-// verdict's causes took.
+// verdict's likely causes took.
 inline bool IsExplained(const FindingRow& finding, const Judgement* judgement) {
   const model::Interval time = ExplainedTime(judgement);
   if (time.begin_ns == time.end_ns || !IsSymptom(finding)) return false;
@@ -69,7 +71,8 @@ inline bool IsExplained(const FindingRow& finding, const Judgement* judgement) {
     return std::max<int64_t>(0, std::min(row.end_ns, end_ns) - std::max(row.begin_ns, begin_ns));
   };
   uint32_t causes = 0;
-  for (const Cause& cause : judgement->verdict.causes) causes |= BlameBit(cause.blame);
+  for (const Cause& cause : judgement->verdict.causes)
+    causes |= cause.confidence >= kLeastLikely ? BlameBit(cause.blame) : 0;
   int64_t inside_ns = 0, caused_ns = 0;
   for (const EvidenceRow& row : finding.evidence) {
     inside_ns += overlap_ns(row, time.begin_ns, time.end_ns);

@@ -60,7 +60,7 @@ bool Baseline::IsFresh(const Packed& row, int64_t now_ns) const {
 
 // A cell without a fresh row makes room for a new one.
 Baseline::Cell* Baseline::FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t most,
-                                   std::vector<Cell>* cells) const {
+                                   bool (*may_go)(const Cell& cell), std::vector<Cell>* cells) const {
   for (Cell& cell : *cells) {
     if (cell.size_bucket == size_bucket && cell.route == route) return &cell;
   }
@@ -70,7 +70,7 @@ Baseline::Cell* Baseline::FindCell(std::string_view route, uint32_t size_bucket,
   }
   for (Cell& cell : *cells) {
     const auto is_fresh = [&](const Packed& row) { return IsFresh(row, now_ns); };
-    if (std::any_of(cell.ring.begin(), cell.ring.end(), is_fresh)) continue;
+    if (!may_go(cell) || std::any_of(cell.ring.begin(), cell.ring.end(), is_fresh)) continue;
     cell = {std::string(route), size_bucket, 0, {}};
     return &cell;
   }
@@ -88,7 +88,7 @@ void Baseline::Keep(const BaselineRow& row, uint32_t most, Cell* cell) {
 
 Status Baseline::Add(std::string_view route, uint32_t size_bucket, const BaselineRow& row) noexcept {
   try {
-    Cell* const cell = FindCell(route, size_bucket, row.at_ns, options_.most_cells, &cells_);
+    Cell* const cell = FindCell(route, size_bucket, row.at_ns, options_.most_cells, IsAny, &cells_);
     if (cell == nullptr || options_.requests_per_cell == 0)
       ++refused_;
     else
@@ -110,17 +110,20 @@ Baseline::StayKey Baseline::KeyOf(uint32_t number) {
           static_cast<Depth>(number >> kMuchBits & ((1u << kDepthBits) - 1)), number & ((1u << kMuchBits) - 1)};
 }
 
+bool Baseline::IsAny(const Cell&) { return true; }
+bool Baseline::IsOfScope(const Cell& cell) { return KeyOf(cell.size_bucket).kind == model::NormKind::kScope; }
+
 // Scopes are many, and must leave room for the others.
 bool Baseline::HasRoomFor(model::NormKind kind) const {
   if (kind != model::NormKind::kScope) return true;
-  const auto is_scope = [](const Cell& cell) { return KeyOf(cell.size_bucket).kind == model::NormKind::kScope; };
-  return std::count_if(stays_.begin(), stays_.end(), is_scope) < kMostStaysOfScopes;
+  return std::count_if(stays_.begin(), stays_.end(), IsOfScope) < kMostStaysOfScopes;
 }
 
 Status Baseline::AddStay(std::string_view name, const StayKey& key, const BaselineRow& row) noexcept {
   try {
-    const uint32_t most = HasRoomFor(key.kind) ? kMostStays : 0;
-    Cell* const cell = FindCell(name, Number(key), row.at_ns, most, &stays_);
+    const bool has_room = HasRoomFor(key.kind);
+    Cell* const cell =
+        FindCell(name, Number(key), row.at_ns, has_room ? kMostStays : 0, has_room ? IsAny : IsOfScope, &stays_);
     if (cell == nullptr)
       ++refused_;
     else

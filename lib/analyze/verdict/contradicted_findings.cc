@@ -19,10 +19,7 @@ std::string_view GpuOf(std::string_view subject) {
 bool IsOne(const FindingRow& finding, const char* code) { return !finding.is_undetermined && finding.code == code; }
 
 void Contradict(const Exclusion& row, const FindingRow& by, FindingRow* finding) {
-  if (finding->contradictions.empty()) {
-    finding->confidence *= kContradicted;
-    finding->precision *= kContradicted;
-  }
+  if (finding->contradictions.empty()) finding->confidence *= kContradicted;
   finding->contradictions.push_back({by.code, by.subject, row.why});
 }
 

@@ -46,7 +46,7 @@ BaselineRow AsRow(Interval time) {
 class StayLearner {
  public:
   StayLearner(const blame::Index& index, const LearnOptions& options, Baseline* baseline)
-      : index_(index), trace_(index.trace), time_(trace_, options), baseline_(*baseline) {}
+      : index_(index), trace_(index.trace), options_(options), time_(trace_, options), baseline_(*baseline) {}
 
   Status Learn() {
     Status status = LearnBatches();
@@ -70,6 +70,7 @@ class StayLearner {
     }
     Draw(kMostBatches, &all);
     for (const auto& [hash, row] : all) {
+      EndIfOver();
       if (Status status = LearnBatch(trace_.batches[row], row); !status.ok()) return status;
     }
     return Status();
@@ -112,30 +113,46 @@ class StayLearner {
     return Status();
   }
 
+  // Two passes: the intervals of all names would take much memory.
   Status LearnScopes() {
-    std::map<model::StringId, std::pair<int64_t, std::vector<Interval>>> names;  // their time, and each
-    facts::Patience patience(index_.options.is_over, index_.options.is_over_context);
-    for (uint32_t event = 0; event < trace_.events.size(); ++event) {
-      patience.Count();
-      const SiteKind kind = trace_.sites[trace_.events.site[event]].kind;
-      const int64_t ns = trace_.events.duration_ns[event];
-      if (ns <= 0 || !model::IsScope(kind) || kind == SiteKind::kWait || kind == SiteKind::kOperator) continue;
-      auto& [sum_ns, times] = names[facts::EventNameId(trace_, event)];
-      sum_ns += ns;
-      times.push_back({trace_.events.begin_ns[event], trace_.EventEnd(event)});
-    }
+    std::map<model::StringId, int64_t> sums_ns;
+    ForScopes([&](model::StringId name, Interval time) { sums_ns[name] += time.end_ns - time.begin_ns; });
     std::vector<std::pair<int64_t, model::StringId>> longest;
-    for (const auto& [name, of] : names) longest.emplace_back(-of.first, name);
+    for (const auto& [name, sum_ns] : sums_ns) longest.emplace_back(-sum_ns, name);
     std::sort(longest.begin(), longest.end());
     if (longest.size() > kMostScopeNames) longest.resize(kMostScopeNames);
+    std::map<model::StringId, std::vector<Interval>> chosen;
+    for (const auto& [ns, name] : longest) chosen[name];
+    ForScopes([&](model::StringId name, Interval time) {
+      if (const auto at = chosen.find(name); at != chosen.end()) at->second.push_back(time);
+    });
     for (const auto& [ns, name] : longest) {
-      if (Status s = AddLengths(NormKind::kScope, name, std::move(names[name].second)); !s.ok()) return s;
+      if (Status s = AddLengths(NormKind::kScope, name, std::move(chosen[name])); !s.ok()) return s;
     }
     return Status();
+  }
+  template <class Visit> void ForScopes(const Visit& visit) {
+    EndIfOver();
+    facts::Patience patience(index_.options.is_over, index_.options.is_over_context);
+    facts::Patience budget(options_.is_over, options_.is_over_context);
+    for (uint32_t event = 0; event < trace_.events.size(); ++event) {
+      patience.Count();
+      budget.Count();
+      const SiteKind kind = trace_.sites[trace_.events.site[event]].kind;
+      if (trace_.events.duration_ns[event] <= 0 || !model::IsScope(kind) || kind == SiteKind::kWait ||
+          kind == SiteKind::kOperator)
+        continue;
+      visit(facts::EventNameId(trace_, event), {trace_.events.begin_ns[event], trace_.EventEnd(event)});
+    }
+  }
+
+  void EndIfOver() const {
+    if (options_.is_over != nullptr && options_.is_over(options_.is_over_context)) throw facts::Over{};
   }
 
   const blame::Index& index_;
   const Trace& trace_;
+  const LearnOptions& options_;
   const OrdinaryTime time_;
   Baseline& baseline_;
 };

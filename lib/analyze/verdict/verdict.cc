@@ -190,7 +190,7 @@ class RequestComparison {
       verdict_->why_not = WhyNot(mixed_doubt_);
       return true;
     }
-    if (may_be_other_ != 0) {
+    if (2 * unexplained_.doubted_ns > unexplained_.unknown_ns) {
       verdict_->why_not =
           "a recorded wait took longer than usual, and its thread may have waited for a CPU, for the "
           "interpreter or to wake up in it";
@@ -335,10 +335,12 @@ class RequestComparison {
     return (kOwnWork >> k & 1) != 0 && !IsMuch(Of(at.residual_ns, kOwnWork));
   }
 
-  // Whether its threads may have waited for something else in more than half of the excess of recorded waits.
+  // Whether its threads may have waited for something else in more than half of the excess of recorded waits, which
+  // is much.
   bool MayBeOther(uint32_t k, const Contrast& at) const {
+    if (!IsMuch(at.residual_ns[k])) return false;
     const int64_t other_ns = FindOtherWaits(index_, blame_, static_cast<Blame>(k), unexplained_.wake_up_ns).all_ns();
-    return at.residual_ns[k] > 0 && 2 * other_ns > at.residual_ns[k];
+    return 2 * other_ns > at.residual_ns[k];
   }
 
   // ---- Causes
@@ -362,6 +364,7 @@ class RequestComparison {
       unexplained_.positive_ns += ns;
       if ((unknown_ >> k & 1) == 0) continue;
       unexplained_.unknown_ns += ns;
+      if ((may_be_other_ >> k & 1) != 0) unexplained_.doubted_ns += ns;
       if (static_cast<Blame>(k) == Blame::kHostBlockedUnknown) unexplained_.slept_ns = ns;
       if (static_cast<Blame>(k) == Blame::kHostOncpuFramework) unexplained_.unseen_ns = ns;
     }

@@ -17,6 +17,7 @@ struct Unexplained {
   int64_t unknown_ns = 0;
   int64_t slept_ns = 0;     // of these, sleep: its time and place are known, its reason is not
   int64_t unseen_ns = 0;    // of these, code that may be a wait for a GPU
+  int64_t doubted_ns = 0;   // of these, recorded waits that may have been for something else
   int64_t positive_ns = 0;  // of all such parts
   int64_t wake_up_ns = 0;   // as late as threads of such requests wake up, but for 2 of 100
   double ShareOf(int64_t ns) const {
