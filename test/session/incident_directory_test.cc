@@ -3,10 +3,12 @@
 // Incidents on disk: assembled next to their place, named at once, removed when there are too many.
 #include "session/incident_directory.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -20,6 +22,18 @@
 #include "fakes/scale.h"
 #include "fakes/serializers.h"
 #include "fakes/temp_directory.h"
+
+namespace {
+
+bool g_refuses_renameat2 = false;
+
+}  // namespace
+
+// As sandboxes answer calls that they do not know.
+extern "C" int renameat2(int from_fd, const char* from, int to_fd, const char* to, unsigned int flags) noexcept {
+  if (g_refuses_renameat2) return errno = EPERM, -1;
+  return static_cast<int>(syscall(SYS_renameat2, from_fd, from, to_fd, to, flags));
+}
 
 namespace {
 
@@ -365,6 +379,19 @@ TEST_CASE("a killed writer's incident without a whole dump is removed", "[direct
 
   CHECK(NamesIn(temp.path()).empty());
   CHECK(directory.kept_partial().empty());
+}
+
+TEST_CASE("incidents are named where a sandbox refuses renameat2", "[directory]") {
+  const TempDirectory temp;
+  IncidentDirectory directory;
+  REQUIRE(directory.Open(temp.path(), DirectoryTrust::kOwn).ok());
+  g_refuses_renameat2 = true;
+  const std::string first = AddIncident(&directory, 1, kMorning, "x"),
+                    second = AddIncident(&directory, 1, kMorning, "x");
+  g_refuses_renameat2 = false;
+
+  CHECK(first == temp / "20261121T015959Z-0001-x");
+  CHECK(second == temp / "20261121T015959Z-0001-x.2");
 }
 
 TEST_CASE("a file has its name only when it is whole", "[directory]") {

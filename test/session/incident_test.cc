@@ -785,3 +785,24 @@ TEST_CASE("the watcher has short turns where the kernel grants them, so that it 
   REQUIRE(pitot::session::ReadTurns(0, &after));
   CHECK(after.runtime_ns == usual.runtime_ns);
 }
+
+TEST_CASE("a dump that could not be written is tried again", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  int calls = 0;
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("dump.pitot",
+                                             [&calls](const auto&, pitot::ByteSink& sink) {
+                                               if (++calls == 1) return pitot::Status(StatusCode::kIoError, "no room");
+                                               sink.Write("whole", 5);
+                                               return pitot::Status();
+                                             }))
+              .ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  REQUIRE(host.incidents().size() == 1);
+  CHECK(calls == 2);
+  const auto files = fakes::NamesIn(host.directory / host.incidents()[0]);
+  CHECK(std::count(files.begin(), files.end(), "dump.pitot") == 1);
+  CHECK(host.recorder.Stats().files_failed == 0);
+}

@@ -473,14 +473,24 @@ TEST_CASE("the directory keeps a number of bytes, but never less than the newest
   CHECK(host.told()[4].directory == host.directory / host.incidents()[0]);
 }
 
+namespace {
+
+// A host whose rings may grow to a window of 2 s.
+struct GrowingHost : Host {
+  GrowingHost() {
+    options.memory_budget_bytes = 64 << 20;
+    options.max_ring_bytes = 1 << 16;
+    options.max_grown_ring_bytes = 16 << 20;
+    options.pre_window_ms = 2000;
+    REQUIRE(Start());
+  }
+};
+
+}  // namespace
+
 TEST_CASE("the ring of a busy thread grows until it holds the window, and so does its incident", "[window]") {
   VirtualClock clock(100'000 * kMs);
-  Host host;
-  host.options.memory_budget_bytes = 64 << 20;
-  host.options.max_ring_bytes = 1 << 16;
-  host.options.max_grown_ring_bytes = 16 << 20;
-  host.options.pre_window_ms = 2000;
-  REQUIRE(host.Start());
+  GrowingHost host;
   const Rounds rounds(&host);
   Paced paced(&clock);
   paced.Run(rounds, 7000);
@@ -500,12 +510,7 @@ TEST_CASE("the ring of a busy thread grows until it holds the window, and so doe
 
 TEST_CASE("events from before a ring grew are in the incident", "[window]") {
   VirtualClock clock(100'000 * kMs);
-  Host host;
-  host.options.memory_budget_bytes = 64 << 20;
-  host.options.max_ring_bytes = 1 << 16;
-  host.options.max_grown_ring_bytes = 16 << 20;
-  host.options.pre_window_ms = 2000;
-  REQUIRE(host.Start());
+  GrowingHost host;
   const Rounds rounds(&host);
   Paced paced(&clock);
   paced.Run(rounds, 1000);
